@@ -1,0 +1,192 @@
+/* The switch core's public face: passive, no clock, no socket, no thread (DESIGN §1).
+ *
+ * Time is int64 picoseconds since the switch's start, `now` is monotone (a smaller `now` is taken as
+ * the largest seen). Bytes are network order. All calls for one switch come from one thread at a
+ * time. Functions that can fail return 0 or a negative WS_E*.
+ */
+#ifndef WEFT_SWITCH_H
+#define WEFT_SWITCH_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "pipeline_abi.h"
+
+typedef int64_t ws_time; /* picoseconds */
+#define WS_NEVER INT64_MAX
+
+typedef struct ws_switch ws_switch;
+
+enum ws_error {
+    WS_OK = 0,
+    WS_ENOENT = -1,   /* no such object, entry, member, group */
+    WS_EEXIST = -2,   /* an equal entry is there */
+    WS_EFULL = -3,    /* table, profile, array at its size */
+    WS_EINVAL = -4,   /* malformed key, mask, arguments */
+    WS_EBUSY = -5,    /* still referenced (member in a group, group in an entry) */
+    WS_ENOMEM = -6,
+    WS_ELOAD = -7,    /* shared object can't be loaded, or ABI differs */
+    WS_ECONST = -8,   /* table is immutable (const entries) */
+};
+
+struct ws_config {
+    uint32_t cpu_port;        /* 0 = none */
+    uint32_t drop_port;       /* 511 */
+    uint32_t priorities;      /* queues a port, 1..8; a higher number is served first, as in BMv2 */
+    ws_time tick_ps;          /* P4 timestamps' unit: 1 000 000 (us, BMv2) or 1 000 (ns) */
+    uint32_t depth_cell_bytes;/* 0: queue depth in packets (BMv2); else cells of this many bytes */
+    uint32_t queue_packets;   /* default capacity of a queue in packets (BMv2: 64) */
+    ws_time recirculate_ps;   /* a recirculated or resubmitted packet re-enters after this (> 0, so that a loop takes time) */
+    uint32_t recirculate_packets; /* capacity of that path, then it drops and counts */
+    uint64_t seed;
+};
+void ws_config_default(struct ws_config *config);
+
+/* A new switch has no pipeline (--no-p4); packets are dropped and counted until ws_load. */
+ws_switch *ws_create(const struct ws_config *config);
+void ws_destroy(ws_switch *sw);
+/* Loads a compiled pipeline. Forgets tables, profiles, arrays, groups, sessions; packets in flight are dropped.
+ * On error nothing changes and ws_last_error says why. */
+int ws_load(ws_switch *sw, const char *so_path);
+const struct wp_pipeline *ws_pipeline(const ws_switch *sw);
+const char *ws_last_error(const ws_switch *sw);
+
+/* --- packets ---------------------------------------------------------------------------- */
+
+struct ws_packet_in {
+    uint32_t port;
+    uint32_t length;
+    const uint8_t *data;
+    ws_time at; /* arrival; 0 = the call's now */
+};
+/* Arrival at `port` at `now`: runs ingress at once (or at now + rx_delay) and whatever egress is due. */
+void ws_inject(ws_switch *sw, const struct ws_packet_in *packets, size_t n, ws_time now);
+
+enum ws_port_state { WS_PORT_UP = 0, WS_PORT_DOWN = 1, WS_PORT_BLOCKED = 2 };
+/* down: arrivals and departures are dropped and counted; blocked: queues hold what they have.
+ * pause_mask: bit c set = priority c may not send (PFC). */
+int ws_set_port(ws_switch *sw, uint32_t port, enum ws_port_state state, uint32_t pause_mask, ws_time now);
+
+struct ws_port_config {
+    uint64_t rate_bps;      /* 0 = not limited. Counts preamble, FCS and gap: frame + 24 B, at least 84 B */
+    ws_time tx_delay_ps;    /* propagation after the last bit */
+    ws_time rx_delay_ps;    /* added to arrivals (host links, where the far end can't delay) */
+    uint32_t queue_packets; /* capacity of each queue of the port; 0 = not limited by count */
+    uint64_t queue_bytes;   /* capacity in bytes; 0 = not limited by bytes */
+    uint64_t rate_pps;      /* BMv2's packet rate per queue, 0 = none */
+};
+int ws_configure_port(ws_switch *sw, uint32_t port, const struct ws_port_config *config);
+int ws_port_config_get(const ws_switch *sw, uint32_t port, struct ws_port_config *config);
+
+/* Runs everything due up to and at `now`, each event at its scheduled time. */
+void ws_advance(ws_switch *sw, ws_time now);
+/* When ws_advance next has work; WS_NEVER if none. */
+ws_time ws_next_event(const ws_switch *sw);
+
+enum ws_output_kind { WS_OUT_PACKET = 0, WS_OUT_CPU = 1, WS_OUT_DIGEST = 2 };
+struct ws_output {
+    uint32_t kind;   /* enum ws_output_kind; WS_OUT_CPU: a packet for cpu_port, its controller header still in front */
+    uint32_t port;   /* egress port, or the digest's index in pipeline->learns */
+    uint32_t length;
+    const uint8_t *data;
+    ws_time at;      /* when its last bit arrives at the far end (packet), or when it was made */
+    uint64_t id;     /* running number: outputs with equal `at` are ordered by it */
+};
+/* Hands out up to `max` finished outputs in (at, id) order, only those with at <= `until`. Their bytes stay
+ * valid until the next call of ws_take_output or ws_destroy. */
+size_t ws_take_output(ws_switch *sw, struct ws_output *out, size_t max, ws_time until);
+/* Drivers on a real wire want each packet when it leaves, not in `at` order: the same, with `until` = WS_NEVER,
+ * is what the daemon uses when tx_delay is 0; with a delay it waits for ws_next_event (which counts pending outputs too). */
+
+/* --- counters of the switch itself ------------------------------------------------------ */
+
+struct ws_port_stats {
+    uint64_t rx_packets, rx_bytes, tx_packets, tx_bytes;
+    uint64_t drop_down;      /* port down */
+    uint64_t drop_queue;     /* tail drop */
+    uint64_t depth_packets, depth_bytes, max_depth_packets;
+};
+int ws_port_stats_get(const ws_switch *sw, uint32_t port, struct ws_port_stats *stats);
+struct ws_stats {
+    uint64_t ingress, egress, drop_ingress, drop_egress, drop_no_pipeline, drop_recirculate, drop_bad_port,
+        drop_bad_priority, clone_unknown_session, multicast_unknown_group, parser_errors, assert_failures, recirculated, resubmitted,
+        cloned, replicated, digests;
+};
+void ws_stats_get(const ws_switch *sw, struct ws_stats *stats);
+/* log_msg and assert lines land here; NULL = none. */
+void ws_set_log(ws_switch *sw, void (*log)(void *opaque, int level, const char *line), void *opaque);
+
+/* --- control plane ---------------------------------------------------------------------- */
+/* Objects are named by their index in the pipeline's descriptor arrays. Handles are > 0. */
+
+/* What an entry does: an action with data, a member, or a group. */
+enum ws_target { WS_ACTION = 0, WS_MEMBER = 1, WS_GROUP = 2 };
+struct ws_spec {
+    uint32_t target;      /* enum ws_target */
+    uint32_t action;      /* WS_ACTION: index into actions */
+    const uint64_t *args; /* WS_ACTION: `limbs` words as wp_entry.args */
+    uint32_t limbs;
+    uint64_t ref;         /* WS_MEMBER, WS_GROUP: handle */
+};
+/* `key`, `mask`: key_bytes each, in wp_key_desc layout. exact/valid: mask ignored. lpm/ternary/optional: value and mask.
+ * range: key = low, mask = high. `priority`: higher wins (used by ternary and range tables, else 0). A table whose match is
+ * WP_LPM orders by prefix length. Keys must be canonical (value & ~mask == 0). */
+int ws_table_insert(ws_switch *sw, uint32_t table, const uint8_t *key, const uint8_t *mask,
+                    int32_t priority, const struct ws_spec *spec, uint64_t *handle);
+int ws_table_modify(ws_switch *sw, uint32_t table, uint64_t handle, const struct ws_spec *spec);
+int ws_table_delete(ws_switch *sw, uint32_t table, uint64_t handle);
+int ws_table_clear(ws_switch *sw, uint32_t table);
+int ws_table_set_default(ws_switch *sw, uint32_t table, const struct ws_spec *spec); /* spec NULL: no action */
+uint32_t ws_table_count(const ws_switch *sw, uint32_t table);
+int ws_table_counter(ws_switch *sw, uint32_t table, uint64_t handle, struct wp_counter *out); /* handle 0: default entry */
+int ws_table_counter_set(ws_switch *sw, uint32_t table, uint64_t handle, const struct wp_counter *value);
+int ws_table_last_hit(const ws_switch *sw, uint32_t table, uint64_t handle, ws_time *last_hit);
+
+int ws_member_add(ws_switch *sw, uint32_t profile, uint32_t action, const uint64_t *args, uint32_t limbs, uint64_t *handle);
+int ws_member_modify(ws_switch *sw, uint32_t profile, uint64_t handle, uint32_t action, const uint64_t *args, uint32_t limbs);
+int ws_member_delete(ws_switch *sw, uint32_t profile, uint64_t handle);
+/* `members`: in selection order, repeated by weight. */
+int ws_group_add(ws_switch *sw, uint32_t profile, const uint64_t *members, uint32_t n, uint64_t *handle);
+int ws_group_set(ws_switch *sw, uint32_t profile, uint64_t handle, const uint64_t *members, uint32_t n);
+int ws_group_delete(ws_switch *sw, uint32_t profile, uint64_t handle);
+
+struct ws_replica { uint32_t port; uint32_t rid; };
+int ws_multicast_set(ws_switch *sw, uint32_t group, const struct ws_replica *replicas, uint32_t n); /* n = 0 deletes */
+struct ws_session { uint32_t egress_port; uint8_t port_valid; uint32_t group; uint8_t group_valid; uint32_t truncate; /* bytes, 0 = no */ };
+int ws_clone_session_set(ws_switch *sw, uint32_t session, const struct ws_session *value); /* NULL deletes */
+
+int ws_counter_get(const ws_switch *sw, uint32_t counter, uint32_t index, struct wp_counter *out);
+int ws_counter_set(ws_switch *sw, uint32_t counter, uint32_t index, const struct wp_counter *value);
+int ws_register_get(const ws_switch *sw, uint32_t reg, uint32_t index, uint64_t *limbs);
+int ws_register_set(ws_switch *sw, uint32_t reg, uint32_t index, const uint64_t *limbs);
+
+/* Two-rate three-colour (RFC 2698); rates per second of the meter's unit (bytes or packets), bursts in that unit. */
+struct ws_meter_config { uint64_t cir, cburst, pir, pburst; uint8_t configured; /* 0: always green */ };
+int ws_meter_set(ws_switch *sw, uint32_t meter, uint32_t index, const struct ws_meter_config *config);
+int ws_meter_get(const ws_switch *sw, uint32_t meter, uint32_t index, struct ws_meter_config *config);
+int ws_direct_meter_set(ws_switch *sw, uint32_t table, uint64_t handle, const struct ws_meter_config *config);
+
+/* --- daemon loop (AF_PACKET; the only part with sockets, a clock and a thread) ------------- */
+
+typedef struct wd_loop wd_loop;
+struct wd_stats { uint64_t rx, tx, tx_blocked, tx_errors, wakeups, truncated; int64_t cpu_ns; };
+wd_loop *wd_create(ws_switch *sw);
+/* 0 or -errno; ws_last_error says which interface and why. */
+int wd_add_port(wd_loop *loop, uint32_t port, const char *ifname, const char *pcap_path);
+int wd_remove_port(wd_loop *loop, uint32_t port);
+/* Runs until wd_stop; holds the lock except while it waits. 0 or -errno. */
+int wd_run(wd_loop *loop);
+void wd_stop(wd_loop *loop);
+void wd_destroy(wd_loop *loop);
+/* Control-plane calls of other threads go between lock and unlock (lock also wakes the loop); unlock makes it look at new work. */
+void wd_lock(wd_loop *loop);
+void wd_unlock(wd_loop *loop);
+/* Packets of the controller: enters ingress at cpu_port. Takes the lock itself. */
+int wd_packet_out(wd_loop *loop, const uint8_t *data, uint32_t length);
+/* CPU packets and digests, copied into `buffer` (each: struct ws_output with data pointing into buffer). Waits up to timeout_ms
+ * without the lock; returns how many. Bounded ring: when full the newest is dropped and counted. */
+size_t wd_wait_events(wd_loop *loop, struct ws_output *out, size_t max, uint8_t *buffer, size_t buffer_size, int timeout_ms);
+ws_time wd_now(const wd_loop *loop);
+void wd_stats_get(const wd_loop *loop, struct wd_stats *stats);
+
+#endif
