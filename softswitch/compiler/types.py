@@ -5,7 +5,7 @@ name and type arguments for declared ones. `str(t)` is how messages show a type.
 
     Bit Int InfInt Bool Varbit Error MatchKind String Void      base types
     Struct Header HeaderUnion Stack Tuple ListType             aggregates
-    Enum SerEnum NewType                                       derived (a typedef is no type of its own)
+    Enum SerEnum NewType                                       derived (typedefs are no types of their own)
     Extern Parser Control Package Table Action Function State  things with behaviour
     TypeVar DontCare TypeName                                  generics and names used as types
 """
@@ -113,7 +113,7 @@ class DontCare(Type):
 
 @dataclass(frozen=True)
 class Unknown(Type):
-    """Type of an expression that was already reported as wrong; fits everything, reports nothing."""
+    """Type of an expression already reported as wrong; fits everything, reports nothing."""
 
     def __str__(self) -> str:
         return "<unknown>"
