@@ -5,7 +5,7 @@ name and type arguments for declared ones. `str(t)` is how messages show a type.
 
     Bit Int InfInt Bool Varbit Error MatchKind String Void      base types
     Struct Header HeaderUnion Stack Tuple ListType             aggregates
-    Enum SerEnum NewType                                       derived (typedefs are no types of their own)
+    Enum SerEnum NewType                                       derived
     Extern Parser Control Package Table Action Function State  things with behaviour
     TypeVar DontCare TypeName                                  generics and names used as types
 """
