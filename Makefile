@@ -1,0 +1,47 @@
+# Weft. Every target is a thin call; `make` alone lists them.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+MAKEFLAGS += --no-print-directory
+.DEFAULT_GOAL := help
+
+BIN := .venv/bin
+AS_ROOT := setup/as_root.sh
+
+# Variables of run-topo:
+TOPO ?=
+TARGET ?=
+CLI ?=
+# More arguments for pytest, for example: make test ARGS='-k compiler'
+ARGS ?=
+
+.PHONY: help setup run-topo test bench lint doctor stop clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: ## install what is missing (Debian packages, .venv, headers, core); instant if done
+	@setup/setup.sh
+
+run-topo: setup ## the default lab; TOPO=file.yaml, TARGET=softswitch|bmv2, CLI=1 for a prompt
+	@$(AS_ROOT) $(BIN)/weft run $(TOPO) $(if $(TARGET),--target $(TARGET)) $(if $(filter-out 0,$(CLI)),--cli)
+
+test: setup lint ## lint, then every test (those marked `root` only as root); ARGS='-k name'
+	@$(BIN)/python -m pytest $(ARGS)
+
+bench: setup ## what the switch can do: Mpps a core, CPU time a packet
+	@$(AS_ROOT) $(BIN)/weft bench $(ARGS)
+
+lint: setup ## ruff and mypy
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/mypy
+
+doctor: ## what this machine has, what each missing thing costs, and what mends it
+	@if [ -x $(BIN)/python ]; then $(BIN)/python -m weft.doctor $(ARGS); else python3 -m weft.doctor $(ARGS); fi
+
+stop: ## stop the running topology, and remove exactly what it made
+	@$(AS_ROOT) $(BIN)/weft stop
+
+clean: ## stop, then remove what was built (not .venv)
+	@if [ -x $(BIN)/weft ]; then $(AS_ROOT) $(BIN)/weft stop; fi
+	@rm -rf build .pytest_cache .mypy_cache .ruff_cache .hypothesis
