@@ -14,7 +14,7 @@
 
 #include <stdint.h>
 
-#define WP_ABI_VERSION 1u
+#define WP_ABI_VERSION 2u
 
 /* --- per-packet state ----------------------------------------------------------------- */
 
@@ -65,7 +65,9 @@ struct wp_ctx {
     const uint8_t *data;     /* packet bytes as received (parse reads here) */
     uint32_t data_len;       /* bytes at `data` */
     uint32_t parsed_len;     /* set by parse: bytes consumed; the payload begins there */
-    uint32_t packet_length;  /* BMv2's PACKET_LENGTH register: what counters and meters count */
+    uint32_t packet_length;  /* BMv2's PACKET_LENGTH register: setValid and setInvalid of a header add and
+                                subtract its bytes; egress reads it as standard_metadata.packet_length */
+    uint32_t ingress_length; /* bytes as received or as recirculated: what counters and meters count */
     uint32_t parser_error;   /* set by parse */
     uint8_t checksum_error;  /* set by parse (verify_checksum runs at its end) */
     uint8_t exit_flag;       /* set by `exit`; the core clears it after each pipeline */
@@ -226,7 +228,8 @@ struct wp_pipeline {
     const struct wp_meter_desc *meters;
     const struct wp_learn_desc *learns;
 
-    /* `phv` is all zero when parse is called, but for std (set by the core). Sets parsed_len,
+    /* `phv` is all zero when parse is called, but for std (set by the core) and, after resubmit and
+     * recirculate, the fields of the preserved list: parse leaves metadata alone. Sets parsed_len,
      * parser_error and checksum_error of ctx; never reads beyond data_len. */
     void (*parse)(struct wp_ctx *ctx, struct wp_phv *phv);
     void (*ingress)(struct wp_ctx *ctx, struct wp_phv *phv);
