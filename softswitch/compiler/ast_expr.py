@@ -216,10 +216,11 @@ class MemberKind(Enum):
 
 @dataclass(eq=False, slots=True)
 class Member(Expr):
-    """`base.member`."""
+    """`base.member`. `pos` is where the whole expression starts, `member_pos` the last name."""
 
     base: Expr
     member: str
+    member_pos: Pos
     kind: MemberKind | None = field(default=None, init=False, repr=False)
     decl: Node | None = field(default=None, init=False, repr=False)
 
