@@ -1,0 +1,209 @@
+"""A topology as a Mininet network: hosts in namespaces, links as veth pairs, switches' ports.
+
+Hosts are Mininet hosts. Switches' ports stay in the root namespace, where their processes run and
+`tcpdump -i` finds them, under names with the run's prefix. Mininet's own start-up (it changes
+system-wide settings) and clean-up (it removes others' things) are not used: what is made here is
+in the run's record, and `emulation.teardown` removes it.
+"""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import subprocess
+from typing import Any
+
+from mininet.link import Intf, Link
+from mininet.log import setLogLevel
+from mininet.net import Mininet
+from mininet.node import Host as MininetHost
+
+from emulation import interface, namespace
+from emulation.errors import EmulationError, ToolMissingError
+from emulation.run_state import Run
+from emulation.switch_node import SwitchNode, SwitchSettings
+from topologies import Endpoint, Host, Topology
+
+HOST_MTU = 1500
+# Room for headers that switches add to a full packet; native XDP on veth ends at 3498.
+SWITCH_MTU = 3400
+MAX_NODES = 512  # a namespace, a shell and some links each; more belongs to the simulator
+
+_NAME_LIMIT = 15  # IFNAMSIZ - 1
+_PROGRAMS = {"mnexec": "mininet", "ifconfig": "net-tools", "ip": "iproute2"}
+
+
+def port_name(run: str, index: int, end: Endpoint) -> str:
+    """Return a switch port's interface name, `w3f2a-s1-2`; `index` counts the switches.
+
+    Names that Linux would refuse for their length name the switch by its index: `w3f2a-n17-2`.
+    """
+    name = f"{run}-{end.node}-{end.port}"
+    return name if len(name) <= _NAME_LIMIT else f"{run}-n{index}-{end.port}"
+
+
+class _QuietIntf(Intf):  # type: ignore[misc]
+    """An interface that Mininet knows but does not configure: that is done in batches."""
+
+    def config(self, **_params: Any) -> dict[str, Any]:
+        return {}
+
+
+class _Network(Mininet):  # type: ignore[misc]
+    """Mininet's registry of nodes and links, without its changes to the system's settings."""
+
+    inited = True
+
+
+class Network:
+    """The emulated network of one run. Make it, `build` it, use `hosts` and `switches`."""
+
+    def __init__(self, topology: Topology, run: Run) -> None:
+        self.topology = topology
+        self.run = run
+        self.hosts: dict[str, MininetHost] = {}
+        self.switches: dict[str, SwitchNode] = {}
+        self._names = self._choose_names()
+        setLogLevel("error")
+        self._net = _Network(controller=None, switch=SwitchNode, link=Link, intf=_QuietIntf)
+
+    def _choose_names(self) -> dict[Endpoint, str]:
+        index = {switch.name: number for number, switch in enumerate(self.topology.switches, 1)}
+        names = {}
+        for link in self.topology.links:
+            for end in (link.a, link.b):
+                if end.node in index:
+                    names[end] = port_name(self.run.name, index[end.node], end)
+                else:
+                    names[end] = f"{end.node}-eth{end.port}"
+        return names
+
+    def interface_name(self, node: str, port: int = 0) -> str:
+        """Return the name of a node's interface. Raises KeyError for a port not in use."""
+        return self._names[Endpoint(node, port)]
+
+    def namespace_name(self, host: str) -> str:
+        """Return the name under which `ip netns exec` finds a host."""
+        return f"{self.run.name}-{host}"
+
+    def build(self, settings: dict[str, SwitchSettings]) -> None:
+        """Make hosts, links and (not yet started) switches; `settings` by switch name.
+
+        Raises EmulationError or ToolMissingError. What was made until then is in the record.
+        """
+        self._check_fit()
+        topology = self.topology
+        self.run.will_make(
+            links=[self._names[end] for end in self._names if topology.is_switch(end.node)],
+            namespaces=[self.namespace_name(host.name) for host in topology.hosts],
+        )
+        for host in topology.hosts:
+            self._add_host(host)
+        for switch in topology.switches:
+            self.switches[switch.name] = self._net.addSwitch(
+                switch.name, dpid=f"{switch.device_id:x}", settings=settings[switch.name]
+            )
+        self.run.started_processes(
+            (node.pid, f"shell of {node.name}")
+            for node in (*self.hosts.values(), *self.switches.values())
+        )
+        for link in topology.links:
+            self._add_link(link.a, link.b)
+        self._configure_ports()
+        for host in topology.hosts:
+            self._configure_host(host)
+
+    def _check_fit(self) -> None:
+        nodes = len(self.topology.hosts) + len(self.topology.switches)
+        if nodes > MAX_NODES:
+            raise EmulationError(
+                f"{self.topology.name} has {nodes} nodes; as namespaces and processes on one "
+                f"machine there is room for {MAX_NODES}",
+                "run it in the simulator, or choose a smaller topology",
+            )
+        for program, package in _PROGRAMS.items():
+            if shutil.which(program) is None:
+                raise ToolMissingError(
+                    f"{program} is not installed", f"make setup (or: apt-get install {package})"
+                )
+
+    def _add_host(self, host: Host) -> None:
+        node = self._net.addHost(host.name, ip=None)
+        self.hosts[host.name] = node
+        with namespace.entered(node.pid):
+            for name in ("all", "default"):
+                interface.ipv6_off(name)
+
+    def _add_link(self, a: Endpoint, b: Endpoint) -> None:
+        # Mininet makes the first interface in the caller's namespace: a switch's comes first.
+        if not self.topology.is_switch(a.node):
+            a, b = b, a
+        try:
+            self._net.addLink(
+                self._net[a.node],
+                self._net[b.node],
+                port1=a.port,
+                port2=b.port,
+                intfName1=self._names[a],
+                intfName2=self._names[b],
+            )
+        except Exception as error:  # Mininet raises the bare class, with ip's output
+            raise EmulationError(f"can't make the link {a} - {b}: {error}") from None
+
+    def _configure_ports(self) -> None:
+        names = [name for end, name in self._names.items() if self.topology.is_switch(end.node)]
+        for name in names:
+            interface.ipv6_off(name)
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as here:
+            interface.offloads_off(names, here)
+        # Without ARP the root namespace's kernel answers nobody's request for its own addresses.
+        settings = [f"link set {name} mtu {SWITCH_MTU} arp off up" for name in names]
+        attach = [
+            f"netns attach {self.namespace_name(name)} {node.pid}"
+            for name, node in self.hosts.items()
+        ]
+        self._ip(settings + attach)
+
+    def _ip(self, commands: list[str], pid: int | None = None) -> None:
+        """Run `ip` once for many commands, in the namespace of `pid` if given."""
+        if not commands:
+            return
+        enter = [] if pid is None else ["mnexec", "-a", str(pid)]
+        done = subprocess.run(
+            [*enter, "ip", "-batch", "-"],
+            input="\n".join(commands),
+            text=True,
+            capture_output=True,
+            check=False,
+        )
+        if done.returncode != 0:
+            raise EmulationError(f"ip: {done.stderr.strip() or done.stdout.strip()}")
+
+    def _configure_host(self, host: Host) -> None:
+        pid = self.hosts[host.name].pid
+        name = self.interface_name(host.name)
+        with namespace.open_socket(pid, socket.AF_INET, socket.SOCK_DGRAM) as there:
+            interface.offloads_off([name], there)
+        self._ip(
+            [
+                "link set lo up",
+                f"link set {name} mtu {HOST_MTU} address {host.mac} up",
+                f"address add {host.address} broadcast + dev {name}",
+                f"route add default via {host.gateway}",
+            ],
+            pid,
+        )
+        node = self.hosts[host.name]
+        node.intf().ip = str(host.address.ip)
+        node.intf().prefixLen = str(host.address.network.prefixlen)
+        node.intf().mac = host.mac
+
+    def start_switches(self) -> None:
+        """Start all switch processes side by side; they are not ready yet on return."""
+        for switch in self.switches.values():
+            switch.start([])
+        self.run.started_processes(
+            (switch.process.pid, f"switch {switch.name}")
+            for switch in self.switches.values()
+            if switch.process is not None
+        )

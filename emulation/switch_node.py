@@ -1,0 +1,202 @@
+"""A switch process as a Mininet node: our embedded switch or BMv2, by one command line.
+
+Both targets take `simple_switch_grpc`'s options. A switch is ready when its gRPC port accepts a
+connection and, where it can say so itself, when it has written its ready file; until then the
+caller polls. One that ends is reported with the last lines of its log.
+"""
+
+from __future__ import annotations
+
+import enum
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mininet.node import Switch
+
+from emulation.errors import EmulationError, SwitchDiedError, ToolMissingError
+
+READY_DEADLINE_S = 30.0
+POLL_S = 0.01
+LOG_LINES_SHOWN = 15
+FIRST_GRPC_PORT = 9559  # P4Runtime's own port number; below the range of ephemeral ports
+FIRST_THRIFT_PORT = 9090
+CPU_PORT = 255
+DROP_PORT = 511
+
+
+class Target(enum.Enum):
+    """Which program plays the switches."""
+
+    SOFTSWITCH = "softswitch"
+    BMV2 = "bmv2"
+
+
+@dataclass(frozen=True)
+class PortSettings:
+    """One port: its number, its interface, and its link as emulated (real time, this machine).
+
+    `send_delay_ns` is added to what the port sends, `receive_delay_ns` to what it receives;
+    `rate_bps` limits what it sends, behind a queue of `queue_packets`. None leaves it as it is.
+    """
+
+    number: int
+    interface: str
+    rate_bps: int | None = None
+    send_delay_ns: int = 0
+    receive_delay_ns: int = 0
+    queue_packets: int | None = None
+
+    def link_option(self) -> str:
+        """Return the value of our switch's `--link` for this port; empty if nothing is emulated."""
+        settings = []
+        if self.rate_bps is not None:
+            settings.append(f"rate={self.rate_bps}bps")
+        if self.send_delay_ns:
+            settings.append(f"delay={self.send_delay_ns}ns")
+        if self.receive_delay_ns:
+            settings.append(f"rx-delay={self.receive_delay_ns}ns")
+        if self.queue_packets is not None:
+            settings.append(f"queue={self.queue_packets}")
+        return f"{self.number}:{','.join(settings)}" if settings else ""
+
+
+@dataclass(frozen=True)
+class SwitchSettings:
+    """How one switch process is started."""
+
+    target: Target
+    device_id: int
+    grpc_port: int
+    thrift_port: int
+    ports: tuple[PortSettings, ...]
+    log_path: Path
+    ready_path: Path
+
+    @property
+    def address(self) -> str:
+        """Where its P4Runtime server listens: loopback only."""
+        return f"127.0.0.1:{self.grpc_port}"
+
+    def command(self) -> list[str]:
+        """Return the command line, program first."""
+        if self.target is Target.BMV2:
+            program = ["simple_switch_grpc"]
+        else:
+            program = [sys.executable, "-m", "softswitch"]
+        command = [*program, "--no-p4", "--device-id", str(self.device_id)]
+        for port in self.ports:
+            command += ["-i", f"{port.number}@{port.interface}"]
+        if self.target is Target.BMV2:
+            command += ["--thrift-port", str(self.thrift_port)]
+        command += ["--", "--grpc-server-addr", self.address]
+        command += ["--cpu-port", str(CPU_PORT), "--drop-port", str(DROP_PORT)]
+        if self.target is Target.SOFTSWITCH:
+            command += ["--tick", "ns", "--depth-unit", "cells"]
+            for option in filter(None, (port.link_option() for port in self.ports)):
+                command += ["--link", option]
+            command += ["--ready-file", str(self.ready_path)]
+        return command
+
+
+def require_target(target: Target) -> None:
+    """Raise ToolMissingError when the program of a target is not installed."""
+    if target is Target.BMV2 and shutil.which("simple_switch_grpc") is None:
+        raise ToolMissingError(
+            "simple_switch_grpc (BMv2) is not on PATH",
+            "leave --target away to use the embedded switch, or install BMv2",
+        )
+
+
+def free_ports(count: int, first: int) -> list[int]:
+    """Return `count` TCP ports from `first` upwards that nobody holds on loopback.
+
+    They lie below the ephemeral range, so that only a program that asks for one by number can
+    take it before the switch does; that switch then says so and ends.
+    """
+    ports: list[int] = []
+    for port in range(first, first + 10000):
+        if len(ports) == count:
+            return ports
+        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+            # As servers do it: a connection of the last run in TIME_WAIT holds no port.
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            ports.append(port)
+    raise EmulationError(f"no {count} free TCP ports on 127.0.0.1 from {first} on")
+
+
+class SwitchNode(Switch):  # type: ignore[misc]
+    """A switch of either target. Its interfaces are in the root namespace, as its process is."""
+
+    def __init__(self, name: str, settings: SwitchSettings, **params: Any) -> None:
+        super().__init__(name, **params)
+        self.settings = settings
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self, controllers: Iterable[object]) -> None:
+        """Start the process; `controllers` is Mininet's, and P4Runtime has no use for it."""
+        with self.settings.log_path.open("wb") as log:
+            self.process = subprocess.Popen(
+                self.settings.command(),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,  # Ctrl-C in the terminal is the runner's to handle
+            )
+
+    def connected(self) -> bool:
+        """Say whether the switch is ready (Mininet's name for it). Raises SwitchDiedError."""
+        self.check_alive()
+        if self.settings.target is Target.SOFTSWITCH and not self.settings.ready_path.exists():
+            return False
+        try:
+            with socket.create_connection(("127.0.0.1", self.settings.grpc_port), timeout=0.2):
+                return True
+        except OSError:
+            return False
+
+    def check_alive(self) -> None:
+        """Raise SwitchDiedError, with the end of the log, when the process has ended."""
+        assert self.process is not None, "start() comes first"
+        code = self.process.poll()
+        if code is not None:
+            raise SwitchDiedError(f"switch {self.name} {_ending(code)}{self._log_tail()}")
+
+    def _log_tail(self) -> str:
+        path = self.settings.log_path
+        lines = path.read_text(errors="replace").splitlines() if path.exists() else []
+        if not lines:
+            return f" and wrote nothing to its log ({path})"
+        shown = lines[-LOG_LINES_SHOWN:]
+        return "; the end of its log:\n" + "\n".join(f"  {line}" for line in shown) + f"\n({path})"
+
+
+def _ending(code: int) -> str:
+    return f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
+
+
+def wait_until_ready(switches: Iterable[SwitchNode], deadline_s: float = READY_DEADLINE_S) -> None:
+    """Wait until all switches are ready. Raises SwitchDiedError with the reason, never hangs."""
+    waiting = list(switches)
+    deadline = time.monotonic() + deadline_s
+    while waiting:
+        waiting = [switch for switch in waiting if not switch.connected()]
+        if not waiting:
+            return
+        if time.monotonic() > deadline:
+            slow = waiting[0]
+            raise SwitchDiedError(
+                f"switch {slow.name} was not ready after {deadline_s:g} s{slow._log_tail()}",
+                "a machine under heavy load is slow to start: try again, or read the log",
+            )
+        time.sleep(POLL_S)
