@@ -13,7 +13,7 @@ from softswitch.compiler.errors import Pos
 
 if TYPE_CHECKING:
     from softswitch.compiler import types as ty
-    from softswitch.compiler.ast import Decl
+    from softswitch.compiler.ast import Decl, EnumDecl, StructLikeDecl
 
 __all__ = [
     "Annotation",
@@ -31,6 +31,7 @@ __all__ = [
     "DefaultKey",
     "Expr",
     "Index",
+    "InlineTypeRef",
     "IntLiteral",
     "InvalidExpr",
     "ListExpr",
@@ -141,6 +142,13 @@ class ListTypeRef(TypeRef):
     """`list<element>`."""
 
     element: TypeRef
+
+
+@dataclass(eq=False, slots=True)
+class InlineTypeRef(TypeRef):
+    """A struct, header, union or enum declared inside a typedef."""
+
+    decl: EnumDecl | StructLikeDecl
 
 
 # ---------------------------------------------------------------- expressions

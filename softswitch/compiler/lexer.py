@@ -15,124 +15,35 @@ from dataclasses import dataclass
 from softswitch.compiler.errors import CompileError, Pos
 
 KEYWORDS = frozenset(
-    [
-        "abstract",
-        "action",
-        "actions",
-        "apply",
-        "bool",
-        "bit",
-        "break",
-        "const",
-        "continue",
-        "control",
-        "default",
-        "else",
-        "entries",
-        "enum",
-        "error",
-        "exit",
-        "extern",
-        "false",
-        "for",
-        "header",
-        "header_union",
-        "if",
-        "in",
-        "inout",
-        "int",
-        "key",
-        "list",
-        "match_kind",
-        "out",
-        "parser",
-        "package",
-        "priority",
-        "return",
-        "select",
-        "state",
-        "string",
-        "struct",
-        "switch",
-        "table",
-        "this",
-        "transition",
-        "true",
-        "tuple",
-        "type",
-        "typedef",
-        "varbit",
-        "value_set",
-        "void",
-        "_",
-    ]
-)
+    {
+        "_", "abstract", "action", "actions", "apply", "bit", "bool", "break", "const",
+        "continue", "control", "default", "else", "entries", "enum", "error", "exit",
+        "extern", "false", "for", "header", "header_union", "if", "in", "inout", "int",
+        "key", "list", "match_kind", "out", "package", "parser", "priority", "return",
+        "select", "state", "string", "struct", "switch", "table", "this", "transition",
+        "true", "tuple", "type", "typedef", "value_set", "varbit", "void",
+    }
+)  # fmt: skip
 
 # Longest first. `>>` is never a token: `a<b<c>>` closes twice; the expression parser joins them.
-_PUNCTUATION = [
-    "|+|=",
-    "|-|=",
-    "<<=",
-    "&&&",
-    "...",
-    "|+|",
-    "|-|",
-    "{#}",
-    "..",
-    "<<",
-    "&&",
-    "||",
-    "==",
-    "!=",
-    ">=",
-    "<=",
-    "++",
-    "+=",
-    "-=",
-    "*=",
-    "/=",
-    "%=",
-    "&=",
-    "|=",
-    "^=",
-    "+:",
-    "+",
-    "-",
-    "*",
-    "/",
-    "%",
-    "|",
-    "&",
-    "^",
-    "~",
-    "(",
-    ")",
-    "[",
-    "]",
-    "{",
-    "}",
-    "<",
-    ">",
-    "!",
-    ":",
-    ",",
-    "?",
-    ".",
-    "=",
-    ";",
-    "@",
-]
+_PUNCTUATION = (
+    "|+|=", "|-|=", "<<=", "&&&", "...", "|+|", "|-|", "{#}", "..", "<<", "&&", "||", "==",
+    "!=", ">=", "<=", "++", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "+:", "+", "-",
+    "*", "/", "%", "|", "&", "^", "~", "(", ")", "[", "]", "{", "}", "<", ">", "!", ":",
+    ",", "?", ".", "=", ";", "@",
+)  # fmt: skip
+
 
 _TOKEN = re.compile(
     r"""
     (?P<space>[ \t\r\f\v]+)
   | (?P<newline>\n)
   | (?P<comment>//[^\n]*|/\*.*?\*/)
-  | (?P<pragma>@pragma\b[^\n]*)
+  | (?P<pragma>@pragma\b(?:"(?:\\.|[^"\\])*"|[^\n"])*)
   | (?P<id>[A-Za-z_][A-Za-z0-9_]*)
   | (?P<integer>(?:[0-9]+[ws])?0[xX][0-9a-fA-F_]+|(?:[0-9]+[ws])?0[bB][01_]+
        |(?:[0-9]+[ws])?0[oO][0-7_]+|(?:[0-9]+[ws])?0[dD][0-9_]+|(?:[0-9]+[ws])?[0-9][0-9_]*)
-  | (?P<str>"(?:\\.|[^"\\\n])*")
+  | (?P<str>"(?:\\.|[^"\\])*")
   | (?P<marker>(?<![^\n])\#[ \t]*(?:line[ \t]+)?(?P<line>[0-9]+)
        (?:[ \t]+"(?P<file>[^"\n]*)")?[^\n]*)
   | (?P<directive>(?<![^\n])[ \t]*\#[^\n]*)
@@ -149,7 +60,8 @@ ReadSource = Callable[[str], "str | None"]
 
 @dataclass(slots=True)
 class Token:
-    """`kind` is "id", "integer", "str", "pragma", "end", or the text of a keyword or punctuation.
+    """`kind` is "id", "integer", "str", "pragma", "bad" (no P4 outside annotations), "end",
+    or the text of a keyword or punctuation.
 
     `end` is the column after the token in the preprocessed line: equal to the start of the next
     token where they touch.
@@ -166,7 +78,7 @@ def tokenize(text: str, file: str, read_source: ReadSource = lambda _: None) -> 
     """Tokens of `text`, closed by one of kind "end".
 
     `read_source` returns the text of a file named in a line marker, or None where columns can't
-    be corrected (built-in text). Raises `CompileError` at characters that are no P4.
+    be corrected (built-in text). Raises `CompileError` at a string that is not closed.
     """
     tokens: list[Token] = []
     line, line_start = 1, 0
@@ -199,18 +111,15 @@ def tokenize(text: str, file: str, read_source: ReadSource = lambda _: None) -> 
             kind = value if value in KEYWORDS else "id"
         elif kind == "punct":
             kind = value
-        elif kind == "bad" or kind is None:
-            raise _bad_character(value, pos)
+        elif kind is None or (kind == "bad" and value == '"'):
+            raise CompileError.at(pos, "string without a closing quote")
         tokens.append(Token(kind, value, pos, start, match.end()))
+        if kind in ("str", "pragma") and "\n" in value:
+            line += value.count("\n")
+            line_start = start + value.rindex("\n") + 1
     end = tokens[-1].pos if tokens else Pos(file, line, 1)
     tokens.append(Token("end", "end of file", end, len(text), len(text)))
     return tokens
-
-
-def _bad_character(value: str, pos: Pos) -> CompileError:
-    if value == '"':
-        return CompileError.at(pos, "string without a closing quote")
-    return CompileError.at(pos, f"unexpected character {value!r}")
 
 
 def _unescape_file(name: str) -> str:
@@ -263,13 +172,12 @@ def _raw_tokens(text: str) -> Iterator[tuple[int, int, str]]:
         if kind == "space":
             continue
         value = match.group()
-        if kind in ("newline", "comment"):
-            newlines = value.count("\n")
-            if newlines:
-                line += newlines
-                line_start = match.start() + value.rindex("\n") + 1
-        else:
+        if kind not in ("newline", "comment"):
             yield line, match.start() - line_start + 1, value
+        newlines = value.count("\n")
+        if newlines:
+            line += newlines
+            line_start = match.start() + value.rindex("\n") + 1
 
 
 _BASES = {"x": 16, "o": 8, "b": 2, "d": 10}

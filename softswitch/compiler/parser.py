@@ -145,9 +145,13 @@ class Parser(TableParser):
 
     def _typedef(self, annotations: list[ast.Annotation]) -> ast.Decl:
         self._expect("typedef")
+        ref: ast.TypeRef
         if self._kind in ("struct", "header", "header_union", "enum"):
-            self._fail("the name of a type (declare the type first)")
-        ref = self.type_ref()
+            pos = self._pos
+            derived = self._enum([]) if self._kind == "enum" else self._struct_like([])
+            ref = ast.InlineTypeRef(pos, derived)
+        else:
+            ref = self.type_ref()
         name = self._name("the name of the new type")
         ref = self._array_suffix(ref)
         self._expect(";")

@@ -87,6 +87,8 @@ class ParserBase:
 
     def _fail(self, wanted: str) -> NoReturn:
         token = self._tok
+        if token.kind == "bad":
+            raise CompileError.at(token.pos, f"unexpected character {token.text!r}")
         found = token.text if token.kind == "end" else f'"{token.text}"'
         if wanted == '";"' and self._index:
             # A missing semicolon belongs to the end of the line before, not to what follows.

@@ -79,7 +79,7 @@ class ExpressionParser(ParserBase):
                 return ast.IntLiteral(self._pos, 1, text="1")
             return None
         self._advance()
-        width = self._binary(0, allow_greater=False)
+        width = self._ternary(allow_greater=False)
         self._expect(">")
         return width
 
@@ -201,12 +201,16 @@ class ExpressionParser(ParserBase):
             return None
         start = self._index
         args = self._try(self.type_args)
-        if args is None or self._kind != "(":
+        of_type = isinstance(callee, ast.Name) and self._is_type_name(callee.name)
+        if args is None or not (self._kind == "(" or (of_type and self._kind == ".")):
             self._index = start
             return None
-        if isinstance(callee, ast.Name) and self._is_type_name(callee.name):
+        if isinstance(callee, ast.Name) and of_type:
             ref = ast.NamedTypeRef(callee.pos, callee.name, args, callee.absolute)
-            return ast.Call(callee.pos, ast.TypeExpr(callee.pos, ref), [], self.arguments())
+            specialised = ast.TypeExpr(callee.pos, ref)
+            if self._kind == ".":
+                return specialised
+            return ast.Call(callee.pos, specialised, [], self.arguments())
         return ast.Call(callee.pos, callee, args, self.arguments())
 
     def _primary(self) -> ast.Expr:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from softswitch.compiler import ast
-from softswitch.compiler.errors import CompileError
+from softswitch.compiler.errors import CompileError, NotSupported
 from softswitch.compiler.parser_base import BASE_TYPES, NAME_KINDS
 from softswitch.compiler.parser_expr import ExpressionParser
 
@@ -29,8 +29,10 @@ class StatementParser(ExpressionParser):
 
     def block(self, annotations: list[ast.Annotation] | None = None) -> ast.Block:
         """`{ statements }`; goes on after a wrong statement."""
+        if annotations is None:
+            annotations = self._annotations()
         start = self._expect("{")
-        block = ast.Block(start.pos, [], annotations or [])
+        block = ast.Block(start.pos, [], annotations)
         with self._scope():
             while self._kind not in ("}", "end"):
                 at = self._index
@@ -218,6 +220,8 @@ class StatementParser(ExpressionParser):
     ) -> ast.InstanceDecl:
         """An instantiation whose `Type(args)` was read; without the `;`."""
         name = self._name()
+        if self._kind == "[":
+            raise NotSupported.at(self._pos, "arrays of instances")
         call = ast.Call(ref.pos, ast.TypeExpr(ref.pos, ref), [], args)
         methods: list[ast.Decl] | None = None
         if self._accept("="):
