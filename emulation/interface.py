@@ -11,36 +11,61 @@ from pathlib import Path
 
 from emulation.errors import EmulationError
 
-_SIOCETHTOOL = 0x8946  # linux/sockios.h
-
-# linux/ethtool.h. With any of these on, a sender hands over frames whose checksum is not filled
-# in, or frames larger than the MTU; a forwarder in user space would pass on both as they are.
-_SETTERS_OFF = {
-    "rx checksum": 0x15,
-    "tx checksum": 0x17,
-    "scatter-gather": 0x19,
-    "tcp segmentation": 0x1F,
-    "generic segmentation": 0x24,
-    "generic receive": 0x2C,
-}
+# linux/sockios.h, linux/ethtool.h
+_SIOCETHTOOL = 0x8946
+_GSTRINGS = 0x1B
+_GSSET_INFO = 0x37
+_GFEATURES = 0x3A
+_SFEATURES = 0x3B
+_SET_OF_FEATURES = 4
+_NAME_BYTES = 32
 
 
 def offloads_off(names: list[str], where: socket.socket) -> None:
-    """Turn checksum and segmentation offloads off on interfaces.
+    """Turn off all that the kernel would leave to a network card, which a veth does not have.
 
-    `where` is any socket opened in the namespace of the interfaces. Raises EmulationError.
+    Otherwise a sender hands over frames whose checksum is not filled in, or frames larger than
+    the MTU, or takes VLAN tags out of them; a forwarder in user space would pass them on like
+    that. `where` is any socket opened in the namespace of the interfaces. Raises EmulationError.
     """
     for name in names:
-        for what, command in _SETTERS_OFF.items():
-            value = ctypes.create_string_buffer(struct.pack("=II", command, 0))
-            request = struct.pack("16sP8x", name.encode(), ctypes.addressof(value))
-            try:
-                fcntl.ioctl(where, _SIOCETHTOOL, request)
-            except OSError as error:
-                raise EmulationError(
-                    f"can't turn {what} offload off on {name}: {error.strerror}",
-                    "this kernel's veth is unusual: weft doctor",
-                ) from None
+        try:
+            _features_off(name, where)
+        except OSError as error:
+            raise EmulationError(
+                f"can't turn offloads off on {name}: {error.strerror}", "weft doctor"
+            ) from None
+
+
+def _ethtool(name: str, where: socket.socket, command: bytes) -> bytes:
+    """Do one ethtool command; the kernel answers in the same memory."""
+    memory = ctypes.create_string_buffer(command, len(command))
+    fcntl.ioctl(where, _SIOCETHTOOL, struct.pack("16sP8x", name.encode(), ctypes.addressof(memory)))
+    return memory.raw
+
+
+def _features_off(name: str, where: socket.socket) -> None:
+    answer = _ethtool(name, where, struct.pack("=IIQI", _GSSET_INFO, 0, 1 << _SET_OF_FEATURES, 0))
+    count = struct.unpack_from("=I", answer, 16)[0]
+    request = struct.pack("=III", _GSTRINGS, _SET_OF_FEATURES, count) + bytes(count * _NAME_BYTES)
+    answer = _ethtool(name, where, request)[12:]
+    features = [
+        answer[at : at + _NAME_BYTES].rstrip(b"\0").decode()
+        for at in range(0, count * _NAME_BYTES, _NAME_BYTES)
+    ]
+    blocks = (count + 31) // 32
+    answer = _ethtool(name, where, struct.pack("=II", _GFEATURES, blocks) + bytes(16 * blocks))
+    words = []
+    for block in range(blocks):
+        available, _wanted, _active, never = struct.unpack_from("=IIII", answer, 8 + 16 * block)
+        offloads = sum(
+            1 << bit
+            for bit, feature in enumerate(features[32 * block : 32 * block + 32])
+            if feature.startswith(("tx-", "rx-"))
+        )
+        words.append((available & ~never & offloads, 0))  # which to set, to what
+    request = struct.pack("=II", _SFEATURES, blocks)
+    _ethtool(name, where, request + b"".join(struct.pack("=II", *word) for word in words))
 
 
 def ipv6_off(name: str) -> None:

@@ -20,7 +20,7 @@ from mininet.node import Host as MininetHost
 
 from emulation import interface, namespace
 from emulation.errors import EmulationError, ToolMissingError
-from emulation.run_state import Run
+from emulation.run_state import SHELL_ROLE, Run
 from emulation.switch_node import SwitchNode, SwitchSettings
 from topologies import Endpoint, Host, Topology
 
@@ -104,7 +104,7 @@ class Network:
                 switch.name, dpid=f"{switch.device_id:x}", settings=settings[switch.name]
             )
         self.run.started_processes(
-            (node.pid, f"shell of {node.name}")
+            (node.pid, f"{SHELL_ROLE} of {node.name}")
             for node in (*self.hosts.values(), *self.switches.values())
         )
         for link in topology.links:

@@ -68,8 +68,12 @@ def marked(run: str) -> Iterator[ProcessIdentity]:
                     yield found
 
 
-def end(processes: Iterable[ProcessIdentity], grace_s: float = 2.0) -> list[ProcessIdentity]:
-    """End processes: SIGTERM to all, SIGKILL to those left after `grace_s` seconds.
+def end(
+    processes: Iterable[ProcessIdentity],
+    grace_s: float = 2.0,
+    request: signal.Signals = signal.SIGTERM,
+) -> list[ProcessIdentity]:
+    """End processes: `request` to all, SIGKILL to those left after `grace_s` seconds.
 
     Signals go through a pidfd whose process was checked after it was opened, so a reused id is
     never hit. Returns the processes that survive even SIGKILL (stuck in the kernel).
@@ -83,7 +87,7 @@ def end(processes: Iterable[ProcessIdentity], grace_s: float = 2.0) -> list[Proc
                     open_fds[fd] = process
                 else:
                     os.close(fd)
-        for number, patience_s in ((signal.SIGTERM, grace_s), (signal.SIGKILL, grace_s)):
+        for number, patience_s in ((request, grace_s), (signal.SIGKILL, grace_s)):
             for fd in open_fds:
                 with suppress(ProcessLookupError):
                     signal.pidfd_send_signal(fd, number)

@@ -26,6 +26,7 @@ from emulation.processes import MARKER_VARIABLE, ProcessIdentity, identify
 RUN_ROOT_VARIABLE = "WEFT_RUN_DIR"
 LOG_ROOT_VARIABLE = "WEFT_LOG_DIR"
 LOGS_KEPT = 5
+SHELL_ROLE = "shell"  # how the record marks Mininet's shell of a node
 
 _FORMAT = 1
 _LOCK = "lock"

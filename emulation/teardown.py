@@ -6,6 +6,7 @@ Nothing is looked up by pattern, and nobody else's process, link or namespace is
 from __future__ import annotations
 
 import shutil
+import signal
 import subprocess
 import time
 from collections.abc import Iterable
@@ -14,7 +15,7 @@ from pathlib import Path
 
 from emulation import processes, run_state
 from emulation.errors import EmulationError
-from emulation.run_state import RunLock, RunRecord
+from emulation.run_state import SHELL_ROLE, RunLock, RunRecord
 
 STOP_PATIENCE_S = 15.0
 POLL_S = 0.02
@@ -51,10 +52,12 @@ def remove(record: RunRecord, grace_s: float = 2.0) -> Removed:
     Safe to call again. Raises EmulationError naming what could not be removed; the record then
     stays, so that a later call can finish.
     """
-    running = [process for process in record.processes if process.is_alive()]
-    running.extend(processes.marked(record.run))
-    running = list({process.pid: process for process in running}.values())
-    stuck = processes.end(running, grace_s)
+    running = {process.pid: process for process in processes.marked(record.run)}
+    running |= {process.pid: process for process in record.processes if process.is_alive()}
+    # An interactive shell ignores SIGTERM, and ends at once when its terminal hangs up.
+    shells = [process for process in running.values() if process.role.startswith(SHELL_ROLE)]
+    others = [process for process in running.values() if process not in shells]
+    stuck = processes.end(others, grace_s) + processes.end(shells, grace_s, signal.SIGHUP)
     links = [name for name in record.links if (_LINKS / name).exists()]
     namespaces = [name for name in record.namespaces if (_NAMESPACES / name).exists()]
     # A link's other end goes with it, and a namespace's links go with the namespace, so some of
