@@ -1,0 +1,95 @@
+// The fabric switch, leaf or spine: a router for RoCEv2 clusters. The tables decide which it is.
+//
+//  ingress
+//   count -> packet-out? ----------------------------------------------------> port
+//        `-> trust it? -> parameters -> acl -> arp? --------------------------> same port
+//                                           `-> ours? -> echo -> route -> next hop -> port
+//        whatever nobody forwards is dropped and counted by reason
+//  egress
+//   count -> ECN mark if the queue was long -> packet-in header if to the controller
+
+#include <core.p4>
+#include <v1model.p4>
+
+#include "include/parser.p4"
+#include "include/checksums.p4"
+#include "include/deparser.p4"
+#include "modules/port_counters.p4"
+#include "modules/cpu.p4"
+#include "modules/admission.p4"
+#include "modules/parameters.p4"
+#include "modules/acl.p4"
+#include "modules/roce_counters.p4"
+#include "modules/arp.p4"
+#include "modules/echo.p4"
+#include "modules/routing.p4"
+#include "modules/next_hop.p4"
+#include "modules/drops.p4"
+#include "modules/ecn.p4"
+
+control FabricIngress(inout headers_t hdr, inout local_metadata_t meta,
+                      inout standard_metadata_t std) {
+    ReceiveCounters() receive_counters;
+    PacketOut() packet_out;
+    Admission() admission;
+    IngressParameters() parameters;
+    Acl() access;
+    RoceCounters() roce_counters;
+    Arp() arp;
+    EchoResponder() echo;
+    Routing() routing;
+    NextHop() forwarding;
+    DropCounters() drop_counters;
+
+    apply {
+        // Forgetting to decide must never mean port 0.
+        mark_to_drop(std);
+        receive_counters.apply(std);
+        roce_counters.apply(hdr, std);
+        if (hdr.packet_out.isValid()) {
+            packet_out.apply(hdr, meta, std);
+        } else {
+            admission.apply(meta, std);
+        }
+        if (meta.drop_reason == DropReason.UNDECIDED) {
+            parameters.apply(hdr, meta, std);
+            access.apply(hdr, meta, std);
+        }
+        if (meta.drop_reason == DropReason.UNDECIDED && hdr.arp.isValid()) {
+            arp.apply(hdr, meta, std);
+        } else if (meta.drop_reason == DropReason.UNDECIDED && hdr.ipv4.isValid()) {
+            if (hdr.ethernet.dst != meta.router_mac) {
+                meta.drop_reason = DropReason.NOT_OUR_MAC;
+            } else {
+                echo.apply(hdr, meta);
+            }
+        }
+        if (meta.drop_reason == DropReason.UNDECIDED && hdr.ipv4.isValid()) {
+            routing.apply(hdr, meta);
+        }
+        if (meta.drop_reason == DropReason.UNDECIDED && hdr.ipv4.isValid()) {
+            forwarding.apply(hdr, meta, std);
+        }
+        drop_counters.apply(meta);
+    }
+}
+
+control FabricEgress(inout headers_t hdr, inout local_metadata_t meta,
+                     inout standard_metadata_t std) {
+    TransmitCounters() transmit_counters;
+    EgressParameters() parameters;
+    EcnMarking() ecn_marking;
+    PacketIn() packet_in;
+
+    apply {
+        transmit_counters.apply(std);
+        parameters.apply(meta, std);
+        ecn_marking.apply(hdr, meta, std);
+        if (std.egress_port == CPU_PORT) {
+            packet_in.apply(hdr, meta, std);
+        }
+    }
+}
+
+V1Switch(FabricParser(), FabricVerifyChecksum(), FabricIngress(), FabricEgress(),
+         FabricComputeChecksum(), FabricDeparser()) main;

@@ -1,0 +1,38 @@
+// Sizes and numbers that are fixed when the program is compiled. Thresholds and timers are not
+// here: those are action parameters that the controller installs (modules/parameters.p4).
+
+#ifndef WEFT_CONSTANTS_P4
+#define WEFT_CONSTANTS_P4
+
+#include "types.p4"
+
+// Table sizes, overridable with -D.
+#ifndef ROUTES
+#define ROUTES 4096
+#endif
+#ifndef NEXT_HOPS
+#define NEXT_HOPS 1024
+#endif
+#ifndef ECMP_GROUPS
+#define ECMP_GROUPS 512
+#endif
+#ifndef ECMP_GROUP_MEMBERS
+#define ECMP_GROUP_MEMBERS 128
+#endif
+#ifndef ARP_TARGETS
+#define ARP_TARGETS 1024
+#endif
+#ifndef ACL_ENTRIES
+#define ACL_ENTRIES 256
+#endif
+
+// Counters are indexed by the whole 9-bit port, so that no port falls outside.
+#define PORTS 512
+
+const port_t CPU_PORT = 255;
+const bit<16> ROCE_V2_PORT = 4791;
+
+// What we put into packets that a switch itself originates (RFC 1700's default).
+const bit<8> DEFAULT_TTL = 64;
+
+#endif

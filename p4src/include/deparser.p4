@@ -1,0 +1,24 @@
+// From headers to bytes, in the order of the wire. Invalid headers are skipped.
+
+#ifndef WEFT_DEPARSER_P4
+#define WEFT_DEPARSER_P4
+
+#include "headers.p4"
+
+control FabricDeparser(packet_out packet, in headers_t hdr) {
+    apply {
+        packet.emit(hdr.packet_in);
+        packet.emit(hdr.ethernet);
+        packet.emit(hdr.arp);
+        packet.emit(hdr.ipv4);
+        packet.emit(hdr.ipv4_options);
+        packet.emit(hdr.icmp);
+        packet.emit(hdr.tcp);
+        packet.emit(hdr.udp);
+        packet.emit(hdr.bth);
+        packet.emit(hdr.reth);
+        packet.emit(hdr.aeth);
+    }
+}
+
+#endif

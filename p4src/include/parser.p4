@@ -1,0 +1,132 @@
+// From bytes to headers.
+//
+//   start -> [packet_out] -> ethernet -> arp
+//                               `-> ipv4 -> [options] -> icmp | tcp | udp -> bth -> reth | aeth
+
+#ifndef WEFT_PARSER_P4
+#define WEFT_PARSER_P4
+
+#include "constants.p4"
+#include "headers.p4"
+
+error {
+    BadIpv4Header,
+    ArpNotForIpv4
+}
+
+parser FabricParser(packet_in packet, out headers_t hdr, inout local_metadata_t meta,
+                    inout standard_metadata_t std) {
+    state start {
+        meta.flow.protocol = 0;
+        meta.flow.src_port = 0;
+        meta.flow.dst_port = 0;
+        meta.drop_reason = DropReason.UNDECIDED;
+        meta.router_mac = 0;
+        meta.group = 0;
+        meta.next_hop = 0;
+        meta.cpu_reason = 0;
+        meta.ecn_threshold = 0;
+        transition select(std.ingress_port) {
+            CPU_PORT: parse_packet_out;
+            default: parse_ethernet;
+        }
+    }
+
+    state parse_packet_out {
+        packet.extract(hdr.packet_out);
+        transition parse_ethernet;
+    }
+
+    state parse_ethernet {
+        packet.extract(hdr.ethernet);
+        transition select(hdr.ethernet.type) {
+            EtherType.IPV4: parse_ipv4;
+            EtherType.ARP: parse_arp;
+            default: accept;
+        }
+    }
+
+    state parse_arp {
+        packet.extract(hdr.arp);
+        verify(hdr.arp.hardware == 1 && hdr.arp.protocol == 0x0800 &&
+               hdr.arp.hardware_length == 6 && hdr.arp.protocol_length == 4,
+               error.ArpNotForIpv4);
+        transition accept;
+    }
+
+    state parse_ipv4 {
+        packet.extract(hdr.ipv4);
+        verify(hdr.ipv4.version == 4 && hdr.ipv4.ihl >= 5, error.BadIpv4Header);
+        meta.flow.protocol = (bit<8>)hdr.ipv4.protocol;
+        transition select(hdr.ipv4.ihl) {
+            5: parse_transport;
+            default: parse_ipv4_options;
+        }
+    }
+
+    state parse_ipv4_options {
+        packet.extract(hdr.ipv4_options, ((bit<32>)hdr.ipv4.ihl - 5) << 5);
+        transition parse_transport;
+    }
+
+    state parse_transport {
+        transition select(hdr.ipv4.more_fragments, hdr.ipv4.fragment, hdr.ipv4.protocol) {
+            (0, 0, IpProtocol.UDP): parse_udp;
+            (0, 0, IpProtocol.TCP): parse_tcp;
+            (0, 0, IpProtocol.ICMP): parse_icmp;
+            default: accept;
+        }
+    }
+
+    state parse_icmp {
+        packet.extract(hdr.icmp);
+        transition accept;
+    }
+
+    state parse_tcp {
+        packet.extract(hdr.tcp);
+        meta.flow.src_port = hdr.tcp.src_port;
+        meta.flow.dst_port = hdr.tcp.dst_port;
+        transition accept;
+    }
+
+    state parse_udp {
+        packet.extract(hdr.udp);
+        meta.flow.src_port = hdr.udp.src_port;
+        meta.flow.dst_port = hdr.udp.dst_port;
+        transition select(hdr.udp.dst_port) {
+            ROCE_V2_PORT: parse_bth;
+            default: accept;
+        }
+    }
+
+    state parse_bth {
+        packet.extract(hdr.bth);
+        transition select(hdr.bth.opcode) {
+            BthOpcode.RC_WRITE_FIRST: parse_reth;
+            BthOpcode.RC_WRITE_ONLY: parse_reth;
+            BthOpcode.RC_WRITE_ONLY_IMMEDIATE: parse_reth;
+            BthOpcode.RC_READ_REQUEST: parse_reth;
+            BthOpcode.UC_WRITE_FIRST: parse_reth;
+            BthOpcode.UC_WRITE_ONLY: parse_reth;
+            BthOpcode.UC_WRITE_ONLY_IMMEDIATE: parse_reth;
+            BthOpcode.RC_READ_RESPONSE_FIRST: parse_aeth;
+            BthOpcode.RC_READ_RESPONSE_LAST: parse_aeth;
+            BthOpcode.RC_READ_RESPONSE_ONLY: parse_aeth;
+            BthOpcode.RC_ACKNOWLEDGE: parse_aeth;
+            default: accept;
+        }
+    }
+
+    state parse_reth {
+        packet.extract(hdr.reth);
+        transition accept;
+    }
+
+    state parse_aeth {
+        packet.extract(hdr.aeth);
+        transition accept;
+    }
+}
+
+#endif

@@ -1,0 +1,49 @@
+// Answers pings to the switch's own addresses. The answer is then routed like any packet, so that
+// it finds hosts behind other switches too. Anything else to these addresses is dropped.
+
+#ifndef WEFT_ECHO_P4
+#define WEFT_ECHO_P4
+
+#include "../include/constants.p4"
+#include "../include/headers.p4"
+
+control EchoResponder(inout headers_t hdr, inout local_metadata_t meta) {
+    @id(0x01000401)
+    action is_ours() {
+        meta.drop_reason = DropReason.NOT_FOR_HOSTS;
+    }
+
+    @id(0x01000402)
+    action pass_on() {
+    }
+
+    @id(0x02000401)
+    table own_addresses {
+        key = { hdr.ipv4.dst: exact @name("address"); }
+        actions = { is_ours; @defaultonly pass_on; }
+        const default_action = pass_on();
+        size = 64;
+    }
+
+    action answer_echo() {
+        ipv4_addr_t asker = hdr.ipv4.src;
+        hdr.ipv4.src = hdr.ipv4.dst;
+        hdr.ipv4.dst = asker;
+        hdr.ipv4.ttl = DEFAULT_TTL;
+        hdr.icmp.type = IcmpType.ECHO_REPLY;
+        // The type's byte goes from 8 to 0, so the one's complement sum loses 0x0800 (RFC 1624).
+        bit<17> sum = (bit<17>)hdr.icmp.checksum + 0x0800;
+        hdr.icmp.checksum = sum[15:0] + (bit<16>)sum[16:16];
+        meta.drop_reason = DropReason.UNDECIDED;
+    }
+
+    apply {
+        if (own_addresses.apply().hit) {
+            if (hdr.icmp.isValid() && hdr.icmp.type == IcmpType.ECHO_REQUEST) {
+                answer_echo();
+            }
+        }
+    }
+}
+
+#endif

@@ -1,0 +1,75 @@
+// Where an IPv4 packet should go: one next hop, or a group of equally short ones.
+//
+//   dst --[ ipv4_route: longest prefix ]--> next_hop ----------------------.
+//                        `--> group --[ ecmp_group: hash of the flow ]--> next_hop
+//
+// Reads the packet and its flow, writes only meta. The hash is a CRC-32 of addresses, protocol
+// and ports: a flow keeps its path, and flows that differ only in a port spread. (CRC-16's low bits,
+// which choose among few members, depend on fewer bits of the input.)
+
+#ifndef WEFT_ROUTING_P4
+#define WEFT_ROUTING_P4
+
+#include "../include/constants.p4"
+#include "../include/headers.p4"
+
+control Routing(in headers_t hdr, inout local_metadata_t meta) {
+    @id(0x11000501)
+    action_selector(HashAlgorithm.crc32, ECMP_GROUPS * ECMP_GROUP_MEMBERS, 32) ecmp_members;
+
+    @id(0x01000501)
+    action route_to(@id(1) next_hop_id_t next_hop) {
+        meta.next_hop = next_hop;
+    }
+
+    @id(0x01000502)
+    action route_to_group(@id(1) group_id_t group) {
+        meta.group = group;
+    }
+
+    @id(0x01000503)
+    action no_route() {
+        meta.drop_reason = DropReason.NO_ROUTE;
+    }
+
+    @id(0x01000504)
+    action choose(@id(1) next_hop_id_t next_hop) {
+        meta.next_hop = next_hop;
+    }
+
+    @id(0x02000501)
+    table ipv4_route {
+        key = { hdr.ipv4.dst: lpm @name("dst"); }
+        actions = { route_to; route_to_group; no_route; }
+        const default_action = no_route();
+        size = ROUTES;
+    }
+
+    @id(0x02000502)
+    table ecmp_group {
+        key = {
+            meta.group: exact @name("group");
+            hdr.ipv4.src: selector;
+            hdr.ipv4.dst: selector;
+            meta.flow.protocol: selector;
+            meta.flow.src_port: selector;
+            meta.flow.dst_port: selector;
+        }
+        actions = { choose; @defaultonly NoAction; }
+        implementation = ecmp_members;
+        size = ECMP_GROUPS;
+    }
+
+    apply {
+        if (hdr.ipv4.ttl <= 1) {
+            meta.drop_reason = DropReason.TTL_EXPIRED;
+        } else {
+            ipv4_route.apply();
+            if (meta.group != 0) {
+                ecmp_group.apply();
+            }
+        }
+    }
+}
+
+#endif
