@@ -236,4 +236,7 @@ main() {
     printf '%s %s\n' "$(setup_key)" "$(cat "$SKIPPED")" >"$STAMP"
 }
 
-main "$@"
+# The tests source this file to try single functions.
+if [ "${BASH_SOURCE[0]}" = "$0" ]; then
+    main "$@"
+fi

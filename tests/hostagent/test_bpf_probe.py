@@ -1,0 +1,53 @@
+"""The eBPF proof: it runs real programs, says why where it cannot, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hostagent import bpf_probe
+from weft import kernel_features
+
+
+def devices_and_programs() -> tuple[set[str], set[str]]:
+    """The names of this namespace's devices, and what is mounted."""
+    links = {path.name for path in Path("/sys/class/net").iterdir()}
+    return links, set(Path("/proc/self/mounts").read_text().splitlines())
+
+
+@pytest.mark.root
+def test_both_programs_run_and_nothing_stays() -> None:
+    works = kernel_features.probe()
+    lacking = [name for name in ("XDP native on veth", "clsact") if not works[name].works]
+    if lacking:
+        pytest.skip(f"this kernel lacks {', '.join(lacking)}")
+    before = devices_and_programs()
+    result = bpf_probe.prove()
+    assert result.proved, result.detail
+    assert devices_and_programs() == before
+
+
+@pytest.mark.root
+def test_a_program_that_does_not_compile_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken = tmp_path / "broken.bpf.c"
+    broken.write_text("int probe_xdp(struct xdp_md *context) { return NO_SUCH_VERDICT; }\n")
+    script = (
+        "import pathlib, hostagent.bpf_probe as probe;"
+        f"probe.PROGRAM = pathlib.Path({str(broken)!r});"
+        "print(probe._probe_here().detail)"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert "bcc cannot compile broken.bpf.c" in run.stdout
+
+
+def test_an_interpreter_that_is_not_there_is_a_result_not_an_exception() -> None:
+    result = bpf_probe.prove(python="/no/such/python")
+    assert not result.proved
+    assert result.detail

@@ -1,0 +1,70 @@
+"""The rule of tests/conftest.py: what may be skipped, and what CI says of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+pytest_plugins = ["pytester"]
+
+CONFTEST = Path(__file__).resolve().parent.parent / "conftest.py"
+INI = "[pytest]\nmarkers =\n    root: root\n    reference: reference\n"
+REFERENCE = """
+    import pytest
+
+    @pytest.mark.reference("no-such-compiler")
+    def test_compares(): raise AssertionError("must not run")
+
+    @pytest.mark.reference("sh")
+    def test_compares_with_a_program_that_is_there(): pass
+"""
+OTHER = """
+    import pytest
+
+    @pytest.mark.skip(reason="tired")
+    def test_other(): pass
+"""
+MODULE = """
+    import pytest
+
+    pytest.importorskip("no_such_module")
+"""
+
+
+@pytest.mark.parametrize(
+    ("source", "ci", "arguments", "code", "line"),
+    [
+        (REFERENCE, "true", [], 0, "skipped: 1 that compare with p4c or BMv2, 0 others"),
+        (REFERENCE, "true", ["--most-skipped=1"], 0, "skipped: 1 that compare*"),
+        (
+            REFERENCE,
+            "true",
+            ["--most-skipped=0"],
+            1,
+            "CI: 1 reference tests were skipped, at most 0*",
+        ),
+        (REFERENCE, "", ["--most-skipped=0"], 0, "skipped: 1 that compare*"),
+        (OTHER, "true", [], 1, "CI: *::test_other was skipped"),
+        (OTHER, "", [], 0, "skipped: 0 that compare with p4c or BMv2, 1 others"),
+        (MODULE, "true", [], 1, "CI: *.py was skipped"),
+    ],
+)
+def test_ci_fails_for_unexpected_skips_only(
+    pytester: pytest.Pytester,
+    monkeypatch: pytest.MonkeyPatch,
+    source: str,
+    ci: str,
+    arguments: list[str],
+    code: int,
+    line: str,
+) -> None:
+    monkeypatch.setenv("CI", ci)
+    pytester.makeini(INI)
+    pytester.makeconftest(CONFTEST.read_text())
+    pytester.makepyfile(source)
+    # A test keeps the run from ending with "no tests collected".
+    pytester.makepyfile(test_beside="def test_passes(): pass")
+    result = pytester.runpytest_subprocess(*arguments)
+    assert result.ret == code
+    result.stdout.fnmatch_lines([line])
