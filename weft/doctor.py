@@ -8,7 +8,6 @@ before set-up.
 from __future__ import annotations
 
 import argparse
-import importlib.metadata
 import json
 import os
 import re
@@ -231,17 +230,30 @@ def lock_differences(pins: dict[str, str], installed: dict[str, str]) -> list[st
     ]
 
 
+# The first on the path wins: an environment's own package hides Debian's, which counts otherwise.
+_LIST_PACKAGES = """
+import importlib.metadata as metadata, json
+found = {}
+for each in metadata.distributions():
+    found.setdefault(each.metadata["Name"] or "", each.version)
+print(json.dumps(found))
+"""
+
+
+def installed_packages(python: str) -> dict[str, str]:
+    """What the interpreter `python` can import: normalised name to version."""
+    line = _first_line(python, "-c", _LIST_PACKAGES)
+    found: dict[str, str] = json.loads(line) if line else {}
+    return {_normalised(name): version for name, version in found.items()}
+
+
 def check_python_packages() -> list[Check]:
     """The virtual environment against requirements.lock."""
     name = "Python packages"
     cost = "Weft does not run as tested, or not at all"
     if not (VENV / "bin" / "python").exists():
         return [Check(name, "missing", "no .venv", cost, _SETUP, needed=True)]
-    folders = [str(path) for path in VENV.glob("lib/python3*/site-packages")]
-    installed = {
-        _normalised(distribution.metadata["Name"]): distribution.version
-        for distribution in importlib.metadata.distributions(path=folders)
-    }
+    installed = installed_packages(_python())
     pins = parse_lock(LOCK.read_text())
     differences = lock_differences(pins, installed)
     if not differences:

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import fields
@@ -37,6 +38,11 @@ def test_lock_is_read_with_comments_and_any_spelling() -> None:
 )
 def test_lock_differences(installed: dict[str, str], differences: list[str]) -> None:
     assert doctor.lock_differences({"a": "1", "b": "2"}, installed) == differences
+
+
+def test_packages_are_those_that_the_interpreter_sees() -> None:
+    assert doctor.installed_packages(sys.executable)["pytest"] == pytest.__version__
+    assert doctor.installed_packages("/no/such/python") == {}
 
 
 @pytest.mark.parametrize(
