@@ -1,0 +1,335 @@
+"""From type-value objects of the JSON to checked expressions and primitive arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from softswitch.codegen.expressions import (
+    ARITHMETIC,
+    COMPARISONS,
+    VALID_FIELD,
+    Argument,
+    BoolConst,
+    Const,
+    Expr,
+    FieldRef,
+    HeaderField,
+    HeaderRef,
+    Kind,
+    LastField,
+    Local,
+    Lookahead,
+    ObjectRef,
+    Op,
+    RegisterRef,
+    StackCount,
+    StackElement,
+    StackRef,
+    Ternary,
+    Text,
+    UnionMember,
+    UnionRef,
+    UnionStackElement,
+    UnionStackRef,
+    Vector,
+)
+from softswitch.codegen.json_reader import Node
+from softswitch.codegen.model import (
+    Field,
+    Header,
+    HeaderStack,
+    HeaderType,
+    HeaderUnion,
+    Primitive,
+    UnionStack,
+    UnionType,
+)
+from softswitch.codegen.primitives import SIGNATURES, Arg
+
+
+T = TypeVar("T")
+E = TypeVar("E", bound=Expr)
+
+
+@dataclass
+class Symbols:
+    """The names that expressions may refer to; `dynamic` collects stacks indexed at run time."""
+
+    headers: dict[str, Header] = field(default_factory=dict)
+    stacks: dict[str, HeaderStack] = field(default_factory=dict)
+    unions: dict[str, HeaderUnion] = field(default_factory=dict)
+    union_stacks: dict[str, UnionStack] = field(default_factory=dict)
+    objects: dict[str, set[str]] = field(default_factory=dict)
+    dynamic: set[str] = field(default_factory=set)
+
+    def header(self, node: Node) -> Header:
+        """The header instance that `node` names."""
+        return _known(node, self.headers, "header")
+
+    def stack(self, node: Node) -> HeaderStack:
+        """The header stack that `node` names."""
+        return _known(node, self.stacks, "header stack")
+
+    def object(self, node: Node, kind: str) -> str:
+        """The name of a calculation, meter_array, counter_array or register_array."""
+        name = node.str()
+        if name not in self.objects.get(kind, ()):
+            node.fail(f'unknown {kind.replace("_", " ")} "{name}"')
+        return name
+
+    def field_ref(self, node: Node) -> FieldRef:
+        """A ["header", "field"] pair, checked."""
+        header_node, field_node = node.items(2)
+        header = self.header(header_node)
+        name = field_node.str()
+        if name != VALID_FIELD:
+            _member(field_node, header.type)
+        return FieldRef(header.name, name)
+
+    def field_type(self, ref: FieldRef) -> Field:
+        """The type of a checked reference."""
+        found = self.headers[ref.header].type.field(ref.field)
+        return found if found is not None else Field(ref.field, 1)
+
+
+def _known(node: Node, table: dict[str, T], what: str) -> T:
+    name = node.str()
+    if name not in table:
+        node.fail(f'unknown {what} "{name}"')
+    return table[name]
+
+
+def _member(node: Node, header_type: HeaderType) -> Field:
+    found = header_type.field(node.str())
+    if found is None:
+        node.fail(f'header type "{header_type.name}" has no field "{node.value}"')
+    return found
+
+
+class ExprLoader:
+    """Loads expressions. `locals` is the number of `local`/`runtime_data` values in scope."""
+
+    def __init__(self, symbols: Symbols, n_locals: int = 0) -> None:
+        self.symbols = symbols
+        self.n_locals = n_locals
+        self._types: dict[int, HeaderType | UnionType] = {}
+        self._alive: list[Expr] = []  # keeps ids in _types unique
+
+    def _typed(self, expr: E, what: HeaderType | UnionType) -> E:
+        self._types[id(expr)] = what
+        self._alive.append(expr)
+        return expr
+
+    def header_type(self, expr: Expr) -> HeaderType:
+        """The type of the header that a checked expression yields."""
+        found = self._types[id(expr)]
+        assert isinstance(found, HeaderType)
+        return found
+
+    def union_type(self, expr: Expr) -> UnionType:
+        """The type of the union that a checked expression yields."""
+        found = self._types[id(expr)]
+        assert isinstance(found, UnionType)
+        return found
+
+    def load(self, node: Node, want: Kind) -> Expr:
+        """The expression at `node`, which must yield `want`."""
+        expr, kind = self.any(node)
+        if kind is not want:
+            node.fail(f"expected {want.value}, found {kind.value}")
+        return expr
+
+    def any(self, node: Node) -> tuple[Expr, Kind]:
+        """The expression at `node` and its kind."""
+        kind = node["type"].str()
+        value = node["value"]
+        symbols = self.symbols
+        match kind:
+            case "expression":
+                return self._operation(value) if "op" in value.object() else self.any(value)
+            case "hexstr":
+                return Const(value.hex()), Kind.DATA
+            case "bool":
+                return BoolConst(value.bool()), Kind.BOOL
+            case "field":
+                return symbols.field_ref(value), Kind.DATA
+            case "local" | "runtime_data":
+                index = value.int(0)
+                if index >= self.n_locals:
+                    value.fail(f"no parameter {index}: there are {self.n_locals}")
+                return Local(index), Kind.DATA
+            case "stack_field":
+                stack_node, field_node = value.items(2)
+                stack = symbols.stack(stack_node)
+                _member(field_node, stack.type)
+                symbols.dynamic.add(stack.name)
+                return LastField(stack.name, field_node.str()), Kind.DATA
+            case "register":
+                name, index_node = value.items(2)
+                register = symbols.object(name, "register_array")
+                return RegisterRef(register, self.load(index_node, Kind.DATA)), Kind.DATA
+            case "header":
+                header = symbols.header(value)
+                return self._typed(HeaderRef(header.name), header.type), Kind.HEADER
+            case "header_stack":
+                stack = symbols.stack(value)
+                return self._typed(StackRef(stack.name), stack.type), Kind.STACK
+            case "header_union":
+                union = _known(value, symbols.unions, "header union")
+                return self._typed(UnionRef(union.name), union.type), Kind.UNION
+            case "header_union_stack":
+                ustack = _known(value, symbols.union_stacks, "header union stack")
+                return self._typed(UnionStackRef(ustack.name), ustack.type), Kind.UNION_STACK
+            case "lookahead":
+                return self.lookahead(value), Kind.DATA
+            case _:
+                node["type"].fail(f'unsupported type "{kind}" in an expression')
+
+    def lookahead(self, value: Node) -> Lookahead:
+        """An [offset, width] pair."""
+        offset, bits = value.items(2)
+        return Lookahead(offset.int(0), bits.int(1))
+
+    def _operation(self, node: Node) -> tuple[Expr, Kind]:
+        op = node["op"].str()
+        if op in COMPARISONS:
+            return self._comparison(node, op), Kind.BOOL
+        match op:
+            case "?":
+                cond = self.load(node["cond"], Kind.BOOL)
+                left, kind = self.any(node["left"])
+                right = self.load(node["right"], kind)
+                if kind not in (Kind.DATA, Kind.BOOL):
+                    node.fail(f'operation "?" does not support {kind.value}')
+                return Ternary(cond, left, right), kind
+            case "and" | "or":
+                left = self.load(node["left"], Kind.BOOL)
+                return Op(op, left, self.load(node["right"], Kind.BOOL)), Kind.BOOL
+            case "not":
+                return Op(op, None, self.load(node["right"], Kind.BOOL)), Kind.BOOL
+            case "d2b":
+                return Op(op, None, self.load(node["right"], Kind.DATA)), Kind.BOOL
+            case "b2d":
+                return Op(op, None, self.load(node["right"], Kind.BOOL)), Kind.DATA
+            case "~":
+                return Op(op, None, self.load(node["right"], Kind.DATA)), Kind.DATA
+            case "valid":
+                return Op(op, None, self.load(node["right"], Kind.HEADER)), Kind.BOOL
+            case "valid_union":
+                return Op(op, None, self.load(node["right"], Kind.UNION)), Kind.BOOL
+            case "last_stack_index" | "size_stack":
+                stack = self.load(node["right"], Kind.STACK)
+                assert isinstance(stack, StackRef)
+                return StackCount(stack.name, op == "last_stack_index"), Kind.DATA
+            case "dereference_header_stack" | "dereference_stack":
+                stack = self.load(node["left"], Kind.STACK)
+                assert isinstance(stack, StackRef)
+                self.symbols.dynamic.add(stack.name)
+                element = StackElement(stack.name, self.load(node["right"], Kind.DATA))
+                return self._typed(element, self.header_type(stack)), Kind.HEADER
+            case "dereference_union_stack":
+                ustack = self.load(node["left"], Kind.UNION_STACK)
+                assert isinstance(ustack, UnionStackRef)
+                self.symbols.dynamic.add(ustack.name)
+                of = UnionStackElement(ustack.name, self.load(node["right"], Kind.DATA))
+                return self._typed(of, self.union_type(ustack)), Kind.UNION
+            case "access_field":
+                header = self.load(node["left"], Kind.HEADER)
+                fields = self.header_type(header).fields
+                index = node["right"].int(0, len(fields))
+                if index == len(fields):  # BMv2 keeps $valid$ behind the last field
+                    return Op("b2d", None, Op("valid", None, header)), Kind.DATA
+                return HeaderField(header, index), Kind.DATA
+            case "access_union_header":
+                union = self.load(node["left"], Kind.UNION)
+                members = self.union_type(union).members
+                index = node["right"].int(0, len(members) - 1)
+                return self._typed(UnionMember(union, index), members[index][1]), Kind.HEADER
+            case _ if op in ARITHMETIC:
+                unary = op in "+-" and node.opt("left") is None
+                left = Const(0) if unary else self.load(node["left"], Kind.DATA)
+                return Op(op, left, self.load(node["right"], Kind.DATA)), Kind.DATA
+            case _:
+                node["op"].fail(f'unsupported operation "{op}"')
+
+    def _comparison(self, node: Node, op: str) -> Expr:
+        left, kind = self.any(node["left"])
+        right = self.load(node["right"], kind)
+        allowed = (Kind.DATA, Kind.BOOL, Kind.HEADER, Kind.UNION) if op in ("==", "!=") else (
+            Kind.DATA,)
+        if kind not in allowed:
+            node.fail(f'operation "{op}" does not support {kind.value}')
+        suffix = {Kind.HEADER: "h", Kind.UNION: "u", Kind.BOOL: "b"}.get(kind, "")
+        return Op(op + suffix, left, right)
+
+    def primitive(self, node: Node) -> Primitive:
+        """A primitive call, its arguments checked against its signature."""
+        op = node["op"].str()
+        signature = SIGNATURES.get(op)
+        if signature is None:
+            node["op"].fail(f'unsupported primitive "{op}"')
+        args = node["parameters"].items()
+        if len(args) != len(signature):
+            node.fail(f'primitive "{op}" takes {len(signature)} arguments, found {len(args)}')
+        loaded = tuple(self._argument(a, want) for a, want in zip(args, signature, strict=True))
+        if op in ("assign_header", "copy_header"):
+            self._same(node, op, [self.header_type(a) for a in loaded])  # type: ignore[arg-type]
+        elif op in ("assign_union", "assign_header_stack", "assign_union_stack"):
+            self._same(node, op, [self._types[id(a)] for a in loaded])
+        return Primitive(op, loaded)
+
+    @staticmethod
+    def _same(node: Node, op: str, types: Sequence[HeaderType | UnionType]) -> None:
+        if types[0] is not types[1]:
+            node.fail(f'"{op}" between "{types[0].name}" and "{types[1].name}"')
+
+    def _argument(self, node: Node, want: Arg) -> Argument:
+        kind = node["type"].str()
+        value = node["value"]
+        match want:
+            case Arg.TEXT:
+                if kind == "string":
+                    return Text(value.str())
+            case Arg.VECTOR:
+                if kind == "parameters_vector":
+                    return Vector(tuple(self.load(item, Kind.DATA) for item in value.items()))
+            case Arg.CALCULATION | Arg.METER | Arg.COUNTER | Arg.REGISTER:
+                name = {Arg.CALCULATION: "calculation", Arg.METER: "meter_array",
+                        Arg.COUNTER: "counter_array", Arg.REGISTER: "register_array"}[want]
+                if kind == name:
+                    return ObjectRef(kind, self.symbols.object(value, kind))
+            case _:
+                return self._expression_argument(node, want)
+        node.fail(f'expected {want.value}, found an argument of type "{kind}"')
+
+    def _expression_argument(self, node: Node, want: Arg) -> Expr:
+        if node["type"].str() == "extern":
+            node.fail("extern instances are not supported")
+        expr, kind = self.any(node)
+        match want:
+            case Arg.CONDITION:
+                good = kind in (Kind.BOOL, Kind.DATA)
+                if kind is Kind.DATA:
+                    expr = Op("d2b", None, expr)
+            case Arg.VALUE:
+                good = kind is Kind.DATA
+            case Arg.TARGET:
+                good = isinstance(expr, FieldRef | LastField | HeaderField | RegisterRef)
+                good = good and getattr(expr, "field", "") != VALID_FIELD
+            case Arg.VARBIT:
+                good = isinstance(expr, FieldRef) and self.symbols.field_type(expr).varbit
+            case Arg.HEADER:
+                good = kind is Kind.HEADER
+            case Arg.HEADER_STACK:
+                good = kind is Kind.STACK
+            case Arg.STACK:
+                good = kind in (Kind.STACK, Kind.UNION_STACK)
+            case Arg.UNION:
+                good = kind is Kind.UNION
+            case _:
+                good = kind is Kind.UNION_STACK
+        if not good:
+            node.fail(f"expected {want.value}, found {kind.value}")
+        return expr

@@ -1,0 +1,147 @@
+"""Reading JSON with a path at hand: every error says where in the document and what was expected."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NoReturn
+
+_HEX = re.compile(r"(-?)(?:0[xX])?([0-9a-fA-F]+)")
+
+
+class JsonError(Exception):
+    """The document is no BMv2 JSON, or asks for what the switch can't do.
+
+    `path` names the place (`pipelines[0].tables[3].key[0]`), `problem` what is wrong there.
+    """
+
+    def __init__(self, path: str, problem: str) -> None:
+        super().__init__(f"{path}: {problem}" if path else problem)
+        self.path = path
+        self.problem = problem
+
+
+def describe(value: object) -> str:
+    """A short name of a JSON value for messages: its type, and the value when it is small."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "true" if value else "false"
+        case int() | float():
+            return f"the number {value}"
+        case str():
+            return f'the string "{value[:40]}"'
+        case list():
+            return f"an array of {len(value)}"
+        case _:
+            return "an object"
+
+
+class Node:
+    """One value of the document together with its path."""
+
+    __slots__ = ("path", "value")
+
+    def __init__(self, value: Any, path: str = "") -> None:
+        self.value = value
+        self.path = path
+
+    def fail(self, problem: str) -> NoReturn:
+        """Raises JsonError for this place."""
+        raise JsonError(self.path or "document", problem)
+
+    def _child(self, key: str) -> str:
+        return f"{self.path}.{key}" if self.path else key
+
+    def object(self) -> dict[str, Any]:
+        """The value as an object; JsonError otherwise."""
+        if not isinstance(self.value, dict):
+            self.fail(f"expected an object, found {describe(self.value)}")
+        return self.value
+
+    def __getitem__(self, key: str) -> Node:
+        """The member `key`, which must be there."""
+        members = self.object()
+        if key not in members:
+            self.fail(f'missing key "{key}"')
+        return Node(members[key], self._child(key))
+
+    def opt(self, key: str) -> Node | None:
+        """The member `key`, or None where it is missing or null."""
+        value = self.object().get(key)
+        return None if value is None else Node(value, self._child(key))
+
+    def items(self, exactly: int | None = None) -> list[Node]:
+        """The elements of an array; `exactly` is the length it must have."""
+        if not isinstance(self.value, list):
+            self.fail(f"expected an array, found {describe(self.value)}")
+        if exactly is not None and len(self.value) != exactly:
+            self.fail(f"expected {exactly} elements, found {len(self.value)}")
+        return [Node(item, f"{self.path}[{i}]") for i, item in enumerate(self.value)]
+
+    def list_of(self, key: str) -> Iterator[Node]:
+        """The elements of the array member `key`; nothing where it is missing or null."""
+        child = self.opt(key)
+        return iter(()) if child is None else iter(child.items())
+
+    def str(self) -> str:
+        """The value as a string."""
+        if not isinstance(self.value, str):
+            self.fail(f"expected a string, found {describe(self.value)}")
+        return self.value
+
+    def int(self, low: int | None = None, high: int | None = None) -> int:
+        """The value as an integer within [low, high]."""
+        value = self.value
+        if not isinstance(value, int) or isinstance(value, bool):
+            self.fail(f"expected an integer, found {describe(value)}")
+        if low is not None and value < low:
+            self.fail(f"expected an integer of at least {low}, found {value}")
+        if high is not None and value > high:
+            self.fail(f"expected an integer of at most {high}, found {value}")
+        return value
+
+    def bool(self) -> bool:
+        """The value as a boolean."""
+        if not isinstance(self.value, bool):
+            self.fail(f"expected true or false, found {describe(self.value)}")
+        return self.value
+
+    def hex(self) -> int:
+        """The value of a hexadecimal string such as "0x1f", "1f" or "-0x1f"."""
+        text = self.str()
+        match = _HEX.fullmatch(text)
+        if match is None:
+            self.fail(f'expected a hexadecimal string such as "0x1f", found "{text[:40]}"')
+        value = int(match.group(2), 16)
+        return -value if match.group(1) else value
+
+    def hex_bytes(self, length: int) -> bytes:
+        """The value of a hexadecimal string that is `length` bytes wide."""
+        value = self.hex()
+        digits = self.str().lower().removeprefix("0x")
+        if value < 0 or (len(digits) + 1) // 2 != length:
+            self.fail(f'expected a hexadecimal string of {length} bytes, found "{self.value[:40]}"')
+        return value.to_bytes(length, "big")
+
+
+def read_document(source: dict[str, Any] | str | bytes | Path) -> Node:
+    """The root of a JSON document given as an object, as text, or as a path.
+
+    Raises JsonError when the text is not JSON or its top is no object, OSError when the file can't
+    be read.
+    """
+    if isinstance(source, dict):
+        return Node(source)
+    where = str(source) if isinstance(source, Path) else "document"
+    text = source.read_text(encoding="utf-8") if isinstance(source, Path) else source
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        raise JsonError(where, f"not JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise JsonError(where, f"expected an object, found {describe(value)}")
+    return Node(value)
