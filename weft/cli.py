@@ -1,0 +1,276 @@
+"""The `weft` command: which commands there are, their arguments, and how they end.
+
+Exit codes: 0 done; 1 it failed, and said why; 2 the arguments are wrong; 70 a bug of ours;
+130 interrupted. Packages are imported by the command that needs them: `weft --help` needs none.
+"""
+
+from __future__ import annotations
+
+import argparse
+import errno
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from pathlib import Path
+
+from weft.errors import UsageError
+
+EXIT_FAILED = 1
+EXIT_USAGE = 2
+EXIT_BUG = 70
+EXIT_INTERRUPTED = 130
+
+# An exception of a class made here is a message for the user; any other one is a bug.
+_OUR_PACKAGES = frozenset(
+    {"weft", "labs", "emulation", "simulator", "controller", "hostagent", "topologies"}
+    | {"softswitch", "protocols"}
+)
+
+# Of OSErrors that name a file, those that say something about the user's machine.
+_USERS_FILES = frozenset(
+    {errno.EACCES, errno.EPERM, errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ENOSPC}
+    | {errno.EROFS, errno.EEXIST, errno.ENAMETOOLONG}
+)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command that `argv` (default: the process's arguments) asks for.
+
+    Returns the exit code. No exception leaves it but argparse's SystemExit.
+    """
+    arguments = _parser().parse_args(argv)
+    module, _, function = arguments.handler.partition(":")
+    try:
+        code = getattr(import_module(module), function)(arguments)
+        sys.stdout.flush()
+        return int(code)
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:
+        # The reader of our output (head, less) has gone: nothing more to say to it.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_FAILED
+    except Exception as error:
+        if os.environ.get("WEFT_DEBUG"):
+            raise
+        return _report(error)
+
+
+def doctor(arguments: argparse.Namespace) -> int:
+    """`weft doctor`; returns the exit code."""
+    from weft import doctor as doctor_command
+
+    return doctor_command.run(arguments.json)
+
+
+def _report(error: Exception) -> int:
+    from weft import console
+
+    if _is_ours(error):
+        _print_ours(error)
+        return EXIT_USAGE if isinstance(error, UsageError) else EXIT_FAILED
+    if isinstance(error, OSError) and error.filename and error.errno in _USERS_FILES:
+        console.error(f"{error.filename}: {error.strerror}")
+        return EXIT_FAILED
+    where = _log_traceback(error)
+    text = str(error).strip().splitlines()
+    first = f": {text[0]}" if text else ""
+    console.error(
+        f"this is a bug in Weft ({type(error).__name__}{first})",
+        f"please report it with {where}" if where else "please report it; WEFT_DEBUG=1 shows more",
+    )
+    return EXIT_BUG
+
+
+def _is_ours(error: Exception) -> bool:
+    return any(kind.__module__.partition(".")[0] in _OUR_PACKAGES for kind in type(error).__mro__)
+
+
+def _print_ours(error: Exception) -> None:
+    from weft import console
+
+    message = str(error) or type(error).__name__
+    diagnostics = getattr(error, "diagnostics", None) or getattr(error, "problems", None)
+    if diagnostics:  # each already says file, line, column and what is wrong
+        print(message, file=sys.stderr)
+    else:
+        console.error(message, str(getattr(error, "remedy", "")))
+
+
+def _log_traceback(error: Exception) -> Path | None:
+    """Write the trace where the user can find it; None when nowhere can be written."""
+    import tempfile
+    import time
+    import traceback
+
+    state = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
+    text = f"weft {' '.join(sys.argv[1:])}\n\n{''.join(traceback.format_exception(error))}"
+    name = f"crash-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.log"
+    for directory in (state / "weft", Path(tempfile.gettempdir())):
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+            (directory / name).write_text(text)
+        except OSError:
+            continue
+        return directory / name
+    return None
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="weft",
+        description="P4/eBPF prototypes of AI-cluster (RoCEv2) networks, on one machine.",
+        epilog="weft COMMAND --help tells more about a command, with examples.",
+    )
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    _add_run_topo(commands)
+    _add_stop(commands)
+    _add_clean(commands)
+    _add_compile(commands)
+    _add_topo(commands)
+    _add_doctor(commands)
+    return parser
+
+
+_Commands = argparse._SubParsersAction  # the only name argparse gives it
+
+
+def _add(
+    commands: _Commands[argparse.ArgumentParser],
+    name: str,
+    handler: str,
+    text: str,
+    examples: str,
+    aliases: Sequence[str] = (),
+) -> argparse.ArgumentParser:
+    command = commands.add_parser(
+        name,
+        aliases=list(aliases),
+        help=text,
+        description=text[0].upper() + text[1:] + ".",
+        epilog="examples:\n" + examples,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    command.set_defaults(handler=handler)
+    return command
+
+
+def _add_json(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--json", action="store_true", help="print the result as JSON")
+
+
+def _add_run_topo(commands: _Commands[argparse.ArgumentParser]) -> None:
+    command = _add(
+        commands,
+        "run-topo",
+        "weft.run_topo:run",
+        "bring a topology up with p4src/fabric.p4 and show on real traffic that it works",
+        "  sudo weft run-topo                        the default fabric, its results, and down\n"
+        "  sudo weft run-topo --cli                  the same, then a prompt\n"
+        "  sudo weft run-topo my/net.yaml --json     another topology, for a program to read\n",
+        aliases=["run"],
+    )
+    command.add_argument(
+        "topology",
+        nargs="?",
+        default="leafspine",
+        metavar="TOPO",
+        help="a name that `weft topo list` shows, or a YAML file (default: %(default)s)",
+    )
+    command.add_argument(
+        "--target",
+        choices=("softswitch", "bmv2"),
+        default="softswitch",
+        help="what plays the switches: ours, or simple_switch_grpc (default: %(default)s)",
+    )
+    command.add_argument("--cli", action="store_true", help="give a prompt after the results")
+    command.add_argument(
+        "--keep-logs", action="store_true", help="never prune the logs of this run"
+    )
+    _add_json(command)
+
+
+def _add_stop(commands: _Commands[argparse.ArgumentParser]) -> None:
+    _add(
+        commands,
+        "stop",
+        "weft.stop:stop",
+        "end the run that is up and remove exactly what runs made",
+        "  sudo weft stop\n",
+    )
+
+
+def _add_clean(commands: _Commands[argparse.ArgumentParser]) -> None:
+    command = _add(
+        commands,
+        "clean",
+        "weft.stop:clean",
+        "remove what a crashed run left, and nothing else",
+        "  sudo weft clean\n  sudo weft clean --logs      the logs of past runs too\n",
+    )
+    command.add_argument("--logs", action="store_true", help="remove the logs of past runs too")
+
+
+def _add_compile(commands: _Commands[argparse.ArgumentParser]) -> None:
+    command = _add(
+        commands,
+        "compile",
+        "weft.compile:run",
+        "compile a P4_16 program to BMv2 JSON, P4Info and machine code",
+        "  weft compile p4src/fabric.p4 -o build/p4\n"
+        "  weft compile -I p4src/include -D PORTS=64 prog.p4 -o out --time\n"
+        "  weft compile --compiler p4c prog.p4 -o out      with p4c-bm2-ss, where installed\n",
+    )
+    command.add_argument("program", type=Path, metavar="PROG.p4", help="the program")
+    command.add_argument(
+        "-o", dest="out", type=Path, required=True, metavar="DIR", help="where the files go"
+    )
+    command.add_argument(
+        "-I", dest="include", type=Path, action="append", default=[], metavar="DIR",
+        help="look for included files in DIR too",
+    )  # fmt: skip
+    command.add_argument(
+        "-D", dest="define", action="append", default=[], metavar="NAME[=V]",
+        help="define a macro for the preprocessor",
+    )  # fmt: skip
+    command.add_argument(
+        "--std", choices=("p4-16",), default="p4-16", help="the language (default: %(default)s)"
+    )
+    command.add_argument(
+        "--compiler",
+        choices=("weft", "p4c"),
+        default="weft",
+        help="ours, or p4c-bm2-ss on PATH (default: %(default)s)",
+    )
+    command.add_argument("--time", action="store_true", help="show how long each phase took")
+    _add_json(command)
+
+
+def _add_topo(commands: _Commands[argparse.ArgumentParser]) -> None:
+    command = _add(
+        commands,
+        "topo",
+        "weft.topo:show",
+        "check a topology file, show what is in it, list those that come with Weft",
+        "  weft topo list\n  weft topo check my/net.yaml\n  weft topo show leafspine\n",
+    )
+    command.add_argument("action", choices=("check", "show", "list"), help="what to do")
+    command.add_argument("topology", nargs="?", metavar="TOPO", help="a name or a YAML file")
+    _add_json(command)
+
+
+def _add_doctor(commands: _Commands[argparse.ArgumentParser]) -> None:
+    command = _add(
+        commands,
+        "doctor",
+        "weft.cli:doctor",
+        "say what this machine has, what each missing thing costs, and what mends it",
+        "  weft doctor\n  weft doctor --json\n",
+    )
+    _add_json(command)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

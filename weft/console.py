@@ -1,0 +1,124 @@
+"""What a command says and how: results to stdout, progress and messages to stderr.
+
+Colours only on a terminal (and never with $NO_COLOR). `rich` is imported when a table is printed,
+so that commands which print none start fast.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, TextIO
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+PROGRESS_AFTER_S = 0.5
+_REDRAW_S = 0.1
+_SPINNER = "|/-\\"
+
+
+def is_coloured(stream: TextIO) -> bool:
+    """Say whether a stream is a terminal that wants colours."""
+    return stream.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
+
+
+def _styled(text: str, code: str, stream: TextIO) -> str:
+    return f"\033[{code}m{text}\033[0m" if is_coloured(stream) else text
+
+
+def error(message: str, remedy: str = "") -> None:
+    """Print what is wrong, and what to do about it, to stderr."""
+    print(f"{_styled('error:', '1;31', sys.stderr)} {message}", file=sys.stderr)
+    if remedy:
+        print(f"{_styled('remedy:', '1;36', sys.stderr)} {remedy}", file=sys.stderr)
+
+
+def notice(message: str) -> None:
+    """Print something worth knowing that is no error, to stderr."""
+    print(_styled(message, "2", sys.stderr), file=sys.stderr)
+
+
+@contextmanager
+def progress(what: str, *, quiet: bool = False) -> Iterator[None]:
+    """Say what is going on while the block runs: live on a terminal, one line elsewhere.
+
+    On a terminal, a step that is over at once leaves no trace but its time.
+    """
+    started = time.monotonic()
+    if quiet:
+        yield
+        return
+    done = threading.Event()
+    drawer = threading.Thread(target=_draw, args=(what, started, done), daemon=True)
+    live = sys.stderr.isatty()
+    if live:
+        drawer.start()
+    try:
+        yield
+    finally:
+        done.set()
+        if live:
+            drawer.join()
+            print("\r\033[K", end="", file=sys.stderr)
+    seconds = f"{time.monotonic() - started:.1f} s"
+    print(f"  {what} {_styled(seconds, '2', sys.stderr)}", file=sys.stderr, flush=True)
+
+
+def _draw(what: str, started: float, done: threading.Event) -> None:
+    if done.wait(PROGRESS_AFTER_S):
+        return
+    turn = 0
+    while True:
+        seconds = time.monotonic() - started
+        line = f"\r\033[K{_SPINNER[turn % len(_SPINNER)]} {what} {seconds:.0f} s"
+        print(line, end="", file=sys.stderr, flush=True)
+        if done.wait(_REDRAW_S):
+            return
+        turn += 1
+
+
+def _rich(stream: TextIO) -> Console:
+    from rich.console import Console
+
+    # A table that is piped keeps its lines whole, however narrow the terminal.
+    width = None if stream.isatty() else 160
+    colour = None if is_coloured(stream) else True
+    return Console(file=stream, no_color=colour, highlight=False, width=width)
+
+
+def table(
+    columns: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    title: str = "",
+    caption: str = "",
+    right: Sequence[str] = (),
+) -> None:
+    """Print a table to stdout; `right` names the columns that are aligned to the right.
+
+    A cell that is exactly "ok" or "FAILED" gets its colour.
+    """
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    out = Table(
+        box=box.SIMPLE_HEAD,
+        title=title or None,
+        caption=caption or None,
+        title_justify="left",
+        caption_justify="left",
+        title_style="bold",
+        caption_style="",
+    )
+    for column in columns:
+        out.add_column(column, justify="right" if column in right else "left", overflow="fold")
+    styles = {"ok": "green", "FAILED": "bold red"}
+    for row in rows:
+        out.add_row(*(Text(cell, style=styles.get(cell, "")) for cell in row))
+    _rich(sys.stdout).print(out)

@@ -1,0 +1,48 @@
+"""`weft stop` and `weft clean`: ending a run, and removing what a crashed one left."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+
+from weft import console
+
+
+def stop(arguments: argparse.Namespace) -> int:
+    """End the run that is up, and remove what crashed ones left; returns the exit code."""
+    from emulation import teardown
+
+    _require_root("weft stop")
+    with console.progress("stop"):
+        stopped, removed = teardown.stop()
+    if stopped is not None:
+        print(f"run {stopped} is stopped")
+    for entry in removed:
+        print(f"removed {entry}")
+    if stopped is None and not removed:
+        print("no run is up")
+    return 0
+
+
+def clean(arguments: argparse.Namespace) -> int:
+    """Remove what crashed runs left, with `--logs` past runs' logs; returns the exit code."""
+    from emulation import run_state, teardown
+
+    _require_root("weft clean")
+    removed = teardown.clean()
+    for entry in removed:
+        print(f"removed {entry}")
+    if not removed:
+        print("nothing to remove")
+    if arguments.logs and run_state.log_root().exists():
+        shutil.rmtree(run_state.log_root())
+        print(f"removed {run_state.log_root()}")
+    return 0
+
+
+def _require_root(command: str) -> None:
+    from emulation.errors import NotRootError
+
+    if os.geteuid() != 0:
+        raise NotRootError(command)
