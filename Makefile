@@ -24,7 +24,7 @@ setup: ## install what is missing (Debian packages, .venv, headers, core); insta
 	@setup/setup.sh
 
 run-topo: setup ## the default lab; TOPO=file.yaml, TARGET=softswitch|bmv2, CLI=1 for a prompt
-	@$(AS_ROOT) $(BIN)/weft run $(TOPO) $(if $(TARGET),--target $(TARGET)) $(if $(filter-out 0,$(CLI)),--cli)
+	@$(AS_ROOT) $(BIN)/weft run-topo $(TOPO) $(if $(TARGET),--target $(TARGET)) $(if $(filter-out 0,$(CLI)),--cli)
 
 test: setup lint ## lint, then every test (those marked `root` only as root); ARGS='-k name'
 	@$(BIN)/python -m pytest $(ARGS)
@@ -42,6 +42,6 @@ doctor: ## what this machine has, what each missing thing costs, and what mends 
 stop: ## stop the running topology, and remove exactly what it made
 	@$(AS_ROOT) $(BIN)/weft stop
 
-clean: ## stop, then remove what was built (not .venv)
+clean: ## stop, remove what crashed runs left, then what was built (not .venv)
 	@if [ -x $(BIN)/weft ]; then $(AS_ROOT) $(BIN)/weft stop; fi
 	@rm -rf build .pytest_cache .mypy_cache .ruff_cache .hypothesis
