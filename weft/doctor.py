@@ -113,12 +113,14 @@ _FEATURES: dict[str, _Feature] = {
     "clsact": _Feature(_AGENTS, "no TC programs: no host agents", _OTHER_KERNEL),
     "BTF": _Feature(_AGENTS, "no kernel types for eBPF", _OTHER_KERNEL),
     "bpffs": _Feature(_AGENTS, "no eBPF map outlives its loader", _OTHER_KERNEL),
-    "htb": _Feature(_LINKS, "no rate limits by the kernel", "nothing: our ports set the rate"),
-    "tbf": _Feature(_LINKS, "no rate limits by the kernel", "nothing: our ports set the rate"),
-    "netem": _Feature(_LINKS, "no delay or loss by the kernel", "nothing: our ports do both"),
-    "fq": _Feature(_LINKS, "no pacing by the kernel", "nothing: the endpoint paces itself"),
-    "ifb": _Feature(_LINKS, "no shaping of what arrives", "nothing: our ports shape"),
-    "RDMA rxe": _Feature(_LINKS, "no kernel RoCE endpoint", "nothing: Weft has its own endpoint"),
+    "htb": _Feature(_LINKS, "no rate limits by the kernel", "none needed: our ports set the rate"),
+    "tbf": _Feature(_LINKS, "no rate limits by the kernel", "none needed: our ports set the rate"),
+    "netem": _Feature(_LINKS, "no delay or loss by the kernel", "none needed: our ports do both"),
+    "fq": _Feature(_LINKS, "no pacing by the kernel", "none needed: the endpoint paces itself"),
+    "ifb": _Feature(_LINKS, "no shaping of what arrives", "none needed: our ports shape"),
+    "RDMA rxe": _Feature(
+        _LINKS, "no kernel RoCE endpoint", "none needed: Weft has its own endpoint"
+    ),
 }
 
 
@@ -152,7 +154,7 @@ class _Program:
     part: str = _FABRIC
 
 
-_FROM_SOURCE = "nothing: Weft has its own; to compare, put one built from source on PATH"
+_FROM_SOURCE = "none needed: Weft has its own; to compare, put one built from source on PATH"
 _PROGRAMS = (
     _Program("gcc", ("gcc", "--version"), "no switch can be built", _apt("gcc", "libc6-dev"), True),
     _Program("cpp", ("cpp", "--version"), "no P4 program can be compiled", _apt("cpp"), True),
