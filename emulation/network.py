@@ -20,6 +20,7 @@ from mininet.node import Host as MininetHost
 
 from emulation import interface, namespace
 from emulation.errors import EmulationError, ToolMissingError
+from emulation.live_host import LiveHost
 from emulation.run_state import SHELL_ROLE, Run
 from emulation.switch_node import SwitchNode, SwitchSettings
 from topologies import Endpoint, Host, Topology
@@ -112,6 +113,21 @@ class Network:
         self._configure_ports()
         for host in topology.hosts:
             self._configure_host(host)
+
+    def live_hosts(self) -> list[LiveHost]:
+        """Return the running hosts for the proofs, in the topology's order."""
+        return [
+            LiveHost(
+                name=host.name,
+                pid=self.hosts[host.name].pid,
+                address=str(host.address.ip),
+                mac=host.mac,
+                interface=self.interface_name(host.name),
+                gateway=str(host.gateway),
+                switch=host.switch,
+            )
+            for host in self.topology.hosts
+        ]
 
     def _check_fit(self) -> None:
         nodes = len(self.topology.hosts) + len(self.topology.switches)
