@@ -43,7 +43,7 @@ class PortSettings:
     """One port: its number, its interface, and its link as emulated (real time, this machine).
 
     `send_delay_ns` is added to what the port sends, `receive_delay_ns` to what it receives;
-    `rate_bps` limits what it sends, behind a queue of `queue_packets`. None leaves it as it is.
+    `rate_bps` limits what it sends, behind a queue of `queue_bytes`. None leaves it as it is.
     """
 
     number: int
@@ -51,7 +51,7 @@ class PortSettings:
     rate_bps: int | None = None
     send_delay_ns: int = 0
     receive_delay_ns: int = 0
-    queue_packets: int | None = None
+    queue_bytes: int | None = None
 
     def link_option(self) -> str:
         """Return the value of our switch's `--link` for this port; empty if nothing is emulated."""
@@ -62,8 +62,8 @@ class PortSettings:
             settings.append(f"delay={self.send_delay_ns}ns")
         if self.receive_delay_ns:
             settings.append(f"rx-delay={self.receive_delay_ns}ns")
-        if self.queue_packets is not None:
-            settings.append(f"queue={self.queue_packets}")
+        if self.queue_bytes is not None:
+            settings.append(f"queue={self.queue_bytes}")
         return f"{self.number}:{','.join(settings)}" if settings else ""
 
 
@@ -167,8 +167,7 @@ class SwitchNode(Switch):  # type: ignore[misc]
 
     def check_alive(self) -> None:
         """Raise SwitchDiedError, with the end of the log, when the process has ended."""
-        assert self.process is not None, "start() comes first"
-        code = self.process.poll()
+        code = self.process.poll() if self.process is not None else None
         if code is not None:
             raise SwitchDiedError(f"switch {self.name} {_ending(code)}{self._log_tail()}")
 

@@ -1,0 +1,212 @@
+"""What a run shows: that the fabric carries real traffic, and that its counters say the same.
+
+Each proof is one function that returns a `Row`. What a proof claims is measured on the network
+that runs, never taken from what was installed.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from emulation import ping, roce, tcp
+from emulation.live_host import LiveHost
+from emulation.session import Session
+from topologies import Role, Topology
+
+COUNTERS_DEADLINE_S = 3.0
+POLL_S = 0.02
+
+ROCE_COUNTER = "roce_rx"
+
+
+@dataclass(frozen=True)
+class PortCount:
+    """What one port has received and sent; `roce_rx_packets` are among those received."""
+
+    rx_packets: int
+    rx_bytes: int
+    tx_packets: int
+    tx_bytes: int
+    roce_rx_packets: int
+
+
+Counters = Mapping[str, Mapping[int, PortCount]]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the results: what was tried, what came of it, and whether that is good."""
+
+    what: str
+    result: str
+    ok: bool
+
+
+def _rate(bits_per_second: float) -> str:
+    for unit, factor in (("Tb/s", 1e12), ("Gb/s", 1e9), ("Mb/s", 1e6), ("kb/s", 1e3)):
+        if bits_per_second >= factor:
+            return f"{bits_per_second / factor:.3g} {unit}"
+    return f"{bits_per_second:.0f} b/s"
+
+
+def _duration(seconds: float) -> str:
+    for unit, factor in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
+        if seconds >= factor:
+            return f"{seconds / factor:.3g} {unit}"
+    return f"{seconds / 1e-9:.3g} ns"
+
+
+def reply_timeout_s(topology: Topology) -> float:
+    """Return how long a round trip may take: the links' delays at this scale, and a second."""
+    longest_ns = max((topology.real_delay_ns(link) for link in topology.links), default=0)
+    hops = 2 * 6  # there and back, up to three switches deep on each side
+    return 1.0 + 2 * hops * longest_ns / 1e9
+
+
+def all_pairs_ping(session: Session) -> Row:
+    """Ping between all pairs of hosts; the very first packets count."""
+    hosts = session.network.live_hosts()
+    report = ping.ping_all(hosts, timeout_s=reply_timeout_s(session.topology))
+    return Row("all-pairs ping", describe_ping(report, session.topology), report.ok)
+
+
+def describe_ping(report: ping.PingReport, topology: Topology) -> str:
+    """Say how a ping of all pairs went, in one line."""
+    percent = 100 * report.lost / report.sent if report.sent else 100.0
+    text = f"{len(report.pairs)} pairs, {percent:.3g} % lost"
+    if report.lost == 0:
+        text += ", the first packets included"
+    elif report.first_lost:
+        text += f", {report.first_lost} of the first packets"
+    times = report.round_trip()
+    if times is not None:
+        text += f"; round trip {_duration(times[0])} ({_scaled_time(times[0], topology)})"
+    return text
+
+
+def _scaled_time(seconds: float, topology: Topology) -> str:
+    return f"fabric {_duration(seconds / topology.time_scale)}"
+
+
+def far_pair(session: Session) -> tuple[LiveHost, LiveHost]:
+    """Return two hosts on different switches, or on one if there is only one."""
+    hosts = session.network.live_hosts()
+    first = hosts[0]
+    return first, next((host for host in hosts if host.switch != first.switch), hosts[-1])
+
+
+def tcp_transfer(session: Session) -> Row:
+    """A TCP transfer between hosts on different leaves."""
+    source, destination = far_pair(session)
+    report = tcp.transfer(
+        source,
+        destination,
+        started=lambda pid, role: session.run.started_processes([(pid, role)]),
+    )
+    what = f"TCP {source.name} -> {destination.name}"
+    if report.error:
+        return Row(what, report.error, False)
+    rate = report.bits_per_second
+    scaled = _rate(rate * session.topology.time_scale)
+    text = f"{_rate(rate)} for {report.seconds:.3g} s (fabric {scaled}), "
+    return Row(what, text + f"{report.retransmits} packets sent again", report.ok)
+
+
+def roce_over_spines(session: Session) -> Row:
+    """RoCEv2 packets between leaves: all arrive whole, and every spine carried some.
+
+    What the spines carried is the growth of their RoCE counters, read over P4Runtime.
+    """
+    source, destination = far_pair(session)
+    spines = [switch.name for switch in session.topology.switches_with(Role.SPINE)]
+    before = {name: _roce_packets(session, name) for name in spines}
+    report = roce.exchange(source, destination, timeout_s=reply_timeout_s(session.topology))
+    carried: dict[str, int] = {}
+
+    def all_counted() -> bool:
+        for name in spines:
+            carried[name] = _roce_packets(session, name) - before[name]
+        return sum(carried.values()) >= report.received
+
+    _until(all_counted, COUNTERS_DEADLINE_S)
+    crossed = ", ".join(f"{name} {packets}" for name, packets in carried.items())
+    text = f"{report.received} of {report.sent} packets ({report.flows} flows) with right ICRC"
+    if report.bad_icrc or report.duplicates:
+        text += f", {report.bad_icrc} damaged, {report.duplicates} twice"
+    good = report.ok and (source.switch == destination.switch or not spines)
+    if spines and source.switch != destination.switch:
+        text += f"; by spine: {crossed}"
+        good = report.ok and all(carried.values()) and sum(carried.values()) == report.sent
+    return Row(f"RoCEv2 {source.name} -> {destination.name}", text, good)
+
+
+def _roce_packets(session: Session, switch: str) -> int:
+    cells = session.controller.read_counter(switch, ROCE_COUNTER)
+    return sum(packets for packets, _bytes in cells.values())
+
+
+def read_counters(session: Session) -> Counters:
+    """Read the counters of every port in use of every switch over P4Runtime."""
+    controller = session.controller
+    counters: dict[str, dict[int, PortCount]] = {}
+    for switch, ports in controller.read_port_counters().items():
+        roce_packets = controller.read_counter(switch, ROCE_COUNTER)
+        counters[switch] = {
+            number: PortCount(
+                count.rx_packets,
+                count.rx_bytes,
+                count.tx_packets,
+                count.tx_bytes,
+                roce_packets.get(number, (0, 0))[0],
+            )
+            for number, count in ports.items()
+        }
+    return counters
+
+
+def counters_agree(session: Session) -> tuple[Row, Counters]:
+    """Read all port counters: on each link between switches, one end received what the other sent.
+
+    Returns the counters too. Packets still on their way are waited for.
+    """
+    latest: Counters = {}
+    wrong: list[str] = []
+
+    def agree() -> bool:
+        nonlocal latest
+        latest = read_counters(session)
+        wrong[:] = _disagreements(session.topology, latest)
+        return not wrong
+
+    agreed = _until(agree, COUNTERS_DEADLINE_S)
+    ports = sum(len(of_switch) for of_switch in latest.values())
+    packets = sum(port.rx_packets for of_switch in latest.values() for port in of_switch.values())
+    text = f"{ports} ports, {packets} packets received; " + (
+        "both ends of each link agree" if agreed else "; ".join(wrong)
+    )
+    return Row("port counters (P4Runtime)", text, agreed and packets > 0), latest
+
+
+def _disagreements(topology: Topology, counters: Counters) -> list[str]:
+    found = []
+    for link in topology.links:
+        if not (topology.is_switch(link.a.node) and topology.is_switch(link.b.node)):
+            continue
+        for sender, receiver in ((link.a, link.b), (link.b, link.a)):
+            sent = counters[sender.node][sender.port].tx_packets
+            received = counters[receiver.node][receiver.port].rx_packets
+            if sent != received:
+                found.append(f"{sender} sent {sent}, {receiver} received {received}")
+    return found
+
+
+def _until(condition: Callable[[], bool], deadline_s: float) -> bool:
+    """Poll a condition until it holds or the deadline has passed; say whether it holds."""
+    deadline = time.monotonic() + deadline_s
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(POLL_S)
+    return True

@@ -1,0 +1,208 @@
+"""A topology brought up, from an empty machine to switches that forward, and taken down again.
+
+    claim the machine -> links, hosts -> switch processes -> program and routes over P4Runtime
+
+Each step is a method, so that the caller can say what is going on. `close` is safe at any moment
+and more than once: it works from the run's record, not from what the steps remember.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from emulation import teardown
+from emulation.errors import EmulationError, NotRootError
+from emulation.network import Network
+from emulation.run_state import Run
+from emulation.switch_node import (
+    FIRST_GRPC_PORT,
+    FIRST_THRIFT_PORT,
+    PortSettings,
+    SwitchSettings,
+    Target,
+    free_ports,
+    require_target,
+    wait_until_ready,
+)
+from emulation.teardown import Removed
+from topologies import Port, Topology
+
+if TYPE_CHECKING:
+    from controller import BlockingController, CompiledProgram, TargetFacts
+
+_TICK_PS = 1000  # our switch runs with nanosecond ticks and 256-byte cells
+_CELL_BYTES = 256
+_CLOSE_PATIENCE_S = 2.0
+
+
+def require_root(command: str) -> None:
+    """Raise NotRootError when this process can't make namespaces; `command` is what it ran."""
+    if os.geteuid() != 0:
+        raise NotRootError(command)
+
+
+class Session:
+    """One run of one topology on one target."""
+
+    def __init__(self, topology: Topology, target: Target) -> None:
+        self.topology = topology
+        self.target = target
+        self._run: Run | None = None
+        self._network: Network | None = None
+        self._controller: BlockingController | None = None
+
+    @property
+    def run(self) -> Run:
+        """The run's record; there is one after `claim`."""
+        assert self._run is not None, "claim() comes first"
+        return self._run
+
+    @property
+    def network(self) -> Network:
+        """Hosts, links and switch processes; there after `build_network`."""
+        assert self._network is not None, "build_network() comes first"
+        return self._network
+
+    @property
+    def controller(self) -> BlockingController:
+        """The controller, connected to all switches; there after `bring_up`."""
+        assert self._controller is not None, "bring_up() comes first"
+        return self._controller
+
+    def claim(self, *, keep_logs: bool = False) -> list[Removed]:
+        """Become the machine's one run; return what was removed of crashed ones.
+
+        Raises ToolMissingError without the target, RunActiveError while another run is up.
+        """
+        require_target(self.target)
+        lock, removed = teardown.claim()
+        try:
+            self._run = Run.start(lock, self.topology.name, keep_logs=keep_logs)
+        finally:
+            if self._run is None:
+                lock.release()
+        return removed
+
+    def build_network(self) -> None:
+        """Make hosts and links, and start the switch processes. Raises EmulationError."""
+        self._network = Network(self.topology, self.run)
+        self._network.build(self._switch_settings())
+        self._network.start_switches()
+
+    def wait_for_switches(self) -> None:
+        """Wait until all switches are ready. Raises SwitchDiedError with the end of a log."""
+        # What comes next needs large modules; the switches leave time to load them.
+        loader = threading.Thread(target=import_module, args=("controller",), daemon=True)
+        loader.start()
+        wait_until_ready(self.network.switches.values())
+        loader.join()
+
+    def check_switches(self) -> None:
+        """Raise SwitchDiedError when a switch process has ended."""
+        if self._network is not None:
+            for switch in self._network.switches.values():
+                switch.check_alive()
+
+    def bring_up(self, program: CompiledProgram) -> None:
+        """Connect to all switches, load the program, install what makes it a fabric.
+
+        Raises ControllerError, or SwitchDiedError where that is because a switch ended.
+        """
+        from controller import BlockingController
+
+        addresses = {
+            name: switch.settings.address for name, switch in self.network.switches.items()
+        }
+        self._controller = BlockingController(
+            self.topology, addresses, program, facts=self.target_facts()
+        )
+        self._controller.bring_up()
+
+    def target_facts(self) -> TargetFacts:
+        """Return what the controller must know about the switches' units and ports."""
+        from controller import TargetFacts
+
+        if self.target is Target.BMV2:
+            return TargetFacts(time_scale=self.topology.time_scale)
+        rates = {
+            (end.node, end.port): self.topology.real_rate_bps(link)
+            for link in self.topology.links
+            for end in (link.a, link.b)
+            if self.topology.is_switch(end.node)
+        }
+        return TargetFacts(
+            tick_ps=_TICK_PS,
+            depth_cell_bytes=_CELL_BYTES,
+            priorities=1,
+            port_rates_bps=rates,
+            emulates_links=True,
+            time_scale=self.topology.time_scale,
+        )
+
+    def _switch_settings(self) -> dict[str, SwitchSettings]:
+        count = len(self.topology.switches)
+        grpc_ports = free_ports(count, FIRST_GRPC_PORT)
+        needs_thrift = self.target is Target.BMV2
+        thrift_ports = free_ports(count, FIRST_THRIFT_PORT) if needs_thrift else [0] * count
+        settings = {}
+        for switch, grpc_port, thrift_port in zip(
+            self.topology.switches, grpc_ports, thrift_ports, strict=True
+        ):
+            ports = self.topology.ports_of(switch.name)
+            settings[switch.name] = SwitchSettings(
+                target=self.target,
+                device_id=switch.device_id,
+                grpc_port=grpc_port,
+                thrift_port=thrift_port,
+                ports=tuple(self._port_settings(switch.name, port) for port in ports),
+                log_path=self.run.log_dir / f"{switch.name}.log",
+                ready_path=self.run.directory / f"{switch.name}.ready",
+            )
+        return settings
+
+    def _port_settings(self, switch: str, port: Port) -> PortSettings:
+        """Return a port's link as it is emulated.
+
+        Between switches each end delays what it sends. A host's end can't, so the switch delays
+        both ways there.
+        """
+        delay_ns = self.topology.real_delay_ns(port.link)
+        to_host = not self.topology.is_switch(port.peer.node)
+        return PortSettings(
+            number=port.number,
+            interface=self.network.interface_name(switch, port.number),
+            rate_bps=self.topology.real_rate_bps(port.link),
+            send_delay_ns=delay_ns,
+            receive_delay_ns=delay_ns if to_host else 0,
+            queue_bytes=port.link.queue_bytes,
+        )
+
+    def close(self) -> Removed | None:
+        """Take everything down. Returns what was removed, None when there was nothing.
+
+        Raises EmulationError when something can't be removed.
+        """
+        controller, self._controller = self._controller, None
+        if controller is not None:
+            # A thread, so that a switch that hangs can't hold up the clean-up.
+            closer = threading.Thread(target=controller.close, daemon=True)
+            closer.start()
+            closer.join(_CLOSE_PATIENCE_S)
+        if self._run is None:
+            return None
+        removed = teardown.remove(self._run.record)
+        self._run.finish()
+        self._run = None
+        return removed
+
+
+def explain(session: Session, error: Exception) -> Exception:
+    """Return the error to show: that a switch died explains what others then complain about."""
+    try:
+        session.check_switches()
+    except EmulationError as death:
+        return death
+    return error

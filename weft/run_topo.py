@@ -1,0 +1,218 @@
+"""`weft run-topo`: bring a topology up, show what it does, and take it down."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from weft import console
+
+if TYPE_CHECKING:
+    from controller import CompiledProgram
+    from emulation.interrupts import Interrupts
+    from emulation.proofs import Counters, Row
+    from emulation.session import Session
+    from topologies import Topology
+    from weft.p4_cache import Compiled
+
+PROGRAM = Path(__file__).resolve().parent.parent / "p4src" / "fabric.p4"
+
+T = TypeVar("T")
+
+
+class _Flow:
+    """One run of the command: the session, and how its steps are reported."""
+
+    def __init__(self, session: Session, interrupts: Interrupts, *, quiet: bool) -> None:
+        self.session = session
+        self.interrupts = interrupts
+        self.quiet = quiet
+        self.rows: list[Row] = []
+        self.counters: Counters = {}
+
+    def step(self, what: str, action: Callable[[], T]) -> T:
+        """Do one step and say so. A switch that died meanwhile is the error that is raised."""
+        from emulation.session import explain
+
+        self.interrupts.check()
+        try:
+            with console.progress(what, quiet=self.quiet):
+                result = action()
+        except Exception as error:
+            shown = explain(self.session, error)
+            if shown is error:
+                raise
+            raise shown from error
+        self.interrupts.check()
+        return result
+
+    def bring_up(self, compiled: Compiled, *, keep_logs: bool) -> None:
+        """Everything from an empty machine to a fabric that forwards."""
+        session, topology = self.session, self.session.topology
+        for removed in session.claim(keep_logs=keep_logs):
+            console.notice(f"cleaned up after a crash: {removed}")
+        counts = f"{len(topology.hosts)} hosts, {len(topology.links)} links"
+        self.step(f"network: {counts}", session.build_network)
+        self.step(
+            f"{len(topology.switches)} switches ({session.target.value})",
+            session.wait_for_switches,
+        )
+        self.step("P4Runtime: program and routes", lambda: session.bring_up(_program(compiled)))
+
+    def prove(self) -> None:
+        """Run the proofs that the topology allows, and keep their rows."""
+        from emulation import proofs
+
+        session = self.session
+        if len(session.topology.hosts) >= 2:
+            for what, proof in (
+                ("ping all pairs", proofs.all_pairs_ping),
+                ("RoCEv2 over the spines", proofs.roce_over_spines),
+                ("TCP transfer", proofs.tcp_transfer),
+            ):
+                self.rows.append(self.step(what, partial(proof, session)))
+        row, self.counters = self.step("port counters", lambda: proofs.counters_agree(session))
+        self.rows.append(row)
+        session.check_switches()
+
+    @property
+    def ok(self) -> bool:
+        """Whether every row is good."""
+        return bool(self.rows) and all(row.ok for row in self.rows)
+
+
+def _program(compiled: Compiled) -> CompiledProgram:
+    from controller import CompiledProgram
+
+    return CompiledProgram.of(compiled.json_text.encode(), compiled.p4info_text.encode())
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Do the whole command; returns the exit code. Raises the errors of the packages it uses."""
+    from emulation.interrupts import Interrupted, handled
+    from emulation.session import Session, require_root
+    from emulation.switch_node import Target
+
+    require_root("weft run-topo (or: sudo make run-topo)")
+    topology = _load(arguments.topology)
+    session = Session(topology, Target(arguments.target))
+    with handled() as interrupts:
+        flow = _Flow(session, interrupts, quiet=arguments.json)
+        try:
+            try:
+                return _run(flow, arguments)
+            finally:
+                interrupts.close()
+                session.close()
+        except Interrupted:
+            # The signal may have come between the last step and the clean-up: once more.
+            interrupts.close()
+            session.close()
+            console.notice("interrupted: everything that the run made is removed")
+            return 130
+
+
+def _load(name: str) -> Topology:
+    import topologies
+
+    return topologies.load(name)
+
+
+def _run(flow: _Flow, arguments: argparse.Namespace) -> int:
+    from weft import p4_cache
+
+    compiled = flow.step(
+        f"compile {PROGRAM.name}", lambda: p4_cache.compile_program(p4_cache.Job(PROGRAM))
+    )
+    flow.bring_up(compiled, keep_logs=arguments.keep_logs)
+    flow.prove()
+    if arguments.json:
+        _print_json(flow)
+    else:
+        _print_tables(flow, stays=arguments.cli)
+    good = flow.ok
+    if arguments.cli:
+        from weft.prompt import Prompt
+
+        prompt = Prompt(flow.session, flow.interrupts)
+        good = prompt.run() and good
+    sys.stdout.flush()
+    return 0 if good else 1
+
+
+def _print_tables(flow: _Flow, *, stays: bool) -> None:
+    session = flow.session
+    topology = session.topology
+    print_counters(session, flow.counters)
+    console.table(
+        ["what", "result", ""],
+        [[row.what, row.result, "ok" if row.ok else "FAILED"] for row in flow.rows],
+        title=f"{topology.name}: {topology.description or 'results'}",
+    )
+    print(
+        f"runtime {session.target.value}, real time; time_scale {topology.time_scale}: "
+        f"{topology.time_scale} s here are 1 s in the fabric"
+        if topology.time_scale != 1
+        else f"runtime {session.target.value}, real time; time_scale 1"
+    )
+    print(f"logs     {session.run.log_dir}")
+    until = "until exit" if stays else "closed with this run; CLI=1 or --cli keeps it up"
+    addresses = ", ".join(
+        f"{name} {switch.settings.address}" for name, switch in session.network.switches.items()
+    )
+    print(f"sockets  P4Runtime {addresses} ({until})")
+    sys.stdout.flush()
+
+
+def print_counters(session: Session, counters: Counters) -> None:
+    """Print the table of all ports' counters."""
+    columns = [
+        "switch",
+        "port",
+        "to",
+        "rx packets",
+        "rx bytes",
+        "tx packets",
+        "tx bytes",
+        "RoCE rx",
+    ]
+    rows = []
+    for name, ports in counters.items():
+        for number, port in sorted(ports.items()):
+            peer = session.topology.peer(name, number)
+            values = (
+                *(port.rx_packets, port.rx_bytes, port.tx_packets, port.tx_bytes),
+                port.roce_rx_packets,
+            )
+            rows.append([name, str(number), peer.node, *(str(value) for value in values)])
+    console.table(columns, rows, title="port counters, over P4Runtime", right=columns[3:])
+
+
+def _print_json(flow: _Flow) -> None:
+    session = flow.session
+    print(
+        json.dumps(
+            {
+                "run": session.run.name,
+                "topology": session.topology.name,
+                "runtime": session.target.value,
+                "time_scale": session.topology.time_scale,
+                "ok": flow.ok,
+                "rows": [vars(row) for row in flow.rows],
+                "counters": {
+                    name: {number: vars(port) for number, port in ports.items()}
+                    for name, ports in flow.counters.items()
+                },
+                "logs": str(session.run.log_dir),
+                "p4runtime": {
+                    name: switch.settings.address
+                    for name, switch in session.network.switches.items()
+                },
+            }
+        )
+    )
