@@ -21,10 +21,10 @@
 control NextHop(inout headers_t hdr, inout local_metadata_t meta,
                 inout standard_metadata_t std) {
     @id(0x01000601)
-    action forward_to(@id(1) port_t port, @id(2) mac_addr_t mac) {
+    action forward_to(@id(1) port_t port, @id(2) mac_addr_t src_mac, @id(3) mac_addr_t dst_mac) {
         std.egress_spec = port;
-        hdr.ethernet.src = meta.router_mac;
-        hdr.ethernet.dst = mac;
+        hdr.ethernet.src = src_mac;
+        hdr.ethernet.dst = dst_mac;
         hdr.ipv4.ttl = hdr.ipv4.ttl - 1;
         meta.drop_reason = DropReason.FORWARDED;
     }

@@ -1,0 +1,37 @@
+"""The control plane: what each switch should hold, and P4Runtime sessions that bring it there.
+
+The logic is passive, `(model, event, now) -> writes`; only `session`, `fabric_controller` and
+`blocking` touch sockets. Nothing here starts switches or knows which runtime it talks to.
+"""
+
+from __future__ import annotations
+
+from controller.blocking import BlockingController, run
+from controller.errors import (
+    ControllerError,
+    NotPrimary,
+    ProgramError,
+    SwitchUnreachable,
+    UnknownName,
+    WriteFailed,
+)
+from controller.fabric_controller import FabricController, PortCounters
+from controller.policy import FabricPolicy
+from controller.program import CompiledProgram
+from controller.target_facts import TargetFacts
+
+__all__ = [
+    "BlockingController",
+    "CompiledProgram",
+    "ControllerError",
+    "FabricController",
+    "FabricPolicy",
+    "NotPrimary",
+    "PortCounters",
+    "ProgramError",
+    "SwitchUnreachable",
+    "TargetFacts",
+    "UnknownName",
+    "WriteFailed",
+    "run",
+]

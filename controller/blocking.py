@@ -1,0 +1,133 @@
+"""The controller for callers without an event loop: prompts, scripts, tests.
+
+The loop runs in a thread of its own, so that sessions stay alive and packets-in are handled while
+the caller does something else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine, Mapping
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from controller.fabric_controller import BringUp, FabricController, PortCounters
+from controller.policy import FabricPolicy
+from controller.program import CompiledProgram
+from controller.session import DEFAULT_ELECTION_ID, DEFAULT_TIMEOUT, PacketHandler
+from controller.table_rows import TableRow
+from controller.target_facts import TargetFacts
+from topologies.model import Link, Topology
+
+T = TypeVar("T")
+
+
+class BlockingController:
+    """`FabricController` with plain calls. Use as a context manager, or call `close`."""
+
+    def __init__(
+        self,
+        topology: Topology,
+        addresses: Mapping[str, str],
+        program: CompiledProgram,
+        facts: TargetFacts | None = None,
+        policy: FabricPolicy | None = None,
+        *,
+        election_id: int = DEFAULT_ELECTION_ID,
+        timeout: float = DEFAULT_TIMEOUT,
+    ) -> None:
+        """Connect to all switches. Arguments and errors are FabricController's."""
+        self._controller = FabricController(
+            topology, addresses, program, facts, policy, election_id=election_id, timeout=timeout
+        )
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(
+            target=self._loop.run_forever, name="weft-controller", daemon=True
+        )
+        self._thread.start()
+        try:
+            self._call(self._controller.__aenter__())
+        except BaseException:
+            self._stop_loop()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End all sessions; calling it again does nothing."""
+        if self._loop.is_closed():
+            return
+        try:
+            self._call(self._controller.close())
+        finally:
+            self._stop_loop()
+
+    def bring_up(self) -> BringUp:
+        """Load the program where needed and write what each switch lacks."""
+        return self._call(self._controller.bring_up())
+
+    def set_link(self, link: Link, up: bool) -> int:
+        """Route around a link, or over it again; return how many updates that took."""
+        return self._call(self._controller.set_link(link, up))
+
+    def read_port_counters(self) -> dict[str, dict[int, PortCounters]]:
+        """Return the counters of every port that has a link, by switch and port."""
+        return self._call(self._controller.read_port_counters())
+
+    def read_counter(self, switch: str, counter: str) -> dict[int, tuple[int, int]]:
+        """Return the cells of a counter that aren't zero: index -> (packets, bytes)."""
+        return self._call(self._controller.read_counter(switch, counter))
+
+    def read_table(self, switch: str, table: str | None = None) -> list[TableRow]:
+        """Return a table's entries (or all tables') with names, ready to print."""
+        return self._call(self._controller.read_table(switch, table))
+
+    def packet_out(self, switch: str, port: int, payload: bytes) -> None:
+        """Send a frame out of a switch's port."""
+        self._call(self._controller.packet_out(switch, port, payload))
+
+    def on_packet(self, handler: PacketHandler) -> Callable[[], None]:
+        """Call `handler` in the controller's thread for each packet-in; returns what undoes it."""
+        return self._controller.on_packet(handler)
+
+    def _call(self, work: Coroutine[Any, Any, T]) -> T:
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()  # the caller was interrupted: don't leave the work behind
+            raise
+
+    def _stop_loop(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+
+def run(
+    topology: Topology,
+    addresses: Mapping[str, str],
+    program: CompiledProgram,
+    facts: TargetFacts | None = None,
+    policy: FabricPolicy | None = None,
+    *,
+    timeout: float = DEFAULT_TIMEOUT,
+) -> BlockingController:
+    """Connect to a fabric, bring it up and return the controller that keeps it; close it at last."""
+    controller = BlockingController(topology, addresses, program, facts, policy, timeout=timeout)
+    try:
+        controller.bring_up()
+    except BaseException:
+        controller.close()
+        raise
+    return controller

@@ -1,0 +1,388 @@
+"""What a switch can hold, as typed values by name, and their P4Runtime form.
+
+Values are plain integers; bytes on the wire are canonical (P4Runtime 8.4: shortest, at least one
+byte). All entries are frozen and compare by value, so that two states can be compared.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from controller.errors import ControllerError
+from controller.p4info import Action, Field, MatchKind, P4Info, Table, field_by_id
+from softswitch.p4runtime.protos import p4r
+
+
+@dataclass(frozen=True)
+class Exact:
+    """This value."""
+
+    value: int
+
+
+@dataclass(frozen=True)
+class Lpm:
+    """Values that share the first `length` bits of `value`."""
+
+    value: int
+    length: int
+
+
+@dataclass(frozen=True)
+class Ternary:
+    """Values that equal `value` where `mask` has ones."""
+
+    value: int
+    mask: int
+
+
+@dataclass(frozen=True)
+class Range:
+    """Values from `low` to `high`, both included."""
+
+    low: int
+    high: int
+
+
+MatchValue: TypeAlias = Exact | Lpm | Ternary | Range
+Match: TypeAlias = tuple[tuple[str, MatchValue], ...]
+
+
+@dataclass(frozen=True)
+class ActionCall:
+    """An action (by alias) with its arguments in the action's order."""
+
+    action: str
+    arguments: tuple[tuple[str, int], ...] = ()
+
+
+@dataclass(frozen=True)
+class MemberRef:
+    """The action of a member of the table's action profile."""
+
+    member: int
+
+
+@dataclass(frozen=True)
+class GroupRef:
+    """One of the members of a group of the table's action profile."""
+
+    group: int
+
+
+TableAction: TypeAlias = ActionCall | MemberRef | GroupRef
+
+
+@dataclass(frozen=True)
+class TableEntry:
+    """An entry of a table; `match` in any order, absent fields match anything."""
+
+    table: str
+    match: Match
+    action: TableAction
+    priority: int = 0
+
+    @property
+    def key(self) -> object:
+        """What makes two entries the same one."""
+        return ("entry", self.table, frozenset(self.match), self.priority)
+
+
+@dataclass(frozen=True)
+class DefaultEntry:
+    """What a table does when nothing matches. It can be modified, never inserted or deleted."""
+
+    table: str
+    action: ActionCall
+
+    @property
+    def key(self) -> object:
+        """What makes two entries the same one."""
+        return ("default", self.table)
+
+
+@dataclass(frozen=True)
+class Member:
+    """A member of an action profile."""
+
+    profile: str
+    member: int
+    action: ActionCall
+
+    @property
+    def key(self) -> object:
+        """What makes two entries the same one."""
+        return ("member", self.profile, self.member)
+
+
+@dataclass(frozen=True)
+class Group:
+    """A group of an action selector: members with their weights, ordered by member."""
+
+    profile: str
+    group: int
+    members: tuple[tuple[int, int], ...]
+
+    @property
+    def key(self) -> object:
+        """What makes two entries the same one."""
+        return ("group", self.profile, self.group)
+
+
+Entry: TypeAlias = TableEntry | DefaultEntry | Member | Group
+
+
+def match(**fields: MatchValue) -> Match:
+    """Return a key from keyword arguments: match(dst=Lpm(0x0a000100, 24))."""
+    return tuple(sorted(fields.items()))
+
+
+def call(action: str, **arguments: int) -> ActionCall:
+    """Return an action with its arguments by name: call('forward_to', port=1)."""
+    return ActionCall(action, tuple(sorted(arguments.items())))
+
+
+# ---------------------------------------------------------------- to P4Runtime
+
+
+def encode(entry: Entry, p4info: P4Info) -> p4r.Entity:
+    """Return the P4Runtime entity of an entry. Raises UnknownName; ControllerError for values."""
+    match entry:
+        case TableEntry():
+            return p4r.Entity(table_entry=_encode_entry(entry, p4info))
+        case DefaultEntry():
+            table = p4info.tables[entry.table]
+            action = _encode_call(entry.action, p4info, entry.table)
+            message = p4r.TableEntry(
+                table_id=table.id, action=p4r.TableAction(action=action), is_default_action=True
+            )
+            return p4r.Entity(table_entry=message)
+        case Member():
+            return p4r.Entity(
+                action_profile_member=p4r.ActionProfileMember(
+                    action_profile_id=p4info.profiles[entry.profile].id,
+                    member_id=entry.member,
+                    action=_encode_call(entry.action, p4info, entry.profile),
+                )
+            )
+        case Group():
+            return p4r.Entity(
+                action_profile_group=p4r.ActionProfileGroup(
+                    action_profile_id=p4info.profiles[entry.profile].id,
+                    group_id=entry.group,
+                    members=[
+                        p4r.ActionProfileGroup.Member(member_id=member, weight=weight)
+                        for member, weight in entry.members
+                    ],
+                )
+            )
+
+
+def _encode_entry(entry: TableEntry, p4info: P4Info) -> p4r.TableEntry:
+    table = p4info.tables[entry.table]
+    if table.needs_priority != (entry.priority > 0):
+        need = "needs a priority above 0" if table.needs_priority else "takes no priority"
+        raise ControllerError(f"{describe(entry)}: table {entry.table} {need}")
+    message = p4r.TableEntry(table_id=table.id, priority=entry.priority)
+    values = dict(entry.match)
+    for name in values:
+        p4info.field(table, name)
+    for field in table.fields:
+        if field.name in values:
+            encoded = _encode_match(field, values[field.name], entry.table)
+            if encoded is not None:
+                message.match.append(encoded)
+        elif field.kind is MatchKind.EXACT:
+            raise ControllerError(
+                f"{describe(entry)}: {entry.table} needs a value for {field.name}"
+            )
+    match entry.action:
+        case ActionCall():
+            message.action.action.CopyFrom(_encode_call(entry.action, p4info, entry.table))
+        case MemberRef(member):
+            message.action.action_profile_member_id = member
+        case GroupRef(group):
+            message.action.action_profile_group_id = group
+    return message
+
+
+def _encode_match(field: Field, value: MatchValue, where: str) -> p4r.FieldMatch | None:
+    at = f"{where}.{field.name}"
+    full = (1 << field.bits) - 1
+    message = p4r.FieldMatch(field_id=field.id)
+    match field.kind, value:
+        case MatchKind.EXACT, Exact(number):
+            message.exact.value = to_bytes(number, field.bits, at)
+        case MatchKind.OPTIONAL, Exact(number):
+            message.optional.value = to_bytes(number, field.bits, at)
+        case MatchKind.LPM, Lpm(number, length) if 0 <= length <= field.bits:
+            if length == 0:
+                return None
+            mask = full ^ (full >> length)
+            message.lpm.value = to_bytes(number & mask, field.bits, at)
+            message.lpm.prefix_len = length
+        case MatchKind.TERNARY, Ternary(number, mask):
+            if mask == 0:
+                return None
+            message.ternary.value = to_bytes(number & mask, field.bits, at)
+            message.ternary.mask = to_bytes(mask, field.bits, at)
+        case MatchKind.RANGE, Range(low, high) if low <= high:
+            if (low, high) == (0, full):
+                return None
+            message.range.low = to_bytes(low, field.bits, at)
+            message.range.high = to_bytes(high, field.bits, at)
+        case kind, _:
+            wanted = kind.name.lower() if kind else "no"
+            raise ControllerError(f"{at}: {value} does not fit: this is a {wanted} match")
+    return message
+
+
+def _encode_call(action: ActionCall, p4info: P4Info, where: str) -> p4r.Action:
+    known = p4info.actions[action.action]
+    given = dict(action.arguments)
+    for name in given:
+        p4info.param(known, name)
+    missing = [param.name for param in known.params if param.name not in given]
+    if missing:
+        raise ControllerError(f"{where}: {action.action} needs {', '.join(missing)}")
+    return p4r.Action(
+        action_id=known.id,
+        params=[
+            p4r.Action.Param(
+                param_id=param.id,
+                value=to_bytes(given[param.name], param.bits, f"{action.action}.{param.name}"),
+            )
+            for param in known.params
+        ],
+    )
+
+
+def to_bytes(value: int, bits: int, what: str) -> bytes:
+    """Return a value's canonical bytes. Raises ControllerError if it doesn't fit into `bits`."""
+    if not 0 <= value < 1 << bits:
+        raise ControllerError(f"{what}: {value} does not fit into {bits} bits")
+    return value.to_bytes(max(1, (value.bit_length() + 7) // 8), "big")
+
+
+# ---------------------------------------------------------------- from P4Runtime
+
+
+def decode(entity: p4r.Entity, p4info: P4Info) -> Entry | None:
+    """Return the entry of an entity that a switch gave us; None for kinds we don't keep."""
+    match entity.WhichOneof("entity"):
+        case "table_entry":
+            return _decode_entry(entity.table_entry, p4info)
+        case "action_profile_member":
+            member = entity.action_profile_member
+            profile = p4info.profiles[member.action_profile_id]
+            return Member(profile.alias, member.member_id, _decode_call(member.action, p4info))
+        case "action_profile_group":
+            group = entity.action_profile_group
+            profile = p4info.profiles[group.action_profile_id]
+            members = sorted((item.member_id, item.weight) for item in group.members)
+            return Group(profile.alias, group.group_id, tuple(members))
+        case _:
+            return None
+
+
+def _decode_entry(entry: p4r.TableEntry, p4info: P4Info) -> Entry | None:
+    table = p4info.tables[entry.table_id]
+    action: TableAction
+    match entry.action.WhichOneof("type"):
+        case "action":
+            action = _decode_call(entry.action.action, p4info)
+        case "action_profile_member_id":
+            action = MemberRef(entry.action.action_profile_member_id)
+        case "action_profile_group_id":
+            action = GroupRef(entry.action.action_profile_group_id)
+        case _:
+            return None
+    if entry.is_default_action:
+        return DefaultEntry(table.alias, action) if isinstance(action, ActionCall) else None
+    values = sorted(_decode_match(field, table) for field in entry.match)
+    return TableEntry(table.alias, tuple(values), action, entry.priority)
+
+
+def _decode_match(field: p4r.FieldMatch, table: Table) -> tuple[str, MatchValue]:
+    known = field_by_id(table.fields, field.field_id)
+    value: MatchValue
+    match field.WhichOneof("field_match_type"):
+        case "exact":
+            value = Exact(_number(field.exact.value))
+        case "optional":
+            value = Exact(_number(field.optional.value))
+        case "lpm":
+            value = Lpm(_number(field.lpm.value), field.lpm.prefix_len)
+        case "ternary":
+            value = Ternary(_number(field.ternary.value), _number(field.ternary.mask))
+        case "range":
+            value = Range(_number(field.range.low), _number(field.range.high))
+        case other:
+            raise ControllerError(f"{table.alias}.{known.name}: unknown match {other!r}")
+    return known.name, value
+
+
+def _decode_call(action: p4r.Action, p4info: P4Info) -> ActionCall:
+    known: Action = p4info.actions[action.action_id]
+    arguments = [
+        (field_by_id(known.params, param.param_id).name, _number(param.value))
+        for param in action.params
+    ]
+    return ActionCall(known.alias, tuple(sorted(arguments)))
+
+
+def _number(data: bytes) -> int:
+    return int.from_bytes(data, "big")
+
+
+# ---------------------------------------------------------------- for people
+
+
+def describe(entry: Entry) -> str:
+    """Return one line that names an entry: 'ipv4_route dst=0xa000101/32 -> route_to(...)'."""
+    match entry:
+        case TableEntry():
+            key = " ".join(f"{name}={_show_match(value)}" for name, value in entry.match)
+            priority = f" priority={entry.priority}" if entry.priority else ""
+            return f"{entry.table} {key}{priority} -> {show_action(entry.action)}"
+        case DefaultEntry():
+            return f"{entry.table} default -> {show_action(entry.action)}"
+        case Member():
+            return f"{entry.profile} member {entry.member} -> {show_action(entry.action)}"
+        case Group():
+            members = ", ".join(str(member) for member, _ in entry.members)
+            return f"{entry.profile} group {entry.group} of {members}"
+
+
+def show_action(action: TableAction) -> str:
+    """Return an action as a call: 'route_to(next_hop=1)'."""
+    match action:
+        case ActionCall(name, arguments):
+            return f"{name}({', '.join(f'{key}={value:#x}' for key, value in arguments)})"
+        case MemberRef(member):
+            return f"member {member}"
+        case GroupRef(group):
+            return f"group {group}"
+
+
+def _show_match(value: MatchValue) -> str:
+    match value:
+        case Exact(number):
+            return f"{number:#x}"
+        case Lpm(number, length):
+            return f"{number:#x}/{length}"
+        case Ternary(number, mask):
+            return f"{number:#x}&&&{mask:#x}"
+        case Range(low, high):
+            return f"{low:#x}..{high:#x}"
+
+
+def show_value(value: int, bits: int) -> str:
+    """Return a value as people read its width: 48 bits as MAC, 32 as IPv4, others in decimal."""
+    if bits == 48:
+        return ":".join(f"{byte:02x}" for byte in value.to_bytes(6, "big"))
+    if bits == 32:
+        return str(ipaddress.IPv4Address(value))
+    return str(value)

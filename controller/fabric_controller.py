@@ -1,0 +1,224 @@
+"""A controller of a whole fabric: sessions with all its switches, and the logic between them."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from controller.entries import Entry
+from controller.errors import ControllerError, SeveralFailures, UnknownName
+from controller.fabric_state import (
+    FabricModel,
+    LinkChanged,
+    SwitchReady,
+    Writes,
+    step,
+)
+from controller.policy import FabricPolicy
+from controller.program import CompiledProgram
+from controller.session import DEFAULT_ELECTION_ID, DEFAULT_TIMEOUT, PacketHandler, SwitchSession
+from controller.table_rows import TableRow, table_rows
+from controller.target_facts import TargetFacts
+from softswitch.p4runtime.protos import p4r
+from topologies.model import Link, Topology
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class PortCounters:
+    """What one port received and sent."""
+
+    rx_packets: int
+    rx_bytes: int
+    tx_packets: int
+    tx_bytes: int
+
+
+@dataclass(frozen=True)
+class BringUp:
+    """What bringing up did: switches that got the program, and updates written to each switch."""
+
+    loaded: tuple[str, ...]
+    written: Mapping[str, int]
+    seconds: float
+
+
+class FabricController:
+    """`async with FabricController(...) as c: await c.bring_up()`. All calls in one event loop."""
+
+    def __init__(
+        self,
+        topology: Topology,
+        addresses: Mapping[str, str],
+        program: CompiledProgram,
+        facts: TargetFacts | None = None,
+        policy: FabricPolicy | None = None,
+        *,
+        election_id: int = DEFAULT_ELECTION_ID,
+        timeout: float = DEFAULT_TIMEOUT,
+    ) -> None:
+        """`addresses`: 'host:port' of each switch's P4Runtime server, by name.
+
+        `timeout` (seconds) is how long to wait for switches to answer. Raises ControllerError if a
+        switch of the topology has no address.
+        """
+        missing = [switch.name for switch in topology.switches if switch.name not in addresses]
+        if missing:
+            raise ControllerError(f"no P4Runtime address given for {', '.join(missing)}")
+        self.topology = topology
+        self.model = FabricModel(
+            topology,
+            program.p4info,
+            facts or TargetFacts(time_scale=topology.time_scale),
+            policy or FabricPolicy(),
+        )
+        self.sessions = {
+            switch.name: SwitchSession(
+                switch.name,
+                addresses[switch.name],
+                switch.device_id,
+                program,
+                election_id=election_id,
+                timeout=timeout,
+            )
+            for switch in topology.switches
+        }
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self._on_all(lambda session: session.connect())
+        except BaseException:
+            await self.close()
+            raise
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """End all sessions. The switches go on forwarding."""
+        await asyncio.gather(*(session.close() for session in self.sessions.values()))
+
+    async def bring_up(self) -> BringUp:
+        """Load the program where it isn't yet, and write what each switch lacks.
+
+        A fabric that is already up gets no writes. Raises what the sessions raise.
+        """
+        start = time.monotonic()
+        loaded = await self._on_all(lambda session: session.set_pipeline())
+        there = await self._on_all(lambda session: session.read_entries())
+        written: dict[str, int] = {}
+        work: dict[str, Writes] = {}
+        for name, entries in there.items():
+            self.model, work[name] = step(self.model, SwitchReady(name, entries), _now())
+            written[name] = sum(len(changes) for changes in work[name].values())
+        await self._on_all(lambda session: session.write(work[session.name][session.name]))
+        new = tuple(name for name, fresh in loaded.items() if fresh)
+        return BringUp(new, written, time.monotonic() - start)
+
+    async def set_link(self, link: Link, up: bool) -> int:
+        """Route around a link, or over it again; return how many updates that took."""
+        self.model, writes = step(self.model, LinkChanged(link, up), _now())
+        await self._on_all(lambda session: session.write(writes.get(session.name, ())))
+        return sum(len(changes) for changes in writes.values())
+
+    async def read_port_counters(self) -> dict[str, dict[int, PortCounters]]:
+        """Return the counters of every port that has a link, by switch and port."""
+        return await self._on_all(self._port_counters)
+
+    async def _port_counters(self, session: SwitchSession) -> dict[int, PortCounters]:
+        ports = [port.number for port in self.topology.ports_of(session.name)]
+        rx = await self._counter(session, "port_rx", ports)
+        tx = await self._counter(session, "port_tx", ports)
+        return {port: PortCounters(*rx[port], *tx[port]) for port in ports}
+
+    async def read_counter(self, switch: str, counter: str) -> dict[int, tuple[int, int]]:
+        """Return the cells of a counter that aren't zero: index -> (packets, bytes)."""
+        session = self._session(switch)
+        known = session.p4info.counters[counter]
+        entity = p4r.Entity(counter_entry=p4r.CounterEntry(counter_id=known.id))
+        cells = {
+            found.counter_entry.index.index: _data(found.counter_entry)
+            for found in await session.read([entity])
+        }
+        return {index: data for index, data in sorted(cells.items()) if any(data)}
+
+    async def _counter(
+        self, session: SwitchSession, name: str, indexes: list[int]
+    ) -> dict[int, tuple[int, int]]:
+        number = session.p4info.counters[name].id
+        entities = [
+            p4r.Entity(counter_entry=p4r.CounterEntry(counter_id=number, index=p4r.Index(index=i)))
+            for i in indexes
+        ]
+        found = (entity.counter_entry for entity in await session.read(entities))
+        return {entry.index.index: _data(entry) for entry in found}
+
+    async def read_table(self, switch: str, table: str | None = None) -> list[TableRow]:
+        """Return a table's entries (or all tables') with names, ready to print."""
+        session = self._session(switch)
+        entries = await session.read_entries(table)
+        return table_rows(entries, session.p4info)
+
+    async def read_entries(self, switch: str) -> tuple[Entry, ...]:
+        """Return everything that a switch holds."""
+        return await self._session(switch).read_entries()
+
+    def on_packet(self, handler: PacketHandler) -> Callable[[], None]:
+        """Call `handler` for each packet-in of any switch. Returns what takes it off again."""
+        undo = [session.on_packet(handler) for session in self.sessions.values()]
+
+        def take_off() -> None:
+            for each in undo:
+                each()
+
+        return take_off
+
+    async def packet_out(self, switch: str, port: int, payload: bytes) -> None:
+        """Send a frame out of a switch's port."""
+        await self._session(switch).packet_out(payload, egress_port=port)
+
+    def _session(self, switch: str) -> SwitchSession:
+        if switch not in self.sessions:
+            raise UnknownName(f"no switch {switch!r}: there is {', '.join(self.sessions)}")
+        return self.sessions[switch]
+
+    async def _on_all(
+        self, work: Callable[[SwitchSession], Coroutine[Any, Any, T]]
+    ) -> dict[str, T]:
+        """Do something on all switches at once. If several fail, all their reasons are told."""
+        results = await asyncio.gather(
+            *(work(session) for session in self.sessions.values()), return_exceptions=True
+        )
+        failures = [result for result in results if isinstance(result, BaseException)]
+        for failure in failures:
+            if not isinstance(failure, ControllerError):
+                raise failure
+        told = [failure for failure in failures if isinstance(failure, ControllerError)]
+        if len(told) == 1:
+            raise told[0]
+        if told:
+            raise SeveralFailures(told)
+        return {
+            name: result
+            for name, result in zip(self.sessions, results, strict=True)
+            if not isinstance(result, BaseException)
+        }
+
+
+def _data(entry: p4r.CounterEntry) -> tuple[int, int]:
+    return entry.data.packet_count, entry.data.byte_count
+
+
+def _now() -> int:
+    return time.monotonic_ns()

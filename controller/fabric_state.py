@@ -1,0 +1,207 @@
+"""What every switch should hold, and how events change it: `(model, event, now) -> writes`.
+
+    topology + failures + policy + target's units -> entries of each switch (a pure function)
+    entries wanted - entries there               -> the fewest updates    (controller.diff)
+
+Numbers are chosen to be read: a next hop's id and an action profile member's id are the port that
+they use, so `ecmp group 1 of 3, 4` means ports 3 and 4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import TypeAlias
+
+from controller.diff import Change, changes
+from controller.entries import (
+    DefaultEntry,
+    Entry,
+    Exact,
+    Group,
+    GroupRef,
+    Lpm,
+    Member,
+    TableEntry,
+    call,
+    match,
+)
+from controller.p4info import P4Info
+from controller.policy import FabricPolicy
+from controller.routing import Paths, shortest_paths
+from controller.target_facts import TargetFacts
+from topologies.model import Link, Switch, Topology
+
+SELECTOR = "ecmp_members"
+
+
+@dataclass(frozen=True)
+class FabricModel:
+    """All that the logic remembers. `installed` holds what each connected switch has."""
+
+    topology: Topology
+    p4info: P4Info
+    facts: TargetFacts = field(default_factory=TargetFacts)
+    policy: FabricPolicy = field(default_factory=FabricPolicy)
+    down: frozenset[Link] = frozenset()
+    installed: Mapping[str, tuple[Entry, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class SwitchReady:
+    """A switch runs our program and holds these entries (read back from it)."""
+
+    switch: str
+    entries: tuple[Entry, ...]
+
+
+@dataclass(frozen=True)
+class LinkChanged:
+    """A link between switches came up or went down."""
+
+    link: Link
+    up: bool
+
+
+Event: TypeAlias = SwitchReady | LinkChanged
+Writes: TypeAlias = Mapping[str, tuple[Change, ...]]
+
+
+def step(model: FabricModel, event: Event, now: int) -> tuple[FabricModel, Writes]:
+    """Take one event at time `now` (nanoseconds); return the new model and each switch's changes.
+
+    Routes depend on the events alone, so `now` is unused here; it is part of the signature that
+    all of the controller's logic shares.
+    """
+    del now
+    match event:
+        case SwitchReady(switch, entries):
+            model = replace(model, installed={**model.installed, switch: entries})
+            affected = [switch]
+        case LinkChanged(link, up):
+            down = model.down - {link} if up else model.down | {link}
+            model = replace(model, down=down)
+            affected = list(model.installed)
+    paths = shortest_paths(model.topology, model.down)
+    writes: dict[str, tuple[Change, ...]] = {}
+    installed = dict(model.installed)
+    for name in affected:
+        wanted = desired_entries(model, name, paths)
+        writes[name] = changes(wanted, installed[name], model.p4info)
+        installed[name] = wanted
+    return replace(model, installed=installed), MappingProxyType(writes)
+
+
+def desired_entries(
+    model: FabricModel, switch_name: str, paths: Paths | None = None
+) -> tuple[Entry, ...]:
+    """Return everything that a switch should hold, in an order in which it can be installed."""
+    topology = model.topology
+    switch = topology.switch(switch_name)
+    paths = paths or shortest_paths(topology, model.down)
+    groups = _Groups()
+    routes = list(_routes(topology, switch, paths, groups))
+    return (
+        DefaultEntry("router", call("be_router", mac=mac_number(switch.mac))),
+        *_classes(model),
+        *_next_hops(topology, switch),
+        *groups.entries(),
+        *routes,
+        *_own_addresses(switch),
+        *_arp_targets(topology, switch),
+        *_ecn_thresholds(model, switch),
+    )
+
+
+def mac_number(mac: str) -> int:
+    """Return a MAC address as the number that P4 sees."""
+    return int(mac.replace(":", ""), 16)
+
+
+class _Groups:
+    """Sets of ports that routes spread over, numbered from 1 as they are first met."""
+
+    def __init__(self) -> None:
+        self._ids: dict[tuple[int, ...], int] = {}
+
+    def id_of(self, ports: tuple[int, ...]) -> int:
+        return self._ids.setdefault(ports, len(self._ids) + 1)
+
+    def entries(self) -> Iterator[Entry]:
+        for port in sorted({port for ports in self._ids for port in ports}):
+            yield Member(SELECTOR, port, call("choose", next_hop=port))
+        for ports, number in self._ids.items():
+            yield Group(SELECTOR, number, tuple((port, 1) for port in ports))
+        for number in self._ids.values():
+            yield TableEntry("ecmp_group", match(group=Exact(number)), GroupRef(number))
+
+
+def _next_hops(topology: Topology, switch: Switch) -> Iterator[Entry]:
+    for port in topology.ports_of(switch.name):
+        peer = port.peer.node
+        is_switch = topology.is_switch(peer)
+        mac = topology.switch(peer).mac if is_switch else topology.host(peer).mac
+        forward = call(
+            "forward_to",
+            port=port.number,
+            src_mac=mac_number(switch.mac),
+            dst_mac=mac_number(mac),
+        )
+        yield TableEntry("next_hop", match(next_hop=Exact(port.number)), forward)
+
+
+def _routes(
+    topology: Topology, switch: Switch, paths: Paths, groups: _Groups
+) -> Iterator[TableEntry]:
+    for host in topology.hosts_of(switch.name):
+        key = match(dst=Lpm(int(host.address.ip), 32))
+        yield TableEntry("ipv4_route", key, call("route_to", next_hop=host.port))
+    for leaf in topology.switches:
+        if leaf.gateway is None or leaf.name == switch.name:
+            continue
+        ports = paths.towards(switch.name, leaf.name)
+        if not ports:
+            continue
+        network = leaf.gateway.network
+        key = match(dst=Lpm(int(network.network_address), network.prefixlen))
+        if len(ports) == 1:
+            yield TableEntry("ipv4_route", key, call("route_to", next_hop=ports[0]))
+        else:
+            group = groups.id_of(ports)
+            yield TableEntry("ipv4_route", key, call("route_to_group", group=group))
+
+
+def _own_addresses(switch: Switch) -> Iterator[Entry]:
+    if switch.gateway is not None:
+        key = match(address=Exact(int(switch.gateway.ip)))
+        yield TableEntry("own_addresses", key, call("is_ours"))
+
+
+def _arp_targets(topology: Topology, switch: Switch) -> Iterator[Entry]:
+    if switch.gateway is None:
+        return
+    hosts = [host.address.ip for host in topology.hosts_of(switch.name)]
+    for address in [switch.gateway.ip, *hosts]:
+        key = match(target_ip=Exact(int(address)))
+        yield TableEntry("arp_targets", key, call("answer_with", mac=mac_number(switch.mac)))
+
+
+def _classes(model: FabricModel) -> Iterator[Entry]:
+    highest = model.facts.priorities - 1
+    for dscp, wanted in sorted(model.policy.class_of_dscp.items()):
+        class_of_service = min(wanted, highest)
+        if class_of_service:  # 0 is the table's default
+            use = call("use_class", class_of_service=class_of_service)
+            yield TableEntry("dscp_class", match(dscp=Exact(dscp)), use)
+
+
+def _ecn_thresholds(model: FabricModel, switch: Switch) -> Iterator[Entry]:
+    policy = model.policy
+    for port in model.topology.ports_of(switch.name):
+        for class_of_service, size in sorted(policy.ecn_threshold_bytes.items()):
+            if class_of_service >= model.facts.priorities:
+                continue
+            key = {"port": Exact(port.number), "class": Exact(class_of_service)}
+            mark = call("mark_above", threshold=model.facts.depth(size, policy.packet_bytes))
+            yield TableEntry("ecn_threshold", match(**key), mark)

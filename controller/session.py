@@ -1,0 +1,350 @@
+"""One P4Runtime session: arbitration, program, writes, reads and packets of one switch.
+
+The gRPC client is finsy's. Its own run loop isn't used: it retries silently for ever, and here each
+step has a deadline and ends in one clear error.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self, TypeVar
+
+from finsy.p4client import P4Client, P4ClientError
+from finsy.proto import U128, p4r, rpc_code
+
+from controller.diff import Change, batches
+from controller.entries import Entry, decode, describe, to_bytes
+from controller.errors import (
+    ControllerError,
+    FailedUpdate,
+    NotPrimary,
+    PipelineRefused,
+    ReadFailed,
+    SwitchUnreachable,
+    WriteFailed,
+)
+from controller.p4info import P4Info
+from controller.program import CompiledProgram
+
+# P4Runtime messages are at most 4 MB by gRPC's default; an update of ours is under 200 bytes.
+UPDATES_PER_WRITE = 2000
+DEFAULT_TIMEOUT = 10.0
+# Above what interactive shells use by default, so that a second look doesn't take the fabric away.
+DEFAULT_ELECTION_ID = 100
+
+T = TypeVar("T")
+
+logging.getLogger("finsy").setLevel(logging.CRITICAL)
+
+
+@dataclass(frozen=True)
+class PacketIn:
+    """A packet that a switch sent to the controller, with its controller header's fields."""
+
+    switch: str
+    payload: bytes
+    metadata: dict[str, int]
+
+
+PacketHandler = Callable[[PacketIn], None]
+
+
+class SwitchSession:
+    """A session as primary with one switch. Use as `async with SwitchSession(...) as session:`."""
+
+    def __init__(
+        self,
+        name: str,
+        address: str,
+        device_id: int,
+        program: CompiledProgram,
+        *,
+        election_id: int = DEFAULT_ELECTION_ID,
+        timeout: float = DEFAULT_TIMEOUT,
+    ) -> None:
+        """`address` is 'host:port'; `timeout` (seconds) bounds connecting and arbitration."""
+        self.name = name
+        self.address = address
+        self.device_id = device_id
+        self.program = program
+        self.is_primary = False
+        self._election_id = election_id
+        self._timeout = timeout
+        self._client = P4Client(address)
+        self._receiver: asyncio.Task[None] | None = None
+        self._arbitrated: asyncio.Future[p4r.MasterArbitrationUpdate] | None = None
+        self._handlers: list[PacketHandler] = []
+        self._stream_error: str | None = None
+
+    @property
+    def p4info(self) -> P4Info:
+        """The program's names and ids."""
+        return self.program.p4info
+
+    async def __aenter__(self) -> Self:
+        await self.connect()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def connect(self) -> None:
+        """Wait until the switch answers and make this session its primary.
+
+        Raises SwitchUnreachable when the deadline passes, NotPrimary when another one is.
+        """
+        deadline = time.monotonic() + self._timeout
+        await self._client.open(complete_request=self._complete)
+        try:
+            await self._arbitrate(deadline)
+        except BaseException:
+            await self.close()
+            raise
+
+    async def _arbitrate(self, deadline: float) -> None:
+        channel = self._client.channel
+        assert channel is not None
+        try:
+            await asyncio.wait_for(channel.channel_ready(), self._left(deadline))
+        except TimeoutError:
+            message = f"{self.name}: nothing answers at {self.address} after {self._timeout:g} s"
+            raise SwitchUnreachable(message) from None
+        self._arbitrated = asyncio.get_running_loop().create_future()
+        request = p4r.MasterArbitrationUpdate(
+            device_id=self.device_id, election_id=U128.encode(self._election_id)
+        )
+        try:
+            await self._client.send(p4r.StreamMessageRequest(arbitration=request))
+            self._receiver = asyncio.create_task(self._receive(), name=f"receive {self.name}")
+            answer = await asyncio.wait_for(self._arbitrated, self._left(deadline))
+        except TimeoutError:
+            message = f"{self.name}: {self.address} answers, but not to P4Runtime arbitration"
+            raise SwitchUnreachable(message) from None
+        except P4ClientError as error:
+            raise self._unreachable(error) from None
+        if answer.status.code != rpc_code.OK:
+            raise self._not_primary(U128.decode(answer.election_id))
+        self.is_primary = True
+
+    def _not_primary(self, election_id: int) -> NotPrimary:
+        message = f"{self.name}: another controller is primary, with election id {election_id}"
+        return NotPrimary(message + "; stop it, or use a higher election id")
+
+    @staticmethod
+    def _left(deadline: float) -> float:
+        return max(0.01, deadline - time.monotonic())
+
+    def _complete(self, message: object) -> None:
+        """Put our election id into the requests that need one."""
+        if isinstance(message, p4r.WriteRequest | p4r.SetForwardingPipelineConfigRequest):
+            message.election_id.CopyFrom(U128.encode(self._election_id))
+
+    async def close(self) -> None:
+        """End the session. The switch keeps its program and entries."""
+        self.is_primary = False
+        if self._receiver is not None:
+            self._receiver.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._receiver
+            self._receiver = None
+        if self._arbitrated is not None and not self._arbitrated.done():
+            self._arbitrated.cancel()
+        await self._client.close()
+
+    # ---------------------------------------------------------------- the stream
+
+    async def _receive(self) -> None:
+        try:
+            while True:
+                self._dispatch(await self._client.receive())
+        except P4ClientError as error:
+            failure: ControllerError = self._unreachable(error)
+            if error.is_election_id_used:
+                failure = self._not_primary(self._election_id)
+        except RuntimeError:  # finsy's word for the end of the stream
+            failure = SwitchUnreachable(f"{self.name}: {self.address} closed the session")
+        self.is_primary = False
+        self._stream_error = str(failure)
+        if self._arbitrated is not None and not self._arbitrated.done():
+            self._arbitrated.set_exception(failure)
+
+    def _dispatch(self, message: p4r.StreamMessageResponse) -> None:
+        match message.WhichOneof("update"):
+            case "arbitration":
+                self.is_primary = message.arbitration.status.code == rpc_code.OK
+                if self._arbitrated is not None and not self._arbitrated.done():
+                    self._arbitrated.set_result(message.arbitration)
+            case "packet":
+                packet = self._packet_in(message.packet)
+                for handler in list(self._handlers):
+                    handler(packet)
+            case _:
+                pass  # digests and time-outs: no program of ours sends them yet
+
+    def _packet_in(self, packet: p4r.PacketIn) -> PacketIn:
+        header = self.p4info.packet_headers["packet_in"]
+        names = {field.id: field.name for field in header.fields}
+        metadata = {
+            names[item.metadata_id]: int.from_bytes(item.value, "big") for item in packet.metadata
+        }
+        return PacketIn(self.name, packet.payload, metadata)
+
+    def on_packet(self, handler: PacketHandler) -> Callable[[], None]:
+        """Call `handler` for each packet-in, in the event loop. Returns what takes it off again."""
+        self._handlers.append(handler)
+        return lambda: self._handlers.remove(handler)
+
+    async def packet_out(self, payload: bytes, **metadata: int) -> None:
+        """Send a packet by the switch: packet_out(frame, egress_port=1). Raises UnknownName."""
+        self._check_alive()
+        header = self.p4info.packet_headers["packet_out"]
+        items = [
+            p4r.PacketMetadata(
+                metadata_id=field.id,
+                value=to_bytes(metadata.get(field.name, 0), field.bits, f"packet_out.{field.name}"),
+            )
+            for field in header.fields
+        ]
+        unknown = set(metadata) - {field.name for field in header.fields}
+        if unknown:
+            there = ", ".join(field.name for field in header.fields)
+            raise ControllerError(f"packet_out has no {', '.join(sorted(unknown))}: it has {there}")
+        message = p4r.PacketOut(payload=payload, metadata=items)
+        await self._guard(self._client.send(p4r.StreamMessageRequest(packet=message)))
+
+    # ---------------------------------------------------------------- program and state
+
+    async def set_pipeline(self) -> bool:
+        """Load the program unless the switch already runs this very one; say whether it was loaded.
+
+        Loading forgets all entries. Raises PipelineRefused with the switch's reason.
+        """
+        if await self._cookie() == self.program.cookie:
+            return False
+        request = p4r.SetForwardingPipelineConfigRequest(
+            device_id=self.device_id,
+            action=p4r.SetForwardingPipelineConfigRequest.VERIFY_AND_COMMIT,
+            config=p4r.ForwardingPipelineConfig(
+                p4info=self.p4info.message,
+                p4_device_config=self.program.device_config,
+                cookie=p4r.ForwardingPipelineConfig.Cookie(cookie=self.program.cookie),
+            ),
+        )
+        try:
+            await self._client.request(request)
+        except P4ClientError as error:
+            self._raise_if_gone(error)
+            message = f"{self.name}: refused the program: {error.code.name}: {error.message}"
+            raise PipelineRefused(message) from None
+        return True
+
+    async def _cookie(self) -> int | None:
+        """Return the cookie of the running program, None if there is none."""
+        request = p4r.GetForwardingPipelineConfigRequest(
+            device_id=self.device_id,
+            response_type=p4r.GetForwardingPipelineConfigRequest.COOKIE_ONLY,
+        )
+        try:
+            reply = await self._client.request(request)
+        except P4ClientError as error:
+            self._raise_if_gone(error)
+            return None  # FAILED_PRECONDITION: no program yet
+        cookie: int = reply.config.cookie.cookie
+        return cookie or None
+
+    async def write(self, changes: Sequence[Change]) -> None:
+        """Apply changes in order. Raises WriteFailed with a line for each refused update."""
+        self._check_alive()
+        for batch in batches(changes, UPDATES_PER_WRITE):
+            request = p4r.WriteRequest(
+                device_id=self.device_id,
+                updates=[change.encode(self.p4info) for change in batch],
+            )
+            try:
+                await self._client.request(request)
+            except P4ClientError as error:
+                self._raise_if_gone(error)
+                raise WriteFailed(self.name, _failures(error, batch)) from None
+
+    async def read(self, entities: Iterable[p4r.Entity]) -> list[p4r.Entity]:
+        """Return what the switch has of these (P4Runtime's wildcards apply). Raises ReadFailed."""
+        request = p4r.ReadRequest(device_id=self.device_id, entities=list(entities))
+        try:
+            replies = [reply async for reply in self._client.request_iter(request)]
+        except P4ClientError as error:
+            self._raise_if_gone(error)
+            raise ReadFailed(f"{self.name}: {error.code.name}: {error.message}") from None
+        return [entity for reply in replies for entity in reply.entities]
+
+    async def read_entries(self, table: str | None = None) -> tuple[Entry, ...]:
+        """Return the entries of a table, or everything that the diff knows about.
+
+        Constant tables are left out: nothing in them can be changed. Raises UnknownName.
+        """
+        p4info = self.p4info
+        tables = [p4info.tables[table]] if table else list(p4info.tables.all)
+        wanted = [
+            p4r.Entity(table_entry=p4r.TableEntry(table_id=item.id))
+            for item in tables
+            if table or not item.is_const
+        ]
+        wanted += [
+            p4r.Entity(table_entry=p4r.TableEntry(table_id=item.id, is_default_action=True))
+            for item in tables
+            if not item.profile_id and not item.const_default
+        ]
+        profiles = {item.profile_id for item in tables if item.profile_id}
+        for number in sorted(profiles):
+            member = p4r.ActionProfileMember(action_profile_id=number)
+            group = p4r.ActionProfileGroup(action_profile_id=number)
+            wanted.append(p4r.Entity(action_profile_member=member))
+            wanted.append(p4r.Entity(action_profile_group=group))
+        found = (decode(entity, p4info) for entity in await self.read(wanted))
+        return tuple(entry for entry in found if entry is not None)
+
+    # ---------------------------------------------------------------- errors
+
+    def _check_alive(self) -> None:
+        if self._stream_error is not None:
+            raise SwitchUnreachable(self._stream_error)
+        if not self.is_primary:
+            raise NotPrimary(f"{self.name}: another controller has become primary")
+
+    async def _guard(self, awaitable: Awaitable[T]) -> T:
+        try:
+            return await awaitable
+        except P4ClientError as error:
+            raise self._unreachable(error) from None
+
+    def _raise_if_gone(self, error: P4ClientError) -> None:
+        if error.code.name in ("UNAVAILABLE", "DEADLINE_EXCEEDED", "CANCELLED"):
+            raise self._unreachable(error) from None
+
+    def _unreachable(self, error: P4ClientError) -> SwitchUnreachable:
+        reason = f"{error.code.name}: {error.message}" if error.message else error.code.name
+        return SwitchUnreachable(f"{self.name}: lost {self.address}: {reason}")
+
+
+def _failures(error: P4ClientError, batch: Sequence[Change]) -> list[FailedUpdate]:
+    if not error.details:
+        what = f"{len(batch)} updates, the first {describe(batch[0].entry)}"
+        return [FailedUpdate(what, error.code.name, error.message)]
+    return [
+        FailedUpdate(
+            f"{batch[i].operation.name} {describe(batch[i].entry)}",
+            detail.canonical_code.name,
+            detail.message,
+        )
+        for i, detail in sorted(error.details.items())
+    ]
