@@ -1,0 +1,240 @@
+"""Lowering of assignments: scalars, bit slices, structs, headers, stacks and unions."""
+
+from __future__ import annotations
+
+from softswitch.compiler import ast, fold, ir
+from softswitch.compiler import types as ty
+from softswitch.compiler.errors import CompileError, NotSupported, Pos
+from softswitch.compiler.lower_expr import ExprLowering, elements_of
+from softswitch.compiler.lower_frame import Region
+from softswitch.compiler.places import (
+    SCALARS,
+    ElementPlace,
+    HeaderPlace,
+    HeaderValue,
+    InvalidValue,
+    LastPlace,
+    NextPlace,
+    StackPlace,
+    StackValue,
+    StructValue,
+    UnionPlace,
+    Unset,
+    Value,
+    overlap,
+    stack_element,
+    union_member,
+)
+
+
+class AssignLowering(ExprLowering):
+    """Adds `assign` and the header operations to the lowering of expressions."""
+
+    def assign_statement(self, stmt: ast.Assign) -> None:
+        """`left = right` and `left op= right`."""
+        value: Value
+        if stmt.op is not None:
+            left, right = self.scalars([stmt.left, stmt.right])
+            value = self.operator(stmt.op, left, right, self.type_of(stmt.left))
+        else:
+            value = self.lower(stmt.right)
+        self.store(stmt.left, value, stmt.pos)
+
+    def store(self, target: ast.Expr, value: Value, pos: Pos) -> None:
+        """Assign to an l-value expression, which may be a bit slice."""
+        if not isinstance(target, ast.Slice):
+            self.assign(self.lower(target), value, pos)
+            return
+        if target.plus:
+            raise NotSupported.at(target.pos, "assignment to a slice with a run-time position")
+        if not isinstance(value, SCALARS):
+            raise CompileError.at(pos, "a slice takes a scalar value")
+        high, low = self.constant(target.hi).value, self.constant(target.lo).value
+        base = self.lower(_without_slices(target))
+        if not isinstance(base, SCALARS):
+            raise CompileError.at(target.pos, "a slice of something that is no scalar")
+        outer_low = _slice_offset(self, target.base)
+        merged = fold.insert_bits(base, high + outer_low, low + outer_low, value)
+        self.assign(base, merged, pos)
+
+    def assign(self, target: Value, value: Value, pos: Pos) -> None:
+        """Write code that assigns `value` to the place `target`."""
+        if target == value or isinstance(target, Unset):
+            return
+        match target:
+            case ir.Field() | ir.ElementField():
+                self._assign_scalar(target, value, pos)
+            case StructValue(fields) if isinstance(value, StructValue):
+                source = self._detached(target, value, pos)
+                assert isinstance(source, StructValue)
+                for (_, place), item in zip(
+                    fields.items(), source.fields.values(), strict=True
+                ):
+                    self.assign(place, item, pos)
+            case HeaderPlace() | ElementPlace() | LastPlace():
+                self._assign_header(target, value, pos)
+            case UnionPlace():
+                self._assign_union(target, value, pos)
+            case StackPlace():
+                self._assign_stack(target, value, pos)
+            case NextPlace():
+                raise NotSupported.at(pos, "assignment to .next of a stack")
+            case _:
+                raise NotSupported.at(pos, "assignment to this expression")
+
+    def _assign_scalar(self, target: ir.Field | ir.ElementField, value: Value, pos: Pos) -> None:
+        if not isinstance(value, SCALARS):
+            raise NotSupported.at(pos, "this value in an assignment")
+        if target.type.kind is ir.Kind.VARBIT:
+            self.code.emit(ir.Op("assign_VL", (target, value), pos))
+            return
+        if isinstance(target, ir.Field) and target.name == "$valid$":
+            raise CompileError.at(pos, "the validity of a header can't be assigned")
+        self.code.emit(ir.Op("assign", (target, value), pos))
+
+    def _detached(self, target: Value, value: Value, pos: Pos) -> Value:
+        """`value`, saved first if assigning `target` part by part would change it."""
+        if not overlap(target, value):
+            return value
+        match value:
+            case StructValue(fields):
+                return StructValue({n: self._saved(v, pos) for n, v in fields.items()})
+            case HeaderValue(t, fields):
+                return HeaderValue(t, {n: self._saved(v, pos) for n, v in fields.items()})
+            case _:
+                return value
+
+    def _saved(self, value: Value, pos: Pos) -> Value:
+        match value:
+            case ir.Const() | ir.ActionParam() | ir.Text():
+                return value
+            case StructValue(fields):
+                return StructValue({n: self._saved(v, pos) for n, v in fields.items()})
+            case HeaderPlace(_, t):
+                copy = self.program.layout.local("tmp", t, pos)
+                self.assign(copy, value, pos)
+                return copy
+            case ir.Field(type=ir.ScalarType(kind=ir.Kind.VARBIT)):
+                raise NotSupported.at(pos, "a varbit field that overlaps its target")
+            case _ if isinstance(value, SCALARS):
+                return self.to_temporary(value, pos)
+            case _:
+                return value
+
+    def _assign_header(
+        self, target: HeaderPlace | ElementPlace | LastPlace, value: Value, pos: Pos
+    ) -> None:
+        match value:
+            case HeaderPlace() | ElementPlace() | LastPlace():
+                args = (header_ref(target), header_ref(value))
+                self.code.emit(ir.Op("assign_header", args, pos))
+            case InvalidValue():
+                self.set_validity(target, False, pos)
+            case HeaderValue(t):
+                source = self._detached(target, value, pos)
+                assert isinstance(source, HeaderValue)
+                self.set_validity(target, True, pos)
+                for name in (f.name for f in t.fields):
+                    self.assign(self.field(target, name, pos), source.fields[name], pos)
+            case _:
+                raise NotSupported.at(pos, "this value for a header")
+
+    def _assign_union(self, target: UnionPlace, value: Value, pos: Pos) -> None:
+        match value:
+            case UnionPlace(name, _):
+                kind = "header_union"
+                args = (ir.HeaderRef(kind, target.name), ir.HeaderRef(kind, name))
+                self.code.emit(ir.Op("assign_union", args, pos))
+            case InvalidValue():
+                self.reset(target, pos)
+            case _:
+                raise NotSupported.at(pos, "this value for a header union")
+
+    def _assign_stack(self, target: StackPlace, value: Value, pos: Pos) -> None:
+        if isinstance(value, StackPlace):
+            unions = isinstance(target.element, ty.HeaderUnion)
+            kind = "header_union_stack" if unions else "header_stack"
+            args = (ir.HeaderRef(kind, target.name), ir.HeaderRef(kind, value.name))
+            name = "assign_union_stack" if unions else "assign_header_stack"
+            self.code.emit(ir.Op(name, args, pos))
+        elif isinstance(value, StackValue):
+            for i, item in enumerate(value.elements):
+                self.assign(stack_element(target, i), item, pos)
+        else:
+            raise NotSupported.at(pos, "this value for a header stack")
+
+    # ------------------------------------------------------------ header operations
+
+    def set_validity(self, target: Value, valid: bool, pos: Pos) -> None:
+        """`setValid` / `setInvalid`; a union member made valid makes its siblings invalid."""
+        if isinstance(target, HeaderValue | InvalidValue | Unset):
+            raise CompileError.at(pos, "setValid and setInvalid need a header variable")
+        if isinstance(target, UnionPlace):
+            raise NotSupported.at(pos, "setValid or setInvalid of a header union")
+        name = "add_header" if valid else "remove_header"
+        self.code.emit(ir.Op(name, (header_ref(target, pos),), pos))
+
+    def shift_stack(self, stack: Value, count: int, push: bool, pos: Pos) -> None:
+        """`push_front` and `pop_front`."""
+        if not isinstance(stack, StackPlace):
+            raise NotSupported.at(pos, "push_front or pop_front of this expression")
+        unions = isinstance(stack.element, ty.HeaderUnion)
+        kind = "header_union_stack" if unions else "header_stack"
+        amount = ir.Const(count, ir.bit(0))
+        self.code.emit(
+            ir.Op("push" if push else "pop", (ir.HeaderRef(kind, stack.name), amount), pos)
+        )
+
+    def reset(self, place: Value, pos: Pos) -> None:
+        """Make every header in `place` invalid: the start value of `out` parameters and locals."""
+        match place:
+            case HeaderPlace():
+                self.set_validity(place, False, pos)
+            case UnionPlace(_, t):
+                for f in t.fields:
+                    self.reset(union_member(place, f.name), pos)
+            case StackPlace():
+                for element in elements_of(place):
+                    self.reset(element, pos)
+            case StructValue(fields):
+                for field in fields.values():
+                    self.reset(field, pos)
+            case _:
+                pass
+
+    def in_parser(self) -> bool:
+        """Whether the code being written is a parser's."""
+        return self.code.region is Region.PARSER
+
+
+def header_ref(value: Value, pos: Pos | None = None) -> ir.HeaderRef:
+    """Reference to a header for a primitive's argument."""
+    match value:
+        case HeaderPlace(name, _):
+            return ir.HeaderRef("header", name)
+        case ElementPlace(stack, index):
+            return ir.HeaderRef("header", stack.name, index)
+        case LastPlace(stack):
+            return ir.HeaderRef("header", stack.name, ir.LastIndex(stack.name))
+        case _:
+            raise NotSupported.at(pos or ast_pos(), "this header expression")
+
+
+def ast_pos() -> Pos:
+    """Position for messages about places without one."""
+    return Pos("<program>", 0, 0)
+
+
+def _without_slices(expr: ast.Expr) -> ast.Expr:
+    while isinstance(expr, ast.Slice):
+        expr = expr.base
+    return expr
+
+
+def _slice_offset(lowering: ExprLowering, expr: ast.Expr) -> int:
+    """Position of bit 0 of a (nested) slice in the innermost value."""
+    offset = 0
+    while isinstance(expr, ast.Slice):
+        offset += lowering.constant(expr.lo).value
+        expr = expr.base
+    return offset

@@ -1,0 +1,308 @@
+"""Lowering of statements: control flow, table applies, switches; and calls used as values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from softswitch.compiler import ast, fold, ir, lower_extern
+from softswitch.compiler.errors import CompileError, NotSupported, Pos
+from softswitch.compiler.lower_call import CallLowering
+from softswitch.compiler.lower_frame import Frame, Region
+from softswitch.compiler.places import StructValue, Value
+from softswitch.compiler.walk import has_side_effects
+
+UNROLL_LIMIT = 256
+
+
+class StmtLowering(CallLowering):
+    """Adds statements to the lowering of calls, assignments and expressions."""
+
+    def statement(self, stmt: ast.Stmt) -> None:
+        """Write code for one statement; nothing if it can't be reached."""
+        if self.code.current is None:
+            return
+        match stmt:
+            case ast.Block(statements=statements):
+                for each in statements:
+                    self.statement(each)
+            case ast.Assign():
+                self.assign_statement(stmt)
+            case ast.CallStmt(call=call):
+                self._call(call)
+            case ast.If():
+                self._if(stmt)
+            case ast.Switch():
+                self._switch(stmt)
+            case ast.Return():
+                self._return(stmt)
+            case ast.Exit():
+                self._exit(stmt.pos)
+            case ast.DeclStmt(decl=ast.VarDecl() as decl):
+                self.declare(decl)
+            case ast.DeclStmt(decl=ast.InstanceDecl()):
+                raise NotSupported.at(stmt.pos, "an instance declared among statements")
+            case ast.Empty() | ast.DeclStmt():
+                pass
+            case ast.ForIn():
+                self._for_in(stmt)
+            case ast.For() | ast.Break() | ast.Continue():
+                raise NotSupported.at(stmt.pos, "loops with a run-time condition")
+            case _:
+                raise NotSupported.at(stmt.pos, f"this statement ({type(stmt).__name__})")
+
+    # ------------------------------------------------------------ conditions
+
+    def branch(self, cond: ast.Expr, then: ir.Block, otherwise: ir.Block) -> None:
+        """Go on in `then` if `cond` holds, else in `otherwise`. Calls run as P4 orders them."""
+        if isinstance(cond.const_value, bool):
+            self.code.goto(then if cond.const_value else otherwise)
+            return
+        match cond:
+            case ast.Member(
+                kind=ast.MemberKind.TABLE_HIT | ast.MemberKind.TABLE_MISS, base=ast.Call() as call
+            ):
+                hit = cond.kind is ast.MemberKind.TABLE_HIT
+                table = self.program.prepare_table(self, call)
+                self.code.terminate(
+                    ir.ApplyTable(
+                        table,
+                        cond.pos,
+                        hit=then if hit else otherwise,
+                        miss=otherwise if hit else then,
+                    )
+                )
+            case ast.Unary(op=ast.UnaryOp.NOT, operand=operand):
+                self.branch(operand, otherwise, then)
+            case ast.Binary(op=ast.BinaryOp.AND, left=left, right=right) if has_side_effects(cond):
+                middle = ir.Block(right.pos)
+                self.branch(left, middle, otherwise)
+                self.code.start(middle)
+                self._branch_if_reached(right, then, otherwise)
+            case ast.Binary(op=ast.BinaryOp.OR, left=left, right=right) if has_side_effects(cond):
+                middle = ir.Block(right.pos)
+                self.branch(left, then, middle)
+                self.code.start(middle)
+                self._branch_if_reached(right, then, otherwise)
+            case _:
+                value = self.scalar(cond)
+                if isinstance(value, ir.Const):
+                    self.code.goto(then if value.value else otherwise)
+                    return
+                if self.in_parser() and not isinstance(value, ir.Field):
+                    value = self.to_temporary(value, cond.pos)
+                self.code.terminate(ir.Branch(value, then, otherwise, cond.pos))
+
+    def _branch_if_reached(self, cond: ast.Expr, then: ir.Block, otherwise: ir.Block) -> None:
+        if self.code.current is not None:
+            self.branch(cond, then, otherwise)
+
+    def _if(self, stmt: ast.If) -> None:
+        then, join = ir.Block(stmt.then.pos), ir.Block(stmt.pos)
+        otherwise = ir.Block(stmt.otherwise.pos) if stmt.otherwise is not None else join
+        self.branch(stmt.cond, then, otherwise)
+        self.code.start(then)
+        self.statement(stmt.then)
+        self.code.goto(join)
+        if stmt.otherwise is not None:
+            self.code.start(otherwise)
+            self.statement(stmt.otherwise)
+            self.code.goto(join)
+        self.code.start(join)
+
+    # ------------------------------------------------------------ leaving a body
+
+    def _return(self, stmt: ast.Return) -> None:
+        frame = self.frame
+        if stmt.value is not None and frame.result is not None:
+            self.assign(frame.result, self.lower(stmt.value), stmt.pos)
+        if frame.return_to is None:
+            self.code.terminate(ir.Stop())
+        else:
+            self.code.goto(frame.return_to)
+
+    def _exit(self, pos: Pos) -> None:
+        frame: Frame | None = self.frame
+        while frame is not None:
+            for target, source, at in frame.copy_out:
+                self.assign(target, source, at)
+            frame = frame.caller
+        self.code.emit(ir.Op("exit", (), pos))
+        self.code.terminate(ir.Stop())
+
+    # ------------------------------------------------------------ switch
+
+    def _switch(self, stmt: ast.Switch) -> None:
+        groups: list[tuple[list[ast.Expr], ast.Block]] = []
+        labels: list[ast.Expr] = []
+        for case in stmt.cases:
+            labels.append(case.label)
+            if case.body is not None:
+                groups.append((labels, case.body))
+                labels = []
+        join = ir.Block(stmt.pos)
+        blocks = [ir.Block(body.pos) for _, body in groups]
+        if stmt.table is not None:
+            self._switch_on_table(stmt, groups, blocks, join)
+        else:
+            self._switch_on_value(stmt, groups, blocks, join)
+        for block, (_, body) in zip(blocks, groups, strict=True):
+            self.code.start(block)
+            self.statement(body)
+            self.code.goto(join)
+        self.code.start(join)
+
+    def _switch_on_table(
+        self,
+        stmt: ast.Switch,
+        groups: Sequence[tuple[list[ast.Expr], ast.Block]],
+        blocks: Sequence[ir.Block],
+        join: ir.Block,
+    ) -> None:
+        expr = stmt.expr
+        if not isinstance(expr, ast.Member) or not isinstance(expr.base, ast.Call):
+            raise NotSupported.at(expr.pos, "this switch expression")
+        table = self.program.prepare_table(self, expr.base)
+        by_action: dict[str, ir.Block] = {}
+        default = join
+        for (labels, _), block in zip(groups, blocks, strict=True):
+            for label in labels:
+                if isinstance(label, ast.DefaultKey):
+                    default = block
+                    continue
+                assert isinstance(label, ast.Name)
+                assert isinstance(label.decl, ast.ActionDecl)
+                by_action[table.action_named(label.decl, label.pos).name] = block
+        for action in table.actions:
+            by_action.setdefault(action.name, default)
+        self.code.terminate(ir.ApplyTable(table, stmt.pos, next=default, by_action=by_action))
+
+    def _switch_on_value(
+        self,
+        stmt: ast.Switch,
+        groups: Sequence[tuple[list[ast.Expr], ast.Block]],
+        blocks: Sequence[ir.Block],
+        join: ir.Block,
+    ) -> None:
+        value = self.simple(stmt.expr)
+        default = join
+        for (labels, _), block in zip(groups, blocks, strict=True):
+            wanted: ir.Expr = fold.FALSE
+            for label in labels:
+                if isinstance(label, ast.DefaultKey):
+                    default = block
+                    continue
+                same = fold.binary("==", value, self.scalar(label), ir.BOOL)
+                wanted = fold.binary("or", wanted, same, ir.BOOL)
+            if wanted == fold.FALSE or self.code.current is None:
+                continue
+            following = ir.Block(stmt.pos)
+            if isinstance(wanted, ir.Const):
+                self.code.goto(block)
+            else:
+                if self.in_parser():
+                    wanted = self.to_temporary(wanted, stmt.pos)
+                self.code.terminate(ir.Branch(wanted, block, following, stmt.pos))
+            self.code.start(following)
+        self.code.goto(default)
+
+    # ------------------------------------------------------------ loops
+
+    def _for_in(self, stmt: ast.ForIn) -> None:
+        """`for (v in low .. high)` with constant bounds, unrolled."""
+        if not isinstance(stmt.collection, ast.Range):
+            raise NotSupported.at(stmt.pos, "a loop over a list or stack")
+        low, high = self.constant(stmt.collection.low), self.constant(stmt.collection.high)
+        if high.value - low.value >= UNROLL_LIMIT:
+            raise NotSupported.at(stmt.pos, f"loops of more than {UNROLL_LIMIT} rounds")
+        decl = stmt.var if isinstance(stmt.var, ast.VarDecl) else stmt.var.decl
+        assert decl is not None
+        shadowed = self.frame.values.get(id(decl))
+        for number in range(low.value, high.value + 1):
+            self.frame.values[id(decl)] = fold.const(number, low.type)
+            self.statement(stmt.body)
+        if shadowed is not None:
+            self.frame.values[id(decl)] = shadowed
+
+    # ------------------------------------------------------------ calls
+
+    def _call(self, call: ast.Call) -> None:
+        """A call as a statement."""
+        match call.kind:
+            case ast.CallKind.ACTION:
+                self.inline_action(call)
+            case ast.CallKind.TABLE_APPLY:
+                table = self.program.prepare_table(self, call)
+                after = ir.Block(call.pos)
+                self.code.terminate(ir.ApplyTable(table, call.pos, next=after))
+                self.code.start(after)
+            case ast.CallKind.CONTROL_APPLY | ast.CallKind.PARSER_APPLY:
+                self.inline_apply(call)
+            case ast.CallKind.SET_VALID | ast.CallKind.SET_INVALID:
+                assert call.receiver is not None
+                valid = call.kind is ast.CallKind.SET_VALID
+                self.set_validity(self.lower(call.receiver), valid, call.pos)
+            case ast.CallKind.PUSH_FRONT | ast.CallKind.POP_FRONT:
+                assert call.receiver is not None
+                count = self.constant(call.args[0].value).value
+                push = call.kind is ast.CallKind.PUSH_FRONT
+                self.shift_stack(self.lower(call.receiver), count, push, call.pos)
+            case ast.CallKind.STATIC_ASSERT:
+                pass
+            case _:
+                self.call_value(call)
+
+    def call_value(self, call: ast.Call) -> Value:
+        """Code for a call whose result may be used."""
+        match call.kind:
+            case ast.CallKind.IS_VALID:
+                assert call.receiver is not None
+                return self.is_valid(self.lower(call.receiver), call.pos)
+            case ast.CallKind.FUNCTION:
+                return self.inline_function(call)
+            case ast.CallKind.EXTERN_FUNCTION:
+                return lower_extern.function(self, call)
+            case ast.CallKind.EXTERN_METHOD:
+                return lower_extern.method(self, call)
+            case ast.CallKind.VERIFY:
+                self._verify(call)
+            case ast.CallKind.PACKET_EXTRACT:
+                self.extract(call)
+            case ast.CallKind.PACKET_LOOKAHEAD:
+                return self.lookahead(call)
+            case ast.CallKind.PACKET_ADVANCE:
+                self._require_parser(call)
+                self.code.emit(ir.Advance(self.simple(_argument(call, 0)), call.pos))
+            case ast.CallKind.PACKET_LENGTH:
+                raise NotSupported.at(call.pos, "packet_in.length()")
+            case ast.CallKind.PACKET_EMIT:
+                raise CompileError.at(call.pos, "emit belongs into the deparser")
+            case _:
+                raise NotSupported.at(call.pos, "this call")
+        return StructValue({})
+
+    def extract(self, call: ast.Call) -> None:
+        """`packet.extract(..)` (see `lower_parser`)."""
+        raise NotImplementedError
+
+    def lookahead(self, call: ast.Call) -> Value:
+        """`packet.lookahead<T>()` (see `lower_parser`)."""
+        raise NotImplementedError
+
+    def _verify(self, call: ast.Call) -> None:
+        self._require_parser(call)
+        cond, error = self.scalars([_argument(call, 0), _argument(call, 1)])
+        self.code.emit(ir.Verify(cond, error, call.pos))
+
+    def _require_parser(self, call: ast.Call) -> None:
+        if self.code.region is not Region.PARSER:
+            raise CompileError.at(call.pos, "this call belongs into a parser")
+
+
+def _argument(call: ast.Call, index: int) -> ast.Expr:
+    if index < len(call.binding):
+        arg = call.binding[index].arg
+        assert arg is not None
+        return arg
+    return call.args[index].value
+
+
