@@ -43,10 +43,6 @@ is_set_up() {
 
 note() { printf '%s\n' "$*" >"$NOTE"; }
 
-as_root() {
-    if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi
-}
-
 missing_packages() {
     local package
     for package in "$@"; do
@@ -73,9 +69,10 @@ apt_install() {
     local install=(env DEBIAN_FRONTEND=noninteractive apt-get install -y -q
         --no-install-recommends -o DPkg::Lock::Timeout=120 "$@")
     if [ -z "$(find /var/lib/apt/lists -name '*Packages*' -print -quit 2>/dev/null)" ]; then
-        as_root apt-get update -q
+        setup/as_root.sh apt-get update -q
     fi
-    as_root "${install[@]}" || { as_root apt-get update -q && as_root "${install[@]}"; }
+    setup/as_root.sh "${install[@]}" ||
+        { setup/as_root.sh apt-get update -q && setup/as_root.sh "${install[@]}"; }
 }
 
 debian_packages() {
@@ -149,8 +146,7 @@ ebpf_proof() {
         echo needs-root >"$SKIPPED"
         return "$LOST"
     fi
-    if ! as_root env PYTHONDONTWRITEBYTECODE=1 \
-        "$VENV/bin/python" -m hostagent.bpf_probe >"$NOTE"; then
+    if ! setup/as_root.sh "$VENV/bin/python" -m hostagent.bpf_probe >"$NOTE"; then
         note "$(cat "$NOTE"); so no host agents (ENCC, plane failover)"
         return "$LOST"
     fi
@@ -225,7 +221,7 @@ main() {
     rm -f "$STAMP"
 
     step "Debian packages" debian_packages \
-        "run it as root or install sudo; is there a network, and a Debian mirror in /etc/apt?"
+        "it needs root or sudo, a network, and a Debian mirror in /etc/apt"
     step "Python environment" virtual_environment "apt-get install python3-venv, on Debian 12 or newer"
     step "Python packages" python_packages \
         "is a package index reachable? try: $VENV/bin/pip download rich -d /tmp"

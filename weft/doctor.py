@@ -30,6 +30,7 @@ ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
 LOCK = ROOT / "requirements.lock"
 _SETUP = "make setup"
+_AS_ROOT = "run as root: sudo make doctor"
 _TOOL_TIMEOUT_S = 30.0
 
 _FABRIC = "the emulated fabric (make run-topo)"
@@ -88,7 +89,7 @@ def check_root() -> list[Check]:
         return [Check("root", "ok", user, needed=True)]
     if shutil.which("sudo"):
         detail = f"{user}, with sudo; eBPF and some kernel features could not be tried"
-        return [Check("root", "degraded", detail, "", "sudo make doctor", needed=True)]
+        return [Check("root", "degraded", detail, "", _AS_ROOT, needed=True)]
     cost = "nothing that makes namespaces or links runs; compiler and in-process tests do"
     return [Check("root", "missing", f"{user}, no sudo", cost, "run as root", needed=True)]
 
@@ -132,10 +133,11 @@ def check_kernel() -> list[Check]:
         if outcome.works:
             checks.append(Check(name, "ok", "works", needed=about.needed, part=about.part))
             continue
-        state: State = "degraded" if outcome.works is None else "missing"
-        checks.append(
-            Check(name, state, outcome.detail, about.cost, about.instead, about.needed, about.part)
-        )
+        state: State = "missing"
+        cost, remedy = about.cost, about.instead
+        if outcome.works is None:
+            state, cost, remedy = "degraded", "", _AS_ROOT
+        checks.append(Check(name, state, outcome.detail, cost, remedy, about.needed, about.part))
     return checks
 
 
@@ -295,7 +297,7 @@ def check_ebpf() -> list[Check]:
             checks.append(Check("bcc", "missing", "no module bcc", cost, remedy, part=_AGENTS))
         else:
             detail = f"{works}; that it compiles and runs could not be tried without root"
-            checks.append(Check("bcc", "degraded", detail, "", "sudo make doctor", part=_AGENTS))
+            checks.append(Check("bcc", "degraded", detail, "", _AS_ROOT, part=_AGENTS))
         return checks
     result = bpf_probe.prove(_python())
     if result.proved:

@@ -223,7 +223,7 @@ def test_packages_missing_without_root_or_sudo(tree: Path, no_sudo: str) -> None
     assert run.returncode != 0
     assert "Debian packages are missing: mininet iproute2" in run.stderr
     assert "needs root, and there is no sudo" in run.stderr
-    assert "remedy: run it as root or install sudo" in run.stderr
+    assert "remedy: it needs root or sudo, a network" in run.stderr
     assert not (tree / "build/.setup-stamp").exists()
 
 
