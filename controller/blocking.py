@@ -123,7 +123,7 @@ def run(
     *,
     timeout: float = DEFAULT_TIMEOUT,
 ) -> BlockingController:
-    """Connect to a fabric, bring it up and return the controller that keeps it; close it at last."""
+    """Bring a fabric up and return the controller that keeps it; close it in the end."""
     controller = BlockingController(topology, addresses, program, facts, policy, timeout=timeout)
     try:
         controller.bring_up()
