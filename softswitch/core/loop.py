@@ -1,0 +1,128 @@
+"""The daemon's packet loop as typed Python: AF_PACKET sockets and a clock around a SwitchCore."""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from softswitch.core.binding import SwitchCore
+from softswitch.core.records import CoreError, LoopStats, Output, OutputKind
+
+_EVENTS = 64
+_EVENT_BYTES = 1 << 20
+
+
+class DaemonLoop:
+    """Runs a switch on network interfaces. Needs root or CAP_NET_RAW.
+
+    While `run` runs (in its own thread), all other use of the SwitchCore is inside `locked()`.
+    """
+
+    def __init__(self, core: SwitchCore) -> None:
+        """Raises CoreError when the loop's descriptors can't be made."""
+        self.core = core
+        self._ffi: Any = core.ffi
+        self._lib: Any = core.lib
+        self._pointer = self._lib.wd_create(core.pointer)
+        if self._pointer == self._ffi.NULL:
+            raise CoreError(self._lib.WS_ENOMEM, f"packet loop: {core.last_error()}")
+        self._finalizer = weakref.finalize(self, self._lib.wd_destroy, self._pointer)
+        self._thread: threading.Thread | None = None
+        self._failure: CoreError | None = None
+        self._events = self._ffi.new("struct ws_output[]", _EVENTS)
+        self._buffer = self._ffi.new("uint8_t[]", _EVENT_BYTES)
+        self._reader = threading.Lock()
+
+    def _check(self, status: int) -> None:
+        if status < 0:
+            raise CoreError(status, self.core.last_error(), os.strerror(-status))
+
+    def add_port(self, port: int, interface: str, *, pcap: Path | None = None) -> None:
+        """Opens `interface` as `port`; with `pcap`, writes PCAP_in.pcap and PCAP_out.pcap.
+
+        Raises CoreError with the interface and the system's reason (`code` is -errno).
+        """
+        path = self._ffi.NULL if pcap is None else str(pcap).encode()
+        self._check(self._lib.wd_add_port(self._pointer, port, interface.encode(), path))
+
+    def remove_port(self, port: int) -> None:
+        """Closes the port's interface."""
+        self._check(self._lib.wd_remove_port(self._pointer, port))
+
+    def run(self) -> None:
+        """Runs until `stop`; blocks. Raises CoreError when the loop itself fails."""
+        self._check(self._lib.wd_run(self._pointer))
+
+    def start(self) -> None:
+        """Runs in a thread of its own until `stop`."""
+
+        def body() -> None:
+            try:
+                self.run()
+            except CoreError as error:
+                self._failure = error
+
+        self._thread = threading.Thread(target=body, name="packet-loop", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ends `run`; waits for the thread of `start` and raises what ended it."""
+        self._lib.wd_stop(self._pointer)
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+        if self._failure is not None:
+            failure, self._failure = self._failure, None
+            raise failure
+
+    def close(self) -> None:
+        """Stops, closes the sockets and frees the loop."""
+        try:
+            self.stop()
+        finally:
+            self._finalizer()
+
+    @contextmanager
+    def locked(self) -> Iterator[SwitchCore]:
+        """The switch, with the loop held between two batches."""
+        self._lib.wd_lock(self._pointer)
+        try:
+            yield self.core
+        finally:
+            self._lib.wd_unlock(self._pointer)
+
+    def packet_out(self, data: bytes) -> None:
+        """A packet of the controller: enters ingress at the CPU port. Not inside `locked()`."""
+        self._check(self._lib.wd_packet_out(self._pointer, data, len(data)))
+
+    def wait_events(self, timeout_s: float) -> list[Output]:
+        """CPU packets and digests; waits up to `timeout_s` for the first. Not in `locked()`."""
+        with self._reader:
+            n = self._lib.wd_wait_events(
+                self._pointer,
+                self._events,
+                _EVENTS,
+                self._buffer,
+                _EVENT_BYTES,
+                int(timeout_s * 1000),
+            )
+            return [self._event(self._events[i]) for i in range(n)]
+
+    def _event(self, out: Any) -> Output:
+        data = bytes(self._ffi.buffer(out.data, out.length)) if out.length else b""
+        return Output(OutputKind(out.kind), out.port, data, out.at, out.id)
+
+    def now(self) -> int:
+        """The switch's time in ps: what the loop takes for `now`."""
+        return int(self._lib.wd_now(self._pointer))
+
+    def stats(self) -> LoopStats:
+        """Counts of the loop's sockets and the CPU time of its thread."""
+        s = self._ffi.new("struct wd_stats *")
+        self._lib.wd_stats_get(self._pointer, s)
+        return LoopStats.read(s)

@@ -1,0 +1,59 @@
+/* Packets: owns the packet objects and the free lists that they come from.
+ *
+ * One object is one allocation: this struct, the PHV (16-byte aligned), headroom for the deparsed headers,
+ * the frame. Two sizes, so that 64 B packets of a big fan-out stay cheap and 9 KB frames still fit. Free
+ * lists grow in slabs and never shrink before the pool is freed: no malloc per packet.
+ */
+#ifndef WEFT_PACKET_H
+#define WEFT_PACKET_H
+
+#include "weft_switch.h"
+
+enum {
+    WS_PACKET_SMALL = 2048,  /* frames of a 1 500 B MTU with room for tunnels */
+    WS_PACKET_BIG = 16384,   /* above the 9 018 B of a jumbo frame with room for recirculated headers */
+    WS_PACKET_CLASSES = 2,
+};
+
+struct ws_packet {
+    struct ws_packet *next;   /* in a queue, the outputs or a free list */
+    struct wp_phv *phv;
+    uint8_t *frame;           /* behind the headroom; `capacity` bytes */
+    uint8_t *out;             /* the finished output's bytes, `length` of them */
+    uint32_t length;
+    uint32_t capacity;
+    uint32_t ingress_port;    /* as received; kept over clone, resubmit and recirculation */
+    uint32_t port;            /* where it is queued for, or came out of */
+    uint32_t cells;           /* what it adds to the depth of its queue */
+    uint32_t queued_bytes;
+    uint8_t size_class;
+    uint8_t kind;             /* enum ws_output_kind */
+    uint8_t priority;
+    uint8_t generation;       /* egress clones since the packet last took time */
+    ws_time time;             /* queue: may leave from then on; output: `at` */
+    uint64_t id;              /* output's running number */
+    struct wp_ctx ctx;
+};
+
+struct ws_slab;
+struct ws_pool {
+    struct ws_packet *free[WS_PACKET_CLASSES];
+    struct ws_slab *slabs;
+    uint32_t phv_size;  /* rounded to 16 */
+    uint32_t headroom;  /* rounded to 16 */
+};
+
+/* Sizes for a pipeline; the pool must be empty (fresh or freed). */
+void ws_pool_init(struct ws_pool *pool, uint32_t phv_size, uint32_t max_header_bytes);
+void ws_pool_free(struct ws_pool *pool);
+/* A packet for a frame of `length` bytes: requests cleared, data_len = length, PHV not cleared.
+ * NULL when the frame is longer than WS_PACKET_BIG or memory is out. */
+struct ws_packet *ws_packet_new(struct ws_pool *pool, uint32_t length);
+
+static inline void ws_packet_free(struct ws_pool *pool, struct ws_packet *packet)
+{
+    packet->next = pool->free[packet->size_class];
+    pool->free[packet->size_class] = packet;
+}
+
+#endif

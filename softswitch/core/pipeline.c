@@ -1,0 +1,342 @@
+#include "pipeline.h"
+
+#include <string.h>
+
+#include "switch.h"
+
+static const uint64_t TIMESTAMP_MASK = 0xffffffffffff; /* 48 bits */
+enum {
+    SESSION_MASK = 0x7fff, /* BMv2 keeps 15 bits of a clone session's id */
+    FIELD_LIST_MASK = 0x7fffffff,
+};
+
+/* Instant egress clones in a row. One is BMv2's; a clone that clones itself has to take time, as recirculation does, or
+ * `advance` would never return. */
+enum { GENERATIONS_AT_ONCE = 1 };
+
+static void clear_requests(struct wp_ctx *ctx)
+{
+    ctx->clone_session = 0;
+    ctx->clone_field_list = 0;
+    ctx->resubmit_field_list = 0;
+    ctx->recirc_field_list = 0;
+    ctx->learn_list = 0;
+}
+
+static void clear_phv(ws_switch *sw, struct ws_packet *packet)
+{
+    memset(packet->phv, 0, sw->pool.phv_size);
+}
+
+/* A new packet with the bytes [data, data + length), no headers, metadata all zero. */
+static struct ws_packet *copy_frame(ws_switch *sw, const struct ws_packet *from, const uint8_t *data, uint32_t length)
+{
+    struct ws_packet *copy = ws_packet_new(&sw->pool, length);
+    if (!copy)
+        return NULL;
+    memcpy(copy->frame, data, length);
+    clear_phv(sw, copy);
+    copy->ctx.env = &sw->env;
+    copy->ctx.ingress_length = from->ctx.ingress_length;
+    copy->ingress_port = from->ingress_port;
+    copy->generation = from->generation;
+    return copy;
+}
+
+/* A copy with all headers and metadata: same payload, no requests, truncation forgotten. */
+static struct ws_packet *copy_packet(ws_switch *sw, const struct ws_packet *from)
+{
+    struct ws_packet *copy = ws_packet_new(&sw->pool, from->ctx.data_len);
+    if (!copy)
+        return NULL;
+    const uint32_t parsed = from->ctx.parsed_len;
+    /* The parsed bytes are in the headers: only the payload is read again. */
+    memcpy(copy->frame + parsed, from->ctx.data + parsed, from->ctx.data_len - parsed);
+    memcpy(copy->phv, from->phv, sw->pool.phv_size);
+    struct wp_ctx *ctx = &copy->ctx;
+    ctx->env = &sw->env;
+    ctx->parsed_len = parsed;
+    ctx->packet_length = from->ctx.packet_length;
+    ctx->ingress_length = from->ctx.ingress_length;
+    ctx->parser_error = from->ctx.parser_error;
+    ctx->checksum_error = from->ctx.checksum_error;
+    copy->ingress_port = from->ingress_port;
+    copy->generation = from->generation;
+    return copy;
+}
+
+static void enqueue(ws_switch *sw, uint32_t port, struct ws_packet *packet)
+{
+    if (packet->generation <= GENERATIONS_AT_ONCE) {
+        ws_port_enqueue(sw, port, packet);
+        return;
+    }
+    packet->generation = 0;
+    packet->port = port;
+    if (sw->waiting < sw->config.recirculate_packets &&
+        ws_events_push(&sw->events, sw->now + sw->config.recirculate_ps, WS_EVENT_REQUEUE, port, packet)) {
+        sw->waiting++;
+        return;
+    }
+    sw->stats.drop_recirculate++;
+    ws_packet_free(&sw->pool, packet);
+}
+
+/* Replicates `packet` (consumed) to `group`. `truncate_to` of a clone session holds for each replica. */
+static void multicast(ws_switch *sw, struct ws_packet *packet, uint32_t group, uint32_t truncate_to)
+{
+    const struct ws_multicast *m = ws_multicast_find(&sw->replication, group);
+    if (!m) {
+        sw->stats.multicast_unknown_group++;
+        ws_packet_free(&sw->pool, packet);
+        return;
+    }
+    for (uint32_t i = 0; i < m->n; i++) {
+        struct ws_packet *copy = packet;
+        if (i + 1 < m->n) {
+            copy = copy_packet(sw, packet);
+            if (!copy)
+                continue;
+        } else {
+            clear_requests(&copy->ctx);
+        }
+        copy->ctx.truncate_to = truncate_to;
+        copy->phv->std.egress_rid = m->replicas[i].rid;
+        sw->stats.replicated++;
+        enqueue(sw, m->replicas[i].port, copy);
+    }
+}
+
+/* Sends a clone (consumed) where its session says. */
+static void send_clone(ws_switch *sw, struct ws_packet *clone, const struct ws_session *session)
+{
+    uint32_t truncate_to = session->truncate ? session->truncate : UINT32_MAX;
+    sw->stats.cloned++;
+    if (session->group_valid) {
+        struct ws_packet *replicated = clone;
+        if (session->port_valid)
+            replicated = copy_packet(sw, clone);
+        if (replicated)
+            multicast(sw, replicated, session->group, truncate_to);
+    }
+    if (session->port_valid) {
+        clone->ctx.truncate_to = truncate_to;
+        enqueue(sw, session->egress_port, clone);
+    } else if (!session->group_valid) {
+        ws_packet_free(&sw->pool, clone);
+    }
+}
+
+static void parse(ws_switch *sw, struct ws_packet *packet)
+{
+    struct wp_ctx *ctx = &packet->ctx;
+    ctx->now = ws_ticks(sw);
+    sw->pipeline->parse(ctx, packet->phv);
+}
+
+/* --- ingress ------------------------------------------------------------------------------- */
+
+void ws_pipeline_receive(ws_switch *sw, struct ws_packet *packet, uint32_t port)
+{
+    clear_phv(sw, packet);
+    packet->ctx.env = &sw->env;
+    packet->ingress_port = port;
+    struct wp_std *std = &packet->phv->std;
+    std->ingress_port = port;
+    std->packet_length = packet->ctx.packet_length;
+    std->ingress_global_timestamp = ws_ticks(sw) & TIMESTAMP_MASK;
+}
+
+/* The packet as it arrived, parsed again; metadata zero but for the preserved fields. */
+static void clone_ingress(ws_switch *sw, struct ws_packet *packet, uint32_t arrived_length)
+{
+    struct wp_ctx *ctx = &packet->ctx;
+    uint32_t field_list = ctx->clone_field_list;
+    const struct ws_session *session = ws_session_find(&sw->replication, ctx->clone_session & SESSION_MASK);
+    ctx->clone_session = 0;
+    ctx->clone_field_list = 0;
+    if (!session) {
+        sw->stats.clone_unknown_session++;
+        return;
+    }
+    struct ws_packet *clone = copy_frame(sw, packet, ctx->data, ctx->data_len);
+    if (!clone)
+        return;
+    clone->ctx.packet_length = arrived_length;
+    clone->phv->std.ingress_port = packet->ingress_port; /* parsers may branch on it */
+    parse(sw, clone);
+    sw->pipeline->reset_metadata(clone->phv);
+    sw->pipeline->copy_field_list(field_list, clone->phv, packet->phv);
+    clone->phv->std.instance_type = WP_INGRESS_CLONE;
+    send_clone(sw, clone, session);
+}
+
+static void learn(ws_switch *sw, const struct ws_packet *packet)
+{
+    for (uint32_t i = 0; i < sw->pipeline->n_learns; i++) {
+        const struct wp_learn_desc *desc = &sw->pipeline->learns[i];
+        if (desc->json_id != packet->ctx.learn_list)
+            continue;
+        struct ws_packet *digest = ws_packet_new(&sw->pool, desc->bytes);
+        if (!digest)
+            return;
+        sw->pipeline->learn(i, packet->phv, digest->frame);
+        digest->kind = WS_OUT_DIGEST;
+        digest->port = i;
+        digest->out = digest->frame;
+        digest->length = desc->bytes;
+        digest->time = sw->now;
+        sw->stats.digests++;
+        if (!ws_output_add(&sw->outputs, digest))
+            ws_packet_free(&sw->pool, digest);
+        return;
+    }
+}
+
+/* Sends `packet` (consumed) into ingress again, later. */
+static void reenter(ws_switch *sw, struct ws_packet *packet, uint64_t *counter)
+{
+    packet->generation = 0;
+    if (sw->waiting < sw->config.recirculate_packets &&
+        ws_events_push(&sw->events, sw->now + sw->config.recirculate_ps, WS_EVENT_REENTER, 0, packet)) {
+        sw->waiting++;
+        ++*counter;
+        return;
+    }
+    sw->stats.drop_recirculate++;
+    ws_packet_free(&sw->pool, packet);
+}
+
+static void resubmit(ws_switch *sw, struct ws_packet *packet, uint32_t arrived_length)
+{
+    struct ws_packet *again = copy_frame(sw, packet, packet->ctx.data, packet->ctx.data_len);
+    if (again) {
+        sw->pipeline->copy_field_list(packet->ctx.resubmit_field_list & FIELD_LIST_MASK, again->phv, packet->phv);
+        again->phv->std.instance_type = WP_RESUBMIT;
+        again->phv->std.packet_length = arrived_length;
+        again->ctx.packet_length = arrived_length;
+        reenter(sw, again, &sw->stats.resubmitted);
+    }
+    ws_packet_free(&sw->pool, packet);
+}
+
+void ws_ingress(ws_switch *sw, struct ws_packet *packet)
+{
+    struct wp_ctx *ctx = &packet->ctx;
+    struct wp_std *std = &packet->phv->std;
+    const uint32_t arrived_length = ctx->packet_length;
+    sw->stats.ingress++;
+    parse(sw, packet);
+    std->parser_error = ctx->parser_error;
+    std->checksum_error = ctx->checksum_error != 0;
+    sw->stats.parser_errors += ctx->parser_error != 0;
+    sw->pipeline->ingress(ctx, packet->phv);
+    ctx->exit_flag = 0;
+
+    if (ctx->clone_session)
+        clone_ingress(sw, packet, arrived_length);
+    if (ctx->learn_list)
+        learn(sw, packet);
+    if (ctx->resubmit_field_list) {
+        resubmit(sw, packet, arrived_length);
+        return;
+    }
+    if (std->mcast_grp) {
+        std->instance_type = WP_REPLICATION;
+        multicast(sw, packet, std->mcast_grp, UINT32_MAX);
+        return;
+    }
+    if (std->egress_spec == sw->config.drop_port) {
+        sw->stats.drop_ingress++;
+        ws_packet_free(&sw->pool, packet);
+        return;
+    }
+    std->instance_type = WP_NORMAL;
+    ws_port_enqueue(sw, std->egress_spec, packet);
+}
+
+/* --- egress -------------------------------------------------------------------------------- */
+
+/* The packet as it is at the end of egress, not parsed again; metadata zero but for the preserved fields. */
+static void clone_egress(ws_switch *sw, struct ws_packet *packet)
+{
+    struct wp_ctx *ctx = &packet->ctx;
+    uint32_t field_list = ctx->clone_field_list;
+    const struct ws_session *session = ws_session_find(&sw->replication, ctx->clone_session & SESSION_MASK);
+    ctx->clone_session = 0;
+    ctx->clone_field_list = 0;
+    if (!session) {
+        sw->stats.clone_unknown_session++;
+        return;
+    }
+    struct ws_packet *clone = copy_packet(sw, packet);
+    if (!clone)
+        return;
+    sw->pipeline->reset_metadata(clone->phv);
+    sw->pipeline->copy_field_list(field_list, clone->phv, packet->phv);
+    clone->phv->std.instance_type = WP_EGRESS_CLONE;
+    clone->generation++;
+    send_clone(sw, clone, session);
+}
+
+/* Puts the headers in front of the payload; the headroom holds the longest that the program can write. */
+static void deparse(ws_switch *sw, struct ws_packet *packet)
+{
+    struct wp_ctx *ctx = &packet->ctx;
+    uint32_t header = sw->pipeline->deparse(ctx, packet->phv, sw->headers);
+    packet->out = packet->frame + ctx->parsed_len - header;
+    packet->length = header + ctx->data_len - ctx->parsed_len;
+    memcpy(packet->out, sw->headers, header);
+}
+
+static void recirculate(ws_switch *sw, struct ws_packet *packet)
+{
+    struct ws_packet *again = copy_frame(sw, packet, packet->out, packet->length);
+    if (!again) { /* grown past WS_PACKET_BIG */
+        sw->stats.drop_recirculate++;
+        return;
+    }
+    sw->pipeline->copy_field_list(packet->ctx.recirc_field_list & FIELD_LIST_MASK, again->phv, packet->phv);
+    again->phv->std.instance_type = WP_RECIRC;
+    again->phv->std.packet_length = packet->length;
+    again->ctx.ingress_length = packet->length;
+    reenter(sw, again, &sw->stats.recirculated);
+}
+
+int ws_egress(ws_switch *sw, struct ws_packet *packet, uint32_t port, uint32_t depth)
+{
+    struct wp_ctx *ctx = &packet->ctx;
+    struct wp_std *std = &packet->phv->std;
+    const uint32_t drop_port = sw->config.drop_port;
+    sw->stats.egress++;
+    ctx->now = ws_ticks(sw);
+    std->egress_global_timestamp = ctx->now & TIMESTAMP_MASK;
+    std->deq_timedelta = (ctx->now - std->enq_timestamp) & UINT32_MAX;
+    std->deq_qdepth = depth;
+    std->qid = packet->priority;
+    std->egress_port = port;
+    /* Any other value than the drop port, cut to egress_spec's 9 bits as BMv2 does. */
+    std->egress_spec = drop_port <= 0x1ff ? (drop_port + 1) & 0x1ff : drop_port + 1;
+    std->packet_length = ctx->packet_length;
+
+    sw->in_egress = 1;
+    sw->pipeline->egress(ctx, packet->phv);
+    if (ctx->clone_session)
+        clone_egress(sw, packet);
+    sw->in_egress = 0;
+
+    if (std->egress_spec == drop_port) {
+        sw->stats.drop_egress++;
+        ws_packet_free(&sw->pool, packet);
+        return 0;
+    }
+    deparse(sw, packet);
+    if (ctx->recirc_field_list) {
+        recirculate(sw, packet);
+        ws_packet_free(&sw->pool, packet);
+        return 0;
+    }
+    if (packet->length > ctx->truncate_to)
+        packet->length = ctx->truncate_to;
+    return 1;
+}

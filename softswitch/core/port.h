@@ -1,0 +1,61 @@
+/* Ports: owns the ports, their priority queues and the moment at which a packet leaves.
+ *
+ * A port serves its highest priority first (a higher number wins, as in BMv2) and is busy while a frame's bits
+ * leave. Egress processing happens when a packet is taken off its queue. On an idle port without rate
+ * limits a packet never enters the queue.
+ */
+#ifndef WEFT_PORT_H
+#define WEFT_PORT_H
+
+#include "packet.h"
+
+enum {
+    WS_PRIORITIES_MAX = 8,
+    WS_PORTS_MAX = 65536,    /* ports are numbered below this */
+    WS_DEPTH_MAX = 0x7ffff,  /* enq_qdepth and deq_qdepth have 19 bits: saturate */
+    WS_FRAME_OVERHEAD = 24,  /* preamble 8, FCS 4, gap 12 */
+    WS_FRAME_MIN = 84,       /* a minimum frame with its overhead */
+};
+
+struct ws_queue {
+    struct ws_packet *head, *tail;
+    uint32_t packets;
+    uint64_t bytes;
+    uint64_t cells;
+    ws_time last_release; /* of rate_pps */
+};
+
+struct ws_port {
+    uint32_t number;
+    enum ws_port_state state;
+    uint32_t pause_mask;
+    uint32_t nonempty;    /* bit c: queue c holds packets */
+    ws_time busy_until;
+    ws_time wake_at;      /* the pending event, WS_NEVER if none */
+    ws_time release_step; /* picoseconds between packets of rate_pps, 0 = none */
+    uint8_t ready;        /* in the switch's ready list */
+    struct ws_port *next_ready;
+    struct ws_port_config config;
+    struct ws_port_stats stats;
+    struct ws_queue queues[WS_PRIORITIES_MAX];
+};
+
+struct ws_ports {
+    struct ws_port **table; /* by number, NULL = never used */
+    uint32_t capacity;
+    struct ws_port *ready_head, *ready_tail; /* got packets while egress ran */
+};
+
+/* The port, made at first use; NULL for a number out of range or when memory is out. */
+struct ws_port *ws_port_at(ws_switch *sw, uint32_t number);
+/* Queues `packet` for port `number` as its metadata says; drops and counts when it can't. Sends at once when possible. */
+void ws_port_enqueue(ws_switch *sw, uint32_t number, struct ws_packet *packet);
+/* Sends whatever may leave at `now`; schedules the rest. */
+void ws_port_serve(ws_switch *sw, struct ws_port *port);
+/* Serves the ports that egress processing gave packets to. */
+void ws_ports_settle(ws_switch *sw);
+/* Empties all queues (the packets die with their pool). */
+void ws_ports_forget_packets(struct ws_ports *ports);
+void ws_ports_free(struct ws_ports *ports);
+
+#endif

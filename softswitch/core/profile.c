@@ -1,0 +1,214 @@
+#include "profile.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "switch.h"
+#include "table.h"
+
+static const uint64_t no_args[1];
+
+int ws_profiles_create(const struct wp_pipeline *pipeline, struct ws_profile **profiles)
+{
+    *profiles = calloc(pipeline->n_profiles + 1, sizeof **profiles);
+    return *profiles ? WS_OK : WS_ENOMEM;
+}
+
+static void member_free(struct ws_member *member)
+{
+    free(member->args);
+    free(member);
+}
+
+static void group_free(struct ws_group *group)
+{
+    free(group->members);
+    free(group);
+}
+
+void ws_profiles_destroy(const struct wp_pipeline *pipeline, struct ws_profile *profiles)
+{
+    for (uint32_t i = 0; profiles && i < pipeline->n_profiles; i++) {
+        struct ws_profile *profile = &profiles[i];
+        for (uint32_t slot = 0; slot < profile->groups.capacity; slot++)
+            if (profile->groups.objects[slot])
+                group_free(profile->groups.objects[slot]);
+        for (uint32_t slot = 0; slot < profile->members.capacity; slot++)
+            if (profile->members.objects[slot])
+                member_free(profile->members.objects[slot]);
+        ws_slots_free(&profile->groups);
+        ws_slots_free(&profile->members);
+    }
+    free(profiles);
+}
+
+static struct ws_profile *profile_at(const ws_switch *sw, int64_t profile)
+{
+    if (!sw->pipeline || profile < 0 || profile >= sw->pipeline->n_profiles)
+        return NULL;
+    return &sw->profiles[profile];
+}
+
+int ws_profile_find(ws_switch *sw, int32_t index, uint32_t target, uint64_t handle, void **object)
+{
+    const struct ws_profile *profile = profile_at(sw, index);
+    if (!profile || (target != WS_MEMBER && target != WS_GROUP))
+        return WS_EINVAL;
+    *object = ws_slots_get(target == WS_MEMBER ? &profile->members : &profile->groups, handle);
+    return *object ? WS_OK : WS_ENOENT;
+}
+
+void ws_profile_retain(uint32_t target, void *object)
+{
+    if (target == WS_MEMBER)
+        ((struct ws_member *)object)->users++;
+    else if (target == WS_GROUP)
+        ((struct ws_group *)object)->users++;
+}
+
+void ws_profile_release(uint32_t target, void *object)
+{
+    if (target == WS_MEMBER)
+        ((struct ws_member *)object)->users--;
+    else if (target == WS_GROUP)
+        ((struct ws_group *)object)->users--;
+}
+
+struct wp_entry *ws_profile_select(const struct wp_env *env, void *group, uint64_t hash)
+{
+    (void)env;
+    struct ws_group *g = group;
+    return g->n ? &g->members[hash % g->n]->e : &g->nobody;
+}
+
+/* --- members ----------------------------------------------------------------------------- */
+
+static int fill(ws_switch *sw, struct ws_member *member, uint32_t action, const uint64_t *args, uint32_t limbs)
+{
+    if (action >= sw->pipeline->n_actions || limbs != sw->pipeline->actions[action].limbs)
+        return WS_EINVAL;
+    uint64_t *copy = NULL;
+    if (limbs) {
+        copy = malloc(limbs * sizeof *copy);
+        if (!copy)
+            return WS_ENOMEM;
+        memcpy(copy, args, limbs * sizeof *copy);
+    }
+    free(member->args);
+    member->args = copy;
+    member->e.action = action;
+    member->e.args = copy ? copy : no_args;
+    return WS_OK;
+}
+
+int ws_member_add(ws_switch *sw, uint32_t profile_index, uint32_t action, const uint64_t *args, uint32_t limbs,
+                  uint64_t *handle)
+{
+    struct ws_profile *profile = profile_at(sw, profile_index);
+    if (!profile)
+        return WS_ENOENT;
+    struct ws_member *member = calloc(1, sizeof *member);
+    if (!member)
+        return WS_ENOMEM;
+    member->e.hit = 1;
+    int status = fill(sw, member, action, args, limbs);
+    if (status == WS_OK && !(*handle = ws_slots_put(&profile->members, member)))
+        status = WS_ENOMEM;
+    if (status != WS_OK)
+        member_free(member);
+    return status;
+}
+
+int ws_member_modify(ws_switch *sw, uint32_t profile_index, uint64_t handle, uint32_t action, const uint64_t *args,
+                     uint32_t limbs)
+{
+    struct ws_profile *profile = profile_at(sw, profile_index);
+    struct ws_member *member = profile ? ws_slots_get(&profile->members, handle) : NULL;
+    if (!member)
+        return WS_ENOENT;
+    int status = fill(sw, member, action, args, limbs);
+    if (status == WS_OK)
+        ws_tables_member_changed(sw, (int32_t)profile_index, member);
+    return status;
+}
+
+int ws_member_delete(ws_switch *sw, uint32_t profile_index, uint64_t handle)
+{
+    struct ws_profile *profile = profile_at(sw, profile_index);
+    struct ws_member *member = profile ? ws_slots_get(&profile->members, handle) : NULL;
+    if (!member)
+        return WS_ENOENT;
+    if (member->users)
+        return WS_EBUSY;
+    ws_slots_drop(&profile->members, handle);
+    member_free(member);
+    return WS_OK;
+}
+
+/* --- groups ------------------------------------------------------------------------------ */
+
+static int set_members(struct ws_profile *profile, struct ws_group *group, const uint64_t *members, uint32_t n)
+{
+    struct ws_member **list = NULL;
+    if (n) {
+        list = calloc(n, sizeof *list);
+        if (!list)
+            return WS_ENOMEM;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        list[i] = ws_slots_get(&profile->members, members[i]);
+        if (!list[i]) {
+            free(list);
+            return WS_ENOENT;
+        }
+    }
+    for (uint32_t i = 0; i < n; i++)
+        list[i]->users++;
+    for (uint32_t i = 0; i < group->n; i++)
+        group->members[i]->users--;
+    free(group->members);
+    group->members = list;
+    group->n = n;
+    return WS_OK;
+}
+
+int ws_group_add(ws_switch *sw, uint32_t profile_index, const uint64_t *members, uint32_t n, uint64_t *handle)
+{
+    struct ws_profile *profile = profile_at(sw, profile_index);
+    if (!profile)
+        return WS_ENOENT;
+    struct ws_group *group = calloc(1, sizeof *group);
+    if (!group)
+        return WS_ENOMEM;
+    group->nobody.action = WP_NO_ACTION;
+    group->nobody.args = no_args;
+    int status = set_members(profile, group, members, n);
+    if (status == WS_OK && !(*handle = ws_slots_put(&profile->groups, group))) {
+        set_members(profile, group, NULL, 0);
+        status = WS_ENOMEM;
+    }
+    if (status != WS_OK)
+        group_free(group);
+    return status;
+}
+
+int ws_group_set(ws_switch *sw, uint32_t profile_index, uint64_t handle, const uint64_t *members, uint32_t n)
+{
+    struct ws_profile *profile = profile_at(sw, profile_index);
+    struct ws_group *group = profile ? ws_slots_get(&profile->groups, handle) : NULL;
+    return group ? set_members(profile, group, members, n) : WS_ENOENT;
+}
+
+int ws_group_delete(ws_switch *sw, uint32_t profile_index, uint64_t handle)
+{
+    struct ws_profile *profile = profile_at(sw, profile_index);
+    struct ws_group *group = profile ? ws_slots_get(&profile->groups, handle) : NULL;
+    if (!group)
+        return WS_ENOENT;
+    if (group->users)
+        return WS_EBUSY;
+    set_members(profile, group, NULL, 0);
+    ws_slots_drop(&profile->groups, handle);
+    group_free(group);
+    return WS_OK;
+}

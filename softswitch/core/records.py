@@ -1,0 +1,264 @@
+"""The plain values that go in and out of the core, and its error."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any, TypeVar
+
+R = TypeVar("R", bound="_Record")
+
+_REASONS = {
+    -1: "no such object",
+    -2: "an equal entry is there",
+    -3: "full",
+    -4: "malformed",
+    -5: "still in use",
+    -6: "out of memory",
+    -7: "can't be loaded",
+    -8: "the table is constant",
+}
+
+
+class CoreError(Exception):
+    """A call that the core refused. `code` is a CoreErrorCode, or -errno from a DaemonLoop."""
+
+    def __init__(self, code: int, message: str, reason: str | None = None) -> None:
+        super().__init__(f"{message}: {reason or _REASONS.get(code, f'error {code}')}")
+        self.code = code
+        self.message = message
+
+
+class CoreErrorCode(IntEnum):
+    """The values of `CoreError.code` (enum ws_error)."""
+
+    ENOENT = -1
+    EEXIST = -2
+    EFULL = -3
+    EINVAL = -4
+    EBUSY = -5
+    ENOMEM = -6
+    ELOAD = -7
+    ECONST = -8
+
+
+class OutputKind(IntEnum):
+    """What an output is (enum ws_output_kind)."""
+
+    PACKET = 0
+    CPU = 1
+    DIGEST = 2
+
+
+class PortState(IntEnum):
+    """enum ws_port_state."""
+
+    UP = 0
+    DOWN = 1
+    BLOCKED = 2
+
+
+class Target(IntEnum):
+    """What an entry points to (enum ws_target)."""
+
+    ACTION = 0
+    MEMBER = 1
+    GROUP = 2
+
+
+class _Record:
+    """A dataclass with the member names of a C struct."""
+
+    __slots__ = ()
+
+    def as_dict(self) -> dict[str, int]:
+        """As cffi initialises the struct."""
+        return {f.name: int(getattr(self, f.name)) for f in dataclasses.fields(self)}  # type: ignore[arg-type]
+
+    @classmethod
+    def read(cls: type[R], struct: Any) -> R:
+        """From the C struct."""
+        names = (f.name for f in dataclasses.fields(cls))  # type: ignore[arg-type]
+        return cls(**{name: int(getattr(struct, name)) for name in names})
+
+
+@dataclass(frozen=True, slots=True)
+class CoreConfig(_Record):
+    """struct ws_config; defaults are BMv2's."""
+
+    cpu_port: int = 0
+    """0: none."""
+    drop_port: int = 511
+    priorities: int = 1
+    """Queues a port, 1 to 8; a higher number is served first."""
+    tick_ps: int = 1_000_000
+    """Unit of the program's timestamps: 1 000 000 = us, 1 000 = ns."""
+    depth_cell_bytes: int = 0
+    """0: queue depth in packets; else in cells of this many bytes."""
+    queue_packets: int = 64
+    recirculate_ps: int = 1_000_000
+    recirculate_packets: int = 1024
+    seed: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class PortConfig(_Record):
+    """struct ws_port_config."""
+
+    rate_bps: int = 0
+    """0: not limited. A frame counts 24 B more, at least 84 B."""
+    tx_delay_ps: int = 0
+    rx_delay_ps: int = 0
+    queue_packets: int = 64
+    """Of each queue; 0: not limited by count."""
+    queue_bytes: int = 0
+    """Of each queue; 0: not limited by bytes."""
+    rate_pps: int = 0
+    """BMv2's packets per second of each queue; 0: none."""
+
+
+@dataclass(frozen=True, slots=True)
+class PortStats(_Record):
+    """struct ws_port_stats."""
+
+    rx_packets: int
+    rx_bytes: int
+    tx_packets: int
+    tx_bytes: int
+    drop_down: int
+    drop_queue: int
+    depth_packets: int
+    depth_bytes: int
+    max_depth_packets: int
+
+
+@dataclass(frozen=True, slots=True)
+class CoreStats(_Record):
+    """struct ws_stats."""
+
+    ingress: int
+    egress: int
+    drop_ingress: int
+    drop_egress: int
+    drop_no_pipeline: int
+    drop_recirculate: int
+    drop_bad_port: int
+    drop_bad_priority: int
+    clone_unknown_session: int
+    multicast_unknown_group: int
+    parser_errors: int
+    assert_failures: int
+    recirculated: int
+    resubmitted: int
+    cloned: int
+    replicated: int
+    digests: int
+
+
+@dataclass(frozen=True, slots=True)
+class LoopStats(_Record):
+    """struct wd_stats."""
+
+    rx: int
+    tx: int
+    tx_blocked: int
+    tx_errors: int
+    wakeups: int
+    truncated: int
+    cpu_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Counter(_Record):
+    """struct wp_counter."""
+
+    packets: int = 0
+    bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Replica:
+    """One copy of a multicast group."""
+
+    port: int
+    rid: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Session(_Record):
+    """A clone session: a port, a multicast group or both; `truncate` bytes, 0 = no."""
+
+    egress_port: int = 0
+    port_valid: bool = False
+    group: int = 0
+    group_valid: bool = False
+    truncate: int = 0
+
+    @classmethod
+    def to_port(cls, port: int, *, truncate: int = 0) -> Session:
+        """Clones leave by one port."""
+        return cls(egress_port=port, port_valid=True, truncate=truncate)
+
+    @classmethod
+    def to_group(cls, group: int, *, truncate: int = 0) -> Session:
+        """Clones are replicated to a multicast group."""
+        return cls(group=group, group_valid=True, truncate=truncate)
+
+
+@dataclass(frozen=True, slots=True)
+class MeterConfig:
+    """Two rates per second and bursts, in the meter's unit (bytes or packets); cir <= pir."""
+
+    cir: int
+    cburst: int
+    pir: int
+    pburst: int
+
+    @staticmethod
+    def as_c(config: MeterConfig | None) -> dict[str, int]:
+        """As cffi initialises struct ws_meter_config; None: not configured."""
+        if config is None:
+            return {"configured": 0}
+        return {**dataclasses.asdict(config), "configured": 1}
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """What an entry does: an action with its values, a member, or a group."""
+
+    target: Target
+    action: int = 0
+    args: tuple[int, ...] = ()
+    ref: int = 0
+
+    @classmethod
+    def of_action(cls, action: int, args: Sequence[int] = ()) -> Spec:
+        """Action `action` (index) with one value a parameter."""
+        return cls(Target.ACTION, action=action, args=tuple(args))
+
+    @classmethod
+    def of_member(cls, handle: int) -> Spec:
+        """A member of the table's action profile."""
+        return cls(Target.MEMBER, ref=handle)
+
+    @classmethod
+    def of_group(cls, handle: int) -> Spec:
+        """A group of the table's action profile."""
+        return cls(Target.GROUP, ref=handle)
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """Something that left the pipeline.
+
+    `port`: the egress port, or the digest's index in the descriptor's `learns`. `at_ps`: when the
+    last bit arrives at the far end, or the digest was made. `id` orders outputs of equal time.
+    """
+
+    kind: OutputKind
+    port: int
+    data: bytes
+    at_ps: int
+    id: int

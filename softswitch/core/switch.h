@@ -1,0 +1,48 @@
+/* The switch: owns the parts of one switch, its clock and its pipeline, and runs its events. */
+#ifndef WEFT_SWITCH_INTERNAL_H
+#define WEFT_SWITCH_INTERNAL_H
+
+#include "events.h"
+#include "meter.h"
+#include "output.h"
+#include "port.h"
+#include "profile.h"
+#include "replicate.h"
+#include "weft_switch.h"
+
+struct ws_switch {
+    struct ws_config config;
+    ws_time now;
+    ws_time ticks_at;  /* `now` when `ticks` was computed */
+    uint64_t ticks;
+    const struct wp_pipeline *pipeline; /* NULL: none loaded */
+    void *library;
+    struct wp_env env;
+    struct ws_profile *profiles;
+    struct ws_meter_array *meters;
+    struct ws_replication replication;
+    struct ws_pool pool;
+    struct ws_events events;
+    struct ws_ports ports;
+    struct ws_outputs outputs;
+    struct ws_stats stats;
+    uint32_t waiting; /* packets on the recirculation path */
+    uint8_t in_egress;
+    uint8_t *headers; /* scratch for the deparser, max_header_bytes */
+    uint64_t random;
+    void (*log)(void *opaque, int level, const char *line);
+    void *log_opaque;
+    char error[512];
+};
+
+/* `now` in the program's ticks. */
+static inline uint64_t ws_ticks(ws_switch *sw)
+{
+    if (sw->ticks_at != sw->now) {
+        sw->ticks_at = sw->now;
+        sw->ticks = (uint64_t)sw->now / (uint64_t)sw->config.tick_ps;
+    }
+    return sw->ticks;
+}
+
+#endif

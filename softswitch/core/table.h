@@ -1,0 +1,24 @@
+/* Tables: owns the match-action tables of one switch, their entries, defaults, direct counters and meters. */
+#ifndef WEFT_TABLE_H
+#define WEFT_TABLE_H
+
+#include "slots.h"
+#include "tuple.h"
+#include "weft_switch.h"
+
+struct ws_table {
+    struct wp_table t; /* first: generated code's view */
+    const struct wp_table_desc *desc;
+    struct ws_space space;
+    struct ws_slots slots;
+    struct ws_entry miss; /* the default entry */
+};
+
+/* Creates the tables of `pipeline`; 0 or a WS_E* with `error` (of `error_size`) saying why. */
+int ws_tables_create(const struct wp_pipeline *pipeline, struct wp_table ***tables, char *error,
+                     size_t error_size);
+void ws_tables_destroy(const struct wp_pipeline *pipeline, struct wp_table **tables);
+/* Copies a member's new action into the entries that use it. */
+void ws_tables_member_changed(ws_switch *sw, int32_t profile, const void *member);
+
+#endif

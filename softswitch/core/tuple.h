@@ -1,0 +1,86 @@
+/* Tuple space: owns matching of one table, whatever its kinds of keys.
+ *
+ * Entries with the same mask share a tuple: a hash table of masked keys. Exact tables have one tuple; LPM
+ * tables one a prefix length, searched longest first; ternary and range tables one a mask, searched
+ * from the highest priority on, ending when no later tuple can win. Range fields are masked out of the hash
+ * and compared along the chain of entries that share a masked key.
+ */
+#ifndef WEFT_TUPLE_H
+#define WEFT_TUPLE_H
+
+#include <stdint.h>
+
+#include "pipeline_abi.h"
+
+enum { WS_KEY_BYTES_MAX = 512, WS_KEY_WORDS_MAX = WS_KEY_BYTES_MAX / 8 };
+
+struct ws_tuple;
+struct ws_entry {
+    struct wp_entry e;     /* what generated code sees */
+    struct ws_entry *next; /* same masked key: higher priority first, then lower slot */
+    struct ws_tuple *tuple;
+    uint64_t hash;
+    uint64_t *words;       /* masked key */
+    uint8_t *low, *high;   /* key_bytes each: range bounds (whole key and mask as given) */
+    int32_t priority;
+    uint32_t slot;
+    uint64_t handle;
+    uint32_t target;       /* enum ws_target */
+    void *object;          /* struct ws_member or ws_group when target says so */
+    uint64_t *args;        /* own action data (target WS_ACTION) */
+};
+
+struct ws_range {
+    uint32_t offset, bytes;
+};
+
+struct ws_space {
+    struct ws_tuple **tuples; /* highest rank first */
+    uint32_t n;
+    uint32_t key_bytes, words;
+    struct ws_range *ranges;
+    uint32_t n_ranges;
+};
+
+/* `key` (key_bytes) as words, zero padded. */
+static inline void ws_key_load(uint64_t *words, const uint8_t *key, uint32_t bytes)
+{
+    while (bytes >= 8) {
+        __builtin_memcpy(words++, key, 8);
+        key += 8;
+        bytes -= 8;
+    }
+    if (!bytes)
+        return;
+    uint64_t word = 0;
+    uint8_t *to = (uint8_t *)&word;
+    if (bytes & 4) {
+        __builtin_memcpy(to, key, 4);
+        to += 4;
+        key += 4;
+    }
+    if (bytes & 2) {
+        __builtin_memcpy(to, key, 2);
+        to += 2;
+        key += 2;
+    }
+    if (bytes & 1)
+        *to = *key;
+    *words = word;
+}
+
+/* The entry with this mask (in words), key, priority and ranges, or NULL. `rank` as in ws_space_add. */
+struct ws_entry *ws_space_find(const struct ws_space *space, const uint64_t *mask, const uint64_t *masked_key,
+                               int32_t priority, const uint8_t *low, const uint8_t *high);
+/* Adds `entry` (words, low, high, priority, slot set) under `mask`. Tuples are searched by `rank`, highest first:
+ * the prefix length of LPM entries, the priority of the others. 0 when memory is out. */
+int ws_space_add(struct ws_space *space, const uint64_t *mask, int32_t rank, struct ws_entry *entry);
+void ws_space_remove(struct ws_space *space, struct ws_entry *entry);
+void ws_space_free(struct ws_space *space);
+
+/* Lookups by kind of table; NULL on a miss. */
+struct ws_entry *ws_space_exact(const struct ws_space *space, const uint8_t *key);
+struct ws_entry *ws_space_longest(const struct ws_space *space, const uint8_t *key);
+struct ws_entry *ws_space_best(const struct ws_space *space, const uint8_t *key);
+
+#endif
