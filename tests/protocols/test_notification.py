@@ -1,0 +1,166 @@
+"""The notification's three mirrors agree bit for bit: P4, C and scapy (docs/wire-formats.md)."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scapy.contrib.roce import BTH, CNPPadding
+from scapy.layers.inet import IP, UDP
+from scapy.layers.l2 import Ether
+
+from protocols.notification import (
+    CELL_BYTES,
+    CNP_OPCODE,
+    Notification,
+    NotificationType,
+    as_cnp_padding,
+    notification_of,
+)
+from protocols.rocev2 import icrc_is_valid
+
+ROOT = Path(__file__).parents[2]
+P4_HEADER = ROOT / "p4src/include/notification.p4"
+P4_TYPES = ROOT / "p4src/include/types.p4"
+C_HEADER = ROOT / "hostagent/include/notification.h"
+
+C_PROGRAM = """
+#include <inttypes.h>
+#include <stdio.h>
+#include "notification.h"
+
+/* A line: "w" and ten values -> 32 hex digits; "r" and 32 hex digits -> ten values. */
+int main(void)
+{
+    char kind;
+    while (scanf(" %c", &kind) == 1) {
+        struct weft_notification n = {0};
+        uint8_t bytes[WEFT_NOTIFICATION_BYTES];
+        if (kind == 'w') {
+            if (scanf("%" SCNu8 "%" SCNu8 "%" SCNu8 "%" SCNu8 "%" SCNu16 "%" SCNu16 "%" SCNu16
+                      "%" SCNu32 "%" SCNu32 "%" SCNu16, &n.type, &n.severity, &n.hops, &n.validity,
+                      &n.switch_id, &n.port, &n.sequence, &n.destination, &n.destination_qp,
+                      &n.queue) != 10)
+                return 1;
+            weft_notification_write(&n, bytes);
+            for (int i = 0; i < WEFT_NOTIFICATION_BYTES; i++)
+                printf("%02x", bytes[i]);
+            printf("\\n");
+        } else {
+            for (int i = 0; i < WEFT_NOTIFICATION_BYTES; i++)
+                if (scanf("%2" SCNx8, &bytes[i]) != 1)
+                    return 1;
+            weft_notification_read(bytes, &n);
+            printf("%u %u %u %u %u %u %u %" PRIu32 " %" PRIu32 " %u\\n", n.type, n.severity, n.hops,
+                   n.validity, n.switch_id, n.port, n.sequence, n.destination, n.destination_qp,
+                   n.queue);
+        }
+    }
+    return 0;
+}
+"""
+
+
+def p4_fields() -> list[tuple[str, int]]:
+    """The header's fields and widths as P4 declares them."""
+    text = P4_TYPES.read_text() + P4_HEADER.read_text()
+    named = re.findall(r"(?:typedef|enum)\s+bit<(\d+)>\s+(\w+)", text)
+    widths = {name: int(bits) for bits, name in named}
+    body = re.search(r"header notification_t \{(.*?)\n\}", P4_HEADER.read_text(), re.DOTALL)
+    assert body is not None
+    fields = re.findall(r"^\s*(bit<(\d+)>|\w+)\s+(\w+);", body.group(1), re.MULTILINE)
+    return [(name, int(bits) if bits else widths[kind]) for kind, bits, name in fields]
+
+
+FIELDS = p4_fields()
+VALUES = st.tuples(*(st.integers(0, (1 << bits) - 1) for _, bits in FIELDS))
+
+
+def packed(values: tuple[int, ...]) -> bytes:
+    """The 16 bytes of field values, by the widths that P4 declares."""
+    number = 0
+    for (_, bits), value in zip(FIELDS, values, strict=True):
+        number = number << bits | value
+    return number.to_bytes(16, "big")
+
+
+@pytest.fixture(scope="module")
+def c_mirror(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The C header compiled as strictly as the project compiles C."""
+    folder = tmp_path_factory.mktemp("notification")
+    source, program = folder / "mirror.c", folder / "mirror"
+    source.write_text(C_PROGRAM)
+    warnings = ["-std=c11", "-Wall", "-Wextra", "-Werror", "-fsanitize=address,undefined"]
+    command = ["gcc", *warnings, f"-I{C_HEADER.parent}", str(source), "-o", str(program)]
+    subprocess.run(command, check=True)
+    return program
+
+
+def test_p4_declares_128_bits() -> None:
+    assert sum(bits for _, bits in FIELDS) == 128
+
+
+def test_scapy_has_p4s_fields_and_widths() -> None:
+    widths = [(field.name, round(field.sz * 8)) for field in Notification.fields_desc]
+    assert widths == FIELDS
+
+
+@given(VALUES)
+def test_scapy_writes_and_reads_p4s_bits(values: tuple[int, ...]) -> None:
+    wanted = packed(values)
+    given_fields = dict(zip((name for name, _ in FIELDS), values, strict=True))
+    given_fields["destination"] = ".".join(str(b) for b in values[7].to_bytes(4, "big"))
+    assert bytes(Notification(**given_fields)) == wanted
+    back = Notification(wanted)
+    assert {name: getattr(back, name) for name in given_fields} == given_fields
+
+
+def test_c_writes_and_reads_p4s_bits(c_mirror: Path) -> None:
+    ones = [
+        tuple((1 << bits) - 1 if i == only else 0 for i, (_, bits) in enumerate(FIELDS))
+        for only in range(len(FIELDS))
+    ]
+    mixed = tuple((0x5A5A5A5A5A >> i) & ((1 << bits) - 1) for i, (_, bits) in enumerate(FIELDS))
+    cases = [*ones, mixed, tuple(0 for _ in FIELDS)]
+    lines = [f"w {' '.join(map(str, case))}" for case in cases]
+    lines += [f"r {packed(case).hex()}" for case in cases]
+    result = subprocess.run(
+        [str(c_mirror)], input="\n".join(lines), capture_output=True, text=True, check=True
+    )
+    written, read = (
+        result.stdout.splitlines()[: len(cases)],
+        result.stdout.splitlines()[len(cases) :],
+    )
+    assert written == [packed(case).hex() for case in cases]
+    assert [tuple(map(int, line.split())) for line in read] == cases
+
+
+def test_type_numbers_agree_in_all_three() -> None:
+    scapy_types = {kind.name: kind.value for kind in NotificationType}
+    c_text, p4_text = C_HEADER.read_text(), P4_HEADER.read_text()
+    in_c = re.findall(r"^    WEFT_NOTIFICATION_(\w+) = (\d+),", c_text, re.MULTILINE)
+    p4_enum = re.search(r"enum bit<4> NotificationType \{(.*?)\n\}", p4_text, re.DOTALL)
+    assert p4_enum is not None
+    in_p4 = re.findall(r"^\s*(\w+)\s*=\s*(\d+)", p4_enum.group(1), re.MULTILINE)
+    assert {name: int(value) for name, value in in_c} == scapy_types
+    assert {name: int(value) for name, value in in_p4} == scapy_types
+    assert f"WEFT_NOTIFICATION_CELL_BYTES {CELL_BYTES}\n" in c_text
+
+
+def test_a_cnp_carries_it_in_its_reserved_bytes() -> None:
+    sent = Notification(type="CONGESTION", severity=9, switch_id=3, port=1, queue=6250)
+    network = Ether() / IP(src="10.0.2.1", dst="10.0.1.1", tos=48 << 2) / UDP(sport=49152)
+    frame = bytes(network / BTH(opcode=CNP_OPCODE, becn=1, dqpn=17) / as_cnp_padding(sent))
+    assert len(frame) == 14 + 20 + 8 + 12 + 16 + 4
+    assert icrc_is_valid(frame)
+    received = Ether(frame)
+    assert received[BTH].opcode == CNP_OPCODE
+    assert notification_of(received[CNPPadding]) == Notification(bytes(sent))
+
+
+def test_a_stock_cnp_reads_as_no_notification() -> None:
+    assert notification_of(CNPPadding()).type == NotificationType.NONE
