@@ -72,5 +72,5 @@ def handled() -> Iterator[Interrupts]:
         yield interrupts
     finally:
         interrupts.close()
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        for handled_number, handler in before.items():
+            signal.signal(handled_number, handler)

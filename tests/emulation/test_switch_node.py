@@ -1,0 +1,120 @@
+"""Switch processes: their command lines, their ports, and what is said when one dies."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from emulation.errors import SwitchDiedError, ToolMissingError
+from emulation.switch_node import (
+    PortSettings,
+    SwitchNode,
+    SwitchSettings,
+    Target,
+    free_ports,
+    require_target,
+    wait_until_ready,
+)
+
+
+def settings(target: Target, tmp_path: Path, grpc_port: int = 9559) -> SwitchSettings:
+    ports = (
+        PortSettings(1, "w1-s1-1", rate_bps=40_000_000, send_delay_ns=5_000_000, queue_bytes=10**6),
+        PortSettings(2, "w1-s1-2"),
+    )
+    return SwitchSettings(
+        target, 7, grpc_port, 9090, ports, tmp_path / "s1.log", tmp_path / "s1.ready"
+    )
+
+
+@pytest.mark.parametrize("target", Target)
+def test_both_targets_take_simple_switch_grpcs_options(target: Target, tmp_path: Path) -> None:
+    command = settings(target, tmp_path).command()
+    before, after = command[: command.index("--")], command[command.index("--") + 1 :]
+    text = " ".join(before)
+    assert "--device-id 7" in text
+    assert "-i 1@w1-s1-1 -i 2@w1-s1-2" in text
+    assert after[:2] == ["--grpc-server-addr", "127.0.0.1:9559"]
+
+
+def test_only_our_switch_is_told_about_links(tmp_path: Path) -> None:
+    ours = settings(Target.SOFTSWITCH, tmp_path).command()
+    assert [ours[at + 1].partition(":")[0] for at, word in enumerate(ours) if word == "--link"] == [
+        "1"
+    ]
+    assert "--link" not in settings(Target.BMV2, tmp_path).command()
+
+
+def test_ports_that_somebody_holds_are_left_out() -> None:
+    first = free_ports(1, 9559)[0]
+    with socket.socket() as holder:
+        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        holder.bind(("127.0.0.1", first))
+        holder.listen()
+        found = free_ports(4, first)
+    assert first not in found
+    assert len(set(found)) == 4
+
+
+def test_a_missing_target_is_said_with_its_remedy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(ToolMissingError, match="simple_switch_grpc") as raised:
+        require_target(Target.BMV2)
+    assert "--target" in raised.value.remedy
+    require_target(Target.SOFTSWITCH)
+
+
+@pytest.mark.root
+@pytest.mark.parametrize(
+    ("script", "message"),
+    [
+        ("echo one\necho 'port 9559 is in use' >&2\nexit 3", r"(?s)exit code 3.*one.*is in use"),
+        ("exit 1", "wrote nothing to its log"),
+        ("kill -9 $$", "killed by signal 9"),
+        ("for i in $(seq 40); do echo line $i; done; exit 1", r"(?s)log:\n  line 26\n.*line 40"),
+    ],
+    ids=["says why", "silent", "killed", "long"],
+)
+def test_a_switch_that_dies_shows_the_end_of_its_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, message: str
+) -> None:
+    program = tmp_path / "simple_switch_grpc"
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    node = SwitchNode(
+        "s1", dpid="7", settings=settings(Target.BMV2, tmp_path, free_ports(1, 19559)[0])
+    )
+    try:
+        node.start([])
+        with pytest.raises(SwitchDiedError, match=message) as raised:
+            wait_until_ready([node], deadline_s=10)
+        assert str(raised.value).startswith("switch s1 ")
+    finally:
+        node.terminate()
+
+
+@pytest.mark.root
+def test_a_switch_that_never_answers_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "simple_switch_grpc"
+    program.write_text("#!/bin/sh\necho waiting for something\nexec sleep 60\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    node = SwitchNode(
+        "s1", dpid="7", settings=settings(Target.BMV2, tmp_path, free_ports(1, 19559)[0])
+    )
+    try:
+        node.start([])
+        with pytest.raises(SwitchDiedError, match=r"(?s)not ready after 0.3 s.*for something"):
+            wait_until_ready([node], deadline_s=0.3)
+    finally:
+        assert node.process is not None
+        node.process.kill()
+        node.process.wait()
+        node.terminate()
