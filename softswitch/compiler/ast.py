@@ -171,11 +171,12 @@ class Decl(Node):
 
 @dataclass(eq=False, slots=True)
 class Parameter(Decl):
-    """`direction` is "", "in", "out" or "inout"."""
+    """`direction` is "", "in", "out" or "inout". `of_constructor`: bound at instantiation."""
 
     direction: str
     type_ref: TypeRef
     default: Expr | None = None
+    of_constructor: bool = field(default=False, init=False)
     type: ty.Type | None = field(default=None, init=False, repr=False)
 
 

@@ -20,12 +20,18 @@ What the lowering may rely on:
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from time import perf_counter
 
-from softswitch.compiler import ast
-from softswitch.compiler.errors import Diagnostic
+from softswitch.compiler import ast, cpp, lexer, parser
+from softswitch.compiler.checker import Checker
+from softswitch.compiler.errors import CompileError, Diagnostic, Pos, Reporter, TooManyErrors
+
+# Python frames that a deeply nested expression or a long else-if chain may need.
+_RECURSION_LIMIT = 10_000
 
 
 @dataclass
@@ -57,4 +63,58 @@ def check(
     `NAME=VALUE`; `std` must be "p4-16". Raises `CompileError` with all errors found (at most 20),
     `NotSupported` if all of them are things that this compiler can't do yet.
     """
-    raise NotImplementedError
+    if std != "p4-16":
+        raise CompileError.at(Pos(str(path), 0, 0), f'language "{std}" is not known: use "p4-16"')
+    timings: dict[str, float] = {}
+    reporter = Reporter()
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(limit, _RECURSION_LIMIT))
+    try:
+        return _check(path, include_dirs, defines, reporter, timings)
+    except TooManyErrors:
+        raise CompileError(reporter.errors) from None
+    except RecursionError:
+        message = "the program is nested too deeply"
+        raise CompileError.at(Pos(str(path), 0, 0), message) from None
+    finally:
+        sys.setrecursionlimit(limit)
+
+
+def _check(
+    path: Path,
+    include_dirs: Sequence[Path],
+    defines: Sequence[str],
+    reporter: Reporter,
+    timings: dict[str, float],
+) -> CheckedProgram:
+    start = perf_counter()
+    text = cpp.preprocess(path, include_dirs, defines)
+    preprocessed = perf_counter()
+    timings["cpp"] = preprocessed - start
+    program = parser.parse(lexer.tokenize(text, str(path), _read_source), reporter)
+    parsed = perf_counter()
+    timings["parse"] = parsed - preprocessed
+    reporter.raise_if_errors()
+    checker = Checker(reporter)
+    checker.program(program)
+    timings["check"] = perf_counter() - parsed
+    reporter.raise_if_errors()
+    if checker.main is None:
+        raise AssertionError("a program without main passed the checker")
+    return CheckedProgram(
+        program,
+        checker.main,
+        checker.errors,
+        checker.match_kinds,
+        reporter.warnings,
+        path,
+        timings,
+    )
+
+
+def _read_source(file: str) -> str | None:
+    """Text of a source file, to find columns in; None where there is no such file."""
+    try:
+        return Path(file).read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None

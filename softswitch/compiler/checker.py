@@ -1,0 +1,349 @@
+"""The checker's entry: top-level declarations, bodies of actions, functions, controls, parsers.
+
+errors, match kinds and main are found on the Checker after `program(...)`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from softswitch.compiler import ast
+from softswitch.compiler import types as ty
+from softswitch.compiler.checker_base import Context, GaveUp
+from softswitch.compiler.checker_convert import is_compile_time
+from softswitch.compiler.checker_match import MatchChecker
+from softswitch.compiler.checker_stmt import always_returns
+from softswitch.compiler.errors import CompileError, Pos
+
+# Annotations whose bodies must be good; others are only tried.
+_STRICT_ANNOTATIONS = frozenset({"name", "id", "field_list", "priority"})
+
+
+class Checker(MatchChecker):
+    """Checks a whole program in place."""
+
+    main: ast.InstanceDecl | None = None
+
+    def program(self, program: ast.Program) -> None:
+        """All declarations, in order. Errors go to the reporter."""
+        for decl in program.decls:
+            with self._guard():
+                self.declaration(decl)
+        self._find_main(program)
+
+    def _find_main(self, program: ast.Program) -> None:
+        for decl in program.decls:
+            if isinstance(decl, ast.InstanceDecl) and decl.name == "main":
+                self.main = decl
+                if decl.type is not None and not isinstance(decl.type, ty.Package):
+                    self.reporter.error(decl.pos, f'"main" must be a package, not {decl.type}')
+                return
+        last = program.decls[-1].pos.file if program.decls else program.pos.file
+        self.reporter.error(
+            Pos(last, 0, 0),
+            'the program has no "main": end it with, for example, V1Switch(...) main;',
+        )
+
+    def declaration(self, decl: ast.Decl) -> None:
+        """One top-level declaration; raises `CompileError` at its first error outside of bodies."""
+        self.annotations(decl.annotations)
+        match decl:
+            case ast.ConstDecl() | ast.InstanceDecl():
+                self.local(decl)
+            case ast.StructLikeDecl():
+                for each in decl.fields:
+                    self.annotations(each.annotations)
+                self._or_declare(decl, lambda: self.declare_type(decl))
+            case ast.EnumDecl():
+                self._or_declare(decl, lambda: self.declare_type(decl))
+            case ast.TypedefDecl():
+                self._or_declare(decl, lambda: self._typedef(decl))
+            case ast.NewtypeDecl():
+                self._or_declare(decl, lambda: self._newtype(decl))
+            case ast.ErrorDecl():
+                self._members(decl.members, self.errors, "error")
+            case ast.MatchKindDecl():
+                self._members(decl.members, self.match_kinds, "match kind")
+            case ast.MethodDecl():
+                self._or_declare(decl, lambda: self._extern_function(decl))
+            case ast.ExternDecl():
+                self._or_declare(decl, lambda: self._extern(decl))
+            case ast.ActionDecl():
+                self._or_declare(decl, lambda: self.action(decl))
+            case ast.FunctionDecl():
+                self._or_declare(decl, lambda: self._function(decl))
+            case ast.ParserTypeDecl() | ast.ControlTypeDecl() | ast.PackageDecl():
+                self._or_declare(decl, lambda: self._architecture(decl))
+            case ast.ParserDecl():
+                self._or_declare(decl, lambda: self._parser(decl))
+            case ast.ControlDecl():
+                self._or_declare(decl, lambda: self._control(decl))
+            case _:
+                self._fail(decl.pos, f'"{decl.name}" can\'t be declared at top level')
+
+    def _or_declare(self, decl: ast.Decl, check: Callable[[], None]) -> None:
+        """Run `check`; where it fails before it declared the name, declare it nevertheless."""
+        try:
+            check()
+        except CompileError:
+            if decl not in self.globals.here(decl.name):
+                self.globals.declare(decl)
+            raise
+
+    # ------------------------------------------------------------ annotations
+
+    def annotations(self, annotations: list[ast.Annotation]) -> None:
+        """Fold bodies; wrong ones are errors where the annotation has a meaning for us."""
+        for annotation in annotations:
+            if annotation.values or annotation.value_pairs:
+                continue
+            strict = annotation.name in _STRICT_ANNOTATIONS or annotation.structured
+            for expr in annotation.exprs:
+                value = self._annotation_value(expr, strict=strict)
+                if value is not None:
+                    annotation.values.append(value)
+            for key, expr in annotation.pairs:
+                value = self._annotation_value(expr, strict=strict)
+                if value is not None:
+                    annotation.value_pairs.append((key, value))
+            with self._guard():
+                self._check_known(annotation)
+
+    def _annotation_value(self, expr: ast.Expr, *, strict: bool) -> ast.ConstValue | None:
+        try:
+            checked = self.value(expr)
+            if strict and not is_compile_time(checked):
+                self._fail(expr.pos, "an annotation's values must be known while compiling")
+            return checked.const_value
+        except CompileError as error:
+            if strict:
+                self.reporter.add(error)
+            return None
+
+    def _check_known(self, annotation: ast.Annotation) -> None:
+        values = annotation.values
+        if annotation.name == "name" and (len(values) != 1 or not isinstance(values[0], str)):
+            self._fail(annotation.pos, "@name takes one string")
+        if annotation.name == "id" and (
+            len(values) != 1 or isinstance(values[0], bool) or not isinstance(values[0], int)
+        ):
+            self._fail(annotation.pos, "@id takes one number")
+
+    # ------------------------------------------------------------ types
+
+    def _typedef(self, decl: ast.TypedefDecl) -> None:
+        target = self.resolve(decl.type_ref)
+        if isinstance(target, ty.Void | ty.DontCare):
+            self._fail(decl.type_ref.pos, f"{target} can't be given a name")
+        decl.type = target
+        self._declare(decl)
+
+    def _newtype(self, decl: ast.NewtypeDecl) -> None:
+        base = self.resolve(decl.type_ref)
+        if not isinstance(ty.underlying(base), ty.Bit | ty.Int | ty.Bool | ty.TypeVar):
+            self._fail(
+                decl.type_ref.pos, f'"type" makes new types of numbers and bool, not of {base}'
+            )
+        decl.type = ty.NewType(decl.name, base, decl)
+        self._declare(decl)
+
+    def _members(
+        self, members: list[ast.EnumMember], known: list[ast.EnumMember], what: str
+    ) -> None:
+        for member in members:
+            earlier = next((k for k in known if k.name == member.name), None)
+            if earlier is not None:
+                self.reporter.error(
+                    member.pos,
+                    f'{what} "{member.name}" is already declared',
+                    [(earlier.pos, "first declared here")],
+                )
+                continue
+            member.index = len(known)
+            known.append(member)
+
+    def _extern(self, decl: ast.ExternDecl) -> None:
+        with self._nested():
+            args = self.type_params(decl.type_params)
+            decl.type = ty.Extern(decl.name, args, decl)
+            self.globals.declare(decl)
+            seen: set[tuple[str, tuple[str, ...]]] = set()
+            for method in decl.methods:
+                self.annotations(method.annotations)
+                with self._guard():
+                    self._signature(method, decl)
+                    key = (method.name, tuple(p.name for p in method.params))
+                    if key in seen:
+                        self._fail(method.pos, f'method "{method.name}" is declared twice')
+                    seen.add(key)
+
+    def _extern_function(self, decl: ast.MethodDecl) -> None:
+        self._signature(decl, None)
+        self._declare(decl)
+
+    def _signature(self, method: ast.MethodDecl, owner: ast.ExternDecl | None) -> None:
+        if method.abstract:
+            method.type = None
+        with self._nested():
+            variables = self.type_params(method.type_params)
+            params = self.params(method.params, f'"{method.name}"')
+            result: ty.Type = ty.VOID
+            if method.result is not None:
+                result = self.resolve(method.result)
+            elif owner is not None and owner.type is not None:
+                result = owner.type
+            method.type = ty.Function(method.name, variables, params, result)
+
+    def _architecture(
+        self, decl: ast.ParserTypeDecl | ast.ControlTypeDecl | ast.PackageDecl
+    ) -> None:
+        with self._nested():
+            args = self.type_params(decl.type_params)
+            params = self.params(decl.params, f'"{decl.name}"')
+        match decl:
+            case ast.ParserTypeDecl():
+                decl.type = ty.Parser(decl.name, args, params, decl)
+            case ast.ControlTypeDecl():
+                decl.type = ty.Control(decl.name, args, params, decl)
+            case ast.PackageDecl():
+                decl.type = ty.Package(decl.name, args, params, decl)
+                for each in decl.params:
+                    each.of_constructor = True
+        self._declare(decl)
+
+    # ------------------------------------------------------------ bodies
+
+    def _declare_params(self, params: list[ast.Parameter]) -> None:
+        for param in params:
+            self.annotations(param.annotations)
+            self._declare(param)
+
+    def action(self, decl: ast.ActionDecl) -> None:
+        """An action, at top level or in a control."""
+        params = self.params(decl.params, f'action "{decl.name}"')
+        decl.type = ty.Action(decl.name, params, decl)
+        self._declare(decl)
+        free = False
+        for param in decl.params:
+            if param.direction == "":
+                free = True
+                self._check_action_data(decl, param)
+            elif free:
+                self._fail(
+                    param.pos,
+                    f'parameter "{param.name}" of action "{decl.name}" has a direction: '
+                    "it must come before those without",
+                )
+        with self._within(Context("action", decl)), self._nested():
+            self._declare_params(decl.params)
+            self.block(decl.body)
+
+    def _check_action_data(self, decl: ast.ActionDecl, param: ast.Parameter) -> None:
+        if isinstance(param.type, ty.Behaviour):
+            self._fail(
+                param.pos,
+                f'parameter "{param.name}" of action "{decl.name}" can\'t have type {param.type}',
+            )
+
+    def _function(self, decl: ast.FunctionDecl) -> None:
+        with self._nested():
+            variables = self.type_params(decl.type_params)
+            params = self.params(decl.params, f'function "{decl.name}"')
+            result = self.resolve(decl.result)
+            decl.type = ty.Function(decl.name, variables, params, result)
+            clash = self.globals.declare(decl)
+            if clash is not None:
+                self._fail(
+                    decl.pos,
+                    f'"{decl.name}" is already declared',
+                    ((clash.pos, "first declared here"),),
+                )
+            with self._within(Context("function", decl, result)), self._nested():
+                self._declare_params(decl.params)
+                self.block(decl.body)
+        if not isinstance(result, ty.Void) and not always_returns(decl.body):
+            self._fail(
+                decl.body.end or decl.pos, f'function "{decl.name}" does not always return a value'
+            )
+
+    def _control(self, decl: ast.ControlDecl) -> None:
+        self._refuse_generic(decl)
+        params = self.params(decl.params, f'control "{decl.name}"')
+        self._constructor_params(decl)
+        decl.type = ty.Control(decl.name, (), params, decl)
+        self._declare(decl)
+        with self._within(Context("control", decl)), self._nested():
+            self._declare_params(decl.params)
+            self._declare_params(decl.ctor_params)
+            for each in decl.locals:
+                with self._guard():
+                    self._control_local(each)
+            self.annotations(decl.body.annotations)
+            with self._nested():
+                self.statements(decl.body.statements)
+
+    def _control_local(self, decl: ast.Decl) -> None:
+        match decl:
+            case ast.VarDecl() | ast.ConstDecl() | ast.InstanceDecl():
+                self.local(decl)
+            case ast.ActionDecl():
+                self.annotations(decl.annotations)
+                try:
+                    self.action(decl)
+                except CompileError:
+                    if decl not in self._scope.here(decl.name):
+                        self._scope.declare(decl)
+                    raise
+            case ast.TableDecl():
+                self.table(decl)
+            case _:
+                raise AssertionError(decl)
+
+    def _parser(self, decl: ast.ParserDecl) -> None:
+        self._refuse_generic(decl)
+        params = self.params(decl.params, f'parser "{decl.name}"')
+        self._constructor_params(decl)
+        decl.type = ty.Parser(decl.name, (), params, decl)
+        self._declare(decl)
+        with self._within(Context("parser", decl)), self._nested():
+            self._declare_params(decl.params)
+            self._declare_params(decl.ctor_params)
+            for each in decl.locals:
+                with self._guard():
+                    self._parser_local(each)
+            self.states(decl)
+
+    def _parser_local(self, decl: ast.Decl) -> None:
+        match decl:
+            case ast.VarDecl() | ast.ConstDecl() | ast.InstanceDecl():
+                self.local(decl)
+            case ast.ValueSetDecl():
+                self.annotations(decl.annotations)
+                try:
+                    decl.element = self.resolve(decl.type_ref)
+                    decl.size = self.value(decl.size)
+                    if not is_compile_time(decl.size):
+                        self._fail(decl.size.pos, "the size of a value set must be a constant")
+                finally:
+                    self._declare(decl)
+            case _:
+                raise AssertionError(decl)
+
+    def _refuse_generic(self, decl: ast.ControlDecl | ast.ParserDecl) -> None:
+        if decl.type_params:
+            kind = "control" if isinstance(decl, ast.ControlDecl) else "parser"
+            self._fail(
+                decl.type_params[0].pos,
+                f'{kind} "{decl.name}" has a body: it can\'t have type parameters',
+            )
+
+    def _constructor_params(self, decl: ast.ControlDecl | ast.ParserDecl) -> None:
+        self.params(decl.ctor_params, f'constructor of "{decl.name}"')
+        for param in decl.ctor_params:
+            param.of_constructor = True
+            if param.direction:
+                self._fail(
+                    param.pos, f'constructor parameter "{param.name}" can\'t have a direction'
+                )
+            if param.type is None:
+                raise GaveUp

@@ -1,0 +1,295 @@
+"""Implicit conversions, constants and l-values (spec sections 6.7, 8.11, 8.13)."""
+
+from __future__ import annotations
+
+from softswitch.compiler import ast, constants, unify
+from softswitch.compiler import types as ty
+from softswitch.compiler.checker_base import GaveUp, counted, describe
+from softswitch.compiler.checker_types import TypeChecker
+from softswitch.compiler.errors import Pos
+from softswitch.compiler.scope import suggestion
+
+_UNTYPED = (ast.ListExpr, ast.StructExpr, ast.DefaultExpr, ast.InvalidExpr, ast.Ternary)
+
+
+class Converter(TypeChecker):
+    """`convert(expr, type)` and what it needs to know about expressions."""
+
+    def expr(self, expr: ast.Expr) -> ast.Expr:
+        """Checked `expr`; see `checker_expr`."""
+        raise NotImplementedError
+
+    def value(self, expr: ast.Expr) -> ast.Expr:
+        """Checked `expr`, which must have a value: no type, action, table or function."""
+        expr = self.expr(expr)
+        if isinstance(expr.type, ty.TypeName):
+            self._fail(expr.pos, f"{expr.type.type} is a type, not a value")
+        if isinstance(expr.type, ty.Action | ty.Table | ty.Function | ty.State):
+            kind = describe(expr.decl) if isinstance(expr, ast.Name) and expr.decl else "no value"
+            hint = "; call it with (...)" if isinstance(expr.type, ty.Function) else ""
+            self._fail(expr.pos, f'"{expr.type.name}" is {kind}, not a value{hint}')
+        if isinstance(expr.type, ty.Void):
+            self._fail(expr.pos, "this call returns nothing: it has no value")
+        return expr
+
+    def value_of(self, expr: ast.Expr, t: ty.Type, what: str) -> ast.Expr:
+        """Checked `expr`, converted to `t`. `what` names its role: "argument \"x\" of f"."""
+        return self.convert(self.value(expr), t, what)
+
+    # ------------------------------------------------------------ conversion
+
+    def convert(self, expr: ast.Expr, t: ty.Type, what: str) -> ast.Expr:
+        """The checked `expr` as a value of type `t`; raises where no implicit conversion exists."""
+        given = type_of(expr)
+        if isinstance(expr, _UNTYPED) and (given != t or isinstance(t, ty.Tuple)):
+            return self._convert_untyped(expr, t, what)
+        if given == t:
+            return expr
+        if unify.converts(given, t):
+            if isinstance(given, ty.Behaviour):
+                return expr
+            return self._implicit_cast(expr, t)
+        return self._mismatch(expr, t, what)
+
+    def _mismatch(self, expr: ast.Expr, t: ty.Type, what: str) -> ast.Expr:
+        given = type_of(expr)
+        hint = ""
+        if isinstance(given, ty.Bit | ty.Int) and isinstance(t, ty.Bit | ty.Int):
+            if type(given) is type(t):
+                hint = f"; the widths differ, write a cast: ({t})"
+            else:
+                hint = "; signed and unsigned don't mix without a cast"
+        elif unify.castable(given, t):
+            hint = f"; write a cast: ({t})"
+        elif isinstance(given, ty.Parser | ty.Control) and isinstance(t, ty.Parser | ty.Control):
+            hint = self._signature_difference(given, t)
+        self._fail(expr.pos, f"{what} must have type {t}, not {given}{hint}")
+
+    def _signature_difference(
+        self, given: ty.Parser | ty.Control, wanted: ty.Parser | ty.Control
+    ) -> str:
+        if len(given.params) != len(wanted.params):
+            return (
+                f"; {given.name} has {counted(len(given.params), 'parameter')}, "
+                f"{wanted.name} needs {len(wanted.params)}"
+            )
+        for index, (g, w) in enumerate(zip(given.params, wanted.params, strict=True)):
+            if g.direction is not w.direction or not unify.unify(w.type, g.type, {}):
+                return f'; parameter {index + 1} is "{g}" where "{w}" is needed'
+        return ""
+
+    def _implicit_cast(self, expr: ast.Expr, t: ty.Type) -> ast.Expr:
+        value = expr.const_value
+        if isinstance(expr.type, ty.InfInt):
+            if value is None:
+                self._fail(expr.pos, f"an int without a width must be constant to become {t}")
+            assert isinstance(value, int)
+            value = self.fit(value, t, expr.pos)
+        cast = ast.Cast(expr.pos, None, expr, implicit=True)
+        cast.type, cast.const_value = t, value
+        return cast
+
+    def fit(self, value: int, t: ty.Type, pos: Pos) -> int:
+        """`value` wrapped to `t`, with a warning if that changes it."""
+        wrapped = constants.wrap(value, t)
+        if wrapped != value:
+            text = f"value {value} does not fit in {t}, it becomes {wrapped}"
+            if value < 0 and isinstance(t, ty.Bit):
+                text = f"negative value {value} in unsigned {t}, it becomes {wrapped}"
+            self.reporter.warn(pos, text, "mismatch" if value < 0 else "overflow")
+        return wrapped
+
+    def _convert_untyped(self, expr: ast.Expr, t: ty.Type, what: str) -> ast.Expr:
+        match expr:
+            case ast.Ternary():
+                if not isinstance(expr.then, _UNTYPED) and not isinstance(expr.otherwise, _UNTYPED):
+                    if unify.converts(type_of(expr), t):
+                        return self._implicit_cast(expr, t) if expr.type != t else expr
+                    return self._mismatch(expr, t, what)
+                expr.then = self.convert(expr.then, t, what)
+                expr.otherwise = self.convert(expr.otherwise, t, what)
+                expr.type = t
+            case ast.ListExpr():
+                self._convert_list(expr, t, what)
+            case ast.StructExpr():
+                self._convert_struct(expr, t, what)
+            case ast.DefaultExpr():
+                if not unify.has_default(t):
+                    self._fail(expr.pos, f"{t} has no default value: ... can't stand for it")
+                expr.type = t
+            case ast.InvalidExpr():
+                if not isinstance(t, ty.Header | ty.HeaderUnion):
+                    self._fail(expr.pos, f"{{#}} is an invalid header; {what} needs {t}")
+                expr.type = t
+        return expr
+
+    def _convert_list(self, expr: ast.ListExpr, t: ty.Type, what: str) -> None:
+        wanted: list[tuple[str, ty.Type]]
+        match t:
+            case ty.Struct() | ty.Header():
+                wanted = [(f'field "{f.name}" of {t}', f.type) for f in t.fields]
+            case ty.Tuple():
+                wanted = [(f"element {i} of {what}", e) for i, e in enumerate(t.elements)]
+            case ty.Stack():
+                wanted = [(f"element {i} of {what}", t.element) for i in range(t.size)]
+            case ty.ListType():
+                wanted = [(f"element {i} of {what}", t.element) for i in range(len(expr.elements))]
+            case _:
+                self._fail(expr.pos, f"{what} must have type {t}, not a list {{...}}")
+        if len(wanted) < len(expr.elements) or (len(wanted) > len(expr.elements) and not expr.rest):
+            self._fail(
+                expr.pos,
+                f"{what} of type {t} needs {counted(len(wanted), 'element')}, "
+                f"not {len(expr.elements)}",
+            )
+        expr.elements = [
+            self.convert(element, each, text)
+            for element, (text, each) in zip(expr.elements, wanted, strict=False)
+        ]
+        for text, each in wanted[len(expr.elements) :]:
+            if not unify.has_default(each):
+                self._fail(expr.pos, f"{text} has no default value: ... can't stand for it")
+        expr.type = t
+
+    def _convert_struct(self, expr: ast.StructExpr, t: ty.Type, what: str) -> None:
+        if not isinstance(t, ty.Struct | ty.Header):
+            self._fail(expr.pos, f"{what} must have type {t}, not a struct expression {{...}}")
+        seen: set[str] = set()
+        for each in expr.fields:
+            wanted = t.field_named(each.name)
+            if wanted is None:
+                names = [f.name for f in t.fields]
+                self._fail(
+                    each.pos, f'{t} has no field "{each.name}"{suggestion(each.name, names)}'
+                )
+            if each.name in seen:
+                self._fail(each.pos, f'field "{each.name}" is given twice')
+            seen.add(each.name)
+            each.value = self.convert(each.value, wanted.type, f'field "{each.name}" of {t}')
+        missing = [f for f in t.fields if f.name not in seen]
+        if missing and not expr.rest:
+            names = [f'"{f.name}"' for f in missing]
+            self._fail(expr.pos, f"{t} also needs {', '.join(names)}")
+        for each_missing in missing:
+            if not unify.has_default(each_missing.type):
+                self._fail(expr.pos, f'field "{each_missing.name}" of {t} has no default value')
+        expr.type = t
+
+    # ------------------------------------------------------------ constants
+
+    def check_constant_int(self, expr: ast.Expr, what: str) -> tuple[ast.Expr, int]:
+        """Checked `expr` and its value; raises where it is no compile-time number."""
+        expr = self.value(expr)
+        value = expr.const_value
+        if isinstance(value, bool) or not isinstance(value, int):
+            if isinstance(ty.underlying(type_of(expr)), ty.Bit | ty.Int | ty.InfInt):
+                if is_compile_time(expr):
+                    self._unsupported(expr.pos, f"a {what} that is a constructor's parameter")
+                self._fail(expr.pos, f"the {what} must be known while compiling")
+            self._fail(expr.pos, f"the {what} must be a number, not {expr.type}")
+        return expr, value
+
+    def check_constant_of(self, expr: ast.Expr, t: ty.Type) -> ast.Expr:
+        """`expr` checked, converted to `t`, and known while compiling."""
+        checked = self.value_of(expr, t, "constant")
+        if not is_compile_time(checked):
+            self._fail(checked.pos, "this value must be known while compiling")
+        return checked
+
+    # ------------------------------------------------------------ l-values
+
+    def require_lvalue(self, expr: ast.Expr, what: str) -> None:
+        """Raise where `expr` can't be written. `what` begins the message: "can't assign to"."""
+        match expr:
+            case ast.Name():
+                self._require_writable(expr, what)
+            case ast.Member(kind=ast.MemberKind.FIELD | ast.MemberKind.TUPLE_FIELD):
+                self.require_lvalue(expr.base, what)
+            case ast.Member(kind=ast.MemberKind.STACK_NEXT | ast.MemberKind.STACK_LAST):
+                self.require_lvalue(expr.base, what)
+            case ast.Index() | ast.Slice():
+                self.require_lvalue(expr.base, what)
+            case _:
+                self._fail(expr.pos, f"{what} this expression: it is no l-value")
+
+    def _require_writable(self, name: ast.Name, what: str) -> None:
+        match name.decl:
+            case ast.VarDecl():
+                return
+            case ast.Parameter(direction="out" | "inout"):
+                return
+            case ast.Parameter() as param:
+                kind = f'"{param.direction}" parameter' if param.direction else "parameter"
+                hint = "" if param.direction else " without direction"
+                self._fail(name.pos, f'{what} {kind} "{param.name}"{hint}: it is read-only')
+            case ast.ConstDecl():
+                self._fail(name.pos, f'{what} constant "{name.name}"')
+            case None:
+                raise GaveUp
+            case decl:
+                self._fail(name.pos, f'{what} "{name.name}": it is {describe(decl)}')
+
+
+def type_of(expr: ast.Expr) -> ty.Type:
+    """The type of a checked expression."""
+    if expr.type is None:
+        raise GaveUp
+    return expr.type
+
+
+def is_compile_time(expr: ast.Expr) -> bool:
+    """Whether a checked expression is known while compiling (constructor parameters are)."""
+    if expr.const_value is not None:
+        return True
+    match expr:
+        case ast.Name(decl=ast.ConstDecl() | ast.InstanceDecl()):
+            return True
+        case ast.Name(decl=ast.Parameter(direction="") as param):
+            return param.of_constructor or isinstance(param.type, ty.Behaviour | ty.InfInt)
+        case ast.Member(kind=ast.MemberKind.ENUM_MEMBER | ast.MemberKind.ERROR_MEMBER):
+            return True
+        case ast.Member(kind=ast.MemberKind.FIELD) | ast.Slice() | ast.Index():
+            return is_compile_time(expr.base)
+        case ast.Cast() | ast.Unary():
+            return is_compile_time(expr.operand)
+        case ast.Binary():
+            return is_compile_time(expr.left) and is_compile_time(expr.right)
+        case ast.Ternary():
+            return all(map(is_compile_time, (expr.cond, expr.then, expr.otherwise)))
+        case ast.ListExpr():
+            return all(map(is_compile_time, expr.elements))
+        case ast.StructExpr():
+            return all(is_compile_time(each.value) for each in expr.fields)
+        case ast.DefaultExpr() | ast.InvalidExpr():
+            return True
+        case ast.Call(kind=ast.CallKind.CONSTRUCTOR):
+            return True
+        case _:
+            return False
+
+
+def constant_initializer(expr: ast.Expr) -> ast.Expr | None:
+    """The expression that a constant struct, list or member of one stands for, if there is one."""
+    match expr:
+        case ast.Name(decl=ast.ConstDecl() as const):
+            return constant_initializer(const.init) or const.init
+        case ast.Member(kind=ast.MemberKind.FIELD):
+            base = constant_initializer(expr.base)
+            if isinstance(base, ast.StructExpr):
+                for each in base.fields:
+                    if each.name == expr.member:
+                        return constant_initializer(each.value) or each.value
+            if isinstance(base, ast.ListExpr) and isinstance(base.type, ty.StructLike):
+                for each_field, element in zip(base.type.fields, base.elements, strict=False):
+                    if each_field.name == expr.member:
+                        return constant_initializer(element) or element
+            return None
+        case ast.Index(index=ast.Expr(const_value=int(index))):
+            base = constant_initializer(expr.base)
+            if isinstance(base, ast.ListExpr) and 0 <= index < len(base.elements):
+                return constant_initializer(base.elements[index]) or base.elements[index]
+            return None
+        case ast.ListExpr() | ast.StructExpr():
+            return expr
+        case _:
+            return None

@@ -1,0 +1,386 @@
+"""Keysets, select expressions, parser states, and tables (spec sections 8.15, 13, 14.2)."""
+
+from __future__ import annotations
+
+from softswitch.compiler import ast
+from softswitch.compiler import types as ty
+from softswitch.compiler.checker_base import GaveUp, counted, describe
+from softswitch.compiler.checker_call import Signature
+from softswitch.compiler.checker_convert import is_compile_time, type_of
+from softswitch.compiler.checker_stmt import StatementChecker
+from softswitch.compiler.errors import BUILTIN_POS, Pos
+from softswitch.compiler.scope import suggestion
+
+_KEY_TYPES = (ty.Bit, ty.Int, ty.Bool, ty.Error, ty.Enum, ty.Varbit)
+
+# Table properties that v1model on BMv2 knows, beside key, actions, entries and default_action.
+_PROPERTIES = frozenset({"size", "implementation", "counters", "meters", "support_timeout"})
+
+# Which extern a property's value must be an instance of.
+_PROPERTY_EXTERNS = {
+    "counters": ("direct_counter",),
+    "meters": ("direct_meter",),
+    "implementation": ("action_profile", "action_selector"),
+}
+
+
+class MatchChecker(StatementChecker):
+    """Everything that matches values against sets."""
+
+    # ------------------------------------------------------------ keysets
+
+    def keysets(self, keysets: list[ast.Expr], wanted: list[ty.Type], pos: Pos) -> list[ast.Expr]:
+        """Checked keysets, each converted to its key's type; a lone `_`/`default` is for all."""
+        if len(keysets) == 1 and isinstance(keysets[0], ast.Wildcard | ast.DefaultKey):
+            keysets[0].type = ty.DONT_CARE if len(wanted) != 1 else wanted[0]
+            return keysets
+        if len(keysets) == 1 and len(wanted) > 1:
+            whole = self._whole_keyset(keysets[0], wanted)
+            if whole is not None:
+                return whole
+        if len(keysets) != len(wanted):
+            self._fail(
+                pos,
+                f"this matches {counted(len(keysets), 'value')}, "
+                f"but there {'is' if len(wanted) == 1 else 'are'} {counted(len(wanted), 'key')}",
+            )
+        return [self._keyset(k, t) for k, t in zip(keysets, wanted, strict=True)]
+
+    def _whole_keyset(self, keyset: ast.Expr, wanted: list[ty.Type]) -> list[ast.Expr] | None:
+        """A value set of structs or tuples, or a list, stands for all keys at once."""
+        if isinstance(keyset, ast.Mask | ast.Range):
+            return None
+        checked = self.value(keyset)
+        if isinstance(checked, ast.ListExpr):
+            return None if len(checked.elements) != len(wanted) else [
+                self._keyset(e, t) for e, t in zip(checked.elements, wanted, strict=True)
+            ]  # fmt: skip
+        if isinstance(checked.type, ty.SetType):
+            element = checked.type.element
+            parts: list[ty.Type] = []
+            if isinstance(element, ty.StructLike):
+                parts = [f.type for f in element.fields]
+            elif isinstance(element, ty.Tuple):
+                parts = list(element.elements)
+            if parts == wanted:
+                return [checked]
+            self._fail(keyset.pos, f"a value set of {element} does not fit these keys")
+        return None
+
+    def _keyset(self, keyset: ast.Expr, wanted: ty.Type) -> ast.Expr:
+        what = "matched value"
+        match keyset:
+            case ast.Wildcard() | ast.DefaultKey():
+                keyset.type = wanted
+                return keyset
+            case ast.Mask():
+                base = wanted.base if isinstance(wanted, ty.SerEnum) else wanted
+                if not isinstance(ty.underlying(base), ty.Bit | ty.Int):
+                    self._fail(keyset.pos, f"a key of type {wanted} can't be matched by a mask")
+                keyset.value = self.value_of(keyset.value, base, what)
+                keyset.mask = self.value_of(keyset.mask, base, "mask")
+            case ast.Range():
+                base = wanted.base if isinstance(wanted, ty.SerEnum) else wanted
+                if not isinstance(ty.underlying(base), ty.Bit | ty.Int):
+                    self._fail(keyset.pos, f"a key of type {wanted} can't be matched by a range")
+                keyset.low = self.value_of(keyset.low, base, "start of the range")
+                keyset.high = self.value_of(keyset.high, base, "end of the range")
+                low, high = keyset.low.const_value, keyset.high.const_value
+                if isinstance(low, int) and isinstance(high, int) and low > high:
+                    self.reporter.warn(keyset.pos, f"the range {low} .. {high} is empty", "invalid")
+            case _:
+                checked = self.value(keyset)
+                if isinstance(checked.type, ty.SetType):
+                    return self._value_set(checked, wanted)
+                return self.convert(checked, wanted, what)
+        keyset.type = ty.SetType(wanted)
+        return keyset
+
+    def _value_set(self, checked: ast.Expr, wanted: ty.Type) -> ast.Expr:
+        assert isinstance(checked.type, ty.SetType)
+        element = checked.type.element
+        single = element
+        if isinstance(element, ty.Struct) and len(element.fields) == 1:
+            single = element.fields[0].type
+        if isinstance(element, ty.Tuple) and len(element.elements) == 1:
+            single = element.elements[0]
+        if wanted not in (element, single):
+            self._fail(checked.pos, f"a value set of {element} does not fit a key of type {wanted}")
+        return checked
+
+    # ------------------------------------------------------------ parser states
+
+    def states(self, decl: ast.ParserDecl) -> None:
+        """All states of a parser; they may refer to each other in any order."""
+        table = self._context.states
+        for each in decl.states:
+            if each.name in table:
+                self.reporter.error(
+                    each.pos,
+                    f'state "{each.name}" is already declared',
+                    [(table[each.name].pos, "first declared here")],
+                )
+                continue
+            if each.name in ("accept", "reject"):
+                self.reporter.error(each.pos, f'state "{each.name}" is built in')
+            table[each.name] = each
+            each.type = ty.State(each.name)
+        if "start" not in table:
+            self.reporter.error(decl.pos, f'parser "{decl.name}" has no state "start"')
+        for name in ("accept", "reject"):
+            table[name] = ast.ParserState(BUILTIN_POS, name, [], None)
+        for each in decl.states:
+            self.annotations(each.annotations)
+            with self._nested():
+                self.statements(each.statements)
+                with self._guard():
+                    self._transition(each.transition)
+
+    def _transition(self, transition: ast.Name | ast.Select | None) -> None:
+        if isinstance(transition, ast.Name):
+            self._target(transition)
+        elif isinstance(transition, ast.Select):
+            transition.exprs = [self.value(each) for each in transition.exprs]
+            wanted = self._select_types(transition)
+            for case in transition.cases:
+                with self._guard():
+                    case.keysets = self.keysets(case.keysets, wanted, case.pos)
+                with self._guard():
+                    self._target(case.target)
+
+    def _select_types(self, select: ast.Select) -> list[ty.Type]:
+        wanted: list[ty.Type] = []
+        for each in select.exprs:
+            t = type_of(each)
+            if isinstance(t, ty.InfInt):
+                self._fail(each.pos, "a select expression needs a width, as in 8w1")
+            if isinstance(each, ast.ListExpr) and len(select.exprs) == 1:
+                select.exprs = each.elements
+                return [type_of(inner) for inner in each.elements]
+            if not isinstance(ty.underlying(t), (*_KEY_TYPES, ty.Tuple, ty.Struct, ty.TypeVar)):
+                self._fail(each.pos, f"select can't match a value of type {t}")
+            wanted.append(t)
+        return wanted
+
+    def _target(self, name: ast.Name) -> None:
+        states = self._context.states
+        state = states.get(name.name)
+        if state is None:
+            hint = suggestion(name.name, states)
+            self._fail(name.pos, f'unknown state "{name.name}"{hint}')
+        name.decl, name.type = state, ty.State(state.name)
+
+    # ------------------------------------------------------------ tables
+
+    def table(self, table: ast.TableDecl) -> None:
+        """A table; its name is declared even where it is wrong."""
+        self.annotations(table.annotations)
+        table.type = ty.Table(table.name, table)
+        self._declare(table)
+        for key in table.keys or []:
+            with self._guard():
+                self._key(key)
+        self._actions(table)
+        if table.default_action is not None:
+            with self._guard():
+                self._action_use(table, table.default_action, "default_action")
+        for each in table.properties:
+            with self._guard():
+                self._property(each)
+        if table.entries is not None:
+            self._entries(table)
+
+    def _key(self, key: ast.TableKey) -> None:
+        self.annotations(key.annotations)
+        kind = key.match_kind
+        for member in self.match_kinds:
+            if member.name == kind.name:
+                kind.decl, kind.type = member, ty.MATCH_KIND
+        key.expr = self.value(key.expr)
+        if kind.decl is None:
+            hint = suggestion(kind.name, [m.name for m in self.match_kinds])
+            self._fail(kind.pos, f'unknown match kind "{kind.name}"{hint}')
+        t = type_of(key.expr)
+        if isinstance(t, ty.InfInt):
+            self._fail(key.expr.pos, "a key needs a width, as in 8w1")
+        if not isinstance(ty.underlying(t), _KEY_TYPES):
+            self._fail(key.expr.pos, f"a key can't have type {t}")
+        base = ty.underlying(t)
+        if kind.name in ("lpm", "range") and not isinstance(base, ty.Bit | ty.Int):
+            self._fail(key.expr.pos, f'a key of type {t} can\'t be matched as "{kind.name}"')
+
+    def _actions(self, table: ast.TableDecl) -> None:
+        if table.actions_pos is None:
+            self.reporter.error(table.pos, f'table "{table.name}" has no property "actions"')
+        seen: dict[str, Pos] = {}
+        for ref in table.actions:
+            self.annotations(ref.annotations)
+            with self._guard():
+                decl = self._action_named(ref)
+                if ref.path.name in seen:
+                    self._fail(
+                        ref.pos,
+                        f'action "{ref.path.name}" is listed twice in table "{table.name}"',
+                        ((seen[ref.path.name], "first listed here"),),
+                    )
+                seen[ref.path.name] = ref.pos
+                self._bind_listed(ref, decl)
+
+    def _action_named(self, ref: ast.ActionRef) -> ast.ActionDecl:
+        path = ref.path
+        scope = self.globals if path.absolute else self._scope
+        found = scope.lookup(path.name)
+        if not found:
+            names = [d.name for d in scope.visible() if isinstance(d, ast.ActionDecl)]
+            self._fail(path.pos, f'unknown action "{path.name}"{suggestion(path.name, names)}')
+        decl = found[0]
+        path.decl = decl
+        if not isinstance(decl, ast.ActionDecl):
+            self._fail(path.pos, f'"{path.name}" is {describe(decl)}, not an action')
+        if decl.type is None:
+            raise GaveUp
+        ref.decl, path.type = decl, decl.type
+        return decl
+
+    def _bind_listed(self, ref: ast.ActionRef, decl: ast.ActionDecl) -> None:
+        """In `actions`: parameters with a direction are bound, the others come at run time."""
+        assert decl.type is not None
+        params = decl.type.params
+        directed = tuple(p for p in params if p.direction is not ty.Direction.NONE)
+        args = ref.args or []
+        if len(args) > len(params):
+            self._fail(
+                ref.pos, f'action "{decl.name}" takes {counted(len(params), "argument")}, '
+                f"not {len(args)}"
+            )  # fmt: skip
+        if len(args) < len(directed):
+            names = ", ".join(f'"{p.name}"' for p in directed[len(args) :])
+            self._fail(
+                ref.pos, f'action "{decl.name}" has parameters with a direction: bind {names} here'
+            )
+        if len(args) > len(directed):
+            free = params[len(directed)]
+            self._fail(
+                args[len(directed)].pos,
+                f'parameter "{free.name}" of action "{decl.name}" comes from the control plane: '
+                "it can't be bound here",
+            )
+        ref.binding = self._bind_action(ref.pos, decl.name, directed, args)
+
+    def _bind_action(
+        self, pos: Pos, name: str, params: tuple[ty.Param, ...], args: list[ast.Argument]
+    ) -> list[ast.Binding]:
+        chosen = self.match_arguments(pos, name, params, args)
+        return [self._bind_one(pos, Signature(name, params), p, a) for p, a in chosen]
+
+    def _action_use(self, table: ast.TableDecl, ref: ast.ActionRef, where: str) -> None:
+        """The action of `default_action` or an entry: listed in the table, and fully bound."""
+        self.annotations(ref.annotations)
+        decl = self._action_named(ref)
+        listed = next((each for each in table.actions if each.decl is decl), None)
+        if listed is None:
+            if table.actions_pos is None:
+                raise GaveUp
+            self._fail(
+                ref.pos,
+                f'action "{decl.name}" of {where} is not in the actions of table "{table.name}"',
+            )
+        forbidden = "tableonly" if where == "default_action" else "defaultonly"
+        if any(a.name == forbidden for a in listed.annotations):
+            self._fail(ref.pos, f'action "{decl.name}" is @{forbidden}: it can\'t be used here')
+        assert decl.type is not None
+        params = decl.type.params
+        args = ref.args or []
+        directed = tuple(p for p in params if p.direction is not ty.Direction.NONE)
+        free = params[len(directed) :]
+        if directed and len(args) == len(free):
+            bound = self._bind_action(ref.pos, f'action "{decl.name}"', free, args)
+            ref.binding = [*listed.binding, *bound]
+        else:
+            ref.binding = self._bind_action(ref.pos, f'action "{decl.name}"', params, args)
+        for binding in ref.binding:
+            directionless = binding.param.direction is ty.Direction.NONE
+            if directionless and binding.arg is not None and not is_compile_time(binding.arg):
+                self._fail(binding.arg.pos, f'argument "{binding.param.name}" must be a constant')
+
+    def _property(self, each: ast.Property) -> None:
+        self.annotations(each.annotations)
+        if each.value is None:
+            return
+        each.value = self.value(each.value)
+        given = type_of(each.value)
+        if each.name == "size":
+            each.value, size = self.check_constant_int(each.value, "size of a table")
+            if size < 0:
+                self._fail(each.value.pos, f"the size of a table can't be negative ({size})")
+        elif each.name in _PROPERTY_EXTERNS and isinstance(given, ty.Extern):
+            wanted = _PROPERTY_EXTERNS[each.name]
+            v1model = {"counter", "meter", "register", "direct_counter", "direct_meter"}
+            if given.name in v1model and given.name not in wanted:
+                self._fail(
+                    each.value.pos,
+                    f'table property "{each.name}" must be {" or ".join(wanted)}, not {given}',
+                )
+        elif each.name in _PROPERTY_EXTERNS:
+            self._fail(each.value.pos, f'table property "{each.name}" can\'t be {given}')
+        elif each.name == "support_timeout" and not isinstance(given, ty.Bool):
+            self._fail(each.value.pos, f'table property "support_timeout" is bool, not {given}')
+        elif each.name not in _PROPERTIES:
+            hint = suggestion(each.name, [*_PROPERTIES, "key", "actions", "default_action"])
+            self.reporter.warn(each.pos, f'unknown table property "{each.name}"{hint}', "unknown")
+
+    # ------------------------------------------------------------ entries
+
+    def _entries(self, table: ast.TableDecl) -> None:
+        entries = table.entries or []
+        if table.keys is None:
+            self.reporter.error(table.pos, f'table "{table.name}" has entries but no "key"')
+            return
+        if any(key.expr.type is None or key.match_kind.decl is None for key in table.keys):
+            return
+        wanted = [type_of(key.expr) for key in table.keys]
+        for entry in entries:
+            self.annotations(entry.annotations)
+            with self._guard():
+                entry.keysets = self.keysets(entry.keysets, wanted, entry.pos)
+                self._check_entry_keys(table.keys, entry)
+                if entry.priority is not None:
+                    entry.priority, _ = self.check_constant_int(entry.priority, "priority")
+            with self._guard():
+                self._action_use(table, entry.action, "this entry")
+
+    def _check_entry_keys(self, keys: list[ast.TableKey], entry: ast.Entry) -> None:
+        if len(entry.keysets) != len(keys):
+            return
+        for key, keyset in zip(keys, entry.keysets, strict=True):
+            kind = key.match_kind.name
+            match keyset:
+                case ast.Mask():
+                    parts = [keyset.value, keyset.mask]
+                    allowed = kind in ("ternary", "lpm")
+                    shape = "a mask"
+                case ast.Range():
+                    parts = [keyset.low, keyset.high]
+                    allowed = kind == "range"
+                    shape = "a range"
+                case ast.Wildcard() | ast.DefaultKey():
+                    parts, shape = [], '"_"'
+                    allowed = kind != "exact"
+                case _:
+                    parts, shape, allowed = [keyset], "a value", True
+            if not allowed:
+                self._fail(keyset.pos, f'a key matched as "{kind}" can\'t be {shape} in an entry')
+            for part in parts:
+                if not is_compile_time(part):
+                    self._fail(part.pos, "an entry's keys must be known while compiling")
+            if isinstance(keyset, ast.Mask) and kind == "lpm":
+                self._check_prefix(key, keyset)
+
+    def _check_prefix(self, key: ast.TableKey, keyset: ast.Mask) -> None:
+        mask = keyset.mask.const_value
+        width = ty.width_of(type_of(key.expr))
+        if not isinstance(mask, int) or width is None:
+            return
+        zeros = ((1 << width) - 1) & ~mask
+        if zeros & (zeros + 1):
+            self._fail(keyset.mask.pos, f"0x{mask:x} is no prefix: an lpm key needs one")
