@@ -55,7 +55,7 @@ missing_packages() {
 header_package() {
     local own
     own="linux-headers-$(uname -r)"
-    [ -e "/lib/modules/$(uname -r)/build/include/linux/kconfig.h" ] && return
+    [ -e "/lib/modules/$(uname -r)/build" ] && return
     [ -e /sys/kernel/kheaders.tar.xz ] && return
     if apt-cache show "$own" >/dev/null 2>&1; then
         printf '%s\n' "$own"
@@ -212,7 +212,7 @@ main() {
         return 1
     fi
     exec 9>build/.setup-lock
-    flock 9
+    flock --nonblock 9 || { echo "another set-up is at it; waiting"; flock 9; }
     is_set_up && return   # another call was at it meanwhile
 
     NOTE=$(mktemp) SKIPPED=$(mktemp)
