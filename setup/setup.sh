@@ -22,7 +22,7 @@ setup_key() {
         printf '%s\n' "$PWD" "$(uname -r)"
         sha256sum requirements.lock pyproject.toml setup/setup.sh hostagent/kernel_headers.py \
             hostagent/bpf_probe.py hostagent/bpf/probe.bpf.c
-        find softswitch/core \( -name '*.[ch]' -o -name '*.py' \) -print0 | sort -z |
+        find softswitch/core -maxdepth 1 \( -name '*.[ch]' -o -name '*.py' \) -print0 | sort -z |
             xargs -0r sha256sum
     } | sha256sum | cut -d' ' -f1
 }
