@@ -1,0 +1,346 @@
+"""The switch as a process: ports on real interfaces, P4Runtime on TCP, the kernel's clock.
+
+Threads: the C loop moves packets (without Python's lock), one thread carries packet-ins, digests
+and time-outs to the controller, gRPC's threads serve calls, the main thread waits for a signal.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from softswitch.options import Interface, Link, Options, UsageError, parse
+
+if TYPE_CHECKING:
+    from softswitch.core import DaemonLoop, SwitchCore
+    from softswitch.device import Device
+    from softswitch.p4runtime.server import P4RuntimeServer
+    from softswitch.p4runtime.service import P4RuntimeService
+
+LOG = logging.getLogger("softswitch")
+
+PS_PER_MS = 1_000_000_000
+IDLE_WAIT_S = 1.0
+"""Longest wait of the event thread: it then looks whether it should end."""
+
+TICKS_PS = {"us": 1_000_000, "ns": 1_000}
+CELL_BYTES = 256
+
+_LEVELS = {
+    "trace": logging.DEBUG,
+    "debug": logging.DEBUG,
+    "info": logging.INFO,
+    "warn": logging.WARNING,
+    "error": logging.ERROR,
+    "off": logging.CRITICAL + 1,
+}
+
+
+LOG_FORMAT = "%(asctime)s.%(msecs)03d %(levelname)s %(message)s"
+
+
+class DaemonError(Exception):
+    """The daemon can't start or go on; the message says what, and what to do."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the daemon until SIGTERM or SIGINT. Returns 0, 1 (could not run) or 2 (wrong usage)."""
+    try:
+        options = parse(sys.argv[1:] if argv is None else argv)
+    except UsageError as error:
+        print(f"softswitch: {error} (softswitch --help shows examples)", file=sys.stderr)
+        return 2
+    except SystemExit as done:  # --help
+        return int(done.code or 0)
+    try:
+        _start_log(options)
+    except OSError as error:
+        print(f"softswitch: --log-file: {error}", file=sys.stderr)
+        return 1
+    try:
+        return _run(options)
+    except DaemonError as error:
+        return _fail(str(error))
+    except OSError as error:
+        return _fail(f"{error.filename or 'system'}: {error.strerror or error}")
+    finally:
+        logging.shutdown()
+
+
+def _fail(message: str) -> int:
+    LOG.error("ended: %s", message)
+    print(f"softswitch: {message}", file=sys.stderr)
+    return 1
+
+
+def _start_log(options: Options) -> None:
+    LOG.setLevel(_LEVELS[options.log_level])
+    LOG.propagate = False
+    LOG.handlers.clear()
+    handler: logging.Handler
+    if options.log_file is not None:
+        handler = logging.FileHandler(options.log_file, encoding="utf-8")
+    elif options.log_console:
+        handler = logging.StreamHandler(sys.stdout)
+    else:
+        handler = logging.NullHandler()
+    handler.setFormatter(logging.Formatter(LOG_FORMAT, "%F %T"))
+    LOG.addHandler(handler)
+
+
+def _run(options: Options) -> int:
+    stop = threading.Event()
+    with _signals(stop), ExitStack() as stack:
+        LOG.info("starting, pid %d", os.getpid())
+        for note in options.notes:
+            LOG.warning("%s", note)
+        daemon = Daemon(options, stack, stop)
+        daemon.start()
+        if options.ready_file is not None:
+            _write_ready(options.ready_file, daemon)
+            stack.callback(options.ready_file.unlink, missing_ok=True)
+        LOG.info("ready: P4Runtime on %s, device %d", daemon.address, options.device_id)
+        print(f"softswitch: P4Runtime on {daemon.address}", flush=True)
+        stop.wait()
+    if daemon.failure is not None:
+        raise daemon.failure
+    LOG.info("ended: asked to by a signal")
+    return 0
+
+
+@contextmanager
+def _signals(stop: threading.Event) -> Iterator[None]:
+    """SIGTERM and SIGINT set `stop` meanwhile."""
+    previous = {
+        number: signal.signal(number, lambda *_: stop.set())
+        for number in (signal.SIGTERM, signal.SIGINT)
+    }
+    try:
+        yield
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+
+class Daemon:
+    """Everything that runs; `stack` undoes each step, in reverse, whatever happens."""
+
+    def __init__(self, options: Options, stack: ExitStack, stop: threading.Event) -> None:
+        self.options = options
+        self.failure: DaemonError | None = None
+        self.address = ""
+        self._stack = stack
+        self._stop = stop
+
+    def start(self) -> None:
+        """Open ports, load the program, listen. Raises DaemonError, OSError."""
+        options = self.options
+        program = _read_program(options)
+        core, loop = self._make_core()
+        for interface in options.interfaces:
+            self._open_port(core, loop, interface)
+        for link in options.links:
+            _configure_link(core, link, options)
+        device = self._make_device(core, loop)
+        service = self._make_service(device, loop)
+        self._load(device, service, program)
+        server = self._listen(service)
+        self._stack.callback(server.stop)
+        self._spawn("loop", lambda: self._packets(loop))
+        self._stack.callback(loop.stop)
+        self._spawn("events", lambda: self._events(loop, device, service))
+        self._stack.callback(self._stop.set)
+        server.start()
+
+    def _make_core(self) -> tuple[SwitchCore, DaemonLoop]:
+        from softswitch.core import CoreConfig, DaemonLoop, SwitchCore
+
+        options = self.options
+        core = SwitchCore(
+            CoreConfig(
+                cpu_port=options.cpu_port,
+                drop_port=options.drop_port,
+                priorities=options.priority_queues,
+                tick_ps=TICKS_PS[options.tick],
+                depth_cell_bytes=CELL_BYTES if options.depth_unit == "cells" else 0,
+            )
+        )
+        self._stack.callback(core.close)
+        core.set_log(_log_core)
+        loop = DaemonLoop(core)
+        self._stack.callback(loop.close)
+        return core, loop
+
+    def _open_port(self, core: SwitchCore, loop: DaemonLoop, interface: Interface) -> None:
+        from softswitch.core import CoreError
+
+        pcap = None
+        if self.options.pcap is not None:
+            pcap = self.options.pcap / interface.name
+        try:
+            loop.add_port(interface.port, interface.name, pcap=pcap)
+        except (CoreError, OSError) as error:
+            raise _port_error(interface, error) from error
+        LOG.info("port %d is %s", interface.port, interface.name)
+
+    def _make_device(self, core: SwitchCore, loop: DaemonLoop) -> Device:
+        from softswitch.device import Device
+
+        return Device(core, clock=loop.now, guard=loop.locked)
+
+    def _make_service(self, device: Device, loop: DaemonLoop) -> P4RuntimeService:
+        from softswitch.core import SwitchCore
+        from softswitch.device import Device
+        from softswitch.p4runtime.service import P4RuntimeService
+        from softswitch.p4runtime.status import Code, EntityError
+
+        def packet_out(data: bytes) -> None:
+            if not self.options.cpu_port:
+                raise EntityError(
+                    Code.FAILED_PRECONDITION, "the switch has no CPU port: start it with --cpu-port"
+                )
+            loop.packet_out(data)
+
+        def make_draft() -> Device:
+            return Device(SwitchCore(device.core.config), clock=lambda: 0)
+
+        return P4RuntimeService(
+            device, self.options.device_id, packet_out=packet_out, make_draft=make_draft
+        )
+
+    def _load(
+        self, device: Device, service: P4RuntimeService, program: tuple[bytes, bytes] | None
+    ) -> None:
+        from softswitch.p4runtime.pipeline import parse_p4info
+        from softswitch.p4runtime.protos import p4r
+        from softswitch.p4runtime.status import PipelineError
+
+        if program is None:
+            return
+        json, p4info = program
+        try:
+            if p4info:
+                config = p4r.ForwardingPipelineConfig(p4_device_config=json)
+                config.p4info.CopyFrom(parse_p4info(p4info, str(self.options.p4info)))
+                service.set_local_config(config)
+            else:
+                device.load_without_p4info(json)
+        except PipelineError as error:
+            raise DaemonError(f"{self.options.json}: {error}") from error
+        LOG.info("runs %s", self.options.json)
+
+    def _listen(self, service: P4RuntimeService) -> P4RuntimeServer:
+        from softswitch.p4runtime.server import P4RuntimeServer, ServerError
+
+        try:
+            server = P4RuntimeServer(service, self.options.grpc_address)
+        except ServerError as error:
+            raise DaemonError(
+                f"{error} Choose another with `-- --grpc-server-addr HOST:PORT`"
+            ) from error
+        host = self.options.grpc_address.rpartition(":")[0]
+        self.address = f"{host}:{server.port}"
+        return server
+
+    # --- threads ------------------------------------------------------------------------------
+
+    def _spawn(self, name: str, work: object) -> None:
+        """Run `work` in a thread; if it fails, the daemon ends with that reason."""
+        assert callable(work)
+
+        def body() -> None:
+            try:
+                work()
+            except Exception as error:  # whatever it is, it must be told
+                LOG.exception("the %s thread failed", name)
+                self.failure = DaemonError(f"the {name} thread failed: {error}")
+                self._stop.set()
+
+        thread = threading.Thread(target=body, name=f"softswitch-{name}", daemon=True)
+        thread.start()
+        self._stack.callback(thread.join, 5.0)
+
+    def _packets(self, loop: DaemonLoop) -> None:
+        loop.run()
+        if not self._stop.is_set():
+            raise DaemonError("the packet loop ended by itself")
+
+    def _events(self, loop: DaemonLoop, device: Device, service: P4RuntimeService) -> None:
+        while not self._stop.is_set():
+            outputs = loop.wait_events(_wait_s(device, loop, service))
+            with service.lock:
+                messages = [device.notification(output) for output in outputs]
+                messages += device.timers(loop.now())
+            for message in messages:
+                if message is not None:
+                    service.notify(message)
+
+
+def _wait_s(device: Device, loop: DaemonLoop, service: P4RuntimeService) -> float:
+    with service.lock:
+        due = device.next_timer()
+    if due is None:
+        return IDLE_WAIT_S
+    # Rounded up to the loop's milliseconds: a wait of 0 before the time has come would spin.
+    milliseconds = -((loop.now() - due) // PS_PER_MS)
+    return max(0.0, min(IDLE_WAIT_S, milliseconds / 1000))
+
+
+def _log_core(level: int, line: str) -> None:
+    LOG.log(logging.WARNING if level else logging.INFO, "%s", line)
+
+
+def _read_program(options: Options) -> tuple[bytes, bytes] | None:
+    if options.json is None:
+        return None
+    json = options.json.read_bytes()
+    p4info = options.p4info.read_bytes() if options.p4info is not None else b""
+    return json, p4info
+
+
+def _configure_link(core: SwitchCore, link: Link, options: Options) -> None:
+    from softswitch.core import PortConfig
+
+    queue = core.config.queue_packets if link.queue_packets is None else link.queue_packets
+    core.configure_port(
+        link.port,
+        PortConfig(
+            rate_bps=link.rate_bps,
+            tx_delay_ps=link.delay_ps,
+            rx_delay_ps=link.rx_delay_ps,
+            queue_packets=queue,
+            queue_bytes=link.queue_bytes,
+        ),
+    )
+
+
+def _port_error(interface: Interface, error: Exception) -> DaemonError:
+    name = interface.name
+    if not Path("/sys/class/net", name).exists():
+        return DaemonError(
+            f"-i {interface.port}@{name}: there is no interface {name!r} here; `ip link` shows "
+            "those of this network namespace"
+        )
+    if os.geteuid() != 0:
+        return DaemonError(
+            f"-i {interface.port}@{name}: opening it needs root (or CAP_NET_RAW): run with sudo"
+        )
+    return DaemonError(f"-i {interface.port}@{name}: {error}")
+
+
+def _write_ready(path: Path, daemon: Daemon) -> None:
+    """Write the file that says "ready" at once, never half."""
+    partial = path.with_name(path.name + ".part")
+    partial.write_text(f"{os.getpid()} {daemon.address}\n", encoding="utf-8")
+    partial.replace(path)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

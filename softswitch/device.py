@@ -1,0 +1,203 @@
+"""One switch as P4Runtime sees it: a core, a pipeline, and the entities in it.
+
+Used by the in-process `Switch` and by the gRPC server alike. It owns neither a clock nor a thread:
+`clock` tells the switch's time in picoseconds, and `guard` is entered around every use of the core
+(the daemon's loop runs in another thread; in process it is a no-op).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+
+from softswitch.core import CoreError, Output, OutputKind, PortState, SwitchCore
+from softswitch.p4runtime import initial, packetio, pipeline
+from softswitch.p4runtime.forwarding import Forwarding
+from softswitch.p4runtime.pipeline import Pipeline
+from softswitch.p4runtime.protos import p4i, p4r
+from softswitch.p4runtime.status import (
+    OK,
+    Code,
+    EntityError,
+    PipelineError,
+    ReadError,
+    UpdateStatus,
+)
+
+UPDATES_PER_HOLD = 16
+"""Updates of one write that are applied before packets get their turn again."""
+
+PS_PER_NS = 1000
+
+
+class Device:
+    """P4Runtime semantics on top of a core. Not thread-safe: callers serialise calls."""
+
+    def __init__(
+        self,
+        core: SwitchCore,
+        *,
+        clock: Callable[[], int],
+        guard: Callable[[], AbstractContextManager[object]] = nullcontext,
+        cache_dir: Path | None = None,
+    ) -> None:
+        self.core = core
+        self.pipeline: Pipeline | None = None
+        self.forwarding: Forwarding | None = None
+        self._clock = clock
+        self._guard = guard
+        self._cache_dir = cache_dir
+        self._down: set[int] = set()
+
+    # --- pipeline -----------------------------------------------------------------------------
+
+    def prepare(self, p4info: p4i.P4Info, device_config: bytes) -> Pipeline:
+        """Check and build a pipeline without touching what runs. Raises PipelineError."""
+        return pipeline.prepare(p4info, device_config, cache_dir=self._cache_dir)
+
+    def load(self, prepared: Pipeline) -> None:
+        """Run `prepared` from now on, with its initial entries; all other state is forgotten.
+
+        Raises PipelineError; the switch then has the old pipeline or, if even its initial entries
+        were refused, none of the old entries.
+        """
+        with self._guard():
+            try:
+                self.core.load(prepared.library)
+                forwarding = Forwarding(
+                    self.core, prepared.program, prepared.schema, self.port_is_up
+                )
+            except CoreError as error:
+                raise PipelineError(f"the pipeline can't be loaded: {error}") from error
+            except EntityError as error:
+                raise PipelineError(f"the program's own entries: {error}") from error
+        self.pipeline = prepared
+        self.forwarding = forwarding
+
+    def set_pipeline(self, p4info: p4i.P4Info, device_config: bytes) -> None:
+        """`prepare` and `load` in one."""
+        self.load(self.prepare(p4info, device_config))
+
+    def load_without_p4info(self, device_config: bytes) -> None:
+        """Run BMv2 JSON with its own entries; P4Runtime has no config. Raises PipelineError."""
+        program, library = pipeline.prepare_program(device_config, cache_dir=self._cache_dir)
+        with self._guard():
+            try:
+                self.core.load(library)
+                initial.install(self.core, program, {})
+            except CoreError as error:
+                raise PipelineError(f"the pipeline can't be loaded: {error}") from error
+            except EntityError as error:
+                raise PipelineError(f"the program's own entries: {error}") from error
+        self.pipeline = None
+        self.forwarding = None
+
+    # --- entities -----------------------------------------------------------------------------
+
+    def write(self, updates: Sequence[p4r.Update]) -> list[UpdateStatus]:
+        """Apply updates in order, each on its own (CONTINUE_ON_ERROR); one status per update."""
+        forwarding = self._loaded()
+        statuses: list[UpdateStatus] = []
+        for start in range(0, len(updates), UPDATES_PER_HOLD):
+            with self._guard():
+                now = self._clock()
+                for update in updates[start : start + UPDATES_PER_HOLD]:
+                    try:
+                        forwarding.write(update, now)
+                    except EntityError as error:
+                        statuses.append(error.status)
+                    else:
+                        statuses.append(OK)
+        return statuses
+
+    def read(self, entities: Iterable[p4r.Entity]) -> Iterator[p4r.Entity]:
+        """Everything that `entities` select. Raises ReadError after the good ones were given."""
+        forwarding = self._loaded()
+        statuses: list[UpdateStatus] = []
+        for entity in entities:
+            try:
+                with self._guard():
+                    found = list(forwarding.read(entity, self._clock()))
+            except EntityError as error:
+                statuses.append(error.status)
+            else:
+                statuses.append(OK)
+                yield from found
+        if any(status.code is not Code.OK for status in statuses):
+            raise ReadError(statuses)
+
+    def _loaded(self) -> Forwarding:
+        if self.forwarding is None:
+            raise EntityError(Code.FAILED_PRECONDITION, "no forwarding pipeline config is set")
+        return self.forwarding
+
+    # --- packets and notifications ------------------------------------------------------------
+
+    def packet_out(self, message: p4r.PacketOut) -> bytes:
+        """The bytes to inject at the CPU port. Raises EntityError."""
+        return packetio.packet_out(self._loaded().schema.packet_out, message)
+
+    def notification(self, output: Output) -> p4r.StreamMessageResponse | None:
+        """The stream message for a CPU packet or digest of the core, if it is due at once."""
+        forwarding = self.forwarding
+        if forwarding is None:
+            return None
+        if output.kind is OutputKind.CPU:
+            packet = packetio.packet_in(forwarding.schema.packet_in, output.data)
+            return None if packet is None else p4r.StreamMessageResponse(packet=packet)
+        if output.kind is OutputKind.DIGEST:
+            digest = forwarding.digests.sample(output.port, output.data, output.at_ps // PS_PER_NS)
+            return None if digest is None else p4r.StreamMessageResponse(digest=digest)
+        return None
+
+    def next_timer(self) -> int | None:
+        """When (ps) `timers` next has something to do, None if nothing waits."""
+        if self.forwarding is None:
+            return None
+        digest = self.forwarding.digests.next_due()
+        times = [
+            t
+            for t in (None if digest is None else digest * PS_PER_NS, self.forwarding.next_idle())
+            if t is not None
+        ]
+        return min(times, default=None)
+
+    def timers(self, now_ps: int) -> list[p4r.StreamMessageResponse]:
+        """Digest lists that waited long enough, and entries that were idle for too long."""
+        if self.forwarding is None:
+            return []
+        now_ns = now_ps // PS_PER_NS
+        messages = [
+            p4r.StreamMessageResponse(digest=digest)
+            for digest in self.forwarding.digests.due(now_ns)
+        ]
+        with self._guard():
+            idle = self.forwarding.idle_entries(now_ps)
+        if idle:
+            notice = p4r.IdleTimeoutNotification(table_entry=idle, timestamp=now_ns)
+            messages.append(p4r.StreamMessageResponse(idle_timeout_notification=notice))
+        return messages
+
+    def acknowledge(self, message: p4r.DigestListAck) -> None:
+        """Take a digest acknowledgement. Raises EntityError."""
+        self._loaded().digests.acknowledge(message)
+
+    # --- ports --------------------------------------------------------------------------------
+
+    def port_is_up(self, port: int) -> bool:
+        """Whether `port` may carry packets, as last set."""
+        return port not in self._down
+
+    def set_port(self, port: int, state: PortState, pause_mask: int = 0) -> None:
+        """Change a port's state; groups whose members watch it follow."""
+        with self._guard():
+            self.core.set_port(port, state, pause_mask=pause_mask, now_ps=self._clock())
+            was_down = port in self._down
+            if state is PortState.DOWN:
+                self._down.add(port)
+            else:
+                self._down.discard(port)
+            if was_down != (port in self._down) and self.forwarding is not None:
+                for profile in self.forwarding.profiles.values():
+                    profile.port_changed(port)

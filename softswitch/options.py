@@ -1,0 +1,311 @@
+"""The daemon's command line: simple_switch_grpc's, and our own options after `--`."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NoReturn
+
+MAX_PORT = 511
+"""Ports are v1model's 9 bits."""
+
+IGNORED = {
+    "thrift_port": "--thrift-port: there is no Thrift server",
+    "nanolog": "--nanolog: there are no nanomsg logs",
+    "notifications_addr": "--notifications-addr: there are no nanomsg notifications",
+    "debugger": "--debugger: there is no debugger",
+    "debugger_addr": "--debugger-addr: there is no debugger",
+    "restore_state": "--restore-state: state can't be restored",
+    "dump_packet_data": "--dump-packet-data: use --pcap to see packets",
+    "max_port_count": "--max-port-count: ports are not limited",
+    "log_file_max_size": "--log-file-max-size: the log is not rotated",
+    "log_file_max_files": "--log-file-max-files: the log is not rotated",
+}
+"""simple_switch_grpc's options that are accepted and have no effect, and what to say."""
+
+IGNORED_TARGET = {
+    "disable_swap": "--disable-swap: the pipeline is only ever swapped through P4Runtime",
+    "max_mc_groups": "--max-mc-groups: multicast groups are not limited",
+    "max_l1_entries": "--max-l1-entries: multicast entries are not limited",
+    "max_l2_entries": "--max-l2-entries: multicast entries are not limited",
+}
+
+LEVELS = ("trace", "debug", "info", "warn", "error", "off")
+
+_EXAMPLES = """\
+examples:
+  softswitch --no-p4 -i 1@veth1 -i 2@veth3 -- --grpc-server-addr 127.0.0.1:9559 --cpu-port 255
+  softswitch l3.json --p4info l3.p4info.txtpb -i 1@veth1 -i 2@veth3 --log-file s1.log
+  softswitch --no-p4 -i 1@veth1 -- --link 1:rate=10Mbit,delay=5us,queue=100
+
+options after `--` (target options):
+  --grpc-server-addr HOST:PORT  where P4Runtime listens (default 127.0.0.1:9559; this machine only)
+  --cpu-port PORT               the controller's port; without it there is no packet-in or -out
+  --drop-port PORT              the port that drops (default 511)
+  --priority-queues N           queues a port, 1..8 (default 1); a higher number is served first
+  --tick us|ns                  unit of P4 timestamps (default us, as BMv2)
+  --depth-unit packets|cells    unit of queue depths (default packets, as BMv2; cells of 256 B)
+  --link PORT:KEY=VALUE,...     emulate the port's link: rate=10Gbit, delay=5us (what it sends),
+                                rx-delay=5us (what it receives), queue=64 (packets) or 64KB
+  --ready-file PATH             written when ports are open and P4Runtime listens
+"""
+
+
+class UsageError(Exception):
+    """The command line is wrong; the message says what and what would be right."""
+
+
+@dataclass(frozen=True, slots=True)
+class Interface:
+    """`-i PORT@NAME`."""
+
+    port: int
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """`--link`: a port's emulated link. None: as without the option."""
+
+    port: int
+    rate_bps: int = 0
+    delay_ps: int = 0
+    rx_delay_ps: int = 0
+    queue_packets: int | None = None
+    queue_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The whole command line."""
+
+    interfaces: tuple[Interface, ...] = ()
+    device_id: int = 0
+    json: Path | None = None
+    p4info: Path | None = None
+    pcap: Path | None = None
+    log_file: Path | None = None
+    log_console: bool = False
+    log_level: str = "info"
+    log_flush: bool = False
+    grpc_address: str = "127.0.0.1:9559"
+    cpu_port: int = 0
+    drop_port: int = 511
+    priority_queues: int = 1
+    tick: str = "us"
+    depth_unit: str = "packets"
+    links: tuple[Link, ...] = ()
+    ready_file: Path | None = None
+    notes: tuple[str, ...] = field(default=())
+
+
+class _Parser(argparse.ArgumentParser):
+    """Raises instead of exiting, so that `main` decides."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(message)
+
+
+def parse(argv: Sequence[str]) -> Options:
+    """Read the command line without the program's name. Raises UsageError, SystemExit (--help)."""
+    argv = list(argv)
+    target_argv: list[str] = []
+    if "--" in argv:
+        at = argv.index("--")
+        argv, target_argv = argv[:at], argv[at + 1 :]
+    general = _general_parser().parse_args(argv)
+    target = _target_parser().parse_args(target_argv)
+    notes = [text for name, text in IGNORED.items() if getattr(general, name)]
+    notes += [text for name, text in IGNORED_TARGET.items() if getattr(target, name)]
+    if general.log_console and general.log_file:
+        raise UsageError("--log-console and --log-file exclude each other")
+    if general.no_p4 and general.json:
+        notes.append(f"{general.json} is not loaded because of --no-p4")
+    if not general.no_p4 and not general.json:
+        raise UsageError(
+            "give a BMv2 JSON file (from p4c or `weft compile`), or --no-p4 to wait for P4Runtime"
+        )
+    if general.use_files is not None:
+        raise UsageError("--use-files is not supported: attach interfaces with -i")
+    if general.pcap is not None and not general.pcap.is_dir():
+        raise UsageError(f"--pcap: {general.pcap} is not a directory")
+    _check_ports(general.interface, target)
+    return Options(
+        interfaces=tuple(general.interface),
+        device_id=general.device_id,
+        json=None if general.no_p4 else general.json,
+        p4info=None if general.no_p4 else general.p4info,
+        pcap=general.pcap,
+        log_file=general.log_file,
+        log_console=general.log_console,
+        log_level=general.log_level,
+        log_flush=general.log_flush,
+        grpc_address=target.grpc_server_addr,
+        cpu_port=target.cpu_port,
+        drop_port=target.drop_port,
+        priority_queues=target.priority_queues,
+        tick=target.tick,
+        depth_unit=target.depth_unit,
+        links=tuple(target.link),
+        ready_file=target.ready_file,
+        notes=tuple(f"ignored {note}" for note in notes),
+    )
+
+
+def _general_parser() -> _Parser:
+    parser = _Parser(
+        prog="softswitch",
+        usage="softswitch [options] [PROGRAM.json] [-- target options]",
+        description="A software switch with simple_switch_grpc's command line.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    add = parser.add_argument
+    add("json", nargs="?", type=Path, metavar="PROGRAM.json", help="BMv2 JSON to run")
+    add("--p4info", type=Path, metavar="FILE", help="P4Info of PROGRAM.json, for P4Runtime")
+    add(
+        "-i",
+        "--interface",
+        action="append",
+        default=[],
+        type=_interface,
+        metavar="PORT@NAME",
+        help="attach network interface NAME as port PORT; repeatable",
+    )
+    add("--device-id", type=_uint, default=0, metavar="ID", help="P4Runtime device id (default 0)")
+    add("--no-p4", action="store_true", help="start empty; P4Runtime brings the program")
+    add(
+        "--pcap",
+        nargs="?",
+        const=Path(),
+        type=Path,
+        metavar="DIR",
+        help="write each port's packets to DIR (default: here)",
+    )
+    add("--log-file", type=Path, metavar="FILE", help="append the log to FILE")
+    add("--log-console", action="store_true", help="log to standard output")
+    add("-L", "--log-level", choices=LEVELS, default="info", help="default: info")
+    add("--log-flush", action="store_true", help="flush the log file at every line")
+    add("--use-files", type=int, help=argparse.SUPPRESS)
+    for name in IGNORED:
+        flag = "--" + name.replace("_", "-")
+        if name == "debugger":
+            add(flag, action="store_true", help=argparse.SUPPRESS)
+        else:
+            add(flag, help=argparse.SUPPRESS)
+    return parser
+
+
+def _target_parser() -> _Parser:
+    parser = _Parser(prog="softswitch --", add_help=False, allow_abbrev=False)
+    add = parser.add_argument
+    add("--grpc-server-addr", default="127.0.0.1:9559", type=_address)
+    add("--cpu-port", type=_port, default=0)
+    add("--drop-port", type=_port, default=511)
+    add("--priority-queues", type=int, choices=range(1, 9), default=1)
+    add("--tick", choices=("us", "ns"), default="us")
+    add("--depth-unit", choices=("packets", "cells"), default="packets")
+    add("--link", action="append", default=[], type=_link)
+    add("--ready-file", type=Path)
+    for name in IGNORED_TARGET:
+        flag = "--" + name.replace("_", "-")
+        if name == "disable_swap":
+            add(flag, action="store_true")
+        else:
+            add(flag)
+    return parser
+
+
+def _check_ports(interfaces: Sequence[Interface], target: argparse.Namespace) -> None:
+    ports = [i.port for i in interfaces]
+    named = {"port": [str(p) for p in ports], "interface": [i.name for i in interfaces]}
+    for what, values in named.items():
+        twice = next((v for v in values if values.count(v) > 1), None)
+        if twice is not None:
+            raise UsageError(f"-i: {what} {twice} is given twice")
+    for role, port in (("--cpu-port", target.cpu_port), ("--drop-port", target.drop_port)):
+        if port and port in ports:
+            raise UsageError(f"{role} {port} is also given as -i: use another number")
+    if target.cpu_port and target.cpu_port == target.drop_port:
+        raise UsageError(f"--cpu-port and --drop-port are both {target.cpu_port}")
+
+
+def _interface(text: str) -> Interface:
+    port, at, name = text.partition("@")
+    if not at or not port.isdecimal() or not name:
+        raise argparse.ArgumentTypeError(f"{text!r} is not PORT@NAME, such as 1@veth1")
+    return Interface(_port(port), name)
+
+
+def _port(text: str) -> int:
+    if not text.isdecimal() or int(text) > MAX_PORT:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port number of 0..{MAX_PORT}")
+    return int(text)
+
+
+def _uint(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number >= 0")
+    return int(text)
+
+
+def _address(text: str) -> str:
+    host, colon, port = text.rpartition(":")
+    if not colon or not host or not port.isdecimal() or int(port) > 65535:
+        raise argparse.ArgumentTypeError(f"{text!r} is not HOST:PORT, such as 127.0.0.1:9559")
+    return text
+
+
+_RATES = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
+_TIMES = {"ps": 1, "ns": 10**3, "us": 10**6, "ms": 10**9, "s": 10**12}
+_SIZES = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9}
+
+
+def _link(text: str) -> Link:
+    head, colon, body = text.partition(":")
+    if not colon:
+        raise argparse.ArgumentTypeError(f"{text!r} is not PORT:KEY=VALUE,...")
+    values: dict[str, int] = {}
+    for part in body.split(","):
+        key, equals, value = part.partition("=")
+        match key:
+            case "rate":
+                values["rate_bps"] = _rate(value)
+            case "delay":
+                values["delay_ps"] = _time(value)
+            case "rx-delay":
+                values["rx_delay_ps"] = _time(value)
+            case "queue" if value.isdecimal():
+                values["queue_packets"] = int(value)
+            case "queue":
+                values["queue_packets"] = 0
+                values["queue_bytes"] = _scaled(value, _SIZES, "a queue: 64 (packets) or 64KB")
+            case _:
+                raise argparse.ArgumentTypeError(
+                    f"{part!r}: known are rate=, delay=, rx-delay= and queue="
+                )
+        if not equals:
+            raise argparse.ArgumentTypeError(f"{part!r} has no value")
+    return Link(_port(head), **values)
+
+
+def _rate(text: str) -> int:
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(?:bit|bps|bit/s|b/s)", text, re.IGNORECASE)
+    if found is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a rate with unit, such as 10Mbit")
+    return round(float(found[1]) * _RATES[found[2].lower()])
+
+
+def _time(text: str) -> int:
+    return _scaled(text, _TIMES, "a time with unit, such as 5us")
+
+
+def _scaled(text: str, units: dict[str, int], what: str) -> int:
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([a-z]+)", text.lower())
+    if found is None or found[2] not in units:
+        raise argparse.ArgumentTypeError(f"{text!r} is not {what}")
+    return round(float(found[1]) * units[found[2]])

@@ -1,0 +1,382 @@
+"""Action profiles: members, groups, and the groups behind one-shot entries.
+
+The core selects a group's member by position, so the order of members is behaviour. BMv2 orders a
+group by its own member handles: the lowest free number at creation; a member of weight w has w
+handles, the extra ones made when a group first needs them and given back when none does. The same
+numbers are kept here ("slots"), so that the same hash picks the same member.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from softswitch.p4runtime import actions
+from softswitch.p4runtime.bytestrings import decode
+from softswitch.p4runtime.core_errors import core_errors
+from softswitch.p4runtime.protos import p4r
+from softswitch.p4runtime.schema import Profile
+from softswitch.p4runtime.status import Code, EntityError
+
+if TYPE_CHECKING:
+    from softswitch.core import SwitchCore
+
+PORT_BITS = 32
+"""Watch ports are SDN ports of up to 32 bits."""
+
+
+@dataclass(slots=True)
+class _Member:
+    call: actions.ActionCall
+    handle: int
+    slots: list[int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Share:
+    """A member's part in a group."""
+
+    member: _Member
+    weight: int
+    watch: int | None
+
+
+@dataclass(slots=True)
+class _Group:
+    handle: int
+    max_size: int
+    message: p4r.ActionProfileGroup
+    shares: list[_Share] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class OneShot:
+    """The group and members behind one table entry's action set."""
+
+    group: _Group
+    members: list[_Member]
+
+    @property
+    def handle(self) -> int:
+        """The core's handle of the group."""
+        return self.group.handle
+
+
+class ProfileStore:
+    """The members and groups of one action profile.
+
+    `port_is_up` answers for watch ports; call `port_changed` when an answer changes.
+    """
+
+    def __init__(
+        self, core: SwitchCore, profile: Profile, port_is_up: Callable[[int], bool]
+    ) -> None:
+        self.profile = profile
+        self._core = core
+        self._port_is_up = port_is_up
+        self._members: dict[int, _Member] = {}
+        self._groups: dict[int, _Group] = {}
+        self._one_shots: list[OneShot] = []
+        self._free: list[int] = []
+        self._next_slot = 0
+
+    def member_handle(self, member_id: int) -> int:
+        """The core's handle of a member; NOT_FOUND if there is none."""
+        return self._member(member_id).handle
+
+    def group_handle(self, group_id: int) -> int:
+        """The core's handle of a group; NOT_FOUND if there is none."""
+        return self._group(group_id).handle
+
+    # --- members ------------------------------------------------------------------------------
+
+    def write_member(self, kind: int, message: p4r.ActionProfileMember) -> None:
+        """Apply one update (specification, "Member Programming")."""
+        if message.member_id == 0:
+            raise self._error(Code.INVALID_ARGUMENT, "0 is not a member id")
+        match kind:
+            case p4r.Update.INSERT:
+                self._insert_member(message)
+            case p4r.Update.MODIFY:
+                self._modify_member(message)
+            case p4r.Update.DELETE:
+                self._delete_member(message.member_id)
+
+    def read_members(self, member_id: int) -> Iterator[p4r.ActionProfileMember]:
+        """One member, or all with `member_id` 0."""
+        for number, member in self._members.items():
+            if member_id in (0, number):
+                yield p4r.ActionProfileMember(
+                    action_profile_id=self.profile.id,
+                    member_id=number,
+                    action=member.call.message,
+                )
+
+    def _insert_member(self, message: p4r.ActionProfileMember) -> None:
+        if message.member_id in self._members:
+            raise self._error(Code.ALREADY_EXISTS, f"member {message.member_id} is there already")
+        call = self._parse(message)
+        self._members[message.member_id] = self._create(call, f"member {message.member_id}")
+
+    def _modify_member(self, message: p4r.ActionProfileMember) -> None:
+        member = self._member(message.member_id)
+        call = self._parse(message)
+        with core_errors(f"{self.profile.name!r}, member {message.member_id}"):
+            self._core.member_modify(self.profile.index, member.handle, call.ref.index, call.args)
+        member.call = call
+
+    def _delete_member(self, member_id: int) -> None:
+        member = self._member(member_id)
+        users = [g for g, group in self._groups.items() if _uses(group, member)]
+        if users:
+            raise self._error(
+                Code.FAILED_PRECONDITION,
+                f"member {member_id} is still in group {', '.join(map(str, users))}",
+            )
+        self._destroy(member, f"member {member_id}")
+        del self._members[member_id]
+
+    def _parse(self, message: p4r.ActionProfileMember) -> actions.ActionCall:
+        if not message.HasField("action"):
+            raise self._error(Code.INVALID_ARGUMENT, f"member {message.member_id} has no action")
+        return actions.parse(self.profile.actions, message.action, self.profile.name)
+
+    def _create(self, call: actions.ActionCall, what: str) -> _Member:
+        with core_errors(f"{self.profile.name!r}, {what}"):
+            handle = self._core.member_add(self.profile.index, call.ref.index, call.args)
+        return _Member(call, handle, [self._take_slot()])
+
+    def _destroy(self, member: _Member, what: str) -> None:
+        with core_errors(f"{self.profile.name!r}, {what} is still used"):
+            self._core.member_delete(self.profile.index, member.handle)
+        for slot in member.slots:
+            heapq.heappush(self._free, slot)
+
+    # --- groups -------------------------------------------------------------------------------
+
+    def write_group(self, kind: int, message: p4r.ActionProfileGroup) -> None:
+        """Apply one update (specification, "Group Programming")."""
+        if not self.profile.with_selector:
+            raise self._error(Code.INVALID_ARGUMENT, "an action profile has no groups")
+        if message.group_id == 0:
+            raise self._error(Code.INVALID_ARGUMENT, "0 is not a group id")
+        match kind:
+            case p4r.Update.INSERT:
+                self._insert_group(message)
+            case p4r.Update.MODIFY:
+                self._modify_group(message)
+            case p4r.Update.DELETE:
+                self._delete_group(message.group_id)
+
+    def read_groups(self, group_id: int) -> Iterator[p4r.ActionProfileGroup]:
+        """One group, or all with `group_id` 0."""
+        for number, group in self._groups.items():
+            if group_id in (0, number):
+                yield group.message
+
+    def _insert_group(self, message: p4r.ActionProfileGroup) -> None:
+        if message.group_id in self._groups:
+            raise self._error(Code.ALREADY_EXISTS, f"group {message.group_id} is there already")
+        limit = self.profile.max_group_size
+        if message.max_size < 0 or (limit and not 0 < message.max_size <= limit):
+            raise self._error(
+                Code.INVALID_ARGUMENT,
+                f"group {message.group_id}: max_size {message.max_size} is not in 1..{limit}",
+            )
+        shares = self._shares(message, message.max_size or limit)
+        group = _Group(0, message.max_size, _copy_group(message), shares)
+        with core_errors(f"{self.profile.name!r}, group {message.group_id}"):
+            group.handle = self._core.group_add(self.profile.index, [])
+        self._groups[message.group_id] = group
+        self._settle([group], [s.member for s in shares])
+
+    def _modify_group(self, message: p4r.ActionProfileGroup) -> None:
+        group = self._group(message.group_id)
+        if message.max_size not in (0, group.max_size):
+            raise self._error(
+                Code.INVALID_ARGUMENT,
+                f"group {message.group_id}: max_size can't change from {group.max_size} to "
+                f"{message.max_size}",
+            )
+        shares = self._shares(message, group.max_size or self.profile.max_group_size)
+        touched = [s.member for s in group.shares] + [s.member for s in shares]
+        group.shares = shares
+        group.message = _copy_group(message)
+        group.message.max_size = group.max_size
+        self._settle([group], touched)
+
+    def _delete_group(self, group_id: int) -> None:
+        group = self._group(group_id)
+        with core_errors(f"{self.profile.name!r}, group {group_id} is still used"):
+            self._core.group_delete(self.profile.index, group.handle)
+        del self._groups[group_id]
+        self._settle([], [s.member for s in group.shares])
+
+    def _shares(self, message: p4r.ActionProfileGroup, limit: int) -> list[_Share]:
+        shares: list[_Share] = []
+        seen: set[int] = set()
+        for item in message.members:
+            member = self._member(item.member_id)
+            if item.member_id in seen:
+                raise self._error(
+                    Code.INVALID_ARGUMENT,
+                    f"group {message.group_id}: member {item.member_id} is given twice; use "
+                    "weights instead",
+                )
+            seen.add(item.member_id)
+            shares.append(_Share(member, self._weight(item.weight), _watch(item)))
+        size = len(shares) if self.profile.sum_of_members else sum(s.weight for s in shares)
+        if limit and size > limit:
+            raise self._error(
+                Code.RESOURCE_EXHAUSTED,
+                f"group {message.group_id}: size {size} is above its limit of {limit}",
+            )
+        return shares
+
+    def _weight(self, weight: int) -> int:
+        if self.profile.weights_disallowed:
+            if weight != 0:
+                raise self._error(Code.INVALID_ARGUMENT, "weights are not allowed; leave them 0")
+            return 1
+        if weight <= 0:
+            raise self._error(Code.INVALID_ARGUMENT, f"weight {weight} is not above 0")
+        return weight
+
+    # --- one-shot -----------------------------------------------------------------------------
+
+    def create_one_shot(self, action_set: p4r.ActionProfileActionSet) -> OneShot:
+        """Make the members and the group for a table entry's action set.
+
+        Raises EntityError; nothing is left behind then (specification, "One Shot Action Selector
+        Programming").
+        """
+        if not self.profile.with_selector:
+            raise self._error(Code.INVALID_ARGUMENT, "only a selector takes an action set")
+        if not action_set.action_profile_actions:
+            raise self._error(Code.UNIMPLEMENTED, "an empty action set")
+        if action_set.action_selection_mode or action_set.size_semantics:
+            raise self._error(
+                Code.UNIMPLEMENTED, "a selection mode or size semantics for a single group"
+            )
+        calls = [
+            actions.parse(self.profile.actions, item.action, self.profile.name)
+            for item in action_set.action_profile_actions
+        ]
+        weights = [self._weight(item.weight) for item in action_set.action_profile_actions]
+        size = len(calls) if self.profile.sum_of_members else sum(weights)
+        if self.profile.max_group_size and size > self.profile.max_group_size:
+            raise self._error(
+                Code.INVALID_ARGUMENT,
+                f"the action set's size {size} is above max_group_size "
+                f"{self.profile.max_group_size}",
+            )
+        members: list[_Member] = []
+        try:
+            shares = []
+            for item, call, weight in zip(
+                action_set.action_profile_actions, calls, weights, strict=True
+            ):
+                member = self._create(call, "action set")
+                members.append(member)
+                member.slots += [self._take_slot() for _ in range(weight - 1)]
+                shares.append(_Share(member, weight, _watch(item)))
+            group = _Group(0, 0, p4r.ActionProfileGroup(), shares)
+            with core_errors(f"{self.profile.name!r}, action set"):
+                group.handle = self._core.group_add(self.profile.index, self._order(group))
+        except EntityError:
+            for member in members:
+                self._destroy(member, "action set")
+            raise
+        one_shot = OneShot(group, members)
+        self._one_shots.append(one_shot)
+        return one_shot
+
+    def delete_one_shot(self, one_shot: OneShot) -> None:
+        """Remove what `create_one_shot` made, once no entry refers to it."""
+        with core_errors(f"{self.profile.name!r}, action set"):
+            self._core.group_delete(self.profile.index, one_shot.handle)
+        for member in one_shot.members:
+            self._destroy(member, "action set")
+        self._one_shots.remove(one_shot)
+
+    # --- order and liveness -------------------------------------------------------------------
+
+    def port_changed(self, port: int) -> None:
+        """Take members that watch `port` into, or out of, their groups."""
+        for group in [*self._groups.values(), *(o.group for o in self._one_shots)]:
+            if any(share.watch == port for share in group.shares):
+                self._core.group_set(self.profile.index, group.handle, self._order(group))
+
+    def _settle(self, groups: Iterable[_Group], touched: Iterable[_Member]) -> None:
+        """Give touched members as many slots as their largest weight, then write the groups."""
+        unique = list({id(m): m for m in touched}.values())
+        for member in unique:
+            while len(member.slots) < self._largest_weight(member):
+                member.slots.append(self._take_slot())
+        for group in groups:
+            self._core.group_set(self.profile.index, group.handle, self._order(group))
+        for member in unique:
+            while len(member.slots) > self._largest_weight(member):
+                heapq.heappush(self._free, member.slots.pop())
+
+    def _largest_weight(self, member: _Member) -> int:
+        weights = [
+            share.weight
+            for group in self._groups.values()
+            for share in group.shares
+            if share.member is member
+        ]
+        return max(weights, default=1)
+
+    def _order(self, group: _Group) -> list[int]:
+        """Member handles in BMv2's order, repeated by weight, without those whose port is down."""
+        slots = [
+            (slot, share.member.handle)
+            for share in group.shares
+            if share.watch is None or self._port_is_up(share.watch)
+            for slot in share.member.slots[: share.weight]
+        ]
+        return [handle for _, handle in sorted(slots)]
+
+    def _take_slot(self) -> int:
+        if self._free:
+            return heapq.heappop(self._free)
+        self._next_slot += 1
+        return self._next_slot - 1
+
+    def _member(self, member_id: int) -> _Member:
+        member = self._members.get(member_id)
+        if member is None:
+            raise self._error(Code.NOT_FOUND, f"there is no member {member_id}")
+        return member
+
+    def _group(self, group_id: int) -> _Group:
+        group = self._groups.get(group_id)
+        if group is None:
+            raise self._error(Code.NOT_FOUND, f"there is no group {group_id}")
+        return group
+
+    def _error(self, code: Code, message: str) -> EntityError:
+        return EntityError(code, f"action profile {self.profile.name!r}: {message}")
+
+
+def _uses(group: _Group, member: _Member) -> bool:
+    return any(share.member is member for share in group.shares)
+
+
+def _copy_group(message: p4r.ActionProfileGroup) -> p4r.ActionProfileGroup:
+    copy = p4r.ActionProfileGroup()
+    copy.CopyFrom(message)
+    return copy
+
+
+def _watch(item: p4r.ActionProfileGroup.Member | p4r.ActionProfileAction) -> int | None:
+    match item.WhichOneof("watch_kind"):
+        case "watch_port":
+            return decode(item.watch_port, PORT_BITS, "watch_port", Code.INVALID_ARGUMENT)
+        case "watch":
+            return item.watch or None
+        case _:
+            return None

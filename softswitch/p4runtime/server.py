@@ -1,0 +1,168 @@
+"""The gRPC server of p4.v1.P4Runtime: threads, streams and status codes around the service."""
+
+from __future__ import annotations
+
+import importlib
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, NoReturn
+
+import grpc
+
+from softswitch.p4runtime import protos
+from softswitch.p4runtime.arbitration import MAX_CLIENTS, Client
+from softswitch.p4runtime.protos import p4r
+from softswitch.p4runtime.service import P4RuntimeService
+from softswitch.p4runtime.status import EntityError, ReadError, WriteError, batch_status
+
+if TYPE_CHECKING:
+    from finsy.proto import p4r_grpc
+else:
+    p4r_grpc = importlib.import_module(f"{protos.PACKAGE}.p4.v1.p4runtime_pb2_grpc")
+
+ENTITIES_PER_RESPONSE = 256
+"""Entities in one message of a Read's answer; keeps messages far below 4 MiB."""
+
+MAX_MESSAGE_BYTES = 256 * 1024 * 1024
+"""Largest request, as BMv2's server: device configs are larger than gRPC's default of 4 MiB."""
+
+WORKERS = 2 * MAX_CLIENTS
+"""Threads: one for each open stream and as many for other calls."""
+
+_CODES = {code.value[0]: code for code in grpc.StatusCode}
+
+
+class ServerError(Exception):
+    """The server can't listen; the message says where and why."""
+
+
+class P4RuntimeServer:
+    """Serves one device on one TCP address."""
+
+    def __init__(self, service: P4RuntimeService, address: str) -> None:
+        """`address` is HOST:PORT; port 0 takes a free one. Raises ServerError."""
+        self._service = service
+        self._server = grpc.server(
+            ThreadPoolExecutor(WORKERS, thread_name_prefix="p4runtime"),
+            options=[
+                # Without this two switches could share a port, and calls would go to either.
+                ("grpc.so_reuseport", 0),
+                ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
+                ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
+            ],
+        )
+        p4r_grpc.add_P4RuntimeServicer_to_server(_Servicer(service), self._server)
+        try:
+            self.port: int = self._server.add_insecure_port(address)
+        except RuntimeError as error:
+            raise ServerError(f"can't listen on {address}: is the address in use?") from error
+        if self.port == 0:
+            raise ServerError(f"can't listen on {address}: is the address in use?")
+
+    def start(self) -> None:
+        """Accept calls."""
+        self._server.start()
+
+    def stop(self, grace_s: float = 0.5) -> None:
+        """End streams, give running calls `grace_s` seconds, then cancel them."""
+        self._service.close_streams()
+        self._server.stop(grace_s).wait()
+
+
+class _Servicer(p4r_grpc.P4RuntimeServicer):
+    def __init__(self, service: P4RuntimeService) -> None:
+        self._service = service
+
+    def Write(self, request: p4r.WriteRequest, context: grpc.ServicerContext) -> p4r.WriteResponse:
+        try:
+            self._service.write(request)
+        except WriteError as error:
+            _abort_batch(context, error)
+        except EntityError as error:
+            _abort(context, error)
+        return p4r.WriteResponse()
+
+    def Read(
+        self, request: p4r.ReadRequest, context: grpc.ServicerContext
+    ) -> Iterator[p4r.ReadResponse]:
+        try:
+            entities, error = self._service.read(request)
+        except EntityError as refused:
+            _abort(context, refused)
+        for start in range(0, len(entities), ENTITIES_PER_RESPONSE):
+            yield p4r.ReadResponse(entities=entities[start : start + ENTITIES_PER_RESPONSE])
+        if error is not None:
+            _abort_batch(context, error)
+
+    def SetForwardingPipelineConfig(
+        self, request: p4r.SetForwardingPipelineConfigRequest, context: grpc.ServicerContext
+    ) -> p4r.SetForwardingPipelineConfigResponse:
+        try:
+            self._service.set_config(request)
+        except EntityError as error:
+            _abort(context, error)
+        return p4r.SetForwardingPipelineConfigResponse()
+
+    def GetForwardingPipelineConfig(
+        self, request: p4r.GetForwardingPipelineConfigRequest, context: grpc.ServicerContext
+    ) -> p4r.GetForwardingPipelineConfigResponse:
+        try:
+            config = self._service.get_config(request)
+        except EntityError as error:
+            _abort(context, error)
+        return p4r.GetForwardingPipelineConfigResponse(config=config)
+
+    def Capabilities(
+        self, request: p4r.CapabilitiesRequest, context: grpc.ServicerContext
+    ) -> p4r.CapabilitiesResponse:
+        try:
+            return self._service.capabilities(request)
+        except EntityError as error:
+            _abort(context, error)
+
+    def StreamChannel(
+        self,
+        request_iterator: Iterator[p4r.StreamMessageRequest],
+        context: grpc.ServicerContext,
+    ) -> Iterator[p4r.StreamMessageResponse]:
+        client = Client()
+        context.add_callback(client.close)
+        reader = threading.Thread(
+            target=self._receive, args=(client, request_iterator), name="p4runtime-stream"
+        )
+        reader.daemon = True
+        reader.start()
+        try:
+            while True:
+                message = client.outbox.get()
+                if message is None:
+                    return
+                if isinstance(message, EntityError):
+                    _abort(context, message)
+                yield message
+        finally:
+            self._service.stream_closed(client)
+
+    def _receive(self, client: Client, requests: Iterator[p4r.StreamMessageRequest]) -> None:
+        try:
+            for request in requests:
+                self._service.stream_message(client, request)
+        except EntityError as error:
+            client.fail(error)
+        except Exception:  # gRPC's iterator raises a bare Exception on cancel
+            pass
+        finally:
+            client.close()
+
+
+def _abort(context: grpc.ServicerContext, error: EntityError) -> NoReturn:
+    context.abort(_CODES[int(error.code)], error.message)
+    raise AssertionError("abort always raises")
+
+
+def _abort_batch(context: grpc.ServicerContext, error: WriteError | ReadError) -> NoReturn:
+    status = batch_status(error.statuses)
+    context.set_trailing_metadata((("grpc-status-details-bin", status.SerializeToString()),))
+    context.abort(grpc.StatusCode.UNKNOWN, str(error))
+    raise AssertionError("abort always raises")

@@ -1,0 +1,303 @@
+"""P4Runtime's calls on one device, without gRPC: what to do, and who may.
+
+All methods may be called from any thread. Errors are EntityErrors (one code and message) or
+WriteError and ReadError (a status per entity); the server turns them into gRPC's.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from softswitch.device import Device
+from softswitch.p4runtime.arbitration import Arbitration, Client
+from softswitch.p4runtime.pipeline import Pipeline
+from softswitch.p4runtime.protos import p4r
+from softswitch.p4runtime.status import Code, EntityError, PipelineError, ReadError, WriteError
+
+API_VERSION = "1.4.1"
+
+
+@dataclass(slots=True)
+class _Saved:
+    """A config that was saved and not committed: `draft` takes reads and writes meanwhile."""
+
+    pipeline: Pipeline
+    config: p4r.ForwardingPipelineConfig
+    draft: Device
+    updates: list[p4r.Update] = field(default_factory=list)
+
+
+class P4RuntimeService:
+    """One device's P4Runtime. `packet_out` injects bytes at the CPU port; `make_draft` makes a
+    device without ports, on which a saved config can be tried."""
+
+    def __init__(
+        self,
+        device: Device,
+        device_id: int,
+        *,
+        packet_out: Callable[[bytes], None],
+        make_draft: Callable[[], Device],
+    ) -> None:
+        self.device_id = device_id
+        self._device = device
+        self._packet_out = packet_out
+        self._make_draft = make_draft
+        self._arbitration = Arbitration(device_id)
+        self._config: p4r.ForwardingPipelineConfig | None = None
+        self._saved: _Saved | None = None
+        self._lock = threading.RLock()
+
+    # --- pipeline -----------------------------------------------------------------------------
+
+    def set_config(self, request: p4r.SetForwardingPipelineConfigRequest) -> None:
+        """SetForwardingPipelineConfig. Building takes its time; all else goes on meanwhile."""
+        with self._lock:
+            self._check_config_call(request)
+        kinds = p4r.SetForwardingPipelineConfigRequest
+        building = (kinds.VERIFY, kinds.VERIFY_AND_SAVE, kinds.VERIFY_AND_COMMIT)
+        prepared = self._prepare(request) if request.action in building else None
+        with self._lock:
+            self._check_config_call(request)
+            match request.action:
+                case kinds.VERIFY:
+                    return
+                case kinds.VERIFY_AND_SAVE if prepared is not None:
+                    self._save(prepared, request.config)
+                case kinds.VERIFY_AND_COMMIT if prepared is not None:
+                    self._commit(prepared, request.config)
+                case kinds.COMMIT:
+                    self._commit_saved(request)
+                case kinds.RECONCILE_AND_COMMIT:
+                    self._reconcile(request)
+                case _:
+                    raise EntityError(Code.INVALID_ARGUMENT, "the action is not set")
+
+    def set_local_config(self, config: p4r.ForwardingPipelineConfig) -> None:
+        """Load a config given on the command line. Raises PipelineError."""
+        with self._lock:
+            self._commit(self._device.prepare(config.p4info, config.p4_device_config), config)
+
+    def get_config(
+        self, request: p4r.GetForwardingPipelineConfigRequest
+    ) -> p4r.ForwardingPipelineConfig | None:
+        """GetForwardingPipelineConfig; None when none is set."""
+        with self._lock:
+            self._check_device(request.device_id, "")
+            config = self._saved.config if self._saved is not None else self._config
+        if config is None:
+            return None
+        answer = p4r.ForwardingPipelineConfig()
+        kinds = p4r.GetForwardingPipelineConfigRequest
+        match request.response_type:
+            case kinds.ALL:
+                answer.CopyFrom(config)
+                return answer
+            case kinds.P4INFO_AND_COOKIE:
+                answer.p4info.CopyFrom(config.p4info)
+            case kinds.DEVICE_CONFIG_AND_COOKIE:
+                answer.p4_device_config = config.p4_device_config
+            case kinds.COOKIE_ONLY:
+                pass
+            case other:
+                raise EntityError(Code.INVALID_ARGUMENT, f"unknown response type {other}")
+        if config.HasField("cookie"):
+            answer.cookie.CopyFrom(config.cookie)
+        return answer
+
+    def _prepare(self, request: p4r.SetForwardingPipelineConfigRequest) -> Pipeline:
+        config = request.config
+        if not request.HasField("config") or not config.HasField("p4info"):
+            raise EntityError(
+                Code.INVALID_ARGUMENT, "the config needs both p4info and p4_device_config"
+            )
+        try:
+            return self._device.prepare(config.p4info, config.p4_device_config)
+        except PipelineError as error:
+            raise EntityError(Code.INVALID_ARGUMENT, str(error)) from error
+
+    def _commit(self, prepared: Pipeline, config: p4r.ForwardingPipelineConfig) -> None:
+        try:
+            self._device.load(prepared)
+        except PipelineError as error:
+            raise EntityError(Code.INVALID_ARGUMENT, str(error)) from error
+        self._config = _copy(config)
+        self._saved = None
+
+    def _save(self, prepared: Pipeline, config: p4r.ForwardingPipelineConfig) -> None:
+        draft = self._make_draft()
+        try:
+            draft.load(prepared)
+        except PipelineError as error:
+            raise EntityError(Code.INVALID_ARGUMENT, str(error)) from error
+        self._saved = _Saved(prepared, _copy(config), draft)
+
+    def _commit_saved(self, request: p4r.SetForwardingPipelineConfigRequest) -> None:
+        if request.HasField("config"):
+            raise EntityError(Code.INVALID_ARGUMENT, "COMMIT takes no config")
+        saved = self._saved
+        if saved is None:
+            raise EntityError(Code.NOT_FOUND, "no config is saved: VERIFY_AND_SAVE one first")
+        self._commit(saved.pipeline, saved.config)
+        self._device.write(saved.updates)
+
+    def _reconcile(self, request: p4r.SetForwardingPipelineConfigRequest) -> None:
+        config = request.config
+        if not request.HasField("config"):
+            raise EntityError(Code.INVALID_ARGUMENT, "RECONCILE_AND_COMMIT needs a config")
+        current = self._config
+        if (
+            current is None
+            or current.p4_device_config != config.p4_device_config
+            or current.p4info != config.p4info
+        ):
+            raise EntityError(
+                Code.UNIMPLEMENTED,
+                "entries can only be kept when the config is the one that runs; use "
+                "VERIFY_AND_COMMIT and write the entries again",
+            )
+        self._config = _copy(config)
+
+    # --- entities -----------------------------------------------------------------------------
+
+    def write(self, request: p4r.WriteRequest) -> None:
+        """Write. Raises WriteError when updates failed, EntityError for the whole call."""
+        with self._lock:
+            self._check_device(request.device_id, request.role)
+            self._check_primary(request.election_id if request.HasField("election_id") else None)
+            device = self._target()
+            if request.atomicity != p4r.WriteRequest.CONTINUE_ON_ERROR:
+                raise EntityError(
+                    Code.UNIMPLEMENTED,
+                    f"{p4r.WriteRequest.Atomicity.Name(request.atomicity)} is not supported, only "
+                    "CONTINUE_ON_ERROR is",
+                )
+            statuses = device.write(request.updates)
+            if self._saved is not None:
+                self._saved.updates += [
+                    update
+                    for update, status in zip(request.updates, statuses, strict=True)
+                    if status.code is Code.OK
+                ]
+        if any(status.code is not Code.OK for status in statuses):
+            raise WriteError(statuses)
+
+    def read(self, request: p4r.ReadRequest) -> tuple[list[p4r.Entity], ReadError | None]:
+        """Read: all entities found, of one moment, and what went wrong with others."""
+        found: list[p4r.Entity] = []
+        with self._lock:
+            self._check_device(request.device_id, request.role)
+            device = self._target()
+            try:
+                found.extend(device.read(request.entities))
+            except ReadError as error:
+                return found, error
+        return found, None
+
+    def capabilities(self, request: p4r.CapabilitiesRequest) -> p4r.CapabilitiesResponse:
+        """Capabilities: the version of P4Runtime."""
+        if request.device_id:
+            self._check_device(request.device_id, "")
+        return p4r.CapabilitiesResponse(p4runtime_api_version=API_VERSION)
+
+    def _target(self) -> Device:
+        device = self._saved.draft if self._saved is not None else self._device
+        if device.forwarding is None:
+            raise EntityError(
+                Code.FAILED_PRECONDITION,
+                "no forwarding pipeline config is set: call SetForwardingPipelineConfig first",
+            )
+        return device
+
+    # --- stream -------------------------------------------------------------------------------
+
+    def stream_message(self, client: Client, message: p4r.StreamMessageRequest) -> None:
+        """One message of a controller's stream. Raises EntityError to end the stream."""
+        with self._lock:
+            kind = message.WhichOneof("update")
+            if kind == "arbitration":
+                self._arbitration.update(client, message.arbitration)
+                return
+            try:
+                if client is not self._arbitration.primary:
+                    raise EntityError(Code.PERMISSION_DENIED, "you are not the primary controller")
+                match kind:
+                    case "packet":
+                        self._packet_out(self._device.packet_out(message.packet))
+                    case "digest_ack":
+                        self._device.acknowledge(message.digest_ack)
+                    case _:
+                        raise EntityError(Code.INVALID_ARGUMENT, "unknown stream message")
+            except EntityError as error:
+                client.send(_stream_error(message, error))
+
+    def stream_closed(self, client: Client) -> None:
+        """A controller's stream ended."""
+        with self._lock:
+            self._arbitration.remove(client)
+
+    def notify(self, message: p4r.StreamMessageResponse) -> bool:
+        """Send a packet-in, digest or idle notice to the primary; False if there is none."""
+        with self._lock:
+            primary = self._arbitration.primary
+            if primary is None:
+                return False
+            primary.send(message)
+            return True
+
+    def close_streams(self) -> None:
+        """End all streams, for a shutdown."""
+        with self._lock:
+            for client in self._arbitration.clients:
+                client.close()
+
+    @property
+    def lock(self) -> threading.RLock:
+        """Held around every use of the device; drivers hold it around theirs."""
+        return self._lock
+
+    # --- checks -------------------------------------------------------------------------------
+
+    def _check_device(self, device_id: int, role: str) -> None:
+        if device_id != self.device_id:
+            raise EntityError(
+                Code.NOT_FOUND, f"there is no device {device_id}; this is device {self.device_id}"
+            )
+        if role:
+            raise EntityError(Code.NOT_FOUND, f"there is no role {role!r}: leave the role unset")
+
+    def _check_config_call(self, request: p4r.SetForwardingPipelineConfigRequest) -> None:
+        self._check_device(request.device_id, request.role)
+        self._check_primary(request.election_id if request.HasField("election_id") else None)
+
+    def _check_primary(self, election_id: p4r.Uint128 | None) -> None:
+        if not self._arbitration.may_write(election_id):
+            raise EntityError(
+                Code.PERMISSION_DENIED,
+                "you are not the primary controller: arbitrate on the stream channel with the "
+                "highest election id, and use that id here",
+            )
+
+
+def _copy(config: p4r.ForwardingPipelineConfig) -> p4r.ForwardingPipelineConfig:
+    copy = p4r.ForwardingPipelineConfig()
+    copy.CopyFrom(config)
+    return copy
+
+
+def _stream_error(
+    message: p4r.StreamMessageRequest, error: EntityError
+) -> p4r.StreamMessageResponse:
+    response = p4r.StreamMessageResponse()
+    response.error.canonical_code = error.code
+    response.error.message = error.message
+    match message.WhichOneof("update"):
+        case "packet":
+            response.error.packet_out.packet_out.CopyFrom(message.packet)
+        case "digest_ack":
+            response.error.digest_list_ack.digest_list_ack.CopyFrom(message.digest_ack)
+        case _:
+            response.error.other.SetInParent()
+    return response
