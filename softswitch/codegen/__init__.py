@@ -6,7 +6,9 @@ Tables at run time, queues, packets' paths and P4Runtime do not: they belong to 
 
 from __future__ import annotations
 
+from softswitch.codegen.build import BuildError, build_pipeline
+from softswitch.codegen.generate import generate_c
 from softswitch.codegen.json_reader import JsonError
 from softswitch.codegen.model import Bmv2Program
 
-__all__ = ["Bmv2Program", "JsonError"]
+__all__ = ["Bmv2Program", "BuildError", "JsonError", "build_pipeline", "generate_c"]

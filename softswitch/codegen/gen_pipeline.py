@@ -1,0 +1,178 @@
+"""Ingress and egress as C functions: nodes are labels, tables look up and call their actions."""
+
+from __future__ import annotations
+
+from softswitch.codegen.cexpr import ExprGen
+from softswitch.codegen.expressions import VALID_FIELD
+from softswitch.codegen.gen_actions import ActionGen
+from softswitch.codegen.layout import Layout, Names, comment
+from softswitch.codegen.model import Action, ActionCall, Conditional, Pipeline, Table, TableKey
+from softswitch.codegen.pack import field_pieces, store
+
+
+class PipelineGen:
+    """Writes one pipeline function. `selectors`: calc functions by action profile name."""
+
+    def __init__(self, layout: Layout, exprs: ExprGen, actions: ActionGen,
+                 selectors: dict[str, str]) -> None:
+        self.layout = layout
+        self.exprs = exprs
+        self.actions = actions
+        self.selectors = selectors
+        self.program = layout.program
+        self._exits = {a.id for a in self.program.actions
+                       if any(p.op == "exit" for p in a.primitives)}
+
+    def function(self, pipeline: Pipeline, name: str) -> str:
+        """The C function `name` of a pipeline."""
+        names = Names()
+        labels = {node: "node_" + names.take(node) for node in pipeline.nodes}
+        reached = self._reachable(pipeline)
+        lines = [f"static void {name}(struct wp_ctx *ctx, struct wp_phv *phv)", "{",
+                 "    struct phv *p = (struct phv *)phv;", "    (void)ctx, (void)p;"]
+        if pipeline.init_node is None:
+            return "\n".join([*lines, "}"])
+        lines.append(f"    goto {labels[pipeline.init_node]};")
+        for node_name, node in pipeline.nodes.items():
+            if node_name not in reached:
+                continue
+            lines.append(f"{labels[node_name]}: {{ /* {comment(node_name)} */")
+            self.exprs.where = f'pipeline "{pipeline.name}", node "{node_name}"'
+            match node:
+                case Conditional():
+                    body = [f"if ({self.exprs.condition(node.expression)}) "
+                            f"{self._goto(labels, node.true_next)}",
+                            self._goto(labels, node.false_next)]
+                case ActionCall():
+                    body = [self._call(node.action, "NULL"), *self._exit([node.action]),
+                            self._goto(labels, node.next)]
+                case Table():
+                    body = self._table(node, labels)
+            lines += ["    " + line for line in body]
+            lines.append("}")
+        self.exprs.where = ""
+        return "\n".join([*lines, "}"])
+
+    @staticmethod
+    def _successors(node: Table | Conditional | ActionCall) -> list[str | None]:
+        match node:
+            case Conditional():
+                return [node.true_next, node.false_next]
+            case ActionCall():
+                return [node.next]
+            case Table():
+                return [*node.next.values(), node.hit_next, node.miss_next, node.base_default_next]
+
+    def _reachable(self, pipeline: Pipeline) -> set[str]:
+        seen: set[str] = set()
+        todo = [pipeline.init_node]
+        while todo:
+            name = todo.pop()
+            if name is not None and name not in seen:
+                seen.add(name)
+                todo += self._successors(pipeline.nodes[name])
+        return seen
+
+    @staticmethod
+    def _goto(labels: dict[str, str], target: str | None) -> str:
+        return "return;" if target is None else f"goto {labels[target]};"
+
+    def _call(self, action: Action, args: str) -> str:
+        return f"{self.actions.names[action.id]}(ctx, p, {args});"
+
+    def _exit(self, actions: list[Action]) -> list[str]:
+        return ["if (ctx->exit_flag) return;"] if any(a.id in self._exits for a in actions) else []
+
+    # --- tables -----------------------------------------------------------------------------
+
+    def _fixed(self, table: Table) -> Action | None:
+        """The action of a table without keys whose default can't change: p4c's form of a call."""
+        default = table.default_entry
+        if table.key or table.type != "simple" or default is None or not default.entry_const:
+            return None
+        return default.action if not default.action.params and not table.entries else None
+
+    def _table(self, table: Table, labels: dict[str, str]) -> list[str]:
+        fixed = self._fixed(table)
+        if fixed is not None:
+            following = table.miss_next if table.next_is_hit_miss else table.next.get(
+                fixed.id, table.base_default_next)
+            return [self._call(fixed, "NULL"), *self._exit([fixed]),
+                    self._goto(labels, following)]
+        lines = [f"struct wp_table *t = ctx->env->tables[{table.index}];", *self._key(table),
+                 "struct wp_entry *e = t->lookup(t, key);"]
+        lines += self._on_hit(table)
+        run = "e"
+        if table.type == "indirect_ws" and table.action_profile in self.selectors:
+            calc = self.selectors[table.action_profile]
+            lines += ["struct wp_entry *m = e; /* the member that runs */",
+                      "if (e->group != NULL) "
+                      f"m = ctx->env->select(ctx->env, e->group, {calc}(ctx, p));"]
+            run = "m"
+        return lines + self._dispatch(table, run, labels)
+
+    def _on_hit(self, table: Table) -> list[str]:
+        """Direct counters and meters count hits only, as in BMv2."""
+        body = []
+        if table.with_counters:
+            body += ["e->counter.packets++;", "e->counter.bytes += ctx->data_len;"]
+        if table.support_timeout:
+            body.append("e->last_hit = ctx->now;")
+        if table.direct_meter is not None:
+            meter = next(m for m in self.program.meters if m.name == table.direct_meter)
+            assert meter.target is not None
+            body.append(f"uint32_t colour = ctx->env->direct_meter(ctx, {meter.index}, e);")
+            body += self.actions.store_code(meter.target, "(uint64_t)colour", 2)
+        return ["if (e->hit) {", *("    " + line for line in body), "}"] if body else []
+
+    def _dispatch(self, table: Table, run: str, labels: dict[str, str]) -> list[str]:
+        targets = {a.id: table.next.get(a.id, table.base_default_next) for a in table.actions}
+        same = table.next_is_hit_miss or set(targets.values()) == {table.base_default_next}
+        lines = [f"switch ({run}->action) {{"]
+        for action in table.actions:
+            steps = [self._call(action, f"{run}->args"), *self._exit([action])]
+            steps.append("break;" if same else self._goto(labels, targets[action.id]))
+            lines.append(f"case {action.index}: {' '.join(steps)}")
+        lines += ["default: break; /* no action */", "}"]
+        if table.next_is_hit_miss:
+            lines += [f"if (e->hit) {self._goto(labels, table.hit_next)}",
+                      self._goto(labels, table.miss_next)]
+        else:
+            lines.append(self._goto(labels, table.base_default_next))
+        return lines
+
+    def _key(self, table: Table) -> list[str]:
+        """The lookup key; fields of invalid headers count as 0, as in BMv2."""
+        size = sum(key.bytes for key in table.key)
+        lines = [f"uint8_t key[{max(1, size)}];"]
+        if not table.key:
+            lines.append("key[0] = 0;")
+        at = 0
+        for key in table.key:
+            base = f"key + {at}" if at else "key"
+            lines += self._key_field(key, base, at)
+            at += key.bytes
+        return lines
+
+    def _key_field(self, key: TableKey, base: str, at: int) -> list[str]:
+        header = self.program.headers[key.header]
+        if key.field is None:
+            return [f"key[{at}] = {self.layout.valid(key.header)} ? 1 : 0; "
+                    f"/* {comment(key.name)} */"]
+        place = self.layout.field(key.header, key.field)
+        pieces = field_pieces(place)
+        padding = (-key.bits) % 8
+        if padding or place.bits != key.bits:
+            pieces[0] = type(pieces[0])(pieces[0].code, pieces[0].bits + padding
+                                        + key.bits - place.bits)
+        lines = store(pieces, f"({base})" if at else base)
+        if not header.metadata and key.field != VALID_FIELD:
+            lines = [f"if ({self.layout.valid(key.header)}) {{",
+                     *("    " + line for line in lines),
+                     f"}} else memset({base}, 0, {key.bytes});"]
+        if key.mask is not None:
+            masks = key.mask.to_bytes(key.bytes, "big")
+            lines += [f"key[{at + i}] &= {mask:#x};" for i, mask in enumerate(masks)
+                      if mask != 0xFF]
+        lines[0] += f" /* {comment(key.name)}: {key.match} */"
+        return lines
