@@ -2,3 +2,17 @@
 
 Nothing here runs packets or knows our switch; the JSON is the only way out.
 """
+
+from __future__ import annotations
+
+from softswitch.compiler.driver import CompileResult, compile_p4, write_outputs
+from softswitch.compiler.errors import CompileError, Diagnostic, NotSupported
+
+__all__ = [
+    "CompileError",
+    "CompileResult",
+    "Diagnostic",
+    "NotSupported",
+    "compile_p4",
+    "write_outputs",
+]

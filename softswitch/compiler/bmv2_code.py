@@ -76,7 +76,9 @@ class CodeWriter:
             jumps.append((primitive, target))
             out.append(primitive)
 
-        for block, following in zip(order, [*order[1:], None], strict=True):
+        for number, block in enumerate(order):
+            after = order[number + 1 :]
+            following = after[0] if after else None
             labels[id(block)] = len(out)
             for op in block.ops:
                 assert isinstance(op, ir.Op)
@@ -85,8 +87,9 @@ class CodeWriter:
                 case ir.Goto(target) if target is not following:
                     jump("_jump", target, block.pos)
                 case ir.Branch(cond, then, otherwise, pos):
-                    if then is not following and otherwise is following:
-                        cond, then, otherwise = fold.negate(cond), otherwise, then
+                    if otherwise is following:
+                        jump("_jump_if_zero", then, pos, value(fold.negate(cond)))
+                        continue
                     jump("_jump_if_zero", otherwise, pos, value(cond))
                     if then is not following:
                         jump("_jump", then, pos)

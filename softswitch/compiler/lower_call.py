@@ -27,7 +27,7 @@ from softswitch.compiler.places import (
     overlap,
 )
 from softswitch.compiler.types import Direction
-from softswitch.compiler.walk import has_side_effects, statements_of
+from softswitch.compiler.walk import expressions_of, has_side_effects, statements_of
 
 _OUT = (Direction.OUT, Direction.INOUT)
 
@@ -317,7 +317,7 @@ def _uses(body: ast.Block, params: Sequence[ast.Parameter]) -> dict[int, int]:
     counts: dict[int, int] = {}
     wanted = {id(p) for p in params}
     for stmt in statements_of(body):
-        for expr in effects.expressions_of(stmt):
+        for expr in expressions_of(stmt):
             if isinstance(expr, ast.Name) and id(expr.decl) in wanted:
                 counts[id(expr.decl)] = counts.get(id(expr.decl), 0) + 1
     return counts

@@ -13,6 +13,7 @@ from softswitch.compiler.layout import Layout
 from softswitch.compiler.lower_checksum import Checksum, lower_checksums
 from softswitch.compiler.lower_frame import Code, Frame, Region
 from softswitch.compiler.lower_parser import BodyLowering
+from softswitch.compiler.lower_stmt import StmtLowering
 from softswitch.compiler.lower_table import (
     LoweredAction,
     LoweredTable,
@@ -149,7 +150,7 @@ class ProgramLowering:
         decl = instance.decl
         assert isinstance(decl, ast.ControlDecl)
         externs = [
-            self._extern(item.decl, item.instance)
+            self.extern_of(item.decl, item.instance)
             for item in flatten(instance)
             if isinstance(item.decl, ast.InstanceDecl)
         ]
@@ -188,9 +189,10 @@ class ProgramLowering:
         if not isinstance(decl.type, ty.Extern):
             raise NotSupported.at(pos, f"{decl.name} as a value")
         home = frame.home_of(decl)
-        return self._extern(decl, home.instance if home is not None else None)
+        return self.extern_of(decl, home.instance if home is not None else None)
 
-    def _extern(self, decl: ast.InstanceDecl, instance: Instance | None) -> ExternObject:
+    def extern_of(self, decl: ast.InstanceDecl, instance: Instance | None) -> ExternObject:
+        """The extern object that `instance` declares."""
         key = (id(decl), id(instance))
         found = self._externs.get(key)
         if found is None:
@@ -214,7 +216,7 @@ class ProgramLowering:
         home: Frame | None = frame
         while home is not None and home.instance is None:
             home = home.parent
-        return self._extern(decl, home.instance if home is not None else None)
+        return self.extern_of(decl, home.instance if home is not None else None)
 
     def constructor_argument(self, param: ast.Parameter, frame: Frame, pos: Pos) -> Value:
         """Value of a constructor parameter named in `frame`."""
@@ -262,7 +264,7 @@ class ProgramLowering:
 
     # ------------------------------------------------------------ tables and actions
 
-    def prepare_table(self, body: BodyLowering, call: ast.Call) -> LoweredTable:
+    def prepare_table(self, body: StmtLowering, call: ast.Call) -> LoweredTable:
         """The table that `call` applies, with the code before it written."""
         decl = call.decl
         assert isinstance(decl, ast.TableDecl)
@@ -277,6 +279,13 @@ class ProgramLowering:
             found = self._tables[key] = lowering.lower()
             self.tables.append(found)
         prepared(found, BodyLowering(self, body.code, home))
+        return found
+
+    def table_named(self, item: Item) -> LoweredTable:
+        """A lowered table. Raises `NotSupported` if the lowering never met it."""
+        found = self._tables.get((id(item.decl), id(item.instance)))
+        if found is None:
+            raise NotSupported.at(item.decl.pos, f"table {item.decl.name}, which is not reached")
         return found
 
     def table_action(self, ref: ast.ActionRef, frame: Frame) -> LoweredAction:

@@ -80,6 +80,7 @@ class LoweredTable:
     default_const: bool = False
     entries: list[LoweredEntry] = field(default_factory=list)
     size: int = DEFAULT_SIZE
+    declared_size: int = DEFAULT_SIZE
     implementation: ExternObject | None = None
     selector_inputs: list[ir.Field] = field(default_factory=list)
     counter: ExternObject | None = None
@@ -207,6 +208,7 @@ class TableLowering:
             match prop.name:
                 case "size":
                     self.table.size = self._constant(prop) or DEFAULT_SIZE
+                    self.table.declared_size = self.table.size
                 case "implementation":
                     self.table.implementation = self._extern(
                         prop, ("action_profile", "action_selector")

@@ -1,0 +1,74 @@
+"""The compiler as one call: source file in, BMv2 JSON and P4Info out."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from finsy.proto import p4i
+
+from softswitch.compiler import frontend
+from softswitch.compiler.bmv2_program import write_program
+from softswitch.compiler.elaborate import elaborate
+from softswitch.compiler.errors import Diagnostic
+from softswitch.compiler.lower_program import ProgramLowering
+from softswitch.compiler.p4info import P4InfoBuilder, to_text
+
+
+@dataclass
+class CompileResult:
+    """Both outputs, as objects and as the text of the files; `timings` in seconds by stage."""
+
+    json: dict[str, Any]
+    p4info: p4i.P4Info
+    p4info_text: str
+    json_text: str
+    warnings: list[Diagnostic]
+    timings: dict[str, float] = field(default_factory=dict)
+
+
+def compile_p4(
+    source: Path,
+    *,
+    include_dirs: Sequence[Path] = (),
+    defines: Sequence[str] = (),
+    std: str = "p4-16",
+) -> CompileResult:
+    """Compile a v1model program.
+
+    `include_dirs` are searched before our own core.p4 and v1model.p4; `defines` are `NAME` or
+    `NAME=VALUE`. Raises `CompileError` with everything found wrong, `NotSupported` if the program
+    needs what this compiler can't do yet.
+    """
+    checked = frontend.check(source, include_dirs, defines, std)
+    timings = dict(checked.timings)
+    start = time.perf_counter()
+    program = ProgramLowering(checked, elaborate(checked))
+    program.run()
+    lowered = time.perf_counter()
+    info = P4InfoBuilder(program).build()
+    text = to_text(info)
+    described = time.perf_counter()
+    written = write_program(program, source)
+    json_text = json.dumps(written, indent=1) + "\n"
+    timings |= {
+        "lower": lowered - start,
+        "p4info": described - lowered,
+        "json": time.perf_counter() - described,
+    }
+    warnings = [*checked.warnings, *program.warnings]
+    return CompileResult(written, info, text, json_text, warnings, timings)
+
+
+def write_outputs(result: CompileResult, out_dir: Path, stem: str) -> tuple[Path, Path]:
+    """Write `stem.json` and `stem.p4info.txtpb` into `out_dir`, which is made if missing."""
+    out_dir.mkdir(parents=True, exist_ok=True)
+    json_path = out_dir / f"{stem}.json"
+    info_path = out_dir / f"{stem}.p4info.txtpb"
+    json_path.write_text(result.json_text)
+    info_path.write_text(result.p4info_text)
+    return json_path, info_path

@@ -1,0 +1,615 @@
+"""P4Info of a program: what the control plane sees, equal to p4c's byte for byte.
+
+Two passes, as in p4c: all objects are entered into the symbol table (ids and aliases depend on
+all of them), then messages are written in the order of the inlined program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from finsy.proto import p4i, p4t
+from google.protobuf import text_format
+
+from softswitch.compiler import ast
+from softswitch.compiler import types as ty
+from softswitch.compiler.elaborate import (
+    ARCHITECTURE,
+    Item,
+    flatten,
+    is_local,
+    local_name,
+    table_actions,
+)
+from softswitch.compiler.errors import CompileError, NotSupported, Pos
+from softswitch.compiler.ids import ResourceType, SymbolTable, number_members
+from softswitch.compiler.key_names import key_name
+from softswitch.compiler.lower_program import ProgramLowering
+from softswitch.compiler.p4info_types import (
+    TypeSpecs,
+    add_annotations,
+    add_documentation,
+    byte_string,
+    flat_fields,
+    int_value,
+    string_value,
+    type_name,
+    user_id,
+    width,
+)
+from softswitch.compiler.places import ExternObject
+from softswitch.compiler.walk import expressions_of, statements_of
+
+_MATCH_TYPES = {
+    "exact": p4i.MatchField.EXACT,
+    "lpm": p4i.MatchField.LPM,
+    "ternary": p4i.MatchField.TERNARY,
+    "range": p4i.MatchField.RANGE,
+    "optional": p4i.MatchField.OPTIONAL,
+}
+_EXTERNS = {
+    "counter": ResourceType.COUNTER,
+    "direct_counter": ResourceType.DIRECT_COUNTER,
+    "meter": ResourceType.METER,
+    "direct_meter": ResourceType.DIRECT_METER,
+    "register": ResourceType.REGISTER,
+    "action_profile": ResourceType.ACTION_PROFILE,
+    "action_selector": ResourceType.ACTION_PROFILE,
+}
+_COUNTER_UNITS = {
+    "packets": p4i.CounterSpec.PACKETS,
+    "bytes": p4i.CounterSpec.BYTES,
+    "packets_and_bytes": p4i.CounterSpec.BOTH,
+}
+_METER_UNITS = {"packets": p4i.MeterSpec.PACKETS, "bytes": p4i.MeterSpec.BYTES}
+_DEFAULT_SIZE = 1024
+_HEADING = "# proto-file: p4/config/v1/p4info.proto\n# proto-message: p4.config.v1.P4Info\n\n"
+
+
+def to_text(info: p4i.P4Info) -> str:
+    """P4Info in protobuf's text format, with p4c's heading."""
+    return _HEADING + str(text_format.MessageToString(info))
+
+
+class P4InfoBuilder:
+    """Builds the P4Info of one lowered program."""
+
+    def __init__(self, program: ProgramLowering) -> None:
+        self._program = program
+        self._info = p4i.P4Info()
+        self._symbols = SymbolTable()
+        self._specs = TypeSpecs(self._type_info, program.checked.errors)
+        self._controls = [
+            list(self._items(role)) for role in ARCHITECTURE if role != "parser"
+        ]
+        self._value_sets = [
+            item
+            for item in flatten(program.blocks["parser"])
+            if isinstance(item.decl, ast.ValueSetDecl)
+        ]
+        self._profile_tables: dict[str, list[str]] = {}
+        self._digest_names: dict[int, str] = {}
+        self._digests_done: set[str] = set()
+        self._actions_done: set[str] = set()
+
+    def build(self) -> p4i.P4Info:
+        """The message. Raises `CompileError` for bad `@id`s and the like."""
+        self._collect()
+        self._symbols.assign()
+        for item in self._value_sets:
+            self._value_set(item)
+        for items in self._controls:
+            self._actions_and_digests(items)
+        for items in self._controls:
+            for item in items:
+                if isinstance(item.decl, ast.TableDecl):
+                    self._table(item)
+                elif isinstance(item.decl, ast.InstanceDecl):
+                    self._extern(self._object(item))
+        for header in self._controller_headers():
+            self._controller_header(header)
+        self._package()
+        return self._info
+
+    # ------------------------------------------------------------ what there is
+
+    def _items(self, role: str) -> Iterator[Item]:
+        """A control's declarations as they stand after inlining: global actions first."""
+        instance = self._program.blocks[role]
+        items = list(flatten(instance))
+        local = [i for i in items if not isinstance(i.decl, ast.ActionDecl) or self._used(i)]
+        seen: set[int] = set()
+        for action in self._action_uses(items):
+            if id(action) not in seen and not any(i.decl is action for i in items):
+                seen.add(id(action))
+                yield Item(instance, action)
+        if role == "ingress":
+            for decl in self._program.checked.program.decls:
+                if isinstance(decl, ast.InstanceDecl) and isinstance(decl.type, ty.Extern):
+                    raise NotSupported.at(decl.pos, "an extern instance outside of controls")
+        yield from local
+
+    def _action_uses(self, items: list[Item]) -> Iterator[ast.ActionDecl]:
+        """Actions in the order in which tables and apply bodies name them."""
+        for item in items:
+            if isinstance(item.decl, ast.TableDecl):
+                for ref in table_actions(item.decl):
+                    if ref.decl is not None:
+                        yield ref.decl
+                if item.decl.default_action is None:
+                    yield self._program.no_action(item.decl.pos)
+        for instance in {id(i.instance): i.instance for i in items}.values():
+            yield from instance.direct_actions
+
+    def _used(self, item: Item) -> bool:
+        """Whether a table lists an action or the apply body calls it."""
+        instance = item.instance
+        if item.decl in instance.direct_actions:
+            return True
+        return self._in_table(item)
+
+    def _in_table(self, item: Item) -> bool:
+        return any(
+            ref.decl is item.decl
+            for table in item.instance.used_tables
+            for ref in table_actions(table)
+        ) or not is_local(item.instance, item.decl)
+
+    def _controller_headers(self) -> Iterator[ast.HeaderDecl]:
+        for decl in self._program.checked.program.decls:
+            if isinstance(decl, ast.HeaderDecl) and decl.annotation("controller_header"):
+                yield decl
+
+    def _object(self, item: Item) -> ExternObject:
+        assert isinstance(item.decl, ast.InstanceDecl)
+        return self._program.extern_of(item.decl, item.instance)
+
+    # ------------------------------------------------------------ symbols
+
+    def _add(self, kind: ResourceType, name: str, decl: ast.Decl) -> None:
+        self._symbols.add(kind, name, user_id(decl.annotations), decl.pos)
+
+    def _collect(self) -> None:
+        for item in self._value_sets:
+            self._add(ResourceType.VALUE_SET, item.name, item.decl)
+        for items in self._controls:
+            for item in items:
+                self._collect_item(item)
+        for header in self._controller_headers():
+            self._add(ResourceType.CONTROLLER_HEADER, local_name(header), header)
+
+    def _collect_item(self, item: Item) -> None:
+        match item.decl:
+            case ast.ActionDecl():
+                self._add(ResourceType.ACTION, item.name, item.decl)
+                self._collect_digests(item.decl.body)
+            case ast.TableDecl():
+                self._add(ResourceType.TABLE, item.name, item.decl)
+                self._collect_table(item)
+            case ast.InstanceDecl(type=ty.Extern(name=kind)) if kind in _EXTERNS:
+                self._add(_EXTERNS[kind], self._object(item).name, item.decl)
+            case _:
+                pass
+        control = item.instance.decl
+        if isinstance(control, ast.ControlDecl):
+            self._collect_digests(control.body)
+
+    def _collect_table(self, item: Item) -> None:
+        table = self._program.table_named(item)
+        for target in (table.implementation, table.counter, table.meter):
+            if target is not None and not is_local(item.instance, target.decl):
+                self._add(_EXTERNS[target.type.name], target.name, target.decl)
+        if table.implementation is not None:
+            tables = self._profile_tables.setdefault(table.implementation.name, [])
+            tables.append(item.name)
+
+    def _collect_digests(self, body: ast.Block) -> None:
+        for call in _digest_calls(body):
+            self._symbols.add(ResourceType.DIGEST, self._digest_name(call), None, call.pos)
+
+    def _digest_name(self, call: ast.Call) -> str:
+        found = self._digest_names.get(id(call))
+        if found is None:
+            t = _digest_type(call)
+            if isinstance(t, ty.StructLike):
+                found = local_name(t.decl) if t.decl is not None else str(t)
+            else:
+                found = f"digest_{len(self._digest_names)}"
+            self._digest_names[id(call)] = found
+        return found
+
+    # ------------------------------------------------------------ messages
+
+    def _type_info(self) -> p4t.P4TypeInfo:
+        self._info.type_info.SetInParent()
+        return self._info.type_info
+
+    def _preamble(
+        self,
+        message: Any,
+        kind: ResourceType,
+        name: str,
+        annotations: list[ast.Annotation],
+        skip: frozenset[str] = frozenset(),
+    ) -> None:
+        message.preamble.id = self._symbols.id_of(kind, name)
+        message.preamble.name = name
+        message.preamble.alias = self._symbols.alias_of(name)
+        add_annotations(message.preamble, annotations, skip)
+        add_documentation(message.preamble, annotations)
+
+    def _actions_and_digests(self, items: list[Item]) -> None:
+        controls = {id(i.instance): i.instance for i in items}
+        for item in items:
+            if isinstance(item.decl, ast.ActionDecl):
+                self._action(item, item.decl)
+                self._digests(item.decl.body)
+        for instance in controls.values():
+            if isinstance(instance.decl, ast.ControlDecl):
+                self._digests(instance.decl.body)
+
+    def _action(self, item: Item, decl: ast.ActionDecl) -> None:
+        if decl.annotation("hidden") or item.name in self._actions_done:
+            return
+        self._actions_done.add(item.name)
+        message = self._info.actions.add()
+        self._preamble(message, ResourceType.ACTION, item.name, decl.annotations)
+        params = self._run_time_params(item, decl)
+        numbers = number_members([user_id(p.annotations) for p in params])
+        for param, number in zip(params, numbers, strict=True):
+            assert param.type is not None
+            entry = message.params.add()
+            entry.id = number
+            entry.name = local_name(param)
+            add_annotations(entry, param.annotations)
+            add_documentation(entry, param.annotations)
+            if not isinstance(param.type, ty.Enum):
+                entry.bitwidth = width(param.type, param.pos)
+            self._type_info()
+            self._specs.spec(param.type, param.pos)
+            name = type_name(param.type)
+            if name is None and isinstance(param.type, ty.Enum):
+                name = param.type.name
+            if name is not None:
+                entry.type_name.name = name
+
+    def _run_time_params(self, item: Item, decl: ast.ActionDecl) -> list[ast.Parameter]:
+        """Parameters that the control plane gives: none if only apply bodies call the action."""
+        if not self._in_table(item):
+            return []
+        bound = {
+            binding.param.name
+            for table in item.instance.used_tables
+            for ref in table.actions
+            if ref.decl is decl
+            for binding in ref.binding
+        }
+        return [p for p in decl.params if not p.direction and p.name not in bound]
+
+    def _digests(self, body: ast.Block) -> None:
+        for call in _digest_calls(body):
+            name = self._digest_name(call)
+            self._type_info()
+            spec = self._specs.spec(_digest_type(call), call.pos)
+            if name in self._digests_done:
+                continue
+            self._digests_done.add(name)
+            message = self._info.digests.add()
+            self._preamble(message, ResourceType.DIGEST, name, [])
+            message.type_spec.CopyFrom(spec)
+
+    def _table(self, item: Item) -> None:
+        decl = item.decl
+        assert isinstance(decl, ast.TableDecl)
+        if decl.annotation("hidden"):
+            return
+        table = self._program.table_named(item)
+        message = self._info.tables.add()
+        self._type_info()
+        self._preamble(message, ResourceType.TABLE, item.name, decl.annotations)
+        size = decl.prop("size")
+        message.size = table.declared_size if size is not None else _DEFAULT_SIZE
+        self._match_fields(message, decl)
+        self._action_refs(message, item, decl)
+        self._default_action(message, item, decl)
+        if decl.entries is not None and decl.entries_const:
+            message.is_const_table = True
+        if decl.entries:
+            message.has_initial_entries = True
+        self._table_resources(message, item)
+        if table.support_timeout:
+            message.idle_timeout_behavior = p4i.Table.NOTIFY_CONTROL
+
+    def _match_fields(self, message: p4i.Table, decl: ast.TableDecl) -> None:
+        keys = decl.keys or []
+        numbers = number_members([user_id(k.annotations) for k in keys])
+        for key, number in zip(keys, numbers, strict=True):
+            kind = key.match_kind.name
+            if kind == "selector":
+                continue
+            assert key.expr.type is not None
+            entry = message.match_fields.add()
+            entry.id = number
+            entry.name = key_name(key)
+            add_annotations(entry, key.annotations)
+            add_documentation(entry, key.annotations)
+            t = _key_type(key.expr)
+            entry.bitwidth = width(t, key.pos)
+            if kind in _MATCH_TYPES:
+                entry.match_type = _MATCH_TYPES[kind]
+            else:
+                entry.other_match_type = kind
+            self._specs.spec(t, key.pos)
+            name = type_name(t)
+            if name is not None:
+                entry.type_name.name = name
+
+    def _action_id(self, item: Item, decl: ast.ActionDecl) -> int:
+        return self._symbols.id_of(ResourceType.ACTION, Item(item.instance, decl).name)
+
+    def _action_refs(self, message: p4i.Table, item: Item, decl: ast.TableDecl) -> None:
+        listed: list[tuple[ast.ActionDecl, list[ast.Annotation]]] = [
+            (ref.decl, ref.annotations) for ref in decl.actions if ref.decl is not None
+        ]
+        if decl.default_action is None:
+            no_action = self._program.no_action(decl.pos)
+            if all(d is not no_action for d, _ in listed):
+                only = ast.Annotation(decl.pos, "defaultonly")
+                listed.append((no_action, [only]))
+        for action, notes in listed:
+            ref = message.action_refs.add()
+            ref.id = self._action_id(item, action)
+            add_annotations(ref, notes)
+            names = {a.name for a in notes}
+            if {"tableonly", "defaultonly"} <= names:
+                raise CompileError.at(
+                    notes[0].pos,
+                    f"action {action.name} is both @tableonly and @defaultonly",
+                )
+            if "tableonly" in names:
+                ref.scope = p4i.ActionRef.TABLE_ONLY
+            elif "defaultonly" in names:
+                ref.scope = p4i.ActionRef.DEFAULT_ONLY
+
+    def _default_action(self, message: p4i.Table, item: Item, decl: ast.TableDecl) -> None:
+        ref = decl.default_action
+        action = ref.decl if ref is not None else self._program.no_action(decl.pos)
+        assert action is not None
+        number = self._action_id(item, action)
+        if ref is not None and decl.default_action_const:
+            message.const_default_action_id = number
+        message.initial_default_action.action_id = number
+        table = self._program.table_named(item)
+        assert table.default is not None
+        lowered, values = table.default
+        run_time = [p for p in action.params if any(local_name(p) == n for n, _ in lowered.params)]
+        for index, (param, value) in enumerate(zip(run_time, values, strict=True), start=1):
+            assert param.type is not None
+            argument = message.initial_default_action.arguments.add()
+            own = user_id(param.annotations)
+            argument.param_id = index if own is None else own
+            argument.value = byte_string(value, max(width(param.type, param.pos), 1))
+
+    def _table_resources(self, message: p4i.Table, item: Item) -> None:
+        table = self._program.table_named(item)
+        target = table.implementation
+        if target is not None:
+            message.implementation_id = self._symbols.id_of(
+                ResourceType.ACTION_PROFILE, target.name
+            )
+            if not is_local(item.instance, target.decl):
+                self._profile(target)
+        if table.counter is not None:
+            message.direct_resource_ids.append(
+                self._symbols.id_of(ResourceType.DIRECT_COUNTER, table.counter.name)
+            )
+            counter = self._info.direct_counters.add()
+            self._counterlike(counter, ResourceType.DIRECT_COUNTER, table.counter)
+            counter.direct_table_id = message.preamble.id
+        if table.meter is not None:
+            message.direct_resource_ids.append(
+                self._symbols.id_of(ResourceType.DIRECT_METER, table.meter.name)
+            )
+            meter = self._info.direct_meters.add()
+            self._counterlike(meter, ResourceType.DIRECT_METER, table.meter)
+            meter.direct_table_id = message.preamble.id
+
+    # ------------------------------------------------------------ extern instances
+
+    def _counterlike(self, message: Any, kind: ResourceType, target: ExternObject) -> None:
+        self._preamble(message, kind, target.name, target.decl.annotations)
+        direct = kind in (ResourceType.DIRECT_COUNTER, ResourceType.DIRECT_METER)
+        unit = self._program.constructor_value(target, 0 if direct else 1).member
+        assert unit is not None
+        counters = kind in (ResourceType.COUNTER, ResourceType.DIRECT_COUNTER)
+        units = _COUNTER_UNITS if counters else _METER_UNITS
+        message.spec.unit = units[unit.name]
+
+    def _extern(self, target: ExternObject) -> None:
+        self._type_info()
+        match target.type.name:
+            case "counter":
+                counter = self._info.counters.add()
+                self._counterlike(counter, ResourceType.COUNTER, target)
+                counter.size = self._program.constructor_value(target, 0).value
+            case "meter":
+                meter = self._info.meters.add()
+                self._counterlike(meter, ResourceType.METER, target)
+                meter.size = self._program.constructor_value(target, 0).value
+            case "register":
+                register = self._info.registers.add()
+                annotations = target.decl.annotations
+                self._preamble(register, ResourceType.REGISTER, target.name, annotations)
+                register.size = self._program.constructor_value(target, 0).value
+                spec = self._specs.spec(target.type.args[0], target.decl.pos)
+                register.type_spec.CopyFrom(spec)
+            case "action_profile" | "action_selector":
+                self._profile(target)
+            case _:
+                pass
+
+    def _profile(self, target: ExternObject) -> None:
+        selector = target.type.name == "action_selector"
+        annotations = target.decl.annotations
+        message = self._info.action_profiles.add()
+        self._preamble(
+            message,
+            ResourceType.ACTION_PROFILE,
+            target.name,
+            annotations,
+            frozenset({"max_group_size", "selector_size_semantics", "max_member_weight"}),
+        )
+        message.with_selector = selector
+        message.size = self._program.constructor_value(target, 1 if selector else 0).value
+        for annotation in annotations:
+            if selector:
+                self._selector_annotation(message, annotation)
+            elif annotation.name in ("max_group_size", "selector_size_semantics"):
+                self._program.warn(
+                    annotation.pos, f"@{annotation.name} is ignored without a selector"
+                )
+        for name in sorted(self._profile_tables.get(target.name, [])):
+            message.table_ids.append(self._symbols.id_of(ResourceType.TABLE, name))
+
+    def _selector_annotation(self, message: p4i.ActionProfile, a: ast.Annotation) -> None:
+        match a.name:
+            case "max_group_size":
+                message.max_group_size = int_value(a)
+            case "selector_size_semantics":
+                semantics = string_value(a).lower()
+                if semantics not in ("sum_of_weights", "sum_of_members"):
+                    raise CompileError.at(
+                        a.pos, "@selector_size_semantics takes sum_of_weights or sum_of_members"
+                    )
+                getattr(message, semantics).SetInParent()
+            case "max_member_weight" if message.HasField("sum_of_members"):
+                message.sum_of_members.max_member_weight = int_value(a)
+            case "max_member_weight":
+                self._program.warn(a.pos, "@max_member_weight is ignored without sum_of_members")
+            case _:
+                pass
+
+    # ------------------------------------------------------------ the rest
+
+    def _value_set(self, item: Item) -> None:
+        decl = item.decl
+        assert isinstance(decl, ast.ValueSetDecl)
+        message = self._info.value_sets.add()
+        self._preamble(message, ResourceType.VALUE_SET, item.name, decl.annotations)
+        size = decl.size.const_value
+        assert isinstance(size, int)
+        message.size = size
+        element = decl.element
+        if isinstance(element, ty.Struct):
+            fields = element.fields
+            numbers = number_members(
+                [user_id(f.decl.annotations) if f.decl is not None else None for f in fields]
+            )
+            for f, number in zip(fields, numbers, strict=True):
+                match = message.match.add()
+                match.id = number
+                match.name = f.name
+                match.bitwidth = width(f.type, decl.pos)
+                annotations = f.decl.annotations if f.decl is not None else []
+                match.match_type = _value_set_match(annotations)
+                add_annotations(match, annotations, {"match"})
+                add_documentation(match, annotations)
+        elif isinstance(element, ty.Bit):
+            match = message.match.add()
+            match.id = 1
+            match.bitwidth = element.width
+            match.match_type = p4i.MatchField.EXACT
+        else:
+            raise NotSupported.at(decl.pos, f"a value set of {element} for the control plane")
+
+    def _controller_header(self, decl: ast.HeaderDecl) -> None:
+        if decl.annotation("hidden") or not isinstance(decl.type, ty.Header):
+            return
+        annotation = decl.annotation("controller_header")
+        assert annotation is not None
+        name = string_value(annotation)
+        message = self._info.controller_packet_metadata.add()
+        own = self._symbols.id_of(ResourceType.CONTROLLER_HEADER, local_name(decl))
+        message.preamble.id = own
+        message.preamble.name = message.preamble.alias = name
+        add_annotations(message.preamble, decl.annotations)
+        add_documentation(message.preamble, decl.annotations)
+        self._type_info()
+        fields = flat_fields(decl.type)
+        numbers = number_members([user_id(notes) for _, _, notes in fields])
+        for (field, t, notes), number in zip(fields, numbers, strict=True):
+            if any(a.name == "hidden" for a in notes):
+                continue
+            entry = message.metadata.add()
+            entry.id = number
+            entry.name = field
+            add_annotations(entry, notes)
+            entry.bitwidth = width(t, decl.pos)
+            self._specs.spec(t, decl.pos)
+            named = type_name(t)
+            if named is not None:
+                entry.type_name.name = named
+
+    def _package(self) -> None:
+        main = self._program.checked.main
+        package = self._info.pkg_info
+        package.arch = "v1model"
+        for annotation in main.annotations:
+            for key, value in annotation.value_pairs:
+                self._package_value(package, annotation, key, value)
+        add_annotations(package, main.annotations, {"pkginfo", "platform_property"})
+        add_documentation(package, main.annotations)
+
+    def _package_value(
+        self, package: p4i.PkgInfo, annotation: ast.Annotation, key: str, value: ast.ConstValue
+    ) -> None:
+        pos: Pos = annotation.pos
+        if annotation.structured:
+            return
+        if annotation.name == "pkginfo":
+            if key not in ("name", "version", "organization", "contact", "url", "arch"):
+                self._program.warn(pos, f"unknown key {key} in @pkginfo")
+            elif not isinstance(value, str):
+                raise CompileError.at(pos, f"@pkginfo: {key} must be a string")
+            else:
+                setattr(package, key, value)
+        elif annotation.name == "platform_property":
+            if not hasattr(package.platform_properties, key):
+                self._program.warn(pos, f"unknown key {key} in @platform_property")
+            else:
+                setattr(package.platform_properties, key, value)
+
+
+def _digest_calls(body: ast.Block) -> Iterator[ast.Call]:
+    for stmt in statements_of(body):
+        for expr in expressions_of(stmt):
+            if (
+                isinstance(expr, ast.Call)
+                and expr.kind is ast.CallKind.EXTERN_FUNCTION
+                and expr.decl is not None
+                and expr.decl.name == "digest"
+            ):
+                yield expr
+
+
+def _digest_type(call: ast.Call) -> ty.Type:
+    return call.binding[1].param.type
+
+
+def _key_type(expr: ast.Expr) -> ty.Type:
+    """Type of a key as written: without the conversions that the checker put in."""
+    while isinstance(expr, ast.Cast) and expr.implicit:
+        expr = expr.operand
+    assert expr.type is not None
+    return expr.type
+
+
+def _value_set_match(annotations: list[ast.Annotation]) -> int:
+    for annotation in annotations:
+        if annotation.name == "match":
+            kind = "".join(annotation.tokens)
+            if kind not in _MATCH_TYPES:
+                raise NotSupported.at(annotation.pos, f"match type {kind} in a value set")
+            return _MATCH_TYPES[kind]
+    return p4i.MatchField.EXACT
