@@ -9,25 +9,29 @@ from __future__ import annotations
 
 import select
 import socket
-import struct
 import time
-import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from scapy.contrib.roce import BTH
+from scapy.layers.inet import IP, UDP
+from scapy.packet import Raw
+
 from emulation import namespace
 from emulation.live_host import LiveHost
+from protocols.rocev2 import RETH, ROCE_V2_PORT, icrc_is_valid
 
-ROCE_PORT = 4791
 FLOWS = 32
 PACKETS_A_FLOW = 2
 PAYLOAD_BYTES = 1024
 
 _FIRST_SOURCE_PORT = 0xC000  # RoCEv2 NICs choose from the dynamic ports
 _FIRST_QUEUE_PAIR = 0x100
+_REMOTE_MEMORY, _REMOTE_KEY = 0x1000_0000, 0x1234
 _WRITE_ONLY = 0x0A  # RC RDMA WRITE only
 _DSCP_LOSSLESS = 26
 _ETH_P_IP = 0x0800
+_ETHERNET, _IPV4, _UDP = 14, 20, 8
 _PACKET_OUTGOING = 4
 _RECEIVE_BUFFER = 4 << 20
 _PACE = 8  # packets between looks at the receiving socket
@@ -52,41 +56,20 @@ class RoceReport:
         return self.sent > 0 and self.received == self.sent and whole
 
 
-def icrc(packet: bytes) -> int:
-    """Return the ICRC that an IPv4 RoCEv2 packet must carry (its last 4 bytes are left out).
-
-    `packet` starts at the IPv4 header (20 bytes, no options). What switches may change counts as
-    ones: TOS, TTL, both checksums, BTH's congestion and reserved bits. InfiniBand Architecture
-    Specification, Annex A17.
-    """
-    masked = bytearray(packet[:-4])
-    masked[1] = masked[8] = masked[32] = 0xFF
-    masked[10:12] = masked[26:28] = b"\xff\xff"
-    return zlib.crc32(masked, zlib.crc32(b"\xff" * 8))
-
-
-def has_right_icrc(packet: bytes) -> bool:
-    """Say whether an IPv4 RoCEv2 packet carries the ICRC of its content."""
-    return int.from_bytes(packet[-4:], "little") == icrc(packet)
-
-
 def build(source: str, destination: str, flow: int, number: int) -> bytes:
     """Build one RDMA WRITE request, from its IPv4 header to its ICRC.
 
     `flow` chooses the UDP source port and the queue pair, `number` is the packet sequence number.
     """
-    from scapy.contrib.roce import BTH
-    from scapy.layers.inet import IP, UDP
-    from scapy.packet import Raw
-
     payload = bytes((flow + number + at) & 0xFF for at in range(PAYLOAD_BYTES))
-    reth = struct.pack("!QII", 0x1000_0000 + number * PAYLOAD_BYTES, 0x1234, PAYLOAD_BYTES)
+    address = _REMOTE_MEMORY + number * PAYLOAD_BYTES
     packet = (
         # A set identification: the kernel would replace zero, which the ICRC covers.
         IP(src=source, dst=destination, id=number + 1, tos=_DSCP_LOSSLESS << 2, flags="DF")
-        / UDP(sport=_FIRST_SOURCE_PORT + flow, dport=ROCE_PORT, chksum=0)
+        / UDP(sport=_FIRST_SOURCE_PORT + flow, dport=ROCE_V2_PORT, chksum=0)
         / BTH(opcode=_WRITE_ONLY, dqpn=_FIRST_QUEUE_PAIR + flow, psn=number, ackreq=1)
-        / Raw(reth + payload)
+        / RETH(address=address, rkey=_REMOTE_KEY, length=PAYLOAD_BYTES)
+        / Raw(payload)
     )
     return bytes(packet)
 
@@ -110,12 +93,12 @@ def exchange(
             source.pid, socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW
         ) as tx,
         namespace.open_socket(
-            destination.pid, socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(_ETH_P_IP)
+            destination.pid, socket.AF_PACKET, socket.SOCK_RAW, socket.htons(_ETH_P_IP)
         ) as rx,
         # Somebody listens, else the receiver's kernel answers each packet "port unreachable".
         namespace.open_socket(destination.pid, socket.AF_INET, socket.SOCK_DGRAM) as listener,
     ):
-        listener.bind((destination.address, ROCE_PORT))
+        listener.bind((destination.address, ROCE_V2_PORT))
         rx.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BUFFER)
         rx.bind((destination.interface, _ETH_P_IP))
         seen: dict[tuple[int, int], int] = {}
@@ -137,28 +120,29 @@ def exchange(
 def _take(rx: socket.socket, seen: dict[tuple[int, int], int], source: str) -> int:
     """Sort what has arrived into `seen`, by (queue pair, sequence number); return the damaged."""
     bad = 0
-    for packet in _arrived(rx, source):
-        if not has_right_icrc(packet):
+    for frame in _arrived(rx, source):
+        if not icrc_is_valid(frame):
             bad += 1
             continue
-        key = (int.from_bytes(packet[33:36], "big"), int.from_bytes(packet[37:40], "big"))
+        bth = frame[_ETHERNET + _IPV4 + _UDP :]
+        key = (int.from_bytes(bth[5:8], "big"), int.from_bytes(bth[9:12], "big"))
         seen[key] = seen.get(key, 0) + 1
     return bad
 
 
 def _arrived(rx: socket.socket, source: str) -> Iterator[bytes]:
-    """Yield the RoCEv2 packets from `source` that wait on a packet socket."""
-    shortest = 20 + 8 + 12 + 4
+    """Yield the frames with RoCEv2 packets from `source` that wait on a packet socket."""
+    shortest = _ETHERNET + _IPV4 + _UDP + 12 + 4
     while True:
         try:
-            packet, address = rx.recvfrom(1 << 16, socket.MSG_DONTWAIT)
+            frame, address = rx.recvfrom(1 << 16, socket.MSG_DONTWAIT)
         except BlockingIOError:
             return
-        if address[2] == _PACKET_OUTGOING or len(packet) < shortest:
+        if address[2] == _PACKET_OUTGOING or len(frame) < shortest:
             continue
-        # Ethernet pads short frames; the packet ends where its own header says.
-        packet = packet[: int.from_bytes(packet[2:4], "big")]
+        packet = frame[_ETHERNET:]
         is_udp = packet[0] == 0x45 and packet[9] == socket.IPPROTO_UDP
         port = int.from_bytes(packet[22:24], "big")
-        if is_udp and port == ROCE_PORT and packet[12:16] == socket.inet_aton(source):
-            yield packet
+        if is_udp and port == ROCE_V2_PORT and packet[12:16] == socket.inet_aton(source):
+            # Ethernet pads short frames; the packet ends where its own header says.
+            yield frame[: _ETHERNET + int.from_bytes(packet[2:4], "big")]

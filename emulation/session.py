@@ -20,6 +20,7 @@ from emulation.run_state import Run
 from emulation.switch_node import (
     FIRST_GRPC_PORT,
     FIRST_THRIFT_PORT,
+    PRIORITY_QUEUES,
     PortSettings,
     SwitchSettings,
     Target,
@@ -95,7 +96,7 @@ class Session:
     def wait_for_switches(self) -> None:
         """Wait until all switches are ready. Raises SwitchDiedError with the end of a log."""
         # What comes next needs large modules; the switches leave time to load them.
-        loader = threading.Thread(target=import_module, args=("controller",), daemon=True)
+        loader = threading.Thread(target=_load_modules, daemon=True)
         loader.start()
         wait_until_ready(self.network.switches.values())
         loader.join()
@@ -126,7 +127,7 @@ class Session:
         from controller import TargetFacts
 
         if self.target is Target.BMV2:
-            return TargetFacts(time_scale=self.topology.time_scale)
+            return TargetFacts(priorities=PRIORITY_QUEUES, time_scale=self.topology.time_scale)
         rates = {
             (end.node, end.port): self.topology.real_rate_bps(link)
             for link in self.topology.links
@@ -136,7 +137,7 @@ class Session:
         return TargetFacts(
             tick_ps=_TICK_PS,
             depth_cell_bytes=_CELL_BYTES,
-            priorities=1,
+            priorities=PRIORITY_QUEUES,
             port_rates_bps=rates,
             emulates_links=True,
             time_scale=self.topology.time_scale,
@@ -197,6 +198,11 @@ class Session:
         self._run.finish()
         self._run = None
         return removed
+
+
+def _load_modules() -> None:
+    for name in ("controller", "emulation.proofs"):
+        import_module(name)
 
 
 def explain(session: Session, error: Exception) -> Exception:

@@ -29,6 +29,7 @@ FIRST_GRPC_PORT = 9559  # P4Runtime's own port number; below the range of epheme
 FIRST_THRIFT_PORT = 9090
 CPU_PORT = 255
 DROP_PORT = 511
+PRIORITY_QUEUES = 8
 
 
 class Target(enum.Enum):
@@ -63,7 +64,7 @@ class PortSettings:
         if self.receive_delay_ns:
             settings.append(f"rx-delay={self.receive_delay_ns}ns")
         if self.queue_bytes is not None:
-            settings.append(f"queue={self.queue_bytes}")
+            settings.append(f"queue={self.queue_bytes}B")
         return f"{self.number}:{','.join(settings)}" if settings else ""
 
 
@@ -95,8 +96,10 @@ class SwitchSettings:
             command += ["-i", f"{port.number}@{port.interface}"]
         if self.target is Target.BMV2:
             command += ["--thrift-port", str(self.thrift_port)]
+        command += ["--log-console", "--log-level", "info"]
         command += ["--", "--grpc-server-addr", self.address]
         command += ["--cpu-port", str(CPU_PORT), "--drop-port", str(DROP_PORT)]
+        command += ["--priority-queues", str(PRIORITY_QUEUES)]
         if self.target is Target.SOFTSWITCH:
             command += ["--tick", "ns", "--depth-unit", "cells"]
             for option in filter(None, (port.link_option() for port in self.ports)):

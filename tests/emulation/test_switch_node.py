@@ -17,6 +17,7 @@ from emulation.switch_node import (
     require_target,
     wait_until_ready,
 )
+from softswitch.options import Link, parse
 
 
 def settings(target: Target, tmp_path: Path, grpc_port: int = 9559) -> SwitchSettings:
@@ -39,11 +40,14 @@ def test_both_targets_take_simple_switch_grpcs_options(target: Target, tmp_path:
     assert after[:2] == ["--grpc-server-addr", "127.0.0.1:9559"]
 
 
-def test_only_our_switch_is_told_about_links(tmp_path: Path) -> None:
-    ours = settings(Target.SOFTSWITCH, tmp_path).command()
-    assert [ours[at + 1].partition(":")[0] for at, word in enumerate(ours) if word == "--link"] == [
-        "1"
-    ]
+def test_our_switch_understands_what_it_is_told_about_links(tmp_path: Path) -> None:
+    command = settings(Target.SOFTSWITCH, tmp_path).command()
+    options = parse(command[command.index("softswitch") + 1 :])
+    assert options.links == (
+        Link(1, rate_bps=40_000_000, delay_ps=5 * 10**9, queue_packets=0, queue_bytes=10**6),
+    )
+    assert (options.tick, options.depth_unit, options.priority_queues) == ("ns", "cells", 8)
+    assert options.ready_file == tmp_path / "s1.ready"
     assert "--link" not in settings(Target.BMV2, tmp_path).command()
 
 
