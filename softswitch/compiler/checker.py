@@ -5,7 +5,8 @@ errors, match kinds and main are found on the Checker after `program(...)`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from softswitch.compiler import ast
 from softswitch.compiler import types as ty
@@ -272,15 +273,22 @@ class Checker(MatchChecker):
         self._constructor_params(decl)
         decl.type = ty.Control(decl.name, (), params, decl)
         self._declare(decl)
-        with self._within(Context("control", decl)), self._nested():
-            self._declare_params(decl.params)
-            self._declare_params(decl.ctor_params)
+        with self._within(Context("control", decl)), self._block_scope(decl):
             for each in decl.locals:
                 with self._guard():
                     self._control_local(each)
             self.annotations(decl.body.annotations)
             with self._nested():
                 self.statements(decl.body.statements)
+
+    @contextmanager
+    def _block_scope(self, decl: ast.ControlDecl | ast.ParserDecl) -> Iterator[None]:
+        """Parameters, and inside of them (they may be hidden) the local declarations."""
+        with self._nested():
+            self._declare_params(decl.params)
+            self._declare_params(decl.ctor_params)
+            with self._nested():
+                yield
 
     def _control_local(self, decl: ast.Decl) -> None:
         match decl:
@@ -305,9 +313,7 @@ class Checker(MatchChecker):
         self._constructor_params(decl)
         decl.type = ty.Parser(decl.name, (), params, decl)
         self._declare(decl)
-        with self._within(Context("parser", decl)), self._nested():
-            self._declare_params(decl.params)
-            self._declare_params(decl.ctor_params)
+        with self._within(Context("parser", decl)), self._block_scope(decl):
             for each in decl.locals:
                 with self._guard():
                     self._parser_local(each)

@@ -118,6 +118,8 @@ class CheckerBase:
         scope = self.globals if absolute else self._scope
         found = scope.lookup(name)
         if not found:
+            found = [member for member in self.match_kinds if member.name == name]
+        if not found:
             names = (d.name for d in scope.visible())
             self._fail(pos, f'unknown name "{name}"{suggestion(name, names)}')
         return found

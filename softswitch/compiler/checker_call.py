@@ -13,7 +13,7 @@ from softswitch.compiler.checker_builtin import BuiltinChecker
 from softswitch.compiler.checker_convert import is_compile_time, type_of
 from softswitch.compiler.checker_types import TypeDecl
 from softswitch.compiler.errors import Pos
-from softswitch.compiler.scope import suggestion
+from softswitch.compiler.scope import Scope, suggestion
 
 _Callable = ast.MethodDecl | ast.FunctionDecl
 
@@ -51,7 +51,9 @@ class CallChecker(BuiltinChecker):
         return call
 
     def _named_call(self, call: ast.Call, callee: ast.Name) -> None:
-        found = self._lookup(callee.name, callee.pos, absolute=callee.absolute)
+        found = self._not_itself(
+            self._lookup(callee.name, callee.pos, absolute=callee.absolute), callee.name
+        )
         decl = found[0]
         callee.decl = decl
         if isinstance(decl, ast.MethodDecl | ast.FunctionDecl):
@@ -72,6 +74,17 @@ class CallChecker(BuiltinChecker):
             )
         else:
             self._fail(call.pos, f'"{callee.name}" is {describe(decl)}: it can\'t be called')
+
+    def _not_itself(self, found: list[ast.Decl], name: str) -> list[ast.Decl]:
+        """Inside of an action `f`, a call of `f` means an outer `f`, if there is one."""
+        if len(found) == 1 and any(each is found[0] for each in self._checking):
+            scope: Scope | None = self._scope
+            while scope is not None:
+                here = scope.here(name)
+                if here and here[0] is not found[0]:
+                    return here
+                scope = scope.parent
+        return found
 
     # ------------------------------------------------------------ functions, actions
 
@@ -155,7 +168,8 @@ class CallChecker(BuiltinChecker):
         callee.base = call.receiver = receiver
         callee.kind = ast.MemberKind.METHOD
         given = type_of(receiver)
-        if callee.member in ("minSizeInBits", "maxSizeInBits", "minSizeInBytes", "maxSizeInBytes"):
+        sizes = ("minSizeInBits", "maxSizeInBits", "minSizeInBytes", "maxSizeInBytes")
+        if callee.member in sizes and not isinstance(given, ty.Extern):
             self.size_method(call, callee, given)
             return
         match given:
@@ -347,7 +361,8 @@ class CallChecker(BuiltinChecker):
                 bindings[variable] = arg
         chosen = self.match_arguments(call.pos, signature.name, signature.params, call.args)
         self._infer(signature, chosen, bindings)
-        solved = self._solved(call.pos, signature, bindings)
+        waived = [v for v, a in zip(signature.flexible, args, strict=False) if a == ty.DONT_CARE]
+        solved = self._solved(call.pos, signature, bindings, waived)
         for param, arg_expr in chosen:
             bound = ty.substitute_param(param, solved)
             call.binding.append(self._bind_one(call.pos, signature, bound, arg_expr))
@@ -413,9 +428,12 @@ class CallChecker(BuiltinChecker):
         pos: Pos,
         signature: Signature,
         bindings: dict[ty.TypeVar, ty.Type | None],
+        waived: list[ty.TypeVar],
     ) -> dict[ty.TypeVar, ty.Type]:
         solved: dict[ty.TypeVar, ty.Type] = {}
         for variable, bound in bindings.items():
+            if bound is None and (variable in waived or _only_optional(variable, signature)):
+                bound = ty.DONT_CARE
             if bound is None:
                 self._fail(
                     pos,
@@ -452,6 +470,16 @@ class CallChecker(BuiltinChecker):
         ):
             self._fail(converted.pos, f"{what} must be known while compiling")
         return ast.Binding(param, converted)
+
+
+def _only_optional(variable: ty.TypeVar, signature: Signature) -> bool:
+    """Whether only parameters that may be left out have the type variable in their type."""
+    probe = {variable: ty.VOID}
+    return all(
+        param.optional or ty.substitute(param.type, probe) == param.type
+        for param in signature.params
+        if param.decl is None or param.decl.default is None
+    )
 
 
 def _accepts(params: list[ast.Parameter], args: list[ast.Argument]) -> bool:

@@ -45,6 +45,10 @@ class Converter(TypeChecker):
             return self._convert_untyped(expr, t, what)
         if given == t:
             return expr
+        if isinstance(t, ty.InfInt) and isinstance(given, ty.Bit | ty.Int):
+            if expr.const_value is None:
+                self._unsupported(expr.pos, f"a run-time value ({given}) as int")
+            return self._implicit_cast(expr, t)
         if unify.converts(given, t):
             if isinstance(given, ty.Behaviour):
                 return expr
@@ -81,10 +85,10 @@ class Converter(TypeChecker):
     def _implicit_cast(self, expr: ast.Expr, t: ty.Type) -> ast.Expr:
         value = expr.const_value
         if isinstance(expr.type, ty.InfInt):
-            if value is None:
+            if isinstance(value, int):
+                value = self.fit(value, t, expr.pos)
+            elif not is_compile_time(expr):
                 self._fail(expr.pos, f"an int without a width must be constant to become {t}")
-            assert isinstance(value, int)
-            value = self.fit(value, t, expr.pos)
         cast = ast.Cast(expr.pos, None, expr, implicit=True)
         cast.type, cast.const_value = t, value
         return cast
@@ -245,7 +249,8 @@ def is_compile_time(expr: ast.Expr) -> bool:
         case ast.Name(decl=ast.ConstDecl() | ast.InstanceDecl()):
             return True
         case ast.Name(decl=ast.Parameter(direction="") as param):
-            return param.of_constructor or isinstance(param.type, ty.Behaviour | ty.InfInt)
+            # A constructor's, an action's (which the control plane sets) or an extern object.
+            return param.type is not None
         case ast.Member(kind=ast.MemberKind.ENUM_MEMBER | ast.MemberKind.ERROR_MEMBER):
             return True
         case ast.Member(kind=ast.MemberKind.FIELD) | ast.Slice() | ast.Index():

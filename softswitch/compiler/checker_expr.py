@@ -319,10 +319,9 @@ class ExpressionChecker(Converter):
         a, b = type_of(left), type_of(right)
         if a == b:
             return left, right
-        loose = (ast.ListExpr, ast.StructExpr, ast.InvalidExpr, ast.DefaultExpr)
-        if isinstance(right, loose) and not isinstance(left, loose):
+        if _untyped(right) and not _untyped(left):
             return left, self.convert(right, a, "operand")
-        if isinstance(left, loose) and not isinstance(right, loose):
+        if _untyped(left) and not _untyped(right):
             return self.convert(left, b, "operand"), right
         if unify.converts(b, a):
             return left, self.convert(right, a, "operand")
@@ -335,7 +334,7 @@ class ExpressionChecker(Converter):
         hint = ""
         if isinstance(a, ty.Bit | ty.Int) and isinstance(b, ty.Bit | ty.Int):
             hint = "; write a cast" if type(a) is type(b) else "; signed and unsigned don't mix"
-        self._fail(left.pos, f"{text}{hint}")
+        return self._fail(left.pos, f"{text}{hint}")
 
     def _binary(self, expr: ast.Binary) -> None:
         expr.left, expr.right = self.value(expr.left), self.value(expr.right)
@@ -364,6 +363,10 @@ class ExpressionChecker(Converter):
             expr.const_value = right
 
     def _concat(self, expr: ast.Binary) -> None:
+        if isinstance(expr.left.const_value, str) and isinstance(expr.right.const_value, str):
+            expr.type = ty.STRING
+            expr.const_value = expr.left.const_value + expr.right.const_value
+            return
         expr.left, expr.right = self._without_enum(expr.left), self._without_enum(expr.right)
         left, right = type_of(expr.left), type_of(expr.right)
         for side in (expr.left, expr.right):
@@ -468,5 +471,18 @@ class ExpressionChecker(Converter):
         elif isinstance(value, int):
             expr.const_value = constants.wrap(int(value), base)
         elif isinstance(base, ty.InfInt):
-            self._fail(expr.pos, "only a constant can become int")
+            self._unsupported(expr.pos, f"a run-time value ({given}) as int")
         return expr
+
+
+def _untyped(expr: ast.Expr) -> bool:
+    """Whether `expr` is a list, struct or invalid header that has no declared type yet."""
+    match expr:
+        case ast.ListExpr():
+            return isinstance(expr.type, ty.Tuple)
+        case ast.StructExpr():
+            return isinstance(expr.type, ty.Struct) and expr.type.name.startswith("<")
+        case ast.DefaultExpr() | ast.InvalidExpr():
+            return isinstance(expr.type, ty.DontCare)
+        case _:
+            return False

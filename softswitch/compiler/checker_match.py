@@ -34,7 +34,7 @@ class MatchChecker(StatementChecker):
         if len(keysets) == 1 and isinstance(keysets[0], ast.Wildcard | ast.DefaultKey):
             keysets[0].type = ty.DONT_CARE if len(wanted) != 1 else wanted[0]
             return keysets
-        if len(keysets) == 1 and len(wanted) > 1:
+        if len(keysets) == 1 and (len(wanted) > 1 or isinstance(keysets[0], ast.ListExpr)):
             whole = self._whole_keyset(keysets[0], wanted)
             if whole is not None:
                 return whole
@@ -57,12 +57,7 @@ class MatchChecker(StatementChecker):
             ]  # fmt: skip
         if isinstance(checked.type, ty.SetType):
             element = checked.type.element
-            parts: list[ty.Type] = []
-            if isinstance(element, ty.StructLike):
-                parts = [f.type for f in element.fields]
-            elif isinstance(element, ty.Tuple):
-                parts = list(element.elements)
-            if parts == wanted:
+            if _flattened(element) == [part for t in wanted for part in _flattened(t)]:
                 return [checked]
             self._fail(keyset.pos, f"a value set of {element} does not fit these keys")
         return None
@@ -99,12 +94,7 @@ class MatchChecker(StatementChecker):
     def _value_set(self, checked: ast.Expr, wanted: ty.Type) -> ast.Expr:
         assert isinstance(checked.type, ty.SetType)
         element = checked.type.element
-        single = element
-        if isinstance(element, ty.Struct) and len(element.fields) == 1:
-            single = element.fields[0].type
-        if isinstance(element, ty.Tuple) and len(element.elements) == 1:
-            single = element.elements[0]
-        if wanted not in (element, single):
+        if _flattened(element) != _flattened(wanted):
             self._fail(checked.pos, f"a value set of {element} does not fit a key of type {wanted}")
         return checked
 
@@ -310,9 +300,10 @@ class MatchChecker(StatementChecker):
         each.value = self.value(each.value)
         given = type_of(each.value)
         if each.name == "size":
-            each.value, size = self.check_constant_int(each.value, "size of a table")
-            if size < 0:
-                self._fail(each.value.pos, f"the size of a table can't be negative ({size})")
+            if not is_compile_time(each.value) or each.value.const_value is not None:
+                each.value, size = self.check_constant_int(each.value, "size of a table")
+                if size < 0:
+                    self._fail(each.value.pos, f"the size of a table can't be negative ({size})")
         elif each.name in _PROPERTY_EXTERNS and isinstance(given, ty.Extern):
             wanted = _PROPERTY_EXTERNS[each.name]
             v1model = {"counter", "meter", "register", "direct_counter", "direct_meter"}
@@ -334,7 +325,8 @@ class MatchChecker(StatementChecker):
     def _entries(self, table: ast.TableDecl) -> None:
         entries = table.entries or []
         if table.keys is None:
-            self.reporter.error(table.pos, f'table "{table.name}" has entries but no "key"')
+            if entries:
+                self.reporter.error(table.pos, f'table "{table.name}" has entries but no "key"')
             return
         if any(key.expr.type is None or key.match_kind.decl is None for key in table.keys):
             return
@@ -384,3 +376,14 @@ class MatchChecker(StatementChecker):
         zeros = ((1 << width) - 1) & ~mask
         if zeros & (zeros + 1):
             self._fail(keyset.mask.pos, f"0x{mask:x} is no prefix: an lpm key needs one")
+
+
+def _flattened(t: ty.Type) -> list[ty.Type]:
+    """The scalar types that a struct or tuple consists of, in order."""
+    match t:
+        case ty.StructLike():
+            return [part for f in t.fields for part in _flattened(f.type)]
+        case ty.Tuple():
+            return [part for e in t.elements for part in _flattened(e)]
+        case _:
+            return [t]

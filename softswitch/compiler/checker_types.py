@@ -135,8 +135,8 @@ class TypeChecker(CheckerBase):
             if isinstance(element, ty.TypeVar | ty.Bit | ty.Int | ty.Bool | ty.Struct):
                 self._unsupported(ref.pos, f"arrays of {element}: only headers have stacks")
             self._fail(ref.pos, f"a stack holds headers or header unions, not {element}")
-        if size <= 0:
-            self._fail(ref.size.pos, f"the size of a stack must be positive, not {size}")
+        if size < 0:
+            self._fail(ref.size.pos, f"the size of a stack can't be negative ({size})")
         return ty.Stack(element, size)
 
     # ------------------------------------------------------------ declarations

@@ -101,7 +101,7 @@ def converts(given: ty.Type, wanted: ty.Type) -> bool:
             return True
         case ty.SerEnum(base=base), _:
             return base == wanted
-        case (ty.Parser(), ty.Parser()) | (ty.Control(), ty.Control()):
+        case ty.Behaviour(), ty.Behaviour():
             return unify(wanted, given, {})
         case _:
             return False
