@@ -77,8 +77,7 @@ class CodeWriter:
             out.append(primitive)
 
         for number, block in enumerate(order):
-            after = order[number + 1 :]
-            following = after[0] if after else None
+            following = order[number + 1] if number + 1 < len(order) else None
             labels[id(block)] = len(out)
             for op in block.ops:
                 assert isinstance(op, ir.Op)
@@ -97,7 +96,7 @@ class CodeWriter:
                     jump("_jump", None, block.pos)
                 case _:
                     pass
-        for primitive, target in jumps:
-            offset = len(out) if target is None else labels[id(target)]
+        for primitive, goal in jumps:
+            offset = len(out) if goal is None else labels[id(goal)]
             primitive["parameters"].append(constant(offset, 32))
         return out

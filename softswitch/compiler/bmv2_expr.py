@@ -51,6 +51,7 @@ def field_ref(e: ir.Field) -> list[str]:
 
 def value(e: ir.Expr) -> Json:
     """An argument that is read: bools become numbers; trees get the outer wrapper."""
+    e = fold.same_number(e)
     match e:
         case ir.Const(number, t):
             return constant(number, t.width)
@@ -156,9 +157,5 @@ def _clamp(tree: Json, t: ir.ScalarType) -> Json:
 
 
 def _convert(operand: ir.Expr, t: ir.ScalarType) -> Json:
-    source = operand.type
     tree = _node(operand)
-    fits = t.width > source.width if t.signed and not source.signed else t.width >= source.width
-    if fits and (t.signed or not source.signed):
-        return tree
-    return _clamp(tree, t)
+    return tree if fold.is_widening(operand.type, t) else _clamp(tree, t)

@@ -205,7 +205,9 @@ class PipelineWriter:
                     "__MISS__": self._entry_name(apply.miss),
                 },
             }
-        after = self._entry_name(apply.next)
+        # BMv2 takes base_default_next where no action runs: a miss without a default entry,
+        # which P4 sees as NoAction.
+        after = self._entry_name(apply.by_action.get("NoAction", apply.next))
         targets = {
             a.name: self._entry_name(apply.by_action.get(a.name, apply.next))
             for a in apply.table.actions

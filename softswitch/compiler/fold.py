@@ -201,6 +201,22 @@ def convert(operand: ir.Expr, t: ir.ScalarType) -> ir.Expr:
     return ir.Convert(operand, t)
 
 
+def same_number(e: ir.Expr) -> ir.Expr:
+    """`e` without conversions that leave every number as it is (widenings)."""
+    while isinstance(e, ir.Convert) and is_widening(e.operand.type, e.type):
+        e = e.operand
+    return e
+
+
+def is_widening(source: ir.ScalarType, t: ir.ScalarType) -> bool:
+    """Whether every value of `source` is a value of `t`."""
+    if source.is_bool or t.is_bool:
+        return source == t
+    if source.signed:
+        return t.signed and t.width >= source.width
+    return t.width > source.width if t.signed else t.width >= source.width
+
+
 def slice_bits(operand: ir.Expr, high: int, low: int) -> ir.Expr:
     """`operand[high:low]`, of type bit<high - low + 1>."""
     t = ir.bit(high - low + 1)

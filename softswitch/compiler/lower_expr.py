@@ -82,7 +82,8 @@ class ExprLowering:
 
     def simplify(self, value: ir.Expr, pos: Pos) -> ir.Expr:
         """`value` itself if simple, else a new temporary that holds it."""
-        return value if isinstance(value, SIMPLE) else self.to_temporary(value, pos)
+        bare = fold.same_number(value)
+        return bare if isinstance(bare, SIMPLE) else self.to_temporary(value, pos)
 
     def to_temporary(self, value: ir.Expr, pos: Pos) -> ir.Field:
         """A new temporary, assigned `value`."""
