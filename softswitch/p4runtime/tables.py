@@ -290,6 +290,8 @@ class TableStore:
         if message.HasField("meter_config"):
             config = meter_config(message.meter_config)
             kept.meter_config.CopyFrom(message.meter_config)
+        if handle == 0:
+            return  # BMv2 executes direct meters on hits only, so the default entry's never runs
         with core_errors(f"meter of {self.table.name!r}"):
             self._core.direct_meter_set(self.table.index, handle, config)
 

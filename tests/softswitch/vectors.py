@@ -294,7 +294,7 @@ class Entities:
         return self._labels.get(_identity(entry), "(no label)")
 
     def _table_entry(self, body: Json) -> p4r.Entity:
-        match = None if body.get("default") else _match(body["match"])
+        match = None if body.get("default") else _match(body.get("match", {}))
         action = body.get("action", {})
         entry = self.switch.names.entry(
             body["table"],
@@ -306,6 +306,11 @@ class Entities:
             group=body.get("group"),
         )
         entry.idle_timeout_ns = body.get("idle_timeout_ns", 0)
+        for item in body.get("one_shot", ()):
+            chosen = entry.action.action_profile_action_set.action_profile_actions.add()
+            chosen.weight = item["weight"]
+            call = item["action"]
+            chosen.action.CopyFrom(self.switch.names.action(call["name"], call.get("params")))
         if "meter_config" in body:
             entry.meter_config.CopyFrom(p4r.MeterConfig(**body["meter_config"]))
         if "label" in body:
