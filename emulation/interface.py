@@ -6,6 +6,7 @@ import ctypes
 import fcntl
 import socket
 import struct
+import subprocess
 from contextlib import suppress
 from pathlib import Path
 
@@ -19,6 +20,9 @@ _GFEATURES = 0x3A
 _SFEATURES = 0x3B
 _SET_OF_FEATURES = 4
 _NAME_BYTES = 32
+
+_WIRE_OVERHEAD_BYTES = 24  # preamble 8, FCS 4, gap 12
+_BURST_BYTES = 2 * (1514 + _WIRE_OVERHEAD_BYTES)
 
 
 def offloads_off(names: list[str], where: socket.socket) -> None:
@@ -66,6 +70,19 @@ def _features_off(name: str, where: socket.socket) -> None:
         words.append((available & ~never & offloads, 0))  # which to set, to what
     request = struct.pack("=II", _SFEATURES, blocks)
     _ethtool(name, where, request + b"".join(struct.pack("=II", *word) for word in words))
+
+
+def limit_rate(name: str, pid: int, rate_bps: int, queue_bytes: int) -> bool:
+    """Make a host's interface send no faster than its link, behind a queue of `queue_bytes`.
+
+    `pid` is a process in the interface's namespace. The rate counts what a frame takes on a wire,
+    as the switches' ports do. Returns False where the kernel has no token bucket (tbf).
+    """
+    burst = max(_BURST_BYTES, rate_bps // 8 // 1000)  # a late timer catches up within 1 ms
+    command = ["mnexec", "-a", str(pid), "tc", "qdisc", "add", "dev", name, "root"]
+    command += ["stab", "overhead", str(_WIRE_OVERHEAD_BYTES), "linklayer", "ethernet"]
+    command += ["tbf", "rate", f"{rate_bps}bit", "burst", str(burst), "limit", str(queue_bytes)]
+    return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
 
 def ipv6_off(name: str) -> None:

@@ -64,6 +64,7 @@ class Network:
         self.run = run
         self.hosts: dict[str, MininetHost] = {}
         self.switches: dict[str, SwitchNode] = {}
+        self.hosts_are_paced = False
         self._names = self._choose_names()
         setLogLevel("error")
         self._net = _Network(controller=None, switch=SwitchNode, link=Link, intf=_QuietIntf)
@@ -87,10 +88,12 @@ class Network:
         """Return the name under which `ip netns exec` finds a host."""
         return f"{self.run.name}-{host}"
 
-    def build(self, settings: dict[str, SwitchSettings]) -> None:
+    def build(self, settings: dict[str, SwitchSettings], *, pace_hosts: bool = False) -> None:
         """Make hosts, links and (not yet started) switches; `settings` by switch name.
 
-        Raises EmulationError or ToolMissingError. What was made until then is in the record.
+        With `pace_hosts` hosts send no faster than their links' rate at this time scale;
+        `hosts_are_paced` then says whether the kernel can do that. Raises EmulationError or
+        ToolMissingError; what was made until then is in the record.
         """
         self._check_fit()
         topology = self.topology
@@ -113,6 +116,14 @@ class Network:
         self._configure_ports()
         for host in topology.hosts:
             self._configure_host(host)
+        if pace_hosts:
+            self.hosts_are_paced = all(self._pace(host) for host in topology.hosts)
+
+    def _pace(self, host: Host) -> bool:
+        link = self.topology.link_at(host.name)
+        rate_bps = self.topology.real_rate_bps(link)
+        pid = self.hosts[host.name].pid
+        return interface.limit_rate(self.interface_name(host.name), pid, rate_bps, link.queue_bytes)
 
     def live_hosts(self) -> list[LiveHost]:
         """Return the running hosts for the proofs, in the topology's order."""

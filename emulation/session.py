@@ -90,7 +90,8 @@ class Session:
     def build_network(self) -> None:
         """Make hosts and links, and start the switch processes. Raises EmulationError."""
         self._network = Network(self.topology, self.run)
-        self._network.build(self._switch_settings())
+        emulates_links = self.target is Target.SOFTSWITCH
+        self._network.build(self._switch_settings(), pace_hosts=emulates_links)
         self._network.start_switches()
 
     def wait_for_switches(self) -> None:

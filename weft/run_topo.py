@@ -154,12 +154,7 @@ def _print_tables(flow: _Flow, *, stays: bool) -> None:
         [[row.what, row.result, "ok" if row.ok else "FAILED"] for row in flow.rows],
         title=f"{topology.name}: {topology.description or 'results'}",
     )
-    print(
-        f"runtime {session.target.value}, real time; time_scale {topology.time_scale}: "
-        f"{topology.time_scale} s here are 1 s in the fabric"
-        if topology.time_scale != 1
-        else f"runtime {session.target.value}, real time; time_scale 1"
-    )
+    print(_conditions(session))
     print(f"logs     {session.run.log_dir}")
     until = "until exit" if stays else "closed with this run; CLI=1 or --cli keeps it up"
     addresses = ", ".join(
@@ -167,6 +162,19 @@ def _print_tables(flow: _Flow, *, stays: bool) -> None:
     )
     print(f"sockets  P4Runtime {addresses} ({until})")
     sys.stdout.flush()
+
+
+def _conditions(session: Session) -> str:
+    """Say what the numbers hold for: runtime, time scale, and which links are emulated."""
+    scale = session.topology.time_scale
+    text = f"runtime {session.target.value}, real time; time_scale {scale}"
+    if session.target.value == "bmv2":
+        return text + "; rates and delays of links: not emulated"
+    if scale != 1:
+        text += f": {scale} s here are 1 s in the fabric"
+    if not session.network.hosts_are_paced:
+        text += "; hosts send unpaced (this kernel has no tbf)"
+    return text
 
 
 def print_counters(session: Session, counters: Counters) -> None:
