@@ -16,8 +16,16 @@ from softswitch.codegen.model import Bmv2Program
 
 INCLUDE = Path(__file__).parent / "include"
 ABI = Path(__file__).parent.parent / "core"
-FLAGS = ("-std=gnu11", "-O2", "-fPIC", "-shared", "-Wall", "-Wextra",
-         "-Werror", "-fno-strict-aliasing")
+FLAGS = (
+    "-std=gnu11",
+    "-O2",
+    "-fPIC",
+    "-shared",
+    "-Wall",
+    "-Wextra",
+    "-Werror",
+    "-fno-strict-aliasing",
+)
 SANITIZE = ("-fsanitize=address,undefined", "-fno-sanitize-recover=undefined", "-g")
 COMPILE_SECONDS = 120
 
@@ -73,8 +81,10 @@ def build_c(code: str, *, cache_dir: Path | None = None, sanitize: bool = False)
         with tempfile.TemporaryDirectory(dir=folder) as work:
             return _compile(compiler, flags, code, Path(work), target)
     except OSError as error:
-        raise BuildError(f"can't write the build cache {folder}",
-                         f"{error.strerror}; WEFT_CACHE_DIR chooses another place") from None
+        raise BuildError(
+            f"can't write the build cache {folder}",
+            f"{error.strerror}; WEFT_CACHE_DIR chooses another place",
+        ) from None
 
 
 def _compile(compiler: str, flags: tuple[str, ...], code: str, work: Path, target: Path) -> Path:
@@ -82,8 +92,9 @@ def _compile(compiler: str, flags: tuple[str, ...], code: str, work: Path, targe
     source.write_text(code, encoding="utf-8")
     command = [compiler, *flags, f"-I{INCLUDE}", f"-I{ABI}", "-o", str(made), str(source)]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False,
-                              timeout=COMPILE_SECONDS)
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=False, timeout=COMPILE_SECONDS
+        )
     except subprocess.TimeoutExpired:
         raise BuildError("the C compiler gave up", f"no result in {COMPILE_SECONDS} s") from None
     if done.returncode != 0:
@@ -91,15 +102,17 @@ def _compile(compiler: str, flags: tuple[str, ...], code: str, work: Path, targe
         first = found.group(0) if found is not None else done.stderr.strip()[:400]
         kept = target.with_suffix(".failed.c")
         shutil.copyfile(source, kept)
-        raise BuildError(f"generated C does not compile (kept as {kept})",
-                         first.replace(f"{work}{os.sep}", ""))
+        raise BuildError(
+            f"generated C does not compile (kept as {kept})", first.replace(f"{work}{os.sep}", "")
+        )
     made.replace(target)
     shutil.copyfile(source, target.with_suffix(".c"))
     return target
 
 
-def build_pipeline(program: Bmv2Program, *, cache_dir: Path | None = None,
-                   sanitize: bool = False) -> Path:
+def build_pipeline(
+    program: Bmv2Program, *, cache_dir: Path | None = None, sanitize: bool = False
+) -> Path:
     """The shared object of a program, built if the cache lacks it.
 
     Raises JsonError for what the switch can't do, BuildError when the build fails.

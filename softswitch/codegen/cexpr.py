@@ -140,8 +140,8 @@ class ExprGen:
 
     def last(self, stack: str) -> str:
         """The lvalue of the last element in use; the spare element of an empty stack."""
-        size = self.layout.stack_size(stack)
-        return f"{self.layout.stack(stack)}[wpx_at((uint64_t){self.layout.stack_next(stack)} - 1, {size})]"
+        size, following = self.layout.stack_size(stack), self.layout.stack_next(stack)
+        return f"{self.layout.stack(stack)}[wpx_at((uint64_t){following} - 1, {size})]"
 
     def valid(self, expr: Expr) -> str:
         """A condition: the header that an expression yields is valid."""
@@ -268,8 +268,9 @@ class ExprGen:
         """A literal."""
         if to.limbs:
             self._use(to)
-            words = ", ".join(f"UINT64_C({(number >> (64 * i)) & (2**64 - 1):#x})"
-                              for i in range(to.limbs))
+            words = ", ".join(
+                f"UINT64_C({(number >> (64 * i)) & (2**64 - 1):#x})" for i in range(to.limbs)
+            )
             return f"(wpx_{to.name}){{{{{words}}}}}"
         if to.bits == 128:
             pattern = number & (2**128 - 1)
@@ -339,8 +340,9 @@ class ExprGen:
         if place.varbit:
             size = f"{place.length} / 8"
             whole = self._use(big(place.bound * 8 + 1))
-            loaded = Value(f"wpx_{whole.name}_bytes({place.code}, {size})", whole,
-                           self._place_range(place))
+            loaded = Value(
+                f"wpx_{whole.name}_bytes({place.code}, {size})", whole, self._place_range(place)
+            )
             return self.convert(loaded, to)
         if place.bits <= 64:
             if place.signed:
@@ -353,8 +355,11 @@ class ExprGen:
         return f"wpx_low_{to.name}({loaded_code}, {place.bits}, 1)" if place.signed else loaded_code
 
     def _lookahead(self, offset: int, bits: int, to: Repr) -> str:
-        parts = [f"wpx_peek(d + pos, len - pos, {offset + max(0, bits - 64 * (i + 1))}, "
-                 f"{min(64, bits - 64 * i)})" for i in range(limbs(bits))]
+        parts = [
+            f"wpx_peek(d + pos, len - pos, {offset + max(0, bits - 64 * (i + 1))}, "
+            f"{min(64, bits - 64 * i)})"
+            for i in range(limbs(bits))
+        ]
         if len(parts) == 1:
             return parts[0]
         if to == U128:
@@ -425,8 +430,11 @@ class ExprGen:
                     whole = wrapping(width)
                     low = Value(self._low(other, whole), whole, unsigned(width))
                     kept = Value(self.convert(self.exact(mask), whole), whole, bounds)
-                    if isinstance(mask, Const) and self.range(other).within(0, mask.value) and (
-                            mask.value & (mask.value + 1) == 0):
+                    if (
+                        isinstance(mask, Const)
+                        and self.range(other).within(0, mask.value)
+                        and (mask.value & (mask.value + 1) == 0)
+                    ):
                         return self.convert(low, to)
                     code = self._infix("&", low.code, kept.code, whole)
                     return self.convert(Value(code, whole, bounds), to)
@@ -494,7 +502,8 @@ class ExprGen:
                 low = self._low(left, whole)
                 return f"wpx_shl_{whole.name}({low}, {self.index(right)})"
             case Op("two_comp_mod", left, right) if left is not None and (
-                    self._width(right) >= whole.bits):
+                self._width(right) >= whole.bits
+            ):
                 return self._low(left, whole)
             case Ternary(cond, left, right):
                 arms = (self._low(left, whole), self._low(right, whole))
@@ -518,9 +527,12 @@ class ExprGen:
             case Op("not", _, right):
                 return f"!{self._paren(self.condition(right))}"
             case Op("d2b", _, right):
-                value = self.exact(right)
-                return (f"wpx_nonzero_{value.repr.name}({value.code})" if value.repr.limbs
-                        else f"({value.code} != 0)")
+                data = self.exact(right)
+                return (
+                    f"wpx_nonzero_{data.repr.name}({data.code})"
+                    if data.repr.limbs
+                    else f"({data.code} != 0)"
+                )
             case Op("valid", _, right):
                 return f"({self.valid(right)} != 0)"
             case Op("valid_union", _, right):
@@ -554,8 +566,7 @@ class ExprGen:
         """A condition: some member of a union is valid."""
         name = self.program_union_type(expr)[0]
         base = self.union(expr)
-        return "(" + " || ".join(f"{base}.{m}.valid"
-                                 for m in self.layout.union_members(name)) + ")"
+        return "(" + " || ".join(f"{base}.{m}.valid" for m in self.layout.union_members(name)) + ")"
 
     def _equal_call(self, of: HeaderType, a: str, b: str) -> str:
         self.compared[of.name] = of
@@ -576,5 +587,11 @@ class ExprGen:
             return "0"
         a, b = self.union(left), self.union(right)
         names = self.layout.union_members(name)
-        return "(" + " || ".join(self._equal_call(of, f"{a}.{m}", f"{b}.{m}")
-                                 for m, (_, of) in zip(names, members, strict=True)) + ")"
+        return (
+            "("
+            + " || ".join(
+                self._equal_call(of, f"{a}.{m}", f"{b}.{m}")
+                for m, (_, of) in zip(names, members, strict=True)
+            )
+            + ")"
+        )

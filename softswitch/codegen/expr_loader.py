@@ -48,7 +48,6 @@ from softswitch.codegen.model import (
 )
 from softswitch.codegen.primitives import SIGNATURES, Arg
 
-
 T = TypeVar("T")
 E = TypeVar("E", bound=Expr)
 
@@ -74,16 +73,16 @@ class Symbols:
 
     def object(self, node: Node, kind: str) -> str:
         """The name of a calculation, meter_array, counter_array or register_array."""
-        name = node.str()
+        name = node.text()
         if name not in self.objects.get(kind, ()):
-            node.fail(f'unknown {kind.replace("_", " ")} "{name}"')
+            raise node.error(f'unknown {kind.replace("_", " ")} "{name}"')
         return name
 
     def field_ref(self, node: Node) -> FieldRef:
         """A ["header", "field"] pair, checked."""
         header_node, field_node = node.items(2)
         header = self.header(header_node)
-        name = field_node.str()
+        name = field_node.text()
         if name != VALID_FIELD:
             _member(field_node, header.type)
         return FieldRef(header.name, name)
@@ -95,16 +94,16 @@ class Symbols:
 
 
 def _known(node: Node, table: dict[str, T], what: str) -> T:
-    name = node.str()
+    name = node.text()
     if name not in table:
-        node.fail(f'unknown {what} "{name}"')
+        raise node.error(f'unknown {what} "{name}"')
     return table[name]
 
 
 def _member(node: Node, header_type: HeaderType) -> Field:
-    found = header_type.field(node.str())
+    found = header_type.field(node.text())
     if found is None:
-        node.fail(f'header type "{header_type.name}" has no field "{node.value}"')
+        raise node.error(f'header type "{header_type.name}" has no field "{node.value}"')
     return found
 
 
@@ -138,34 +137,34 @@ class ExprLoader:
         """The expression at `node`, which must yield `want`."""
         expr, kind = self.any(node)
         if kind is not want:
-            node.fail(f"expected {want.value}, found {kind.value}")
+            raise node.error(f"expected {want.value}, found {kind.value}")
         return expr
 
     def any(self, node: Node) -> tuple[Expr, Kind]:
         """The expression at `node` and its kind."""
-        kind = node["type"].str()
+        kind = node["type"].text()
         value = node["value"]
         symbols = self.symbols
         match kind:
             case "expression":
                 return self._operation(value) if "op" in value.object() else self.any(value)
             case "hexstr":
-                return Const(value.hex()), Kind.DATA
+                return Const(value.hex_number()), Kind.DATA
             case "bool":
-                return BoolConst(value.bool()), Kind.BOOL
+                return BoolConst(value.flag()), Kind.BOOL
             case "field":
                 return symbols.field_ref(value), Kind.DATA
             case "local" | "runtime_data":
-                index = value.int(0)
+                index = value.number(0)
                 if index >= self.n_locals:
-                    value.fail(f"no parameter {index}: there are {self.n_locals}")
+                    raise value.error(f"no parameter {index}: there are {self.n_locals}")
                 return Local(index), Kind.DATA
             case "stack_field":
                 stack_node, field_node = value.items(2)
                 stack = symbols.stack(stack_node)
                 _member(field_node, stack.type)
                 symbols.dynamic.add(stack.name)
-                return LastField(stack.name, field_node.str()), Kind.DATA
+                return LastField(stack.name, field_node.text()), Kind.DATA
             case "register":
                 name, index_node = value.items(2)
                 register = symbols.object(name, "register_array")
@@ -185,15 +184,15 @@ class ExprLoader:
             case "lookahead":
                 return self.lookahead(value), Kind.DATA
             case _:
-                node["type"].fail(f'unsupported type "{kind}" in an expression')
+                raise node["type"].error(f'unsupported type "{kind}" in an expression')
 
     def lookahead(self, value: Node) -> Lookahead:
         """An [offset, width] pair."""
         offset, bits = value.items(2)
-        return Lookahead(offset.int(0), bits.int(1))
+        return Lookahead(offset.number(0), bits.number(1))
 
     def _operation(self, node: Node) -> tuple[Expr, Kind]:
-        op = node["op"].str()
+        op = node["op"].text()
         if op in COMPARISONS:
             return self._comparison(node, op), Kind.BOOL
         match op:
@@ -202,7 +201,7 @@ class ExprLoader:
                 left, kind = self.any(node["left"])
                 right = self.load(node["right"], kind)
                 if kind not in (Kind.DATA, Kind.BOOL):
-                    node.fail(f'operation "?" does not support {kind.value}')
+                    raise node.error(f'operation "?" does not support {kind.value}')
                 return Ternary(cond, left, right), kind
             case "and" | "or":
                 left = self.load(node["left"], Kind.BOOL)
@@ -238,41 +237,44 @@ class ExprLoader:
             case "access_field":
                 header = self.load(node["left"], Kind.HEADER)
                 fields = self.header_type(header).fields
-                index = node["right"].int(0, len(fields))
+                index = node["right"].number(0, len(fields))
                 if index == len(fields):  # BMv2 keeps $valid$ behind the last field
                     return Op("b2d", None, Op("valid", None, header)), Kind.DATA
                 return HeaderField(header, index), Kind.DATA
             case "access_union_header":
                 union = self.load(node["left"], Kind.UNION)
                 members = self.union_type(union).members
-                index = node["right"].int(0, len(members) - 1)
+                index = node["right"].number(0, len(members) - 1)
                 return self._typed(UnionMember(union, index), members[index][1]), Kind.HEADER
             case _ if op in ARITHMETIC:
                 unary = op in "+-" and node.opt("left") is None
                 left = Const(0) if unary else self.load(node["left"], Kind.DATA)
                 return Op(op, left, self.load(node["right"], Kind.DATA)), Kind.DATA
             case _:
-                node["op"].fail(f'unsupported operation "{op}"')
+                raise node["op"].error(f'unsupported operation "{op}"')
 
     def _comparison(self, node: Node, op: str) -> Expr:
         left, kind = self.any(node["left"])
         right = self.load(node["right"], kind)
-        allowed = (Kind.DATA, Kind.BOOL, Kind.HEADER, Kind.UNION) if op in ("==", "!=") else (
-            Kind.DATA,)
+        allowed = (
+            (Kind.DATA, Kind.BOOL, Kind.HEADER, Kind.UNION) if op in ("==", "!=") else (Kind.DATA,)
+        )
         if kind not in allowed:
-            node.fail(f'operation "{op}" does not support {kind.value}')
+            raise node.error(f'operation "{op}" does not support {kind.value}')
         suffix = {Kind.HEADER: "h", Kind.UNION: "u", Kind.BOOL: "b"}.get(kind, "")
         return Op(op + suffix, left, right)
 
     def primitive(self, node: Node) -> Primitive:
         """A primitive call, its arguments checked against its signature."""
-        op = node["op"].str()
+        op = node["op"].text()
         signature = SIGNATURES.get(op)
         if signature is None:
-            node["op"].fail(f'unsupported primitive "{op}"')
+            raise node["op"].error(f'unsupported primitive "{op}"')
         args = node["parameters"].items()
         if len(args) != len(signature):
-            node.fail(f'primitive "{op}" takes {len(signature)} arguments, found {len(args)}')
+            raise node.error(
+                f'primitive "{op}" takes {len(signature)} arguments, found {len(args)}'
+            )
         loaded = tuple(self._argument(a, want) for a, want in zip(args, signature, strict=True))
         if op in ("assign_header", "copy_header"):
             self._same(node, op, [self.header_type(a) for a in loaded])  # type: ignore[arg-type]
@@ -283,30 +285,34 @@ class ExprLoader:
     @staticmethod
     def _same(node: Node, op: str, types: Sequence[HeaderType | UnionType]) -> None:
         if types[0] is not types[1]:
-            node.fail(f'"{op}" between "{types[0].name}" and "{types[1].name}"')
+            raise node.error(f'"{op}" between "{types[0].name}" and "{types[1].name}"')
 
     def _argument(self, node: Node, want: Arg) -> Argument:
-        kind = node["type"].str()
+        kind = node["type"].text()
         value = node["value"]
         match want:
             case Arg.TEXT:
                 if kind == "string":
-                    return Text(value.str())
+                    return Text(value.text())
             case Arg.VECTOR:
                 if kind == "parameters_vector":
                     return Vector(tuple(self.load(item, Kind.DATA) for item in value.items()))
             case Arg.CALCULATION | Arg.METER | Arg.COUNTER | Arg.REGISTER:
-                name = {Arg.CALCULATION: "calculation", Arg.METER: "meter_array",
-                        Arg.COUNTER: "counter_array", Arg.REGISTER: "register_array"}[want]
+                name = {
+                    Arg.CALCULATION: "calculation",
+                    Arg.METER: "meter_array",
+                    Arg.COUNTER: "counter_array",
+                    Arg.REGISTER: "register_array",
+                }[want]
                 if kind == name:
                     return ObjectRef(kind, self.symbols.object(value, kind))
             case _:
                 return self._expression_argument(node, want)
-        node.fail(f'expected {want.value}, found an argument of type "{kind}"')
+        raise node.error(f'expected {want.value}, found an argument of type "{kind}"')
 
     def _expression_argument(self, node: Node, want: Arg) -> Expr:
-        if node["type"].str() == "extern":
-            node.fail("extern instances are not supported")
+        if node["type"].text() == "extern":
+            raise node.error("extern instances are not supported")
         expr, kind = self.any(node)
         match want:
             case Arg.CONDITION:
@@ -331,5 +337,5 @@ class ExprLoader:
             case _:
                 good = kind is Kind.UNION_STACK
         if not good:
-            node.fail(f"expected {want.value}, found {kind.value}")
+            raise node.error(f"expected {want.value}, found {kind.value}")
         return expr

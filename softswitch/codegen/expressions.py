@@ -191,14 +191,46 @@ class Vector:
 
 
 Expr = (
-    Const | BoolConst | FieldRef | LastField | LastUnionField | Local | RegisterRef | HeaderRef
-    | StackRef | UnionRef | UnionStackRef | Lookahead | StackElement | UnionStackElement
-    | UnionMember | HeaderField | StackCount | Op | Ternary
+    Const
+    | BoolConst
+    | FieldRef
+    | LastField
+    | LastUnionField
+    | Local
+    | RegisterRef
+    | HeaderRef
+    | StackRef
+    | UnionRef
+    | UnionStackRef
+    | Lookahead
+    | StackElement
+    | UnionStackElement
+    | UnionMember
+    | HeaderField
+    | StackCount
+    | Op
+    | Ternary
 )
 Argument = Expr | ObjectRef | Text | Vector
 
-ARITHMETIC = frozenset({"+", "-", "*", "/", "%", "<<", ">>", "&", "|", "^", "~",
-                        "two_comp_mod", "sat_cast", "usat_cast"})
+ARITHMETIC = frozenset(
+    {
+        "+",
+        "-",
+        "*",
+        "/",
+        "%",
+        "<<",
+        ">>",
+        "&",
+        "|",
+        "^",
+        "~",
+        "two_comp_mod",
+        "sat_cast",
+        "usat_cast",
+    }
+)
 COMPARISONS = frozenset({"==", "!=", ">", ">=", "<", "<="})
 LOGICAL = frozenset({"and", "or", "not"})
 VALID_FIELD = "$valid$"

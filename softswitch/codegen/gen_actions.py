@@ -22,15 +22,22 @@ from softswitch.codegen.expressions import (
     UnionStackRef,
     Vector,
 )
-from softswitch.codegen.layout import Layout, Names, Place, comment, limbs, storage_bits
+from softswitch.codegen.gen_calculations import CalculationGen
+from softswitch.codegen.layout import Layout, Names, Place, comment, limbs
 from softswitch.codegen.model import Action, Header, HeaderType, Primitive
 from softswitch.codegen.pack import HeaderCode
 from softswitch.codegen.ranges import U128
 
 DROP_PORT = 511
-UNION = "union of "
-_BINARY = {"add": "+", "subtract": "-", "bit_xor": "^", "bit_or": "|", "bit_and": "&",
-           "shift_left": "<<", "shift_right": ">>"}
+_BINARY = {
+    "add": "+",
+    "subtract": "-",
+    "bit_xor": "^",
+    "bit_or": "|",
+    "bit_and": "&",
+    "shift_left": "<<",
+    "shift_right": ">>",
+}
 # BMv2 keeps 15 bits of a session id, and 16 of the ids of lists.
 SESSION_MASK = 0x7FFF
 LIST_MASK = 0xFFFF
@@ -46,9 +53,9 @@ def c_string(text: str) -> str:
 
 
 class ActionGen:
-    """Writes primitives and actions; `calculation` names of calc functions come from the caller."""
+    """Writes primitives and actions."""
 
-    def __init__(self, layout: Layout, exprs: ExprGen, calculations: dict[str, str]) -> None:
+    def __init__(self, layout: Layout, exprs: ExprGen, calculations: CalculationGen) -> None:
         self.layout = layout
         self.exprs = exprs
         self.program = layout.program
@@ -81,13 +88,7 @@ class ActionGen:
             return [f"wpx_put_{value.repr.name}({place.code}, {value.code}, {limbs(place.bits)});"]
         if value.repr == U128:
             return [f"wpx_put128({place.code}, {value.code});"]
-        if place.code.startswith("p->std."):
-            return [f"{place.code} = (__typeof__({place.code})){self._tight(value.code)};"]
-        return [f"{place.code} = (uint{storage_bits(place.bits)}_t){self._tight(value.code)};"]
-
-    @staticmethod
-    def _tight(code: str) -> str:
-        return code if code.startswith("(uint64_t)") and " " not in code else f"({code})"
+        return [f"{place.code} = {value.code};"]
 
     def store_code(self, target: Expr, code: str, bits: int) -> list[str]:
         """target = a C expression of uint64_t that has at most `bits` bits."""
@@ -95,16 +96,21 @@ class ActionGen:
             number, width, size = self.exprs.register(target.register)
             mask = f" & {(1 << width) - 1:#x}" if width < min(bits, 64) else ""
             cell = f"ctx->env->registers[{number}].cells + at * {limbs(width)}"
-            lines = [f"uint64_t at = {self.exprs.index(target.index)};", f"if (at < {size}) {{",
-                     f"    uint64_t *cell = {cell};", f"    cell[0] = ({code}){mask};"]
+            lines = [
+                f"uint64_t at = {self.exprs.index(target.index)};",
+                f"if (at < {size}) {{",
+                f"    uint64_t *cell = {cell};",
+                f"    cell[0] = ({code}){mask};",
+            ]
             lines += [f"    cell[{i}] = 0;" for i in range(1, limbs(width))]
             return ["{", *("    " + line for line in [*lines, "}"]), "}"]
         place = self.exprs.place(target)
         if place.bits > 64:
             return [f"{place.code}[0] = {code};"] + [
-                f"{place.code}[{i}] = 0;" for i in range(1, limbs(place.bits))]
+                f"{place.code}[{i}] = 0;" for i in range(1, limbs(place.bits))
+            ]
         mask = f" & {(1 << place.bits) - 1:#x}" if place.bits < bits else ""
-        return [f"{place.code} = (__typeof__({place.code}))(({code}){mask});"]
+        return [f"{place.code} = ({code}){mask};" if mask else f"{place.code} = {code};"]
 
     def _store_register(self, name: str, index: Expr, source: Expr) -> list[str]:
         number, bits, size = self.exprs.register(name)
@@ -133,8 +139,11 @@ class ActionGen:
             if union_name is None:
                 return []
             union = self.program.unions[union_name]
-            return [f"{self.layout.header(h.name)}.valid = 0;" for h in union.headers
-                    if h.name != expr.name]
+            return [
+                f"{self.layout.header(h.name)}.valid = 0;"
+                for h in union.headers
+                if h.name != expr.name
+            ]
         if isinstance(expr, UnionMember):
             base, name = self.exprs.union(expr.union), self.exprs.program_union_type(expr.union)[0]
             members = self.layout.union_members(name)
@@ -152,9 +161,14 @@ class ActionGen:
             a, b = self.exprs.header(target), self.exprs.header(source)
             if a == b:
                 return []
-            return [f"if ({b}.valid) {{", f"    {a} = {b};",
-                    *("    " + line for line in self._others_invalid(target)), "} else {",
-                    f"    {a}.valid = 0;", "}"]
+            return [
+                f"if ({b}.valid) {{",
+                f"    {a} = {b};",
+                *("    " + line for line in self._others_invalid(target)),
+                "} else {",
+                f"    {a}.valid = 0;",
+                "}",
+            ]
         return self._copy_fields(target, source, self.exprs.header_type(target))
 
     def _copy_fields(self, target: Expr, source: Expr, of: HeaderType) -> list[str]:
@@ -172,8 +186,10 @@ class ActionGen:
     def _copy_varbit(self, target: Expr, source: Expr) -> list[str]:
         a, b = self.exprs.place(target), self.exprs.place(source)
         size = f"wpx_clamp_u64({b.length} / 8, 0, {min(a.bound, b.bound)})"
-        return [f"{a.length} = (uint32_t){size} * 8;",
-                f"memmove({a.code}, {b.code}, {a.length} / 8);"]
+        return [
+            f"{a.length} = (uint32_t){size} * 8;",
+            f"memmove({a.code}, {b.code}, {a.length} / 8);",
+        ]
 
     def _add_header(self, expr: Expr, *, count: bool) -> list[str]:
         if self._metadata(expr) is not None:
@@ -198,8 +214,12 @@ class ActionGen:
             return []
         base = self.exprs.header(expr)
         size = self.headers.size(self.exprs.header_type(expr), base)
-        return [f"if ({base}.valid) {{", f"    ctx->packet_length -= {size};",
-                f"    {base}.valid = 0;", "}"]
+        return [
+            f"if ({base}.valid) {{",
+            f"    ctx->packet_length -= {size};",
+            f"    {base}.valid = 0;",
+            "}",
+        ]
 
     def _shift_stack(self, expr: Expr, count: Expr, push: bool) -> list[str]:
         """push_front and pop_front of P4_16: the whole stack moves, what comes in is invalid."""
@@ -209,24 +229,31 @@ class ActionGen:
         lines = [f"uint32_t n = (uint32_t)wpx_clamp_u64({self.exprs.index(count)}, 0, {size});"]
         item = f"sizeof {array}[0]"
         if push:
-            lines += [f"memmove(&{array}[n], &{array}[0], ({size} - n) * {item});",
-                      f"memset(&{array}[0], 0, n * {item});",
-                      f"{following} = {following} + n < {size} ? {following} + n : {size};"]
+            lines += [
+                f"memmove(&{array}[n], &{array}[0], ({size} - n) * {item});",
+                f"memset(&{array}[0], 0, n * {item});",
+                f"{following} = {following} + n < {size} ? {following} + n : {size};",
+            ]
         else:
-            lines += [f"memmove(&{array}[0], &{array}[n], ({size} - n) * {item});",
-                      f"memset(&{array}[{size} - n], 0, n * {item});",
-                      f"{following} -= {following} < n ? {following} : n;"]
+            lines += [
+                f"memmove(&{array}[0], &{array}[n], ({size} - n) * {item});",
+                f"memset(&{array}[{size} - n], 0, n * {item});",
+                f"{following} -= {following} < n ? {following} : n;",
+            ]
         return ["{", *("    " + line for line in lines), "}"]
 
     def _copy_stack(self, target: Expr, source: Expr) -> list[str]:
-        names = [expr.name for expr in (target, source)
-                 if isinstance(expr, StackRef | UnionStackRef)]
+        names = [
+            expr.name for expr in (target, source) if isinstance(expr, StackRef | UnionStackRef)
+        ]
         a, b = (self.layout.stack(name) for name in names)
         if a == b:
             return []
         size = self.layout.stack_size(names[0])
-        return [f"memcpy({a}, {b}, {size} * sizeof {a}[0]);",
-                f"{self.layout.stack_next(names[0])} = {self.layout.stack_next(names[1])};"]
+        return [
+            f"memcpy({a}, {b}, {size} * sizeof {a}[0]);",
+            f"{self.layout.stack_next(names[0])} = {self.layout.stack_next(names[1])};",
+        ]
 
     # --- primitives -------------------------------------------------------------------------
 
@@ -274,8 +301,10 @@ class ActionGen:
                 return [f"p->std.egress_spec = {DROP_PORT};", "p->std.mcast_grp = 0;"]
             case "clone_ingress_pkt_to_egress" | "clone_egress_pkt_to_egress":
                 session = number(args[0], SESSION_MASK)
-                return [f"ctx->clone_session = {session} | WP_CLONE_REQUEST;",
-                        f"ctx->clone_field_list = {number(args[1], LIST_MASK)};"]
+                return [
+                    f"ctx->clone_session = {session} | WP_CLONE_REQUEST;",
+                    f"ctx->clone_field_list = {number(args[1], LIST_MASK)};",
+                ]
             case "resubmit" | "recirculate":
                 which = "resubmit" if op == "resubmit" else "recirc"
                 name = f"ctx->{which}_field_list"
@@ -285,8 +314,12 @@ class ActionGen:
             case "generate_digest":
                 return [f"ctx->learn_list = {number(args[1], LIST_MASK)};"]
             case "truncate":
-                return ["{", f"    uint64_t n = {self.exprs.index(args[0])};",
-                        "    if (n < ctx->truncate_to) ctx->truncate_to = (uint32_t)n;", "}"]
+                return [
+                    "{",
+                    f"    uint64_t n = {self.exprs.index(args[0])};",
+                    "    if (n < ctx->truncate_to) ctx->truncate_to = (uint32_t)n;",
+                    "}",
+                ]
             case "modify_field_with_hash_based_offset":
                 return self._hash(args[0], args[1], primitive.args[2], args[3])
             case "modify_field_rng_uniform":
@@ -295,8 +328,9 @@ class ActionGen:
                 return self._stateful(op, primitive)
             case "assert" | "assume":
                 text = c_string(f"{op} failed")
-                return [f"if (!{self.exprs.condition(args[0])}) "
-                        f"ctx->env->log(ctx, 1, {text}, 0, NULL);"]
+                return [
+                    f"if (!{self.exprs.condition(args[0])}) ctx->env->log(ctx, 1, {text}, 0, NULL);"
+                ]
             case _:
                 return self._log(primitive)
 
@@ -308,22 +342,25 @@ class ActionGen:
 
     def _hash(self, target: Expr, base: Expr, calc: object, size: Expr) -> list[str]:
         assert isinstance(calc, ObjectRef)
-        call = f"{self.calculations[calc.name]}(ctx, p)"
+        call = self.calculations.call(calc.name)
         modulus = self.exprs.modulo(size, 64).code
         if isinstance(size, Const):
             modulus = f"UINT64_C({max(1, size.value & (2**64 - 1))})"
             return self.store_code(
-                target, f"{call} % {modulus} + {self.exprs.modulo(base, 64).code}", 64)
+                target, f"{call} % {modulus} + {self.exprs.modulo(base, 64).code}", 64
+            )
         lines = [f"uint64_t most = {modulus};", "if (most == 0) most = 1; /* as BMv2 */"]
         lines += self.store_code(target, f"{call} % most + {self.exprs.modulo(base, 64).code}", 64)
         return ["{", *("    " + line for line in lines), "}"]
 
     def _random(self, target: Expr, low: Expr, high: Expr) -> list[str]:
-        lines = [f"uint64_t low = {self.exprs.modulo(low, 64).code};",
-                 f"uint64_t high = {self.exprs.modulo(high, 64).code};",
-                 "if (low <= high) { /* else BMv2 leaves the field alone */",
-                 "    uint64_t r = ctx->env->random(ctx->env), n = high - low + 1;",
-                 "    if (n != 0) r = low + (uint64_t)((wpx_u128)r * n >> 64);"]
+        lines = [
+            f"uint64_t low = {self.exprs.modulo(low, 64).code};",
+            f"uint64_t high = {self.exprs.modulo(high, 64).code};",
+            "if (low <= high) { /* else BMv2 leaves the field alone */",
+            "    uint64_t r = ctx->env->random(ctx->env), n = high - low + 1;",
+            "    if (n != 0) r = low + (uint64_t)((wpx_u128)r * n >> 64);",
+        ]
         lines += ["    " + line for line in self.store_code(target, "r", 64)]
         return ["{", *("    " + line for line in [*lines, "}"]), "}"]
 
@@ -341,14 +378,20 @@ class ActionGen:
         found = next(o for o in group if o.name == array.name)
         lines = [f"uint64_t at = {self.exprs.index(index)}; /* {comment(array.name)} */"]
         if op == "count":
-            lines += [f"if (at < {found.size}) {{",
-                      f"    struct wp_counter *c = &ctx->env->counters[{found.index}].cells[at];",
-                      "    c->packets++;", "    c->bytes += ctx->data_len;", "}"]
+            lines += [
+                f"if (at < {found.size}) {{",
+                f"    struct wp_counter *c = &ctx->env->counters[{found.index}].cells[at];",
+                "    c->packets++;",
+                "    c->bytes += ctx->data_len;",
+                "}",
+            ]
         else:
             lines.append(f"if (at < {found.size}) {{")
             lines.append(f"    uint32_t colour = ctx->env->meter(ctx, {found.index}, at);")
-            lines += ["    " + line
-                      for line in self.store_code(cast(Expr, args[2]), "(uint64_t)colour", 2)]
+            lines += [
+                "    " + line
+                for line in self.store_code(cast(Expr, args[2]), "(uint64_t)colour", 2)
+            ]
             lines.append("}")
         return ["{", *("    " + line for line in lines), "}"]
 
@@ -357,8 +400,11 @@ class ActionGen:
         store = self.store(target, RegisterRef(name, index))
         if self.exprs.range(index).high < size:
             return store
-        return [f"if ({self.exprs.index(index)} < {size}) {{ /* else BMv2 leaves the field alone */",
-                *("    " + line for line in store), "}"]
+        return [
+            f"if ({self.exprs.index(index)} < {size}) {{ /* else the field stays, as in BMv2 */",
+            *("    " + line for line in store),
+            "}",
+        ]
 
     def _log(self, primitive: Primitive) -> list[str]:
         text, values = primitive.args
@@ -366,9 +412,12 @@ class ActionGen:
         if not values.items:
             return [f"ctx->env->log(ctx, 0, {c_string(text.value)}, 0, NULL);"]
         codes = ", ".join(self.exprs.modulo(v, 64).code for v in values.items)
-        return ["{", f"    uint64_t values[] = {{{codes}}};",
-                f"    ctx->env->log(ctx, 0, {c_string(text.value)}, {len(values.items)}, values);",
-                "}"]
+        return [
+            "{",
+            f"    uint64_t values[] = {{{codes}}};",
+            f"    ctx->env->log(ctx, 0, {c_string(text.value)}, {len(values.items)}, values);",
+            "}",
+        ]
 
     # --- actions ----------------------------------------------------------------------------
 
@@ -380,9 +429,11 @@ class ActionGen:
         body = self._sequence(action.primitives)
         self.exprs.params = ()
         self.exprs.where = ""
-        head = (f"/* {comment(action.name)}({comment(params)}) */\n"
-                f"static inline void {self.names[action.id]}(struct wp_ctx *ctx, struct phv *p, "
-                f"const uint64_t *args)\n{{\n    (void)ctx, (void)p, (void)args;")
+        head = (
+            f"/* {comment(action.name)}({comment(params)}) */\n"
+            f"static inline void {self.names[action.id]}(struct wp_ctx *ctx, struct phv *p, "
+            f"const uint64_t *args)\n{{\n    (void)ctx, (void)p, (void)args;"
+        )
         return "\n".join([head, *body, "}"])
 
     def _sequence(self, primitives: Sequence[Primitive]) -> list[str]:
@@ -392,7 +443,8 @@ class ActionGen:
         targets = set(range(len(primitives))) if every else constant
         lines: list[str] = []
         backward = every or any(
-            p in jumps and cast(Const, p.args[-1]).value <= i for i, p in enumerate(primitives))
+            p in jumps and cast(Const, p.args[-1]).value <= i for i, p in enumerate(primitives)
+        )
         if backward:
             lines.append("    uint32_t jumps = 0;")
         for i, primitive in enumerate(primitives):

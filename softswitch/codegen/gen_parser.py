@@ -20,6 +20,13 @@ from softswitch.codegen.model import (
 from softswitch.codegen.pack import const_pieces, load
 
 
+def _choices(state: ParseState) -> list[Transition]:
+    """The transitions that can be taken, in order; the default one is last."""
+    cases = [t for t in state.transitions if t.kind == "hexstr"] if state.key else []
+    defaults = [t for t in state.transitions if t.kind == "default"]
+    return cases + (defaults[-1:] or [Transition("default", b"", None, "", None)])
+
+
 class ParserGen:
     """Writes `parse`. `checksums` are the statements that verify checksums at its end."""
 
@@ -45,7 +52,7 @@ class ParserGen:
 
         def enter(name: str) -> None:
             path.add(name)
-            stack.append((name, [t.next for t in states[name].transitions if t.next]))
+            stack.append((name, self._targets(states[name])))
 
         if init is not None:
             enter(init)
@@ -63,12 +70,18 @@ class ParserGen:
                 enter(target)
         return edges
 
+    @staticmethod
+    def _targets(state: ParseState) -> list[str]:
+        """The states that can follow: value sets are empty, nothing fills them."""
+        return [t.next for t in _choices(state) if t.next is not None]
+
     def function(self, checksums: list[str]) -> str:
         """The whole `parse` function."""
         parser = self.program.parser
         no_error = self.program.errors["NoError"]
         lines = [
-            "static void parse(struct wp_ctx *ctx, struct wp_phv *phv)", "{",
+            "static void parse(struct wp_ctx *ctx, struct wp_phv *phv)",
+            "{",
             "    struct phv *p = (struct phv *)phv;",
             "    const uint8_t *d = ctx->data;",
             "    const uint32_t len = ctx->data_len;",
@@ -84,18 +97,24 @@ class ParserGen:
             for name, state in parser.states.items():
                 if name in reached:
                     lines += self._state(state)
-        lines += ["    goto done;" if parser.init_state is None else "", "done:",
-                  "    ctx->parsed_len = pos;", "    ctx->parser_error = error;",
-                  "    ctx->checksum_error = 0;", *("    " + line for line in checksums), "}"]
+        lines += [
+            "    goto done;" if parser.init_state is None else "",
+            "done:",
+            "    ctx->parsed_len = pos;",
+            "    ctx->parser_error = error;",
+            "    ctx->checksum_error = 0;",
+            *("    " + line for line in checksums),
+            "}",
+        ]
         return "\n".join(line for line in lines if line)
 
     def _reachable(self, init: str) -> set[str]:
         seen, todo = {init}, [init]
         while todo:
-            for transition in self.program.parser.states[todo.pop()].transitions:
-                if transition.next is not None and transition.next not in seen:
-                    seen.add(transition.next)
-                    todo.append(transition.next)
+            for target in self._targets(self.program.parser.states[todo.pop()]):
+                if target not in seen:
+                    seen.add(target)
+                    todo.append(target)
         return seen
 
     def _state(self, state: ParseState) -> list[str]:
@@ -123,8 +142,12 @@ class ParserGen:
                 return self.actions.store(target, source)
             case Verify(condition, error):
                 code = self.exprs.modulo(error, 32).code
-                return [f"if (!{self.exprs.condition(condition)}) {{",
-                        f"    error = (uint32_t)({code});", "    goto done;", "}"]
+                return [
+                    f"if (!{self.exprs.condition(condition)}) {{",
+                    f"    error = (uint32_t)({code});",
+                    "    goto done;",
+                    "}",
+                ]
             case Advance(bits):
                 return self._advance(bits)
             case ParserCall(primitive):
@@ -135,10 +158,18 @@ class ParserGen:
         if isinstance(bits, Const):
             if bits.value % 8 or bits.value < 0:
                 return [f"if (1) {bad}"]
-            return [f"if (len - pos < UINT64_C({bits.value // 8})) {short}",
-                    f"pos += UINT32_C({bits.value // 8});" if bits.value < 2**35 else ""]
-        return ["{", f"    uint64_t n = {self.exprs.index(bits)};", f"    if (n % 8 != 0) {bad}",
-                f"    if (len - pos < n / 8) {short}", "    pos += (uint32_t)(n / 8);", "}"]
+            return [
+                f"if (len - pos < UINT64_C({bits.value // 8})) {short}",
+                f"pos += UINT32_C({bits.value // 8});" if bits.value < 2**35 else "",
+            ]
+        return [
+            "{",
+            f"    uint64_t n = {self.exprs.index(bits)};",
+            f"    if (n % 8 != 0) {bad}",
+            f"    if (len - pos < n / 8) {short}",
+            "    pos += (uint32_t)(n / 8);",
+            "}",
+        ]
 
     def _extract(self, op: Extract) -> list[str]:
         target = op.target
@@ -157,8 +188,11 @@ class ParserGen:
                     of = self.program.union_stacks[target.name].type.name
                     union, member = base, self.layout.union_member(of, target.member)
                     base = f"{union}.{member}"
-                    after = [f"{union}.{name}.valid = 0;"
-                             for name in self.layout.union_members(of) if name != member]
+                    after = [
+                        f"{union}.{name}.valid = 0;"
+                        for name in self.layout.union_members(of)
+                        if name != member
+                    ]
                 after.append(f"{following}++;")
         name = self.layout.type_name(target.type)
         if target.type.varbit is not None:
@@ -179,17 +213,22 @@ class ParserGen:
             lines += [f"    uint64_t n = {self._length(op.length)};"]
         else:
             assert of.length_exp is not None
-            lines += [f"    if (len - pos < {fixed}) {short}", f"    struct {name} h[1];",
-                      "    memset(h, 0, sizeof h);",
-                      *("    " + line for line in self._head(of)),
-                      f"    uint64_t n = {self._own_length(of, of.length_exp)};"]
+            lines += [
+                f"    if (len - pos < {fixed}) {short}",
+                f"    struct {name} h[1];",
+                "    memset(h, 0, sizeof h);",
+                *("    " + line for line in self._head(of)),
+                f"    uint64_t n = {self._own_length(of, of.length_exp)};",
+            ]
         lines += [
             # BMv2 takes the length as an int, which saturates at a number that is not whole bytes
             f"    if (n % 8 != 0 || n > INT32_MAX) {bad}",
             f"    if (len - pos < {fixed} + n / 8) {short}",
             f"    if (n / 8 > {bound}) {self._error('HeaderTooShort')}",
             f"    extract_{name}(&{base}, d + pos, (uint32_t)n);",
-            f"    pos += {fixed} + (uint32_t)(n / 8);", "}"]
+            f"    pos += {fixed} + (uint32_t)(n / 8);",
+            "}",
+        ]
         return lines
 
     def _length(self, length: Expr) -> str:
@@ -197,8 +236,9 @@ class ParserGen:
             return self.exprs.index(length)
         value = self.exprs.exact(length)
         wide = self.exprs.convert(value, value.repr)
-        negative = (f"wpx_limbs_sign({wide}.l, {value.repr.limbs})" if value.repr.limbs
-                    else f"{wide} < 0")
+        negative = (
+            f"wpx_limbs_sign({wide}.l, {value.repr.limbs})" if value.repr.limbs else f"{wide} < 0"
+        )
         return f"({negative}) ? UINT64_MAX : {self.exprs.index(length)}"
 
     def _head(self, of: HeaderType) -> list[str]:
@@ -212,7 +252,7 @@ class ParserGen:
                 width = min(64, field.bits - 64 * i)
                 source = load("(d + pos)", bit + field.bits - 64 * i - width, width)
                 target = place.code if field.bits <= 64 else f"{place.code}[{i}]"
-                lines.append(f"{target} = (__typeof__({target})){source};")
+                lines.append(f"{target} = {source};")
             bit += field.bits
         return lines
 
@@ -234,8 +274,8 @@ class ParserGen:
         return jump
 
     def _transitions(self, state: ParseState) -> list[str]:
-        default = next((t.next for t in reversed(state.transitions) if t.kind == "default"), None)
-        cases = [t for t in state.transitions if t.kind == "hexstr"]
+        *cases, last = _choices(state)
+        default = last.next
         if not state.key or not cases:
             return [self._goto(state, default)]
         parts, lines = self._key(state)
@@ -258,16 +298,24 @@ class ParserGen:
         lines: list[str] = []
         for expr, bits in state.key:
             if isinstance(expr, Lookahead):
-                codes = [self.exprs._exact(Lookahead(
-                    expr.offset + max(0, bits - 64 * (i + 1)), min(64, bits - 64 * i)),
-                    self.exprs.exact(Const(0)).repr) for i in reversed(range(limbs(bits)))]
+                codes = [
+                    self.exprs._exact(
+                        Lookahead(
+                            expr.offset + max(0, bits - 64 * (i + 1)), min(64, bits - 64 * i)
+                        ),
+                        self.exprs.exact(Const(0)).repr,
+                    )
+                    for i in reversed(range(limbs(bits)))
+                ]
             else:
                 place = self.exprs.place(expr)
                 if place.varbit:
                     raise self.exprs._fail("a variable-length field can't be a transition key")
                 words = limbs(bits)
-                codes = [place.code if words == 1 else f"{place.code}[{i}]"
-                         for i in reversed(range(words))]
+                codes = [
+                    place.code if words == 1 else f"{place.code}[{i}]"
+                    for i in reversed(range(words))
+                ]
             for code, piece in zip(codes, const_pieces(0, bits), strict=True):
                 name = f"k{len(parts)}"
                 lines.append(f"const uint64_t {name} = {code};")
@@ -278,11 +326,11 @@ class ParserGen:
     def _matches(transition: Transition, parts: list[tuple[str, int]]) -> str:
         terms, at = [], 0
         for name, size in parts:
-            value = int.from_bytes(transition.value[at:at + size], "big")
+            value = int.from_bytes(transition.value[at : at + size], "big")
             full = (1 << (8 * size)) - 1
             mask = full
             if transition.mask is not None:
-                mask = int.from_bytes(transition.mask[at:at + size], "big")
+                mask = int.from_bytes(transition.mask[at : at + size], "big")
             at += size
             if mask == full:
                 terms.append(f"{name} == {value:#x}")

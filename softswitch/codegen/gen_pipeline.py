@@ -5,31 +5,38 @@ from __future__ import annotations
 from softswitch.codegen.cexpr import ExprGen
 from softswitch.codegen.expressions import VALID_FIELD
 from softswitch.codegen.gen_actions import ActionGen
+from softswitch.codegen.gen_calculations import CalculationGen, selector_key
 from softswitch.codegen.layout import Layout, Names, comment
 from softswitch.codegen.model import Action, ActionCall, Conditional, Pipeline, Table, TableKey
 from softswitch.codegen.pack import field_pieces, store
 
 
 class PipelineGen:
-    """Writes one pipeline function. `selectors`: calc functions by action profile name."""
+    """Writes pipeline functions."""
 
-    def __init__(self, layout: Layout, exprs: ExprGen, actions: ActionGen,
-                 selectors: dict[str, str]) -> None:
+    def __init__(
+        self, layout: Layout, exprs: ExprGen, actions: ActionGen, calculations: CalculationGen
+    ) -> None:
         self.layout = layout
         self.exprs = exprs
         self.actions = actions
-        self.selectors = selectors
+        self.calculations = calculations
         self.program = layout.program
-        self._exits = {a.id for a in self.program.actions
-                       if any(p.op == "exit" for p in a.primitives)}
+        self._exits = {
+            a.id for a in self.program.actions if any(p.op == "exit" for p in a.primitives)
+        }
 
     def function(self, pipeline: Pipeline, name: str) -> str:
         """The C function `name` of a pipeline."""
         names = Names()
         labels = {node: "node_" + names.take(node) for node in pipeline.nodes}
         reached = self._reachable(pipeline)
-        lines = [f"static void {name}(struct wp_ctx *ctx, struct wp_phv *phv)", "{",
-                 "    struct phv *p = (struct phv *)phv;", "    (void)ctx, (void)p;"]
+        lines = [
+            f"static void {name}(struct wp_ctx *ctx, struct wp_phv *phv)",
+            "{",
+            "    struct phv *p = (struct phv *)phv;",
+            "    (void)ctx, (void)p;",
+        ]
         if pipeline.init_node is None:
             return "\n".join([*lines, "}"])
         lines.append(f"    goto {labels[pipeline.init_node]};")
@@ -40,12 +47,17 @@ class PipelineGen:
             self.exprs.where = f'pipeline "{pipeline.name}", node "{node_name}"'
             match node:
                 case Conditional():
-                    body = [f"if ({self.exprs.condition(node.expression)}) "
-                            f"{self._goto(labels, node.true_next)}",
-                            self._goto(labels, node.false_next)]
+                    body = [
+                        f"if ({self.exprs.condition(node.expression)}) "
+                        f"{self._goto(labels, node.true_next)}",
+                        self._goto(labels, node.false_next),
+                    ]
                 case ActionCall():
-                    body = [self._call(node.action, "NULL"), *self._exit([node.action]),
-                            self._goto(labels, node.next)]
+                    body = [
+                        self._call(node.action, "NULL"),
+                        *self._exit([node.action]),
+                        self._goto(labels, node.next),
+                    ]
                 case Table():
                     body = self._table(node, labels)
             lines += ["    " + line for line in body]
@@ -95,19 +107,27 @@ class PipelineGen:
     def _table(self, table: Table, labels: dict[str, str]) -> list[str]:
         fixed = self._fixed(table)
         if fixed is not None:
-            following = table.miss_next if table.next_is_hit_miss else table.next.get(
-                fixed.id, table.base_default_next)
-            return [self._call(fixed, "NULL"), *self._exit([fixed]),
-                    self._goto(labels, following)]
-        lines = [f"struct wp_table *t = ctx->env->tables[{table.index}];", *self._key(table),
-                 "struct wp_entry *e = t->lookup(t, key);"]
+            following = (
+                table.miss_next
+                if table.next_is_hit_miss
+                else table.next.get(fixed.id, table.base_default_next)
+            )
+            return [self._call(fixed, "NULL"), *self._exit([fixed]), self._goto(labels, following)]
+        lines = [
+            f"struct wp_table *t = ctx->env->tables[{table.index}];",
+            *self._key(table),
+            "struct wp_entry *e = t->lookup(t, key);",
+        ]
         lines += self._on_hit(table)
         run = "e"
-        if table.type == "indirect_ws" and table.action_profile in self.selectors:
-            calc = self.selectors[table.action_profile]
-            lines += ["struct wp_entry *m = e; /* the member that runs */",
-                      "if (e->group != NULL) "
-                      f"m = ctx->env->select(ctx->env, e->group, {calc}(ctx, p));"]
+        selector = selector_key(table.action_profile or "")
+        if table.type == "indirect_ws" and self.calculations.has(selector):
+            lines += [
+                "struct wp_entry *m = e; /* the member that runs */",
+                "if (e->group != NULL) "
+                "m = ctx->env->select(ctx->env, e->group, "
+                f"{self.calculations.call(selector)});",
+            ]
             run = "m"
         return lines + self._dispatch(table, run, labels)
 
@@ -135,8 +155,10 @@ class PipelineGen:
             lines.append(f"case {action.index}: {' '.join(steps)}")
         lines += ["default: break; /* no action */", "}"]
         if table.next_is_hit_miss:
-            lines += [f"if (e->hit) {self._goto(labels, table.hit_next)}",
-                      self._goto(labels, table.miss_next)]
+            lines += [
+                f"if (e->hit) {self._goto(labels, table.hit_next)}",
+                self._goto(labels, table.miss_next),
+            ]
         else:
             lines.append(self._goto(labels, table.base_default_next))
         return lines
@@ -157,22 +179,27 @@ class PipelineGen:
     def _key_field(self, key: TableKey, base: str, at: int) -> list[str]:
         header = self.program.headers[key.header]
         if key.field is None:
-            return [f"key[{at}] = {self.layout.valid(key.header)} ? 1 : 0; "
-                    f"/* {comment(key.name)} */"]
+            return [
+                f"key[{at}] = {self.layout.valid(key.header)} ? 1 : 0; /* {comment(key.name)} */"
+            ]
         place = self.layout.field(key.header, key.field)
         pieces = field_pieces(place)
         padding = (-key.bits) % 8
         if padding or place.bits != key.bits:
-            pieces[0] = type(pieces[0])(pieces[0].code, pieces[0].bits + padding
-                                        + key.bits - place.bits)
+            pieces[0] = type(pieces[0])(
+                pieces[0].code, pieces[0].bits + padding + key.bits - place.bits
+            )
         lines = store(pieces, f"({base})" if at else base)
         if not header.metadata and key.field != VALID_FIELD:
-            lines = [f"if ({self.layout.valid(key.header)}) {{",
-                     *("    " + line for line in lines),
-                     f"}} else memset({base}, 0, {key.bytes});"]
+            lines = [
+                f"if ({self.layout.valid(key.header)}) {{",
+                *("    " + line for line in lines),
+                f"}} else memset({base}, 0, {key.bytes});",
+            ]
         if key.mask is not None:
             masks = key.mask.to_bytes(key.bytes, "big")
-            lines += [f"key[{at + i}] &= {mask:#x};" for i, mask in enumerate(masks)
-                      if mask != 0xFF]
+            lines += [
+                f"key[{at + i}] &= {mask:#x};" for i, mask in enumerate(masks) if mask != 0xFF
+            ]
         lines[0] += f" /* {comment(key.name)}: {key.match} */"
         return lines

@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from softswitch.codegen.cexpr import ExprGen
 from softswitch.codegen.descriptors import descriptors
 from softswitch.codegen.gen_actions import ActionGen
-from softswitch.codegen.gen_deparser import CalculationGen, DeparserGen
+from softswitch.codegen.gen_calculations import CalculationGen
+from softswitch.codegen.gen_deparser import DeparserGen
 from softswitch.codegen.gen_parser import ParserGen
 from softswitch.codegen.gen_pipeline import PipelineGen
-from softswitch.codegen.hashes import hash_code
 from softswitch.codegen.layout import Layout, comment
 from softswitch.codegen.model import Bmv2Program
 from softswitch.codegen.pack import const_pieces, field_pieces, store
@@ -24,20 +24,11 @@ def generate_c(program: Bmv2Program) -> str:
     layout = Layout(program)
     exprs = ExprGen(layout)
     calcs = CalculationGen(layout)
-    calc_names = {name: calcs.name(name) for name in program.calculations}
-    actions = ActionGen(layout, exprs, calc_names)
-    calc_code = [calcs.function(calc_names[name], calc)
-                 for name, calc in program.calculations.items()]
-    selectors: dict[str, str] = {}
-    for profile in program.profiles:
-        if profile.selector is not None:
-            selectors[profile.name] = calcs.name(f"{profile.name}.selector")
-            calc_code.append(calcs.function(selectors[profile.name], profile.selector))
+    actions = ActionGen(layout, exprs, calcs)
     deparser = DeparserGen(layout, exprs, actions, calcs)
-    calc_code += deparser.functions()
     action_code = [actions.action(action) for action in program.actions]
     parser_code = ParserGen(layout, exprs, actions).function(deparser.verify())
-    pipelines = PipelineGen(layout, exprs, actions, selectors)
+    pipelines = PipelineGen(layout, exprs, actions, calcs)
     ingress = pipelines.function(program.ingress, "ingress")
     egress = pipelines.function(program.egress, "egress")
     deparse = deparser.function()
@@ -52,15 +43,26 @@ def generate_c(program: Bmv2Program) -> str:
         '#include "pipeline_abi.h"\n#include "weft_bigint.h"\n#include "weft_bits.h"\n'
         '#include "weft_hash.h"',
         *(f"WPX_BIG({n})" for n in sorted(exprs.bigs)),
-        _section("packet header vector"), layout.declarations(), *header_code,
-        _section("hashes and checksums"), *hash_code(calcs.algorithms), *calc_code,
-        _section("actions"), *action_code,
-        _section("parser"), parser_code,
-        _section("pipelines"), ingress, egress,
-        _section("deparser"), deparse,
-        _section("metadata"), _reset(layout), _field_lists(program, deparser),
+        _section("packet header vector"),
+        layout.declarations(),
+        *header_code,
+        _section("hashes and checksums"),
+        *calcs.functions(),
+        _section("actions"),
+        *action_code,
+        _section("parser"),
+        parser_code,
+        _section("pipelines"),
+        ingress,
+        egress,
+        _section("deparser"),
+        deparse,
+        _section("metadata"),
+        _reset(layout),
+        _field_lists(program, deparser),
         _learn(program, layout),
-        _section("descriptors"), descriptors(program, deparser.max_header_bytes()),
+        _section("descriptors"),
+        descriptors(program, deparser.max_header_bytes()),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -83,19 +85,27 @@ def _reset(layout: Layout) -> str:
 
 
 def _field_lists(program: Bmv2Program, deparser: DeparserGen) -> str:
-    body = ["struct phv *to = (struct phv *)dst;",
-            "const struct phv *from = (const struct phv *)src;", "(void)to, (void)from;",
-            "switch (id) {"]
+    body = [
+        "struct phv *to = (struct phv *)dst;",
+        "const struct phv *from = (const struct phv *)src;",
+        "(void)to, (void)from;",
+        "switch (id) {",
+    ]
     for fields in program.field_lists:
         copies = " ".join(deparser.copy(field, "to", "from") for field in fields.fields)
         body.append(f"case {fields.id}: {copies} break;")
-    return _function("static void copy_field_list(uint32_t id, struct wp_phv *dst, "
-                     "const struct wp_phv *src)", [*body, "default: break;", "}"])
+    return _function(
+        "static void copy_field_list(uint32_t id, struct wp_phv *dst, const struct wp_phv *src)",
+        [*body, "default: break;", "}"],
+    )
 
 
 def _learn(program: Bmv2Program, layout: Layout) -> str:
-    body = ["const struct phv *p = (const struct phv *)phv;", "(void)p, (void)out;",
-            "switch (index) {"]
+    body = [
+        "const struct phv *p = (const struct phv *)phv;",
+        "(void)p, (void)out;",
+        "switch (index) {",
+    ]
     for learn in program.learn_lists:
         body.append(f"case {learn.index}: /* {comment(learn.name)} */")
         at = 0
@@ -108,5 +118,7 @@ def _learn(program: Bmv2Program, layout: Layout) -> str:
             body += ["    " + line for line in store(pieces, f"(out + {at})")]
             at += size
         body.append("    break;")
-    return _function("static void learn(uint32_t index, const struct wp_phv *phv, uint8_t *out)",
-                     [*body, "default: break;", "}"])
+    return _function(
+        "static void learn(uint32_t index, const struct wp_phv *phv, uint8_t *out)",
+        [*body, "default: break;", "}"],
+    )

@@ -59,7 +59,7 @@ def hash_code(algorithms: set[str]) -> list[str]:
         crc = CRCS[name]
         ctype = f"uint{crc.bits}_t"
         values = [f"{value:#x}" for value in crc_table(crc)]
-        rows = ",\n    ".join(", ".join(values[i:i + 8]) for i in range(0, 256, 8))
+        rows = ",\n    ".join(", ".join(values[i : i + 8]) for i in range(0, 256, 8))
         table = f"wpx_table_{name}"
         parts.append(f"static const {ctype} {table}[256] = {{\n    {rows}}};")
         numbers = f"{crc.initial:#x}, {crc.final:#x}"

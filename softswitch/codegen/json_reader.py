@@ -1,4 +1,4 @@
-"""Reading JSON with a path at hand: every error says where in the document and what was expected."""
+"""Reading JSON with a path at hand: each error says where it is and what was expected."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 _HEX = re.compile(r"(-?)(?:0[xX])?([0-9a-fA-F]+)")
 
@@ -49,9 +49,9 @@ class Node:
         self.value = value
         self.path = path
 
-    def fail(self, problem: str) -> NoReturn:
-        """Raises JsonError for this place."""
-        raise JsonError(self.path or "document", problem)
+    def error(self, problem: str) -> JsonError:
+        """The error that says `problem` of this place."""
+        return JsonError(self.path or "document", problem)
 
     def _child(self, key: str) -> str:
         return f"{self.path}.{key}" if self.path else key
@@ -59,14 +59,14 @@ class Node:
     def object(self) -> dict[str, Any]:
         """The value as an object; JsonError otherwise."""
         if not isinstance(self.value, dict):
-            self.fail(f"expected an object, found {describe(self.value)}")
+            raise self.error(f"expected an object, found {describe(self.value)}")
         return self.value
 
     def __getitem__(self, key: str) -> Node:
         """The member `key`, which must be there."""
         members = self.object()
         if key not in members:
-            self.fail(f'missing key "{key}"')
+            raise self.error(f'missing key "{key}"')
         return Node(members[key], self._child(key))
 
     def opt(self, key: str) -> Node | None:
@@ -77,9 +77,9 @@ class Node:
     def items(self, exactly: int | None = None) -> list[Node]:
         """The elements of an array; `exactly` is the length it must have."""
         if not isinstance(self.value, list):
-            self.fail(f"expected an array, found {describe(self.value)}")
+            raise self.error(f"expected an array, found {describe(self.value)}")
         if exactly is not None and len(self.value) != exactly:
-            self.fail(f"expected {exactly} elements, found {len(self.value)}")
+            raise self.error(f"expected {exactly} elements, found {len(self.value)}")
         return [Node(item, f"{self.path}[{i}]") for i, item in enumerate(self.value)]
 
     def list_of(self, key: str) -> Iterator[Node]:
@@ -87,44 +87,46 @@ class Node:
         child = self.opt(key)
         return iter(()) if child is None else iter(child.items())
 
-    def str(self) -> str:
+    def text(self) -> str:
         """The value as a string."""
         if not isinstance(self.value, str):
-            self.fail(f"expected a string, found {describe(self.value)}")
+            raise self.error(f"expected a string, found {describe(self.value)}")
         return self.value
 
-    def int(self, low: int | None = None, high: int | None = None) -> int:
+    def number(self, low: int | None = None, high: int | None = None) -> int:
         """The value as an integer within [low, high]."""
         value = self.value
         if not isinstance(value, int) or isinstance(value, bool):
-            self.fail(f"expected an integer, found {describe(value)}")
+            raise self.error(f"expected an integer, found {describe(value)}")
         if low is not None and value < low:
-            self.fail(f"expected an integer of at least {low}, found {value}")
+            raise self.error(f"expected an integer of at least {low}, found {value}")
         if high is not None and value > high:
-            self.fail(f"expected an integer of at most {high}, found {value}")
+            raise self.error(f"expected an integer of at most {high}, found {value}")
         return value
 
-    def bool(self) -> bool:
+    def flag(self) -> bool:
         """The value as a boolean."""
         if not isinstance(self.value, bool):
-            self.fail(f"expected true or false, found {describe(self.value)}")
+            raise self.error(f"expected true or false, found {describe(self.value)}")
         return self.value
 
-    def hex(self) -> int:
+    def hex_number(self) -> int:
         """The value of a hexadecimal string such as "0x1f", "1f" or "-0x1f"."""
-        text = self.str()
+        text = self.text()
         match = _HEX.fullmatch(text)
         if match is None:
-            self.fail(f'expected a hexadecimal string such as "0x1f", found "{text[:40]}"')
+            raise self.error(f'expected a hexadecimal string such as "0x1f", found "{text[:40]}"')
         value = int(match.group(2), 16)
         return -value if match.group(1) else value
 
     def hex_bytes(self, length: int) -> bytes:
         """The value of a hexadecimal string that is `length` bytes wide."""
-        value = self.hex()
-        digits = self.str().lower().removeprefix("0x")
+        value = self.hex_number()
+        digits = self.text().lower().removeprefix("0x")
         if value < 0 or (len(digits) + 1) // 2 != length:
-            self.fail(f'expected a hexadecimal string of {length} bytes, found "{self.value[:40]}"')
+            raise self.error(
+                f'expected a hexadecimal string of {length} bytes, found "{self.value[:40]}"'
+            )
         return value.to_bytes(length, "big")
 
 

@@ -14,14 +14,64 @@ from dataclasses import dataclass
 from softswitch.codegen.expressions import VALID_FIELD
 from softswitch.codegen.model import Bmv2Program, Field, Header, HeaderType
 
-C_WORDS = frozenset("""
-    auto break case char const continue default do double else enum extern float for goto if inline
-    int long register restrict return short signed sizeof static struct switch typedef union
-    unsigned void volatile while asm typeof linux unix valid std phv p ctx args entry table bool
-    true false main env
-""".split())
-STD_64 = frozenset({"enq_timestamp", "deq_timedelta", "ingress_global_timestamp",
-                    "egress_global_timestamp"})
+C_WORDS = frozenset(
+    [
+        "auto",
+        "break",
+        "case",
+        "char",
+        "const",
+        "continue",
+        "default",
+        "do",
+        "double",
+        "else",
+        "enum",
+        "extern",
+        "float",
+        "for",
+        "goto",
+        "if",
+        "inline",
+        "int",
+        "long",
+        "register",
+        "restrict",
+        "return",
+        "short",
+        "signed",
+        "sizeof",
+        "static",
+        "struct",
+        "switch",
+        "typedef",
+        "union",
+        "unsigned",
+        "void",
+        "volatile",
+        "while",
+        "asm",
+        "typeof",
+        "linux",
+        "unix",
+        "valid",
+        "std",
+        "phv",
+        "p",
+        "ctx",
+        "args",
+        "entry",
+        "table",
+        "bool",
+        "true",
+        "false",
+        "main",
+        "env",
+    ]
+)
+STD_64 = frozenset(
+    {"enq_timestamp", "deq_timedelta", "ingress_global_timestamp", "egress_global_timestamp"}
+)
 LIMB = 64
 
 
@@ -93,8 +143,9 @@ class Layout:
         for header_type in program.header_types.values():
             self._types[header_type.name] = self._type_names.take(header_type.name)
             names = Names()
-            self._fields[header_type.name] = {f.name: names.take(f.name)
-                                              for f in header_type.fields}
+            self._fields[header_type.name] = {
+                f.name: names.take(f.name) for f in header_type.fields
+            }
         self._place()
 
     def _place(self) -> None:
@@ -107,13 +158,16 @@ class Layout:
                 member_names = Names()
                 self._union_types[union.type.name] = (
                     self._type_names.take(union.type.name),
-                    [member_names.take(name) for name, _ in union.type.members])
+                    [member_names.take(name) for name, _ in union.type.members],
+                )
         in_stack = {u.name for s in program.union_stacks.values() for u in s.unions}
         for ustack in program.union_stacks.values():
             name = names.take(ustack.name)
             self._stacks[ustack.name] = name
-            members.append(f"    struct {self._union_types[ustack.type.name][0]} "
-                           f"{name}[{len(ustack.unions)} + 1];\n    uint32_t {name}_next;")
+            members.append(
+                f"    struct {self._union_types[ustack.type.name][0]} "
+                f"{name}[{len(ustack.unions)} + 1];\n    uint32_t {name}_next;"
+            )
             for i, union in enumerate(ustack.unions):
                 grouped[union.name] = f"{name}[{i}]"
         for union in program.unions.values():
@@ -130,8 +184,10 @@ class Layout:
             name = names.take(stack.name)
             self._stacks[stack.name] = name
             extra = " + 1" if stack.dynamic else ""
-            members.append(f"    struct {self.type_name(stack.type)} "
-                           f"{name}[{len(stack.headers)}{extra}];\n    uint32_t {name}_next;")
+            members.append(
+                f"    struct {self.type_name(stack.type)} "
+                f"{name}[{len(stack.headers)}{extra}];\n    uint32_t {name}_next;"
+            )
             for i, header in enumerate(stack.headers):
                 self._lvalues[header.name] = f"{name}[{i}]"
         metadata: list[str] = []
@@ -148,8 +204,11 @@ class Layout:
 
     def _metadata_member(self, header: Header, name: str) -> str:
         """Metadata are structs of their own, without the fields that live in wp_std."""
-        lines = [self._field_member(header.type, field) for field in header.type.fields
-                 if (header.name, field.name) not in self.program.std_fields]
+        lines = [
+            self._field_member(header.type, field)
+            for field in header.type.fields
+            if (header.name, field.name) not in self.program.std_fields
+        ]
         if not lines:
             return ""
         body = "\n".join("    " + line for line in lines)
@@ -180,12 +239,16 @@ class Layout:
         parts = []
         for header_type in used.values():
             body = "\n".join(self._field_member(header_type, f) for f in header_type.fields)
-            parts.append(f"struct {self.type_name(header_type)} {{ "
-                         f"/* {comment(header_type.name)} */\n    uint8_t valid;\n{body}\n}};")
+            parts.append(
+                f"struct {self.type_name(header_type)} {{ "
+                f"/* {comment(header_type.name)} */\n    uint8_t valid;\n{body}\n}};"
+            )
         for union in {u.type.name: u.type for u in self.program.unions.values()}.values():
             ctype, names = self._union_types[union.name]
-            body = "\n".join(f"    struct {self.type_name(of)} {name};"
-                             for name, (_, of) in zip(names, union.members, strict=True))
+            body = "\n".join(
+                f"    struct {self.type_name(of)} {name};"
+                for name, (_, of) in zip(names, union.members, strict=True)
+            )
             parts.append(f"struct {ctype} {{ /* at most one member is valid */\n{body}\n}};")
         body = "\n".join(self._members)
         parts.append(f"struct phv {{\n    struct wp_std std;\n{body}\n}};")
@@ -259,5 +322,4 @@ class Layout:
 
     def has_struct(self, header: Header) -> bool:
         """Whether a metadata header has fields that don't live in wp_std."""
-        return any((header.name, f.name) not in self.program.std_fields
-                   for f in header.type.fields)
+        return any((header.name, f.name) not in self.program.std_fields for f in header.type.fields)

@@ -1,4 +1,4 @@
-"""Loads a whole document: types, instances, parser and deparser; the rest is in `loader_control`."""
+"""Loads a whole document: types, instances, parser, deparser; `loader_control` has the rest."""
 
 from __future__ import annotations
 
@@ -36,20 +36,51 @@ from softswitch.codegen.model import (
 MAJOR_VERSION = 2
 # A varbit field without max_length: BMv2 has room for 512 bytes of new headers in a packet.
 DEFAULT_VARBIT_BYTES = 512
-CORE_ERRORS = ("NoError", "PacketTooShort", "NoMatch", "StackOutOfBounds", "HeaderTooShort",
-               "ParserTimeout", "ParserInvalidArgument")
+CORE_ERRORS = (
+    "NoError",
+    "PacketTooShort",
+    "NoMatch",
+    "StackOutOfBounds",
+    "HeaderTooShort",
+    "ParserTimeout",
+    "ParserInvalidArgument",
+)
 # Members of struct wp_std by the header that BMv2 knows them in.
 STD_MEMBERS = {
-    "standard_metadata": frozenset({
-        "ingress_port", "egress_spec", "egress_port", "instance_type", "packet_length",
-        "parser_error", "checksum_error", "mcast_grp", "egress_rid", "priority", "qid",
-        "enq_qdepth", "deq_qdepth", "clone_spec", "enq_timestamp", "deq_timedelta",
-        "ingress_global_timestamp", "egress_global_timestamp"}),
-    "intrinsic_metadata": frozenset({
-        "mcast_grp", "egress_rid", "priority", "ingress_global_timestamp",
-        "egress_global_timestamp"}),
-    "queueing_metadata": frozenset({
-        "enq_timestamp", "enq_qdepth", "deq_timedelta", "deq_qdepth", "qid"}),
+    "standard_metadata": frozenset(
+        {
+            "ingress_port",
+            "egress_spec",
+            "egress_port",
+            "instance_type",
+            "packet_length",
+            "parser_error",
+            "checksum_error",
+            "mcast_grp",
+            "egress_rid",
+            "priority",
+            "qid",
+            "enq_qdepth",
+            "deq_qdepth",
+            "clone_spec",
+            "enq_timestamp",
+            "deq_timedelta",
+            "ingress_global_timestamp",
+            "egress_global_timestamp",
+        }
+    ),
+    "intrinsic_metadata": frozenset(
+        {
+            "mcast_grp",
+            "egress_rid",
+            "priority",
+            "ingress_global_timestamp",
+            "egress_global_timestamp",
+        }
+    ),
+    "queueing_metadata": frozenset(
+        {"enq_timestamp", "enq_qdepth", "deq_timedelta", "deq_qdepth", "qid"}
+    ),
 }
 REQUIRED_MEMBERS = ("ingress_port", "packet_length", "instance_type", "egress_spec", "egress_port")
 ROOT_KEYS = ("header_types", "headers", "parsers", "deparsers", "actions", "pipelines")
@@ -72,8 +103,10 @@ def _check_version(root: Node) -> None:
     version = meta.opt("version") if meta is not None else None
     if version is not None:
         major = version.items(2)[0]
-        if major.int() != MAJOR_VERSION:
-            major.fail(f"BMv2 JSON version {MAJOR_VERSION}.x is supported, found {major.value}")
+        if major.number() != MAJOR_VERSION:
+            raise major.error(
+                f"BMv2 JSON version {MAJOR_VERSION}.x is supported, found {major.value}"
+            )
 
 
 class _Loader:
@@ -90,22 +123,27 @@ class _Loader:
         self._types()
         self._headers()
         self._stacks()
-        for kind, key in (("calculation", "calculations"), ("meter_array", "meter_arrays"),
-                          ("counter_array", "counter_arrays"),
-                          ("register_array", "register_arrays")):
-            symbols.objects[kind] = {node["name"].str() for node in root.list_of(key)}
-        value_sets = {node["name"].str() for node in root.list_of("parse_vsets")}
+        for kind, key in (
+            ("calculation", "calculations"),
+            ("meter_array", "meter_arrays"),
+            ("counter_array", "counter_arrays"),
+            ("register_array", "register_arrays"),
+        ):
+            symbols.objects[kind] = {node["name"].text() for node in root.list_of(key)}
+        value_sets = {node["name"].text() for node in root.list_of("parse_vsets")}
         errors = self._errors()
         std_fields = self._std_fields()
         parser = self._one("parsers", "parser", lambda n: self._parser(n, value_sets))
         deparser = self._one("deparsers", "deparser", self._deparser)
         control = ControlLoader(root, symbols)
         control.load()
-        stacks = {name: replace(stack, dynamic=name in symbols.dynamic)
-                  for name, stack in symbols.stacks.items()}
+        stacks = {
+            name: replace(stack, dynamic=name in symbols.dynamic)
+            for name, stack in symbols.stacks.items()
+        }
         program = root.opt("program")
         return Bmv2Program(
-            name=program.str() if program is not None else "",
+            name=program.text() if program is not None else "",
             header_types=self.types,
             headers=symbols.headers,
             stacks=stacks,
@@ -132,18 +170,18 @@ class _Loader:
         )
 
     def _one(self, key: str, name: str, load: Callable[[Node], T]) -> T:
-        found = [node for node in self.root.list_of(key) if node["name"].str() == name]
+        found = [node for node in self.root.list_of(key) if node["name"].text() == name]
         if not found:
-            self.root[key].fail(f'no {key[:-1]} is named "{name}", which simple_switch runs')
+            raise self.root[key].error(f'no {key[:-1]} is named "{name}", which simple_switch runs')
         return load(found[0])
 
     # --- header types and instances ---------------------------------------------------------
 
     def _types(self) -> None:
         for node in self.root.list_of("header_types"):
-            name = node["name"].str()
+            name = node["name"].text()
             if name in self.types:
-                node["name"].fail(f'a second header type "{name}"')
+                raise node["name"].error(f'a second header type "{name}"')
             self.types[name] = self._header_type(node, name)
 
     def _header_type(self, node: Node, name: str) -> HeaderType:
@@ -151,25 +189,27 @@ class _Loader:
         for item in node["fields"].items():
             parts = item.items()
             if not 2 <= len(parts) <= 4:
-                item.fail(f"expected [name, width, signed], found {len(parts)} elements")
-            signed = len(parts) > 2 and parts[2].bool()
-            saturating = len(parts) > 3 and parts[3].bool()
+                raise item.error(f"expected [name, width, signed], found {len(parts)} elements")
+            signed = len(parts) > 2 and parts[2].flag()
+            saturating = len(parts) > 3 and parts[3].flag()
             if parts[1].value == "*":
                 if any(field.varbit for field in fields):
-                    item.fail("a second variable-length field")
-                fields.append(Field(parts[0].str(), 0, signed, saturating, varbit=True))
+                    raise item.error("a second variable-length field")
+                fields.append(Field(parts[0].text(), 0, signed, saturating, varbit=True))
             else:
-                bits = parts[1].int(2 if signed else 1)
-                fields.append(Field(parts[0].str(), bits, signed, saturating))
+                bits = parts[1].number(2 if signed else 1)
+                fields.append(Field(parts[0].text(), bits, signed, saturating))
         fixed_bytes = (sum(field.bits for field in fields) + 7) // 8
         length_exp = node.opt("length_exp")
         max_length = node.opt("max_length")
         max_bytes = 0
         if any(field.varbit for field in fields):
-            given = max_length.int(0) if max_length is not None else 0
+            given = max_length.number(0) if max_length is not None else 0
             max_bytes = given or fixed_bytes + DEFAULT_VARBIT_BYTES
             if max_bytes < fixed_bytes:
-                node.fail(f"max_length {max_bytes} is less than the fixed {fixed_bytes} bytes")
+                raise node.error(
+                    f"max_length {max_bytes} is less than the fixed {fixed_bytes} bytes"
+                )
         length: Expr | None = None
         if length_exp is not None and max_bytes:
             length = ExprLoader(self.symbols, len(fields)).load(length_exp, Kind.DATA)
@@ -177,73 +217,79 @@ class _Loader:
 
     def _headers(self) -> None:
         for node in self.root.list_of("headers"):
-            name, type_name = node["name"].str(), node["header_type"].str()
+            name, type_name = node["name"].text(), node["header_type"].text()
             if type_name not in self.types:
-                node["header_type"].fail(f'unknown header type "{type_name}"')
-            header = Header(name, node["id"].int(), self.types[type_name], node["metadata"].bool())
+                raise node["header_type"].error(f'unknown header type "{type_name}"')
+            header = Header(
+                name, node["id"].number(), self.types[type_name], node["metadata"].flag()
+            )
             if not header.metadata and header.type.fixed_bits % 8 != 0:
-                node.fail(f'header "{name}" has {header.type.fixed_bits} bits, not whole bytes')
+                raise node.error(
+                    f'header "{name}" has {header.type.fixed_bits} bits, not whole bytes'
+                )
             if name in self.symbols.headers or header.id in self.headers_by_id:
-                node.fail(f'a second header with name "{name}" or id {header.id}')
+                raise node.error(f'a second header with name "{name}" or id {header.id}')
             self.symbols.headers[name] = header
             self.headers_by_id[header.id] = header
 
     def _members(self, node: Node, types: list[HeaderType]) -> tuple[Header, ...]:
         members = []
         for item, wanted in zip(node.items(), types, strict=False):
-            header = self.headers_by_id.get(item.int())
+            header = self.headers_by_id.get(item.number())
             if header is None:
-                item.fail(f"no header has id {item.value}")
+                raise item.error(f"no header has id {item.value}")
             if header.type is not wanted:
-                item.fail(f'header "{header.name}" has not type "{wanted.name}"')
+                raise item.error(f'header "{header.name}" has not type "{wanted.name}"')
             members.append(header)
         return tuple(members)
 
     def _stacks(self) -> None:
         symbols = self.symbols
         for node in self.root.list_of("header_stacks"):
-            name, type_name = node["name"].str(), node["header_type"].str()
+            name, type_name = node["name"].text(), node["header_type"].text()
             if type_name not in self.types:
-                node["header_type"].fail(f'unknown header type "{type_name}"')
+                raise node["header_type"].error(f'unknown header type "{type_name}"')
             ids = node["header_ids"]
             of = self.types[type_name]
             headers = self._members(ids, [of] * len(ids.items()))
             if not headers:
-                ids.fail("a header stack needs at least one header")
+                raise ids.error("a header stack needs at least one header")
             symbols.stacks[name] = HeaderStack(name, of, headers)
         for node in self.root.list_of("header_union_types"):
             members = []
             for item in node["headers"].items():
                 member, type_node = item.items(2)
-                if type_node.str() not in self.types:
-                    type_node.fail(f'unknown header type "{type_node.value}"')
-                members.append((member.str(), self.types[type_node.value]))
-            self.union_types[node["name"].str()] = UnionType(node["name"].str(), tuple(members))
+                if type_node.text() not in self.types:
+                    raise type_node.error(f'unknown header type "{type_node.value}"')
+                members.append((member.text(), self.types[type_node.value]))
+            self.union_types[node["name"].text()] = UnionType(node["name"].text(), tuple(members))
         for node in self.root.list_of("header_unions"):
             union_type = self._union_type(node)
             ids = node["header_ids"]
             ids.items(len(union_type.members))
             headers = self._members(ids, [of for _, of in union_type.members])
-            union = HeaderUnion(node["name"].str(), node["id"].int(), union_type, headers)
+            union = HeaderUnion(node["name"].text(), node["id"].number(), union_type, headers)
             symbols.unions[union.name] = union
             self.unions_by_id[union.id] = union
         for node in self.root.list_of("header_union_stacks"):
             union_type = self._union_type(node)
             unions = []
             for item in node["header_union_ids"].items():
-                found = self.unions_by_id.get(item.int())
+                found = self.unions_by_id.get(item.number())
                 if found is None or found.type is not union_type:
-                    item.fail(f'no header union of type "{union_type.name}" has id {item.value}')
+                    raise item.error(
+                        f'no header union of type "{union_type.name}" has id {item.value}'
+                    )
                 unions.append(found)
             if not unions:
-                node["header_union_ids"].fail("a stack needs at least one union")
-            name = node["name"].str()
+                raise node["header_union_ids"].error("a stack needs at least one union")
+            name = node["name"].text()
             symbols.union_stacks[name] = UnionStack(name, union_type, tuple(unions))
 
     def _union_type(self, node: Node) -> UnionType:
-        name = node["union_type"].str()
+        name = node["union_type"].text()
         if name not in self.union_types:
-            node["union_type"].fail(f'unknown header union type "{name}"')
+            raise node["union_type"].error(f'unknown header union type "{name}"')
         return self.union_types[name]
 
     def _std_fields(self) -> dict[tuple[str, str], str]:
@@ -257,23 +303,25 @@ class _Loader:
                         members[field.name] = (owner, field.name)
         for node in self.root.list_of("field_aliases"):
             alias, target = node.items(2)
-            owner, _, name = alias.str().rpartition(".")
+            owner, _, name = alias.text().rpartition(".")
             ref = self.symbols.field_ref(target)
             if name in STD_MEMBERS.get(owner, ()):
                 if not self.symbols.headers[ref.header].metadata:
-                    target.fail(f'"{alias.value}" needs a metadata field, found a header field')
+                    raise target.error(
+                        f'"{alias.value}" needs a metadata field, found a header field'
+                    )
                 members[name] = (ref.header, ref.field)
         for name in REQUIRED_MEMBERS:
             if name not in members:
-                self.root["headers"].fail(f'missing field "standard_metadata.{name}"')
+                raise self.root["headers"].error(f'missing field "standard_metadata.{name}"')
         return {ref: member for member, ref in members.items()}
 
     def _errors(self) -> dict[str, int]:
         errors: dict[str, int] = {}
         for node in self.root.list_of("errors"):
             name, code = node.items(2)
-            if name.str() in errors or code.int(0, 2**31 - 1) in errors.values():
-                node.fail(f'error "{name.value}" or its code is there twice')
+            if name.text() in errors or code.number(0, 2**31 - 1) in errors.values():
+                raise node.error(f'error "{name.value}" or its code is there twice')
             errors[name.value] = code.value
         following = max(errors.values(), default=-1) + 1
         for core in CORE_ERRORS:
@@ -286,7 +334,7 @@ class _Loader:
         enums: dict[str, dict[str, int]] = {}
         for node in self.root.list_of("enums"):
             entries = [entry.items(2) for entry in node["entries"].items()]
-            enums[node["name"].str()] = {name.str(): value.int() for name, value in entries}
+            enums[node["name"].text()] = {name.text(): value.number() for name, value in entries}
         return enums
 
     # --- parser and deparser ----------------------------------------------------------------
@@ -295,21 +343,21 @@ class _Loader:
         order = tuple(self.symbols.header(item) for item in node["order"].items())
         loader = ExprLoader(self.symbols)
         primitives = tuple(loader.primitive(item) for item in node.list_of("primitives"))
-        return Deparser(node["name"].str(), order, primitives)
+        return Deparser(node["name"].text(), order, primitives)
 
     def _parser(self, node: Node, value_sets: set[str]) -> Parser:
         state_nodes = node["parse_states"].items()
-        names = {state["name"].str() for state in state_nodes}
+        names = {state["name"].text() for state in state_nodes}
         states: dict[str, ParseState] = {}
         for state in state_nodes:
-            name = state["name"].str()
+            name = state["name"].text()
             if name in states:
-                state["name"].fail(f'a second parse state "{name}"')
+                raise state["name"].error(f'a second parse state "{name}"')
             states[name] = self._state(state, name, names, value_sets)
         init = node.opt("init_state")
-        if init is not None and init.str() not in names:
-            init.fail(f'unknown parse state "{init.value}"')
-        return Parser(node["name"].str(), init.value if init is not None else None, states)
+        if init is not None and init.text() not in names:
+            raise init.error(f'unknown parse state "{init.value}"')
+        return Parser(node["name"].text(), init.value if init is not None else None, states)
 
     def _state(self, node: Node, name: str, names: set[str], value_sets: set[str]) -> ParseState:
         ops = tuple(self._parser_op(op) for op in node.list_of("parser_ops"))
@@ -318,12 +366,12 @@ class _Loader:
         transitions = []
         for item in node.list_of("transitions"):
             kind_node, value, mask = item.opt("type"), item.opt("value"), item.opt("mask")
-            kind = kind_node.str() if kind_node is not None else "hexstr"
+            kind = kind_node.text() if kind_node is not None else "hexstr"
             if kind == "hexstr" and value is not None and value.value == "default":
                 kind = "default"
             following = item.opt("next_state")
-            if following is not None and following.str() not in names:
-                following.fail(f'unknown parse state "{following.value}"')
+            if following is not None and following.text() not in names:
+                raise following.error(f'unknown parse state "{following.value}"')
             target = following.value if following is not None else None
             match kind:
                 case "default":
@@ -333,15 +381,15 @@ class _Loader:
                     content = item["value"].hex_bytes(width)
                     transitions.append(Transition(kind, content, masked, "", target))
                 case "parse_vset":
-                    if item["value"].str() not in value_sets:
-                        item["value"].fail(f'unknown value set "{item["value"].value}"')
+                    if item["value"].text() not in value_sets:
+                        raise item["value"].error(f'unknown value set "{item["value"].value}"')
                     transitions.append(Transition(kind, b"", None, item["value"].value, target))
                 case _:
-                    item["type"].fail(f'unsupported transition type "{kind}"')
+                    raise item["type"].error(f'unsupported transition type "{kind}"')
         return ParseState(name, ops, key, tuple(transitions))
 
     def _key_part(self, node: Node) -> tuple[Expr, int]:
-        kind, value = node["type"].str(), node["value"]
+        kind, value = node["type"].text(), node["value"]
         symbols = self.symbols
         match kind:
             case "field":
@@ -355,30 +403,30 @@ class _Loader:
                 return expr, field.bits
             case "union_stack_field":
                 stack_node, member_node, field_node = value.items(3)
-                stack = symbols.union_stacks.get(stack_node.str())
+                stack = symbols.union_stacks.get(stack_node.text())
                 if stack is None:
-                    stack_node.fail(f'unknown header union stack "{stack_node.value}"')
+                    raise stack_node.error(f'unknown header union stack "{stack_node.value}"')
                 member = self._union_member(member_node, stack.type)
-                found = stack.type.members[member][1].field(field_node.str())
+                found = stack.type.members[member][1].field(field_node.text())
                 if found is None:
-                    field_node.fail(f'no field "{field_node.value}" in that header')
+                    raise field_node.error(f'no field "{field_node.value}" in that header')
                 symbols.dynamic.add(stack.name)
                 return LastUnionField(stack.name, member, found.name), found.bits
             case "lookahead":
                 expr = ExprLoader(symbols).lookahead(value)
                 return expr, expr.bits
             case _:
-                node["type"].fail(f'unsupported transition key type "{kind}"')
+                raise node["type"].error(f'unsupported transition key type "{kind}"')
 
     @staticmethod
     def _union_member(node: Node, union_type: UnionType) -> int:
         for index, (name, _) in enumerate(union_type.members):
-            if name == node.str():
+            if name == node.text():
                 return index
-        node.fail(f'header union type "{union_type.name}" has no member "{node.value}"')
+        raise node.error(f'header union type "{union_type.name}" has no member "{node.value}"')
 
     def _extract_target(self, node: Node) -> ExtractTarget:
-        kind, value = node["type"].str(), node["value"]
+        kind, value = node["type"].text(), node["value"]
         match kind:
             case "regular":
                 header = self.symbols.header(value)
@@ -388,44 +436,48 @@ class _Loader:
                 return ExtractTarget(kind, stack.name, 0, stack.type)
             case "union_stack":
                 stack_node, member_node = value.items(2)
-                ustack = self.symbols.union_stacks.get(stack_node.str())
+                ustack = self.symbols.union_stacks.get(stack_node.text())
                 if ustack is None:
-                    stack_node.fail(f'unknown header union stack "{stack_node.value}"')
+                    raise stack_node.error(f'unknown header union stack "{stack_node.value}"')
                 member = self._union_member(member_node, ustack.type)
                 return ExtractTarget(kind, ustack.name, member, ustack.type.members[member][1])
             case _:
-                node["type"].fail(f'unsupported extract type "{kind}"')
+                raise node["type"].error(f'unsupported extract type "{kind}"')
 
     def _parser_op(self, node: Node) -> ParserOp:
-        op, params = node["op"].str(), node["parameters"]
+        op, params = node["op"].text(), node["parameters"]
         loader = ExprLoader(self.symbols)
         match op:
             case "extract":
                 target = self._extract_target(params.items(1)[0])
                 if target.type.varbit is not None and target.type.length_exp is None:
-                    params.fail("a header with a variable-length field needs extract_VL")
+                    raise params.error("a header with a variable-length field needs extract_VL")
                 return Extract(target, None)
             case "extract_VL":
                 where, length = params.items(2)
                 target = self._extract_target(where)
                 if target.type.varbit is None:
-                    where.fail(f'header type "{target.type.name}" has no variable-length field')
+                    raise where.error(
+                        f'header type "{target.type.name}" has no variable-length field'
+                    )
                 return Extract(target, loader.load(length, Kind.DATA))
             case "set":
                 left, right = params.items(2)
-                if left["type"].str() != "field":
-                    left["type"].fail('expected "field"')
+                if left["type"].text() != "field":
+                    raise left["type"].error('expected "field"')
                 return Set(self.symbols.field_ref(left["value"]), loader.load(right, Kind.DATA))
             case "verify":
                 condition, error = params.items(2)
                 code = Const(error.value) if isinstance(error.value, int) else None
-                return Verify(loader.load(condition, Kind.BOOL),
-                              code if code is not None else loader.load(error, Kind.DATA))
+                return Verify(
+                    loader.load(condition, Kind.BOOL),
+                    code if code is not None else loader.load(error, Kind.DATA),
+                )
             case "shift":
-                return Advance(Const(params.items(1)[0].int(0) * 8))
+                return Advance(Const(params.items(1)[0].number(0) * 8))
             case "advance":
                 return Advance(loader.load(params.items(1)[0], Kind.DATA))
             case "primitive":
                 return ParserCall(loader.primitive(params.items(1)[0]))
             case _:
-                node["op"].fail(f'unsupported parser operation "{op}"')
+                raise node["op"].error(f'unsupported parser operation "{op}"')

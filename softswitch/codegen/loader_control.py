@@ -56,13 +56,17 @@ class ControlLoader:
         """Reads everything; JsonError names the first thing that is wrong."""
         root = self.root
         for node in root.list_of("calculations"):
-            calc = self._calculation(node, node["name"].str())
+            calc = self._calculation(node, node["name"].text())
             self.calculations[calc.name] = calc
         self.registers = tuple(
-            Register(n["name"].str(), n["id"].int(), i, n["size"].int(0), n["bitwidth"].int(1))
-            for i, n in enumerate(root.list_of("register_arrays")))
+            Register(
+                n["name"].text(), n["id"].number(), i, n["size"].number(0), n["bitwidth"].number(1)
+            )
+            for i, n in enumerate(root.list_of("register_arrays"))
+        )
         self.counters = tuple(
-            self._counter(n, i) for i, n in enumerate(root.list_of("counter_arrays")))
+            self._counter(n, i) for i, n in enumerate(root.list_of("counter_arrays"))
+        )
         self.meters = tuple(self._meter(n, i) for i, n in enumerate(root.list_of("meter_arrays")))
         self.actions = tuple(self._action(n, i) for i, n in enumerate(root.list_of("actions")))
         for node in root["pipelines"].items():
@@ -70,114 +74,131 @@ class ControlLoader:
             self._pipelines[pipeline.name] = pipeline
         self.checksums = tuple(self._checksum(node) for node in root.list_of("checksums"))
         self.learn_lists = tuple(
-            LearnList(n["name"].str(), n["id"].int(1), i, self._elements(n))
-            for i, n in enumerate(root.list_of("learn_lists")))
+            LearnList(n["name"].text(), n["id"].number(1), i, self._elements(n))
+            for i, n in enumerate(root.list_of("learn_lists"))
+        )
         self.field_lists = tuple(
-            FieldList(n["id"].int(), self._elements(n)) for n in root.list_of("field_lists"))
+            FieldList(n["id"].number(), self._elements(n)) for n in root.list_of("field_lists")
+        )
 
     def pipeline(self, name: str) -> Pipeline:
         """The pipeline called `name`, which simple_switch needs."""
         if name not in self._pipelines:
-            self.root["pipelines"].fail(f'no pipeline is named "{name}", which simple_switch runs')
+            raise self.root["pipelines"].error(
+                f'no pipeline is named "{name}", which simple_switch runs'
+            )
         return self._pipelines[name]
 
     def _elements(self, node: Node) -> tuple[FieldRef, ...]:
         fields = []
         for item in node["elements"].items():
-            kind = item["type"].str()
+            kind = item["type"].text()
             if kind == "field":
                 fields.append(self.symbols.field_ref(item["value"]))
             elif kind != "hexstr":
-                item["type"].fail(f'unsupported list element type "{kind}"')
+                raise item["type"].error(f'unsupported list element type "{kind}"')
         return tuple(fields)
 
     def _calculation(self, node: Node, name: str) -> Calculation:
-        algorithm = node["algo"].str()
+        algorithm = node["algo"].text()
         if algorithm not in HASHES:
-            node["algo"].fail(f'unsupported hash algorithm "{algorithm}"')
+            raise node["algo"].error(f'unsupported hash algorithm "{algorithm}"')
         inputs = []
         for item in node["input"].items():
-            kind = item["type"].str()
+            kind = item["type"].text()
             match kind:
                 case "field":
                     ref = self.symbols.field_ref(item["value"])
                     inputs.append(CalcInput(kind, ref.header, ref.field))
                 case "hexstr":
-                    bits, value = item["bitwidth"].int(1), item["value"].hex()
+                    bits, value = item["bitwidth"].number(1), item["value"].hex_number()
                     inputs.append(CalcInput(kind, value=value & ((1 << bits) - 1), bits=bits))
                 case "header":
                     inputs.append(CalcInput(kind, self.symbols.header(item["value"]).name))
                 case "payload":
                     inputs.append(CalcInput(kind))
                 case _:
-                    item["type"].fail(f'unsupported input type "{kind}" of a calculation')
+                    raise item["type"].error(f'unsupported input type "{kind}" of a calculation')
         return Calculation(name, algorithm, tuple(inputs))
 
     @staticmethod
     def _direct(node: Node) -> bool:
         flag = node.opt("is_direct")
-        return flag is not None and flag.bool()
+        return flag is not None and flag.flag()
 
     def _counter(self, node: Node, index: int) -> Counter:
         direct = self._direct(node)
         binding = node.opt("binding") if direct else None
-        table = binding.str() if binding is not None else None
-        return Counter(node["name"].str(), node["id"].int(), index,
-                       0 if direct else node["size"].int(0), table)
+        table = binding.text() if binding is not None else None
+        return Counter(
+            node["name"].text(),
+            node["id"].number(),
+            index,
+            0 if direct else node["size"].number(0),
+            table,
+        )
 
     def _meter(self, node: Node, index: int) -> Meter:
         direct = self._direct(node)
-        unit = node["type"].str()
+        unit = node["type"].text()
         if unit not in ("bytes", "packets"):
-            node["type"].fail(f'expected "bytes" or "packets", found "{unit}"')
+            raise node["type"].error(f'expected "bytes" or "packets", found "{unit}"')
         binding = node.opt("binding") if direct else None
         target = node.opt("result_target") if direct else None
-        return Meter(node["name"].str(), node["id"].int(), index,
-                     0 if direct else node["size"].int(0), unit == "bytes",
-                     node["rate_count"].int(1), binding.str() if binding is not None else None,
-                     self.symbols.field_ref(target) if target is not None else None)
+        return Meter(
+            node["name"].text(),
+            node["id"].number(),
+            index,
+            0 if direct else node["size"].number(0),
+            unit == "bytes",
+            node["rate_count"].number(1),
+            binding.text() if binding is not None else None,
+            self.symbols.field_ref(target) if target is not None else None,
+        )
 
     def _action(self, node: Node, index: int) -> Action:
-        params = tuple(Param(p["name"].str(), p["bitwidth"].int(1))
-                       for p in node.list_of("runtime_data"))
+        params = tuple(
+            Param(p["name"].text(), p["bitwidth"].number(1)) for p in node.list_of("runtime_data")
+        )
         loader = ExprLoader(self.symbols, len(params))
         primitives = tuple(loader.primitive(p) for p in node.list_of("primitives"))
-        action = Action(node["name"].str(), node["id"].int(), index, params, primitives)
+        action = Action(node["name"].text(), node["id"].number(), index, params, primitives)
         if action.id in self._actions_by_id:
-            node["id"].fail(f"a second action with id {action.id}")
+            raise node["id"].error(f"a second action with id {action.id}")
         self._actions_by_id[action.id] = action
         return action
 
     def _checksum(self, node: Node) -> Checksum:
-        kind = node["type"].str()
+        kind = node["type"].text()
         calculation = None
         if kind == "generic":
             calculation = self.symbols.object(node["calculation"], "calculation")
         elif kind != "ipv4":
-            node["type"].fail(f'unsupported checksum type "{kind}"')
-        flags = [flag is None or flag.bool() for flag in (node.opt("verify"), node.opt("update"))]
+            raise node["type"].error(f'unsupported checksum type "{kind}"')
+        flags = [flag is None or flag.flag() for flag in (node.opt("verify"), node.opt("update"))]
         condition: Expr | None = None
         if_cond = node.opt("if_cond")
         if if_cond is not None:
             condition = ExprLoader(self.symbols).load(if_cond, Kind.BOOL)
         target = self.symbols.field_ref(node["target"])
-        return Checksum(node["name"].str(), target, calculation, flags[0], flags[1], condition)
+        return Checksum(node["name"].text(), target, calculation, flags[0], flags[1], condition)
 
     # --- pipelines --------------------------------------------------------------------------
 
     def _pipeline(self, node: Node) -> Pipeline:
-        name = node["name"].str()
+        name = node["name"].text()
         for item in node.list_of("action_profiles"):
-            self._profile(item["name"].str(), item)
-        groups = {key: list(node.list_of(key)) for key in ("tables", "conditionals",
-                                                            "action_calls")}
-        names = {item["name"].str() for items in groups.values() for item in items}
+            self._profile(item["name"].text(), item)
+        groups = {
+            key: list(node.list_of(key)) for key in ("tables", "conditionals", "action_calls")
+        }
+        names = {item["name"].text() for items in groups.values() for item in items}
         nodes: dict[str, Table | Conditional | ActionCall] = {}
 
         def following(owner: Node, key: str) -> str | None:
             child = owner.opt(key)
-            if child is not None and child.str() not in names:
-                child.fail(f'unknown control flow node "{child.value}"')
+            if child is not None and child.text() not in names:
+                raise child.error(f'unknown control flow node "{child.value}"')
             return child.value if child is not None else None
 
         for item in groups["tables"]:
@@ -186,63 +207,82 @@ class ControlLoader:
             nodes[table.name] = table
         for item in groups["conditionals"]:
             expression = ExprLoader(self.symbols).load(item["expression"], Kind.BOOL)
-            if item.opt("true_next") is None and item.opt("false_next") is None and not (
-                    {"true_next", "false_next"} & item.object().keys()):
-                item.fail('missing keys "true_next" and "false_next"')
-            condition = Conditional(item["name"].str(), expression, following(item, "true_next"),
-                                    following(item, "false_next"))
+            if (
+                item.opt("true_next") is None
+                and item.opt("false_next") is None
+                and not ({"true_next", "false_next"} & item.object().keys())
+            ):
+                raise item.error('missing keys "true_next" and "false_next"')
+            condition = Conditional(
+                item["name"].text(),
+                expression,
+                following(item, "true_next"),
+                following(item, "false_next"),
+            )
             nodes[condition.name] = condition
         for item in groups["action_calls"]:
             action = self._action_by_id(item["action_id"])
             if action.params:
-                item["action_id"].fail(f'action "{action.name}" expects parameters')
-            call = ActionCall(item["name"].str(), action, following(item, "next_node"))
+                raise item["action_id"].error(f'action "{action.name}" expects parameters')
+            call = ActionCall(item["name"].text(), action, following(item, "next_node"))
             nodes[call.name] = call
         return Pipeline(name, following(node, "init_table"), nodes)
 
     def _action_by_id(self, node: Node) -> Action:
-        action = self._actions_by_id.get(node.int())
+        action = self._actions_by_id.get(node.number())
         if action is None:
-            node.fail(f"no action has id {node.value}")
+            raise node.error(f"no action has id {node.value}")
         return action
 
     def _profile(self, name: str, node: Node) -> None:
         selector = node.opt("selector")
         size = node.opt("max_size")
         calculation = self._calculation(selector, "") if selector is not None else None
-        self.profiles.append(ActionProfile(
-            name, node["id"].int(), len(self.profiles), size.int(0) if size is not None else 0,
-            calculation))
+        self.profiles.append(
+            ActionProfile(
+                name,
+                node["id"].number(),
+                len(self.profiles),
+                size.number(0) if size is not None else 0,
+                calculation,
+            )
+        )
 
     def _table(self, node: Node, pipeline: str, names: set[str]) -> Table:
-        name = node["name"].str()
+        name = node["name"].text()
         key = tuple(self._key(item) for item in node["key"].items())
         lpm = [part for part in key if part.match == "lpm"]
         if len(lpm) > 1:
-            node["key"].fail("more than one lpm field")
+            raise node["key"].error("more than one lpm field")
         match_type = self._choice(node["match_type"], TABLE_MATCHES)
         table_type = self._choice(node["type"], TABLE_TYPES)
         if match_type == "exact" and any(p.match not in ("exact", "valid") for p in key):
-            node["match_type"].fail('"exact", but a key field is not')
+            raise node["match_type"].error('"exact", but a key field is not')
         actions = self._table_actions(node)
         following, hit_miss = self._next(node, actions, names)
         default = node.opt("default_entry")
         entry_nodes = list(node.list_of("entries"))
         entries = tuple(self._entry(item, key) for item in entry_nodes)
         if entries and table_type != "simple":
-            node["entries"].fail(f'a table of type "{table_type}" has no entries of its own')
+            raise node["entries"].error(f'a table of type "{table_type}" has no entries of its own')
         base = node.opt("base_default_next")
-        if base is not None and base.str() not in names:
-            base.fail(f'unknown control flow node "{base.value}"')
+        if base is not None and base.text() not in names:
+            raise base.error(f'unknown control flow node "{base.value}"')
         max_size = node.opt("max_size")
         meter = node.opt("direct_meters")
         if meter is not None and not any(
-                m.name == meter.str() and m.target is not None for m in self.meters):
-            meter.fail(f'unknown direct meter array "{meter.value}"')
+            m.name == meter.text() and m.target is not None for m in self.meters
+        ):
+            raise meter.error(f'unknown direct meter array "{meter.value}"')
         return Table(
-            name=name, id=node["id"].int(), index=len(self.tables), pipeline=pipeline, key=key,
-            match_type=match_type, type=table_type,
-            max_size=max(max_size.int(0) if max_size is not None else 0, len(entries)),
+            name=name,
+            id=node["id"].number(),
+            index=len(self.tables),
+            pipeline=pipeline,
+            key=key,
+            match_type=match_type,
+            type=table_type,
+            max_size=max(max_size.number(0) if max_size is not None else 0, len(entries)),
             with_counters=self._flag(node, "with_counters"),
             support_timeout=self._flag(node, "support_timeout"),
             direct_meter=meter.value if meter is not None else None,
@@ -250,20 +290,23 @@ class ControlLoader:
             actions=actions,
             next={} if hit_miss else {a.id: following[a.name] for a in actions},
             next_is_hit_miss=hit_miss,
-            hit_next=following.get("__HIT__"), miss_next=following.get("__MISS__"),
+            hit_next=following.get("__HIT__"),
+            miss_next=following.get("__MISS__"),
             base_default_next=base.value if base is not None else None,
             default_entry=self._default(default) if default is not None else None,
-            entries=entries, immutable="entries" in node.object())
+            entries=entries,
+            immutable="entries" in node.object(),
+        )
 
     @staticmethod
     def _flag(node: Node, key: str) -> bool:
         flag = node.opt(key)
-        return flag is not None and flag.bool()
+        return flag is not None and flag.flag()
 
     @staticmethod
     def _choice(node: Node, choices: tuple[str, ...]) -> str:
-        if node.str() not in choices:
-            node.fail(f'expected one of {", ".join(choices)}; found "{node.value}"')
+        if node.text() not in choices:
+            raise node.error(f'expected one of {", ".join(choices)}; found "{node.value}"')
         return str(node.value)
 
     def _key(self, node: Node) -> TableKey:
@@ -272,28 +315,35 @@ class ControlLoader:
         label = node.opt("name")
         if match == "valid":
             header = self.symbols.header(target).name
-            return TableKey(label.str() if label is not None else header, match, header, None, 8,
-                            None)
+            return TableKey(
+                label.text() if label is not None else header, match, header, None, 8, None
+            )
         ref = self.symbols.field_ref(target)
         field = self.symbols.field_type(ref)
         if field.varbit:
-            target.fail("a variable-length field can't be a key")
+            raise target.error("a variable-length field can't be a key")
         mask = node.opt("mask")
-        name = label.str() if label is not None else f"{ref.header}.{ref.field}"
-        return TableKey(name, match, ref.header, ref.field, field.bits,
-                        mask.hex() if mask is not None else None)
+        name = label.text() if label is not None else f"{ref.header}.{ref.field}"
+        return TableKey(
+            name,
+            match,
+            ref.header,
+            ref.field,
+            field.bits,
+            mask.hex_number() if mask is not None else None,
+        )
 
     def _table_profile(self, node: Node) -> str:
         named = node.opt("action_profile")
         if named is not None:
-            if not any(profile.name == named.str() for profile in self.profiles):
-                named.fail(f'unknown action profile "{named.value}"')
+            if not any(profile.name == named.text() for profile in self.profiles):
+                raise named.error(f'unknown action profile "{named.value}"')
             return str(named.value)
         old = node.opt("act_prof_name")  # before version 2.? the table itself declared it
         if old is None:
-            node.fail('missing key "action_profile"')
-        if not any(profile.name == old.str() for profile in self.profiles):
-            self._profile(old.str(), node)
+            raise node.error('missing key "action_profile"')
+        if not any(profile.name == old.text() for profile in self.profiles):
+            self._profile(old.text(), node)
         return str(old.value)
 
     def _table_actions(self, node: Node) -> tuple[Action, ...]:
@@ -302,71 +352,81 @@ class ControlLoader:
             return tuple(self._action_by_id(item) for item in ids.items())
         found = []
         for item in node["actions"].items():
-            named = [action for action in self.actions if action.name == item.str()]
+            named = [action for action in self.actions if action.name == item.text()]
             if len(named) != 1:
-                item.fail(f'{len(named)} actions are named "{item.value}": "action_ids" is needed')
+                raise item.error(
+                    f'{len(named)} actions are named "{item.value}": "action_ids" is needed'
+                )
             found.append(named[0])
         return tuple(found)
 
     @staticmethod
-    def _next(node: Node, actions: tuple[Action, ...],
-              names: set[str]) -> tuple[dict[str, str | None], bool]:
+    def _next(
+        node: Node, actions: tuple[Action, ...], names: set[str]
+    ) -> tuple[dict[str, str | None], bool]:
         tables = node["next_tables"]
         members = tables.object()
         hit_miss = bool(members.keys() & {"__HIT__", "__MISS__"})
         wanted = {"__HIT__", "__MISS__"} if hit_miss else {action.name for action in actions}
         if members.keys() != wanted:
-            tables.fail(f"expected the keys {sorted(wanted)}, found {sorted(members)}")
+            raise tables.error(f"expected the keys {sorted(wanted)}, found {sorted(members)}")
         following: dict[str, str | None] = {}
         for key in members:
             target = tables.opt(key)
-            if target is not None and target.str() not in names:
-                target.fail(f'unknown control flow node "{target.value}"')
+            if target is not None and target.text() not in names:
+                raise target.error(f'unknown control flow node "{target.value}"')
             following[key] = target.value if target is not None else None
         return following, hit_miss
 
     def _args(self, node: Node, action: Action) -> tuple[int, ...]:
         items = node["action_data"].items()
         if len(items) != len(action.params):
-            node["action_data"].fail(f'action "{action.name}" takes {len(action.params)} '
-                                     f"arguments, found {len(items)}")
-        return tuple(item.hex() & ((1 << param.bits) - 1)
-                     for item, param in zip(items, action.params, strict=True))
+            raise node["action_data"].error(
+                f'action "{action.name}" takes {len(action.params)} arguments, found {len(items)}'
+            )
+        return tuple(
+            item.hex_number() & ((1 << param.bits) - 1)
+            for item, param in zip(items, action.params, strict=True)
+        )
 
     def _default(self, node: Node) -> DefaultEntry:
         action = self._action_by_id(node["action_id"])
-        return DefaultEntry(action, self._args(node, action), self._flag(node, "action_const"),
-                            self._flag(node, "action_entry_const"))
+        return DefaultEntry(
+            action,
+            self._args(node, action),
+            self._flag(node, "action_const"),
+            self._flag(node, "action_entry_const"),
+        )
 
     def _entry(self, node: Node, key: tuple[TableKey, ...]) -> Entry:
         parts = node["match_key"].items(len(key))
-        fields = tuple(self._entry_key(part, field)
-                       for part, field in zip(parts, key, strict=True))
+        fields = tuple(self._entry_key(part, field) for part, field in zip(parts, key, strict=True))
         action_entry = node["action_entry"]
         action = self._action_by_id(action_entry["action_id"])
-        return Entry(fields, action, self._args(action_entry, action), node["priority"].int())
+        return Entry(fields, action, self._args(action_entry, action), node["priority"].number())
 
     @staticmethod
     def _entry_key(node: Node, field: TableKey) -> EntryKey:
-        match = node["match_type"].str()
+        match = node["match_type"].text()
         if match != field.match and {match, field.match} != {"ternary", "optional"}:
-            node["match_type"].fail(f'expected "{field.match}", found "{match}"')
+            raise node["match_type"].error(f'expected "{field.match}", found "{match}"')
         limit = 1 << field.bits
 
         def number(name: str) -> int:
-            value = node[name].hex()
+            value = node[name].hex_number()
             if not 0 <= value < limit:
-                node[name].fail(f"does not fit {field.bits} bits")
+                raise node[name].error(f"does not fit {field.bits} bits")
             return value
 
         match match:
             case "valid":
-                return EntryKey(match, int(node["key"].bool()))
+                return EntryKey(match, int(node["key"].flag()))
             case "exact":
                 return EntryKey(match, number("key"))
             case "lpm":
-                return EntryKey(match, number("key"),
-                                prefix_length=node["prefix_length"].int(0, field.bits))
+                return EntryKey(
+                    match, number("key"), prefix_length=node["prefix_length"].number(0, field.bits)
+                )
             case "range":
                 return EntryKey(match, number("start"), high=number("end"))
             case _:

@@ -1,8 +1,8 @@
 """The typed model of a BMv2 JSON program.
 
 `Bmv2Program.from_json` is the only way in; it checks every reference, so that the generator and
-the P4Runtime side need not. Lists keep the document's order: an object's `index` is its place in the
-descriptor arrays of `pipeline_abi.h`. Format: behavioral-model, docs/JSON_format.md, version 2.x.
+the P4Runtime side need not. Lists keep the document's order: an object's `index` is its place in
+the descriptor arrays of `pipeline_abi.h`. Format: docs/JSON_format.md of behavioral-model, 2.x.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from softswitch.codegen.expressions import Argument, Expr, FieldRef
 
 @dataclass(frozen=True)
 class Field:
-    """A field of a header type. `bits` is 0 for a varbit field, whose length is known at run time."""
+    """A field of a header type. `bits` is 0 for a varbit field: its length is known at run time."""
 
     name: str
     bits: int
@@ -61,7 +61,7 @@ class Header:
 
 @dataclass(frozen=True)
 class HeaderStack:
-    """A header stack; `headers` in index order. `dynamic`: some expression indexes it at run time."""
+    """A header stack; `headers` in index order. `dynamic`: indexed by an expression somewhere."""
 
     name: str
     type: HeaderType

@@ -29,8 +29,7 @@ def load(base: str, bit: int, bits: int) -> str:
     if count == 9:  # an unaligned 64-bit field: its low byte is loaded apart
         head = bits - (8 - tail)
         mask = f" & {(1 << head) - 1:#x}" if head < 64 and bit % 8 else ""
-        return (f"((wpx_ld64({at}){mask}) << {8 - tail} | "
-                f"wpx_ld8({base} + {last}) >> {tail})")
+        return f"((wpx_ld64({at}){mask}) << {8 - tail} | wpx_ld8({base} + {last}) >> {tail})"
     code = f"wpx_ld{count * 8}({at})"
     if tail:
         code = f"({code} >> {tail})"
@@ -42,12 +41,13 @@ def load(base: str, bit: int, bits: int) -> str:
 def extract_field(place: Place, base: str, bit: int) -> list[str]:
     """Statements that load a field from bit offset `bit` of the bytes at `base`."""
     if place.bits <= LIMB:
-        return [f"{place.code} = (__typeof__({place.code})){load(base, bit, place.bits)};"]
+        return [f"{place.code} = {load(base, bit, place.bits)};"]
     lines = []
     for i in range(limbs(place.bits)):
         width = min(LIMB, place.bits - i * LIMB)
-        lines.append(f"{place.code}[{i}] = "
-                     f"{load(base, bit + place.bits - i * LIMB - width, width)};")
+        lines.append(
+            f"{place.code}[{i}] = {load(base, bit + place.bits - i * LIMB - width, width)};"
+        )
     return lines
 
 
@@ -55,14 +55,18 @@ def field_pieces(place: Place) -> list[Piece]:
     """A field of fixed width as pieces, the most significant first."""
     if place.bits <= LIMB:
         return [Piece(f"(uint64_t){place.code}", place.bits)]
-    return [Piece(f"{place.code}[{i}]", min(LIMB, place.bits - i * LIMB))
-            for i in reversed(range(limbs(place.bits)))]
+    return [
+        Piece(f"{place.code}[{i}]", min(LIMB, place.bits - i * LIMB))
+        for i in reversed(range(limbs(place.bits)))
+    ]
 
 
 def const_pieces(value: int, bits: int) -> list[Piece]:
     """A literal of `bits` bits as pieces, the most significant first."""
-    return [Piece(f"UINT64_C({(value >> (i * LIMB)) & (2**LIMB - 1):#x})",
-                  min(LIMB, bits - i * LIMB)) for i in reversed(range(limbs(bits)))]
+    return [
+        Piece(f"UINT64_C({(value >> (i * LIMB)) & (2**LIMB - 1):#x})", min(LIMB, bits - i * LIMB))
+        for i in reversed(range(limbs(bits)))
+    ]
 
 
 def store(pieces: list[Piece], base: str) -> list[str]:
@@ -104,14 +108,17 @@ class HeaderCode:
         index = next((i for i, f in enumerate(of.fields) if f.varbit), None)
         if index is None:
             return list(of.fields), None, []
-        return list(of.fields[:index]), of.fields[index], list(of.fields[index + 1:])
+        return list(of.fields[:index]), of.fields[index], list(of.fields[index + 1 :])
 
     def extract_function(self, of: HeaderType) -> str:
         """`extract_<type>(h, d[, bits])`: the caller has checked that the bytes are there."""
         name = self.layout.type_name(of)
         head, varbit, tail = self._split(of)
         args = ", uint32_t bits" if varbit is not None else ""
-        lines = [f"static inline void extract_{name}(struct {name} *h, const uint8_t *d{args})", "{"]
+        lines = [
+            f"static inline void extract_{name}(struct {name} *h, const uint8_t *d{args})",
+            "{",
+        ]
         bit = 0
         for field in head:
             lines += self._one(of, field, bit)
@@ -156,14 +163,20 @@ class HeaderCode:
         return "\n".join([*lines, "}"]).replace("(*h).", "h->")
 
     def _stores(self, of: HeaderType, fields: list[Field]) -> list[str]:
-        pieces = [piece for field in fields
-                  for piece in field_pieces(self.layout.type_field(of, field, "(*h)"))]
+        pieces = [
+            piece
+            for field in fields
+            for piece in field_pieces(self.layout.type_field(of, field, "(*h)"))
+        ]
         return ["    " + line for line in store(pieces, "o")]
 
     def _appended(self, of: HeaderType) -> list[str]:
         """A varbit field that is not byte aligned: bit by bit."""
-        lines = ["    uint32_t bit = 0;", "    uint32_t size = %s;" % self.size(of, "(*h)"),
-                 "    memset(o, 0, size);"]
+        lines = [
+            "    uint32_t bit = 0;",
+            f"    uint32_t size = {self.size(of, '(*h)')};",
+            "    memset(o, 0, size);",
+        ]
         for field in of.fields:
             place = self.layout.type_field(of, field, "(*h)")
             lines += ["    " + line for line in append(place, "o")]
@@ -190,13 +203,16 @@ class HeaderCode:
             else:
                 terms.append(f"memcmp({a.code}, {b.code}, sizeof {a.code}) == 0")
         body = "\n        && ".join(terms).replace("(*a).", "a->").replace("(*b).", "b->")
-        return (f"static inline int equal_{name}(const struct {name} *a, const struct {name} *b)\n"
-                f"{{\n    return {body};\n}}")
+        return (
+            f"static inline int equal_{name}(const struct {name} *a, const struct {name} *b)\n"
+            f"{{\n    return {body};\n}}"
+        )
 
 
 def append(place: Place, base: str) -> list[str]:
     """Statements that append a field at the run-time bit offset `bit`."""
     if place.varbit:
         return [f"wpx_append_bytes({base}, &bit, {place.code}, {place.length} / 8);"]
-    return [f"wpx_append({base}, &bit, {piece.code}, {piece.bits});"
-            for piece in field_pieces(place)]
+    return [
+        f"wpx_append({base}, &bit, {piece.code}, {piece.bits});" for piece in field_pieces(place)
+    ]

@@ -76,7 +76,21 @@ SIGNATURES: dict[str, tuple[Arg, ...]] = {
 }
 
 # BMv2's algorithms that keep no state between packets.
-HASHES = frozenset({
-    "crc16", "crc32", "crcCCITT", "crc8_custom", "crc16_custom", "crc32_custom", "crc64_custom",
-    "csum16", "cksum16", "xxh64", "identity", "xor16", "xor32", "toeplitz",
-})
+HASHES = frozenset(
+    {
+        "crc16",
+        "crc32",
+        "crcCCITT",
+        "crc8_custom",
+        "crc16_custom",
+        "crc32_custom",
+        "crc64_custom",
+        "csum16",
+        "cksum16",
+        "xxh64",
+        "identity",
+        "xor16",
+        "xor32",
+        "toeplitz",
+    }
+)

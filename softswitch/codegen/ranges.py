@@ -55,8 +55,9 @@ class Repr:
     @property
     def ctype(self) -> str:
         """The C type."""
-        return {"u64": "uint64_t", "i64": "int64_t", "u128": "wpx_u128",
-                "i128": "wpx_i128"}.get(self.name, f"wpx_{self.name}")
+        return {"u64": "uint64_t", "i64": "int64_t", "u128": "wpx_u128", "i128": "wpx_i128"}.get(
+            self.name, f"wpx_{self.name}"
+        )
 
     @property
     def bits(self) -> int:
@@ -119,9 +120,11 @@ def binary_range(op: str, a: Range, b: Range) -> Range:
             return signed(max(a.signed_bits, b.signed_bits))
         case "<<":
             most, least = (min(max(x, 0), MAX_SHIFT) for x in (b.high, b.low))
-            return Range(a.low << (most if a.low < 0 else least),
-                         a.high << (most if a.high > 0 else least))
+            return Range(
+                a.low << (most if a.low < 0 else least), a.high << (most if a.high > 0 else least)
+            )
         case _:  # >>
             most, least = (min(max(x, 0), MAX_SHIFT * 2) for x in (b.high, b.low))
-            return Range(a.low >> (least if a.low < 0 else most),
-                         a.high >> (most if a.high < 0 else least))
+            return Range(
+                a.low >> (least if a.low < 0 else most), a.high >> (most if a.high < 0 else least)
+            )
