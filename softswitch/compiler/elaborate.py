@@ -106,7 +106,9 @@ def elaborate(checked: CheckedProgram) -> Elaborated:
     blocks: dict[str, Instance] = {}
     for role, binding in zip(ARCHITECTURE, call.binding, strict=True):
         assert binding.arg is not None
-        blocks[role] = _instantiate(_constructor(binding.arg), None, None)
+        constructor = _constructor(binding.arg)
+        assert constructor.decl is not None
+        blocks[role] = _instantiate(constructor, constructor.decl.name, None)
     return Elaborated(blocks)
 
 
@@ -121,12 +123,11 @@ def _constructor(expr: ast.Expr) -> ast.Call:
     raise NotSupported.at(expr.pos, "a package argument that is neither `C()` nor an instance")
 
 
-def _instantiate(call: ast.Call, name: str | None, parent: Instance | None) -> Instance:
+def _instantiate(call: ast.Call, name: str, parent: Instance | None) -> Instance:
     decl = call.decl
     if not isinstance(decl, ast.ControlDecl | ast.ParserDecl):
         raise CompileError.at(call.pos, "expected a control or parser with a body")
-    own = local_name(decl) if name is None else name
-    path = join_name(parent.path if parent else "", own)
+    path = join_name(parent.path if parent else "", name)
     instance = Instance(decl, path, parent)
     for param, binding in zip(decl.ctor_params, call.binding, strict=True):
         if binding.arg is not None:
@@ -215,6 +216,21 @@ def flatten(instance: Instance) -> Iterator[Item]:
                 pass
     for call in instance.direct_calls:
         yield from flatten(instance.children[id(call)])
+
+
+def apply_calls(instance: Instance) -> Iterator[ast.Call]:
+    """Calls in an apply body in program order, with those of the controls that it applies."""
+    if isinstance(instance.decl, ast.ControlDecl):
+        for stmt in statements_of(instance.decl.body):
+            for expr in expressions_of(stmt):
+                if not isinstance(expr, ast.Call):
+                    continue
+                yield expr
+                child = instance.children.get(id(expr))
+                if child is None and isinstance(expr.receiver, ast.Name):
+                    child = instance.children.get(id(expr.receiver.decl))
+                if child is not None:
+                    yield from apply_calls(child)
 
 
 def table_actions(table: ast.TableDecl) -> Iterator[ast.ActionRef]:

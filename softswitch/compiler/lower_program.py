@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from softswitch.compiler import ast, ir
 from softswitch.compiler import types as ty
@@ -91,6 +91,7 @@ class ProgramLowering:
     _externs: dict[tuple[int, int], ExternObject] = field(default_factory=dict)
     _tables: dict[tuple[int, int], LoweredTable] = field(default_factory=dict)
     _actions: dict[tuple[int, int], LoweredAction] = field(default_factory=dict)
+    _anonymous: list[ast.InstanceDecl] = field(default_factory=list)
     _learn_numbers: int = 0
     _list_numbers: int = 0
 
@@ -213,10 +214,12 @@ class ProgramLowering:
             )
         decl = ast.InstanceDecl(prop.pos, local_name(prop), call, annotations=prop.annotations)
         decl.type = call.type
+        self._anonymous.append(decl)
+        target = self.extern_of(decl, None)
         home: Frame | None = frame
         while home is not None and home.instance is None:
             home = home.parent
-        return self.extern_of(decl, home.instance if home is not None else None)
+        return replace(target, instance=home.instance if home is not None else None)
 
     def constructor_argument(self, param: ast.Parameter, frame: Frame, pos: Pos) -> Value:
         """Value of a constructor parameter named in `frame`."""

@@ -16,7 +16,9 @@ from softswitch.compiler import ast
 from softswitch.compiler import types as ty
 from softswitch.compiler.elaborate import (
     ARCHITECTURE,
+    Instance,
     Item,
+    apply_calls,
     flatten,
     is_local,
     local_name,
@@ -69,7 +71,7 @@ _HEADING = "# proto-file: p4/config/v1/p4info.proto\n# proto-message: p4.config.
 
 def to_text(info: p4i.P4Info) -> str:
     """P4Info in protobuf's text format, with p4c's heading."""
-    return _HEADING + str(text_format.MessageToString(info))
+    return _HEADING + str(text_format.MessageToString(info, as_utf8=False))
 
 
 class P4InfoBuilder:
@@ -81,7 +83,9 @@ class P4InfoBuilder:
         self._symbols = SymbolTable()
         self._specs = TypeSpecs(self._type_info, program.checked.errors)
         self._controls = [
-            list(self._items(role)) for role in ARCHITECTURE if role != "parser"
+            (program.blocks[role], list(self._items(role)))
+            for role in ARCHITECTURE
+            if role != "parser"
         ]
         self._value_sets = [
             item
@@ -99,9 +103,9 @@ class P4InfoBuilder:
         self._symbols.assign()
         for item in self._value_sets:
             self._value_set(item)
-        for items in self._controls:
-            self._actions_and_digests(items)
-        for items in self._controls:
+        for instance, items in self._controls:
+            self._actions_and_digests(instance, items)
+        for _, items in self._controls:
             for item in items:
                 if isinstance(item.decl, ast.TableDecl):
                     self._table(item)
@@ -120,7 +124,7 @@ class P4InfoBuilder:
         items = list(flatten(instance))
         local = [i for i in items if not isinstance(i.decl, ast.ActionDecl) or self._used(i)]
         seen: set[int] = set()
-        for action in self._action_uses(items):
+        for action in self._action_uses(instance, items):
             if id(action) not in seen and not any(i.decl is action for i in items):
                 seen.add(id(action))
                 yield Item(instance, action)
@@ -130,7 +134,7 @@ class P4InfoBuilder:
                     raise NotSupported.at(decl.pos, "an extern instance outside of controls")
         yield from local
 
-    def _action_uses(self, items: list[Item]) -> Iterator[ast.ActionDecl]:
+    def _action_uses(self, instance: Instance, items: list[Item]) -> Iterator[ast.ActionDecl]:
         """Actions in the order in which tables and apply bodies name them."""
         for item in items:
             if isinstance(item.decl, ast.TableDecl):
@@ -139,8 +143,9 @@ class P4InfoBuilder:
                         yield ref.decl
                 if item.decl.default_action is None:
                     yield self._program.no_action(item.decl.pos)
-        for instance in {id(i.instance): i.instance for i in items}.values():
-            yield from instance.direct_actions
+        for call in apply_calls(instance):
+            if isinstance(call.decl, ast.ActionDecl):
+                yield call.decl
 
     def _used(self, item: Item) -> bool:
         """Whether a table lists an action or the apply body calls it."""
@@ -173,9 +178,11 @@ class P4InfoBuilder:
     def _collect(self) -> None:
         for item in self._value_sets:
             self._add(ResourceType.VALUE_SET, item.name, item.decl)
-        for items in self._controls:
+        for instance, items in self._controls:
             for item in items:
                 self._collect_item(item)
+            for call in apply_calls(instance):
+                self._collect_digest(call)
         for header in self._controller_headers():
             self._add(ResourceType.CONTROLLER_HEADER, local_name(header), header)
 
@@ -183,7 +190,8 @@ class P4InfoBuilder:
         match item.decl:
             case ast.ActionDecl():
                 self._add(ResourceType.ACTION, item.name, item.decl)
-                self._collect_digests(item.decl.body)
+                for call in _calls(item.decl.body):
+                    self._collect_digest(call)
             case ast.TableDecl():
                 self._add(ResourceType.TABLE, item.name, item.decl)
                 self._collect_table(item)
@@ -191,9 +199,6 @@ class P4InfoBuilder:
                 self._add(_EXTERNS[kind], self._object(item).name, item.decl)
             case _:
                 pass
-        control = item.instance.decl
-        if isinstance(control, ast.ControlDecl):
-            self._collect_digests(control.body)
 
     def _collect_table(self, item: Item) -> None:
         table = self._program.table_named(item)
@@ -204,8 +209,8 @@ class P4InfoBuilder:
             tables = self._profile_tables.setdefault(table.implementation.name, [])
             tables.append(item.name)
 
-    def _collect_digests(self, body: ast.Block) -> None:
-        for call in _digest_calls(body):
+    def _collect_digest(self, call: ast.Call) -> None:
+        if _is_digest(call):
             self._symbols.add(ResourceType.DIGEST, self._digest_name(call), None, call.pos)
 
     def _digest_name(self, call: ast.Call) -> str:
@@ -239,15 +244,14 @@ class P4InfoBuilder:
         add_annotations(message.preamble, annotations, skip)
         add_documentation(message.preamble, annotations)
 
-    def _actions_and_digests(self, items: list[Item]) -> None:
-        controls = {id(i.instance): i.instance for i in items}
+    def _actions_and_digests(self, instance: Instance, items: list[Item]) -> None:
         for item in items:
             if isinstance(item.decl, ast.ActionDecl):
                 self._action(item, item.decl)
-                self._digests(item.decl.body)
-        for instance in controls.values():
-            if isinstance(instance.decl, ast.ControlDecl):
-                self._digests(instance.decl.body)
+                for call in _calls(item.decl.body):
+                    self._extern_function(call)
+        for call in apply_calls(instance):
+            self._extern_function(call)
 
     def _action(self, item: Item, decl: ast.ActionDecl) -> None:
         if decl.annotation("hidden") or item.name in self._actions_done:
@@ -287,17 +291,20 @@ class P4InfoBuilder:
         }
         return [p for p in decl.params if not p.direction and p.name not in bound]
 
-    def _digests(self, body: ast.Block) -> None:
-        for call in _digest_calls(body):
-            name = self._digest_name(call)
-            self._type_info()
-            spec = self._specs.spec(_digest_type(call), call.pos)
-            if name in self._digests_done:
-                continue
-            self._digests_done.add(name)
-            message = self._info.digests.add()
-            self._preamble(message, ResourceType.DIGEST, name, [])
-            message.type_spec.CopyFrom(spec)
+    def _extern_function(self, call: ast.Call) -> None:
+        if call.kind is not ast.CallKind.EXTERN_FUNCTION:
+            return
+        self._type_info()
+        if not _is_digest(call):
+            return
+        name = self._digest_name(call)
+        spec = self._specs.spec(_digest_type(call), call.pos)
+        if name in self._digests_done:
+            return
+        self._digests_done.add(name)
+        message = self._info.digests.add()
+        self._preamble(message, ResourceType.DIGEST, name, [])
+        message.type_spec.CopyFrom(spec)
 
     def _table(self, item: Item) -> None:
         decl = item.decl
@@ -581,16 +588,19 @@ class P4InfoBuilder:
                 setattr(package.platform_properties, key, value)
 
 
-def _digest_calls(body: ast.Block) -> Iterator[ast.Call]:
+def _calls(body: ast.Block) -> Iterator[ast.Call]:
     for stmt in statements_of(body):
         for expr in expressions_of(stmt):
-            if (
-                isinstance(expr, ast.Call)
-                and expr.kind is ast.CallKind.EXTERN_FUNCTION
-                and expr.decl is not None
-                and expr.decl.name == "digest"
-            ):
+            if isinstance(expr, ast.Call):
                 yield expr
+
+
+def _is_digest(call: ast.Call) -> bool:
+    return (
+        call.kind is ast.CallKind.EXTERN_FUNCTION
+        and call.decl is not None
+        and call.decl.name == "digest"
+    )
 
 
 def _digest_type(call: ast.Call) -> ty.Type:
