@@ -7,6 +7,9 @@
 //        whatever nobody forwards is dropped and counted by reason
 //  egress
 //   count -> ECN mark if the queue was long -> packet-in header if to the controller
+//
+// fabric.p4info.txtpb beside this file is the interface to controllers, made by
+//   weft compile p4src/fabric.p4 -o build && cp build/fabric.p4info.txtpb p4src/
 
 #include <core.p4>
 #include <v1model.p4>

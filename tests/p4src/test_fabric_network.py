@@ -39,7 +39,7 @@ def spine_packets(network: Any) -> dict[str, int]:
     }
 
 
-@pytest.mark.parametrize(("src", "dst"), permutations(HOSTS, 2))
+@pytest.mark.parametrize(("src", "dst"), list(permutations(HOSTS, 2)))
 def test_every_pair_reaches_each_other(network: Any, src: str, dst: str) -> None:
     sent = frame(network, src, dst, ICMP(id=1) / b"ping")
     network.send(src, sent)
