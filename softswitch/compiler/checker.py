@@ -20,6 +20,9 @@ from softswitch.compiler.errors import CompileError, Pos
 _STRICT_ANNOTATIONS = frozenset({"name", "id", "field_list", "priority"})
 
 
+V1MODEL_VERSIONS = (20180101, 20200408)
+
+
 class Checker(MatchChecker):
     """Checks a whole program in place."""
 
@@ -31,6 +34,18 @@ class Checker(MatchChecker):
             with self._guard():
                 self.declaration(decl)
         self._find_main(program)
+        self._check_architecture_version()
+
+    def _check_architecture_version(self) -> None:
+        """`V1MODEL_VERSION` selects one of the two forms that v1model.p4 has had."""
+        for decl in self.globals.here("__v1model_version"):
+            if isinstance(decl, ast.ConstDecl) and decl.init.const_value is not None:
+                version = decl.init.const_value
+                if version not in V1MODEL_VERSIONS:
+                    known = " and ".join(map(str, V1MODEL_VERSIONS))
+                    self.reporter.error(
+                        decl.pos, f"V1MODEL_VERSION {version} is not known: there are {known}"
+                    )
 
     def _find_main(self, program: ast.Program) -> None:
         for decl in program.decls:
@@ -95,10 +110,14 @@ class Checker(MatchChecker):
 
     def annotations(self, annotations: list[ast.Annotation]) -> None:
         """Fold bodies; wrong ones are errors where the annotation has a meaning for us."""
+        seen: set[str] = set()
         for annotation in annotations:
             if annotation.values or annotation.value_pairs:
                 continue
             strict = annotation.name in _STRICT_ANNOTATIONS or annotation.structured
+            if annotation.structured and annotation.name in seen:
+                self.reporter.error(annotation.pos, f"@{annotation.name} is given twice")
+            seen.add(annotation.name)
             for expr in annotation.exprs:
                 value = self._annotation_value(expr, strict=strict)
                 if value is not None:
@@ -129,6 +148,13 @@ class Checker(MatchChecker):
             len(values) != 1 or isinstance(values[0], bool) or not isinstance(values[0], int)
         ):
             self._fail(annotation.pos, "@id takes one number")
+        if annotation.name == "p4runtime_translation":
+            translated = annotation.tokens[-1:] if len(annotation.exprs) == 2 else ["?"]
+            if not values or not isinstance(values[0], str) or translated[0] in ("bool", "?"):
+                self._fail(
+                    annotation.pos,
+                    "@p4runtime_translation takes a URI and a width in bits, bit<W> or string",
+                )
 
     # ------------------------------------------------------------ types
 
@@ -187,7 +213,11 @@ class Checker(MatchChecker):
             method.type = None
         with self._nested():
             variables = self.type_params(method.type_params)
-            params = self.params(method.params, f'"{method.name}"')
+            params = self.params(
+                method.params, f'"{method.name}"', constructor=method.is_constructor
+            )
+            if owner is not None and method.name == owner.name and not method.is_constructor:
+                self._fail(method.pos, f"a constructor of {owner.name} has no result type")
             result: ty.Type = ty.VOID
             if method.result is not None:
                 result = self.resolve(method.result)
@@ -200,7 +230,8 @@ class Checker(MatchChecker):
     ) -> None:
         with self._nested():
             args = self.type_params(decl.type_params)
-            params = self.params(decl.params, f'"{decl.name}"')
+            package = isinstance(decl, ast.PackageDecl)
+            params = self.params(decl.params, f'"{decl.name}"', constructor=package)
         match decl:
             case ast.ParserTypeDecl():
                 decl.type = ty.Parser(decl.name, args, params, decl)
@@ -228,7 +259,6 @@ class Checker(MatchChecker):
         for param in decl.params:
             if param.direction == "":
                 free = True
-                self._check_action_data(decl, param)
             elif free:
                 self._fail(
                     param.pos,
@@ -239,13 +269,6 @@ class Checker(MatchChecker):
             self._declare_params(decl.params)
             self.block(decl.body)
 
-    def _check_action_data(self, decl: ast.ActionDecl, param: ast.Parameter) -> None:
-        if isinstance(param.type, ty.Behaviour):
-            self._fail(
-                param.pos,
-                f'parameter "{param.name}" of action "{decl.name}" can\'t have type {param.type}',
-            )
-
     def _function(self, decl: ast.FunctionDecl) -> None:
         with self._nested():
             variables = self.type_params(decl.type_params)
@@ -254,11 +277,7 @@ class Checker(MatchChecker):
             decl.type = ty.Function(decl.name, variables, params, result)
             clash = self.globals.declare(decl)
             if clash is not None:
-                self._fail(
-                    decl.pos,
-                    f'"{decl.name}" is already declared',
-                    ((clash.pos, "first declared here"),),
-                )
+                self._already_declared(decl, clash)
             with self._within(Context("function", decl, result)), self._nested():
                 self._declare_params(decl.params)
                 self.block(decl.body)
@@ -268,18 +287,21 @@ class Checker(MatchChecker):
             )
 
     def _control(self, decl: ast.ControlDecl) -> None:
-        self._refuse_generic(decl)
-        params = self.params(decl.params, f'control "{decl.name}"')
-        self._constructor_params(decl)
-        decl.type = ty.Control(decl.name, (), params, decl)
-        self._declare(decl)
-        with self._within(Context("control", decl)), self._block_scope(decl):
-            for each in decl.locals:
-                with self._guard():
-                    self._control_local(each)
-            self.annotations(decl.body.annotations)
-            with self._nested():
-                self.statements(decl.body.statements)
+        with self._nested():
+            args = self.type_params(decl.type_params)
+            params = self.params(decl.params, f'control "{decl.name}"')
+            self._constructor_params(decl)
+            decl.type = ty.Control(decl.name, args, params, decl)
+            clash = self.globals.declare(decl)
+            if clash is not None:
+                self._already_declared(decl, clash)
+            with self._within(Context("control", decl)), self._block_scope(decl):
+                for each in decl.locals:
+                    with self._guard():
+                        self._control_local(each)
+                self.annotations(decl.body.annotations)
+                with self._nested():
+                    self.statements(decl.body.statements)
 
     @contextmanager
     def _block_scope(self, decl: ast.ControlDecl | ast.ParserDecl) -> Iterator[None]:
@@ -308,16 +330,19 @@ class Checker(MatchChecker):
                 raise AssertionError(decl)
 
     def _parser(self, decl: ast.ParserDecl) -> None:
-        self._refuse_generic(decl)
-        params = self.params(decl.params, f'parser "{decl.name}"')
-        self._constructor_params(decl)
-        decl.type = ty.Parser(decl.name, (), params, decl)
-        self._declare(decl)
-        with self._within(Context("parser", decl)), self._block_scope(decl):
-            for each in decl.locals:
-                with self._guard():
-                    self._parser_local(each)
-            self.states(decl)
+        with self._nested():
+            args = self.type_params(decl.type_params)
+            params = self.params(decl.params, f'parser "{decl.name}"')
+            self._constructor_params(decl)
+            decl.type = ty.Parser(decl.name, args, params, decl)
+            clash = self.globals.declare(decl)
+            if clash is not None:
+                self._already_declared(decl, clash)
+            with self._within(Context("parser", decl)), self._block_scope(decl):
+                for each in decl.locals:
+                    with self._guard():
+                        self._parser_local(each)
+                self.states(decl)
 
     def _parser_local(self, decl: ast.Decl) -> None:
         match decl:
@@ -335,16 +360,8 @@ class Checker(MatchChecker):
             case _:
                 raise AssertionError(decl)
 
-    def _refuse_generic(self, decl: ast.ControlDecl | ast.ParserDecl) -> None:
-        if decl.type_params:
-            kind = "control" if isinstance(decl, ast.ControlDecl) else "parser"
-            self._fail(
-                decl.type_params[0].pos,
-                f'{kind} "{decl.name}" has a body: it can\'t have type parameters',
-            )
-
     def _constructor_params(self, decl: ast.ControlDecl | ast.ParserDecl) -> None:
-        self.params(decl.ctor_params, f'constructor of "{decl.name}"')
+        self.params(decl.ctor_params, f'constructor of "{decl.name}"', constructor=True)
         for param in decl.ctor_params:
             param.of_constructor = True
             if param.direction:

@@ -96,13 +96,16 @@ class CheckerBase:
     def _declare(self, decl: ast.Decl) -> None:
         earlier = self._scope.declare(decl)
         if earlier is not None:
-            self.reporter.error(
-                decl.pos,
-                f'"{decl.name}" is already declared',
-                [(earlier.pos, "first declared here")] if earlier.pos.line else [],
-            )
+            self._already_declared(decl, earlier)
             return
         self._warn_shadowing(decl)
+
+    def _already_declared(self, decl: ast.Decl, earlier: ast.Decl) -> None:
+        self.reporter.error(
+            decl.pos,
+            f'"{decl.name}" is already declared',
+            [(earlier.pos, "first declared here")] if earlier.pos.line else [],
+        )
 
     def _warn_shadowing(self, decl: ast.Decl) -> None:
         outer = self._scope.parent

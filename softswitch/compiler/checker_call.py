@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from softswitch.compiler import ast, unify
@@ -122,6 +122,10 @@ class CallChecker(BuiltinChecker):
         callee.type = decl.type
         call.kind, call.decl, call.type = CallKind.ACTION, decl, ty.VOID
         self._bind(call, Signature(decl.name, decl.type.params), [])
+        for binding in call.binding:
+            for inner in calls_in(binding.arg):
+                if inner.kind is CallKind.TABLE_APPLY:
+                    self._fail(inner.pos, "a table can't be applied in an argument of an action")
 
     def _choose(self, call: ast.Call, name: str, candidates: Sequence[_Callable]) -> _Callable:
         """The overload that takes these arguments."""
@@ -252,6 +256,8 @@ class CallChecker(BuiltinChecker):
                 )
             if not isinstance(decl, ast.ParserDecl | ast.ControlDecl):
                 self._fail(call.pos, f'"{given.name}" has no body: it can\'t be applied')
+            if decl.type_params:
+                self._unsupported(call.pos, f'generic {_block_word(decl)} "{given.name}"')
         call.kind = CallKind.PARSER_APPLY if is_parser else CallKind.CONTROL_APPLY
         call.decl, call.type, call.direct = decl, ty.VOID, direct
         self._bind(call, Signature(f"{given.name}.apply", given.params), [])
@@ -288,6 +294,8 @@ class CallChecker(BuiltinChecker):
         self, call: ast.Call, made: ty.Parser | ty.Control, decl: ast.ParserDecl | ast.ControlDecl
     ) -> None:
         self._refuse_recursion(decl, call.pos)
+        if decl.type_params:
+            self._unsupported(call.pos, f'generic {_block_word(decl)} "{made.name}"')
         inside = self._context.kind
         if inside == "parser" and isinstance(made, ty.Control):
             self._fail(call.pos, f'control "{made.name}" can\'t be instantiated in a parser')
@@ -361,8 +369,8 @@ class CallChecker(BuiltinChecker):
                 bindings[variable] = arg
         chosen = self.match_arguments(call.pos, signature.name, signature.params, call.args)
         self._infer(signature, chosen, bindings)
-        waived = [v for v, a in zip(signature.flexible, args, strict=False) if a == ty.DONT_CARE]
-        solved = self._solved(call.pos, signature, bindings, waived)
+        given_args = dict(zip(signature.flexible, args, strict=False))
+        solved = self._solved(call.pos, signature, bindings, given_args, chosen)
         for param, arg_expr in chosen:
             bound = ty.substitute_param(param, solved)
             call.binding.append(self._bind_one(call.pos, signature, bound, arg_expr))
@@ -428,9 +436,12 @@ class CallChecker(BuiltinChecker):
         pos: Pos,
         signature: Signature,
         bindings: dict[ty.TypeVar, ty.Type | None],
-        waived: list[ty.TypeVar],
+        args: dict[ty.TypeVar, ty.Type],
+        chosen: list[tuple[ty.Param, ast.Expr | None]],
     ) -> dict[ty.TypeVar, ty.Type]:
         solved: dict[ty.TypeVar, ty.Type] = {}
+        waived = [v for v, a in args.items() if a == ty.DONT_CARE]
+        written = [v for v, a in args.items() if a != ty.DONT_CARE]
         for variable, bound in bindings.items():
             if bound is None and (variable in waived or _only_optional(variable, signature)):
                 bound = ty.DONT_CARE
@@ -439,6 +450,16 @@ class CallChecker(BuiltinChecker):
                     pos,
                     f'can\'t infer type argument "{variable.name}" of {signature.name}; '
                     f"write it: <...>",
+                )
+            if isinstance(bound, ty.InfInt) and variable not in written:
+                where = next((a for p, a in chosen if p.type == variable and a is not None), None)
+                self._fail(
+                    where.pos if where is not None else pos,
+                    f"argument of {signature.name} needs a width: write it as in 8w1",
+                )
+            if isinstance(bound, ty.Struct) and bound.name.startswith("<"):
+                self._fail(
+                    pos, f"the struct expression given to {signature.name} needs a type: (T){{...}}"
                 )
             solved[variable] = bound
         return {v: ty.substitute(t, {k: x for k, x in solved.items() if k != v})
@@ -472,6 +493,44 @@ class CallChecker(BuiltinChecker):
         return ast.Binding(param, converted)
 
 
+def calls_in(expr: ast.Expr | None) -> Iterator[ast.Call]:
+    """All calls inside of an expression."""
+    match expr:
+        case ast.Call():
+            yield expr
+            yield from calls_in(expr.callee)
+            for arg in expr.args:
+                yield from calls_in(arg.value)
+        case ast.Member():
+            yield from calls_in(expr.base)
+        case ast.Index():
+            yield from calls_in(expr.base)
+            yield from calls_in(expr.index)
+        case ast.Slice():
+            for part in (expr.base, expr.hi, expr.lo):
+                yield from calls_in(part)
+        case ast.Unary() | ast.Cast():
+            yield from calls_in(expr.operand)
+        case ast.Binary():
+            yield from calls_in(expr.left)
+            yield from calls_in(expr.right)
+        case ast.Ternary():
+            for part in (expr.cond, expr.then, expr.otherwise):
+                yield from calls_in(part)
+        case ast.Mask():
+            yield from calls_in(expr.value)
+            yield from calls_in(expr.mask)
+        case ast.Range():
+            yield from calls_in(expr.low)
+            yield from calls_in(expr.high)
+        case ast.ListExpr():
+            for part in expr.elements:
+                yield from calls_in(part)
+        case ast.StructExpr():
+            for each in expr.fields:
+                yield from calls_in(each.value)
+
+
 def _only_optional(variable: ty.TypeVar, signature: Signature) -> bool:
     """Whether only parameters that may be left out have the type variable in their type."""
     probe = {variable: ty.VOID}
@@ -494,6 +553,10 @@ def _accepts(params: list[ast.Parameter], args: list[ast.Argument]) -> bool:
         param.name in taken or param.default is not None or param.annotation("optional")
         for param in params
     )
+
+
+def _block_word(decl: ast.ParserDecl | ast.ControlDecl) -> str:
+    return "control" if isinstance(decl, ast.ControlDecl) else "parser"
 
 
 def _article(word: str) -> str:

@@ -6,7 +6,12 @@ from softswitch.compiler import ast, constants, unify
 from softswitch.compiler import types as ty
 from softswitch.compiler.ast import BinaryOp, MemberKind, UnaryOp
 from softswitch.compiler.checker_base import GaveUp
-from softswitch.compiler.checker_convert import Converter, constant_initializer, type_of
+from softswitch.compiler.checker_convert import (
+    Converter,
+    constant_initializer,
+    is_compile_time,
+    type_of,
+)
 from softswitch.compiler.scope import suggestion
 
 _RELATIONAL = frozenset({BinaryOp.LT, BinaryOp.LE, BinaryOp.GT, BinaryOp.GE})
@@ -405,7 +410,11 @@ class ExpressionChecker(Converter):
         text = f'"{expr.op.value}" can\'t compare {expr.left.type} with {expr.right.type}'
         expr.left, expr.right = self._join(expr.left, expr.right, text)
         compared = type_of(expr.left)
-        if isinstance(compared, ty.Behaviour | ty.ApplyResult | ty.ActionRun | ty.DontCare):
+        incomparable = (
+            ty.Behaviour, ty.ApplyResult, ty.ActionRun, ty.DontCare, ty.TypeVar, ty.MatchKind
+        )  # fmt: skip
+        anonymous = isinstance(compared, ty.Struct) and _untyped(expr.left)
+        if isinstance(compared, incomparable) or anonymous:
             self._fail(expr.pos, text)
         expr.type = ty.BOOL
         left, right = expr.left.const_value, expr.right.const_value
@@ -429,9 +438,31 @@ class ExpressionChecker(Converter):
         if op in (BinaryOp.DIV, BinaryOp.MOD) and isinstance(common, ty.Int):
             self._fail(expr.pos, f'"{op.value}" is not defined for signed numbers')
         expr.type = ty.BOOL if op in _RELATIONAL else common
-        if op in (BinaryOp.DIV, BinaryOp.MOD) and expr.right.const_value == 0:
-            self._fail(expr.right.pos, "division by zero")
+        if op in (BinaryOp.DIV, BinaryOp.MOD):
+            self._check_division(expr)
         self._fold(expr)
+
+    def _check_division(self, expr: ast.Binary) -> None:
+        for side in (expr.left, expr.right):
+            if isinstance(side.const_value, int) and side.const_value < 0:
+                self._fail(side.pos, f'"{expr.op.value}" is not defined for negative numbers')
+        if expr.right.const_value == 0:
+            self._fail(expr.right.pos, "division by zero")
+        if is_compile_time(expr.left) and is_compile_time(expr.right):
+            return
+        divisor = expr.right.const_value
+        if not isinstance(divisor, int) or divisor & (divisor - 1):
+            self._unsupported(
+                expr.pos, f'"{expr.op.value}" at run time, except by a constant power of 2'
+            )
+        # Targets have no divider: by a power of 2 it is a shift or a mask.
+        right = ast.IntLiteral(expr.right.pos, divisor.bit_length() - 1)
+        right.type = ty.INFINT
+        if expr.op is BinaryOp.MOD:
+            right.value, right.type = divisor - 1, type_of(expr.left)
+        right.const_value = right.value
+        expr.op = BinaryOp.SHR if expr.op is BinaryOp.DIV else BinaryOp.BIT_AND
+        expr.right = right
 
     def _fold(self, expr: ast.Binary) -> None:
         left, right = expr.left.const_value, expr.right.const_value

@@ -5,13 +5,14 @@ from __future__ import annotations
 from softswitch.compiler import ast
 from softswitch.compiler import types as ty
 from softswitch.compiler.checker_base import GaveUp, counted, describe
-from softswitch.compiler.checker_call import Signature
+from softswitch.compiler.checker_call import Signature, calls_in
 from softswitch.compiler.checker_convert import is_compile_time, type_of
 from softswitch.compiler.checker_stmt import StatementChecker
 from softswitch.compiler.errors import BUILTIN_POS, Pos
 from softswitch.compiler.scope import suggestion
 
-_KEY_TYPES = (ty.Bit, ty.Int, ty.Bool, ty.Error, ty.Enum, ty.Varbit)
+_SELECT_TYPES = (ty.Bit, ty.Int, ty.Bool, ty.Error, ty.Enum)
+_KEY_TYPES = (*_SELECT_TYPES, ty.Varbit)
 
 # Table properties that v1model on BMv2 knows, beside key, actions, entries and default_action.
 _PROPERTIES = frozenset({"size", "implementation", "counters", "meters", "support_timeout"})
@@ -119,12 +120,32 @@ class MatchChecker(StatementChecker):
             self.reporter.error(decl.pos, f'parser "{decl.name}" has no state "start"')
         for name in ("accept", "reject"):
             table[name] = ast.ParserState(BUILTIN_POS, name, [], None)
+        self._check_termination(decl)
         for each in decl.states:
             self.annotations(each.annotations)
             with self._nested():
                 self.statements(each.statements)
                 with self._guard():
                     self._transition(each.transition)
+
+    def _check_termination(self, decl: ast.ParserDecl) -> None:
+        """Some path from start must end in accept or reject (an omitted transition rejects)."""
+        table = self._context.states
+        todo, seen = ["start"], {"start"}
+        while todo:
+            state = table.get(todo.pop())
+            if state is None or state.name in ("accept", "reject") or state.transition is None:
+                return
+            targets = (
+                [case.target.name for case in state.transition.cases]
+                if isinstance(state.transition, ast.Select)
+                else [state.transition.name]
+            )
+            if isinstance(state.transition, ast.Select) and not _matches_all(state.transition):
+                return
+            todo += [name for name in targets if name not in seen]
+            seen.update(targets)
+        self.reporter.error(decl.pos, f'parser "{decl.name}" never reaches accept or reject')
 
     def _transition(self, transition: ast.Name | ast.Select | None) -> None:
         if isinstance(transition, ast.Name):
@@ -135,6 +156,9 @@ class MatchChecker(StatementChecker):
             for case in transition.cases:
                 with self._guard():
                     case.keysets = self.keysets(case.keysets, wanted, case.pos)
+                    for keyset in case.keysets:
+                        for call in calls_in(keyset):
+                            self._fail(call.pos, "no call can stand in a keyset")
                 with self._guard():
                     self._target(case.target)
 
@@ -147,7 +171,9 @@ class MatchChecker(StatementChecker):
             if isinstance(each, ast.ListExpr) and len(select.exprs) == 1:
                 select.exprs = each.elements
                 return [type_of(inner) for inner in each.elements]
-            if not isinstance(ty.underlying(t), (*_KEY_TYPES, ty.Tuple, ty.Struct, ty.TypeVar)):
+            if isinstance(t, ty.Tuple):
+                self._unsupported(each.pos, "select on a tuple")
+            if not isinstance(ty.underlying(t), (*_SELECT_TYPES, ty.TypeVar)):
                 self._fail(each.pos, f"select can't match a value of type {t}")
             wanted.append(t)
         return wanted
@@ -191,6 +217,12 @@ class MatchChecker(StatementChecker):
             hint = suggestion(kind.name, [m.name for m in self.match_kinds])
             self._fail(kind.pos, f'unknown match kind "{kind.name}"{hint}')
         t = type_of(key.expr)
+        named = any(annotation.name == "name" for annotation in key.annotations)
+        if not named and not _has_control_plane_name(key.expr):
+            self._fail(
+                key.expr.pos,
+                'this key has no name for the control plane: add @name("...") behind it',
+            )
         if isinstance(t, ty.InfInt):
             self._fail(key.expr.pos, "a key needs a width, as in 8w1")
         if not isinstance(ty.underlying(t), _KEY_TYPES):
@@ -237,6 +269,8 @@ class MatchChecker(StatementChecker):
         assert decl.type is not None
         params = decl.type.params
         directed = tuple(p for p in params if p.direction is not ty.Direction.NONE)
+        for param in params[len(directed) :]:
+            self._check_action_data(decl, param)
         args = ref.args or []
         if len(args) > len(params):
             self._fail(
@@ -256,6 +290,15 @@ class MatchChecker(StatementChecker):
                 "it can't be bound here",
             )
         ref.binding = self._bind_action(ref.pos, decl.name, directed, args)
+
+    def _check_action_data(self, decl: ast.ActionDecl, param: ty.Param) -> None:
+        data = ty.underlying(param.type)
+        if not isinstance(data, ty.Bit | ty.Int | ty.Bool):
+            self._fail(
+                decl.pos if param.decl is None else param.decl.pos,
+                f'parameter "{param.name}" of action "{decl.name}" is set by the control plane: '
+                f"it can't have type {param.type}",
+            )
 
     def _bind_action(
         self, pos: Pos, name: str, params: tuple[ty.Param, ...], args: list[ast.Argument]
@@ -283,6 +326,8 @@ class MatchChecker(StatementChecker):
         args = ref.args or []
         directed = tuple(p for p in params if p.direction is not ty.Direction.NONE)
         free = params[len(directed) :]
+        if directed and len(args) == len(params):
+            self._check_same_arguments(listed, args)
         if directed and len(args) == len(free):
             bound = self._bind_action(ref.pos, f'action "{decl.name}"', free, args)
             ref.binding = [*listed.binding, *bound]
@@ -292,6 +337,22 @@ class MatchChecker(StatementChecker):
             directionless = binding.param.direction is ty.Direction.NONE
             if directionless and binding.arg is not None and not is_compile_time(binding.arg):
                 self._fail(binding.arg.pos, f'argument "{binding.param.name}" must be a constant')
+
+    def _check_same_arguments(self, listed: ast.ActionRef, args: list[ast.Argument]) -> None:
+        for binding, arg in zip(listed.binding, args, strict=False):
+            first, again = binding.arg, self.value(arg.value)
+            while isinstance(first, ast.Cast) and first.implicit:
+                first = first.operand
+            same = first is not None and (
+                first.const_value == again.const_value
+                and type(first) is type(again)
+                and (not isinstance(first, ast.Name) or first.name == getattr(again, "name", ""))
+            )
+            if not same:
+                self._fail(
+                    arg.pos,
+                    f'argument "{binding.param.name}" differs from the one in "actions"',
+                )
 
     def _property(self, each: ast.Property) -> None:
         self.annotations(each.annotations)
@@ -331,6 +392,7 @@ class MatchChecker(StatementChecker):
         if any(key.expr.type is None or key.match_kind.decl is None for key in table.keys):
             return
         wanted = [type_of(key.expr) for key in table.keys]
+        self._check_priorities(table.keys, entries)
         for entry in entries:
             self.annotations(entry.annotations)
             with self._guard():
@@ -340,6 +402,19 @@ class MatchChecker(StatementChecker):
                     entry.priority, _ = self.check_constant_int(entry.priority, "priority")
             with self._guard():
                 self._action_use(table, entry.action, "this entry")
+
+    def _check_priorities(self, keys: list[ast.TableKey], entries: list[ast.Entry]) -> None:
+        prioritised = [entry for entry in entries if entry.priority is not None]
+        if not prioritised:
+            return
+        if all(key.match_kind.name in ("exact", "lpm") for key in keys):
+            self.reporter.error(
+                prioritised[0].pos, "entries of exact and lpm keys have no priorities"
+            )
+        elif entries[0].priority is None:
+            self.reporter.error(
+                entries[0].pos, "the first entry needs a priority, because others have one"
+            )
 
     def _check_entry_keys(self, keys: list[ast.TableKey], entry: ast.Entry) -> None:
         if len(entry.keysets) != len(keys):
@@ -376,6 +451,38 @@ class MatchChecker(StatementChecker):
         zeros = ((1 << width) - 1) & ~mask
         if zeros & (zeros + 1):
             self._fail(keyset.mask.pos, f"0x{mask:x} is no prefix: an lpm key needs one")
+
+
+def _matches_all(select: ast.Select) -> bool:
+    """Whether a select has a case for everything, so that it can't end in reject by itself."""
+    return any(
+        all(isinstance(keyset, ast.Wildcard | ast.DefaultKey) for keyset in case.keysets)
+        for case in select.cases
+    )
+
+
+def _has_control_plane_name(expr: ast.Expr) -> bool:
+    """Whether a key's name follows from its expression: a path, `isValid()`, slice or constant."""
+    match expr:
+        case ast.Name() | ast.IntLiteral() | ast.BoolLiteral():
+            return True
+        case ast.Member():
+            return _has_control_plane_name(expr.base)
+        case ast.Index():
+            return _has_control_plane_name(expr.base)
+        case ast.Slice():
+            return not expr.plus and _has_control_plane_name(expr.base)
+        case ast.Cast(implicit=True):
+            return _has_control_plane_name(expr.operand)
+        case ast.Call(kind=ast.CallKind.IS_VALID, receiver=ast.Expr() as receiver):
+            return _has_control_plane_name(receiver)
+        case ast.Binary(op=ast.BinaryOp.BIT_AND):
+            sides = (expr.left, expr.right)
+            return any(s.const_value is not None for s in sides) and any(
+                _has_control_plane_name(s) for s in sides
+            )
+        case _:
+            return False
 
 
 def _flattened(t: ty.Type) -> list[ty.Type]:

@@ -47,7 +47,7 @@ class StatementChecker(CallChecker):
             case ast.CallStmt():
                 self.call(stmt.call)
             case ast.DeclStmt():
-                self.local(stmt.decl)
+                self.local(stmt.decl, in_body=True)
             case ast.Block():
                 self.block(stmt)
             case ast.If():
@@ -93,8 +93,13 @@ class StatementChecker(CallChecker):
             )
         stmt.right = combined.right
 
-    def local(self, decl: ast.VarDecl | ast.ConstDecl | ast.InstanceDecl) -> None:
-        """A variable, constant or instance; its name is declared even where it is wrong."""
+    def local(
+        self, decl: ast.VarDecl | ast.ConstDecl | ast.InstanceDecl, *, in_body: bool = False
+    ) -> None:
+        """A variable, constant or instance; its name is declared even where it is wrong.
+
+        `in_body`: it stands among statements.
+        """
         self.annotations(decl.annotations)
         try:
             match decl:
@@ -103,6 +108,10 @@ class StatementChecker(CallChecker):
                 case ast.ConstDecl():
                     self.constant(decl)
                 case ast.InstanceDecl():
+                    if in_body and self._context.kind in ("control", "parser"):
+                        where = "apply" if self._context.kind == "control" else "the states"
+                        self._fail(decl.pos, f'"{decl.name}" is an instance: declare it before '
+                                   f"{where}")  # fmt: skip
                     self.instance(decl)
         finally:
             self._declare(decl)
@@ -134,6 +143,12 @@ class StatementChecker(CallChecker):
         if decl.methods is not None:
             self._unsupported(decl.pos, "instances that define abstract methods")
         decl.type = self.construct(decl.call)
+        if self._context.kind == "program" and isinstance(decl.type, ty.Parser | ty.Control):
+            made = decl.type
+            self._fail(
+                decl.pos,
+                f"{made} can't be instantiated at top level: give {made}(...) to a package",
+            )
 
     # ------------------------------------------------------------ control flow
 

@@ -252,8 +252,13 @@ class TypeChecker(CheckerBase):
 
     # ------------------------------------------------------------ parameters
 
-    def params(self, params: list[ast.Parameter], owner: str) -> tuple[ty.Param, ...]:
-        """Resolve parameters; declaring them is the caller's part. `owner` is for messages."""
+    def params(
+        self, params: list[ast.Parameter], owner: str, *, constructor: bool = False
+    ) -> tuple[ty.Param, ...]:
+        """Resolve parameters; declaring them is the caller's part. `owner` is for messages.
+
+        `constructor`: they are bound at instantiation, so controls and parsers are possible.
+        """
         found: list[ty.Param] = []
         names: set[str] = set()
         for param in params:
@@ -262,7 +267,7 @@ class TypeChecker(CheckerBase):
                     self._fail(param.pos, f'duplicate parameter "{param.name}" of {owner}')
                 names.add(param.name)
                 param.type = self.resolve(param.type_ref)
-                self._check_param(param, param.type, owner)
+                self._check_param(param, param.type, owner, constructor=constructor)
                 if param.default is not None:
                     param.default = self.check_constant_of(param.default, param.type)
             if param.type is None:
@@ -278,7 +283,11 @@ class TypeChecker(CheckerBase):
             )
         return tuple(found)
 
-    def _check_param(self, param: ast.Parameter, t: ty.Type, owner: str) -> None:
+    def _check_param(
+        self, param: ast.Parameter, t: ty.Type, owner: str, *, constructor: bool
+    ) -> None:
+        if isinstance(t, ty.Parser | ty.Control | ty.Package) and not constructor:
+            self._fail(param.pos, f'parameter "{param.name}" of {owner} can\'t have type {t}')
         if isinstance(t, ty.Void | ty.DontCare):
             self._fail(param.type_ref.pos, f'parameter "{param.name}" can\'t have type {t}')
         directed = param.direction != ""
@@ -287,7 +296,7 @@ class TypeChecker(CheckerBase):
                 param.pos,
                 f'parameter "{param.name}" of {owner} has no direction: its type {t} is no value',
             )
-        if param.direction in ("out", "inout") and isinstance(t, ty.InfInt | ty.String):
+        if directed and isinstance(t, ty.InfInt | ty.String):
             self._fail(
                 param.pos, f'parameter "{param.name}" of type {t} can\'t be {param.direction}'
             )

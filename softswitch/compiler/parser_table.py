@@ -48,6 +48,8 @@ class TableParser(StatementParser):
         match name.text:
             case "key":
                 self._once(table.keys is None, name.text, name.pos)
+                if table.entries is not None:
+                    raise CompileError.at(name.pos, '"key" must come before "entries"')
                 table.keys = self._keys()
             case "actions":
                 self._once(table.actions_pos is None, name.text, name.pos)
