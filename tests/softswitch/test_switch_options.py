@@ -1,0 +1,84 @@
+"""The daemon's command line: simple_switch_grpc's options, ours, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from softswitch.daemon import main
+from softswitch.options import Interface, Link, UsageError, parse
+
+
+BMV2_LINE = (
+    "--no-p4 --device-id 3 -i 1@veth1 --interface 2@veth3 --thrift-port 9090 --nanolog ipc:///x "
+    "--log-file s1.log -L debug --log-flush --pcap -- --grpc-server-addr 127.0.0.1:50051 "
+    "--cpu-port 255 --drop-port 510 --priority-queues 8"
+)
+OUR_LINE = (
+    "l3.json --p4info l3.txtpb -- --tick ns --depth-unit cells --ready-file r --link "
+    "1:rate=2.5Gbit,delay=5us,rx-delay=10ns,queue=9 --link 2:queue=64KB"
+)
+
+
+def test_a_simple_switch_grpc_command_line() -> None:
+    options = parse(BMV2_LINE.split())
+    assert options.interfaces == (Interface(1, "veth1"), Interface(2, "veth3"))
+    assert (options.device_id, options.cpu_port, options.drop_port) == (3, 255, 510)
+    assert (options.grpc_address, options.priority_queues) == ("127.0.0.1:50051", 8)
+    assert (options.log_file, options.log_level, options.pcap) == (Path("s1.log"), "debug", Path())
+    assert [note.split(":")[0] for note in options.notes] == [
+        "ignored --thrift-port",
+        "ignored --nanolog",
+    ]
+
+
+def test_a_program_and_our_own_options() -> None:
+    options = parse(OUR_LINE.split())
+    assert (options.json, options.p4info) == (Path("l3.json"), Path("l3.txtpb"))
+    assert (options.tick, options.depth_unit, options.ready_file) == ("ns", "cells", Path("r"))
+    assert options.links == (
+        Link(1, 2_500_000_000, 5_000_000, 10_000, 9),
+        Link(2, queue_packets=0, queue_bytes=64_000),
+    )
+    assert options.grpc_address == "127.0.0.1:9559"  # this machine only, unless told otherwise
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("", "--no-p4"),
+        ("--no-p4 -i veth1", "PORT@NAME"),
+        ("--no-p4 -i 512@veth1", "0..511"),
+        ("--no-p4 -i 1@a -i 1@b", "port 1 is given twice"),
+        ("--no-p4 -i 1@a -i 2@a", "interface a is given twice"),
+        ("--no-p4 --log-console --log-file x", "exclude"),
+        ("--no-p4 --pcap /does/not/exist", "/does/not/exist"),
+        ("--no-p4 --log-level loud", "loud"),
+        ("--no-p4 --nonsense", "--nonsense"),
+        ("--no-p4 --use-files 1", "--use-files"),
+        ("--no-p4 -i 5@a -- --cpu-port 5", "--cpu-port 5"),
+        ("--no-p4 -- --cpu-port 511", "both 511"),
+        ("--no-p4 -- --grpc-server-addr 9559", "HOST:PORT"),
+        ("--no-p4 -- --priority-queues 9", "9"),
+        ("--no-p4 -- --link 1:rate=10", "unit"),
+        ("--no-p4 -- --link 1:delay=5", "unit"),
+        ("--no-p4 -- --link 1:colour=red", "colour"),
+        ("--no-p4 -- --link rate=1Gbit", "PORT:KEY"),
+    ],
+)
+def test_wrong_command_lines_are_refused(
+    line: str, says: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(UsageError) as wrong:
+        parse(line.split())
+    assert says in str(wrong.value)
+    assert main(line.split()) == 2
+    error = capfd.readouterr().err
+    assert error.count("\n") == 1 and says in error
+
+
+def test_help_has_examples(capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == 0
+    text = capfd.readouterr().out
+    assert "examples:" in text and "--link" in text
