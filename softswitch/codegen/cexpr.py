@@ -23,15 +23,11 @@ from softswitch.codegen.expressions import (
     Op,
     RegisterRef,
     StackCount,
-    StackElement,
     Ternary,
-    UnionMember,
-    UnionRef,
-    UnionStackElement,
 )
-from softswitch.codegen.json_reader import JsonError
 from softswitch.codegen.layout import Layout, Place, limbs
-from softswitch.codegen.model import HeaderType, Param
+from softswitch.codegen.model import HeaderType
+from softswitch.codegen.places import PlaceGen
 from softswitch.codegen.ranges import (
     MAX_SHIFT,
     U64,
@@ -40,6 +36,7 @@ from softswitch.codegen.ranges import (
     Repr,
     big,
     binary_range,
+    compared,
     repr_for,
     signed,
     unsigned,
@@ -60,127 +57,17 @@ class Value:
     range: Range
 
 
-class ExprGen:
+class ExprGen(PlaceGen):
     """Writes expressions of one program.
 
-    `params` are the action's parameters (their limbs are at `args`); `length_type` is set where
-    locals mean the fields of the header at `h` instead. `bigs` collects the limb counts in use,
-    `compared` the header types that are compared.
+    `bigs` collects the limb counts in use, `compared` the header types that are compared.
     """
 
     def __init__(self, layout: Layout) -> None:
-        self.layout = layout
-        self.program = layout.program
-        self.params: tuple[Param, ...] = ()
-        self.length_type: HeaderType | None = None
-        self.where = ""
+        super().__init__(layout)
         self.bigs: set[int] = set()
         self.compared: dict[str, HeaderType] = {}
         self._ranges: dict[int, tuple[Expr, Range]] = {}
-
-    def _fail(self, problem: str) -> JsonError:
-        return JsonError(self.where or "document", problem)
-
-    # --- places -----------------------------------------------------------------------------
-
-    def header_type(self, expr: Expr) -> HeaderType:
-        """The type of the header that an expression yields."""
-        match expr:
-            case HeaderRef(name):
-                return self.program.headers[name].type
-            case StackElement(stack, _):
-                return self.program.stacks[stack].type
-            case UnionMember(union, member):
-                return self._union_members(union)[member][1]
-            case _:
-                raise self._fail("expected a header")
-
-    def _union_members(self, expr: Expr) -> tuple[tuple[str, HeaderType], ...]:
-        return self.program_union_type(expr)[1]
-
-    def program_union_type(self, expr: Expr) -> tuple[str, tuple[tuple[str, HeaderType], ...]]:
-        """The name and members of the type of the union that an expression yields."""
-        match expr:
-            case UnionRef(name):
-                of = self.program.unions[name].type
-            case UnionStackElement(stack, _):
-                of = self.program.union_stacks[stack].type
-            case _:
-                raise self._fail("expected a header union")
-        return of.name, of.members
-
-    def _index(self, stack: str, index: Expr) -> str:
-        size = self.layout.stack_size(stack)
-        if isinstance(index, Const):
-            return str(index.value if 0 <= index.value < size else size)
-        return f"wpx_at({self.index(index)}, {size})"
-
-    def header(self, expr: Expr) -> str:
-        """The lvalue of the header that an expression yields."""
-        match expr:
-            case HeaderRef(name):
-                return self.layout.header(name)
-            case StackElement(stack, index):
-                return f"{self.layout.stack(stack)}[{self._index(stack, index)}]"
-            case UnionMember(union, member):
-                name = self.program_union_type(union)[0]
-                return f"{self.union(union)}.{self.layout.union_member(name, member)}"
-            case _:
-                raise self._fail("expected a header")
-
-    def union(self, expr: Expr) -> str:
-        """The lvalue of the union that an expression yields."""
-        match expr:
-            case UnionRef(name):
-                return self.layout.union(name)
-            case UnionStackElement(stack, index):
-                return f"{self.layout.stack(stack)}[{self._index(stack, index)}]"
-            case _:
-                raise self._fail("expected a header union")
-
-    def last(self, stack: str) -> str:
-        """The lvalue of the last element in use; the spare element of an empty stack."""
-        size, following = self.layout.stack_size(stack), self.layout.stack_next(stack)
-        return f"{self.layout.stack(stack)}[wpx_at((uint64_t){following} - 1, {size})]"
-
-    def valid(self, expr: Expr) -> str:
-        """A condition: the header that an expression yields is valid."""
-        if isinstance(expr, HeaderRef):
-            return self.layout.valid(expr.name)
-        return f"{self.header(expr)}.valid"
-
-    def place(self, expr: Expr) -> Place:
-        """The field that an expression names."""
-        match expr:
-            case FieldRef(header, field):
-                return self.layout.field(header, field)
-            case LastField(stack, field):
-                of = self.program.stacks[stack].type
-                found = of.field(field)
-                assert found is not None
-                return self.layout.type_field(of, found, self.last(stack))
-            case LastUnionField(stack, member, field):
-                union_type = self.program.union_stacks[stack].type
-                of = union_type.members[member][1]
-                found = of.field(field)
-                assert found is not None
-                name = self.layout.union_member(union_type.name, member)
-                return self.layout.type_field(of, found, f"{self.last(stack)}.{name}")
-            case HeaderField(HeaderRef(name), index):
-                return self.layout.field(name, self.program.headers[name].type.fields[index].name)
-            case HeaderField(header, index):
-                of = self.header_type(header)
-                return self.layout.type_field(of, of.fields[index], self.header(header))
-            case _:
-                raise self._fail("expected a field")
-
-    def local(self, index: int) -> Place:
-        """A parameter of the action, or in `length_exp` a field of the header."""
-        if self.length_type is not None:
-            return self.layout.type_field(self.length_type, self.length_type.fields[index], "h[0]")
-        offset = sum(limbs(param.bits) for param in self.params[:index])
-        bits = self.params[index].bits
-        return Place(f"args[{offset}]" if bits <= 64 else f"(args + {offset})", bits)
 
     # --- ranges -----------------------------------------------------------------------------
 
@@ -194,7 +81,7 @@ class ExprGen:
 
     def _width(self, expr: Expr) -> int:
         if not isinstance(expr, Const) or not 1 <= expr.value <= 1 << 16:
-            raise self._fail("a cast's width must be a constant of 1 to 65536 bits")
+            raise self.error("a cast's width must be a constant of 1 to 65536 bits")
         return expr.value
 
     def _range(self, expr: Expr) -> Range:
@@ -229,7 +116,7 @@ class ExprGen:
             case Op(op, left, right) if left is not None and op not in _COMPARE:
                 return binary_range(op, self.range(left), self.range(right))
             case _:
-                raise self._fail("expected an integer expression")
+                raise self.error("expected an integer expression")
 
     @staticmethod
     def _place_range(place: Place) -> Range:
@@ -329,7 +216,7 @@ class ExprGen:
                 assert left is not None
                 return self._binary(op, left, right, to)
             case _:
-                raise self._fail("expected an integer expression")
+                raise self.error("expected an integer expression")
 
     @staticmethod
     def _paren(code: str) -> str:
@@ -386,7 +273,7 @@ class ExprGen:
     def _not(code: str, to: Repr) -> str:
         if to.limbs:
             return f"wpx_sub_{to.name}(wpx_{to.name}_i64(-1), {code})"
-        return f"({to.ctype})~{code}"
+        return f"(({to.ctype})-1 ^ {code})"  # ~ of a comparison would be warned of
 
     def _sign_extended(self, of: Expr, width: int, to: Repr) -> str:
         bounds = signed(width)
@@ -527,12 +414,13 @@ class ExprGen:
             case Op("not", _, right):
                 return f"!{self._paren(self.condition(right))}"
             case Op("d2b", _, right):
+                known = compared("!=", self.range(right), Range(0, 0))
+                if known is not None:
+                    return "1" if known else "0"
                 data = self.exact(right)
-                return (
-                    f"wpx_nonzero_{data.repr.name}({data.code})"
-                    if data.repr.limbs
-                    else f"({data.code} != 0)"
-                )
+                if data.repr.limbs:
+                    return f"wpx_nonzero_{data.repr.name}({data.code})"
+                return f"({data.code} != 0)"
             case Op("valid", _, right):
                 return f"({self.valid(right)} != 0)"
             case Op("valid_union", _, right):
@@ -555,9 +443,12 @@ class ExprGen:
                 arms = (self.condition(left), self.condition(right))
                 return f"({self.condition(cond)} ? {arms[0]} : {arms[1]})"
             case _:
-                raise self._fail("expected a boolean expression")
+                raise self.error("expected a boolean expression")
 
     def _compare(self, op: str, left: Expr, right: Expr) -> str:
+        known = compared(op, self.range(left), self.range(right))
+        if known is not None:  # compilers warn of comparisons that can't fail
+            return "1" if known else "0"
         both = self._use(repr_for(self.range(left) | self.range(right)))
         a, b = (self.convert(self.exact(x), both) for x in (left, right))
         return f"(wpx_cmp_{both.name}({a}, {b}) {op} 0)" if both.limbs else f"({a} {op} {b})"
@@ -578,7 +469,7 @@ class ExprGen:
             return "0"
         for expr in (left, right):
             if isinstance(expr, HeaderRef) and self.program.headers[expr.name].metadata:
-                raise self._fail("metadata can't be compared as a whole")
+                raise self.error("metadata can't be compared as a whole")
         return self._equal_call(of, self.header(left), self.header(right))
 
     def _unions_equal(self, left: Expr, right: Expr) -> str:

@@ -72,7 +72,7 @@ class ActionGen:
             return self._store_register(target.register, target.index, source)
         place = self.exprs.place(target)
         if place.varbit:
-            raise self.exprs._fail("a variable-length field is only assigned as a whole")
+            raise self.exprs.error("a variable-length field is only assigned as a whole")
         if place.saturating:
             op = "sat_cast" if place.signed else "usat_cast"
             source = Op(op, source, Const(place.bits))

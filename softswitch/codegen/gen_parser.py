@@ -310,7 +310,7 @@ class ParserGen:
             else:
                 place = self.exprs.place(expr)
                 if place.varbit:
-                    raise self.exprs._fail("a variable-length field can't be a transition key")
+                    raise self.exprs.error("a variable-length field can't be a transition key")
                 words = limbs(bits)
                 codes = [
                     place.code if words == 1 else f"{place.code}[{i}]"

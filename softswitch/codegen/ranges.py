@@ -128,3 +128,18 @@ def binary_range(op: str, a: Range, b: Range) -> Range:
             return Range(
                 a.low >> (least if a.low < 0 else most), a.high >> (most if a.high < 0 else least)
             )
+
+
+def compared(op: str, a: Range, b: Range) -> bool | None:
+    """What `a op b` yields whatever the values are; None when that depends on them."""
+    match op:
+        case "<" | ">=":
+            less = True if a.high < b.low else False if a.low >= b.high else None
+            return less if op == "<" or less is None else not less
+        case ">" | "<=":
+            more = True if a.low > b.high else False if a.high <= b.low else None
+            return more if op == ">" or more is None else not more
+        case _:
+            if a.high < b.low or b.high < a.low:
+                return op == "!="
+            return (op == "==") if a == b and a.low == a.high else None
