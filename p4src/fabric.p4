@@ -33,7 +33,7 @@
 control FabricIngress(inout headers_t hdr, inout local_metadata_t meta,
                       inout standard_metadata_t std) {
     ReceiveCounters() receive_counters;
-    PacketOut() packet_out;
+    PacketOut() from_controller;
     Admission() admission;
     IngressParameters() parameters;
     Acl() access;
@@ -50,7 +50,7 @@ control FabricIngress(inout headers_t hdr, inout local_metadata_t meta,
         receive_counters.apply(std);
         roce_counters.apply(hdr, std);
         if (hdr.packet_out.isValid()) {
-            packet_out.apply(hdr, meta, std);
+            from_controller.apply(hdr, meta, std);
         } else {
             admission.apply(meta, std);
         }
@@ -82,14 +82,14 @@ control FabricEgress(inout headers_t hdr, inout local_metadata_t meta,
     TransmitCounters() transmit_counters;
     EgressParameters() parameters;
     EcnMarking() ecn_marking;
-    PacketIn() packet_in;
+    PacketIn() to_controller;
 
     apply {
         transmit_counters.apply(std);
         parameters.apply(meta, std);
         ecn_marking.apply(hdr, meta, std);
         if (std.egress_port == CPU_PORT) {
-            packet_in.apply(hdr, meta, std);
+            to_controller.apply(hdr, meta, std);
         }
     }
 }

@@ -32,7 +32,4 @@
 const port_t CPU_PORT = 255;
 const bit<16> ROCE_V2_PORT = 4791;
 
-// What we put into packets that a switch itself originates (RFC 1700's default).
-const bit<8> DEFAULT_TTL = 64;
-
 #endif

@@ -8,7 +8,6 @@ typedef bit<48> mac_addr_t;
 typedef bit<32> ipv4_addr_t;
 typedef bit<16> group_id_t;
 typedef bit<16> next_hop_id_t;
-typedef bit<3>  class_t;        // a queue of the port; a higher number is served first
 typedef bit<19> depth_t;        // of a queue, in the target's unit: packets or cells
 typedef bit<24> qp_t;           // an InfiniBand queue pair number
 

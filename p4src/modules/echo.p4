@@ -4,8 +4,9 @@
 #ifndef WEFT_ECHO_P4
 #define WEFT_ECHO_P4
 
-#include "../include/constants.p4"
 #include "../include/headers.p4"
+
+const bit<8> DEFAULT_TTL = 64;  // of packets that a switch itself originates (RFC 1700)
 
 control EchoResponder(inout headers_t hdr, inout local_metadata_t meta) {
     @id(0x01000401)

@@ -9,7 +9,10 @@
 #ifndef WEFT_PARAMETERS_P4
 #define WEFT_PARAMETERS_P4
 
+#include "../include/constants.p4"
 #include "../include/headers.p4"
+
+typedef bit<3> class_t;         // a queue of the port; a higher number is served first
 
 control IngressParameters(in headers_t hdr, inout local_metadata_t meta,
                           inout standard_metadata_t std) {

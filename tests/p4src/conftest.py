@@ -5,11 +5,14 @@ What the switches hold is what the controller would install, so its logic is tes
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+from google.protobuf import text_format
 from scapy.layers.inet import IP
 from scapy.layers.l2 import Ether
 from scapy.packet import Packet
@@ -31,6 +34,7 @@ from controller.target_facts import TargetFacts
 from softswitch import Switch
 from softswitch.compiler import compile_p4
 from softswitch.core import CoreConfig
+from softswitch.p4runtime.protos import p4i
 from topologies import Host, Topology
 
 P4SRC = Path(__file__).parents[2] / "p4src"
@@ -38,13 +42,34 @@ CPU_PORT = 255
 SETTLED_NS = 1_000_000  # far more than a packet needs where no rate is set
 
 
-@pytest.fixture(scope="session")
-def fabric_program() -> Any:
-    """fabric.p4, compiled once."""
-    return compile_p4(P4SRC / "fabric.p4")
+@dataclass(frozen=True)
+class Program:
+    """A compiled fabric.p4, whoever compiled it."""
+
+    json_text: str
+    p4info: p4i.P4Info
 
 
-def new_switch(program: Any, **config: int) -> Switch:
+@pytest.fixture(
+    scope="session",
+    params=["weft", pytest.param("p4c", marks=pytest.mark.reference("p4c-bm2-ss"))],
+)
+def fabric_program(request: Any, tmp_path_factory: pytest.TempPathFactory) -> Program:
+    """fabric.p4, compiled once by our compiler and, where it is installed, by p4c."""
+    source = P4SRC / "fabric.p4"
+    if request.param == "weft":
+        result = compile_p4(source)
+        return Program(result.json_text, result.p4info)
+    folder = tmp_path_factory.mktemp("p4c")
+    json_path, p4info_path = folder / "fabric.json", folder / "fabric.p4info.txtpb"
+    outputs = ["-o", str(json_path), "--p4runtime-files", str(p4info_path)]
+    command = ["p4c-bm2-ss", "--std", "p4-16", *outputs, str(source)]
+    subprocess.run(command, check=True, capture_output=True)
+    p4info = text_format.Parse(p4info_path.read_text(), p4i.P4Info())
+    return Program(json_path.read_text(), p4info)
+
+
+def new_switch(program: Program, **config: int) -> Switch:
     options = {"cpu_port": CPU_PORT, "priorities": 8, **config}
     return Switch.from_json(
         program.json_text.encode(), program.p4info, config=CoreConfig(**options)
@@ -117,7 +142,7 @@ def show(got: bytes, wanted: bytes) -> str:
 class Network:
     """All switches of a topology, joined by wires without delay; the tests are its hosts."""
 
-    def __init__(self, program: Any, topology: Topology, policy: FabricPolicy) -> None:
+    def __init__(self, program: Program, topology: Topology, policy: FabricPolicy) -> None:
         self.topology = topology
         p4info = P4Info(program.p4info)
         self.model = FabricModel(topology, p4info, TargetFacts(priorities=8), policy)
@@ -175,7 +200,7 @@ def policy() -> FabricPolicy:
     return FabricPolicy()
 
 
-def bench_of(program: Any, name: str, topology: Topology, policy: FabricPolicy) -> Bench:
+def bench_of(program: Program, name: str, topology: Topology, policy: FabricPolicy) -> Bench:
     p4info = P4Info(program.p4info)
     bench = Bench(new_switch(program), p4info, name, topology)
     model = FabricModel(topology, p4info, TargetFacts(priorities=8), policy)
@@ -184,7 +209,7 @@ def bench_of(program: Any, name: str, topology: Topology, policy: FabricPolicy) 
 
 
 @pytest.fixture
-def leaf(fabric_program: Any, topology: Topology, policy: FabricPolicy) -> Iterator[Bench]:
+def leaf(fabric_program: Program, topology: Topology, policy: FabricPolicy) -> Iterator[Bench]:
     """s1 of the default fabric with the controller's entries."""
     bench = bench_of(fabric_program, "s1", topology, policy)
     yield bench
@@ -192,7 +217,7 @@ def leaf(fabric_program: Any, topology: Topology, policy: FabricPolicy) -> Itera
 
 
 @pytest.fixture
-def network(fabric_program: Any, topology: Topology, policy: FabricPolicy) -> Iterator[Network]:
+def network(fabric_program: Program, topology: Topology, policy: FabricPolicy) -> Iterator[Network]:
     """The whole default fabric with the controller's entries."""
     network = Network(fabric_program, topology, policy)
     yield network

@@ -38,17 +38,17 @@ def test_the_committed_p4info_is_current(program: str) -> None:
 
 @pytest.mark.reference("p4c-bm2-ss")
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_p4c_takes_it_without_warnings_and_makes_the_same_p4info(
-    program: str, tmp_path: Path
-) -> None:
+def test_p4c_takes_it_with_werror_and_makes_the_same_p4info(program: str, tmp_path: Path) -> None:
     p4c = shutil.which("p4c-bm2-ss")
     assert p4c is not None
     outputs = ["-o", str(tmp_path / "p.json"), "--p4runtime-files", str(tmp_path / "p.txtpb")]
-    # p4c warns of every table with an action selector, that it can't have a default action.
-    options = ["--std", "p4-16", "--Werror", "--Wdisable=unsupported"]
-    command = [p4c, *options, *outputs, str(P4SRC / f"{program}.p4")]
+    command = [p4c, "--std", "p4-16", "--Werror", *outputs, str(P4SRC / f"{program}.p4")]
     result = subprocess.run(command, capture_output=True, text=True)
-    assert (result.returncode, result.stderr) == (0, "")
+    assert result.returncode == 0, result.stderr
+    # Said of every table with an action selector, whatever it looks like; no option turns it off.
+    known = "Target does not support default_action for"
+    said = [line for line in result.stderr.splitlines() if "warning:" in line]
+    assert [line for line in said if known not in line] == []
     ours = compile_p4(P4SRC / f"{program}.p4").p4info
     assert p4info_of((tmp_path / "p.txtpb").read_text()) == ours
 
