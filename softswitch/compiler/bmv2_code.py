@@ -62,9 +62,12 @@ class CodeWriter:
                 return {"op": "set", "parameters": [lvalue(target), self._argument(source)]}
             case ir.Op():
                 return {"op": "primitive", "parameters": [self.primitive(op)]}
+            case ir.Inline():
+                raise AssertionError("one action in a parser")
 
     def action_body(self, entry: ir.Block) -> list[Json]:
         """Primitives of an action; its branches become jumps."""
+        graph.expand(entry)
         graph.simplify(entry)
         order = graph.topological(entry)
         labels: dict[int, int] = {}

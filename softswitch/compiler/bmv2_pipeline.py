@@ -96,6 +96,10 @@ class PipelineWriter:
                 written = self._table(block.end)
                 if written is not None:
                     tables.append(written)
+        for table in pipeline.unreached:
+            written = self._table(ir.ApplyTable(table, table.decl.pos))
+            assert written is not None
+            tables.append(written)
         return {
             "name": pipeline.name,
             "id": number,

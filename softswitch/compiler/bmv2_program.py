@@ -222,7 +222,8 @@ def _arrays(program: ProgramLowering, text: SourceText) -> Json:
     counters: list[Json] = []
     meters: list[Json] = []
     registers: list[Json] = []
-    for target in (t for p in program.pipelines for t in p.externs):
+    declared = [t for p in program.pipelines for t in p.externs]
+    for target in [*declared, *program.global_externs()]:
         kind = target.type.name
         common: Json = {"name": target.name, **text.info(target.decl.pos)}
         resource = program.direct.get(id(target))

@@ -182,16 +182,29 @@ def _note_use(instance: Instance, call: ast.Call) -> None:
             instance.direct_calls.append(call)
         case ast.CallKind.CONTROL_APPLY | ast.CallKind.PARSER_APPLY:
             receiver = call.receiver
-            if not isinstance(receiver, ast.Name) or not isinstance(
-                receiver.decl, ast.InstanceDecl
-            ):
-                raise NotSupported.at(call.pos, "apply of an instance passed as a parameter")
-            target = receiver.decl
-            if id(target) not in instance.children:
-                inside = is_local(instance, target)
-                parent = instance if inside else None
-                child = _instantiate(target.call, local_name(target), parent)
-                instance.children[id(target)] = child
+            if not isinstance(receiver, ast.Name) or receiver.decl is None:
+                raise NotSupported.at(call.pos, "apply of this expression")
+            _child(instance, receiver.decl, call)
+
+
+def _child(instance: Instance, target: ast.Decl, call: ast.Call) -> Instance:
+    """The instance that `target` (an instance or a constructor parameter) names."""
+    found = instance.children.get(id(target))
+    if found is not None:
+        return found
+    if isinstance(target, ast.InstanceDecl):
+        parent = instance if is_local(instance, target) else None
+        found = _instantiate(target.call, local_name(target), parent)
+    elif id(target) in instance.ctor_args:
+        expr, outer = instance.ctor_args[id(target)]
+        if isinstance(expr, ast.Name) and expr.decl is not None and outer is not None:
+            found = _child(outer, expr.decl, call)
+        else:
+            found = _instantiate(_constructor(expr), target.name, instance)
+    else:
+        raise NotSupported.at(call.pos, "apply of an instance passed as a parameter")
+    instance.children[id(target)] = found
+    return found
 
 
 def flatten(instance: Instance) -> Iterator[Item]:

@@ -23,6 +23,22 @@ def simplify(entry: ir.Block) -> None:
                 changed = True
 
 
+def expand(entry: ir.Block) -> None:
+    """Put the graphs of `Inline` operations in their place."""
+    todo = ir.reachable(entry)
+    while todo:
+        block = todo.pop()
+        for position, op in enumerate(block.ops):
+            if not isinstance(op, ir.Inline):
+                continue
+            rest = ir.Block(op.pos, ops=block.ops[position + 1 :], end=block.end)
+            block.ops = block.ops[:position]
+            block.end = ir.Goto(op.entry)
+            op.after.end = ir.Goto(rest)
+            todo.extend([*ir.reachable(op.entry), rest])
+            break
+
+
 def _predecessor_counts(blocks: list[ir.Block]) -> dict[int, int]:
     counts: dict[int, int] = {}
     for block in blocks:
@@ -81,7 +97,7 @@ def _thread(block: ir.Block) -> None:
 
 
 def topological(entry: ir.Block) -> list[ir.Block]:
-    """Blocks of an acyclic graph, each after all of its predecessors, in program order."""
+    """Blocks in program order, each after its predecessors (but for the heads of loops)."""
     seen: set[int] = {id(entry)}
     post: list[ir.Block] = []
     stack: list[tuple[ir.Block, list[ir.Block]]] = [(entry, ir.successors(entry)[::-1])]

@@ -269,7 +269,19 @@ class Verify:
     pos: Pos
 
 
-AnyOp: TypeAlias = Op | Extract | Advance | Verify
+@dataclass(frozen=True, slots=True)
+class Inline:
+    """A graph that must stay in one action with what stands around it.
+
+    Where `after` ends, the operations behind this one follow; a Stop elsewhere ends the action.
+    """
+
+    entry: Block
+    after: Block
+    pos: Pos
+
+
+AnyOp: TypeAlias = Op | Extract | Advance | Verify | Inline
 
 
 # ---------------------------------------------------------------- blocks

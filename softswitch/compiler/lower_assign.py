@@ -15,6 +15,7 @@ from softswitch.compiler.places import (
     InvalidValue,
     LastPlace,
     NextPlace,
+    SlicePlace,
     StackPlace,
     StackValue,
     StructValue,
@@ -25,43 +26,71 @@ from softswitch.compiler.places import (
     stack_element,
     union_member,
 )
+from softswitch.compiler.walk import has_side_effects
 
 
 class AssignLowering(ExprLowering):
     """Adds `assign` and the header operations to the lowering of expressions."""
 
     def assign_statement(self, stmt: ast.Assign) -> None:
-        """`left = right` and `left op= right`."""
-        value: Value
-        if stmt.op is not None:
-            left, right = self.scalars([stmt.left, stmt.right])
-            value = self.operator(stmt.op, left, right, self.type_of(stmt.left))
-        else:
-            value = self.lower(stmt.right)
-        self.store(stmt.left, value, stmt.pos)
+        """`left = right` and `left op= right`; the target is evaluated first (spec 12.2)."""
+        runs_code = has_side_effects(stmt.right)
+        target = self.place(stmt.left, fixed=runs_code or stmt.op is not None)
+        if stmt.op is None:
+            self.assign(target, self.lower(stmt.right), stmt.pos)
+            return
+        left = self.read(target)
+        if not isinstance(left, SCALARS):
+            raise NotSupported.at(stmt.pos, f"{stmt.op.value}= on this type")
+        if runs_code:
+            left = self.to_temporary(left, stmt.left.pos)
+        right = self.scalar(stmt.right)
+        self.assign(target, self.operator(stmt.op, left, right, self.type_of(stmt.left)), stmt.pos)
+
+    def place(self, target: ast.Expr, *, fixed: bool) -> Value:
+        """The place of an l-value expression. `fixed`: run-time indices are evaluated now."""
+        if not isinstance(target, ast.Slice):
+            found = self.lower(target)
+            return self._fixed(found, target.pos) if fixed else found
+        if target.plus:
+            raise NotSupported.at(target.pos, "assignment to a slice with a run-time position")
+        high, low = self.constant(target.hi).value, self.constant(target.lo).value
+        base = self.place(_without_slices(target), fixed=fixed)
+        if not isinstance(base, SCALARS):
+            raise CompileError.at(target.pos, "a slice of something that is no scalar")
+        offset = _slice_offset(self, target.base)
+        return SlicePlace(base, high + offset, low + offset)
+
+    def _fixed(self, place: Value, pos: Pos) -> Value:
+        """`place` with its run-time index, if any, in a temporary."""
+        match place:
+            case ir.ElementField(stack, index, position, t) if not isinstance(index, ir.Const):
+                return ir.ElementField(stack, self.to_temporary(index, pos), position, t)
+            case ElementPlace(stack_place, index) if not isinstance(index, ir.Const):
+                return ElementPlace(stack_place, self.to_temporary(index, pos))
+            case _:
+                return place
+
+    def read(self, place: Value) -> Value:
+        """The value at a place."""
+        if isinstance(place, SlicePlace):
+            return fold.slice_bits(place.base, place.high, place.low)
+        return place
 
     def store(self, target: ast.Expr, value: Value, pos: Pos) -> None:
         """Assign to an l-value expression, which may be a bit slice."""
-        if not isinstance(target, ast.Slice):
-            self.assign(self.lower(target), value, pos)
-            return
-        if target.plus:
-            raise NotSupported.at(target.pos, "assignment to a slice with a run-time position")
-        if not isinstance(value, SCALARS):
-            raise CompileError.at(pos, "a slice takes a scalar value")
-        high, low = self.constant(target.hi).value, self.constant(target.lo).value
-        base = self.lower(_without_slices(target))
-        if not isinstance(base, SCALARS):
-            raise CompileError.at(target.pos, "a slice of something that is no scalar")
-        outer_low = _slice_offset(self, target.base)
-        merged = fold.insert_bits(base, high + outer_low, low + outer_low, value)
-        self.assign(base, merged, pos)
+        self.assign(self.place(target, fixed=False), value, pos)
 
     def assign(self, target: Value, value: Value, pos: Pos) -> None:
         """Write code that assigns `value` to the place `target`."""
         if target == value or isinstance(target, Unset):
             return
+        value = self.read(value)
         match target:
+            case SlicePlace(base, high, low):
+                if not isinstance(value, SCALARS):
+                    raise CompileError.at(pos, "a slice takes a scalar value")
+                self.assign(base, fold.insert_bits(base, high, low, value), pos)
             case ir.Field() | ir.ElementField():
                 self._assign_scalar(target, value, pos)
             case StructValue(fields) if isinstance(value, StructValue):

@@ -220,12 +220,12 @@ class CallLowering(AssignLowering):
         for i, binding in enumerate(bindings):
             arg = binding.arg
             assert arg is not None
-            if isinstance(arg, ast.Slice) and binding.param.direction in _OUT:
-                raise NotSupported.at(arg.pos, "a bit slice as an out or inout argument")
+            if binding.param.direction in _OUT and not isinstance(arg, ast.Wildcard):
+                values.append(self.place(arg, fixed=True))
+                continue
             value = self.lower(arg)
             if (
                 any(effects_at[i + 1 :])
-                and binding.param.direction not in _OUT
                 and isinstance(value, SCALARS)
                 and not isinstance(value, ir.Const)
             ):
@@ -258,8 +258,8 @@ class CallLowering(AssignLowering):
             others = [v for j, v in outs if j != i]
             rivals = others + (touched if direction in _OUT else changed)
             aliased = any(overlap(value, other) for other in rivals)
-            computed_once = _is_computed(value) and uses.get(id(param), 0) <= 1
-            if not aliased and (not _is_computed(value) or computed_once):
+            once = direction not in _OUT and uses.get(id(param), 0) <= 1
+            if not aliased and (once or not _is_computed(value)):
                 frame.values[id(param)] = value
                 if direction is Direction.OUT:
                     self.reset(value, pos)

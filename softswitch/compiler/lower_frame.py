@@ -65,7 +65,8 @@ class Frame:
     """Names of one inlined body: a control, parser, action or function.
 
     `parent` is the frame of the enclosing control for its actions. `copy_out` runs before an
-    `exit` that leaves this frame: (destination, source) pairs.
+    `exit` that leaves this frame: (destination, source) pairs. `loops` are the places where
+    `break` and `continue` lead, the innermost loop last.
     """
 
     instance: Instance | None
@@ -76,6 +77,7 @@ class Frame:
     result: Value | None = None
     copy_out: list[tuple[Value, Value, Pos]] = field(default_factory=list)
     caller: Frame | None = None
+    loops: list[tuple[ir.Block, ir.Block]] = field(default_factory=list)
 
     def lookup(self, decl: ast.Decl) -> Value | None:
         """Value of a variable or parameter here or in an enclosing frame."""

@@ -63,6 +63,7 @@ class Pipeline:
     name: str
     entry: ir.Block
     externs: list[ExternObject]
+    unreached: list[LoweredTable]
     pos: Pos
 
 
@@ -159,7 +160,18 @@ class ProgramLowering:
         body.locals(decl.locals)
         body.statement(decl.body)
         body.code.terminate(ir.Stop())
-        self.pipelines.append(Pipeline(name, body.code.entry, externs, decl.pos))
+        unreached = self._unreached_tables(instance, body.code)
+        self.pipelines.append(Pipeline(name, body.code.entry, externs, unreached, decl.pos))
+
+    def _unreached_tables(self, root: Instance, code: Code) -> list[LoweredTable]:
+        """Tables that only stand after an `exit`: the control plane sees them all the same."""
+        found: list[LoweredTable] = []
+        for item in flatten(root):
+            key = (id(item.decl), id(item.instance))
+            home = self.frames.get(id(item.instance))
+            if isinstance(item.decl, ast.TableDecl) and key not in self._tables and home:
+                found.append(self._lower_table(item, code, home))
+        return found
 
     def _deparser(self, values: list[Value]) -> None:
         instance = self.blocks["deparser"]
@@ -202,6 +214,14 @@ class ProgramLowering:
             found = ExternObject(decl, instance, name.removeprefix("."), decl.type)
             self._externs[key] = found
         return found
+
+    def global_externs(self) -> list[ExternObject]:
+        """Extern instances declared outside of controls."""
+        return [
+            self.extern_of(decl, None)
+            for decl in self.checked.program.decls
+            if isinstance(decl, ast.InstanceDecl) and isinstance(decl.type, ty.Extern)
+        ]
 
     def anonymous_extern(self, prop: ast.Property, frame: Frame) -> ExternObject:
         """An extern constructed in a table property; `@name` on the property names it."""
@@ -277,11 +297,15 @@ class ProgramLowering:
         key = (id(decl), id(home.instance))
         found = self._tables.get(key)
         if found is None:
-            scope = BodyLowering(self, Code(body.code.region, ir.Block(decl.pos)), home)
-            lowering = TableLowering(self, scope, Item(home.instance, decl))
-            found = self._tables[key] = lowering.lower()
-            self.tables.append(found)
+            found = self._lower_table(Item(home.instance, decl), body.code, home)
         prepared(found, BodyLowering(self, body.code, home))
+        return found
+
+    def _lower_table(self, item: Item, code: Code, home: Frame) -> LoweredTable:
+        scope = BodyLowering(self, Code(code.region, ir.Block(item.decl.pos)), home)
+        found = TableLowering(self, scope, item).lower()
+        self._tables[id(item.decl), id(item.instance)] = found
+        self.tables.append(found)
         return found
 
     def table_named(self, item: Item) -> LoweredTable:

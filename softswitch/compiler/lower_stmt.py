@@ -7,11 +7,15 @@ from collections.abc import Sequence
 from softswitch.compiler import ast, fold, ir, lower_extern
 from softswitch.compiler.errors import CompileError, NotSupported, Pos
 from softswitch.compiler.lower_call import CallLowering
-from softswitch.compiler.lower_frame import Frame, Region
-from softswitch.compiler.places import StructValue, Value
-from softswitch.compiler.walk import has_side_effects
+from softswitch.compiler.lower_expr import elements_of
+from softswitch.compiler.lower_frame import Code, Frame, Region
+from softswitch.compiler.places import StackPlace, StackValue, StructValue, Value
+from softswitch.compiler.walk import expressions_of, has_side_effects, statements_of
 
 UNROLL_LIMIT = 256
+_APPLIES = frozenset(
+    {ast.CallKind.TABLE_APPLY, ast.CallKind.CONTROL_APPLY, ast.CallKind.PARSER_APPLY}
+)
 
 
 class StmtLowering(CallLowering):
@@ -22,9 +26,10 @@ class StmtLowering(CallLowering):
         if self.code.current is None:
             return
         match stmt:
-            case ast.Block(statements=statements):
-                for each in statements:
-                    self.statement(each)
+            case ast.Block(annotations=annotations) if self._is_atomic(annotations):
+                self._as_one_action(stmt)
+            case ast.Block():
+                self._plain_block(stmt)
             case ast.Assign():
                 self.assign_statement(stmt)
             case ast.CallStmt(call=call):
@@ -45,10 +50,19 @@ class StmtLowering(CallLowering):
                 pass
             case ast.ForIn():
                 self._for_in(stmt)
-            case ast.For() | ast.Break() | ast.Continue():
-                raise NotSupported.at(stmt.pos, "loops with a run-time condition")
+            case ast.For():
+                self._for(stmt)
+            case ast.Break() | ast.Continue():
+                self._leave_round(stmt)
             case _:
                 raise NotSupported.at(stmt.pos, f"this statement ({type(stmt).__name__})")
+
+    def _is_atomic(self, annotations: Sequence[ast.Annotation]) -> bool:
+        return (
+            any(a.name == "atomic" for a in annotations)
+            and not self.code.in_action
+            and not self.in_parser()
+        )
 
     # ------------------------------------------------------------ conditions
 
@@ -207,21 +221,109 @@ class StmtLowering(CallLowering):
 
     # ------------------------------------------------------------ loops
 
+    def _for(self, stmt: ast.For) -> None:
+        """`for (init; cond; update) body`: BMv2 can loop in actions and parsers only."""
+        if not self.code.in_action and not self.in_parser():
+            self._as_one_action(stmt)
+            return
+        for each in stmt.init:
+            self.statement(each)
+        test, body = ir.Block(stmt.cond.pos), ir.Block(stmt.body.pos)
+        update, after = ir.Block(stmt.pos), ir.Block(stmt.pos)
+        self.code.goto(test)
+        self.code.start(test)
+        self.branch(stmt.cond, body, after)
+        self.code.start(body)
+        self._round(stmt.body, after, update)
+        self.code.start(update)
+        for each in stmt.update:
+            self.statement(each)
+        self.code.goto(test)
+        self.code.start(after)
+
     def _for_in(self, stmt: ast.ForIn) -> None:
-        """`for (v in low .. high)` with constant bounds, unrolled."""
-        if not isinstance(stmt.collection, ast.Range):
-            raise NotSupported.at(stmt.pos, "a loop over a list or stack")
-        low, high = self.constant(stmt.collection.low), self.constant(stmt.collection.high)
-        if high.value - low.value >= UNROLL_LIMIT:
-            raise NotSupported.at(stmt.pos, f"loops of more than {UNROLL_LIMIT} rounds")
+        """`for (v in collection)`, unrolled: the number of rounds must be known."""
         decl = stmt.var if isinstance(stmt.var, ast.VarDecl) else stmt.var.decl
         assert decl is not None
-        shadowed = self.frame.values.get(id(decl))
-        for number in range(low.value, high.value + 1):
-            self.frame.values[id(decl)] = fold.const(number, low.type)
-            self.statement(stmt.body)
-        if shadowed is not None:
-            self.frame.values[id(decl)] = shadowed
+        after = ir.Block(stmt.pos)
+        before = self.frame.values.get(id(decl))
+        for item in self._items(stmt.collection):
+            if self.code.current is None:
+                break
+            following = ir.Block(stmt.pos)
+            if before is not None and not isinstance(stmt.var, ast.VarDecl):
+                self.assign(before, item, stmt.pos)
+            else:
+                self.frame.values[id(decl)] = item
+            self._round(stmt.body, after, following)
+            self.code.start(following)
+        self.code.goto(after)
+        self.code.start(after)
+
+    def _items(self, collection: ast.Expr) -> list[Value]:
+        if isinstance(collection, ast.Range):
+            low, high = self.constant(collection.low), self.constant(collection.high)
+            if high.value - low.value >= UNROLL_LIMIT:
+                raise NotSupported.at(collection.pos, f"more than {UNROLL_LIMIT} rounds")
+            return [fold.const(n, low.type) for n in range(low.value, high.value + 1)]
+        value = self.lower(collection)
+        if isinstance(value, StackPlace | StackValue):
+            return elements_of(value)
+        if isinstance(value, StructValue):
+            return list(value.fields.values())
+        raise NotSupported.at(collection.pos, "a loop over this expression")
+
+    def _round(self, body: ast.Stmt, after: ir.Block, following: ir.Block) -> None:
+        """One round of a loop; `break` leads to `after`, `continue` to `following`."""
+        if self.code.current is None:
+            return
+        self.frame.loops.append((after, following))
+        self.statement(body)
+        self.frame.loops.pop()
+        self.code.goto(following)
+
+    def _leave_round(self, stmt: ast.Break | ast.Continue) -> None:
+        if not self.frame.loops:
+            raise CompileError.at(stmt.pos, "break and continue belong into a loop")
+        after, following = self.frame.loops[-1]
+        self.code.goto(after if isinstance(stmt, ast.Break) else following)
+
+    # ------------------------------------------------------------ one action
+
+    def _as_one_action(self, stmt: ast.Stmt) -> None:
+        """Make one hidden action of a statement: for loops, and for `@atomic` blocks.
+
+        BMv2 runs an action without another packet in between on the registers it uses, but not
+        the several actions that an `if` between reading and writing would make.
+        """
+        if not _fits_one_action(stmt):
+            if isinstance(stmt, ast.For):
+                raise NotSupported.at(stmt.pos, "a run-time loop with return or table applies")
+            self.program.warn(
+                stmt.pos, "@atomic has no effect on a block with return or table applies"
+            )
+            self._plain_block(stmt)
+            return
+        inner = Code(self.code.region, ir.Block(stmt.pos))
+        inner.in_action = True
+        after = ir.Block(stmt.pos)
+        body = type(self)(self.program, inner, self.frame)
+        if isinstance(stmt, ast.Block):
+            body._plain_block(stmt)
+        else:
+            body.statement(stmt)
+        inner.goto(after)
+        inner.start(after)
+        ended = inner.current is None
+        inner.terminate(ir.Stop())
+        self.code.emit(ir.Inline(inner.entry, after, stmt.pos))
+        if ended:
+            self.code.terminate(ir.Stop())
+
+    def _plain_block(self, stmt: ast.Stmt) -> None:
+        assert isinstance(stmt, ast.Block)
+        for each in stmt.statements:
+            self.statement(each)
 
     # ------------------------------------------------------------ calls
 
@@ -296,6 +398,17 @@ class StmtLowering(CallLowering):
     def _require_parser(self, call: ast.Call) -> None:
         if self.code.region is not Region.PARSER:
             raise CompileError.at(call.pos, "this call belongs into a parser")
+
+
+def _fits_one_action(stmt: ast.Stmt) -> bool:
+    """Whether a statement applies nothing and does not return from the control."""
+    for each in statements_of(stmt):
+        if isinstance(each, ast.Return):
+            return False
+        for expr in expressions_of(each):
+            if isinstance(expr, ast.Call) and expr.kind in _APPLIES:
+                return False
+    return True
 
 
 def _argument(call: ast.Call, index: int) -> ast.Expr:

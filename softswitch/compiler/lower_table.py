@@ -234,11 +234,12 @@ class TableLowering:
         if table.selector_inputs and (
             selector is None or selector.type.name != "action_selector"
         ):
-            raise CompileError.at(
+            self.program.warn(
                 table.decl.pos,
                 f"table {table.decl.name} has selector keys but no action_selector as"
-                " implementation",
+                " implementation: they are ignored",
             )
+            table.selector_inputs.clear()
 
     def _constant(self, prop: ast.Property) -> int:
         if prop.value is None:
@@ -264,8 +265,9 @@ class TableLowering:
             return
         self.table.size = len(entries) or self.table.size
         if entries and not self.decl.entries_const:
-            raise NotSupported.at(
-                entries[0].pos, "entries that the control plane may change (entries without const)"
+            self.program.warn(
+                entries[0].pos,
+                f"BMv2 lets nobody change table {self.decl.name}, though its entries are not const",
             )
         for number, entry in enumerate(entries, start=1):
             self.table.entries.append(self._entry(entry, number))

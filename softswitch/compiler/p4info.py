@@ -82,6 +82,13 @@ class P4InfoBuilder:
         self._info = p4i.P4Info()
         self._symbols = SymbolTable()
         self._specs = TypeSpecs(self._type_info, program.checked.errors)
+        self._listed = {
+            id(ref.decl)
+            for role in ARCHITECTURE
+            for item in flatten(program.blocks[role])
+            if isinstance(item.decl, ast.TableDecl)
+            for ref in table_actions(item.decl)
+        }
         self._controls = [
             (program.blocks[role], list(self._items(role)))
             for role in ARCHITECTURE
@@ -105,6 +112,8 @@ class P4InfoBuilder:
             self._value_set(item)
         for instance, items in self._controls:
             self._actions_and_digests(instance, items)
+        for target in self._program.global_externs():
+            self._extern(target)
         for _, items in self._controls:
             for item in items:
                 if isinstance(item.decl, ast.TableDecl):
@@ -128,10 +137,6 @@ class P4InfoBuilder:
             if id(action) not in seen and not any(i.decl is action for i in items):
                 seen.add(id(action))
                 yield Item(instance, action)
-        if role == "ingress":
-            for decl in self._program.checked.program.decls:
-                if isinstance(decl, ast.InstanceDecl) and isinstance(decl.type, ty.Extern):
-                    raise NotSupported.at(decl.pos, "an extern instance outside of controls")
         yield from local
 
     def _action_uses(self, instance: Instance, items: list[Item]) -> Iterator[ast.ActionDecl]:
@@ -155,11 +160,13 @@ class P4InfoBuilder:
         return self._in_table(item)
 
     def _in_table(self, item: Item) -> bool:
+        if not is_local(item.instance, item.decl):
+            return id(item.decl) in self._listed
         return any(
             ref.decl is item.decl
             for table in item.instance.used_tables
             for ref in table_actions(table)
-        ) or not is_local(item.instance, item.decl)
+        )
 
     def _controller_headers(self) -> Iterator[ast.HeaderDecl]:
         for decl in self._program.checked.program.decls:
@@ -178,6 +185,9 @@ class P4InfoBuilder:
     def _collect(self) -> None:
         for item in self._value_sets:
             self._add(ResourceType.VALUE_SET, item.name, item.decl)
+        for target in self._program.global_externs():
+            if target.type.name in _EXTERNS:
+                self._add(_EXTERNS[target.type.name], target.name, target.decl)
         for instance, items in self._controls:
             for item in items:
                 self._collect_item(item)

@@ -68,6 +68,15 @@ class LastPlace:
 
 
 @dataclass(frozen=True, slots=True)
+class SlicePlace:
+    """Bits `high`..`low` of the scalar place `base`, as an `out` or `inout` argument."""
+
+    base: ir.Expr
+    high: int
+    low: int
+
+
+@dataclass(frozen=True, slots=True)
 class StructValue:
     """A struct or tuple taken apart; tuple components are named "0", "1", ..."""
 
@@ -122,6 +131,7 @@ Value: TypeAlias = (
     | ElementPlace
     | NextPlace
     | LastPlace
+    | SlicePlace
     | StructValue
     | HeaderValue
     | StackValue
@@ -245,6 +255,8 @@ def roots(value: Value) -> set[str]:
             return roots(left) | roots(right)
         case ir.Mux(cond, then, otherwise, _):
             return roots(cond) | roots(then) | roots(otherwise)
+        case SlicePlace(base, _, _):
+            return roots(base)
         case _:
             return set()
 
@@ -263,6 +275,8 @@ def _leaves(value: Value) -> list[tuple[str, str | None]]:
     match value:
         case StructValue(fields) | HeaderValue(_, fields):
             return [leaf for v in fields.values() for leaf in _leaves(v)]
+        case SlicePlace(base, _, _):
+            return _leaves(base)
         case ir.Field(header, name, _):
             return [(header, name)]
         case _:

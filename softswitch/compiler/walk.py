@@ -14,7 +14,7 @@ def statements_of(stmt: ast.Stmt) -> Iterator[ast.Stmt]:
         case ast.Block(statements=statements):
             for each in statements:
                 yield from statements_of(each)
-                if isinstance(each, ast.Return | ast.Exit):
+                if isinstance(each, ast.Return):
                     return
         case ast.If(cond=cond, then=then, otherwise=otherwise):
             if cond.const_value is not False:
@@ -80,10 +80,16 @@ def children(expr: ast.Expr) -> list[ast.Expr]:
             return [base, hi, lo]
         case ast.Unary(operand=operand) | ast.Cast(operand=operand):
             return [operand]
+        case ast.Binary(op=ast.BinaryOp.AND, left=left) if left.const_value is False:
+            return []
+        case ast.Binary(op=ast.BinaryOp.OR, left=left) if left.const_value is True:
+            return []
         case ast.Binary(left=left, right=right):
             return [left, right]
         case ast.Ternary(cond=cond, then=then, otherwise=otherwise):
-            return [cond, then, otherwise]
+            if cond.const_value is True:
+                return [then]
+            return [otherwise] if cond.const_value is False else [cond, then, otherwise]
         case ast.ListExpr(elements=elements):
             return elements
         case ast.StructExpr(fields=fields):
