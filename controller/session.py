@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Self, TypeVar
 
+import grpc
 from finsy.p4client import P4Client, P4ClientError
 from finsy.proto import U128, p4r, rpc_code
 
@@ -35,6 +36,8 @@ from controller.program import CompiledProgram
 # P4Runtime messages are at most 4 MB by gRPC's default; an update of ours is under 200 bytes.
 UPDATES_PER_WRITE = 2000
 DEFAULT_TIMEOUT = 10.0
+# A switch that compiles a program to machine code needs seconds, several at once on few cores more.
+LOAD_TIMEOUT = 60.0
 # Above what interactive shells use by default, so that a second look doesn't take the fabric away.
 DEFAULT_ELECTION_ID = 100
 
@@ -53,6 +56,20 @@ class PacketIn:
 
 
 PacketHandler = Callable[[PacketIn], None]
+
+
+class _Client(P4Client):
+    """finsy's client; loading a program may take longer than its ten seconds for any request."""
+
+    async def load(self, request: p4r.SetForwardingPipelineConfigRequest) -> None:
+        """Send SetForwardingPipelineConfig. Raises P4ClientError."""
+        assert self._stub is not None
+        if self._complete_request:
+            self._complete_request(request)
+        try:
+            await self._stub.SetForwardingPipelineConfig(request, timeout=LOAD_TIMEOUT)
+        except grpc.RpcError as error:
+            raise P4ClientError(error, "SetForwardingPipelineConfig") from None
 
 
 class SwitchSession:
@@ -76,7 +93,7 @@ class SwitchSession:
         self.is_primary = False
         self._election_id = election_id
         self._timeout = timeout
-        self._client = P4Client(address)
+        self._client = _Client(address)
         self._receiver: asyncio.Task[None] | None = None
         self._arbitrated: asyncio.Future[p4r.MasterArbitrationUpdate] | None = None
         self._handlers: list[PacketHandler] = []
@@ -242,7 +259,7 @@ class SwitchSession:
             ),
         )
         try:
-            await self._client.request(request)
+            await self._client.load(request)
         except P4ClientError as error:
             self._raise_if_gone(error)
             message = f"{self.name}: refused the program: {error.code.name}: {error.message}"
