@@ -22,8 +22,7 @@ setup_key() {
         printf '%s\n' "$PWD" "$(uname -r)"
         sha256sum requirements.lock pyproject.toml setup/setup.sh hostagent/kernel_headers.py \
             hostagent/bpf_probe.py hostagent/bpf/probe.bpf.c
-        find softswitch/core -maxdepth 1 \( -name '*.[ch]' -o -name '*.py' \) -print0 | sort -z |
-            xargs -0r sha256sum
+        cat softswitch/core/*.[ch] softswitch/core/build.py
     } | sha256sum | cut -d' ' -f1
 }
 
@@ -154,10 +153,6 @@ ebpf_proof() {
 }
 
 switch_core() {
-    if [ ! -e softswitch/core/build.py ]; then
-        note "this version has none"
-        return
-    fi
     "$VENV/bin/python" -m softswitch.core.build
     note "built"
 }
