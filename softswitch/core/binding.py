@@ -191,6 +191,13 @@ class SwitchCore:
         status = self.lib.ws_set_port(self.pointer, port, int(state), pause_mask, now_ps)
         self._check(status, f"port {port}")
 
+    def port_state(self, port: int) -> tuple[PortState, int]:
+        """The state and pause mask in force."""
+        state = self.ffi.new("enum ws_port_state *")
+        mask = self.ffi.new("uint32_t *")
+        self._check(self.lib.ws_port_state_get(self.pointer, port, state, mask), f"port {port}")
+        return PortState(state[0]), int(mask[0])
+
     def configure_port(self, port: int, config: PortConfig) -> None:
         """Rate, delays and queue sizes from now on."""
         c = self.ffi.new("struct ws_port_config *", config.as_dict())

@@ -58,8 +58,6 @@ def _hash(flags: tuple[str, ...]) -> str:
 def declarations() -> str:
     """The public headers as cffi's `cdef` takes them: no directives, no exported data."""
     text = "\n".join((HERE / name).read_text() for name in HEADERS)
-    if not (HERE / "daemon_loop.c").exists():
-        text = text[: text.index("/* --- daemon loop")]
     constants = re.findall(r"^#define (\w+) (?:0x)?\w+$", text, re.MULTILINE)
     body = re.sub(r"^#.*$", "", text, flags=re.MULTILINE)
     body = re.sub(r"^extern const struct wp_pipeline .*$", "", body, flags=re.MULTILINE)

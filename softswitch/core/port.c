@@ -239,6 +239,16 @@ int ws_set_port(ws_switch *sw, uint32_t number, enum ws_port_state state, uint32
     return WS_OK;
 }
 
+int ws_port_state_get(const ws_switch *sw, uint32_t number, enum ws_port_state *state, uint32_t *pause_mask)
+{
+    if (number >= WS_PORTS_MAX)
+        return WS_EINVAL;
+    const struct ws_port *port = number < sw->ports.capacity ? sw->ports.table[number] : NULL;
+    *state = port ? port->state : WS_PORT_UP;
+    *pause_mask = port ? port->pause_mask : 0;
+    return WS_OK;
+}
+
 int ws_configure_port(ws_switch *sw, uint32_t number, const struct ws_port_config *config)
 {
     struct ws_port *port = ws_port_at(sw, number);

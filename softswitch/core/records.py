@@ -167,6 +167,8 @@ class LoopStats(_Record):
     tx_errors: int
     wakeups: int
     truncated: int
+    rx_dropped: int
+    events_dropped: int
     cpu_ns: int
 
 

@@ -66,6 +66,7 @@ enum ws_port_state { WS_PORT_UP = 0, WS_PORT_DOWN = 1, WS_PORT_BLOCKED = 2 };
 /* down: arrivals and departures are dropped and counted; blocked: queues hold what they have.
  * pause_mask: bit c set = priority c may not send (PFC). */
 int ws_set_port(ws_switch *sw, uint32_t port, enum ws_port_state state, uint32_t pause_mask, ws_time now);
+int ws_port_state_get(const ws_switch *sw, uint32_t port, enum ws_port_state *state, uint32_t *pause_mask);
 
 struct ws_port_config {
     uint64_t rate_bps;      /* 0 = not limited. Counts preamble, FCS and gap: frame + 24 B, at least 84 B */
@@ -169,23 +170,38 @@ int ws_direct_meter_set(ws_switch *sw, uint32_t table, uint64_t handle, const st
 /* --- daemon loop (AF_PACKET; the only part with sockets, a clock and a thread) ------------- */
 
 typedef struct wd_loop wd_loop;
-struct wd_stats { uint64_t rx, tx, tx_blocked, tx_errors, wakeups, truncated; int64_t cpu_ns; };
+struct wd_stats {
+    uint64_t rx, tx;         /* frames */
+    uint64_t tx_blocked;     /* how often a socket pushed back: its port was blocked until it took frames again */
+    uint64_t tx_errors;      /* frames that no socket took (too long, interface down) */
+    uint64_t wakeups;
+    uint64_t truncated;      /* longer than the receive ring's frames, dropped */
+    uint64_t rx_dropped;     /* the kernel found a receive ring full */
+    uint64_t events_dropped; /* CPU packets and digests that nobody fetched in time */
+    int64_t cpu_ns;          /* CPU time of the thread in wd_run */
+};
 wd_loop *wd_create(ws_switch *sw);
-/* 0 or -errno; ws_last_error says which interface and why. */
+/* 0 or -errno; ws_last_error says which interface and why. Takes the lock itself. `pcap_path`: NULL, or the stem
+ * of PATH_in.pcap and PATH_out.pcap (nanosecond pcap). An interface that goes down marks its port down, one
+ * that comes back marks it up; a deleted one closes the port. Both are said through ws_set_log (level 2). */
 int wd_add_port(wd_loop *loop, uint32_t port, const char *ifname, const char *pcap_path);
 int wd_remove_port(wd_loop *loop, uint32_t port);
-/* Runs until wd_stop; holds the lock except while it waits. 0 or -errno. */
+/* Runs until wd_stop; holds the lock except while it waits and while others want it. 0 or -errno. */
 int wd_run(wd_loop *loop);
 void wd_stop(wd_loop *loop);
+/* wd_run must have returned. */
 void wd_destroy(wd_loop *loop);
-/* Control-plane calls of other threads go between lock and unlock (lock also wakes the loop); unlock makes it look at new work. */
+/* Control-plane calls of other threads go between lock and unlock; the loop gives way between two
+ * batches, and unlock makes it look at new work. */
 void wd_lock(wd_loop *loop);
 void wd_unlock(wd_loop *loop);
-/* Packets of the controller: enters ingress at cpu_port. Takes the lock itself. */
+/* Packets of the controller: enters ingress at cpu_port. Takes the lock itself. 0, -ENOENT without a cpu_port. */
 int wd_packet_out(wd_loop *loop, const uint8_t *data, uint32_t length);
 /* CPU packets and digests, copied into `buffer` (each: struct ws_output with data pointing into buffer). Waits up to timeout_ms
- * without the lock; returns how many. Bounded ring: when full the newest is dropped and counted. */
+ * without the lock; returns how many. Bounded ring: when full the newest is dropped and counted. After wd_stop
+ * it returns at once. */
 size_t wd_wait_events(wd_loop *loop, struct ws_output *out, size_t max, uint8_t *buffer, size_t buffer_size, int timeout_ms);
+/* The switch's time: CLOCK_MONOTONIC since wd_create. */
 ws_time wd_now(const wd_loop *loop);
 void wd_stats_get(const wd_loop *loop, struct wd_stats *stats);
 

@@ -156,6 +156,16 @@ def compile_c() -> Callable[..., Path]:
     return compile_pipeline
 
 
+@pytest.fixture(scope="session")
+def make_core() -> Callable[..., SwitchCore]:
+    """Makes a switch of the build under test; keyword arguments are CoreConfig's."""
+
+    def make(**config: int) -> SwitchCore:
+        return SwitchCore(CoreConfig(**config), sanitize=SANITIZE)
+
+    return make
+
+
 @pytest.fixture
 def make_toy(toy_so: Path) -> Iterator[Callable[..., Toy]]:
     """Makes toy switches; keyword arguments are CoreConfig's."""

@@ -12,7 +12,12 @@ import pytest
 from softswitch.core import build
 
 HERE = Path(__file__).resolve().parent
-TESTS = ("test_core_tables.py", "test_core_queues.py", "test_core_switch.py")
+TESTS = (
+    "test_core_tables.py",
+    "test_core_queues.py",
+    "test_core_switch.py",
+    "test_core_loop.py",
+)
 
 
 def test_core_under_sanitizers() -> None:

@@ -111,8 +111,8 @@ def test_load_forgets_everything(toy: Any, toy_so: Path) -> None:
     assert (stats.multicast_unknown_group, stats.clone_unknown_session) == (1, 1)
 
 
-def test_without_a_pipeline_packets_drop() -> None:
-    with SwitchCore() as core:
+def test_without_a_pipeline_packets_drop(make_core: Callable[..., Any]) -> None:
+    with make_core() as core:
         core.inject(1, bytes(64), 5)
         assert core.take_output() == []
         assert core.stats().drop_no_pipeline == 1

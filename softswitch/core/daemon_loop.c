@@ -1,0 +1,534 @@
+/* The packet loop: owns one thread's view of sockets, clock and switch, and the lock around the switch. */
+#include <errno.h>
+#include <linux/if_packet.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/prctl.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "daemon_events.h"
+#include "daemon_iface.h"
+#include "daemon_links.h"
+#include "switch.h"
+
+enum {
+    RX_BATCH = 64,     /* frames of one interface before the next one has its turn */
+    OUTPUT_BATCH = 256,
+    READY_MAX = 64,
+    LOG_PORT = 2,      /* level of our own lines through ws_set_log */
+};
+
+/* What epoll calls our descriptors; sockets go by their port, since a port may be removed while we wait. */
+static const uint64_t WAKE = UINT64_MAX, LINKS = UINT64_MAX - 1;
+
+struct wd_loop {
+    ws_switch *sw;
+    int epoll, wake, links;
+    struct wd_iface *ifaces;
+    struct wd_iface **by_port; /* of by_port_n */
+    uint32_t by_port_n;
+    struct timespec started;
+    struct wd_events events;
+    struct wd_stats stats;
+    atomic_int stop;
+    atomic_int waiting;  /* the loop is in epoll or about to be: work has to wake it */
+    pthread_mutex_t next, mutex; /* whoever holds `next` is the next to get `mutex`: nobody barges in */
+    clockid_t thread_clock;
+    atomic_int has_clock;
+    struct ws_packet_in packets[RX_BATCH];
+    int64_t arrivals[RX_BATCH];
+    struct ws_output outputs[OUTPUT_BATCH];
+};
+
+static int64_t nanoseconds(const struct timespec *t) { return t->tv_sec * INT64_C(1000000000) + t->tv_nsec; }
+
+static int64_t clock_ns(clockid_t clock)
+{
+    struct timespec now;
+    clock_gettime(clock, &now);
+    return nanoseconds(&now);
+}
+
+ws_time wd_now(const wd_loop *loop)
+{
+    return (clock_ns(CLOCK_MONOTONIC) - nanoseconds(&loop->started)) * 1000;
+}
+
+/* --- the lock ------------------------------------------------------------------------------- */
+
+/* The loop lets go once a batch. Were there only `mutex`, it would mostly have it again before a waiting
+ * thread is awake; so it has to queue at `next`, which the waiting thread holds. */
+void wd_lock(wd_loop *loop)
+{
+    pthread_mutex_lock(&loop->next);
+    pthread_mutex_lock(&loop->mutex);
+    pthread_mutex_unlock(&loop->next);
+}
+
+static void wake(wd_loop *loop)
+{
+    uint64_t one = 1;
+    ssize_t written = write(loop->wake, &one, sizeof one);
+    (void)written; /* only fails when the counter is full, and then the loop wakes too */
+}
+
+void wd_unlock(wd_loop *loop)
+{
+    int sleeping = atomic_load(&loop->waiting);
+    pthread_mutex_unlock(&loop->mutex);
+    if (sleeping)
+        wake(loop);
+}
+
+/* --- ports ---------------------------------------------------------------------------------- */
+
+static void say(wd_loop *loop, const struct wd_iface *iface, const char *what)
+{
+    if (!loop->sw->log)
+        return;
+    char line[128];
+    snprintf(line, sizeof line, "port %u (%s): %s", iface->port, iface->name, what);
+    loop->sw->log(loop->sw->log_opaque, LOG_PORT, line);
+}
+
+/* Moves the port from `from` to `to`, unless someone else put it elsewhere. */
+static void change_state(wd_loop *loop, uint32_t port, int from, enum ws_port_state to)
+{
+    enum ws_port_state state;
+    uint32_t pause_mask;
+    if (ws_port_state_get(loop->sw, port, &state, &pause_mask) == WS_OK && (from < 0 || (int)state == from))
+        ws_set_port(loop->sw, port, to, pause_mask, wd_now(loop));
+}
+
+static void watch(wd_loop *loop, struct wd_iface *iface, int operation)
+{
+    struct epoll_event event = {
+        .events = EPOLLIN | (iface->pushed_back ? EPOLLOUT : 0u),
+        .data.u64 = iface->port,
+    };
+    epoll_ctl(loop->epoll, operation, iface->fd, &event);
+}
+
+static struct wd_iface *iface_of(const wd_loop *loop, uint32_t port)
+{
+    return port < loop->by_port_n ? loop->by_port[port] : NULL;
+}
+
+static void count_kernel_drops(wd_loop *loop, const struct wd_iface *iface)
+{
+    struct tpacket_stats counts;
+    socklen_t size = sizeof counts;
+    if (iface->fd >= 0 && getsockopt(iface->fd, SOL_PACKET, PACKET_STATISTICS, &counts, &size) == 0)
+        loop->stats.rx_dropped += counts.tp_drops;
+}
+
+static void close_socket(wd_loop *loop, struct wd_iface *iface)
+{
+    if (iface->fd < 0)
+        return;
+    count_kernel_drops(loop, iface);
+    epoll_ctl(loop->epoll, EPOLL_CTL_DEL, iface->fd, NULL);
+    wd_iface_close(iface);
+    iface->pushed_back = 0;
+}
+
+static void iface_free(wd_loop *loop, struct wd_iface *iface)
+{
+    close_socket(loop, iface);
+    wd_pcap_close(iface->pcap_in);
+    wd_pcap_close(iface->pcap_out);
+    free(iface);
+}
+
+static int open_pcap(wd_loop *loop, struct wd_iface *iface, const char *stem)
+{
+    static const char *const ends[] = {"_in.pcap", "_out.pcap"};
+    struct wd_pcap **files[] = {&iface->pcap_in, &iface->pcap_out};
+    for (int i = 0; i < 2; i++) {
+        char path[4096];
+        snprintf(path, sizeof path, "%s%s", stem, ends[i]);
+        *files[i] = wd_pcap_open(path);
+        if (!*files[i]) {
+            int status = -errno;
+            snprintf(loop->sw->error, sizeof loop->sw->error, "port %u: can't write %.400s", iface->port, path);
+            return status;
+        }
+    }
+    return 0;
+}
+
+static int add_port(wd_loop *loop, uint32_t port, const char *ifname, const char *pcap_path)
+{
+    ws_switch *sw = loop->sw;
+    if (!ws_port_at(sw, port) || strlen(ifname) >= IF_NAMESIZE) {
+        snprintf(sw->error, sizeof sw->error, "port %u on %.64s: port number or interface name out of range", port,
+                 ifname);
+        return -EINVAL;
+    }
+    if (iface_of(loop, port)) {
+        snprintf(sw->error, sizeof sw->error, "port %u has an interface already", port);
+        return -EEXIST;
+    }
+    if (port >= loop->by_port_n) {
+        uint32_t n = port + 64;
+        struct wd_iface **by_port = realloc(loop->by_port, n * sizeof(struct wd_iface *));
+        if (!by_port)
+            return -ENOMEM;
+        memset(by_port + loop->by_port_n, 0, (n - loop->by_port_n) * sizeof(struct wd_iface *));
+        loop->by_port = by_port;
+        loop->by_port_n = n;
+    }
+    struct wd_iface *iface = calloc(1, sizeof *iface);
+    if (!iface)
+        return -ENOMEM;
+    iface->port = port;
+    iface->fd = -1;
+    snprintf(iface->name, sizeof iface->name, "%s", ifname);
+    int status = pcap_path ? open_pcap(loop, iface, pcap_path) : 0;
+    if (status == 0)
+        status = wd_iface_open(iface, sw->error, sizeof sw->error);
+    if (status < 0) {
+        iface_free(loop, iface);
+        return status;
+    }
+    struct wd_iface **end = &loop->ifaces;
+    while (*end)
+        end = &(*end)->next;
+    *end = iface;
+    loop->by_port[port] = iface;
+    watch(loop, iface, EPOLL_CTL_ADD);
+    change_state(loop, port, -1, iface->up ? WS_PORT_UP : WS_PORT_DOWN);
+    return 0;
+}
+
+int wd_add_port(wd_loop *loop, uint32_t port, const char *ifname, const char *pcap_path)
+{
+    wd_lock(loop);
+    int status = add_port(loop, port, ifname, pcap_path);
+    wd_unlock(loop);
+    return status;
+}
+
+int wd_remove_port(wd_loop *loop, uint32_t port)
+{
+    int status = -ENOENT;
+    wd_lock(loop);
+    struct wd_iface **link = &loop->ifaces;
+    while (*link && (*link)->port != port)
+        link = &(*link)->next;
+    if (*link) {
+        struct wd_iface *iface = *link;
+        *link = iface->next;
+        loop->by_port[port] = NULL;
+        change_state(loop, port, -1, WS_PORT_DOWN);
+        iface_free(loop, iface);
+        status = 0;
+    } else {
+        snprintf(loop->sw->error, sizeof loop->sw->error, "port %u has no interface", port);
+    }
+    wd_unlock(loop);
+    return status;
+}
+
+/* A port whose interface vanished, or is too long for its ring since the MTU grew, is closed; the latter opens again. */
+static void look_at_link(wd_loop *loop, struct wd_iface *iface)
+{
+    int link = wd_iface_link(iface);
+    if (link < 0) {
+        say(loop, iface, "the interface is gone, port closed");
+        close_socket(loop, iface);
+        link = 0;
+    } else if (!wd_iface_fits(iface)) {
+        char error[256];
+        close_socket(loop, iface);
+        if (wd_iface_open(iface, error, sizeof error) < 0) {
+            say(loop, iface, error);
+            link = 0;
+        } else {
+            watch(loop, iface, EPOLL_CTL_ADD);
+        }
+    }
+    if (link == iface->up)
+        return;
+    iface->up = link;
+    if (iface->fd >= 0)
+        say(loop, iface, link ? "up" : "down");
+    change_state(loop, iface->port, -1, link ? WS_PORT_UP : WS_PORT_DOWN);
+}
+
+static void links_changed(wd_loop *loop)
+{
+    if (!wd_links_drain(loop->links))
+        return;
+    for (struct wd_iface *iface = loop->ifaces; iface; iface = iface->next)
+        if (iface->fd >= 0)
+            look_at_link(loop, iface);
+}
+
+/* --- packets -------------------------------------------------------------------------------- */
+
+static void flush(wd_loop *loop, struct wd_iface *iface)
+{
+    int before = iface->pushed_back;
+    wd_iface_flush(iface, &loop->stats);
+    if (iface->pushed_back == before)
+        return;
+    watch(loop, iface, EPOLL_CTL_MOD);
+    if (iface->pushed_back)
+        change_state(loop, iface->port, WS_PORT_UP, WS_PORT_BLOCKED);
+    else
+        change_state(loop, iface->port, WS_PORT_BLOCKED, WS_PORT_UP);
+}
+
+static void send_packet(wd_loop *loop, const struct ws_output *output)
+{
+    struct wd_iface *iface = iface_of(loop, output->port);
+    if (!iface || iface->fd < 0)
+        return; /* a port without an interface: the packet leaves into nothing, as in BMv2 */
+    if (!wd_iface_queue(iface, output->data, output->length)) {
+        flush(loop, iface);
+        wd_iface_queue(iface, output->data, output->length);
+    }
+    if (iface->pcap_out)
+        wd_pcap_write(iface->pcap_out, clock_ns(CLOCK_REALTIME), output->data, output->length);
+}
+
+/* Sends all outputs that are due. Blocking a port makes none, releasing one may: until there are no more. */
+static void send_outputs(wd_loop *loop)
+{
+    for (;;) {
+        size_t n = ws_take_output(loop->sw, loop->outputs, OUTPUT_BATCH, loop->sw->now);
+        if (!n)
+            return;
+        for (size_t i = 0; i < n; i++) {
+            if (loop->outputs[i].kind == WS_OUT_PACKET)
+                send_packet(loop, &loop->outputs[i]);
+            else
+                wd_events_put(&loop->events, &loop->outputs[i]);
+        }
+        for (struct wd_iface *iface = loop->ifaces; iface; iface = iface->next)
+            if (iface->n_messages)
+                flush(loop, iface);
+    }
+}
+
+/* Takes one batch from an interface. 1: more may be there. */
+static int receive(wd_loop *loop, struct wd_iface *iface)
+{
+    uint32_t n = wd_iface_receive(iface, loop->packets, loop->arrivals, RX_BATCH, &loop->stats.truncated);
+    if (!n)
+        return 0;
+    ws_time now = wd_now(loop);
+    /* Arrivals are stamped in wall-clock time: as picoseconds before `now`. */
+    int64_t wall = clock_ns(CLOCK_REALTIME);
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        if (!loop->packets[i].data)
+            continue;
+        ws_time age = (wall - loop->arrivals[i]) * 1000;
+        loop->packets[kept] = loop->packets[i];
+        loop->packets[kept++].at = age > 0 && age < now ? now - age : now;
+    }
+    loop->stats.rx += kept;
+    ws_inject(loop->sw, loop->packets, kept, now);
+    wd_iface_release(iface, n);
+    return n == RX_BATCH;
+}
+
+static void flush_captures(wd_loop *loop)
+{
+    for (struct wd_iface *iface = loop->ifaces; iface; iface = iface->next) {
+        if (iface->pcap_in)
+            wd_pcap_flush(iface->pcap_in);
+        if (iface->pcap_out)
+            wd_pcap_flush(iface->pcap_out);
+    }
+}
+
+/* Waits for sockets, the wake-up or the switch's next event; holds no lock meanwhile. `busy`: only looks. */
+static int wait_for_work(wd_loop *loop, struct epoll_event *ready, int busy)
+{
+    ws_time next = ws_next_event(loop->sw), now = wd_now(loop);
+    struct timespec timeout = {0}, *limit = NULL;
+    if (busy || next <= now) {
+        limit = &timeout;
+    } else if (next != WS_NEVER) {
+        int64_t ns = (next - now + 999) / 1000;
+        timeout = (struct timespec){ns / 1000000000, ns % 1000000000};
+        limit = &timeout;
+    }
+    if (!limit)
+        flush_captures(loop);
+    atomic_store(&loop->waiting, 1);
+    pthread_mutex_unlock(&loop->mutex);
+    int n = epoll_pwait2(loop->epoll, ready, READY_MAX, limit, NULL);
+    int status = n < 0 ? -errno : n;
+    wd_lock(loop);
+    atomic_store(&loop->waiting, 0);
+    loop->stats.wakeups++;
+    return status == -EINTR ? 0 : status;
+}
+
+/* The socket's error (its interface went down) stays until it is asked for. */
+static void clear_error(wd_loop *loop, struct wd_iface *iface)
+{
+    int error;
+    socklen_t size = sizeof error;
+    getsockopt(iface->fd, SOL_SOCKET, SO_ERROR, &error, &size);
+    look_at_link(loop, iface);
+}
+
+static int service(wd_loop *loop, const struct epoll_event *event)
+{
+    if (event->data.u64 == WAKE) {
+        uint64_t count;
+        ssize_t got = read(loop->wake, &count, sizeof count);
+        (void)got;
+        return 0;
+    }
+    if (event->data.u64 == LINKS) {
+        links_changed(loop);
+        return 0;
+    }
+    int more = 0;
+    struct wd_iface *iface = iface_of(loop, (uint32_t)event->data.u64);
+    if (iface && iface->fd >= 0 && event->events & EPOLLIN)
+        more = receive(loop, iface);
+    if (iface && iface->fd >= 0 && event->events & EPOLLOUT)
+        flush(loop, iface);
+    if (iface && iface->fd >= 0 && event->events & (EPOLLERR | EPOLLHUP))
+        clear_error(loop, iface);
+    send_outputs(loop);
+    return more;
+}
+
+static int run(wd_loop *loop)
+{
+    struct epoll_event ready[READY_MAX];
+    int busy = 0;
+    while (!atomic_load(&loop->stop)) {
+        int n = wait_for_work(loop, ready, busy);
+        if (n < 0)
+            return n;
+        busy = 0;
+        for (int i = 0; i < n; i++)
+            busy |= service(loop, &ready[i]);
+        ws_advance(loop->sw, wd_now(loop));
+        send_outputs(loop);
+    }
+    return 0;
+}
+
+int wd_run(wd_loop *loop)
+{
+    prctl(PR_SET_TIMERSLACK, 1UL); /* the default of 50 us would be added to every delay */
+    if (pthread_getcpuclockid(pthread_self(), &loop->thread_clock) == 0)
+        atomic_store(&loop->has_clock, 1);
+    wd_lock(loop);
+    int status = run(loop);
+    loop->stats.cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+    atomic_store(&loop->has_clock, 0);
+    if (status < 0)
+        snprintf(loop->sw->error, sizeof loop->sw->error, "packet loop");
+    flush_captures(loop);
+    pthread_mutex_unlock(&loop->mutex);
+    return status;
+}
+
+/* --- the rest of the interface ----------------------------------------------------------------- */
+
+static int add_descriptor(wd_loop *loop, int fd, uint64_t name)
+{
+    struct epoll_event event = {.events = EPOLLIN, .data.u64 = name};
+    return fd < 0 ? -1 : epoll_ctl(loop->epoll, EPOLL_CTL_ADD, fd, &event);
+}
+
+wd_loop *wd_create(ws_switch *sw)
+{
+    wd_loop *loop = calloc(1, sizeof *loop);
+    if (!loop)
+        return NULL;
+    loop->sw = sw;
+    clock_gettime(CLOCK_MONOTONIC, &loop->started);
+    pthread_mutex_init(&loop->next, NULL);
+    pthread_mutex_init(&loop->mutex, NULL);
+    loop->epoll = epoll_create1(EPOLL_CLOEXEC);
+    loop->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    loop->links = wd_links_open();
+    if (loop->epoll < 0 || add_descriptor(loop, loop->wake, WAKE) < 0 ||
+        add_descriptor(loop, loop->links, LINKS) < 0 || wd_events_init(&loop->events) < 0) {
+        snprintf(sw->error, sizeof sw->error, "%s", strerror(errno));
+        wd_destroy(loop);
+        return NULL;
+    }
+    return loop;
+}
+
+void wd_destroy(wd_loop *loop)
+{
+    if (!loop)
+        return;
+    while (loop->ifaces) {
+        struct wd_iface *iface = loop->ifaces;
+        loop->ifaces = iface->next;
+        iface_free(loop, iface);
+    }
+    free(loop->by_port);
+    int descriptors[] = {loop->epoll, loop->wake, loop->links};
+    for (size_t i = 0; i < sizeof descriptors / sizeof *descriptors; i++)
+        if (descriptors[i] >= 0)
+            close(descriptors[i]);
+    wd_events_free(&loop->events);
+    pthread_mutex_destroy(&loop->next);
+    pthread_mutex_destroy(&loop->mutex);
+    free(loop);
+}
+
+void wd_stop(wd_loop *loop)
+{
+    atomic_store(&loop->stop, 1);
+    wake(loop);
+    wd_events_close(&loop->events);
+}
+
+int wd_packet_out(wd_loop *loop, const uint8_t *data, uint32_t length)
+{
+    int status = -ENOENT;
+    wd_lock(loop);
+    if (loop->sw->config.cpu_port) {
+        struct ws_packet_in packet = {.port = loop->sw->config.cpu_port, .length = length, .data = data};
+        ws_inject(loop->sw, &packet, 1, wd_now(loop));
+        status = 0;
+    } else {
+        snprintf(loop->sw->error, sizeof loop->sw->error, "packet-out without a CPU port");
+    }
+    wd_unlock(loop);
+    return status;
+}
+
+size_t wd_wait_events(wd_loop *loop, struct ws_output *out, size_t max, uint8_t *buffer, size_t buffer_size,
+                      int timeout_ms)
+{
+    return wd_events_wait(&loop->events, out, max, buffer, buffer_size, timeout_ms);
+}
+
+void wd_stats_get(const wd_loop *loop_, struct wd_stats *stats)
+{
+    wd_loop *loop = (wd_loop *)(uintptr_t)loop_; /* the lock and the kernel's drop counts are not const */
+    wd_lock(loop);
+    for (struct wd_iface *iface = loop->ifaces; iface; iface = iface->next)
+        count_kernel_drops(loop, iface);
+    *stats = loop->stats;
+    pthread_mutex_lock(&loop->events.mutex);
+    stats->events_dropped = loop->events.dropped;
+    pthread_mutex_unlock(&loop->events.mutex);
+    if (atomic_load(&loop->has_clock))
+        stats->cpu_ns = clock_ns(loop->thread_clock);
+    wd_unlock(loop);
+}
