@@ -6,6 +6,7 @@ and time-outs to the controller, gRPC's threads serve calls, the main thread wai
 
 from __future__ import annotations
 
+import faulthandler
 import logging
 import os
 import signal
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
 LOG = logging.getLogger("softswitch")
 
 PS_PER_MS = 1_000_000_000
+JOIN_S = 5.0
+"""Longest wait for a thread at the end; a stuck one ends with the process."""
+
 IDLE_WAIT_S = 1.0
 """Longest wait of the event thread: it then looks whether it should end."""
 
@@ -70,6 +74,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _fail(str(error))
     except OSError as error:
         return _fail(f"{error.filename or 'system'}: {error.strerror or error}")
+    except Exception as error:  # the last resort: users get a line, the log gets the rest
+        LOG.exception("unexpected")
+        return _fail(f"internal error: {type(error).__name__}: {error} (the log has more)")
     finally:
         logging.shutdown()
 
@@ -86,7 +93,9 @@ def _start_log(options: Options) -> None:
     LOG.handlers.clear()
     handler: logging.Handler
     if options.log_file is not None:
-        handler = logging.FileHandler(options.log_file, encoding="utf-8")
+        stream = options.log_file.open("a", encoding="utf-8")
+        faulthandler.enable(stream)  # so that even a crash in C says where in its last lines
+        handler = logging.StreamHandler(stream)
     elif options.log_console:
         handler = logging.StreamHandler(sys.stdout)
     else:
@@ -138,6 +147,7 @@ class Daemon:
         self.address = ""
         self._stack = stack
         self._stop = stop
+        self._threads: list[threading.Thread] = []
 
     def start(self) -> None:
         """Open ports, load the program, listen. Raises DaemonError, OSError."""
@@ -153,25 +163,27 @@ class Daemon:
         self._load(device, service, program)
         server = self._listen(service)
         self._stack.callback(server.stop)
+        self._stack.callback(self._end_threads, loop)
         self._spawn("loop", lambda: self._packets(loop))
-        self._stack.callback(loop.stop)
         self._spawn("events", lambda: self._events(loop, device, service))
-        self._stack.callback(self._stop.set)
         server.start()
 
     def _make_core(self) -> tuple[SwitchCore, DaemonLoop]:
         from softswitch.core import CoreConfig, DaemonLoop, SwitchCore
+        from softswitch.core.build import CoreBuildError
 
         options = self.options
-        core = SwitchCore(
-            CoreConfig(
-                cpu_port=options.cpu_port,
-                drop_port=options.drop_port,
-                priorities=options.priority_queues,
-                tick_ps=TICKS_PS[options.tick],
-                depth_cell_bytes=CELL_BYTES if options.depth_unit == "cells" else 0,
-            )
+        config = CoreConfig(
+            cpu_port=options.cpu_port,
+            drop_port=options.drop_port,
+            priorities=options.priority_queues,
+            tick_ps=TICKS_PS[options.tick],
+            depth_cell_bytes=CELL_BYTES if options.depth_unit == "cells" else 0,
         )
+        try:
+            core = SwitchCore(config)
+        except CoreBuildError as error:
+            raise DaemonError(f"the switch core can't be built: {error}") from error
         self._stack.callback(core.close)
         core.set_log(_log_core)
         loop = DaemonLoop(core)
@@ -264,8 +276,14 @@ class Daemon:
                 self._stop.set()
 
         thread = threading.Thread(target=body, name=f"softswitch-{name}", daemon=True)
+        self._threads.append(thread)
         thread.start()
-        self._stack.callback(thread.join, 5.0)
+
+    def _end_threads(self, loop: DaemonLoop) -> None:
+        self._stop.set()
+        loop.stop()
+        for thread in self._threads:
+            thread.join(JOIN_S)
 
     def _packets(self, loop: DaemonLoop) -> None:
         loop.run()

@@ -11,7 +11,7 @@ Nothing happens by itself: packets move when `run_until` says how late it is.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 
@@ -91,12 +91,14 @@ class Switch:
         *,
         config: CoreConfig | None = None,
         cache_dir: Path | None = None,
+        **options: int,
     ) -> Switch:
         """A switch that runs BMv2 JSON: paths, or the JSON's bytes and a P4Info message.
 
+        `options` are fields of CoreConfig, such as cpu_port=255 or tick_ps=1_000.
         Raises PipelineError for files that can't be used, OSError for files that can't be read.
         """
-        switch = cls(config, cache_dir=cache_dir)
+        switch = cls(replace(config or CoreConfig(), **options), cache_dir=cache_dir)
         data = json if isinstance(json, bytes) else Path(json).read_bytes()
         info = p4info if isinstance(p4info, p4i.P4Info) else read_p4info(Path(p4info))
         switch.set_pipeline(info, data)
@@ -111,6 +113,7 @@ class Switch:
         defines: Sequence[str] = (),
         config: CoreConfig | None = None,
         cache_dir: Path | None = None,
+        **options: int,
     ) -> Switch:
         """A switch that runs a P4_16 program, compiled here. Raises the compiler's errors too."""
         from softswitch.compiler import compile_p4
@@ -119,7 +122,11 @@ class Switch:
             Path(source), include_dirs=[Path(d) for d in include_dirs], defines=list(defines)
         )
         return cls.from_json(
-            result.json_text.encode(), result.p4info, config=config, cache_dir=cache_dir
+            result.json_text.encode(),
+            result.p4info,
+            config=config,
+            cache_dir=cache_dir,
+            **options,
         )
 
     def __enter__(self) -> Switch:
@@ -270,11 +277,11 @@ class Switch:
             ),
         )
 
-    def port_stats(self, port: int) -> PortStats:
+    def stats(self, port: int) -> PortStats:
         """What a port has carried and dropped."""
         return self.core.port_stats(port)
 
-    def stats(self) -> CoreStats:
+    def switch_stats(self) -> CoreStats:
         """What the switch has done and dropped."""
         return self.core.stats()
 

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from softswitch.core import CoreConfig
 from softswitch.p4runtime.names import UnknownName
 from softswitch.p4runtime.status import PipelineError
 from softswitch.switch import Output, PortState, Switch, SwitchError
@@ -40,9 +39,8 @@ def l3() -> Iterator[Switch]:
 
 @pytest.fixture
 def features() -> Iterator[Switch]:
-    config = CoreConfig(cpu_port=CPU_PORT)
     info = GOLDEN / "features.p4info.txtpb"
-    with Switch.from_json(GOLDEN / "features.json", info, config=config) as switch:
+    with Switch.from_json(GOLDEN / "features.json", info, cpu_port=CPU_PORT) as switch:
         yield switch
 
 
@@ -56,7 +54,7 @@ def test_a_packet_is_routed(l3: Switch) -> None:
     assert output.packet[:6] == bytes.fromhex("020000000002")
     assert output.packet[22] == TO_10_0_0_9[22] - 1  # TTL
     assert l3.run_until(at_ns=2_000) == []
-    assert l3.port_stats(2).tx_packets == 1
+    assert l3.stats(2).tx_packets == 1
 
 
 def test_a_link_takes_its_time(l3: Switch) -> None:
@@ -73,7 +71,7 @@ def test_a_short_queue_drops(l3: Switch) -> None:
         l3.inject(1, TO_10_0_0_9)
     sent = len(l3.run_until(10**9))
     assert 2 <= sent <= 3
-    assert l3.port_stats(2).drop_queue == 10 - sent
+    assert l3.stats(2).drop_queue == 10 - sent
 
 
 def test_a_blocked_port_holds_its_packets(l3: Switch) -> None:
@@ -164,7 +162,7 @@ def test_without_a_pipeline() -> None:
     with Switch() as switch:
         switch.inject(1, TO_10_0_0_9)
         assert switch.run_until(1_000) == []
-        assert switch.stats().drop_no_pipeline == 1
+        assert switch.switch_stats().drop_no_pipeline == 1
         with pytest.raises(SwitchError, match="no pipeline"):
             switch.write([])
         with pytest.raises(SwitchError, match="no pipeline"):

@@ -9,7 +9,6 @@ import pytest
 from softswitch.daemon import main
 from softswitch.options import Interface, Link, UsageError, parse
 
-
 BMV2_LINE = (
     "--no-p4 --device-id 3 -i 1@veth1 --interface 2@veth3 --thrift-port 9090 --nanolog ipc:///x "
     "--log-file s1.log -L debug --log-flush --pcap -- --grpc-server-addr 127.0.0.1:50051 "

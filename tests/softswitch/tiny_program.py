@@ -62,6 +62,11 @@ def header(name: str) -> Json:
     return {"type": "header", "value": name}
 
 
+def ref(kind: str, name: str) -> Json:
+    """A reference to an object of a kind: header_stack, calculation, register_array..."""
+    return {"type": kind, "value": name}
+
+
 def call(name: str, *args: Json) -> Json:
     """A primitive call."""
     return {"op": name, "parameters": list(args)}
@@ -136,6 +141,28 @@ class Tiny:
             {"name": name, "id": 0, "header_type": of, "size": size, "header_ids": ids}
         )
         self.emit(*(f"{name}[{i}]" for i in range(size)))
+
+    def union_type(self, name: str, members: list[list[str]]) -> None:
+        """A header union type: [member, header type] each."""
+        types = self.doc["header_union_types"]
+        types.append({"name": name, "id": len(types), "headers": members})
+
+    def union(self, name: str, of: str) -> int:
+        """A header union instance with its headers `name.member`, all of them emitted."""
+        members = next(t for t in self.doc["header_union_types"] if t["name"] == of)["headers"]
+        ids = [self.header(f"{name}.{member}", header) for member, header in members]
+        unions = self.doc["header_unions"]
+        number = len(unions)
+        unions.append({"name": name, "id": number, "union_type": of, "header_ids": ids})
+        self.emit(*(f"{name}.{member}" for member, _ in members))
+        return number
+
+    def union_stack(self, name: str, of: str, size: int) -> None:
+        """A stack of header unions."""
+        ids = [self.union(f"{name}[{i}]", of) for i in range(size)]
+        self.doc["header_union_stacks"].append(
+            {"name": name, "id": 0, "union_type": of, "header_union_ids": ids}
+        )
 
     def emit(self, *names: str) -> None:
         """Appends headers to the deparser's order."""
