@@ -14,7 +14,7 @@ from softswitch.compiler.checker_base import Context, GaveUp
 from softswitch.compiler.checker_convert import is_compile_time
 from softswitch.compiler.checker_match import MatchChecker
 from softswitch.compiler.checker_stmt import always_returns
-from softswitch.compiler.errors import CompileError, Pos
+from softswitch.compiler.errors import CompileError, Pos, Reporter
 
 # Annotations whose bodies must be good; others are only tried.
 _STRICT_ANNOTATIONS = frozenset({"name", "id", "field_list", "priority"})
@@ -27,6 +27,10 @@ class Checker(MatchChecker):
     """Checks a whole program in place."""
 
     main: ast.InstanceDecl | None = None
+
+    def __init__(self, reporter: Reporter, source: str) -> None:
+        super().__init__(reporter)
+        self._whole_file = Pos(source, 0, 0)
 
     def program(self, program: ast.Program) -> None:
         """All declarations, in order. Errors go to the reporter."""
@@ -44,7 +48,8 @@ class Checker(MatchChecker):
                 if version not in V1MODEL_VERSIONS:
                     known = " and ".join(map(str, V1MODEL_VERSIONS))
                     self.reporter.error(
-                        decl.pos, f"V1MODEL_VERSION {version} is not known: there are {known}"
+                        self._whole_file,
+                        f"V1MODEL_VERSION {version} is not known: there are {known}",
                     )
 
     def _find_main(self, program: ast.Program) -> None:
@@ -54,9 +59,8 @@ class Checker(MatchChecker):
                 if decl.type is not None and not isinstance(decl.type, ty.Package):
                     self.reporter.error(decl.pos, f'"main" must be a package, not {decl.type}')
                 return
-        last = program.decls[-1].pos.file if program.decls else program.pos.file
         self.reporter.error(
-            Pos(last, 0, 0),
+            self._whole_file,
             'the program has no "main": end it with, for example, V1Switch(...) main;',
         )
 

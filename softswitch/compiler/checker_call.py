@@ -534,10 +534,9 @@ def calls_in(expr: ast.Expr | None) -> Iterator[ast.Call]:
 def _only_optional(variable: ty.TypeVar, signature: Signature) -> bool:
     """Whether only parameters that may be left out have the type variable in their type."""
     probe = {variable: ty.VOID}
-    return all(
-        param.optional or ty.substitute(param.type, probe) == param.type
-        for param in signature.params
-        if param.decl is None or param.decl.default is None
+    users = [p for p in signature.params if ty.substitute(p.type, probe) != p.type]
+    return bool(users) and all(
+        p.optional or (p.decl is not None and p.decl.default is not None) for p in users
     )
 
 

@@ -23,7 +23,8 @@ class Converter(TypeChecker):
         """Checked `expr`, which must have a value: no type, action, table or function."""
         expr = self.expr(expr)
         if isinstance(expr.type, ty.TypeName):
-            self._fail(expr.pos, f"{expr.type.type} is a type, not a value")
+            name = expr.name if isinstance(expr, ast.Name) else str(expr.type.type)
+            self._fail(expr.pos, f'"{name}" is a type, not a value')
         if isinstance(expr.type, ty.Action | ty.Table | ty.Function | ty.State):
             kind = describe(expr.decl) if isinstance(expr, ast.Name) and expr.decl else "no value"
             hint = "; call it with (...)" if isinstance(expr.type, ty.Function) else ""
@@ -65,13 +66,13 @@ class Converter(TypeChecker):
                 hint = "; signed and unsigned don't mix without a cast"
         elif unify.castable(given, t):
             hint = f"; write a cast: ({t})"
-        elif isinstance(given, ty.Parser | ty.Control) and isinstance(t, ty.Parser | ty.Control):
+        elif isinstance(given, ty.Parser | ty.Control) and type(given) is type(t):
             hint = self._signature_difference(given, t)
         self._fail(expr.pos, f"{what} must have type {t}, not {given}{hint}")
 
-    def _signature_difference(
-        self, given: ty.Parser | ty.Control, wanted: ty.Parser | ty.Control
-    ) -> str:
+    def _signature_difference(self, given: ty.Parser | ty.Control, wanted: ty.Type) -> str:
+        if not isinstance(wanted, ty.Parser | ty.Control):
+            return ""
         if len(given.params) != len(wanted.params):
             return (
                 f"; {given.name} has {counted(len(given.params), 'parameter')}, "

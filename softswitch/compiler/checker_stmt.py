@@ -187,6 +187,9 @@ class StatementChecker(CallChecker):
     def _switch(self, stmt: ast.Switch) -> None:
         stmt.expr = self.value(stmt.expr)
         switched = type_of(stmt.expr)
+        allowed = (ty.Bit, ty.Int, ty.InfInt, ty.Bool, ty.Enum, ty.Error, ty.ActionRun)
+        if not isinstance(ty.underlying(switched), allowed):
+            self._fail(stmt.expr.pos, f"switch can't choose by a value of type {switched}")
         seen: dict[object, Pos] = {}
         for index, case in enumerate(stmt.cases):
             with self._guard():
@@ -212,9 +215,6 @@ class StatementChecker(CallChecker):
         if isinstance(case.label, ast.DefaultKey):
             case.label.type = switched
             return "default"
-        allowed = (ty.Bit, ty.Int, ty.InfInt, ty.Bool, ty.Enum, ty.Error)
-        if not isinstance(ty.underlying(switched), allowed):
-            self._fail(stmt.expr.pos, f"switch can't choose by a value of type {switched}")
         case.label = self.value_of(case.label, switched, "label")
         if case.label.const_value is not None:
             return case.label.const_value

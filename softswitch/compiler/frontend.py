@@ -95,7 +95,7 @@ def _check(
     parsed = perf_counter()
     timings["parse"] = parsed - preprocessed
     reporter.raise_if_errors()
-    checker = Checker(reporter)
+    checker = Checker(reporter, str(path))
     checker.program(program)
     timings["check"] = perf_counter() - parsed
     reporter.raise_if_errors()

@@ -1,0 +1,9 @@
+#include "one_control.p4"
+
+control C(inout H hdr) {
+    apply {
+        hdr.h.a = 1;
+}
+
+Top(C()) main;
+// ^1 syntax error: expected "}", found "Top"

@@ -1,0 +1,10 @@
+#include "one_control.p4"
+
+control C(inout H hdr) {
+    apply {
+        hdr.h.a = (1 + 2;
+//                      ^ syntax error: expected ")", found ";"
+    }
+}
+
+Top(C()) main;

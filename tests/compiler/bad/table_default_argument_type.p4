@@ -1,0 +1,16 @@
+#include "one_control.p4"
+
+control C(inout H hdr) {
+    action a() { }
+    action set(bit<8> x) { }
+    table t {
+        actions = { a; set; }
+        default_action = set(16w1);
+//                           ^ argument "x" of action "set" must have type bit<8>, not bit<16>; the widths differ, write a cast: (bit<8>)
+    }
+    apply {
+        t.apply();
+    }
+}
+
+Top(C()) main;
