@@ -81,6 +81,7 @@ class Switch:
         self.digests: list[DigestList] = []
         self.idle_timeouts: list[p4r.IdleTimeoutNotification] = []
         self._now_ps = 0
+        self._outputs: list[Output] = []
         self._names: Names | None = None
 
     @classmethod
@@ -186,23 +187,29 @@ class Switch:
         until = at_ns * PS_PER_NS
         if until < self._now_ps:
             raise SwitchError(f"run_until({at_ns}): the switch is at {self.now_ns} ns already")
-        outputs: list[Output] = []
+        self._run(until)
+        outputs, self._outputs = self._outputs, []
+        return outputs
+
+    def _run(self, until: int) -> None:
+        """Do everything up to `until`, stopping at each timer of digests and idle entries."""
         while True:
             timer = self.device.next_timer()
             step = until if timer is None else max(self._now_ps, min(timer, until))
-            self._advance(step, outputs)
+            self._advance(step)
             for message in self.device.timers(step):
                 self._notify(message, step)
             timer = self.device.next_timer()
             if step >= until and (timer is None or timer > until):
-                return outputs
+                return
 
-    def _advance(self, until: int, outputs: list[Output]) -> None:
+    def _advance(self, until: int) -> None:
         self._now_ps = until
         self.core.advance(until)
         for output in self.core.take_output(until):
             if output.kind is OutputKind.PACKET:
-                outputs.append(Output(output.port, output.data, output.at_ps // PS_PER_NS))
+                at_ns = output.at_ps // PS_PER_NS
+                self._outputs.append(Output(output.port, output.data, at_ns))
             else:
                 self._deliver(output)
 
@@ -224,12 +231,15 @@ class Switch:
                 digest = message.digest
                 name = self._forwarding.schema.digests[digest.digest_id].name
                 rows = tuple(_row(data) for data in digest.data)
-                self.digests.append(DigestList(name, digest.list_id, rows, at_ns, digest))
+                self.digests.append(
+                    DigestList(name, digest.list_id, rows, digest.timestamp, digest)
+                )
             case "idle_timeout_notification":
                 self.idle_timeouts.append(message.idle_timeout_notification)
 
     def _inject(self, port: int, data: bytes, at_ps: int) -> None:
-        self._now_ps = at_ps
+        if at_ps > self._now_ps:
+            self._run(at_ps)
         self.core.inject(port, data, at_ps)
 
     def _moment(self, at_ns: int | None) -> int:

@@ -98,13 +98,16 @@ class DigestManager:
             state.cache.difference_update(sent.samples)
 
     def due(self, now_ns: int) -> list[p4r.DigestList]:
-        """The lists whose oldest message has waited `max_timeout_ns` at `now_ns`."""
+        """The lists whose oldest message has waited `max_timeout_ns` at `now_ns`.
+
+        Their timestamp is when they were due, however late the call comes.
+        """
         ready = []
         for state in self._states.values():
             self._expire(state, now_ns)
             deadline = _deadline(state)
             if deadline is not None and deadline <= now_ns:
-                ready.append(self._flush(state, now_ns))
+                ready.append(self._flush(state, deadline))
         return ready
 
     def next_due(self) -> int | None:

@@ -135,10 +135,12 @@ def test_digests_are_listed_with_their_time(features: Switch) -> None:
     features.inject(1, LEARNED, at_ns=2_000)
     features.run_until(4_999)
     assert features.digests == []
+    features.inject(2, LEARNED, at_ns=20_000)
     features.run_until(1_000_000)
-    (digest,) = features.digests
-    assert digest.rows == ((0x0A090001, 0xC0000201, 1),)
-    assert digest.at_ns == 5_000
+    assert [(d.at_ns, d.rows) for d in features.digests] == [
+        (5_000, ((0x0A090001, 0xC0000201, 1),)),
+        (23_000, ((0x0A090001, 0xC0000201, 2),)),
+    ]
 
 
 def test_idle_entries_are_listed_with_their_time(features: Switch) -> None:
