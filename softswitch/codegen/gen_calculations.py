@@ -136,7 +136,9 @@ class CalculationGen:
             f"/* {comment(key)}: {calc.algorithm} */",
             f"static uint64_t {name}(const struct wp_ctx *ctx, const struct phv *p)",
             "{",
-            f"    uint8_t buf[{self._bound(groups)}];",
+            f"    uint8_t buf[{self._bound(groups)}];"
+            if groups
+            else "    const uint8_t *const buf = NULL; /* the payload only */",
             "    (void)ctx, (void)p;",
         ]
         fixed = all(group.header is None and group.varbit is None for group in groups)
