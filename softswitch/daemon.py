@@ -32,7 +32,13 @@ JOIN_S = 5.0
 """Longest wait for a thread at the end; a stuck one ends with the process."""
 
 IDLE_WAIT_S = 1.0
-"""Longest wait of the event thread: it then looks whether it should end."""
+"""Longest wait of the event thread when nothing is due."""
+
+PORT_WAIT_S = 0.02
+"""The same while groups watch ports: how late they may follow a link that changed."""
+
+ASSERT_LEVEL = 1
+"""The core's level of failed assertions of the P4 program; 0 is log_msg, 2 says what ports do."""
 
 TICKS_PS = {"us": 1_000_000, "ns": 1_000}
 CELL_BYTES = 256
@@ -105,6 +111,8 @@ def _start_log(options: Options) -> None:
 
 
 def _run(options: Options) -> int:
+    # gRPC's C library would print its own lines about a bind that fails; ours say it once.
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     stop = threading.Event()
     with _signals(stop), ExitStack() as stack:
         LOG.info("starting, pid %d", os.getpid())
@@ -255,7 +263,7 @@ class Daemon:
             server = P4RuntimeServer(service, self.options.grpc_address)
         except ServerError as error:
             raise DaemonError(
-                f"{error} Choose another with `-- --grpc-server-addr HOST:PORT`"
+                f"{error}; choose another with `-- --grpc-server-addr HOST:PORT`"
             ) from error
         host = self.options.grpc_address.rpartition(":")[0]
         self.address = f"{host}:{server.port}"
@@ -296,6 +304,7 @@ class Daemon:
             with service.lock:
                 messages = [device.notification(output) for output in outputs]
                 messages += device.timers(loop.now())
+                device.follow_ports()
             for message in messages:
                 if message is not None:
                     service.notify(message)
@@ -304,15 +313,16 @@ class Daemon:
 def _wait_s(device: Device, loop: DaemonLoop, service: P4RuntimeService) -> float:
     with service.lock:
         due = device.next_timer()
+        longest = PORT_WAIT_S if device.watches_ports else IDLE_WAIT_S
     if due is None:
-        return IDLE_WAIT_S
+        return longest
     # Rounded up to the loop's milliseconds: a wait of 0 before the time has come would spin.
     milliseconds = -((loop.now() - due) // PS_PER_MS)
-    return max(0.0, min(IDLE_WAIT_S, milliseconds / 1000))
+    return max(0.0, min(longest, milliseconds / 1000))
 
 
 def _log_core(level: int, line: str) -> None:
-    LOG.log(logging.WARNING if level else logging.INFO, "%s", line)
+    LOG.log(logging.WARNING if level == ASSERT_LEVEL else logging.INFO, "%s", line)
 
 
 def _read_program(options: Options) -> tuple[bytes, bytes] | None:

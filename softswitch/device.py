@@ -48,7 +48,6 @@ class Device:
         self._clock = clock
         self._guard = guard
         self._cache_dir = cache_dir
-        self._down: set[int] = set()
 
     # --- pipeline -----------------------------------------------------------------------------
 
@@ -186,18 +185,31 @@ class Device:
     # --- ports --------------------------------------------------------------------------------
 
     def port_is_up(self, port: int) -> bool:
-        """Whether `port` may carry packets, as last set."""
-        return port not in self._down
+        """Whether `port` carries packets; a port that the switch can't have does not."""
+        try:
+            state, _ = self.core.port_state(port)
+        except CoreError:
+            return False
+        return state is not PortState.DOWN
 
     def set_port(self, port: int, state: PortState, pause_mask: int = 0) -> None:
         """Change a port's state; groups whose members watch it follow."""
+        self.follow_ports()
         with self._guard():
             self.core.set_port(port, state, pause_mask=pause_mask, now_ps=self._clock())
-            was_down = port in self._down
-            if state is PortState.DOWN:
-                self._down.add(port)
-            else:
-                self._down.discard(port)
-            if was_down != (port in self._down) and self.forwarding is not None:
-                for profile in self.forwarding.profiles.values():
-                    profile.port_changed(port)
+        self.follow_ports()
+
+    @property
+    def watches_ports(self) -> bool:
+        """Whether a group depends on ports' states, so that `follow_ports` should be called."""
+        return self.forwarding is not None and any(
+            profile.watches_ports for profile in self.forwarding.profiles.values()
+        )
+
+    def follow_ports(self) -> None:
+        """Let groups follow the ports that they watch, after links may have changed."""
+        if not self.watches_ports or self.forwarding is None:
+            return
+        with self._guard():
+            for profile in self.forwarding.profiles.values():
+                profile.follow_ports()

@@ -49,6 +49,7 @@ class _Group:
     max_size: int
     message: p4r.ActionProfileGroup
     shares: list[_Share] = field(default_factory=list)
+    down: frozenset[int] = frozenset()
 
 
 @dataclass(slots=True)
@@ -67,7 +68,7 @@ class OneShot:
 class ProfileStore:
     """The members and groups of one action profile.
 
-    `port_is_up` answers for watch ports; call `port_changed` when an answer changes.
+    `port_is_up` answers for watch ports; call `follow_ports` when an answer may have changed.
     """
 
     def __init__(
@@ -303,11 +304,23 @@ class ProfileStore:
 
     # --- order and liveness -------------------------------------------------------------------
 
-    def port_changed(self, port: int) -> None:
-        """Take members that watch `port` into, or out of, their groups."""
-        for group in [*self._groups.values(), *(o.group for o in self._one_shots)]:
-            if any(share.watch == port for share in group.shares):
+    @property
+    def watches_ports(self) -> bool:
+        """Whether any member depends on a port's state."""
+        return any(share.watch is not None for g in self._all_groups() for share in g.shares)
+
+    def follow_ports(self) -> None:
+        """Take members whose watch port changed into, or out of, their groups."""
+        for group in self._all_groups():
+            if self._down_ports(group) != group.down:
                 self._core.group_set(self.profile.index, group.handle, self._order(group))
+
+    def _down_ports(self, group: _Group) -> frozenset[int]:
+        watched = {share.watch for share in group.shares if share.watch is not None}
+        return frozenset(port for port in watched if not self._port_is_up(port))
+
+    def _all_groups(self) -> list[_Group]:
+        return [*self._groups.values(), *(one_shot.group for one_shot in self._one_shots)]
 
     def _settle(self, groups: Iterable[_Group], touched: Iterable[_Member]) -> None:
         """Give touched members as many slots as their largest weight, then write the groups."""
@@ -332,10 +345,11 @@ class ProfileStore:
 
     def _order(self, group: _Group) -> list[int]:
         """Member handles in BMv2's order, repeated by weight, without those whose port is down."""
+        group.down = self._down_ports(group)
         slots = [
             (slot, share.member.handle)
             for share in group.shares
-            if share.watch is None or self._port_is_up(share.watch)
+            if share.watch not in group.down
             for slot in share.member.slots[: share.weight]
         ]
         return [handle for _, handle in sorted(slots)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import socket
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -53,12 +54,11 @@ class P4RuntimeServer:
             ],
         )
         p4r_grpc.add_P4RuntimeServicer_to_server(_Servicer(service), self._server)
+        _check_address(address)
         try:
             self.port: int = self._server.add_insecure_port(address)
         except RuntimeError as error:
-            raise ServerError(f"can't listen on {address}: is the address in use?") from error
-        if self.port == 0:
-            raise ServerError(f"can't listen on {address}: is the address in use?")
+            raise ServerError(f"can't listen on {address}: {error}") from error
 
     def start(self) -> None:
         """Accept calls."""
@@ -154,6 +154,21 @@ class _Servicer(p4r_grpc.P4RuntimeServicer):
             pass
         finally:
             client.close()
+
+
+def _check_address(address: str) -> None:
+    """Bind once by ourselves: gRPC does not tell why it can't. Raises ServerError."""
+    host, _, port = address.rpartition(":")
+    host = host.strip("[]")
+    try:
+        found = socket.getaddrinfo(host, int(port), type=socket.SOCK_STREAM)
+        family, kind, protocol, _, where = found[0]
+        with socket.socket(family, kind, protocol) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(where)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise ServerError(f"can't listen on {address}: {reason}") from error
 
 
 def _abort(context: grpc.ServicerContext, error: EntityError) -> NoReturn:

@@ -133,9 +133,11 @@ def wait_for(condition: Callable[[], bool], what: str) -> None:
         time.sleep(0.005)
 
 
-def receive(host: socket.socket, wanted: Callable[[bytes], bool]) -> bytes:
+def receive(
+    host: socket.socket, wanted: Callable[[bytes], bool], within_s: float = DEADLINE_S
+) -> bytes:
     """The first frame that `host` gets and that is wanted; others are the kernel's own."""
-    deadline = time.monotonic() + DEADLINE_S
+    deadline = time.monotonic() + within_s
     while time.monotonic() < deadline:
         try:
             frame, address = host.recvfrom(65536)
@@ -277,6 +279,43 @@ def test_idle_entries_are_reported_in_real_time(wire: Wire, start: Callable[...,
 
 
 @pytest.mark.root
+def test_groups_follow_links(wire: Wire, start: Callable[..., Running]) -> None:
+    """Two next hops, one by B's link; when the link goes down all flows take the other."""
+    daemon = start(f"--no-p4 -i 1@{wire.ports[0]} -i 2@{wire.ports[1]}")
+    controller = Controller(daemon)
+    controller.set_config("features")
+    names = names_of("features")
+    permit = names.entry(
+        "FabricIngress.acl", {"hdr.ipv4.$valid$": 1}, "FabricIngress.permit", priority=1
+    )
+    controller.insert(table_entry=permit)
+    entry = names.entry("FabricIngress.balance.group", {"meta.vrf": 1})
+    for port in (1, 2):
+        item = entry.action.action_profile_action_set.action_profile_actions.add()
+        hop = {"port": port, "mac": port}
+        item.action.CopyFrom(names.action("FabricIngress.balance.forward", hop))
+        item.weight = 1
+        item.watch_port = bytes([port])
+    controller.insert(table_entry=entry)
+
+    def flow(sport: int) -> bytes:
+        return FRAME[:34] + sport.to_bytes(2, "big") + FRAME[36:]
+
+    def leaves(host: socket.socket, sport: int) -> bool:
+        wire.hosts[0].send(flow(sport))
+        try:
+            receive(host, lambda f: f[34:36] == sport.to_bytes(2, "big"), 0.2)
+        except AssertionError:
+            return False
+        return True
+
+    by_b = next(sport for sport in range(1, 64) if leaves(wire.hosts[1], sport))
+    ip("link", "set", wire.ports[1], "down")
+    wait_for(lambda: leaves(wire.hosts[0], by_b), "the flow on the other link")
+    controller.close()
+
+
+@pytest.mark.root
 def test_an_idle_daemon_uses_no_cpu(wire: Wire, start: Callable[..., Running]) -> None:
     daemon = start(f"--no-p4 -i 1@{wire.ports[0]} -i 2@{wire.ports[1]}")
 
@@ -327,8 +366,10 @@ def test_a_port_in_use_is_named(tmp_path: Path) -> None:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         ready = tmp_path / "ready"
         done = run("--no-p4", "--", "--grpc-server-addr", address, "--ready-file", str(ready))
-    fails(done, address, "--grpc-server-addr")
+    fails(done, address, "in use", "--grpc-server-addr")
     assert not ready.exists()
+    done = run("--no-p4", "--", "--grpc-server-addr", "192.0.2.1:9559")
+    fails(done, "192.0.2.1:9559", "assign")
 
 
 def test_bad_programs_are_explained(tmp_path: Path) -> None:
