@@ -109,9 +109,18 @@ class BlockingController:
             raise
 
     def _stop_loop(self) -> None:
+        # Work that was cancelled gets its turn to end; destroyed half-way it would complain.
+        asyncio.run_coroutine_threadsafe(_cancel_others(), self._loop).result()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
+
+
+async def _cancel_others() -> None:
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)
 
 
 def run(
