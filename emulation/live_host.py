@@ -10,10 +10,14 @@ from typing import Any
 
 @dataclass(frozen=True)
 class LiveHost:
-    """One host: `pid` is a process in its network namespace (Mininet's shell)."""
+    """One host: `pid` is a process in its network namespace (Mininet's shell).
+
+    `namespace` is the name by which `ip netns` knows it.
+    """
 
     name: str
     pid: int
+    namespace: str
     address: str
     mac: str
     interface: str
@@ -22,7 +26,9 @@ class LiveHost:
 
     def command(self, arguments: Sequence[str]) -> list[str]:
         """Return the command line that runs `arguments` in the host's namespace."""
-        return ["mnexec", "-a", str(self.pid), *arguments]
+        # Not `mnexec -a`: that enters the mount namespace of Mininet's shell too, where the names
+        # of the namespaces made after it are dead files that `ip` stumbles over.
+        return ["ip", "netns", "exec", self.namespace, *arguments]
 
     def popen(self, arguments: Sequence[str], **options: Any) -> subprocess.Popen[str]:
         """Start a program in the host's namespace, in a session of its own, with its output piped.

@@ -131,6 +131,7 @@ class Network:
             LiveHost(
                 name=host.name,
                 pid=self.hosts[host.name].pid,
+                namespace=self.namespace_name(host.name),
                 address=str(host.address.ip),
                 mac=host.mac,
                 interface=self.interface_name(host.name),

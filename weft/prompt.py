@@ -1,7 +1,7 @@
 """The prompt of a run that stays up: a few commands, by hand or from a pipe.
 
-Ctrl-C cancels the line or the command, Ctrl-D or `exit` ends the run. From a pipe, no prompt is
-printed and the commands' programs get no input.
+Ctrl-C cancels the line or the command, Ctrl-D or `exit` ends the run. Commands from a pipe are
+shown as if typed, and the programs that they start get no input.
 """
 
 from __future__ import annotations
@@ -85,7 +85,10 @@ class Prompt:
         sys.stdout.flush()
         if not self._is_terminal:
             line = sys.stdin.readline()
-            return line.strip() if line else None
+            if not line:
+                return None
+            print(PROMPT + line.strip(), flush=True)
+            return line.strip()
         try:
             return input(PROMPT).strip()
         except EOFError:
