@@ -87,7 +87,7 @@ class Converter(TypeChecker):
         value = expr.const_value
         if isinstance(expr.type, ty.InfInt):
             if isinstance(value, int):
-                value = self.fit(value, t, expr.pos)
+                value = self.fit(value, ty.underlying(t), expr.pos)
             elif not is_compile_time(expr):
                 self._fail(expr.pos, f"an int without a width must be constant to become {t}")
         cast = ast.Cast(expr.pos, None, expr, implicit=True)
