@@ -1,4 +1,5 @@
-// From headers to bytes, in the order of the wire. Invalid headers are skipped.
+// From headers to bytes, in the order of the wire. Invalid headers are skipped, and packet_out ends
+// in the switch.
 
 #ifndef WEFT_DEPARSER_P4
 #define WEFT_DEPARSER_P4

@@ -8,12 +8,11 @@
 #include "../include/constants.p4"
 #include "../include/headers.p4"
 
-control PacketOut(inout headers_t hdr, inout local_metadata_t meta,
+control PacketOut(in headers_t hdr, inout local_metadata_t meta,
                   inout standard_metadata_t std) {
     apply {
         std.egress_spec = hdr.packet_out.egress_port;
         meta.drop_reason = DropReason.FORWARDED;
-        hdr.packet_out.setInvalid();
     }
 }
 

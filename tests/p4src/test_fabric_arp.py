@@ -57,7 +57,10 @@ def test_says_nothing_else(leaf: Any, address: str, fields: dict[str, object]) -
     assert leaf.dropped() == {ARP_UNKNOWN: 1}
 
 
-def test_arp_for_other_protocols_is_no_arp(leaf: Any) -> None:
-    leaf.send(1, who_has(leaf.host("h1"), "10.0.1.254", hwtype=6))
+@pytest.mark.parametrize("offset", range(14, 20))
+def test_arp_for_other_protocols_is_no_arp(leaf: Any, offset: int) -> None:
+    frame = bytearray(bytes(who_has(leaf.host("h1"), "10.0.1.254")))
+    frame[offset] ^= 1  # in turn: hardware, protocol, their address lengths
+    leaf.send(1, bytes(frame))
     leaf.expect_nothing()
     assert leaf.dropped() == {PARSER_ERROR: 1}

@@ -74,11 +74,12 @@ def test_without_a_threshold_nothing_is_marked(leaf: Any) -> None:
     assert {ip.tos & 3 for ip in arrivals(leaf)} == {CAPABLE_0}
 
 
-def test_a_threshold_is_of_its_class(leaf: Any) -> None:
+@pytest.mark.parametrize(("dscp", "marked"), [(0, 0), (CNP_DSCP, 18)])
+def test_a_threshold_is_of_its_class(leaf: Any, dscp: int, marked: int) -> None:
     slow_port(leaf)
     install_threshold(leaf, 0, class_of_service=7)
-    leaf.send(1, *frames(leaf, 20))
-    assert {ip.tos & 3 for ip in arrivals(leaf)} == {CAPABLE_0}
+    leaf.send(1, *frames(leaf, 20, dscp=dscp))
+    assert sum(ip.tos & 3 == CONGESTED for ip in arrivals(leaf)) == marked
 
 
 @pytest.mark.parametrize(

@@ -98,6 +98,7 @@ def test_what_cannot_be_routed_is_dropped_and_counted(leaf: Any) -> None:
         (from_h1(leaf, "10.0.1.2", ihl=4), PARSER_ERROR),
         (from_h1(leaf, "10.0.1.2", version=6), PARSER_ERROR),
         (from_h1(leaf, "10.0.1.254", UDP()), NOT_FOR_HOSTS),
+        (from_h1(leaf, "10.0.1.254", ICMP(type="echo-reply")), NOT_FOR_HOSTS),
         (Ether(src=h1.mac, dst="02:00:00:00:00:99") / IP(dst="10.0.1.2"), NOT_OUR_MAC),
         (Ether(src=h1.mac, dst=s1.mac, type=0x86DD) / bytes(40), UNDECIDED),
     ]
@@ -118,7 +119,7 @@ def test_a_packet_cut_short_is_dropped(leaf: Any, length: int) -> None:
 
 
 def test_the_gateway_answers_ping(leaf: Any) -> None:
-    request = rebuilt(from_h1(leaf, "10.0.1.254", ICMP(id=7, seq=1) / b"are you there?"))
+    request = rebuilt(from_h1(leaf, "10.0.1.254", ICMP(id=7, seq=1) / b"are you there?", ttl=5))
     leaf.send(1, request)
     answer = IP(src="10.0.1.254", dst="10.0.1.1", ttl=63, id=request[IP].id)
     leaf.expect(
@@ -155,6 +156,25 @@ def test_a_flow_keeps_its_path_and_flows_spread(leaf: Any) -> None:
     assert sum(by_port) == 256
     # 256 fair coins are within 80..176 but for once in 10^8; the hash is fixed, so this is exact.
     assert min(by_port) >= 80
+
+
+VARIED: dict[str, Callable[[int], Packet]] = {
+    "source": lambda n: IP(src=f"10.0.1.{n}", dst="10.0.2.1") / UDP(),
+    "destination": lambda n: IP(src="10.0.1.1", dst=f"10.0.2.{n}") / UDP(),
+    "protocol": lambda n: IP(src="10.0.1.1", dst="10.0.2.1", proto=100 + n) / b"data",
+    "source port": lambda n: IP(src="10.0.1.1", dst="10.0.2.1") / TCP(sport=n, dport=1),
+    "destination port": lambda n: IP(src="10.0.1.1", dst="10.0.2.1") / TCP(sport=1, dport=n),
+}
+
+
+@pytest.mark.parametrize("varied", VARIED)
+def test_each_of_the_five_tuple_spreads(leaf: Any, varied: str) -> None:
+    ports = set()
+    for number in range(1, 33):
+        leaf.send(1, Ether(src=leaf.host("h1").mac, dst=leaf.me.mac) / VARIED[varied](number))
+        ports |= {port for port, _ in leaf.pending}
+        leaf.pending.clear()
+    assert ports == {3, 4}
 
 
 def test_fragments_of_a_packet_stay_together(leaf: Any) -> None:
