@@ -41,7 +41,7 @@ def default_cache() -> Path:
 
 
 @cache
-def _compiler() -> tuple[str, str]:
+def compiler() -> tuple[str, str]:
     """Path and version of the C compiler."""
     path = shutil.which("gcc") or shutil.which("cc")
     if path is None:
@@ -59,7 +59,7 @@ def build_c(code: str, *, cache_dir: Path | None = None, sanitize: bool = False)
 
     Raises BuildError with the compiler's first error.
     """
-    compiler, version = _compiler()
+    gcc, version = compiler()
     flags = FLAGS + (SANITIZE if sanitize else ())
     digest = hashlib.sha256()
     for part in (code, version, " ".join(flags), *(h.read_text() for h in _headers())):
@@ -72,7 +72,7 @@ def build_c(code: str, *, cache_dir: Path | None = None, sanitize: bool = False)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder) as work:
-            return _compile(compiler, flags, code, Path(work), target)
+            return _compile(gcc, flags, code, Path(work), target)
     except OSError as error:
         raise BuildError(
             f"can't write the build cache {folder}",
@@ -80,10 +80,10 @@ def build_c(code: str, *, cache_dir: Path | None = None, sanitize: bool = False)
         ) from None
 
 
-def _compile(compiler: str, flags: tuple[str, ...], code: str, work: Path, target: Path) -> Path:
+def _compile(gcc: str, flags: tuple[str, ...], code: str, work: Path, target: Path) -> Path:
     source, made = work / "pipeline.c", work / "pipeline.so"
     source.write_text(code, encoding="utf-8")
-    command = [compiler, *flags, f"-I{INCLUDE}", f"-I{ABI}", "-o", str(made), str(source)]
+    command = [gcc, *flags, f"-I{INCLUDE}", f"-I{ABI}", "-o", str(made), str(source)]
     try:
         done = subprocess.run(
             command, capture_output=True, text=True, check=False, timeout=COMPILE_SECONDS
@@ -98,8 +98,8 @@ def _compile(compiler: str, flags: tuple[str, ...], code: str, work: Path, targe
         raise BuildError(
             f"generated C does not compile (kept as {kept})", first.replace(f"{work}{os.sep}", "")
         )
+    source.replace(target.with_suffix(".c"))  # for the reader
     made.replace(target)
-    shutil.copyfile(source, target.with_suffix(".c"))
     return target
 
 

@@ -382,7 +382,7 @@ class ActionGen:
                 f"if (at < {found.size}) {{",
                 f"    struct wp_counter *c = &ctx->env->counters[{found.index}].cells[at];",
                 "    c->packets++;",
-                "    c->bytes += ctx->data_len;",
+                "    c->bytes += ctx->ingress_length;",
                 "}",
             ]
         else:

@@ -135,7 +135,7 @@ class PipelineGen:
         """Direct counters and meters count hits only, as in BMv2."""
         body = []
         if table.with_counters:
-            body += ["e->counter.packets++;", "e->counter.bytes += ctx->data_len;"]
+            body += ["e->counter.packets++;", "e->counter.bytes += ctx->ingress_length;"]
         if table.support_timeout:
             body.append("e->last_hit = ctx->now;")
         if table.direct_meter is not None:

@@ -11,6 +11,7 @@ from softswitch.codegen.gen_calculations import CalculationGen
 from softswitch.codegen.gen_deparser import DeparserGen
 from softswitch.codegen.gen_parser import ParserGen
 from softswitch.codegen.gen_pipeline import PipelineGen
+from softswitch.codegen.json_reader import JsonError
 from softswitch.codegen.layout import Layout, comment
 from softswitch.codegen.model import Bmv2Program
 from softswitch.codegen.pack import const_pieces, field_pieces, store
@@ -21,6 +22,13 @@ def generate_c(program: Bmv2Program) -> str:
 
     Raises JsonError for what the document says but the switch can't do.
     """
+    try:
+        return _generate(program)
+    except RecursionError:
+        raise JsonError("document", "an expression is nested too deeply") from None
+
+
+def _generate(program: Bmv2Program) -> str:
     layout = Layout(program)
     exprs = ExprGen(layout)
     calcs = CalculationGen(layout)

@@ -95,7 +95,10 @@ def load_program(source: dict[str, Any] | str | bytes | Path) -> Bmv2Program:
         if key not in root.object():
             raise JsonError("document", f'no BMv2 JSON: missing key "{key}"')
     _check_version(root)
-    return _Loader(root).program()
+    try:
+        return _Loader(root).program()
+    except RecursionError:
+        raise JsonError("document", "an expression is nested too deeply") from None
 
 
 def _check_version(root: Node) -> None:

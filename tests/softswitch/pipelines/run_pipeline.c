@@ -62,8 +62,8 @@ static void run(const struct wp_env *env, uint32_t port, const uint8_t *data, ui
     const struct wp_pipeline *w = &weft_pipeline;
     struct wp_phv *phv = take(w->phv_size);
     uint8_t *out = take(w->max_header_bytes);
-    struct wp_ctx ctx = {.env = env, .data = data, .data_len = len, .packet_length = len,
-                         .truncate_to = UINT32_MAX};
+    struct wp_ctx ctx = {.env = env, .data = data, .data_len = len, 
+                         .packet_length = len, .ingress_length = len, .truncate_to = UINT32_MAX};
     phv->std.ingress_port = port;
     phv->std.packet_length = len;
     w->parse(&ctx, phv);
