@@ -28,7 +28,6 @@ from softswitch.codegen.model import Action, Header, HeaderType, Primitive
 from softswitch.codegen.pack import HeaderCode
 from softswitch.codegen.ranges import U128
 
-DROP_PORT = 511
 _BINARY = {
     "add": "+",
     "subtract": "-",
@@ -298,7 +297,7 @@ class ActionGen:
             case "exit":
                 return ["ctx->exit_flag = 1;"]
             case "drop" | "mark_to_drop":
-                return [f"p->std.egress_spec = {DROP_PORT};", "p->std.mcast_grp = 0;"]
+                return self._drop()
             case "clone_ingress_pkt_to_egress" | "clone_egress_pkt_to_egress":
                 session = number(args[0], SESSION_MASK)
                 return [
@@ -333,6 +332,11 @@ class ActionGen:
                 ]
             case _:
                 return self._log(primitive)
+
+    def _drop(self) -> list[str]:
+        owner = next(ref for ref, m in self.program.std_fields.items() if m == "egress_spec")
+        mask = (1 << min(32, self.layout.field(*owner).bits)) - 1
+        return [f"p->std.egress_spec = ctx->env->drop_port & {mask:#x};", "p->std.mcast_grp = 0;"]
 
     def _number(self, expr: Expr, mask: int) -> str:
         """The low bits of an expression as uint32_t."""

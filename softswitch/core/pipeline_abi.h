@@ -14,7 +14,7 @@
 
 #include <stdint.h>
 
-#define WP_ABI_VERSION 2u
+#define WP_ABI_VERSION 3u
 
 /* --- per-packet state ----------------------------------------------------------------- */
 
@@ -135,6 +135,7 @@ struct wp_env {
     struct wp_register *registers;
     struct wp_counter_array *counters;
     void *core; /* the switch */
+    uint32_t drop_port; /* what mark_to_drop writes to egress_spec; 511 unless configured */
     /* Selects a member of a group (`entry->group`) by hash as BMv2 (hash modulo size, members in BMv2's order).
      * An empty group yields an entry with WP_NO_ACTION. */
     struct wp_entry *(*select)(const struct wp_env *env, void *group, uint64_t hash);

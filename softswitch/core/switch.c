@@ -148,6 +148,7 @@ int ws_load(ws_switch *sw, const char *so_path)
 
     struct wp_env env = {
         .core = sw,
+        .drop_port = sw->config.drop_port,
         .select = ws_profile_select,
         .meter = ws_meter_execute,
         .direct_meter = ws_meter_execute_direct,

@@ -62,7 +62,7 @@ static void run(const struct wp_env *env, uint32_t port, const uint8_t *data, ui
     const struct wp_pipeline *w = &weft_pipeline;
     struct wp_phv *phv = take(w->phv_size);
     uint8_t *out = take(w->max_header_bytes);
-    struct wp_ctx ctx = {.env = env, .data = data, .data_len = len, 
+    struct wp_ctx ctx = {.env = env, .data = data, .data_len = len,
                          .packet_length = len, .ingress_length = len, .truncate_to = UINT32_MAX};
     phv->std.ingress_port = port;
     phv->std.packet_length = len;
@@ -107,7 +107,7 @@ int main(void)
     const struct wp_env env = {.tables = tables, .registers = registers, .counters = counters,
                                .select = select_none, .meter = green,
                                .direct_meter = direct_green, .random = next_random,
-                               .log = print_log};
+                               .log = print_log, .drop_port = 511};
     static char hex[200000];
     unsigned port;
     while (scanf("%u %199999s", &port, hex) == 2) {
