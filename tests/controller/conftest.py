@@ -44,7 +44,19 @@ class Switches:
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
 
     def start(self, name: str, device_id: int) -> str:
-        """Start a switch without a program; return its P4Runtime address."""
+        """Start a switch without a program; return its P4Runtime address once it listens."""
+        address = self._launch(name, device_id)
+        self._wait(name, address)
+        return address
+
+    def start_all(self, topology: Topology) -> dict[str, str]:
+        """Start all switches of a topology at once; return their addresses when all listen."""
+        addresses = {s.name: self._launch(s.name, s.device_id) for s in topology.switches}
+        for name, address in addresses.items():
+            self._wait(name, address)
+        return addresses
+
+    def _launch(self, name: str, device_id: int) -> str:
         address = f"127.0.0.1:{free_port()}"
         if self.target == "softswitch":
             start = [sys.executable, "-m", "softswitch", "--device-id", str(device_id), "--no-p4"]
@@ -57,7 +69,6 @@ class Switches:
             self.processes[name] = subprocess.Popen(
                 [*start, *rest], stdout=log, stderr=subprocess.STDOUT
             )
-        self._wait(name, address)
         return address
 
     def _wait(self, name: str, address: str) -> None:
@@ -123,9 +134,7 @@ def softswitches(tmp_path: Path) -> Iterator[Switches]:
 @pytest.fixture
 def fabric(switches: Switches, topology: Topology) -> dict[str, str]:
     """Addresses of running switches for the whole default fabric."""
-    return {
-        switch.name: switches.start(switch.name, switch.device_id) for switch in topology.switches
-    }
+    return switches.start_all(topology)
 
 
 @pytest.fixture

@@ -213,7 +213,7 @@ def test_nobody_answers(topology: Topology, program: CompiledProgram) -> None:
 def test_a_switch_that_dies_is_named(
     softswitches: Any, topology: Topology, program: CompiledProgram
 ) -> None:
-    addresses = {s.name: softswitches.start(s.name, s.device_id) for s in topology.switches}
+    addresses = softswitches.start_all(topology)
     with run(topology, addresses, program) as controller:
         softswitches.kill("s3")
         with pytest.raises(SwitchUnreachable, match=r"^s3: lost 127\.0\.0\.1:"):
