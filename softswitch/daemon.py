@@ -118,6 +118,8 @@ def _run(options: Options) -> int:
         LOG.info("starting, pid %d", os.getpid())
         for note in options.notes:
             LOG.warning("%s", note)
+        if options.ready_file is not None:
+            options.ready_file.unlink(missing_ok=True)  # one of a run that crashed
         daemon = Daemon(options, stack, stop)
         daemon.start()
         if options.ready_file is not None:

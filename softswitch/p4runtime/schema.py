@@ -52,11 +52,15 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Param:
-    """One action parameter."""
+    """One action parameter, or one field of a controller header.
+
+    `translated`: its type has a name, so the JSON's width may be another (see `_fields`).
+    """
 
     id: int
     name: str
     bitwidth: int
+    translated: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +216,12 @@ class _Binder:
         schema = self.schema
         for action in self.p4info.actions:
             params = tuple(
-                Param(p.id, p.name, _width(p.bitwidth, f"parameter {p.name!r}"))
+                Param(
+                    p.id,
+                    p.name,
+                    _width(p.bitwidth, f"parameter {p.name!r}"),
+                    p.HasField("type_name"),
+                )
                 for p in action.params
             )
             schema.actions[action.preamble.id] = Action(
@@ -396,9 +405,10 @@ def _fields(info: p4i.Table, table: bmv2.Table) -> tuple[Field, ...]:
         if (kind is MatchKind.RANGE) != (key.match == "range"):
             raise PipelineError(f"{what}: {kind.name} in P4Info, {key.match} in the JSON")
         width = _width(match.bitwidth, what)
-        if (width + 7) // 8 != key.bytes:
+        # A translated type has the controller's width in P4Info; its numbers are taken as they are.
+        if width != key.bits and not match.HasField("type_name"):
             raise PipelineError(f"{what}: {width} bits in P4Info, {key.bits} in the JSON")
-        fields.append(Field(match.id, match.name, kind, width, at, key.bytes))
+        fields.append(Field(match.id, match.name, kind, key.bits, at, key.bytes))
     return tuple(fields)
 
 
@@ -408,7 +418,10 @@ _MATCH_KINDS = frozenset(int(kind) for kind in MatchKind)
 def _check_params(table: str, action: Action, own: bmv2.Action) -> None:
     theirs = [p.bitwidth for p in action.params]
     ours = [p.bits for p in own.params]
-    if theirs != ours:
+    differ = len(theirs) != len(ours) or any(
+        p.bitwidth != bits and not p.translated for p, bits in zip(action.params, ours, strict=True)
+    )
+    if differ:
         raise PipelineError(
             f"table {table!r}, action {action.name!r}: P4Info has parameters of {theirs} bits, "
             f"the JSON of {ours}"

@@ -114,9 +114,21 @@ class P4RuntimeService:
                 Code.INVALID_ARGUMENT, "the config needs both p4info and p4_device_config"
             )
         try:
-            return self._device.prepare(config.p4info, config.p4_device_config)
+            prepared = self._device.prepare(config.p4info, config.p4_device_config)
+            self._try(prepared).core.close()
         except PipelineError as error:
             raise EntityError(Code.INVALID_ARGUMENT, str(error)) from error
+        return prepared
+
+    def _try(self, prepared: Pipeline) -> Device:
+        """A draft that runs `prepared`. Raises PipelineError, for what only loading shows."""
+        draft = self._make_draft()
+        try:
+            draft.load(prepared)
+        except PipelineError:
+            draft.core.close()
+            raise
+        return draft
 
     def _commit(self, prepared: Pipeline, config: p4r.ForwardingPipelineConfig) -> None:
         try:
@@ -124,15 +136,16 @@ class P4RuntimeService:
         except PipelineError as error:
             raise EntityError(Code.INVALID_ARGUMENT, str(error)) from error
         self._config = _copy(config)
-        self._saved = None
+        self._forget_saved()
 
     def _save(self, prepared: Pipeline, config: p4r.ForwardingPipelineConfig) -> None:
-        draft = self._make_draft()
-        try:
-            draft.load(prepared)
-        except PipelineError as error:
-            raise EntityError(Code.INVALID_ARGUMENT, str(error)) from error
-        self._saved = _Saved(prepared, _copy(config), draft)
+        self._forget_saved()
+        self._saved = _Saved(prepared, _copy(config), self._try(prepared))
+
+    def _forget_saved(self) -> None:
+        if self._saved is not None:
+            self._saved.draft.core.close()
+            self._saved = None
 
     def _commit_saved(self, request: p4r.SetForwardingPipelineConfigRequest) -> None:
         if request.HasField("config"):
@@ -140,8 +153,9 @@ class P4RuntimeService:
         saved = self._saved
         if saved is None:
             raise EntityError(Code.NOT_FOUND, "no config is saved: VERIFY_AND_SAVE one first")
+        updates = saved.updates
         self._commit(saved.pipeline, saved.config)
-        self._device.write(saved.updates)
+        self._device.write(updates)
 
     def _reconcile(self, request: p4r.SetForwardingPipelineConfigRequest) -> None:
         config = request.config

@@ -323,6 +323,21 @@ def test_action_scope(scope: int, default: bool, code: Code) -> None:
         assert write(switch, MODIFY if default else INSERT, entry) is code
 
 
+def test_numbers_of_a_translated_type_are_taken_as_they_are() -> None:
+    """P4Info may say 32 bits for a port type that has 9 in the program."""
+    info = read_p4info(GOLDEN / "l3.p4info.txtpb")
+    port = info.actions[1].params[1]
+    assert port.name == "port"
+    port.bitwidth = 32
+    port.type_name.name = "port_id_t"
+    with Switch.from_json((GOLDEN / "l3.json").read_bytes(), info) as switch:
+        for number, code in ((511, Code.OK), (512, Code.INVALID_ARGUMENT)):
+            match = {"h.ip.dst": (number << 16, 16)}
+            hop = {"mac": 1, "port": number}
+            entry = switch.names.entry("I.route", match, "I.fwd", hop)
+            assert write(switch, INSERT, entry) is code
+
+
 # --- constant tables ------------------------------------------------------------------------------
 
 

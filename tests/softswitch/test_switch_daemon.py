@@ -279,6 +279,49 @@ def test_idle_entries_are_reported_in_real_time(wire: Wire, start: Callable[...,
 
 
 @pytest.mark.root
+def test_a_link_option_delays_packets(wire: Wire, start: Callable[..., Running]) -> None:
+    daemon = start(
+        f"--no-p4 -i 1@{wire.ports[0]} -i 2@{wire.ports[1]} -- --link 2:delay=60ms,rate=1Gbit"
+    )
+    controller = Controller(daemon)
+    controller.set_config("l3")
+    controller.insert(table_entry=route())
+    before = time.monotonic()
+    crosses(wire)
+    assert 0.06 <= time.monotonic() - before < 1.0
+    controller.close()
+
+
+@pytest.mark.root
+def test_captures_are_written(wire: Wire, start: Callable[..., Running], tmp_path: Path) -> None:
+    daemon = start(f"--no-p4 --pcap {tmp_path} -i 1@{wire.ports[0]} -i 2@{wire.ports[1]}")
+    controller = Controller(daemon)
+    controller.set_config("l3")
+    controller.insert(table_entry=route())
+    crosses(wire)
+    controller.close()
+    assert daemon.end() == 0
+    arrived = (tmp_path / f"{wire.ports[0]}_in.pcap").read_bytes()
+    left = (tmp_path / f"{wire.ports[1]}_out.pcap").read_bytes()
+    assert FRAME in arrived
+    assert FRAME[26:] in left and FRAME not in left
+
+
+def test_a_crash_is_told_by_the_last_lines_of_the_log(start: Callable[..., Running]) -> None:
+    daemon = start("--no-p4")
+    daemon.process.send_signal(signal.SIGSEGV)
+    daemon.process.communicate(timeout=DEADLINE_S)
+    assert "Segmentation fault" in daemon.log.read_text()
+
+
+def test_a_stale_ready_file_is_removed_before_anything_else(tmp_path: Path) -> None:
+    ready = tmp_path / "ready"
+    ready.write_text("1 127.0.0.1:1\n")
+    fails(run("--no-p4", "-i", "1@nosuch0", "--", "--ready-file", str(ready)), "nosuch0")
+    assert not ready.exists()
+
+
+@pytest.mark.root
 def test_groups_follow_links(wire: Wire, start: Callable[..., Running]) -> None:
     """Two next hops, one by B's link; when the link goes down all flows take the other."""
     daemon = start(f"--no-p4 -i 1@{wire.ports[0]} -i 2@{wire.ports[1]}")
