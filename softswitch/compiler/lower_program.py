@@ -241,6 +241,10 @@ class ProgramLowering:
             home = home.parent
         return replace(target, instance=home.instance if home is not None else None)
 
+    def made_in_place(self, target: ExternObject) -> bool:
+        """Whether an extern was constructed in a table property."""
+        return any(decl is target.decl for decl in self._anonymous)
+
     def constructor_argument(self, param: ast.Parameter, frame: Frame, pos: Pos) -> Value:
         """Value of a constructor parameter named in `frame`."""
         scope: Frame | None = frame

@@ -213,7 +213,7 @@ class P4InfoBuilder:
     def _collect_table(self, item: Item) -> None:
         table = self._program.table_named(item)
         for target in (table.implementation, table.counter, table.meter):
-            if target is not None and not is_local(item.instance, target.decl):
+            if target is not None and self._program.made_in_place(target):
                 self._add(_EXTERNS[target.type.name], target.name, target.decl)
         if table.implementation is not None:
             tables = self._profile_tables.setdefault(table.implementation.name, [])
@@ -415,7 +415,7 @@ class P4InfoBuilder:
             message.implementation_id = self._symbols.id_of(
                 ResourceType.ACTION_PROFILE, target.name
             )
-            if not is_local(item.instance, target.decl):
+            if self._program.made_in_place(target):
                 self._profile(target)
         if table.counter is not None:
             message.direct_resource_ids.append(
