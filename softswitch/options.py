@@ -118,6 +118,9 @@ def parse(argv: Sequence[str]) -> Options:
         argv, target_argv = argv[:at], argv[at + 1 :]
     general = _general_parser().parse_args(argv)
     target = _target_parser().parse_args(target_argv)
+    if general.json is None and general.pcap is not None and general.pcap.suffix == ".json":
+        # `--pcap prog.json`: as in BMv2, the directory may be left out.
+        general.json, general.pcap = general.pcap, Path()
     notes = [text for name, text in IGNORED.items() if getattr(general, name)]
     notes += [text for name, text in IGNORED_TARGET.items() if getattr(target, name)]
     if general.log_console and general.log_file:

@@ -32,6 +32,21 @@ def test_a_simple_switch_grpc_command_line() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("line", "pcap"),
+    [
+        ("--pcap l3.json", Path()),
+        ("--pcap=/ l3.json", Path("/")),
+        ("l3.json --pcap", Path()),
+        ("--pcap / l3.json", Path("/")),
+        ("l3.json", None),
+    ],
+)
+def test_pcap_with_and_without_directory(line: str, pcap: Path | None) -> None:
+    options = parse(line.split())
+    assert (options.json, options.pcap) == (Path("l3.json"), pcap)
+
+
 def test_a_program_and_our_own_options() -> None:
     options = parse(OUR_LINE.split())
     assert (options.json, options.p4info) == (Path("l3.json"), Path("l3.txtpb"))
