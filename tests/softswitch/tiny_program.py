@@ -213,6 +213,53 @@ class Tiny:
             {"name": node, "id": len(calls), "action_id": len(actions) - 1, "next_node": None}
         )
 
+    def table_action(self, name: str, widths: list[int], *primitives: Json) -> str:
+        """An action for tables, with parameters of these widths."""
+        actions = self.doc["actions"]
+        params = [{"name": f"p{i}", "bitwidth": bits} for i, bits in enumerate(widths)]
+        actions.append(
+            {
+                "name": name,
+                "id": len(actions),
+                "runtime_data": params,
+                "primitives": list(primitives),
+            }
+        )
+        return name
+
+    def table(
+        self,
+        name: str,
+        key: list[Json],
+        following: dict[str, str | None],
+        actions: list[str],
+        default: str,
+        **more: Any,
+    ) -> None:
+        """A table of ingress, the first one being where it starts; the default takes no data."""
+        pipeline = self.doc["pipelines"][0]
+        ids = {action["name"]: action["id"] for action in self.doc["actions"]}
+        matches = [part["match_type"] for part in key]
+        kind = next((m for m in ("range", "ternary", "lpm") if m in matches), "exact")
+        pipeline["tables"].append(
+            {
+                "name": name,
+                "id": len(pipeline["tables"]),
+                "key": key,
+                "match_type": kind,
+                "type": "simple",
+                "max_size": 16,
+                "action_ids": [ids[action] for action in actions],
+                "actions": actions,
+                "next_tables": following,
+                "base_default_next": None,
+                "default_entry": {"action_id": ids[default], "action_data": []},
+                **more,
+            }
+        )
+        if pipeline["init_table"] is None:
+            pipeline["init_table"] = name
+
     def json(self) -> Json:
         """The document."""
         return self.doc
