@@ -261,6 +261,12 @@ class Checker(MatchChecker):
         self._declare(decl)
         free = False
         for param in decl.params:
+            self._refuse_optional(param)
+            if isinstance(param.type, ty.Extern):
+                self._fail(
+                    param.pos,
+                    f'parameter "{param.name}" of action "{decl.name}" can\'t be an extern object',
+                )
             if param.direction == "":
                 free = True
             elif free:
@@ -273,11 +279,20 @@ class Checker(MatchChecker):
             self._declare_params(decl.params)
             self.block(decl.body)
 
+    def _refuse_optional(self, param: ast.Parameter) -> None:
+        if param.annotation("optional") is not None:
+            self._fail(
+                param.pos,
+                f'"{param.name}" can\'t be @optional: only externs and packages have that',
+            )
+
     def _function(self, decl: ast.FunctionDecl) -> None:
         with self._nested():
             variables = self.type_params(decl.type_params)
             params = self.params(decl.params, f'function "{decl.name}"')
             result = self.resolve(decl.result)
+            for each in decl.params:
+                self._refuse_optional(each)
             decl.type = ty.Function(decl.name, variables, params, result)
             clash = self.globals.declare(decl)
             if clash is not None:
@@ -368,6 +383,7 @@ class Checker(MatchChecker):
         self.params(decl.ctor_params, f'constructor of "{decl.name}"', constructor=True)
         for param in decl.ctor_params:
             param.of_constructor = True
+            self._refuse_optional(param)
             if param.direction:
                 self._fail(
                     param.pos, f'constructor parameter "{param.name}" can\'t have a direction'

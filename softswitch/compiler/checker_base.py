@@ -93,12 +93,13 @@ class CheckerBase:
             if context.decl is not None:
                 self._checking.pop()
 
-    def _declare(self, decl: ast.Decl) -> None:
+    def _declare(self, decl: ast.Decl, *, in_body: bool = False) -> None:
+        """Declare a name at the current level. `in_body`: among statements."""
         earlier = self._scope.declare(decl)
         if earlier is not None:
             self._already_declared(decl, earlier)
             return
-        self._warn_shadowing(decl)
+        self._warn_shadowing(decl, in_body)
 
     def _already_declared(self, decl: ast.Decl, earlier: ast.Decl) -> None:
         self.reporter.error(
@@ -107,13 +108,21 @@ class CheckerBase:
             [(earlier.pos, "first declared here")] if earlier.pos.line else [],
         )
 
-    def _warn_shadowing(self, decl: ast.Decl) -> None:
+    def _warn_shadowing(self, decl: ast.Decl, in_body: bool) -> None:
         outer = self._scope.parent
         if outer is None or isinstance(decl, ast.TypeParam):
             return
         hidden = outer.lookup(decl.name)
         local = (ast.VarDecl, ast.ConstDecl, ast.Parameter, ast.InstanceDecl, ast.TableDecl)
-        if hidden and isinstance(hidden[0], local) and isinstance(decl, local):
+        if not hidden or not isinstance(decl, local):
+            return
+        if isinstance(hidden[0], ast.Parameter) and in_body:
+            self._fail(
+                decl.pos,
+                f'"{decl.name}" hides the parameter of that name',
+                ((hidden[0].pos, "the parameter"),),
+            )
+        if isinstance(hidden[0], local):
             self.reporter.warn(decl.pos, f'"{decl.name}" shadows {hidden[0].pos}', "shadow")
 
     def _lookup(self, name: str, pos: Pos, *, absolute: bool = False) -> list[ast.Decl]:

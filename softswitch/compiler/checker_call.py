@@ -122,7 +122,11 @@ class CallChecker(BuiltinChecker):
         callee.type = decl.type
         call.kind, call.decl, call.type = CallKind.ACTION, decl, ty.VOID
         self._bind(call, Signature(decl.name, decl.type.params), [])
-        for binding in call.binding:
+        self.refuse_tables_in(call.binding)
+
+    def refuse_tables_in(self, bindings: list[ast.Binding]) -> None:
+        """Arguments of actions can't apply tables."""
+        for binding in bindings:
             for inner in calls_in(binding.arg):
                 if inner.kind is CallKind.TABLE_APPLY:
                     self._fail(inner.pos, "a table can't be applied in an argument of an action")

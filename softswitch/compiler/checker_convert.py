@@ -42,6 +42,8 @@ class Converter(TypeChecker):
     def convert(self, expr: ast.Expr, t: ty.Type, what: str) -> ast.Expr:
         """The checked `expr` as a value of type `t`; raises where no implicit conversion exists."""
         given = type_of(expr)
+        if isinstance(t, ty.Unknown):
+            raise GaveUp
         if isinstance(expr, _UNTYPED) and (given != t or isinstance(t, ty.Tuple)):
             return self._convert_untyped(expr, t, what)
         if given == t:
@@ -247,7 +249,7 @@ def is_compile_time(expr: ast.Expr) -> bool:
     if expr.const_value is not None:
         return True
     match expr:
-        case ast.Name(decl=ast.ConstDecl() | ast.InstanceDecl()):
+        case ast.Name(decl=ast.ConstDecl() | ast.InstanceDecl() | ast.EnumMember()):
             return True
         case ast.Name(decl=ast.Parameter(direction="") as param):
             # A constructor's, an action's (which the control plane sets) or an extern object.

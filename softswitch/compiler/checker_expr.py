@@ -171,6 +171,8 @@ class ExpressionChecker(Converter):
             if expr.member in ("isValid", "setValid", "setInvalid"):
                 hint = "; it is a method: write ()"
             self._fail(expr.member_pos, f'{base} has no field "{expr.member}"{hint}')
+        if isinstance(found.type, ty.Unknown):
+            raise GaveUp
         expr.kind, expr.decl, expr.type = MemberKind.FIELD, found.decl, found.type
         known = constant_initializer(expr)
         if known is not None:

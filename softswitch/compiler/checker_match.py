@@ -157,10 +157,16 @@ class MatchChecker(StatementChecker):
                 with self._guard():
                     case.keysets = self.keysets(case.keysets, wanted, case.pos)
                     for keyset in case.keysets:
-                        for call in calls_in(keyset):
-                            self._fail(call.pos, "no call can stand in a keyset")
+                        self._check_select_keyset(keyset)
                 with self._guard():
                     self._target(case.target)
+
+    def _check_select_keyset(self, keyset: ast.Expr) -> None:
+        for call in calls_in(keyset):
+            self._fail(call.pos, "no call can stand in a keyset")
+        for part in _parts(keyset):
+            if not is_compile_time(part) and not isinstance(part.type, ty.SetType):
+                self._fail(part.pos, "a matched value must be known while compiling")
 
     def _select_types(self, select: ast.Select) -> list[ty.Type]:
         wanted: list[ty.Type] = []
@@ -290,6 +296,7 @@ class MatchChecker(StatementChecker):
                 "it can't be bound here",
             )
         ref.binding = self._bind_action(ref.pos, decl.name, directed, args)
+        self.refuse_tables_in(ref.binding)
 
     def _check_action_data(self, decl: ast.ActionDecl, param: ty.Param) -> None:
         data = ty.underlying(param.type)
@@ -377,6 +384,15 @@ class MatchChecker(StatementChecker):
             self._fail(each.value.pos, f'table property "{each.name}" can\'t be {given}')
         elif each.name == "support_timeout" and not isinstance(given, ty.Bool):
             self._fail(each.value.pos, f'table property "support_timeout" is bool, not {given}')
+        elif each.name == "largest_priority_wins":
+            if not isinstance(each.value.const_value, bool):
+                self._fail(
+                    each.value.pos, 'table property "largest_priority_wins" is true or false'
+                )
+        elif each.name == "priority_delta":
+            each.value, delta = self.check_constant_int(each.value, "priority_delta")
+            if delta <= 0:
+                self._fail(each.value.pos, f"priority_delta must be positive, not {delta}")
         elif each.name not in _PROPERTIES:
             hint = suggestion(each.name, [*_PROPERTIES, "key", "actions", "default_action"])
             self.reporter.warn(each.pos, f'unknown table property "{each.name}"{hint}', "unknown")
@@ -385,7 +401,7 @@ class MatchChecker(StatementChecker):
 
     def _entries(self, table: ast.TableDecl) -> None:
         entries = table.entries or []
-        if table.keys is None:
+        if not table.keys:
             if entries:
                 self.reporter.error(table.pos, f'table "{table.name}" has entries but no "key"')
             return
@@ -423,21 +439,16 @@ class MatchChecker(StatementChecker):
             kind = key.match_kind.name
             match keyset:
                 case ast.Mask():
-                    parts = [keyset.value, keyset.mask]
-                    allowed = kind in ("ternary", "lpm")
-                    shape = "a mask"
+                    shape, allowed = "a mask", kind in ("ternary", "lpm")
                 case ast.Range():
-                    parts = [keyset.low, keyset.high]
-                    allowed = kind == "range"
-                    shape = "a range"
+                    shape, allowed = "a range", kind == "range"
                 case ast.Wildcard() | ast.DefaultKey():
-                    parts, shape = [], '"_"'
-                    allowed = kind != "exact"
+                    shape, allowed = '"_"', kind != "exact"
                 case _:
-                    parts, shape, allowed = [keyset], "a value", True
+                    shape, allowed = "a value", True
             if not allowed:
                 self._fail(keyset.pos, f'a key matched as "{kind}" can\'t be {shape} in an entry')
-            for part in parts:
+            for part in _parts(keyset):
                 if not is_compile_time(part):
                     self._fail(part.pos, "an entry's keys must be known while compiling")
             if isinstance(keyset, ast.Mask) and kind == "lpm":
@@ -451,6 +462,19 @@ class MatchChecker(StatementChecker):
         zeros = ((1 << width) - 1) & ~mask
         if zeros & (zeros + 1):
             self._fail(keyset.mask.pos, f"0x{mask:x} is no prefix: an lpm key needs one")
+
+
+def _parts(keyset: ast.Expr) -> list[ast.Expr]:
+    """The values that a keyset is made of."""
+    match keyset:
+        case ast.Mask():
+            return [keyset.value, keyset.mask]
+        case ast.Range():
+            return [keyset.low, keyset.high]
+        case ast.Wildcard() | ast.DefaultKey():
+            return []
+        case _:
+            return [keyset]
 
 
 def _matches_all(select: ast.Select) -> bool:

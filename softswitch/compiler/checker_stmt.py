@@ -114,7 +114,7 @@ class StatementChecker(CallChecker):
                                    f"{where}")  # fmt: skip
                     self.instance(decl)
         finally:
-            self._declare(decl)
+            self._declare(decl, in_body=in_body)
 
     def _variable(self, decl: ast.VarDecl) -> None:
         declared = self.resolve(decl.type_ref)

@@ -171,9 +171,10 @@ class TypeChecker(CheckerBase):
                             ((names[each.name], "first declared here"),),
                         )
                     names[each.name] = each.pos
+                    fields.append(ty.Field(each.name, ty.UNKNOWN, each))
                     field_type = self.resolve(each.type_ref)
                     self._check_field(decl, each, field_type)
-                    fields.append(ty.Field(each.name, field_type, each))
+                    fields[-1] = ty.Field(each.name, field_type, each)
         make: type[ty.StructLike]
         if isinstance(decl, ast.HeaderDecl):
             make = ty.Header
@@ -211,7 +212,7 @@ class TypeChecker(CheckerBase):
         base: ty.Type | None = None
         if decl.base is not None:
             base = self.resolve(decl.base)
-            if not isinstance(ty.underlying(base), ty.Bit | ty.Int):
+            if not isinstance(base, ty.Bit | ty.Int):
                 self._fail(decl.base.pos, f"an enum is represented by bit<W> or int<W>, not {base}")
         names: dict[str, Pos] = {}
         for index, member in enumerate(decl.members):
