@@ -22,6 +22,8 @@ from protocols.notification import (
     notification_of,
 )
 from protocols.rocev2 import icrc_is_valid
+from softswitch import Switch
+from softswitch.compiler import compile_p4
 
 ROOT = Path(__file__).parents[2]
 P4_HEADER = ROOT / "p4src/include/notification.p4"
@@ -65,6 +67,35 @@ int main(void)
 """
 
 
+P4_PROGRAM = """
+#include <core.p4>
+#include <v1model.p4>
+#include "notification.p4"
+struct headers_t { notification_t notification; }
+struct metadata_t { }
+parser ReadIt(packet_in packet, out headers_t hdr, inout metadata_t meta,
+            inout standard_metadata_t std) {
+    state start { packet.extract(hdr.notification); transition accept; }
+}
+control Checksum(inout headers_t hdr, inout metadata_t meta) { apply { } }
+control Change(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t std) {
+    apply {
+        std.egress_spec = std.ingress_port;
+        if (hdr.notification.type == NotificationType.CONGESTION) {
+            hdr.notification.type = NotificationType.LINK_DOWN;
+        }
+        hdr.notification.hops = hdr.notification.hops - 1;
+        hdr.notification.sequence = hdr.notification.sequence + 1;
+    }
+}
+control Leave(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t std) {
+    apply { }
+}
+control WriteIt(packet_out packet, in headers_t hdr) { apply { packet.emit(hdr.notification); } }
+V1Switch(ReadIt(), Checksum(), Change(), Leave(), Checksum(), WriteIt()) main;
+"""
+
+
 def p4_fields() -> list[tuple[str, int]]:
     """The header's fields and widths as P4 declares them."""
     text = P4_TYPES.read_text() + P4_HEADER.read_text()
@@ -98,6 +129,35 @@ def c_mirror(tmp_path_factory: pytest.TempPathFactory) -> Path:
     command = ["gcc", *warnings, f"-I{C_HEADER.parent}", str(source), "-o", str(program)]
     subprocess.run(command, check=True)
     return program
+
+
+@pytest.fixture
+def echo_program(tmp_path: Path) -> Path:
+    """A program that reads a notification and sends it back changed."""
+    source = tmp_path / "echo.p4"
+    source.write_text(P4_PROGRAM)
+    return source
+
+
+def test_a_compiled_program_reads_and_writes_these_bits(echo_program: Path) -> None:
+    program = compile_p4(echo_program, include_dirs=[P4_HEADER.parent])
+    (header,) = (h for h in program.json["header_types"] if h["name"] == "notification_t")
+    assert [(field[0], field[1]) for field in header["fields"]] == FIELDS
+    sent = Notification(type="CONGESTION", hops=3, switch_id=7, sequence=4095, queue=1)
+    with Switch.from_json(program.json_text.encode(), program.p4info) as switch:
+        switch.inject(1, bytes(sent) + b"body")
+        (output,) = switch.run_until(1_000_000)
+    sent.type, sent.hops, sent.sequence = NotificationType.LINK_DOWN, 2, 0
+    assert output.packet == bytes(sent) + b"body"
+
+
+@pytest.mark.reference("p4c-bm2-ss")
+def test_p4c_takes_the_header_without_warnings(echo_program: Path, tmp_path: Path) -> None:
+    # types.p4 names more than this small program uses.
+    options = ["--Werror", "--Wdisable=unused", f"-I{P4_HEADER.parent}"]
+    command = ["p4c-bm2-ss", *options, "-o", str(tmp_path / "o.json"), str(echo_program)]
+    result = subprocess.run(command, capture_output=True, text=True)
+    assert (result.returncode, result.stderr) == (0, "")
 
 
 def test_p4_declares_128_bits() -> None:
