@@ -278,8 +278,13 @@ def extract(name: str, kind: str = "regular") -> Json:
     return {"op": "extract", "parameters": [{"type": kind, "value": name}]}
 
 
-def run(document: Json, packets: list[bytes], work: Path, *, port: int = 1) -> list[Ran]:
-    """Builds and runs a document under sanitizers; one result a packet."""
+def run(
+    document: Json, packets: list[bytes], work: Path, *, port: int = 1, entries: bool = False
+) -> list[Ran]:
+    """Builds and runs a document under sanitizers; one result a packet.
+
+    Tables miss, or with `entries` hit and miss at random and run any action.
+    """
     source, binary = work / "pipeline.c", work / "pipeline"
     source.write_text(generate_c(Bmv2Program.from_json(document)))
     flags = [
@@ -292,7 +297,8 @@ def run(document: Json, packets: list[bytes], work: Path, *, port: int = 1) -> l
     )
     assert done.returncode == 0, done.stderr[:2000]
     lines = "".join(f"{port} {packet.hex() or '-'}\n" for packet in packets)
-    done = subprocess.run([str(binary)], input=lines, capture_output=True, text=True, check=False)
+    command = [str(binary), *(["random"] if entries else [])]
+    done = subprocess.run(command, input=lines, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[:2000]
     results = []
     for line in done.stdout.splitlines():

@@ -5,6 +5,7 @@
  *      resubmit recirc learn truncate HEADERS   (headers as written by the deparser, "-" if none)
  * Tables miss and run nothing, meters are green; log lines go to stderr. Packet, header vector and
  * output are allocated with their exact sizes, so that a sanitizer sees the first byte too many.
+ * With any argument, lookups hit and miss at random and run random actions with random data.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -13,16 +14,44 @@
 
 #include "pipeline_abi.h"
 
-static struct wp_entry miss = {.action = WP_NO_ACTION};
+static uint64_t next_random(const struct wp_env *env)
+{
+    static uint64_t state = 1;
+    (void)env;
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    return state ^ state >> 29;
+}
+static int at_random;
+static uint64_t action_data[1024];
+
+static struct wp_entry *any_entry(void)
+{
+    const struct wp_pipeline *w = &weft_pipeline;
+    static struct wp_entry entry;
+    entry = (struct wp_entry){.action = WP_NO_ACTION, .args = action_data};
+    if (!at_random || w->n_actions == 0) return &entry;
+    entry.action = (uint32_t)(next_random(NULL) % w->n_actions);
+    entry.hit = next_random(NULL) >> 63;
+    entry.group = next_random(NULL) >> 63 ? action_data : NULL;
+    const struct wp_action_desc *action = &w->actions[entry.action];
+    uint32_t at = 0;
+    for (uint32_t i = 0; i < action->n_params; i++)
+        for (uint32_t bits = action->param_bits[i]; bits > 0 && at < 1024; at++) {
+            uint64_t mask = bits < 64 ? (UINT64_C(1) << bits) - 1 : UINT64_MAX;
+            action_data[at] = next_random(NULL) & mask;
+            bits -= bits < 64 ? bits : 64;
+        }
+    return &entry;
+}
 static struct wp_entry *lookup(struct wp_table *table, const uint8_t *key)
 {
     (void)table, (void)key;
-    return &miss;
+    return any_entry();
 }
-static struct wp_entry *select_none(const struct wp_env *env, void *group, uint64_t hash)
+static struct wp_entry *select_any(const struct wp_env *env, void *group, uint64_t hash)
 {
     (void)env, (void)group, (void)hash;
-    return &miss;
+    return any_entry();
 }
 static uint32_t green(const struct wp_ctx *ctx, uint32_t meter, uint64_t index)
 {
@@ -33,13 +62,6 @@ static uint32_t direct_green(const struct wp_ctx *ctx, uint32_t meter, struct wp
 {
     (void)ctx, (void)meter, (void)entry;
     return 0;
-}
-static uint64_t next_random(const struct wp_env *env)
-{
-    static uint64_t state = 1;
-    (void)env;
-    state = state * 6364136223846793005u + 1442695040888963407u;
-    return state;
 }
 static void print_log(const struct wp_ctx *ctx, uint32_t kind, const char *format, uint32_t n,
                       const uint64_t *values)
@@ -87,8 +109,10 @@ static void run(const struct wp_env *env, uint32_t port, const uint8_t *data, ui
     free(out);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    (void)argv;
+    at_random = argc > 1;
     const struct wp_pipeline *w = &weft_pipeline;
     struct wp_table table = {.lookup = lookup};
     struct wp_table **tables = take(w->n_tables * sizeof *tables);
@@ -105,7 +129,7 @@ int main(void)
         counters[i].cells = take(sizeof(struct wp_counter) * counters[i].size);
     }
     const struct wp_env env = {.tables = tables, .registers = registers, .counters = counters,
-                               .select = select_none, .meter = green,
+                               .select = select_any, .meter = green,
                                .direct_meter = direct_green, .random = next_random,
                                .log = print_log, .drop_port = 511};
     static char hex[200000];
