@@ -27,6 +27,7 @@ from softswitch.codegen.expressions import (
 )
 from softswitch.codegen.layout import Layout, Place, limbs
 from softswitch.codegen.model import HeaderType
+from softswitch.codegen.pack import load
 from softswitch.codegen.places import PlaceGen
 from softswitch.codegen.ranges import (
     MAX_SHIFT,
@@ -242,11 +243,15 @@ class ExprGen(PlaceGen):
         return f"wpx_low_{to.name}({loaded_code}, {place.bits}, 1)" if place.signed else loaded_code
 
     def _lookahead(self, offset: int, bits: int, to: Repr) -> str:
-        parts = [
-            f"wpx_peek(d + pos, len - pos, {offset + max(0, bits - 64 * (i + 1))}, "
-            f"{min(64, bits - 64 * i)})"
-            for i in range(limbs(bits))
-        ]
+        parts = []
+        for i in range(limbs(bits)):
+            width = min(64, bits - 64 * i)
+            bit = offset + bits - 64 * i - width
+            needed = (bit + width + 7) // 8
+            parts.append(
+                f"(len - pos >= {needed} ? {load('(d + pos)', bit, width)} "
+                f": wpx_peek(d + pos, len - pos, {bit}, {width}))"
+            )
         if len(parts) == 1:
             return parts[0]
         if to == U128:
