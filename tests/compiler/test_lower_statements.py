@@ -1,0 +1,268 @@
+"""Statements and calls mean what P4 says: small programs on the in-process switch.
+
+The packet is one header of eight bytes `a b c d e f g h`, then three one-byte headers of a stack;
+the program starts with its output port set to 1. Each case says what becomes of which bytes.
+"""
+
+# ruff: noqa: E501 (one program fragment a line reads better than broken ones)
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from softswitch import Switch
+from softswitch.compiler import CompileError, NotSupported, compile_p4
+
+PROGRAM = """
+#include <core.p4>
+#include <v1model.p4>
+header h_t { bit<8> a; bit<8> b; bit<8> c; bit<8> d; bit<8> e; bit<8> f; bit<8> g; bit<8> h; }
+header one_t { bit<8> v; }
+struct pair_t { bit<8> x; bit<8> y; }
+struct headers { h_t h; one_t[3] s; one_t extra; }
+struct metadata { bit<8> m; pair_t p; bool flag; one_t spare; }
+%(top)s
+parser P(packet_in p, out headers hdr, inout metadata meta, inout standard_metadata_t std) {
+    %(parser)s
+}
+control V(inout headers hdr, inout metadata meta) { apply { } }
+%(before)s
+control I(inout headers hdr, inout metadata meta, inout standard_metadata_t std) {
+    %(locals)s
+    apply { std.egress_spec = 1; %(body)s }
+}
+control E(inout headers hdr, inout metadata meta, inout standard_metadata_t std) {
+    apply { %(egress)s }
+}
+control C(inout headers hdr, inout metadata meta) { apply { } }
+control D(packet_out p, in headers hdr) { apply { p.emit(hdr); } }
+V1Switch(P(), V(), I(), E(), C(), D()) main;
+"""
+PARSER = """state start {
+    p.extract(hdr.h); p.extract(hdr.s.next); p.extract(hdr.s.next); p.extract(hdr.s.next);
+    transition accept;
+}"""
+IN = "0102030405060708 111213"
+
+
+@dataclass(frozen=True)
+class Case:
+    """A program and its answer: `out` None means dropped."""
+
+    name: str
+    out: str | None
+    body: str = ""
+    top: str = ""
+    before: str = ""
+    locals: str = ""
+    egress: str = ""
+    parser: str = PARSER
+    packet: str = IN
+
+    def write(self, folder: Path) -> Path:
+        """The program as a file."""
+        source = folder / "case.p4"
+        parts = {
+            part: getattr(self, part)
+            for part in ("top", "parser", "before", "locals", "body", "egress")
+        }
+        source.write_text(PROGRAM % parts)
+        return source
+
+
+CASES = [
+    Case("assignments run in order", "0202030405060708 111213",
+         body="hdr.h.a = hdr.h.b; hdr.h.c = hdr.h.a + 1;"),
+    Case("a struct may take its own parts crosswise", "0201030405060708 111213",
+         body="meta.p = { hdr.h.a, hdr.h.b }; meta.p = { meta.p.y, meta.p.x };"
+              "hdr.h.a = meta.p.x; hdr.h.b = meta.p.y;"),
+    Case("a header takes a list whose items are its own fields", "0807060504030201 111213",
+         body="hdr.h = { hdr.h.h, hdr.h.g, hdr.h.f, hdr.h.e, hdr.h.d, hdr.h.c, hdr.h.b, hdr.h.a };"),
+    Case("bits of a field", "0132030405060708 111213", body="hdr.h.b[6:4] = hdr.h.c[2:0];"),
+    Case("compound assignment", "0902030405060708 111213", body="hdr.h.a += hdr.h.h;"),
+    Case("if, else if, else", "010203aa05060708 111213",
+         body="if (hdr.h.a == 2) hdr.h.d = 1; else if (hdr.h.a == 1 && hdr.h.b == 2) hdr.h.d = 0xaa;"
+              "else hdr.h.d = 2;"),
+    Case("return leaves the control only", "01020304050607ff 111213",
+         before="""control Inner(inout headers hdr) { apply {
+                     if (hdr.h.a == 1) { return; } hdr.h.b = 9; } }""",
+         locals="Inner() inner;",
+         body="inner.apply(hdr); hdr.h.h = 0xff; if (hdr.h.a == 1) return; hdr.h.c = 9;"),
+    Case("exit leaves the pipeline, egress still runs", "01020304050607ee 111213",
+         before="control Inner(inout headers hdr) { apply { exit; } }",
+         locals="Inner() inner;",
+         body="inner.apply(hdr); hdr.h.a = 0xff;", egress="hdr.h.h = 0xee;"),
+    Case("exit in a table's action", "0102030405060777 111213",
+         locals="""action stop() { hdr.h.h = 0x77; exit; }
+                   table t { actions = { stop; } const default_action = stop(); }""",
+         body="t.apply(); hdr.h.a = 0xff;"),
+    Case("actions with conditions", "0a02030405060708 111213",
+         locals="""action big(bit<8> x) {
+                     if (hdr.h.a > 3) { hdr.h.a = 1; } else if (hdr.h.b == 2) { hdr.h.a = x; return; }
+                     else { hdr.h.a = 3; }
+                     hdr.h.h = 0xff; }
+                   table t { actions = { big; } const default_action = big(10); }""",
+         body="t.apply();"),
+    Case("a switch on the action that ran", "0102030405060722 111213",
+         locals="""action one() { } action two() { } action three() { }
+                   table t { key = { hdr.h.a: exact; } actions = { one; two; three; }
+                     const default_action = three(); const entries = { 1: two(); } }""",
+         body="""switch (t.apply().action_run) {
+                   one: { hdr.h.h = 0x11; } two: three: { hdr.h.h = 0x22; } }"""),
+    Case("a switch on a value, with fall-through and default", "0102037705060708 111213",
+         body="switch (hdr.h.c) { 1: { hdr.h.d = 1; } 2: 3: { hdr.h.d = 0x77; } default: { hdr.h.d = 4; } }"),
+    Case("hit and miss", "0102030405060a0b 111213",
+         locals="""table t { key = { hdr.h.a: exact; } actions = { NoAction; }
+                     const entries = { 1: NoAction(); } }
+                   table u { key = { hdr.h.b: exact; } actions = { NoAction; }
+                     const entries = { 1: NoAction(); } }""",
+         body="if (t.apply().hit) hdr.h.g = 10; if (!u.apply().hit && hdr.h.a == 1) hdr.h.h = 11;"),
+    Case("the right side of && runs only if it must", "01020304050607ff 111213",
+         locals="""action count() { hdr.h.h = 0xff; } action never() { hdr.h.g = 0xee; }
+                   table t { key = { hdr.h.a: exact; } actions = { count; }
+                     const default_action = count(); }
+                   table u { key = { hdr.h.a: exact; } actions = { never; }
+                     const default_action = never(); }""",
+         body="bool x = hdr.h.a == 2 && u.apply().hit; bool y = hdr.h.a == 2 || t.apply().miss;"
+              "if (x || !y) hdr.h.a = 0xff;"),
+    Case("arguments are copied in and out", "0303020405060708 111213",
+         locals="""action swap(inout bit<8> x, in bit<8> y) { x = y; hdr.h.c = 2; x = x + hdr.h.c - y; x = x + 1; }""",
+         body="hdr.h.a = 2; swap(hdr.h.c, hdr.h.b); hdr.h.a = hdr.h.c; hdr.h.b = hdr.h.c; hdr.h.c = 2;"),
+    Case("an argument that the action also names", "0102050405060708 111213",
+         locals="action a(inout bit<8> x) { hdr.h.c = 9; x = x + 2; }", body="a(hdr.h.c);"),
+    Case("out parameters that are written crosswise", "0201030405060708 111213",
+         locals="action a(out bit<8> x, out bit<8> y, in bit<8> v, in bit<8> w) { x = w; y = v; }",
+         body="a(hdr.h.a, hdr.h.b, hdr.h.a, hdr.h.b);"),
+    Case("a bit slice as an inout argument", "0192030405060708 111213",
+         locals="action a(inout bit<4> x) { x = x + 9; }", body="a(hdr.h.b[7:4]);"),
+    Case("functions, generic ones too", "0902080405060708 111213",
+         top="""bit<8> biggest(in bit<8> x, in bit<8> y) { if (x > y) { return x; } return y; }
+                T second<T>(in T x, in T y) { return y; }
+                void bump(inout bit<8> x) { x = x + 1; }""",
+         body="hdr.h.a = biggest(hdr.h.a, hdr.h.h); bump(hdr.h.a); hdr.h.c = second(hdr.h.a, hdr.h.h);"),
+    Case("left before right", "0102030405060703 111213",
+         top="bit<8> next(inout bit<8> x) { x = x + 1; return x; }",
+         body="bit<8> n = 1; hdr.h.h = n + next(n); if (n != 2) hdr.h.a = 0xff;"),
+    Case("controls with constructor arguments, applied twice", "0405030405060708 111213",
+         before="""control Add(inout bit<8> x)(bit<8> by) {
+                     action add() { x = x + by; }
+                     table t { actions = { add; } const default_action = add(); }
+                     apply { t.apply(); } }""",
+         locals="Add(3) three; Add(3) other;",
+         body="three.apply(hdr.h.a); other.apply(hdr.h.b);"),
+    Case("header validity", "12 111213",
+         body="hdr.extra.setValid(); hdr.extra.v = 0x12; hdr.h.setInvalid(); hdr.s[0] = hdr.extra;"
+              "hdr.s.pop_front(1); hdr.s.push_front(1); hdr.s[0] = hdr.extra; hdr.extra.setInvalid();",
+         parser="""state start { p.extract(hdr.h); transition accept; }""", packet="0102030405060708 111213"),
+    Case("an out header starts invalid", "0102030405060708 111213",
+         before="control Make(out one_t o, in bit<8> way) { apply { if (way == 2) { o.setValid(); o.v = 1; } } }",
+         locals="Make() make;",
+         body="hdr.extra.setValid(); make.apply(hdr.extra, hdr.h.a);"),
+    Case("comparison of headers and stacks", "0102030405060701 111213",
+         body="one_t x = hdr.s[0]; if (x == hdr.s[0] && x != hdr.s[1] && hdr.extra != x) hdr.h.h = 1;"),
+    Case("push and pop", "0102030405060708 aa1112",
+         body="hdr.s.push_front(1); hdr.s[0].setValid(); hdr.s[0].v = 0xaa;"),
+    Case("a stack at a run-time index", "0102030405061213 117713",
+         body="hdr.h.g = hdr.s[hdr.h.a].v; hdr.s[hdr.h.a].v = 0x77; hdr.h.h = hdr.s[hdr.h.b].v;"),
+    Case("a key that is computed", "0102030405060755 111213",
+         locals="""action yes() { hdr.h.h = 0x55; }
+                   table t { key = { hdr.h.a + hdr.h.b: exact @name("sum"); } actions = { yes; NoAction; }
+                     const entries = { 3: yes(); } }""",
+         body="t.apply();"),
+    Case(
+        "lpm and range entries", "0102030405aa07cc 111213",
+        locals="""action f(bit<8> v) { hdr.h.f = v; } action h(bit<8> v) { hdr.h.h = v; }
+                  table l { key = { hdr.h.a: lpm; } actions = { f; NoAction; }
+                    const entries = { 0 &&& 0xf0: f(1); 0 &&& 0xfe: f(0xaa); 2 &&& 0xfe: f(3); } }
+                  table r { key = { hdr.h.d: range; } actions = { h; NoAction; }
+                    const entries = { 5 .. 9: h(1); 2 .. 4: h(0xcc); _: h(2); } }""",
+        body="l.apply(); r.apply();",
+    ),
+    Case("ternary entries: the first that fits", "01020304050607bb 111213",
+         locals="""action g(bit<8> v) { hdr.h.h = v; }
+                   table t { key = { hdr.h.b: ternary; hdr.h.c: exact; } actions = { g; NoAction; }
+                     const entries = { (_, 4): g(1); (2 &&& 3, 3): g(0xbb); (_, 3): g(2); } }""",
+         body="t.apply();"),
+    Case("select with masks, ranges and booleans", "0102030405060708 111213 ee",
+         parser="""state start { p.extract(hdr.h); p.extract(hdr.s.next); p.extract(hdr.s.next); p.extract(hdr.s.next);
+             transition select(hdr.h.a, hdr.h.b, hdr.h.c == 3) {
+                 (0x80 &&& 0x80, _, _): reject; (1, 3 .. 9, _): accept; (0 .. 5, 1 .. 2, true): more;
+                 default: accept; } }
+             state more { hdr.extra.setValid(); hdr.extra.v = 0xee; transition accept; }"""),
+    Case("lookahead, advance and if in a parser", "0102030405060708 13",
+         parser="""state start { p.extract(hdr.h);
+             pair_t ahead = p.lookahead<pair_t>();
+             if (ahead.x == 0x11 && p.lookahead<bit<16>>()[7:0] == 0x12) { p.advance(16); }
+             p.extract(hdr.s.next); transition accept; }"""),
+    Case("a parser calls a parser", "0102030405060708 111213",
+         top="""parser Sub(packet_in p, inout one_t[3] s, in bit<8> n) {
+                  state start { p.extract(s.next); transition select(n) { 1: again; default: accept; } }
+                  state again { p.extract(s.next); p.extract(s.next); transition accept; } }""",
+         parser="""Sub() sub;
+             state start { p.extract(hdr.h); sub.apply(p, hdr.s, hdr.h.a); transition accept; }"""),
+    Case("loops", "0102060405060f08 111213",
+         locals="""action sum() { hdr.h.g = 0;
+                     for (bit<8> i = 1; i < 10; i = i + 1) { if (i == 3) { continue; } if (i == 7) { break; }
+                       hdr.h.g = hdr.h.g + i; }
+                     hdr.h.g = hdr.h.g - 3; }
+                   table t { actions = { sum; } const default_action = sum(); }""",
+         body="t.apply(); hdr.h.c = 0; for (bit<8> i in 1 .. 3) { hdr.h.c = hdr.h.c + i; }"),
+    Case("metadata goes from parser to egress", "0102030405060742 111213",
+         parser=PARSER.replace("transition", "meta.m = 0x42; meta.flag = true; transition"),
+         egress="if (meta.flag) { hdr.h.h = meta.m; }"),
+    Case("mark_to_drop", None, body="mark_to_drop(std);"),
+    Case("registers keep what an atomic block does", "0102030405060705 111213",
+         locals="register<bit<8>>(4) r;",
+         body="""@atomic { bit<8> v; r.read(v, 2); if (v == 0) { v = 5; } else { v = 7; } r.write(2, v); }
+                 bit<8> w; r.read(w, 2); hdr.h.h = w;"""),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
+def test_packet_comes_out_as_the_program_says(case: Case, tmp_path: Path) -> None:
+    with Switch.from_p4(case.write(tmp_path)) as switch:
+        for port in (1, 2):
+            switch.set_port(port)
+        switch.inject(2, bytes.fromhex(case.packet), at_ns=1_000)
+        outputs = switch.run_until(1_000_000)
+    if case.out is None:
+        assert not outputs
+        return
+    assert [(o.port, o.packet.hex()) for o in outputs] == [(1, case.out.replace(" ", ""))]
+
+
+def test_an_atomic_block_is_one_action(tmp_path: Path) -> None:
+    case = next(c for c in CASES if "atomic" in c.name)
+    json = compile_p4(case.write(tmp_path)).json
+    bodies = [[p["op"] for p in a["primitives"]] for a in json["actions"]]
+    assert any("register_read" in b and "register_write" in b for b in bodies)
+
+
+REFUSED = [
+    (Case("", None, body="t.apply(); t.apply();", locals="table t { actions = { NoAction; } }"),
+     NotSupported, "two places that go on differently"),
+    (Case("", None, body="hdr.s[3].v = 1;"), CompileError, "3"),
+    (Case("", None, body="clone(CloneType.E2E, 5);"), CompileError, "only be made in egress"),
+    (Case("", None, egress="resubmit_preserving_field_list(1);"), CompileError, "only be called in"),
+    (Case("", None, top="header odd_t { bit<3> x; }", before="""
+        control O(inout headers hdr) { apply { odd_t o; o.setValid(); o.x = 1; hdr.h.a = (bit<8>)o.x; } }""",
+          locals="O() o;", body="o.apply(hdr);"), CompileError, "whole bytes"),
+    (Case("", None, locals="""table t { key = { hdr.h.a: lpm; hdr.h.b: lpm; } actions = { NoAction; } }""",
+          body="t.apply();"), CompileError, "more than one lpm"),
+    (Case("", None, body="bit<32> n = p; "), CompileError, "p"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("case", "error", "complaint"), REFUSED)
+def test_what_can_not_be_done_is_said_with_its_place(
+    case: Case, error: type[CompileError], complaint: str, tmp_path: Path
+) -> None:
+    source = case.write(tmp_path)
+    with pytest.raises(error, match=complaint) as caught:
+        compile_p4(source)
+    first = caught.value.diagnostics[0]
+    assert first.pos.file == str(source)
+    assert first.pos.line > 0
