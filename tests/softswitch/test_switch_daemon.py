@@ -31,6 +31,7 @@ from softswitch.p4runtime.schema import bind
 
 GOLDEN = Path(__file__).resolve().parent.parent / "golden"
 DEADLINE_S = 20.0
+ETH_P_ALL = 3
 CPU_PORT = 255
 p4r_grpc: Any = importlib.import_module(f"{protos.PACKAGE}.p4.v1.p4runtime_pb2_grpc")
 
@@ -67,8 +68,8 @@ def wire() -> Iterator[Wire]:
             ip("-n", name, "link", "set", "eth0", "addrgenmode", "none", "up")
             netns.pushns(name)
             try:
-                host = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
-                host.bind(("eth0", 3))
+                host = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+                host.bind(("eth0", ETH_P_ALL))
                 host.settimeout(0.1)
             finally:
                 netns.popns()
