@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controller import CompiledProgram, ControllerError, UnknownName
@@ -63,6 +63,7 @@ def test_full_names_are_aliases(p4info: P4Info) -> None:
     assert decode(encode(entry, p4info), p4info) == SAMPLES[0]
 
 
+@settings(deadline=None)  # other tests share the processor
 @given(value=st.integers(0, 2**48 - 1))
 def test_bytes_are_canonical(value: int) -> None:
     data = to_bytes(value, 48, "x")

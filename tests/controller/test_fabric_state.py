@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controller import CompiledProgram, FabricPolicy, TargetFacts
@@ -181,6 +181,7 @@ def test_defaults_are_modified_and_never_deleted(program: CompiledProgram) -> No
 STATES = st.dictionaries(st.integers(0, 9), st.integers(1, 3), max_size=10)
 
 
+@settings(deadline=None)  # other tests share the processor
 @given(there=STATES, wanted=STATES)
 def test_applying_the_diff_gives_what_was_wanted(
     there: dict[int, int], wanted: dict[int, int]

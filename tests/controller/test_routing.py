@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import networkx as nx
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import topologies
@@ -65,6 +65,7 @@ EDGES = st.integers(2, 7).flatmap(
 )
 
 
+@settings(deadline=None)  # other tests share the processor
 @given(EDGES)
 def test_next_hops_are_networkxs(case: tuple[int, list[tuple[int, int]]]) -> None:
     switches, edges = case

@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scapy.contrib.roce import BTH, CNPPadding
 from scapy.layers.inet import IP, UDP
@@ -169,6 +169,7 @@ def test_scapy_has_p4s_fields_and_widths() -> None:
     assert widths == FIELDS
 
 
+@settings(deadline=None)  # other tests share the processor
 @given(VALUES)
 def test_scapy_writes_and_reads_p4s_bits(values: tuple[int, ...]) -> None:
     wanted = packed(values)

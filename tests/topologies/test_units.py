@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from topologies.units import (
@@ -43,6 +43,7 @@ def test_no_unit_no_rate(value: object) -> None:
         parse_rate(value)
 
 
+@settings(deadline=None)  # other tests share the processor
 @given(st.integers(1, 10**15))
 def test_formatting_is_exact(value: int) -> None:
     assert parse_rate(format_rate(value)) == value
