@@ -67,16 +67,27 @@ def _python() -> str:
     return str(own) if own.exists() else sys.executable
 
 
-def _first_line(*command: str) -> str | None:
-    """The first line a command prints, or None if it is not there or fails."""
+def _output(*command: str) -> list[str] | None:
+    """The lines a command prints that are not blank, or None if it is not there or fails."""
     try:
         run = subprocess.run(
             command, cwd=ROOT, capture_output=True, text=True, timeout=_TOOL_TIMEOUT_S, check=False
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
-    lines = [line for line in (run.stdout + run.stderr).splitlines() if line.strip()]
-    return lines[0].strip() if lines and run.returncode == 0 else None
+    lines = [line.strip() for line in (run.stdout + run.stderr).splitlines() if line.strip()]
+    return lines if lines and run.returncode == 0 else None
+
+
+def _first_line(*command: str) -> str | None:
+    lines = _output(*command)
+    return lines[0] if lines else None
+
+
+def _version_line(*command: str) -> str | None:
+    """The first line with a version in it: some programs print their own path above it."""
+    lines = _output(*command)
+    return next((each for each in lines if re.search(r"\d\.\d", each)), lines[0]) if lines else None
 
 
 # --- root, and the kernel's features ------------------------------------------------------------
@@ -187,7 +198,7 @@ def check_program(program: _Program) -> Check:
             program.name, "missing", detail, program.cost, program.remedy,
             program.needed, program.part,
         )  # fmt: skip
-    version = _first_line(path, *arguments)
+    version = _version_line(path, *arguments)
     if version is None:
         detail = f"{path} is there, but `{' '.join(program.ask)}` fails"
         return Check(

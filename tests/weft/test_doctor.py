@@ -68,6 +68,17 @@ def test_a_program_that_is_absent(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "no-such-program-weft" in check.detail
 
 
+def test_a_program_that_prints_more_than_its_version(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "chatty-weft"
+    program.write_text("#!/bin/sh\necho chatty2; echo; echo ' Version 1.2.5'; echo 2026\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    check = doctor.check_program(doctor._Program("thing", ("chatty-weft", "-V"), "c", "r"))
+    assert (check.state, check.detail) == ("ok", "Version 1.2.5")
+
+
 def test_a_program_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     broken = tmp_path / "broken-weft"
     broken.write_text("#!/bin/sh\nexit 3\n")
