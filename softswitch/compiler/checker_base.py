@@ -114,7 +114,7 @@ class CheckerBase:
             return
         hidden = outer.lookup(decl.name)
         local = (ast.VarDecl, ast.ConstDecl, ast.Parameter, ast.InstanceDecl, ast.TableDecl)
-        if not hidden or not isinstance(decl, local):
+        if not hidden or not isinstance(decl, (*local, ast.ActionDecl)):
             return
         if isinstance(hidden[0], ast.Parameter) and in_body:
             self._fail(
@@ -122,7 +122,7 @@ class CheckerBase:
                 f'"{decl.name}" hides the parameter of that name',
                 ((hidden[0].pos, "the parameter"),),
             )
-        if isinstance(hidden[0], local):
+        if isinstance(hidden[0], (*local, ast.ActionDecl, ast.FunctionDecl, ast.MethodDecl)):
             self.reporter.warn(decl.pos, f'"{decl.name}" shadows {hidden[0].pos}', "shadow")
 
     def _lookup(self, name: str, pos: Pos, *, absolute: bool = False) -> list[ast.Decl]:

@@ -9,6 +9,7 @@ from softswitch.compiler import types as ty
 from softswitch.compiler.ast import CallKind
 from softswitch.compiler.checker_convert import type_of
 from softswitch.compiler.checker_expr import ExpressionChecker
+from softswitch.compiler.errors import Pos
 from softswitch.compiler.scope import suggestion
 
 _HEADER_METHODS = {
@@ -140,18 +141,20 @@ class BuiltinChecker(ExpressionChecker):
 
     def check_extern_function(self, call: ast.Call, decl: ast.MethodDecl) -> None:
         """The rules of core.p4's functions, and the notice of deprecated ones."""
-        deprecated = decl.annotation("deprecated")
-        if deprecated is not None:
-            texts = [str(v) for v in deprecated.values]
-            self.reporter.warn(
-                call.pos, f'"{decl.name}" is deprecated: {" ".join(texts)}', "deprecated"
-            )
+        self.warn_deprecated(decl, call.pos)
         if decl.name == "verify" and len(decl.params) == 2:
             call.kind = CallKind.VERIFY
             if self._context.kind != "parser":
                 self._fail(call.pos, "verify can only be called in a parser")
         elif decl.name == "static_assert":
             self._static_assert(call)
+
+    def warn_deprecated(self, decl: ast.Decl, pos: Pos) -> None:
+        """Say so where a `@deprecated` function or extern is used."""
+        deprecated = decl.annotation("deprecated")
+        if deprecated is not None:
+            text = " ".join(str(value) for value in deprecated.values)
+            self.reporter.warn(pos, f'"{decl.name}" is deprecated: {text}', "deprecated")
 
     def _static_assert(self, call: ast.Call) -> None:
         call.kind = CallKind.STATIC_ASSERT

@@ -337,6 +337,7 @@ class CallChecker(BuiltinChecker):
         chosen = self._choose(call, made.name, constructors)
         if chosen.type is None:
             raise GaveUp
+        self.warn_deprecated(decl, call.pos)
         if any(m.abstract for m in decl.methods):
             self._unsupported(call.pos, f"extern {made.name} with abstract methods")
         call.decl = decl

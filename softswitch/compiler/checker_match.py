@@ -126,7 +126,7 @@ class MatchChecker(StatementChecker):
             with self._nested():
                 self.statements(each.statements)
                 with self._guard():
-                    self._transition(each.transition)
+                    self._transition(each)
 
     def _check_termination(self, decl: ast.ParserDecl) -> None:
         """Some path from start must end in accept or reject (an omitted transition rejects)."""
@@ -147,7 +147,14 @@ class MatchChecker(StatementChecker):
             seen.update(targets)
         self.reporter.error(decl.pos, f'parser "{decl.name}" never reaches accept or reject')
 
-    def _transition(self, transition: ast.Name | ast.Select | None) -> None:
+    def _transition(self, state: ast.ParserState) -> None:
+        transition = state.transition
+        if transition is None:
+            self.reporter.warn(
+                state.pos,
+                f'state "{state.name}" has no transition: it goes to reject',
+                "parser-transition",
+            )
         if isinstance(transition, ast.Name):
             self._target(transition)
         elif isinstance(transition, ast.Select):

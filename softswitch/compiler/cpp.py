@@ -49,6 +49,7 @@ def preprocess(source: Path, include_dirs: Sequence[Path], defines: Sequence[str
             command,
             capture_output=True,
             text=True,
+            encoding="utf-8",
             errors="replace",
             timeout=_TIMEOUT_S,
             stdin=subprocess.DEVNULL,

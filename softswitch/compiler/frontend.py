@@ -29,6 +29,7 @@ from time import perf_counter
 from softswitch.compiler import ast, cpp, lexer, parser
 from softswitch.compiler.checker import Checker
 from softswitch.compiler.errors import CompileError, Diagnostic, Pos, Reporter, TooManyErrors
+from softswitch.compiler.usage import warn_unused
 
 # Python frames that a deeply nested expression or a long else-if chain may need.
 _RECURSION_LIMIT = 10_000
@@ -97,6 +98,8 @@ def _check(
     reporter.raise_if_errors()
     checker = Checker(reporter, str(path))
     checker.program(program)
+    if not reporter.errors:
+        warn_unused(program, reporter)
     timings["check"] = perf_counter() - parsed
     reporter.raise_if_errors()
     if checker.main is None:

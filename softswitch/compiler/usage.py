@@ -1,0 +1,93 @@
+"""Warnings about declarations that nothing uses, as p4c gives them.
+
+Told of: variables, constants, typedefs, actions and their parameters, functions, tables,
+instances, controls and parsers. Not told of: states, struct fields, enum members, the parameters
+of controls and parsers (their package asks for them) and of functions, and whatever comes from
+our own include files or carries `@noWarn("unused")`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import fields
+
+from softswitch.compiler import ast
+from softswitch.compiler.cpp import INCLUDE_DIR
+from softswitch.compiler.errors import Reporter
+
+# Links that the checker makes from uses to declarations; not part of the tree.
+_LINKS = frozenset({"decl", "table", "type", "receiver", "binding", "pos"})
+
+
+def warn_unused(program: ast.Program, reporter: Reporter) -> None:
+    """Warn of everything declared in the user's files that is never named."""
+    used: set[ast.Node] = set()
+    declared: list[tuple[ast.Decl, str]] = []
+    for decl in program.decls:
+        own = not decl.pos.file.startswith(str(INCLUDE_DIR))
+        for node in _below(decl):
+            target = None if isinstance(node, ast.DeclStmt) else getattr(node, "decl", None)
+            if isinstance(target, ast.Node):
+                used.add(target)
+        if own:
+            declared += _candidates(decl, top=True)
+    for decl, text in declared:
+        if decl not in used and not decl.name.startswith("__") and not _silenced(decl):
+            reporter.warn(decl.pos, text, "unused")
+
+
+def _candidates(decl: ast.Decl, *, top: bool = False) -> Iterator[tuple[ast.Decl, str]]:
+    """Declarations at and below `decl` that deserve a warning where unused, with its text."""
+    name = f'"{decl.name}"'
+    match decl:
+        case ast.ControlDecl() | ast.ParserDecl():
+            kind = "control" if isinstance(decl, ast.ControlDecl) else "parser"
+            yield decl, f"{kind} {name} is unused"
+            for each in decl.locals:
+                yield from _candidates(each)
+            bodies = [decl.body] if isinstance(decl, ast.ControlDecl) else decl.states
+            for node in _below(list(bodies)):
+                if isinstance(node, ast.VarDecl | ast.ConstDecl | ast.InstanceDecl):
+                    yield from _candidates(node)
+        case ast.ActionDecl() | ast.FunctionDecl():
+            yield decl, f"{name} is unused"
+            if isinstance(decl, ast.ActionDecl):
+                for param in decl.params:
+                    yield param, f'"{param.name}" is unused'
+            for node in _below(decl.body):
+                if isinstance(node, ast.VarDecl | ast.ConstDecl):
+                    yield from _candidates(node)
+        case ast.TableDecl():
+            yield decl, f"table {name} is unused"
+        case ast.InstanceDecl():
+            if not (top and decl.name == "main"):
+                yield decl, f"{name} is unused"
+        case ast.ConstDecl(init=ast.Call(kind=ast.CallKind.STATIC_ASSERT)):
+            pass  # the declaration is only there to be checked
+        case ast.VarDecl() | ast.ConstDecl() | ast.TypedefDecl() | ast.NewtypeDecl():
+            yield decl, f"{name} is unused"
+
+
+def _silenced(decl: ast.Decl) -> bool:
+    return any(a.name == "noWarn" and "unused" in a.values for a in decl.annotations)
+
+
+def _below(node: object) -> Iterator[ast.Node]:
+    """All nodes of the tree at and below `node`."""
+    todo: list[object] = [node]
+    while todo:
+        current = todo.pop()
+        if isinstance(current, list | tuple):
+            todo += reversed(current)
+        elif isinstance(current, ast.Node):
+            yield current
+            names = _FIELDS.get(type(current))
+            if names is None:
+                names = tuple(f.name for f in fields(current) if f.name not in _LINKS)
+                _FIELDS[type(current)] = names
+            todo += [getattr(current, name) for name in reversed(names)]
+            if isinstance(current, ast.DeclStmt):
+                todo.append(current.decl)
+
+
+_FIELDS: dict[type[ast.Node], tuple[str, ...]] = {}
