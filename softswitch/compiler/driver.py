@@ -13,6 +13,7 @@ from finsy.proto import p4i
 
 from softswitch.compiler import frontend
 from softswitch.compiler.bmv2_program import write_program
+from softswitch.compiler.depth import deep_recursion
 from softswitch.compiler.elaborate import elaborate
 from softswitch.compiler.errors import Diagnostic
 from softswitch.compiler.lower_program import ProgramLowering
@@ -44,6 +45,13 @@ def compile_p4(
     `NAME=VALUE`. Raises `CompileError` with everything found wrong, `NotSupported` if the program
     needs what this compiler can't do yet.
     """
+    with deep_recursion(source):
+        return _compile(source, include_dirs, defines, std)
+
+
+def _compile(
+    source: Path, include_dirs: Sequence[Path], defines: Sequence[str], std: str
+) -> CompileResult:
     checked = frontend.check(source, include_dirs, defines, std)
     timings = dict(checked.timings)
     start = time.perf_counter()

@@ -20,7 +20,6 @@ What the lowering may rely on:
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,11 +27,9 @@ from time import perf_counter
 
 from softswitch.compiler import ast, cpp, lexer, parser
 from softswitch.compiler.checker import Checker
+from softswitch.compiler.depth import deep_recursion
 from softswitch.compiler.errors import CompileError, Diagnostic, Pos, Reporter, TooManyErrors
 from softswitch.compiler.usage import warn_unused
-
-# Python frames that a deeply nested expression or a long else-if chain may need.
-_RECURSION_LIMIT = 10_000
 
 
 @dataclass
@@ -68,17 +65,11 @@ def check(
         raise CompileError.at(Pos(str(path), 0, 0), f'language "{std}" is not known: use "p4-16"')
     timings: dict[str, float] = {}
     reporter = Reporter()
-    limit = sys.getrecursionlimit()
-    sys.setrecursionlimit(max(limit, _RECURSION_LIMIT))
-    try:
-        return _check(path, include_dirs, defines, reporter, timings)
-    except TooManyErrors:
-        raise CompileError(reporter.errors) from None
-    except RecursionError:
-        message = "the program is nested too deeply"
-        raise CompileError.at(Pos(str(path), 0, 0), message) from None
-    finally:
-        sys.setrecursionlimit(limit)
+    with deep_recursion(path):
+        try:
+            return _check(path, include_dirs, defines, reporter, timings)
+        except TooManyErrors:
+            raise CompileError(reporter.errors) from None
 
 
 def _check(

@@ -332,6 +332,14 @@ def test_speed() -> None:
     assert process_time() - start < 1.0
 
 
+def test_long_chains_and_deep_nesting(tmp_path: Path) -> None:
+    chain = " else ".join(f"if (hdr.h.a == {i}) {{ hdr.h.b = {i}; }}" for i in range(500))
+    assert check_body(tmp_path, chain).body.statements
+    with pytest.raises(CompileError) as caught:
+        check_body(tmp_path, "hdr.h.a = " + "(" * 5000 + "1" + ")" * 5000 + ";")
+    assert "nested too deeply" in str(caught.value)
+
+
 def test_damaged_programs_never_crash() -> None:
     """Tokens deleted, doubled, swapped or replaced: the front end reports errors or accepts."""
     path = GOLDEN / "l3.p4"
