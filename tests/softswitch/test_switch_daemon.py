@@ -375,7 +375,7 @@ def test_an_idle_daemon_uses_no_cpu(wire: Wire, start: Callable[..., Running]) -
 # --- what goes wrong: one line, exit code 1, nothing left -----------------------------------------
 
 
-# Root without the rights to open packet sockets. Another user might not even be able to read this tree.
+# Root without the rights to open packet sockets: another user may not be able to read this tree.
 NO_RIGHTS = ["setpriv", "--bounding-set=-net_raw,-net_admin", "--inh-caps=-net_raw,-net_admin"]
 
 
@@ -406,7 +406,7 @@ def test_a_missing_interface_is_named(tmp_path: Path) -> None:
 @pytest.mark.root
 def test_without_rights_the_remedy_is_said(wire: Wire) -> None:
     done = run("--no-p4", "-i", f"1@{wire.ports[0]}", prefix=NO_RIGHTS)
-    fails(done, wire.ports[0], "root", "sudo")
+    fails(done, wire.ports[0], "root", "CAP_NET_RAW")
 
 
 def test_a_port_in_use_is_named(tmp_path: Path) -> None:
