@@ -219,6 +219,8 @@ class TableLowering:
                     self.table.meter = self._extern(prop, ("direct_meter",))
                 case "support_timeout":
                     self.table.support_timeout = bool(self._constant(prop))
+                case "largest_priority_wins" | "priority_delta":
+                    pass  # read with the entries
                 case _:
                     self.program.warn(prop.pos, f"table property {prop.name} is ignored")
         self._attach()
@@ -269,8 +271,29 @@ class TableLowering:
                 entries[0].pos,
                 f"BMv2 lets nobody change table {self.decl.name}, though its entries are not const",
             )
-        for number, entry in enumerate(entries, start=1):
+        for number, entry in enumerate(self._by_precedence(entries), start=1):
             self.table.entries.append(self._entry(entry, number))
+
+    def _by_precedence(self, entries: list[ast.Entry]) -> list[ast.Entry]:
+        """Entries in the order in which they win (spec 14.2.1.4): as written, or by `priority`."""
+        if all(entry.priority is None for entry in entries):
+            return entries
+        if self.decl.entries_const:
+            raise CompileError.at(entries[0].pos, "const entries can't have priorities")
+        wins, delta = self.decl.prop("largest_priority_wins"), self.decl.prop("priority_delta")
+        largest = wins is None or bool(self._constant(wins))
+        step = 1 if delta is None else self._constant(delta)
+        current: int | None = None
+        ranked: list[tuple[int, ast.Entry]] = []
+        for entry in entries:
+            if entry.priority is not None:
+                current = self.body.constant(entry.priority).value
+            elif current is None:
+                raise CompileError.at(entry.pos, "the first entry must have a priority")
+            else:
+                current += -step if largest else step
+            ranked.append((-current if largest else current, entry))
+        return [entry for _, entry in sorted(ranked, key=lambda pair: pair[0])]
 
     def _entry(self, entry: ast.Entry, number: int) -> LoweredEntry:
         keys = [k for k in self.decl.keys or [] if k.match_kind.name != "selector"]
@@ -287,8 +310,6 @@ class TableLowering:
         annotation = next((a for a in entry.annotations if a.name == "priority"), None)
         if annotation is not None and annotation.values:
             priority = int(annotation.values[0])
-        if entry.priority is not None:
-            raise NotSupported.at(entry.pos, "priority = .. in entries")
         return LoweredEntry(
             matches, action, self._arguments(entry.action, action), priority, entry.pos
         )
