@@ -110,7 +110,7 @@ def tcp_transfer(session: Session) -> Row:
         return Row(what, report.error, False)
     rate = report.bits_per_second
     scaled = _rate(rate * session.topology.time_scale)
-    text = f"{_rate(rate)} for {report.seconds:.3g} s (fabric {scaled}), "
+    text = f"{_rate(rate)} for {report.seconds:.3g} s, slow start included (fabric {scaled}); "
     return Row(what, text + f"{report.retransmits} packets sent again", report.ok)
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from emulation import processes, run_state
 from emulation.errors import EmulationError
+from emulation.processes import ProcessIdentity
 from emulation.run_state import SHELL_ROLE, RunLock, RunRecord
 
 STOP_PATIENCE_S = 15.0
@@ -52,12 +53,7 @@ def remove(record: RunRecord, grace_s: float = 2.0) -> Removed:
     Safe to call again. Raises EmulationError naming what could not be removed; the record then
     stays, so that a later call can finish.
     """
-    running = {process.pid: process for process in processes.marked(record.run)}
-    running |= {process.pid: process for process in record.processes if process.is_alive()}
-    # An interactive shell ignores SIGTERM, and ends at once when its terminal hangs up.
-    shells = [process for process in running.values() if process.role.startswith(SHELL_ROLE)]
-    others = [process for process in running.values() if process not in shells]
-    stuck = processes.end(others, grace_s) + processes.end(shells, grace_s, signal.SIGHUP)
+    ended, stuck = _end_processes(record, grace_s)
     links = [name for name in record.links if (_LINKS / name).exists()]
     namespaces = [name for name in record.namespaces if (_NAMESPACES / name).exists()]
     # A link's other end goes with it, and a namespace's links go with the namespace, so some of
@@ -71,7 +67,26 @@ def remove(record: RunRecord, grace_s: float = 2.0) -> Removed:
     if left:
         raise EmulationError(f"run {record.run}: could not remove {', '.join(left)}", "weft clean")
     shutil.rmtree(record.directory, ignore_errors=True)
-    return Removed(record.run, len(running), len(links), len(namespaces))
+    return Removed(record.run, ended, len(links), len(namespaces))
+
+
+def _end_processes(record: RunRecord, grace_s: float) -> tuple[int, list[ProcessIdentity]]:
+    """End what the run started; return how many processes that were, and those that stay.
+
+    Looks again until none is found: one that was just being started shows no marker yet.
+    """
+    ended: set[int] = set()
+    stuck: list[ProcessIdentity] = []
+    while True:
+        running = {process.pid: process for process in processes.marked(record.run)}
+        running |= {process.pid: process for process in record.processes if process.is_alive()}
+        if not running or stuck:
+            return len(ended), stuck
+        # An interactive shell ignores SIGTERM, and ends at once when its terminal hangs up.
+        shells = [found for found in running.values() if found.role.startswith(SHELL_ROLE)]
+        others = [found for found in running.values() if found not in shells]
+        stuck = processes.end(others, grace_s) + processes.end(shells, grace_s, signal.SIGHUP)
+        ended.update(running)
 
 
 def _ip_batch(commands: Iterable[str]) -> None:

@@ -6,8 +6,9 @@ import os
 import signal
 import subprocess
 import sys
+import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -83,8 +84,9 @@ def runner(roots: Path) -> Iterator[subprocess.Popen[str]]:
     child = subprocess.Popen([sys.executable, "-c", RUNNER], stdout=subprocess.PIPE, text=True)
     yield child
     child.kill()
+    child.wait()
+    teardown.clean()  # before reading to the end: what the runner started holds its pipe
     child.communicate()
-    teardown.clean()
 
 
 def start_of(runner: subprocess.Popen[str]) -> RunRecord:
@@ -94,6 +96,13 @@ def start_of(runner: subprocess.Popen[str]) -> RunRecord:
     record = run_state.read_record(run_state.run_root() / name)
     assert record is not None
     return record
+
+
+def until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
 
 
 def left_of(record: RunRecord) -> list[str]:
@@ -108,7 +117,8 @@ def test_a_crashed_run_is_removed_and_bystanders_survive(
     runner: subprocess.Popen[str], bystanders: Bystanders, roots: Path
 ) -> None:
     record = start_of(runner)
-    assert len(list(processes.marked(record.run))) >= 10  # 8 nodes' shells and two sleepers
+    # The shells of 8 nodes and two sleepers, which show their marker once they are fully started.
+    until(lambda: len(list(processes.marked(record.run))) >= 10)
     runner.send_signal(signal.SIGKILL)
     runner.wait()
     assert left_of(record)  # it had no chance to clean up
