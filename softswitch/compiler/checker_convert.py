@@ -301,3 +301,54 @@ def constant_initializer(expr: ast.Expr) -> ast.Expr | None:
             return expr
         case _:
             return None
+
+
+def same_expression(a: ast.Expr, b: ast.Expr) -> bool:
+    """Whether two checked expressions are the same text, implicit casts aside."""
+    while isinstance(a, ast.Cast) and a.implicit:
+        a = a.operand
+    while isinstance(b, ast.Cast) and b.implicit:
+        b = b.operand
+    if a.const_value is not None or b.const_value is not None:
+        return a.const_value == b.const_value
+    if type(a) is not type(b):
+        return False
+    match a, b:
+        case ast.Name(), ast.Name():
+            return a.decl is b.decl
+        case ast.Member(), ast.Member():
+            return a.member == b.member and same_expression(a.base, b.base)
+        case ast.Index(), ast.Index():
+            return same_expression(a.base, b.base) and same_expression(a.index, b.index)
+        case ast.Slice(), ast.Slice():
+            parts = zip((a.base, a.hi, a.lo), (b.base, b.hi, b.lo), strict=True)
+            return all(same_expression(x, y) for x, y in parts)
+        case ast.Unary(), ast.Unary():
+            return a.op is b.op and same_expression(a.operand, b.operand)
+        case ast.Cast(), ast.Cast():
+            return a.type == b.type and same_expression(a.operand, b.operand)
+        case ast.Binary(), ast.Binary():
+            same = same_expression(a.left, b.left) and same_expression(a.right, b.right)
+            return a.op is b.op and same
+        case ast.Ternary(), ast.Ternary():
+            parts = zip((a.cond, a.then, a.otherwise), (b.cond, b.then, b.otherwise), strict=True)
+            return all(same_expression(x, y) for x, y in parts)
+        case ast.Call(), ast.Call():
+            arguments = zip(a.args, b.args, strict=False)
+            return (
+                len(a.args) == len(b.args)
+                and same_expression(a.callee, b.callee)
+                and all(same_expression(x.value, y.value) for x, y in arguments)
+            )
+        case ast.ListExpr(), ast.ListExpr():
+            elements = zip(a.elements, b.elements, strict=False)
+            return len(a.elements) == len(b.elements) and all(
+                same_expression(x, y) for x, y in elements
+            )
+        case ast.StructExpr(), ast.StructExpr():
+            others = {f.name: f.value for f in b.fields}
+            return {f.name for f in a.fields} == set(others) and all(
+                same_expression(f.value, others[f.name]) for f in a.fields
+            )
+        case _:
+            return False

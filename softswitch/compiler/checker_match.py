@@ -6,7 +6,7 @@ from softswitch.compiler import ast
 from softswitch.compiler import types as ty
 from softswitch.compiler.checker_base import GaveUp, counted, describe
 from softswitch.compiler.checker_call import Signature, calls_in
-from softswitch.compiler.checker_convert import is_compile_time, type_of
+from softswitch.compiler.checker_convert import is_compile_time, same_expression, type_of
 from softswitch.compiler.checker_stmt import StatementChecker
 from softswitch.compiler.errors import BUILTIN_POS, Pos
 from softswitch.compiler.scope import suggestion
@@ -354,14 +354,8 @@ class MatchChecker(StatementChecker):
 
     def _check_same_arguments(self, listed: ast.ActionRef, args: list[ast.Argument]) -> None:
         for binding, arg in zip(listed.binding, args, strict=False):
-            first, again = binding.arg, self.value(arg.value)
-            while isinstance(first, ast.Cast) and first.implicit:
-                first = first.operand
-            same = first is not None and (
-                first.const_value == again.const_value
-                and type(first) is type(again)
-                and (not isinstance(first, ast.Name) or first.name == getattr(again, "name", ""))
-            )
+            again = self.value(arg.value)
+            same = binding.arg is not None and same_expression(binding.arg, again)
             if not same:
                 self._fail(
                     arg.pos,

@@ -27,6 +27,7 @@ from time import perf_counter
 
 from softswitch.compiler import ast, cpp, lexer, parser
 from softswitch.compiler.checker import Checker
+from softswitch.compiler.control_names import check_control_plane_names
 from softswitch.compiler.depth import deep_recursion
 from softswitch.compiler.errors import CompileError, Diagnostic, Pos, Reporter, TooManyErrors
 from softswitch.compiler.usage import warn_unused
@@ -90,6 +91,7 @@ def _check(
     checker = Checker(reporter, str(path))
     checker.program(program)
     if not reporter.errors:
+        check_control_plane_names(program, reporter)
         warn_unused(program, reporter)
     timings["check"] = perf_counter() - parsed
     reporter.raise_if_errors()

@@ -123,7 +123,7 @@ def test_values_that_do_not_fit_are_warned_of(tmp_path: Path) -> None:
         '#include "one_control.p4"\nconst bit<8> a = 256;\nconst bit<8> b = -1;\n'
         "const bit<4> c = 4w16;\ncontrol C(inout H hdr) { apply { } }\nTop(C()) main;\n",
     )
-    assert [(w.pos.line, w.message) for w in checked.warnings] == [
+    assert [(w.pos.line, w.message) for w in checked.warnings if w.code != "unused"] == [
         (2, "value 256 does not fit in bit<8>, it becomes 0"),
         (3, "negative value -1 in unsigned bit<8>, it becomes 255"),
         (4, "value 16 does not fit in bit<4>, it becomes 0"),
