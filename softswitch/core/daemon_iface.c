@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 enum {
-    RING_BYTES = 2 << 20,    /* 1 024 frames of 2 KB: 10 ms of 100 kpps, which a stalled VM needs */
+    RING_BYTES = 8 << 20,    /* 4 096 frames of 2 KB: 40 ms of 100 kpps, which a busy VM needs */
     RING_FRAMES_MIN = 256,
     RING_BLOCK = 1 << 16,
     FRAME_SPARE = 160,       /* ring header, socket address, alignment, VLAN tag */

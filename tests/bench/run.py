@@ -1,0 +1,92 @@
+"""All benchmarks, one table.
+
+    python tests/bench/run.py [--json] [--quick]
+
+Exit code 1 when a number misses its goal. Without root the packet loop's part is left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+
+
+@dataclass(frozen=True)
+class Line:
+    """One number with its goal; `met` is None where there is no goal."""
+
+    what: str
+    value: str
+    goal: str
+    met: bool | None
+
+
+def script(name: str, *arguments: str) -> dict[str, Any]:
+    """The JSON that one benchmark prints."""
+    command = [sys.executable, str(HERE / name), "--json", *arguments]
+    environment = {**os.environ, "PYTHONPATH": str(HERE.parents[1])}
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False, env=environment)
+    if done.returncode:
+        raise SystemExit(done.returncode)
+    result: dict[str, Any] = json.loads(done.stdout)
+    return result
+
+
+def pipeline_lines(result: dict[str, float]) -> list[Line]:
+    return [
+        Line(f"pipeline in process, base L3, {name}", f"{mpps:.2f} Mpps", ">= 1 Mpps", mpps >= 1)
+        for name, mpps in result.items()
+    ]
+
+
+def daemon_lines(result: dict[str, Any]) -> list[Line]:
+    bare, switch = result["forwarder"], result["switch"]
+    loss, ratio = switch["loss"], result["ratio"]
+    return [
+        Line(
+            "bare AF_PACKET forwarder, 64 B, 100 kpps", f"{bare['cpu_us']:.2f} us/packet", "", None
+        ),
+        Line(
+            "switch's packet loop, 64 B, 100 kpps",
+            f"{switch['cpu_us']:.2f} us/packet",
+            f"<= {bare['cpu_us'] * result['ratio_limit']:.2f}",
+            ratio <= result["ratio_limit"],
+        ),
+        Line("  loss", f"{loss:.3%}", "<= 0.1 %", loss <= 0.001),
+    ]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--quick", action="store_true", help="short rounds, for a first look")
+    arguments = parser.parse_args()
+    short = ["--rounds", "3", "--seconds", "0.2"] if arguments.quick else []
+    results: dict[str, Any] = {"pipeline": script("bench_pipeline.py", *short)}
+    lines = pipeline_lines(results["pipeline"])
+    if os.geteuid() == 0:
+        short = ["--rounds", "3", "--seconds", "1"] if arguments.quick else []
+        results["daemon"] = script("bench_daemon.py", *short)
+        lines += daemon_lines(results["daemon"])
+    elif not arguments.json:
+        print("the packet loop's benchmark needs root and is left out")
+    met = all(line.met is not False for line in lines)
+    if arguments.json:
+        print(json.dumps({**results, "lines": [asdict(line) for line in lines], "met": met}))
+        return 0 if met else 1
+    for line in lines:
+        mark = {True: "met", False: "MISSED", None: ""}[line.met]
+        print(f"{line.what:55} {line.value:>16}  {line.goal:12} {mark}")
+    return 0 if met else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
