@@ -30,6 +30,8 @@ def check_control_plane_names(program: ast.Program, reporter: Reporter) -> None:
 def _named(program: ast.Program) -> Iterator[tuple[str, str, ast.Decl]]:
     for decl in program.decls:
         if isinstance(decl, ast.ActionDecl):
+            if decl.name == "NoAction":
+                continue  # core.p4's; programs may have one of their own beside it
             yield _control_plane_name(decl, ""), "action", decl
         elif isinstance(decl, ast.ControlDecl):
             prefix = _control_plane_name(decl, "") + "."
