@@ -224,8 +224,12 @@ class Run:
             log_dir.mkdir(parents=True)
             if keep_logs:
                 (log_dir / _KEEP).touch()
-        except OSError as error:
-            raise EmulationError(f"can't write {error.filename}: {error.strerror}") from None
+        except BaseException as error:
+            shutil.rmtree(record.directory, ignore_errors=True)  # nothing was made yet
+            if isinstance(error, OSError):
+                reason = f"can't write {error.filename}: {error.strerror}"
+                raise EmulationError(reason) from None
+            raise
         os.environ[MARKER_VARIABLE] = run
         prune_logs()
         return Run(record, lock)

@@ -72,7 +72,7 @@ class _Flow:
         if len(session.topology.hosts) >= 2:
             for what, proof in (
                 ("ping all pairs", proofs.all_pairs_ping),
-                ("RoCEv2 over the spines", proofs.roce_over_spines),
+                ("RoCEv2 packets", proofs.roce_over_spines),
                 ("TCP transfer", proofs.tcp_transfer),
             ):
                 self.rows.append(self.step(what, partial(proof, session)))
