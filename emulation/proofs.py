@@ -97,12 +97,13 @@ def far_pair(session: Session) -> tuple[LiveHost, LiveHost]:
     return first, next((host for host in hosts if host.switch != first.switch), hosts[-1])
 
 
-def tcp_transfer(session: Session) -> Row:
-    """A TCP transfer between hosts on different leaves."""
+def tcp_transfer(session: Session, seconds: int = tcp.SECONDS) -> Row:
+    """A TCP transfer of `seconds` between hosts on different leaves."""
     source, destination = far_pair(session)
     report = tcp.transfer(
         source,
         destination,
+        seconds=seconds,
         started=lambda pid, role: session.run.started_processes([(pid, role)]),
     )
     what = f"TCP {source.name} -> {destination.name}"

@@ -187,6 +187,14 @@ def _add_run_topo(commands: _Commands[argparse.ArgumentParser]) -> None:
     )
     command.add_argument("--cli", action="store_true", help="give a prompt after the results")
     command.add_argument(
+        "--seconds",
+        type=int,
+        choices=range(1, 3601),
+        default=2,
+        metavar="N",
+        help="how long the TCP transfer lasts (default: %(default)s)",
+    )
+    command.add_argument(
         "--keep-logs", action="store_true", help="never prune the logs of this run"
     )
     _add_json(command)

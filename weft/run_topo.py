@@ -64,7 +64,7 @@ class _Flow:
         )
         self.step("P4Runtime: program and routes", lambda: session.bring_up(_program(compiled)))
 
-    def prove(self) -> None:
+    def prove(self, tcp_seconds: int) -> None:
         """Run the proofs that the topology allows, and keep their rows."""
         from emulation import proofs
 
@@ -73,7 +73,7 @@ class _Flow:
             for what, proof in (
                 ("ping all pairs", proofs.all_pairs_ping),
                 ("RoCEv2 packets", proofs.roce_over_spines),
-                ("TCP transfer", proofs.tcp_transfer),
+                ("TCP transfer", partial(proofs.tcp_transfer, seconds=tcp_seconds)),
             ):
                 self.rows.append(self.step(what, partial(proof, session)))
         row, self.counters = self.step("port counters", lambda: proofs.counters_agree(session))
@@ -130,7 +130,7 @@ def _run(flow: _Flow, arguments: argparse.Namespace) -> int:
         f"compile {PROGRAM.name}", lambda: p4_cache.compile_program(p4_cache.Job(PROGRAM))
     )
     flow.bring_up(compiled, keep_logs=arguments.keep_logs)
-    flow.prove()
+    flow.prove(arguments.seconds)
     if arguments.json:
         _print_json(flow)
     else:

@@ -74,6 +74,10 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
 Start = Callable[..., subprocess.Popen[str]]
 
 
+def _quick(arguments: tuple[str, ...]) -> list[str]:
+    return ["--seconds", "1"] if arguments[0] == "run-topo" else []
+
+
 @pytest.fixture
 def start(place: Place) -> Iterator[Start]:
     """Start `weft` with arguments; whatever still runs at the end is ended."""
@@ -81,7 +85,7 @@ def start(place: Place) -> Iterator[Start]:
 
     def starter(*arguments: str) -> subprocess.Popen[str]:
         process = subprocess.Popen(
-            [sys.executable, "-m", "weft.cli", *arguments],
+            [sys.executable, "-m", "weft.cli", *arguments, *_quick(arguments)],
             cwd=REPOSITORY,
             env=place.environment,
             stdin=subprocess.PIPE,
@@ -313,6 +317,29 @@ def test_after_a_crash_the_next_run_cleans_up_and_works(start: Start, place: Pla
     assert code == 0
     assert json.loads(out)["ok"] is True
     place.assert_nothing_is_left(record)
+
+
+ONE_SWITCH = """
+time_scale: 100
+switches: [sw]
+hosts: [a, b]
+link: {rate: 10Gbps, delay: 1us, queue: 256KB}
+links:
+  - {a: a, b: sw:7}
+  - {a: sw:9, b: b}
+"""
+
+
+def test_another_topology_runs_too(start: Start, place: Place, tmp_path: Path) -> None:
+    path = tmp_path / "one.yaml"
+    path.write_text(ONE_SWITCH)
+    code, out, err = answer(start("run-topo", str(path), "--json"))
+    assert code == 0, err
+    result = json.loads(out)
+    assert result["time_scale"] == 100
+    assert list(result["counters"]) == ["sw"]
+    assert sorted(result["counters"]["sw"]) == ["7", "9"]
+    assert "64 of 64 packets (32 flows) with right ICRC" in result["rows"][1]["result"]
 
 
 def test_bmv2_that_is_not_installed_is_said_before_anything_is_made(

@@ -31,7 +31,7 @@ class Terminal:
         self._master, slave = pty.openpty()
         self._seen = ""
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "weft.cli", "run-topo", "--cli"],
+            [sys.executable, "-m", "weft.cli", "run-topo", "--cli", "--seconds", "1"],
             cwd=REPOSITORY,
             env=environment,
             stdin=slave,
