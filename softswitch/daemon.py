@@ -22,6 +22,7 @@ from softswitch.options import Interface, Link, Options, UsageError, parse
 if TYPE_CHECKING:
     from softswitch.core import DaemonLoop, SwitchCore
     from softswitch.device import Device
+    from softswitch.diagnostics_service import DiagnosticsService
     from softswitch.p4runtime.server import P4RuntimeServer
     from softswitch.p4runtime.service import P4RuntimeService
 
@@ -171,7 +172,7 @@ class Daemon:
         device = self._make_device(core, loop)
         service = self._make_service(device, loop)
         self._load(device, service, program)
-        server = self._listen(service)
+        server = self._listen(service, self._make_diagnostics(device, loop, service))
         self._stack.callback(server.stop)
         self._stack.callback(self._end_threads, loop)
         self._spawn("loop", lambda: self._packets(loop))
@@ -258,11 +259,23 @@ class Daemon:
             raise DaemonError(f"{self.options.json}: {error}") from error
         LOG.info("runs %s", self.options.json)
 
-    def _listen(self, service: P4RuntimeService) -> P4RuntimeServer:
+    def _make_diagnostics(
+        self, device: Device, loop: DaemonLoop, service: P4RuntimeService
+    ) -> DiagnosticsService:
+        from softswitch.diagnostics_service import DiagnosticsService
+
+        ports = {interface.port: interface.name for interface in self.options.interfaces}
+        if self.options.cpu_port:
+            ports.setdefault(self.options.cpu_port, "")
+        return DiagnosticsService(device, loop, service.lock, ports)
+
+    def _listen(
+        self, service: P4RuntimeService, diagnostics: DiagnosticsService
+    ) -> P4RuntimeServer:
         from softswitch.p4runtime.server import P4RuntimeServer, ServerError
 
         try:
-            server = P4RuntimeServer(service, self.options.grpc_address)
+            server = P4RuntimeServer(service, self.options.grpc_address, [diagnostics.handler()])
         except ServerError as error:
             raise DaemonError(
                 f"{error}; choose another with `-- --grpc-server-addr HOST:PORT`"

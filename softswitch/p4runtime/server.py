@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, NoReturn
 
@@ -41,8 +41,14 @@ class ServerError(Exception):
 class P4RuntimeServer:
     """Serves one device on one TCP address."""
 
-    def __init__(self, service: P4RuntimeService, address: str) -> None:
-        """`address` is HOST:PORT; port 0 takes a free one. Raises ServerError."""
+    def __init__(
+        self,
+        service: P4RuntimeService,
+        address: str,
+        beside: Sequence[grpc.GenericRpcHandler] = (),
+    ) -> None:
+        """`address` is HOST:PORT; port 0 takes a free one. `beside`: other services on the same
+        address. Raises ServerError."""
         self._service = service
         self._server = grpc.server(
             ThreadPoolExecutor(WORKERS, thread_name_prefix="p4runtime"),
@@ -54,6 +60,7 @@ class P4RuntimeServer:
             ],
         )
         p4r_grpc.add_P4RuntimeServicer_to_server(_Servicer(service), self._server)
+        self._server.add_generic_rpc_handlers(tuple(beside))
         _check_address(address)
         try:
             self.port: int = self._server.add_insecure_port(address)

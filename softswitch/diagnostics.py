@@ -1,0 +1,173 @@
+"""The switch's side channel `weft.switch.v1.Diagnostics`, as a client sees it.
+
+It is a second gRPC service on the daemon's P4Runtime address, for what P4Runtime has no words:
+counts of ports and of the switch, link settings, traces. Messages are JSON objects in UTF-8, so
+that no stubs need to be generated. `softswitch.diagnostics_service` is the other end.
+
+    with DiagnosticsClient("127.0.0.1:9559") as switch:
+        switch.port_stats()[1]["rx_packets"]
+        switch.set_link(1, rate_bps=40_000_000, tx_delay_ns=500)
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import Any
+
+import grpc
+
+SERVICE = "weft.switch.v1.Diagnostics"
+TIMEOUT_S = 10.0
+Json = dict[str, Any]
+
+
+class DiagnosticsError(Exception):
+    """The switch did not answer, or refused; the message says why. `gone`: it can't be reached."""
+
+    def __init__(self, message: str, *, gone: bool = False) -> None:
+        super().__init__(message)
+        self.gone = gone
+
+
+def encode(message: Mapping[str, Any]) -> bytes:
+    """A message as it goes over the wire."""
+    return json.dumps(message, separators=(",", ":")).encode()
+
+
+def decode(data: bytes) -> Json:
+    """A message from the wire. Raises ValueError when it is no JSON object."""
+    message = json.loads(data or b"{}")
+    if not isinstance(message, dict):
+        raise ValueError("the message is not a JSON object")
+    return message
+
+
+class DiagnosticsClient:
+    """Talks to one switch. All methods raise DiagnosticsError."""
+
+    def __init__(self, address: str, *, timeout_s: float = TIMEOUT_S) -> None:
+        """`address` is HOST:PORT, P4Runtime's own. Nothing is sent before the first call."""
+        self.address = address
+        self._timeout_s = timeout_s
+        self._channel = grpc.insecure_channel(address)
+
+    def close(self) -> None:
+        """Ends running calls and the connection."""
+        self._channel.close()
+
+    def __enter__(self) -> DiagnosticsClient:
+        return self
+
+    def __exit__(
+        self,
+        _kind: type[BaseException] | None,
+        _error: BaseException | None,
+        _trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def call(self, method: str, **request: Any) -> Json:
+        """Any method of the service by name; arguments that are None are left out."""
+        function = self._channel.unary_unary(
+            f"/{SERVICE}/{method}", request_serializer=encode, response_deserializer=decode
+        )
+        try:
+            answer: Json = function(_given(request), timeout=self._timeout_s)
+        except grpc.RpcError as error:
+            raise self._error(error) from None
+        except ValueError:  # the channel is closed
+            raise DiagnosticsError(f"the connection to {self.address} is closed") from None
+        return answer
+
+    # --- counts -------------------------------------------------------------------------------
+
+    def port_stats(self) -> dict[int, Json]:
+        """By port: counts (ws_port_stats), `state`, `pause_mask`, `interface`, and `link`, the
+        settings of the port (ws_port_config; times in ps)."""
+        return {int(port): row for port, row in self.call("PortStats")["ports"].items()}
+
+    def switch_stats(self) -> Json:
+        """Counts of the switch (ws_stats) under `switch`, of the packet loop (wd_stats) under
+        `loop`, and `now_ps`, the switch's clock."""
+        return self.call("SwitchStats")
+
+    def queue(self, port: int) -> Json:
+        """A port's depths, highest depth so far, capacities and pause mask."""
+        return self.call("Queue", port=port)
+
+    # --- settings -----------------------------------------------------------------------------
+
+    def set_port(self, port: int, up: bool) -> None:
+        """Takes a port up or down, as a cable does."""
+        self.call("SetPort", port=port, up=up)
+
+    def set_link(
+        self,
+        port: int,
+        *,
+        rate_bps: int | None = None,
+        tx_delay_ns: int | None = None,
+        rx_delay_ns: int | None = None,
+        queue_packets: int | None = None,
+        queue_bytes: int | None = None,
+        **settings: Any,
+    ) -> Json:
+        """Changes what is given, leaves the rest; returns the settings in force.
+
+        `settings`: any other member of ws_port_config by its name (`_ns` may stand for `_ps`).
+        """
+        return self.call(
+            "SetLink",
+            port=port,
+            rate_bps=rate_bps,
+            tx_delay_ns=tx_delay_ns,
+            rx_delay_ns=rx_delay_ns,
+            queue_packets=queue_packets,
+            queue_bytes=queue_bytes,
+            **settings,
+        )
+
+    # --- traces -------------------------------------------------------------------------------
+
+    def trace(
+        self,
+        filter: str | None = None,
+        limit: int | None = None,
+        ports: Sequence[int] | None = None,
+    ) -> Iterator[Json]:
+        """One object a packet, as it happens, until `limit` packets or the iterator is closed.
+
+        `filter`: a pcap filter on the bytes as received; `ports`: only packets received there.
+        """
+        function = self._channel.unary_stream(
+            f"/{SERVICE}/Trace", request_serializer=encode, response_deserializer=decode
+        )
+        request = _given({"filter": filter, "limit": limit, "ports": ports})
+        stream = function(request)
+        try:
+            yield from stream
+        except grpc.RpcError as error:
+            raise self._error(error) from None
+        finally:
+            stream.cancel()
+
+    def _error(self, error: grpc.RpcError) -> DiagnosticsError:
+        match error.code():
+            case grpc.StatusCode.UNAVAILABLE | grpc.StatusCode.CANCELLED:
+                return DiagnosticsError(f"no switch answers on {self.address}", gone=True)
+            case grpc.StatusCode.DEADLINE_EXCEEDED:
+                return DiagnosticsError(
+                    f"the switch on {self.address} did not answer in {self._timeout_s:g} s"
+                )
+            case grpc.StatusCode.UNIMPLEMENTED:
+                return DiagnosticsError(
+                    f"the switch on {self.address} has no diagnostics: it is not Weft's own"
+                )
+            case _:
+                return DiagnosticsError(str(error.details()))
+
+
+def _given(request: Mapping[str, Any]) -> Json:
+    return {name: value for name, value in request.items() if value is not None}

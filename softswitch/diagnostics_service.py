@@ -1,0 +1,165 @@
+"""The daemon's end of `weft.switch.v1.Diagnostics` (see `softswitch.diagnostics`).
+
+A method is a function from a JSON object to a JSON object in `_methods`; errors are EntityErrors.
+They run in gRPC's threads and take `device_lock` or `loop.locked()` themselves.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, fields, replace
+from typing import NoReturn
+
+import grpc
+
+from softswitch.core import CoreError, DaemonLoop, PortConfig, PortState
+from softswitch.device import Device
+from softswitch.diagnostics import SERVICE, Json, decode, encode
+from softswitch.p4runtime.status import Code, EntityError
+
+_CODES = {code.value[0]: code for code in grpc.StatusCode}
+_PORTS = 65536
+
+
+class DiagnosticsService:
+    """Answers for one running switch. `ports` are its interfaces by port number."""
+
+    def __init__(
+        self,
+        device: Device,
+        loop: DaemonLoop,
+        device_lock: threading.RLock,
+        ports: Mapping[int, str],
+    ) -> None:
+        self._device = device
+        self._loop = loop
+        self._lock = device_lock
+        self._ports = dict(ports)
+        self._methods: dict[str, Callable[[Json], Json]] = {
+            "PortStats": self._port_stats,
+            "SwitchStats": self._switch_stats,
+            "Queue": self._queue,
+            "SetPort": self._set_port,
+            "SetLink": self._set_link,
+        }
+
+    def handler(self) -> grpc.GenericRpcHandler:
+        """What a gRPC server serves it by."""
+        return grpc.method_handlers_generic_handler(
+            SERVICE, {name: _unary(method) for name, method in self._methods.items()}
+        )
+
+    # --- counts -------------------------------------------------------------------------------
+
+    def _port_stats(self, _request: Json) -> Json:
+        with self._loop.locked():
+            return {"ports": {str(port): self._port_row(port) for port in sorted(self._ports)}}
+
+    def _port_row(self, port: int) -> Json:
+        core = self._device.core
+        state, pause_mask = core.port_state(port)
+        return {
+            "interface": self._ports.get(port, ""),
+            "state": state.name.lower(),
+            "pause_mask": pause_mask,
+            **asdict(core.port_stats(port)),
+            "link": asdict(core.port_config(port)),
+        }
+
+    def _switch_stats(self, _request: Json) -> Json:
+        with self._loop.locked() as core:
+            switch = asdict(core.stats())
+        return {
+            "switch": switch,
+            "loop": asdict(self._loop.stats()),  # takes the lock itself
+            "now_ps": self._loop.now(),
+        }
+
+    def _queue(self, request: Json) -> Json:
+        port = _port(request)
+        with self._loop.locked() as core:
+            stats, config = core.port_stats(port), core.port_config(port)
+            _, pause_mask = core.port_state(port)
+        return {
+            "port": port,
+            "priorities": core.config.priorities,
+            "pause_mask": pause_mask,
+            "depth_packets": stats.depth_packets,
+            "depth_bytes": stats.depth_bytes,
+            "max_depth_packets": stats.max_depth_packets,
+            "drop_queue": stats.drop_queue,
+            "queue_packets": config.queue_packets,
+            "queue_bytes": config.queue_bytes,
+        }
+
+    # --- settings -----------------------------------------------------------------------------
+
+    def _set_port(self, request: Json) -> Json:
+        port, up = _port(request), request.get("up")
+        if not isinstance(up, bool):
+            raise EntityError(Code.INVALID_ARGUMENT, '"up" has to be true or false')
+        with self._lock:
+            _, pause_mask = self._device.core.port_state(port)
+            self._device.set_port(port, PortState.UP if up else PortState.DOWN, pause_mask)
+        return {}
+
+    def _set_link(self, request: Json) -> Json:
+        port = _port(request)
+        changes = _settings({k: v for k, v in request.items() if k != "port"})
+        with self._loop.locked() as core:
+            config = replace(core.port_config(port), **changes)
+            core.configure_port(port, config)
+            return asdict(core.port_config(port))
+
+
+def _port(request: Json) -> int:
+    port = request.get("port")
+    if not isinstance(port, int) or isinstance(port, bool) or not 0 <= port < _PORTS:
+        raise EntityError(
+            Code.INVALID_ARGUMENT, f'"port" has to be a number from 0 to {_PORTS - 1}, not {port!r}'
+        )
+    return port
+
+
+def _settings(request: Json) -> dict[str, int]:
+    """Members of PortConfig; times may be given in nanoseconds as NAME_ns."""
+    known = {field.name for field in fields(PortConfig)}
+    changes = {}
+    for name, value in request.items():
+        scale, member = 1, name
+        if name.endswith("_ns") and f"{name[:-3]}_ps" in known:
+            scale, member = 1000, f"{name[:-3]}_ps"
+        if member not in known:
+            names = ", ".join(sorted(known))
+            raise EntityError(Code.INVALID_ARGUMENT, f"a link has no {name!r}; it has {names}")
+        whole = isinstance(value, int) and not isinstance(value, bool)
+        if not whole or not 0 <= value * scale < 1 << 63:
+            raise EntityError(
+                Code.INVALID_ARGUMENT, f"{name} has to be a whole number from 0, not {value!r}"
+            )
+        changes[member] = value * scale
+    return changes
+
+
+def _unary(method: Callable[[Json], Json]) -> grpc.RpcMethodHandler:
+    def answer(data: bytes, context: grpc.ServicerContext) -> bytes:
+        try:
+            return encode(method(_request(data)))
+        except (EntityError, CoreError) as error:
+            _abort(context, error)
+
+    return grpc.unary_unary_rpc_method_handler(answer)
+
+
+def _request(data: bytes) -> Json:
+    try:
+        return decode(data)
+    except ValueError as error:
+        raise EntityError(Code.INVALID_ARGUMENT, f"the request can't be read: {error}") from None
+
+
+def _abort(context: grpc.ServicerContext, error: EntityError | CoreError) -> NoReturn:
+    code = error.code if isinstance(error, EntityError) else Code.INVALID_ARGUMENT
+    context.abort(_CODES[int(code)], str(error))
+    raise AssertionError("abort always raises")

@@ -1,0 +1,153 @@
+"""The side channel over TCP: a client, and the daemon's parts without interfaces."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import grpc
+import pytest
+
+from softswitch.core import CoreConfig, DaemonLoop, PortState, SwitchCore
+from softswitch.device import Device
+from softswitch.diagnostics import DiagnosticsClient, DiagnosticsError
+from softswitch.diagnostics_service import DiagnosticsService
+from softswitch.p4runtime.pipeline import read_p4info
+from softswitch.p4runtime.server import P4RuntimeServer
+from softswitch.p4runtime.service import P4RuntimeService
+
+GOLDEN = Path(__file__).resolve().parent.parent / "golden"
+PORTS = {1: "s1-eth1", 2: "s1-eth2"}
+FRAME = bytes.fromhex(
+    "0a000000001102cc00000001080045000028000100004011aec10a010001c00002010fa0138800147eab"
+    "68656c6c6f20776f726c6421"
+)
+
+
+class Daemon:
+    """What the daemon is made of, in this process; frames come from `arrive`."""
+
+    def __init__(self, stack: ExitStack) -> None:
+        self.core = SwitchCore(CoreConfig(priorities=2))
+        stack.callback(self.core.close)
+        self.loop = DaemonLoop(self.core)
+        stack.callback(self.loop.close)
+        self.device = Device(self.core, clock=self.loop.now, guard=self.loop.locked)
+        service = P4RuntimeService(
+            self.device,
+            0,
+            packet_out=self.loop.packet_out,
+            make_draft=lambda: Device(SwitchCore(self.core.config), clock=lambda: 0),
+        )
+        self.diagnostics = DiagnosticsService(self.device, self.loop, service.lock, PORTS)
+        self.server = P4RuntimeServer(service, "127.0.0.1:0", [self.diagnostics.handler()])
+        self.server.start()
+        stack.callback(self.server.stop, 0.0)
+        self.loop.start()
+        self.address = f"127.0.0.1:{self.server.port}"
+
+    def load(self, program: str) -> None:
+        self.device.set_pipeline(
+            read_p4info(GOLDEN / f"{program}.p4info.txtpb"),
+            (GOLDEN / f"{program}.json").read_bytes(),
+        )
+
+    def arrive(self, port: int, frame: bytes) -> None:
+        with self.loop.locked() as core:
+            core.inject(port, frame, self.loop.now())
+
+
+@pytest.fixture
+def daemon() -> Iterator[Daemon]:
+    with ExitStack() as stack:
+        yield Daemon(stack)
+
+
+@pytest.fixture
+def client(daemon: Daemon) -> Iterator[DiagnosticsClient]:
+    with DiagnosticsClient(daemon.address) as opened:
+        yield opened
+
+
+def test_counts_of_ports_and_switch(daemon: Daemon, client: DiagnosticsClient) -> None:
+    daemon.load("l3")
+    for _ in range(3):
+        daemon.arrive(1, FRAME)
+    ports = client.port_stats()
+    assert sorted(ports) == [1, 2]
+    assert (ports[1]["rx_packets"], ports[1]["rx_bytes"]) == (3, 3 * len(FRAME))
+    assert (ports[2]["rx_packets"], ports[2]["state"]) == (0, "up")
+    assert ports[2]["interface"] == "s1-eth2"
+    assert ports[1]["link"]["queue_packets"] == 64
+    stats = client.switch_stats()
+    assert stats["switch"]["ingress"] == 3
+    assert stats["switch"]["drop_ingress"] == 3  # no route
+    assert stats["loop"]["rx"] == 0  # none came from a socket
+    assert stats["now_ps"] > 0
+
+
+def test_a_link_keeps_what_is_not_given(daemon: Daemon, client: DiagnosticsClient) -> None:
+    link = client.set_link(1, rate_bps=40_000_000, tx_delay_ns=1_500)
+    assert (link["rate_bps"], link["tx_delay_ps"], link["queue_packets"]) == (
+        40_000_000,
+        1_500_000,
+        64,
+    )
+    link = client.set_link(1, queue_bytes=9000, rate_pps=7)
+    assert (link["rate_bps"], link["queue_bytes"], link["rate_pps"]) == (40_000_000, 9000, 7)
+    assert daemon.core.port_config(1).tx_delay_ps == 1_500_000
+    assert client.port_stats()[1]["link"] == link
+    assert client.queue(1)["queue_bytes"] == 9000
+    assert client.queue(1)["priorities"] == 2
+
+
+def test_a_port_down_and_up(daemon: Daemon, client: DiagnosticsClient) -> None:
+    with daemon.loop.locked() as core:
+        core.set_port(2, PortState.UP, pause_mask=2)
+    client.set_port(2, False)
+    assert daemon.core.port_state(2) == (PortState.DOWN, 2)
+    assert client.port_stats()[2]["state"] == "down"
+    client.set_port(2, True)
+    assert daemon.core.port_state(2) == (PortState.UP, 2)
+
+
+@pytest.mark.parametrize(
+    ("method", "request_", "says"),
+    [
+        ("SetPort", {"port": 1, "up": 1}, "true or false"),
+        ("SetPort", {"port": "1", "up": True}, "'1'"),
+        ("SetPort", {"up": True}, "None"),
+        ("Queue", {"port": 65536}, "65535"),
+        ("SetLink", {"port": 1, "speed": 1}, "no 'speed'; it has queue_bytes"),
+        ("SetLink", {"port": 1, "rate_bps": -1}, "rate_bps"),
+        ("SetLink", {"port": 1, "tx_delay_ns": 1 << 62}, "tx_delay_ns"),
+        ("SetLink", {"port": 1, "rate_bps": 1.5}, "whole number"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(
+    client: DiagnosticsClient, method: str, request_: dict[str, object], says: str
+) -> None:
+    with pytest.raises(DiagnosticsError, match=says) as refused:
+        client.call(method, **request_)
+    assert not refused.value.gone
+
+
+def test_a_request_that_is_no_json(daemon: Daemon) -> None:
+    with grpc.insecure_channel(daemon.address) as channel:
+        call = channel.unary_unary("/weft.switch.v1.Diagnostics/Queue")
+        with pytest.raises(grpc.RpcError) as refused:
+            call(b"[1]", timeout=20)
+    assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+
+
+def test_errors_name_the_address(client: DiagnosticsClient, daemon: Daemon) -> None:
+    with pytest.raises(DiagnosticsError, match="not Weft's own"):
+        client.call("NoSuchMethod")
+    daemon.server.stop(0.0)
+    with pytest.raises(DiagnosticsError, match=f"no switch answers on {daemon.address}") as gone:
+        client.port_stats()
+    assert gone.value.gone
+    client.close()
+    with pytest.raises(DiagnosticsError, match="closed"):
+        client.port_stats()
