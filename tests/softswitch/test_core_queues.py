@@ -195,14 +195,22 @@ def test_rx_delay(toy: Any) -> None:
 
 
 def test_departures_come_before_arrivals_of_the_same_instant(toy: Any) -> None:
-    config = PortConfig(rate_bps=10_000_000_000, queue_packets=1)
-    toy.core.configure_port(1, config)
-    toy.send()
-    toy.send()
+    toy.core.configure_port(1, PortConfig(rate_bps=10_000_000_000, queue_packets=1))
     toy.core.configure_port(6, PortConfig(rx_delay_ps=SLOT_10G))
-    toy.send(port=6)  # arrives when the second frame starts
+    toy.send(port=6)  # arrives when the second of these starts and leaves the queue
+    toy.send()
+    toy.send()
     toy.core.advance(US)
     assert len(toy.take()) == 3
+
+
+def test_equal_times_go_by_port(toy: Any) -> None:
+    for port in (2, 1):
+        toy.core.configure_port(port, PortConfig(rate_bps=10_000_000_000))
+        toy.send(out=port)
+        toy.send(out=port)
+    toy.core.advance(US)
+    assert [o.port for o in toy.take()] == [2, 1, 1, 2]
 
 
 def test_arrivals_of_a_batch_keep_their_times(toy: Any, frame: Callable[..., bytes]) -> None:

@@ -21,6 +21,7 @@ TESTS = (
 
 
 def test_core_under_sanitizers() -> None:
+    """The other files' tests, in a process that starts with the sanitizers' libraries."""
     if os.environ.get("WEFT_CORE_SANITIZE") == "1":
         pytest.fail("this test starts the sanitized run and must not be part of it")
     build.ensure(sanitize=True)
@@ -54,3 +55,15 @@ def test_core_under_sanitizers() -> None:
     )
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
     assert " passed" in done.stdout
+
+
+def test_core_frees_what_it_takes(toy_so: Path, tmp_path: Path) -> None:
+    """The passive core linked into a program of its own, so that LeakSanitizer sees only it."""
+    core = HERE.parents[1] / "softswitch" / "core"
+    sources = [str(path) for path in core.glob("*.c")]
+    program = tmp_path / "leaks"
+    command = ["gcc", *build.WARNINGS, *build.SANITIZE, "-O0", f"-I{core}", *sources]
+    command += [str(HERE / "pipelines" / "core_leaks.c"), "-o", str(program), "-lpthread", "-ldl"]
+    subprocess.run(command, check=True)
+    done = subprocess.run([str(program), str(toy_so)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-4000:]
