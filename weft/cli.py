@@ -39,9 +39,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     Returns the exit code. No exception leaves it but argparse's SystemExit.
     """
-    arguments = _parser().parse_args(argv)
-    module, _, function = arguments.handler.partition(":")
     try:
+        arguments = _parser().parse_args(argv)
+        module, _, function = arguments.handler.partition(":")
         code = getattr(import_module(module), function)(arguments)
         sys.stdout.flush()
         return int(code)

@@ -95,26 +95,34 @@ def _program(compiled: Compiled) -> CompiledProgram:
 def run(arguments: argparse.Namespace) -> int:
     """Do the whole command; returns the exit code. Raises the errors of the packages it uses."""
     from emulation.interrupts import Interrupted, handled
+
+    # Before anything large is imported: Python loses a Ctrl-C that comes while it imports.
+    with handled() as interrupts:
+        session = None
+        try:
+            try:
+                session = _prepare(arguments)
+                return _run(_Flow(session, interrupts, quiet=arguments.json), arguments)
+            finally:
+                interrupts.close()
+                if session is not None:
+                    session.close()
+        except Interrupted:
+            # The signal may have come between the last step and the clean-up: once more.
+            interrupts.close()
+            if session is not None:
+                session.close()
+            console.notice("interrupted: everything that the run made is removed")
+            return 130
+
+
+def _prepare(arguments: argparse.Namespace) -> Session:
+    """Check what can be checked before anything is made."""
     from emulation.session import Session, require_root
     from emulation.switch_node import Target
 
     require_root("weft run-topo (or: sudo make run-topo)")
-    topology = _load(arguments.topology)
-    session = Session(topology, Target(arguments.target))
-    with handled() as interrupts:
-        flow = _Flow(session, interrupts, quiet=arguments.json)
-        try:
-            try:
-                return _run(flow, arguments)
-            finally:
-                interrupts.close()
-                session.close()
-        except Interrupted:
-            # The signal may have come between the last step and the clean-up: once more.
-            interrupts.close()
-            session.close()
-            console.notice("interrupted: everything that the run made is removed")
-            return 130
+    return Session(_load(arguments.topology), Target(arguments.target))
 
 
 def _load(name: str) -> Topology:
