@@ -130,6 +130,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_clean(commands)
     _add_compile(commands)
     _add_topo(commands)
+    _add_bench(commands)
     _add_doctor(commands)
     return parser
 
@@ -266,6 +267,18 @@ def _add_topo(commands: _Commands[argparse.ArgumentParser]) -> None:
     )
     command.add_argument("action", choices=("check", "show", "list"), help="what to do")
     command.add_argument("topology", nargs="?", metavar="TOPO", help="a name or a YAML file")
+    _add_json(command)
+
+
+def _add_bench(commands: _Commands[argparse.ArgumentParser]) -> None:
+    command = _add(
+        commands,
+        "bench",
+        "weft.bench:run",
+        "measure what the switch can do, and compare it with its goals",
+        "  sudo weft bench\n  sudo weft bench --quick --json\n",
+    )
+    command.add_argument("--quick", action="store_true", help="short rounds, for a first look")
     _add_json(command)
 
 
