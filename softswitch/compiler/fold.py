@@ -140,6 +140,35 @@ def _fold(op: str, left: ir.Const, right: ir.Const, t: ir.ScalarType) -> ir.Cons
             return None
 
 
+def bounded_index(index: ir.Expr, size: int) -> ir.Expr:
+    """`index` for a stack of `size`: the last element where it would be outside.
+
+    BMv2 ends with an exception on an index outside of the stack; P4 leaves the value open.
+    """
+    if greatest(index) < size:
+        return index
+    t = index.type
+    return mux(binary("<", index, const(size, t), ir.BOOL), index, const(size - 1, t))
+
+
+def is_inside(index: ir.Expr) -> ir.Expr:
+    """Whether an index made by `bounded_index` was inside."""
+    return index.cond if isinstance(index, ir.Mux) else TRUE
+
+
+def greatest(e: ir.Expr) -> int:
+    """An upper bound of an unsigned value."""
+    match e:
+        case ir.Const(value, _):
+            return value
+        case ir.Convert(operand, t) if not operand.type.signed and not operand.type.is_bool:
+            return min(greatest(operand), limits(t)[1])
+        case ir.Binary("&", left, right, t) if not t.signed:
+            return min(greatest(left), greatest(right))
+        case _:
+            return limits(e.type)[1]
+
+
 def negate(operand: ir.Expr) -> ir.Expr:
     """Logical not."""
     match operand:

@@ -100,8 +100,12 @@ class AssignLowering(ExprLowering):
                     fields.items(), source.fields.values(), strict=True
                 ):
                     self.assign(place, item, pos)
-            case HeaderPlace() | ElementPlace() | LastPlace():
+            case HeaderPlace() | LastPlace():
                 self._assign_header(target, value, pos)
+            case ElementPlace():
+                after = self._if_inside(target, pos)
+                self._assign_header(target, value, pos)
+                self._go_on(after)
             case UnionPlace():
                 self._assign_union(target, value, pos)
             case StackPlace():
@@ -117,8 +121,8 @@ class AssignLowering(ExprLowering):
         if target.type.kind is ir.Kind.VARBIT:
             self.code.emit(ir.Op("assign_VL", (target, value), pos))
             return
-        if isinstance(target, ir.Field) and target.name == "$valid$":
-            raise CompileError.at(pos, "the validity of a header can't be assigned")
+        if isinstance(target, ir.ElementField):  # nothing is written outside of the stack
+            value = fold.mux(fold.is_inside(target.index), value, target)
         self.code.emit(ir.Op("assign", (target, value), pos))
 
     def _detached(self, target: Value, value: Value, pos: Pos) -> Value:
@@ -192,6 +196,23 @@ class AssignLowering(ExprLowering):
         else:
             raise NotSupported.at(pos, "this value for a header stack")
 
+    def _if_inside(self, target: ElementPlace, pos: Pos) -> ir.Block | None:
+        """Go on only if a run-time index is inside of its stack; where to go on after that."""
+        inside = fold.is_inside(target.index)
+        if isinstance(inside, ir.Const):
+            return None
+        if self.in_parser() and not isinstance(inside, ir.Field):
+            inside = self.to_temporary(inside, pos)
+        then, after = ir.Block(pos), ir.Block(pos)
+        self.code.terminate(ir.Branch(inside, then, after, pos))
+        self.code.start(then)
+        return after
+
+    def _go_on(self, after: ir.Block | None) -> None:
+        if after is not None:
+            self.code.goto(after)
+            self.code.start(after)
+
     # ------------------------------------------------------------ header operations
 
     def set_validity(self, target: Value, valid: bool, pos: Pos) -> None:
@@ -200,8 +221,10 @@ class AssignLowering(ExprLowering):
             raise CompileError.at(pos, "setValid and setInvalid need a header variable")
         if isinstance(target, UnionPlace):
             raise NotSupported.at(pos, "setValid or setInvalid of a header union")
+        after = self._if_inside(target, pos) if isinstance(target, ElementPlace) else None
         name = "add_header" if valid else "remove_header"
         self.code.emit(ir.Op(name, (header_ref(target, pos),), pos))
+        self._go_on(after)
 
     def shift_stack(self, stack: Value, count: int, push: bool, pos: Pos) -> None:
         """`push_front` and `pop_front`."""

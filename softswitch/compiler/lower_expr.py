@@ -263,7 +263,9 @@ class ExprLowering:
             return stack_element(base, index.value)
         if not isinstance(base.element, ty.Header):
             raise NotSupported.at(expr.pos, "a run-time index into a stack of header unions")
-        return ElementPlace(base, index)
+        if isinstance(index, ir.LastIndex):
+            return ElementPlace(base, index)
+        return ElementPlace(base, fold.bounded_index(index, base.size))
 
     def _slice(self, expr: ast.Slice) -> Value:
         if expr.plus:

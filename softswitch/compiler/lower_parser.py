@@ -15,6 +15,7 @@ from softswitch.compiler.places import (
     HeaderPlace,
     HeaderValue,
     NextPlace,
+    StackValue,
     StructValue,
     Unset,
     Value,
@@ -81,6 +82,12 @@ class BodyLowering(StmtLowering):
                 if isinstance(t, ty.Header):
                     return HeaderValue(t, values), offset
                 return StructValue(values), offset
+            case ty.Stack(element=ty.Header() as element, size=size):
+                headers: list[Value] = []
+                for _ in range(size):
+                    header, offset = self._look(element, offset, pos)
+                    headers.append(header)
+                return StackValue(tuple(headers)), offset
             case ty.Tuple(elements=elements):
                 parts: dict[str, Value] = {}
                 for i, element in enumerate(elements):

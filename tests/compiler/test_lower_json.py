@@ -240,8 +240,11 @@ class Checker:
             args = op["parameters"]
             match op["op"]:
                 case "extract" | "extract_VL":
-                    kind = {"regular": "header", "stack": "header_stack"}[args[0]["type"]]
-                    if args[0]["value"] not in self.names[kind]:
+                    kinds = {"regular": "header", "stack": "header_stack",
+                             "union_stack": "header_union_stack"}
+                    value, kind = args[0]["value"], kinds[args[0]["type"]]
+                    name = value[0] if kind == "header_union_stack" else value
+                    if name not in self.names[kind]:
                         self.found.append(f"{where}: extract of {args[0]['value']}")
                     if op["op"] == "extract_VL":
                         assert args[1]["type"] == "expression"

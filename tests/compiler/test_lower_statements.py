@@ -167,6 +167,11 @@ CASES = [
          body="hdr.s.push_front(1); hdr.s[0].setValid(); hdr.s[0].v = 0xaa;"),
     Case("a stack at a run-time index", "0102030405061213 117713",
          body="hdr.h.g = hdr.s[hdr.h.a].v; hdr.s[hdr.h.a].v = 0x77; hdr.h.h = hdr.s[hdr.h.b].v;"),
+    Case("nothing is written outside of a stack", "0102030405060713 111213",
+         body="hdr.s[hdr.h.c].v = 0x77; hdr.s[hdr.h.d].setInvalid(); hdr.s[hdr.h.h] = hdr.extra;"
+              "hdr.h.h = hdr.s[hdr.h.h].v;"),
+    Case("headers at a run-time index", "0102030405060708 1112",
+         body="one_t x = hdr.s[hdr.h.a]; hdr.s[hdr.h.b] = x; if (hdr.s[hdr.h.a].isValid()) hdr.s[hdr.h.a].setInvalid();"),
     Case("a key that is computed", "0102030405060755 111213",
          locals="""action yes() { hdr.h.h = 0x55; }
                    table t { key = { hdr.h.a + hdr.h.b: exact @name("sum"); } actions = { yes; NoAction; }
