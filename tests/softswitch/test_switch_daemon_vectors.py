@@ -19,13 +19,14 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 from typing import Any
 
 import grpc
 import pytest
 
 from softswitch.p4runtime import protos
+from softswitch.p4runtime.named_updates import NamedUpdates
 from softswitch.p4runtime.names import Names
 from softswitch.p4runtime.pipeline import prepare_program, read_p4info
 from softswitch.p4runtime.protos import p4r
@@ -80,7 +81,7 @@ class Bench:
         assert next(self._stream).arbitration.status.code == 0
         threading.Thread(target=self._receive, daemon=True).start()
         self.names = self._load(program)
-        self.entities = vectors.Entities(SimpleNamespace(names=self.names))
+        self.entities = NamedUpdates(self.names)
         for update in self.data["setup"]:
             self.write(update)
 

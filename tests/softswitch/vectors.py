@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from softswitch.core import CoreConfig
-from softswitch.p4runtime.names import MatchValue
+from softswitch.p4runtime.named_updates import NamedUpdates
 from softswitch.p4runtime.protos import p4r
 from softswitch.switch import DigestList, Output, PacketIn, Switch
 
@@ -107,7 +107,7 @@ class Runner:
         self.compiler = compiler
         self.data = recording(program)
         self.switch = make_switch(program, compiler, self.data["cpu_port"], cache_dir)
-        self.entities = Entities(self.switch)
+        self.entities = NamedUpdates(self.switch.names)
         self.unacknowledged: list[DigestList] = []
 
     def run(self) -> list[Result]:
@@ -273,123 +273,6 @@ class Runner:
         if got != want:
             result.problems.append(f"sums {_show(got)}, recorded {_show(want)}")
         return result
-
-
-class Entities:
-    """Turns the recording's updates by name into P4Runtime's."""
-
-    def __init__(self, switch: Switch) -> None:
-        self.switch = switch
-        self._labels: dict[bytes, str] = {}
-
-    def update(self, update: Json) -> p4r.Update:
-        """One update of `setup`, `before` or `after`."""
-        kind = p4r.Update.Type.Value(update["type"])
-        ((name, body),) = [(k, v) for k, v in update.items() if k != "type"]
-        entity: p4r.Entity = getattr(self, f"_{name}")(body)
-        return p4r.Update(type=kind, entity=entity)
-
-    def label_of(self, entry: p4r.TableEntry) -> str:
-        """The label that the recording gave to an entry."""
-        return self._labels.get(_identity(entry), "(no label)")
-
-    def _table_entry(self, body: Json) -> p4r.Entity:
-        match = None if body.get("default") else _match(body.get("match", {}))
-        action = body.get("action", {})
-        entry = self.switch.names.entry(
-            body["table"],
-            match,
-            action.get("name"),
-            action.get("params"),
-            priority=body.get("priority", 0),
-            member=body.get("member"),
-            group=body.get("group"),
-        )
-        entry.idle_timeout_ns = body.get("idle_timeout_ns", 0)
-        for item in body.get("one_shot", ()):
-            chosen = entry.action.action_profile_action_set.action_profile_actions.add()
-            chosen.weight = item["weight"]
-            call = item["action"]
-            chosen.action.CopyFrom(self.switch.names.action(call["name"], call.get("params")))
-        if "meter_config" in body:
-            entry.meter_config.CopyFrom(p4r.MeterConfig(**body["meter_config"]))
-        if "label" in body:
-            self._labels[_identity(entry)] = body["label"]
-        return p4r.Entity(table_entry=entry)
-
-    def _action_profile_member(self, body: Json) -> p4r.Entity:
-        member = p4r.ActionProfileMember(
-            action_profile_id=self.switch.names.profile_id(body["profile"]), member_id=body["id"]
-        )
-        if "action" in body:
-            action = body["action"]
-            member.action.CopyFrom(self.switch.names.action(action["name"], action.get("params")))
-        return p4r.Entity(action_profile_member=member)
-
-    def _action_profile_group(self, body: Json) -> p4r.Entity:
-        group = p4r.ActionProfileGroup(
-            action_profile_id=self.switch.names.profile_id(body["profile"]),
-            group_id=body["id"],
-            max_size=body["max_size"],
-        )
-        for member in body.get("members", ()):
-            group.members.add(member_id=member["id"], weight=member["weight"])
-        return p4r.Entity(action_profile_group=group)
-
-    def _multicast_group(self, body: Json) -> p4r.Entity:
-        group = p4r.MulticastGroupEntry(
-            multicast_group_id=body["id"], replicas=_replicas(body["replicas"])
-        )
-        pre = p4r.PacketReplicationEngineEntry(multicast_group_entry=group)
-        return p4r.Entity(packet_replication_engine_entry=pre)
-
-    def _clone_session(self, body: Json) -> p4r.Entity:
-        session = p4r.CloneSessionEntry(
-            session_id=body["id"],
-            replicas=_replicas(body["replicas"]),
-            packet_length_bytes=body["packet_length_bytes"],
-        )
-        pre = p4r.PacketReplicationEngineEntry(clone_session_entry=session)
-        return p4r.Entity(packet_replication_engine_entry=pre)
-
-    def _digest(self, body: Json) -> p4r.Entity:
-        return p4r.Entity(
-            digest_entry=p4r.DigestEntry(
-                digest_id=self.switch.names.digest_id(body["name"]),
-                config=p4r.DigestEntry.Config(**body["config"]),
-            )
-        )
-
-    def _meter(self, body: Json) -> p4r.Entity:
-        return p4r.Entity(
-            meter_entry=p4r.MeterEntry(
-                meter_id=self.switch.names.meter_id(body["name"]),
-                index=p4r.Index(index=body["index"]),
-                config=p4r.MeterConfig(**body["config"]),
-            )
-        )
-
-
-def _match(fields: Json) -> dict[str, MatchValue]:
-    result: dict[str, MatchValue] = {}
-    for name, form in fields.items():
-        ((kind, value),) = form.items()
-        result[name] = tuple(value) if kind in ("lpm", "ternary", "range") else value
-    return result
-
-
-def _replicas(replicas: Iterable[Json]) -> list[p4r.Replica]:
-    return [p4r.Replica(egress_port=r["port"], instance=r["instance"]) for r in replicas]
-
-
-def _identity(entry: p4r.TableEntry) -> bytes:
-    key = p4r.TableEntry(
-        table_id=entry.table_id,
-        match=entry.match,
-        priority=entry.priority,
-        is_default_action=entry.is_default_action,
-    )
-    return key.SerializeToString(deterministic=True)
 
 
 def _frames(where: str, frames: Sequence[bytes], wanted: Sequence[Json]) -> Iterator[str]:
