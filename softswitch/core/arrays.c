@@ -5,6 +5,36 @@
 
 #include "switch.h"
 
+/* In front of shared cells; 16 bytes, so that cells are as aligned as malloc's. */
+struct cells {
+    uint64_t users;
+    uint64_t pad;
+};
+
+void *ws_cells_new(size_t n, size_t size)
+{
+    struct cells *head = calloc(1, sizeof *head + (n + 1) * size); /* + 1: a size of 0 has an address too */
+    if (!head)
+        return NULL;
+    head->users = 1;
+    return head + 1;
+}
+
+void *ws_cells_share(void *cells)
+{
+    ((struct cells *)cells - 1)->users++;
+    return cells;
+}
+
+void ws_cells_free(void *cells)
+{
+    if (!cells)
+        return;
+    struct cells *head = (struct cells *)cells - 1;
+    if (--head->users == 0)
+        free(head);
+}
+
 int ws_arrays_create(const struct wp_pipeline *pipeline, struct wp_env *env)
 {
     env->registers = calloc(pipeline->n_registers + 1, sizeof *env->registers);
@@ -15,13 +45,13 @@ int ws_arrays_create(const struct wp_pipeline *pipeline, struct wp_env *env)
         struct wp_register *reg = &env->registers[i];
         reg->limbs = (desc->bitwidth + 63) / 64;
         reg->size = desc->size;
-        reg->cells = calloc((size_t)reg->size * reg->limbs + 1, sizeof *reg->cells);
+        reg->cells = ws_cells_new((size_t)reg->size * reg->limbs, sizeof *reg->cells);
         ok = reg->cells != NULL;
     }
     for (uint32_t i = 0; ok && i < pipeline->n_counters; i++) {
         struct wp_counter_array *counter = &env->counters[i];
         counter->size = pipeline->counters[i].size;
-        counter->cells = calloc((size_t)counter->size + 1, sizeof *counter->cells);
+        counter->cells = ws_cells_new(counter->size, sizeof *counter->cells);
         ok = counter->cells != NULL;
     }
     if (ok)
@@ -33,27 +63,48 @@ int ws_arrays_create(const struct wp_pipeline *pipeline, struct wp_env *env)
 void ws_arrays_destroy(const struct wp_pipeline *pipeline, struct wp_env *env)
 {
     for (uint32_t i = 0; env->registers && i < pipeline->n_registers; i++)
-        free(env->registers[i].cells);
+        ws_cells_free(env->registers[i].cells);
     for (uint32_t i = 0; env->counters && i < pipeline->n_counters; i++)
-        free(env->counters[i].cells);
+        ws_cells_free(env->counters[i].cells);
     free(env->registers);
     free(env->counters);
     env->registers = NULL;
     env->counters = NULL;
 }
 
+void ws_register_keep(struct wp_register *to, const struct wp_register *from)
+{
+    if (to->size != from->size) {
+        uint32_t n = to->size < from->size ? to->size : from->size;
+        memcpy(to->cells, from->cells, (size_t)n * to->limbs * sizeof *to->cells);
+        return;
+    }
+    ws_cells_free(to->cells);
+    to->cells = ws_cells_share(from->cells);
+}
+
+void ws_counter_keep(struct wp_counter_array *to, const struct wp_counter_array *from)
+{
+    if (to->size != from->size) {
+        memcpy(to->cells, from->cells, (to->size < from->size ? to->size : from->size) * sizeof *to->cells);
+        return;
+    }
+    ws_cells_free(to->cells);
+    to->cells = ws_cells_share(from->cells);
+}
+
 static struct wp_counter *counter_at(const ws_switch *sw, uint32_t counter, uint32_t index)
 {
-    if (!sw->pipeline || counter >= sw->pipeline->n_counters || index >= sw->env.counters[counter].size)
+    if (!sw->program || counter >= sw->program->pipeline->n_counters || index >= sw->program->env.counters[counter].size)
         return NULL;
-    return &sw->env.counters[counter].cells[index];
+    return &sw->program->env.counters[counter].cells[index];
 }
 
 static uint64_t *register_at(const ws_switch *sw, uint32_t reg, uint32_t index)
 {
-    if (!sw->pipeline || reg >= sw->pipeline->n_registers || index >= sw->env.registers[reg].size)
+    if (!sw->program || reg >= sw->program->pipeline->n_registers || index >= sw->program->env.registers[reg].size)
         return NULL;
-    return &sw->env.registers[reg].cells[(size_t)index * sw->env.registers[reg].limbs];
+    return &sw->program->env.registers[reg].cells[(size_t)index * sw->program->env.registers[reg].limbs];
 }
 
 int ws_counter_get(const ws_switch *sw, uint32_t counter, uint32_t index, struct wp_counter *out)
@@ -79,7 +130,7 @@ int ws_register_get(const ws_switch *sw, uint32_t reg, uint32_t index, uint64_t 
     const uint64_t *cell = register_at(sw, reg, index);
     if (!cell)
         return WS_ENOENT;
-    memcpy(limbs, cell, sw->env.registers[reg].limbs * sizeof *limbs);
+    memcpy(limbs, cell, sw->program->env.registers[reg].limbs * sizeof *limbs);
     return WS_OK;
 }
 
@@ -88,6 +139,6 @@ int ws_register_set(ws_switch *sw, uint32_t reg, uint32_t index, const uint64_t 
     uint64_t *cell = register_at(sw, reg, index);
     if (!cell)
         return WS_ENOENT;
-    memcpy(cell, limbs, sw->env.registers[reg].limbs * sizeof *limbs);
+    memcpy(cell, limbs, sw->program->env.registers[reg].limbs * sizeof *limbs);
     return WS_OK;
 }

@@ -180,7 +180,7 @@ class SwitchCore:
 
     def _output(self, out: Any) -> Output:
         data = bytes(self.ffi.buffer(out.data, out.length)) if out.length else b""
-        return Output(OutputKind(out.kind), out.port, data, out.at, out.id)
+        return Output(OutputKind(out.kind), out.port, data, out.at, out.id, out.program)
 
     # --- ports ---------------------------------------------------------------------------------
 

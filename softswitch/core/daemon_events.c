@@ -9,6 +9,7 @@ enum { RING = 4 << 20 }; /* 4 MB: some 400 jumbo frames or 30 000 small ones */
 
 struct record {
     uint32_t kind, port, length, size; /* size: of the record in the ring */
+    uint32_t program, pad;
     ws_time at;
     uint64_t id;
 };
@@ -62,6 +63,7 @@ void wd_events_put(struct wd_events *events, const struct ws_output *output)
         .size = (uint32_t)((sizeof record + output->length + 7) & ~(size_t)7),
         .at = output->at,
         .id = output->id,
+        .program = output->program,
     };
     pthread_mutex_lock(&events->mutex);
     if (record.size > RING - events->used) {
@@ -104,7 +106,8 @@ size_t wd_events_wait(struct wd_events *events, struct ws_output *out, size_t ma
         if (record.length > buffer_size - filled)
             break;
         copy_out(events, events->head + sizeof record, buffer + filled, record.length);
-        out[n++] = (struct ws_output){record.kind, record.port, record.length, buffer + filled, record.at, record.id};
+        out[n++] = (struct ws_output){record.kind, record.port, record.length, buffer + filled, record.at, record.id,
+                                      record.program};
         filled += record.length;
         events->head = (events->head + record.size) % RING;
         events->used -= record.size;

@@ -115,7 +115,7 @@ class DaemonLoop:
 
     def _event(self, out: Any) -> Output:
         data = bytes(self._ffi.buffer(out.data, out.length)) if out.length else b""
-        return Output(OutputKind(out.kind), out.port, data, out.at, out.id)
+        return Output(OutputKind(out.kind), out.port, data, out.at, out.id, out.program)
 
     def now(self) -> int:
         """The switch's time in ps: what the loop takes for `now`."""

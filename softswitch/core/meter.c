@@ -1,7 +1,9 @@
 #include "meter.h"
 
 #include <stdlib.h>
+#include <string.h>
 
+#include "arrays.h"
 #include "switch.h"
 
 enum { GREEN = 0, YELLOW = 1, RED = 2, PS_PER_US = 1000000, US_PER_S = 1000000 };
@@ -15,7 +17,7 @@ int ws_meters_create(const struct wp_pipeline *pipeline, struct ws_meter_array *
         struct ws_meter_array *array = &(*meters)[i];
         array->size = pipeline->meters[i].size;
         array->bytes = pipeline->meters[i].bytes;
-        array->cells = calloc((size_t)array->size + 1, sizeof *array->cells);
+        array->cells = ws_cells_new(array->size, sizeof *array->cells);
         if (!array->cells) {
             ws_meters_destroy(pipeline, *meters);
             *meters = NULL;
@@ -28,8 +30,18 @@ int ws_meters_create(const struct wp_pipeline *pipeline, struct ws_meter_array *
 void ws_meters_destroy(const struct wp_pipeline *pipeline, struct ws_meter_array *meters)
 {
     for (uint32_t i = 0; meters && i < pipeline->n_meters; i++)
-        free(meters[i].cells);
+        ws_cells_free(meters[i].cells);
     free(meters);
+}
+
+void ws_meter_keep(struct ws_meter_array *to, const struct ws_meter_array *from)
+{
+    if (to->size != from->size) {
+        memcpy(to->cells, from->cells, (to->size < from->size ? to->size : from->size) * sizeof *to->cells);
+        return;
+    }
+    ws_cells_free(to->cells);
+    to->cells = ws_cells_share(from->cells);
 }
 
 struct ws_meter *ws_meter_new(void) { return calloc(1, sizeof(struct ws_meter)); }
@@ -74,21 +86,21 @@ static uint32_t execute(const struct wp_ctx *ctx, struct ws_meter *meter, uint32
 uint32_t ws_meter_execute(const struct wp_ctx *ctx, uint32_t meter, uint64_t index)
 {
     const ws_switch *sw = ctx->env->core;
-    struct ws_meter_array *array = &sw->meters[meter];
+    struct ws_meter_array *array = &sw->program->meters[meter];
     return index < array->size ? execute(ctx, &array->cells[index], array->bytes) : GREEN;
 }
 
 uint32_t ws_meter_execute_direct(const struct wp_ctx *ctx, uint32_t meter, struct wp_entry *entry)
 {
     const ws_switch *sw = ctx->env->core;
-    return entry->meter ? execute(ctx, entry->meter, sw->meters[meter].bytes) : GREEN;
+    return entry->meter ? execute(ctx, entry->meter, sw->program->meters[meter].bytes) : GREEN;
 }
 
 static struct ws_meter *meter_at(const ws_switch *sw, uint32_t meter, uint32_t index)
 {
-    if (!sw->pipeline || meter >= sw->pipeline->n_meters || index >= sw->meters[meter].size)
+    if (!sw->program || meter >= sw->program->pipeline->n_meters || index >= sw->program->meters[meter].size)
         return NULL;
-    return &sw->meters[meter].cells[index];
+    return &sw->program->meters[meter].cells[index];
 }
 
 int ws_meter_set(ws_switch *sw, uint32_t meter, uint32_t index, const struct ws_meter_config *config)

@@ -28,6 +28,8 @@ struct ws_meter_array {
 
 int ws_meters_create(const struct wp_pipeline *pipeline, struct ws_meter_array **meters);
 void ws_meters_destroy(const struct wp_pipeline *pipeline, struct ws_meter_array *meters);
+/* As ws_register_keep (arrays.h). */
+void ws_meter_keep(struct ws_meter_array *to, const struct ws_meter_array *from);
 /* An unconfigured (always green) meter, to be free()d. */
 struct ws_meter *ws_meter_new(void);
 int ws_meter_configure(struct ws_meter *meter, const struct ws_meter_config *config);

@@ -90,8 +90,10 @@ size_t ws_take_output(ws_switch *sw, struct ws_output *out, size_t max, ws_time 
     while (outputs->taken) {
         struct ws_packet *packet = outputs->taken;
         outputs->taken = packet->next;
-        ws_packet_free(&sw->pool, packet);
+        ws_packet_free(packet);
     }
+    if (sw->retired)
+        ws_programs_collect(sw);
     size_t n = 0;
     while (n < max) {
         struct ws_packet *packet = pop(outputs, until);
@@ -106,6 +108,7 @@ size_t ws_take_output(ws_switch *sw, struct ws_output *out, size_t max, ws_time 
             .data = packet->out,
             .at = packet->time,
             .id = packet->id,
+            .program = packet->pool->program->number,
         };
     }
     return n;

@@ -13,11 +13,12 @@ struct ws_slab {
 
 static uint32_t round16(uint32_t n) { return (n + 15u) & ~15u; }
 
-void ws_pool_init(struct ws_pool *pool, uint32_t phv_size, uint32_t max_header_bytes)
+void ws_pool_init(struct ws_pool *pool, struct ws_program *program, uint32_t phv_size, uint32_t max_header_bytes)
 {
     *pool = (struct ws_pool){
         .phv_size = round16(phv_size),
         .headroom = round16(max_header_bytes),
+        .program = program,
     };
 }
 
@@ -50,7 +51,9 @@ static int grow(struct ws_pool *pool, uint8_t size_class)
         packet->frame = at + head + pool->phv_size + pool->headroom;
         packet->capacity = class_bytes[size_class];
         packet->size_class = size_class;
-        ws_packet_free(pool, packet);
+        packet->pool = pool;
+        pool->live++;
+        ws_packet_free(packet);
     }
     return 1;
 }
@@ -64,6 +67,7 @@ struct ws_packet *ws_packet_new(struct ws_pool *pool, uint32_t length)
         return NULL;
     struct ws_packet *packet = pool->free[size_class];
     pool->free[size_class] = packet->next;
+    pool->live++;
     packet->next = NULL;
     packet->kind = WS_OUT_PACKET;
     packet->priority = 0;

@@ -15,8 +15,12 @@ enum {
     WS_PACKET_CLASSES = 2,
 };
 
+struct ws_pool;
+struct ws_program;
+
 struct ws_packet {
     struct ws_packet *next;   /* in a queue, the outputs or a free list */
+    struct ws_pool *pool;     /* where it comes from, and with that its program */
     struct wp_phv *phv;
     uint8_t *frame;           /* behind the headroom; `capacity` bytes */
     uint8_t *out;             /* the finished output's bytes, `length` of them */
@@ -41,17 +45,21 @@ struct ws_pool {
     struct ws_slab *slabs;
     uint32_t phv_size;  /* rounded to 16 */
     uint32_t headroom;  /* rounded to 16 */
+    uint64_t live;      /* packets given out and not freed */
+    struct ws_program *program; /* whose layout the PHVs have */
 };
 
-/* Sizes for a pipeline; the pool must be empty (fresh or freed). */
-void ws_pool_init(struct ws_pool *pool, uint32_t phv_size, uint32_t max_header_bytes);
+/* An empty pool for the packets of `program`, which has these sizes. */
+void ws_pool_init(struct ws_pool *pool, struct ws_program *program, uint32_t phv_size, uint32_t max_header_bytes);
 void ws_pool_free(struct ws_pool *pool);
 /* A packet for a frame of `length` bytes: requests cleared, data_len = length, PHV not cleared.
  * NULL when the frame is longer than WS_PACKET_BIG or memory is out. */
 struct ws_packet *ws_packet_new(struct ws_pool *pool, uint32_t length);
 
-static inline void ws_packet_free(struct ws_pool *pool, struct ws_packet *packet)
+static inline void ws_packet_free(struct ws_packet *packet)
 {
+    struct ws_pool *pool = packet->pool;
+    pool->live--;
     packet->next = pool->free[packet->size_class];
     pool->free[packet->size_class] = packet;
 }

@@ -25,18 +25,18 @@ static void clear_requests(struct wp_ctx *ctx)
 
 static void clear_phv(ws_switch *sw, struct ws_packet *packet)
 {
-    memset(packet->phv, 0, sw->pool.phv_size);
+    memset(packet->phv, 0, sw->program->pool.phv_size);
 }
 
 /* A new packet with the bytes [data, data + length), no headers, metadata all zero. */
 static struct ws_packet *copy_frame(ws_switch *sw, const struct ws_packet *from, const uint8_t *data, uint32_t length)
 {
-    struct ws_packet *copy = ws_packet_new(&sw->pool, length);
+    struct ws_packet *copy = ws_packet_new(&sw->program->pool, length);
     if (!copy)
         return NULL;
     memcpy(copy->frame, data, length);
     clear_phv(sw, copy);
-    copy->ctx.env = &sw->env;
+    copy->ctx.env = &sw->program->env;
     copy->ctx.ingress_length = from->ctx.ingress_length;
     copy->ingress_port = from->ingress_port;
     copy->generation = from->generation;
@@ -46,15 +46,15 @@ static struct ws_packet *copy_frame(ws_switch *sw, const struct ws_packet *from,
 /* A copy with all headers and metadata: same payload, no requests, truncation forgotten. */
 static struct ws_packet *copy_packet(ws_switch *sw, const struct ws_packet *from)
 {
-    struct ws_packet *copy = ws_packet_new(&sw->pool, from->ctx.data_len);
+    struct ws_packet *copy = ws_packet_new(&sw->program->pool, from->ctx.data_len);
     if (!copy)
         return NULL;
     const uint32_t parsed = from->ctx.parsed_len;
     /* The parsed bytes are in the headers: only the payload is read again. */
     memcpy(copy->frame + parsed, from->ctx.data + parsed, from->ctx.data_len - parsed);
-    memcpy(copy->phv, from->phv, sw->pool.phv_size);
+    memcpy(copy->phv, from->phv, sw->program->pool.phv_size);
     struct wp_ctx *ctx = &copy->ctx;
-    ctx->env = &sw->env;
+    ctx->env = &sw->program->env;
     ctx->parsed_len = parsed;
     ctx->packet_length = from->ctx.packet_length;
     ctx->ingress_length = from->ctx.ingress_length;
@@ -79,7 +79,7 @@ static void enqueue(ws_switch *sw, uint32_t port, struct ws_packet *packet)
         return;
     }
     sw->stats.drop_recirculate++;
-    ws_packet_free(&sw->pool, packet);
+    ws_packet_free(packet);
 }
 
 /* Replicates `packet` (consumed) to `group`. `truncate_to` of a clone session holds for each replica. */
@@ -88,7 +88,7 @@ static void multicast(ws_switch *sw, struct ws_packet *packet, uint32_t group, u
     const struct ws_multicast *m = ws_multicast_find(&sw->replication, group);
     if (!m) {
         sw->stats.multicast_unknown_group++;
-        ws_packet_free(&sw->pool, packet);
+        ws_packet_free(packet);
         return;
     }
     for (uint32_t i = 0; i < m->n; i++) {
@@ -123,7 +123,7 @@ static void send_clone(ws_switch *sw, struct ws_packet *clone, const struct ws_s
         clone->ctx.truncate_to = truncate_to;
         enqueue(sw, session->egress_port, clone);
     } else if (!session->group_valid) {
-        ws_packet_free(&sw->pool, clone);
+        ws_packet_free(clone);
     }
 }
 
@@ -131,7 +131,7 @@ static void parse(ws_switch *sw, struct ws_packet *packet)
 {
     struct wp_ctx *ctx = &packet->ctx;
     ctx->now = ws_ticks(sw);
-    sw->pipeline->parse(ctx, packet->phv);
+    sw->program->pipeline->parse(ctx, packet->phv);
 }
 
 /* --- ingress ------------------------------------------------------------------------------- */
@@ -139,7 +139,7 @@ static void parse(ws_switch *sw, struct ws_packet *packet)
 void ws_pipeline_receive(ws_switch *sw, struct ws_packet *packet, uint32_t port)
 {
     clear_phv(sw, packet);
-    packet->ctx.env = &sw->env;
+    packet->ctx.env = &sw->program->env;
     packet->ingress_port = port;
     struct wp_std *std = &packet->phv->std;
     std->ingress_port = port;
@@ -165,22 +165,22 @@ static void clone_ingress(ws_switch *sw, struct ws_packet *packet, uint32_t arri
     clone->ctx.packet_length = arrived_length;
     clone->phv->std.ingress_port = packet->ingress_port; /* parsers may branch on it */
     parse(sw, clone);
-    sw->pipeline->reset_metadata(clone->phv);
-    sw->pipeline->copy_field_list(field_list, clone->phv, packet->phv);
+    sw->program->pipeline->reset_metadata(clone->phv);
+    sw->program->pipeline->copy_field_list(field_list, clone->phv, packet->phv);
     clone->phv->std.instance_type = WP_INGRESS_CLONE;
     send_clone(sw, clone, session);
 }
 
 static void learn(ws_switch *sw, const struct ws_packet *packet)
 {
-    for (uint32_t i = 0; i < sw->pipeline->n_learns; i++) {
-        const struct wp_learn_desc *desc = &sw->pipeline->learns[i];
+    for (uint32_t i = 0; i < sw->program->pipeline->n_learns; i++) {
+        const struct wp_learn_desc *desc = &sw->program->pipeline->learns[i];
         if (desc->json_id != packet->ctx.learn_list)
             continue;
-        struct ws_packet *digest = ws_packet_new(&sw->pool, desc->bytes);
+        struct ws_packet *digest = ws_packet_new(&sw->program->pool, desc->bytes);
         if (!digest)
             return;
-        sw->pipeline->learn(i, packet->phv, digest->frame);
+        sw->program->pipeline->learn(i, packet->phv, digest->frame);
         digest->kind = WS_OUT_DIGEST;
         digest->port = i;
         digest->out = digest->frame;
@@ -188,7 +188,7 @@ static void learn(ws_switch *sw, const struct ws_packet *packet)
         digest->time = sw->now;
         sw->stats.digests++;
         if (!ws_output_add(&sw->outputs, digest))
-            ws_packet_free(&sw->pool, digest);
+            ws_packet_free(digest);
         return;
     }
 }
@@ -204,20 +204,20 @@ static void reenter(ws_switch *sw, struct ws_packet *packet, uint64_t *counter)
         return;
     }
     sw->stats.drop_recirculate++;
-    ws_packet_free(&sw->pool, packet);
+    ws_packet_free(packet);
 }
 
 static void resubmit(ws_switch *sw, struct ws_packet *packet, uint32_t arrived_length)
 {
     struct ws_packet *again = copy_frame(sw, packet, packet->ctx.data, packet->ctx.data_len);
     if (again) {
-        sw->pipeline->copy_field_list(packet->ctx.resubmit_field_list & FIELD_LIST_MASK, again->phv, packet->phv);
+        sw->program->pipeline->copy_field_list(packet->ctx.resubmit_field_list & FIELD_LIST_MASK, again->phv, packet->phv);
         again->phv->std.instance_type = WP_RESUBMIT;
         again->phv->std.packet_length = arrived_length;
         again->ctx.packet_length = arrived_length;
         reenter(sw, again, &sw->stats.resubmitted);
     }
-    ws_packet_free(&sw->pool, packet);
+    ws_packet_free(packet);
 }
 
 void ws_ingress(ws_switch *sw, struct ws_packet *packet)
@@ -230,7 +230,7 @@ void ws_ingress(ws_switch *sw, struct ws_packet *packet)
     std->parser_error = ctx->parser_error;
     std->checksum_error = ctx->checksum_error != 0;
     sw->stats.parser_errors += ctx->parser_error != 0;
-    sw->pipeline->ingress(ctx, packet->phv);
+    sw->program->pipeline->ingress(ctx, packet->phv);
     ctx->exit_flag = 0;
 
     if (ctx->clone_session)
@@ -248,7 +248,7 @@ void ws_ingress(ws_switch *sw, struct ws_packet *packet)
     }
     if (std->egress_spec == sw->config.drop_port) {
         sw->stats.drop_ingress++;
-        ws_packet_free(&sw->pool, packet);
+        ws_packet_free(packet);
         return;
     }
     std->instance_type = WP_NORMAL;
@@ -272,8 +272,8 @@ static void clone_egress(ws_switch *sw, struct ws_packet *packet)
     struct ws_packet *clone = copy_packet(sw, packet);
     if (!clone)
         return;
-    sw->pipeline->reset_metadata(clone->phv);
-    sw->pipeline->copy_field_list(field_list, clone->phv, packet->phv);
+    sw->program->pipeline->reset_metadata(clone->phv);
+    sw->program->pipeline->copy_field_list(field_list, clone->phv, packet->phv);
     clone->phv->std.instance_type = WP_EGRESS_CLONE;
     clone->generation++;
     send_clone(sw, clone, session);
@@ -283,10 +283,10 @@ static void clone_egress(ws_switch *sw, struct ws_packet *packet)
 static void deparse(ws_switch *sw, struct ws_packet *packet)
 {
     struct wp_ctx *ctx = &packet->ctx;
-    uint32_t header = sw->pipeline->deparse(ctx, packet->phv, sw->headers);
+    uint32_t header = sw->program->pipeline->deparse(ctx, packet->phv, sw->program->headers);
     packet->out = packet->frame + ctx->parsed_len - header;
     packet->length = header + ctx->data_len - ctx->parsed_len;
-    memcpy(packet->out, sw->headers, header);
+    memcpy(packet->out, sw->program->headers, header);
 }
 
 static void recirculate(ws_switch *sw, struct ws_packet *packet)
@@ -296,14 +296,14 @@ static void recirculate(ws_switch *sw, struct ws_packet *packet)
         sw->stats.drop_recirculate++;
         return;
     }
-    sw->pipeline->copy_field_list(packet->ctx.recirc_field_list & FIELD_LIST_MASK, again->phv, packet->phv);
+    sw->program->pipeline->copy_field_list(packet->ctx.recirc_field_list & FIELD_LIST_MASK, again->phv, packet->phv);
     again->phv->std.instance_type = WP_RECIRC;
     again->phv->std.packet_length = packet->length;
     again->ctx.ingress_length = packet->length;
     reenter(sw, again, &sw->stats.recirculated);
 }
 
-int ws_egress(ws_switch *sw, struct ws_packet *packet, uint32_t port, uint32_t depth)
+static int egress(ws_switch *sw, struct ws_packet *packet, uint32_t port, uint32_t depth)
 {
     struct wp_ctx *ctx = &packet->ctx;
     struct wp_std *std = &packet->phv->std;
@@ -320,23 +320,32 @@ int ws_egress(ws_switch *sw, struct ws_packet *packet, uint32_t port, uint32_t d
     std->packet_length = ctx->packet_length;
 
     sw->in_egress = 1;
-    sw->pipeline->egress(ctx, packet->phv);
+    sw->program->pipeline->egress(ctx, packet->phv);
     if (ctx->clone_session)
         clone_egress(sw, packet);
     sw->in_egress = 0;
 
     if (std->egress_spec == drop_port) {
         sw->stats.drop_egress++;
-        ws_packet_free(&sw->pool, packet);
+        ws_packet_free(packet);
         return 0;
     }
     deparse(sw, packet);
     if (ctx->recirc_field_list) {
         recirculate(sw, packet);
-        ws_packet_free(&sw->pool, packet);
+        ws_packet_free(packet);
         return 0;
     }
     if (packet->length > ctx->truncate_to)
         packet->length = ctx->truncate_to;
     return 1;
+}
+
+int ws_egress(ws_switch *sw, struct ws_packet *packet, uint32_t port, uint32_t depth)
+{
+    struct ws_program *current = sw->program;
+    sw->program = packet->pool->program; /* the one that parsed it */
+    int leaves = egress(sw, packet, port, depth);
+    sw->program = current;
+    return leaves;
 }

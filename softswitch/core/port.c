@@ -66,7 +66,7 @@ static void depart(ws_switch *sw, struct ws_port *port, struct ws_packet *packet
     }
     if (port->state == WS_PORT_DOWN) {
         port->stats.drop_down++;
-        ws_packet_free(&sw->pool, packet);
+        ws_packet_free(packet);
         return;
     }
     port->stats.tx_packets++;
@@ -75,7 +75,7 @@ static void depart(ws_switch *sw, struct ws_port *port, struct ws_packet *packet
     packet->port = port->number;
     packet->time = end + port->config.tx_delay_ps;
     if (!ws_output_add(&sw->outputs, packet))
-        ws_packet_free(&sw->pool, packet);
+        ws_packet_free(packet);
 }
 
 /* The highest priority that may send now, or -1; `*later` = when that can change by time alone. */
@@ -154,7 +154,7 @@ void ws_port_enqueue(ws_switch *sw, uint32_t number, struct ws_packet *packet)
             sw->stats.drop_bad_priority++;
         else
             sw->stats.drop_bad_port++;
-        ws_packet_free(&sw->pool, packet);
+        ws_packet_free(packet);
         return;
     }
     struct ws_queue *queue = &port->queues[priority];
@@ -172,7 +172,7 @@ void ws_port_enqueue(ws_switch *sw, uint32_t number, struct ws_packet *packet)
     if ((port->config.queue_packets && queue->packets >= port->config.queue_packets) ||
         (port->config.queue_bytes && queue->bytes + bytes > port->config.queue_bytes)) {
         port->stats.drop_queue++;
-        ws_packet_free(&sw->pool, packet);
+        ws_packet_free(packet);
         return;
     }
     if (port->release_step) {

@@ -44,9 +44,9 @@ void ws_profiles_destroy(const struct wp_pipeline *pipeline, struct ws_profile *
 
 static struct ws_profile *profile_at(const ws_switch *sw, int64_t profile)
 {
-    if (!sw->pipeline || profile < 0 || profile >= sw->pipeline->n_profiles)
+    if (!sw->program || profile < 0 || profile >= sw->program->pipeline->n_profiles)
         return NULL;
-    return &sw->profiles[profile];
+    return &sw->program->profiles[profile];
 }
 
 int ws_profile_find(ws_switch *sw, int32_t index, uint32_t target, uint64_t handle, void **object)
@@ -85,7 +85,7 @@ struct wp_entry *ws_profile_select(const struct wp_env *env, void *group, uint64
 
 static int fill(ws_switch *sw, struct ws_member *member, uint32_t action, const uint64_t *args, uint32_t limbs)
 {
-    if (action >= sw->pipeline->n_actions || limbs != sw->pipeline->actions[action].limbs)
+    if (action >= sw->program->pipeline->n_actions || limbs != sw->program->pipeline->actions[action].limbs)
         return WS_EINVAL;
     uint64_t *copy = NULL;
     if (limbs) {

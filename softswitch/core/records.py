@@ -257,6 +257,7 @@ class Output:
 
     `port`: the egress port, or the digest's index in the descriptor's `learns`. `at_ps`: when the
     last bit arrives at the far end, or the digest was made. `id` orders outputs of equal time.
+    `program`: number of the program that made it (see SwitchCore.program_number).
     """
 
     kind: OutputKind
@@ -264,3 +265,4 @@ class Output:
     data: bytes
     at_ps: int
     id: int
+    program: int = 0

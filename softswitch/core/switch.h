@@ -3,10 +3,9 @@
 #define WEFT_SWITCH_INTERNAL_H
 
 #include "events.h"
-#include "meter.h"
 #include "output.h"
 #include "port.h"
-#include "profile.h"
+#include "program.h"
 #include "replicate.h"
 #include "weft_switch.h"
 
@@ -15,20 +14,16 @@ struct ws_switch {
     ws_time now;
     ws_time ticks_at;  /* `now` when `ticks` was computed */
     uint64_t ticks;
-    const struct wp_pipeline *pipeline; /* NULL: none loaded */
-    void *library;
-    struct wp_env env;
-    struct ws_profile *profiles;
-    struct ws_meter_array *meters;
+    struct ws_program *program; /* NULL: none loaded. While egress runs: the packet's */
+    struct ws_program *retired; /* older programs that still have packets */
+    uint32_t programs;          /* how many there were */
     struct ws_replication replication;
-    struct ws_pool pool;
     struct ws_events events;
     struct ws_ports ports;
     struct ws_outputs outputs;
     struct ws_stats stats;
     uint32_t waiting; /* packets on the recirculation path */
     uint8_t in_egress;
-    uint8_t *headers; /* scratch for the deparser, max_header_bytes */
     uint64_t random;
     void (*log)(void *opaque, int level, const char *line);
     void *log_opaque;

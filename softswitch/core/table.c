@@ -136,9 +136,9 @@ void ws_tables_destroy(const struct wp_pipeline *pipeline, struct wp_table **tab
 
 static struct ws_table *table_at(const ws_switch *sw, uint32_t table)
 {
-    if (!sw->pipeline || table >= sw->pipeline->n_tables)
+    if (!sw->program || table >= sw->program->pipeline->n_tables)
         return NULL;
-    return (struct ws_table *)sw->env.tables[table];
+    return (struct ws_table *)sw->program->env.tables[table];
 }
 
 /* --- actions of entries ------------------------------------------------------------------ */
@@ -154,7 +154,7 @@ static int resolve(ws_switch *sw, const struct ws_table *table, const struct ws_
     *out = (struct resolved){0};
     if (spec->target != WS_ACTION)
         return ws_profile_find(sw, table->desc->profile, spec->target, spec->ref, &out->object);
-    if (spec->action >= sw->pipeline->n_actions || spec->limbs != sw->pipeline->actions[spec->action].limbs)
+    if (spec->action >= sw->program->pipeline->n_actions || spec->limbs != sw->program->pipeline->actions[spec->action].limbs)
         return WS_EINVAL;
     if (!spec->limbs)
         return WS_OK;
@@ -197,7 +197,7 @@ static void apply(struct ws_entry *entry, const struct ws_spec *spec, const stru
 
 void ws_tables_member_changed(ws_switch *sw, int32_t profile, const void *member)
 {
-    for (uint32_t i = 0; i < sw->pipeline->n_tables; i++) {
+    for (uint32_t i = 0; i < sw->program->pipeline->n_tables; i++) {
         struct ws_table *table = table_at(sw, i);
         if (table->desc->profile != profile)
             continue;
@@ -348,13 +348,24 @@ no_memory:
     return WS_ENOMEM;
 }
 
-/* Handle 0 is the default entry. */
+struct ws_entry *ws_table_entry(struct wp_table *table, uint64_t handle)
+{
+    struct ws_table *t = (struct ws_table *)table;
+    return handle ? ws_slots_get(&t->slots, handle) : &t->miss;
+}
+
 static struct ws_entry *entry_at(const ws_switch *sw, uint32_t table_index, uint64_t handle)
 {
     struct ws_table *table = table_at(sw, table_index);
-    if (!table)
-        return NULL;
-    return handle ? ws_slots_get(&table->slots, handle) : &table->miss;
+    return table ? ws_table_entry(&table->t, handle) : NULL;
+}
+
+void ws_table_entry_keep(struct ws_entry *to, const struct ws_entry *from)
+{
+    to->e.counter = from->e.counter;
+    to->e.last_hit = from->e.last_hit;
+    if (to->e.meter && from->e.meter)
+        *(struct ws_meter *)to->e.meter = *(const struct ws_meter *)from->e.meter;
 }
 
 int ws_table_modify(ws_switch *sw, uint32_t table, uint64_t handle, const struct ws_spec *spec)

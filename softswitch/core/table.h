@@ -21,4 +21,9 @@ void ws_tables_destroy(const struct wp_pipeline *pipeline, struct wp_table **tab
 /* Copies a member's new action into the entries that use it. */
 void ws_tables_member_changed(ws_switch *sw, int32_t profile, const void *member);
 
+/* The entry with `handle`, 0 the default entry; NULL when there is none. */
+struct ws_entry *ws_table_entry(struct wp_table *table, uint64_t handle);
+/* `to` takes over counter, last hit and, where both have one, meter of `from`. */
+void ws_table_entry_keep(struct ws_entry *to, const struct ws_entry *from);
+
 #endif

@@ -49,6 +49,21 @@ void ws_destroy(ws_switch *sw);
  * On error nothing changes and ws_last_error says why. */
 int ws_load(ws_switch *sw, const char *so_path);
 const struct wp_pipeline *ws_pipeline(const ws_switch *sw);
+/* 1 for the first program that the switch ran, and so on; 0: none yet. */
+uint32_t ws_program_number(const ws_switch *sw);
+
+/* What a new program takes over from the one that runs. */
+enum ws_keep_kind { WS_KEEP_REGISTER = 0, WS_KEEP_COUNTER = 1, WS_KEEP_METER = 2, WS_KEEP_ENTRY = 3 };
+struct ws_keep {
+    uint32_t kind;     /* enum ws_keep_kind */
+    uint32_t from, to; /* index of the array (arrays of other size keep the cells that both have) or table */
+    uint64_t from_handle, to_handle; /* WS_KEEP_ENTRY: counter, last hit and direct meter; 0 is the default entry */
+};
+/* From now on runs the program of `donor`, another switch of the same configuration, with its entries, groups and sessions
+ * and with the handles that the donor gave; the donor is left without a program. Ports, queues and time go on. Packets
+ * that wait for egress finish under the old program; what enters or enters again meets the new one.
+ * WS_EINVAL: nothing changed (ws_last_error: what can't be kept). */
+int ws_adopt(ws_switch *sw, ws_switch *donor, const struct ws_keep *keep, size_t n);
 const char *ws_last_error(const ws_switch *sw);
 
 /* --- packets ---------------------------------------------------------------------------- */
@@ -92,6 +107,7 @@ struct ws_output {
     const uint8_t *data;
     ws_time at;      /* when its last bit arrives at the far end (packet), or when it was made */
     uint64_t id;     /* running number: outputs with equal `at` are ordered by it */
+    uint32_t program; /* number of the program that made it (ws_program_number); gives a digest's `port` its meaning */
 };
 /* Hands out up to `max` finished outputs in (at, id) order, only those with at <= `until`. Their bytes stay
  * valid until the next call of ws_take_output or ws_destroy. */

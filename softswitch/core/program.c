@@ -1,0 +1,257 @@
+#include "program.h"
+
+#include <dlfcn.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "arrays.h"
+#include "switch.h"
+#include "table.h"
+
+enum {
+    LOG_LINE_MAX = 1024,
+    LOG_MESSAGE = 0, /* kinds of env->log */
+    LOG_ASSERT = 1,
+};
+
+/* --- what generated code calls -------------------------------------------------------------- */
+
+static uint64_t next_random(const struct wp_env *env) /* splitmix64 */
+{
+    ws_switch *sw = env->core;
+    uint64_t z = sw->random += 0x9e3779b97f4a7c15u;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+    return z ^ z >> 31;
+}
+
+static void log_line(const struct wp_ctx *ctx, uint32_t kind, const char *format, uint32_t n,
+                     const uint64_t *values)
+{
+    ws_switch *sw = ctx->env->core;
+    if (kind == LOG_ASSERT)
+        sw->stats.assert_failures++;
+    if (!sw->log)
+        return;
+    char line[LOG_LINE_MAX];
+    size_t used = 0;
+    uint32_t next = 0;
+    for (const char *c = format; *c && used + 1 < sizeof line; c++) {
+        if (c[0] == '{' && c[1] == '}' && next < n) {
+            int written = snprintf(line + used, sizeof line - used, "%llu", (unsigned long long)values[next++]);
+            used += (size_t)written < sizeof line - used ? (size_t)written : sizeof line - used - 1;
+            c++;
+        } else {
+            line[used++] = *c;
+        }
+    }
+    line[used] = '\0';
+    sw->log(sw->log_opaque, (int)kind, line);
+}
+
+/* --- life ------------------------------------------------------------------------------------ */
+
+static int fail(ws_switch *sw, int status, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    vsnprintf(sw->error, sizeof sw->error, format, args);
+    va_end(args);
+    return status;
+}
+
+static void *open_library(ws_switch *sw, const char *path, const struct wp_pipeline **pipeline)
+{
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (!library) {
+        fail(sw, WS_ELOAD, "%s", dlerror());
+        return NULL;
+    }
+    const struct wp_pipeline *found = dlsym(library, "weft_pipeline");
+    int status = WS_OK;
+    if (!found)
+        status = fail(sw, WS_ELOAD, "%s: no symbol weft_pipeline, so not a compiled pipeline", path);
+    else if (found->abi_version != WP_ABI_VERSION)
+        status = fail(sw, WS_ELOAD, "%s: pipeline ABI %u, this switch has %u: compile the program again", path,
+                      found->abi_version, WP_ABI_VERSION);
+    else if (found->phv_size < sizeof(struct wp_std))
+        status = fail(sw, WS_ELOAD, "%s: PHV of %u bytes lacks the standard metadata", path, found->phv_size);
+    *pipeline = found;
+    if (status == WS_OK)
+        return library;
+    dlclose(library);
+    return NULL;
+}
+
+static int make_state(ws_switch *sw, struct ws_program *program)
+{
+    const struct wp_pipeline *pipeline = program->pipeline;
+    program->env = (struct wp_env){
+        .core = sw,
+        .drop_port = sw->config.drop_port,
+        .select = ws_profile_select,
+        .meter = ws_meter_execute,
+        .direct_meter = ws_meter_execute_direct,
+        .random = next_random,
+        .log = log_line,
+    };
+    ws_pool_init(&program->pool, program, pipeline->phv_size, pipeline->max_header_bytes);
+    program->headers = malloc((size_t)pipeline->max_header_bytes + 1);
+    int status = program->headers ? WS_OK : WS_ENOMEM;
+    if (status == WS_OK)
+        status = ws_tables_create(pipeline, &program->env.tables, sw->error, sizeof sw->error);
+    if (status == WS_OK)
+        status = ws_arrays_create(pipeline, &program->env);
+    if (status == WS_OK)
+        status = ws_profiles_create(pipeline, &program->profiles);
+    if (status == WS_OK)
+        status = ws_meters_create(pipeline, &program->meters);
+    return status;
+}
+
+struct ws_program *ws_program_load(ws_switch *sw, const char *so_path, int *status)
+{
+    char path[PATH_MAX];
+    *status = WS_ELOAD;
+    if (!realpath(so_path, path)) {
+        fail(sw, WS_ELOAD, "%s: no such file", so_path);
+        return NULL;
+    }
+    const struct wp_pipeline *pipeline = NULL;
+    void *library = open_library(sw, path, &pipeline);
+    if (!library)
+        return NULL;
+    struct ws_program *program = calloc(1, sizeof *program);
+    fail(sw, WS_ENOMEM, "%s: out of memory", path);
+    if (!program) {
+        *status = WS_ENOMEM;
+        dlclose(library);
+        return NULL;
+    }
+    program->library = library;
+    program->pipeline = pipeline;
+    *status = make_state(sw, program);
+    if (*status == WS_OK)
+        return program;
+    ws_program_free(program);
+    return NULL;
+}
+
+void ws_program_free(struct ws_program *program)
+{
+    if (!program)
+        return;
+    const struct wp_pipeline *pipeline = program->pipeline;
+    ws_pool_free(&program->pool);
+    free(program->headers);
+    if (program->env.tables)
+        ws_tables_destroy(pipeline, program->env.tables);
+    if (program->env.registers)
+        ws_arrays_destroy(pipeline, &program->env);
+    ws_profiles_destroy(pipeline, program->profiles);
+    ws_meters_destroy(pipeline, program->meters);
+    dlclose(program->library);
+    free(program);
+}
+
+void ws_programs_collect(ws_switch *sw)
+{
+    struct ws_program **link = &sw->retired;
+    while (*link) {
+        struct ws_program *program = *link;
+        if (program->pool.live) {
+            link = &program->next;
+            continue;
+        }
+        *link = program->next;
+        ws_program_free(program);
+    }
+}
+
+/* --- from one program to the next --------------------------------------------------------------- */
+
+static int may_keep(const struct ws_program *from, const struct ws_program *to, const struct ws_keep *keep)
+{
+    const struct wp_pipeline *a = from->pipeline, *b = to->pipeline;
+    switch ((enum ws_keep_kind)keep->kind) {
+    case WS_KEEP_REGISTER:
+        return keep->from < a->n_registers && keep->to < b->n_registers &&
+               from->env.registers[keep->from].limbs == to->env.registers[keep->to].limbs;
+    case WS_KEEP_COUNTER:
+        return keep->from < a->n_counters && keep->to < b->n_counters;
+    case WS_KEEP_METER:
+        return keep->from < a->n_meters && keep->to < b->n_meters &&
+               from->meters[keep->from].bytes == to->meters[keep->to].bytes;
+    case WS_KEEP_ENTRY:
+        return keep->from < a->n_tables && keep->to < b->n_tables &&
+               ws_table_entry(from->env.tables[keep->from], keep->from_handle) &&
+               ws_table_entry(to->env.tables[keep->to], keep->to_handle);
+    }
+    return 0;
+}
+
+static void keep_one(struct ws_program *from, struct ws_program *to, const struct ws_keep *keep)
+{
+    switch ((enum ws_keep_kind)keep->kind) {
+    case WS_KEEP_REGISTER:
+        ws_register_keep(&to->env.registers[keep->to], &from->env.registers[keep->from]);
+        break;
+    case WS_KEEP_COUNTER:
+        ws_counter_keep(&to->env.counters[keep->to], &from->env.counters[keep->from]);
+        break;
+    case WS_KEEP_METER:
+        ws_meter_keep(&to->meters[keep->to], &from->meters[keep->from]);
+        break;
+    case WS_KEEP_ENTRY:
+        ws_table_entry_keep(ws_table_entry(to->env.tables[keep->to], keep->to_handle),
+                            ws_table_entry(from->env.tables[keep->from], keep->from_handle));
+        break;
+    }
+}
+
+int ws_adopt(ws_switch *sw, ws_switch *donor, const struct ws_keep *keep, size_t n)
+{
+    if (!donor->program)
+        return fail(sw, WS_EINVAL, "the donor runs no program");
+    struct ws_program *from = sw->program, *to = donor->program;
+    for (size_t i = 0; i < n; i++)
+        if (!from || !may_keep(from, to, &keep[i]))
+            return fail(sw, WS_EINVAL, "item %zu to keep does not exist or has another shape", i);
+    for (size_t i = 0; i < n; i++)
+        keep_one(from, to, &keep[i]);
+    /* The donor's own packets, if any, go nowhere; its packets' pool moves along with the program. */
+    donor->program = NULL;
+    to->env.core = sw;
+    to->number = ++sw->programs;
+    struct ws_replication replication = sw->replication;
+    sw->replication = donor->replication;
+    donor->replication = replication;
+    sw->program = to;
+    if (from) {
+        from->next = sw->retired;
+        sw->retired = from;
+    }
+    ws_programs_collect(sw);
+    return WS_OK;
+}
+
+struct ws_packet *ws_program_adopt_packet(ws_switch *sw, struct ws_packet *packet)
+{
+    struct ws_packet *copy = ws_packet_new(&sw->program->pool, packet->ctx.data_len);
+    if (copy) {
+        memcpy(copy->frame, packet->ctx.data, packet->ctx.data_len);
+        memset(copy->phv, 0, sw->program->pool.phv_size);
+        copy->phv->std = packet->phv->std;
+        copy->ctx.env = &sw->program->env;
+        copy->ctx.packet_length = packet->ctx.packet_length;
+        copy->ctx.ingress_length = packet->ctx.ingress_length;
+        copy->ingress_port = packet->ingress_port;
+        copy->port = packet->port;
+        copy->generation = packet->generation;
+    }
+    ws_packet_free(packet);
+    return copy;
+}
