@@ -227,6 +227,8 @@ class Layout:
         varbits = [f for f in fields if f[1].kind is ir.Kind.VARBIT]
         if len(varbits) > 1:
             raise CompileError.at(at, f"header {t} has more than one varbit field")
+        if any(not f[1].width for f in fields):
+            raise NotSupported.at(at, f"header {t} has a field without bits")
         total = sum(f[1].width for f in fields)
         if total % 8:
             raise CompileError.at(

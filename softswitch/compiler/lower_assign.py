@@ -159,7 +159,7 @@ class AssignLowering(ExprLowering):
     ) -> None:
         match value:
             case HeaderPlace() | ElementPlace() | LastPlace():
-                args = (header_ref(target), header_ref(value))
+                args = (header_ref(target, pos), header_ref(value, pos))
                 self.code.emit(ir.Op("assign_header", args, pos))
             case InvalidValue():
                 self.set_validity(target, False, pos)
@@ -259,7 +259,7 @@ class AssignLowering(ExprLowering):
         return self.code.region is Region.PARSER
 
 
-def header_ref(value: Value, pos: Pos | None = None) -> ir.HeaderRef:
+def header_ref(value: Value, pos: Pos) -> ir.HeaderRef:
     """Reference to a header for a primitive's argument."""
     match value:
         case HeaderPlace(name, _):
@@ -269,12 +269,7 @@ def header_ref(value: Value, pos: Pos | None = None) -> ir.HeaderRef:
         case LastPlace(stack):
             return ir.HeaderRef("header", stack.name, ir.LastIndex(stack.name))
         case _:
-            raise NotSupported.at(pos or ast_pos(), "this header expression")
-
-
-def ast_pos() -> Pos:
-    """Position for messages about places without one."""
-    return Pos("<program>", 0, 0)
+            raise NotSupported.at(pos, "this header expression")
 
 
 def _without_slices(expr: ast.Expr) -> ast.Expr:

@@ -89,6 +89,8 @@ class ExprLowering:
         """A new temporary, assigned `value`."""
         if self.code.region is Region.OTHER:
             raise NotSupported.at(pos, "a computation here")
+        if value.type.kind in (ir.Kind.VARBIT, ir.Kind.STRING) or not value.type.width:
+            raise NotSupported.at(pos, "a copy of a varbit, a string or a value without bits")
         temporary = self.program.layout.scalar("tmp", value.type)
         self.code.emit(ir.Op("assign", (temporary, value), pos))
         return temporary

@@ -82,10 +82,10 @@ class BodyLowering(StmtLowering):
                 if isinstance(t, ty.Header):
                     return HeaderValue(t, values), offset
                 return StructValue(values), offset
-            case ty.Stack(element=ty.Header() as element, size=size):
+            case ty.Stack(element=ty.Header() as header_type, size=size):
                 headers: list[Value] = []
                 for _ in range(size):
-                    header, offset = self._look(element, offset, pos)
+                    header, offset = self._look(header_type, offset, pos)
                     headers.append(header)
                 return StackValue(tuple(headers)), offset
             case ty.Tuple(elements=elements):

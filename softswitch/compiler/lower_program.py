@@ -11,6 +11,7 @@ from softswitch.compiler.errors import CompileError, Diagnostic, NotSupported, P
 from softswitch.compiler.frontend import CheckedProgram
 from softswitch.compiler.layout import Layout
 from softswitch.compiler.lower_checksum import Checksum, lower_checksums
+from softswitch.compiler.lower_expr import elements_of
 from softswitch.compiler.lower_frame import Code, Frame, Region
 from softswitch.compiler.lower_parser import BodyLowering
 from softswitch.compiler.lower_stmt import StmtLowering
@@ -22,7 +23,16 @@ from softswitch.compiler.lower_table import (
     new_action_code,
     prepared,
 )
-from softswitch.compiler.places import ExternObject, Packet, StructValue, Value
+from softswitch.compiler.places import (
+    ExternObject,
+    HeaderPlace,
+    Packet,
+    StackPlace,
+    StructValue,
+    UnionPlace,
+    Value,
+    union_member,
+)
 from softswitch.compiler.walk import expressions_of, statements_of
 
 
@@ -480,9 +490,6 @@ def _fields_in(value: Value, decl: ast.FieldDecl | None) -> list[ir.Expr]:
 
 def _headers_in(value: Value, pos: Pos) -> list[str]:
     """Names of the headers to emit for a value, in order."""
-    from softswitch.compiler.lower_expr import elements_of
-    from softswitch.compiler.places import HeaderPlace, StackPlace, UnionPlace, union_member
-
     match value:
         case HeaderPlace(name, _):
             return [name]
