@@ -8,11 +8,22 @@ from __future__ import annotations
 
 from topologies.errors import Problem, TopologyError
 from topologies.loader import available, load, loads
-from topologies.model import Endpoint, Host, Link, Port, Role, Switch, Topology
+from topologies.model import (
+    Endpoint,
+    Host,
+    Interface,
+    Link,
+    Port,
+    Role,
+    Switch,
+    Topology,
+    TrafficClass,
+)
 
 __all__ = [
     "Endpoint",
     "Host",
+    "Interface",
     "Link",
     "Port",
     "Problem",
@@ -20,6 +31,7 @@ __all__ = [
     "Switch",
     "Topology",
     "TopologyError",
+    "TrafficClass",
     "available",
     "load",
     "loads",

@@ -15,16 +15,6 @@ MAX_HOSTS_PER_LEAF = GATEWAY_BYTE - 1
 MAX_LEAVES = 0xFFFF
 
 
-def host_address(leaf: int, host: int) -> ipaddress.IPv4Interface:
-    """Return the address of the `host`-th host of the `leaf`-th leaf, both from 1."""
-    if not (1 <= leaf <= MAX_LEAVES and 1 <= host <= MAX_HOSTS_PER_LEAF):
-        raise ValueError(
-            f"no address for host {host} of leaf {leaf}: there is room for "
-            f"{MAX_HOSTS_PER_LEAF} hosts on each of {MAX_LEAVES} leaves"
-        )
-    return _in_leaf(leaf, host)
-
-
 def gateway_address(leaf: int) -> ipaddress.IPv4Interface:
     """Return the gateway's address in the `leaf`-th leaf's network."""
     return _in_leaf(leaf, GATEWAY_BYTE)

@@ -1,28 +1,25 @@
 """From the explicit form to the typed model: names resolved, ports counted, addresses given.
 
 All mistakes that a schema can't see are found here: names used twice, links that end nowhere,
-ports with two links, hosts with none, addresses that clash.
+ports with two links, hosts with none, classes that share a DSCP. Addresses are `address_plan`'s.
 """
 
 from __future__ import annotations
 
-import ipaddress
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
 
-from topologies.addressing import gateway_address, host_address, host_mac, switch_mac
+from topologies.address_plan import AddressPlan, Attachment
+from topologies.addressing import switch_mac
 from topologies.document import Document
 from topologies.errors import FieldPath, Problem, TopologyError, did_you_mean
-from topologies.model import Endpoint, Host, Link, Role, Switch, Topology
-from topologies.schema import MAX_PORT, ExplicitFile, HostEntry, LinkEntry
+from topologies.fields import MAX_PORT, ClassEntry
+from topologies.model import DEFAULT_MTU, Endpoint, Host, Link, Role, Switch, Topology, TrafficClass
+from topologies.schema import ExplicitFile, LinkEntry
+
+MAX_INTERFACES = 64  # of a host
 
 _END = re.compile(r"([^:]+)(?::([0-9]+))?")
-
-
-@dataclass(frozen=True)
-class _Attachment:
-    switch: str
-    port: int
 
 
 def build(name: str, spec: ExplicitFile, document: Document) -> Topology:
@@ -38,24 +35,39 @@ class _Builder:
         self.problems: list[Problem] = []
         self.switch_names = {entry.name for entry in spec.switches}
         self.host_names = {entry.name for entry in spec.hosts}
-        self.attachments: dict[str, _Attachment] = {}
 
     def build(self) -> Topology:
         self._check_names()
         links = self._links()
-        self._find_attachments(links)
+        classes = self._classes()
+        attachments = self._attachments(links)
         self._stop_on_problems()
-        networks = self._networks()
-        hosts = self._hosts(networks)
-        self._check_addresses(hosts)
+        plan = AddressPlan(self.spec, attachments, self._report)
+        networks = plan.networks()
+        self._stop_on_problems()
+        hosts = [
+            Host(entry.name, tuple(plan.interfaces(i)), entry.group)
+            for i, entry in enumerate(self.spec.hosts)
+        ]
         self._stop_on_problems()
         return Topology(
             name=self.name,
-            switches=self._switches(networks),
+            switches=tuple(
+                Switch(
+                    name=entry.name,
+                    role=Role(entry.role or ("leaf" if entry.name in networks else "spine")),
+                    device_id=1 + i,
+                    mac=switch_mac(1 + i),
+                    gateway=networks.get(entry.name),
+                    group=entry.group,
+                )
+                for i, entry in enumerate(self.spec.switches)
+            ),
             hosts=tuple(hosts),
             links=tuple(links),
             time_scale=self.spec.time_scale,
             description=self.spec.description,
+            classes=classes,
         )
 
     def _report(self, path: FieldPath, message: str) -> None:
@@ -89,7 +101,8 @@ class _Builder:
                     continue
                 if end in used:
                     what = "host" if end.node in self.host_names else "port"
-                    message = f"{what} {end} already has a link, links[{used[end]}]"
+                    hint = f"; its next interface is {end.node}:1" if what == "host" else ""
+                    message = f"{what} {end} already has a link, links[{used[end]}]{hint}"
                     self._report(("links", i, side), message)
                 used.setdefault(end, i)
             if a is None or b is None:
@@ -112,10 +125,11 @@ class _Builder:
             return None
         node, port = match.group(1), match.group(2)
         if node in self.host_names:
-            if port is not None:
-                self._report(path, f"a host has one interface: write {node!r} without a port")
+            number = int(port or 0)
+            if number >= MAX_INTERFACES:
+                self._report(path, f"a host has interfaces from 0 to {MAX_INTERFACES - 1}")
                 return None
-            return Endpoint(node, 0)
+            return Endpoint(node, number)
         if node not in self.switch_names:
             hint = did_you_mean(node, self.switch_names | self.host_names)
             self._report(path, f"no switch or host is called {node!r}{hint}")
@@ -126,110 +140,56 @@ class _Builder:
         return Endpoint(node, int(port))
 
     def _link(self, i: int, entry: LinkEntry, a: Endpoint, b: Endpoint) -> Link | None:
-        shared = self.spec.link
-        rate = shared.rate if entry.rate is None else entry.rate
-        delay = shared.delay if entry.delay is None else entry.delay
-        queue = shared.queue if entry.queue is None else entry.queue
-        if rate is None or delay is None or queue is None:
-            given = {"rate": rate, "delay": delay, "queue": queue}
-            missing = " and ".join(key for key, value in given.items() if value is None)
+        given = entry.over(self.spec.link)
+        needed = {"rate": given.rate, "delay": given.delay_ps, "queue": given.queue}
+        missing = " and ".join(key for key, value in needed.items() if value is None)
+        if given.rate is None or given.delay_ps is None or given.queue is None:
             self._report(("links", i), f"{a}-{b} has no {missing}: give it here or under 'link'")
             return None
-        return Link(a, b, rate, delay, queue)
+        mtu = DEFAULT_MTU if given.mtu is None else given.mtu
+        return Link(a, b, given.rate, given.delay_ps, given.queue, mtu)
 
-    def _find_attachments(self, links: list[Link]) -> None:
+    def _attachments(self, links: list[Link]) -> Mapping[str, tuple[Attachment, ...]]:
+        """Return where each interface of each host is attached, in the interfaces' order."""
+        found: dict[str, dict[int, Attachment]] = {}
         for link in links:
             for host, switch in ((link.a, link.b), (link.b, link.a)):
                 if host.node in self.host_names:
-                    self.attachments[host.node] = _Attachment(switch.node, switch.port)
+                    at = Attachment(switch.node, switch.port)
+                    found.setdefault(host.node, {})[host.port] = at
         if self.problems:
-            return  # a link that was refused above may be the missing one
+            return {}  # a link that was refused above may be the missing one
         for i, entry in enumerate(self.spec.hosts):
-            if entry.name not in self.attachments:
+            numbers = found.get(entry.name, {})
+            if not numbers:
                 message = f"host {entry.name!r} has no link: add one to 'links'"
                 self._report(("hosts", i), message)
-
-    def _networks(self) -> dict[str, ipaddress.IPv4Interface]:
-        """Return the gateway (address and network) of each switch that has hosts."""
-        given: dict[str, ipaddress.IPv4Network] = {}
-        for i, entry in enumerate(self.spec.hosts):
-            if entry.address is None:
                 continue
-            switch = self.attachments[entry.name].switch
-            network = ipaddress.IPv4Interface(entry.address).network
-            if given.setdefault(switch, network) != network:
-                message = f"{entry.address} is not in {given[switch]}, the network of {switch}"
-                self._report(("hosts", i, "address"), message)
-        self._stop_on_problems()
-        with_hosts = {attachment.switch for attachment in self.attachments.values()}
-        names = [entry.name for entry in self.spec.switches if entry.name in with_hosts]
+            missing = next(number for number in range(MAX_INTERFACES + 1) if number not in numbers)
+            if missing < len(numbers):
+                end = Endpoint(entry.name, missing)
+                message = f"no link for {end}: a host's interfaces count from 0 without a gap"
+                self._report(("hosts", i), message)
+            if len(entry.interfaces) > len(numbers):
+                number = len(numbers)
+                message = f"no link for {entry.name}:{number}: add one to 'links'"
+                self._report(("hosts", i, "interfaces", number), message)
         return {
-            name: _last_address(given[name]) if name in given else gateway_address(1 + i)
-            for i, name in enumerate(names)
+            name: tuple(numbers[number] for number in sorted(numbers))
+            for name, numbers in found.items()
         }
 
-    def _hosts(self, gateways: dict[str, ipaddress.IPv4Interface]) -> list[Host]:
-        counts: dict[str, int] = {}
-        hosts: list[Host] = []
-        leaves = list(gateways)
-        for i, entry in enumerate(self.spec.hosts):
-            at = self.attachments[entry.name]
-            counts[at.switch] = counts.get(at.switch, 0) + 1
-            try:
-                address = self._host_address(entry, gateways[at.switch], counts[at.switch])
-                host_address(1 + leaves.index(at.switch), counts[at.switch])
-            except ValueError as error:
-                self._report(("hosts", i), str(error))
-                continue
-            mac = entry.mac or host_mac(address.ip)
-            gateway = gateways[at.switch].ip
-            hosts.append(Host(entry.name, address, mac, gateway, at.switch, at.port))
-        return hosts
-
-    @staticmethod
-    def _host_address(
-        entry: HostEntry, gateway: ipaddress.IPv4Interface, count: int
-    ) -> ipaddress.IPv4Interface:
-        if entry.address is not None:
-            return ipaddress.IPv4Interface(entry.address)
-        address = gateway.network.network_address + count
-        if address >= gateway.ip:
-            raise ValueError(f"no address left for {entry.name!r} in {gateway.network}")
-        return ipaddress.IPv4Interface((int(address), gateway.network.prefixlen))
-
-    def _check_addresses(self, hosts: list[Host]) -> None:
-        owners: dict[str, str] = {}
-        networks: dict[ipaddress.IPv4Network, str] = {}
-        index = {entry.name: i for i, entry in enumerate(self.spec.hosts)}
-        for host in hosts:
-            path: FieldPath = ("hosts", index[host.name])
-            if host.address.ip in (host.gateway, host.address.network.network_address) or (
-                host.address.ip == host.address.network.broadcast_address
-            ):
-                message = f"{host.address.ip} is taken by the gateway or the network itself"
-                self._report((*path, "address"), message)
-            for value, what in ((str(host.address.ip), "address"), (host.mac, "mac")):
-                if value in owners:
-                    self._report((*path, what), f"{value} is already {owners[value]}'s")
-                owners.setdefault(value, host.name)
-            for network, switch in networks.items():
-                if switch != host.switch and network.overlaps(host.address.network):
-                    message = f"{host.address.network} overlaps {network}, the network of {switch}"
-                    self._report((*path, "address"), message)
-            networks.setdefault(host.address.network, host.switch)
-
-    def _switches(self, gateways: dict[str, ipaddress.IPv4Interface]) -> tuple[Switch, ...]:
-        return tuple(
-            Switch(
-                name=entry.name,
-                role=Role(entry.role or ("leaf" if entry.name in gateways else "spine")),
-                device_id=1 + i,
-                mac=switch_mac(1 + i),
-                gateway=gateways.get(entry.name),
-            )
-            for i, entry in enumerate(self.spec.switches)
-        )
+    def _classes(self) -> tuple[TrafficClass, ...]:
+        owners: dict[int, str] = {}
+        for name, entry in self.spec.classes.items():
+            for dscp in entry.dscp:
+                if dscp in owners:
+                    whose = "twice" if owners[dscp] == name else f"already in {owners[dscp]!r}"
+                    message = f"DSCP {dscp} is {whose}: a packet has one class"
+                    self._report(("classes", name, "dscp"), message)
+                owners.setdefault(dscp, name)
+        return tuple(_traffic_class(name, entry) for name, entry in self.spec.classes.items())
 
 
-def _last_address(network: ipaddress.IPv4Network) -> ipaddress.IPv4Interface:
-    return ipaddress.IPv4Interface((int(network.broadcast_address) - 1, network.prefixlen))
+def _traffic_class(name: str, entry: ClassEntry) -> TrafficClass:
+    return TrafficClass(name, tuple(entry.dscp), entry.queue, entry.lossless, entry.ecn)

@@ -14,18 +14,29 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 PS_PER_NS = 1000
+PS_PER_METRE = 5000  # light in glass: 5 us a kilometre
+DEFAULT_MTU = 1500
 
 
 class Role(enum.Enum):
-    """What a switch does in the fabric: hosts hang on leaves, spines join leaves."""
+    """What a switch does in the fabric.
+
+    Hosts hang on leaves, spines join leaves, cores join the pods of a three-tier fabric, and
+    borders join data centres.
+    """
 
     LEAF = "leaf"
     SPINE = "spine"
+    CORE = "core"
+    BORDER = "border"
 
 
 @dataclass(frozen=True, order=True)
 class Endpoint:
-    """One end of a link: a node and its port. A switch's ports count from 1; a host's is 0."""
+    """One end of a link: a node and its port.
+
+    A switch's ports count from 1, a host's interfaces from 0; the first is written as the host.
+    """
 
     node: str
     port: int
@@ -36,36 +47,87 @@ class Endpoint:
 
 @dataclass(frozen=True)
 class Switch:
-    """A switch. `device_id` is P4Runtime's, from 1. `gateway` is set on switches with hosts."""
+    """A switch. `device_id` is P4Runtime's, from 1. `gateway` is set on switches with hosts.
+
+    `group` is the pod, plane, rail group or data centre that it belongs to, if any.
+    """
 
     name: str
     role: Role
     device_id: int
     mac: str
     gateway: ipaddress.IPv4Interface | None
+    group: str = ""
 
 
 @dataclass(frozen=True)
-class Host:
-    """A host with one interface, attached to `switch` at `port`."""
+class Interface:
+    """A host's interface number `number` (from 0), attached to `switch` at `port`."""
 
-    name: str
+    host: str
+    number: int
     address: ipaddress.IPv4Interface
     mac: str
     gateway: ipaddress.IPv4Address
     switch: str
     port: int
 
+    @property
+    def end(self) -> Endpoint:
+        """The interface as the end of its link; its text is `h1`, or `h1:1` for the second."""
+        return Endpoint(self.host, self.number)
+
+
+@dataclass(frozen=True)
+class Host:
+    """A host with one interface or several, in their order.
+
+    `address`, `mac`, `gateway`, `switch` and `port` are those of the first one.
+    """
+
+    name: str
+    interfaces: tuple[Interface, ...]
+    group: str = ""
+
+    @property
+    def address(self) -> ipaddress.IPv4Interface:
+        """The first interface's address."""
+        return self.interfaces[0].address
+
+    @property
+    def mac(self) -> str:
+        """The first interface's MAC address."""
+        return self.interfaces[0].mac
+
+    @property
+    def gateway(self) -> ipaddress.IPv4Address:
+        """The first interface's gateway."""
+        return self.interfaces[0].gateway
+
+    @property
+    def switch(self) -> str:
+        """The switch that the first interface is attached to."""
+        return self.interfaces[0].switch
+
+    @property
+    def port(self) -> int:
+        """The port of `switch` that the first interface is attached to."""
+        return self.interfaces[0].port
+
 
 @dataclass(frozen=True)
 class Link:
-    """A full-duplex link; `queue_bytes` is the queue in front of each direction."""
+    """A full-duplex link; `queue_bytes` is the queue in front of each direction.
+
+    `mtu_bytes` is the largest IP packet that its two ends agree on.
+    """
 
     a: Endpoint
     b: Endpoint
     rate_bps: int
     delay_ps: int
     queue_bytes: int
+    mtu_bytes: int = DEFAULT_MTU
 
     def other(self, end: Endpoint) -> Endpoint:
         """Return the far end as seen from `end`."""
@@ -82,8 +144,24 @@ class Port:
 
 
 @dataclass(frozen=True)
+class TrafficClass:
+    """Packets that share a queue: those with these DSCPs.
+
+    `queue` is the ports' queue that serves them, None where the file names none; the highest is
+    served first. `ecn_bytes`: mark when more is queued, None for never. `lossless` says that
+    senders are paused rather than packets dropped.
+    """
+
+    name: str
+    dscps: tuple[int, ...]
+    queue: int | None
+    lossless: bool = False
+    ecn_bytes: int | None = None
+
+
+@dataclass(frozen=True)
 class Topology:
-    """A whole network. Order of `switches`, `hosts` and `links` is the file's."""
+    """A whole network. Order of `switches`, `hosts`, `links` and `classes` is the file's."""
 
     name: str
     switches: tuple[Switch, ...]
@@ -91,6 +169,7 @@ class Topology:
     links: tuple[Link, ...]
     time_scale: int
     description: str = ""
+    classes: tuple[TrafficClass, ...] = ()
 
     @cached_property
     def _switch_index(self) -> dict[str, Switch]:
@@ -103,6 +182,24 @@ class Topology:
     @cached_property
     def _link_index(self) -> dict[Endpoint, Link]:
         return {end: link for link in self.links for end in (link.a, link.b)}
+
+    @cached_property
+    def _port_index(self) -> dict[str, tuple[Port, ...]]:
+        ports: dict[str, list[Port]] = {}
+        for end, link in self._link_index.items():
+            ports.setdefault(end.node, []).append(Port(end.port, link, link.other(end)))
+        return {
+            node: tuple(sorted(found, key=lambda port: port.number))
+            for node, found in ports.items()
+        }
+
+    @cached_property
+    def _attached(self) -> dict[str, tuple[Interface, ...]]:
+        attached: dict[str, list[Interface]] = {}
+        for host in self.hosts:
+            for interface in host.interfaces:
+                attached.setdefault(interface.switch, []).append(interface)
+        return {switch: tuple(found) for switch, found in attached.items()}
 
     def switch(self, name: str) -> Switch:
         """Return the switch called `name`. Raises KeyError."""
@@ -120,20 +217,31 @@ class Topology:
         """Return the link at a node's port. Raises KeyError."""
         return self._link_index[Endpoint(node, port)]
 
-    def ports_of(self, switch: str) -> tuple[Port, ...]:
-        """Return the ports in use of a switch, by number."""
-        ends = sorted(end for end in self._link_index if end.node == switch)
-        links = ((end, self._link_index[end]) for end in ends)
-        return tuple(Port(end.port, link, link.other(end)) for end, link in links)
+    def interface(self, end: Endpoint) -> Interface:
+        """Return the host interface at a link's end. Raises KeyError, IndexError."""
+        return self.host(end.node).interfaces[end.port]
+
+    def interfaces(self) -> Iterator[Interface]:
+        """Yield every interface of every host, host by host."""
+        return (interface for host in self.hosts for interface in host.interfaces)
+
+    def ports_of(self, node: str) -> tuple[Port, ...]:
+        """Return the ports in use of a switch (or the interfaces of a host), by number."""
+        return self._port_index.get(node, ())
 
     def peer(self, switch: str, port: int) -> Endpoint:
         """Return what is at the far end of a port. Raises KeyError for an unused port."""
         end = Endpoint(switch, port)
         return self._link_index[end].other(end)
 
+    def interfaces_of(self, switch: str) -> tuple[Interface, ...]:
+        """Return the host interfaces attached to a switch, in the file's order of hosts."""
+        return self._attached.get(switch, ())
+
     def hosts_of(self, switch: str) -> tuple[Host, ...]:
-        """Return the hosts attached to a switch, in the file's order."""
-        return tuple(host for host in self.hosts if host.switch == switch)
+        """Return the hosts with an interface at a switch, in the file's order."""
+        names = dict.fromkeys(interface.host for interface in self.interfaces_of(switch))
+        return tuple(self.host(name) for name in names)
 
     def switches_with(self, role: Role) -> Iterator[Switch]:
         """Yield the switches of one role, in the file's order."""

@@ -11,75 +11,18 @@ link: {rate: 400Gbps, ...}               - {a: h1, b: s1:1}
 
 from __future__ import annotations
 
-import ipaddress
-import re
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_origin
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, Field, ValidationError, model_validator
 
 from topologies.document import Document
 from topologies.errors import FieldPath, Problem, TopologyError, did_you_mean
-from topologies.units import parse_duration, parse_rate, parse_size
-
-# Interfaces are called <node>-eth<port> and Linux allows 15 characters, so names stay short.
-NAME = re.compile(r"[a-z][a-z0-9_]{0,7}")
-MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}")
-MAX_PORT = 254  # 255 is the CPU port
-MAX_TIME_SCALE = 10**9
-
-
-def _name(value: str) -> str:
-    if not NAME.fullmatch(value):
-        raise ValueError(
-            f"{value!r} is no node name: a small letter, then up to 7 small letters, digits or _"
-        )
-    return value
-
-
-def _mac(value: str) -> str:
-    if not MAC.fullmatch(value):
-        raise ValueError(f"{value!r} is no MAC address: write it as 02:00:0a:00:01:01")
-    if int(value[:2], 16) & 1:
-        raise ValueError(f"{value!r} is a multicast address: make its first byte even")
-    return value
-
-
-def _interface(value: str) -> str:
-    try:
-        parsed = ipaddress.IPv4Interface(value)
-    except ValueError:
-        parsed = None
-    if parsed is None or "/" not in value or not 8 <= parsed.network.prefixlen <= 30:
-        raise ValueError(f"{value!r} is no host address: write it with its prefix, 10.0.1.1/24")
-    return value
+from topologies.fields import CommonFile, InterfaceAddress, LinkSettings, Mac, Model, Name
+from topologies.generator_schema import GENERATORS, AnyGenerated
 
 
 def _named(value: object) -> object:
     return {"name": value} if isinstance(value, str) else value
-
-
-Name = Annotated[str, AfterValidator(_name)]
-Mac = Annotated[str, AfterValidator(_mac)]
-InterfaceAddress = Annotated[str, AfterValidator(_interface)]
-Rate = Annotated[int, BeforeValidator(parse_rate)]
-Duration = Annotated[int, BeforeValidator(parse_duration)]
-Size = Annotated[int, BeforeValidator(parse_size)]
-Count = Annotated[int, Field(ge=1, strict=True)]
-TimeScale = Annotated[int, Field(ge=1, le=MAX_TIME_SCALE, strict=True)]
-
-
-class Model(BaseModel):
-    """Base of all parts of the file: an unknown key is an error."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class LinkSettings(Model):
-    """What a link may be given: rate (bits/s), delay (picoseconds), queue (bytes, each end)."""
-
-    rate: Rate | None = None
-    delay: Duration | None = None
-    queue: Size | None = None
 
 
 class LinkEntry(LinkSettings):
@@ -90,48 +33,53 @@ class LinkEntry(LinkSettings):
 
 
 class SwitchEntry(Model):
-    """A switch: its name, and its role unless the links already say it."""
+    """A switch: its name, its role unless the links already say it, the group it belongs to."""
 
     name: Name
-    role: Literal["leaf", "spine"] | None = None
+    role: Literal["leaf", "spine", "core", "border"] | None = None
+    group: str = ""
 
 
-class HostEntry(Model):
-    """A host: its name; address and MAC are chosen unless given."""
+class InterfaceEntry(Model):
+    """An interface of a host: address and MAC are chosen unless given."""
 
-    name: Name
     address: InterfaceAddress | None = None
     mac: Mac | None = None
 
 
-class ExplicitFile(Model):
+class HostEntry(InterfaceEntry):
+    """A host: its name; `address` and `mac` are those of its first interface.
+
+    A host has as many interfaces as the links say. `interfaces` lists the settings of several.
+    """
+
+    name: Name
+    group: str = ""
+    interfaces: list[InterfaceEntry] = Field(default=[])
+
+    @model_validator(mode="after")
+    def _given_once(self) -> HostEntry:
+        if self.interfaces and (self.address is not None or self.mac is not None):
+            raise ValueError("give address and mac either here or under 'interfaces'")
+        return self
+
+    def settings(self, number: int) -> InterfaceEntry:
+        """Return what is given for an interface."""
+        if self.interfaces:
+            return self.interfaces[number] if number < len(self.interfaces) else InterfaceEntry()
+        return self if number == 0 else InterfaceEntry()
+
+
+class ExplicitFile(CommonFile):
     """A topology with every switch, host and link named."""
 
-    time_scale: TimeScale
-    description: str = ""
     link: LinkSettings = LinkSettings()
     switches: list[Annotated[SwitchEntry, BeforeValidator(_named)]] = Field(min_length=1)
-    hosts: list[Annotated[HostEntry, BeforeValidator(_named)]] = []
-    links: list[LinkEntry] = []
+    hosts: list[Annotated[HostEntry, BeforeValidator(_named)]] = Field(default=[])
+    links: list[LinkEntry] = Field(default=[])
 
 
-class LeafSpineFile(Model):
-    """A two-level fabric: each leaf has one link to every spine."""
-
-    time_scale: TimeScale
-    description: str = ""
-    generator: Literal["leaf_spine"]
-    spines: Annotated[Count, Field(le=MAX_PORT)]
-    leaves: Annotated[Count, Field(le=MAX_PORT)]
-    hosts_per_leaf: Annotated[Count, Field(le=MAX_PORT - 1)]
-    link: LinkSettings
-    host_link: LinkSettings = LinkSettings()
-
-
-GENERATORS: dict[str, type[LeafSpineFile]] = {"leaf_spine": LeafSpineFile}
-
-
-def validate(document: Document) -> ExplicitFile | LeafSpineFile:
+def validate(document: Document) -> ExplicitFile | AnyGenerated:
     """Check a document against the form it uses. Raises TopologyError with every mistake."""
     if not isinstance(document.data, dict):
         message = "a topology is a mapping: start with time_scale and either generator or switches"
@@ -144,7 +92,7 @@ def validate(document: Document) -> ExplicitFile | LeafSpineFile:
         ) from None
 
 
-def _form(document: Document) -> type[ExplicitFile] | type[LeafSpineFile]:
+def _form(document: Document) -> type[ExplicitFile] | type[AnyGenerated]:
     assert isinstance(document.data, dict)
     if "generator" not in document.data:
         return ExplicitFile
@@ -177,29 +125,39 @@ def _problem(document: Document, detail: Any, form: type[BaseModel]) -> Problem:
             return document.problem(path, f"must be at most {detail['ctx']['le']}, not {value}")
         case "literal_error":
             return document.problem(path, f"must be {detail['ctx']['expected']}, not {value!r}")
+        case "bool_type" | "bool_parsing":
+            return document.problem(path, f"must be true or false, not {value!r}")
         case "list_type":
             return document.problem(path, "must be a list")
-        case "model_type" | "model_attributes_type":
+        case "model_type" | "model_attributes_type" | "dict_type":
             return document.problem(path, f"must be a mapping, not {value!r}")
         case "string_type":
             return document.problem(path, f"must be text, not {value!r}")
-        case "too_short":
-            return document.problem(path, "must not be empty")
+        case "too_short" | "too_long":
+            context = detail["ctx"]
+            count = context.get("min_length") or context["max_length"]
+            few = "must not be empty" if count == 1 else f"must have {count} parts"
+            return document.problem(path, few)
         case _:
             return document.problem(path, str(detail["msg"]))
 
 
 def _fields_at(form: type[BaseModel], path: FieldPath) -> list[str]:
-    """Return the keys that the schema knows at `path`."""
-    model = form
+    """Return the keys that the schema knows at `path`; none where the user chooses them."""
+    model: type[BaseModel] | None = form
+    user_key = False  # the next part is a key of the user's, such as the name of a class
     for part in path:
         if isinstance(part, int):
             continue
-        found = _model_in(model.model_fields[part].annotation)
-        if found is None:
+        if user_key:
+            user_key = False
+            continue
+        if model is None or part not in model.model_fields:
             return []
-        model = found
-    return list(model.model_fields)
+        annotation = model.model_fields[part].annotation
+        user_key = get_origin(annotation) is dict
+        model = _model_in(annotation)
+    return [] if model is None or user_key else list(model.model_fields)
 
 
 def _model_in(annotation: Any) -> type[BaseModel] | None:

@@ -1,7 +1,8 @@
-"""Rates, durations and sizes with their units. A number without a unit is refused.
+"""Rates, durations, sizes and lengths with their units. A number without a unit is refused.
 
 All results are exact integers: bits per second, picoseconds (the simulator's unit, in which a
-minimal frame at 400 Gb/s lasts 1680) and bytes. Decimal fractions such as 2.5Gbps are exact too.
+minimal frame at 400 Gb/s lasts 1680), bytes and metres. Decimal fractions such as 2.5Gbps are exact
+too.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ RATE_UNITS = {"bps": 1, "kbps": 10**3, "Mbps": 10**6, "Gbps": 10**9, "Tbps": 10*
 RATE_ALIASES = {unit.replace("bps", "b/s"): factor for unit, factor in RATE_UNITS.items()}
 DURATION_UNITS = {"ps": 1, "ns": 10**3, "us": 10**6, "ms": 10**9, "s": 10**12}
 DURATION_ALIASES = {"µs": 10**6, "μs": 10**6}
+LENGTH_UNITS = {"m": 1, "km": 10**3}
 SIZE_UNITS = {
     "B": 1,
     "kB": 10**3,
@@ -36,6 +38,11 @@ def parse_duration(text: object) -> int:
     """Return picoseconds of e.g. '500ns'; '0ns' is allowed. Raises ValueError."""
     units = {**DURATION_UNITS, **DURATION_ALIASES}
     return _parse(text, "duration", units, DURATION_UNITS, "500ns", least=0)
+
+
+def parse_length(text: object) -> int:
+    """Return metres of e.g. '100km'. Raises ValueError saying what would be right."""
+    return _parse(text, "length", LENGTH_UNITS, LENGTH_UNITS, "100km", least=0)
 
 
 def parse_size(text: object) -> int:
@@ -75,6 +82,11 @@ def format_rate(bps: int) -> str:
 def format_duration(ps: int) -> str:
     """Return a duration (picoseconds) in the largest unit that keeps it exact."""
     return _format(ps, DURATION_UNITS)
+
+
+def format_length(metres: int) -> str:
+    """Return a length in kilometres where that is exact, in metres else."""
+    return _format(metres, LENGTH_UNITS)
 
 
 def format_size(size: int) -> str:
