@@ -21,6 +21,7 @@ from softswitch.core.records import (
     CoreError,
     CoreStats,
     Counter,
+    Keep,
     MeterConfig,
     Output,
     OutputKind,
@@ -117,6 +118,27 @@ class SwitchCore:
             raise CoreError(status, self.last_error())
         self._descriptor = read_descriptor(self.ffi, self.lib.ws_pipeline(self.pointer))
         return self._descriptor
+
+    def adopt(self, donor: SwitchCore, keep: Sequence[Keep]) -> None:
+        """Runs `donor`'s program, with its entries and their handles, from now on.
+
+        `donor` (of the same configuration) is left without a program. Ports, queues and time go on;
+        `keep` says which state moves over. Raises CoreError and then nothing has changed.
+        """
+        items = self.ffi.new("struct ws_keep[]", max(1, len(keep)))
+        for item, wanted in zip(items, keep, strict=False):
+            item.kind = int(wanted.kind)
+            item.old_index, item.new_index = wanted.old, wanted.new
+            item.old_handle, item.new_handle = wanted.old_handle, wanted.new_handle
+        status = self.lib.ws_adopt(self.pointer, donor.pointer, items, len(keep))
+        if status != 0:
+            raise CoreError(status, self.last_error())
+        self._descriptor, donor._descriptor = donor._descriptor, None
+
+    @property
+    def program_number(self) -> int:
+        """Grows with each pipeline that this switch runs; 0 before the first."""
+        return int(self.lib.ws_program_number(self.pointer))
 
     @property
     def descriptor(self) -> PipelineDescriptor:

@@ -42,6 +42,8 @@ static void copy_in(struct wd_events *events, size_t at, const void *data, size_
 {
     at %= RING;
     size_t first = n < RING - at ? n : RING - at;
+    if (!n)
+        return;
     memcpy(events->bytes + at, data, first);
     memcpy(events->bytes, (const uint8_t *)data + first, n - first);
 }

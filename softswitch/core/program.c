@@ -178,17 +178,17 @@ static int may_keep(const struct ws_program *from, const struct ws_program *to, 
     const struct wp_pipeline *a = from->pipeline, *b = to->pipeline;
     switch ((enum ws_keep_kind)keep->kind) {
     case WS_KEEP_REGISTER:
-        return keep->from < a->n_registers && keep->to < b->n_registers &&
-               from->env.registers[keep->from].limbs == to->env.registers[keep->to].limbs;
+        return keep->old_index < a->n_registers && keep->new_index < b->n_registers &&
+               from->env.registers[keep->old_index].limbs == to->env.registers[keep->new_index].limbs;
     case WS_KEEP_COUNTER:
-        return keep->from < a->n_counters && keep->to < b->n_counters;
+        return keep->old_index < a->n_counters && keep->new_index < b->n_counters;
     case WS_KEEP_METER:
-        return keep->from < a->n_meters && keep->to < b->n_meters &&
-               from->meters[keep->from].bytes == to->meters[keep->to].bytes;
+        return keep->old_index < a->n_meters && keep->new_index < b->n_meters &&
+               from->meters[keep->old_index].bytes == to->meters[keep->new_index].bytes;
     case WS_KEEP_ENTRY:
-        return keep->from < a->n_tables && keep->to < b->n_tables &&
-               ws_table_entry(from->env.tables[keep->from], keep->from_handle) &&
-               ws_table_entry(to->env.tables[keep->to], keep->to_handle);
+        return keep->old_index < a->n_tables && keep->new_index < b->n_tables &&
+               ws_table_entry(from->env.tables[keep->old_index], keep->old_handle) &&
+               ws_table_entry(to->env.tables[keep->new_index], keep->new_handle);
     }
     return 0;
 }
@@ -197,17 +197,17 @@ static void keep_one(struct ws_program *from, struct ws_program *to, const struc
 {
     switch ((enum ws_keep_kind)keep->kind) {
     case WS_KEEP_REGISTER:
-        ws_register_keep(&to->env.registers[keep->to], &from->env.registers[keep->from]);
+        ws_register_keep(&to->env.registers[keep->new_index], &from->env.registers[keep->old_index]);
         break;
     case WS_KEEP_COUNTER:
-        ws_counter_keep(&to->env.counters[keep->to], &from->env.counters[keep->from]);
+        ws_counter_keep(&to->env.counters[keep->new_index], &from->env.counters[keep->old_index]);
         break;
     case WS_KEEP_METER:
-        ws_meter_keep(&to->meters[keep->to], &from->meters[keep->from]);
+        ws_meter_keep(&to->meters[keep->new_index], &from->meters[keep->old_index]);
         break;
     case WS_KEEP_ENTRY:
-        ws_table_entry_keep(ws_table_entry(to->env.tables[keep->to], keep->to_handle),
-                            ws_table_entry(from->env.tables[keep->from], keep->from_handle));
+        ws_table_entry_keep(ws_table_entry(to->env.tables[keep->new_index], keep->new_handle),
+                            ws_table_entry(from->env.tables[keep->old_index], keep->old_handle));
         break;
     }
 }

@@ -50,6 +50,8 @@ class OutputKind(IntEnum):
     PACKET = 0
     CPU = 1
     DIGEST = 2
+    PORT = 3
+    """Of a DaemonLoop only: the link of `port` went down or came up."""
 
 
 class PortState(IntEnum):
@@ -249,6 +251,29 @@ class Spec:
     def of_group(cls, handle: int) -> Spec:
         """A group of the table's action profile."""
         return cls(Target.GROUP, ref=handle)
+
+
+class KeepKind(IntEnum):
+    """What a `Keep` names (enum ws_keep_kind)."""
+
+    REGISTER = 0
+    COUNTER = 1
+    METER = 2
+    ENTRY = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """State that a new program takes over: array `old` as `new`, or a table's entry by its handles.
+
+    Of an entry: its direct counter, last hit and direct meter; handle 0 is the default entry.
+    """
+
+    kind: KeepKind
+    old: int
+    new: int
+    old_handle: int = 0
+    new_handle: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,8 +56,8 @@ uint32_t ws_program_number(const ws_switch *sw);
 enum ws_keep_kind { WS_KEEP_REGISTER = 0, WS_KEEP_COUNTER = 1, WS_KEEP_METER = 2, WS_KEEP_ENTRY = 3 };
 struct ws_keep {
     uint32_t kind;     /* enum ws_keep_kind */
-    uint32_t from, to; /* index of the array (arrays of other size keep the cells that both have) or table */
-    uint64_t from_handle, to_handle; /* WS_KEEP_ENTRY: counter, last hit and direct meter; 0 is the default entry */
+    uint32_t old_index, new_index; /* of the array (arrays of other size keep the cells that both have) or table */
+    uint64_t old_handle, new_handle; /* WS_KEEP_ENTRY: counter, last hit and direct meter; 0 is the default entry */
 };
 /* From now on runs the program of `donor`, another switch of the same configuration, with its entries, groups and sessions
  * and with the handles that the donor gave; the donor is left without a program. Ports, queues and time go on. Packets
@@ -99,7 +99,7 @@ void ws_advance(ws_switch *sw, ws_time now);
 /* When ws_advance next has work; WS_NEVER if none. */
 ws_time ws_next_event(const ws_switch *sw);
 
-enum ws_output_kind { WS_OUT_PACKET = 0, WS_OUT_CPU = 1, WS_OUT_DIGEST = 2 };
+enum ws_output_kind { WS_OUT_PACKET = 0, WS_OUT_CPU = 1, WS_OUT_DIGEST = 2, WS_OUT_PORT = 3 /* wd_wait_events only */ };
 struct ws_output {
     uint32_t kind;   /* enum ws_output_kind; WS_OUT_CPU: a packet for cpu_port, its controller header still in front */
     uint32_t port;   /* egress port, or the digest's index in pipeline->learns */
@@ -213,7 +213,8 @@ void wd_lock(wd_loop *loop);
 void wd_unlock(wd_loop *loop);
 /* Packets of the controller: enters ingress at cpu_port. Takes the lock itself. 0, -ENOENT without a cpu_port. */
 int wd_packet_out(wd_loop *loop, const uint8_t *data, uint32_t length);
-/* CPU packets and digests, copied into `buffer` (each: struct ws_output with data pointing into buffer). Waits up to timeout_ms
+/* CPU packets and digests, and WS_OUT_PORT without data when a port's link went down or came up (its state is
+ * asked with ws_port_state_get), copied into `buffer` (each: struct ws_output with data pointing into buffer). Waits up to timeout_ms
  * without the lock; returns how many. Bounded ring: when full the newest is dropped and counted. After wd_stop
  * it returns at once. */
 size_t wd_wait_events(wd_loop *loop, struct ws_output *out, size_t max, uint8_t *buffer, size_t buffer_size, int timeout_ms);

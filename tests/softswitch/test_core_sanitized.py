@@ -16,6 +16,7 @@ TESTS = (
     "test_core_tables.py",
     "test_core_queues.py",
     "test_core_switch.py",
+    "test_core_adopt.py",
     "test_core_loop.py",
 )
 

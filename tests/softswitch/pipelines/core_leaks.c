@@ -75,6 +75,17 @@ int main(int argc, char **argv)
         if (ws_take_output(sw, out, 8, WS_NEVER) == 0)
             failures++;
     }
+    /* Another program takes over while packets of the first are queued, then they leave. */
+    use(sw);
+    ws_switch *donor = ws_create(&config);
+    check(ws_load(donor, argv[1]), "load the donor");
+    fill(donor);
+    const struct ws_keep keep[] = {{WS_KEEP_REGISTER, 0, 0, 0, 0}, {WS_KEEP_COUNTER, 0, 0, 0, 0},
+                                   {WS_KEEP_METER, 0, 0, 0, 0}, {WS_KEEP_ENTRY, EXACT, EXACT, 1, 1}};
+    check(ws_adopt(sw, donor, keep, sizeof keep / sizeof *keep), "adopt");
+    ws_destroy(donor);
+    use(sw);
+    check(ws_set_port(sw, 1, WS_PORT_UP, 0, 0), "release");
     if (ws_load(sw, "/nowhere") != WS_ELOAD)
         failures++;
     ws_destroy(sw);

@@ -25,8 +25,17 @@ enum {
     LIST_TAG = 1, /* field list: tag */
 };
 
+/* Another layout, for tests that change the program while packets are in flight. */
+#ifndef TOY_METADATA
+#define TOY_METADATA 8
+#endif
+#ifndef TOY_CELLS
+#define TOY_CELLS 4
+#endif
+
 struct phv {
     struct wp_std std;
+    uint8_t metadata[TOY_METADATA]; /* unused */
     uint32_t tag; /* user metadata */
     uint8_t valid;
     uint8_t extra_valid;
@@ -246,7 +255,7 @@ static const struct wp_action_desc actions[N_ACTIONS] = {
 };
 static const struct wp_profile_desc profiles[] = {{"profile", 16, 1}};
 static const struct wp_register_desc registers[] = {{"seen", 8, 32}, {"wide", 2, 100}};
-static const struct wp_counter_desc counters[] = {{"cells", 4, -1}};
+static const struct wp_counter_desc counters[] = {{"cells", TOY_CELLS, -1}};
 static const struct wp_meter_desc meters[] = {{"packets", 2, 0, 2, -1}, {"direct", 0, 1, 2, EXACT}};
 static const uint32_t learn_bits[] = {32, 8};
 static const struct wp_learn_desc learns[] = {{"digest_t", 7, 2, learn_bits, 5}};
