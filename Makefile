@@ -30,7 +30,7 @@ test: setup lint ## lint, then every test (those marked `root` only as root); AR
 	@$(BIN)/python -m pytest $(ARGS)
 
 bench: setup ## what the switch can do: Mpps a core, CPU time a packet
-	@$(AS_ROOT) $(BIN)/python tests/bench/run.py $(ARGS)
+	@$(AS_ROOT) $(BIN)/weft bench $(ARGS)
 
 lint: setup ## ruff and mypy
 	@$(BIN)/ruff check --quiet .

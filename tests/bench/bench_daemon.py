@@ -1,12 +1,13 @@
-"""CPU time a packet of the switch's packet loop, against a bare AF_PACKET forwarder.
+"""CPU time a packet of the switch daemon, against a bare AF_PACKET forwarder.
 
     python tests/bench/bench_daemon.py [--json] [--pps 100000] [--rounds 5] [--seconds 3]
 
 Needs root. Everything lives in a network namespace without a name, which ends with this process:
 
-    pktgen: far1 ===veth=== near1 [forwarder | switch with base L3] near2 ===veth=== far2: sink
+    pktgen: far1 ===veth=== near1 [forwarder | daemon with base L3] near2 ===veth=== far2: sink
 
-Both take turns in the same run. CPU time is that of all threads of the forwarding process
+The daemon is the one that users run, with 1 000 routes written over P4Runtime. Both take turns in
+the same run. CPU time is that of all threads of the forwarding process
 (schedstat), from before the first frame to after the last.
 """
 
@@ -16,13 +17,13 @@ import argparse
 import ctypes
 import json
 import os
-import signal
 import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -32,6 +33,7 @@ HERE = Path(__file__).resolve().parent
 CLONE_NEWNET = 0x40000000
 FLOWS = 64
 WARM_UP_S = 0.5
+START_S = 30.0  # for the daemon to be ready, at most
 LOSS_LIMIT = 0.001
 RATIO_LIMIT = 1 / 0.65
 
@@ -49,6 +51,7 @@ def enter_namespace() -> None:
     """A new network namespace for this process and its children, with two veth pairs."""
     if ctypes.CDLL(None, use_errno=True).unshare(CLONE_NEWNET):
         raise SystemExit("error: a new network namespace needs root")
+    subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
     for n in (1, 2):
         subprocess.run(f"ip link add near{n} type veth peer name far{n}".split(), check=True)
         for name in (f"near{n}", f"far{n}"):
@@ -64,17 +67,39 @@ def compile_tools(folder: Path) -> None:
 
 
 @contextmanager
-def running(command: list[str]) -> Iterator[int]:
-    """A forwarding process that has said "ready"; its pid."""
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    try:
-        assert process.stdout is not None
-        if process.stdout.readline().strip() != "ready":
-            raise SystemExit(f"error: {command[0]} did not start")
-        yield process.pid
-    finally:
-        process.terminate()
-        process.wait()
+def bare(forwarder: Path) -> Iterator[int]:
+    """The yardstick between near1 and near2, ready; its pid."""
+    command = [str(forwarder), "near1", "near2"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            if process.stdout.readline().strip() != "ready":
+                raise SystemExit(f"error: {command[0]} did not start")
+            yield process.pid
+        finally:
+            process.terminate()
+
+
+@contextmanager
+def daemon(folder: Path) -> Iterator[int]:
+    """The switch as users run it, on near1 and near2, with routes from P4Runtime; its pid."""
+    ready, log = folder / "ready", folder / "log"
+    ready.unlink(missing_ok=True)
+    address = "127.0.0.1:9559"  # the namespace is ours alone
+    command = [sys.executable, "-m", "softswitch", str(l3.GOLDEN), "--p4info", str(l3.P4INFO)]
+    command += ["-i", "1@near1", "-i", "2@near2", "--log-file", str(log)]
+    command += ["--", "--grpc-server-addr", address, "--ready-file", str(ready)]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
+        try:
+            deadline = time.monotonic() + START_S
+            while not ready.exists():
+                if process.poll() is not None or time.monotonic() > deadline:
+                    raise SystemExit(f"error: the switch did not start: {log.read_text()}")
+                time.sleep(0.01)
+            l3.write_routes(address)
+            yield process.pid
+        finally:
+            process.terminate()
 
 
 def cpu_ns(pid: int) -> int:
@@ -85,7 +110,9 @@ def cpu_ns(pid: int) -> int:
     )
 
 
-def measure(pktgen: Path, command: list[str], pps: int, seconds: float) -> Round:
+def measure(
+    pktgen: Path, forwarding: AbstractContextManager[int], pps: int, seconds: float
+) -> Round:
     """One round with a fresh forwarding process, warmed up first."""
     lines = "\n".join(frame.hex() for frame in l3.frames(FLOWS))
 
@@ -100,7 +127,7 @@ def measure(pktgen: Path, command: list[str], pps: int, seconds: float) -> Round
         result: dict[str, float] = json.loads(done.stdout)
         return result
 
-    with running(command) as pid:
+    with forwarding as pid:
         generate(WARM_UP_S)
         before = cpu_ns(pid)
         result = generate(seconds)
@@ -110,22 +137,6 @@ def measure(pktgen: Path, command: list[str], pps: int, seconds: float) -> Round
         loss=1 - result["received"] / result["sent"],
         pps=result["sent"] / result["seconds"],
     )
-
-
-def serve() -> None:
-    """What the child process runs: the switch on near1 and near2 until a signal ends it."""
-    from softswitch.core import DaemonLoop
-
-    ends = {signal.SIGTERM, signal.SIGINT}
-    signal.pthread_sigmask(signal.SIG_BLOCK, ends)  # also of the loop's thread, for sigwait
-    core = l3.switch()
-    loop = DaemonLoop(core)
-    for port in (1, 2):
-        loop.add_port(port, f"near{port}")
-    loop.start()
-    print("ready", flush=True)
-    signal.sigwait(ends)
-    loop.close()
 
 
 def summary(rounds: dict[str, list[Round]]) -> dict[str, object]:
@@ -148,16 +159,14 @@ def run(pps: int, count: int, seconds: float) -> dict[str, object]:
     """Alternating rounds in a namespace of their own. Changes this process's namespace."""
     l3.switch().close()  # compiles what is to be compiled
     enter_namespace()
-    with tempfile.TemporaryDirectory() as folder:
-        compile_tools(Path(folder))
-        commands = {
-            "forwarder": [str(Path(folder) / "forwarder"), "near1", "near2"],
-            "switch": [sys.executable, __file__, "--serve"],
-        }
-        rounds: dict[str, list[Round]] = {name: [] for name in commands}
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        compile_tools(folder)
+        rounds: dict[str, list[Round]] = {"forwarder": [], "switch": []}
         for _ in range(count):
-            for name, command in commands.items():
-                rounds[name].append(measure(Path(folder) / "pktgen", command, pps, seconds))
+            turns = {"forwarder": bare(folder / "forwarder"), "switch": daemon(folder)}
+            for who, forwarding in turns.items():
+                rounds[who].append(measure(folder / "pktgen", forwarding, pps, seconds))
     return summary(rounds)
 
 
@@ -167,11 +176,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=3.0, help="of one round")
     parser.add_argument("--json", action="store_true")
-    parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    if arguments.serve:
-        serve()
-        return
     if os.geteuid() != 0:
         raise SystemExit("error: network namespaces and packet sockets need root: sudo make bench")
     result = run(arguments.pps, arguments.rounds, arguments.seconds)

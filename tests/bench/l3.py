@@ -12,6 +12,7 @@ from softswitch.codegen import Bmv2Program, build_pipeline
 from softswitch.core import CoreConfig, Spec, SwitchCore
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "l3.json"
+P4INFO = GOLDEN.with_name("l3.p4info.txtpb")
 MAC_IN, MAC_OUT = bytes.fromhex("020000000001"), 0x020000000002
 OUT_PORT = 2
 
@@ -40,6 +41,29 @@ def load(core: SwitchCore, so: Path) -> None:
     for value, length in routes():
         mask = ((1 << length) - 1) << (32 - length)
         core.table_insert(table.index, value.to_bytes(4, "big"), mask.to_bytes(4, "big"), 0, spec)
+
+
+def write_routes(address: str) -> None:
+    """Writes the same routes over P4Runtime into a daemon that runs l3."""
+    import grpc
+
+    from softswitch import Switch
+    from softswitch.p4runtime.protos import p4r
+
+    with Switch.from_json(GOLDEN, P4INFO) as like, grpc.insecure_channel(address) as channel:
+        for value, length in routes():
+            parameters = {"mac": MAC_OUT, "port": OUT_PORT}
+            like.table_add("I.route", {"h.ip.dst": (value, length)}, "I.fwd", parameters)
+        request = p4r.WriteRequest(device_id=0)
+        table_id = like.names.table("I.route").id
+        for entity in like.read(p4r.Entity(table_entry=p4r.TableEntry(table_id=table_id))):
+            request.updates.add(type=p4r.Update.INSERT, entity=entity)
+        write = channel.unary_unary(
+            "/p4.v1.P4Runtime/Write",
+            request_serializer=p4r.WriteRequest.SerializeToString,
+            response_deserializer=p4r.WriteResponse.FromString,
+        )
+        write(request, timeout=30)
 
 
 def _checksum(header: bytes) -> int:

@@ -55,7 +55,7 @@ def daemon_lines(result: dict[str, Any]) -> list[Line]:
             "bare AF_PACKET forwarder, 64 B, 100 kpps", f"{bare['cpu_us']:.2f} us/packet", "", None
         ),
         Line(
-            "switch's packet loop, 64 B, 100 kpps",
+            "switch daemon, 64 B, 100 kpps",
             f"{switch['cpu_us']:.2f} us/packet",
             f"<= {bare['cpu_us'] * result['ratio_limit']:.2f}",
             ratio <= result["ratio_limit"],
@@ -77,7 +77,7 @@ def main() -> int:
         results["daemon"] = script("bench_daemon.py", *short)
         lines += daemon_lines(results["daemon"])
     elif not arguments.json:
-        print("the packet loop's benchmark needs root and is left out")
+        print("the daemon's benchmark needs root and is left out")
     met = all(line.met is not False for line in lines)
     if arguments.json:
         print(json.dumps({**results, "lines": [asdict(line) for line in lines], "met": met}))
