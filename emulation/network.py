@@ -25,11 +25,13 @@ from emulation.run_state import SHELL_ROLE, Run
 from emulation.switch_node import SwitchNode, SwitchSettings
 from topologies import Endpoint, Host, Topology
 
-HOST_MTU = 1500
-# Room for headers that switches add to a full packet; native XDP on veth ends at 3498.
+# Switches add headers to full packets, so their ends take more than the hosts'. Native XDP on veth
+# ends at 3498, which is no limit for hosts with larger packets: those do without it.
 SWITCH_MTU = 3400
+HEADROOM_BYTES = 256
 MAX_NODES = 512  # a namespace, a shell and some links each; more belongs to the simulator
 
+_FIRST_ROUTE_TABLE = 100
 _NAME_LIMIT = 15  # IFNAMSIZ - 1
 _PROGRAMS = {"mnexec": "mininet", "ifconfig": "net-tools", "ip": "iproute2"}
 
@@ -120,10 +122,16 @@ class Network:
             self.hosts_are_paced = all(self._pace(host) for host in topology.hosts)
 
     def _pace(self, host: Host) -> bool:
-        link = self.topology.link_at(host.name)
-        rate_bps = self.topology.real_rate_bps(link)
         pid = self.hosts[host.name].pid
-        return interface.limit_rate(self.interface_name(host.name), pid, rate_bps, link.queue_bytes)
+        return all(
+            interface.limit_rate(
+                self.interface_name(host.name, port.number),
+                pid,
+                self.topology.real_rate_bps(port.link),
+                port.link.queue_bytes,
+            )
+            for port in self.topology.ports_of(host.name)
+        )
 
     def live_hosts(self) -> list[LiveHost]:
         """Return the running hosts for the proofs, in the topology's order."""
@@ -179,13 +187,19 @@ class Network:
             raise EmulationError(f"can't make the link {a} - {b}: {error}") from None
 
     def _configure_ports(self) -> None:
-        names = [name for end, name in self._names.items() if self.topology.is_switch(end.node)]
+        mtus = {
+            self._names[end]: max(SWITCH_MTU, link.mtu_bytes + HEADROOM_BYTES)
+            for link in self.topology.links
+            for end in (link.a, link.b)
+            if self.topology.is_switch(end.node)
+        }
+        names = list(mtus)
         for name in names:
             interface.ipv6_off(name)
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as here:
             interface.offloads_off(names, here)
         # Without ARP the root namespace's kernel answers nobody's request for its own addresses.
-        settings = [f"link set {name} mtu {SWITCH_MTU} arp off up" for name in names]
+        settings = [f"link set {name} mtu {mtu} arp off up" for name, mtu in mtus.items()]
         attach = [
             f"netns attach {self.namespace_name(name)} {node.pid}"
             for name, node in self.hosts.items()
@@ -208,23 +222,28 @@ class Network:
             raise EmulationError(f"ip: {done.stderr.strip() or done.stdout.strip()}")
 
     def _configure_host(self, host: Host) -> None:
-        pid = self.hosts[host.name].pid
-        name = self.interface_name(host.name)
-        with namespace.open_socket(pid, socket.AF_INET, socket.SOCK_DGRAM) as there:
-            interface.offloads_off([name], there)
-        self._ip(
-            [
-                "link set lo up",
-                f"link set {name} mtu {HOST_MTU} address {host.mac} up",
-                f"address add {host.address} broadcast + dev {name}",
-                f"route add default via {host.gateway}",
-            ],
-            pid,
-        )
         node = self.hosts[host.name]
-        node.intf().ip = str(host.address.ip)
-        node.intf().prefixLen = str(host.address.network.prefixlen)
-        node.intf().mac = host.mac
+        names = [self.interface_name(host.name, part.number) for part in host.interfaces]
+        with namespace.open_socket(node.pid, socket.AF_INET, socket.SOCK_DGRAM) as there:
+            interface.offloads_off(names, there)
+        commands = ["link set lo up"]
+        for part, name in zip(host.interfaces, names, strict=True):
+            mtu = self.topology.link_at(host.name, part.number).mtu_bytes
+            commands.append(f"link set {name} mtu {mtu} address {part.mac} up")
+            commands.append(f"address add {part.address} broadcast + dev {name}")
+        commands.append(f"route add default via {host.gateway} dev {names[0]}")
+        for part, name in zip(host.interfaces[1:], names[1:], strict=True):
+            # What is sent from an interface's address leaves by that interface, into its plane.
+            table = _FIRST_ROUTE_TABLE + part.number
+            commands.append(f"rule add from {part.address.ip} lookup {table}")
+            commands.append(f"route add {part.address.network} dev {name} table {table}")
+            commands.append(f"route add default via {part.gateway} dev {name} table {table}")
+        self._ip(commands, node.pid)
+        for part, name in zip(host.interfaces, names, strict=True):
+            known = node.intf(name)
+            known.ip = str(part.address.ip)
+            known.prefixLen = str(part.address.network.prefixlen)
+            known.mac = part.mac
 
     def start_switches(self) -> None:
         """Start all switch processes side by side; they are not ready yet on return."""

@@ -49,18 +49,19 @@ def _show(topology: Topology, *, as_json: bool) -> None:
             "rate": format_rate(link.rate_bps),
             "delay": format_duration(link.delay_ps),
             "queue": format_size(link.queue_bytes),
+            "mtu": str(link.mtu_bytes),
         }
         for link in topology.links
     ]
     hosts = [
         {
-            "name": host.name,
-            "address": str(host.address),
-            "mac": host.mac,
-            "gateway": str(host.gateway),
-            "switch": f"{host.switch}:{host.port}",
+            "name": str(part.end),
+            "address": str(part.address),
+            "mac": part.mac,
+            "gateway": str(part.gateway),
+            "switch": f"{part.switch}:{part.port}",
         }
-        for host in topology.hosts
+        for part in topology.interfaces()
     ]
     switches = [
         {

@@ -21,7 +21,7 @@ import topologies
 from emulation import namespace, network, ping, roce, run_state, tcp, teardown
 from emulation.errors import EmulationError
 from emulation.live_host import LiveHost
-from emulation.network import HOST_MTU, SWITCH_MTU, Network, port_name
+from emulation.network import SWITCH_MTU, Network, port_name
 from emulation.run_state import Run
 from emulation.switch_node import SwitchSettings, Target
 from topologies import Endpoint
@@ -166,7 +166,7 @@ def test_ends_have_their_mtu_and_no_ipv6(wired: Wired) -> None:
         text=True,
         check=True,
     ).stdout
-    assert f"mtu {HOST_MTU}" in shown
+    assert f"mtu {wired.net.topology.link_at('h1').mtu_bytes} " in shown
     assert "inet6" not in shown
     assert (Path("/sys/class/net") / port / "mtu").read_text() == f"{SWITCH_MTU}\n"
     ipv6 = Path(f"/proc/sys/net/ipv6/conf/{port}/disable_ipv6")
