@@ -90,6 +90,8 @@ def _node(e: ir.Expr) -> Json:
             return constant(number, t.width)
         case ir.Field() | ir.ElementField() | ir.LastField() | ir.ActionParam():
             raw = _raw(e)
+            if isinstance(e, ir.ActionParam) and e.type.signed:
+                return _clamp(raw, e.type)  # run-time data is unsigned
             return operation("d2b", None, raw) if e.type.is_bool else raw
         case ir.LastIndex(stack):
             return operation("last_stack_index", None, {"type": "header_stack", "value": stack})

@@ -73,7 +73,7 @@ class Layout:
     stacks: list[StackInstance] = field(default_factory=list)
     union_types: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
     unions: list[UnionInstance] = field(default_factory=list)
-    _used: set[str] = field(default_factory=set)
+    _used: set[str] = field(default_factory=lambda: {"scalars"})
     _scalar_names: set[str] = field(default_factory=set)
     _varbit_types: set[str] = field(default_factory=set)
 
@@ -220,6 +220,8 @@ class Layout:
         Raises `CompileError` for headers that BMv2 can't hold (not whole bytes, two varbits).
         """
         name = type_name(t)
+        if name in (self.scalars.name, STANDARD_METADATA):
+            name += "_t"  # those two are BMv2's own
         if name in self.types:
             return name
         at = t.decl.pos if t.decl is not None else pos

@@ -169,12 +169,10 @@ def _hash(body: StmtLowering, call: ast.Call) -> None:
 def _digest(body: StmtLowering, call: ast.Call) -> None:
     (receiver,) = _simple_arguments(body, call, 0)
     data = argument(call, 1)
-    t = body.type_of(data)
-    name = t.name if isinstance(t, ty.StructLike) else "digest"
     fields = _copied(body, data, constants=True)
     if any(f.type.kind is ir.Kind.VARBIT for f in fields):
         raise NotSupported.at(data.pos, "a varbit field in a digest")
-    number = body.program.learn_list(name, fields, call.pos)
+    number = body.program.learn_list(call, fields)
     _emit(body, "generate_digest", call.pos, receiver, ir.Const(number, ir.bit(0)))
 
 

@@ -103,7 +103,7 @@ class ProgramLowering:
     _tables: dict[tuple[int, int], LoweredTable] = field(default_factory=dict)
     _actions: dict[tuple[int, int], LoweredAction] = field(default_factory=dict)
     _anonymous: list[ast.InstanceDecl] = field(default_factory=list)
-    _learn_numbers: int = 0
+    _digest_names: dict[int, str] = field(default_factory=dict)
     _list_numbers: int = 0
 
     # ------------------------------------------------------------ the six blocks
@@ -436,11 +436,22 @@ class ProgramLowering:
         self.calculations.append(Calculation(name, algorithm, tuple(inputs), payload, pos))
         return name
 
-    def learn_list(self, name: str, fields: list[ir.Expr], pos: Pos) -> int:
+    def learn_list(self, call: ast.Call, fields: list[ir.Expr]) -> int:
         """Register the contents of a digest; its number, from 1."""
-        self._learn_numbers += 1
-        self.learn_lists.append(FieldList(self._learn_numbers, name, tuple(fields), pos))
-        return self._learn_numbers
+        number = len(self.learn_lists) + 1
+        name = self.digest_name(call)
+        self.learn_lists.append(FieldList(number, name, tuple(fields), call.pos))
+        return number
+
+    def digest_name(self, call: ast.Call) -> str:
+        """Name of a digest for the control plane: its struct's, else `digest_N`."""
+        t = call.binding[1].param.type
+        if isinstance(t, ty.StructLike):
+            return local_name(t.decl) if t.decl is not None else str(t)
+        found = self._digest_names.get(id(call))
+        if found is None:
+            found = self._digest_names[id(call)] = f"digest_{len(self._digest_names)}"
+        return found
 
     def _declared_field_lists(self, struct: ty.Struct, meta: StructValue) -> None:
         """Lists of the user metadata's `@field_list(n, ..)`, numbered as they appear."""

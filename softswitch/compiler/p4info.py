@@ -79,7 +79,6 @@ class P4InfoBuilder(P4InfoWriter):
             for item in flatten(program.blocks["parser"])
             if isinstance(item.decl, ast.ValueSetDecl)
         ]
-        self._digest_names: dict[int, str] = {}
         self._digests_done: set[str] = set()
         self._actions_done: set[str] = set()
 
@@ -200,18 +199,7 @@ class P4InfoBuilder(P4InfoWriter):
 
     def _collect_digest(self, call: ast.Call) -> None:
         if _is_digest(call):
-            self._symbols.add(ResourceType.DIGEST, self._digest_name(call), None, call.pos)
-
-    def _digest_name(self, call: ast.Call) -> str:
-        found = self._digest_names.get(id(call))
-        if found is None:
-            t = _digest_type(call)
-            if isinstance(t, ty.StructLike):
-                found = local_name(t.decl) if t.decl is not None else str(t)
-            else:
-                found = f"digest_{len(self._digest_names)}"
-            self._digest_names[id(call)] = found
-        return found
+            self._symbols.add(ResourceType.DIGEST, self._program.digest_name(call), None, call.pos)
 
     # ------------------------------------------------------------ messages
 
@@ -268,7 +256,7 @@ class P4InfoBuilder(P4InfoWriter):
         self._type_info()
         if not _is_digest(call):
             return
-        name = self._digest_name(call)
+        name = self._program.digest_name(call)
         spec = self._specs.spec(_digest_type(call), call.pos)
         if name in self._digests_done:
             return

@@ -106,6 +106,16 @@ CASES = [
                      hdr.h.h = 0xff; }
                    table t { actions = { big; } const default_action = big(10); }""",
          body="t.apply();"),
+    Case("signed and boolean action parameters", "0102030405060aff 111213",
+         locals="""action f(int<8> x, bool y) { if (x < 0 && y) { hdr.h.g = 10; } hdr.h.h = (bit<8>)(x + 1); }
+                   table t { actions = { f; } const default_action = f(-2, true); }""",
+         body="t.apply();"),
+    Case("names that BMv2 uses too", "0102030405060755 111213",
+         top="header scalars_0 { bit<8> x; }", before="""
+         control Own(inout headers hdr) { apply { scalars_0 scalars; scalars.setValid(); scalars.x = 0x55;
+           one_t standard_metadata; standard_metadata.setValid(); standard_metadata.v = scalars.x;
+           hdr.h.h = standard_metadata.v; } }""",
+         locals="Own() own;", body="own.apply(hdr);"),
     Case("a switch on the action that ran", "0102030405060722 111213",
          locals="""action one() { } action two() { } action three() { }
                    table t { key = { hdr.h.a: exact; } actions = { one; two; three; }
