@@ -75,7 +75,7 @@ class FabricController:
             topology,
             program.p4info,
             facts or TargetFacts(time_scale=topology.time_scale),
-            policy or FabricPolicy(),
+            policy or FabricPolicy.of(topology),
         )
         self.sessions = {
             switch.name: SwitchSession(

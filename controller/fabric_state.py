@@ -139,9 +139,10 @@ class _Groups:
 
 def _next_hops(topology: Topology, switch: Switch) -> Iterator[Entry]:
     for port in topology.ports_of(switch.name):
-        peer = port.peer.node
-        is_switch = topology.is_switch(peer)
-        mac = topology.switch(peer).mac if is_switch else topology.host(peer).mac
+        if topology.is_switch(port.peer.node):
+            mac = topology.switch(port.peer.node).mac
+        else:
+            mac = topology.interface(port.peer).mac
         forward = call(
             "forward_to",
             port=port.number,
@@ -154,9 +155,9 @@ def _next_hops(topology: Topology, switch: Switch) -> Iterator[Entry]:
 def _routes(
     topology: Topology, switch: Switch, paths: Paths, groups: _Groups
 ) -> Iterator[TableEntry]:
-    for host in topology.hosts_of(switch.name):
-        key = match(dst=Lpm(int(host.address.ip), 32))
-        yield TableEntry("ipv4_route", key, call("route_to", next_hop=host.port))
+    for interface in topology.interfaces_of(switch.name):
+        key = match(dst=Lpm(int(interface.address.ip), 32))
+        yield TableEntry("ipv4_route", key, call("route_to", next_hop=interface.port))
     for leaf in topology.switches:
         if leaf.gateway is None or leaf.name == switch.name:
             continue
@@ -181,8 +182,8 @@ def _own_addresses(switch: Switch) -> Iterator[Entry]:
 def _arp_targets(topology: Topology, switch: Switch) -> Iterator[Entry]:
     if switch.gateway is None:
         return
-    hosts = [host.address.ip for host in topology.hosts_of(switch.name)]
-    for address in [switch.gateway.ip, *hosts]:
+    attached = [interface.address.ip for interface in topology.interfaces_of(switch.name)]
+    for address in [switch.gateway.ip, *attached]:
         key = match(target_ip=Exact(int(address)))
         yield TableEntry("arp_targets", key, call("answer_with", mac=mac_number(switch.mac)))
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Self
+
+from topologies.model import Topology
 
 CNP_DSCP = 48
 
@@ -20,3 +23,18 @@ class FabricPolicy:
     ecn_threshold_bytes: Mapping[int, int] = field(default_factory=dict)
     packet_bytes: int = 1500
     class_of_dscp: Mapping[int, int] = field(default_factory=lambda: {CNP_DSCP: 7})
+
+    @classmethod
+    def of(cls, topology: Topology) -> Self:
+        """Return what a topology's class map says, or the defaults where it has none."""
+        if not topology.classes:
+            return cls()
+        queues = {each: each.queue or 0 for each in topology.classes}
+        return cls(
+            ecn_threshold_bytes={
+                queue: each.ecn_bytes
+                for each, queue in queues.items()
+                if each.ecn_bytes is not None
+            },
+            class_of_dscp={dscp: queue for each, queue in queues.items() for dscp in each.dscps},
+        )

@@ -85,6 +85,15 @@ def limit_rate(name: str, pid: int, rate_bps: int, queue_bytes: int) -> bool:
     return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
 
+def arp_by_interface() -> None:
+    """Make each interface of a host speak ARP for its own address alone, not for its siblings'.
+
+    Acts in the calling thread's namespace.
+    """
+    for setting, value in (("arp_ignore", "1"), ("arp_announce", "2")):
+        Path(f"/proc/sys/net/ipv4/conf/all/{setting}").write_text(value)
+
+
 def ipv6_off(name: str) -> None:
     """Keep the kernel from sending IPv6 on an interface (or on all to come, if `default`).
 

@@ -1,4 +1,4 @@
-"""A host of the running network as the proofs see it: its addresses, and a way into it."""
+"""A host of the running network as the proofs see it: an interface of it, and a way into it."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from typing import Any
 
 @dataclass(frozen=True)
 class LiveHost:
-    """One host: `pid` is a process in its network namespace (Mininet's shell).
+    """One host, by one of its interfaces: `name` is h1 for the first, h1:1 for the second.
 
-    `namespace` is the name by which `ip netns` knows it.
+    `pid` is a process in its network namespace (Mininet's shell), `namespace` the name by which
+    `ip netns` knows it, `switch` the one that the interface is attached to.
     """
 
     name: str

@@ -11,6 +11,7 @@ from __future__ import annotations
 import shutil
 import socket
 import subprocess
+from collections.abc import Iterator
 from typing import Any
 
 from mininet.link import Intf, Link
@@ -23,7 +24,8 @@ from emulation.errors import EmulationError, ToolMissingError
 from emulation.live_host import LiveHost
 from emulation.run_state import SHELL_ROLE, Run
 from emulation.switch_node import SwitchNode, SwitchSettings
-from topologies import Endpoint, Host, Topology
+from topologies import Endpoint, Host, Interface, Topology
+from topologies.reach import Reach
 
 # Switches add headers to full packets, so their ends take more than the hosts'. Native XDP on veth
 # ends at 3498, which is no limit for hosts with larger packets: those do without it.
@@ -63,6 +65,7 @@ class Network:
 
     def __init__(self, topology: Topology, run: Run) -> None:
         self.topology = topology
+        self.reach = Reach(topology)
         self.run = run
         self.hosts: dict[str, MininetHost] = {}
         self.switches: dict[str, SwitchNode] = {}
@@ -134,20 +137,24 @@ class Network:
         )
 
     def live_hosts(self) -> list[LiveHost]:
-        """Return the running hosts for the proofs, in the topology's order."""
-        return [
-            LiveHost(
-                name=host.name,
-                pid=self.hosts[host.name].pid,
-                namespace=self.namespace_name(host.name),
-                address=str(host.address.ip),
-                mac=host.mac,
-                interface=self.interface_name(host.name),
-                gateway=str(host.gateway),
-                switch=host.switch,
-            )
-            for host in self.topology.hosts
-        ]
+        """Return the running hosts by their first interfaces, in the topology's order."""
+        return [self._live(host.interfaces[0]) for host in self.topology.hosts]
+
+    def live_interfaces(self) -> list[LiveHost]:
+        """Return every interface of the running hosts; all but the first are called h1:1."""
+        return [self._live(part) for part in self.topology.interfaces()]
+
+    def _live(self, part: Interface) -> LiveHost:
+        return LiveHost(
+            name=str(part.end),
+            pid=self.hosts[part.host].pid,
+            namespace=self.namespace_name(part.host),
+            address=str(part.address.ip),
+            mac=part.mac,
+            interface=self.interface_name(part.host, part.number),
+            gateway=str(part.gateway),
+            switch=part.switch,
+        )
 
     def _check_fit(self) -> None:
         nodes = len(self.topology.hosts) + len(self.topology.switches)
@@ -232,18 +239,34 @@ class Network:
             commands.append(f"link set {name} mtu {mtu} address {part.mac} up")
             commands.append(f"address add {part.address} broadcast + dev {name}")
         commands.append(f"route add default via {host.gateway} dev {names[0]}")
-        for part, name in zip(host.interfaces[1:], names[1:], strict=True):
-            # What is sent from an interface's address leaves by that interface, into its plane.
-            table = _FIRST_ROUTE_TABLE + part.number
-            commands.append(f"rule add from {part.address.ip} lookup {table}")
-            commands.append(f"route add {part.address.network} dev {name} table {table}")
-            commands.append(f"route add default via {part.gateway} dev {name} table {table}")
+        if len(names) > 1:
+            commands += self._routes_of_several(host, names)
+            with namespace.entered(node.pid):
+                interface.arp_by_interface()
         self._ip(commands, node.pid)
         for part, name in zip(host.interfaces, names, strict=True):
             known = node.intf(name)
             known.ip = str(part.address.ip)
             known.prefixLen = str(part.address.network.prefixlen)
             known.mac = part.mac
+
+    def _routes_of_several(self, host: Host, names: list[str]) -> Iterator[str]:
+        """Yield `ip` commands that give each of a host's interfaces its own way.
+
+        What is sent from an interface's address leaves by that interface. A sender that names no
+        address takes the interface whose plane has the destination, the first one if several do.
+        """
+        for part, name in zip(host.interfaces, names, strict=True):
+            table = _FIRST_ROUTE_TABLE + part.number
+            yield f"rule add from {part.address.ip} lookup {table}"
+            yield f"route add {part.address.network} dev {name} table {table}"
+            yield f"route add default via {part.gateway} dev {name} table {table}"
+        planes = {self.reach.islands[host.switch]}
+        for part, name in zip(host.interfaces, names, strict=True):
+            if self.reach.islands[part.switch] not in planes:
+                planes.add(self.reach.islands[part.switch])
+                for network in self.reach.networks_beyond(part):
+                    yield f"route add {network} via {part.gateway} dev {name}"
 
     def start_switches(self) -> None:
         """Start all switch processes side by side; they are not ready yet on return."""

@@ -11,7 +11,7 @@ import select
 import socket
 import struct
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 
@@ -101,12 +101,14 @@ def _reply_sequence(packet: bytes) -> int | None:
 def ping_all(
     hosts: Sequence[LiveHost],
     *,
+    between: Callable[[LiveHost, LiveHost], bool] = lambda source, destination: True,
     count: int = COUNT,
     interval_s: float = INTERVAL_S,
     timeout_s: float = 1.0,
 ) -> PingReport:
     """Send `count` requests (at most 16) from every host to every other, and collect the replies.
 
+    `hosts` may hold several interfaces of a host; `between` says which pairs are tried.
     A reply may take `timeout_s` after the last request; returns as soon as none is missing.
     """
     if len(hosts) > _MAX_HOSTS or not 1 <= count <= 16:
@@ -115,7 +117,7 @@ def ping_all(
         (source, destination): PairResult(hosts[source].name, hosts[destination].name)
         for source in range(len(hosts))
         for destination in range(len(hosts))
-        if source != destination
+        if source != destination and between(hosts[source], hosts[destination])
     }
     sent_at: dict[tuple[int, int, int], float] = {}
     with ExitStack() as stack:
@@ -127,6 +129,9 @@ def ping_all(
             )
             for host in hosts
         ]
+        for opened, host in zip(sockets, hosts, strict=True):
+            # An interface sends from its own address, and takes only what comes back to it.
+            opened.bind((host.address, 0))
         for number in range(count):
             for (source, destination), pair in pairs.items():
                 sequence = destination << 4 | number

@@ -10,13 +10,16 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from controller.routing import shortest_paths
 from emulation import ping, roce, tcp
+from emulation.errors import TrafficError
 from emulation.live_host import LiveHost
 from emulation.session import Session
 from topologies import Role, Topology
 
 COUNTERS_DEADLINE_S = 3.0
 POLL_S = 0.02
+MAX_PINGED_PAIRS = 2000  # of interfaces; beyond, only those of one rail or plane
 
 ROCE_COUNTER = "roce_rx"
 
@@ -67,8 +70,18 @@ def reply_timeout_s(topology: Topology) -> float:
 
 def all_pairs_ping(session: Session) -> Row:
     """Ping between all pairs of hosts; the very first packets count."""
-    hosts = session.network.live_hosts()
-    report = ping.ping_all(hosts, timeout_s=reply_timeout_s(session.topology))
+    interfaces = session.network.live_interfaces()
+    islands = session.network.reach.islands
+    many = len(interfaces) ** 2 > MAX_PINGED_PAIRS
+
+    def tried(source: LiveHost, destination: LiveHost) -> bool:
+        """Pairs on different hosts that the fabric joins; where there are many, of one rail."""
+        host, _, number = source.name.partition(":")
+        other, _, its_number = destination.name.partition(":")
+        joined = islands[source.switch] == islands[destination.switch]
+        return joined and host != other and (number == its_number or not many)
+
+    report = ping.ping_all(interfaces, between=tried, timeout_s=reply_timeout_s(session.topology))
     return Row("all-pairs ping", describe_ping(report, session.topology), report.ok)
 
 
@@ -91,10 +104,17 @@ def _scaled_time(seconds: float, topology: Topology) -> str:
 
 
 def far_pair(session: Session) -> tuple[LiveHost, LiveHost]:
-    """Return two hosts on different switches, or on one if there is only one."""
-    hosts = session.network.live_hosts()
-    first = hosts[0]
-    return first, next((host for host in hosts if host.switch != first.switch), hosts[-1])
+    """Return the first host, and the first of those interfaces of others that are farthest."""
+    first, *_ = session.network.live_hosts()
+    distance = session.network.reach.distances(first.switch)
+    others = [
+        other
+        for other in session.network.live_interfaces()
+        if other.namespace != first.namespace and other.switch in distance
+    ]
+    if not others:
+        raise TrafficError(f"{first.name} can reach no other host", "weft topo check")
+    return first, max(others, key=lambda other: distance[other.switch])
 
 
 def tcp_transfer(session: Session, seconds: int = tcp.SECONDS) -> Row:
@@ -116,30 +136,39 @@ def tcp_transfer(session: Session, seconds: int = tcp.SECONDS) -> Row:
 
 
 def roce_over_spines(session: Session) -> Row:
-    """RoCEv2 packets between leaves: all arrive whole, and every spine carried some.
+    """RoCEv2 packets between leaves: all arrive whole, and every equal way carried some.
 
-    What the spines carried is the growth of their RoCE counters, read over P4Runtime. Where no
-    spine is between the hosts, arriving is all there is to show.
+    The ways are told apart by the switches next to the sender's leaf (the spines, in a leaf-spine
+    fabric): what each carried is the growth of its RoCE counters, read over P4Runtime.
     """
     source, destination = far_pair(session)
-    spines = [switch.name for switch in session.topology.switches_with(Role.SPINE)]
-    if source.switch == destination.switch:
-        spines = []
-    before = {name: _roce_packets(session, name) for name in spines}
-    report = roce.exchange(source, destination, timeout_s=reply_timeout_s(session.topology))
+    topology = session.topology
+    ways = _equal_next_switches(topology, source.switch, destination.switch)
+    before = {name: _roce_packets(session, name) for name in ways}
+    report = roce.exchange(source, destination, timeout_s=reply_timeout_s(topology))
     text = f"{report.received} of {report.sent} packets ({report.flows} flows) with right ICRC"
     if report.bad_icrc or report.duplicates:
         text += f", {report.bad_icrc} damaged, {report.duplicates} twice"
     good = report.ok
-    if spines:
+    if ways:
         carried = _carried(session, before, report.received)
-        text += "; by spine: " + ", ".join(f"{name} {count}" for name, count in carried.items())
+        are_spines = all(topology.switch(name).role is Role.SPINE for name in ways)
+        text += "; by spine: " if are_spines else "; by next switch: "
+        text += ", ".join(f"{name} {count}" for name, count in carried.items())
         good = good and all(carried.values()) and sum(carried.values()) == report.sent
     return Row(f"RoCEv2 {source.name} -> {destination.name}", text, good)
 
 
+def _equal_next_switches(topology: Topology, source: str, destination: str) -> list[str]:
+    """Return the switches that are next on equally short ways from one switch to another."""
+    if source == destination:
+        return []
+    ports = shortest_paths(topology, frozenset()).towards(source, destination)
+    return list(dict.fromkeys(topology.peer(source, port).node for port in ports))
+
+
 def _carried(session: Session, before: Mapping[str, int], received: int) -> dict[str, int]:
-    """Return how many RoCE packets each spine has carried since `before`, once they are counted."""
+    """Return how many RoCE packets each switch has seen since `before`, once they are counted."""
     carried: dict[str, int] = {}
 
     def all_counted() -> bool:

@@ -98,6 +98,7 @@ def exchange(
         # Somebody listens, else the receiver's kernel answers each packet "port unreachable".
         namespace.open_socket(destination.pid, socket.AF_INET, socket.SOCK_DGRAM) as listener,
     ):
+        tx.bind((source.address, 0))  # the route is chosen by it, not by the header's address
         listener.bind((destination.address, ROCE_V2_PORT))
         rx.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BUFFER)
         rx.bind((destination.interface, _ETH_P_IP))

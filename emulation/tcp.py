@@ -63,6 +63,7 @@ def transfer(
         started(server.pid, f"iperf3 server on {destination.name}")
         _wait_for_listener(destination, server)
         to = ["--client", destination.address, "--port", str(PORT), "--connect-timeout", "5000"]
+        to += ["--bind", source.address]
         client = source.popen(["iperf3", *to, "--time", str(seconds), "--json"])
         try:
             started(client.pid, f"iperf3 client on {source.name}")
