@@ -28,7 +28,7 @@ from softswitch.core import Output as CoreOutput
 from softswitch.device import Device
 from softswitch.p4runtime.forwarding import Forwarding
 from softswitch.p4runtime.names import MatchValue, Names, Value, metadata_names
-from softswitch.p4runtime.pipeline import read_p4info
+from softswitch.p4runtime.pipeline import Pipeline, read_p4info
 from softswitch.p4runtime.protos import p4i, p4r
 from softswitch.p4runtime.status import Code, EntityError, UpdateStatus, WriteError
 
@@ -147,9 +147,12 @@ class Switch:
 
     def set_pipeline(self, p4info: p4i.P4Info, json: bytes) -> None:
         """Load another pipeline, which forgets all entries. Raises PipelineError."""
-        self.device.set_pipeline(p4info, json)
-        assert self.device.pipeline is not None
-        self._names = Names(self.device.pipeline.schema)
+        self.load(self.device.prepare(p4info, json))
+
+    def load(self, prepared: Pipeline) -> None:
+        """Load a pipeline that was prepared before; one may be loaded by many switches."""
+        self.device.load(prepared)
+        self._names = Names(prepared.schema)
 
     # --- time and packets ---------------------------------------------------------------------
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from softswitch.codegen.cexpr import ExprGen
 from softswitch.codegen.expressions import Const, Expr, HeaderRef, Lookahead
 from softswitch.codegen.gen_actions import ActionGen
+from softswitch.codegen.gen_trace import TraceGen
 from softswitch.codegen.layout import Layout, Names, comment, limbs
 from softswitch.codegen.model import (
     Advance,
@@ -30,8 +33,9 @@ def _choices(state: ParseState) -> list[Transition]:
 class ParserGen:
     """Writes `parse`. `checksums` are the statements that verify checksums at its end."""
 
-    def __init__(self, layout: Layout, exprs: ExprGen, actions: ActionGen) -> None:
+    def __init__(self, layout: Layout, exprs: ExprGen, actions: ActionGen, trace: TraceGen) -> None:
         self.layout = layout
+        self.trace = trace
         self.exprs = exprs
         self.actions = actions
         self.program = layout.program
@@ -75,8 +79,8 @@ class ParserGen:
         """The states that can follow: value sets are empty, nothing fills them."""
         return [t.next for t in _choices(state) if t.next is not None]
 
-    def function(self, checksums: list[str]) -> str:
-        """The whole `parse` function."""
+    def function(self, checksums: list[str], prologue: Sequence[str] = ()) -> str:
+        """The whole `parse` function; `prologue` are statements before its first state."""
         parser = self.program.parser
         no_error = self.program.errors["NoError"]
         lines = [
@@ -91,6 +95,7 @@ class ParserGen:
         if self._loops:
             lines.append("    uint32_t steps = 0;")
         lines.append("    (void)p, (void)d, (void)len;")
+        lines += ["    " + line for line in prologue]
         if parser.init_state is not None:
             lines.append(f"    goto {self.labels[parser.init_state]};")
             reached = self._reachable(parser.init_state)
@@ -120,6 +125,7 @@ class ParserGen:
     def _state(self, state: ParseState) -> list[str]:
         self.exprs.where = f'parse state "{state.name}"'
         lines = [f"{self.labels[state.name]}: {{ /* {comment(state.name)} */"]
+        lines += ["    " + line for line in self.trace.state(state.name)]
         for op in state.ops:
             lines += ["    " + line for line in self._op(op)]
         lines += ["    " + line for line in self._transitions(state)]
