@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from emulation import teardown
 from emulation.errors import EmulationError, NotRootError
+from emulation.fabric_record import FabricRecord
 from emulation.network import Network
 from emulation.run_state import Run
 from emulation.switch_node import (
@@ -122,6 +123,7 @@ class Session:
             self.topology, addresses, program, facts=self.target_facts()
         )
         self._controller.bring_up()
+        FabricRecord(self.run.name, self.target.value, self.topology, addresses).save()
 
     def target_facts(self) -> TargetFacts:
         """Return what the controller must know about the switches' units and ports."""
