@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from collections.abc import Sequence
+
 from softswitch.codegen.cexpr import ExprGen
 from softswitch.codegen.expressions import Const, Expr, HeaderRef, Lookahead
 from softswitch.codegen.gen_actions import ActionGen
@@ -95,6 +97,7 @@ class ParserGen:
         if self._loops:
             lines.append("    uint32_t steps = 0;")
         lines.append("    (void)p, (void)d, (void)len;")
+        lines += ["    " + line for line in prologue]
         lines += ["    " + line for line in prologue]
         if parser.init_state is not None:
             lines.append(f"    goto {self.labels[parser.init_state]};")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from softswitch.codegen import undefined
+from softswitch.codegen import undefined
 from softswitch.codegen.cexpr import ExprGen
 from softswitch.codegen.descriptors import descriptors
 from softswitch.codegen.gen_actions import ActionGen
