@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from collections.abc import Sequence
-
 from softswitch.codegen.cexpr import ExprGen
 from softswitch.codegen.expressions import Const, Expr, HeaderRef, Lookahead
 from softswitch.codegen.gen_actions import ActionGen
-from softswitch.codegen.gen_trace import TraceGen
 from softswitch.codegen.layout import Layout, Names, comment, limbs
 from softswitch.codegen.model import (
     Advance,
@@ -35,9 +32,8 @@ def _choices(state: ParseState) -> list[Transition]:
 class ParserGen:
     """Writes `parse`. `checksums` are the statements that verify checksums at its end."""
 
-    def __init__(self, layout: Layout, exprs: ExprGen, actions: ActionGen, trace: TraceGen) -> None:
+    def __init__(self, layout: Layout, exprs: ExprGen, actions: ActionGen) -> None:
         self.layout = layout
-        self.trace = trace
         self.exprs = exprs
         self.actions = actions
         self.program = layout.program
@@ -98,7 +94,6 @@ class ParserGen:
             lines.append("    uint32_t steps = 0;")
         lines.append("    (void)p, (void)d, (void)len;")
         lines += ["    " + line for line in prologue]
-        lines += ["    " + line for line in prologue]
         if parser.init_state is not None:
             lines.append(f"    goto {self.labels[parser.init_state]};")
             reached = self._reachable(parser.init_state)
@@ -128,7 +123,6 @@ class ParserGen:
     def _state(self, state: ParseState) -> list[str]:
         self.exprs.where = f'parse state "{state.name}"'
         lines = [f"{self.labels[state.name]}: {{ /* {comment(state.name)} */"]
-        lines += ["    " + line for line in self.trace.state(state.name)]
         for op in state.ops:
             lines += ["    " + line for line in self._op(op)]
         lines += ["    " + line for line in self._transitions(state)]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from softswitch.codegen import undefined
-from softswitch.codegen import undefined
 from softswitch.codegen.cexpr import ExprGen
 from softswitch.codegen.descriptors import descriptors
 from softswitch.codegen.gen_actions import ActionGen
@@ -13,40 +12,35 @@ from softswitch.codegen.gen_calculations import CalculationGen
 from softswitch.codegen.gen_deparser import DeparserGen
 from softswitch.codegen.gen_parser import ParserGen
 from softswitch.codegen.gen_pipeline import PipelineGen
-from softswitch.codegen.gen_trace import TraceGen
 from softswitch.codegen.json_reader import JsonError
 from softswitch.codegen.layout import Layout, comment
 from softswitch.codegen.model import Bmv2Program
 from softswitch.codegen.pack import const_pieces, field_pieces, store
 
 
-def generate_c(
-    program: Bmv2Program, *, vary_undefined: bool = False, trace: bool = False
-) -> str:
+def generate_c(program: Bmv2Program, *, vary_undefined: bool = False) -> str:
     """The C source of a program: one translation unit, the same text for the same program.
 
     `vary_undefined`: fields of invalid headers hold random bits (see `undefined`).
-    `trace`: the variant that tells `env->trace` of each step; layout and tables are the same.
 
     Raises JsonError for what the document says but the switch can't do.
     """
     try:
-        return _generate(program, vary_undefined, trace)
+        return _generate(program, vary_undefined)
     except RecursionError:
         raise JsonError("document", "an expression is nested too deeply") from None
 
 
-def _generate(program: Bmv2Program, vary_undefined: bool, traced: bool) -> str:
+def _generate(program: Bmv2Program, vary_undefined: bool) -> str:
     layout = Layout(program)
-    trace = TraceGen(program, enabled=traced)
     exprs = ExprGen(layout)
     calcs = CalculationGen(layout)
-    actions = ActionGen(layout, exprs, calcs, trace)
+    actions = ActionGen(layout, exprs, calcs)
     deparser = DeparserGen(layout, exprs, actions, calcs)
     action_code = [actions.action(action) for action in program.actions]
     prologue = [undefined.CALL] if vary_undefined else []
-    parser_code = ParserGen(layout, exprs, actions, trace).function(deparser.verify(), prologue)
-    pipelines = PipelineGen(layout, exprs, actions, calcs, trace)
+    parser_code = ParserGen(layout, exprs, actions).function(deparser.verify(), prologue)
+    pipelines = PipelineGen(layout, exprs, actions, calcs)
     ingress = pipelines.function(program.ingress, "ingress")
     egress = pipelines.function(program.egress, "egress")
     deparse = deparser.function()
@@ -61,7 +55,6 @@ def _generate(program: Bmv2Program, vary_undefined: bool, traced: bool) -> str:
         '#include "pipeline_abi.h"\n#include "weft_bigint.h"\n#include "weft_bits.h"\n'
         '#include "weft_hash.h"',
         *(f"WPX_BIG({n})" for n in sorted(exprs.bigs)),
-        trace.macro(),
         _section("packet header vector"),
         layout.declarations(),
         *header_code,
@@ -82,8 +75,7 @@ def _generate(program: Bmv2Program, vary_undefined: bool, traced: bool) -> str:
         _field_lists(program, deparser),
         _learn(program, layout),
         _section("descriptors"),
-        descriptors(program, deparser.max_header_bytes(), layout.declarations()),
-        trace.descriptors(layout),
+        descriptors(program, deparser.max_header_bytes()),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
