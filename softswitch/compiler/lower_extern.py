@@ -142,7 +142,22 @@ def _copied(body: StmtLowering, expr: ast.Expr, *, constants: bool) -> list[ir.E
 
 
 def _mark_to_drop(body: StmtLowering, call: ast.Call) -> None:
+    """The drop port is an option of the switch, so a copy of the metadata is marked by way of
+    the original.
+    """
+    target = body.lower(argument(call, 0)) if call.binding else None
+    copies: list[tuple[Value, ir.Field, ir.Field]] = []
+    for name in ("egress_spec", "mcast_grp") if isinstance(target, StructValue) else ():
+        assert isinstance(target, StructValue)
+        place = target.fields[name]
+        assert isinstance(place, ir.Field)
+        original = ir.Field(STANDARD_METADATA, name, place.type)
+        if place != original:
+            copies.append((place, original, body.to_temporary(original, call.pos)))
     _emit(body, "mark_to_drop", call.pos, ir.HeaderRef("header", STANDARD_METADATA))
+    for place, original, before in copies:
+        body.assign(place, original, call.pos)
+        body.assign(original, before, call.pos)
 
 
 def _hash(body: StmtLowering, call: ast.Call) -> None:

@@ -229,6 +229,15 @@ CASES = [
          parser=PARSER.replace("transition", "meta.m = 0x42; meta.flag = true; transition"),
          egress="if (meta.flag) { hdr.h.h = meta.m; }"),
     Case("mark_to_drop", None, body="mark_to_drop(std);"),
+    Case("mark_to_drop through parameters", None,
+         locals="""action drop(inout standard_metadata_t s) { mark_to_drop(s); }
+                   action both(inout standard_metadata_t s, inout bit<9> port) { drop(s); port = port; }""",
+         body="bit<9> p = 1; both(std, p); drop(std);"),
+    Case("mark_to_drop of a copy", "0102030405060701 111213",
+         body="standard_metadata_t copy = std; mark_to_drop(copy); if (copy.egress_spec == 511) hdr.h.h = 1;"),
+    Case("mark_to_drop of a parameter that has to be copied", None,
+         locals="action drop(inout standard_metadata_t s) { std.egress_spec = 2; mark_to_drop(s); }",
+         body="drop(std);"),
     Case("registers keep what an atomic block does", "0102030405060705 111213",
          locals="register<bit<8>>(4) r;",
          body="""@atomic { bit<8> v; r.read(v, 2); if (v == 0) { v = 5; } else { v = 7; } r.write(2, v); }
