@@ -104,10 +104,14 @@ def _compile(gcc: str, flags: tuple[str, ...], code: str, work: Path, target: Pa
 
 
 def build_pipeline(
-    program: Bmv2Program, *, cache_dir: Path | None = None, sanitize: bool = False
+    program: Bmv2Program,
+    *,
+    cache_dir: Path | None = None,
+    sanitize: bool = False,
+    trace: bool = False,
 ) -> Path:
-    """The shared object of a program, built if the cache lacks it.
+    """The shared object of a program, built if the cache lacks it; `trace`: its traced variant.
 
     Raises JsonError for what the switch can't do, BuildError when the build fails.
     """
-    return build_c(generate_c(program), cache_dir=cache_dir, sanitize=sanitize)
+    return build_c(generate_c(program, trace=trace), cache_dir=cache_dir, sanitize=sanitize)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 
 from softswitch.codegen.gen_actions import c_string
@@ -49,8 +50,11 @@ def _table(program: Bmv2Program, table: Table) -> str:
     )
 
 
-def descriptors(program: Bmv2Program, max_header_bytes: int) -> str:
-    """C for all descriptors and for the exported `weft_pipeline`."""
+def descriptors(program: Bmv2Program, max_header_bytes: int, structs: str) -> str:
+    """C for all descriptors and for the exported `weft_pipeline`.
+
+    `structs`, the declarations of the PHV, and the descriptors make up its fingerprint.
+    """
     index = {table.name: table.index for table in program.tables}
     parts = [_keys(table) for table in program.tables]
     parts.append(
@@ -126,9 +130,11 @@ def descriptors(program: Bmv2Program, max_header_bytes: int) -> str:
         "meters": program.meters,
         "learns": program.learn_lists,
     }
+    layout = hashlib.sha256("\0".join([structs, *parts]).encode()).hexdigest()
     lines = [
         "const struct wp_pipeline weft_pipeline = {",
         "    .abi_version = WP_ABI_VERSION,",
+        f"    .layout = {c_string(layout)},",
         "    .phv_size = sizeof(struct phv),",
         f"    .max_header_bytes = {max_header_bytes},",
     ]

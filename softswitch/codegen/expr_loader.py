@@ -43,6 +43,7 @@ from softswitch.codegen.model import (
     HeaderType,
     HeaderUnion,
     Primitive,
+    Source,
     UnionStack,
     UnionType,
 )
@@ -50,6 +51,17 @@ from softswitch.codegen.primitives import SIGNATURES, Arg
 
 T = TypeVar("T")
 E = TypeVar("E", bound=Expr)
+
+
+def source_of(node: Node) -> Source | None:
+    """Where the document says that a node comes from; it need not say, nor be right."""
+    info = node.object().get("source_info")
+    if not isinstance(info, dict):
+        return None
+    file, line, text = (info.get(key) for key in ("filename", "line", "source_fragment"))
+    if isinstance(file, str) and isinstance(line, int) and isinstance(text, str):
+        return Source(file, line, text)
+    return None
 
 
 @dataclass
@@ -280,7 +292,7 @@ class ExprLoader:
             self._same(node, op, [self.header_type(a) for a in loaded])  # type: ignore[arg-type]
         elif op in ("assign_union", "assign_header_stack", "assign_union_stack"):
             self._same(node, op, [self._types[id(a)] for a in loaded])
-        return Primitive(op, loaded)
+        return Primitive(op, loaded, source_of(node))
 
     @staticmethod
     def _same(node: Node, op: str, types: Sequence[HeaderType | UnionType]) -> None:

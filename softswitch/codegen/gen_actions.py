@@ -23,6 +23,7 @@ from softswitch.codegen.expressions import (
     Vector,
 )
 from softswitch.codegen.gen_calculations import CalculationGen
+from softswitch.codegen.gen_trace import TraceGen
 from softswitch.codegen.layout import Layout, Names, Place, comment, limbs
 from softswitch.codegen.model import Action, Header, HeaderType, Primitive
 from softswitch.codegen.pack import HeaderCode
@@ -54,8 +55,11 @@ def c_string(text: str) -> str:
 class ActionGen:
     """Writes primitives and actions."""
 
-    def __init__(self, layout: Layout, exprs: ExprGen, calculations: CalculationGen) -> None:
+    def __init__(
+        self, layout: Layout, exprs: ExprGen, calculations: CalculationGen, trace: TraceGen
+    ) -> None:
         self.layout = layout
+        self.trace = trace
         self.exprs = exprs
         self.program = layout.program
         self.headers = HeaderCode(layout)
@@ -123,6 +127,9 @@ class ActionGen:
             store = f"wpx_put128({cells} + at * 2, {value.code});"
         else:
             store = f"wpx_put_{value.repr.name}({cells} + at * {words}, {value.code}, {words});"
+        traced = self.trace.cell("REGISTER_WRITE", number, "at", f"{cells}[at * {words}]")
+        if traced:
+            store = f"{{ {store} {traced[0]} }}"
         return ["{", f"    uint64_t at = {at};", f"    if (at < {size}) {store}", "}"]
 
     # --- headers ----------------------------------------------------------------------------
@@ -387,6 +394,7 @@ class ActionGen:
                 f"    struct wp_counter *c = &ctx->env->counters[{found.index}].cells[at];",
                 "    c->packets++;",
                 "    c->bytes += ctx->ingress_length;",
+                *("    " + line for line in self.trace.cell("COUNT", found.index, "at")),
                 "}",
             ]
         else:
@@ -394,14 +402,19 @@ class ActionGen:
             lines.append(f"    uint32_t colour = ctx->env->meter(ctx, {found.index}, at);")
             lines += [
                 "    " + line
-                for line in self.store_code(cast(Expr, args[2]), "(uint64_t)colour", 2)
+                for line in [
+                    *self.store_code(cast(Expr, args[2]), "(uint64_t)colour", 2),
+                    *self.trace.cell("METER", found.index, "at", "colour"),
+                ]
             ]
             lines.append("}")
         return ["{", *("    " + line for line in lines), "}"]
 
     def _register_read(self, target: Expr, name: str, index: Expr) -> list[str]:
-        _, _, size = self.exprs.register(name)
+        number, bits, size = self.exprs.register(name)
         store = self.store(target, RegisterRef(name, index))
+        cell = f"ctx->env->registers[{number}].cells[{self.exprs.index(index)} * {limbs(bits)}]"
+        store = self.trace.cell("REGISTER_READ", number, self.exprs.index(index), cell) + store
         if self.exprs.range(index).high < size:
             return store
         return [

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from softswitch.codegen.cexpr import ExprGen
 from softswitch.codegen.expressions import Const, Expr, HeaderRef, Lookahead
 from softswitch.codegen.gen_actions import ActionGen
+from softswitch.codegen.gen_trace import TraceGen
 from softswitch.codegen.layout import Layout, Names, comment, limbs
 from softswitch.codegen.model import (
     Advance,
@@ -32,8 +33,9 @@ def _choices(state: ParseState) -> list[Transition]:
 class ParserGen:
     """Writes `parse`. `checksums` are the statements that verify checksums at its end."""
 
-    def __init__(self, layout: Layout, exprs: ExprGen, actions: ActionGen) -> None:
+    def __init__(self, layout: Layout, exprs: ExprGen, actions: ActionGen, trace: TraceGen) -> None:
         self.layout = layout
+        self.trace = trace
         self.exprs = exprs
         self.actions = actions
         self.program = layout.program
@@ -123,6 +125,7 @@ class ParserGen:
     def _state(self, state: ParseState) -> list[str]:
         self.exprs.where = f'parse state "{state.name}"'
         lines = [f"{self.labels[state.name]}: {{ /* {comment(state.name)} */"]
+        lines += ["    " + line for line in self.trace.state(state.name)]
         for op in state.ops:
             lines += ["    " + line for line in self._op(op)]
         lines += ["    " + line for line in self._transitions(state)]

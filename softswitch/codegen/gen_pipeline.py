@@ -6,6 +6,7 @@ from softswitch.codegen.cexpr import ExprGen
 from softswitch.codegen.expressions import VALID_FIELD
 from softswitch.codegen.gen_actions import ActionGen
 from softswitch.codegen.gen_calculations import CalculationGen, selector_key
+from softswitch.codegen.gen_trace import TraceGen
 from softswitch.codegen.layout import Layout, Names, comment
 from softswitch.codegen.model import Action, ActionCall, Conditional, Pipeline, Table, TableKey
 from softswitch.codegen.pack import field_pieces, store
@@ -15,9 +16,15 @@ class PipelineGen:
     """Writes pipeline functions."""
 
     def __init__(
-        self, layout: Layout, exprs: ExprGen, actions: ActionGen, calculations: CalculationGen
+        self,
+        layout: Layout,
+        exprs: ExprGen,
+        actions: ActionGen,
+        calculations: CalculationGen,
+        trace: TraceGen,
     ) -> None:
         self.layout = layout
+        self.trace = trace
         self.exprs = exprs
         self.actions = actions
         self.calculations = calculations
@@ -47,14 +54,17 @@ class PipelineGen:
             self.exprs.where = f'pipeline "{pipeline.name}", node "{node_name}"'
             match node:
                 case Conditional():
+                    traced, condition = self.trace.condition(
+                        node.name, self.exprs.condition(node.expression)
+                    )
                     body = [
-                        f"if ({self.exprs.condition(node.expression)}) "
-                        f"{self._goto(labels, node.true_next)}",
+                        *traced,
+                        f"if ({condition}) {self._goto(labels, node.true_next)}",
                         self._goto(labels, node.false_next),
                     ]
                 case ActionCall():
                     body = [
-                        self._call(node.action, "NULL"),
+                        *self._call(node.action, "NULL"),
                         *self._exit([node.action]),
                         self._goto(labels, node.next),
                     ]
@@ -89,30 +99,24 @@ class PipelineGen:
     def _goto(labels: dict[str, str], target: str | None) -> str:
         return "return;" if target is None else f"goto {labels[target]};"
 
-    def _call(self, action: Action, args: str) -> str:
-        return f"{self.actions.names[action.id]}(ctx, p, {args});"
+    def _call(self, action: Action, args: str) -> list[str]:
+        call = f"{self.actions.names[action.id]}(ctx, p, {args});"
+        return [call, *self.trace.action(action.index)]
 
     def _exit(self, actions: list[Action]) -> list[str]:
         return ["if (ctx->exit_flag) return;"] if any(a.id in self._exits for a in actions) else []
 
     # --- tables -----------------------------------------------------------------------------
 
-    def _fixed(self, table: Table) -> Action | None:
-        """The action of a table without keys whose default can't change: p4c's form of a call."""
-        default = table.default_entry
-        if table.key or table.type != "simple" or default is None or not default.entry_const:
-            return None
-        return default.action if not default.action.params and not table.entries else None
-
     def _table(self, table: Table, labels: dict[str, str]) -> list[str]:
-        fixed = self._fixed(table)
+        fixed = table.fixed_action
         if fixed is not None:
             following = (
                 table.miss_next
                 if table.next_is_hit_miss
                 else table.next.get(fixed.id, table.base_default_next)
             )
-            return [self._call(fixed, "NULL"), *self._exit([fixed]), self._goto(labels, following)]
+            return [*self._call(fixed, "NULL"), *self._exit([fixed]), self._goto(labels, following)]
         lines = [
             f"struct wp_table *t = ctx->env->tables[{table.index}];",
             *self._key(table),
@@ -129,6 +133,7 @@ class PipelineGen:
                 f"{self.calculations.call(selector)});",
             ]
             run = "m"
+        lines += self.trace.table(table.index, run)
         return lines + self._dispatch(table, run, labels)
 
     def _on_hit(self, table: Table) -> list[str]:
@@ -150,7 +155,7 @@ class PipelineGen:
         same = table.next_is_hit_miss or set(targets.values()) == {table.base_default_next}
         lines = [f"switch ({run}->action) {{"]
         for action in table.actions:
-            steps = [self._call(action, f"{run}->args"), *self._exit([action])]
+            steps = [*self._call(action, f"{run}->args"), *self._exit([action])]
             steps.append("break;" if same else self._goto(labels, targets[action.id]))
             lines.append(f"case {action.index}: {' '.join(steps)}")
         lines += ["default: break; /* no action */", "}"]

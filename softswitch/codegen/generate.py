@@ -12,35 +12,38 @@ from softswitch.codegen.gen_calculations import CalculationGen
 from softswitch.codegen.gen_deparser import DeparserGen
 from softswitch.codegen.gen_parser import ParserGen
 from softswitch.codegen.gen_pipeline import PipelineGen
+from softswitch.codegen.gen_trace import TraceGen
 from softswitch.codegen.json_reader import JsonError
 from softswitch.codegen.layout import Layout, comment
 from softswitch.codegen.model import Bmv2Program
 from softswitch.codegen.pack import const_pieces, field_pieces, store
 
 
-def generate_c(program: Bmv2Program, *, vary_undefined: bool = False) -> str:
+def generate_c(program: Bmv2Program, *, vary_undefined: bool = False, trace: bool = False) -> str:
     """The C source of a program: one translation unit, the same text for the same program.
 
     `vary_undefined`: fields of invalid headers hold random bits (see `undefined`).
+    `trace`: the variant that tells `env->trace` of each step; layout and tables are the same.
 
     Raises JsonError for what the document says but the switch can't do.
     """
     try:
-        return _generate(program, vary_undefined)
+        return _generate(program, vary_undefined, trace)
     except RecursionError:
         raise JsonError("document", "an expression is nested too deeply") from None
 
 
-def _generate(program: Bmv2Program, vary_undefined: bool) -> str:
+def _generate(program: Bmv2Program, vary_undefined: bool, traced: bool) -> str:
     layout = Layout(program)
+    trace = TraceGen(program, enabled=traced)
     exprs = ExprGen(layout)
     calcs = CalculationGen(layout)
-    actions = ActionGen(layout, exprs, calcs)
+    actions = ActionGen(layout, exprs, calcs, trace)
     deparser = DeparserGen(layout, exprs, actions, calcs)
     action_code = [actions.action(action) for action in program.actions]
     prologue = [undefined.CALL] if vary_undefined else []
-    parser_code = ParserGen(layout, exprs, actions).function(deparser.verify(), prologue)
-    pipelines = PipelineGen(layout, exprs, actions, calcs)
+    parser_code = ParserGen(layout, exprs, actions, trace).function(deparser.verify(), prologue)
+    pipelines = PipelineGen(layout, exprs, actions, calcs, trace)
     ingress = pipelines.function(program.ingress, "ingress")
     egress = pipelines.function(program.egress, "egress")
     deparse = deparser.function()
@@ -55,6 +58,7 @@ def _generate(program: Bmv2Program, vary_undefined: bool) -> str:
         '#include "pipeline_abi.h"\n#include "weft_bigint.h"\n#include "weft_bits.h"\n'
         '#include "weft_hash.h"',
         *(f"WPX_BIG({n})" for n in sorted(exprs.bigs)),
+        trace.macro(),
         _section("packet header vector"),
         layout.declarations(),
         *header_code,
@@ -75,7 +79,8 @@ def _generate(program: Bmv2Program, vary_undefined: bool) -> str:
         _field_lists(program, deparser),
         _learn(program, layout),
         _section("descriptors"),
-        descriptors(program, deparser.max_header_bytes()),
+        descriptors(program, deparser.max_header_bytes(), layout.declarations()),
+        trace.descriptors(layout),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 

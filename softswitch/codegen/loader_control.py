@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from softswitch.codegen.expr_loader import ExprLoader, Symbols
+from softswitch.codegen.expr_loader import ExprLoader, Symbols, source_of
 from softswitch.codegen.expressions import Expr, FieldRef, Kind
 from softswitch.codegen.json_reader import Node
 from softswitch.codegen.model import (
@@ -218,6 +218,7 @@ class ControlLoader:
                 expression,
                 following(item, "true_next"),
                 following(item, "false_next"),
+                source_of(item),
             )
             nodes[condition.name] = condition
         for item in groups["action_calls"]:

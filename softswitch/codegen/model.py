@@ -7,7 +7,7 @@ the descriptor arrays of `pipeline_abi.h`. Format: docs/JSON_format.md of behavi
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -97,11 +97,21 @@ class UnionStack:
 
 
 @dataclass(frozen=True)
+class Source:
+    """Where something stands in the P4 program, and its text, as the document quotes it."""
+
+    file: str
+    line: int
+    text: str
+
+
+@dataclass(frozen=True)
 class Primitive:
     """One primitive call; the argument kinds fit `primitives.SIGNATURES`."""
 
     op: str
     args: tuple[Argument, ...]
+    source: Source | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)
@@ -377,6 +387,14 @@ class Table:
     entries: tuple[Entry, ...]
     immutable: bool
 
+    @property
+    def fixed_action(self) -> Action | None:
+        """The action of a table without keys whose default can't change: p4c's form of a call."""
+        default = self.default_entry
+        if self.key or self.type != "simple" or default is None or not default.entry_const:
+            return None
+        return default.action if not default.action.params and not self.entries else None
+
 
 @dataclass(frozen=True)
 class ActionProfile:
@@ -397,6 +415,7 @@ class Conditional:
     expression: Expr
     true_next: str | None
     false_next: str | None
+    source: Source | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)

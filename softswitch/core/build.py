@@ -60,7 +60,7 @@ def declarations() -> str:
     text = "\n".join((HERE / name).read_text() for name in HEADERS)
     constants = re.findall(r"^#define (\w+) (?:0x)?\w+$", text, re.MULTILINE)
     body = re.sub(r"^#.*$", "", text, flags=re.MULTILINE)
-    body = re.sub(r"^extern const struct wp_pipeline .*$", "", body, flags=re.MULTILINE)
+    body = re.sub(r"^extern const struct wp_\w+ .*$", "", body, flags=re.MULTILINE)
     defines = "\n".join(f"#define {name} ..." for name in constants if not name.endswith("_H"))
     callback = 'extern "Python" void weft_log(void *opaque, int level, const char *line);'
     return f"{defines}\n{body}\n{callback}\n"

@@ -52,6 +52,7 @@ static int grow(struct ws_pool *pool, uint8_t size_class)
         packet->capacity = class_bytes[size_class];
         packet->size_class = size_class;
         packet->pool = pool;
+        packet->trace = 0;
         pool->live++;
         ws_packet_free(packet);
     }

@@ -36,6 +36,8 @@ struct ws_packet {
     uint8_t generation;       /* egress clones since the packet last took time */
     ws_time time;             /* queue: may leave from then on; output: `at` */
     uint64_t id;              /* output's running number */
+    uint32_t trace;           /* its branch in a trace (trace.h), 0 = not traced */
+    uint32_t trace_root;      /* the branch of the packet as received */
     struct wp_ctx ctx;
 };
 
@@ -56,8 +58,13 @@ void ws_pool_free(struct ws_pool *pool);
  * NULL when the frame is longer than WS_PACKET_BIG or memory is out. */
 struct ws_packet *ws_packet_new(struct ws_pool *pool, uint32_t length);
 
+/* A traced packet was freed and nobody had said why. */
+void ws_trace_gone(struct ws_packet *packet);
+
 static inline void ws_packet_free(struct ws_packet *packet)
 {
+    if (packet->trace)
+        ws_trace_gone(packet);
     struct ws_pool *pool = packet->pool;
     pool->live--;
     packet->next = pool->free[packet->size_class];

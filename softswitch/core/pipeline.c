@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "switch.h"
+#include "trace.h"
 
 static const uint64_t TIMESTAMP_MASK = 0xffffffffffff; /* 48 bits */
 enum {
@@ -79,6 +80,7 @@ static void enqueue(ws_switch *sw, uint32_t port, struct ws_packet *packet)
         return;
     }
     sw->stats.drop_recirculate++;
+    ws_trace_end(sw, packet, WS_TRACE_DROP_RECIRCULATE, port);
     ws_packet_free(packet);
 }
 
@@ -86,8 +88,10 @@ static void enqueue(ws_switch *sw, uint32_t port, struct ws_packet *packet)
 static void multicast(ws_switch *sw, struct ws_packet *packet, uint32_t group, uint32_t truncate_to)
 {
     const struct ws_multicast *m = ws_multicast_find(&sw->replication, group);
+    ws_trace(sw, packet, WS_TRACE_REPLICATE, group, m ? m->n : 0, 0, 0, 0);
     if (!m) {
         sw->stats.multicast_unknown_group++;
+        ws_trace_end(sw, packet, WS_TRACE_NO_GROUP, 0);
         ws_packet_free(packet);
         return;
     }
@@ -97,6 +101,7 @@ static void multicast(ws_switch *sw, struct ws_packet *packet, uint32_t group, u
             copy = copy_packet(sw, packet);
             if (!copy)
                 continue;
+            ws_trace_child(sw, copy, packet, WS_TRACE_REPLICA);
         } else {
             clear_requests(&copy->ctx);
         }
@@ -114,8 +119,11 @@ static void send_clone(ws_switch *sw, struct ws_packet *clone, const struct ws_s
     sw->stats.cloned++;
     if (session->group_valid) {
         struct ws_packet *replicated = clone;
-        if (session->port_valid)
+        if (session->port_valid) {
             replicated = copy_packet(sw, clone);
+            if (replicated)
+                ws_trace_child(sw, replicated, clone, WS_TRACE_REPLICA);
+        }
         if (replicated)
             multicast(sw, replicated, session->group, truncate_to);
     }
@@ -131,7 +139,7 @@ static void parse(ws_switch *sw, struct ws_packet *packet)
 {
     struct wp_ctx *ctx = &packet->ctx;
     ctx->now = ws_ticks(sw);
-    sw->program->pipeline->parse(ctx, packet->phv);
+    ws_variant_of(sw->program, packet)->parse(ctx, packet->phv);
 }
 
 /* --- ingress ------------------------------------------------------------------------------- */
@@ -153,6 +161,7 @@ static void clone_ingress(ws_switch *sw, struct ws_packet *packet, uint32_t arri
     struct wp_ctx *ctx = &packet->ctx;
     uint32_t field_list = ctx->clone_field_list;
     const struct ws_session *session = ws_session_find(&sw->replication, ctx->clone_session & SESSION_MASK);
+    ws_trace(sw, packet, WS_TRACE_CLONE, WS_TRACE_INGRESS_CLONE, ctx->clone_session & SESSION_MASK, session != NULL, 0, 0);
     ctx->clone_session = 0;
     ctx->clone_field_list = 0;
     if (!session) {
@@ -168,6 +177,7 @@ static void clone_ingress(ws_switch *sw, struct ws_packet *packet, uint32_t arri
     sw->program->pipeline->reset_metadata(clone->phv);
     sw->program->pipeline->copy_field_list(field_list, clone->phv, packet->phv);
     clone->phv->std.instance_type = WP_INGRESS_CLONE;
+    ws_trace_child(sw, clone, packet, WS_TRACE_INGRESS_CLONE);
     send_clone(sw, clone, session);
 }
 
@@ -187,6 +197,7 @@ static void learn(ws_switch *sw, const struct ws_packet *packet)
         digest->length = desc->bytes;
         digest->time = sw->now;
         sw->stats.digests++;
+        ws_trace(sw, packet, WS_TRACE_DIGEST, i, 0, 0, 0, 0);
         if (!ws_output_add(&sw->outputs, digest))
             ws_packet_free(digest);
         return;
@@ -204,6 +215,7 @@ static void reenter(ws_switch *sw, struct ws_packet *packet, uint64_t *counter)
         return;
     }
     sw->stats.drop_recirculate++;
+    ws_trace_end(sw, packet, WS_TRACE_DROP_RECIRCULATE, 0);
     ws_packet_free(packet);
 }
 
@@ -215,8 +227,10 @@ static void resubmit(ws_switch *sw, struct ws_packet *packet, uint32_t arrived_l
         again->phv->std.instance_type = WP_RESUBMIT;
         again->phv->std.packet_length = arrived_length;
         again->ctx.packet_length = arrived_length;
+        ws_trace_child(sw, again, packet, WS_TRACE_RESUBMIT);
         reenter(sw, again, &sw->stats.resubmitted);
     }
+    ws_trace_end(sw, packet, WS_TRACE_RESUBMITTED, 0);
     ws_packet_free(packet);
 }
 
@@ -226,11 +240,13 @@ void ws_ingress(ws_switch *sw, struct ws_packet *packet)
     struct wp_std *std = &packet->phv->std;
     const uint32_t arrived_length = ctx->packet_length;
     sw->stats.ingress++;
+    ws_trace(sw, packet, WS_TRACE_INGRESS, std->ingress_port, 0, 0, 0, 0);
     parse(sw, packet);
     std->parser_error = ctx->parser_error;
     std->checksum_error = ctx->checksum_error != 0;
     sw->stats.parser_errors += ctx->parser_error != 0;
-    sw->program->pipeline->ingress(ctx, packet->phv);
+    ws_trace(sw, packet, WS_TRACE_PARSED, ctx->parsed_len, ctx->parser_error, ctx->checksum_error, 0, 0);
+    ws_variant_of(sw->program, packet)->ingress(ctx, packet->phv);
     ctx->exit_flag = 0;
 
     if (ctx->clone_session)
@@ -248,6 +264,7 @@ void ws_ingress(ws_switch *sw, struct ws_packet *packet)
     }
     if (std->egress_spec == sw->config.drop_port) {
         sw->stats.drop_ingress++;
+        ws_trace_end(sw, packet, WS_TRACE_DROP_INGRESS, std->egress_spec);
         ws_packet_free(packet);
         return;
     }
@@ -263,6 +280,7 @@ static void clone_egress(ws_switch *sw, struct ws_packet *packet)
     struct wp_ctx *ctx = &packet->ctx;
     uint32_t field_list = ctx->clone_field_list;
     const struct ws_session *session = ws_session_find(&sw->replication, ctx->clone_session & SESSION_MASK);
+    ws_trace(sw, packet, WS_TRACE_CLONE, WS_TRACE_EGRESS_CLONE, ctx->clone_session & SESSION_MASK, session != NULL, 0, 0);
     ctx->clone_session = 0;
     ctx->clone_field_list = 0;
     if (!session) {
@@ -276,6 +294,7 @@ static void clone_egress(ws_switch *sw, struct ws_packet *packet)
     sw->program->pipeline->copy_field_list(field_list, clone->phv, packet->phv);
     clone->phv->std.instance_type = WP_EGRESS_CLONE;
     clone->generation++;
+    ws_trace_child(sw, clone, packet, WS_TRACE_EGRESS_CLONE);
     send_clone(sw, clone, session);
 }
 
@@ -283,10 +302,11 @@ static void clone_egress(ws_switch *sw, struct ws_packet *packet)
 static void deparse(ws_switch *sw, struct ws_packet *packet)
 {
     struct wp_ctx *ctx = &packet->ctx;
-    uint32_t header = sw->program->pipeline->deparse(ctx, packet->phv, sw->program->headers);
+    uint32_t header = ws_variant_of(sw->program, packet)->deparse(ctx, packet->phv, sw->program->headers);
     packet->out = packet->frame + ctx->parsed_len - header;
     packet->length = header + ctx->data_len - ctx->parsed_len;
     memcpy(packet->out, sw->program->headers, header);
+    ws_trace(sw, packet, WS_TRACE_DEPARSED, header, 0, 0, packet->length, 0);
 }
 
 static void recirculate(ws_switch *sw, struct ws_packet *packet)
@@ -294,12 +314,14 @@ static void recirculate(ws_switch *sw, struct ws_packet *packet)
     struct ws_packet *again = copy_frame(sw, packet, packet->out, packet->length);
     if (!again) { /* grown past WS_PACKET_BIG */
         sw->stats.drop_recirculate++;
+        ws_trace_end(sw, packet, WS_TRACE_DROP_RECIRCULATE, 0);
         return;
     }
     sw->program->pipeline->copy_field_list(packet->ctx.recirc_field_list & FIELD_LIST_MASK, again->phv, packet->phv);
     again->phv->std.instance_type = WP_RECIRC;
     again->phv->std.packet_length = packet->length;
     again->ctx.ingress_length = packet->length;
+    ws_trace_child(sw, again, packet, WS_TRACE_RECIRCULATE);
     reenter(sw, again, &sw->stats.recirculated);
 }
 
@@ -318,21 +340,24 @@ static int egress(ws_switch *sw, struct ws_packet *packet, uint32_t port, uint32
     /* Any other value than the drop port, cut to egress_spec's 9 bits as BMv2 does. */
     std->egress_spec = drop_port <= 0x1ff ? (drop_port + 1) & 0x1ff : drop_port + 1;
     std->packet_length = ctx->packet_length;
+    ws_trace(sw, packet, WS_TRACE_EGRESS, port, packet->priority, depth, 0, 0);
 
     sw->in_egress = 1;
-    sw->program->pipeline->egress(ctx, packet->phv);
+    ws_variant_of(sw->program, packet)->egress(ctx, packet->phv);
     if (ctx->clone_session)
         clone_egress(sw, packet);
     sw->in_egress = 0;
 
     if (std->egress_spec == drop_port) {
         sw->stats.drop_egress++;
+        ws_trace_end(sw, packet, WS_TRACE_DROP_EGRESS, port);
         ws_packet_free(packet);
         return 0;
     }
     deparse(sw, packet);
     if (ctx->recirc_field_list) {
         recirculate(sw, packet);
+        ws_trace_end(sw, packet, WS_TRACE_RECIRCULATED, port);
         ws_packet_free(packet);
         return 0;
     }

@@ -14,7 +14,7 @@
 
 #include <stdint.h>
 
-#define WP_ABI_VERSION 3u
+#define WP_ABI_VERSION 4u
 
 /* --- per-packet state ----------------------------------------------------------------- */
 
@@ -128,6 +128,29 @@ struct wp_counter_array {
     uint32_t size;
 };
 
+/* What the traced variant of a pipeline reports. Objects are numbered as in the descriptors; parser states,
+ * conditionals and fields in the JSON's order (softswitch/codegen/gen_trace.py). */
+enum wp_trace_kind {
+    WP_TRACE_STATE = 1,          /* the parser enters state `object` */
+    WP_TRACE_CONDITION = 2,      /* conditional `object` is `value` */
+    WP_TRACE_TABLE = 3,          /* table `object` looked `key` up and found `entry`; `run` holds the action: it is
+                                    `entry`, or the member that was selected */
+    WP_TRACE_ACTION = 4,         /* action `object` is done */
+    WP_TRACE_REGISTER_READ = 5,  /* cell `index` of register `object` is `value` (its low 64 bits) */
+    WP_TRACE_REGISTER_WRITE = 6, /* has become `value` */
+    WP_TRACE_COUNT = 7,          /* counter `object` counted in cell `index` */
+    WP_TRACE_METER = 8,          /* meter `object` said colour `value` for cell `index` */
+};
+struct wp_trace_step {
+    uint32_t kind; /* enum wp_trace_kind */
+    uint32_t object;
+    uint64_t index;
+    uint64_t value;
+    const uint8_t *key;
+    const struct wp_entry *entry;
+    const struct wp_entry *run;
+};
+
 /* What generated code may use and call, one per switch instance. Arrays are indexed like
  * the descriptor arrays of `struct wp_pipeline`. */
 struct wp_env {
@@ -147,6 +170,8 @@ struct wp_env {
     /* log_msg: format with {} and n values. assert/assume failure: kind 1, the core counts and logs it. */
     void (*log)(const struct wp_ctx *ctx, uint32_t kind, const char *format, uint32_t n,
                 const uint64_t *values);
+    /* Only the traced variant calls it. */
+    void (*trace)(const struct wp_ctx *ctx, const struct wp_phv *phv, const struct wp_trace_step *step);
 };
 
 /* --- descriptors ---------------------------------------------------------------------- */
@@ -244,8 +269,28 @@ struct wp_pipeline {
     void (*copy_field_list)(uint32_t id, struct wp_phv *dst, const struct wp_phv *src);
     /* Writes the fields of learns[index] as (bits + 7) / 8 bytes each, big endian. */
     void (*learn)(uint32_t index, const struct wp_phv *phv, uint8_t *out);
+
+    /* Fingerprint of PHV and descriptors: equal in the normal and the traced variant of a program; NULL: there is no
+     * traced one. */
+    const char *layout;
 };
 
 extern const struct wp_pipeline weft_pipeline;
+
+/* Where a field lies in the PHV: an integer of `size` bytes in the machine's order, or `bits` / 64 limbs,
+ * least significant first. varbit: `bits` is 0, up to `size` bytes at `offset`, their number of bits is the uint32_t
+ * at `length_offset`. */
+struct wp_trace_field {
+    uint32_t offset;
+    uint32_t size;
+    uint32_t bits;
+    uint32_t length_offset;
+};
+/* The traced variant exports this too. */
+struct wp_trace {
+    uint32_t n_fields;
+    const struct wp_trace_field *fields;
+};
+extern const struct wp_trace weft_trace;
 
 #endif

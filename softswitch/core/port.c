@@ -5,6 +5,7 @@
 
 #include "pipeline.h"
 #include "switch.h"
+#include "trace.h"
 
 static const ws_time PS_PER_S = 1000000000000;
 
@@ -66,6 +67,7 @@ static void depart(ws_switch *sw, struct ws_port *port, struct ws_packet *packet
     }
     if (port->state == WS_PORT_DOWN) {
         port->stats.drop_down++;
+        ws_trace_end(sw, packet, WS_TRACE_DROP_PORT_DOWN, port->number);
         ws_packet_free(packet);
         return;
     }
@@ -74,6 +76,7 @@ static void depart(ws_switch *sw, struct ws_port *port, struct ws_packet *packet
     packet->kind = sw->config.cpu_port && port->number == sw->config.cpu_port ? WS_OUT_CPU : WS_OUT_PACKET;
     packet->port = port->number;
     packet->time = end + port->config.tx_delay_ps;
+    ws_trace_end(sw, packet, packet->kind == WS_OUT_CPU ? WS_TRACE_TO_CPU : WS_TRACE_SENT, port->number);
     if (!ws_output_add(&sw->outputs, packet))
         ws_packet_free(packet);
 }
@@ -154,6 +157,7 @@ void ws_port_enqueue(ws_switch *sw, uint32_t number, struct ws_packet *packet)
             sw->stats.drop_bad_priority++;
         else
             sw->stats.drop_bad_port++;
+        ws_trace_end(sw, packet, port ? WS_TRACE_DROP_BAD_PRIORITY : WS_TRACE_DROP_BAD_PORT, number);
         ws_packet_free(packet);
         return;
     }
@@ -163,6 +167,7 @@ void ws_port_enqueue(ws_switch *sw, uint32_t number, struct ws_packet *packet)
     std->enq_qdepth = depth > WS_DEPTH_MAX ? WS_DEPTH_MAX : (uint32_t)depth;
     packet->priority = (uint8_t)priority;
     packet->time = sw->now;
+    ws_trace(sw, packet, WS_TRACE_ENQUEUE, number, priority, std->enq_qdepth, queue->packets, queue->bytes);
     if (!port->nonempty && !sw->in_egress && !port->release_step && port->busy_until <= sw->now &&
         port->state != WS_PORT_BLOCKED && !(port->pause_mask >> priority & 1)) {
         depart(sw, port, packet, 0);
@@ -172,6 +177,7 @@ void ws_port_enqueue(ws_switch *sw, uint32_t number, struct ws_packet *packet)
     if ((port->config.queue_packets && queue->packets >= port->config.queue_packets) ||
         (port->config.queue_bytes && queue->bytes + bytes > port->config.queue_bytes)) {
         port->stats.drop_queue++;
+        ws_trace_end(sw, packet, WS_TRACE_DROP_QUEUE, number);
         ws_packet_free(packet);
         return;
     }

@@ -10,6 +10,7 @@
 #include "arrays.h"
 #include "switch.h"
 #include "table.h"
+#include "trace.h"
 
 enum {
     LOG_LINE_MAX = 1024,
@@ -34,7 +35,7 @@ static void log_line(const struct wp_ctx *ctx, uint32_t kind, const char *format
     ws_switch *sw = ctx->env->core;
     if (kind == LOG_ASSERT)
         sw->stats.assert_failures++;
-    if (!sw->log)
+    if (!sw->log && !sw->trace)
         return;
     char line[LOG_LINE_MAX];
     size_t used = 0;
@@ -49,7 +50,9 @@ static void log_line(const struct wp_ctx *ctx, uint32_t kind, const char *format
         }
     }
     line[used] = '\0';
-    sw->log(sw->log_opaque, (int)kind, line);
+    ws_trace_text(sw, ws_packet_of(ctx), kind, line);
+    if (sw->log)
+        sw->log(sw->log_opaque, (int)kind, line);
 }
 
 /* --- life ------------------------------------------------------------------------------------ */
@@ -63,8 +66,13 @@ static int fail(ws_switch *sw, int status, const char *format, ...)
     return status;
 }
 
-static void *open_library(ws_switch *sw, const char *path, const struct wp_pipeline **pipeline)
+void *ws_program_open(ws_switch *sw, const char *so_path, const struct wp_pipeline **pipeline)
 {
+    char path[PATH_MAX];
+    if (!realpath(so_path, path)) {
+        fail(sw, WS_ELOAD, "%s: no such file", so_path);
+        return NULL;
+    }
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!library) {
         fail(sw, WS_ELOAD, "%s", dlerror());
@@ -97,6 +105,7 @@ static int make_state(ws_switch *sw, struct ws_program *program)
         .direct_meter = ws_meter_execute_direct,
         .random = next_random,
         .log = log_line,
+        .trace = ws_trace_step,
     };
     ws_pool_init(&program->pool, program, pipeline->phv_size, pipeline->max_header_bytes);
     program->headers = malloc((size_t)pipeline->max_header_bytes + 1);
@@ -114,18 +123,13 @@ static int make_state(ws_switch *sw, struct ws_program *program)
 
 struct ws_program *ws_program_load(ws_switch *sw, const char *so_path, int *status)
 {
-    char path[PATH_MAX];
     *status = WS_ELOAD;
-    if (!realpath(so_path, path)) {
-        fail(sw, WS_ELOAD, "%s: no such file", so_path);
-        return NULL;
-    }
     const struct wp_pipeline *pipeline = NULL;
-    void *library = open_library(sw, path, &pipeline);
+    void *library = ws_program_open(sw, so_path, &pipeline);
     if (!library)
         return NULL;
     struct ws_program *program = calloc(1, sizeof *program);
-    fail(sw, WS_ENOMEM, "%s: out of memory", path);
+    fail(sw, WS_ENOMEM, "%s: out of memory", so_path);
     if (!program) {
         *status = WS_ENOMEM;
         dlclose(library);
@@ -153,6 +157,9 @@ void ws_program_free(struct ws_program *program)
         ws_arrays_destroy(pipeline, &program->env);
     ws_profiles_destroy(pipeline, program->profiles);
     ws_meters_destroy(pipeline, program->meters);
+    if (program->variant.library)
+        dlclose(program->variant.library);
+    free(program->variant.shadow);
     dlclose(program->library);
     free(program);
 }

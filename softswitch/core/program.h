@@ -12,6 +12,14 @@
 #include "profile.h"
 #include "weft_switch.h"
 
+/* A traced variant: lives with its program. */
+struct ws_variant {
+    void *library;
+    const struct wp_pipeline *pipeline;
+    const struct wp_trace *layout;
+    uint32_t *shadow;       /* the PHV as the record before left it */
+    uint32_t shadow_branch; /* whose, 0 = nobody's */
+};
 struct ws_program {
     struct ws_program *next; /* of the switch's retired ones */
     uint32_t number;         /* 1, 2, ... in the order in which the switch ran them */
@@ -22,10 +30,13 @@ struct ws_program {
     struct ws_meter_array *meters;
     struct ws_pool pool;
     uint8_t *headers; /* scratch for the deparser, max_header_bytes */
+    struct ws_variant variant; /* all NULL: none was asked for */
 };
 
 /* Loads the shared object, with all its tables and arrays empty. NULL with sw->error and `*status` set. */
 struct ws_program *ws_program_load(ws_switch *sw, const char *so_path, int *status);
+/* Opens a compiled pipeline, checks what can be checked; the library, or NULL with sw->error set. */
+void *ws_program_open(ws_switch *sw, const char *so_path, const struct wp_pipeline **pipeline);
 /* With its packets, wherever they are. */
 void ws_program_free(struct ws_program *program);
 /* Frees the retired programs whose last packet is gone. */

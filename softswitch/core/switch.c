@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "pipeline.h"
+#include "trace.h"
 
 /* --- life ------------------------------------------------------------------------------------ */
 
@@ -35,6 +36,7 @@ ws_switch *ws_create(const struct ws_config *config)
 
 static void unload(ws_switch *sw)
 {
+    ws_trace_unloaded(sw);
     ws_ports_forget_packets(&sw->ports);
     ws_events_free(&sw->events);
     ws_outputs_free(&sw->outputs);
@@ -54,6 +56,7 @@ void ws_destroy(ws_switch *sw)
     if (!sw)
         return;
     unload(sw);
+    ws_trace_free(sw);
     ws_ports_free(&sw->ports);
     free(sw);
 }
@@ -95,8 +98,11 @@ static struct ws_packet *current(ws_switch *sw, struct ws_packet *packet)
 
 static void receive(ws_switch *sw, struct ws_packet *packet, struct ws_port *port)
 {
+    if (sw->trace)
+        ws_trace_arrived(sw, packet, port->number);
     if (port->state == WS_PORT_DOWN) {
         port->stats.drop_down++;
+        ws_trace_end(sw, packet, WS_TRACE_DROP_PORT_DOWN, port->number);
         ws_packet_free(packet);
         return;
     }

@@ -25,6 +25,8 @@ struct ws_switch {
     uint32_t waiting; /* packets on the recirculation path */
     uint8_t in_egress;
     uint64_t random;
+    struct ws_trace *trace;  /* NULL: no tracer */
+    uint32_t trace_branches; /* how many there were */
     void (*log)(void *opaque, int level, const char *line);
     void *log_opaque;
     char error[512];

@@ -183,6 +183,112 @@ int ws_meter_set(ws_switch *sw, uint32_t meter, uint32_t index, const struct ws_
 int ws_meter_get(const ws_switch *sw, uint32_t meter, uint32_t index, struct ws_meter_config *config);
 int ws_direct_meter_set(ws_switch *sw, uint32_t table, uint64_t handle, const struct ws_meter_config *config);
 
+/* --- tracing ------------------------------------------------------------------------------- */
+
+/* While at least one tracer is there, a received packet that a tracer takes runs through the program's traced variant,
+ * and so do its clones, replicas and later rounds. Each step appends a record to a buffer of fixed size; when a quarter of
+ * it or less is free no further packet is begun (`missed`), when it is full records are lost (`lost`, WS_TRACE_GAP). */
+
+/* An instruction of classic BPF, as libpcap compiles filters. */
+struct ws_filter_insn {
+    uint16_t code;
+    uint8_t jt, jf;
+    uint32_t k;
+};
+struct ws_trace_request {
+    const struct ws_filter_insn *filter; /* on the bytes as received; `filter_n` 0: every packet */
+    uint32_t filter_n;
+    const uint32_t *ports; /* received there; `ports_n` 0: anywhere */
+    uint32_t ports_n;
+    uint64_t limit; /* packets, 0: no limit */
+};
+enum { WS_TRACERS_MAX = 8 };
+
+enum ws_trace_kind { /* beyond enum wp_trace_kind; what a, b, c, x, y are, 0 unless said */
+    WS_TRACE_BEGIN = 32,     /* a: origin, b: parent branch, c: port of arrival, x: length, y: bit t set: tracer t took it;
+                                data: the bytes as received, the first WS_TRACE_SNAP (origin RECEIVED only) */
+    WS_TRACE_INGRESS = 33,   /* a: ingress port */
+    WS_TRACE_PARSED = 34,    /* a: bytes consumed, b: error, c: 1 when a checksum is wrong */
+    WS_TRACE_ENQUEUE = 35,   /* a: port, b: priority, c: depth as P4 sees it, x: packets and y: bytes in front of it */
+    WS_TRACE_EGRESS = 36,    /* a: port, b: priority, c: depth as P4 sees it */
+    WS_TRACE_DEPARSED = 37,  /* a: bytes of headers, x: length of the packet */
+    WS_TRACE_CLONE = 38,     /* a: origin, b: session, c: 0 when there is no such session */
+    WS_TRACE_REPLICATE = 39, /* a: group, b: copies */
+    WS_TRACE_DIGEST = 40,    /* a: index in learns */
+    WS_TRACE_LOG = 41,       /* a: 0 log_msg, 1 failed assertion; data: the text */
+    WS_TRACE_END = 42,       /* a: enum ws_trace_end, b: port, x: length; `at`: for SENT, when the last bit arrives */
+    WS_TRACE_UNLOADED = 43,  /* all packets in flight are gone: another program was loaded (packet 0) */
+};
+/* Of WP_TRACE_TABLE: a: table, b: bit 0 hit, bit 1 from a group, c: action, WP_NO_ACTION = none, x: handle of the entry,
+ * y: its priority; data: key, on a hit the entry's key and mask (or low and high), the action's limbs. Of the other steps:
+ * a: object, x: index, y: value. */
+
+enum ws_trace_origin {
+    WS_TRACE_RECEIVED = 0,
+    WS_TRACE_INGRESS_CLONE = 1,
+    WS_TRACE_EGRESS_CLONE = 2,
+    WS_TRACE_REPLICA = 3,
+    WS_TRACE_RESUBMIT = 4,
+    WS_TRACE_RECIRCULATE = 5,
+};
+enum ws_trace_end {
+    WS_TRACE_SENT = 0,
+    WS_TRACE_TO_CPU = 1,
+    WS_TRACE_DROP_INGRESS = 2,      /* egress_spec was the drop port at the end of ingress */
+    WS_TRACE_DROP_EGRESS = 3,
+    WS_TRACE_DROP_QUEUE = 4,        /* full */
+    WS_TRACE_DROP_PORT_DOWN = 5,
+    WS_TRACE_DROP_BAD_PORT = 6,     /* no such port */
+    WS_TRACE_DROP_BAD_PRIORITY = 7, /* no such queue */
+    WS_TRACE_DROP_RECIRCULATE = 8,  /* the path is full */
+    WS_TRACE_NO_GROUP = 9,          /* no such multicast group */
+    WS_TRACE_RESUBMITTED = 10,      /* goes on as another branch */
+    WS_TRACE_RECIRCULATED = 11,
+    WS_TRACE_GONE = 12,             /* freed without any of these */
+};
+enum { WS_TRACE_WHOLE = 1, WS_TRACE_GAP = 2, WS_TRACE_SNAP = 512 };
+
+/* A record: this, `data_len` bytes padded to 8, then `words` changes of the PHV. */
+struct ws_trace_record {
+    uint32_t size;   /* of all that */
+    uint16_t kind;   /* enum wp_trace_kind or ws_trace_kind */
+    uint16_t flags;  /* WS_TRACE_WHOLE: the PHV was all zero before; WS_TRACE_GAP: records before this one were lost */
+    uint32_t packet; /* the received packet: its first branch */
+    uint32_t branch; /* 1, 2, ...: the received packet or one made of it */
+    uint32_t program;/* number of the program, as ws_program_number */
+    uint32_t data_len;
+    uint32_t words;
+    uint32_t a, b, c;
+    uint64_t x, y;
+    ws_time at;
+};
+/* The 32-bit word at byte 4 * `index` of the PHV has become `value` since the branch's record before. */
+struct ws_trace_word {
+    uint32_t index;
+    uint32_t value;
+};
+struct ws_trace_stats {
+    uint64_t packets; /* begun */
+    uint64_t missed;  /* taken by a tracer and not begun: buffer nearly full, or no traced variant */
+    uint64_t lost;    /* records */
+    uint32_t tracers;
+    uint32_t ready;   /* 1: the current program has its traced variant */
+};
+
+/* Gives the current program its traced variant; WS_ELOAD when it is not the variant of this program, WS_ENOENT without
+ * a program. It stays as long as the program. */
+int ws_trace_variant(ws_switch *sw, const char *so_path);
+/* Where the fields are in the current program's PHV; NULL without a traced variant. */
+const struct wp_trace *ws_trace_layout(const ws_switch *sw);
+/* Starts a tracer, returns its number (below WS_TRACERS_MAX) or WS_EFULL, WS_EINVAL (filter malformed), WS_ENOMEM.
+ * The first one makes the buffer, of `capacity` bytes. */
+int ws_trace_start(ws_switch *sw, const struct ws_trace_request *request, size_t capacity);
+/* Ends it; the last one frees the buffer. */
+int ws_trace_stop(ws_switch *sw, uint32_t tracer);
+/* Moves whole records into `buffer`; returns how many bytes. */
+size_t ws_trace_read(ws_switch *sw, uint8_t *buffer, size_t size);
+void ws_trace_stats_get(const ws_switch *sw, struct ws_trace_stats *stats);
+
 /* --- daemon loop (AF_PACKET; the only part with sockets, a clock and a thread) ------------- */
 
 typedef struct wd_loop wd_loop;
