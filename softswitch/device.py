@@ -12,10 +12,11 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 from softswitch.core import CoreError, Output, OutputKind, PortState, SwitchCore
-from softswitch.p4runtime import initial, packetio, pipeline
+from softswitch.p4runtime import initial, packetio, pipeline, reconcile
 from softswitch.p4runtime.forwarding import Forwarding
 from softswitch.p4runtime.pipeline import Pipeline
 from softswitch.p4runtime.protos import p4i, p4r
+from softswitch.p4runtime.schema import Digest, Schema
 from softswitch.p4runtime.status import (
     OK,
     Code,
@@ -29,6 +30,9 @@ UPDATES_PER_HOLD = 16
 """Updates of one write that are applied before packets get their turn again."""
 
 PS_PER_NS = 1000
+
+SCHEMAS_KEPT = 4
+"""Pipelines, the current one included, whose late packet-ins and digests are still understood."""
 
 
 class Device:
@@ -45,6 +49,7 @@ class Device:
         self.core = core
         self.pipeline: Pipeline | None = None
         self.forwarding: Forwarding | None = None
+        self._schemas: dict[int, Schema] = {}
         self._clock = clock
         self._guard = guard
         self._cache_dir = cache_dir
@@ -71,8 +76,43 @@ class Device:
                 raise PipelineError(f"the pipeline can't be loaded: {error}") from error
             except EntityError as error:
                 raise PipelineError(f"the program's own entries: {error}") from error
+        self._schemas = {}
+        self._runs(prepared, forwarding)
+
+    def reconcile(self, prepared: Pipeline) -> None:
+        """Run `prepared` from now on with everything that was written to the pipeline before.
+
+        Entries, groups, sessions, digests' and meters' settings stay, under the new ids, and so do
+        the contents of registers and counters that both pipelines have. Packets pass meanwhile.
+        Raises PipelineError, or ReconcileError with what can't stay; nothing has changed then.
+        """
+        aside = SwitchCore(self.core.config)
+        try:
+            try:
+                aside.load(prepared.library)
+                aside.advance(self._clock())
+                forwarding = Forwarding(aside, prepared.program, prepared.schema, self.port_is_up)
+            except CoreError as error:
+                raise PipelineError(f"the pipeline can't be loaded: {error}") from error
+            except EntityError as error:
+                raise PipelineError(f"the program's own entries: {error}") from error
+            keeps = []
+            if self.forwarding is not None:
+                keeps = reconcile.carry_over(self.forwarding, forwarding, self.core, self._clock())
+            with self._guard():
+                self.core.adopt(aside, keeps)
+            forwarding.move_to(self.core)
+        finally:
+            aside.close()
+        self._runs(prepared, forwarding)
+        self.follow_ports()
+
+    def _runs(self, prepared: Pipeline, forwarding: Forwarding) -> None:
         self.pipeline = prepared
         self.forwarding = forwarding
+        self._schemas[self.core.program_number] = prepared.schema
+        for number in sorted(self._schemas)[:-SCHEMAS_KEPT]:
+            del self._schemas[number]
 
     def set_pipeline(self, p4info: p4i.P4Info, device_config: bytes) -> None:
         """`prepare` and `load` in one."""
@@ -91,6 +131,7 @@ class Device:
                 raise PipelineError(f"the program's own entries: {error}") from error
         self.pipeline = None
         self.forwarding = None
+        self._schemas = {}
 
     # --- entities -----------------------------------------------------------------------------
 
@@ -140,13 +181,17 @@ class Device:
     def notification(self, output: Output) -> p4r.StreamMessageResponse | None:
         """The stream message for a CPU packet or digest of the core, if it is due at once."""
         forwarding = self.forwarding
-        if forwarding is None:
+        schema = self._schemas.get(output.program)
+        if forwarding is None or schema is None:
             return None
         if output.kind is OutputKind.CPU:
-            packet = packetio.packet_in(forwarding.schema.packet_in, output.data)
+            packet = packetio.packet_in(schema.packet_in, output.data)
             return None if packet is None else p4r.StreamMessageResponse(packet=packet)
         if output.kind is OutputKind.DIGEST:
-            digest = forwarding.digests.sample(output.port, output.data, output.at_ps // PS_PER_NS)
+            learn = _learn_now(schema, forwarding.schema, output.port)
+            if learn is None:
+                return None
+            digest = forwarding.digests.sample(learn, output.data, output.at_ps // PS_PER_NS)
             return None if digest is None else p4r.StreamMessageResponse(digest=digest)
         return None
 
@@ -213,3 +258,16 @@ class Device:
         with self._guard():
             for profile in self.forwarding.profiles.values():
                 profile.follow_ports()
+
+
+def _learn_now(made_by: Schema, now: Schema, learn: int) -> int | None:
+    """The learn list of `now` that is list `learn` of `made_by`; None if it has another form."""
+    if made_by is now:
+        return learn
+    old = _digest_of(made_by, learn)
+    new = next((d for d in now.digests.values() if old is not None and d.name == old.name), None)
+    return new.learn if old is not None and new is not None and new.widths == old.widths else None
+
+
+def _digest_of(schema: Schema, learn: int) -> Digest | None:
+    return next((d for d in schema.digests.values() if d.learn == learn), None)

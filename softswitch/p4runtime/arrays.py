@@ -45,6 +45,10 @@ class CounterStore:
     def __init__(self, core: SwitchCore) -> None:
         self._core = core
 
+    def move_to(self, core: SwitchCore) -> None:
+        """The same cells are now in `core`."""
+        self._core = core
+
     def write(self, array: Array, kind: int, message: p4r.CounterEntry) -> None:
         """MODIFY one cell, or all without an index."""
         _only_modify(kind, f"counter {array.name!r}")
@@ -73,6 +77,10 @@ class MeterStore:
     """Reads and writes of indirect meters (specification, "MeterEntry")."""
 
     def __init__(self, core: SwitchCore) -> None:
+        self._core = core
+
+    def move_to(self, core: SwitchCore) -> None:
+        """The same cells are now in `core`."""
         self._core = core
 
     def write(self, array: Array, kind: int, message: p4r.MeterEntry) -> None:
@@ -109,6 +117,10 @@ class RegisterStore:
     """Reads and writes of registers, which BMv2 does not offer (specification, "RegisterEntry")."""
 
     def __init__(self, core: SwitchCore) -> None:
+        self._core = core
+
+    def move_to(self, core: SwitchCore) -> None:
+        """The same cells are now in `core`."""
         self._core = core
 
     def write(self, register: Register, kind: int, message: p4r.RegisterEntry) -> None:

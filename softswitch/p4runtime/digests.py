@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from softswitch.p4runtime.bytestrings import encode
@@ -39,6 +39,15 @@ class DigestManager:
     def __init__(self, digests: dict[int, Digest]) -> None:
         self._states = {number: _State(digest) for number, digest in digests.items()}
         self._by_learn = {state.digest.learn: state for state in self._states.values()}
+
+    def take_over(self, other: DigestManager, pairs: Mapping[int, int]) -> None:
+        """Go on with what waits and what was sent in `other`; `pairs` are ids (its: ours)."""
+        for theirs, ours in pairs.items():
+            old, new = other._states[theirs], self._states[ours]
+            new.next_list = old.next_list
+            if old.digest.widths == new.digest.widths:
+                new.buffer, new.first_at_ns = list(old.buffer), old.first_at_ns
+                new.cache, new.sent = set(old.cache), dict(old.sent)
 
     def write(self, kind: int, message: p4r.DigestEntry) -> None:
         """Enable, reconfigure or disable one digest."""

@@ -51,6 +51,17 @@ class Forwarding:
         self.digests = DigestManager(schema.digests)
         initial.install(core, program, {s.table.name: s for s in self.tables.values()})
 
+    def move_to(self, core: SwitchCore) -> None:
+        """All of it is now in `core`, which has adopted the switch that it was made on."""
+        for profile in self.profiles.values():
+            profile.move_to(core)
+        for table in self.tables.values():
+            table.move_to(core)
+        self.counters.move_to(core)
+        self.meters.move_to(core)
+        self.registers.move_to(core)
+        self.replication.move_to(core)
+
     # --- writes -------------------------------------------------------------------------------
 
     def write(self, update: p4r.Update, now_ps: int) -> None:

@@ -91,6 +91,26 @@ class ProfileStore:
         """The core's handle of a group; NOT_FOUND if there is none."""
         return self._group(group_id).handle
 
+    # --- from one pipeline to the next (see reconcile.py) -------------------------------------
+
+    def move_to(self, core: SwitchCore) -> None:
+        """The same members and groups, with the same handles, are now in `core`."""
+        self._core = core
+
+    def take_order(
+        self, other: ProfileStore, one_shots: Iterable[tuple[OneShot, OneShot]] = ()
+    ) -> None:
+        """Select members as `other` does, which has the same ones; pairs are (its, ours)."""
+        for number, member in self._members.items():
+            member.slots = list(other._members[number].slots)
+        for theirs, ours in one_shots:
+            for member, twin in zip(ours.members, theirs.members, strict=True):
+                member.slots = list(twin.slots)
+        self._free = list(other._free)
+        self._next_slot = other._next_slot
+        for group in self._all_groups():
+            self._core.group_set(self.profile.index, group.handle, self._order(group))
+
     # --- members ------------------------------------------------------------------------------
 
     def write_member(self, kind: int, message: p4r.ActionProfileMember) -> None:

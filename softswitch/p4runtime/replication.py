@@ -37,6 +37,10 @@ class ReplicationEngine:
         self._sessions: dict[int, p4r.CloneSessionEntry] = {}
         self._filled: set[int] = set()
 
+    def move_to(self, core: SwitchCore) -> None:
+        """The same groups and sessions are now in `core`."""
+        self._core = core
+
     def write(self, kind: int, message: p4r.PacketReplicationEngineEntry) -> None:
         """Apply one update. Raises EntityError."""
         match message.WhichOneof("type"):
@@ -68,6 +72,13 @@ class ReplicationEngine:
                 raise EntityError(
                     Code.INVALID_ARGUMENT, "neither a multicast group nor a clone session is given"
                 )
+
+    def everything(self) -> Iterator[p4r.PacketReplicationEngineEntry]:
+        """All groups and sessions."""
+        for group in self._groups.values():
+            yield p4r.PacketReplicationEngineEntry(multicast_group_entry=group)
+        for session in self._sessions.values():
+            yield p4r.PacketReplicationEngineEntry(clone_session_entry=session)
 
     def _write_group(self, kind: int, message: p4r.MulticastGroupEntry) -> None:
         number = message.multicast_group_id

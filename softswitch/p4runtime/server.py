@@ -14,8 +14,15 @@ import grpc
 from softswitch.p4runtime import protos
 from softswitch.p4runtime.arbitration import MAX_CLIENTS, Client
 from softswitch.p4runtime.protos import p4r
+from softswitch.p4runtime.reconcile import ReconcileError
 from softswitch.p4runtime.service import P4RuntimeService
-from softswitch.p4runtime.status import EntityError, ReadError, WriteError, batch_status
+from softswitch.p4runtime.status import (
+    EntityError,
+    ReadError,
+    WriteError,
+    batch_status,
+    refusal_status,
+)
 
 if TYPE_CHECKING:
     from finsy.proto import p4r_grpc
@@ -179,6 +186,9 @@ def _check_address(address: str) -> None:
 
 
 def _abort(context: grpc.ServicerContext, error: EntityError) -> NoReturn:
+    if isinstance(error, ReconcileError):
+        status = refusal_status(error.code, error.message, error.statuses)
+        context.set_trailing_metadata((("grpc-status-details-bin", status.SerializeToString()),))
     context.abort(_CODES[int(error.code)], error.message)
     raise AssertionError("abort always raises")
 

@@ -57,7 +57,12 @@ class P4RuntimeService:
         with self._lock:
             self._check_config_call(request)
         kinds = p4r.SetForwardingPipelineConfigRequest
-        building = (kinds.VERIFY, kinds.VERIFY_AND_SAVE, kinds.VERIFY_AND_COMMIT)
+        building = (
+            kinds.VERIFY,
+            kinds.VERIFY_AND_SAVE,
+            kinds.VERIFY_AND_COMMIT,
+            kinds.RECONCILE_AND_COMMIT,
+        )
         prepared = self._prepare(request) if request.action in building else None
         with self._lock:
             self._check_config_call(request)
@@ -70,8 +75,8 @@ class P4RuntimeService:
                     self._commit(prepared, request.config)
                 case kinds.COMMIT:
                     self._commit_saved(request)
-                case kinds.RECONCILE_AND_COMMIT:
-                    self._reconcile(request)
+                case kinds.RECONCILE_AND_COMMIT if prepared is not None:
+                    self._reconcile(prepared, request.config)
                 case _:
                     raise EntityError(Code.INVALID_ARGUMENT, "the action is not set")
 
@@ -157,22 +162,19 @@ class P4RuntimeService:
         self._commit(saved.pipeline, saved.config)
         self._device.write(updates)
 
-    def _reconcile(self, request: p4r.SetForwardingPipelineConfigRequest) -> None:
-        config = request.config
-        if not request.HasField("config"):
-            raise EntityError(Code.INVALID_ARGUMENT, "RECONCILE_AND_COMMIT needs a config")
+    def _reconcile(self, prepared: Pipeline, config: p4r.ForwardingPipelineConfig) -> None:
         current = self._config
         if (
             current is None
             or current.p4_device_config != config.p4_device_config
             or current.p4info != config.p4info
         ):
-            raise EntityError(
-                Code.UNIMPLEMENTED,
-                "entries can only be kept when the config is the one that runs; use "
-                "VERIFY_AND_COMMIT and write the entries again",
-            )
+            try:
+                self._device.reconcile(prepared)
+            except PipelineError as error:
+                raise EntityError(Code.INVALID_ARGUMENT, str(error)) from error
         self._config = _copy(config)
+        self._forget_saved()
 
     # --- entities -----------------------------------------------------------------------------
 

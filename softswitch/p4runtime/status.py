@@ -102,3 +102,19 @@ def batch_status(statuses: Iterable[UpdateStatus]) -> rpc_status.Status:
             error.space = ERROR_SPACE
         result.details.add().Pack(error)
     return result
+
+
+DETAIL_BYTES = 6000
+"""Size of the details of one refused call: gRPC gives all metadata 8 KB unless told otherwise."""
+
+
+def refusal_status(code: Code, message: str, statuses: Iterable[UpdateStatus]) -> rpc_status.Status:
+    """A refused call with one p4.v1.Error per reason, as many as fit DETAIL_BYTES."""
+    result = rpc_status.Status(code=code, message=message[: DETAIL_BYTES // 4])
+    for status in statuses:
+        error = p4r.Error(canonical_code=status.code, message=status.message, space=ERROR_SPACE)
+        result.details.add().Pack(error)
+        if result.ByteSize() > DETAIL_BYTES:
+            del result.details[-1]
+            break
+    return result

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from softswitch.core import SwitchCore
 
 PS_PER_NS = 1000
+SLOT_MASK = 0xFFFF_FFFF
+"""The part of a core handle that orders entries (see slots.h)."""
 
 
 @dataclass(slots=True)
@@ -43,6 +45,7 @@ class TableStore:
         self._core = core
         self._profile = profiles.get(table.profile_id)
         self._entries: dict[keys.MatchKey, Entry] = {}
+        self._initial: dict[keys.MatchKey, p4r.TableEntry] = {}
         self._initial_default: actions.ActionCall | None = None
         self._default = p4r.TableEntry(table_id=table.id, is_default_action=True)
         self._idle: list[tuple[int, int, keys.MatchKey]] = []
@@ -64,11 +67,66 @@ class TableStore:
                 self.table.index, key.key, key.mask, key.priority, spec
             )
         self._entries[key] = Entry(handle, message)
+        self._initial[key] = p4r.TableEntry()
+        self._initial[key].CopyFrom(message)
 
     def install_default(self, call: actions.ActionCall | None) -> None:
         """Set the program's own default action."""
         self._initial_default = call
         self._set_default(call)
+
+    # --- from one pipeline to the next (see reconcile.py) -------------------------------------
+
+    def move_to(self, core: SwitchCore) -> None:
+        """The same entries, with the same handles, are now in `core`."""
+        self._core = core
+
+    def in_order(self) -> list[tuple[keys.MatchKey, Entry]]:
+        """All entries; those that tie in a look-up, in the order in which the first one wins."""
+        return sorted(self._entries.items(), key=lambda item: item[1].handle & SLOT_MASK)
+
+    def is_programs(self, key: keys.MatchKey, entry: Entry) -> bool:
+        """Whether `entry` is one of the program's own whose action no controller has changed."""
+        return entry.message.is_const or self._initial.get(key) == entry.message
+
+    def is_untouched(self, entry: Entry) -> bool:
+        """Whether a constant entry has neither metadata nor a meter's rates of a controller."""
+        message = entry.message
+        extras = message.metadata or message.controller_metadata or message.idle_timeout_ns
+        return not extras and not message.HasField("meter_config")
+
+    def removed(self) -> list[p4r.TableEntry]:
+        """Entries of the program's own that a controller has deleted."""
+        return [m for key, m in self._initial.items() if key not in self._entries]
+
+    def find(self, message: p4r.TableEntry) -> Entry | None:
+        """The entry with the key of `message`. Raises EntityError when that is no key."""
+        return self._entries.get(keys.parse(self.table, message)[0])
+
+    def describe(self, entry: Entry) -> str:
+        """The entry's key for messages."""
+        return self._describe(entry.message)
+
+    @property
+    def initial_default(self) -> actions.ActionCall | None:
+        """The program's own default action."""
+        return self._initial_default
+
+    @property
+    def default_entry(self) -> p4r.TableEntry | None:
+        """The default entry if a controller has changed it from what the program has."""
+        initial = p4r.TableEntry(table_id=self.table.id, is_default_action=True)
+        if self._initial_default is not None:
+            initial.action.action.CopyFrom(self._initial_default.message)
+        return None if self._default == initial else self._default
+
+    def take_age(self, message: p4r.TableEntry, old: Entry) -> None:
+        """The entry with the key of `message` is as old, and as long idle, as `old`."""
+        key, _ = keys.parse(self.table, message)
+        entry = self._entries[key]
+        entry.born_ps = old.born_ps
+        if entry.message.idle_timeout_ns:
+            self._watch_idle(key, entry, old.idle_due_ps)
 
     # --- writes -------------------------------------------------------------------------------
 

@@ -2,8 +2,8 @@
 
     switch: toy program A, packets queued  <-- adopt --  donor: toy program B, entries installed
 
-B is the toy with another layout of its metadata and larger arrays: a packet of A that was read as one
-of B, or the other way round, would show it.
+B is the toy with another layout of its metadata and larger arrays: a packet of A that was read as
+one of B, or the other way round, would show it.
 """
 
 from __future__ import annotations
