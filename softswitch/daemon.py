@@ -35,9 +35,6 @@ JOIN_S = 5.0
 IDLE_WAIT_S = 1.0
 """Longest wait of the event thread when nothing is due."""
 
-PORT_WAIT_S = 0.02
-"""The same while groups watch ports: how late they may follow a link that changed."""
-
 ASSERT_LEVEL = 1
 """The core's level of failed assertions of the P4 program; 0 is log_msg, 2 says what ports do."""
 
@@ -319,7 +316,6 @@ class Daemon:
             with service.lock:
                 messages = [device.notification(output) for output in outputs]
                 messages += device.timers(loop.now())
-                device.follow_ports()
             for message in messages:
                 if message is not None:
                     service.notify(message)
@@ -328,12 +324,11 @@ class Daemon:
 def _wait_s(device: Device, loop: DaemonLoop, service: P4RuntimeService) -> float:
     with service.lock:
         due = device.next_timer()
-        longest = PORT_WAIT_S if device.watches_ports else IDLE_WAIT_S
     if due is None:
-        return longest
+        return IDLE_WAIT_S
     # Rounded up to the loop's milliseconds: a wait of 0 before the time has come would spin.
     milliseconds = -((loop.now() - due) // PS_PER_MS)
-    return max(0.0, min(longest, milliseconds / 1000))
+    return max(0.0, min(IDLE_WAIT_S, milliseconds / 1000))
 
 
 def _log_core(level: int, line: str) -> None:

@@ -69,9 +69,7 @@ class Device:
         with self._guard():
             try:
                 self.core.load(prepared.library)
-                forwarding = Forwarding(
-                    self.core, prepared.program, prepared.schema, self.port_is_up
-                )
+                forwarding = Forwarding(self.core, prepared.program, prepared.schema)
             except CoreError as error:
                 raise PipelineError(f"the pipeline can't be loaded: {error}") from error
             except EntityError as error:
@@ -91,7 +89,7 @@ class Device:
             try:
                 aside.load(prepared.library)
                 aside.advance(self._clock())
-                forwarding = Forwarding(aside, prepared.program, prepared.schema, self.port_is_up)
+                forwarding = Forwarding(aside, prepared.program, prepared.schema)
             except CoreError as error:
                 raise PipelineError(f"the pipeline can't be loaded: {error}") from error
             except EntityError as error:
@@ -105,7 +103,6 @@ class Device:
         finally:
             aside.close()
         self._runs(prepared, forwarding)
-        self.follow_ports()
 
     def _runs(self, prepared: Pipeline, forwarding: Forwarding) -> None:
         self.pipeline = prepared
@@ -229,35 +226,10 @@ class Device:
 
     # --- ports --------------------------------------------------------------------------------
 
-    def port_is_up(self, port: int) -> bool:
-        """Whether `port` carries packets; a port that the switch can't have does not."""
-        try:
-            state, _ = self.core.port_state(port)
-        except CoreError:
-            return False
-        return state is not PortState.DOWN
-
     def set_port(self, port: int, state: PortState, pause_mask: int = 0) -> None:
-        """Change a port's state; groups whose members watch it follow."""
-        self.follow_ports()
+        """Change a port's state; groups whose members watch it follow at once."""
         with self._guard():
             self.core.set_port(port, state, pause_mask=pause_mask, now_ps=self._clock())
-        self.follow_ports()
-
-    @property
-    def watches_ports(self) -> bool:
-        """Whether a group depends on ports' states, so that `follow_ports` should be called."""
-        return self.forwarding is not None and any(
-            profile.watches_ports for profile in self.forwarding.profiles.values()
-        )
-
-    def follow_ports(self) -> None:
-        """Let groups follow the ports that they watch, after links may have changed."""
-        if not self.watches_ports or self.forwarding is None:
-            return
-        with self._guard():
-            for profile in self.forwarding.profiles.values():
-                profile.follow_ports()
 
 
 def _learn_now(made_by: Schema, now: Schema, learn: int) -> int | None:

@@ -385,24 +385,42 @@ class SwitchCore:
         status = self.lib.ws_member_delete(self.pointer, profile, handle)
         self._check(status, f"profile {profile}: member {handle}")
 
-    def group_add(self, profile: int, members: Sequence[int]) -> int:
+    def group_add(
+        self, profile: int, members: Sequence[int], watch: Sequence[int | None] = ()
+    ) -> int:
         """Adds a group, returns its handle.
 
-        `members`: handles in selection order, repeated by weight.
+        `members`: handles in selection order, repeated by weight. `watch`: nothing, or for each the
+        port that must not be down for it to be selected (None: none).
         """
         handle = self.ffi.new("uint64_t *")
         status = self.lib.ws_group_add(
-            self.pointer, profile, list(members) or [0], len(members), handle
+            self.pointer, profile, *self._members(members, watch), len(members), handle
         )
         self._check(status, f"profile {profile}: group of {list(members)}")
         return int(handle[0])
 
-    def group_set(self, profile: int, handle: int, members: Sequence[int]) -> None:
-        """Replaces the members of a group."""
+    def group_set(
+        self,
+        profile: int,
+        handle: int,
+        members: Sequence[int],
+        watch: Sequence[int | None] = (),
+    ) -> None:
+        """Replaces the members of a group (see group_add)."""
         status = self.lib.ws_group_set(
-            self.pointer, profile, handle, list(members) or [0], len(members)
+            self.pointer, profile, handle, *self._members(members, watch), len(members)
         )
         self._check(status, f"profile {profile}: group {handle} of {list(members)}")
+
+    def _members(self, members: Sequence[int], watch: Sequence[int | None]) -> tuple[Any, Any]:
+        if watch and len(watch) != len(members):
+            raise CoreError(self.lib.WS_EINVAL, f"{len(members)} members, {len(watch)} ports")
+        ports = [self.lib.WS_NO_PORT if port is None else port for port in watch]
+        return (
+            self.ffi.new("uint64_t[]", list(members) or 1),
+            self.ffi.new("uint32_t[]", ports) if watch else self.ffi.NULL,
+        )
 
     def group_delete(self, profile: int, handle: int) -> None:
         """Removes a group; CoreError WS_EBUSY while an entry uses it."""

@@ -1,4 +1,4 @@
-/* Events for the controller: owns a bounded ring of CPU packets, digests and port changes between the loop and a reader. */
+/* Events for the controller: owns a bounded ring of CPU packets and digests between the loop and a reader. */
 #ifndef WEFT_DAEMON_EVENTS_H
 #define WEFT_DAEMON_EVENTS_H
 

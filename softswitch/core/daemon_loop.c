@@ -260,7 +260,6 @@ static void look_at_link(wd_loop *loop, struct wd_iface *iface)
     if (iface->fd >= 0)
         say(loop, iface, link ? "up" : "down");
     change_state(loop, iface->port, -1, link ? WS_PORT_UP : WS_PORT_DOWN);
-    wd_events_put(&loop->events, &(struct ws_output){.kind = WS_OUT_PORT, .port = iface->port, .at = wd_now(loop)});
 }
 
 static void links_changed(wd_loop *loop)

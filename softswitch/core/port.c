@@ -238,8 +238,11 @@ int ws_set_port(ws_switch *sw, uint32_t number, enum ws_port_state state, uint32
     if (!port || (unsigned)state > WS_PORT_BLOCKED)
         return WS_EINVAL;
     ws_advance(sw, now);
+    int changes = (port->state == WS_PORT_DOWN) != (state == WS_PORT_DOWN);
     port->state = state;
     port->pause_mask = pause_mask;
+    if (changes)
+        ws_profiles_follow_ports(sw);
     ws_port_serve(sw, port);
     ws_ports_settle(sw);
     return WS_OK;

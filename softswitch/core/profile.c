@@ -23,6 +23,8 @@ static void member_free(struct ws_member *member)
 static void group_free(struct ws_group *group)
 {
     free(group->members);
+    free(group->all);
+    free(group->watch);
     free(group);
 }
 
@@ -147,32 +149,74 @@ int ws_member_delete(ws_switch *sw, uint32_t profile_index, uint64_t handle)
 
 /* --- groups ------------------------------------------------------------------------------ */
 
-static int set_members(struct ws_profile *profile, struct ws_group *group, const uint64_t *members, uint32_t n)
+static int is_up(const ws_switch *sw, uint32_t port)
 {
-    struct ws_member **list = NULL;
-    if (n) {
-        list = calloc(n, sizeof *list);
-        if (!list)
-            return WS_ENOMEM;
+    enum ws_port_state state;
+    uint32_t pause_mask;
+    return port == WS_NO_PORT || (ws_port_state_get(sw, port, &state, &pause_mask) == WS_OK && state != WS_PORT_DOWN);
+}
+
+static void select_members(const ws_switch *sw, struct ws_group *group)
+{
+    group->n = 0;
+    for (uint32_t i = 0; i < group->n_all; i++)
+        if (!group->watch || is_up(sw, group->watch[i]))
+            group->members[group->n++] = group->all[i];
+}
+
+static void release_members(struct ws_group *group)
+{
+    for (uint32_t i = 0; i < group->n_all; i++)
+        group->all[i]->users--;
+}
+
+static int set_members(const ws_switch *sw, struct ws_profile *profile, struct ws_group *group,
+                       const uint64_t *members, const uint32_t *watch, uint32_t n)
+{
+    struct ws_member **all = calloc(n + 1, sizeof *all), **list = calloc(n + 1, sizeof *list);
+    uint32_t *ports = watch ? calloc(n + 1, sizeof *ports) : NULL;
+    int status = all && list && (ports || !watch) ? WS_OK : WS_ENOMEM;
+    for (uint32_t i = 0; status == WS_OK && i < n; i++) {
+        all[i] = ws_slots_get(&profile->members, members[i]);
+        if (!all[i])
+            status = WS_ENOENT;
     }
-    for (uint32_t i = 0; i < n; i++) {
-        list[i] = ws_slots_get(&profile->members, members[i]);
-        if (!list[i]) {
-            free(list);
-            return WS_ENOENT;
-        }
+    if (status != WS_OK) {
+        free(all);
+        free(list);
+        free(ports);
+        return status;
     }
     for (uint32_t i = 0; i < n; i++)
-        list[i]->users++;
-    for (uint32_t i = 0; i < group->n; i++)
-        group->members[i]->users--;
+        all[i]->users++;
+    release_members(group);
+    if (watch)
+        memcpy(ports, watch, n * sizeof *ports);
+    free(group->all);
     free(group->members);
+    free(group->watch);
+    group->all = all;
     group->members = list;
-    group->n = n;
+    group->watch = ports;
+    group->n_all = n;
+    select_members(sw, group);
     return WS_OK;
 }
 
-int ws_group_add(ws_switch *sw, uint32_t profile_index, const uint64_t *members, uint32_t n, uint64_t *handle)
+void ws_profiles_follow_ports(ws_switch *sw)
+{
+    for (uint32_t i = 0; sw->program && i < sw->program->pipeline->n_profiles; i++) {
+        const struct ws_slots *groups = &sw->program->profiles[i].groups;
+        for (uint32_t slot = 0; slot < groups->capacity; slot++) {
+            struct ws_group *group = groups->objects[slot];
+            if (group && group->watch)
+                select_members(sw, group);
+        }
+    }
+}
+
+int ws_group_add(ws_switch *sw, uint32_t profile_index, const uint64_t *members, const uint32_t *watch, uint32_t n,
+                 uint64_t *handle)
 {
     struct ws_profile *profile = profile_at(sw, profile_index);
     if (!profile)
@@ -182,9 +226,9 @@ int ws_group_add(ws_switch *sw, uint32_t profile_index, const uint64_t *members,
         return WS_ENOMEM;
     group->nobody.action = WP_NO_ACTION;
     group->nobody.args = no_args;
-    int status = set_members(profile, group, members, n);
+    int status = set_members(sw, profile, group, members, watch, n);
     if (status == WS_OK && !(*handle = ws_slots_put(&profile->groups, group))) {
-        set_members(profile, group, NULL, 0);
+        release_members(group);
         status = WS_ENOMEM;
     }
     if (status != WS_OK)
@@ -192,11 +236,12 @@ int ws_group_add(ws_switch *sw, uint32_t profile_index, const uint64_t *members,
     return status;
 }
 
-int ws_group_set(ws_switch *sw, uint32_t profile_index, uint64_t handle, const uint64_t *members, uint32_t n)
+int ws_group_set(ws_switch *sw, uint32_t profile_index, uint64_t handle, const uint64_t *members,
+                 const uint32_t *watch, uint32_t n)
 {
     struct ws_profile *profile = profile_at(sw, profile_index);
     struct ws_group *group = profile ? ws_slots_get(&profile->groups, handle) : NULL;
-    return group ? set_members(profile, group, members, n) : WS_ENOENT;
+    return group ? set_members(sw, profile, group, members, watch, n) : WS_ENOENT;
 }
 
 int ws_group_delete(ws_switch *sw, uint32_t profile_index, uint64_t handle)
@@ -207,7 +252,7 @@ int ws_group_delete(ws_switch *sw, uint32_t profile_index, uint64_t handle)
         return WS_ENOENT;
     if (group->users)
         return WS_EBUSY;
-    set_members(profile, group, NULL, 0);
+    release_members(group);
     ws_slots_drop(&profile->groups, handle);
     group_free(group);
     return WS_OK;

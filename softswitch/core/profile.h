@@ -14,7 +14,10 @@ struct ws_member {
 struct ws_group {
     uint32_t users; /* entries */
     uint32_t n;
-    struct ws_member **members; /* in selection order */
+    struct ws_member **members; /* in selection order, those whose port is up */
+    uint32_t n_all;
+    struct ws_member **all;
+    uint32_t *watch; /* of n_all, NULL: no member watches a port */
     struct wp_entry nobody;     /* the answer of an empty group */
 };
 
@@ -33,5 +36,8 @@ void ws_profile_release(uint32_t target, void *object);
 
 /* env->select */
 struct wp_entry *ws_profile_select(const struct wp_env *env, void *group, uint64_t hash);
+
+/* The state of a port changed, or all may have: groups select among the members whose port is up. */
+void ws_profiles_follow_ports(ws_switch *sw);
 
 #endif

@@ -241,6 +241,7 @@ int ws_adopt(ws_switch *sw, ws_switch *donor, const struct ws_keep *keep, size_t
         from->next = sw->retired;
         sw->retired = from;
     }
+    ws_profiles_follow_ports(sw); /* they were made where all ports are up */
     ws_programs_collect(sw);
     return WS_OK;
 }

@@ -50,8 +50,6 @@ class OutputKind(IntEnum):
     PACKET = 0
     CPU = 1
     DIGEST = 2
-    PORT = 3
-    """Of a DaemonLoop only: the link of `port` went down or came up."""
 
 
 class PortState(IntEnum):

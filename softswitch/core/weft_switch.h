@@ -99,7 +99,7 @@ void ws_advance(ws_switch *sw, ws_time now);
 /* When ws_advance next has work; WS_NEVER if none. */
 ws_time ws_next_event(const ws_switch *sw);
 
-enum ws_output_kind { WS_OUT_PACKET = 0, WS_OUT_CPU = 1, WS_OUT_DIGEST = 2, WS_OUT_PORT = 3 /* wd_wait_events only */ };
+enum ws_output_kind { WS_OUT_PACKET = 0, WS_OUT_CPU = 1, WS_OUT_DIGEST = 2 };
 struct ws_output {
     uint32_t kind;   /* enum ws_output_kind; WS_OUT_CPU: a packet for cpu_port, its controller header still in front */
     uint32_t port;   /* egress port, or the digest's index in pipeline->learns */
@@ -162,9 +162,13 @@ int ws_table_last_hit(const ws_switch *sw, uint32_t table, uint64_t handle, ws_t
 int ws_member_add(ws_switch *sw, uint32_t profile, uint32_t action, const uint64_t *args, uint32_t limbs, uint64_t *handle);
 int ws_member_modify(ws_switch *sw, uint32_t profile, uint64_t handle, uint32_t action, const uint64_t *args, uint32_t limbs);
 int ws_member_delete(ws_switch *sw, uint32_t profile, uint64_t handle);
-/* `members`: in selection order, repeated by weight. */
-int ws_group_add(ws_switch *sw, uint32_t profile, const uint64_t *members, uint32_t n, uint64_t *handle);
-int ws_group_set(ws_switch *sw, uint32_t profile, uint64_t handle, const uint64_t *members, uint32_t n);
+/* `members`: in selection order, repeated by weight. `watch`: NULL, or for each of them the port without which it is not
+ * selected (WS_NO_PORT: none): while that is down the group is as if the member were not in it. */
+#define WS_NO_PORT 0xffffffffu
+int ws_group_add(ws_switch *sw, uint32_t profile, const uint64_t *members, const uint32_t *watch, uint32_t n,
+                 uint64_t *handle);
+int ws_group_set(ws_switch *sw, uint32_t profile, uint64_t handle, const uint64_t *members, const uint32_t *watch,
+                 uint32_t n);
 int ws_group_delete(ws_switch *sw, uint32_t profile, uint64_t handle);
 
 struct ws_replica { uint32_t port; uint32_t rid; };
@@ -319,8 +323,7 @@ void wd_lock(wd_loop *loop);
 void wd_unlock(wd_loop *loop);
 /* Packets of the controller: enters ingress at cpu_port. Takes the lock itself. 0, -ENOENT without a cpu_port. */
 int wd_packet_out(wd_loop *loop, const uint8_t *data, uint32_t length);
-/* CPU packets and digests, and WS_OUT_PORT without data when a port's link went down or came up (its state is
- * asked with ws_port_state_get), copied into `buffer` (each: struct ws_output with data pointing into buffer). Waits up to timeout_ms
+/* CPU packets and digests, copied into `buffer` (each: struct ws_output with data pointing into buffer). Waits up to timeout_ms
  * without the lock; returns how many. Bounded ring: when full the newest is dropped and counted. After wd_stop
  * it returns at once. */
 size_t wd_wait_events(wd_loop *loop, struct ws_output *out, size_t max, uint8_t *buffer, size_t buffer_size, int timeout_ms);

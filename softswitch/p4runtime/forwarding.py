@@ -5,7 +5,7 @@ Made anew with each pipeline; dispatches entities to the stores that own them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
 from softswitch.codegen.model import Bmv2Program
@@ -28,17 +28,10 @@ T = TypeVar("T")
 class Forwarding:
     """All entities of a pipeline that `core` has just loaded. Times are the switch's, in ps."""
 
-    def __init__(
-        self,
-        core: SwitchCore,
-        program: Bmv2Program,
-        schema: Schema,
-        port_is_up: Callable[[int], bool],
-    ) -> None:
+    def __init__(self, core: SwitchCore, program: Bmv2Program, schema: Schema) -> None:
         self.schema = schema
         self.profiles = {
-            number: ProfileStore(core, profile, port_is_up)
-            for number, profile in schema.profiles.items()
+            number: ProfileStore(core, profile) for number, profile in schema.profiles.items()
         }
         self.tables = {
             number: TableStore(core, table, self.profiles)

@@ -9,7 +9,7 @@ numbers are kept here ("slots"), so that the same hash picks the same member.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -49,7 +49,6 @@ class _Group:
     max_size: int
     message: p4r.ActionProfileGroup
     shares: list[_Share] = field(default_factory=list)
-    down: frozenset[int] = frozenset()
 
 
 @dataclass(slots=True)
@@ -68,15 +67,12 @@ class OneShot:
 class ProfileStore:
     """The members and groups of one action profile.
 
-    `port_is_up` answers for watch ports; call `follow_ports` when an answer may have changed.
+    Watch ports are followed by the core: a member whose port is down is not selected.
     """
 
-    def __init__(
-        self, core: SwitchCore, profile: Profile, port_is_up: Callable[[int], bool]
-    ) -> None:
+    def __init__(self, core: SwitchCore, profile: Profile) -> None:
         self.profile = profile
         self._core = core
-        self._port_is_up = port_is_up
         self._members: dict[int, _Member] = {}
         self._groups: dict[int, _Group] = {}
         self._one_shots: list[OneShot] = []
@@ -109,7 +105,7 @@ class ProfileStore:
         self._free = list(other._free)
         self._next_slot = other._next_slot
         for group in self._all_groups():
-            self._core.group_set(self.profile.index, group.handle, self._order(group))
+            self._core.group_set(self.profile.index, group.handle, *self._order(group))
 
     # --- members ------------------------------------------------------------------------------
 
@@ -305,7 +301,7 @@ class ProfileStore:
                 shares.append(_Share(member, weight, _watch(item)))
             group = _Group(0, 0, p4r.ActionProfileGroup(), shares)
             with core_errors(f"{self.profile.name!r}, action set"):
-                group.handle = self._core.group_add(self.profile.index, self._order(group))
+                group.handle = self._core.group_add(self.profile.index, *self._order(group))
         except EntityError:
             for member in members:
                 self._destroy(member, "action set")
@@ -322,22 +318,7 @@ class ProfileStore:
             self._destroy(member, "action set")
         self._one_shots.remove(one_shot)
 
-    # --- order and liveness -------------------------------------------------------------------
-
-    @property
-    def watches_ports(self) -> bool:
-        """Whether any member depends on a port's state."""
-        return any(share.watch is not None for g in self._all_groups() for share in g.shares)
-
-    def follow_ports(self) -> None:
-        """Take members whose watch port changed into, or out of, their groups."""
-        for group in self._all_groups():
-            if self._down_ports(group) != group.down:
-                self._core.group_set(self.profile.index, group.handle, self._order(group))
-
-    def _down_ports(self, group: _Group) -> frozenset[int]:
-        watched = {share.watch for share in group.shares if share.watch is not None}
-        return frozenset(port for port in watched if not self._port_is_up(port))
+    # --- order --------------------------------------------------------------------------------
 
     def _all_groups(self) -> list[_Group]:
         return [*self._groups.values(), *(one_shot.group for one_shot in self._one_shots)]
@@ -349,7 +330,7 @@ class ProfileStore:
             while len(member.slots) < self._largest_weight(member):
                 member.slots.append(self._take_slot())
         for group in groups:
-            self._core.group_set(self.profile.index, group.handle, self._order(group))
+            self._core.group_set(self.profile.index, group.handle, *self._order(group))
         for member in unique:
             while len(member.slots) > self._largest_weight(member):
                 heapq.heappush(self._free, member.slots.pop())
@@ -363,16 +344,16 @@ class ProfileStore:
         ]
         return max(weights, default=1)
 
-    def _order(self, group: _Group) -> list[int]:
-        """Member handles in BMv2's order, repeated by weight, without those whose port is down."""
-        group.down = self._down_ports(group)
-        slots = [
-            (slot, share.member.handle)
+    def _order(self, group: _Group) -> tuple[list[int], list[int | None]]:
+        """Member handles in BMv2's order, repeated by weight, and the port that each watches."""
+        slots = sorted(
+            (slot, share.member.handle, share.watch)
             for share in group.shares
-            if share.watch not in group.down
             for slot in share.member.slots[: share.weight]
-        ]
-        return [handle for _, handle in sorted(slots)]
+        )
+        watch = [port for _, _, port in slots]
+        handles = [handle for _, handle, _ in slots]
+        return handles, watch if any(port is not None for port in watch) else []
 
     def _take_slot(self) -> int:
         if self._free:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from softswitch.core import CoreError, CoreErrorCode, Counter, Spec
+from softswitch.core import CoreError, CoreErrorCode, Counter, PortState, Spec
 
 EXACT, LPM, TERNARY, RANGE, SELECT, KEYLESS = range(6)
 NO_ACTION = 0xFF
@@ -255,6 +255,30 @@ def test_selection_is_hash_modulo_members_in_order(toy: Any) -> None:
     core.group_set(0, group, [])
     seen = toy.ask(table=5, key8=5, out=3)
     assert (seen.port, seen.hit, seen.action) == (3, True, NO_ACTION)
+
+
+def test_members_whose_port_is_down_are_not_selected(toy: Any) -> None:
+    core = toy.core
+    members = [core.member_add(0, 0, [port]) for port in (20, 21, 22)]
+    group = core.group_add(0, members, [1, None, 2])
+    core.table_insert(SELECT, b"\5", None, 0, Spec.of_group(group))
+
+    def ports() -> list[int]:
+        return [toy.ask(table=5, key8=5, key32=h).port for h in range(6)]
+
+    assert ports() == [20, 21, 22] * 2
+    core.set_port(1, PortState.DOWN)
+    assert ports() == [21, 22] * 3
+    core.set_port(2, PortState.BLOCKED)  # congested, not dead
+    assert ports() == [21, 22] * 3
+    core.group_set(0, group, members, [2, None, 1])
+    assert ports() == [20, 21] * 3
+    core.set_port(2, PortState.DOWN)
+    core.set_port(1, PortState.UP)
+    assert ports() == [21, 22] * 3
+    core.group_set(0, group, [members[0]], [2])
+    assert toy.ask(table=5, key8=5, out=3).action == NO_ACTION
+    refused(CoreErrorCode.EINVAL, lambda: core.group_set(0, group, members, [1]))
 
 
 def test_members_as_targets_follow_their_changes(toy: Any) -> None:

@@ -35,8 +35,8 @@ static void fill(ws_switch *sw)
     for (int i = 0; i < 2; i++)
         check(ws_member_add(sw, 0, 0, port, 1, &members[i]), "member");
     check(ws_member_modify(sw, 0, members[0], 0, port, 1), "modify");
-    check(ws_group_add(sw, 0, members, 2, &group), "group");
-    check(ws_group_set(sw, 0, group, members, 1), "group set");
+    check(ws_group_add(sw, 0, members, (const uint32_t[]){1, WS_NO_PORT}, 2, &group), "group");
+    check(ws_group_set(sw, 0, group, members, NULL, 1), "group set");
     struct ws_spec to_group = {.target = WS_GROUP, .ref = group};
     check(ws_table_insert(sw, SELECT, key, NULL, 0, &to_group, &handle), "select");
     struct ws_replica replicas[2] = {{1, 0}, {2, 0}};
