@@ -1,0 +1,304 @@
+"""A parity run: rounds on all pairings that there are, compared with the most trusted of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from emulation.parity.cases import Answer, Json, Round
+from emulation.parity.compare import Difference, Loose, compared_bits, differences
+from emulation.parity.live import BMV2, LiveSwitch, absent
+from emulation.parity.minimise import minimise
+from emulation.parity.report import Compiler, Example, Report, Row
+from emulation.parity.rounds import RoundMaker
+from emulation.parity.targets import Endless, Environment, InProcess, Target, TargetError, prepare
+from softswitch.p4runtime.pipeline import Pipeline
+from softswitch.p4runtime.status import PipelineError
+
+DAEMON = "softswitch daemon"
+PACKETS_PER_ROUND = 100
+FIRST_VARIANTS = 3
+"""Unlike environments that each round is tried in."""
+MORE_VARIANTS = 16
+"""And as many more before something is called a difference."""
+LIVE_REPEATS = 3
+PATIENCE = 10
+MOST_EXAMPLES = 3
+CHECKS, CHECK_SECONDS = 600, 20.0
+LIVE_CHECKS, LIVE_CHECK_SECONDS = 60, 60.0
+
+TRUST = ((Compiler.P4C, BMV2), (Compiler.WEFT, BMV2), (Compiler.P4C, "softswitch"))
+"""Pairings that others are measured against, the most trusted first."""
+
+
+@dataclass(frozen=True)
+class Program:
+    """A program as a compiler made it.
+
+    Else `missing` says why not: the compiler is not there, or (`refused`) it did not take it.
+    """
+
+    json_text: str = ""
+    p4info_text: str = ""
+    missing: str = ""
+    refused: bool = False
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to run: so many `packets` in process, `live_packets` of them on running switches."""
+
+    program: str
+    packets: int = 1000
+    live_packets: int = 300
+    seed: int = 1
+    entries: tuple[Json, ...] | None = None
+    daemon: bool = False
+    replay: Round | None = None
+    cache_dir: Path | None = None
+
+
+@dataclass
+class _Pairing:
+    row: Row
+    target: Target
+    answers: dict[int, Answer] = field(default_factory=dict)
+
+
+class ParitySession:
+    """One program on all pairings. `close` ends the running switches."""
+
+    def __init__(self, plan: Plan, programs: dict[Compiler, Program]) -> None:
+        """`programs` has both compilers."""
+        self.plan = plan
+        self.prepared: dict[Compiler, Pipeline] = {}
+        programs = {compiler: self._built(compiler, of) for compiler, of in programs.items()}
+        self.rows: list[Row] = []
+        self._pairings: list[_Pairing] = []
+        self._unlike: InProcess | None = None
+        try:
+            self._pair(programs)
+        except BaseException:
+            self.close()
+            raise
+
+    def run(self, progress: Callable[[int, int], None] = lambda done, of: None) -> Report:
+        """Run all rounds. `progress` is told how many are done. Raises TargetError."""
+        report = Report(self.plan.program, self.plan.seed, 0, self.rows)
+        report.p4info = self._p4info()
+        if not self._pairings:
+            return report
+        rounds = list(self._sizes())
+        for number, (size, live) in enumerate(rounds):
+            progress(number, len(rounds))
+            self._round(self._made(number, size), live, report)
+        report.rounds = len(rounds)
+        self._failures()
+        return report
+
+    def close(self) -> None:
+        """End everything that was started."""
+        for pairing in self._pairings:
+            pairing.target.close()
+
+    def _failures(self) -> None:
+        """A program of one compiler that does not run where the other's does is a difference."""
+        ran = {(row.compiler, row.target) for row in self.rows if not row.missing}
+        for row in self.rows:
+            row.failed = row.refused and (row.compiler.other, row.target) in ran
+
+    # --- setting up -----------------------------------------------------------------------------
+
+    def _built(self, compiler: Compiler, program: Program) -> Program:
+        if not program.missing:
+            try:
+                self.prepared[compiler] = prepare(
+                    program.json_text, program.p4info_text, self.plan.cache_dir
+                )
+            except PipelineError as error:
+                return Program(missing=f"softswitch does not take it: {error}", refused=True)
+        return program
+
+    def _pair(self, programs: dict[Compiler, Program]) -> None:
+        targets = [BMV2, "softswitch", *([DAEMON] if self.plan.daemon else [])]
+        for target in targets:
+            for compiler in (Compiler.P4C, Compiler.WEFT):
+                row = Row(compiler, "BMv2" if target == BMV2 else target)
+                self.rows.append(row)
+                lacking = "" if target == "softswitch" else absent(target)
+                program = programs[compiler]
+                row.missing = "; ".join(filter(None, (program.missing, lacking)))
+                row.refused = program.refused and not lacking
+                if not row.missing:
+                    made = self._target(target, self.prepared[compiler])
+                    self._pairings.append(_Pairing(row, made))
+        # The reference's own program shows what is not defined: another compiler's might hide
+        # a fault of that compiler.
+        for compiler in (Compiler.P4C, Compiler.WEFT):
+            if compiler in self.prepared and self._unlike is None:
+                self._unlike = InProcess(self.prepared[compiler], self.plan.cache_dir)
+
+    def _target(self, name: str, prepared: Pipeline) -> Target:
+        if name == "softswitch":
+            return InProcess(prepared, self.plan.cache_dir)
+        return LiveSwitch(name, prepared)
+
+    def _p4info(self) -> str:
+        if len(self.prepared) < 2:
+            return ""
+        p4c, weft = (
+            self.prepared[c].p4info.SerializeToString(deterministic=True)
+            for c in (Compiler.P4C, Compiler.WEFT)
+        )
+        return "" if p4c == weft else "P4Info of the two compilers differs"
+
+    def _sizes(self) -> Iterator[tuple[int, bool]]:
+        """(packets, whether on running switches too) of each round."""
+        if self.plan.replay is not None:
+            yield len(self.plan.replay.packets), True
+            return
+        left, live_left = self.plan.packets, self.plan.live_packets
+        while left > 0:
+            size = min(PACKETS_PER_ROUND, left)
+            if 0 < live_left < size:
+                size = live_left
+            yield size, live_left > 0
+            left -= size
+            live_left -= size
+
+    def _made(self, number: int, size: int) -> Round:
+        if self.plan.replay is not None:
+            return self.plan.replay
+        assert self._unlike is not None
+        return RoundMaker(self._unlike, self.plan.seed, self.plan.entries).round(number, size)
+
+    # --- a round --------------------------------------------------------------------------------
+
+    def _round(self, round_: Round, live: bool, report: Report) -> None:
+        judge = _Judge(self._unlike, round_)
+        report.answered += sum(1 for seen in judge.hint.seen if seen.count)
+        answers = self._answers(judge, live)
+        if not answers:
+            return
+        base, reference = answers[0]
+        for pairing, answer in answers[1:]:
+            pairing.row.against = pairing.row.against or base.row.name
+            found = judge.differences(base.target, pairing.target, reference, answer)
+            self._count(pairing, base, found, judge)
+        undefined, partly = compared_bits(reference.seen, judge.loose)
+        report.partly_compared += partly
+        base.row.reference += len(round_.packets)
+        for pairing, _ in answers:
+            pairing.row.cases += len(round_.packets)
+            pairing.row.undefined += undefined
+
+    def _answers(self, judge: _Judge, live: bool) -> list[tuple[_Pairing, Answer]]:
+        """What each pairing makes of a round; one that can't go on is out."""
+        answers = []
+        for pairing in [p for p in self._pairings if live or not p.target.live]:
+            try:
+                answers.append((pairing, judge.answer(pairing.target)))
+            except TargetError as error:
+                pairing.row.missing = str(error)
+                pairing.row.refused = True
+                pairing.target.close()
+                self._pairings.remove(pairing)
+        return answers
+
+    def _count(
+        self,
+        pairing: _Pairing,
+        base: _Pairing,
+        found: Sequence[Difference],
+        judge: _Judge,
+    ) -> None:
+        row, round_ = pairing.row, judge.round_
+        wrong = {d.packet for d in found if d.packet is not None}
+        undefined, _ = compared_bits(judge.hint.seen, judge.loose)
+        row.different += len(wrong)
+        row.equal += len(round_.packets) - undefined - len(wrong)
+        row.other += [d.text for d in found if d.packet is None]
+        for difference in found:
+            if len(row.examples) >= MOST_EXAMPLES:
+                return
+            if difference.packet is not None:
+                row.examples.append(self._example(pairing, base, round_, difference))
+                return
+
+    def _example(
+        self, pairing: _Pairing, base: _Pairing, round_: Round, difference: Difference
+    ) -> Example:
+        assert difference.packet is not None
+
+        def shows(candidate: Round) -> bool:
+            try:
+                return any(d.packet is not None for d in self._compare(pairing, base, candidate)[0])
+            except (Endless, TargetError):
+                return False
+
+        live = pairing.target.live or base.target.live
+        checks, seconds = (LIVE_CHECKS, LIVE_CHECK_SECONDS) if live else (CHECKS, CHECK_SECONDS)
+        small = minimise(round_, difference.packet, shows, checks, seconds)
+        found, reference, other = self._compare(pairing, base, small)
+        texts = [d.text for d in found if d.packet is not None] or [difference.text]
+        return Example(texts[0], small, reference, other)
+
+    def _compare(
+        self, pairing: _Pairing, base: _Pairing, round_: Round
+    ) -> tuple[list[Difference], Answer, Answer]:
+        judge = _Judge(self._unlike, round_)
+        reference, other = judge.answer(base.target), judge.answer(pairing.target)
+        return judge.differences(base.target, pairing.target, reference, other), reference, other
+
+
+class _Judge:
+    """Runs one round and says what differs, looking again where something does."""
+
+    def __init__(self, unlike: InProcess | None, round_: Round) -> None:
+        assert unlike is not None
+        self.round_ = round_
+        self.unlike = unlike
+        self.loose = Loose()
+        self.hint = unlike.run(round_)
+        self._variants = 0
+        self._vary(FIRST_VARIANTS)
+
+    def answer(self, target: Target, patience: int = 1) -> Answer:
+        """What a target makes of the round."""
+        try:
+            return target.run(self.round_, self.hint.seen, patience)
+        except Endless as endless:
+            return Answer([], [], {}, died=str(endless))
+
+    def differences(
+        self, base: Target, target: Target, reference: Answer, answer: Answer
+    ) -> list[Difference]:
+        """What differs and stays so, however often it is tried."""
+        found = differences(reference, answer, self.loose)
+        if not found:
+            return []
+        if self._variants < MORE_VARIANTS:
+            self._vary(MORE_VARIANTS)
+            found = differences(reference, answer, self.loose)
+        if not found or not (base.live or target.live):
+            return found
+        # Time is real there: look again and wait longer; what then varies is the time's doing.
+        reference = self.answer(base, PATIENCE)
+        answer = self.answer(target, PATIENCE)
+        found = differences(reference, answer, self.loose)
+        for _ in range(LIVE_REPEATS if found and base.live else 0):
+            self.loose.learn(reference, self.answer(base, PATIENCE))
+            found = differences(reference, answer, self.loose)
+            if not found:
+                break
+        return found
+
+    def _vary(self, count: int) -> None:
+        for _ in range(count):
+            self._variants += 1
+            environment = Environment.varied(self._variants)
+            try:
+                self.loose.learn(self.hint, self.unlike.run_in(environment, self.round_))
+            except Endless as endless:
+                self.loose.shape |= set(range(endless.number, len(self.round_.packets)))
