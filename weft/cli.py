@@ -129,6 +129,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_stop(commands)
     _add_clean(commands)
     _add_compile(commands)
+    _add_parity(commands)
     _add_topo(commands)
     _add_bench(commands)
     _add_doctor(commands)
@@ -254,6 +255,57 @@ def _add_compile(commands: _Commands[argparse.ArgumentParser]) -> None:
         help="ours, or p4c-bm2-ss on PATH (default: %(default)s)",
     )
     command.add_argument("--time", action="store_true", help="show how long each phase took")
+    _add_json(command)
+
+
+def _add_parity(commands: _Commands[argparse.ArgumentParser]) -> None:
+    command = _add(
+        commands,
+        "parity",
+        "weft.parity:run",
+        "run a program on every pairing of {our compiler, p4c} and {our switch, BMv2} there is, "
+        "and compare",
+        "  weft parity p4src/fabric.p4\n"
+        "  weft parity prog.p4 --packets 10000 --seed 7\n"
+        "  weft parity prog.p4 --entries tables.json         with entries of your own\n"
+        "  weft parity prog.p4 --replay build/parity/prog.x.vectors.json\n",
+    )
+    command.add_argument("program", type=Path, metavar="PROG.p4", help="the program")
+    command.add_argument(
+        "-I", dest="include", type=Path, action="append", default=[], metavar="DIR",
+        help="look for included files in DIR too",
+    )  # fmt: skip
+    command.add_argument(
+        "-D", dest="define", action="append", default=[], metavar="NAME[=V]",
+        help="define a macro for the preprocessor",
+    )  # fmt: skip
+    command.add_argument(
+        "--packets", type=int, default=1000, metavar="N", help="how many (default: %(default)s)"
+    )
+    command.add_argument(
+        "--live-packets",
+        type=int,
+        default=300,
+        metavar="N",
+        help="how many of them on running switches, which are slow (default: %(default)s)",
+    )
+    command.add_argument(
+        "--seed", type=int, default=1, metavar="N",
+        help="the same seed makes the same packets and entries (default: %(default)s)",
+    )  # fmt: skip
+    command.add_argument(
+        "--entries", type=Path, metavar="FILE", help="take the entries from a JSON file"
+    )
+    command.add_argument(
+        "--replay", type=Path, metavar="FILE", help="run a vector file's entries and packets"
+    )
+    command.add_argument(
+        "--daemon", action="store_true", help="run our switch as a daemon too, on real links"
+    )
+    command.add_argument(
+        "-o", dest="out", type=Path, default=Path("build/parity"), metavar="DIR",
+        help="where vector files of differences go (default: %(default)s)",
+    )  # fmt: skip
     _add_json(command)
 
 
