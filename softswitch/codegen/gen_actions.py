@@ -303,8 +303,10 @@ class ActionGen:
         match op:
             case "exit":
                 return ["ctx->exit_flag = 1;"]
-            case "drop" | "mark_to_drop":
+            case "drop":
                 return self._drop()
+            case "mark_to_drop":
+                return self._mark_to_drop(args[0])
             case "clone_ingress_pkt_to_egress" | "clone_egress_pkt_to_egress":
                 session = number(args[0], SESSION_MASK)
                 return [
@@ -344,6 +346,17 @@ class ActionGen:
         owner = next(ref for ref, m in self.program.std_fields.items() if m == "egress_spec")
         mask = (1 << min(32, self.layout.field(*owner).bits)) - 1
         return [f"p->std.egress_spec = ctx->env->drop_port & {mask:#x};", "p->std.mcast_grp = 0;"]
+
+    def _mark_to_drop(self, header: Expr) -> list[str]:
+        """In the header it is given, which may be a copy of the standard metadata: as in BMv2."""
+        of = self.exprs.header_type(header)
+        fields = {field.name: HeaderField(header, i) for i, field in enumerate(of.fields)}
+        if "egress_spec" not in fields:
+            raise self.exprs.error(f'mark_to_drop: "{of.name}" has no field "egress_spec"')
+        lines = self.store_code(fields["egress_spec"], "ctx->env->drop_port", 32)
+        if "mcast_grp" in fields:
+            lines += self.store_code(fields["mcast_grp"], "0", 1)
+        return lines
 
     def _number(self, expr: Expr, mask: int) -> str:
         """The low bits of an expression as uint32_t."""

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from softswitch.codegen import Bmv2Program, generate_c
+from softswitch.codegen import Bmv2Program, JsonError, generate_c
 from softswitch.codegen.hashes import CRCS, crc_table
 
 
@@ -140,6 +140,35 @@ def test_mark_to_drop_takes_the_drop_port_and_no_group(tmp_path: Path) -> None:
     made.action("drop", tiny.call("mark_to_drop", STANDARD))
     ran = run(made, tmp_path)
     assert (ran.egress_spec, ran.mcast) == (511, 0)
+
+
+def test_mark_to_drop_marks_the_header_that_it_is_given(tmp_path: Path) -> None:
+    """p4c hands an action a copy of the standard metadata, which it copies back afterwards."""
+    made = program()
+    made.type("copy_t", [["other", 3, False], ["mcast_grp", 16, False], ["egress_spec", 9, False]])
+    made.header("copy", "copy_t", metadata=True)
+    group, spec = (tiny.field("copy", name) for name in ("mcast_grp", "egress_spec"))
+    made.action(
+        "call",
+        tiny.call("assign", SPEC, tiny.const(5)),
+        tiny.call("assign", tiny.field("standard_metadata", "mcast_grp"), tiny.const(6)),
+        tiny.call("assign", group, tiny.const(7)),
+        tiny.call("mark_to_drop", tiny.header("copy")),
+        tiny.call("assign", AX, group),
+        tiny.call("assign", AY, spec),
+    )
+    ran = run(made, tmp_path)
+    assert (ran.egress_spec, ran.mcast, ran.headers.hex()) == (5, 6, "000001ff")
+    made.action("back", tiny.call("assign", SPEC, spec))
+    ran = run(made, tmp_path)
+    assert (ran.egress_spec, ran.mcast) == (511, 6)
+
+
+def test_mark_to_drop_needs_a_port_to_set() -> None:
+    made = program()
+    made.action("drop", tiny.call("mark_to_drop", A))
+    with pytest.raises(JsonError, match='"drop".*"a_t" has no field "egress_spec"'):
+        generate_c(Bmv2Program.from_json(made.json()))
 
 
 def test_egress_spec_keeps_its_nine_bits(tmp_path: Path) -> None:
