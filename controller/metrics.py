@@ -34,7 +34,8 @@ class PortSample:
     """Counts of one port since its switch started, and its queue as it is now.
 
     None is what the target or its program does not tell. `rate_bps`: the link's real rate, 0 for
-    not limited. `queue_limit_bytes`: 0 for not limited.
+    not limited. `queue_limit_bytes`: 0 for not limited. `drops`: packets that ended at this port,
+    by reason: "queue" was full, port was "down".
     """
 
     rx_packets: int
@@ -46,8 +47,7 @@ class PortSample:
     roce_packets: int | None = None
     roce_bytes: int | None = None
     roce_naks: int | None = None
-    dropped_queue: int | None = None
-    dropped_down: int | None = None
+    drops: Mapping[str, int] = field(default_factory=dict)
     queue_packets: int | None = None
     queue_bytes: int | None = None
     queue_packets_max: int | None = None
@@ -56,8 +56,8 @@ class PortSample:
 
     @property
     def dropped(self) -> int:
-        """Packets that ended at this port: the queue was full, or the port was down."""
-        return (self.dropped_queue or 0) + (self.dropped_down or 0)
+        """Packets that ended at this port, whyever."""
+        return sum(self.drops.values())
 
 
 @dataclass(frozen=True)
@@ -152,8 +152,7 @@ def _port_rates(before: PortSample, now: PortSample, seconds: float) -> PortRate
     tx_packets = _increase(before.tx_packets, now.tx_packets)
     rx_bytes = _increase(before.rx_bytes, now.rx_bytes)
     tx_bytes = _increase(before.tx_bytes, now.tx_bytes)
-    drops = _increase(before.dropped_queue or 0, now.dropped_queue or 0)
-    drops += _increase(before.dropped_down or 0, now.dropped_down or 0)
+    drops = sum(_increase(before.drops.get(why, 0), count) for why, count in now.drops.items())
     return PortRates(
         rx_bps=8 * rx_bytes / seconds,
         tx_bps=8 * tx_bytes / seconds,

@@ -232,8 +232,7 @@ def port_sample(port: int, rate_bps: int, row: Json, cells: Mapping[str, Cells])
             roce_packets=roce_packets,
             roce_bytes=roce_bytes,
             roce_naks=naks,
-            dropped_queue=row["drop_queue"],
-            dropped_down=row["drop_down"],
+            drops=_drops_of(row),
             queue_packets=row["depth_packets"],
             queue_bytes=row["depth_bytes"],
             queue_packets_max=row["max_depth_packets"],
@@ -255,13 +254,15 @@ def port_sample(port: int, rate_bps: int, row: Json, cells: Mapping[str, Cells])
     )
 
 
-# Counts of the switch (ws_stats) and of its packet loop (wd_stats) that are drops, as reasons.
-_SWITCH_DROPS = {
-    "drop_egress": "egress",
-    "drop_no_pipeline": "no_program",
-    "drop_recirculate": "recirculation_full",
-    "drop_bad_port": "no_such_port",
-    "drop_bad_priority": "no_such_queue",
+# Counts of the switch (ws_stats) and of its packet loop (wd_stats) as reasons. What counts drops
+# begins with drop_; ingress drops are told by the program, reason by reason.
+_DROP = "drop_"
+_INGRESS = "ingress"
+_SWITCH_REASONS = {
+    "no_pipeline": "no_program",
+    "recirculate": "recirculation_full",
+    "bad_port": "no_such_port",
+    "bad_priority": "no_such_queue",
 }
 _LOOP_DROPS = {"rx_dropped": "receive_overrun", "tx_errors": "send_error"}
 
@@ -272,16 +273,22 @@ def drop_counts(switch: Json, cells: Mapping[str, Cells]) -> dict[str, int]:
     `switch`: its SwitchStats ({} without). Ingress drops are one reason where the program has no
     counter of reasons.
     """
-    drops: dict[str, int] = {}
+    drops = _drops_of(switch.get("switch", {}))
+    drops = {_SWITCH_REASONS.get(reason, reason): count for reason, count in drops.items()}
+    loop = switch.get("loop", {})
+    drops |= {reason: loop[name] for name, reason in _LOOP_DROPS.items() if name in loop}
     by_reason = cells.get(_BY_REASON)
-    if by_reason is not None:
-        drops = {name: by_reason.get(index, (0, 0))[0] for index, name in DROP_REASONS.items()}
-    elif switch:
-        drops["ingress"] = switch["switch"]["drop_ingress"]
-    if switch:
-        drops |= {reason: switch["switch"][name] for name, reason in _SWITCH_DROPS.items()}
-        drops |= {reason: switch["loop"][name] for name, reason in _LOOP_DROPS.items()}
-    return drops
+    if by_reason is None:
+        return drops
+    drops.pop(_INGRESS, None)
+    told = {name: by_reason.get(index, (0, 0))[0] for index, name in DROP_REASONS.items()}
+    return told | drops
+
+
+def _drops_of(row: Json) -> dict[str, int]:
+    return {
+        name.removeprefix(_DROP): count for name, count in row.items() if name.startswith(_DROP)
+    }
 
 
 def _cell(counter: int, index: int) -> p4r.Entity:

@@ -45,16 +45,22 @@ class NoRunError(EmulationError):
     """No fabric is up."""
 
 
+def running_run() -> str:
+    """Return the id of the run that is up. Raises NoRunError."""
+    who = run_state.holder()
+    if who is None or not who[1].is_alive():
+        raise NoRunError("no run is up", "start one in another terminal: make run-topo CLI=1")
+    return who[0]
+
+
 def running() -> FabricRecord:
     """Return the fabric that is up.
 
     Raises NoRunError when there is none (or it is still starting), StateError when its record
     can't be understood.
     """
-    who = run_state.holder()
-    if who is None or not who[1].is_alive():
-        raise NoRunError("no run is up", "start one in another terminal: make run-topo CLI=1")
-    path = run_state.run_root() / who[0] / _FILE
+    run = running_run()
+    path = run_state.run_root() / run / _FILE
     try:
         data = json.loads(path.read_text())
         if data["format"] != _FORMAT:
@@ -62,7 +68,7 @@ def running() -> FabricRecord:
         return TypeAdapter(FabricRecord).validate_python(data["fabric"])
     except FileNotFoundError:
         raise NoRunError(
-            f"run {who[0]} is still starting, or just stopping", "try again in a moment"
+            f"run {run} is still starting, or just stopping", "try again in a moment"
         ) from None
     except OSError as error:
         raise StateError(f"{path}: {error.strerror}") from None

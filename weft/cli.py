@@ -21,6 +21,9 @@ EXIT_USAGE = 2
 EXIT_BUG = 70
 EXIT_INTERRUPTED = 130
 
+METRICS_PORT = 9464
+WEB_PORT = 9480
+
 # An exception of a class made here is a message for the user; any other one is a bug.
 _OUR_PACKAGES = frozenset(
     {"weft", "labs", "emulation", "simulator", "controller", "hostagent", "topologies"}
@@ -131,6 +134,9 @@ def _parser() -> argparse.ArgumentParser:
     _add_compile(commands)
     _add_parity(commands)
     _add_topo(commands)
+    _add_top(commands)
+    _add_web(commands)
+    _add_metrics(commands)
     _add_bench(commands)
     _add_doctor(commands)
     return parser
@@ -195,6 +201,14 @@ def _add_run_topo(commands: _Commands[argparse.ArgumentParser]) -> None:
         default=2,
         metavar="N",
         help="how long the TCP transfer lasts (default: %(default)s)",
+    )
+    command.add_argument(
+        "--metrics",
+        type=_port,
+        nargs="?",
+        const=METRICS_PORT,
+        metavar="PORT",
+        help=f"serve Prometheus metrics on 127.0.0.1 while it is up (PORT: {METRICS_PORT})",
     )
     command.add_argument(
         "--keep-logs", action="store_true", help="never prune the logs of this run"
@@ -313,13 +327,92 @@ def _add_topo(commands: _Commands[argparse.ArgumentParser]) -> None:
     command = _add(
         commands,
         "topo",
-        "weft.topo:show",
-        "check a topology file, show what is in it, list those that come with Weft",
-        "  weft topo list\n  weft topo check my/net.yaml\n  weft topo show leafspine\n",
+        "weft.topo:run",
+        "find what is wrong with a topology, draw it, list those that come with Weft",
+        "  weft topo list\n"
+        "  weft topo check my/net.yaml           errors, warnings, and what would be right\n"
+        "  weft topo check my/net.yaml --strict  warnings fail too\n"
+        "  weft topo show rail                   in the terminal\n"
+        "  weft topo show rail --png rail.png --svg rail.svg\n",
     )
     command.add_argument("action", choices=("check", "show", "list"), help="what to do")
     command.add_argument("topology", nargs="?", metavar="TOPO", help="a name or a YAML file")
+    command.add_argument("--strict", action="store_true", help="check: warnings fail too")
+    command.add_argument("--png", type=Path, metavar="FILE", help="show: draw it into FILE.png")
+    command.add_argument("--svg", type=Path, metavar="FILE", help="show: draw it into FILE.svg")
+    command.add_argument(
+        "--tables", action="store_true", help="show: list every node and link of a large one too"
+    )
     _add_json(command)
+
+
+def _add_top(commands: _Commands[argparse.ArgumentParser]) -> None:
+    command = _add(
+        commands,
+        "top",
+        "weft.top:run",
+        "show what every port of the running fabric carries: rates, load, queue, drops, marks",
+        "  weft top                      all ports, each second, until Ctrl-C\n"
+        "  weft top s1 h3 --sort load    the ports of s1 and those to h3, the fullest first\n"
+        "  weft top --once --json        one look, for a program to read\n",
+    )
+    command.add_argument(
+        "only", nargs="*", metavar="WHERE", help="switches, hosts or ports (s1:3); default: all"
+    )
+    command.add_argument(
+        "--interval", default="1s", metavar="T", help="time between looks (default: %(default)s)"
+    )
+    command.add_argument("--once", action="store_true", help="one look after one interval")
+    command.add_argument(
+        "--sort",
+        choices=("name", "load", "rx", "tx", "queue", "drops", "marks"),
+        default="name",
+        help="what ports are sorted by, highest first (default: %(default)s)",
+    )
+    _add_json(command)
+
+
+def _add_web(commands: _Commands[argparse.ArgumentParser]) -> None:
+    command = _add(
+        commands,
+        "web",
+        "weft.web.server:run",
+        "serve a page, on this machine only, that shows the running fabric live",
+        "  weft web                 then open the address that it prints\n"
+        "  weft web --port 0        on any free port\n",
+    )
+    _add_port(command, WEB_PORT)
+    command.add_argument(
+        "--interval", default="1s", metavar="T", help="time between looks (default: %(default)s)"
+    )
+
+
+def _add_metrics(commands: _Commands[argparse.ArgumentParser]) -> None:
+    command = _add(
+        commands,
+        "metrics",
+        "weft.metrics:run",
+        "serve Prometheus metrics of the running fabric, on this machine only",
+        "  weft metrics                                  until Ctrl-C, run after run\n"
+        f"  curl -s http://127.0.0.1:{METRICS_PORT}/metrics        what Prometheus scrapes\n",
+    )
+    _add_port(command, METRICS_PORT)
+
+
+def _add_port(command: argparse.ArgumentParser, default: int) -> None:
+    command.add_argument(
+        "--port",
+        type=_port,
+        default=default,
+        metavar="N",
+        help="TCP port of 127.0.0.1, 0 for any that is free (default: %(default)s)",
+    )
+
+
+def _port(text: str) -> int:
+    if not text.isdecimal() or int(text) > 65535:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port: it is a number from 0 to 65535")
+    return int(text)
 
 
 def _add_bench(commands: _Commands[argparse.ArgumentParser]) -> None:

@@ -38,6 +38,12 @@ def error(message: str, remedy: str = "") -> None:
         print(f"{_styled('remedy:', '1;36', sys.stderr)} {remedy}", file=sys.stderr)
 
 
+def severity(word: str) -> str:
+    """Return the word of a finding's severity (error, warning, info) in its colour, for stdout."""
+    codes = {"error": "1;31", "warning": "1;33", "info": "36"}
+    return _styled(word, codes.get(word, "0"), sys.stdout)
+
+
 def notice(message: str) -> None:
     """Print something worth knowing that is no error, to stderr."""
     print(_styled(message, "2", sys.stderr), file=sys.stderr)
@@ -89,6 +95,11 @@ def _rich(stream: TextIO) -> Console:
     width = None if stream.isatty() else 160
     colour = None if is_coloured(stream) else True
     return Console(file=stream, no_color=colour, highlight=False, width=width)
+
+
+def screen() -> Console:
+    """Return what draws on stdout, for commands that draw it again and again."""
+    return _rich(sys.stdout)
 
 
 def table(

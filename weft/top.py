@@ -1,0 +1,200 @@
+"""`weft top`: what every port of the running fabric carries, again and again."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from controller.metrics import PortRates, SwitchRates
+from emulation.fabric_record import NoRunError
+from topologies.units import parse_duration
+from weft import console, top_rows
+from weft.errors import UsageError
+from weft.follow import Follower, Moment
+from weft.moment_json import moment_json
+from weft.top_rows import Order, PortRow
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+SHORTEST_S = 0.1
+PS_PER_S = 1_000_000_000_000
+_BUSY = 0.5
+_FULL = 0.9
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Show rates until Ctrl-C or the end of the run; returns the exit code.
+
+    Raises NoRunError when nothing runs, UsageError for arguments that don't fit the topology.
+    """
+    interval = interval_seconds(arguments.interval)
+    order = Order(arguments.sort)
+    with Follower() as follower:
+        first = follower.look()
+        top_rows.port_rows(first, arguments.only)
+        try:
+            if arguments.json:
+                ended = _repeat(follower, first, interval, arguments.once, _print_json)
+            elif arguments.once or not sys.stdout.isatty():
+
+                def show(moment: Moment) -> None:
+                    _print_plain(moment, arguments.only, order)
+
+                ended = _repeat(follower, first, interval, arguments.once, show)
+            else:
+                ended = _live(follower, first, interval, arguments.only, order)
+        except KeyboardInterrupt:
+            return 0
+    if ended:
+        console.notice(ended)
+    return 0
+
+
+def interval_seconds(text: str) -> float:
+    """Return the seconds between two looks, of e.g. '1s'. Raises UsageError."""
+    try:
+        seconds = parse_duration(text) / PS_PER_S
+    except ValueError as error:
+        raise UsageError(f"--interval: {error}") from None
+    if seconds < SHORTEST_S:
+        raise UsageError(f"--interval: {text} is too short: at least {SHORTEST_S:g} s")
+    return seconds
+
+
+def _repeat(
+    follower: Follower,
+    first: Moment,
+    interval: float,
+    once: bool,
+    show: Callable[[Moment], None],
+) -> str:
+    """Look each `interval` and show what there is. Returns why it ended, empty for `once`."""
+    run = first.record.run
+    due = time.monotonic()
+    while True:
+        due = max(due + interval, time.monotonic())
+        time.sleep(max(0.0, due - time.monotonic()))
+        try:
+            moment = follower.look()
+        except NoRunError:
+            return f"run {run} has ended"
+        if moment.record.run != run:
+            return f"run {run} has ended; another one is up: {moment.record.run}"
+        show(moment)
+        if once:
+            return ""
+
+
+def _print_json(moment: Moment) -> None:
+    print(json.dumps(moment_json(moment), separators=(",", ":")), flush=True)
+
+
+def _print_plain(moment: Moment, only: list[str], order: Order) -> None:
+    scale = moment.record.topology.time_scale
+    rows = top_rows.port_rows(moment, only, order)
+    columns = top_rows.columns(scale)
+    print(f"{time.strftime('%H:%M:%S', time.localtime(moment.at))}  {title(moment)}")
+    console.table(columns, [top_rows.cells(row, scale) for row in rows], right=columns[2:])
+    for line in switch_lines(moment, rows, only):
+        print(line)
+    sys.stdout.flush()
+
+
+def title(moment: Moment) -> str:
+    """Say which run this is and what its numbers hold for."""
+    record = moment.record
+    text = f"{record.topology.name}, run {record.run}; runtime {record.runtime}, real time; "
+    text += f"time_scale {record.topology.time_scale}"
+    if not moment.rates:
+        text += "; rates come with the second look"
+    return text
+
+
+def switch_lines(moment: Moment, rows: list[PortRow], only: list[str]) -> list[str]:
+    """Return a line for each switch that has something to tell beyond its ports."""
+    lines = []
+    for name in top_rows.switches_of(rows, moment, only):
+        sample = moment.sample[name]
+        if sample.error:
+            lines.append(f"{name}: can't be read: {sample.error}")
+        elif drops := top_rows.drops_text(sample, moment.rates.get(name, SwitchRates())):
+            lines.append(f"{name}: dropped inside: {drops}")
+    return lines
+
+
+def _live(follower: Follower, first: Moment, interval: float, only: list[str], order: Order) -> str:
+    """The same, in place on a terminal."""
+    from rich.live import Live
+
+    screen = console.screen()
+    with Live(
+        _picture(first, only, order, screen.height),
+        console=screen,
+        auto_refresh=False,
+        screen=True,
+        vertical_overflow="crop",
+    ) as live:
+
+        def show(moment: Moment) -> None:
+            live.update(_picture(moment, only, order, screen.height), refresh=True)
+
+        return _repeat(follower, first, interval, False, show)
+
+
+def _picture(moment: Moment, only: list[str], order: Order, height: int) -> RenderableType:
+    from rich import box
+    from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text
+
+    scale = moment.record.topology.time_scale
+    rows = top_rows.port_rows(moment, only, order)
+    notes = switch_lines(moment, rows, only)
+    room = max(1, height - len(notes) - 6)  # title, headings, lines around, what is hidden
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for index, column in enumerate(top_rows.columns(scale)):
+        table.add_column(column, justify="left" if index < 2 else "right", no_wrap=True)
+    for row in rows[:room]:
+        styles = _styles(row)
+        names = top_rows.columns(scale)
+        table.add_row(
+            *(
+                Text(cell, style=styles.get(name, "dim" if cell == "-" else ""))
+                for name, cell in zip(names, top_rows.cells(row, scale), strict=True)
+            )
+        )
+    parts: list[RenderableType] = [Text(title(moment), style="bold"), table]
+    if len(rows) > room:
+        hidden = len(rows) - room
+        parts.append(
+            Text(f"{hidden} more ports: a larger window, --sort, or weft top SWITCH", "dim")
+        )
+    parts += [Text(note, style="red") for note in notes]
+    parts.append(Text(f"sorted by {order.value}; Ctrl-C ends", style="dim"))
+    return Group(*parts)
+
+
+def _styles(row: PortRow) -> dict[str, str]:
+    styles = {"load": _load_style(row.rates)}
+    if row.rates.drops_ps:
+        styles["drops"] = "bold red"
+    if row.rates.marks_ps:
+        styles["marks"] = "yellow"
+    if row.sample.up is False:
+        styles["to"] = "bold red"
+    if row.sample.queue_bytes:
+        styles["queue"] = "yellow"
+    return styles
+
+
+def _load_style(rates: PortRates) -> str:
+    if rates.load >= _FULL:
+        return "bold red"
+    if rates.load >= _BUSY:
+        return "yellow"
+    return "green" if rates.load else "dim"
