@@ -15,9 +15,10 @@ from controller.errors import (
     UnknownName,
     WriteFailed,
 )
-from controller.fabric_controller import FabricController, PortCounters
+from controller.fabric_controller import FabricController, PortCounters, Restored
 from controller.policy import FabricPolicy
 from controller.program import CompiledProgram
+from controller.session import Reloaded
 from controller.target_facts import TargetFacts
 
 __all__ = [
@@ -29,6 +30,8 @@ __all__ = [
     "NotPrimary",
     "PortCounters",
     "ProgramError",
+    "Reloaded",
+    "Restored",
     "SwitchUnreachable",
     "TargetFacts",
     "UnknownName",

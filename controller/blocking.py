@@ -12,10 +12,12 @@ from collections.abc import Callable, Coroutine, Mapping
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from controller.fabric_controller import BringUp, FabricController, PortCounters
+from controller.entries import Entry
+from controller.fabric_controller import BringUp, FabricController, PortCounters, Restored
+from controller.p4info import P4Info
 from controller.policy import FabricPolicy
 from controller.program import CompiledProgram
-from controller.session import DEFAULT_ELECTION_ID, DEFAULT_TIMEOUT, PacketHandler
+from controller.session import DEFAULT_ELECTION_ID, DEFAULT_TIMEOUT, PacketHandler, Reloaded
 from controller.table_rows import TableRow
 from controller.target_facts import TargetFacts
 from topologies.model import Link, Topology
@@ -79,6 +81,30 @@ class BlockingController:
     def set_link(self, link: Link, up: bool) -> int:
         """Route around a link, or over it again; return how many updates that took."""
         return self._call(self._controller.set_link(link, up))
+
+    def links_down(self) -> frozenset[Link]:
+        """Return the links that are routed around."""
+        return self._controller.model.down
+
+    def restore(self, switch: str) -> Restored:
+        """Begin the session with a switch anew, and write what the switch lacks."""
+        return self._call(self._controller.restore(switch))
+
+    def take_back(self, switch: str, election_id: int) -> None:
+        """Be a switch's primary again after another controller was; nothing is written."""
+        self._call(self._controller.take_back(switch, election_id))
+
+    def reload(self, switch: str, program: CompiledProgram) -> Reloaded:
+        """Load a changed program into one switch, keeping its entries."""
+        return self._call(self._controller.reload(switch, program))
+
+    def read_entries(self, switch: str) -> tuple[Entry, ...]:
+        """Return everything that a switch holds."""
+        return self._call(self._controller.read_entries(switch))
+
+    def p4info(self, switch: str) -> P4Info:
+        """Return the names and ids of the program that a switch runs."""
+        return self._controller.sessions[switch].p4info
 
     def read_port_counters(self) -> dict[str, dict[int, PortCounters]]:
         """Return the counters of every port that has a link, by switch and port."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -20,7 +20,13 @@ from controller.fabric_state import (
 )
 from controller.policy import FabricPolicy
 from controller.program import CompiledProgram
-from controller.session import DEFAULT_ELECTION_ID, DEFAULT_TIMEOUT, PacketHandler, SwitchSession
+from controller.session import (
+    DEFAULT_ELECTION_ID,
+    DEFAULT_TIMEOUT,
+    PacketHandler,
+    Reloaded,
+    SwitchSession,
+)
 from controller.table_rows import TableRow, table_rows
 from controller.target_facts import TargetFacts
 from softswitch.p4runtime.protos import p4r
@@ -48,6 +54,14 @@ class BringUp:
     seconds: float
 
 
+@dataclass(frozen=True)
+class Restored:
+    """What restoring one switch did: whether it got the program, and updates written to it."""
+
+    loaded: bool
+    written: int
+
+
 class FabricController:
     """`async with FabricController(...) as c: await c.bring_up()`. All calls in one event loop."""
 
@@ -71,6 +85,9 @@ class FabricController:
         if missing:
             raise ControllerError(f"no P4Runtime address given for {', '.join(missing)}")
         self.topology = topology
+        # What changes the model and writes the difference is one step: else two could overtake
+        # each other on their way to a switch.
+        self._steps = asyncio.Lock()
         self.model = FabricModel(
             topology,
             program.p4info,
@@ -115,21 +132,67 @@ class FabricController:
         A fabric that is already up gets no writes. Raises what the sessions raise.
         """
         start = time.monotonic()
-        loaded = await self._on_all(lambda session: session.set_pipeline())
-        there = await self._on_all(lambda session: session.read_entries())
-        written: dict[str, int] = {}
-        work: dict[str, Writes] = {}
-        for name, entries in there.items():
-            self.model, work[name] = step(self.model, SwitchReady(name, entries), _now())
-            written[name] = sum(len(changes) for changes in work[name].values())
-        await self._on_all(lambda session: session.write(work[session.name][session.name]))
+        async with self._steps:
+            loaded = await self._on_all(lambda session: session.set_pipeline())
+            there = await self._on_all(lambda session: session.read_entries())
+            written: dict[str, int] = {}
+            work: dict[str, Writes] = {}
+            for name, entries in there.items():
+                self.model, work[name] = step(self.model, SwitchReady(name, entries), _now())
+                written[name] = sum(len(changes) for changes in work[name].values())
+            await self._on_all(lambda session: session.write(work[session.name][session.name]))
         new = tuple(name for name, fresh in loaded.items() if fresh)
         return BringUp(new, written, time.monotonic() - start)
 
+    async def restore(self, switch: str) -> Restored:
+        """Begin the session with a switch anew, and bring it to what it should hold.
+
+        For a switch whose process was started again: it gets its program and all its entries. One
+        that holds everything gets no writes. Raises what the session raises.
+        """
+        session = self._session(switch)
+        async with self._steps:
+            await session.reconnect()
+            loaded = await session.set_pipeline()
+            ready = SwitchReady(switch, await session.read_entries())
+            self.model, writes = step(self.model, ready, _now())
+            await session.write(writes[switch])
+        return Restored(loaded, len(writes[switch]))
+
+    async def take_back(self, switch: str, election_id: int) -> None:
+        """Be a switch's primary again after another controller was, an interactive shell say.
+
+        Nothing is written: what the other one wrote stays. Raises what the session raises.
+        """
+        session = self._session(switch)
+        async with self._steps:
+            await session.reconnect(election_id=election_id)
+            there = await session.read_entries()
+            self.model = replace(self.model, installed={**self.model.installed, switch: there})
+
+    async def reload(self, switch: str, program: CompiledProgram) -> Reloaded:
+        """Load a changed program into one switch, keeping all its entries, others' too.
+
+        Raises PipelineRefused, with nothing changed, or WriteFailed.
+        """
+        session = self._session(switch)
+        async with self._steps:
+            done = await session.reload(program, reconcile=self.model.facts.reconciles)
+            self.model = replace(
+                self.model,
+                p4infos={**self.model.p4infos, switch: program.p4info},
+                installed={**self.model.installed, switch: await session.read_entries()},
+            )
+        return done
+
     async def set_link(self, link: Link, up: bool) -> int:
-        """Route around a link, or over it again; return how many updates that took."""
-        self.model, writes = step(self.model, LinkChanged(link, up), _now())
-        await self._on_all(lambda session: session.write(writes.get(session.name, ())))
+        """Route around a link, or over it again; return how many updates that took.
+
+        A switch that can't be reached is told when it is restored; the others are told now.
+        """
+        async with self._steps:
+            self.model, writes = step(self.model, LinkChanged(link, up), _now())
+            await self._on_all(lambda session: session.write(writes.get(session.name, ())))
         return sum(len(changes) for changes in writes.values())
 
     async def read_port_counters(self) -> dict[str, dict[int, PortCounters]]:

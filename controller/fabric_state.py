@@ -38,7 +38,10 @@ SELECTOR = "ecmp_members"
 
 @dataclass(frozen=True)
 class FabricModel:
-    """All that the logic remembers. `installed` holds what each connected switch has."""
+    """All that the logic remembers. `installed` holds what each connected switch has.
+
+    `p4infos` holds those of switches that run another program than the rest.
+    """
 
     topology: Topology
     p4info: P4Info
@@ -46,6 +49,7 @@ class FabricModel:
     policy: FabricPolicy = field(default_factory=FabricPolicy)
     down: frozenset[Link] = frozenset()
     installed: Mapping[str, tuple[Entry, ...]] = field(default_factory=dict)
+    p4infos: Mapping[str, P4Info] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -88,7 +92,8 @@ def step(model: FabricModel, event: Event, now: int) -> tuple[FabricModel, Write
     installed = dict(model.installed)
     for name in affected:
         wanted = desired_entries(model, name, paths)
-        writes[name] = changes(wanted, installed[name], model.p4info)
+        p4info = model.p4infos.get(name, model.p4info)
+        writes[name] = changes(wanted, installed[name], p4info)
         installed[name] = wanted
     return replace(model, installed=installed), MappingProxyType(writes)
 

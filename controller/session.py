@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import enum
 import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -19,7 +20,7 @@ import grpc
 from finsy.p4client import P4Client, P4ClientError
 from finsy.proto import U128, p4r, rpc_code
 
-from controller.diff import Change, batches
+from controller.diff import Change, batches, changes
 from controller.entries import Entry, decode, describe, to_bytes
 from controller.errors import (
     ControllerError,
@@ -56,6 +57,14 @@ class PacketIn:
 
 
 PacketHandler = Callable[[PacketIn], None]
+
+
+class Reloaded(enum.Enum):
+    """What became of a switch's entries when a changed program was loaded."""
+
+    UNCHANGED = "the switch runs this very program already"
+    KEPT = "kept by the switch"
+    WRITTEN_AGAIN = "lost by the switch, and written again"
 
 
 class _Client(P4Client):
@@ -179,6 +188,18 @@ class SwitchSession:
             self._arbitrated.cancel()
         await self._client.close()
 
+    async def reconnect(self, *, election_id: int | None = None) -> None:
+        """Begin the session anew, for example with a switch whose process was started again.
+
+        Handlers stay. `election_id` is used from now on, if given. Raises what `connect` does.
+        """
+        await self.close()
+        if election_id is not None:
+            self._election_id = election_id
+        self._stream_error = None
+        self._client = _Client(self.address)
+        await self.connect()
+
     # ---------------------------------------------------------------- the stream
 
     async def _receive(self) -> None:
@@ -249,13 +270,44 @@ class SwitchSession:
         """
         if await self._cookie() == self.program.cookie:
             return False
+        await self._load(self.program, p4r.SetForwardingPipelineConfigRequest.VERIFY_AND_COMMIT)
+        return True
+
+    async def reload(self, program: CompiledProgram, *, reconcile: bool) -> Reloaded:
+        """Load a changed program and keep the entries.
+
+        With `reconcile` the switch does that itself, between two packets. Without, the program is
+        loaded and the entries are written again by name: traffic is interrupted meanwhile, and only
+        what `read_entries` knows is kept. Raises PipelineRefused, with nothing changed, or
+        WriteFailed when entries don't fit the program.
+        """
+        if await self._cookie() == program.cookie:
+            self.program = program
+            return Reloaded.UNCHANGED
+        entries = await self.read_entries()
+        kinds = p4r.SetForwardingPipelineConfigRequest
+        if reconcile:
+            await self._load(program, kinds.RECONCILE_AND_COMMIT)
+            self.program = program
+            return Reloaded.KEPT
+        await self._load(program, kinds.VERIFY_AND_COMMIT)
+        self.program = program
+        await self.write(changes(entries, await self.read_entries(), self.p4info))
+        return Reloaded.WRITTEN_AGAIN
+
+    async def _load(
+        self,
+        program: CompiledProgram,
+        action: p4r.SetForwardingPipelineConfigRequest.Action.ValueType,
+    ) -> None:
+        self._check_alive()
         request = p4r.SetForwardingPipelineConfigRequest(
             device_id=self.device_id,
-            action=p4r.SetForwardingPipelineConfigRequest.VERIFY_AND_COMMIT,
+            action=action,
             config=p4r.ForwardingPipelineConfig(
-                p4info=self.p4info.message,
-                p4_device_config=self.program.device_config,
-                cookie=p4r.ForwardingPipelineConfig.Cookie(cookie=self.program.cookie),
+                p4info=program.p4info.message,
+                p4_device_config=program.device_config,
+                cookie=p4r.ForwardingPipelineConfig.Cookie(cookie=program.cookie),
             ),
         )
         try:
@@ -264,7 +316,6 @@ class SwitchSession:
             self._raise_if_gone(error)
             message = f"{self.name}: refused the program: {error.code.name}: {error.message}"
             raise PipelineRefused(message) from None
-        return True
 
     async def _cookie(self) -> int | None:
         """Return the cookie of the running program, None if there is none."""
@@ -280,10 +331,10 @@ class SwitchSession:
         cookie: int = reply.config.cookie.cookie
         return cookie or None
 
-    async def write(self, changes: Sequence[Change]) -> None:
+    async def write(self, updates: Sequence[Change]) -> None:
         """Apply changes in order. Raises WriteFailed with a line for each refused update."""
         self._check_alive()
-        for batch in batches(changes, UPDATES_PER_WRITE):
+        for batch in batches(updates, UPDATES_PER_WRITE):
             request = p4r.WriteRequest(
                 device_id=self.device_id,
                 updates=[change.encode(self.p4info) for change in batch],

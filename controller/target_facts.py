@@ -20,7 +20,8 @@ class TargetFacts:
     `tick_ps`: length of a P4 timestamp's tick, in real picoseconds. `depth_cell_bytes`: the unit of
     queue depths, None for packets. `priorities`: queues a port. `port_rates_bps`: real rates by
     (switch, port), empty if ports have none. `emulates_links`, `emulates_pfc`: whether the target
-    itself does rates and delays, and priority flow control. `time_scale`: real over fabric time.
+    itself does rates and delays, and priority flow control. `reconciles`: whether it loads a
+    changed program with its entries kept. `time_scale`: real over fabric time.
     """
 
     tick_ps: int = BMV2_TICK_PS
@@ -29,6 +30,7 @@ class TargetFacts:
     port_rates_bps: Mapping[tuple[str, int], int] = field(default_factory=dict)
     emulates_links: bool = False
     emulates_pfc: bool = False
+    reconciles: bool = False
     time_scale: int = 1
 
     def ticks(self, fabric_ps: int) -> int:

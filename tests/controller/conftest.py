@@ -43,9 +43,9 @@ class Switches:
         self.folder = folder
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
 
-    def start(self, name: str, device_id: int) -> str:
+    def start(self, name: str, device_id: int, address: str | None = None) -> str:
         """Start a switch without a program; return its P4Runtime address once it listens."""
-        address = self._launch(name, device_id)
+        address = self._launch(name, device_id, address)
         self._wait(name, address)
         return address
 
@@ -56,8 +56,8 @@ class Switches:
             self._wait(name, address)
         return addresses
 
-    def _launch(self, name: str, device_id: int) -> str:
-        address = f"127.0.0.1:{free_port()}"
+    def _launch(self, name: str, device_id: int, address: str | None = None) -> str:
+        address = address or f"127.0.0.1:{free_port()}"
         if self.target == "softswitch":
             start = [sys.executable, "-m", "softswitch", "--device-id", str(device_id), "--no-p4"]
         else:
