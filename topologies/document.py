@@ -23,11 +23,15 @@ class Document:
 
     def problem(self, path: FieldPath, message: str) -> Problem:
         """Return a problem at `path`, or at its nearest enclosing field that stands in the file."""
+        line, column = self.position(path)
+        return Problem(self.file, line, column, field_name(path), message)
+
+    def position(self, path: FieldPath) -> tuple[int, int]:
+        """Return line and column, from 1, of a field or of its nearest one around it."""
         at = path
         while at and at not in self.positions:
             at = at[:-1]
-        line, column = self.positions.get(at, (1, 1))
-        return Problem(self.file, line, column, field_name(path), message)
+        return self.positions.get(at, (1, 1))
 
 
 def parse_document(text: str, file: str) -> Document:

@@ -16,6 +16,7 @@ from functools import cached_property
 PS_PER_NS = 1000
 PS_PER_METRE = 5000  # light in glass: 5 us a kilometre
 DEFAULT_MTU = 1500
+CNP_DSCP = 48  # of RoCEv2 congestion notification packets, by custom
 
 
 class Role(enum.Enum):

@@ -111,7 +111,8 @@ class Plan:
             **{key: getattr(given, key) for key in LinkSettings.model_fields},
         )
         self._links.append(entry)
-        self.link_paths.append((kind,))
+        is_given = (kind,) in self.document.positions
+        self.link_paths.append((kind,) if is_given else ("link",))
 
     def _end(self, node: str) -> str:
         if node not in self._ports:

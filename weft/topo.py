@@ -1,4 +1,4 @@
-"""`weft topo`: checking topology files and showing what is in them."""
+"""`weft topo`: topology files listed, checked and shown."""
 
 from __future__ import annotations
 
@@ -10,75 +10,102 @@ from weft import console
 from weft.errors import UsageError
 
 if TYPE_CHECKING:
-    from topologies import Topology
+    from topologies.findings import Finding
+    from topologies.lint import LintReport
 
 
-def show(arguments: argparse.Namespace) -> int:
-    """Do `check`, `show` or `list`; returns the exit code. Raises TopologyError, UsageError."""
-    import topologies
-
+def run(arguments: argparse.Namespace) -> int:
+    """Do `list`, `check` or `show`; returns the exit code. Raises TopologyError, UsageError."""
     if arguments.action == "list":
-        names = topologies.available()
-        print(json.dumps(names) if arguments.json else "\n".join(names))
-        return 0
+        return _list(as_json=arguments.json)
     if arguments.topology is None:
         raise UsageError(f"topo {arguments.action}: say which topology, a name or a YAML file")
-    topology = topologies.load(arguments.topology)
     if arguments.action == "check":
-        about = {
-            "name": topology.name,
-            "switches": len(topology.switches),
-            "hosts": len(topology.hosts),
-            "links": len(topology.links),
-            "time_scale": topology.time_scale,
-        }
-        counts = ", ".join(f"{key} {value}" for key, value in about.items() if key != "name")
-        print(json.dumps(about) if arguments.json else f"{topology.name}: good ({counts})")
+        return _check(arguments.topology, as_json=arguments.json, strict=arguments.strict)
+    from weft.topo_show import show
+
+    return show(arguments)
+
+
+def _list(*, as_json: bool) -> int:
+    import topologies
+
+    about = {name: topologies.load(name).description for name in topologies.available()}
+    if as_json:
+        print(json.dumps(list(about)))
         return 0
-    _show(topology, as_json=arguments.json)
+    width = max(len(name) for name in about)
+    for name, description in about.items():
+        print(f"{name:{width}}  {description}".rstrip())
     return 0
 
 
-def _show(topology: Topology, *, as_json: bool) -> None:
-    from topologies.units import format_duration, format_rate, format_size
+def _check(name: str, *, as_json: bool, strict: bool) -> int:
+    """Lint a topology. One that can't be loaded is an error at each of its mistakes."""
+    from topologies import TopologyError
+    from topologies.findings import Finding
+    from topologies.lint import lint
+    from topologies.loader import load_source
 
-    links = [
-        {
-            "a": str(link.a),
-            "b": str(link.b),
-            "rate": format_rate(link.rate_bps),
-            "delay": format_duration(link.delay_ps),
-            "queue": format_size(link.queue_bytes),
-            "mtu": str(link.mtu_bytes),
-        }
-        for link in topology.links
-    ]
-    hosts = [
-        {
-            "name": str(part.end),
-            "address": str(part.address),
-            "mac": part.mac,
-            "gateway": str(part.gateway),
-            "switch": f"{part.switch}:{part.port}",
-        }
-        for part in topology.interfaces()
-    ]
-    switches = [
-        {
-            "name": switch.name,
-            "role": switch.role.value,
-            "device_id": str(switch.device_id),
-            "mac": switch.mac,
-            "ports": str(len(topology.ports_of(switch.name))),
-        }
-        for switch in topology.switches
-    ]
-    parts = {"switches": switches, "hosts": hosts, "links": links}
+    try:
+        source = load_source(name)
+    except TopologyError as error:
+        if not as_json:
+            raise
+        findings = [_as_json(Finding.of(problem)) for problem in error.problems]
+        print(json.dumps({"good": False, "findings": findings}))
+        return 1
+    topology, report = source.topology, lint(source)
+    good = report.is_good(strict=strict)
+    about = {
+        "switches": len(topology.switches),
+        "hosts": len(topology.hosts),
+        "links": len(topology.links),
+        "time_scale": topology.time_scale,
+    }
     if as_json:
-        print(json.dumps({"name": topology.name, "time_scale": topology.time_scale, **parts}))
-        return
-    print(f"{topology.name}: {topology.description or 'no description'}")
-    print(f"rates and times are the fabric's; time_scale {topology.time_scale}")
-    for title, rows in parts.items():
-        if rows:
-            console.table(list(rows[0]), [list(row.values()) for row in rows], title=title)
+        shown = {
+            "name": topology.name,
+            **about,
+            "good": good,
+            "oversubscription": {tier.role.value: float(tier.ratio) for tier in report.tiers},
+            "findings": [_as_json(finding) for finding in report.findings],
+        }
+        print(json.dumps(shown))
+        return 0 if good else 1
+    for finding in report.findings:
+        _print_finding(finding)
+    counts = ", ".join(f"{key} {value}" for key, value in about.items())
+    print(f"{topology.name}: {_verdict(report, good=good)} ({counts})")
+    if report.tiers:
+        print(f"oversubscription: {', '.join(str(tier) for tier in report.tiers)}")
+    return 0 if good else 1
+
+
+def _print_finding(finding: Finding) -> None:
+    print(f"{finding.file}:{finding.line}:{finding.column}: ", end="")
+    print(f"{console.severity(finding.severity.value)}: {finding.message}")
+    if finding.right:
+        print(f"    {finding.right}")
+
+
+def _verdict(report: LintReport, *, good: bool) -> str:
+    from topologies.findings import Severity
+
+    counts = [
+        f"{count} {severity.value}{'s' if count != 1 else ''}"
+        for severity in (Severity.ERROR, Severity.WARNING)
+        if (count := report.count(severity))
+    ]
+    return " and ".join(counts) + (", good enough to run" if good else "") if counts else "good"
+
+
+def _as_json(finding: Finding) -> dict[str, object]:
+    return {
+        "severity": finding.severity.value,
+        "file": finding.file,
+        "line": finding.line,
+        "column": finding.column,
+        "message": finding.message,
+        "right": finding.right,
+    }

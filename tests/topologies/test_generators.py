@@ -1,0 +1,286 @@
+"""What each generator makes: counts, places, addresses, who reaches whom; and what it refuses."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+import topologies
+from topologies import Endpoint, Role, Topology, TopologyError
+from topologies.oversubscription import tiers
+from topologies.reach import Reach
+
+LINK = "{rate: 400Gbps, delay: 500ns, queue: 1MB}"
+
+
+def make(generator: str, **parameters: object) -> Topology:
+    return topologies.loads(text(generator, **parameters))
+
+
+def text(generator: str, **parameters: object) -> str:
+    values = {"time_scale": 10000, "generator": generator, "link": LINK, **parameters}
+    return "".join(f"{key}: {value}\n" for key, value in values.items())
+
+
+# (generator, its parameters, switches, hosts, interfaces, links)
+SIZES: list[tuple[str, dict[str, object], int, int, int, int]] = [
+    ("single", {"hosts": 5}, 1, 5, 5, 5),
+    ("single", {"hosts": 253}, 1, 253, 253, 253),
+    ("leaf_spine", {"spines": 2, "leaves": 3, "hosts_per_leaf": 4}, 5, 12, 12, 18),
+    (
+        "leaf_spine",
+        {"spines": 2, "leaves": 3, "hosts_per_leaf": 4, "links_per_spine": 2},
+        *(5, 12, 12, 24),
+    ),
+    ("leaf_spine", {"spines": 16, "leaves": 64, "hosts_per_leaf": 16}, 80, 1024, 1024, 2048),
+    ("rail", {"hosts_per_group": 4, "spines": 2}, 10, 4, 32, 48),
+    ("rail", {"groups": 2, "rails": 4, "hosts_per_group": 3, "spines": 0}, 8, 6, 24, 24),
+    ("rail", {"groups": 4, "hosts_per_group": 128, "spines": 8}, 40, 512, 4096, 4352),
+    ("fat_tree", {"k": 2}, 5, 2, 2, 6),
+    ("fat_tree", {"k": 4}, 20, 16, 16, 48),
+    ("fat_tree", {"k": 4, "hosts_per_leaf": 1}, 20, 8, 8, 40),
+    ("fat_tree", {"k": 16}, 320, 1024, 1024, 3072),
+    ("dual_plane", {"spines": 2, "leaves": 3, "hosts_per_leaf": 2}, 10, 6, 12, 24),
+    (
+        "two_dc",
+        {"spines": 2, "leaves": 2, "hosts_per_leaf": 2, "long_link": "{length: 100km}"},
+        *(10, 8, 8, 21),
+    ),
+    (
+        "two_dc",
+        {"spines": 2, "leaves": 3, "hosts_per_leaf": 1, "borders": 2, "long_link": "{}"},
+        *(14, 6, 6, 28),
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("generator", "parameters", "switches", "hosts", "interfaces", "links"), SIZES
+)
+def test_counts_names_and_addresses(
+    generator: str,
+    parameters: dict[str, object],
+    switches: int,
+    hosts: int,
+    interfaces: int,
+    links: int,
+) -> None:
+    fabric = make(generator, **parameters)
+    parts = list(fabric.interfaces())
+    assert (len(fabric.switches), len(fabric.hosts)) == (switches, hosts)
+    assert (len(parts), len(fabric.links)) == (interfaces, links)
+    assert [switch.name for switch in fabric.switches] == [f"s{n + 1}" for n in range(switches)]
+    assert [host.name for host in fabric.hosts] == [f"h{n + 1}" for n in range(hosts)]
+    macs = [node.mac for node in (*fabric.switches, *parts)]
+    assert len(set(macs)) == len(macs)
+    assert len({part.address.ip for part in parts}) == len(parts)
+    for part in parts:
+        gateway = fabric.switch(part.switch).gateway
+        assert gateway is not None
+        assert part.address.network == gateway.network
+        assert part.gateway == gateway.ip
+        assert fabric.peer(part.switch, part.port) == part.end
+        assert fabric.interface(part.end) is part
+    for switch in fabric.switches:
+        numbers = [port.number for port in fabric.ports_of(switch.name)]
+        assert numbers == list(range(1, len(numbers) + 1))
+
+
+def ports(fabric: Topology, node: str) -> list[str]:
+    return [str(port.peer) for port in fabric.ports_of(node)]
+
+
+def test_rail_i_of_each_host_is_at_leaf_i() -> None:
+    fabric = make("rail", groups=2, rails=8, hosts_per_group=2, spines=2)
+    h1, h4 = fabric.host("h1"), fabric.host("h4")
+    assert [part.switch for part in h1.interfaces] == [f"s{n}" for n in range(1, 9)]
+    assert [part.switch for part in h4.interfaces] == [f"s{n}" for n in range(9, 17)]
+    assert [str(part.address) for part in h1.interfaces[:2]] == ["10.0.1.1/24", "10.0.2.1/24"]
+    assert (h1.group, h4.group, fabric.switch("s9").group) == ("group 1", "group 2", "group 2")
+    assert ports(fabric, "s2") == ["h1:1", "h2:1", "s17:2", "s18:2"]
+    assert (str(h1.address), h1.switch, h1.port) == ("10.0.1.1/24", "s1", 1)
+    assert fabric.link_at("h1", 7) == fabric.link_at("s8", 1)
+    assert Reach(fabric).distances("s1")["s16"] == 2
+
+
+def test_rail_only_joins_no_rails() -> None:
+    fabric = make("rail", rails=4, hosts_per_group=2, spines=0)
+    islands = Reach(fabric).islands
+    assert len(set(islands.values())) == 4
+
+
+def test_a_fat_tree_has_its_tiers_and_equal_ways() -> None:
+    fabric = make("fat_tree", k=4)
+    assert [s.role for s in fabric.switches] == (
+        [Role.LEAF] * 8 + [Role.SPINE] * 8 + [Role.CORE] * 4
+    )
+    assert ports(fabric, "s1") == ["h1", "h2", "s9:1", "s10:1"]
+    assert ports(fabric, "s9") == ["s1:3", "s2:3", "s17:1", "s18:1"]
+    assert ports(fabric, "s10") == ["s1:4", "s2:4", "s19:1", "s20:1"]
+    assert ports(fabric, "s17") == ["s9:3", "s11:3", "s13:3", "s15:3"]
+    reach = Reach(fabric)
+    assert reach.layers("s1", "s3") == (
+        ("s9", "s10"),
+        ("s17", "s18", "s19", "s20"),
+        ("s11", "s12"),
+    )
+    assert reach.layers("s1", "s1") == ()
+    assert {switch.group for switch in fabric.switches} == {f"pod {n}" for n in range(1, 5)} | {""}
+
+
+@pytest.mark.parametrize("k", [2, 4, 8])
+def test_a_fat_tree_is_not_oversubscribed(k: int) -> None:
+    assert [str(tier) for tier in tiers(make("fat_tree", k=k))] == ["leaf 1:1", "spine 1:1"]
+
+
+def test_two_planes_share_only_hosts() -> None:
+    fabric = make("dual_plane", spines=2, leaves=2, hosts_per_leaf=2)
+    reach = Reach(fabric)
+    planes = {name: switch.group for name, switch in ((s.name, s) for s in fabric.switches)}
+    assert len(set(reach.islands.values())) == 2
+    for a, b in itertools.combinations(fabric.hosts, 2):
+        assert reach.hosts_meet(a, b)
+        assert [reach.meet(a.interfaces[0], part) for part in b.interfaces] == [True, False]
+    for host in fabric.hosts:
+        assert [planes[part.switch] for part in host.interfaces] == ["plane A", "plane B"]
+    first = fabric.host("h1").interfaces
+    assert list(reach.networks_beyond(first[0])) == ["10.0.2.0/24"]
+    assert list(reach.networks_beyond(first[1])) == ["10.0.4.0/24"]
+
+
+def test_two_data_centres_have_a_long_link() -> None:
+    fabric = make(
+        "two_dc",
+        spines=2,
+        leaves=2,
+        hosts_per_leaf=2,
+        long_link="{length: 100km, rate: 800Gbps, queue: 100MB}",
+        border_link="{rate: 200Gbps}",
+    )
+    long = fabric.link_at("s9", 3)
+    assert (long.a, long.b) == (Endpoint("s9", 3), Endpoint("s10", 3))
+    assert (long.delay_ps, long.rate_bps) == (500_000_000, 800 * 10**9)
+    assert fabric.link_at("s9", 1).rate_bps == 200 * 10**9
+    assert [s.name for s in fabric.switches_with(Role.BORDER)] == ["s9", "s10"]
+    assert Reach(fabric).layers("s1", "s3") == (("s5", "s6"), ("s9",), ("s10",), ("s7", "s8"))
+    assert {host.group for host in fabric.hosts} == {"dc 1", "dc 2"}
+
+
+def test_kinds_of_links_and_single_ones_have_their_own_settings() -> None:
+    fabric = make(
+        "fat_tree",
+        k=4,
+        host_link="{rate: 200Gbps, mtu: 1400B}",
+        core_link="{length: 2km}",
+        overrides="[{between: [s1, s9], rate: 100Gbps}, {between: [h2, s1], queue: 5MB}]",
+    )
+    assert fabric.link_at("h1").rate_bps == 200 * 10**9
+    assert (fabric.link_at("h1").mtu_bytes, fabric.link_at("s1", 3).mtu_bytes) == (1400, 1500)
+    assert (fabric.link_at("s9", 3).delay_ps, fabric.link_at("s9", 1).delay_ps) == (10**7, 500_000)
+    assert [fabric.link_at("s1", n).rate_bps // 10**9 for n in (3, 4)] == [100, 400]
+    assert [fabric.link_at("s1", n).queue_bytes // 10**6 for n in (1, 2)] == [1, 5]
+
+
+def test_the_class_map_is_in_the_model() -> None:
+    classes = (
+        "{cnp: {dscp: 48, queue: 7}, roce: {dscp: [24, 26], queue: 3, lossless: true, ecn: 1kB}}"
+    )
+    cnp, roce = make("single", hosts=2, classes=classes).classes
+    assert (cnp.name, cnp.dscps, cnp.queue, cnp.lossless, cnp.ecn_bytes) == (
+        *("cnp", (48,), 7, False),
+        None,
+    )
+    assert (roce.dscps, roce.queue, roce.lossless, roce.ecn_bytes) == ((24, 26), 3, True, 1000)
+
+
+# (generator, its parameters, part of the message)
+REFUSED: list[tuple[str, dict[str, object], str]] = [
+    ("single", {"hosts": 254}, "hosts: one switch takes 253 hosts"),
+    ("single", {"hosts": 0}, "hosts: must be at least 1, not 0"),
+    (
+        "leaf_spine",
+        {"spines": 2, "leaves": 255, "hosts_per_leaf": 2},
+        "leaves: a switch has 254 ports and this asks for 255: for more hosts take generator fat",
+    ),
+    (
+        "leaf_spine",
+        {"spines": 2, "leaves": 2, "hosts_per_leaf": 300},
+        "hosts_per_leaf: a leaf has 254 ports for its hosts and uplinks together, and this asks "
+        "for 300 and 2",
+    ),
+    (
+        "leaf_spine",
+        {"spines": 2, "leaves": 200, "hosts_per_leaf": 2, "links_per_spine": 2},
+        "leaves: a switch has 254 ports and this asks for 400",
+    ),
+    ("fat_tree", {"k": 5}, "k: k must be even, not 5: half of the ports go up"),
+    ("fat_tree", {"k": 256}, "k: a switch has 254 ports and this asks for 256"),
+    ("rail", {"rails": 1, "hosts_per_group": 2, "spines": 1}, "rails: must be at least 2, not 1"),
+    (
+        "rail",
+        {"groups": 32, "hosts_per_group": 2, "spines": 1},
+        "groups: a switch has 254 ports and this asks for 256",
+    ),
+    (
+        "dual_plane",
+        {"spines": 2, "leaves": 2, "hosts_per_leaf": 2, "hosts": 2},
+        "hosts: unknown key 'hosts': known here are classes",
+    ),
+    ("two_dc", {"spines": 2, "leaves": 2, "hosts_per_leaf": 2}, "'long_link' is missing here"),
+    (
+        "two_dc",
+        {
+            "spines": 2,
+            "leaves": 2,
+            "hosts_per_leaf": 2,
+            "link": "{rate: 1Gbps}",
+            "long_link": "{length: 1km}",
+        },
+        "link: no queue given: add one, as queue: 1MB",
+    ),
+    (
+        "fat_tree",
+        {"k": 4, "overrides": "[{between: [s1, s99], rate: 1Gbps}]"},
+        "overrides[0].between: there is no 's99' in this fabric; did you mean",
+    ),
+    (
+        "fat_tree",
+        {"k": 4, "overrides": "[{between: [s1, s2], rate: 1Gbps}]"},
+        "overrides[0].between: no link between s1 and s2 in this fabric",
+    ),
+    (
+        "fat_tree",
+        {"k": 4, "overrides": "[{between: [s1], rate: 1Gbps}]"},
+        "overrides[0].between: must have 2 parts",
+    ),
+]
+
+
+@pytest.mark.parametrize(("generator", "parameters", "message"), REFUSED)
+def test_what_does_not_fit_is_refused(
+    generator: str, parameters: dict[str, object], message: str
+) -> None:
+    with pytest.raises(TopologyError) as caught:
+        topologies.loads(text(generator, **parameters), file="net.yaml")
+    assert message in str(caught.value)
+
+
+def test_hosts_of_an_explicit_file_may_have_several_interfaces() -> None:
+    net = topologies.loads(
+        """\
+time_scale: 1
+link: {rate: 1Gbps, delay: 1us, queue: 1MB}
+switches: [s1, s2]
+hosts: [{name: h1, interfaces: [{}, {address: 10.7.0.9/24, mac: 02:00:00:00:00:09}]}, h2]
+links: [{a: h1, b: s1:1}, {a: s2:1, b: h1:1}, {a: h2, b: s2:2}, {a: s1:2, b: s2:3}]
+"""
+    )
+    first, second = net.host("h1").interfaces
+    assert (str(first.end), str(second.end)) == ("h1", "h1:1")
+    assert (str(first.address), str(first.gateway)) == ("10.0.1.1/24", "10.0.1.254")
+    assert (str(second.address), second.mac) == ("10.7.0.9/24", "02:00:00:00:00:09")
+    assert str(net.host("h2").address) == "10.7.0.2/24"
+    assert [str(part.end) for part in net.interfaces_of("s2")] == ["h1:1", "h2"]
+    assert [host.name for host in net.hosts_of("s2")] == ["h1", "h2"]
+    assert [port.number for port in net.ports_of("h1")] == [0, 1]

@@ -1,0 +1,107 @@
+"""`weft topo show`: a topology in the terminal, as a picture or as data."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from weft import console
+from weft.errors import UsageError
+
+if TYPE_CHECKING:
+    from topologies import Topology
+
+MAX_TABLE_LINKS = 100  # beyond, tables are printed only when asked for
+
+
+def show(arguments: argparse.Namespace) -> int:
+    """Do `topo show`; returns the exit code. Raises TopologyError, UsageError."""
+    import topologies
+
+    pictures = [path for path in (arguments.png, arguments.svg) if path is not None]
+    for path, ending in ((arguments.png, ".png"), (arguments.svg, ".svg")):
+        if path is not None and path.suffix != ending:
+            raise UsageError(f"{path}: name the file with its ending, as {path.stem}{ending}")
+    topology = topologies.load(arguments.topology)
+    if pictures:
+        _draw(topology, pictures)
+    if arguments.json:
+        print(json.dumps(_data(topology)))
+    elif not pictures:
+        from weft.topo_text import print_drawing
+
+        print_drawing(topology)
+        if arguments.tables or len(topology.links) <= MAX_TABLE_LINKS:
+            _print_tables(topology)
+        else:
+            print("--tables lists every switch, host and link")
+    return 0
+
+
+def _draw(topology: Topology, pictures: list[Path]) -> None:
+    from weft.topo_figure import draw
+
+    draw(topology, pictures)
+    for path in pictures:
+        console.notice(f"{topology.name} is drawn in {path}")
+
+
+def _parts(topology: Topology) -> dict[str, list[dict[str, str]]]:
+    from topologies.units import format_duration, format_rate, format_size
+
+    links = [
+        {
+            "a": str(link.a),
+            "b": str(link.b),
+            "rate": format_rate(link.rate_bps),
+            "delay": format_duration(link.delay_ps),
+            "queue": format_size(link.queue_bytes),
+            "mtu": str(link.mtu_bytes),
+        }
+        for link in topology.links
+    ]
+    hosts = [
+        {
+            "name": str(part.end),
+            "address": str(part.address),
+            "mac": part.mac,
+            "gateway": str(part.gateway),
+            "switch": f"{part.switch}:{part.port}",
+        }
+        for part in topology.interfaces()
+    ]
+    switches = [
+        {
+            "name": switch.name,
+            "role": switch.role.value,
+            "group": switch.group,
+            "device_id": str(switch.device_id),
+            "mac": switch.mac,
+            "ports": str(len(topology.ports_of(switch.name))),
+        }
+        for switch in topology.switches
+    ]
+    classes = [
+        {
+            "name": each.name,
+            "dscp": ", ".join(str(dscp) for dscp in each.dscps),
+            "queue": "" if each.queue is None else str(each.queue),
+            "lossless": "yes" if each.lossless else "no",
+            "ecn above": "" if each.ecn_bytes is None else format_size(each.ecn_bytes),
+        }
+        for each in topology.classes
+    ]
+    return {"switches": switches, "hosts": hosts, "links": links, "classes": classes}
+
+
+def _data(topology: Topology) -> dict[str, object]:
+    return {"name": topology.name, "time_scale": topology.time_scale, **_parts(topology)}
+
+
+def _print_tables(topology: Topology) -> None:
+    for title, rows in _parts(topology).items():
+        if rows:
+            columns = [key for key in rows[0] if any(row[key] for row in rows)]
+            console.table(columns, [[row[key] for key in columns] for row in rows], title=title)
