@@ -6,9 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Self
 
-from topologies.model import Topology
-
-CNP_DSCP = 48
+from topologies.model import CNP_DSCP, Topology
 
 
 @dataclass(frozen=True)
