@@ -12,11 +12,11 @@ from typing import Any
 # Switches are started while a client is open; gRPC would comment on each fork.
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 
-import grpc  # noqa: E402
+import grpc
 
-from emulation.parity.targets import TargetError  # noqa: E402
-from softswitch.p4runtime import protos  # noqa: E402
-from softswitch.p4runtime.protos import p4i, p4r  # noqa: E402
+from emulation.parity.targets import TargetError
+from softswitch.p4runtime import protos
+from softswitch.p4runtime.protos import p4i, p4r
 
 _p4r_grpc: Any = importlib.import_module(f"{protos.PACKAGE}.p4.v1.p4runtime_pb2_grpc")
 
