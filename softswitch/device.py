@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
+from softswitch.codegen import Bmv2Program
 from softswitch.core import CoreError, Output, OutputKind, PortState, SwitchCore
 from softswitch.p4runtime import initial, packetio, pipeline, reconcile
 from softswitch.p4runtime.forwarding import Forwarding
@@ -49,6 +50,7 @@ class Device:
         self.core = core
         self.pipeline: Pipeline | None = None
         self.forwarding: Forwarding | None = None
+        self.program: Bmv2Program | None = None
         self._schemas: dict[int, Schema] = {}
         self._clock = clock
         self._guard = guard
@@ -107,6 +109,7 @@ class Device:
     def _runs(self, prepared: Pipeline, forwarding: Forwarding) -> None:
         self.pipeline = prepared
         self.forwarding = forwarding
+        self.program = prepared.program
         self._schemas[self.core.program_number] = prepared.schema
         for number in sorted(self._schemas)[:-SCHEMAS_KEPT]:
             del self._schemas[number]
@@ -128,6 +131,7 @@ class Device:
                 raise PipelineError(f"the program's own entries: {error}") from error
         self.pipeline = None
         self.forwarding = None
+        self.program = program
         self._schemas = {}
 
     # --- entities -----------------------------------------------------------------------------

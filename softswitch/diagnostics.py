@@ -137,15 +137,26 @@ class DiagnosticsClient:
         limit: int | None = None,
         ports: Sequence[int] | None = None,
     ) -> Iterator[Json]:
-        """One object a packet, as it happens, until `limit` packets or the iterator is closed.
+        """Events as they happen, until `limit` packets or the iterator is closed (docs/trace.md).
 
+        `event` says what one is: `packet` (the rest is PacketTrace's JSON), `missed` (so many
+        `packets` were not traced), `waiting`, `program`, `error` and `ended` (with a `text`).
         `filter`: a pcap filter on the bytes as received; `ports`: only packets received there.
+        When this returns the switch is tracing already.
         """
         function = self._channel.unary_stream(
             f"/{SERVICE}/Trace", request_serializer=encode, response_deserializer=decode
         )
-        request = _given({"filter": filter, "limit": limit, "ports": ports})
-        stream = function(request)
+        stream = function(_given({"filter": filter, "limit": limit, "ports": ports}))
+        try:
+            stream.initial_metadata()  # waits for the answer
+            if not stream.is_active():
+                next(stream)  # raises why
+        except grpc.RpcError as error:
+            raise self._error(error) from None
+        return self._events(stream)
+
+    def _events(self, stream: grpc.UnaryStreamMultiCallable) -> Iterator[Json]:
         try:
             yield from stream
         except grpc.RpcError as error:

@@ -7,7 +7,7 @@ They run in gRPC's threads and take `device_lock` or `loop.locked()` themselves.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, fields, replace
 from typing import NoReturn
 
@@ -17,6 +17,9 @@ from softswitch.core import CoreError, DaemonLoop, PortConfig, PortState
 from softswitch.device import Device
 from softswitch.diagnostics import SERVICE, Json, decode, encode
 from softswitch.p4runtime.status import Code, EntityError
+from softswitch.tracing.filter import FilterError
+from softswitch.tracing.hub import Follower, TraceHub
+from softswitch.tracing.session import TraceError
 
 _CODES = {code.value[0]: code for code in grpc.StatusCode}
 _PORTS = 65536
@@ -36,6 +39,7 @@ class DiagnosticsService:
         self._loop = loop
         self._lock = device_lock
         self._ports = dict(ports)
+        self._traces = TraceHub(device, loop, device_lock)
         self._methods: dict[str, Callable[[Json], Json]] = {
             "PortStats": self._port_stats,
             "SwitchStats": self._switch_stats,
@@ -46,9 +50,13 @@ class DiagnosticsService:
 
     def handler(self) -> grpc.GenericRpcHandler:
         """What a gRPC server serves it by."""
-        return grpc.method_handlers_generic_handler(
-            SERVICE, {name: _unary(method) for name, method in self._methods.items()}
-        )
+        handlers = {name: _unary(method) for name, method in self._methods.items()}
+        handlers["Trace"] = grpc.unary_stream_rpc_method_handler(self._trace)
+        return grpc.method_handlers_generic_handler(SERVICE, handlers)
+
+    def close(self) -> None:
+        """End all traces; before the loop and the device go."""
+        self._traces.close()
 
     # --- counts -------------------------------------------------------------------------------
 
@@ -112,10 +120,46 @@ class DiagnosticsService:
             core.configure_port(port, config)
             return asdict(core.port_config(port))
 
+    # --- traces -------------------------------------------------------------------------------
+
+    def _trace(self, data: bytes, context: grpc.ServicerContext) -> Iterator[bytes]:
+        try:
+            follower = self._follow(_request(data))
+        except EntityError as error:
+            _abort(context, error)
+        context.add_callback(follower.end)
+        try:
+            context.send_initial_metadata(())  # says: attached
+            while (event := follower.next()) is not None:
+                yield encode(event)
+        finally:
+            follower.close()
+
+    def _follow(self, request: Json) -> Follower:
+        expression = request.get("filter", "")
+        limit, ports = request.get("limit"), request.get("ports", [])
+        if not isinstance(expression, str):
+            raise EntityError(Code.INVALID_ARGUMENT, '"filter" has to be a text')
+        if limit is not None and (not _is_whole(limit) or limit < 1):
+            raise EntityError(Code.INVALID_ARGUMENT, '"limit" has to be a number from 1')
+        if not isinstance(ports, list):
+            raise EntityError(Code.INVALID_ARGUMENT, '"ports" has to be a list of numbers')
+        numbers = [_port({"port": port}) for port in ports]
+        try:
+            return self._traces.follow(expression, numbers, limit)
+        except FilterError as error:
+            raise EntityError(Code.INVALID_ARGUMENT, str(error)) from error
+        except TraceError as error:
+            raise EntityError(Code.FAILED_PRECONDITION, str(error)) from error
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
 
 def _port(request: Json) -> int:
     port = request.get("port")
-    if not isinstance(port, int) or isinstance(port, bool) or not 0 <= port < _PORTS:
+    if not isinstance(port, int) or not _is_whole(port) or not 0 <= port < _PORTS:
         raise EntityError(
             Code.INVALID_ARGUMENT, f'"port" has to be a number from 0 to {_PORTS - 1}, not {port!r}'
         )
@@ -133,8 +177,7 @@ def _settings(request: Json) -> dict[str, int]:
         if member not in known:
             names = ", ".join(sorted(known))
             raise EntityError(Code.INVALID_ARGUMENT, f"a link has no {name!r}; it has {names}")
-        whole = isinstance(value, int) and not isinstance(value, bool)
-        if not whole or not 0 <= value * scale < 1 << 63:
+        if not _is_whole(value) or not 0 <= value * scale < 1 << 63:
             raise EntityError(
                 Code.INVALID_ARGUMENT, f"{name} has to be a whole number from 0, not {value!r}"
             )

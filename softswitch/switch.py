@@ -31,6 +31,8 @@ from softswitch.p4runtime.names import MatchValue, Names, Value, metadata_names
 from softswitch.p4runtime.pipeline import Pipeline, read_p4info
 from softswitch.p4runtime.protos import p4i, p4r
 from softswitch.p4runtime.status import Code, EntityError, UpdateStatus, WriteError
+from softswitch.tracing.recorder import Recorder, Tracer
+from softswitch.tracing.records import PacketTrace
 
 PS_PER_NS = 1000
 
@@ -83,6 +85,7 @@ class Switch:
         self._now_ps = 0
         self._outputs: list[Output] = []
         self._names: Names | None = None
+        self._recorder = Recorder(self.core, lambda: self.device.program, cache_dir)
 
     @classmethod
     def from_json(
@@ -153,6 +156,7 @@ class Switch:
         """Load a pipeline that was prepared before; one may be loaded by many switches."""
         self.device.load(prepared)
         self._names = Names(prepared.schema)
+        self._recorder.renew()
 
     # --- time and packets ---------------------------------------------------------------------
 
@@ -209,6 +213,7 @@ class Switch:
     def _advance(self, until: int) -> None:
         self._now_ps = until
         self.core.advance(until)
+        self._recorder.collect()
         for output in self.core.take_output(until):
             if output.kind is OutputKind.PACKET:
                 at_ns = output.at_ps // PS_PER_NS
@@ -244,6 +249,7 @@ class Switch:
         if at_ps > self._now_ps:
             self._run(at_ps)
         self.core.inject(port, data, at_ps)
+        self._recorder.collect()
 
     def _moment(self, at_ns: int | None) -> int:
         if at_ns is None:
@@ -258,6 +264,27 @@ class Switch:
         self.device.acknowledge(
             p4r.DigestListAck(digest_id=digest.message.digest_id, list_id=digest.list_id)
         )
+
+    # --- traces -------------------------------------------------------------------------------
+
+    def trace(
+        self, filter: str | None = None, *, ports: Sequence[int] = (), limit: int | None = None
+    ) -> Tracer:
+        """Trace packets that arrive from now on, until its `stop` or the end of a `with`.
+
+        `filter`: pcap syntax, such as `udp dst port 4791`; `ports`: of arrival, none for all;
+        `limit`: so many packets at most. Raises FilterError, TraceError.
+        """
+        return self._recorder.start(filter, ports, limit)
+
+    @property
+    def traced(self) -> list[PacketTrace]:
+        """What was traced, by arrival; packets in queues as far as they got."""
+        return self._recorder.packets()
+
+    def explain(self) -> str:
+        """`traced` as text: each packet's parser states, tables, changes, queue and end."""
+        return self._recorder.explain()
 
     # --- ports and counters -------------------------------------------------------------------
 

@@ -1,0 +1,109 @@
+"""Tracing of one switch: keeps its traced variant loaded while somebody looks, hands out traces."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from softswitch.codegen import BuildError, build_pipeline
+from softswitch.codegen.model import Bmv2Program
+from softswitch.core import CoreError, CoreErrorCode, SwitchCore
+from softswitch.core.tracing import CoreTracing, TraceStats, records
+from softswitch.tracing.decoder import Decoded, Decoder, ProgramNames
+from softswitch.tracing.filter import compile_filter
+
+TRACERS_MAX = 8
+
+
+class TraceError(Exception):
+    """Tracing can't be had; the message says why."""
+
+
+def build_variant(program: Bmv2Program, cache_dir: Path | None = None) -> Path:
+    """The traced variant's shared object, built unless cached. Raises TraceError."""
+    try:
+        return build_pipeline(program, cache_dir=cache_dir, trace=True)
+    except BuildError as error:
+        raise TraceError(f"the traced variant of the program can't be built: {error}") from error
+
+
+class TraceSession:
+    """All tracers of one switch. Not thread-safe: the core's rules hold for every method."""
+
+    def __init__(self, core: SwitchCore, *, capacity: int) -> None:
+        """`capacity`: bytes of records that the core keeps between two calls of `poll`."""
+        self._core = core
+        self._tracing = CoreTracing(core)
+        self._decoder = Decoder()
+        self._capacity = capacity
+
+    @property
+    def ready(self) -> bool:
+        """Whether the program that runs can be traced now (see `equip`)."""
+        return self._core.loaded and self._decoder.knows(self._core.program_number)
+
+    def equip(self, program: Bmv2Program, variant: Path) -> None:
+        """Give the core the traced variant of the program that it runs. Raises TraceError."""
+        try:
+            self._tracing.variant(variant)
+        except CoreError as error:
+            raise TraceError(f"the traced variant can't be loaded: {error}") from error
+        places = self._tracing.layout()
+        assert places is not None
+        self._decoder.add_program(self._core.program_number, ProgramNames(program, places))
+
+    def start(
+        self, filter: str | None = None, ports: Sequence[int] = (), limit: int | None = None
+    ) -> int:
+        """Begin to trace packets that arrive; returns the tracer's number.
+
+        `filter`: pcap syntax, on the bytes as received; `ports`: of arrival, none for all; `limit`:
+        so many packets at most. Raises FilterError, TraceError.
+        """
+        code = compile_filter(filter or "")
+        try:
+            return self._tracing.start(
+                filter=code, ports=list(ports), limit=limit or 0, capacity=self._capacity
+            )
+        except CoreError as error:
+            if error.code == CoreErrorCode.EFULL:
+                raise TraceError(f"this switch has {TRACERS_MAX} tracers already") from None
+            raise TraceError(f"tracing can't start: {error}") from error
+
+    def stop(self, tracer: int) -> None:
+        """End a tracer; `poll` first to get what it has seen."""
+        self._tracing.stop(tracer)
+        if self.stats().tracers == 0:
+            self._decoder.give_up()
+
+    def take(self) -> bytes:
+        """Raw records since the last time, for `decode`; the only part that must be quick."""
+        data = chunk = self._tracing.take()
+        while chunk:
+            chunk = self._tracing.take()
+            data += chunk
+        return data
+
+    def decode(self, data: bytes) -> list[Decoded]:
+        """Packets whose traces are complete now. Does not touch the core."""
+        return self._decoder.feed(records(data))
+
+    def poll(self) -> list[Decoded]:
+        """`take` and `decode`."""
+        return self.decode(self.take())
+
+    def unfinished(self) -> list[Decoded]:
+        """Packets that are still on their way, as far as they got."""
+        return self._decoder.unfinished()
+
+    def give_up(self, before_ps: int | None = None) -> list[Decoded]:
+        """Unfinished packets that arrived before `before_ps`, once and for all."""
+        return self._decoder.give_up(before_ps)
+
+    def forget(self, tracer: int) -> None:
+        """Packets on their way are not this tracer's any more: its number may be given again."""
+        self._decoder.forget(tracer)
+
+    def stats(self) -> TraceStats:
+        """What was traced and missed."""
+        return self._tracing.stats()
