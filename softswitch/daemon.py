@@ -17,7 +17,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from softswitch.options import Interface, Link, Options, UsageError, parse
+from softswitch.link_options import Link
+from softswitch.options import Interface, Options, UsageError, parse
 
 if TYPE_CHECKING:
     from softswitch.core import DaemonLoop, SwitchCore
@@ -189,6 +190,7 @@ class Daemon:
             priorities=options.priority_queues,
             tick_ps=TICKS_PS[options.tick],
             depth_cell_bytes=CELL_BYTES if options.depth_unit == "cells" else 0,
+            seed=1 + options.device_id,  # so that two switches' links don't lose in step
         )
         try:
             core = SwitchCore(config)
@@ -346,7 +348,7 @@ def _read_program(options: Options) -> tuple[bytes, bytes] | None:
 
 
 def _configure_link(core: SwitchCore, link: Link, options: Options) -> None:
-    from softswitch.core import PortConfig
+    from softswitch.core import Direction, PortConfig, PortImpair, Scheduler
 
     queue = core.config.queue_packets if link.queue_packets is None else link.queue_packets
     core.configure_port(
@@ -357,8 +359,13 @@ def _configure_link(core: SwitchCore, link: Link, options: Options) -> None:
             rx_delay_ps=link.rx_delay_ps,
             queue_packets=queue,
             queue_bytes=link.queue_bytes,
+            queue_cells=link.queue_cells,
         ),
     )
+    core.schedule_port(link.port, Scheduler.of_weights(link.weights))
+    for direction, members in ((Direction.SEND, link.send), (Direction.RECEIVE, link.receive)):
+        if members:
+            core.impair_port(link.port, direction, PortImpair(**members))
 
 
 def _port_error(interface: Interface, error: Exception) -> DaemonError:

@@ -84,8 +84,9 @@ class DiagnosticsClient:
     # --- counts -------------------------------------------------------------------------------
 
     def port_stats(self) -> dict[int, Json]:
-        """By port: counts (ws_port_stats), `state`, `pause_mask`, `interface`, and `link`, the
-        settings of the port (ws_port_config; times in ps)."""
+        """By port: counts (ws_port_stats), `state`, `pause_mask`, `interface`; `link`, the settings
+        of the port (as `set_link` returns them); `wire`, what went wrong on what it `send`s and
+        `receive`s (ws_impair_stats)."""
         return {int(port): row for port, row in self.call("PortStats")["ports"].items()}
 
     def switch_stats(self) -> Json:
@@ -112,11 +113,18 @@ class DiagnosticsClient:
         rx_delay_ns: int | None = None,
         queue_packets: int | None = None,
         queue_bytes: int | None = None,
+        quanta: Sequence[int] | None = None,
+        send: Mapping[str, int] | None = None,
+        receive: Mapping[str, int] | None = None,
+        clear: bool | None = None,
         **settings: Any,
     ) -> Json:
-        """Changes what is given, leaves the rest; returns the settings in force.
+        """Changes what is given, leaves the rest; returns the settings in force, times in ps.
 
-        `settings`: any other member of ws_port_config by its name (`_ns` may stand for `_ps`).
+        `quanta`: of the 8 queues (ws_scheduler). `send`, `receive`: what goes wrong, members of
+        ws_port_impair, such as softswitch.impairments.changes() makes them; `clear`: nothing goes
+        wrong any more, but for what is given with it. `settings`: any other member of
+        ws_port_config by its name (`_ns` may stand for `_ps`).
         """
         return self.call(
             "SetLink",
@@ -126,6 +134,10 @@ class DiagnosticsClient:
             rx_delay_ns=rx_delay_ns,
             queue_packets=queue_packets,
             queue_bytes=queue_bytes,
+            quanta=quanta,
+            send=send,
+            receive=receive,
+            clear=clear,
             **settings,
         )
 

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict
 from typing import NoReturn
 
 import grpc
 
-from softswitch.core import CoreError, DaemonLoop, PortConfig, PortState
+from softswitch.core import CoreError, DaemonLoop, PortState
 from softswitch.device import Device
 from softswitch.diagnostics import SERVICE, Json, decode, encode
+from softswitch.link_settings import LinkChange, link_row, wire_row
 from softswitch.p4runtime.status import Code, EntityError
 from softswitch.tracing.filter import FilterError
 from softswitch.tracing.hub import Follower, TraceHub
@@ -72,7 +73,8 @@ class DiagnosticsService:
             "state": state.name.lower(),
             "pause_mask": pause_mask,
             **asdict(core.port_stats(port)),
-            "link": asdict(core.port_config(port)),
+            "link": link_row(core, port),
+            "wire": wire_row(core, port),
         }
 
     def _switch_stats(self, _request: Json) -> Json:
@@ -99,6 +101,7 @@ class DiagnosticsService:
             "drop_queue": stats.drop_queue,
             "queue_packets": config.queue_packets,
             "queue_bytes": config.queue_bytes,
+            "queue_cells": config.queue_cells,
         }
 
     # --- settings -----------------------------------------------------------------------------
@@ -114,11 +117,10 @@ class DiagnosticsService:
 
     def _set_link(self, request: Json) -> Json:
         port = _port(request)
-        changes = _settings({k: v for k, v in request.items() if k != "port"})
+        change = LinkChange.read({k: v for k, v in request.items() if k != "port"})
         with self._loop.locked() as core:
-            config = replace(core.port_config(port), **changes)
-            core.configure_port(port, config)
-            return asdict(core.port_config(port))
+            change.apply(core, port)
+            return link_row(core, port)
 
     # --- traces -------------------------------------------------------------------------------
 
@@ -164,25 +166,6 @@ def _port(request: Json) -> int:
             Code.INVALID_ARGUMENT, f'"port" has to be a number from 0 to {_PORTS - 1}, not {port!r}'
         )
     return port
-
-
-def _settings(request: Json) -> dict[str, int]:
-    """Members of PortConfig; times may be given in nanoseconds as NAME_ns."""
-    known = {field.name for field in fields(PortConfig)}
-    changes = {}
-    for name, value in request.items():
-        scale, member = 1, name
-        if name.endswith("_ns") and f"{name[:-3]}_ps" in known:
-            scale, member = 1000, f"{name[:-3]}_ps"
-        if member not in known:
-            names = ", ".join(sorted(known))
-            raise EntityError(Code.INVALID_ARGUMENT, f"a link has no {name!r}; it has {names}")
-        if not _is_whole(value) or not 0 <= value * scale < 1 << 63:
-            raise EntityError(
-                Code.INVALID_ARGUMENT, f"{name} has to be a whole number from 0, not {value!r}"
-            )
-        changes[member] = value * scale
-    return changes
 
 
 def _unary(method: Callable[[Json], Json]) -> grpc.RpcMethodHandler:

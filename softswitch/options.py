@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NoReturn
+
+from softswitch.link_options import Link, parse_link
 
 MAX_PORT = 511
 """Ports are v1model's 9 bits."""
@@ -49,7 +50,11 @@ options after `--` (target options):
   --tick us|ns                  unit of P4 timestamps (default us, as BMv2)
   --depth-unit packets|cells    unit of queue depths (default packets, as BMv2; cells of 256 B)
   --link PORT:KEY=VALUE,...     emulate the port's link: rate=10Gbit, delay=5us (what it sends),
-                                rx-delay=5us (what it receives), queue=64 (packets) or 64KB
+                                rx-delay=5us (what it receives), queue=64 (packets), 64KB, 64cells,
+                                weights=0:1/3:4 (queues that share; the others are strict),
+                                loss=1%, burst=1%/20%, bit-errors=1e-9, corrupt=1%, duplicate=1%,
+                                reorder=1%/10us, jitter=5us, flow=src:10.0.1.1+proto:udp+dport:4791
+                                (each also as rx-loss=...: on what it receives), seed=7
   --ready-file PATH             written when ports are open and P4Runtime listens
 """
 
@@ -64,18 +69,6 @@ class Interface:
 
     port: int
     name: str
-
-
-@dataclass(frozen=True, slots=True)
-class Link:
-    """`--link`: a port's emulated link. None: as without the option."""
-
-    port: int
-    rate_bps: int = 0
-    delay_ps: int = 0
-    rx_delay_ps: int = 0
-    queue_packets: int | None = None
-    queue_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,52 +256,5 @@ def _address(text: str) -> str:
     return text
 
 
-_RATES = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
-_TIMES = {"ps": 1, "ns": 10**3, "us": 10**6, "ms": 10**9, "s": 10**12}
-_SIZES = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9}
-
-
 def _link(text: str) -> Link:
-    head, colon, body = text.partition(":")
-    if not colon:
-        raise argparse.ArgumentTypeError(f"{text!r} is not PORT:KEY=VALUE,...")
-    values: dict[str, int] = {}
-    for part in body.split(","):
-        key, equals, value = part.partition("=")
-        match key:
-            case "rate":
-                values["rate_bps"] = _rate(value)
-            case "delay":
-                values["delay_ps"] = _time(value)
-            case "rx-delay":
-                values["rx_delay_ps"] = _time(value)
-            case "queue" if value.isdecimal():
-                values["queue_packets"] = int(value)
-            case "queue":
-                values["queue_packets"] = 0
-                values["queue_bytes"] = _scaled(value, _SIZES, "a queue: 64 (packets) or 64KB")
-            case _:
-                raise argparse.ArgumentTypeError(
-                    f"{part!r}: known are rate=, delay=, rx-delay= and queue="
-                )
-        if not equals:
-            raise argparse.ArgumentTypeError(f"{part!r} has no value")
-    return Link(_port(head), **values)
-
-
-def _rate(text: str) -> int:
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(?:bit|bps|bit/s|b/s)", text, re.IGNORECASE)
-    if found is None:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a rate with unit, such as 10Mbit")
-    return round(float(found[1]) * _RATES[found[2].lower()])
-
-
-def _time(text: str) -> int:
-    return _scaled(text, _TIMES, "a time with unit, such as 5us")
-
-
-def _scaled(text: str, units: dict[str, int], what: str) -> int:
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([a-z]+)", text.lower())
-    if found is None or found[2] not in units:
-        raise argparse.ArgumentTypeError(f"{text!r} is not {what}")
-    return round(float(found[1]) * units[found[2]])
+    return parse_link(text, _port)

@@ -18,10 +18,14 @@ from types import TracebackType
 from softswitch.core import (
     CoreConfig,
     CoreStats,
+    Direction,
+    ImpairStats,
     OutputKind,
     PortConfig,
+    PortImpair,
     PortState,
     PortStats,
+    Scheduler,
     SwitchCore,
 )
 from softswitch.core import Output as CoreOutput
@@ -301,9 +305,18 @@ class Switch:
         rx_delay_ns: int = 0,
         queue_packets: int | None = None,
         queue_bytes: int = 0,
+        queue_cells: int = 0,
         rate_pps: int = 0,
+        weights: Mapping[int, int] | None = None,
+        send: PortImpair | None = None,
+        receive: PortImpair | None = None,
     ) -> None:
-        """Set a port's rate (0: not limited), delays and queue capacity (0: not limited)."""
+        """Set a port's rate (0: not limited), delays and queue capacity (0: not limited).
+
+        `weights`: by queue, of those that share what the others, which are strict, leave. `send`,
+        `receive`: what goes wrong on the wire, from softswitch.impairments. What is not given is
+        as if it never had been.
+        """
         packets = self.config.queue_packets if queue_packets is None else queue_packets
         self.core.configure_port(
             port,
@@ -313,13 +326,21 @@ class Switch:
                 rx_delay_ps=rx_delay_ns * PS_PER_NS,
                 queue_packets=packets,
                 queue_bytes=queue_bytes,
+                queue_cells=queue_cells,
                 rate_pps=rate_pps,
             ),
         )
+        self.core.schedule_port(port, Scheduler.of_weights(weights or {}))
+        self.core.impair_port(port, Direction.SEND, send or PortImpair())
+        self.core.impair_port(port, Direction.RECEIVE, receive or PortImpair())
 
     def stats(self, port: int) -> PortStats:
         """What a port has carried and dropped."""
         return self.core.port_stats(port)
+
+    def impair_stats(self, port: int, direction: Direction = Direction.SEND) -> ImpairStats:
+        """What went wrong on a port's wire."""
+        return self.core.port_impair_stats(port, direction)
 
     def switch_stats(self) -> CoreStats:
         """What the switch has done and dropped."""

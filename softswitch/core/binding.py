@@ -21,14 +21,18 @@ from softswitch.core.records import (
     CoreError,
     CoreStats,
     Counter,
+    Direction,
+    ImpairStats,
     Keep,
     MeterConfig,
     Output,
     OutputKind,
     PortConfig,
+    PortImpair,
     PortState,
     PortStats,
     Replica,
+    Scheduler,
     Session,
     Spec,
     Target,
@@ -230,6 +234,37 @@ class SwitchCore:
         c = self.ffi.new("struct ws_port_config *")
         self._check(self.lib.ws_port_config_get(self.pointer, port, c), f"port {port}")
         return PortConfig.read(c)
+
+    def schedule_port(self, port: int, scheduler: Scheduler) -> None:
+        """How the port chooses among its queues from now on."""
+        c = self.ffi.new("struct ws_scheduler *", {"quantum": list(scheduler.quanta)})
+        self._check(self.lib.ws_schedule_port(self.pointer, port, c), f"port {port}: scheduler")
+
+    def port_scheduler(self, port: int) -> Scheduler:
+        """The scheduler in force."""
+        c = self.ffi.new("struct ws_scheduler *")
+        self._check(self.lib.ws_port_scheduler_get(self.pointer, port, c), f"port {port}")
+        return Scheduler(tuple(int(quantum) for quantum in c.quantum))
+
+    def impair_port(self, port: int, direction: Direction, impair: PortImpair) -> None:
+        """What goes wrong on the port's wire from now on."""
+        c = self.ffi.new("struct ws_port_impair *", impair.as_dict())
+        status = self.lib.ws_impair_port(self.pointer, port, int(direction), c)
+        self._check(status, f"port {port}: impairment")
+
+    def port_impair(self, port: int, direction: Direction) -> PortImpair:
+        """What goes wrong on the port's wire."""
+        c = self.ffi.new("struct ws_port_impair *")
+        status = self.lib.ws_port_impair_get(self.pointer, port, int(direction), c)
+        self._check(status, f"port {port}")
+        return PortImpair.read(c)
+
+    def port_impair_stats(self, port: int, direction: Direction) -> ImpairStats:
+        """What went wrong on the port's wire so far."""
+        c = self.ffi.new("struct ws_impair_stats *")
+        status = self.lib.ws_port_impair_stats_get(self.pointer, port, int(direction), c)
+        self._check(status, f"port {port}")
+        return ImpairStats.read(c)
 
     def port_stats(self, port: int) -> PortStats:
         """Counts of the port itself, not of the program."""

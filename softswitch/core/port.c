@@ -48,11 +48,34 @@ static void wake_later(ws_switch *sw, struct ws_port *port, ws_time at)
 /* Time on the wire, rounded up to a picosecond. */
 static ws_time wire_time(const struct ws_port *port, uint32_t length)
 {
-    uint64_t bytes = (uint64_t)length + WS_FRAME_OVERHEAD;
-    if (bytes < WS_FRAME_MIN)
-        bytes = WS_FRAME_MIN;
-    uint64_t rate = port->config.rate_bps;
-    return (ws_time)((bytes * 8 * (uint64_t)PS_PER_S + rate - 1) / rate);
+    uint64_t bits = 8 * (uint64_t)ws_wire_bytes(length), rate = port->config.rate_bps;
+    return (ws_time)((bits * (uint64_t)PS_PER_S + rate - 1) / rate);
+}
+
+static void emit(ws_switch *sw, struct ws_packet *packet)
+{
+    if (!ws_output_add(&sw->outputs, packet))
+        ws_packet_free(packet);
+}
+
+/* Hands a packet to a wire on which things go wrong. */
+static void emit_impaired(ws_switch *sw, struct ws_port *port, struct ws_packet *packet)
+{
+    ws_time slot = port->config.rate_bps ? wire_time(port, packet->length) : 0;
+    struct ws_fate fate = ws_wire_pass(port->wires[WS_SEND], packet->out, packet->length, packet->time, slot);
+    if (fate.lost) {
+        ws_packet_free(packet);
+        return;
+    }
+    struct ws_packet *copy = fate.copies > 1 ? ws_wire_copy(packet) : NULL;
+    packet->time = fate.at[0];
+    emit(sw, packet);
+    if (!copy)
+        return;
+    copy->time = fate.at[1];
+    if (slot)
+        port->busy_until += slot;
+    emit(sw, copy);
 }
 
 /* Runs egress and hands the packet to the wire, if it survives. */
@@ -77,14 +100,50 @@ static void depart(ws_switch *sw, struct ws_port *port, struct ws_packet *packet
     packet->port = port->number;
     packet->time = end + port->config.tx_delay_ps;
     ws_trace_end(sw, packet, packet->kind == WS_OUT_CPU ? WS_TRACE_TO_CPU : WS_TRACE_SENT, port->number);
-    if (!ws_output_add(&sw->outputs, packet))
-        ws_packet_free(packet);
+    if (port->wires[WS_SEND])
+        emit_impaired(sw, port, packet);
+    else
+        emit(sw, packet);
 }
 
-/* The highest priority that may send now, or -1; `*later` = when that can change by time alone. */
-static int next_priority(const ws_switch *sw, const struct ws_port *port, ws_time *later)
+/* The weighted queue whose turn it is among those in `open`, or -1. */
+static int next_weighted(const ws_switch *sw, struct ws_port *port, uint32_t open, ws_time *later)
 {
-    uint32_t open = port->nonempty & ~port->pause_mask;
+    uint32_t due = 0;
+    for (uint32_t left = open; left; left &= left - 1) {
+        uint32_t priority = (uint32_t)__builtin_ctz(left);
+        ws_time release = port->queues[priority].head->time;
+        if (release <= sw->now)
+            due |= 1u << priority;
+        else if (release < *later)
+            *later = release;
+    }
+    if (!due)
+        return -1;
+    struct ws_round *round = &port->round;
+    for (;;) {
+        uint8_t turn = round->turn;
+        if (due >> turn & 1) {
+            if (!round->begun) {
+                round->begun = 1;
+                round->deficit[turn] += round->quantum[turn];
+            }
+            uint32_t cost = ws_wire_bytes(port->queues[turn].head->queued_bytes);
+            if (cost <= round->deficit[turn]) {
+                round->deficit[turn] -= cost;
+                return turn;
+            }
+        }
+        round->turn = (turn + 1) % WS_PRIORITIES_MAX;
+        round->begun = 0;
+    }
+}
+
+/* The priority that may send now, or -1; `*later` = when that can change by time alone. */
+static int next_priority(const ws_switch *sw, struct ws_port *port, ws_time *later)
+{
+    uint32_t ready = port->nonempty & ~port->pause_mask;
+    uint32_t open = ready & ~port->weighted;
     while (open) {
         int priority = 31 - __builtin_clz(open);
         ws_time release = port->queues[priority].head->time;
@@ -94,7 +153,7 @@ static int next_priority(const ws_switch *sw, const struct ws_port *port, ws_tim
             *later = release;
         open &= ~(1u << priority);
     }
-    return -1;
+    return ready & port->weighted ? next_weighted(sw, port, ready & port->weighted, later) : -1;
 }
 
 void ws_port_serve(ws_switch *sw, struct ws_port *port)
@@ -126,8 +185,10 @@ void ws_port_serve(ws_switch *sw, struct ws_port *port)
         struct ws_queue *queue = &port->queues[priority];
         struct ws_packet *packet = queue->head;
         queue->head = packet->next;
-        if (!queue->head)
+        if (!queue->head) {
             port->nonempty &= ~(1u << priority);
+            port->round.deficit[priority] = 0;
+        }
         queue->packets--;
         queue->bytes -= packet->queued_bytes;
         queue->cells -= packet->cells;
@@ -174,8 +235,14 @@ void ws_port_enqueue(ws_switch *sw, uint32_t number, struct ws_packet *packet)
         return;
     }
     uint32_t bytes = packet->ctx.packet_length;
+    packet->cells = 0;
+    if (sw->config.depth_cell_bytes || port->config.queue_cells) {
+        uint32_t cell = sw->config.depth_cell_bytes ? sw->config.depth_cell_bytes : WS_CELL_BYTES;
+        packet->cells = (bytes + cell - 1) / cell;
+    }
     if ((port->config.queue_packets && queue->packets >= port->config.queue_packets) ||
-        (port->config.queue_bytes && queue->bytes + bytes > port->config.queue_bytes)) {
+        (port->config.queue_bytes && queue->bytes + bytes > port->config.queue_bytes) ||
+        (port->config.queue_cells && queue->cells + packet->cells > port->config.queue_cells)) {
         port->stats.drop_queue++;
         ws_trace_end(sw, packet, WS_TRACE_DROP_QUEUE, number);
         ws_packet_free(packet);
@@ -187,9 +254,6 @@ void ws_port_enqueue(ws_switch *sw, uint32_t number, struct ws_packet *packet)
         queue->last_release = packet->time;
     }
     packet->queued_bytes = bytes;
-    packet->cells = sw->config.depth_cell_bytes
-                        ? (bytes + sw->config.depth_cell_bytes - 1) / sw->config.depth_cell_bytes
-                        : 0;
     packet->next = NULL;
     if (port->nonempty >> priority & 1)
         queue->tail->next = packet;
@@ -213,6 +277,7 @@ void ws_ports_forget_packets(struct ws_ports *ports)
         if (!port)
             continue;
         memset(port->queues, 0, sizeof port->queues);
+        memset(port->round.deficit, 0, sizeof port->round.deficit);
         port->nonempty = 0;
         port->ready = 0;
         port->wake_at = WS_NEVER;
@@ -224,8 +289,13 @@ void ws_ports_forget_packets(struct ws_ports *ports)
 
 void ws_ports_free(struct ws_ports *ports)
 {
-    for (uint32_t i = 0; i < ports->capacity; i++)
+    for (uint32_t i = 0; i < ports->capacity; i++) {
+        if (!ports->table[i])
+            continue;
+        free(ports->table[i]->wires_made[WS_SEND]);
+        free(ports->table[i]->wires_made[WS_RECEIVE]);
         free(ports->table[i]);
+    }
     free(ports->table);
     *ports = (struct ws_ports){0};
 }
@@ -281,6 +351,77 @@ int ws_port_config_get(const ws_switch *sw, uint32_t number, struct ws_port_conf
         *config = sw->ports.table[number]->config;
     else
         *config = (struct ws_port_config){.queue_packets = sw->config.queue_packets};
+    return WS_OK;
+}
+
+int ws_schedule_port(ws_switch *sw, uint32_t number, const struct ws_scheduler *scheduler)
+{
+    struct ws_port *port = ws_port_at(sw, number);
+    if (!port)
+        return WS_EINVAL;
+    uint32_t weighted = 0;
+    for (int c = 0; c < WS_PRIORITIES_MAX; c++) {
+        uint32_t quantum = scheduler->quantum[c];
+        if (quantum && (quantum < WS_QUANTUM_MIN || quantum > WS_QUANTUM_MAX))
+            return WS_EINVAL;
+        weighted |= quantum ? 1u << c : 0;
+    }
+    port->weighted = weighted;
+    port->round = (struct ws_round){0};
+    memcpy(port->round.quantum, scheduler->quantum, sizeof port->round.quantum);
+    ws_port_serve(sw, port);
+    ws_ports_settle(sw);
+    return WS_OK;
+}
+
+int ws_port_scheduler_get(const ws_switch *sw, uint32_t number, struct ws_scheduler *scheduler)
+{
+    if (number >= WS_PORTS_MAX)
+        return WS_EINVAL;
+    *scheduler = (struct ws_scheduler){0};
+    if (number < sw->ports.capacity && sw->ports.table[number])
+        memcpy(scheduler->quantum, sw->ports.table[number]->round.quantum, sizeof scheduler->quantum);
+    return WS_OK;
+}
+
+int ws_impair_port(ws_switch *sw, uint32_t number, enum ws_direction direction, const struct ws_port_impair *impair)
+{
+    struct ws_port *port = ws_port_at(sw, number);
+    if (!port || (unsigned)direction > WS_RECEIVE || !ws_impair_valid(impair))
+        return WS_EINVAL;
+    if (!port->wires_made[direction]) {
+        port->wires_made[direction] = calloc(1, sizeof(struct ws_wire));
+        if (!port->wires_made[direction])
+            return WS_ENOMEM;
+    }
+    ws_wire_set(port->wires_made[direction], impair, sw->config.seed, number, direction);
+    port->wires[direction] = ws_impair_active(impair) ? port->wires_made[direction] : NULL;
+    return WS_OK;
+}
+
+static const struct ws_wire *wire_made(const ws_switch *sw, uint32_t number, enum ws_direction direction)
+{
+    static const struct ws_wire good;
+    if (number >= sw->ports.capacity || !sw->ports.table[number] || !sw->ports.table[number]->wires_made[direction])
+        return &good;
+    return sw->ports.table[number]->wires_made[direction];
+}
+
+int ws_port_impair_get(const ws_switch *sw, uint32_t number, enum ws_direction direction,
+                       struct ws_port_impair *impair)
+{
+    if (number >= WS_PORTS_MAX || (unsigned)direction > WS_RECEIVE)
+        return WS_EINVAL;
+    *impair = wire_made(sw, number, direction)->impair;
+    return WS_OK;
+}
+
+int ws_port_impair_stats_get(const ws_switch *sw, uint32_t number, enum ws_direction direction,
+                             struct ws_impair_stats *stats)
+{
+    if (number >= WS_PORTS_MAX || (unsigned)direction > WS_RECEIVE)
+        return WS_EINVAL;
+    *stats = wire_made(sw, number, direction)->stats;
     return WS_OK;
 }
 

@@ -1,13 +1,14 @@
 /* Ports: owns the ports, their priority queues and the moment at which a packet leaves.
  *
- * A port serves its highest priority first (a higher number wins, as in BMv2) and is busy while a frame's bits
- * leave. Egress processing happens when a packet is taken off its queue. On an idle port without rate
+ * A port serves its highest priority first (a higher number wins, as in BMv2), then those that share by weight, and is
+ * busy while a frame's bits leave. Egress processing happens when a packet is taken off its queue. On an idle port without rate
  * limits a packet never enters the queue.
  */
 #ifndef WEFT_PORT_H
 #define WEFT_PORT_H
 
 #include "packet.h"
+#include "wire.h"
 
 enum {
     WS_PRIORITIES_MAX = 8,
@@ -15,6 +16,7 @@ enum {
     WS_DEPTH_MAX = 0x7ffff,  /* enq_qdepth and deq_qdepth have 19 bits: saturate */
     WS_FRAME_OVERHEAD = 24,  /* preamble 8, FCS 4, gap 12 */
     WS_FRAME_MIN = 84,       /* a minimum frame with its overhead */
+    WS_CELL_BYTES = 256,     /* of queue_cells when depths are in packets */
 };
 
 struct ws_queue {
@@ -25,19 +27,31 @@ struct ws_queue {
     ws_time last_release; /* of rate_pps */
 };
 
+/* Deficit round robin among the queues with a quantum. */
+struct ws_round {
+    uint32_t quantum[WS_PRIORITIES_MAX];
+    uint32_t deficit[WS_PRIORITIES_MAX];
+    uint8_t turn;  /* the queue whose turn it is */
+    uint8_t begun; /* it has got this round's quantum */
+};
+
 struct ws_port {
     uint32_t number;
     enum ws_port_state state;
     uint32_t pause_mask;
     uint32_t nonempty;    /* bit c: queue c holds packets */
+    uint32_t weighted;    /* bit c: queue c is not strict */
     ws_time busy_until;
     ws_time wake_at;      /* the pending event, WS_NEVER if none */
     ws_time release_step; /* picoseconds between packets of rate_pps, 0 = none */
     uint8_t ready;        /* in the switch's ready list */
     struct ws_port *next_ready;
+    struct ws_wire *wires[2]; /* by enum ws_direction; NULL: nothing goes wrong */
     struct ws_port_config config;
     struct ws_port_stats stats;
     struct ws_queue queues[WS_PRIORITIES_MAX];
+    struct ws_round round;
+    struct ws_wire *wires_made[2]; /* what `wires` points to, once there was something wrong */
 };
 
 struct ws_ports {
@@ -45,6 +59,13 @@ struct ws_ports {
     uint32_t capacity;
     struct ws_port *ready_head, *ready_tail; /* got packets while egress ran */
 };
+
+/* What a frame of `length` bytes takes of a wire: with preamble, FCS and gap. */
+static inline uint32_t ws_wire_bytes(uint32_t length)
+{
+    uint32_t bytes = length + WS_FRAME_OVERHEAD;
+    return bytes < WS_FRAME_MIN ? WS_FRAME_MIN : bytes;
+}
 
 /* The port, made at first use; NULL for a number out of range or when memory is out. */
 struct ws_port *ws_port_at(ws_switch *sw, uint32_t number);

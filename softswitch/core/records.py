@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from math import gcd
 from typing import Any, TypeVar
 
 R = TypeVar("R", bound="_Record")
 
+_LEAST_QUANTUM = 2048
 _REASONS = {
     -1: "no such object",
     -2: "an equal entry is there",
@@ -117,6 +119,88 @@ class PortConfig(_Record):
     """Of each queue; 0: not limited by bytes."""
     rate_pps: int = 0
     """BMv2's packets per second of each queue; 0: none."""
+    queue_cells: int = 0
+    """Of each queue, in cells of depth_cell_bytes (256 B if that is 0); 0: not limited by cells."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scheduler:
+    """How a port chooses among its queues (struct ws_scheduler).
+
+    `quanta[c]`: 0 for a strict queue (the highest is served first, before all others), else the
+    bytes of queue c in a round of deficit round robin; a frame counts 24 B more, at least 84 B.
+    """
+
+    quanta: tuple[int, ...] = (0,) * 8
+
+    @classmethod
+    def of_weights(cls, weights: Mapping[int, int]) -> Scheduler:
+        """Queues that share by these weights, exactly; the others are strict.
+
+        Raises ValueError for a queue that no port has or a weight below 1.
+        """
+        for queue, weight in weights.items():
+            if not 0 <= queue < 8 or weight < 1:
+                raise ValueError(
+                    f"queue {queue} with weight {weight}: queues are 0 to 7, weights 1 up"
+                )
+        common = gcd(*weights.values()) or 1
+        least = min(weights.values(), default=1) // common
+        # A round lets the least of them send a frame of the usual size.
+        unit = -(-_LEAST_QUANTUM // least)
+        quanta = [0] * 8
+        for queue, weight in weights.items():
+            quanta[queue] = weight // common * unit
+        return cls(tuple(quanta))
+
+
+class Direction(IntEnum):
+    """Of a port's wire (enum ws_direction): what it sends, or what it receives."""
+
+    SEND = 0
+    RECEIVE = 1
+
+
+@dataclass(frozen=True, slots=True)
+class PortImpair(_Record):
+    """struct ws_port_impair: what goes wrong on the wire, in one direction of a port.
+
+    Probabilities are of a frame and in units of 2^-32, but `bit_error` in units of 2^-64;
+    softswitch.impairments makes them of shares such as "1%".
+    """
+
+    loss: int = 0
+    burst_enter: int = 0
+    burst_leave: int = 0
+    burst_loss: int = 0
+    bit_error: int = 0
+    corrupt: int = 0
+    duplicate: int = 0
+    reorder: int = 0
+    reorder_ps: int = 0
+    jitter_ps: int = 0
+    flow_loss: int = 0
+    flow_src: int = 0
+    flow_src_mask: int = 0
+    flow_dst: int = 0
+    flow_dst_mask: int = 0
+    flow_protocol: int = 0
+    flow_sport: int = 0
+    flow_dport: int = 0
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ImpairStats(_Record):
+    """struct ws_impair_stats: what went wrong so far."""
+
+    frames: int = 0
+    lost: int = 0
+    lost_fcs: int = 0
+    lost_flow: int = 0
+    corrupted: int = 0
+    duplicated: int = 0
+    reordered: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -162,6 +162,35 @@ ws_time ws_next_event(const ws_switch *sw)
     return event < output ? event : output;
 }
 
+static void arrive(ws_switch *sw, struct ws_packet *packet, struct ws_port *port, ws_time arrival, ws_time now)
+{
+    if (arrival > now) {
+        packet->port = port->number;
+        if (!ws_events_push(&sw->events, arrival, WS_EVENT_ARRIVE, port->number, packet))
+            ws_packet_free(packet);
+        return;
+    }
+    run_until(sw, arrival > sw->now ? arrival : sw->now);
+    receive(sw, packet, port);
+    ws_ports_settle(sw);
+}
+
+static void arrive_impaired(ws_switch *sw, struct ws_packet *packet, struct ws_port *port, ws_time arrival, ws_time now)
+{
+    uint32_t length = packet->ctx.data_len;
+    struct ws_fate fate = ws_wire_pass(port->wires[WS_RECEIVE], packet->frame, length, arrival, 0);
+    if (fate.lost) {
+        ws_packet_free(packet);
+        return;
+    }
+    struct ws_packet *copy = fate.copies > 1 ? ws_packet_new(packet->pool, length) : NULL;
+    if (copy)
+        memcpy(copy->frame, packet->frame, length);
+    arrive(sw, packet, port, fate.at[0], now);
+    if (copy)
+        arrive(sw, copy, port, fate.at[1], now);
+}
+
 static void inject_one(ws_switch *sw, const struct ws_packet_in *in, ws_time now)
 {
     struct ws_port *port = ws_port_at(sw, in->port);
@@ -180,15 +209,10 @@ static void inject_one(ws_switch *sw, const struct ws_packet_in *in, ws_time now
     }
     memcpy(packet->frame, in->data, in->length);
     ws_time arrival = (in->at ? in->at : now) + port->config.rx_delay_ps;
-    if (arrival > now) {
-        packet->port = in->port;
-        if (!ws_events_push(&sw->events, arrival, WS_EVENT_ARRIVE, in->port, packet))
-            ws_packet_free(packet);
-        return;
-    }
-    run_until(sw, arrival > sw->now ? arrival : sw->now);
-    receive(sw, packet, port);
-    ws_ports_settle(sw);
+    if (port->wires[WS_RECEIVE] && port->state != WS_PORT_DOWN)
+        arrive_impaired(sw, packet, port, arrival, now);
+    else
+        arrive(sw, packet, port, arrival, now);
 }
 
 void ws_inject(ws_switch *sw, const struct ws_packet_in *packets, size_t n, ws_time now)

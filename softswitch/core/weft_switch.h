@@ -90,9 +90,52 @@ struct ws_port_config {
     uint32_t queue_packets; /* capacity of each queue of the port; 0 = not limited by count */
     uint64_t queue_bytes;   /* capacity in bytes; 0 = not limited by bytes */
     uint64_t rate_pps;      /* BMv2's packet rate per queue, 0 = none */
+    uint64_t queue_cells;   /* capacity in cells of depth_cell_bytes (256 if that is 0); 0 = not limited by cells */
 };
 int ws_configure_port(ws_switch *sw, uint32_t port, const struct ws_port_config *config);
 int ws_port_config_get(const ws_switch *sw, uint32_t port, struct ws_port_config *config);
+
+/* How a port chooses among its queues. Those of quantum 0 are strict: the highest non-empty one is always next. The
+ * others share what is left by deficit round robin, `quantum` bytes a round, counted as a rate counts them. */
+enum { WS_QUANTUM_MIN = 84, WS_QUANTUM_MAX = 1 << 24 }; /* a minimum frame; so that sums fit */
+struct ws_scheduler { uint32_t quantum[8]; };
+int ws_schedule_port(ws_switch *sw, uint32_t port, const struct ws_scheduler *scheduler);
+int ws_port_scheduler_get(const ws_switch *sw, uint32_t port, struct ws_scheduler *scheduler);
+
+/* What goes wrong on the wire, a direction of a port: `send` acts on frames that left (they were counted and took their
+ * time on the wire), `receive` on frames before they arrive. Probabilities are a frame's, WS_ALWAYS being 1. Draws come
+ * from generators of the port's own, one for each kind, made of the switch's seed, the port, the direction and
+ * `seed`: the same frames meet the same fate on every run, whatever else is configured. All zero: a good wire. */
+#define WS_ALWAYS 0x100000000
+enum ws_direction { WS_SEND = 0, WS_RECEIVE = 1 };
+struct ws_port_impair {
+    uint64_t loss;            /* a frame is lost (Gilbert-Elliott: in the good state) */
+    uint64_t burst_enter;     /* the state turns bad, asked before each frame; 0 = there is no bad state */
+    uint64_t burst_leave;     /* the state turns good again */
+    uint64_t burst_loss;      /* a frame is lost in the bad state */
+    uint64_t bit_error;       /* a bit arrives wrong, in units of 2^-64; a NIC drops such a frame by its FCS */
+    uint64_t corrupt;         /* one bit behind the Ethernet header is flipped after the FCS was checked: nobody notices */
+    uint64_t duplicate;       /* a frame comes twice, the second right behind */
+    uint64_t reorder;         /* a frame is held back by reorder_ps, so that later ones overtake it */
+    ws_time reorder_ps;
+    ws_time jitter_ps;        /* 0..jitter_ps more delay for each frame; never changes their order */
+    uint64_t flow_loss;       /* a frame of the flow below is lost, silently; 0 = no such flow */
+    uint32_t flow_src, flow_src_mask, flow_dst, flow_dst_mask; /* IPv4, VLAN tags are skipped; mask 0: any */
+    uint32_t flow_protocol;   /* 0: any */
+    uint32_t flow_sport, flow_dport; /* of TCP, UDP and SCTP; 0: any */
+    uint64_t seed;
+};
+int ws_impair_port(ws_switch *sw, uint32_t port, enum ws_direction direction, const struct ws_port_impair *impair);
+int ws_port_impair_get(const ws_switch *sw, uint32_t port, enum ws_direction direction, struct ws_port_impair *impair);
+struct ws_impair_stats {
+    uint64_t frames;     /* that met an impaired wire */
+    uint64_t lost;       /* by loss and burst_loss */
+    uint64_t lost_fcs;   /* by bit_error */
+    uint64_t lost_flow;
+    uint64_t corrupted, duplicated, reordered;
+};
+int ws_port_impair_stats_get(const ws_switch *sw, uint32_t port, enum ws_direction direction,
+                             struct ws_impair_stats *stats);
 
 /* Runs everything due up to and at `now`, each event at its scheduled time. */
 void ws_advance(ws_switch *sw, ws_time now);

@@ -15,6 +15,8 @@ HERE = Path(__file__).resolve().parent
 TESTS = (
     "test_core_tables.py",
     "test_core_queues.py",
+    "test_core_schedulers.py",
+    "test_core_wires.py",
     "test_core_switch.py",
     "test_core_adopt.py",
     "test_core_loop.py",

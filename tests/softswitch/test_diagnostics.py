@@ -9,10 +9,11 @@ from pathlib import Path
 import grpc
 import pytest
 
-from softswitch.core import CoreConfig, DaemonLoop, PortState, SwitchCore
+from softswitch.core import CoreConfig, DaemonLoop, PortState, Scheduler, SwitchCore
 from softswitch.device import Device
 from softswitch.diagnostics import DiagnosticsClient, DiagnosticsError
 from softswitch.diagnostics_service import DiagnosticsService
+from softswitch.impairments import changes
 from softswitch.p4runtime.pipeline import read_p4info
 from softswitch.p4runtime.server import P4RuntimeServer
 from softswitch.p4runtime.service import P4RuntimeService
@@ -102,6 +103,27 @@ def test_a_link_keeps_what_is_not_given(daemon: Daemon, client: DiagnosticsClien
     assert client.queue(1)["priorities"] == 2
 
 
+def test_what_goes_wrong_on_a_link(daemon: Daemon, client: DiagnosticsClient) -> None:
+    daemon.load("l3")
+    quanta = Scheduler.of_weights({0: 1, 1: 3}).quanta
+    link = client.set_link(1, receive=changes(loss=1), send={"jitter_ns": 5}, quanta=quanta)
+    assert link["receive"]["loss"] == 1 << 32
+    assert (link["send"]["jitter_ps"], link["quanta"]) == (5000, list(quanta))
+    for _ in range(3):
+        daemon.arrive(1, FRAME)
+    row = client.port_stats()[1]
+    assert row["link"] == link
+    assert (row["wire"]["receive"]["lost"], row["rx_packets"]) == (3, 0)
+    assert row["wire"]["send"]["frames"] == 0
+    link = client.set_link(1, clear=True, send=changes(duplicate="50%"), queue_cells=9)
+    assert not any(link["receive"].values())
+    assert (link["send"]["duplicate"], link["send"]["jitter_ps"]) == (1 << 31, 0)
+    assert (link["queue_cells"], link["quanta"]) == (9, list(quanta))
+    daemon.arrive(1, FRAME)
+    row = client.port_stats()[1]
+    assert (row["rx_packets"], row["wire"]["receive"]["lost"]) == (1, 3)
+
+
 def test_a_port_down_and_up(daemon: Daemon, client: DiagnosticsClient) -> None:
     with daemon.loop.locked() as core:
         core.set_port(2, PortState.UP, pause_mask=2)
@@ -123,6 +145,15 @@ def test_a_port_down_and_up(daemon: Daemon, client: DiagnosticsClient) -> None:
         ("SetLink", {"port": 1, "rate_bps": -1}, "rate_bps"),
         ("SetLink", {"port": 1, "tx_delay_ns": 1 << 62}, "tx_delay_ns"),
         ("SetLink", {"port": 1, "rate_bps": 1.5}, "whole number"),
+        ("SetLink", {"port": 1, "queue_packets": 1 << 32}, "4294967295"),
+        ("SetLink", {"port": 1, "send": {"loss": "1%"}}, "loss has to be a whole number"),
+        ("SetLink", {"port": 1, "send": {"loss": (1 << 32) + 1}}, "4294967296"),
+        ("SetLink", {"port": 1, "receive": {"bit_error": 1 << 64}}, "bit_error"),
+        ("SetLink", {"port": 1, "receive": {"los": 1}}, "no 'los'; it has bit_error"),
+        ("SetLink", {"port": 1, "send": 1}, '"send" has to be an object'),
+        ("SetLink", {"port": 1, "clear": 1}, '"clear" has to be true or false'),
+        ("SetLink", {"port": 1, "quanta": [0]}, '"quanta" are 8 whole numbers'),
+        ("SetLink", {"port": 1, "quanta": [83] * 8}, "84 to 16777216 bytes"),
     ],
 )
 def test_what_makes_no_sense_is_refused(

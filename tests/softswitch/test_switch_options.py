@@ -58,6 +58,38 @@ def test_a_program_and_our_own_options() -> None:
     assert options.grpc_address == "127.0.0.1:9559"  # this machine only, unless told otherwise
 
 
+def test_what_goes_wrong_on_a_link() -> None:
+    link = "3:queue=64cells,weights=0:1/3:4,loss=1%,rx-loss=50%,burst=25%/0.5,bit-errors=2e-19"
+    more = "corrupt=1,duplicate=0,reorder=50%/10us,jitter=5us,seed=9"
+    flow = "rx-flow=src:10.0.1.0/24+proto:udp+dport:4791+share:25%"
+    (found,) = parse(["--no-p4", "--", "--link", f"{link},{more},{flow}"]).links
+    assert (found.queue_packets, found.queue_cells, found.weights) == (0, 64, {0: 1, 3: 4})
+    assert found.send == {
+        "loss": 42_949_673,
+        "burst_enter": 1 << 30,
+        "burst_leave": 1 << 31,
+        "burst_loss": 1 << 32,
+        "bit_error": 4,
+        "corrupt": 1 << 32,
+        "duplicate": 0,
+        "reorder": 1 << 31,
+        "reorder_ps": 10_000_000,
+        "jitter_ps": 5_000_000,
+        "seed": 9,
+    }
+    assert found.receive == {
+        "loss": 1 << 31,
+        "flow_loss": 1 << 30,
+        "flow_protocol": 17,
+        "flow_src": 0x0A000100,
+        "flow_src_mask": 0xFFFFFF00,
+        "flow_dst": 0,
+        "flow_dst_mask": 0,
+        "flow_sport": 0,
+        "flow_dport": 4791,
+    }
+
+
 @pytest.mark.parametrize(
     ("line", "says"),
     [
@@ -79,6 +111,22 @@ def test_a_program_and_our_own_options() -> None:
         ("--no-p4 -- --link 1:delay=5", "unit"),
         ("--no-p4 -- --link 1:colour=red", "colour"),
         ("--no-p4 -- --link rate=1Gbit", "PORT:KEY"),
+        ("--no-p4 -- --link 1:queue=64kilocells", "64cells"),
+        ("--no-p4 -- --link 1:weights=8:1", "QUEUE:WEIGHT"),
+        ("--no-p4 -- --link 1:weights=3:0", "QUEUE:WEIGHT"),
+        ("--no-p4 -- --link 1:loss=101%", "101%"),
+        ("--no-p4 -- --link 1:rx-loss=often", "1% or 0.01"),
+        ("--no-p4 -- --link 1:loss=1e-11", "too little"),
+        ("--no-p4 -- --link 1:bit-errors=0.6", "1/2"),
+        ("--no-p4 -- --link 1:burst=1%", "TURNS-BAD"),
+        ("--no-p4 -- --link 1:reorder=1%", "SHARE/TIME"),
+        ("--no-p4 -- --link 1:jitter=5", "unit"),
+        ("--no-p4 -- --link 1:flow=10.0.1.1", "src:"),
+        ("--no-p4 -- --link 1:flow=src:10.0.1.300", "10.0.1.300"),
+        ("--no-p4 -- --link 1:flow=proto:icmp+dport:9", "only tcp"),
+        ("--no-p4 -- --link 1:flow=proto:quic", "quic"),
+        ("--no-p4 -- --link 1:flow=dport:70000", "65535"),
+        ("--no-p4 -- --link 1:seed=x", "whole number"),
     ],
 )
 def test_wrong_command_lines_are_refused(

@@ -49,6 +49,10 @@ static void fill(ws_switch *sw)
 static void use(ws_switch *sw)
 {
     check(ws_set_port(sw, 1, WS_PORT_BLOCKED, 0, 0), "block");
+    struct ws_port_impair impair = {.duplicate = WS_ALWAYS / 2, .loss = WS_ALWAYS / 4, .jitter_ps = 100};
+    check(ws_impair_port(sw, 2, WS_SEND, &impair), "send");
+    impair.jitter_ps = 0;
+    check(ws_impair_port(sw, 2, WS_RECEIVE, &impair), "receive");
     uint8_t frame[3000] = {0};
     for (int i = 0; i < 40; i++) {
         frame[1] = (uint8_t)(i & 15);            /* clones, resubmits, digests */
