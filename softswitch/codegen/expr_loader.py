@@ -165,7 +165,8 @@ class ExprLoader:
             case "bool":
                 return BoolConst(value.flag()), Kind.BOOL
             case "field":
-                return symbols.field_ref(value), Kind.DATA
+                element = self._element_field(value)
+                return symbols.field_ref(value) if element is None else element, Kind.DATA
             case "local" | "runtime_data":
                 index = value.number(0)
                 if index >= self.n_locals:
@@ -174,8 +175,12 @@ class ExprLoader:
             case "stack_field":
                 stack_node, field_node = value.items(2)
                 stack = symbols.stack(stack_node)
-                _member(field_node, stack.type)
                 symbols.dynamic.add(stack.name)
+                if field_node.value == "last" and stack.type.field("last") is None:
+                    # p4c's way to say the last element as a whole
+                    last = StackElement(stack.name, StackCount(stack.name, True))
+                    return self._typed(last, stack.type), Kind.HEADER
+                _member(field_node, stack.type)
                 return LastField(stack.name, field_node.text()), Kind.DATA
             case "register":
                 name, index_node = value.items(2)
@@ -197,6 +202,20 @@ class ExprLoader:
                 return self.lookahead(value), Kind.DATA
             case _:
                 raise node["type"].error(f'unsupported type "{kind}" in an expression')
+
+    def _element_field(self, value: Node) -> Expr | None:
+        """The field of a header that an expression yields, where p4c writes the expression (with or
+        without its type) instead of a header's name; None where there is a name."""
+        left, name = value.items(2)
+        if not isinstance(left.value, dict):
+            return None
+        header, kind = self._operation(left) if "op" in left.value else self.any(left)
+        if kind is not Kind.HEADER:
+            raise left.error(f"expected {Kind.HEADER.value}, found {kind.value}")
+        of = self.header_type(header)
+        if name.text() == VALID_FIELD:
+            return Op("b2d", None, Op("valid", None, header))
+        return HeaderField(header, of.fields.index(_member(name, of)))
 
     def lookahead(self, value: Node) -> Lookahead:
         """An [offset, width] pair."""
@@ -308,6 +327,8 @@ class ExprLoader:
                     return Text(value.text())
             case Arg.VECTOR:
                 if kind == "parameters_vector":
+                    if value.value == {}:  # p4c's empty vector
+                        return Vector(())
                     return Vector(tuple(self.load(item, Kind.DATA) for item in value.items()))
             case Arg.CALCULATION | Arg.METER | Arg.COUNTER | Arg.REGISTER:
                 name = {

@@ -187,7 +187,10 @@ class PipelineGen:
             return [
                 f"key[{at}] = {self.layout.valid(key.header)} ? 1 : 0; /* {comment(key.name)} */"
             ]
-        place = self.layout.field(key.header, key.field)
+        if key.element is not None:
+            place, valid = self.exprs.place(key.element), self.exprs.valid(key.element.header)
+        else:
+            place, valid = self.layout.field(key.header, key.field), self.layout.valid(key.header)
         pieces = field_pieces(place)
         padding = (-key.bits) % 8
         if padding or place.bits != key.bits:
@@ -197,7 +200,7 @@ class PipelineGen:
         lines = store(pieces, f"({base})" if at else base)
         if not header.metadata and key.field != VALID_FIELD:
             lines = [
-                f"if ({self.layout.valid(key.header)}) {{",
+                f"if ({valid}) {{",
                 *("    " + line for line in lines),
                 f"}} else memset({base}, 0, {key.bytes});",
             ]

@@ -112,6 +112,11 @@ def _check_version(root: Node) -> None:
             )
 
 
+def _is_signed(node: Node) -> bool:
+    """p4c writes 0 instead of false for fields of type bool."""
+    return node.value != 0 if type(node.value) is int else node.flag()
+
+
 class _Loader:
     def __init__(self, root: Node) -> None:
         self.root = root
@@ -193,7 +198,7 @@ class _Loader:
             parts = item.items()
             if not 2 <= len(parts) <= 4:
                 raise item.error(f"expected [name, width, signed], found {len(parts)} elements")
-            signed = len(parts) > 2 and parts[2].flag()
+            signed = len(parts) > 2 and _is_signed(parts[2])
             saturating = len(parts) > 3 and parts[3].flag()
             if parts[1].value == "*":
                 if any(field.varbit for field in fields):

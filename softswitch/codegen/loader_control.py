@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from softswitch.codegen.expr_loader import ExprLoader, Symbols, source_of
-from softswitch.codegen.expressions import Expr, FieldRef, Kind
+from softswitch.codegen.expressions import Expr, FieldRef, HeaderField, Kind, StackElement
 from softswitch.codegen.json_reader import Node
 from softswitch.codegen.model import (
     Action,
@@ -319,7 +319,7 @@ class ControlLoader:
             return TableKey(
                 label.text() if label is not None else header, match, header, None, 8, None
             )
-        ref = self.symbols.field_ref(target)
+        ref, element = self._key_target(target)
         field = self.symbols.field_type(ref)
         if field.varbit:
             raise target.error("a variable-length field can't be a key")
@@ -332,7 +332,18 @@ class ControlLoader:
             ref.field,
             field.bits,
             mask.hex_number() if mask is not None else None,
+            element,
         )
+
+    def _key_target(self, node: Node) -> tuple[FieldRef, HeaderField | None]:
+        """A field by name, or p4c's expression for one of a stack's element at a run-time index."""
+        if not isinstance(node.value, dict):
+            return self.symbols.field_ref(node), None
+        expr = ExprLoader(self.symbols).load(node, Kind.DATA)
+        if not isinstance(expr, HeaderField) or not isinstance(expr.header, StackElement):
+            raise node.error("expected a field of a header stack's element")
+        first = self.symbols.stacks[expr.header.stack].headers[0]
+        return FieldRef(first.name, first.type.fields[expr.field].name), expr
 
     def _table_profile(self, node: Node) -> str:
         named = node.opt("action_profile")

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from softswitch.codegen.expressions import Argument, Expr, FieldRef
+from softswitch.codegen.expressions import Argument, Expr, FieldRef, HeaderField
 
 
 @dataclass(frozen=True)
@@ -313,7 +313,8 @@ class Action:
 @dataclass(frozen=True)
 class TableKey:
     """A key field. `match` is exact, lpm, ternary, range, optional or valid; `field` is None for
-    `valid`; `mask` is the static mask or None."""
+    `valid`; `mask` is the static mask or None. `element` is set where the program finds the header
+    at run time: `header` then stands for all headers of that stack."""
 
     name: str
     match: str
@@ -321,6 +322,7 @@ class TableKey:
     field: str | None
     bits: int
     mask: int | None
+    element: HeaderField | None = None
 
     @property
     def bytes(self) -> int:

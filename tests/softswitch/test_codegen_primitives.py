@@ -167,7 +167,7 @@ def test_mark_to_drop_marks_the_header_that_it_is_given(tmp_path: Path) -> None:
 def test_mark_to_drop_needs_a_port_to_set() -> None:
     made = program()
     made.action("drop", tiny.call("mark_to_drop", A))
-    with pytest.raises(JsonError, match='"drop".*"a_t" has no field "egress_spec"'):
+    with pytest.raises(JsonError, match=r'"drop".*"a_t" has no field "egress_spec"'):
         generate_c(Bmv2Program.from_json(made.json()))
 
 
