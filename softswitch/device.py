@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from itertools import islice
 from pathlib import Path
 
 from softswitch.codegen import Bmv2Program
@@ -17,6 +18,7 @@ from softswitch.p4runtime import initial, packetio, pipeline, reconcile
 from softswitch.p4runtime.forwarding import Forwarding
 from softswitch.p4runtime.pipeline import Pipeline
 from softswitch.p4runtime.protos import p4i, p4r
+from softswitch.p4runtime.rollback import Orders, Undo, undo_of
 from softswitch.p4runtime.schema import Digest, Schema
 from softswitch.p4runtime.status import (
     OK,
@@ -27,8 +29,13 @@ from softswitch.p4runtime.status import (
     UpdateStatus,
 )
 
+CONTINUE_ON_ERROR = p4r.WriteRequest.CONTINUE_ON_ERROR
+
 UPDATES_PER_HOLD = 16
 """Updates of one write that are applied before packets get their turn again."""
+
+ENTITIES_PER_HOLD = 64
+"""Entities that are read before packets get their turn again."""
 
 PS_PER_NS = 1000
 
@@ -136,9 +143,17 @@ class Device:
 
     # --- entities -----------------------------------------------------------------------------
 
-    def write(self, updates: Sequence[p4r.Update]) -> list[UpdateStatus]:
-        """Apply updates in order, each on its own (CONTINUE_ON_ERROR); one status per update."""
+    def write(
+        self, updates: Sequence[p4r.Update], atomicity: int = CONTINUE_ON_ERROR
+    ) -> list[UpdateStatus]:
+        """Apply updates in order; one status per update.
+
+        CONTINUE_ON_ERROR: each on its own. ROLLBACK_ON_ERROR: all or, after an error, none.
+        DATAPLANE_ATOMIC: likewise, and no packet meets only a part of them.
+        """
         forwarding = self._loaded()
+        if atomicity != CONTINUE_ON_ERROR:
+            return self._write_all(forwarding, updates, atomicity)
         statuses: list[UpdateStatus] = []
         for start in range(0, len(updates), UPDATES_PER_HOLD):
             with self._guard():
@@ -152,14 +167,34 @@ class Device:
                         statuses.append(OK)
         return statuses
 
+    def _write_all(
+        self, forwarding: Forwarding, updates: Sequence[p4r.Update], atomicity: int
+    ) -> list[UpdateStatus]:
+        hold = len(updates) if atomicity == p4r.WriteRequest.DATAPLANE_ATOMIC else UPDATES_PER_HOLD
+        orders = Orders.of(forwarding, updates)
+        undo: list[Undo] = []
+        for start in range(0, len(updates), max(1, hold)):
+            with self._guard():
+                now = self._clock()
+                for update in updates[start : start + hold]:
+                    try:
+                        step = undo_of(forwarding, update, now)
+                        forwarding.write(update, now)
+                    except EntityError as error:
+                        for back in reversed(undo):
+                            back()
+                        orders.restore()
+                        return _rolled_back(len(updates), len(undo), error.status)
+                    undo.append(step)
+        return [OK] * len(updates)
+
     def read(self, entities: Iterable[p4r.Entity]) -> Iterator[p4r.Entity]:
         """Everything that `entities` select. Raises ReadError after the good ones were given."""
         forwarding = self._loaded()
         statuses: list[UpdateStatus] = []
         for entity in entities:
             try:
-                with self._guard():
-                    found = list(forwarding.read(entity, self._clock()))
+                found = self._read_one(forwarding, entity)
             except EntityError as error:
                 statuses.append(error.status)
             else:
@@ -167,6 +202,16 @@ class Device:
                 yield from found
         if any(status.code is not Code.OK for status in statuses):
             raise ReadError(statuses)
+
+    def _read_one(self, forwarding: Forwarding, entity: p4r.Entity) -> list[p4r.Entity]:
+        found: list[p4r.Entity] = []
+        more = forwarding.read(entity, self._clock())
+        while True:
+            with self._guard():
+                part = list(islice(more, ENTITIES_PER_HOLD))
+            found += part
+            if len(part) < ENTITIES_PER_HOLD:
+                return found
 
     def _loaded(self) -> Forwarding:
         if self.forwarding is None:
@@ -234,6 +279,11 @@ class Device:
         """Change a port's state; groups whose members watch it follow at once."""
         with self._guard():
             self.core.set_port(port, state, pause_mask=pause_mask, now_ps=self._clock())
+
+
+def _rolled_back(n: int, failed: int, status: UpdateStatus) -> list[UpdateStatus]:
+    others = UpdateStatus(Code.ABORTED, f"not applied, because update {failed} of the batch failed")
+    return [status if index == failed else others for index in range(n)]
 
 
 def _learn_now(made_by: Schema, now: Schema, learn: int) -> int | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from softswitch.p4runtime.bytestrings import encode
@@ -48,6 +48,18 @@ class DigestManager:
             if old.digest.widths == new.digest.widths:
                 new.buffer, new.first_at_ns = list(old.buffer), old.first_at_ns
                 new.cache, new.sent = set(old.cache), dict(old.sent)
+
+    def undo(self, digest_id: int) -> Callable[[], None]:
+        """What brings one digest back to what it is now."""
+        state = self._state(digest_id)
+        config = state.config
+
+        def restore() -> None:
+            state.config = config
+            self._states[digest_id] = state
+            self._by_learn[state.digest.learn] = state
+
+        return restore
 
     def write(self, kind: int, message: p4r.DigestEntry) -> None:
         """Enable, reconfigure or disable one digest."""

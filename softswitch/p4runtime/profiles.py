@@ -9,7 +9,7 @@ numbers are kept here ("slots"), so that the same hash picks the same member.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -64,6 +64,16 @@ class OneShot:
         return self.group.handle
 
 
+@dataclass(frozen=True, slots=True)
+class Order:
+    """The slots of all members, and of the members behind action sets by the key given for them."""
+
+    members: Mapping[int, tuple[int, ...]]
+    one_shots: Mapping[object, tuple[tuple[int, ...], ...]]
+    free: tuple[int, ...]
+    next_slot: int
+
+
 class ProfileStore:
     """The members and groups of one action profile.
 
@@ -93,17 +103,24 @@ class ProfileStore:
         """The same members and groups, with the same handles, are now in `core`."""
         self._core = core
 
-    def take_order(
-        self, other: ProfileStore, one_shots: Iterable[tuple[OneShot, OneShot]] = ()
-    ) -> None:
-        """Select members as `other` does, which has the same ones; pairs are (its, ours)."""
+    def order(self, one_shots: Mapping[object, OneShot]) -> Order:
+        """Which slots are whose, so that `restore_order` can select members in the same order."""
+        return Order(
+            {number: tuple(member.slots) for number, member in self._members.items()},
+            {key: tuple(tuple(m.slots) for m in o.members) for key, o in one_shots.items()},
+            tuple(self._free),
+            self._next_slot,
+        )
+
+    def restore_order(self, order: Order, one_shots: Mapping[object, OneShot]) -> None:
+        """Select members as when `order` was taken, here or in a profile with equal members."""
         for number, member in self._members.items():
-            member.slots = list(other._members[number].slots)
-        for theirs, ours in one_shots:
-            for member, twin in zip(ours.members, theirs.members, strict=True):
-                member.slots = list(twin.slots)
-        self._free = list(other._free)
-        self._next_slot = other._next_slot
+            member.slots = list(order.members[number])
+        for key, one_shot in one_shots.items():
+            for member, slots in zip(one_shot.members, order.one_shots[key], strict=True):
+                member.slots = list(slots)
+        self._free = list(order.free)
+        self._next_slot = order.next_slot
         for group in self._all_groups():
             self._core.group_set(self.profile.index, group.handle, *self._order(group))
 

@@ -19,7 +19,7 @@ PACKAGE = "softswitch.p4runtime._finsy_proto"
 """The name under which finsy's package of generated modules is loaded."""
 
 if TYPE_CHECKING:
-    from finsy.proto import p4d, p4i, p4r, p4t, rpc_code, rpc_status
+    from finsy.proto import p4d, p4i, p4r, p4t, rpc_code, rpc_status, stratum
 else:
 
     def _register_package() -> None:
@@ -38,6 +38,7 @@ else:
     p4i = importlib.import_module(f"{PACKAGE}.p4.config.v1.p4info_pb2")
     p4t = importlib.import_module(f"{PACKAGE}.p4.config.v1.p4types_pb2")
     rpc_status = importlib.import_module(f"{PACKAGE}.google.rpc.status_pb2")
+    stratum = importlib.import_module(f"{PACKAGE}.stratum1.p4_role_config_pb2")
     rpc_code = importlib.import_module(f"{PACKAGE}.google.rpc.code_pb2")
 
-__all__ = ["PACKAGE", "p4d", "p4i", "p4r", "p4t", "rpc_code", "rpc_status"]
+__all__ = ["PACKAGE", "p4d", "p4i", "p4r", "p4t", "rpc_code", "rpc_status", "stratum"]

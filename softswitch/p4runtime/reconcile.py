@@ -17,7 +17,8 @@ from softswitch.p4runtime.profiles import OneShot
 from softswitch.p4runtime.protos import p4r
 from softswitch.p4runtime.schema import Array
 from softswitch.p4runtime.status import Code, EntityError, UpdateStatus
-from softswitch.p4runtime.tables import Entry, TableStore
+from softswitch.p4runtime.table_entry import Entry
+from softswitch.p4runtime.tables import TableStore
 from softswitch.p4runtime.translation import Translation
 
 SHOWN = 10
@@ -133,8 +134,10 @@ class _Carrier:
         for store in self.old.profiles.values():
             twin = self.translation.profiles.get(store.profile.id)
             if twin is not None:
-                pairs = one_shots.get(store.profile.id, ())
-                self.new.profiles[twin.id].take_order(store, pairs)
+                pairs = one_shots.get(store.profile.id, [])
+                order = store.order({i: theirs for i, (theirs, _) in enumerate(pairs)})
+                ours: dict[object, OneShot] = {i: mine for i, (_, mine) in enumerate(pairs)}
+                self.new.profiles[twin.id].restore_order(order, ours)
 
     # --- tables -------------------------------------------------------------------------------
 

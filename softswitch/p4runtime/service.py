@@ -11,10 +11,18 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from softswitch.device import Device
-from softswitch.p4runtime.arbitration import Arbitration, Client
+from softswitch.p4runtime.arbitration import Arbitration, Client, Role
 from softswitch.p4runtime.pipeline import Pipeline
 from softswitch.p4runtime.protos import p4r
-from softswitch.p4runtime.status import Code, EntityError, PipelineError, ReadError, WriteError
+from softswitch.p4runtime.roles import Scope, object_id, visible
+from softswitch.p4runtime.status import (
+    Code,
+    EntityError,
+    PipelineError,
+    ReadError,
+    UpdateStatus,
+    WriteError,
+)
 
 API_VERSION = "1.4.1"
 
@@ -90,7 +98,7 @@ class P4RuntimeService:
     ) -> p4r.ForwardingPipelineConfig | None:
         """GetForwardingPipelineConfig; None when none is set."""
         with self._lock:
-            self._check_device(request.device_id, "")
+            self._check_device(request.device_id)
             config = self._saved.config if self._saved is not None else self._config
         if config is None:
             return None
@@ -181,16 +189,17 @@ class P4RuntimeService:
     def write(self, request: p4r.WriteRequest) -> None:
         """Write. Raises WriteError when updates failed, EntityError for the whole call."""
         with self._lock:
-            self._check_device(request.device_id, request.role)
-            self._check_primary(request.election_id if request.HasField("election_id") else None)
+            self._check_device(request.device_id)
+            role = self._arbitration.role(request.role)
+            self._check_primary(
+                role, request.election_id if request.HasField("election_id") else None
+            )
             device = self._target()
-            if request.atomicity != p4r.WriteRequest.CONTINUE_ON_ERROR:
+            if request.atomicity not in p4r.WriteRequest.Atomicity.values():
                 raise EntityError(
-                    Code.UNIMPLEMENTED,
-                    f"{p4r.WriteRequest.Atomicity.Name(request.atomicity)} is not supported, only "
-                    "CONTINUE_ON_ERROR is",
+                    Code.INVALID_ARGUMENT, f"there is no atomicity {request.atomicity}"
                 )
-            statuses = device.write(request.updates)
+            statuses = _write(device, request, role.scope)
             if self._saved is not None:
                 self._saved.updates += [
                     update
@@ -201,21 +210,29 @@ class P4RuntimeService:
             raise WriteError(statuses)
 
     def read(self, request: p4r.ReadRequest) -> tuple[list[p4r.Entity], ReadError | None]:
-        """Read: all entities found, of one moment, and what went wrong with others."""
+        """Read: all entities found, of one moment, and what went wrong with others.
+
+        With a role, only what is in its scope.
+        """
         found: list[p4r.Entity] = []
+        failed = None
         with self._lock:
-            self._check_device(request.device_id, request.role)
+            self._check_device(request.device_id)
+            scope = self._arbitration.role(request.role).scope
             device = self._target()
             try:
-                found.extend(device.read(request.entities))
+                for entity in device.read(request.entities):
+                    found.append(entity)
             except ReadError as error:
-                return found, error
-        return found, None
+                failed = error
+        if scope.ids is not None:
+            found = [entity for entity in found if scope.has(object_id(entity))]
+        return found, failed
 
     def capabilities(self, request: p4r.CapabilitiesRequest) -> p4r.CapabilitiesResponse:
         """Capabilities: the version of P4Runtime."""
         if request.device_id:
-            self._check_device(request.device_id, "")
+            self._check_device(request.device_id)
         return p4r.CapabilitiesResponse(p4runtime_api_version=API_VERSION)
 
     def _target(self) -> Device:
@@ -237,12 +254,15 @@ class P4RuntimeService:
                 self._arbitration.update(client, message.arbitration)
                 return
             try:
-                if client is not self._arbitration.primary:
+                role = client.role
+                if role is None or client is not role.primary:
                     raise EntityError(Code.PERMISSION_DENIED, "you are not the primary controller")
                 match kind:
                     case "packet":
                         self._packet_out(self._device.packet_out(message.packet))
                     case "digest_ack":
+                        if not role.scope.has(message.digest_ack.digest_id):
+                            raise _not_in_scope(role.name, message.digest_ack.digest_id)
                         self._device.acknowledge(message.digest_ack)
                     case _:
                         raise EntityError(Code.INVALID_ARGUMENT, "unknown stream message")
@@ -255,13 +275,18 @@ class P4RuntimeService:
             self._arbitration.remove(client)
 
     def notify(self, message: p4r.StreamMessageResponse) -> bool:
-        """Send a packet-in, digest or idle notice to the primary; False if there is none."""
+        """Send a packet-in, digest or idle notice to the primary of each role in whose scope it is.
+
+        False if there is none.
+        """
+        sent = False
         with self._lock:
-            primary = self._arbitration.primary
-            if primary is None:
-                return False
-            primary.send(message)
-            return True
+            for role in self._arbitration.roles:
+                part = visible(role.scope, message) if role.primary is not None else None
+                if part is not None and role.primary is not None:
+                    role.primary.send(part)
+                    sent = True
+        return sent
 
     def close_streams(self) -> None:
         """End all streams, for a shutdown."""
@@ -276,25 +301,51 @@ class P4RuntimeService:
 
     # --- checks -------------------------------------------------------------------------------
 
-    def _check_device(self, device_id: int, role: str) -> None:
+    def _check_device(self, device_id: int) -> None:
         if device_id != self.device_id:
             raise EntityError(
                 Code.NOT_FOUND, f"there is no device {device_id}; this is device {self.device_id}"
             )
-        if role:
-            raise EntityError(Code.NOT_FOUND, f"there is no role {role!r}: leave the role unset")
 
     def _check_config_call(self, request: p4r.SetForwardingPipelineConfigRequest) -> None:
-        self._check_device(request.device_id, request.role)
-        self._check_primary(request.election_id if request.HasField("election_id") else None)
+        self._check_device(request.device_id)
+        role = self._arbitration.role(request.role)
+        self._check_primary(role, request.election_id if request.HasField("election_id") else None)
+        if not role.scope.may_push_pipeline:
+            raise EntityError(Code.PERMISSION_DENIED, f"role {role.name!r} may not push a pipeline")
 
-    def _check_primary(self, election_id: p4r.Uint128 | None) -> None:
-        if not self._arbitration.may_write(election_id):
+    def _check_primary(self, role: Role, election_id: p4r.Uint128 | None) -> None:
+        if not self._arbitration.may_write(role, election_id):
             raise EntityError(
                 Code.PERMISSION_DENIED,
                 "you are not the primary controller: arbitrate on the stream channel with the "
                 "highest election id, and use that id here",
             )
+
+
+def _write(device: Device, request: p4r.WriteRequest, scope: Scope) -> list[UpdateStatus]:
+    """The statuses of a batch, those that the role's scope forbids among them."""
+    if scope.ids is None:
+        return device.write(request.updates, request.atomicity)
+    denied: dict[int, UpdateStatus] = {}
+    for index, update in enumerate(request.updates):
+        number = object_id(update.entity)
+        if not scope.has(number):
+            denied[index] = _not_in_scope(request.role, number).status
+    if not denied:
+        return device.write(request.updates, request.atomicity)
+    if request.atomicity != p4r.WriteRequest.CONTINUE_ON_ERROR:
+        other = UpdateStatus(Code.ABORTED, "not applied, because other updates are not allowed")
+        return [denied.get(index, other) for index in range(len(request.updates))]
+    allowed = iter(
+        device.write([u for index, u in enumerate(request.updates) if index not in denied])
+    )
+    return [denied[i] if i in denied else next(allowed) for i in range(len(request.updates))]
+
+
+def _not_in_scope(role: str, number: int | None) -> EntityError:
+    what = "entities without an id in P4Info" if number is None else f"id {number}"
+    return EntityError(Code.PERMISSION_DENIED, f"role {role!r} has nothing to do with {what}")
 
 
 def _copy(config: p4r.ForwardingPipelineConfig) -> p4r.ForwardingPipelineConfig:

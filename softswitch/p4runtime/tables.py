@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from softswitch.core import Counter, MeterConfig, Spec
@@ -15,6 +13,14 @@ from softswitch.p4runtime.profiles import OneShot, ProfileStore
 from softswitch.p4runtime.protos import p4r
 from softswitch.p4runtime.schema import Scope, Table
 from softswitch.p4runtime.status import Code, EntityError
+from softswitch.p4runtime.table_entry import (
+    Entry,
+    IdleTimers,
+    Snapshot,
+    copy_key,
+    idle_notice,
+    wanted,
+)
 
 if TYPE_CHECKING:
     from softswitch.core import SwitchCore
@@ -22,17 +28,6 @@ if TYPE_CHECKING:
 PS_PER_NS = 1000
 SLOT_MASK = 0xFFFF_FFFF
 """The part of a core handle that orders entries (see slots.h)."""
-
-
-@dataclass(slots=True)
-class Entry:
-    """One entry as the controller wrote it: `message` is canonical and has no counter in it."""
-
-    handle: int
-    message: p4r.TableEntry
-    one_shot: OneShot | None = None
-    born_ps: int = 0
-    idle_due_ps: int = 0
 
 
 class TableStore:
@@ -48,7 +43,7 @@ class TableStore:
         self._initial: dict[keys.MatchKey, p4r.TableEntry] = {}
         self._initial_default: actions.ActionCall | None = None
         self._default = p4r.TableEntry(table_id=table.id, is_default_action=True)
-        self._idle: list[tuple[int, int, keys.MatchKey]] = []
+        self._idle = IdleTimers()
 
     # --- what the program itself installs -----------------------------------------------------
 
@@ -126,7 +121,43 @@ class TableStore:
         entry = self._entries[key]
         entry.born_ps = old.born_ps
         if entry.message.idle_timeout_ns:
-            self._watch_idle(key, entry, old.idle_due_ps)
+            self._idle.watch(key, entry, old.idle_due_ps)
+
+    # --- undoing (see rollback.py) ------------------------------------------------------------
+
+    def full_default(self) -> p4r.TableEntry:
+        """The default entry with its counter, as a write that restores it."""
+        message = p4r.TableEntry()
+        message.CopyFrom(self._default)
+        if self.table.counter is not None:
+            message.counter_data.CopyFrom(self.counter_of(0))
+        return message
+
+    def snapshot(self, query: p4r.TableEntry) -> Snapshot | None:
+        """The entry with the key of `query`. Raises EntityError when that is no key."""
+        entry = self.find(query)
+        if entry is None:
+            return None
+        message = p4r.TableEntry()
+        message.CopyFrom(entry.message)
+        if self.table.counter is not None:
+            message.counter_data.CopyFrom(self.counter_of(entry.handle))
+        return Snapshot(message, self._last_hit(entry), entry.idle_due_ps)
+
+    def restore(self, kind: int, snapshot: Snapshot, now_ps: int) -> None:
+        """INSERT or MODIFY the entry so that it is as it was."""
+        message = p4r.TableEntry()
+        message.CopyFrom(snapshot.message)
+        if message.is_const:
+            message.is_const = False
+            message.ClearField("action")
+        self.write(kind, message, now_ps)
+        key, _ = keys.parse(self.table, message)
+        entry = self._entries[key]
+        entry.message.is_const = snapshot.message.is_const
+        entry.born_ps = snapshot.born_ps
+        if message.idle_timeout_ns:
+            self._idle.watch(key, entry, snapshot.idle_due_ps)
 
     # --- writes -------------------------------------------------------------------------------
 
@@ -230,7 +261,7 @@ class TableStore:
             kept.idle_timeout_ns = message.idle_timeout_ns
             entry.born_ps = now_ps
             if message.idle_timeout_ns:
-                self._watch_idle(key, entry, now_ps + message.idle_timeout_ns * PS_PER_NS)
+                self._idle.watch(key, entry, now_ps + message.idle_timeout_ns * PS_PER_NS)
 
     # --- default entry ------------------------------------------------------------------------
 
@@ -389,14 +420,14 @@ class TableStore:
         """The direct counters of one entry, or of all when `query` has no match fields."""
         for handle, kept in self._selected(query, need_counter=True):
             entry = p4r.DirectCounterEntry(data=self.counter_of(handle))
-            _copy_key(kept, entry.table_entry)
+            copy_key(kept, entry.table_entry)
             yield entry
 
     def read_meters(self, query: p4r.TableEntry) -> Iterator[p4r.DirectMeterEntry]:
         """The direct meters of one entry, or of all when `query` has no match fields."""
         for _handle, kept in self._selected(query, need_counter=False):
             entry = p4r.DirectMeterEntry()
-            _copy_key(kept, entry.table_entry)
+            copy_key(kept, entry.table_entry)
             if kept.HasField("meter_config"):
                 entry.config.CopyFrom(kept.meter_config)
             yield entry
@@ -444,14 +475,14 @@ class TableStore:
             return
         found = list(self._entries.values())
         if query.match:
-            wanted, _ = keys.parse(self.table, query, any_priority=True)
+            sought, _ = keys.parse(self.table, query, any_priority=True)
             found = [
                 entry
                 for key, entry in self._entries.items()
-                if key.key == wanted.key and key.mask == wanted.mask
+                if key.key == sought.key and key.mask == sought.mask
             ]
         for entry in found:
-            if _wanted(entry.message, query):
+            if wanted(entry.message, query):
                 yield self._answer(entry.handle, entry.message, entry, query, now_ps)
 
     def _answer(
@@ -480,7 +511,7 @@ class TableStore:
 
     def next_idle(self) -> int | None:
         """When (ps) `idle_entries` next has something to look at."""
-        return self._idle[0][0] if self._idle else None
+        return self._idle.next_due()
 
     def idle_entries(self, now_ps: int) -> list[p4r.TableEntry]:
         """Entries not hit for their time-out at `now_ps`; their timers start again.
@@ -488,30 +519,20 @@ class TableStore:
         Specification, "Table Idle Timeout Notification": key, metadata and idle_timeout_ns are set.
         """
         found = []
-        while self._idle and self._idle[0][0] <= now_ps:
-            popped, handle, key = heapq.heappop(self._idle)
+        for handle, key, due_ps in self._idle.pop(now_ps):
             entry = self._entries.get(key)
-            if entry is None or entry.handle != handle or entry.idle_due_ps != popped:
+            if entry is None or entry.handle != handle or entry.idle_due_ps != due_ps:
                 continue
             if not entry.message.idle_timeout_ns:
                 continue
             timeout = entry.message.idle_timeout_ns * PS_PER_NS
             due = self._last_hit(entry) + timeout
             if due <= now_ps:
-                notice = p4r.TableEntry()
-                _copy_key(entry.message, notice)
-                notice.metadata = entry.message.metadata
-                notice.controller_metadata = entry.message.controller_metadata
-                notice.idle_timeout_ns = entry.message.idle_timeout_ns
-                found.append(notice)
+                found.append(idle_notice(entry.message))
                 entry.born_ps = now_ps
                 due = now_ps + timeout
-            self._watch_idle(key, entry, due)
+            self._idle.watch(key, entry, due)
         return found
-
-    def _watch_idle(self, key: keys.MatchKey, entry: Entry, due_ps: int) -> None:
-        entry.idle_due_ps = due_ps
-        heapq.heappush(self._idle, (due_ps, entry.handle, key))
 
     def _last_hit(self, entry: Entry) -> int:
         return max(entry.born_ps, self._core.table_last_hit(self.table.index, entry.handle))
@@ -529,21 +550,3 @@ class TableStore:
 
     def _error(self, code: Code, message: str) -> EntityError:
         return EntityError(code, f"table {self.table.name!r}: {message}")
-
-
-def _copy_key(source: p4r.TableEntry, target: p4r.TableEntry) -> None:
-    target.table_id = source.table_id
-    target.match.extend(source.match)
-    target.priority = source.priority
-    target.is_default_action = source.is_default_action
-
-
-def _wanted(entry: p4r.TableEntry, query: p4r.TableEntry) -> bool:
-    if query.priority and query.priority != entry.priority:
-        return False
-    if query.metadata and query.metadata != entry.metadata:
-        return False
-    if query.controller_metadata and query.controller_metadata != entry.controller_metadata:
-        return False
-    wanted = query.action.action.action_id if query.HasField("action") else 0
-    return wanted in (0, entry.action.action.action_id)

@@ -12,14 +12,17 @@ import grpc
 import pytest
 from google.protobuf.message import Message
 
+from softswitch.compiler import compile_p4
 from softswitch.core import CoreConfig, OutputKind, SwitchCore
 from softswitch.device import Device
 from softswitch.p4runtime import protos
+from softswitch.p4runtime.names import Names
 from softswitch.p4runtime.pipeline import read_p4info
 from softswitch.p4runtime.protos import p4r
 from softswitch.p4runtime.server import P4RuntimeServer
 from softswitch.p4runtime.service import P4RuntimeService
 
+PROGRAM = Path(__file__).resolve().parent / "programs" / "change.p4"
 GOLDEN = Path(__file__).resolve().parent.parent / "golden"
 CPU_PORT = 255
 DEVICE_ID = 3
@@ -28,6 +31,7 @@ TIMEOUT_S = 20.0
 
 p4r_grpc: Any = importlib.import_module(f"{protos.PACKAGE}.p4.v1.p4runtime_pb2_grpc")
 Action = p4r.SetForwardingPipelineConfigRequest
+INSERT, MODIFY = p4r.Update.INSERT, p4r.Update.MODIFY
 
 
 class Running:
@@ -189,3 +193,123 @@ def running() -> Iterator[Running]:
     yield running
     running.server.stop(0)
     running.core.close()
+
+
+# --- one program in several editions (programs/change.p4) -----------------------------------------
+
+Edition = Callable[..., p4r.ForwardingPipelineConfig]
+
+
+@pytest.fixture(scope="session")
+def edition() -> Edition:
+    """The config of one edition of the program: edition("MORE", "CELLS=4")."""
+    made: dict[tuple[str, ...], p4r.ForwardingPipelineConfig] = {}
+
+    def make(*defines: str) -> p4r.ForwardingPipelineConfig:
+        if defines not in made:
+            result = compile_p4(PROGRAM, defines=defines)
+            config = p4r.ForwardingPipelineConfig(p4_device_config=result.json_text.encode())
+            config.p4info.CopyFrom(result.p4info)
+            made[defines] = config
+        return made[defines]
+
+    return make
+
+
+class Changing:
+    """A switch that runs the first edition, and its controller."""
+
+    def __init__(self, client: Client, running: Running, edition: Edition) -> None:
+        self.client, self.running, self.edition = client, running, edition
+        self.push()
+
+    def push(self, *defines: str, action: Any = Action.VERIFY_AND_COMMIT) -> None:
+        self.client.push(self.edition(*defines), action)
+
+    @property
+    def names(self) -> Names:
+        """Of the edition that runs."""
+        assert self.running.device.pipeline is not None
+        return Names(self.running.device.pipeline.schema)
+
+    def frame(self, dst: int, src: int = 1, kind: int = 0x800) -> bytes:
+        head = dst.to_bytes(6, "big") + src.to_bytes(6, "big") + kind.to_bytes(2, "big")
+        return head + bytes(46)
+
+    def sent(self, port: int, data: bytes) -> list[int]:
+        """The ports where a frame leaves that arrives at `port`."""
+        self.running.sent.clear()
+        self.running.arrive(port, data)
+        return sorted(where for where, _ in self.running.sent)
+
+    def forward(self, dst: int, port: int) -> p4r.TableEntry:
+        return self.names.entry("I.forward", {"dst": dst}, "I.to_port", {"port": port})
+
+    def acl(self, src: int, action: str, priority: int = 5) -> p4r.TableEntry:
+        return self.names.entry("I.acl", {"src": (src, 0xFF)}, action, {}, priority=priority)
+
+    def populate(self) -> None:
+        """Write one or more of each entity that the program can have."""
+        client, names = self.client, self.names
+        entry = self.forward(0xA, 2)
+        entry.idle_timeout_ns = 50_000_000
+        entry.controller_metadata = 77
+        entry.meter_config.cir = entry.meter_config.pir = 1
+        entry.meter_config.cburst = entry.meter_config.pburst = 100
+        client.write(INSERT, table_entry=entry)
+        group = names.entry("I.forward", {"dst": 0xB}, "I.to_group", {"group": 7})
+        client.write(INSERT, table_entry=group)
+        client.write(INSERT, table_entry=self.acl(1, "I.mirror"))
+        client.write(INSERT, table_entry=self.acl(2, "I.learn", priority=6))
+        client.write(MODIFY, table_entry=names.entry("I.acl", None, "I.learn"))
+        for member in (9, 3, 5):
+            message = p4r.ActionProfileMember(
+                action_profile_id=names.profile_id("I.uplinks"), member_id=member
+            )
+            message.action.CopyFrom(names.action("I.to_port", {"port": member}))
+            client.write(INSERT, action_profile_member=message)
+        selector = p4r.ActionProfileGroup(
+            action_profile_id=names.profile_id("I.uplinks"), group_id=1, max_size=16
+        )
+        for member in (3, 5):
+            selector.members.add(member_id=member, weight=2)
+        client.write(INSERT, action_profile_group=selector)
+        balance = names.entry("I.balance", {"hdr.ethernet.type": 0x8888}, group=1)
+        client.write(INSERT, table_entry=balance)
+        pre = p4r.PacketReplicationEngineEntry()
+        pre.multicast_group_entry.multicast_group_id = 7
+        pre.multicast_group_entry.replicas.add(egress_port=3, instance=1)
+        pre.multicast_group_entry.replicas.add(egress_port=4, instance=1)
+        client.write(INSERT, packet_replication_engine_entry=pre)
+        session = p4r.PacketReplicationEngineEntry()
+        session.clone_session_entry.session_id = 5
+        session.clone_session_entry.replicas.add(egress_port=6, instance=1)
+        client.write(INSERT, packet_replication_engine_entry=session)
+        digest = p4r.DigestEntry(digest_id=names.digest_id("seen_t"))
+        digest.config.ack_timeout_ns = 10**12
+        client.write(INSERT, digest_entry=digest)
+        meter = p4r.MeterEntry(meter_id=names.meter_id("I.limits"), index=p4r.Index(index=3))
+        meter.config.cir = meter.config.pir = 1
+        meter.config.cburst = meter.config.pburst = 2
+        client.write(MODIFY, meter_entry=meter)
+
+    def dump(self) -> list[p4r.Entity]:
+        """Everything that can be read, counters, meters' rates and registers included."""
+        client = self.client
+        found = client.read(table_entry=p4r.TableEntry(table_id=0))
+        found += client.read(action_profile_member=p4r.ActionProfileMember())
+        found += client.read(action_profile_group=p4r.ActionProfileGroup())
+        for kind in ("multicast_group_entry", "clone_session_entry"):
+            pre = p4r.PacketReplicationEngineEntry()
+            getattr(pre, kind).SetInParent()
+            found += client.read(packet_replication_engine_entry=pre)
+        found += client.read(digest_entry=p4r.DigestEntry())
+        found += client.read(meter_entry=p4r.MeterEntry())
+        found += client.read(register_entry=p4r.RegisterEntry())
+        found += client.read(counter_entry=p4r.CounterEntry())
+        return found + client.read(direct_counter_entry=p4r.DirectCounterEntry(table_entry={}))
+
+
+@pytest.fixture
+def changing(client: Client, running: Running, edition: Edition) -> Changing:
+    return Changing(client, running, edition)

@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import pytest
+from google.protobuf.message import Message
 
 from softswitch.p4runtime.arbitration import MAX_CLIENTS, Arbitration, Client
-from softswitch.p4runtime.protos import p4r
+from softswitch.p4runtime.protos import p4r, rpc_status, stratum
 from softswitch.p4runtime.status import Code, EntityError
 
 
-def update(election_id: int | None, device_id: int = 1) -> p4r.MasterArbitrationUpdate:
+def update(
+    election_id: int | None,
+    device_id: int = 1,
+    role: str = "",
+    config: Message | None = None,
+) -> p4r.MasterArbitrationUpdate:
     message = p4r.MasterArbitrationUpdate(device_id=device_id)
+    if role:
+        message.role.name = role
+    if config is not None:
+        message.role.config.Pack(config)
     if election_id is not None:
         message.election_id.high = election_id >> 64
         message.election_id.low = election_id & (1 << 64) - 1
@@ -43,11 +53,11 @@ def test_highest_election_id_is_primary_and_all_are_told(arbitration: Arbitratio
     arbitration.update(low, update(5))
     assert told(low) == [(Code.OK, 5)]
     arbitration.update(high, update(1 << 70))
-    assert arbitration.primary is high
+    assert arbitration.role("").primary is high
     assert told(low) == [(Code.ALREADY_EXISTS, 1 << 70)]
     assert told(high) == [(Code.OK, 1 << 70)]
-    assert arbitration.may_write(uint128(1 << 70))
-    assert not arbitration.may_write(uint128(5))
+    assert arbitration.may_write(arbitration.role(""), uint128(1 << 70))
+    assert not arbitration.may_write(arbitration.role(""), uint128(5))
 
 
 def test_a_backup_alone_is_told(arbitration: Arbitration) -> None:
@@ -62,9 +72,9 @@ def test_a_backup_alone_is_told(arbitration: Arbitration) -> None:
 def test_without_election_id_never_primary(arbitration: Arbitration) -> None:
     client = Client()
     arbitration.update(client, update(None))
-    assert arbitration.primary is None
+    assert arbitration.role("").primary is None
     assert told(client) == [(Code.NOT_FOUND, 0)]
-    assert not arbitration.may_write(None)
+    assert not arbitration.may_write(arbitration.role(""), None)
 
 
 def test_the_highest_id_ever_seen_counts(arbitration: Arbitration) -> None:
@@ -73,10 +83,10 @@ def test_the_highest_id_ever_seen_counts(arbitration: Arbitration) -> None:
     arbitration.update(second, update(3))
     told(second)
     arbitration.remove(first)
-    assert arbitration.primary is None
+    assert arbitration.role("").primary is None
     assert told(second) == [(Code.NOT_FOUND, 9)]
     arbitration.update(second, update(9))
-    assert arbitration.primary is second
+    assert arbitration.role("").primary is second
 
 
 def test_a_primary_may_step_down(arbitration: Arbitration) -> None:
@@ -85,7 +95,7 @@ def test_a_primary_may_step_down(arbitration: Arbitration) -> None:
     arbitration.update(other, update(4))
     told(client), told(other)
     arbitration.update(client, update(1))
-    assert arbitration.primary is None
+    assert arbitration.role("").primary is None
     assert told(client) == [(Code.NOT_FOUND, 9)]
     assert told(other) == [(Code.NOT_FOUND, 9)]
 
@@ -93,8 +103,8 @@ def test_a_primary_may_step_down(arbitration: Arbitration) -> None:
 def test_calls_without_election_id_pass_while_nobody_is_connected(
     arbitration: Arbitration,
 ) -> None:
-    assert arbitration.may_write(None)
-    assert not arbitration.may_write(uint128(1))
+    assert arbitration.may_write(arbitration.role(""), None)
+    assert not arbitration.may_write(arbitration.role(""), uint128(1))
 
 
 def test_errors_that_end_the_stream(arbitration: Arbitration) -> None:
@@ -109,13 +119,77 @@ def test_errors_that_end_the_stream(arbitration: Arbitration) -> None:
     with pytest.raises(EntityError) as refused:
         arbitration.update(other, update(1))
     assert refused.value.code is Code.INVALID_ARGUMENT
-    with_role = update(2)
-    with_role.role.name = "sdn"
     with pytest.raises(EntityError) as refused:
-        arbitration.update(other, with_role)
-    assert refused.value.code is Code.UNIMPLEMENTED
+        arbitration.update(client, update(1, role="sdn"))  # a stream has one role
+    assert refused.value.code is Code.FAILED_PRECONDITION
     for number in range(2, MAX_CLIENTS + 1):
         arbitration.update(Client(), update(number))
     with pytest.raises(EntityError) as refused:
         arbitration.update(other, update(100))
     assert refused.value.code is Code.RESOURCE_EXHAUSTED
+
+
+# --- roles ----------------------------------------------------------------------------------------
+
+
+def test_each_role_has_its_own_primary(arbitration: Arbitration) -> None:
+    default, sdn, backup = Client(), Client(), Client()
+    arbitration.update(default, update(9))
+    arbitration.update(sdn, update(9, role="sdn"))
+    arbitration.update(backup, update(3, role="sdn"))
+    assert told(default) == [(Code.OK, 9)]
+    assert told(sdn) == [(Code.OK, 9)]
+    assert told(backup) == [(Code.ALREADY_EXISTS, 9)]
+    assert arbitration.role("sdn").primary is sdn
+    assert arbitration.may_write(arbitration.role("sdn"), uint128(9))
+    arbitration.remove(sdn)
+    assert told(backup) == [(Code.NOT_FOUND, 9)]
+    assert told(default) == []
+    with pytest.raises(EntityError) as refused:
+        arbitration.role("other")
+    assert refused.value.code is Code.NOT_FOUND
+
+
+def test_all_of_a_role_are_told_its_config(arbitration: Arbitration) -> None:
+    config = stratum.P4RoleConfig(shared_p4_ids=[5], receives_packet_ins=True)
+    primary, backup = Client(), Client()
+    arbitration.update(backup, update(1, role="sdn"))
+    arbitration.update(primary, update(2, role="sdn", config=config))
+    message = backup.outbox.get()
+    message = backup.outbox.get()
+    assert isinstance(message, p4r.StreamMessageResponse)
+    sent = stratum.P4RoleConfig()
+    assert message.arbitration.role.name == "sdn"
+    assert message.arbitration.role.config.Unpack(sent) and sent == config
+    assert arbitration.role("sdn").scope.ids == frozenset({5})
+    told(primary), told(backup)
+    arbitration.update(primary, update(2, role="sdn"))  # without config: full access from now on
+    assert arbitration.role("sdn").scope.ids is None
+    assert told(backup) == [(Code.ALREADY_EXISTS, 2)]
+
+
+@pytest.mark.parametrize(
+    ("message", "code"),
+    [
+        (update(1, role="sdn", config=rpc_status.Status()), Code.INVALID_ARGUMENT),
+        (update(1, config=stratum.P4RoleConfig()), Code.INVALID_ARGUMENT),
+        (
+            update(1, role="sdn", config=stratum.P4RoleConfig(shared_p4_ids=[7])),
+            Code.INVALID_ARGUMENT,
+        ),
+        (
+            p4r.MasterArbitrationUpdate(device_id=1, role=p4r.Role(id=4)),
+            Code.UNIMPLEMENTED,
+        ),
+    ],
+    ids=["unknown config", "default role", "taken exclusively", "number"],
+)
+def test_role_configs_that_are_refused(
+    arbitration: Arbitration, message: p4r.MasterArbitrationUpdate, code: Code
+) -> None:
+    owner = stratum.P4RoleConfig(exclusive_p4_ids=[7])
+    arbitration.update(Client(), update(1, role="owner", config=owner))
+    with pytest.raises(EntityError) as refused:
+        arbitration.update(Client(), message)
+    assert refused.value.code is code
+    assert len(arbitration.clients) == 1

@@ -215,14 +215,6 @@ def test_each_update_of_a_batch_has_its_own_status(client: Client, l3: Names) ->
     assert [e.table_entry for e in client.read(table_entry=p4r.TableEntry())] == [good]
 
 
-def test_atomic_batches_are_not_implemented(client: Client, l3: Names) -> None:
-    update = p4r.Update(type=p4r.Update.INSERT, entity=p4r.Entity(table_entry=route(l3)))
-    for atomicity in (p4r.WriteRequest.ROLLBACK_ON_ERROR, p4r.WriteRequest.DATAPLANE_ATOMIC):
-        call = lambda a=atomicity: client.write_all([update], a)  # noqa: E731
-        assert code_of(call) is grpc.StatusCode.UNIMPLEMENTED
-    assert client.read(table_entry=p4r.TableEntry()) == []
-
-
 def test_a_large_read_comes_in_several_messages(client: Client, l3: Names) -> None:
     entries = [
         l3.entry("I.route", {"h.ip.dst": (n << 8, 24)}, "I.fwd", {"mac": n, "port": n % 512})
