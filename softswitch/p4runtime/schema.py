@@ -404,7 +404,9 @@ def _fields(info: p4i.Table, table: bmv2.Table) -> tuple[Field, ...]:
         kind = MatchKind(match.match_type)
         if (kind is MatchKind.RANGE) != (key.match == "range"):
             raise PipelineError(f"{what}: {kind.name} in P4Info, {key.match} in the JSON")
-        width = _width(match.bitwidth, what)
+        # p4c gives no width where the controller has no type for a field: those of type error.
+        plain = not match.bitwidth and not match.HasField("type_name")
+        width = key.bits if plain else _width(match.bitwidth, what)
         # A translated type has the controller's width in P4Info; its numbers are taken as they are.
         if width != key.bits and not match.HasField("type_name"):
             raise PipelineError(f"{what}: {width} bits in P4Info, {key.bits} in the JSON")

@@ -1,0 +1,73 @@
+"""Keys of type `error`: P4Info has no width for them, the switch takes the JSON's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from softswitch.p4runtime.protos import p4r
+from softswitch.p4runtime.status import Code, PipelineError, WriteError
+from softswitch.switch import Switch
+
+PROGRAM = """
+#include <core.p4>
+#include <v1model.p4>
+header h_t { bit<16> v; }
+struct headers { h_t h; }
+struct meta_t { error e; }
+parser P(packet_in p, out headers h, inout meta_t m, inout standard_metadata_t s) {
+    state start { p.extract(h.h); transition accept; }
+}
+control V(inout headers h, inout meta_t m) { apply {} }
+control I(inout headers h, inout meta_t m, inout standard_metadata_t s) {
+    action fwd(bit<9> port) { s.egress_spec = port; }
+    table t { key = { m.e: exact; } actions = { fwd; } }
+    apply { m.e = s.parser_error; t.apply(); }
+}
+control E(inout headers h, inout meta_t m, inout standard_metadata_t s) { apply {} }
+control C(inout headers h, inout meta_t m) { apply {} }
+control D(packet_out p, in headers h) { apply { p.emit(h.h); } }
+V1Switch(P(), V(), I(), E(), C(), D()) main;
+"""
+PACKET_TOO_SHORT = 1
+ERROR_BITS = 32  # as p4c and BMv2 keep an error
+
+
+@pytest.fixture
+def switch(tmp_path: Path) -> Iterator[Switch]:
+    source = tmp_path / "errors.p4"
+    source.write_text(PROGRAM)
+    with Switch.from_p4(source) as switch:
+        (field,) = switch.device.pipeline.p4info.tables[0].match_fields  # type: ignore[union-attr]
+        assert (field.name, field.bitwidth) == ("m.e", 0)
+        yield switch
+
+
+def test_a_packet_matches_by_its_error(switch: Switch) -> None:
+    for error, port in ((0, 2), (PACKET_TOO_SHORT, 3)):
+        switch.table_add("I.t", {"m.e": error}, "I.fwd", {"port": port})
+    for packet in (bytes(2), b"", bytes(3)):
+        switch.inject(1, packet)
+    assert [output.port for output in switch.run_until(1_000_000)] == [2, 3, 2]
+    query = p4r.Entity(table_entry=p4r.TableEntry())
+    keys = [entity.table_entry.match[0].exact.value for entity in switch.read(query)]
+    assert keys == [b"\0", b"\1"]
+
+
+def test_a_value_has_no_more_than_the_programs_bits(switch: Switch) -> None:
+    largest = (1 << ERROR_BITS) - 1
+    switch.table_add("I.t", {"m.e": largest}, "I.fwd", {"port": 2})
+    with pytest.raises(WriteError) as caught:
+        switch.table_add("I.t", {"m.e": largest + 1}, "I.fwd", {"port": 2})
+    assert [status.code for status in caught.value.statuses] == [Code.OUT_OF_RANGE]
+
+
+def test_a_string_of_the_controllers_is_still_refused(switch: Switch) -> None:
+    """A field without width whose type is translated to strings: see `sdn_string` in P4Info."""
+    pipeline = switch.device.pipeline
+    assert pipeline is not None
+    pipeline.p4info.tables[0].match_fields[0].type_name.name = "name_t"
+    with pytest.raises(PipelineError, match="strings as values are not supported"):
+        switch.set_pipeline(pipeline.p4info, pipeline.device_config)
