@@ -7,7 +7,7 @@ from typing import Any
 from emulation.fabric_record import FabricRecord
 from topologies import Endpoint
 from topologies.units import format_duration, format_rate
-from weft.web.layout import Layout, layout
+from weft.web.layout import SLOT_HEIGHT, Layout, layout
 
 Json = dict[str, Any]
 
@@ -24,6 +24,7 @@ def fabric_json(record: FabricRecord) -> Json:
         "time_scale": topology.time_scale,
         "width": round(drawing.width),
         "height": round(drawing.height),
+        "slot": {"width": drawing.slot_width, "height": SLOT_HEIGHT},
         "bands": [vars(band) for band in drawing.bands],
         "nodes": [
             {**vars(node), "about": _about(record, node.name)} for node in drawing.nodes.values()

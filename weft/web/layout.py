@@ -8,20 +8,27 @@ Pure geometry, in pixels of a drawing that is scaled as a whole.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from topologies import Endpoint, Link, Role, Topology
 
 MARGIN = 28
-TIER_GAP = 150
+LEAST_TIER_GAP = 140
+MOST_TIER_GAP = 230  # or this share of a wide drawing:
+GAP_OF_WIDTH = 0.11
+HEIGHT_SHARE = 0.58  # of the width, which is about a screen's shape
 SWITCH_HEIGHT = 40
 HOST_HEIGHT = 26
 SLOT_WIDTH = 9  # a port, drawn at the edge of its node; its queue fills it
 SLOT_HEIGHT = 16
 SLOT_PITCH = 15
+MANY_PORTS = 160  # more are drawn narrower
+NARROW = 0.6
 GROUP_GAP = 36
-LEAST_WIDTH = 560
+LEAST_WIDTH = 720
+LABEL_HEIGHT = 20  # of a band
+ARC_RISE = 100  # how far links over nodes of the same tier are pulled up
 MANY_HOSTS = 40  # more are drawn small, without names
 
 _TIERS = {Role.CORE: 0, Role.BORDER: 0, Role.SPINE: 1, Role.LEAF: 2}
@@ -102,6 +109,7 @@ class Layout:
 
     width: float
     height: float
+    slot_width: float
     nodes: dict[str, Node] = field(default_factory=dict)
     slots: dict[Endpoint, Slot] = field(default_factory=dict)
     links: list[tuple[Link, Curve]] = field(default_factory=list)
@@ -128,18 +136,41 @@ def layout(topology: Topology) -> Layout:
     """Return the drawing of a topology. Same topology, same drawing."""
     tiers = _tiers(topology)
     spans, width = _spans([box for tier in tiers for box in tier])
-    drawing = Layout(width, 2 * MARGIN + (len(tiers) - 1) * TIER_GAP + SWITCH_HEIGHT)
+    gap = HEIGHT_SHARE * width / max(1, len(tiers) - 1)
+    gap = min(max(gap, LEAST_TIER_GAP), max(MOST_TIER_GAP, GAP_OF_WIDTH * width))
+    below = LABEL_HEIGHT if spans else 0
+    drawing = Layout(
+        width,
+        2 * MARGIN + (len(tiers) - 1) * gap + SWITCH_HEIGHT + below,
+        _slot_scale(topology) * SLOT_WIDTH,
+    )
     for number, tier in enumerate(tiers):
-        y = MARGIN + SWITCH_HEIGHT / 2 + number * TIER_GAP
+        y = MARGIN + SWITCH_HEIGHT / 2 + number * gap
         for box, x in _places(tier, spans, width):
-            height = HOST_HEIGHT if box.tier == _HOST_TIER else SWITCH_HEIGHT
+            height = SWITCH_HEIGHT if box.tier != _HOST_TIER else min(HOST_HEIGHT, box.width)
             drawing.nodes[box.name] = Node(
                 box.name, box.kind, box.group, number, x, y, box.width, height
             )
     _add_slots(drawing, topology)
+    if any(node.tier == 0 and _has_arcs(drawing, node) for node in drawing.nodes.values()):
+        _lower(drawing, ARC_RISE * 0.75)
     drawing.links = [(link, _curve(drawing, link)) for link in topology.links]
     drawing.bands = _bands(drawing, spans)
     return drawing
+
+
+def _slot_scale(topology: Topology) -> float:
+    ports = sum(len(topology.ports_of(switch.name)) for switch in topology.switches)
+    return NARROW if ports > MANY_PORTS else 1.0
+
+
+def _ports_width(topology: Topology, name: str) -> float:
+    """Return the width of a node's fuller edge: its ports are at the top and at the bottom."""
+    tier = {switch.name: _TIERS[switch.role] for switch in topology.switches}
+    own = tier.get(name, _HOST_TIER)
+    ports = topology.ports_of(name)
+    up = sum(tier.get(port.peer.node, _HOST_TIER) <= own for port in ports)
+    return max(up, len(ports) - up) * SLOT_PITCH * _slot_scale(topology)
 
 
 def _tiers(topology: Topology) -> list[list[_Box]]:
@@ -149,7 +180,7 @@ def _tiers(topology: Topology) -> list[list[_Box]]:
             switch.role.value,
             switch.group,
             _TIERS[switch.role],
-            max(64.0, len(topology.ports_of(switch.name)) * SLOT_PITCH + 12),
+            max(64.0, _ports_width(topology, switch.name) + 12),
         )
         for switch in topology.switches
     ]
@@ -163,7 +194,8 @@ def _tiers(topology: Topology) -> list[list[_Box]]:
             host.group,
             _HOST_TIER,
             max(
-                12.0 if small else 20.0 + 8 * len(host.name), len(host.interfaces) * SLOT_PITCH + 4
+                14.0 if small else 20.0 + 8 * len(host.name),
+                _ports_width(topology, host.name) + 4,
             ),
         )
         for host in hosts
@@ -212,18 +244,19 @@ def _places(
 
 
 def _add_slots(drawing: Layout, topology: Topology) -> None:
+    pitch = SLOT_PITCH * _slot_scale(topology)
     for node in drawing.nodes.values():
         by_side: dict[Side, list[tuple[float, Endpoint]]] = {}
         for port in topology.ports_of(node.name):
             peer = drawing.nodes[port.peer.node]
             end = Endpoint(node.name, port.number)
-            side = _side(node, peer)
+            side = Side.TOP if _goes_over(drawing, node, peer) else _side(node, peer)
             along = peer.y if side in (Side.LEFT, Side.RIGHT) else peer.x
             by_side.setdefault(side, []).append((along, end))
         for side, ends in by_side.items():
             ends.sort()
             for index, (_along, end) in enumerate(ends):
-                offset = (index - (len(ends) - 1) / 2) * SLOT_PITCH
+                offset = (index - (len(ends) - 1) / 2) * pitch
                 drawing.slots[end] = _slot(node, side, offset)
 
 
@@ -234,30 +267,30 @@ def _side(node: Node, peer: Node) -> Side:
 
 
 def _slot(node: Node, side: Side, offset: float) -> Slot:
+    out = 0 if node.kind == "host" else SLOT_HEIGHT  # hosts' queues are not known
     match side:
         case Side.TOP:
             edge = node.y - node.height / 2
-            return Slot(side, node.x + offset, edge, (node.x + offset, edge - SLOT_HEIGHT))
+            return Slot(side, node.x + offset, edge, (node.x + offset, edge - out))
         case Side.BOTTOM:
             edge = node.y + node.height / 2
-            return Slot(side, node.x + offset, edge, (node.x + offset, edge + SLOT_HEIGHT))
+            return Slot(side, node.x + offset, edge, (node.x + offset, edge + out))
         case Side.LEFT:
             edge = node.x - node.width / 2
-            return Slot(side, edge, node.y + offset, (edge - SLOT_HEIGHT, node.y + offset))
+            return Slot(side, edge, node.y + offset, (edge - out, node.y + offset))
         case Side.RIGHT:
             edge = node.x + node.width / 2
-            return Slot(side, edge, node.y + offset, (edge + SLOT_HEIGHT, node.y + offset))
+            return Slot(side, edge, node.y + offset, (edge + out, node.y + offset))
 
 
 def _curve(drawing: Layout, link: Link) -> Curve:
     a, b = drawing.slots[link.a], drawing.slots[link.b]
     start, end = a.tip, b.tip
     one, other = drawing.nodes[link.a.node], drawing.nodes[link.b.node]
-    if one.tier == other.tier and _has_between(drawing, one, other):
-        # Over the nodes that stand between them.
-        rise = 0.75 * TIER_GAP
-        return Curve((start, (start[0], start[1] - rise), (end[0], end[1] - rise), end))
-    pull = 0.4
+    if _goes_over(drawing, one, other):
+        over = start[1] - ARC_RISE
+        return Curve((start, (start[0], over), (end[0], over), end))
+    pull = 0.28
     if one.tier == other.tier:
         bend = (end[0] - start[0]) * pull
         return Curve((start, (start[0] + bend, start[1]), (end[0] - bend, end[1]), end))
@@ -265,13 +298,28 @@ def _curve(drawing: Layout, link: Link) -> Curve:
     return Curve((start, (start[0], start[1] + bend), (end[0], end[1] - bend), end))
 
 
-def _has_between(drawing: Layout, one: Node, other: Node) -> bool:
+def _goes_over(drawing: Layout, one: Node, other: Node) -> bool:
+    """Say whether a link between two has to go over others that stand between them."""
     low, high = sorted((one.x, other.x))
-    return any(
-        node.tier == one.tier and low < node.x < high
-        for node in drawing.nodes.values()
-        if node not in (one, other)
+    return one.tier == other.tier and any(
+        node.tier == one.tier and low < node.x < high for node in drawing.nodes.values()
     )
+
+
+def _has_arcs(drawing: Layout, node: Node) -> bool:
+    return any(
+        end.node == node.name and slot.side is Side.TOP for end, slot in drawing.slots.items()
+    )
+
+
+def _lower(drawing: Layout, by: float) -> None:
+    """Make room at the top."""
+    drawing.height += by
+    drawing.nodes = {name: replace(node, y=node.y + by) for name, node in drawing.nodes.items()}
+    drawing.slots = {
+        end: replace(slot, y=slot.y + by, tip=(slot.tip[0], slot.tip[1] + by))
+        for end, slot in drawing.slots.items()
+    }
 
 
 def _bands(drawing: Layout, spans: Mapping[str, tuple[float, float]]) -> list[Band]:
@@ -279,7 +327,7 @@ def _bands(drawing: Layout, spans: Mapping[str, tuple[float, float]]) -> list[Ba
     for group, (start, end) in spans.items():
         members = [node for node in drawing.nodes.values() if node.group == group]
         top = min(node.y for node in members) - SWITCH_HEIGHT / 2 - SLOT_HEIGHT - 6
-        bottom = max(node.y for node in members) + SWITCH_HEIGHT / 2 + 10
+        bottom = max(node.y for node in members) + SWITCH_HEIGHT / 2 + LABEL_HEIGHT
         bands.append(Band(group, start - 12, top, end - start + 24, bottom - top))
     return bands
 

@@ -3,8 +3,7 @@
 import { bytes, loadClass, packets, percent, rate, whole } from "./format.js";
 
 const SVG = "http://www.w3.org/2000/svg";
-const SLOT = { width: 9, height: 16 };
-const LEAST_SCALE = 0.55; // smaller can't be read: then the drawing scrolls
+const LEAST_SCALE = 0.5; // smaller can't be read: then the drawing scrolls
 
 function element(name, attributes = {}, ...children) {
   const made = document.createElementNS(SVG, name);
@@ -51,7 +50,7 @@ export class Drawing {
       "g",
       { class: "band" },
       element("rect", { x, y, width, height, rx: 14 }),
-      text(x + 12, y + height - 10, "", band.name),
+      text(x + width / 2, y + height - 8, "", band.name),
     );
   }
 
@@ -72,7 +71,8 @@ export class Drawing {
 
   #slot(port) {
     const across = port.side === "left" || port.side === "right";
-    const [width, height] = across ? [SLOT.height, SLOT.width] : [SLOT.width, SLOT.height];
+    const { width: wide, height: deep } = this.fabric.slot;
+    const [width, height] = across ? [deep, wide] : [wide, deep];
     const x = port.side === "left" ? port.x - width : port.side === "right" ? port.x : port.x - width / 2;
     const y = port.side === "top" ? port.y - height : port.side === "bottom" ? port.y : port.y - height / 2;
     const slot = element("rect", { class: "slot", x, y, width, height, rx: 2.5, "data-port": port.name });
@@ -86,7 +86,7 @@ export class Drawing {
   #node(node) {
     const { x, y, width, height } = node;
     const isHost = node.kind === "host";
-    const small = isHost && width < 20;
+    const small = isHost && width < 20; // no room for a name
     const box = element("rect", {
       x: x - width / 2, y: y - height / 2, width, height, rx: isHost ? height / 2 : 9,
     });
@@ -97,10 +97,11 @@ export class Drawing {
       { class: `node ${node.kind}`, tabindex: 0, role: "img", "aria-label": `${node.name}, ${node.about}`, "data-node": node.name },
       box, name, figure,
     );
+    const badgeWidth = Math.min(width - 10, 76);
     const badge = element("g", { class: "badge", visibility: "hidden" });
     badge.append(
-      element("rect", { x: x + width / 2 - 14, y: y - height / 2 - 9, width: 58, height: 17, rx: 8.5 }),
-      text(x + width / 2 + 15, y - height / 2 - 0.5, ""),
+      element("rect", { x: x - badgeWidth / 2, y: y + 1.5, width: badgeWidth, height: 15, rx: 6 }),
+      text(x, y + 9.5, ""),
     );
     group.append(badge);
     const ports = this.fabric.ports.filter((port) => port.node === node.name);
@@ -148,7 +149,7 @@ export class Drawing {
     const now = this.at(port.name);
     const share = now?.queue_limit_bytes ? Math.min(1, now.queue_bytes / now.queue_limit_bytes) : 0;
     const across = port.side === "left" || port.side === "right";
-    const long = share ? Math.max(1.5, share * SLOT.height) : 0;
+    const long = share ? Math.max(1.5, share * this.fabric.slot.height) : 0;
     fill.setAttribute("width", across ? long : width);
     fill.setAttribute("height", across ? height : long);
     // The queue grows from the switch outwards.
@@ -164,10 +165,10 @@ export class Drawing {
     const gone = !now || now.error !== "";
     group.classList.toggle("gone", gone);
     const sent = ports.reduce((sum, port) => sum + (this.at(port.name)?.tx_bps ?? 0), 0);
-    figure.textContent = gone ? "no answer" : sent ? rate(sent * this.factor) : "idle";
     const drops = gone ? 0 : dropsOf(now);
+    figure.textContent = gone ? "no answer" : drops ? "" : sent ? rate(sent * this.factor) : "idle";
     badge.setAttribute("visibility", drops > 0 ? "visible" : "hidden");
-    badge.lastChild.textContent = drops > 0 ? `−${packets(drops)}` : "";
+    badge.lastChild.textContent = drops > 0 ? `− ${packets(drops)}` : "";
   }
 
   // --- tooltips

@@ -1,30 +1,30 @@
 // The same figures as rows: sorted by any column, filtered by names.
 
-import { bytes, loadClass, packets, percent, rate, whole } from "./format.js";
+import { bytes, loadClass, packets, percent, scaled, whole } from "./format.js";
 
 // heading, what it is sorted by, text (of the port's counts, and the factor of rates), class
 const COLUMNS = [
   { name: "port", key: null },
   { name: "to", key: null },
-  { name: "receives", key: (now) => now.rx_bps, show: (now, factor) => rate(now.rx_bps * factor) },
-  { name: "sends", key: (now) => now.tx_bps, show: (now, factor) => rate(now.tx_bps * factor) },
+  { name: "rx b/s", key: (now) => now.rx_bps, show: (now, factor) => scaled(now.rx_bps * factor, "") },
+  { name: "tx b/s", key: (now) => now.tx_bps, show: (now, factor) => scaled(now.tx_bps * factor, "") },
   { name: "load", key: (now) => Math.max(now.rx_load, now.tx_load) },
   {
     name: "queue",
     key: (now) => now.queue_bytes ?? 0,
-    show: (now) => (now.queue_bytes == null ? "–" : bytes(now.queue_bytes)),
+    show: (now) => bytes(now.queue_bytes),
     kind: (value) => (value ? "warn" : ""),
   },
   {
-    name: "marks",
+    name: "marks/s",
     key: (now) => now.marks_ps,
-    show: (now) => (now.marked == null ? "–" : packets(now.marks_ps)),
+    show: (now) => scaled(now.marks_ps, ""),
     kind: (value) => (value ? "warn" : ""),
   },
   {
-    name: "drops",
+    name: "drops/s",
     key: (now) => now.drops_ps,
-    show: (now) => packets(now.drops_ps),
+    show: (now) => scaled(now.drops_ps, ""),
     kind: (value) => (value ? "bad" : ""),
   },
 ];
@@ -107,16 +107,16 @@ export class PortTable {
         const value = now ? column.key(now) : 0;
         row.values[index] = value;
         if (!column.show) {
-          row.figure.textContent = now ? percent(value) : "–";
+          row.figure.textContent = value ? percent(value) : "–";
           row.bar.style.width = `${Math.min(100, value * 100)}%`;
           row.bar.className = loadClass(value);
           row.cells[index].classList.toggle("zero", !value);
           return;
         }
-        row.cells[index].textContent = now ? column.show(now, factor) : "–";
+        row.cells[index].textContent = value ? column.show(now, factor) : "–";
         row.cells[index].className = `n ${value ? (column.kind?.(value) ?? "") : "zero"}`;
       });
-      row.cells[1].textContent = now?.up === false ? `${row.port.peer} (down)` : row.port.peer;
+      row.cells[1].textContent = now?.up === false ? `${row.port.peer} down` : row.port.peer;
       row.cells[1].classList.toggle("bad", now?.up === false);
     }
     this.#updateInside(moment);
