@@ -132,6 +132,17 @@ def _load(name: str) -> Topology:
 
 
 def _run(flow: _Flow, arguments: argparse.Namespace) -> int:
+    if arguments.metrics is None:
+        return _bring_up_and_prove(flow, arguments)
+    from weft import metrics
+
+    # Before anything is made: a port in use is said at once.
+    with metrics.serving(arguments.metrics) as url:
+        console.notice(f"metrics  {url}")
+        return _bring_up_and_prove(flow, arguments)
+
+
+def _bring_up_and_prove(flow: _Flow, arguments: argparse.Namespace) -> int:
     from weft import p4_cache
 
     compiled = flow.step(
