@@ -192,4 +192,6 @@ class _Builder:
 
 
 def _traffic_class(name: str, entry: ClassEntry) -> TrafficClass:
-    return TrafficClass(name, tuple(entry.dscp), entry.queue, entry.lossless, entry.ecn)
+    return TrafficClass(
+        name, tuple(entry.dscp), entry.queue, entry.lossless, entry.ecn, entry.weight
+    )

@@ -27,6 +27,7 @@ MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}")
 MAX_PORT = 254  # 255 is the CPU port
 MAX_TIME_SCALE = 10**9
 MIN_MTU, MAX_MTU = 576, 9600  # RFC 791's smallest; what switches call jumbo
+MAX_WEIGHT = 1000
 QUEUES = 8  # of a port: classes 0..7, the highest is served first
 
 
@@ -79,6 +80,7 @@ Count = Annotated[int, Field(ge=1, strict=True)]
 CountOrNone = Annotated[int, Field(ge=0, strict=True)]
 TimeScale = Annotated[int, Field(ge=1, le=MAX_TIME_SCALE, strict=True)]
 Dscp = Annotated[int, Field(ge=0, le=63, strict=True)]
+Weight = Annotated[int, Field(ge=1, le=MAX_WEIGHT, strict=True)]
 Queue = Annotated[int, Field(ge=0, le=QUEUES - 1, strict=True)]
 
 
@@ -131,6 +133,7 @@ class ClassEntry(Model):
     queue: Queue | None = None
     lossless: bool = False
     ecn: Size | None = None
+    weight: Weight | None = None
 
 
 class CommonFile(Model):

@@ -73,6 +73,10 @@ def _notifications(classes: tuple[TrafficClass, ...]) -> Iterator[Remark]:
             )
             right = "give them the highest queue, 7"
             yield Remark(Severity.WARNING, _path(cnp, "queue"), subject, message, right)
+        if cnp.weight is not None:
+            message = "congestion notifications in a queue that shares wait for the others' turns"
+            right = "leave weight out: their queue is then strict"
+            yield Remark(Severity.WARNING, _path(cnp, "weight"), subject, message, right)
         if cnp.lossless:
             message = "congestion notifications in a lossless class are paused with the congestion"
             right = "make it lossy"
@@ -92,6 +96,10 @@ def _shared_queues(classes: tuple[TrafficClass, ...]) -> Iterator[Remark]:
             message = f"shares queue {each.queue} with {first.name!r}, and only one is lossless"
             right = "give each a queue of its own"
             yield Remark(Severity.ERROR, _path(each, "queue"), subject, message, right)
+        elif first.weight != each.weight:
+            message = f"shares queue {each.queue} with {first.name!r}, and their weights differ"
+            right = "a queue has one weight: give both the same, or a queue each"
+            yield Remark(Severity.ERROR, _path(each, "weight"), subject, message, right)
         elif first.ecn_bytes != each.ecn_bytes:
             message = f"shares queue {each.queue} with {first.name!r}, and their ecn differs"
             right = "a queue has one threshold: give both the same, or a queue each"

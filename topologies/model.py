@@ -150,7 +150,8 @@ class TrafficClass:
 
     `queue` is the ports' queue that serves them, None where the file names none; the highest is
     served first. `ecn_bytes`: mark when more is queued, None for never. `lossless` says that
-    senders are paused rather than packets dropped.
+    senders are paused rather than packets dropped. Queues with a `weight` share by it what strict
+    ones (None) leave.
     """
 
     name: str
@@ -158,6 +159,7 @@ class TrafficClass:
     queue: int | None
     lossless: bool = False
     ecn_bytes: int | None = None
+    weight: int | None = None
 
 
 @dataclass(frozen=True)

@@ -36,6 +36,7 @@ def draw(topology: Topology, paths: list[Path]) -> None:
 
     mpl.use("Agg")
     mpl.rcParams["svg.hashsalt"] = "weft"
+    mpl.rcParams["svg.fonttype"] = "none"  # text stays text: to search, and a third of the size
     from matplotlib import pyplot
 
     from topologies.layout import place
@@ -246,7 +247,7 @@ class _Painter:
         ratios = ", ".join(str(tier) for tier in tiers(self.topology))
         text = f"time_scale {self.topology.time_scale}"
         if ratios:
-            text = f"oversubscription: {ratios}    {text}"
+            text = f"oversubscription: {ratios}; {text}"
         self.axes.legend(
             handles=handles,
             title=text,

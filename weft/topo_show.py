@@ -88,6 +88,7 @@ def _parts(topology: Topology) -> dict[str, list[dict[str, str]]]:
             "name": each.name,
             "dscp": ", ".join(str(dscp) for dscp in each.dscps),
             "queue": "" if each.queue is None else str(each.queue),
+            "weight": "" if each.weight is None else str(each.weight),
             "lossless": "yes" if each.lossless else "no",
             "ecn above": "" if each.ecn_bytes is None else format_size(each.ecn_bytes),
         }

@@ -129,6 +129,22 @@ FAULTS = [
         "class cnp: congestion notifications in a lossless class",
         "make it lossy",
     ),
+    (
+        "queue: 7}",
+        "queue: 7, weight: 2}",
+        WARNING,
+        (4, 29),
+        "class cnp: congestion notifications in a queue that shares",
+        "leave weight out",
+    ),
+    (
+        "switches: [s1",
+        "  more: {dscp: 27, queue: 3, lossless: true, ecn: 200kB, weight: 1}\nswitches: [s1",
+        ERROR,
+        (6, 58),
+        "class more: shares queue 3 with 'roce', and their weights differ",
+        "a queue each",
+    ),
     ("dscp: 48, ", "", WARNING, (4, 3), "class cnp: no DSCP is mapped to it", "give it a dscp"),
     (
         "dscp: 48",

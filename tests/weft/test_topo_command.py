@@ -88,8 +88,7 @@ def test_pictures_of_the_shipped_topologies(
     assert png.read_bytes().startswith(b"\x89PNG\r\n")
     drawn = svg.read_text()
     net = topologies.load(name)
-    # Text is drawn as outlines; matplotlib names each in a comment beside it.
-    names = {text.strip() for text in re.findall(r"<!-- (.*?) -->", drawn)}
+    names = set(re.findall(r"<text [^>]*>([^<]*)</text>", drawn))
     assert {node.name for node in (*net.switches, *net.hosts)} <= names
     assert {box.name for box in place(net).boxes} <= names
     run(capsys, "show", name, "--svg", again)
