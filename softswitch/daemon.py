@@ -273,14 +273,18 @@ class Daemon:
     def _listen(
         self, service: P4RuntimeService, diagnostics: DiagnosticsService
     ) -> P4RuntimeServer:
-        from softswitch.p4runtime.server import P4RuntimeServer, ServerError
+        from softswitch.p4runtime.server import AddressError, P4RuntimeServer, ServerError
 
         try:
-            server = P4RuntimeServer(service, self.options.grpc_address, [diagnostics.handler()])
-        except ServerError as error:
+            server = P4RuntimeServer(
+                service, self.options.grpc_address, [diagnostics.handler()], self.options.tls
+            )
+        except AddressError as error:
             raise DaemonError(
                 f"{error}; choose another with `-- --grpc-server-addr HOST:PORT`"
             ) from error
+        except ServerError as error:
+            raise DaemonError(str(error)) from error
         host = self.options.grpc_address.rpartition(":")[0]
         self.address = f"{host}:{server.port}"
         return server

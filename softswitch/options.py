@@ -44,6 +44,10 @@ examples:
 
 options after `--` (target options):
   --grpc-server-addr HOST:PORT  where P4Runtime listens (default 127.0.0.1:9559; this machine only)
+  --grpc-server-ssl             P4Runtime over TLS; needs --grpc-server-cert FILE and
+                                --grpc-server-key FILE (PEM)
+  --grpc-server-with-client-auth   clients must have a certificate that --grpc-server-cacert FILE
+                                has signed
   --cpu-port PORT               the controller's port; without it there is no packet-in or -out
   --drop-port PORT              the port that drops (default 511)
   --priority-queues N           queues a port, 1..8 (default 1); a higher number is served first
@@ -72,6 +76,16 @@ class Interface:
 
 
 @dataclass(frozen=True, slots=True)
+class Tls:
+    """`--grpc-server-ssl` and what belongs to it: PEM files."""
+
+    cert: Path
+    key: Path
+    cacert: Path | None = None
+    client_auth: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Options:
     """The whole command line."""
 
@@ -85,6 +99,7 @@ class Options:
     log_level: str = "info"
     log_flush: bool = False
     grpc_address: str = "127.0.0.1:9559"
+    tls: Tls | None = None
     cpu_port: int = 0
     drop_port: int = 511
     priority_queues: int = 1
@@ -140,6 +155,7 @@ def parse(argv: Sequence[str]) -> Options:
         log_level=general.log_level,
         log_flush=general.log_flush,
         grpc_address=target.grpc_server_addr,
+        tls=_tls(target, notes),
         cpu_port=target.cpu_port,
         drop_port=target.drop_port,
         priority_queues=target.priority_queues,
@@ -200,6 +216,10 @@ def _target_parser() -> _Parser:
     parser = _Parser(prog="softswitch --", add_help=False, allow_abbrev=False)
     add = parser.add_argument
     add("--grpc-server-addr", default="127.0.0.1:9559", type=_address)
+    add("--grpc-server-ssl", action="store_true")
+    add("--grpc-server-with-client-auth", action="store_true")
+    for name in _PEM_FILES:
+        add("--" + name.replace("_", "-"), type=Path)
     add("--cpu-port", type=_port, default=0)
     add("--drop-port", type=_port, default=511)
     add("--priority-queues", type=int, choices=range(1, 9), default=1)
@@ -214,6 +234,29 @@ def _target_parser() -> _Parser:
         else:
             add(flag)
     return parser
+
+
+_PEM_FILES = ("grpc_server_cert", "grpc_server_key", "grpc_server_cacert")
+
+
+def _tls(target: argparse.Namespace, notes: list[str]) -> Tls | None:
+    """What the TLS options say together; without --grpc-server-ssl the others are only noted."""
+    files: dict[str, Path | None] = {name: getattr(target, name) for name in _PEM_FILES}
+    if not target.grpc_server_ssl:
+        names = [name for name, path in files.items() if path is not None]
+        names += ["grpc_server_with_client_auth"] * target.grpc_server_with_client_auth
+        notes += [
+            f"--{name.replace('_', '-')}: P4Runtime is without TLS, as there is no "
+            "--grpc-server-ssl"
+            for name in names
+        ]
+        return None
+    cert, key, cacert = files.values()
+    if cert is None or key is None:
+        raise UsageError("--grpc-server-ssl needs --grpc-server-cert and --grpc-server-key")
+    if target.grpc_server_with_client_auth and cacert is None:
+        raise UsageError("--grpc-server-with-client-auth needs --grpc-server-cacert")
+    return Tls(cert, key, cacert, target.grpc_server_with_client_auth)
 
 
 def _check_ports(interfaces: Sequence[Interface], target: argparse.Namespace) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import socket
+import ssl
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import grpc
 
+from softswitch.options import Tls
 from softswitch.p4runtime import protos
 from softswitch.p4runtime.arbitration import MAX_CLIENTS, Client
 from softswitch.p4runtime.protos import p4r
@@ -42,6 +44,10 @@ _CODES = {code.value[0]: code for code in grpc.StatusCode}
 
 
 class ServerError(Exception):
+    """The server can't be made; the message says why."""
+
+
+class AddressError(ServerError):
     """The server can't listen; the message says where and why."""
 
 
@@ -53,9 +59,10 @@ class P4RuntimeServer:
         service: P4RuntimeService,
         address: str,
         beside: Sequence[grpc.GenericRpcHandler] = (),
+        tls: Tls | None = None,
     ) -> None:
         """`address` is HOST:PORT; port 0 takes a free one. `beside`: other services on the same
-        address. Raises ServerError."""
+        address. Without `tls` nothing is encrypted. Raises ServerError."""
         self._service = service
         self._server = grpc.server(
             ThreadPoolExecutor(WORKERS, thread_name_prefix="p4runtime"),
@@ -70,9 +77,13 @@ class P4RuntimeServer:
         self._server.add_generic_rpc_handlers(tuple(beside))
         _check_address(address)
         try:
-            self.port: int = self._server.add_insecure_port(address)
+            self.port: int = (
+                self._server.add_insecure_port(address)
+                if tls is None
+                else self._server.add_secure_port(address, _credentials(tls))
+            )
         except RuntimeError as error:
-            raise ServerError(f"can't listen on {address}: {error}") from error
+            raise AddressError(f"can't listen on {address}: {error}") from error
 
     def start(self) -> None:
         """Accept calls."""
@@ -170,6 +181,29 @@ class _Servicer(p4r_grpc.P4RuntimeServicer):
             client.close()
 
 
+def _credentials(tls: Tls) -> grpc.ServerCredentials:
+    """The files of `tls`, tried by ourselves first: gRPC does not tell what is wrong with them."""
+    path = tls.cert
+    try:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        for path in (tls.cert, tls.key):
+            path.read_bytes()
+        context.load_cert_chain(tls.cert, tls.key)
+        if tls.cacert is not None:
+            path = tls.cacert
+            context.load_verify_locations(tls.cacert)
+    except ssl.SSLError as error:
+        what = tls.cacert if path == tls.cacert else f"{tls.cert} with key {tls.key}"
+        raise ServerError(f"TLS: {what} can't be used: {error.reason or error}") from error
+    except OSError as error:
+        raise ServerError(f"TLS: {path}: {error.strerror or error}") from error
+    return grpc.ssl_server_credentials(
+        [(tls.key.read_bytes(), tls.cert.read_bytes())],
+        root_certificates=None if tls.cacert is None else tls.cacert.read_bytes(),
+        require_client_auth=tls.client_auth,
+    )
+
+
 def _check_address(address: str) -> None:
     """Bind once by ourselves: gRPC does not tell why it can't. Raises ServerError."""
     host, _, port = address.rpartition(":")
@@ -182,7 +216,7 @@ def _check_address(address: str) -> None:
             probe.bind(where)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise ServerError(f"can't listen on {address}: {reason}") from error
+        raise AddressError(f"can't listen on {address}: {reason}") from error
 
 
 def _abort(context: grpc.ServicerContext, error: EntityError) -> NoReturn:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from softswitch.daemon import main
-from softswitch.options import Interface, Link, UsageError, parse
+from softswitch.options import Interface, Link, Tls, UsageError, parse
 
 BMV2_LINE = (
     "--no-p4 --device-id 3 -i 1@veth1 --interface 2@veth3 --thrift-port 9090 --nanolog ipc:///x "
@@ -45,6 +45,37 @@ def test_a_simple_switch_grpc_command_line() -> None:
 def test_pcap_with_and_without_directory(line: str, pcap: Path | None) -> None:
     options = parse(line.split())
     assert (options.json, options.pcap) == (Path("l3.json"), pcap)
+
+
+def test_tls_as_bmv2_has_it() -> None:
+    files = "--grpc-server-cert c.pem --grpc-server-key k.pem"
+    plain = parse(f"--no-p4 -- {files}".split())
+    assert plain.tls is None
+    assert "ignored --grpc-server-cert: P4Runtime is without TLS" in plain.notes[0]
+    server = parse(f"--no-p4 -- --grpc-server-ssl {files}".split())
+    assert server.tls == Tls(Path("c.pem"), Path("k.pem"))
+    line = f"{files} --grpc-server-ssl --grpc-server-cacert a.pem --grpc-server-with-client-auth"
+    mutual = parse(f"--no-p4 -- {line}".split())
+    assert mutual.tls == Tls(Path("c.pem"), Path("k.pem"), Path("a.pem"), client_auth=True)
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        (
+            "--grpc-server-ssl --grpc-server-cert c",
+            "needs --grpc-server-cert and --grpc-server-key",
+        ),
+        (
+            "--grpc-server-ssl --grpc-server-cert c --grpc-server-key k "
+            "--grpc-server-with-client-auth",
+            "needs --grpc-server-cacert",
+        ),
+    ],
+)
+def test_tls_needs_its_files(line: str, says: str) -> None:
+    with pytest.raises(UsageError, match=says):
+        parse(f"--no-p4 -- {line}".split())
 
 
 def test_a_program_and_our_own_options() -> None:
