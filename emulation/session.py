@@ -182,6 +182,7 @@ class Session:
             send_delay_ns=delay_ns,
             receive_delay_ns=delay_ns if to_host else 0,
             queue_bytes=port.link.queue_bytes,
+            weights=self.topology.queue_weights,
         )
 
     def close(self) -> Removed | None:

@@ -45,6 +45,7 @@ class PortSettings:
 
     `send_delay_ns` is added to what the port sends, `receive_delay_ns` to what it receives;
     `rate_bps` limits what it sends, behind a queue of `queue_bytes`. None leaves it as it is.
+    `weights`: (queue, weight) of queues that share what the strict ones leave.
     """
 
     number: int
@@ -53,6 +54,7 @@ class PortSettings:
     send_delay_ns: int = 0
     receive_delay_ns: int = 0
     queue_bytes: int | None = None
+    weights: tuple[tuple[int, int], ...] = ()
 
     def link_option(self) -> str:
         """Return the value of our switch's `--link` for this port; empty if nothing is emulated."""
@@ -65,6 +67,9 @@ class PortSettings:
             settings.append(f"rx-delay={self.receive_delay_ns}ns")
         if self.queue_bytes is not None:
             settings.append(f"queue={self.queue_bytes}B")
+        if self.weights:
+            shares = "/".join(f"{queue}:{weight}" for queue, weight in self.weights)
+            settings.append(f"weights={shares}")
         return f"{self.number}:{','.join(settings)}" if settings else ""
 
 

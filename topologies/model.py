@@ -187,6 +187,12 @@ class Topology:
         return {end: link for link in self.links for end in (link.a, link.b)}
 
     @cached_property
+    def queue_weights(self) -> tuple[tuple[int, int], ...]:
+        """The queues that share what strict ones leave, as (queue, weight), by queue."""
+        found = {c.queue: c.weight for c in self.classes if c.queue is not None and c.weight}
+        return tuple(sorted(found.items()))
+
+    @cached_property
     def _port_index(self) -> dict[str, tuple[Port, ...]]:
         ports: dict[str, list[Port]] = {}
         for end, link in self._link_index.items():
