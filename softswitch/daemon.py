@@ -12,6 +12,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger("softswitch")
 
+PS_PER_NS = 1_000
 PS_PER_MS = 1_000_000_000
 JOIN_S = 5.0
 """Longest wait for a thread at the end; a stuck one ends with the process."""
@@ -217,7 +219,13 @@ class Daemon:
     def _make_device(self, core: SwitchCore, loop: DaemonLoop) -> Device:
         from softswitch.device import Device
 
-        return Device(core, clock=loop.now, guard=loop.locked)
+        return Device(
+            core,
+            clock=loop.now,
+            guard=loop.locked,
+            epoch_ns=time.time_ns() - loop.now() // PS_PER_NS,
+            earlier=loop.nudge_events,
+        )
 
     def _make_service(self, device: Device, loop: DaemonLoop) -> P4RuntimeService:
         from softswitch.core import SwitchCore

@@ -53,7 +53,11 @@ class Device:
         clock: Callable[[], int],
         guard: Callable[[], AbstractContextManager[object]] = nullcontext,
         cache_dir: Path | None = None,
+        epoch_ns: int = 0,
+        earlier: Callable[[], None] | None = None,
     ) -> None:
+        """`epoch_ns` is when the clock was 0, for timestamps of notifications. `earlier` is called
+        when a write makes `next_timer` earlier than it was."""
         self.core = core
         self.pipeline: Pipeline | None = None
         self.forwarding: Forwarding | None = None
@@ -62,6 +66,8 @@ class Device:
         self._clock = clock
         self._guard = guard
         self._cache_dir = cache_dir
+        self._epoch_ns = epoch_ns
+        self._earlier = earlier
 
     # --- pipeline -----------------------------------------------------------------------------
 
@@ -152,8 +158,19 @@ class Device:
         DATAPLANE_ATOMIC: likewise, and no packet meets only a part of them.
         """
         forwarding = self._loaded()
-        if atomicity != CONTINUE_ON_ERROR:
-            return self._write_all(forwarding, updates, atomicity)
+        before = self.next_timer()
+        if atomicity == CONTINUE_ON_ERROR:
+            statuses = self._write_each(forwarding, updates)
+        else:
+            statuses = self._write_all(forwarding, updates, atomicity)
+        after = self.next_timer()
+        if self._earlier is not None and after is not None and (before is None or after < before):
+            self._earlier()
+        return statuses
+
+    def _write_each(
+        self, forwarding: Forwarding, updates: Sequence[p4r.Update]
+    ) -> list[UpdateStatus]:
         statuses: list[UpdateStatus] = []
         for start in range(0, len(updates), UPDATES_PER_HOLD):
             with self._guard():
@@ -238,7 +255,7 @@ class Device:
             if learn is None:
                 return None
             digest = forwarding.digests.sample(learn, output.data, output.at_ps // PS_PER_NS)
-            return None if digest is None else p4r.StreamMessageResponse(digest=digest)
+            return None if digest is None else self._digest(digest)
         return None
 
     def next_timer(self) -> int | None:
@@ -258,16 +275,19 @@ class Device:
         if self.forwarding is None:
             return []
         now_ns = now_ps // PS_PER_NS
-        messages = [
-            p4r.StreamMessageResponse(digest=digest)
-            for digest in self.forwarding.digests.due(now_ns)
-        ]
+        messages = [self._digest(digest) for digest in self.forwarding.digests.due(now_ns)]
         with self._guard():
             idle = self.forwarding.idle_entries(now_ps)
         if idle:
-            notice = p4r.IdleTimeoutNotification(table_entry=idle, timestamp=now_ns)
+            notice = p4r.IdleTimeoutNotification(
+                table_entry=idle, timestamp=self._epoch_ns + now_ns
+            )
             messages.append(p4r.StreamMessageResponse(idle_timeout_notification=notice))
         return messages
+
+    def _digest(self, digest: p4r.DigestList) -> p4r.StreamMessageResponse:
+        digest.timestamp += self._epoch_ns
+        return p4r.StreamMessageResponse(digest=digest)
 
     def acknowledge(self, message: p4r.DigestListAck) -> None:
         """Take a digest acknowledgement. Raises EntityError."""

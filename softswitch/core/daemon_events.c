@@ -99,9 +99,10 @@ size_t wd_events_wait(struct wd_events *events, struct ws_output *out, size_t ma
     struct timespec deadline = deadline_after(timeout_ms > 0 ? timeout_ms : 0);
     size_t n = 0, filled = 0;
     pthread_mutex_lock(&events->mutex);
-    while (!events->used && !events->closed)
+    while (!events->used && !events->closed && !events->nudged)
         if (pthread_cond_timedwait(&events->arrived, &events->mutex, &deadline) == ETIMEDOUT)
             break;
+    events->nudged = 0;
     while (n < max && events->used) {
         struct record record;
         copy_out(events, events->head, &record, sizeof record);
@@ -116,6 +117,14 @@ size_t wd_events_wait(struct wd_events *events, struct ws_output *out, size_t ma
     }
     pthread_mutex_unlock(&events->mutex);
     return n;
+}
+
+void wd_events_nudge(struct wd_events *events)
+{
+    pthread_mutex_lock(&events->mutex);
+    events->nudged = 1;
+    pthread_cond_signal(&events->arrived);
+    pthread_mutex_unlock(&events->mutex);
 }
 
 void wd_events_close(struct wd_events *events)

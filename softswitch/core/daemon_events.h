@@ -13,6 +13,7 @@ struct wd_events {
     size_t head, used; /* records from `head` on, each padded to 8 bytes */
     uint64_t dropped;
     int closed;
+    int nudged; /* whoever waits, or waits next, returns at once */
 };
 
 int wd_events_init(struct wd_events *events);
@@ -22,6 +23,8 @@ void wd_events_put(struct wd_events *events, const struct ws_output *output);
 /* As wd_wait_events. */
 size_t wd_events_wait(struct wd_events *events, struct ws_output *out, size_t max, uint8_t *buffer,
                       size_t buffer_size, int timeout_ms);
+/* Lets the reader look around although nothing came. */
+void wd_events_nudge(struct wd_events *events);
 /* Wakes the readers; from now on waiting returns at once. */
 void wd_events_close(struct wd_events *events);
 

@@ -518,6 +518,8 @@ size_t wd_wait_events(wd_loop *loop, struct ws_output *out, size_t max, uint8_t 
     return wd_events_wait(&loop->events, out, max, buffer, buffer_size, timeout_ms);
 }
 
+void wd_nudge_events(wd_loop *loop) { wd_events_nudge(&loop->events); }
+
 void wd_stats_get(const wd_loop *loop_, struct wd_stats *stats)
 {
     wd_loop *loop = (wd_loop *)(uintptr_t)loop_; /* the lock and the kernel's drop counts are not const */

@@ -113,6 +113,10 @@ class DaemonLoop:
             )
             return [self._event(self._events[i]) for i in range(n)]
 
+    def nudge_events(self) -> None:
+        """Lets `wait_events` return now: there is something to do earlier than it was told."""
+        self._lib.wd_nudge_events(self._pointer)
+
     def _event(self, out: Any) -> Output:
         data = bytes(self._ffi.buffer(out.data, out.length)) if out.length else b""
         return Output(OutputKind(out.kind), out.port, data, out.at, out.id, out.program)

@@ -370,6 +370,8 @@ int wd_packet_out(wd_loop *loop, const uint8_t *data, uint32_t length);
  * without the lock; returns how many. Bounded ring: when full the newest is dropped and counted. After wd_stop
  * it returns at once. */
 size_t wd_wait_events(wd_loop *loop, struct ws_output *out, size_t max, uint8_t *buffer, size_t buffer_size, int timeout_ms);
+/* Lets wd_wait_events return although nothing came: its caller has something to do earlier than it thought. */
+void wd_nudge_events(wd_loop *loop);
 /* The switch's time: CLOCK_MONOTONIC since wd_create. */
 ws_time wd_now(const wd_loop *loop);
 void wd_stats_get(const wd_loop *loop, struct wd_stats *stats);
