@@ -3,7 +3,7 @@
  * softswitch/codegen turns BMv2 JSON into one C file that includes this header and
  * exports exactly one symbol, `weft_pipeline`. The core dlopen()s the shared object, reads the
  * descriptors, creates tables and arrays from them and calls the functions. Neither side
- * knows anything else of the other. Bump WP_ABI_VERSION with every change of layout.
+ * knows anything else of the other. Bump WP_ABI_RELEASE with every change of layout.
  *
  * Ownership: the core owns every byte reachable from here; the pipeline only reads and
  * writes through the pointers that it is given and keeps nothing between calls. All calls
@@ -14,7 +14,16 @@
 
 #include <stdint.h>
 
-#define WP_ABI_VERSION 4u
+#define WP_ABI_RELEASE 4u
+/* With the release go the sizes of what both sides see: a switch that goes on running while its sources change must
+ * not take a pipeline built with another layout, bumped or not. (One line each: cffi reads this file too.) */
+#define WP_ABI_VERSION (WP_ABI_RELEASE | (uint32_t)(WP_ABI_PACKET + WP_ABI_STATE + WP_ABI_DESCRIPTORS) << 16)
+#define WP_ABI_PACKET (sizeof(struct wp_std) + sizeof(struct wp_ctx) + sizeof(struct wp_env) + WP_ABI_TABLES)
+#define WP_ABI_TABLES (sizeof(struct wp_table) + sizeof(struct wp_table_desc) + sizeof(struct wp_key_desc))
+#define WP_ABI_STATE (sizeof(struct wp_entry) + sizeof(struct wp_register) + sizeof(struct wp_counter_array))
+#define WP_ABI_DESCRIPTORS (sizeof(struct wp_pipeline) + sizeof(struct wp_action_desc) + WP_ABI_ARRAYS)
+#define WP_ABI_ARRAYS (sizeof(struct wp_register_desc) + sizeof(struct wp_counter_desc) + WP_ABI_OTHERS)
+#define WP_ABI_OTHERS (sizeof(struct wp_meter_desc) + sizeof(struct wp_learn_desc) + sizeof(struct wp_profile_desc))
 
 /* --- per-packet state ----------------------------------------------------------------- */
 

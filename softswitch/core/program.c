@@ -83,8 +83,10 @@ void *ws_program_open(ws_switch *sw, const char *so_path, const struct wp_pipeli
     if (!found)
         status = fail(sw, WS_ELOAD, "%s: no symbol weft_pipeline, so not a compiled pipeline", path);
     else if (found->abi_version != WP_ABI_VERSION)
-        status = fail(sw, WS_ELOAD, "%s: pipeline ABI %u, this switch has %u: compile the program again", path,
-                      found->abi_version, WP_ABI_VERSION);
+        status = fail(sw, WS_ELOAD, "%s: pipeline ABI %u.%u, this switch has %u.%u: compile the program again, "
+                      "or start the switch again if its sources changed", path,
+                      found->abi_version & UINT16_MAX, found->abi_version >> 16,
+                      WP_ABI_VERSION & UINT16_MAX, WP_ABI_VERSION >> 16);
     else if (found->phv_size < sizeof(struct wp_std))
         status = fail(sw, WS_ELOAD, "%s: PHV of %u bytes lacks the standard metadata", path, found->phv_size);
     *pipeline = found;

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ TESTS = (
     "test_core_wires.py",
     "test_core_switch.py",
     "test_core_adopt.py",
+    "test_core_loading.py",
     "test_core_loop.py",
 )
 
@@ -60,13 +62,17 @@ def test_core_under_sanitizers() -> None:
     assert " passed" in done.stdout
 
 
-def test_core_frees_what_it_takes(toy_so: Path, tmp_path: Path) -> None:
+def test_core_frees_what_it_takes(
+    toy_so: Path, compile_c: Callable[..., Path], tmp_path: Path
+) -> None:
     """The passive core linked into a program of its own, so that LeakSanitizer sees only it."""
+    refused = compile_c(HERE / "pipelines" / "refused.c", tmp_path / "refused.so")
     core = HERE.parents[1] / "softswitch" / "core"
     sources = [str(path) for path in core.glob("*.c")]
     program = tmp_path / "leaks"
     command = ["gcc", *build.WARNINGS, *build.SANITIZE, "-O0", f"-I{core}", *sources]
     command += [str(HERE / "pipelines" / "core_leaks.c"), "-o", str(program), "-lpthread", "-ldl"]
     subprocess.run(command, check=True)
-    done = subprocess.run([str(program), str(toy_so)], capture_output=True, text=True, check=False)
+    command = [str(program), str(toy_so), str(refused)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-4000:]

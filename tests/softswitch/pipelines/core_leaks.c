@@ -1,4 +1,4 @@
-/* One life of a switch with everything in use when it ends, for LeakSanitizer: core_leaks TOY.so */
+/* One life of a switch with everything in use when it ends, for LeakSanitizer: core_leaks TOY.so REFUSED.so */
 #include <stdio.h>
 #include <string.h>
 
@@ -66,7 +66,7 @@ static void use(ws_switch *sw)
 
 int main(int argc, char **argv)
 {
-    if (argc != 2)
+    if (argc != 3)
         return 2;
     struct ws_config config;
     ws_config_default(&config);
@@ -90,7 +90,8 @@ int main(int argc, char **argv)
     ws_destroy(donor);
     use(sw);
     check(ws_set_port(sw, 1, WS_PORT_UP, 0, 0), "release");
-    if (ws_load(sw, "/nowhere") != WS_ELOAD)
+    /* Neither a file that is not there nor a program that is refused half-way takes the old one's place. */
+    if (ws_load(sw, "/nowhere") != WS_ELOAD || ws_load(sw, argv[2]) != WS_ELOAD || !ws_pipeline(sw))
         failures++;
     ws_destroy(sw);
     return failures != 0;
