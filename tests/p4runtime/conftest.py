@@ -180,6 +180,21 @@ def connect(running: Running) -> Iterator[Connect]:
 
 
 @pytest.fixture
+def client_of() -> Iterator[Callable[[str], Client]]:
+    """Makes the primary of a server elsewhere: client_of("127.0.0.1:9559")."""
+    clients: list[Client] = []
+
+    def open_client(address: str) -> Client:
+        clients.append(Client(grpc.insecure_channel(address)))
+        assert clients[-1].arbitrate() == 0
+        return clients[-1]
+
+    yield open_client
+    for client in clients:
+        client.close()
+
+
+@pytest.fixture
 def client(connect: Connect) -> Client:
     """The primary of the default role."""
     client = connect()
