@@ -11,7 +11,7 @@ from topologies.errors import FieldPath
 from topologies.findings import Remark, Severity
 from topologies.loader import Source
 from topologies.model import Host, Role, Topology
-from topologies.oversubscription import ratio_text, tiers
+from topologies.oversubscription import ratio_text, switch_ratio
 from topologies.reach import Reach
 
 UP_OF_A_FULL_FABRIC = 1  # down : up; more is oversubscribed
@@ -131,13 +131,12 @@ def _split_by(
 
 
 def _oversubscription(source: Source) -> Iterator[Remark]:
-    first = {switch.name: i for i, switch in enumerate(source.topology.switches)}
-    for tier in tiers(source.topology):
-        if tier.ratio <= UP_OF_A_FULL_FABRIC:
+    for i, switch in enumerate(source.topology.switches):
+        ratio = switch_ratio(source.topology, switch.name)
+        if ratio is None or ratio <= UP_OF_A_FULL_FABRIC:
             continue
-        for name in tier.worst:
-            above = "beyond it" if tier.role is Role.BORDER else "upwards"
-            message = f"oversubscribed {ratio_text(tier.ratio)} {above}"
-            right = "more or faster links up, or fewer hosts, would make it 1:1"
-            place = _place(source, "switches", first[name])
-            yield Remark(Severity.WARNING, place, name, message, right)
+        above = "beyond it" if switch.role is Role.BORDER else "upwards"
+        message = f"oversubscribed {ratio_text(ratio)} {above}"
+        right = "more or faster links up, or fewer hosts, would make it 1:1"
+        place = _place(source, "switches", i)
+        yield Remark(Severity.WARNING, place, switch.name, message, right)
