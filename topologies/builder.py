@@ -13,6 +13,8 @@ from topologies.address_plan import AddressPlan, Attachment
 from topologies.addressing import switch_mac
 from topologies.document import Document
 from topologies.errors import FieldPath, Problem, TopologyError, did_you_mean
+from topologies.event_model import Event
+from topologies.events import build_events
 from topologies.fields import MAX_PORT, ClassEntry
 from topologies.model import DEFAULT_MTU, Endpoint, Host, Link, Role, Switch, Topology, TrafficClass
 from topologies.schema import ExplicitFile, LinkEntry
@@ -39,8 +41,10 @@ class _Builder:
     def build(self) -> Topology:
         self._check_names()
         links = self._links()
+        are_whole = not self.problems  # a link that was refused may be one that an event names
         classes = self._classes()
         attachments = self._attachments(links)
+        events = self._events(links) if are_whole else ()
         self._stop_on_problems()
         plan = AddressPlan(self.spec, attachments, self._report)
         networks = plan.networks()
@@ -68,6 +72,7 @@ class _Builder:
             time_scale=self.spec.time_scale,
             description=self.spec.description,
             classes=classes,
+            events=events,
         )
 
     def _report(self, path: FieldPath, message: str) -> None:
@@ -178,6 +183,9 @@ class _Builder:
             name: tuple(numbers[number] for number in sorted(numbers))
             for name, numbers in found.items()
         }
+
+    def _events(self, links: list[Link]) -> tuple[Event, ...]:
+        return build_events(self.spec.events, links, self.switch_names, self._report)
 
     def _classes(self) -> tuple[TrafficClass, ...]:
         owners: dict[int, str] = {}

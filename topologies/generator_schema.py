@@ -14,6 +14,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from topologies.event_schema import EventEntry
 from topologies.fields import CommonFile, Count, CountOrNone, LinkSettings
 
 
@@ -29,6 +30,7 @@ class GeneratedFile(CommonFile):
     link: LinkSettings
     host_link: LinkSettings = LinkSettings()
     overrides: list[Override] = Field(default=[])
+    events: list[EventEntry] = Field(default=[])
 
 
 class SingleFile(GeneratedFile):

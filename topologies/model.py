@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from topologies.event_model import Event
+
 PS_PER_NS = 1000
 PS_PER_METRE = 5000  # light in glass: 5 us a kilometre
 DEFAULT_MTU = 1500
@@ -164,7 +166,10 @@ class TrafficClass:
 
 @dataclass(frozen=True)
 class Topology:
-    """A whole network. Order of `switches`, `hosts`, `links` and `classes` is the file's."""
+    """A whole network. Order of `switches`, `hosts`, `links` and `classes` is the file's.
+
+    `events` are in order of time.
+    """
 
     name: str
     switches: tuple[Switch, ...]
@@ -173,6 +178,7 @@ class Topology:
     time_scale: int
     description: str = ""
     classes: tuple[TrafficClass, ...] = ()
+    events: tuple[Event, ...] = ()
 
     @cached_property
     def _switch_index(self) -> dict[str, Switch]:

@@ -129,6 +129,7 @@ class Plan:
             time_scale=self.spec.time_scale,
             description=self.spec.description,
             classes=self.spec.classes,
+            events=self.spec.events,
             link=LinkSettings(),
             switches=self._switches,
             hosts=self._hosts,

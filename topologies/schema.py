@@ -17,6 +17,7 @@ from pydantic import BaseModel, BeforeValidator, Field, ValidationError, model_v
 
 from topologies.document import Document
 from topologies.errors import FieldPath, Problem, TopologyError, did_you_mean
+from topologies.event_schema import EventEntry
 from topologies.fields import CommonFile, InterfaceAddress, LinkSettings, Mac, Model, Name
 from topologies.generator_schema import GENERATORS, AnyGenerated
 
@@ -74,6 +75,7 @@ class ExplicitFile(CommonFile):
     """A topology with every switch, host and link named."""
 
     link: LinkSettings = LinkSettings()
+    events: list[EventEntry] = Field(default=[])
     switches: list[Annotated[SwitchEntry, BeforeValidator(_named)]] = Field(min_length=1)
     hosts: list[Annotated[HostEntry, BeforeValidator(_named)]] = Field(default=[])
     links: list[LinkEntry] = Field(default=[])
