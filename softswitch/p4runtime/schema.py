@@ -234,7 +234,9 @@ class _Binder:
                 schema.missing[info.preamble.id] = info.preamble.name
             else:
                 schema.tables[info.preamble.id] = self._table(info, table)
-        if self.p4info.tables and not schema.tables:
+        # Tables that are never applied are only in P4Info; those for a controller are in both.
+        unknown = any(table.key and not table.immutable for table in self.program.tables)
+        if self.p4info.tables and not schema.tables and unknown:
             first = self.p4info.tables[0].preamble.name
             raise PipelineError(
                 f"P4Info and device config do not belong together: P4Info has tables such as "

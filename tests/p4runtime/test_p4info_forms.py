@@ -1,7 +1,9 @@
-"""Keys of type `error`: P4Info has no width for them, the switch takes the JSON's."""
+"""P4Info as p4c writes it beside the JSON: keys of type `error`, which have no width there, and
+tables that the JSON lacks."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +13,7 @@ from softswitch.p4runtime.protos import p4r
 from softswitch.p4runtime.status import Code, PipelineError, WriteError
 from softswitch.switch import Switch
 
+GOLDEN = Path(__file__).resolve().parent.parent / "golden"
 PROGRAM = """
 #include <core.p4>
 #include <v1model.p4>
@@ -71,3 +74,21 @@ def test_a_string_of_the_controllers_is_still_refused(switch: Switch) -> None:
     pipeline.p4info.tables[0].match_fields[0].type_name.name = "name_t"
     with pytest.raises(PipelineError, match="strings as values are not supported"):
         switch.set_pipeline(pipeline.p4info, pipeline.device_config)
+
+
+def test_all_tables_may_be_gone_from_the_json() -> None:
+    """p4c drops what is never applied from the JSON alone; calls of actions become tables there."""
+    document = json.loads((GOLDEN / "l3.json").read_text())
+    ingress = document["pipelines"][0]
+    ingress["tables"] = [table for table in ingress["tables"] if table["name"] != "I.route"]
+    ingress |= {"init_table": ingress["tables"][0]["name"], "conditionals": []}
+    for table in ingress["tables"]:
+        table["base_default_next"] = None
+        table["next_tables"] = dict.fromkeys(table["next_tables"])
+    data = json.dumps(document).encode()
+    with Switch.from_json(data, GOLDEN / "l3.p4info.txtpb") as switch:
+        info = switch.device.pipeline.p4info  # type: ignore[union-attr]
+        entry = p4r.TableEntry(table_id=info.tables[0].preamble.id)
+        update = p4r.Update(type=p4r.Update.INSERT, entity=p4r.Entity(table_entry=entry))
+        (status,) = switch.try_write([update])
+        assert status.code is Code.UNIMPLEMENTED and "I.route" in status.message
