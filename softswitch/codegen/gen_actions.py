@@ -53,11 +53,20 @@ def c_string(text: str) -> str:
 
 
 class ActionGen:
-    """Writes primitives and actions."""
+    """Writes primitives and actions.
+
+    `outside` is a statement for an index beyond an array's end, where one is wanted.
+    """
 
     def __init__(
-        self, layout: Layout, exprs: ExprGen, calculations: CalculationGen, trace: TraceGen
+        self,
+        layout: Layout,
+        exprs: ExprGen,
+        calculations: CalculationGen,
+        trace: TraceGen,
+        outside: str = "",
     ) -> None:
+        self._outside = outside
         self.layout = layout
         self.trace = trace
         self.exprs = exprs
@@ -333,7 +342,7 @@ class ActionGen:
             case "modify_field_rng_uniform":
                 return self._random(*args)
             case "count" | "execute_meter" | "register_read" | "register_write":
-                return self._stateful(op, primitive)
+                return [*self._bounds(op, primitive), *self._stateful(op, primitive)]
             case "assert" | "assume":
                 text = c_string(f"{op} failed")
                 return [
@@ -387,6 +396,17 @@ class ActionGen:
         ]
         lines += ["    " + line for line in self.store_code(target, "r", 64)]
         return ["{", *("    " + line for line in [*lines, "}"]), "}"]
+
+    def _bounds(self, op: str, primitive: Primitive) -> list[str]:
+        """What a build that looks for undefined behaviour does before an array is used."""
+        place = 1 if op == "register_read" else 0
+        array, index = primitive.args[place], cast(Expr, primitive.args[place + 1])
+        assert isinstance(array, ObjectRef)
+        groups = {"count": self.program.counters, "execute_meter": self.program.meters}
+        size = next(o.size for o in groups.get(op, self.program.registers) if o.name == array.name)
+        if not self._outside or self.exprs.range(index).high < size:
+            return []
+        return [f"if ({self.exprs.index(index)} >= {size}) {self._outside}"]
 
     def _stateful(self, op: str, primitive: Primitive) -> list[str]:
         args = primitive.args

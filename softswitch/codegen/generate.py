@@ -22,7 +22,8 @@ from softswitch.codegen.pack import const_pieces, field_pieces, store
 def generate_c(program: Bmv2Program, *, vary_undefined: bool = False, trace: bool = False) -> str:
     """The C source of a program: one translation unit, the same text for the same program.
 
-    `vary_undefined`: fields of invalid headers hold random bits (see `undefined`).
+    `vary_undefined`: fields of invalid headers hold random bits, and what uses an array beyond its
+    end counts as a failed assertion (see `undefined`).
     `trace`: the variant that tells `env->trace` of each step; layout and tables are the same.
 
     Raises JsonError for what the document says but the switch can't do.
@@ -38,7 +39,8 @@ def _generate(program: Bmv2Program, vary_undefined: bool, traced: bool) -> str:
     trace = TraceGen(program, enabled=traced)
     exprs = ExprGen(layout)
     calcs = CalculationGen(layout)
-    actions = ActionGen(layout, exprs, calcs, trace)
+    outside = undefined.OUTSIDE if vary_undefined else ""
+    actions = ActionGen(layout, exprs, calcs, trace, outside)
     deparser = DeparserGen(layout, exprs, actions, calcs)
     action_code = [actions.action(action) for action in program.actions]
     prologue = [undefined.CALL] if vary_undefined else []

@@ -3,6 +3,7 @@
 P4 leaves the fields of an invalid header undefined. BMv2 shows whatever an earlier packet left
 there, our normal build zero. This build fills them with random bits before each packet is parsed:
 output that changes with the switch's seed depends on something that the program does not define.
+And it counts what uses a register, counter or meter beyond the array's end, where BMv2 may crash.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from softswitch.codegen.layout import LIMB, Layout, Place, limbs
 
 CALL = "scramble(ctx, p);"
+OUTSIDE = 'ctx->env->log(ctx, 1, "an index is outside of its array", 0, NULL);'
 
 
 def scramble_function(layout: Layout) -> str:
