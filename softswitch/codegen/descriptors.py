@@ -121,6 +121,17 @@ def descriptors(program: Bmv2Program, max_header_bytes: int, structs: str) -> st
             f"learn_bits_{learn.index}, {size}}}"
         )
     parts.append(_array("struct wp_learn_desc", "learn_descs", rows))
+    rows = []
+    for value_set in program.value_sets:
+        bits = [str(width) for width in value_set.key]
+        parts.append(
+            f"static const uint32_t set_bits_{value_set.index}[] = {{{', '.join(bits or ['0'])}}};"
+        )
+        rows.append(
+            f"{{{c_string(value_set.name)}, {value_set.size}u, {len(bits)}, "
+            f"set_bits_{value_set.index}, {sum(limbs(width) for width in value_set.key)}}}"
+        )
+    parts.append(_array("struct wp_value_set_desc", "value_set_descs", rows))
     counts = {
         "tables": program.tables,
         "actions": program.actions,
@@ -129,6 +140,7 @@ def descriptors(program: Bmv2Program, max_header_bytes: int, structs: str) -> st
         "counters": program.counters,
         "meters": program.meters,
         "learns": program.learn_lists,
+        "value_sets": program.value_sets,
     }
     layout = hashlib.sha256("\0".join([structs, *parts]).encode()).hexdigest()
     lines = [

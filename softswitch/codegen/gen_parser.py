@@ -25,7 +25,7 @@ from softswitch.codegen.pack import const_pieces, load
 
 def _choices(state: ParseState) -> list[Transition]:
     """The transitions that can be taken, in order; the default one is last."""
-    cases = [t for t in state.transitions if t.kind == "hexstr"] if state.key else []
+    cases = [t for t in state.transitions if t.kind != "default"] if state.key else []
     defaults = [t for t in state.transitions if t.kind == "default"]
     return cases + (defaults[-1:] or [Transition("default", b"", None, "", None)])
 
@@ -285,7 +285,7 @@ class ParserGen:
         if not state.key or not cases:
             return [self._goto(state, default)]
         parts, lines = self._key(state)
-        if len(parts) == 1 and all(t.mask is None for t in cases):
+        if len(parts) == 1 and all(t.kind == "hexstr" and t.mask is None for t in cases):
             lines.append(f"switch ({parts[0][0]}) {{")
             seen: set[bytes] = set()
             for t in cases:
@@ -294,8 +294,12 @@ class ParserGen:
                     value = int.from_bytes(t.value, "big")
                     lines.append(f"case {value:#x}: {self._goto(state, t.next)}")
             return [*lines, f"default: {self._goto(state, default)}", "}"]
+        if any(t.kind == "parse_vset" for t in cases):
+            names = ", ".join(name for name, _ in parts)
+            lines.append(f"const uint64_t set_key[] = {{{names}}};")
         for t in cases:
-            lines.append(f"if ({self._matches(t, parts)}) {{ {self._goto(state, t.next)} }}")
+            matches = self._in_set(t) if t.kind == "parse_vset" else self._matches(t, parts)
+            lines.append(f"if ({matches}) {{ {self._goto(state, t.next)} }}")
         return [*lines, self._goto(state, default)]
 
     def _key(self, state: ParseState) -> tuple[list[tuple[str, int]], list[str]]:
@@ -327,6 +331,10 @@ class ParserGen:
                 lines.append(f"const uint64_t {name} = {code};")
                 parts.append((name, (piece.bits + 7) // 8))
         return parts, lines
+
+    def _in_set(self, transition: Transition) -> str:
+        (index,) = (v.index for v in self.program.value_sets if v.name == transition.value_set)
+        return f"wpx_in_set(&ctx->env->value_sets[{index}], set_key)"
 
     @staticmethod
     def _matches(transition: Transition, parts: list[tuple[str, int]]) -> str:

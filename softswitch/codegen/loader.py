@@ -30,6 +30,7 @@ from softswitch.codegen.model import (
     Transition,
     UnionStack,
     UnionType,
+    ValueSet,
     Verify,
 )
 
@@ -164,7 +165,7 @@ class _Loader:
             deparser=deparser,
             ingress=control.pipeline("ingress"),
             egress=control.pipeline("egress"),
-            value_sets=tuple(sorted(value_sets)),
+            value_sets=self._value_sets(parser),
             calculations=control.calculations,
             checksums=control.checksums,
             registers=control.registers,
@@ -367,6 +368,30 @@ class _Loader:
             raise init.error(f'unknown parse state "{init.value}"')
         return Parser(node["name"].text(), init.value if init is not None else None, states)
 
+    def _value_sets(self, parser: Parser) -> tuple[ValueSet, ...]:
+        keys: dict[str, tuple[int, ...]] = {}
+        for state in parser.states.values():
+            key = tuple(bits for _, bits in state.key)
+            for transition in state.transitions:
+                if transition.kind == "parse_vset":
+                    keys.setdefault(transition.value_set, key)
+        found = []
+        for index, node in enumerate(self.root.list_of("parse_vsets")):
+            name, size = node["name"].text(), node.opt("max_size")
+            key = keys.get(name, ())
+            unlimited = 2**32 - 1  # BMv2 itself does not look at the size
+            limit = unlimited if size is None else size.number(0, unlimited)
+            found.append(ValueSet(name, index, limit, key))
+        for state in parser.states.values():
+            for transition in state.transitions:
+                if transition.kind == "parse_vset" and keys[transition.value_set] != tuple(
+                    bits for _, bits in state.key
+                ):
+                    raise self.root["parsers"].error(
+                        f'value set "{transition.value_set}" is used with keys of different form'
+                    )
+        return tuple(found)
+
     def _state(self, node: Node, name: str, names: set[str], value_sets: set[str]) -> ParseState:
         ops = tuple(self._parser_op(op) for op in node.list_of("parser_ops"))
         key = tuple(self._key_part(part) for part in node.list_of("transition_key"))
@@ -391,6 +416,8 @@ class _Loader:
                 case "parse_vset":
                     if item["value"].text() not in value_sets:
                         raise item["value"].error(f'unknown value set "{item["value"].value}"')
+                    if mask is not None:
+                        raise mask.error("a mask for a value set is not supported")
                     transitions.append(Transition(kind, b"", None, item["value"].value, target))
                 case _:
                     raise item["type"].error(f'unsupported transition type "{kind}"')

@@ -197,6 +197,16 @@ class Parser:
 
 
 @dataclass(frozen=True)
+class ValueSet:
+    """A parser value set; `key` are the widths in bits of the parts that are matched with it."""
+
+    name: str
+    index: int
+    size: int
+    key: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class Deparser:
     """A deparser: header instances in order, and primitives run before they are written."""
 
@@ -459,7 +469,7 @@ class Bmv2Program:
     deparser: Deparser
     ingress: Pipeline
     egress: Pipeline
-    value_sets: tuple[str, ...]
+    value_sets: tuple[ValueSet, ...]
     calculations: dict[str, Calculation]
     checksums: tuple[Checksum, ...]
     registers: tuple[Register, ...]

@@ -39,7 +39,11 @@ int ws_arrays_create(const struct wp_pipeline *pipeline, struct wp_env *env)
 {
     env->registers = calloc(pipeline->n_registers + 1, sizeof *env->registers);
     env->counters = calloc(pipeline->n_counters + 1, sizeof *env->counters);
-    int ok = env->registers && env->counters;
+    struct wp_value_set *sets = calloc(pipeline->n_value_sets + 1, sizeof *sets);
+    env->value_sets = sets;
+    int ok = env->registers && env->counters && sets;
+    for (uint32_t i = 0; ok && i < pipeline->n_value_sets; i++)
+        sets[i].words = pipeline->value_sets[i].words;
     for (uint32_t i = 0; ok && i < pipeline->n_registers; i++) {
         const struct wp_register_desc *desc = &pipeline->registers[i];
         struct wp_register *reg = &env->registers[i];
@@ -66,10 +70,14 @@ void ws_arrays_destroy(const struct wp_pipeline *pipeline, struct wp_env *env)
         ws_cells_free(env->registers[i].cells);
     for (uint32_t i = 0; env->counters && i < pipeline->n_counters; i++)
         ws_cells_free(env->counters[i].cells);
+    for (uint32_t i = 0; env->value_sets && i < pipeline->n_value_sets; i++)
+        free((void *)(uintptr_t)env->value_sets[i].members);
     free(env->registers);
     free(env->counters);
+    free((void *)(uintptr_t)env->value_sets);
     env->registers = NULL;
     env->counters = NULL;
+    env->value_sets = NULL;
 }
 
 void ws_register_keep(struct wp_register *to, const struct wp_register *from)
@@ -140,5 +148,26 @@ int ws_register_set(ws_switch *sw, uint32_t reg, uint32_t index, const uint64_t 
     if (!cell)
         return WS_ENOENT;
     memcpy(cell, limbs, sw->program->env.registers[reg].limbs * sizeof *limbs);
+    return WS_OK;
+}
+
+int ws_value_set_set(ws_switch *sw, uint32_t set, const uint64_t *members, uint32_t n)
+{
+    if (!sw->program || set >= sw->program->pipeline->n_value_sets)
+        return WS_ENOENT;
+    const struct wp_value_set_desc *desc = &sw->program->pipeline->value_sets[set];
+    if (n > desc->max_size)
+        return WS_EFULL;
+    size_t bytes = (size_t)n * 2 * desc->words * sizeof *members;
+    uint64_t *copy = malloc(bytes + 1);
+    if (!copy)
+        return WS_ENOMEM;
+    memcpy(copy, members, bytes);
+    for (uint32_t i = 0; i < n; i++)
+        for (uint32_t w = 0; w < desc->words; w++)
+            copy[(2 * i + 0) * desc->words + w] &= copy[(2 * i + 1) * desc->words + w];
+    struct wp_value_set *target = (struct wp_value_set *)(uintptr_t)&sw->program->env.value_sets[set];
+    free((void *)(uintptr_t)target->members);
+    *target = (struct wp_value_set){.n = n, .words = desc->words, .members = copy};
     return WS_OK;
 }

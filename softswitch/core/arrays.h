@@ -1,4 +1,4 @@
-/* Arrays: owns the cells of registers and indirect counters. */
+/* Arrays: owns the cells of registers and indirect counters, and the members of parser value sets. */
 #ifndef WEFT_ARRAYS_H
 #define WEFT_ARRAYS_H
 

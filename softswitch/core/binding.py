@@ -532,3 +532,23 @@ class SwitchCore:
         c = self.ffi.new("struct ws_meter_config *", MeterConfig.as_c(config))
         status = self.lib.ws_direct_meter_set(self.pointer, table, handle, c)
         self._check(status, f"table {table}: meter of entry {handle}")
+
+    def value_set_set(
+        self, value_set: int, members: Sequence[tuple[Sequence[int], Sequence[int]]]
+    ) -> None:
+        """Replaces a parser value set's members: (values, masks) of the select expression's parts.
+
+        Raises CoreError (WS_EFULL) when they are more than its size.
+        """
+        descriptors = self.descriptor.value_sets
+        if not 0 <= value_set < len(descriptors):
+            raise CoreError(self.lib.WS_ENOENT, f"no value set {value_set}")
+        bits = descriptors[value_set].part_bits
+        words: list[int] = []
+        for pair in members:
+            for parts in pair:
+                for part, width in zip(parts, bits, strict=True):
+                    limbs = reversed(range((width + 63) // 64))
+                    words += [part >> 64 * i & ((1 << 64) - 1) for i in limbs]
+        status = self.lib.ws_value_set_set(self.pointer, value_set, words or [0], len(members))
+        self._check(status, f"value set {descriptors[value_set].name}")

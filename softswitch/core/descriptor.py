@@ -132,6 +132,16 @@ class LearnDescriptor:
 
 
 @dataclass(frozen=True, slots=True)
+class ValueSetDescriptor:
+    """One parser value set; `part_bits` are the widths of the select expression's parts."""
+
+    name: str
+    index: int
+    max_size: int
+    part_bits: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class PipelineDescriptor:
     """Everything that a compiled pipeline declares."""
 
@@ -142,6 +152,7 @@ class PipelineDescriptor:
     counters: tuple[CounterDescriptor, ...]
     meters: tuple[MeterDescriptor, ...]
     learns: tuple[LearnDescriptor, ...]
+    value_sets: tuple[ValueSetDescriptor, ...]
 
     def table(self, name: str) -> TableDescriptor:
         """The table called `name`; KeyError."""
@@ -234,6 +245,11 @@ def read_descriptor(ffi: Any, pipeline: Any) -> PipelineDescriptor:
         bits = tuple(d.field_bits[j] for j in range(d.n_fields))
         return LearnDescriptor(text(d.name), i, d.json_id, bits, d.bytes)
 
+    def value_set(i: int) -> ValueSetDescriptor:
+        v = pipeline.value_sets[i]
+        bits = tuple(v.part_bits[j] for j in range(v.n_parts))
+        return ValueSetDescriptor(text(v.name), i, v.max_size, bits)
+
     return PipelineDescriptor(
         tables=tuple(table(i) for i in range(pipeline.n_tables)),
         actions=tuple(action(i) for i in range(pipeline.n_actions)),
@@ -242,4 +258,5 @@ def read_descriptor(ffi: Any, pipeline: Any) -> PipelineDescriptor:
         counters=tuple(counter(i) for i in range(pipeline.n_counters)),
         meters=tuple(meter(i) for i in range(pipeline.n_meters)),
         learns=tuple(learn(i) for i in range(pipeline.n_learns)),
+        value_sets=tuple(value_set(i) for i in range(pipeline.n_value_sets)),
     )

@@ -14,7 +14,7 @@
 
 #include <stdint.h>
 
-#define WP_ABI_RELEASE 4u
+#define WP_ABI_RELEASE 5u
 /* With the release go the sizes of what both sides see: a switch that goes on running while its sources change must
  * not take a pipeline built with another layout, bumped or not. (One line each: cffi reads this file too.) */
 #define WP_ABI_VERSION (WP_ABI_RELEASE | (uint32_t)(WP_ABI_PACKET + WP_ABI_STATE + WP_ABI_DESCRIPTORS) << 16)
@@ -23,7 +23,8 @@
 #define WP_ABI_STATE (sizeof(struct wp_entry) + sizeof(struct wp_register) + sizeof(struct wp_counter_array))
 #define WP_ABI_DESCRIPTORS (sizeof(struct wp_pipeline) + sizeof(struct wp_action_desc) + WP_ABI_ARRAYS)
 #define WP_ABI_ARRAYS (sizeof(struct wp_register_desc) + sizeof(struct wp_counter_desc) + WP_ABI_OTHERS)
-#define WP_ABI_OTHERS (sizeof(struct wp_meter_desc) + sizeof(struct wp_learn_desc) + sizeof(struct wp_profile_desc))
+#define WP_ABI_OTHERS (sizeof(struct wp_meter_desc) + sizeof(struct wp_learn_desc) + WP_ABI_REST)
+#define WP_ABI_REST (sizeof(struct wp_profile_desc) + sizeof(struct wp_value_set) + sizeof(struct wp_value_set_desc))
 
 /* --- per-packet state ----------------------------------------------------------------- */
 
@@ -137,6 +138,14 @@ struct wp_counter_array {
     uint32_t size;
 };
 
+/* A parser value set: `n` members, each `words` words of value and then `words` of mask. The key has the parts of the
+ * select expression in order, each part (bits + 63) / 64 words, most significant word first. */
+struct wp_value_set {
+    uint32_t n;
+    uint32_t words;
+    const uint64_t *members;
+};
+
 /* What the traced variant of a pipeline reports. Objects are numbered as in the descriptors; parser states,
  * conditionals and fields in the JSON's order (softswitch/codegen/gen_trace.py). */
 enum wp_trace_kind {
@@ -166,6 +175,7 @@ struct wp_env {
     struct wp_table **tables;
     struct wp_register *registers;
     struct wp_counter_array *counters;
+    const struct wp_value_set *value_sets;
     void *core; /* the switch */
     uint32_t drop_port; /* what mark_to_drop writes to egress_spec; 511 unless configured */
     /* Selects a member of a group (`entry->group`) by hash as BMv2 (hash modulo size, members in BMv2's order).
@@ -250,11 +260,19 @@ struct wp_learn_desc {
     uint32_t bytes; /* sum over fields of (bits + 7) / 8 */
 };
 
+struct wp_value_set_desc {
+    const char *name;
+    uint32_t max_size;
+    uint32_t n_parts; /* 0: no state selects by it */
+    const uint32_t *part_bits;
+    uint32_t words;
+};
+
 struct wp_pipeline {
     uint32_t abi_version;
     uint32_t phv_size;
     uint32_t max_header_bytes; /* upper bound of what deparse writes */
-    uint32_t n_tables, n_actions, n_profiles, n_registers, n_counters, n_meters, n_learns;
+    uint32_t n_tables, n_actions, n_profiles, n_registers, n_counters, n_meters, n_learns, n_value_sets;
     const struct wp_table_desc *tables;
     const struct wp_action_desc *actions;
     const struct wp_profile_desc *profiles;
@@ -262,6 +280,7 @@ struct wp_pipeline {
     const struct wp_counter_desc *counters;
     const struct wp_meter_desc *meters;
     const struct wp_learn_desc *learns;
+    const struct wp_value_set_desc *value_sets;
 
     /* `phv` is all zero when parse is called, but for std (set by the core) and, after resubmit and
      * recirculate, the fields of the preserved list: parse leaves metadata alone. Sets parsed_len,

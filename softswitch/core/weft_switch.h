@@ -224,6 +224,9 @@ int ws_counter_set(ws_switch *sw, uint32_t counter, uint32_t index, const struct
 int ws_register_get(const ws_switch *sw, uint32_t reg, uint32_t index, uint64_t *limbs);
 int ws_register_set(ws_switch *sw, uint32_t reg, uint32_t index, const uint64_t *limbs);
 
+/* Replaces the members of a parser value set, in the layout of struct wp_value_set. WS_EFULL above its size. */
+int ws_value_set_set(ws_switch *sw, uint32_t set, const uint64_t *members, uint32_t n);
+
 /* Two-rate three-colour (RFC 2698); rates per second of the meter's unit (bytes or packets), bursts in that unit. */
 struct ws_meter_config { uint64_t cir, cburst, pir, pburst; uint8_t configured; /* 0: always green */ };
 int ws_meter_set(ws_switch *sw, uint32_t meter, uint32_t index, const struct ws_meter_config *config);

@@ -128,7 +128,8 @@ int main(int argc, char **argv)
         counters[i].size = w->counters[i].size;
         counters[i].cells = take(sizeof(struct wp_counter) * counters[i].size);
     }
-    const struct wp_env env = {.tables = tables, .registers = registers, .counters = counters,
+    struct wp_value_set *sets = take(w->n_value_sets * sizeof *sets); /* empty */
+    const struct wp_env env = {.value_sets = sets, .tables = tables, .registers = registers, .counters = counters,
                                .select = select_any, .meter = green,
                                .direct_meter = direct_green, .random = next_random,
                                .log = print_log, .drop_port = 511};
@@ -146,6 +147,7 @@ int main(int argc, char **argv)
         run(&env, port, data, len);
         free(data);
     }
+    free(sets);
     for (uint32_t i = 0; i < w->n_registers; i++) free(registers[i].cells);
     for (uint32_t i = 0; i < w->n_counters; i++) free(counters[i].cells);
     free(tables);
