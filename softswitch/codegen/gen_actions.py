@@ -402,8 +402,12 @@ class ActionGen:
         place = 1 if op == "register_read" else 0
         array, index = primitive.args[place], cast(Expr, primitive.args[place + 1])
         assert isinstance(array, ObjectRef)
-        groups = {"count": self.program.counters, "execute_meter": self.program.meters}
-        size = next(o.size for o in groups.get(op, self.program.registers) if o.name == array.name)
+        sizes = {
+            "count": {o.name: o.size for o in self.program.counters},
+            "execute_meter": {o.name: o.size for o in self.program.meters},
+        }
+        registers = {o.name: o.size for o in self.program.registers}
+        size = sizes.get(op, registers)[array.name]
         if not self._outside or self.exprs.range(index).high < size:
             return []
         return [f"if ({self.exprs.index(index)} >= {size}) {self._outside}"]
