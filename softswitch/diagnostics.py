@@ -57,6 +57,14 @@ class DiagnosticsClient:
         """Ends running calls and the connection."""
         self._channel.close()
 
+    def wait(self, timeout_s: float) -> bool:
+        """Waits until the switch takes connections; False when it does not in `timeout_s`."""
+        try:
+            grpc.channel_ready_future(self._channel).result(timeout=timeout_s)
+        except grpc.FutureTimeoutError:
+            return False
+        return True
+
     def __enter__(self) -> DiagnosticsClient:
         return self
 

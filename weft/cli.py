@@ -134,6 +134,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_compile(commands)
     _add_parity(commands)
     _add_topo(commands)
+    _add_trace(commands)
     _add_top(commands)
     _add_web(commands)
     _add_metrics(commands)
@@ -344,6 +345,39 @@ def _add_topo(commands: _Commands[argparse.ArgumentParser]) -> None:
         "--tables", action="store_true", help="show: list every node and link of a large one too"
     )
     _add_json(command)
+
+
+def _add_trace(commands: _Commands[argparse.ArgumentParser]) -> None:
+    command = _add(
+        commands,
+        "trace",
+        "weft.trace:run",
+        "show what happens to each packet inside a switch of the running fabric",
+        "  weft trace s1                                 all packets, until Ctrl-C\n"
+        "  weft trace s1 --filter 'udp dst port 4791'    those that a pcap filter takes\n"
+        "  weft trace s1 --port 1 --port 2 --count 10    ten that arrive at port 1 or 2\n"
+        "  weft trace 127.0.0.1:9559 --json              any softswitch, an object a line\n",
+    )
+    command.add_argument(
+        "switch", metavar="SWITCH", help="a switch of the run, or HOST:PORT of any softswitch"
+    )
+    command.add_argument(
+        "--filter", metavar="EXPR", help="pcap filter on the packet as the switch receives it"
+    )
+    command.add_argument(
+        "--port", type=int, action="append", metavar="N", help="only packets received at port N"
+    )
+    command.add_argument(
+        "--count", type=_positive, metavar="N", help="end after N packets (default: go on)"
+    )
+    _add_json(command)
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not a number from 1")
+    return number
 
 
 def _add_top(commands: _Commands[argparse.ArgumentParser]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import PurePath
 
 from softswitch.codegen.gen_trace import conditionals, states
@@ -365,12 +366,19 @@ class _BranchReader:
 
 
 def _where(source: Source | None) -> str:
-    return "" if source is None else f"{PurePath(source.file).name}:{source.line}"
+    return "" if source is None else f"{_base(source.file)}:{source.line}"
+
+
+@cache
+def _base(file: str) -> str:
+    return PurePath(file).name
 
 
 def _balanced(text: str) -> str:
-    """The fragment of an `if` may end with the bracket that closes its condition."""
-    return text[:-1] if text.endswith(")") and text.count(")") > text.count("(") else text
+    """A condition whose fragment ends with the bracket that closes it, or goes on a line later."""
+    if text.endswith(")") and text.count(")") > text.count("("):
+        return text[:-1]
+    return f"{text} ..." if text.endswith(("&&", "||", "(")) else text
 
 
 def _key(table: Table, key: bytes, entry: bytes) -> tuple[r.KeyValue, ...]:

@@ -16,7 +16,9 @@ from softswitch.tracing.decoder import Decoded
 from softswitch.tracing.filter import compile_filter
 from softswitch.tracing.session import TraceError, TraceSession, build_variant
 
-CAPACITY = 16 << 20
+CAPACITY = 1 << 20
+"""Bytes of records: some 300 packets. What is shown is then never much older than that."""
+
 POLL_S = 0.02
 BACKLOG = 1000
 """Events that wait for one client; what comes on top is counted as missed."""
@@ -92,7 +94,7 @@ class TraceHub:
         self._thread: threading.Thread | None = None
         self._wake = threading.Event()
         self._closed = False
-        self._refused = -1
+        self._refused: tuple[int, str] = (-1, "")  # a program that can't be traced, and why
         self._told_missed = 0
 
     def follow(
@@ -106,9 +108,11 @@ class TraceHub:
             if self._closed:
                 raise TraceError("the switch is stopping")
             session = self._made_session()
-            if not session.ready:
+            if self._device.program is None:
                 text = "the switch has no program yet"
                 follower.put({"event": "waiting", "text": text})
+            elif not session.ready and self._refused[0] == self._device.core.program_number:
+                raise TraceError(self._refused[1])
             with self._loop.locked():
                 follower.tracer = session.start(filter, ports, limit)
             self._followers.append(follower)
@@ -185,7 +189,7 @@ class TraceHub:
         with self._device_lock, self._lock:
             session = self._made_session()
             program, number = self._device.program, self._device.core.program_number
-            if program is None or session.ready or number == self._refused:
+            if program is None or session.ready or number == self._refused[0]:
                 return
         try:
             variant = build_variant(program)
@@ -197,5 +201,5 @@ class TraceHub:
                 self._tell({"event": "program", "text": "the switch has another program"})
         except TraceError as error:
             with self._lock:
-                self._refused = number
+                self._refused = (number, str(error))
                 self._tell({"event": "error", "text": str(error)})

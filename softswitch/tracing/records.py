@@ -7,7 +7,7 @@ after resubmit or recirculate. Times are the switch's, in picoseconds.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import Any
 
@@ -321,7 +321,7 @@ class PacketTrace:
                     "origin": branch.origin,
                     "parent": branch.parent,
                     "steps": [
-                        {"step": type(step).__name__.lower(), **asdict(step)}
+                        {"step": type(step).__name__.lower(), **_plain(step)}
                         for step in branch.steps
                     ],
                 }
@@ -345,6 +345,26 @@ class PacketTrace:
             branches,
             data["whole"],
         )
+
+
+_NAMES: dict[type, tuple[str, ...]] = {}
+
+
+def _plain(record: Any) -> dict[str, Any]:
+    """What `dataclasses.asdict` gives, several times as fast: a trace has hundreds of records."""
+    kind = type(record)
+    names = _NAMES.get(kind)
+    if names is None:
+        names = _NAMES[kind] = tuple(field.name for field in fields(kind))
+    plain = {}
+    for name in names:
+        value = getattr(record, name)
+        if type(value) is tuple:
+            value = [item if isinstance(item, str) else _plain(item) for item in value]
+        elif type(value) is Effects:
+            value = _plain(value)
+        plain[name] = value
+    return plain
 
 
 def _step(data: dict[str, Any]) -> Step:

@@ -62,13 +62,16 @@ def _ipv6(value: int) -> str:
     return str(IPv6Address(value))
 
 
-def render(trace: r.PacketTrace, style: Style = PLAIN) -> str:
-    """One block: a title, then a line a step, branches indented under what they come from."""
-    return "\n".join(_lines(trace, style))
+def render(trace: r.PacketTrace, style: Style = PLAIN, *, switch: str = "") -> str:
+    """One block: a title, then a line a step, branches one after the other.
+
+    `switch`: its name, for the title.
+    """
+    return "\n".join(_lines(trace, style, f"{switch} " if switch else ""))
 
 
-def _lines(trace: r.PacketTrace, style: Style) -> Iterator[str]:
-    title = f"packet {trace.number}: {trace.length} B on port {trace.port}"
+def _lines(trace: r.PacketTrace, style: Style, switch: str) -> Iterator[str]:
+    title = f"{switch}packet {trace.number}: {trace.length} B on port {trace.port}"
     yield f"{style.title}{title}{style.end} at {_time(trace.at_ps)}"
     if not trace.whole:
         yield f"  {style.bad}records of this packet were lost: the trace has gaps{style.end}"
@@ -84,8 +87,13 @@ def _lines(trace: r.PacketTrace, style: Style) -> Iterator[str]:
             yield "    " * many + "  " * (not many) + f"{style.dim}still on its way{style.end}"
 
 
-def _time(at_ps: int) -> str:
-    return f"{at_ps / PS_PER_US:.3f} us"
+def _time(ps: int) -> str:
+    """Exact to the nanosecond in the unit that reads best."""
+    if ps < 1000 * PS_PER_US:
+        return f"{ps / PS_PER_US:.3f} us"
+    if ps < PS_PER_US * PS_PER_US:
+        return f"{ps / (1000 * PS_PER_US):.6f} ms"
+    return f"{ps / (PS_PER_US * PS_PER_US):.9f} s"
 
 
 def _step(step: r.Step, style: Style) -> Iterator[str]:

@@ -21,6 +21,7 @@ TESTS = (
     "test_core_switch.py",
     "test_core_adopt.py",
     "test_core_loading.py",
+    "test_core_trace.py",
     "test_core_loop.py",
 )
 

@@ -1,0 +1,133 @@
+"""`weft trace`: what packets meet inside a running switch, a block a packet, as they come."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+import time
+
+from emulation import fabric_record
+from emulation.fabric_record import NoRunError
+from softswitch.diagnostics import DiagnosticsClient, DiagnosticsError, Json
+from softswitch.tracing.records import PacketTrace
+from softswitch.tracing.text import COLOURS, PLAIN, Style, render
+from weft import console
+from weft.errors import UsageError
+from weft.follow import OWN_SWITCH
+
+RETURN_S = 10.0
+"""How long a switch that has died may take to be started again."""
+
+_ADDRESS = re.compile(r".+:\d+")
+
+
+class TraceEndedError(Exception):
+    """The switch has gone before all was traced; the message says what is known of it."""
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print traces until Ctrl-C or `--count` packets; returns the exit code.
+
+    Raises NoRunError when nothing runs, UsageError for a switch that is not there,
+    DiagnosticsError when it can't trace (its filter is wrong, it is not Weft's own, it does not
+    answer), TraceEndedError when it has gone.
+    """
+    viewer = _Viewer(
+        arguments.switch, arguments.json, COLOURS if console.is_coloured(sys.stdout) else PLAIN
+    )
+    left: int | None = arguments.count
+    try:
+        while True:
+            seen = viewer.seen
+            gone = _follow(viewer, arguments, left)
+            if gone is None:
+                return 0
+            if left is not None:
+                left -= viewer.seen - seen
+            _await_return(arguments.switch, gone)
+    except KeyboardInterrupt:
+        console.notice(f"{viewer.seen} packets traced")
+        return 0
+
+
+class _Viewer:
+    """Prints events. `seen`: packets so far; `attached`: the switch has answered once."""
+
+    def __init__(self, name: str, as_json: bool, style: Style) -> None:
+        self.seen = 0
+        self.attached = False
+        self._name = name
+        self._json = as_json
+        self._style = style
+
+    def show(self, event: Json) -> None:
+        kind = event["event"]
+        self.seen += kind == "packet"
+        if self._json:
+            print(json.dumps(event), flush=True)
+        elif kind == "packet":
+            trace = PacketTrace.from_json(event)
+            print(render(trace, self._style, switch=self._name), end="\n\n", flush=True)
+        elif kind == "missed":
+            console.notice(
+                f"{event['packets']} packets were not traced: they come faster than traces are "
+                "read; a --filter helps"
+            )
+        else:
+            console.notice(f"{self._name}: {event['text']}")
+
+
+def _follow(viewer: _Viewer, arguments: argparse.Namespace, left: int | None) -> str | None:
+    """One connection. None: all packets were traced; else why the switch has gone."""
+    address = address_of(arguments.switch)
+    with DiagnosticsClient(address) as client:
+        try:
+            events = client.trace(arguments.filter, left, arguments.port)
+            viewer.attached = True
+            if sys.stderr.isatty():
+                console.notice(f"tracing {arguments.switch}; Ctrl-C ends it")
+            for event in events:
+                viewer.show(event)
+                if event["event"] == "ended":
+                    raise TraceEndedError(f"{arguments.switch} has stopped")
+        except DiagnosticsError as error:
+            if error.gone and viewer.attached:
+                return str(error)
+            raise
+    return None
+
+
+def address_of(switch: str) -> str:
+    """The gRPC address of a switch of the run that is up; HOST:PORT stands for itself.
+
+    Raises NoRunError, and UsageError for a switch that the run does not have or can't trace.
+    """
+    if _ADDRESS.fullmatch(switch):
+        return switch
+    record = fabric_record.running()
+    if record.runtime != OWN_SWITCH:
+        raise UsageError(
+            f"the switches of run {record.run} are {record.runtime}, which has no traces: "
+            "start it without TARGET=" + record.runtime
+        )
+    if switch not in record.addresses:
+        names = ", ".join(record.addresses)
+        raise UsageError(f"there is no switch {switch!r} in run {record.run}: it has {names}")
+    return record.addresses[switch]
+
+
+def _await_return(switch: str, why: str) -> None:
+    """Wait until a switch that died answers again. Raises TraceEndedError."""
+    console.notice(f"{switch} has gone; waiting for it up to {RETURN_S:.0f} s")
+    deadline = time.monotonic() + RETURN_S
+    while (left := deadline - time.monotonic()) > 0:
+        try:
+            address = address_of(switch)
+        except NoRunError as error:
+            raise TraceEndedError(f"{switch} has gone: {error}") from None
+        with DiagnosticsClient(address) as client:
+            if client.wait(min(left, 1.0)):
+                return
+    raise TraceEndedError(f"{switch} has gone and did not come back: {why}")
