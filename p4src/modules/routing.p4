@@ -6,6 +6,10 @@
 // Reads the packet and its flow, writes only meta. The hash is a CRC-32 of addresses, protocol
 // and ports: a flow keeps its path, and flows that differ only in a port spread. (CRC-16's low bits,
 // which choose among few members, depend on fewer bits of the input.)
+//
+// Each switch multiplies the ports by an odd number of its own first. If all hashed alike, the
+// flows that a leaf sends to its first spine would all take that spine's first core, and the other
+// cores stay empty. A CRC is linear, so no seed that is only hashed along would change that.
 
 #ifndef WEFT_ROUTING_P4
 #define WEFT_ROUTING_P4
@@ -13,7 +17,11 @@
 #include "../include/constants.p4"
 #include "../include/headers.p4"
 
+const bit<32> GOLDEN_RATIO = 0x9e3779b1;  // 2^32 / 1.618, odd: Knuth's multiplicative hashing
+
 control Routing(in headers_t hdr, inout local_metadata_t meta) {
+    bit<32> spread_ports;
+
     @id(0x11000501)
     action_selector(HashAlgorithm.crc32, ECMP_GROUPS * ECMP_GROUP_MEMBERS, 32) ecmp_members;
 
@@ -52,8 +60,7 @@ control Routing(in headers_t hdr, inout local_metadata_t meta) {
             hdr.ipv4.src: selector;
             hdr.ipv4.dst: selector;
             meta.flow.protocol: selector;
-            meta.flow.src_port: selector;
-            meta.flow.dst_port: selector;
+            spread_ports: selector;
         }
         actions = { choose; @defaultonly NoAction; }
         implementation = ecmp_members;
@@ -66,6 +73,8 @@ control Routing(in headers_t hdr, inout local_metadata_t meta) {
         } else {
             ipv4_route.apply();
             if (meta.group != 0) {
+                bit<32> odd = (meta.router_mac[31:0] << 1) | 1;
+                spread_ports = (meta.flow.src_port ++ meta.flow.dst_port) * (odd * GOLDEN_RATIO);
                 ecmp_group.apply();
             }
         }
