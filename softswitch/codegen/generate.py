@@ -58,7 +58,7 @@ def _generate(program: Bmv2Program, vary_undefined: bool, traced: bool) -> str:
         f"/* Generated from the BMv2 JSON of {comment(program.name) or 'a program'}. "
         "Do not edit. */",
         '#include "pipeline_abi.h"\n#include "weft_bigint.h"\n#include "weft_bits.h"\n'
-        '#include "weft_hash.h"',
+        '#include "weft_hash.h"\n#include "weft_value_set.h"',
         *(f"WPX_BIG({n})" for n in sorted(exprs.bigs)),
         trace.macro(),
         _section("packet header vector"),
