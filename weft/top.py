@@ -133,7 +133,7 @@ def _live(follower: Follower, first: Moment, interval: float, only: list[str], o
 
     screen = console.screen()
     with Live(
-        _picture(first, only, order, screen.height),
+        picture(first, only, order, screen.height),
         console=screen,
         auto_refresh=False,
         screen=True,
@@ -141,12 +141,13 @@ def _live(follower: Follower, first: Moment, interval: float, only: list[str], o
     ) as live:
 
         def show(moment: Moment) -> None:
-            live.update(_picture(moment, only, order, screen.height), refresh=True)
+            live.update(picture(moment, only, order, screen.height), refresh=True)
 
         return _repeat(follower, first, interval, False, show)
 
 
-def _picture(moment: Moment, only: list[str], order: Order, height: int) -> RenderableType:
+def picture(moment: Moment, only: list[str], order: Order, height: int) -> RenderableType:
+    """Return what a terminal of `height` lines shows; ports that don't fit are counted."""
     from rich import box
     from rich.console import Group
     from rich.table import Table
@@ -155,7 +156,7 @@ def _picture(moment: Moment, only: list[str], order: Order, height: int) -> Rend
     scale = moment.record.topology.time_scale
     rows = top_rows.port_rows(moment, only, order)
     notes = switch_lines(moment, rows, only)
-    room = max(1, height - len(notes) - 6)  # title, headings, lines around, what is hidden
+    room = max(1, height - len(notes) - 7)  # title, headings, lines around, what is hidden
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for index, column in enumerate(top_rows.columns(scale)):
         table.add_column(column, justify="left" if index < 2 else "right", no_wrap=True)
