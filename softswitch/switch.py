@@ -162,6 +162,16 @@ class Switch:
         self._names = Names(prepared.schema)
         self._recorder.renew()
 
+    def reconcile(self, p4info: p4i.P4Info, json: bytes) -> None:
+        """Run a changed pipeline that keeps what was written (P4Runtime's RECONCILE_AND_COMMIT).
+
+        Raises PipelineError, or ReconcileError with what can't stay; nothing has changed then.
+        """
+        prepared = self.device.prepare(p4info, json)
+        self.device.reconcile(prepared)
+        self._names = Names(prepared.schema)
+        self._recorder.renew()
+
     # --- time and packets ---------------------------------------------------------------------
 
     @property

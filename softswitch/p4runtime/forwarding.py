@@ -18,6 +18,7 @@ from softswitch.p4runtime.replication import ReplicationEngine
 from softswitch.p4runtime.schema import Schema
 from softswitch.p4runtime.status import Code, EntityError
 from softswitch.p4runtime.tables import TableStore
+from softswitch.p4runtime.value_sets import ValueSetStore
 
 if TYPE_CHECKING:
     from softswitch.core import SwitchCore
@@ -42,6 +43,7 @@ class Forwarding:
         self.registers = RegisterStore(core)
         self.replication = ReplicationEngine(core)
         self.digests = DigestManager(schema.digests)
+        self.value_sets = ValueSetStore(core)
         initial.install(core, program, {s.table.name: s for s in self.tables.values()})
 
     def move_to(self, core: SwitchCore) -> None:
@@ -54,6 +56,7 @@ class Forwarding:
         self.meters.move_to(core)
         self.registers.move_to(core)
         self.replication.move_to(core)
+        self.value_sets.move_to(core)
 
     # --- writes -------------------------------------------------------------------------------
 
@@ -96,6 +99,10 @@ class Forwarding:
                 digest_id = entity.digest_entry.digest_id
                 self._find(self.schema.digests, digest_id, "digest")
                 self.digests.write(kind, entity.digest_entry)
+            case "value_set_entry":
+                members = entity.value_set_entry
+                value_set = self._find(self.schema.value_sets, members.value_set_id, "value set")
+                self.value_sets.write(value_set, kind, members)
             case other:
                 raise _unsupported(other)
 
@@ -161,6 +168,10 @@ class Forwarding:
             case "digest_entry":
                 for digest in self.digests.read(entity.digest_entry.digest_id):
                     yield p4r.Entity(digest_entry=digest)
+            case "value_set_entry":
+                number = entity.value_set_entry.value_set_id
+                for value_set in self._some(self.schema.value_sets, number, "value set"):
+                    yield p4r.Entity(value_set_entry=self.value_sets.read(value_set))
             case other:
                 raise _unsupported(other)
 

@@ -45,7 +45,7 @@ def parse(
     for field in table.fields:
         value, field_mask = _omitted(table, field)
         if field.id in given:
-            value, field_mask, form = _field(table, field, given[field.id])
+            value, field_mask, form = field_of(_owner(table), field, given[field.id])
             canonical.append(form)
         elif field.kind is MatchKind.EXACT:
             raise _invalid(table, f"exact match field {field.name!r} is missing")
@@ -133,14 +133,19 @@ def _omitted(table: Table, field: Field) -> tuple[int, int]:
     return 0, 0
 
 
-def _field(table: Table, field: Field, match: p4r.FieldMatch) -> tuple[int, int, p4r.FieldMatch]:
+def field_of(owner: str, field: Field, match: p4r.FieldMatch) -> tuple[int, int, p4r.FieldMatch]:
+    """Value, mask (range: low, high) and canonical form of one field match of `owner`.
+
+    Raises EntityError as `parse` does.
+    """
     kind = match.WhichOneof("field_match_type")
     if kind != field.kind.name.lower():
-        raise _invalid(
-            table,
-            f"match field {field.name!r} is {field.kind.name}, not {(kind or 'unset').upper()}",
+        raise EntityError(
+            Code.INVALID_ARGUMENT,
+            f"{owner}: match field {field.name!r} is {field.kind.name}, not "
+            f"{(kind or 'unset').upper()}",
         )
-    what = f"table {table.name!r}, match field {field.name!r}"
+    what = f"{owner}, match field {field.name!r}"
     width = field.bitwidth
     full = (1 << width) - 1
     match field.kind:
@@ -209,5 +214,9 @@ def _dont_care(what: str, form: str) -> EntityError:
     )
 
 
+def _owner(table: Table) -> str:
+    return f"table {table.name!r}"
+
+
 def _invalid(table: Table, message: str) -> EntityError:
-    return EntityError(Code.INVALID_ARGUMENT, f"table {table.name!r}: {message}")
+    return EntityError(Code.INVALID_ARGUMENT, f"{_owner(table)}: {message}")

@@ -40,6 +40,7 @@ class Names:
         self._meters = _index(info.meters)
         self._registers = _index(info.registers)
         self._digests = _index(info.digests)
+        self._value_sets = _index(info.value_sets)
 
     def table(self, name: str) -> Table:
         """The table called `name`. Raises UnknownName."""
@@ -60,6 +61,10 @@ class Names:
     def digest_id(self, name: str) -> int:
         """The id of the digest called `name`."""
         return _find(self._digests, name, "digest")
+
+    def value_set_id(self, name: str) -> int:
+        """The id of the parser value set called `name`."""
+        return _find(self._value_sets, name, "value set")
 
     def profile_id(self, name: str) -> int:
         """The id of the action profile called `name`."""
@@ -211,6 +216,7 @@ def _index(
         | p4i.Meter
         | p4i.Register
         | p4i.Digest
+        | p4i.ValueSet
     ],
 ) -> dict[str, int]:
     names: dict[str, int] = {}

@@ -76,6 +76,7 @@ class _Carrier:
         for message in self.old.replication.everything():
             self._put(INSERT, p4r.Entity(packet_replication_engine_entry=message))
         self._digests()
+        self._value_sets()
         self._arrays()
 
     # --- writing ------------------------------------------------------------------------------
@@ -247,6 +248,16 @@ class _Carrier:
         if not self.problems:
             pairs = {old: new.id for old, new in self.translation.digests.items()}
             self.new.digests.take_over(self.old.digests, pairs)
+
+    def _value_sets(self) -> None:
+        for message in self.old.value_sets.everything():
+            name = self.old.schema.value_sets[message.value_set_id].name
+            try:
+                translated = self.translation.value_set(message)
+            except EntityError as error:
+                self._whole(error, f"{len(message.members)} members of {name!r}")
+            else:
+                self._put(MODIFY, p4r.Entity(value_set_entry=translated))
 
     def _arrays(self) -> None:
         schema = self.old.schema

@@ -168,6 +168,17 @@ class Digest:
 
 
 @dataclass(frozen=True, slots=True)
+class ValueSet:
+    """A parser value set; `index` is the core's, `fields` are the parts of the select's key."""
+
+    id: int
+    name: str
+    index: int
+    size: int
+    fields: tuple[Field, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class ControllerHeader:
     """The fields of the packet_in or packet_out header, in order."""
 
@@ -192,6 +203,7 @@ class Schema:
     meters: dict[int, Array] = field(default_factory=dict)
     registers: dict[int, Register] = field(default_factory=dict)
     digests: dict[int, Digest] = field(default_factory=dict)
+    value_sets: dict[int, ValueSet] = field(default_factory=dict)
     packet_in: ControllerHeader | None = None
     packet_out: ControllerHeader | None = None
     missing: dict[int, str] = field(default_factory=dict)
@@ -245,6 +257,7 @@ class _Binder:
         self._profiles()
         self._arrays()
         self._digests()
+        self._value_sets()
         self._headers()
         return schema
 
@@ -363,6 +376,33 @@ class _Binder:
                 shape=shape if shape in ("struct", "tuple") else "bitstring",
             )
 
+    def _value_sets(self) -> None:
+        sets = {own.name: own for own in self.program.value_sets}
+        for info in self.p4info.value_sets:
+            own = sets.get(info.preamble.name)
+            if own is None or not own.key:  # p4c leaves out what no state selects by
+                self._miss(info.preamble)
+                continue
+            what = f"value set {own.name!r}"
+            if [m.bitwidth for m in info.match] != list(own.key):
+                raise PipelineError(
+                    f"{what}: P4Info has keys of {[m.bitwidth for m in info.match]} bits, the "
+                    f"JSON of {list(own.key)}"
+                )
+            unsupported = [m.match_type for m in info.match if m.match_type not in _SET_KINDS]
+            if unsupported:
+                raise PipelineError(f"{what}: match type {unsupported[0]} is not supported")
+            self.schema.value_sets[info.preamble.id] = ValueSet(
+                info.preamble.id,
+                own.name,
+                own.index,
+                info.size,
+                tuple(
+                    Field(m.id, m.name, MatchKind(m.match_type), m.bitwidth, 0, 0)
+                    for m in info.match
+                ),
+            )
+
     def _headers(self) -> None:
         for info in self.p4info.controller_packet_metadata:
             header = ControllerHeader(
@@ -417,6 +457,7 @@ def _fields(info: p4i.Table, table: bmv2.Table) -> tuple[Field, ...]:
 
 
 _MATCH_KINDS = frozenset(int(kind) for kind in MatchKind)
+_SET_KINDS = _MATCH_KINDS - {int(MatchKind.RANGE)}
 
 
 def _check_params(table: str, action: Action, own: bmv2.Action) -> None:

@@ -57,6 +57,7 @@ class Translation:
         self.meters = pair(old.meters, new.meters)
         self.registers = pair(old.registers, new.registers)
         self.digests = pair(old.digests, new.digests)
+        self.value_sets = pair(old.value_sets, new.value_sets)
         self._actions = pair(old.actions, new.actions)
         self._action_maps: dict[int, _ActionMap] = {}
         self._field_maps: dict[int, Mapping[int, int]] = {}
@@ -113,6 +114,23 @@ class Translation:
         result = p4r.DigestEntry()
         result.CopyFrom(message)
         result.digest_id = self._counterpart(self.digests, old.id, f"digest {old.name!r}").id
+        return result
+
+    def value_set(self, message: p4r.ValueSetEntry) -> p4r.ValueSetEntry:
+        """A value set with its members."""
+        old = self.old.value_sets[message.value_set_id]
+        what = f"value set {old.name!r}"
+        new = self._counterpart(self.value_sets, old.id, what)
+        shapes = [[(f.kind, f.bitwidth) for f in value_set.fields] for value_set in (old, new)]
+        if shapes[0] != shapes[1]:
+            raise _misfit(f"{what}: its key has another form in the new program")
+        ids = {a.id: b.id for a, b in zip(old.fields, new.fields, strict=True)}
+        result = p4r.ValueSetEntry()
+        result.CopyFrom(message)
+        result.value_set_id = new.id
+        for member in result.members:
+            for match in member.match:
+                match.field_id = ids[match.field_id]
         return result
 
     def profile_id(self, number: int) -> int:

@@ -322,4 +322,4 @@ def test_an_entity_must_be_set(switch: Switch) -> None:
     with pytest.raises(ReadError) as refused:
         list(switch.read(p4r.Entity()))
     assert refused.value.statuses[0].code is Code.INVALID_ARGUMENT
-    assert write(switch, INSERT, value_set_entry=p4r.ValueSetEntry()) is Code.UNIMPLEMENTED
+    assert write(switch, INSERT, extern_entry=p4r.ExternEntry()) is Code.UNIMPLEMENTED

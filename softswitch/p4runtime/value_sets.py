@@ -1,0 +1,96 @@
+"""Parser value sets: which keys a `select` takes for members (specification, "ValueSetEntry")."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from softswitch.p4runtime import keys
+from softswitch.p4runtime.core_errors import core_errors
+from softswitch.p4runtime.protos import p4r
+from softswitch.p4runtime.schema import MatchKind, ValueSet
+from softswitch.p4runtime.status import Code, EntityError
+
+if TYPE_CHECKING:
+    from softswitch.core import SwitchCore
+
+Member = tuple[tuple[int, ...], tuple[int, ...]]
+"""Values and masks of the key's parts."""
+
+
+class ValueSetStore:
+    """The members of all value sets as a controller wrote them, and in the core."""
+
+    def __init__(self, core: SwitchCore) -> None:
+        self._core = core
+        self._members: dict[int, list[p4r.ValueSetMember]] = {}
+
+    def move_to(self, core: SwitchCore) -> None:
+        """The same members are now in `core`."""
+        self._core = core
+
+    def write(self, value_set: ValueSet, kind: int, message: p4r.ValueSetEntry) -> None:
+        """MODIFY replaces all members. Raises EntityError."""
+        if kind != p4r.Update.MODIFY:
+            raise _error(value_set, Code.INVALID_ARGUMENT, "only MODIFY is possible")
+        if len(message.members) > value_set.size:
+            raise _error(
+                value_set,
+                Code.RESOURCE_EXHAUSTED,
+                f"{len(message.members)} members are above its size of {value_set.size}",
+            )
+        members: dict[Member, p4r.ValueSetMember] = {}
+        for given in message.members:
+            member, canonical = _parse(value_set, given)
+            if member in members:
+                raise _error(value_set, Code.ALREADY_EXISTS, "a member is given twice")
+            members[member] = canonical
+        with core_errors(f"value set {value_set.name!r}"):
+            self._core.value_set_set(value_set.index, list(members))
+        self._members[value_set.id] = list(members.values())
+
+    def read(self, value_set: ValueSet) -> p4r.ValueSetEntry:
+        """The set with its members in canonical form; none at first."""
+        return p4r.ValueSetEntry(
+            value_set_id=value_set.id, members=self._members.get(value_set.id, [])
+        )
+
+    def everything(self) -> Iterator[p4r.ValueSetEntry]:
+        """The sets that have members."""
+        for number, members in self._members.items():
+            if members:
+                yield p4r.ValueSetEntry(value_set_id=number, members=members)
+
+
+def _parse(value_set: ValueSet, given: p4r.ValueSetMember) -> tuple[Member, p4r.ValueSetMember]:
+    owner = f"value set {value_set.name!r}"
+    matches: dict[int, p4r.FieldMatch] = {}
+    known = {field.id for field in value_set.fields}
+    for match in given.match:
+        if match.field_id not in known:
+            raise _error(
+                value_set, Code.INVALID_ARGUMENT, f"it has no match field {match.field_id}"
+            )
+        if match.field_id in matches:
+            raise _error(
+                value_set, Code.INVALID_ARGUMENT, f"match field {match.field_id} is given twice"
+            )
+        matches[match.field_id] = match
+    values, masks = [], []
+    canonical = p4r.ValueSetMember()
+    for field in value_set.fields:
+        value = mask = 0
+        if field.id in matches:
+            value, mask, form = keys.field_of(owner, field, matches[field.id])
+            canonical.match.append(form)
+        elif field.kind is MatchKind.EXACT:
+            raise _error(
+                value_set, Code.INVALID_ARGUMENT, f"match field {field.name or field.id} is missing"
+            )
+        values.append(value)
+        masks.append(mask)
+    return (tuple(values), tuple(masks)), canonical
+
+
+def _error(value_set: ValueSet, code: Code, message: str) -> EntityError:
+    return EntityError(code, f"value set {value_set.name!r}: {message}")
