@@ -14,8 +14,9 @@ from typing import Any
 
 Json = Mapping[str, Any]
 
-PORTS = (1, 2, 3, 4)
-"""The ports that have an interface; what is sent to others vanishes."""
+PORTS = (0, 1, 2, 3, 4)
+"""The ports that have an interface; what is sent to others vanishes. A program that sets no port
+sends to port 0."""
 
 CPU_PORT = 255
 
@@ -70,6 +71,7 @@ class Answer:
 
     `refused`: by update, why it was refused, or "". `cells`: counters and registers by name at the
     end; `registers` says whether those of registers are among them. `died`: why it ended early.
+    `undefined`: packets that made the program do what has no defined outcome.
     """
 
     seen: list[Seen]
@@ -77,6 +79,7 @@ class Answer:
     cells: dict[str, int]
     registers: bool = False
     died: str = ""
+    undefined: set[int] = field(default_factory=set)
 
 
 def read_entries(path: Path) -> tuple[Json, ...]:

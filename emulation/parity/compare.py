@@ -29,6 +29,7 @@ class Loose:
 
     def learn(self, one: Answer, other: Answer) -> None:
         """Two runs of the same pairing: what differs is loose from now on."""
+        self.shape |= one.undefined | other.undefined
         for number, (a, b) in enumerate(zip(one.seen, other.seen, strict=False)):
             if a != b:
                 self._packet(number, parts(a), parts(b))
@@ -77,8 +78,8 @@ def differences(reference: Answer, other: Answer, loose: Loose) -> list[Differen
             text = "; ".join(_unlike(parts(a), parts(b), loose.bits.get(number)))
             if text:
                 found.append(Difference(number, text))
-    if reference.died != other.died and (reference.died or other.died):
-        at = min(len(reference.seen), len(other.seen))
+    at = min(len(reference.seen), len(other.seen))
+    if len(reference.seen) != len(other.seen):
         found.append(Difference(at, f"{reference.died or 'lives'} / {other.died or 'lives'}"))
     elif not loose.shape:  # an answer that varies leaves cells that vary with it
         found += _cells(reference, other, loose)

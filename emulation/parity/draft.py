@@ -115,6 +115,14 @@ class Draft:
                 return self._places.get(header, {}).get(field)
             case Lookahead(offset, bits):
                 return self.cursor + offset, bits
+            case Op(">>", left, Const(count)) if left is not None:
+                of = self.locate(left)
+                return None if of is None or not 0 <= count < of[1] else (of[0], of[1] - count)
+            case Op("&", left, Const(mask)) if left is not None and (mask & (mask + 1)) == 0:
+                of, kept = self.locate(left), mask.bit_length()
+                if of is None or not kept or kept >= of[1]:
+                    return of if kept else None
+                return of[0] + of[1] - kept, kept
         return None
 
     def assign(self, target: FieldRef, source: Expr) -> None:

@@ -27,6 +27,7 @@ from softswitch.p4runtime.protos import p4r
 BMV2 = "simple_switch_grpc"
 START_S = 20.0
 STOP_S = 5.0
+END_S = 0.5
 EXPECTED_S = 0.3
 """How long what is expected may take, before it counts as missing (times the patience)."""
 QUIET_S = 0.001
@@ -73,10 +74,12 @@ class LiveSwitch:
                 expected = hint[number] if hint is not None else None
                 answer.seen.append(self._packet(client, packet, expected, patience))
             answer.cells = self._cells(client)
-        except TargetError as error:
-            if self._process is not None and self._process.poll() is None:
+        except TargetError:
+            if not self._has_ended():
                 raise
-            answer.died = f"it ended after packet {len(answer.seen)}: {error}; {self._log_tail()}"
+            assert self._process is not None
+            code, at = self._process.returncode, len(answer.seen)
+            answer.died = f"ended with code {code} after {at} packets: {self._log_tail()}"
             self._stop()
         return answer
 
@@ -193,6 +196,15 @@ class LiveSwitch:
     def _check_alive(self) -> None:
         if self._process is None or self._process.poll() is not None:
             raise TargetError(f"{self.name} has ended")
+
+    def _has_ended(self) -> bool:
+        """Whether that explains an error; it is given a moment to end."""
+        assert self._process is not None
+        try:
+            self._process.wait(END_S)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
 
     def _cells(self, client: Client) -> dict[str, int]:
         """Counters; P4Runtime can't read BMv2's registers."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 
-from emulation.parity.cases import PORTS, Json, Packet, Round, Seen
+from emulation.parity.cases import PORTS, Answer, Json, Packet, Round, Seen
 from emulation.parity.entries import EntryMaker
 from emulation.parity.packets import PacketMaker
 from emulation.parity.targets import Endless, Environment, InProcess
@@ -19,6 +19,8 @@ TRIAL_PACKETS = 48
 SURPLUS = 4
 """Packets made for each one that is kept."""
 ANSWERED_SHARE = 0.75
+UNLIKE_RUNS = 3
+DEFAULT = Environment()
 
 
 class RoundMaker:
@@ -37,7 +39,12 @@ class RoundMaker:
         values, setup = self._entries(rng)
         maker = PacketMaker(self.switch.prepared, values, rng)
         made = [maker.packet() for _ in range(SURPLUS * packets)]
-        made, seen = self._run(setup, made)
+        # Twice: what has no defined outcome is not counted among the packets to choose from.
+        made, answer = self._run(setup, made, Environment.varied(0))
+        made, answer = self._run(
+            setup, [p for n, p in enumerate(made) if n not in answer.undefined]
+        )
+        seen = answer.seen
         answered = [n for n, s in enumerate(seen) if s.count]
         silent = [n for n, s in enumerate(seen) if not s.count]
         wanted = min(len(answered), round(ANSWERED_SHARE * packets))
@@ -45,8 +52,17 @@ class RoundMaker:
         chosen += rng.sample(silent, min(len(silent), packets - wanted))
         rest = sorted(set(range(len(made))) - set(chosen))
         chosen += rng.sample(rest, min(len(rest), packets - len(chosen)))
-        round_ = Round(setup, tuple(made[n] for n in sorted(chosen)))
-        return Round(setup, tuple(self._run(setup, list(round_.packets))[0]))
+        return self._defined(Round(setup, tuple(made[n] for n in sorted(chosen))))
+
+    def _defined(self, round_: Round) -> Round:
+        """The round without packets whose outcome the program leaves undefined."""
+        for seed in range(UNLIKE_RUNS):
+            packets, answer = self._run(
+                round_.setup, list(round_.packets), Environment.varied(seed)
+            )
+            kept = [p for n, p in enumerate(packets) if n not in answer.undefined]
+            round_ = Round(round_.setup, tuple(kept))
+        return round_
 
     def _entries(self, rng: random.Random) -> tuple[RoundValues, tuple[Json, ...]]:
         best: tuple[int, RoundValues, tuple[Json, ...]] | None = None
@@ -57,26 +73,26 @@ class RoundMaker:
             if setup is None:
                 setup = EntryMaker(prepared, values, rng).setup()
             maker = PacketMaker(prepared, values, rng)
-            _, seen = self._run(setup, [maker.packet() for _ in range(TRIAL_PACKETS)])
-            found = score(seen)
+            _, answer = self._run(setup, [maker.packet() for _ in range(TRIAL_PACKETS)])
+            found = score(answer.seen)
             if best is None or found > best[0]:
                 best = found, values, setup
         assert best is not None
         return best[1], best[2]
 
     def _run(
-        self, setup: tuple[Json, ...], packets: list[Packet]
-    ) -> tuple[list[Packet], list[Seen]]:
+        self,
+        setup: tuple[Json, ...],
+        packets: list[Packet],
+        environment: Environment = DEFAULT,
+    ) -> tuple[list[Packet], Answer]:
         """Run packets; those that never leave the switch are taken out."""
-        packets = list(packets)
         while True:
             try:
-                return packets, self._seen(Round(setup, tuple(packets)))
+                round_ = Round(setup, tuple(packets))
+                return packets, self.switch.run_in(environment, round_, cells=False)
             except Endless as endless:
-                del packets[endless.number]
-
-    def _seen(self, round_: Round) -> list[Seen]:
-        return self.switch.run_in(Environment(), round_, cells=False).seen
+                packets = [*packets[: endless.number], *packets[endless.number + 1 :]]
 
 
 def score(seen: list[Seen]) -> int:

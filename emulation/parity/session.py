@@ -24,9 +24,9 @@ MORE_VARIANTS = 16
 """And as many more before something is called a difference."""
 LIVE_REPEATS = 3
 PATIENCE = 10
-MOST_EXAMPLES = 3
+MOST_EXAMPLES = 2
 CHECKS, CHECK_SECONDS = 600, 20.0
-LIVE_CHECKS, LIVE_CHECK_SECONDS = 60, 60.0
+LIVE_CHECKS, LIVE_CHECK_SECONDS = 60, 30.0
 
 TRUST = ((Compiler.P4C, BMV2), (Compiler.WEFT, BMV2), (Compiler.P4C, "softswitch"))
 """Pairings that others are measured against, the most trusted first."""
@@ -233,21 +233,23 @@ class ParitySession:
 
         def shows(candidate: Round) -> bool:
             try:
-                return any(d.packet is not None for d in self._compare(pairing, base, candidate)[0])
+                judge = _Judge(self._unlike, candidate)
+                if judge.loose.shape:
+                    return False
+                return any(d.packet is not None for d in self._compare(pairing, base, judge)[0])
             except (Endless, TargetError):
                 return False
 
         live = pairing.target.live or base.target.live
         checks, seconds = (LIVE_CHECKS, LIVE_CHECK_SECONDS) if live else (CHECKS, CHECK_SECONDS)
         small = minimise(round_, difference.packet, shows, checks, seconds)
-        found, reference, other = self._compare(pairing, base, small)
+        found, reference, other = self._compare(pairing, base, _Judge(self._unlike, small))
         texts = [d.text for d in found if d.packet is not None] or [difference.text]
         return Example(texts[0], small, reference, other)
 
     def _compare(
-        self, pairing: _Pairing, base: _Pairing, round_: Round
+        self, pairing: _Pairing, base: _Pairing, judge: _Judge
     ) -> tuple[list[Difference], Answer, Answer]:
-        judge = _Judge(self._unlike, round_)
         reference, other = judge.answer(base.target), judge.answer(pairing.target)
         return judge.differences(base.target, pairing.target, reference, other), reference, other
 

@@ -103,12 +103,16 @@ class InProcess:
             switch.run_until(environment.start_ns)
             updates = NamedUpdates(switch.names)
             refused = [refusal(switch, updates, update) for update in round_.setup]
-            seen = [
-                self._packet(switch, packet, environment.step_ns, number)
-                for number, packet in enumerate(round_.packets)
-            ]
-            found = self._cells(switch) if cells else {}
-            return Answer(seen, refused, found, registers=True)
+            answer = Answer([], refused, {}, registers=True)
+            for number, packet in enumerate(round_.packets):
+                failures = switch.switch_stats().assert_failures
+                answer.seen.append(self._packet(switch, packet, environment.step_ns, number))
+                # A failed assertion ends BMv2, an index beyond an array's end may do so.
+                if switch.switch_stats().assert_failures != failures:
+                    answer.undefined.add(number)
+            if cells:
+                answer.cells = self._cells(switch)
+            return answer
 
     def close(self) -> None:
         """Nothing is held."""

@@ -156,7 +156,7 @@ class RoundValues:
         if member in ("ingress_port", "egress_port", "egress_spec"):
             return [
                 *rng.sample(self.ports, len(self.ports)),
-                rng.choice([0, 5, 255, 510, 511]) % (1 << bits),
+                rng.choice([5, 255, 510, 511]) % (1 << bits),
             ]
         if member == "mcast_grp":
             return [1, 2, 3]
