@@ -7,9 +7,10 @@
 // and ports: a flow keeps its path, and flows that differ only in a port spread. (CRC-16's low bits,
 // which choose among few members, depend on fewer bits of the input.)
 //
-// Each switch multiplies the ports by an odd number of its own first. If all hashed alike, the
-// flows that a leaf sends to its first spine would all take that spine's first core, and the other
-// cores stay empty. A CRC is linear, so no seed that is only hashed along would change that.
+// Each switch first multiplies the flow's ports, mixed with its addresses (a ping has no ports), by
+// an odd number of its own. If all hashed alike, the flows that a leaf sends to its first spine
+// would all take that spine's first core, and the other cores stay empty. A CRC is linear, so no
+// seed that is only hashed along would change that.
 
 #ifndef WEFT_ROUTING_P4
 #define WEFT_ROUTING_P4
@@ -20,7 +21,7 @@
 const bit<32> GOLDEN_RATIO = 0x9e3779b1;  // 2^32 / 1.618, odd: Knuth's multiplicative hashing
 
 control Routing(in headers_t hdr, inout local_metadata_t meta) {
-    bit<32> spread_ports;
+    bit<32> own_mix;
 
     @id(0x11000501)
     action_selector(HashAlgorithm.crc32, ECMP_GROUPS * ECMP_GROUP_MEMBERS, 32) ecmp_members;
@@ -60,7 +61,7 @@ control Routing(in headers_t hdr, inout local_metadata_t meta) {
             hdr.ipv4.src: selector;
             hdr.ipv4.dst: selector;
             meta.flow.protocol: selector;
-            spread_ports: selector;
+            own_mix: selector;
         }
         actions = { choose; @defaultonly NoAction; }
         implementation = ecmp_members;
@@ -74,7 +75,8 @@ control Routing(in headers_t hdr, inout local_metadata_t meta) {
             ipv4_route.apply();
             if (meta.group != 0) {
                 bit<32> odd = (meta.router_mac[31:0] << 1) | 1;
-                spread_ports = (meta.flow.src_port ++ meta.flow.dst_port) * (odd * GOLDEN_RATIO);
+                bit<32> ports = meta.flow.src_port ++ meta.flow.dst_port;
+                own_mix = (ports ^ hdr.ipv4.src ^ hdr.ipv4.dst) * (odd * GOLDEN_RATIO);
                 ecmp_group.apply();
             }
         }

@@ -9,10 +9,11 @@ s17   s18   s19   s20         cores: s9 is joined to s17 and s18, s10 to s19 and
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import permutations
 from typing import Any
 
 import pytest
-from scapy.layers.inet import IP, UDP
+from scapy.layers.inet import ICMP, IP, UDP
 from scapy.layers.l2 import Ether
 
 import topologies
@@ -52,3 +53,22 @@ def test_flows_between_pods_use_every_core(network: Any, source_port: Callable[[
     }
     assert sum(carried.values()) == FLOWS
     assert min(carried.values()) >= FEWEST, carried
+
+
+def test_pings_of_all_pairs_use_every_link_between_spines_and_cores(network: Any) -> None:
+    hosts = network.topology.hosts
+    for here, there in permutations(hosts, 2):
+        gateway = network.topology.switch(here.switch).mac
+        addresses = IP(src=str(here.address.ip), dst=str(there.address.ip))
+        network.send(here.name, Ether(src=here.mac, dst=gateway) / addresses / ICMP() / b"ping")
+    arrived = network.settle()
+    assert {name: len(frames) for name, frames in arrived.items()} == {
+        host.name: len(hosts) - 1 for host in hosts
+    }
+    unused = [
+        f"{name}:{port.number}"
+        for name in CORES
+        for port in network.topology.ports_of(name)
+        if network.switches[name].rx(port.number)[0] == 0
+    ]
+    assert unused == []
