@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from softswitch.link_options import Link
-from softswitch.options import Interface, Options, UsageError, parse
+from softswitch.options import UNIX, Interface, Options, UsageError, parse
 
 if TYPE_CHECKING:
     from softswitch.core import DaemonLoop, SwitchCore
@@ -293,8 +293,9 @@ class Daemon:
             ) from error
         except ServerError as error:
             raise DaemonError(str(error)) from error
-        host = self.options.grpc_address.rpartition(":")[0]
-        self.address = f"{host}:{server.port}"
+        self.address = self.options.grpc_address
+        if not self.address.startswith(UNIX):
+            self.address = f"{self.address.rpartition(':')[0]}:{server.port}"
         return server
 
     # --- threads ------------------------------------------------------------------------------

@@ -43,7 +43,8 @@ examples:
   softswitch --no-p4 -i 1@veth1 -- --link 1:rate=10Mbit,delay=5us,queue=100
 
 options after `--` (target options):
-  --grpc-server-addr HOST:PORT  where P4Runtime listens (default 127.0.0.1:9559; this machine only)
+  --grpc-server-addr HOST:PORT  where P4Runtime listens (default 127.0.0.1:9559; this machine only);
+                                unix:PATH for a socket in the file system
   --grpc-server-ssl             P4Runtime over TLS; needs --grpc-server-cert FILE and
                                 --grpc-server-key FILE (PEM)
   --grpc-server-with-client-auth   clients must have a certificate that --grpc-server-cacert FILE
@@ -61,6 +62,10 @@ options after `--` (target options):
                                 (each also as rx-loss=...: on what it receives), seed=7
   --ready-file PATH             written when ports are open and P4Runtime listens
 """
+
+
+UNIX = "unix:"
+"""What an address begins with that is a socket's path, as gRPC has it."""
 
 
 class UsageError(Exception):
@@ -293,9 +298,13 @@ def _uint(text: str) -> int:
 
 
 def _address(text: str) -> str:
+    if text.startswith(UNIX) and len(text) > len(UNIX):
+        return text
     host, colon, port = text.rpartition(":")
     if not colon or not host or not port.isdecimal() or int(port) > 65535:
-        raise argparse.ArgumentTypeError(f"{text!r} is not HOST:PORT, such as 127.0.0.1:9559")
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is neither HOST:PORT, such as 127.0.0.1:9559, nor unix:PATH"
+        )
     return text
 
 

@@ -8,11 +8,12 @@ import ssl
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 import grpc
 
-from softswitch.options import Tls
+from softswitch.options import UNIX, Tls
 from softswitch.p4runtime import protos
 from softswitch.p4runtime.arbitration import MAX_CLIENTS, Client
 from softswitch.p4runtime.protos import p4r
@@ -205,7 +206,12 @@ def _credentials(tls: Tls) -> grpc.ServerCredentials:
 
 
 def _check_address(address: str) -> None:
-    """Bind once by ourselves: gRPC does not tell why it can't. Raises ServerError."""
+    """Bind once by ourselves: gRPC does not tell why it can't. Raises AddressError."""
+    if address.startswith(UNIX):
+        folder = Path(address.removeprefix(UNIX)).parent
+        if not folder.is_dir():
+            raise AddressError(f"can't listen on {address}: there is no folder {folder}")
+        return
     host, _, port = address.rpartition(":")
     host = host.strip("[]")
     try:

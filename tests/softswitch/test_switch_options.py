@@ -89,6 +89,11 @@ def test_a_program_and_our_own_options() -> None:
     assert options.grpc_address == "127.0.0.1:9559"  # this machine only, unless told otherwise
 
 
+def test_an_address_may_be_a_socket_in_the_file_system() -> None:
+    options = parse("--no-p4 -- --grpc-server-addr unix:/run/s1.sock".split())
+    assert options.grpc_address == "unix:/run/s1.sock"
+
+
 def test_what_goes_wrong_on_a_link() -> None:
     link = "3:queue=64cells,weights=0:1/3:4,loss=1%,rx-loss=50%,burst=25%/0.5,bit-errors=2e-19"
     more = "corrupt=1,duplicate=0,reorder=50%/10us,jitter=5us,seed=9"
@@ -137,6 +142,7 @@ def test_what_goes_wrong_on_a_link() -> None:
         ("--no-p4 -i 5@a -- --cpu-port 5", "--cpu-port 5"),
         ("--no-p4 -- --cpu-port 511", "both 511"),
         ("--no-p4 -- --grpc-server-addr 9559", "HOST:PORT"),
+        ("--no-p4 -- --grpc-server-addr unix:", "unix:PATH"),
         ("--no-p4 -- --priority-queues 9", "9"),
         ("--no-p4 -- --link 1:rate=10", "unit"),
         ("--no-p4 -- --link 1:delay=5", "unit"),
