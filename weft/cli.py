@@ -302,7 +302,7 @@ def _add_parity(commands: _Commands[argparse.ArgumentParser]) -> None:
         type=int,
         default=300,
         metavar="N",
-        help="how many of them on running switches, which are slow (default: %(default)s)",
+        help="how many of them on running switches, which are slow; 0: none (default: %(default)s)",
     )
     command.add_argument(
         "--seed", type=int, default=1, metavar="N",
