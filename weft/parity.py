@@ -47,8 +47,8 @@ def _plan(arguments: argparse.Namespace) -> Plan:
     from emulation.parity import cases
     from emulation.parity.session import Plan
 
-    if arguments.packets < 1 or arguments.live_packets < 1:
-        raise UsageError("--packets and --live-packets: at least 1")
+    if arguments.packets < 1 or arguments.live_packets < 0:
+        raise UsageError("--packets: at least 1; --live-packets: at least 0")
     try:
         entries = cases.read_entries(arguments.entries) if arguments.entries else None
         replay = cases.read_vectors(arguments.replay)[0] if arguments.replay else None
@@ -60,6 +60,7 @@ def _plan(arguments: argparse.Namespace) -> Plan:
         live_packets=arguments.live_packets,
         seed=arguments.seed,
         entries=entries,
+        live=arguments.live_packets > 0,
         daemon=arguments.daemon,
         replay=replay,
     )
