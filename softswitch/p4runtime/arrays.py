@@ -101,6 +101,11 @@ class MeterStore:
 
     def read(self, array: Array, message: p4r.MeterEntry) -> Iterator[p4r.MeterEntry]:
         """One cell, or all without an index; `config` is unset where none was written."""
+        if message.HasField("counter_data"):
+            raise EntityError(
+                Code.UNIMPLEMENTED,
+                f"meter {array.name!r}: counters per meter colour are not supported",
+            )
         for index in _indices(array, message):
             with core_errors(f"meter {array.name!r}[{index}]"):
                 config = self._core.meter_get(array.index, index)

@@ -154,6 +154,10 @@ class Forwarding:
                         yield p4r.Entity(meter_entry=config)
             case "direct_meter_entry":
                 query = entity.direct_meter_entry.table_entry
+                if entity.direct_meter_entry.HasField("counter_data"):
+                    raise EntityError(
+                        Code.UNIMPLEMENTED, "counters per meter colour are not supported"
+                    )
                 for table in self._direct_tables(query, "meter"):
                     for direct_meter in table.read_meters(query):
                         yield p4r.Entity(direct_meter_entry=direct_meter)

@@ -464,8 +464,12 @@ class TableStore:
         Counters, meters and the time since the last hit come along when `query` has those fields
         set. `now_ps` is the switch's time.
         """
-        if query.HasField("time_since_last_hit") and (
-            query.is_default_action or not self.table.idle_timeout
+        if query.HasField("meter_counter_data") and query.table_id:
+            raise self._error(Code.UNIMPLEMENTED, "counters per meter colour are not supported")
+        if (
+            query.HasField("time_since_last_hit")
+            and query.table_id  # of all tables, those that have time-outs tell
+            and (query.is_default_action or not self.table.idle_timeout)
         ):
             raise self._error(
                 Code.INVALID_ARGUMENT, "time_since_last_hit needs a table with idle timeouts"
@@ -499,7 +503,8 @@ class TableStore:
             answer.ClearField("meter_config")
         if query.HasField("counter_data") and self.table.counter is not None:
             answer.counter_data.CopyFrom(self.counter_of(handle))
-        if query.HasField("time_since_last_hit") and entry is not None:
+        asked = query.HasField("time_since_last_hit") and self.table.idle_timeout
+        if asked and entry is not None:
             elapsed = now_ps - self._last_hit(entry)
             answer.time_since_last_hit.elapsed_ns = max(0, elapsed // PS_PER_NS)
         return answer

@@ -263,6 +263,18 @@ class Changing:
     def acl(self, src: int, action: str, priority: int = 5) -> p4r.TableEntry:
         return self.names.entry("I.acl", {"src": (src, 0xFF)}, action, {}, priority=priority)
 
+    def by_action(self, name: str) -> p4r.TableEntry:
+        """Selects the entries of `forward` with an action."""
+        query = self.names.key("I.forward", {})
+        query.action.action.action_id = self.names.action(name).action_id
+        return query
+
+    def by_metadata(self, value: int) -> p4r.TableEntry:
+        """Selects the entries of `forward` with a controller's metadata."""
+        query = self.names.key("I.forward", {})
+        query.controller_metadata = value
+        return query
+
     def populate(self) -> None:
         """Write one or more of each entity that the program can have."""
         client, names = self.client, self.names
