@@ -16,13 +16,16 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import grpc
 import pytest
 
+from softswitch import Switch
+from softswitch.diagnostics import DiagnosticsClient
+from softswitch.impairments import Flow, changes, impair
 from softswitch.p4runtime import protos
 from softswitch.p4runtime.names import Names
 from softswitch.p4runtime.pipeline import prepare_program, read_p4info
@@ -401,6 +404,39 @@ def test_a_missing_interface_is_named(tmp_path: Path) -> None:
     done = run("--no-p4", "-i", "1@nosuch0", "--log-file", str(log))
     fails(done, "nosuch0", "ip link")
     assert "nosuch0" in log.read_text().splitlines()[-1]
+
+
+@pytest.mark.root
+def test_a_real_link_loses_what_the_one_in_process_loses(
+    wire: Wire, start: Callable[..., Running]
+) -> None:
+    for port in wire.ports:  # no packets but ours: each one is a draw
+        ip("netns", "exec", port[:-1], "sysctl", "-qw", "net.ipv6.conf.all.disable_ipv6=1")
+    setting = "loss=10%,burst=2%/30%,corrupt=5%,duplicate=5%,seed=11"
+    interfaces = f"-i 1@{wire.ports[0]} -i 2@{wire.ports[1]}"
+    daemon = start(f"{GOLDEN}/l3.json --device-id 4 {interfaces}", f"-- --link 2:{setting}")
+    frames = [
+        bytes.fromhex("02000000000b02000000000a88b5") + n.to_bytes(2, "big") + bytes(44)
+        for n in range(500)
+    ]
+    with Switch.from_json(GOLDEN / "l3.json", GOLDEN / "l3.p4info.txtpb", seed=5) as like:
+        burst = ("2%", "30%")
+        wrong = impair(loss="10%", burst=burst, corrupt="5%", duplicate="5%", seed=11)
+        like.configure_port(2, send=wrong)
+        for n, frame in enumerate(frames):
+            like.inject(1, frame, at_ns=n)
+            wire.hosts[0].send(frame)
+            for output in like.run_until(n):
+                assert receive(wire.hosts[1], lambda f: f[12:14] == b"\x88\xb5") == output.packet
+        stats = like.impair_stats(2)
+    assert stats.lost > 40 and stats.corrupted > 9 and stats.duplicated > 9
+    with DiagnosticsClient(daemon.address) as client:
+        row = client.port_stats()[2]
+        assert row["wire"]["send"] == asdict(stats)
+        assert row["tx_packets"] == stats.frames == len(frames)
+        client.set_link(2, clear=True, send=changes(flow=Flow(), flow_loss=1))
+        wire.hosts[0].send(frames[0])  # no IPv4: the filter lets it pass
+        assert receive(wire.hosts[1], lambda f: f[12:14] == b"\x88\xb5") == frames[0]
 
 
 @pytest.mark.root
