@@ -115,8 +115,8 @@ class EventEntry(Model):
         if things != 1:
             known = ", ".join(_SETTINGS)
             raise ValueError(f"say one thing: do: down|up|clear, flap, or settings ({known})")
-        if self.switch is not None and self.do is None:
-            raise ValueError("a switch can only do: down, up or clear; settings are a link's")
+        if self.switch is not None and given:
+            raise ValueError("a switch goes down, up or flaps; settings are a link's")
         if self.towards is not None and not given:
             raise ValueError("'towards' is for settings: links go down and up in both directions")
         if self.lasts is not None and (self.do in ("up", "clear") or self.flap is not None):

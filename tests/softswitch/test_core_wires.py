@@ -95,6 +95,31 @@ def test_shares(
     assert toy.core.port_stats(1).tx_packets == N  # the port did its part
 
 
+def splitmix64(state: int) -> int:
+    """The generator's mixing function (Steele, Lea and Flood 2014)."""
+    word = (1 << 64) - 1
+    state &= word
+    state = (state ^ state >> 30) * 0xBF58476D1CE4E5B9 & word
+    state = (state ^ state >> 27) * 0x94D049BB133111EB & word
+    return state ^ state >> 31
+
+
+def test_draws_are_those_of_an_independent_generator(
+    make_toy: Callable[..., Any], frame: Callable[..., bytes]
+) -> None:
+    switch_seed, seed, port, loss_kind = 77, 5, 3, 2
+    toy = make_toy(seed=switch_seed)
+    toy.core.impair_port(port, Direction.SEND, impair(loss="10%", seed=seed))
+    mixed = splitmix64(switch_seed) ^ splitmix64(seed + 1) ^ (port << 1 | Direction.SEND)
+    state = splitmix64(splitmix64(mixed) + loss_kind)
+    arrive = []
+    for n in range(2000):
+        state += 0x9E3779B97F4A7C15
+        if splitmix64(state) >> 32 >= fixed_point("10%"):
+            arrive.append(n)
+    assert numbers(run(toy, frame, 2000, port=port)) == arrive
+
+
 def test_always_and_never(toy: Any, frame: Callable[..., bytes]) -> None:
     assert fixed_point(1) == 1 << 32
     toy.core.impair_port(1, Direction.SEND, impair(loss=1))

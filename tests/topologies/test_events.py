@@ -97,6 +97,14 @@ def test_a_switch_goes_down_with_all_its_links() -> None:
     ]
 
 
+def test_a_switch_may_flap() -> None:
+    both = ["s1:2-s2:1", "s1:3-s2:2"]
+    assert switched("at: 0us, switch: s2, flap: {period: 2us}") == [
+        (0, False, both),
+        (1000, True, both),
+    ]
+
+
 def test_loss_in_both_directions_is_both_senders() -> None:
     assert ports("at: 1us, link: s1:2-s2:1, loss: 1%") == {
         (1000, "s1", 2): {"send": {"loss": ONE_PERCENT}},
@@ -207,7 +215,7 @@ MISTAKES = [
     (f"{AT}, link: s1-s9, do: down", "events[0].link: no link leads to 's9'"),
     (f"{AT}, switch: s9, do: down", "10:15: events[0].switch: no switch is called 's9'"),
     (f"{AT}, switch: h1, do: down", "events[0].switch: no switch is called 'h1'"),
-    (f"{AT}, switch: s1, loss: 1%", "events[0]: a switch can only do: down, up or clear"),
+    (f"{AT}, switch: s1, loss: 1%", "events[0]: a switch goes down, up or flaps; set"),
     (f"{AT}, link: h1-s1, loss: 101%", "10:28: events[0].loss: 101% is not from 0 to 1"),
     (f"{AT}, link: h1-s1, loss: some", "events[0].loss: 'some' is not a share: write it as 1%"),
     (f"{AT}, link: h1-s1, reorder: 1%", "events[0].reorder: must be a mapping"),
