@@ -15,10 +15,10 @@ CLI ?=
 # More arguments for pytest, for example: make test ARGS='-k compiler'
 ARGS ?=
 
-.PHONY: help setup run-topo test bench lint doctor stop clean
+.PHONY: help setup run-topo test bench lint doctor setup-p4rt-shell stop clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: ## install what is missing (Debian packages, .venv, headers, core); instant if done
 	@setup/setup.sh
@@ -38,6 +38,9 @@ lint: setup ## ruff and mypy
 
 doctor: ## what this machine has, what each missing thing costs, and what mends it
 	@if [ -x $(BIN)/python ]; then $(BIN)/python -m weft.doctor $(ARGS); else python3 -m weft.doctor $(ARGS); fi
+
+setup-p4rt-shell: setup ## install p4runtime-shell, which the prompt's p4rt-shell starts
+	@$(BIN)/weft setup-p4rt-shell
 
 stop: ## stop the running topology, and remove exactly what it made
 	@$(AS_ROOT) $(BIN)/weft stop

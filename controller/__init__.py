@@ -15,7 +15,7 @@ from controller.errors import (
     UnknownName,
     WriteFailed,
 )
-from controller.fabric_controller import FabricController, PortCounters, Restored
+from controller.fabric_controller import BringUp, FabricController, PortCounters, Restored
 from controller.policy import FabricPolicy
 from controller.program import CompiledProgram
 from controller.session import Reloaded
@@ -23,6 +23,7 @@ from controller.target_facts import TargetFacts
 
 __all__ = [
     "BlockingController",
+    "BringUp",
     "CompiledProgram",
     "ControllerError",
     "FabricController",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -36,12 +36,18 @@ class BlockingController:
         facts: TargetFacts | None = None,
         policy: FabricPolicy | None = None,
         *,
+        programs: Mapping[str, CompiledProgram] | None = None,
+        down: Iterable[Link] = (),
         election_id: int = DEFAULT_ELECTION_ID,
         timeout: float = DEFAULT_TIMEOUT,
     ) -> None:
         """Connect to all switches. Arguments and errors are FabricController's."""
         self._controller = FabricController(
-            topology, addresses, program, facts, policy, election_id=election_id, timeout=timeout
+            *(topology, addresses, program, facts, policy),
+            programs=programs,
+            down=down,
+            election_id=election_id,
+            timeout=timeout,
         )
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(
@@ -82,9 +88,15 @@ class BlockingController:
         """Route around a link, or over it again; return how many updates that took."""
         return self._call(self._controller.set_link(link, up))
 
+    @property
     def links_down(self) -> frozenset[Link]:
-        """Return the links that are routed around."""
+        """The links that are routed around."""
         return self._controller.model.down
+
+    @property
+    def programs(self) -> dict[str, CompiledProgram]:
+        """The program of each switch."""
+        return {name: session.program for name, session in self._controller.sessions.items()}
 
     def restore(self, switch: str) -> Restored:
         """Begin the session with a switch anew, and write what the switch lacks."""

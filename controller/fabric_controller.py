@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -73,11 +73,15 @@ class FabricController:
         facts: TargetFacts | None = None,
         policy: FabricPolicy | None = None,
         *,
+        programs: Mapping[str, CompiledProgram] | None = None,
+        down: Iterable[Link] = (),
         election_id: int = DEFAULT_ELECTION_ID,
         timeout: float = DEFAULT_TIMEOUT,
     ) -> None:
         """`addresses`: 'host:port' of each switch's P4Runtime server, by name.
 
+        `programs`: of switches that run another one than `program`; `down`: links that are to be
+        routed around from the start: what a controller that is started again has to know.
         `timeout` (seconds) is how long to wait for switches to answer. Raises ControllerError if a
         switch of the topology has no address.
         """
@@ -93,13 +97,15 @@ class FabricController:
             program.p4info,
             facts or TargetFacts(time_scale=topology.time_scale),
             policy or FabricPolicy.of(topology),
+            down=frozenset(down),
+            p4infos={name: other.p4info for name, other in (programs or {}).items()},
         )
         self.sessions = {
             switch.name: SwitchSession(
                 switch.name,
                 addresses[switch.name],
                 switch.device_id,
-                program,
+                (programs or {}).get(switch.name, program),
                 election_id=election_id,
                 timeout=timeout,
             )

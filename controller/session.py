@@ -17,8 +17,10 @@ from types import TracebackType
 from typing import Self, TypeVar
 
 import grpc
+from finsy import pbutil
 from finsy.p4client import P4Client, P4ClientError
-from finsy.proto import U128, p4r, rpc_code
+from finsy.p4schema import P4Schema
+from finsy.proto import U128, p4r, p4r_grpc, rpc_code
 
 from controller.diff import Change, batches, changes
 from controller.entries import Entry, decode, describe, to_bytes
@@ -37,10 +39,17 @@ from controller.program import CompiledProgram
 # P4Runtime messages are at most 4 MB by gRPC's default; an update of ours is under 200 bytes.
 UPDATES_PER_WRITE = 2000
 DEFAULT_TIMEOUT = 10.0
+_RECONNECT_POLL_S = 0.02
 # A switch that compiles a program to machine code needs seconds, several at once on few cores more.
 LOAD_TIMEOUT = 60.0
 # Above what interactive shells use by default, so that a second look doesn't take the fabric away.
 DEFAULT_ELECTION_ID = 100
+
+_CHANNEL_OPTIONS = (
+    ("grpc.use_local_subchannel_pool", 1),
+    ("grpc.max_reconnect_backoff_ms", 1000),
+    ("grpc.max_metadata_size", 64 * 1024),  # errors of a large batch
+)
 
 T = TypeVar("T")
 
@@ -69,6 +78,22 @@ class Reloaded(enum.Enum):
 
 class _Client(P4Client):
     """finsy's client; loading a program may take longer than its ten seconds for any request."""
+
+    async def open(
+        self,
+        *,
+        schema: P4Schema | None = None,
+        complete_request: Callable[[pbutil.PBMessage], None] | None = None,
+    ) -> None:
+        """Open the channel, with connections of its own.
+
+        gRPC else shares them between channels of a process, with the pause that it makes after a
+        connection that failed: a switch that was started again would have to wait for that.
+        """
+        self._channel = grpc.aio.insecure_channel(self._address, options=_CHANNEL_OPTIONS)
+        self._stub = p4r_grpc.P4RuntimeStub(self._channel)
+        self._schema = schema
+        self._complete_request = complete_request
 
     async def load(self, request: p4r.SetForwardingPipelineConfigRequest) -> None:
         """Send SetForwardingPipelineConfig. Raises P4ClientError."""
@@ -193,12 +218,20 @@ class SwitchSession:
 
         Handlers stay. `election_id` is used from now on, if given. Raises what `connect` does.
         """
-        await self.close()
         if election_id is not None:
             self._election_id = election_id
-        self._stream_error = None
-        self._client = _Client(self.address)
-        await self.connect()
+        deadline = time.monotonic() + self._timeout
+        while True:
+            await self.close()
+            self._stream_error = None
+            self._client = _Client(self.address)
+            try:
+                return await self.connect()
+            except NotPrimary:
+                # A switch may take a moment to see that our last session has ended.
+                if time.monotonic() > deadline:
+                    raise
+                await asyncio.sleep(_RECONNECT_POLL_S)
 
     # ---------------------------------------------------------------- the stream
 

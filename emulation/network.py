@@ -47,6 +47,11 @@ def port_name(run: str, index: int, end: Endpoint) -> str:
     return name if len(name) <= _NAME_LIMIT else f"{run}-n{index}-{end.port}"
 
 
+def namespace_name(run: str, host: str) -> str:
+    """Return the name under which `ip netns exec` finds a host of a run."""
+    return f"{run}-{host}"
+
+
 class _QuietIntf(Intf):  # type: ignore[misc]
     """An interface that Mininet knows but does not configure: that is done in batches."""
 
@@ -91,7 +96,7 @@ class Network:
 
     def namespace_name(self, host: str) -> str:
         """Return the name under which `ip netns exec` finds a host."""
-        return f"{self.run.name}-{host}"
+        return namespace_name(self.run.name, host)
 
     def build(self, settings: dict[str, SwitchSettings], *, pace_hosts: bool = False) -> None:
         """Make hosts, links and (not yet started) switches; `settings` by switch name.

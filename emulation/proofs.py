@@ -117,9 +117,11 @@ def far_pair(session: Session) -> tuple[LiveHost, LiveHost]:
     return first, max(others, key=lambda other: distance[other.switch])
 
 
-def tcp_transfer(session: Session, seconds: int = tcp.SECONDS) -> Row:
-    """A TCP transfer of `seconds` between hosts on different leaves."""
-    source, destination = far_pair(session)
+def tcp_transfer(
+    session: Session, seconds: int = tcp.SECONDS, pair: tuple[LiveHost, LiveHost] | None = None
+) -> Row:
+    """A TCP transfer of `seconds`, between the hosts that are farthest apart if none are given."""
+    source, destination = pair or far_pair(session)
     report = tcp.transfer(
         source,
         destination,

@@ -13,6 +13,7 @@ import json
 import os
 import secrets
 import shutil
+import threading
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
@@ -203,6 +204,7 @@ class Run:
     def __init__(self, record: RunRecord, lock: RunLock) -> None:
         self.record = record
         self._lock = lock
+        self._writing = threading.Lock()  # a supervisor writes down what it starts, too
 
     @staticmethod
     def start(lock: RunLock, topology: str, *, keep_logs: bool = False) -> Run:
@@ -257,21 +259,21 @@ class Run:
         files: Iterable[Path] = (),
     ) -> None:
         """Write down what is about to be made. Call it before making it."""
-        self.record.links.extend(links)
-        self.record.namespaces.extend(namespaces)
-        self.record.files.extend(str(path) for path in files)
-        self.record.save()
+        with self._writing:
+            self.record.links.extend(links)
+            self.record.namespaces.extend(namespaces)
+            self.record.files.extend(str(path) for path in files)
+            self.record.save()
 
     def started_processes(self, processes: Iterable[tuple[int, str]]) -> None:
         """Write down processes (id, role) that were started.
 
         Until this is called they are found by the marker that they inherited.
         """
-        for pid, role in processes:
-            found = identify(pid, role)
-            if found is not None:
-                self.record.processes.append(found)
-        self.record.save()
+        found = [identify(pid, role) for pid, role in processes]
+        with self._writing:
+            self.record.processes.extend(process for process in found if process is not None)
+            self.record.save()
 
     def finish(self) -> None:
         """Forget the run once everything in its record is gone, and free the lock."""

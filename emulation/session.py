@@ -10,12 +10,16 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 from emulation import teardown
-from emulation.errors import EmulationError, NotRootError
+from emulation.errors import EmulationError, NotRootError, SwitchDiedError
 from emulation.fabric_record import FabricRecord
+from emulation.link_state import LinkState
 from emulation.network import Network
 from emulation.run_state import Run
 from emulation.switch_node import (
@@ -25,19 +29,23 @@ from emulation.switch_node import (
     PortSettings,
     SwitchSettings,
     Target,
-    free_ports,
     require_target,
     wait_until_ready,
 )
+from emulation.tcp_ports import TcpPorts
 from emulation.teardown import Removed
-from topologies import Port, Topology
+from topologies import Link, Port, Topology
 
 if TYPE_CHECKING:
-    from controller import BlockingController, CompiledProgram, TargetFacts
+    from controller import BlockingController, BringUp, CompiledProgram, TargetFacts
+    from emulation.supervisor import Supervisor
 
 _TICK_PS = 1000  # our switch runs with nanosecond ticks and 256-byte cells
 _CELL_BYTES = 256
 _CLOSE_PATIENCE_S = 2.0
+
+# The controller's own default; its package is too large to be imported here.
+FIRST_ELECTION_ID = 100
 
 
 def require_root(command: str) -> None:
@@ -55,6 +63,11 @@ class Session:
         self._run: Run | None = None
         self._network: Network | None = None
         self._controller: BlockingController | None = None
+        self._program: CompiledProgram | None = None
+        self._supervisor: Supervisor | None = None
+        self._election_id = FIRST_ELECTION_ID
+        self._tcp_ports = TcpPorts()
+        self.links = LinkState(self)
 
     @property
     def run(self) -> Run:
@@ -100,12 +113,50 @@ class Session:
         # What comes next needs large modules; the switches leave time to load them.
         loader = threading.Thread(target=_load_modules, daemon=True)
         loader.start()
-        wait_until_ready(self.network.switches.values())
+        while True:
+            try:
+                wait_until_ready(self.network.switches.values())
+                break
+            except SwitchDiedError:
+                if not self._leave_taken_ports():
+                    raise
         loader.join()
 
+    def _leave_taken_ports(self) -> bool:
+        """Start switches again whose port somebody took before they did; say if there were any."""
+        moved = [
+            switch
+            for switch in self.network.switches.values()
+            if not switch.is_alive() and switch.found_its_port_taken()
+        ]
+        for switch in moved:
+            (port,) = self._tcp_ports.take(1, FIRST_GRPC_PORT)
+            switch.settings = replace(switch.settings, grpc_port=port)
+            switch.start([])
+            assert switch.process is not None
+            self.run.started_processes([(switch.process.pid, f"switch {switch.name}")])
+        return bool(moved)
+
+    def supervise(self, tell: Callable[[str], None]) -> None:
+        """From now on start switches again that die; `tell` gets each message, from a thread."""
+        from emulation.supervisor import Supervisor
+
+        self._supervisor = Supervisor(self, tell)
+        self._supervisor.start()
+
+    @property
+    def is_supervised(self) -> bool:
+        """Whether switches that die are started again."""
+        return self._supervisor is not None
+
+    def settle(self) -> None:
+        """Where switches are supervised, wait until none is on its way back."""
+        if self._supervisor is not None:
+            self._supervisor.settle()
+
     def check_switches(self) -> None:
-        """Raise SwitchDiedError when a switch process has ended."""
-        if self._network is not None:
+        """Raise SwitchDiedError when a switch process has ended that nobody starts again."""
+        if self._network is not None and self._supervisor is None:
             for switch in self._network.switches.values():
                 switch.check_alive()
 
@@ -114,16 +165,58 @@ class Session:
 
         Raises ControllerError, or SwitchDiedError where that is because a switch ended.
         """
+        self._controller = self._connect(program)
+        self._controller.bring_up()
+        addresses = self._addresses()
+        FabricRecord(self.run.name, self.target.value, self.topology, addresses).save()
+        self._program = program
+
+    def restart_controller(self) -> BringUp:
+        """End the controller, start a new one, and say what that had to load and write.
+
+        It reads back what the switches hold. Raises ControllerError.
+        """
+        old = self.controller
+        programs, down = old.programs, old.links_down
+        old.close()
+        self._election_id += 1  # a switch may not have seen yet that the old one has gone
+        assert self._program is not None
+        self._controller = self._connect(self._program, programs, down)
+        return self._controller.bring_up()
+
+    def _connect(
+        self,
+        program: CompiledProgram,
+        programs: Mapping[str, CompiledProgram] | None = None,
+        down: Iterable[Link] = (),
+    ) -> BlockingController:
         from controller import BlockingController
 
-        addresses = {
-            name: switch.settings.address for name, switch in self.network.switches.items()
-        }
-        self._controller = BlockingController(
-            self.topology, addresses, program, facts=self.target_facts()
+        return BlockingController(
+            self.topology,
+            self._addresses(),
+            program,
+            facts=self.target_facts(),
+            programs=programs,
+            down=down,
+            election_id=self._election_id,
         )
-        self._controller.bring_up()
-        FabricRecord(self.run.name, self.target.value, self.topology, addresses).save()
+
+    @contextmanager
+    def lent(self, switch: str) -> Iterator[int]:
+        """Let somebody else be a switch's primary for the block; yields the election id for that.
+
+        What was written meanwhile stays. Raises ControllerError when the switch is not given back.
+        """
+        self._election_id += 1
+        try:
+            yield self._election_id
+        finally:
+            self._election_id += 1
+            self.controller.take_back(switch, self._election_id)
+
+    def _addresses(self) -> dict[str, str]:
+        return {name: switch.settings.address for name, switch in self.network.switches.items()}
 
     def target_facts(self) -> TargetFacts:
         """Return what the controller must know about the switches' units and ports."""
@@ -143,14 +236,16 @@ class Session:
             priorities=PRIORITY_QUEUES,
             port_rates_bps=rates,
             emulates_links=True,
+            reconciles=True,
             time_scale=self.topology.time_scale,
         )
 
     def _switch_settings(self) -> dict[str, SwitchSettings]:
         count = len(self.topology.switches)
-        grpc_ports = free_ports(count, FIRST_GRPC_PORT)
+        take = self._tcp_ports.take
+        grpc_ports = take(count, FIRST_GRPC_PORT)
         needs_thrift = self.target is Target.BMV2
-        thrift_ports = free_ports(count, FIRST_THRIFT_PORT) if needs_thrift else [0] * count
+        thrift_ports = take(count, FIRST_THRIFT_PORT) if needs_thrift else [0] * count
         settings = {}
         for switch, grpc_port, thrift_port in zip(
             self.topology.switches, grpc_ports, thrift_ports, strict=True
@@ -190,6 +285,9 @@ class Session:
 
         Raises EmulationError when something can't be removed.
         """
+        supervisor, self._supervisor = self._supervisor, None
+        if supervisor is not None:
+            supervisor.close()
         controller, self._controller = self._controller, None
         if controller is not None:
             # A thread, so that a switch that hangs can't hold up the clean-up.
@@ -201,6 +299,7 @@ class Session:
         removed = teardown.remove(self._run.record)
         self._run.finish()
         self._run = None
+        self._tcp_ports.release()
         return removed
 
 

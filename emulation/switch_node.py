@@ -20,7 +20,7 @@ from typing import Any
 
 from mininet.node import Switch
 
-from emulation.errors import EmulationError, SwitchDiedError, ToolMissingError
+from emulation.errors import SwitchDiedError, ToolMissingError
 
 READY_DEADLINE_S = 30.0
 POLL_S = 0.01
@@ -29,6 +29,7 @@ FIRST_GRPC_PORT = 9559  # P4Runtime's own port number; below the range of epheme
 FIRST_THRIFT_PORT = 9090
 CPU_PORT = 255
 DROP_PORT = 511
+_PORT_TAKEN = "can't listen on"  # in our daemon's last words
 PRIORITY_QUEUES = 8
 
 
@@ -122,27 +123,6 @@ def require_target(target: Target) -> None:
         )
 
 
-def free_ports(count: int, first: int) -> list[int]:
-    """Return `count` TCP ports from `first` upwards that nobody holds on loopback.
-
-    They lie below the ephemeral range, so that only a program that asks for one by number can
-    take it before the switch does; that switch then says so and ends.
-    """
-    ports: list[int] = []
-    for port in range(first, first + 10000):
-        if len(ports) == count:
-            return ports
-        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-            # As servers do it: a connection of the last run in TIME_WAIT holds no port.
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            ports.append(port)
-    raise EmulationError(f"no {count} free TCP ports on 127.0.0.1 from {first} on")
-
-
 class SwitchNode(Switch):  # type: ignore[misc]
     """A switch of either target. Its interfaces are in the root namespace, as its process is."""
 
@@ -152,8 +132,12 @@ class SwitchNode(Switch):  # type: ignore[misc]
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self, controllers: Iterable[object]) -> None:
-        """Start the process; `controllers` is Mininet's, and P4Runtime has no use for it."""
-        with self.settings.log_path.open("wb") as log:
+        """Start the process; `controllers` is Mininet's, and P4Runtime has no use for it.
+
+        A process that is started again goes on in the same log.
+        """
+        self.settings.ready_path.unlink(missing_ok=True)  # one that was killed leaves its own
+        with self.settings.log_path.open("ab" if self.process else "wb") as log:
             self.process = subprocess.Popen(
                 self.settings.command(),
                 stdin=subprocess.DEVNULL,
@@ -173,23 +157,38 @@ class SwitchNode(Switch):  # type: ignore[misc]
         except OSError:
             return False
 
+    def is_alive(self) -> bool:
+        """Say whether the process was started and has not ended."""
+        return self.process is not None and self.process.poll() is None
+
     def check_alive(self) -> None:
         """Raise SwitchDiedError, with the end of the log, when the process has ended."""
+        if self.process is not None and not self.is_alive():
+            raise SwitchDiedError(f"switch {self.name} {self.ending()}{self._log_tail()}")
+
+    def ending(self) -> str:
+        """Say how the process ended."""
         code = self.process.poll() if self.process is not None else None
-        if code is not None:
-            raise SwitchDiedError(f"switch {self.name} {_ending(code)}{self._log_tail()}")
+        if code is None:
+            return "has not ended"
+        return f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
+
+    def found_its_port_taken(self) -> bool:
+        """Say whether it ended because somebody else held its P4Runtime port."""
+        return any(_PORT_TAKEN in line for line in self.last_log_lines())
+
+    def last_log_lines(self, count: int = LOG_LINES_SHOWN) -> list[str]:
+        """Return the last lines of the log, none if it is empty."""
+        path = self.settings.log_path
+        lines = path.read_text(errors="replace").splitlines() if path.exists() else []
+        return lines[-count:]
 
     def _log_tail(self) -> str:
         path = self.settings.log_path
-        lines = path.read_text(errors="replace").splitlines() if path.exists() else []
+        lines = self.last_log_lines()
         if not lines:
             return f" and wrote nothing to its log ({path})"
-        shown = lines[-LOG_LINES_SHOWN:]
-        return "; the end of its log:\n" + "\n".join(f"  {line}" for line in shown) + f"\n({path})"
-
-
-def _ending(code: int) -> str:
-    return f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
+        return "; the end of its log:\n" + "\n".join(f"  {line}" for line in lines) + f"\n({path})"
 
 
 def wait_until_ready(switches: Iterable[SwitchNode], deadline_s: float = READY_DEADLINE_S) -> None:

@@ -11,7 +11,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 readonly VENV=.venv STAMP=build/.setup-stamp LOGS=build/logs
 readonly LOST=75   # exit code of a step (sysexits' EX_TEMPFAIL): impossible here, go on without
 readonly PACKAGES=(
-    mininet iproute2 ethtool iperf3 tcpdump        # the emulated network and its traffic
+    mininet iproute2 ethtool tcpdump               # the emulated network
+    iperf3 iputils-ping                            # its traffic
     gcc cpp libc6-dev python3-dev python3-venv     # the switch core, and generated pipelines
     python3-bpfcc clang                            # the host agents' eBPF
 )

@@ -11,9 +11,11 @@ import errno
 import os
 import sys
 from collections.abc import Sequence
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 
+from weft import cli_live
 from weft.errors import UsageError
 
 EXIT_FAILED = 1
@@ -140,6 +142,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_metrics(commands)
     _add_bench(commands)
     _add_doctor(commands)
+    cli_live.add_commands(partial(_add, commands))
     return parser
 
 

@@ -1,57 +1,76 @@
-"""The prompt of a run that stays up: a few commands, by hand or from a pipe.
+"""The prompt of a run that stays up: commands by hand or from a pipe.
 
 Ctrl-C cancels the line or the command, Ctrl-D or `exit` ends the run. Commands from a pipe are
-shown as if typed, and the programs that they start get no input.
+shown as if typed, and the programs that they start get no input. What happens meanwhile (a switch
+died and is back) is told between the lines.
 """
 
 from __future__ import annotations
 
+import shlex
 import signal
-import subprocess
 import sys
-from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from weft import console
+from weft.prompt_command import Command, CommandError, Shell, no_arguments
+from weft.prompt_fabric import FabricCommands
+from weft.prompt_traffic import TrafficCommands
 
 if TYPE_CHECKING:
     from emulation.interrupts import Interrupts
     from emulation.session import Session
+    from weft.reload import Programs
 
 PROMPT = "weft> "
-_CHILD_PATIENCE_S = 2.0
-
-
-class CommandError(Exception):
-    """A command at the prompt that can't be done; the message says what would be right."""
+HISTORY = "prompt-history"
+_HISTORY_LINES = 1000
 
 
 class Prompt:
     """Reads commands until the end of input and runs them against a session."""
 
-    def __init__(self, session: Session, interrupts: Interrupts) -> None:
+    def __init__(self, session: Session, interrupts: Interrupts, programs: Programs) -> None:
         self._session = session
         self._interrupts = interrupts
         self._is_terminal = sys.stdin.isatty()
-        # Name -> arguments, what it does, how. The order is that of `help`.
-        self._commands: dict[str, tuple[str, str, Callable[[str], None]]] = {
-            "pingall": ("", "ping between all pairs of hosts", self._pingall),
-            "exec": ("HOST COMMAND", "run a command in a host, e.g. exec h1 ip route", self._exec),
-            "counters": ("", "the counters of every port, over P4Runtime", self._counters),
-            "tables": ("SWITCH", "what a switch's tables hold, over P4Runtime", self._tables),
-            "help": ("", "this list", self._help),
-            "exit": ("", "take everything down", self._exit),
-        }
+        self._reads = False
+        shell = Shell(session, self._is_terminal)
+        self._traffic = TrafficCommands(shell)
+        listed = [
+            *self._traffic.commands(),
+            *FabricCommands(shell, programs).commands(),
+            Command(
+                "help",
+                "[COMMAND]",
+                "this list, or more about one command",
+                self._help,
+                complete=lambda before: () if before else list(self._commands),
+            ),
+            Command("exit", "", "take everything down (also Ctrl-D)", self._exit),
+        ]
+        self._commands = {command.name: command for command in listed}
         self._ends = False
 
     def run(self) -> bool:
         """Run commands until `exit` or the end of input.
 
         Returns whether all commands from a pipe worked; a person has seen what did not. Raises
-        SwitchDiedError when a switch ends, Interrupted on a signal other than Ctrl-C.
+        SwitchDiedError when a switch ends and isn't supervised, Interrupted on a signal other
+        than Ctrl-C.
         """
         if self._is_terminal:
             self._prepare_terminal()
+        try:
+            return self._run()
+        finally:
+            if self._is_terminal:
+                self._save_history()
+            self._traffic.close()
+
+    def _run(self) -> bool:
         worked = True
         while not self._ends:
             try:
@@ -67,18 +86,59 @@ class Prompt:
             self._session.check_switches()
         return worked or self._is_terminal
 
+    # --- reading ------------------------------------------------------------------------------
+
+    def tell(self, message: str) -> None:
+        """Print something that has happened by itself; may be called from any thread."""
+        if not (self._is_terminal and self._reads):
+            console.notice(message)
+            return
+        import readline
+
+        # The line being typed is shown again below the message.
+        print(f"\r\033[K{message}\n{PROMPT}{readline.get_line_buffer()}", end="", flush=True)
+
+    def _history_path(self) -> Path:
+        from emulation.run_state import log_root
+
+        return log_root() / HISTORY
+
     def _prepare_terminal(self) -> None:
         import readline
 
-        words = [*self._commands, *self._session.network.hosts, *self._session.network.switches]
-
-        def complete(text: str, state: int) -> str | None:
-            fitting = [word + " " for word in words if word.startswith(text)]
-            return fitting[state] if state < len(fitting) else None
-
-        readline.set_completer(complete)
+        readline.set_completer(self._complete)
+        readline.set_completer_delims(" ")
         readline.parse_and_bind("tab: complete")
+        with suppress(OSError):
+            readline.read_history_file(self._history_path())
         print("type help for the commands, exit (or Ctrl-D) to take everything down")
+
+    def _save_history(self) -> None:
+        import readline
+
+        readline.set_history_length(_HISTORY_LINES)
+        with suppress(OSError):
+            readline.write_history_file(self._history_path())
+
+    def _complete(self, text: str, state: int) -> str | None:
+        import readline
+
+        typed = readline.get_line_buffer()[: readline.get_begidx()]
+        with suppress(Exception):  # an exception here would be lost in readline, with the key
+            fitting = [word + " " for word in self.following(typed) if word.startswith(text)]
+            return fitting[state] if state < len(fitting) else None
+        return None
+
+    def following(self, typed: str) -> list[str]:
+        """Return the words that may come after what was typed so far (whole words)."""
+        try:
+            before = shlex.split(typed)
+        except ValueError:
+            return []
+        if not before:
+            return list(self._commands)
+        command = self._commands.get(before[0])
+        return list(command.complete(before[1:])) if command else []
 
     def _read(self) -> str | None:
         """Return the next line, None at the end of input."""
@@ -89,11 +149,16 @@ class Prompt:
                 return None
             print(PROMPT + line.strip(), flush=True)
             return line.strip()
+        self._reads = True
         try:
             return input(PROMPT).strip()
         except EOFError:
             print()
             return None
+        finally:
+            self._reads = False
+
+    # --- doing --------------------------------------------------------------------------------
 
     def _do(self, line: str) -> bool:
         """Run one command line; say whether it worked."""
@@ -103,81 +168,38 @@ class Prompt:
         try:
             if word not in self._commands:
                 raise CommandError(f"no command {word!r}: try help")
-            self._commands[word][2](rest.strip())
+            self._session.settle()  # a switch that has just died is back in a moment
+            self._commands[word].run(rest.strip())
         except Exception as error:
             from emulation.session import explain
 
             shown = explain(self._session, error)
             if shown is not error:
                 raise shown from error
-            console.error(str(error) or type(error).__name__, getattr(error, "remedy", ""))
+            _show(error)
             return False
         return True
 
-    def _pingall(self, rest: str) -> None:
-        from emulation import proofs
-        from emulation.errors import TrafficError
-
-        _no_arguments("pingall", rest)
-        row = proofs.all_pairs_ping(self._session)
-        print(row.result)
-        if not row.ok:
-            raise TrafficError("not every ping was answered")
-
-    def _exec(self, rest: str) -> None:
-        name, _, command = rest.partition(" ")
-        hosts = {host.name: host for host in self._session.network.live_hosts()}
-        if name not in hosts or not command.strip():
-            raise CommandError(f"exec HOST COMMAND, with a host of {', '.join(hosts)}")
-        sys.stdout.flush()
-        child = subprocess.Popen(
-            hosts[name].command(["sh", "-c", command]),
-            stdin=None if self._is_terminal else subprocess.DEVNULL,
-        )
-        try:
-            code = child.wait()
-        except KeyboardInterrupt:
-            # The terminal has told the child too: it ends by itself, or is made to.
-            try:
-                child.wait(_CHILD_PATIENCE_S)
-            except subprocess.TimeoutExpired:
-                child.kill()
-                child.wait()
-            raise
-        if code != 0:
-            raise CommandError(f"exit code {code}")
-
-    def _counters(self, rest: str) -> None:
-        from emulation import proofs
-        from weft.run_topo import print_counters
-
-        _no_arguments("counters", rest)
-        print_counters(self._session, proofs.read_counters(self._session))
-
-    def _tables(self, rest: str) -> None:
-        switches = self._session.network.switches
-        if rest not in switches:
-            raise CommandError(f"tables SWITCH, with one of {', '.join(switches)}")
-        console.table(
-            ["table", "key", "action", "priority"],
-            [
-                [row.table, row.key, row.action, str(row.priority or "")]
-                for row in self._session.controller.read_table(rest)
-            ],
-            title=f"tables of {rest}, over P4Runtime",
-        )
-
     def _help(self, rest: str) -> None:
-        _no_arguments("help", rest)
-        width = max(len(f"{name} {given}") for name, (given, _, _) in self._commands.items())
-        for name, (given, text, _) in self._commands.items():
-            print(f"  {f'{name} {given}':{width}}  {text}")
+        if rest:
+            command = self._commands.get(rest)
+            if command is None:
+                raise CommandError(f"no command {rest!r}: try help")
+            print(f"  {command.usage}\n  {command.text}")
+            for line in command.more.splitlines():
+                print(f"    {line}")
+            return
+        width = max(len(command.usage) for command in self._commands.values())
+        for command in self._commands.values():
+            print(f"  {command.usage:{width}}  {command.text}")
 
     def _exit(self, rest: str) -> None:
-        _no_arguments("exit", rest)
+        no_arguments("exit", rest)
         self._ends = True
 
 
-def _no_arguments(command: str, rest: str) -> None:
-    if rest:
-        raise CommandError(f"{command} takes no arguments")
+def _show(error: Exception) -> None:
+    if getattr(error, "diagnostics", None):  # each says file, line, column and what is wrong
+        print(error, file=sys.stderr)
+        return
+    console.error(str(error) or type(error).__name__, str(getattr(error, "remedy", "")))

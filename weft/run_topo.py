@@ -156,12 +156,27 @@ def _bring_up_and_prove(flow: _Flow, arguments: argparse.Namespace) -> int:
         _print_tables(flow, stays=arguments.cli)
     good = flow.ok
     if arguments.cli:
-        from weft.prompt import Prompt
-
-        prompt = Prompt(flow.session, flow.interrupts)
-        good = prompt.run() and good
+        good = _prompt(flow) and good
     sys.stdout.flush()
     return 0 if good else 1
+
+
+def _prompt(flow: _Flow) -> bool:
+    """Run commands until the end, of this terminal and of others; say whether all worked."""
+    from emulation.control import Control
+    from weft.prompt import Prompt
+    from weft.reload import Programs
+    from weft.remote import handlers
+
+    session = flow.session
+    programs = Programs(session, PROGRAM)
+    prompt = Prompt(session, flow.interrupts, programs)
+    session.supervise(prompt.tell)
+    control = Control(session.run.directory, handlers(session, programs))
+    try:
+        return prompt.run()
+    finally:
+        control.close()
 
 
 def _print_tables(flow: _Flow, *, stays: bool) -> None:

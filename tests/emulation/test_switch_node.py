@@ -13,10 +13,10 @@ from emulation.switch_node import (
     SwitchNode,
     SwitchSettings,
     Target,
-    free_ports,
     require_target,
     wait_until_ready,
 )
+from emulation.tcp_ports import TcpPorts
 from softswitch.options import Link, parse
 
 
@@ -51,15 +51,33 @@ def test_our_switch_understands_what_it_is_told_about_links(tmp_path: Path) -> N
     assert "--link" not in settings(Target.BMV2, tmp_path).command()
 
 
+def free_port() -> int:
+    ports = TcpPorts()
+    (port,) = ports.take(1, 19559)
+    ports.release()
+    return port
+
+
 def test_ports_that_somebody_holds_are_left_out() -> None:
-    first = free_ports(1, 9559)[0]
+    first = free_port()
+    ports = TcpPorts()
     with socket.socket() as holder:
         holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         holder.bind(("127.0.0.1", first))
         holder.listen()
-        found = free_ports(4, first)
+        found = ports.take(4, first)
+    ports.release()
     assert first not in found
     assert len(set(found)) == 4
+
+
+def test_two_runs_never_choose_the_same_port() -> None:
+    one, other = TcpPorts(), TcpPorts()
+    mine, theirs = one.take(3, 19559), other.take(3, 19559)
+    assert not set(mine) & set(theirs)
+    one.release()
+    assert other.take(3, mine[0]) == mine
+    other.release()
 
 
 def test_a_missing_target_is_said_with_its_remedy(
@@ -90,9 +108,7 @@ def test_a_switch_that_dies_shows_the_end_of_its_log(
     program.write_text(f"#!/bin/sh\n{script}\n")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
-    node = SwitchNode(
-        "s1", dpid="7", settings=settings(Target.BMV2, tmp_path, free_ports(1, 19559)[0])
-    )
+    node = SwitchNode("s1", dpid="7", settings=settings(Target.BMV2, tmp_path, free_port()))
     try:
         node.start([])
         with pytest.raises(SwitchDiedError, match=message) as raised:
@@ -110,9 +126,7 @@ def test_a_switch_that_never_answers_is_given_up(
     program.write_text("#!/bin/sh\necho waiting for something\nexec sleep 60\n")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
-    node = SwitchNode(
-        "s1", dpid="7", settings=settings(Target.BMV2, tmp_path, free_ports(1, 19559)[0])
-    )
+    node = SwitchNode("s1", dpid="7", settings=settings(Target.BMV2, tmp_path, free_port()))
     try:
         node.start([])
         with pytest.raises(SwitchDiedError, match=r"(?s)not ready after 0.3 s.*for something"):

@@ -1,0 +1,341 @@
+"""The commands at the prompt, in one run: links, captures, reloads, dead switches.
+
+             s3     s4
+             | \\  / |
+             s1     s2
+            / \\     / \
+           h1  h2  h3  h4
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import IO
+
+import pytest
+
+from emulation import run_state, teardown
+from emulation.run_state import RunRecord, read_record
+
+pytestmark = pytest.mark.root
+
+REPOSITORY = Path(run_state.__file__).resolve().parent.parent
+PATIENCE_S = 60.0
+
+
+class Lab:
+    """A run with a prompt on a pipe: `do` gives a command and returns what it printed."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.environment = {
+            **os.environ,
+            run_state.RUN_ROOT_VARIABLE: str(root / "run"),
+            run_state.LOG_ROOT_VARIABLE: str(root / "log"),
+        }
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "weft.cli", "run-topo", "--cli", "--json", "--seconds", "1"],
+            cwd=REPOSITORY,
+            env=self.environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,  # in the order in which a person sees it
+            text=True,
+        )
+        assert self.process.stdout is not None
+        self._lines: queue.Queue[str] = queue.Queue()
+        self._heard = ""
+        threading.Thread(target=self._follow, args=(self.process.stdout,), daemon=True).start()
+        line = self._line()
+        while not line.startswith("{"):
+            line = self._line()
+        self.result = json.loads(line)
+
+    def _follow(self, stream: IO[str]) -> None:
+        for line in stream:
+            self._lines.put(line)
+        self._lines.put("")
+
+    def _line(self) -> str:
+        try:
+            line = self._lines.get(timeout=PATIENCE_S)
+        except queue.Empty:
+            line = ""
+        assert line, f"nothing after {self._heard!r}"
+        self._heard += line
+        return line
+
+    def do(self, command: str) -> str:
+        """What is shown for a command, with what is told meanwhile."""
+        assert self.process.stdin is not None
+        # The echo of the next line marks the end: a comment does nothing.
+        self.process.stdin.write(f"{command}\n# end\n")
+        self.process.stdin.flush()
+        shown = []
+        while (line := self._line()) != "weft> # end\n":
+            shown.append(line)
+        shown.remove(f"weft> {command}\n")
+        return "".join(shown)
+
+    def hears(self, pattern: str) -> str:
+        """Everything that was shown since the last `kill`, until there is the pattern in it."""
+        while not re.search(pattern, self._heard):
+            self._line()
+        return self._heard
+
+    def other_terminal(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Run `weft` beside it."""
+        return subprocess.run(
+            [sys.executable, "-m", "weft.cli", *arguments],
+            cwd=REPOSITORY,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=PATIENCE_S,
+        )
+
+    def record(self) -> RunRecord:
+        """The run's record as it is now."""
+        record = read_record(self.root / "run" / self.result["run"])
+        assert record is not None
+        return record
+
+    def kill(self, switch: str) -> None:
+        """Kill a switch's process."""
+        self._heard = ""
+        *_, last = [p for p in self.record().processes if p.role == f"switch {switch}"]
+        os.kill(last.pid, signal.SIGKILL)
+        until(lambda: not last.is_alive())
+
+    def close(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+
+
+def until(condition: Callable[[], bool]) -> None:
+    """Poll a condition; fail when it does not come true."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    root = tmp_path_factory.mktemp("lab")
+    opened = Lab(root)
+    yield opened
+    opened.close()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(run_state.RUN_ROOT_VARIABLE, str(root / "run"))
+        patch.setenv(run_state.LOG_ROOT_VARIABLE, str(root / "log"))
+        teardown.stop()
+
+
+def rows(table: str) -> list[list[str]]:
+    """The cells of a printed table, which two blanks or more keep apart."""
+    return [re.split(r" {2,}", line.strip()) for line in table.splitlines() if line.strip()]
+
+
+def test_help_of_one_command(lab: Lab) -> None:
+    assert "reload all" in lab.do("help reload")
+    assert "udp dst port 4791" in lab.do("help capture")
+    said = lab.do("help nothing")
+    assert "no command 'nothing'" in said
+
+
+def test_iperf(lab: Lab) -> None:
+    assert re.match(r"TCP h2 -> h4: [\d.]+ Mb/s for 1\.\d* s", lab.do("iperf h2 h4 1"))
+    for wrong in ("iperf h2", "iperf h2 h2", "iperf h2 h9", "iperf h1 h2 0"):
+        said = lab.do(wrong)
+        assert "error: " in said
+        assert "iperf [HOST HOST] [SECONDS]" in said
+
+
+def test_a_link_that_is_down_passes_nothing_and_is_routed_around(lab: Lab) -> None:
+    def carried(port: str) -> int:
+        stats = lab.do("counters").splitlines()
+        (row,) = [re.split(r" +", line.strip()) for line in stats if re.search(port, line)]
+        return int(row[3])
+
+    assert lab.do("link s1 s3 down") == "s1:3 - s3:1: down; the controller wrote 11 updates\n"
+    state = {row[0]: row[-1] for row in rows(lab.do("links"))}
+    assert state["s1:3 - s3:1"] == "DOWN"
+    assert state["s1:4 - s4:1"] == "up"
+    routes = lab.do("tables s1 ipv4_route")
+    assert re.search(r"10\.0\.2\.0/24 +route_to\(next_hop=4\)", routes)
+    assert "arp_targets" not in routes
+    before = carried(r"^ *s3 +1 ")
+    # A packet sent out of the port by hand does not arrive either: the port is down, not only idle.
+    lab.do("exec h1 ping -c 3 -i 0.1 10.0.2.1")
+    assert "0% packet loss" in lab.do("exec h1 ping -c 3 -i 0.1 10.0.2.1")
+    assert "0 % lost" in lab.do("pingall")
+    assert carried(r"^ *s3 +1 ") == before
+    assert "the controller wrote 11 updates" in lab.do("link s3 s1 up")
+    assert "DOWN" not in lab.do("links")
+
+
+def test_both_ends_of_a_link_really_stop(lab: Lab) -> None:
+    from softswitch.diagnostics import DiagnosticsClient
+
+    def states() -> set[str]:
+        found = set()
+        for switch, port in (("s1", 4), ("s4", 1)):
+            with DiagnosticsClient(lab.result["p4runtime"][switch]) as client:
+                found.add(client.port_stats()[port]["state"])
+        return found
+
+    done = lab.other_terminal("link", "s4", "s1", "down")
+    assert done.stdout == "s1:4 - s4:1: down; the controller wrote 11 updates\n", done.stderr
+    assert states() == {"down"}
+    assert lab.other_terminal("link", "s1:4", "s4:1", "up").returncode == 0
+    assert states() == {"up"}
+    wrong = lab.other_terminal("link", "s1", "s2", "down")
+    assert wrong.returncode == 1
+    assert "there is no link between s1 and s2" in wrong.stderr
+
+
+def test_a_hosts_cable(lab: Lab) -> None:
+    assert "h1 - s1:1: down" in lab.do("link h1 s1 down")
+    assert "NO-CARRIER" in lab.do("exec h1 ip link show h1-eth0")
+    said = lab.do("pingall")
+    assert "not every ping was answered" in said
+    lab.do("link h1 s1 up")
+    until(lambda: "0 % lost" in lab.do("pingall"))
+
+
+def test_capture_into_a_file_that_others_read(lab: Lab) -> None:
+    from scapy.layers.inet import ICMP, IP
+    from scapy.utils import rdpcap
+
+    path = lab.root / "s1-2.pcap"
+    assert "capturing s1-eth2 (w" in lab.do(f"capture s1-eth2 {path} icmp")
+    said = lab.do(f"capture s1-2 {path}")
+    assert "captured already" in said
+    lab.do("exec h2 ping -c 3 -i 0.1 10.0.2.1")
+    assert lab.do("capture") == f"s1-eth2 -> {path}\n"
+    assert lab.do("capture s1-2 stop") == f"s1-eth2: 6 packets in {path}\n"
+    packets = rdpcap(str(path))
+    assert [packet[ICMP].type for packet in packets] == [8, 0] * 3
+    assert {packet[IP].src for packet in packets} == {"10.0.1.2", "10.0.2.1"}
+
+
+def test_capture_prints_packets(lab: Lab) -> None:
+    lab.do("exec h1 ping -c 50 -i 0.1 10.0.1.2 >/dev/null &")
+    shown = lab.do("capture h1 2 icmp")
+    assert shown.count("ICMP echo") == 2
+    said = lab.do("capture s1-2")
+    assert "a number is needed" in said
+    said = lab.do("capture s1-9 2")
+    assert "no interface 's1-9'" in said
+
+
+def test_xterm_without_a_display_says_what_else_there_is(lab: Lab) -> None:
+    if os.environ.get("DISPLAY"):
+        pytest.fail("this test is about a machine without a display")
+    said = lab.do("xterm h1")
+    assert "no X display" in said
+    assert "exec h1 bash" in said
+
+
+def test_exec_from_another_terminal(lab: Lab) -> None:
+    done = lab.other_terminal("exec", "h3", "sh", "-c", "ip -4 addr; exit 3")
+    assert "inet 10.0.2.1/24" in done.stdout
+    assert done.returncode == 3
+
+
+def test_a_restarted_controller_writes_nothing_when_nothing_differs(lab: Lab) -> None:
+    said = lab.do("controller restart")
+    assert re.search(r"read back 4 switches in .* s: 0 programs loaded, 0 updates written", said)
+
+
+def test_a_restarted_controller_mends_only_what_differs(lab: Lab) -> None:
+    lab.do("link s1 s3 down")
+    assert "0 programs loaded, 0 updates written" in lab.do("controller restart")
+    lab.do("link s1 s3 up")
+    assert "0 programs loaded, 0 updates written" in lab.do("controller restart")
+
+
+def test_reload_under_traffic_loses_no_entry_and_no_packet(lab: Lab) -> None:
+    copy = lab.root / "p4"
+    shutil.copytree(REPOSITORY / "p4src", copy)
+    routing = copy / "modules" / "routing.p4"
+    routing.write_text(routing.read_text().replace("size = ROUTES;", "size = 2 * ROUTES;"))
+    before = {switch: lab.do(f"tables {switch}") for switch in ("s1", "s2", "s3", "s4")}
+
+    log = lab.root / "ping.log"
+    log.touch()
+    lab.do(f"exec h1 ping -c 100 -i 0.05 10.0.2.1 >{log} 2>&1 &")
+    until(lambda: "icmp_seq=5 " in log.read_text())
+    said = lab.do(f"reload s1 {copy / 'fabric.p4'}")
+    assert re.search(r"s1: fabric.p4 compiled in .* s; 20 entries kept by the switch", said)
+    said = lab.do(f"reload all {copy / 'fabric.p4'}")
+    assert "s1: fabric.p4 is what it runs already" in said
+    assert said.count("kept by the switch") == 3
+    until(lambda: "packets transmitted" in log.read_text())
+    summary = log.read_text()
+    assert "100 packets transmitted, 100 received, 0% packet loss" in summary, summary
+    assert {switch: lab.do(f"tables {switch}") for switch in before} == before
+    assert "0 programs loaded, 0 updates written" in lab.do("controller restart")
+
+
+def test_reload_of_a_program_with_an_error_says_where_and_changes_nothing(lab: Lab) -> None:
+    copy = lab.root / "broken"
+    shutil.copytree(REPOSITORY / "p4src", copy)
+    routing = copy / "modules" / "routing.p4"
+    routing.write_text(routing.read_text().replace("size = ROUTES;", "size = NOTHING;"))
+    said = lab.do(f"reload s2 {copy / 'fabric.p4'}")
+    assert re.search(r"routing\.p4:\d+:\d+: error: ", said)
+    assert "what it runs already" in lab.do("reload s2")
+
+
+def test_a_switch_that_is_killed_comes_back_as_it_was(lab: Lab) -> None:
+    lab.do("link s2 s3 down")
+    before = lab.do("tables s3")
+    address = lab.result["p4runtime"]["s3"]
+    lab.kill("s3")
+    told = lab.hears(r"it is back after")
+    assert "switch s3 was killed by signal 9; the end of its log:" in told
+    assert f"P4Runtime on {address}" in told
+    assert re.search(r"back after [\d.]+ s: program loaded, \d+ entries written", told)
+    assert lab.do("tables s3") == before
+    assert "DOWN" in lab.do("links")
+    assert "0 % lost" in lab.do("pingall")
+    lab.do("link s2 s3 up")
+    assert "0 % lost" in lab.do("pingall")
+    assert "0 programs loaded, 0 updates written" in lab.do("controller restart")
+
+
+def test_a_switch_that_keeps_dying_is_given_up_and_routed_around(lab: Lab) -> None:
+    lab.kill("s4")
+    for _ in range(5):
+        lab.hears(r"it is back after")
+        lab.kill("s4")
+    assert "switch s4 died 6 times in 60 s: not started again" in lab.hears("not started again")
+    until(lambda: "0 % lost" in lab.do("pingall"))
+    said = lab.do("tables s4")
+    assert "error: s4: lost" in said
+
+
+def test_the_end_leaves_nothing(lab: Lab) -> None:
+    record = lab.record()
+    lab.do("capture s1-1 " + str(lab.root / "until-exit.pcap"))
+    assert lab.process.stdin is not None
+    lab.process.stdin.close()
+    assert lab.process.wait(PATIENCE_S) == 1, "some of the commands above were wrong"
+    assert not (lab.root / "run").exists()
+    assert not [process for process in record.processes if process.is_alive()]
+    assert (lab.root / "until-exit.pcap").exists()
