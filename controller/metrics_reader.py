@@ -54,9 +54,13 @@ class SwitchReader:
         self._address = address
         self._device_id = device_id
         self._rates = dict(ports)
-        self._channel = grpc.insecure_channel(address)
+        self._side_channel = side_channel
+        self._connect()
+
+    def _connect(self) -> None:
+        self._channel = grpc.insecure_channel(self._address)
         self._diagnostics = (
-            DiagnosticsClient(address, timeout_s=TIMEOUT_S) if side_channel else None
+            DiagnosticsClient(self._address, timeout_s=TIMEOUT_S) if self._side_channel else None
         )
         self._program: _Program | None = None
         self._read = self._channel.unary_stream(
@@ -81,7 +85,9 @@ class SwitchReader:
         try:
             return self._sample()
         except (ControllerError, DiagnosticsError) as error:
-            self._program = None
+            # Anew, because a connection that failed waits ever longer before it tries again.
+            self.close()
+            self._connect()
             return SwitchSample(time.monotonic_ns(), error=str(error))
 
     def _sample(self) -> SwitchSample:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -99,3 +101,23 @@ def test_a_switch_that_dies_is_said_and_holds_up_no_other(
         assert sample["s2"].error == f"no switch answers on {addresses['s2']}"
         assert sample["s2"].ports == {}
         assert not sample["s1"].error
+
+
+def test_a_switch_that_comes_back_is_read_again(
+    softswitches: Any, topology: Topology, wait_for: Callable[[Callable[[], bool]], None]
+) -> None:
+    addresses = softswitches.start_all(topology)
+    with FabricReader(topology, addresses, side_channel=True) as reader:
+        assert not reader.sample()["s2"].error
+        softswitches.kill("s2")
+        assert reader.sample()["s2"].error
+        again = ["--device-id", "2", "--no-p4", "--", "--grpc-server-addr", addresses["s2"]]
+        process = subprocess.Popen(
+            [sys.executable, "-m", "softswitch", *again],
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        try:
+            wait_for(lambda: not reader.sample()["s2"].error)
+        finally:
+            process.kill()
+            process.wait()

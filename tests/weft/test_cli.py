@@ -14,7 +14,10 @@ import pytest
 from weft import cli
 
 REPOSITORY = Path(cli.__file__).resolve().parent.parent
-COMMANDS = ("run-topo", "stop", "clean", "compile", "topo", "bench", "doctor")
+COMMANDS = (
+    *("run-topo", "stop", "clean", "compile", "topo", "top", "web", "metrics"),
+    *("bench", "doctor"),
+)
 
 
 def weft(*arguments: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:

@@ -5,15 +5,20 @@ from __future__ import annotations
 import http.client
 import json
 import re
+import signal
 import socket
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from controller.metrics import SwitchSample
+from emulation import run_state
 from weft import cli
 from weft.loopback_http import LoopbackServer, PortInUseError
 from weft.web.server import PAGE
@@ -235,3 +240,26 @@ def test_ports_that_are_none(port: str, capsys: pytest.CaptureFixture[str]) -> N
         cli.main(["web", f"--port={port}"])
     assert caught.value.code == 2
     assert "it is a number from 0 to 65535" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("command", "path"), [("web", "/"), ("metrics", "/metrics")])
+def test_ctrl_c_ends_it(
+    command: str, path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(run_state.RUN_ROOT_VARIABLE, str(tmp_path / "run"))
+    process = subprocess.Popen(
+        [sys.executable, "-m", "weft.cli", command, "--port", "0"],
+        cwd=Path(cli.__file__).parent.parent,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert process.stdout is not None
+    url = re.search(r"http://127\.0\.0\.1:(\d+)(\S+) \(Ctrl-C ends\)", process.stdout.readline())
+    assert url is not None
+    assert url[2] == path
+    connection = http.client.HTTPConnection("127.0.0.1", int(url[1]), timeout=PATIENCE_S)
+    connection.request("GET", "/metrics")  # it serves, also while no run is up
+    assert connection.getresponse().status == 200
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=PATIENCE_S)
+    connection.close()
+    assert (process.returncode, err) == (0, "")
