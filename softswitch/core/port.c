@@ -58,8 +58,9 @@ static void emit(ws_switch *sw, struct ws_packet *packet)
         ws_packet_free(packet);
 }
 
-/* Hands a packet to a wire on which things go wrong. */
-static void emit_impaired(ws_switch *sw, struct ws_port *port, struct ws_packet *packet)
+/* Hands a packet to a wire on which things go wrong. Kept out of the path of the others. */
+static __attribute__((cold, noinline)) void emit_impaired(ws_switch *sw, struct ws_port *port,
+                                                          struct ws_packet *packet)
 {
     ws_time slot = port->config.rate_bps ? wire_time(port, packet->length) : 0;
     struct ws_fate fate = ws_wire_pass(port->wires[WS_SEND], packet->out, packet->length, packet->time, slot);
@@ -107,7 +108,8 @@ static void depart(ws_switch *sw, struct ws_port *port, struct ws_packet *packet
 }
 
 /* The weighted queue whose turn it is among those in `open`, or -1. */
-static int next_weighted(const ws_switch *sw, struct ws_port *port, uint32_t open, ws_time *later)
+static __attribute__((noinline)) int next_weighted(const ws_switch *sw, struct ws_port *port, uint32_t open,
+                                                   ws_time *later)
 {
     uint32_t due = 0;
     for (uint32_t left = open; left; left &= left - 1) {
@@ -187,7 +189,8 @@ void ws_port_serve(ws_switch *sw, struct ws_port *port)
         queue->head = packet->next;
         if (!queue->head) {
             port->nonempty &= ~(1u << priority);
-            port->round.deficit[priority] = 0;
+            if (port->weighted)
+                port->round.deficit[priority] = 0;
         }
         queue->packets--;
         queue->bytes -= packet->queued_bytes;

@@ -162,7 +162,7 @@ ws_time ws_next_event(const ws_switch *sw)
     return event < output ? event : output;
 }
 
-static void arrive(ws_switch *sw, struct ws_packet *packet, struct ws_port *port, ws_time arrival, ws_time now)
+static inline void arrive(ws_switch *sw, struct ws_packet *packet, struct ws_port *port, ws_time arrival, ws_time now)
 {
     if (arrival > now) {
         packet->port = port->number;
@@ -175,7 +175,8 @@ static void arrive(ws_switch *sw, struct ws_packet *packet, struct ws_port *port
     ws_ports_settle(sw);
 }
 
-static void arrive_impaired(ws_switch *sw, struct ws_packet *packet, struct ws_port *port, ws_time arrival, ws_time now)
+static __attribute__((cold, noinline)) void arrive_impaired(ws_switch *sw, struct ws_packet *packet,
+                                                            struct ws_port *port, ws_time arrival, ws_time now)
 {
     uint32_t length = packet->ctx.data_len;
     struct ws_fate fate = ws_wire_pass(port->wires[WS_RECEIVE], packet->frame, length, arrival, 0);
