@@ -241,6 +241,6 @@ def test_a_terminal_gets_one_picture_that_fits() -> None:
     lines = capture.get().splitlines()
     assert len(lines) <= console.height
     assert "leafspine, run w0001" in lines[0]
-    assert "s1:3" in lines[4]
+    assert "s1:3" in lines[3]
     assert any("more ports" in line for line in lines)
     assert lines[-1].startswith("sorted by load")
