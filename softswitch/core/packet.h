@@ -59,7 +59,7 @@ void ws_pool_free(struct ws_pool *pool);
 struct ws_packet *ws_packet_new(struct ws_pool *pool, uint32_t length);
 
 /* A traced packet was freed and nobody had said why. */
-void ws_trace_gone(struct ws_packet *packet);
+__attribute__((cold)) void ws_trace_gone(struct ws_packet *packet);
 
 static inline void ws_packet_free(struct ws_packet *packet)
 {

@@ -135,11 +135,14 @@ static void send_clone(ws_switch *sw, struct ws_packet *clone, const struct ws_s
     }
 }
 
-static void parse(ws_switch *sw, struct ws_packet *packet)
+/* What every packet passes is compiled twice, for traced packets and for all others: these test once a pass. */
+#define TWICE static inline __attribute__((always_inline))
+
+TWICE void parse(ws_switch *sw, struct ws_packet *packet, const struct wp_pipeline *pipeline)
 {
     struct wp_ctx *ctx = &packet->ctx;
     ctx->now = ws_ticks(sw);
-    ws_variant_of(sw->program, packet)->parse(ctx, packet->phv);
+    pipeline->parse(ctx, packet->phv);
 }
 
 /* --- ingress ------------------------------------------------------------------------------- */
@@ -173,7 +176,7 @@ static void clone_ingress(ws_switch *sw, struct ws_packet *packet, uint32_t arri
         return;
     clone->ctx.packet_length = arrived_length;
     clone->phv->std.ingress_port = packet->ingress_port; /* parsers may branch on it */
-    parse(sw, clone);
+    parse(sw, clone, sw->program->pipeline);
     sw->program->pipeline->reset_metadata(clone->phv);
     sw->program->pipeline->copy_field_list(field_list, clone->phv, packet->phv);
     clone->phv->std.instance_type = WP_INGRESS_CLONE;
@@ -234,19 +237,21 @@ static void resubmit(ws_switch *sw, struct ws_packet *packet, uint32_t arrived_l
     ws_packet_free(packet);
 }
 
-void ws_ingress(ws_switch *sw, struct ws_packet *packet)
+TWICE void ingress(ws_switch *sw, struct ws_packet *packet, const struct wp_pipeline *pipeline, const int traced)
 {
     struct wp_ctx *ctx = &packet->ctx;
     struct wp_std *std = &packet->phv->std;
     const uint32_t arrived_length = ctx->packet_length;
     sw->stats.ingress++;
-    ws_trace(sw, packet, WS_TRACE_INGRESS, std->ingress_port, 0, 0, 0, 0);
-    parse(sw, packet);
+    if (traced)
+        ws_trace_note(sw, packet, WS_TRACE_INGRESS, std->ingress_port, 0, 0, 0, 0);
+    parse(sw, packet, pipeline);
     std->parser_error = ctx->parser_error;
     std->checksum_error = ctx->checksum_error != 0;
     sw->stats.parser_errors += ctx->parser_error != 0;
-    ws_trace(sw, packet, WS_TRACE_PARSED, ctx->parsed_len, ctx->parser_error, ctx->checksum_error, 0, 0);
-    ws_variant_of(sw->program, packet)->ingress(ctx, packet->phv);
+    if (traced)
+        ws_trace_note(sw, packet, WS_TRACE_PARSED, ctx->parsed_len, ctx->parser_error, ctx->checksum_error, 0, 0);
+    pipeline->ingress(ctx, packet->phv);
     ctx->exit_flag = 0;
 
     if (ctx->clone_session)
@@ -270,6 +275,19 @@ void ws_ingress(ws_switch *sw, struct ws_packet *packet)
     }
     std->instance_type = WP_NORMAL;
     ws_port_enqueue(sw, std->egress_spec, packet);
+}
+
+WS_COLD static void ingress_traced(ws_switch *sw, struct ws_packet *packet)
+{
+    ingress(sw, packet, sw->program->variant.pipeline, 1);
+}
+
+void ws_ingress(ws_switch *sw, struct ws_packet *packet)
+{
+    if (packet->trace)
+        ingress_traced(sw, packet);
+    else
+        ingress(sw, packet, sw->program->pipeline, 0);
 }
 
 /* --- egress -------------------------------------------------------------------------------- */
@@ -299,14 +317,15 @@ static void clone_egress(ws_switch *sw, struct ws_packet *packet)
 }
 
 /* Puts the headers in front of the payload; the headroom holds the longest that the program can write. */
-static void deparse(ws_switch *sw, struct ws_packet *packet)
+TWICE void deparse(ws_switch *sw, struct ws_packet *packet, const struct wp_pipeline *pipeline, const int traced)
 {
     struct wp_ctx *ctx = &packet->ctx;
-    uint32_t header = ws_variant_of(sw->program, packet)->deparse(ctx, packet->phv, sw->program->headers);
+    uint32_t header = pipeline->deparse(ctx, packet->phv, sw->program->headers);
     packet->out = packet->frame + ctx->parsed_len - header;
     packet->length = header + ctx->data_len - ctx->parsed_len;
     memcpy(packet->out, sw->program->headers, header);
-    ws_trace(sw, packet, WS_TRACE_DEPARSED, header, 0, 0, packet->length, 0);
+    if (traced)
+        ws_trace_note(sw, packet, WS_TRACE_DEPARSED, header, 0, 0, packet->length, 0);
 }
 
 static void recirculate(ws_switch *sw, struct ws_packet *packet)
@@ -325,7 +344,8 @@ static void recirculate(ws_switch *sw, struct ws_packet *packet)
     reenter(sw, again, &sw->stats.recirculated);
 }
 
-static int egress(ws_switch *sw, struct ws_packet *packet, uint32_t port, uint32_t depth)
+TWICE int egress(ws_switch *sw, struct ws_packet *packet, uint32_t port, uint32_t depth,
+                 const struct wp_pipeline *pipeline, const int traced)
 {
     struct wp_ctx *ctx = &packet->ctx;
     struct wp_std *std = &packet->phv->std;
@@ -340,10 +360,11 @@ static int egress(ws_switch *sw, struct ws_packet *packet, uint32_t port, uint32
     /* Any other value than the drop port, cut to egress_spec's 9 bits as BMv2 does. */
     std->egress_spec = drop_port <= 0x1ff ? (drop_port + 1) & 0x1ff : drop_port + 1;
     std->packet_length = ctx->packet_length;
-    ws_trace(sw, packet, WS_TRACE_EGRESS, port, packet->priority, depth, 0, 0);
+    if (traced)
+        ws_trace_note(sw, packet, WS_TRACE_EGRESS, port, packet->priority, depth, 0, 0);
 
     sw->in_egress = 1;
-    ws_variant_of(sw->program, packet)->egress(ctx, packet->phv);
+    pipeline->egress(ctx, packet->phv);
     if (ctx->clone_session)
         clone_egress(sw, packet);
     sw->in_egress = 0;
@@ -354,7 +375,7 @@ static int egress(ws_switch *sw, struct ws_packet *packet, uint32_t port, uint32
         ws_packet_free(packet);
         return 0;
     }
-    deparse(sw, packet);
+    deparse(sw, packet, pipeline, traced);
     if (ctx->recirc_field_list) {
         recirculate(sw, packet);
         ws_trace_end(sw, packet, WS_TRACE_RECIRCULATED, port);
@@ -366,11 +387,17 @@ static int egress(ws_switch *sw, struct ws_packet *packet, uint32_t port, uint32
     return 1;
 }
 
+WS_COLD static int egress_traced(ws_switch *sw, struct ws_packet *packet, uint32_t port, uint32_t depth)
+{
+    return egress(sw, packet, port, depth, sw->program->variant.pipeline, 1);
+}
+
 int ws_egress(ws_switch *sw, struct ws_packet *packet, uint32_t port, uint32_t depth)
 {
     struct ws_program *current = sw->program;
     sw->program = packet->pool->program; /* the one that parsed it */
-    int leaves = egress(sw, packet, port, depth);
+    int leaves = packet->trace ? egress_traced(sw, packet, port, depth)
+                               : egress(sw, packet, port, depth, sw->program->pipeline, 0);
     sw->program = current;
     return leaves;
 }

@@ -100,7 +100,8 @@ static void depart(ws_switch *sw, struct ws_port *port, struct ws_packet *packet
     packet->kind = sw->config.cpu_port && port->number == sw->config.cpu_port ? WS_OUT_CPU : WS_OUT_PACKET;
     packet->port = port->number;
     packet->time = end + port->config.tx_delay_ps;
-    ws_trace_end(sw, packet, packet->kind == WS_OUT_CPU ? WS_TRACE_TO_CPU : WS_TRACE_SENT, port->number);
+    if (packet->trace)
+        ws_trace_sent(sw, packet);
     if (port->wires[WS_SEND])
         emit_impaired(sw, port, packet);
     else
@@ -231,7 +232,8 @@ void ws_port_enqueue(ws_switch *sw, uint32_t number, struct ws_packet *packet)
     std->enq_qdepth = depth > WS_DEPTH_MAX ? WS_DEPTH_MAX : (uint32_t)depth;
     packet->priority = (uint8_t)priority;
     packet->time = sw->now;
-    ws_trace(sw, packet, WS_TRACE_ENQUEUE, number, priority, std->enq_qdepth, queue->packets, queue->bytes);
+    if (packet->trace)
+        ws_trace_queued(sw, packet, port);
     if (!port->nonempty && !sw->in_egress && !port->release_step && port->busy_until <= sw->now &&
         port->state != WS_PORT_BLOCKED && !(port->pause_mask >> priority & 1)) {
         depart(sw, port, packet, 0);

@@ -232,6 +232,18 @@ void ws_trace_note(ws_switch *sw, const struct ws_packet *packet, enum ws_trace_
     record->y = y;
 }
 
+void ws_trace_queued(ws_switch *sw, const struct ws_packet *packet, const struct ws_port *port)
+{
+    const struct ws_queue *queue = &port->queues[packet->priority];
+    ws_trace_note(sw, packet, WS_TRACE_ENQUEUE, port->number, packet->priority, packet->phv->std.enq_qdepth, queue->packets,
+                  queue->bytes);
+}
+
+void ws_trace_sent(ws_switch *sw, struct ws_packet *packet)
+{
+    ws_trace_finish(sw, packet, packet->kind == WS_OUT_CPU ? WS_TRACE_TO_CPU : WS_TRACE_SENT, packet->port);
+}
+
 void ws_trace_text(ws_switch *sw, const struct ws_packet *packet, uint32_t kind, const char *text)
 {
     if (!packet->trace)

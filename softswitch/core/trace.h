@@ -7,19 +7,26 @@
 #define WEFT_TRACE_H
 
 #include "packet.h"
+#include "port.h"
 #include "program.h"
+
+/* Hardly ever: kept out of the way of packets that nobody traces. */
+#define WS_COLD __attribute__((cold))
 
 /* env->trace */
 void ws_trace_step(const struct wp_ctx *ctx, const struct wp_phv *phv, const struct wp_trace_step *step);
 
 /* `packet` has arrived at `port`; traced from here on when a tracer takes it. */
-void ws_trace_arrived(ws_switch *sw, struct ws_packet *packet, uint32_t port);
-void ws_trace_begin_child(ws_switch *sw, struct ws_packet *child, const struct ws_packet *parent,
-                          enum ws_trace_origin origin);
-void ws_trace_note(ws_switch *sw, const struct ws_packet *packet, enum ws_trace_kind kind, uint32_t a, uint32_t b,
-                   uint32_t c, uint64_t x, uint64_t y);
-void ws_trace_text(ws_switch *sw, const struct ws_packet *packet, uint32_t kind, const char *text);
-void ws_trace_finish(ws_switch *sw, struct ws_packet *packet, enum ws_trace_end why, uint32_t port);
+WS_COLD void ws_trace_arrived(ws_switch *sw, struct ws_packet *packet, uint32_t port);
+WS_COLD void ws_trace_begin_child(ws_switch *sw, struct ws_packet *child, const struct ws_packet *parent,
+                                  enum ws_trace_origin origin);
+WS_COLD void ws_trace_note(ws_switch *sw, const struct ws_packet *packet, enum ws_trace_kind kind, uint32_t a,
+                           uint32_t b, uint32_t c, uint64_t x, uint64_t y);
+/* `packet` is about to wait in its queue of `port`; `packet` is on the wire. Only for traced ones. */
+WS_COLD void ws_trace_queued(ws_switch *sw, const struct ws_packet *packet, const struct ws_port *port);
+WS_COLD void ws_trace_sent(ws_switch *sw, struct ws_packet *packet);
+WS_COLD void ws_trace_text(ws_switch *sw, const struct ws_packet *packet, uint32_t kind, const char *text);
+WS_COLD void ws_trace_finish(ws_switch *sw, struct ws_packet *packet, enum ws_trace_end why, uint32_t port);
 void ws_trace_unloaded(ws_switch *sw);
 void ws_trace_free(ws_switch *sw);
 
@@ -27,12 +34,6 @@ void ws_trace_free(ws_switch *sw);
 static inline struct ws_packet *ws_packet_of(const struct wp_ctx *ctx)
 {
     return (struct ws_packet *)((uint8_t *)(uintptr_t)ctx - offsetof(struct ws_packet, ctx));
-}
-
-/* What runs `packet` in the current program. */
-static inline const struct wp_pipeline *ws_variant_of(const struct ws_program *program, const struct ws_packet *packet)
-{
-    return packet->trace ? program->variant.pipeline : program->pipeline;
 }
 
 /* Something made of `parent` begins; call it before `parent` ends. */
