@@ -19,14 +19,16 @@ from weft.moment_json import moment_json
 from weft.top_rows import Order, PortRow
 
 if TYPE_CHECKING:
-    from rich.text import Text
+    from rich.console import RenderableType
 
 SHORTEST_S = 0.1
 PS_PER_S = 1_000_000_000_000
 # So that columns stay where they are while figures grow.
-LEAST_WIDTHS = {"rx b/s": 7, "tx b/s": 7, "rx p/s": 7, "tx p/s": 7, "load": 5, "queue": 11} | {
-    "max": 7, "drops": 14, "marks": 15,
+LEAST_WIDTHS = {"rx b/s": 7, "tx b/s": 7, "rx p/s": 7, "tx p/s": 7, "load": 5, "queue": 10} | {
+    "max": 7, "drops": 11, "marks": 12,
 }  # fmt: skip
+# What a narrow terminal is not shown, in this order.
+LEFT_OUT = ("max", "rx p/s", "tx p/s", "rx b/s", "tx b/s", "marks")
 _BUSY = 0.5
 _FULL = 0.9
 
@@ -137,7 +139,7 @@ def _live(follower: Follower, first: Moment, interval: float, only: list[str], o
 
     screen = console.screen()
     with Live(
-        picture(first, only, order, screen.height),
+        picture(first, only, order, screen.width, screen.height),
         console=screen,
         auto_refresh=False,
         screen=True,
@@ -145,16 +147,19 @@ def _live(follower: Follower, first: Moment, interval: float, only: list[str], o
     ) as live:
 
         def show(moment: Moment) -> None:
-            live.update(picture(moment, only, order, screen.height), refresh=True)
+            live.update(picture(moment, only, order, screen.width, screen.height), refresh=True)
 
         return _repeat(follower, first, interval, False, show)
 
 
-def picture(moment: Moment, only: list[str], order: Order, height: int) -> Text:
-    """Return what a terminal of `height` lines shows; ports that don't fit are counted.
+def picture(
+    moment: Moment, only: list[str], order: Order, width: int, height: int
+) -> RenderableType:
+    """Return what a terminal of this size shows; ports that don't fit are counted.
 
     Columns are put together here: rich's tables take some ten times as long, each second.
     """
+    from rich.console import Group
     from rich.text import Text
 
     scale = moment.record.topology.time_scale
@@ -168,21 +173,29 @@ def picture(moment: Moment, only: list[str], order: Order, height: int) -> Text:
         for column in zip(names, *cells, strict=True)
     ]
 
+    shown = set(names)
+    for name in LEFT_OUT:
+        if sum(wide + 2 for of, wide in zip(names, widths, strict=True) if of in shown) > width:
+            shown.discard(name)
+
     def line(of: list[str]) -> list[str]:
         """Pad the first two columns at the right, figures at the left."""
         return [
-            f" {cell:<{width}} " if index < 2 else f" {cell:>{width}} "
-            for index, (cell, width) in enumerate(zip(of, widths, strict=True))
+            f" {cell:<{wide}} " if index < 2 else f" {cell:>{wide}} "
+            for index, (cell, wide) in enumerate(zip(of, widths, strict=True))
         ]
 
     text = Text(no_wrap=True, overflow="crop")
     text.append(f"{title(moment)}\n", "bold")
-    headings = "".join(line(names))
+    headings = "".join(
+        padded for name, padded in zip(names, line(names), strict=True) if name in shown
+    )
     text.append(f"{headings}\n{'─' * len(headings)}\n", "bold")
     for row, of in zip(rows, cells, strict=False):
         styles = _styles(row)
         for name, cell, padded in zip(names, of, line(of), strict=True):
-            text.append(padded, styles.get(name, "dim" if cell == "-" else None))
+            if name in shown:
+                text.append(padded, styles.get(name, "dim" if cell == "-" else None))
         text.append("\n")
     if len(rows) > room:
         hidden = len(rows) - room
@@ -190,7 +203,7 @@ def picture(moment: Moment, only: list[str], order: Order, height: int) -> Text:
     for note in notes:
         text.append(f"{note}\n", "red")
     text.append(f"sorted by {order.value}; Ctrl-C ends", "dim")
-    return text
+    return Group(text)  # alone it would lose that its lines are not wrapped
 
 
 def _styles(row: PortRow) -> dict[str, str]:

@@ -234,13 +234,19 @@ def test_no_run_is_an_error_with_a_remedy(tmp_path: Path, monkeypatch: pytest.Mo
     ]
 
 
-def test_a_terminal_gets_one_picture_that_fits() -> None:
-    console = Console(width=130, height=12)
+@pytest.mark.parametrize("width", [60, 80, 100, 120, 140])
+def test_a_terminal_gets_one_picture_that_fits(width: int) -> None:
+    console = Console(width=width, height=12)
     with console.capture() as capture:
-        console.print(top.picture(MOMENT, [], Order.LOAD, console.height))
+        console.print(top.picture(MOMENT, [], Order.LOAD, console.width, console.height))
     lines = capture.get().splitlines()
     assert len(lines) <= console.height
     assert "leafspine, run w0001" in lines[0]
-    assert "s1:3" in lines[3]
+    assert lines[1].split()[:2] == ["port", "to"]
+    assert lines[3].startswith(" s1:3  s3:1 (down)  ")
+    whole = ["fabric tx", "load", "queue", "drops"] if width >= 80 else ["load", "queue"]
+    whole += ["marks"] if width >= 100 else []
+    whole += top_rows.columns(10_000) if width >= 140 else []
+    assert [name for name in whole if f" {name} " not in f"{lines[1]} "] == []
     assert any("more ports" in line for line in lines)
     assert lines[-1].startswith("sorted by load")
