@@ -1,8 +1,10 @@
 """Taking links of a running fabric down and up, as if somebody pulled the cable.
 
 A link between two of our switches goes down by both switches' ports, over their side channel. A
-link to a host, and every link of BMv2, goes down by the switch's interface: the other end then sees
-no carrier. Either way nothing passes in either direction, and the controller routes around it.
+link to a host goes down by the switch's interface: the host then sees no carrier. BMv2 forwards
+nothing any more once an interface of its was down, until it is started again; so its links stay up
+to the kernel, and both ends get a queue that drops everything. Each way nothing passes in either
+direction, and the controller routes around it.
 """
 
 from __future__ import annotations
@@ -86,7 +88,7 @@ class LinkState:
         updates = 0
         with self._switching:
             for link in links:
-                for end in self._switch_ends(link):
+                for end in self._ends(link):
                     self._switch_end(link, end, up)
                 (self._down.discard if up else self._down.add)(link)
                 if self._joins_switches(link):
@@ -106,7 +108,8 @@ class LinkState:
         """
         dead = self._dead_ports()
         return {
-            link: not any(
+            link: link not in self._down
+            and not any(
                 end in dead or not _is_admin_up(self._interface(end))
                 for end in self._switch_ends(link)
             )
@@ -137,13 +140,22 @@ class LinkState:
         topology = self._session.topology
         return [end for end in (link.a, link.b) if topology.is_switch(end.node)]
 
+    def _ends(self, link: Link) -> list[Endpoint]:
+        """Return the ends at which a link is taken down."""
+        if self._session.target is Target.SOFTSWITCH:
+            return self._switch_ends(link)
+        return [link.a, link.b]
+
     def _interface(self, end: Endpoint) -> str:
         return self._session.network.interface_name(end.node, end.port)
 
     def _switch_end(self, link: Link, end: Endpoint, up: bool) -> None:
         session = self._session
-        if session.target is not Target.SOFTSWITCH or not self._joins_switches(link):
-            set_interface(self._interface(end), up)
+        if session.target is not Target.SOFTSWITCH:
+            self._set_passing(end, up)
+            return
+        if not self._joins_switches(link):
+            _run(["ip", "link", "set", "dev", self._interface(end), "up" if up else "down"])
             return
         address = session.network.switches[end.node].settings.address
         try:
@@ -154,17 +166,26 @@ class LinkState:
                 return  # it comes back with `apply_to`
             raise EmulationError(f"{end}: {error}") from None
 
+    def _set_passing(self, end: Endpoint, up: bool) -> None:
+        network, topology = self._session.network, self._session.topology
+        tc = ["tc", "qdisc"]
+        if not topology.is_switch(end.node):
+            tc = ["ip", "netns", "exec", network.namespace_name(end.node), *tc]
+        name = self._interface(end)
+        there = subprocess.run(
+            [*tc, "show", "dev", name], capture_output=True, text=True, check=False
+        )
+        drops = "qdisc blackhole" in there.stdout
+        if not up:
+            _run([*tc, "replace", "dev", name, "root", "blackhole"])
+        elif drops:
+            _run([*tc, "del", "dev", name, "root"])
 
-def set_interface(name: str, up: bool) -> None:
-    """Take a network interface up or down. Raises EmulationError."""
-    done = subprocess.run(
-        ["ip", "link", "set", "dev", name, "up" if up else "down"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+
+def _run(command: list[str]) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        raise EmulationError(f"{name}: {done.stderr.strip()}")
+        raise EmulationError(f"{' '.join(command)}: {done.stderr.strip()}")
 
 
 def _is_admin_up(name: str) -> bool:

@@ -70,9 +70,9 @@ class FabricCommands:
             ),
             Command(
                 "top",
-                "",
-                "rates, queues and drops, live (q ends it)",
-                lambda r: self._view("top", r),
+                "[WHERE]",
+                "rates, queues, drops and marks of ports, live, until Ctrl-C",
+                lambda rest: self._view("top", rest),
             ),
             Command(
                 "p4rt-shell",
@@ -208,6 +208,10 @@ class FabricCommands:
         words = split(rest)
         if command == "trace" and "--help" not in words:
             one_of("switch", words[0] if words else "", self._shell.switches(), _TRACE)
+        if command == "top" and not self._shell.is_terminal:
+            words.append("--once")  # a pipe has no Ctrl-C
+        if command == "trace" and not self._shell.is_terminal and "--count" not in words:
+            raise CommandError("from a pipe a number is needed: trace SWITCH --count N")
         code = self._shell.foreground([sys.executable, "-m", "weft.cli", command, *words])
         if code != 0:
             raise CommandError(f"weft {command} ended with exit code {code}")
