@@ -20,7 +20,12 @@ _QUEUES = 8
 _LEAST_QUANTUM, _MOST_QUANTUM = 84, 1 << 24
 _FRAMES = 1 << 32
 _WORD = (1 << 32) - 1
+_DELAY = 1 << 60
 _MOST = {
+    "tx_delay_ps": _DELAY,
+    "rx_delay_ps": _DELAY,
+    "reorder_ps": _DELAY,
+    "jitter_ps": _DELAY,
     "queue_packets": _WORD,
     "loss": _FRAMES,
     "burst_enter": _FRAMES,

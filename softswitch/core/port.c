@@ -336,7 +336,8 @@ int ws_port_state_get(const ws_switch *sw, uint32_t number, enum ws_port_state *
 int ws_configure_port(ws_switch *sw, uint32_t number, const struct ws_port_config *config)
 {
     struct ws_port *port = ws_port_at(sw, number);
-    if (!port || config->tx_delay_ps < 0 || config->rx_delay_ps < 0)
+    if (!port || config->tx_delay_ps < 0 || config->tx_delay_ps > WS_DELAY_MAX || config->rx_delay_ps < 0 ||
+        config->rx_delay_ps > WS_DELAY_MAX)
         return WS_EINVAL;
     if (port->config.rate_pps != config->rate_pps || !config->rate_pps)
         for (int c = 0; c < WS_PRIORITIES_MAX; c++)

@@ -83,6 +83,7 @@ enum ws_port_state { WS_PORT_UP = 0, WS_PORT_DOWN = 1, WS_PORT_BLOCKED = 2 };
 int ws_set_port(ws_switch *sw, uint32_t port, enum ws_port_state state, uint32_t pause_mask, ws_time now);
 int ws_port_state_get(const ws_switch *sw, uint32_t port, enum ws_port_state *state, uint32_t *pause_mask);
 
+#define WS_DELAY_MAX 0x1000000000000000 /* picoseconds: 13 days; longer is WS_EINVAL */
 struct ws_port_config {
     uint64_t rate_bps;      /* 0 = not limited. Counts preamble, FCS and gap: frame + 24 B, at least 84 B */
     ws_time tx_delay_ps;    /* propagation after the last bit */

@@ -181,7 +181,8 @@ int ws_impair_valid(const struct ws_port_impair *impair)
     for (size_t i = 0; i < sizeof shares / sizeof *shares; i++)
         if (shares[i] > WS_ALWAYS)
             return 0;
-    return impair->reorder_ps >= 0 && impair->jitter_ps >= 0 && impair->flow_protocol <= UINT8_MAX &&
+    return impair->reorder_ps >= 0 && impair->reorder_ps <= WS_DELAY_MAX && impair->jitter_ps >= 0 &&
+           impair->jitter_ps <= WS_DELAY_MAX && impair->flow_protocol <= UINT8_MAX &&
            impair->flow_sport <= UINT16_MAX && impair->flow_dport <= UINT16_MAX;
 }
 

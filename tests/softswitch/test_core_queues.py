@@ -261,6 +261,7 @@ def test_ports_out_of_range(toy: Any) -> None:
         lambda: toy.core.set_port(65536, PortState.UP),
         lambda: toy.core.configure_port(65536, PortConfig()),
         lambda: toy.core.configure_port(1, PortConfig(tx_delay_ps=-1)),
+        lambda: toy.core.configure_port(1, PortConfig(rx_delay_ps=(1 << 60) + 1)),
         lambda: toy.core.port_stats(65536),
         lambda: toy.core.port_config(65536),
     ):

@@ -331,6 +331,8 @@ def test_on_a_port_that_is_down_nothing_is_drawn(toy: Any) -> None:
         PortImpair(flow_loss=1 << 33),
         PortImpair(reorder_ps=-1),
         PortImpair(jitter_ps=-1),
+        PortImpair(reorder_ps=(1 << 60) + 1),
+        PortImpair(jitter_ps=(1 << 60) + 1),
         PortImpair(flow_protocol=256),
         PortImpair(flow_dport=65536),
     ],
