@@ -1,8 +1,8 @@
 """Plays a topology's scripted events against the running switches, at their (real) time.
 
 One thread waits for the next event on a monotonic clock and does what is due: links go down and up
-as by hand, settings of ports go over the switches' side channel. What
-could not be done is told and kept, and the rest goes on.
+as by hand (`emulation.link_state`), settings of ports go over the switches' side channel, and once
+more when a switch that died is back. What could not be done is told, and the rest goes on.
 """
 
 from __future__ import annotations
@@ -17,13 +17,10 @@ from typing import TYPE_CHECKING
 
 from emulation.switch_node import Target
 from softswitch.diagnostics import DiagnosticsClient
-from topologies import Link
 from topologies.events import Call, LinksCall, PortCall, calls
 
 if TYPE_CHECKING:
     from emulation.session import Session
-
-SwitchLinks = Callable[[list[Link], bool], object]
 
 JOIN_S = 2.0
 _NS_PER_S = 10**9
@@ -134,40 +131,55 @@ def _says(calls: Iterable[Call]) -> set[tuple[int, str]]:
 
 
 class FabricCalls:
-    """Makes calls of events on the fabric of a session; `switch_links` takes links down and up."""
+    """Makes calls of events on the fabric of a session."""
 
-    def __init__(self, session: Session, switch_links: SwitchLinks) -> None:
+    def __init__(self, session: Session) -> None:
         self._session = session
-        self._switch_links = switch_links
         self._clients: dict[str, DiagnosticsClient] = {}
+        self._made: dict[str, list[PortCall]] = {}
+        self._lock = threading.Lock()
+        session.links.on_return(self.apply_to)
 
     def close(self) -> None:
         """End the connections to the switches."""
-        for client in self._clients.values():
-            client.close()
+        with self._lock:
+            self._made.clear()
+            while self._clients:
+                self._clients.popitem()[1].close()
 
     def perform(self, call: Call) -> None:
         """Make a call. Raises EmulationError, DiagnosticsError, ControllerError."""
         if isinstance(call, LinksCall):
-            self._switch_links(list(call.links), call.up)
+            self._session.links.switch(list(call.links), call.up)
             return
-        self._set_link(call)
+        with self._lock:
+            self._made.setdefault(call.switch, []).append(call)
+            self._set_link(call)
+
+    def apply_to(self, switch: str) -> None:
+        """Bring a switch that was started again to what events have made of its ports.
+
+        Raises DiagnosticsError.
+        """
+        with self._lock:
+            stale = self._clients.pop(switch, None)
+            if stale is not None:
+                stale.close()
+            for call in self._made.get(switch, []):
+                self._set_link(call)
 
     def _set_link(self, call: PortCall) -> None:
-        address = self._session.network.switches[call.switch].settings.address
-        if address not in self._clients:
-            self._clients[address] = DiagnosticsClient(address)
-        self._clients[address].call("SetLink", port=call.port, **call.arguments)
+        if call.switch not in self._clients:
+            address = self._session.network.switches[call.switch].settings.address
+            self._clients[call.switch] = DiagnosticsClient(address)
+        self._clients[call.switch].call("SetLink", port=call.port, **call.arguments)
 
 
 @contextmanager
-def playing(
-    session: Session, switch_links: SwitchLinks, tell: Callable[[str], None]
-) -> Iterator[EventPlayer | None]:
+def playing(session: Session, tell: Callable[[str], None]) -> Iterator[EventPlayer | None]:
     """Play the session's events from now until the end of the block; None when it has none.
 
-    `switch_links(links, up)` takes links down and up; `tell` gets a line an event, and what the
-    target can't emulate. Both are called from a thread.
+    `tell` gets a line an event, from a thread, and what the target can't emulate.
     """
     made, unmade = playable(session)
     if unmade:
@@ -175,7 +187,7 @@ def playing(
     if not made:
         yield None
         return
-    fabric = FabricCalls(session, switch_links)
+    fabric = FabricCalls(session)
     player = EventPlayer(made, fabric.perform, tell)
     player.start()
     try:

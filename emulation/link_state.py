@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import subprocess
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -74,6 +75,7 @@ class LinkState:
         self._session = session
         self._down: set[Link] = set()
         self._switching = threading.Lock()
+        self._on_return: list[Callable[[str], None]] = []
 
     @property
     def down(self) -> frozenset[Link]:
@@ -95,11 +97,17 @@ class LinkState:
                     updates += self._session.controller.set_link(link, up)
         return Switched(tuple(links), updates)
 
+    def on_return(self, action: Callable[[str], None]) -> None:
+        """Do `action` too for each switch that was started again."""
+        self._on_return.append(action)
+
     def apply_to(self, switch: str) -> None:
         """Bring a switch that was started again to the state of its links."""
         for port in self._session.topology.ports_of(switch):
             if port.link in self._down:
                 self._switch_end(port.link, Endpoint(switch, port.number), up=False)
+        for action in self._on_return:
+            action(switch)
 
     def up(self) -> dict[Link, bool]:
         """Say of each link whether it passes packets, as its interfaces and switch ports are now.

@@ -15,6 +15,7 @@ from weft import console
 if TYPE_CHECKING:
     from controller import CompiledProgram
     from emulation.interrupts import Interrupts
+    from emulation.link_events import EventPlayer
     from emulation.proofs import Counters, Row
     from emulation.session import Session
     from topologies import Topology
@@ -34,6 +35,8 @@ class _Flow:
         self.quiet = quiet
         self.rows: list[Row] = []
         self.counters: Counters = {}
+        self.events: EventPlayer | None = None  # where the topology has any
+        self.tell: Callable[[str], None] = console.notice
 
     def step(self, what: str, action: Callable[[], T]) -> T:
         """Do one step and say so. A switch that died meanwhile is the error that is raised."""
@@ -143,12 +146,18 @@ def _run(flow: _Flow, arguments: argparse.Namespace) -> int:
 
 
 def _bring_up_and_prove(flow: _Flow, arguments: argparse.Namespace) -> int:
+    from emulation import link_events
     from weft import p4_cache
 
     compiled = flow.step(
         f"compile {PROGRAM.name}", lambda: p4_cache.compile_program(p4_cache.Job(PROGRAM))
     )
     flow.bring_up(compiled, keep_logs=arguments.keep_logs)
+    with link_events.playing(flow.session, lambda line: flow.tell(line)) as flow.events:
+        return _prove(flow, arguments)
+
+
+def _prove(flow: _Flow, arguments: argparse.Namespace) -> int:
     flow.prove(arguments.seconds)
     if arguments.json:
         _print_json(flow)
@@ -171,6 +180,7 @@ def _prompt(flow: _Flow) -> bool:
     session = flow.session
     programs = Programs(session, PROGRAM)
     prompt = Prompt(session, flow.interrupts, programs)
+    flow.tell = prompt.tell
     session.supervise(prompt.tell)
     control = Control(session.run.directory, handlers(session, programs))
     try:
@@ -189,6 +199,8 @@ def _print_tables(flow: _Flow, *, stays: bool) -> None:
         title=f"{topology.name}: {topology.description or 'results'}",
     )
     print(_conditions(session))
+    if flow.events is not None:
+        print(f"events   {flow.events.summary()}")
     print(f"logs     {session.run.log_dir}")
     until = "until exit" if stays else "closed with this run; CLI=1 or --cli keeps it up"
     addresses = ", ".join(
@@ -244,6 +256,7 @@ def _print_json(flow: _Flow) -> None:
                 "topology": session.topology.name,
                 "runtime": session.target.value,
                 "time_scale": session.topology.time_scale,
+                "events": "" if flow.events is None else flow.events.summary(),
                 "ok": flow.ok,
                 "rows": [vars(row) for row in flow.rows],
                 "counters": {
