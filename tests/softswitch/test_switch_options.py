@@ -90,7 +90,7 @@ def test_a_program_and_our_own_options() -> None:
 
 
 def test_an_address_may_be_a_socket_in_the_file_system() -> None:
-    options = parse("--no-p4 -- --grpc-server-addr unix:/run/s1.sock".split())
+    options = parse(["--no-p4", "--", "--grpc-server-addr", "unix:/run/s1.sock"])
     assert options.grpc_address == "unix:/run/s1.sock"
 
 
