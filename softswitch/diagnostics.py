@@ -99,7 +99,7 @@ class DiagnosticsClient:
 
     def switch_stats(self) -> Json:
         """Counts of the switch (ws_stats) under `switch`, of the packet loop (wd_stats) under
-        `loop`, and `now_ps`, the switch's clock."""
+        `loop`, of tracing (ws_trace_stats) under `trace`, and `now_ps`, the switch's clock."""
         return self.call("SwitchStats")
 
     def queue(self, port: int) -> Json:

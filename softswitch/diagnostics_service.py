@@ -83,6 +83,7 @@ class DiagnosticsService:
         return {
             "switch": switch,
             "loop": asdict(self._loop.stats()),  # takes the lock itself
+            "trace": asdict(self._traces.stats()),
             "now_ps": self._loop.now(),
         }
 

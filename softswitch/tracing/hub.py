@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from softswitch.core import DaemonLoop
+from softswitch.core.tracing import TraceStats
 from softswitch.device import Device
 from softswitch.tracing.decoder import Decoded
 from softswitch.tracing.filter import compile_filter
@@ -133,6 +134,14 @@ class TraceHub:
             self._deliver(self._session.decode(data))
             self._session.forget(follower.tracer)
             self._wake.set()
+
+    def stats(self) -> TraceStats:
+        """What was traced and missed; all 0 while nobody looks."""
+        with self._lock:
+            if self._session is None:
+                return TraceStats()
+            with self._loop.locked():
+                return self._session.stats()
 
     def close(self) -> None:
         """End all clients and the thread."""

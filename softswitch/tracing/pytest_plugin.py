@@ -43,7 +43,8 @@ def pytest_runtest_makereport(
     report = yield
     if call.when == "call" and report.failed:
         none: list[Switch] = []
-        for number, switch in enumerate(item.stash.get(_SWITCHES, none)):
+        switches = item.stash.get(_SWITCHES, none)
+        for number, switch in enumerate(switches):
             lines = switch.explain().splitlines()
             left_out = [f"({len(lines) - LONGEST} lines before)"] * (len(lines) > LONGEST)
             text = "\n".join([*left_out, *lines[-LONGEST:]])
