@@ -76,6 +76,8 @@ def differences(reference: Answer, other: Answer, loose: Loose) -> list[Differen
     for number, (a, b) in enumerate(zip(reference.seen, other.seen, strict=False)):
         if number not in loose.shape:
             text = "; ".join(_unlike(parts(a), parts(b), loose.bits.get(number)))
+            if number in other.undefined:
+                text = "leaves / is recirculated without end, or fails an assertion"
             if text:
                 found.append(Difference(number, text))
     at = min(len(reference.seen), len(other.seen))

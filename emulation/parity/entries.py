@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from emulation.parity.cases import PORTS, Json
@@ -23,12 +23,22 @@ from softswitch.p4runtime.schema import (
 GROUPS = (1, 2, 3)
 MOST_ENTRIES = 8
 MOST_MEMBERS = 4
+MET_SHARE = 0.7
+"""Of entries: those made for a key that a packet was seen with."""
 
 
 class EntryMaker:
     """Makes the updates of one round, in the order in which they are to be applied."""
 
-    def __init__(self, pipeline: Pipeline, values: RoundValues, rng: random.Random) -> None:
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        values: RoundValues,
+        rng: random.Random,
+        met: Mapping[str, Sequence[tuple[int, ...]]],
+    ) -> None:
+        """`met`: keys, by table, that packets were seen to be looked up with."""
+        self._met = met
         self.schema = pipeline.schema
         self.program = pipeline.program
         self.values = values
@@ -153,8 +163,11 @@ class EntryMaker:
             keys[offset] = key
             offset += key.bytes
         match: dict[str, Any] = {}
+        met = self._met.get(table.name, ())
+        seen = self.rng.choice(met) if met and self.rng.random() < MET_SHARE else None
+        values = dict(zip(keys, seen, strict=True)) if seen is not None else {}
         for field in table.fields:
-            form = self._field(field, keys[field.offset])
+            form = self._field(field, keys[field.offset], values.get(field.offset))
             if form is not None:
                 match[field.name] = form
         return match
@@ -164,10 +177,13 @@ class EntryMaker:
             return self.values.favourite(key, bits)
         return self.values.pick(key, bits)
 
-    def _field(self, field: Field, key: bmv2.TableKey) -> dict[str, Any] | None:
+    def _field(self, field: Field, key: bmv2.TableKey, value: int | None) -> dict[str, Any] | None:
+        """A match; `value` is one that a packet has there, None: any."""
         rng, bits = self.rng, field.bitwidth
         full = (1 << bits) - 1
-        if key.field is None:
+        if value is not None:
+            pass
+        elif key.field is None:
             value = rng.randrange(2)
         else:
             of = self.program.headers[key.header].type

@@ -12,7 +12,7 @@ from emulation.parity.live import BMV2, LiveSwitch, absent
 from emulation.parity.minimise import minimise
 from emulation.parity.report import Compiler, Example, Report, Row
 from emulation.parity.rounds import RoundMaker
-from emulation.parity.targets import Endless, Environment, InProcess, Target, TargetError, prepare
+from emulation.parity.targets import Environment, InProcess, Target, TargetError, prepare
 from softswitch.p4runtime.pipeline import Pipeline
 from softswitch.p4runtime.status import PipelineError
 
@@ -241,7 +241,7 @@ class ParitySession:
                 if judge.loose.shape:
                     return False
                 return any(d.packet is not None for d in self._compare(pairing, base, judge)[0])
-            except (Endless, TargetError):
+            except TargetError:
                 return False
 
         live = pairing.target.live or base.target.live
@@ -272,10 +272,7 @@ class _Judge:
 
     def answer(self, target: Target, patience: int = 1) -> Answer:
         """What a target makes of the round."""
-        try:
-            return target.run(self.round_, self.hint.seen, patience)
-        except Endless as endless:
-            return Answer([], [], {}, died=str(endless))
+        return target.run(self.round_, self.hint.seen, patience)
 
     def differences(
         self, base: Target, target: Target, reference: Answer, answer: Answer
@@ -304,7 +301,4 @@ class _Judge:
         for _ in range(count):
             self._variants += 1
             environment = Environment.varied(self._variants)
-            try:
-                self.loose.learn(self.hint, self.unlike.run_in(environment, self.round_))
-            except Endless as endless:
-                self.loose.shape |= set(range(endless.number, len(self.round_.packets)))
+            self.loose.learn(self.hint, self.unlike.run_in(environment, self.round_))

@@ -19,9 +19,10 @@ from softswitch.p4runtime.pipeline import Pipeline
 from softswitch.p4runtime.protos import p4r
 from softswitch.p4runtime.status import WriteError
 from softswitch.switch import Switch
+from softswitch.tracing.records import Condition, Lookup, PacketTrace, Parsed, State
 
-STEP_NS = 2_000_000
-"""Virtual time that each packet has to pass the switch."""
+STEP_NS = 300_000
+"""Virtual time that each packet has to pass the switch; another pass takes 1 us."""
 
 SHORTEST_FRAME = 14
 """Bytes of an Ethernet header: nothing shorter gets onto a link."""
@@ -30,19 +31,11 @@ MOST_CELLS = 4096
 """Cells of each register that are compared."""
 
 MOST_PASSES = 200
-"""A packet that is recirculated or resubmitted more often has no end."""
+"""A packet that is recirculated or resubmitted more often counts as one that never leaves."""
 
 
 class TargetError(Exception):
     """A target that can't be used; the message says why."""
-
-
-class Endless(Exception):
-    """A packet that does not leave the pipeline; `number` is its place in the round."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__(f"packet {number} is recirculated without end")
-        self.number = number
 
 
 class Target(Protocol):
@@ -76,9 +69,38 @@ class Environment:
         return Environment(
             seed=rng.getrandbits(31) + 2,
             start_ns=rng.getrandbits(52),
-            step_ns=STEP_NS + rng.getrandbits(24),
+            step_ns=STEP_NS + rng.getrandbits(16),
             vary_undefined=True,
         )
+
+
+@dataclass(frozen=True)
+class Watched:
+    """What one packet met: `marks` name each branch that it took, `keys` are (table, key values in
+    the JSON's order) of the tables that it was looked up in."""
+
+    marks: frozenset[tuple[object, ...]]
+    keys: tuple[tuple[str, tuple[int, ...]], ...]
+
+    @staticmethod
+    def of(trace: PacketTrace) -> Watched:
+        """What a trace tells."""
+        marks: set[tuple[object, ...]] = set()
+        keys = []
+        for branch in trace.branches:
+            marks.add((branch.origin, branch.outcome))
+            for step in branch.steps:
+                match step:
+                    case State():
+                        marks.add(("state", step.name))
+                    case Parsed():
+                        marks.add(("parsed", step.error, step.checksum_error))
+                    case Condition():
+                        marks.add(("if", step.where, step.text, step.value))
+                    case Lookup():
+                        marks.add(("table", step.table, step.hit, step.action))
+                        keys.append((step.table, tuple(part.value for part in step.key)))
+        return Watched(frozenset(marks), tuple(keys))
 
 
 class InProcess:
@@ -93,26 +115,37 @@ class InProcess:
         self._scrambled: Pipeline | None = None
 
     def run(self, round_: Round, hint: Sequence[Seen] | None = None, patience: int = 1) -> Answer:
-        """Run a round in the usual environment. Raises Endless."""
+        """Run a round in the usual environment."""
         return self.run_in(Environment(), round_)
 
     def run_in(self, environment: Environment, round_: Round, *, cells: bool = True) -> Answer:
-        """Run a round in an environment, and read its `cells` at the end. Raises Endless."""
+        """Run a round in an environment, and read its `cells` at the end."""
         with Switch(CoreConfig(cpu_port=CPU_PORT, seed=environment.seed)) as switch:
-            switch.load(self._pipeline(environment))
             switch.run_until(environment.start_ns)
-            updates = NamedUpdates(switch.names)
-            refused = [refusal(switch, updates, update) for update in round_.setup]
-            answer = Answer([], refused, {}, registers=True)
+            answer = Answer([], self._prepare(switch, environment, round_), {}, registers=True)
             for number, packet in enumerate(round_.packets):
-                failures = switch.switch_stats().assert_failures
-                answer.seen.append(self._packet(switch, packet, environment.step_ns, number))
+                before = switch.switch_stats()
+                answer.seen.append(self._packet(switch, packet, environment.step_ns))
+                after = switch.switch_stats()
+                passes = after.recirculated + after.resubmitted
+                endless = passes - before.recirculated - before.resubmitted > MOST_PASSES
                 # A failed assertion ends BMv2, an index beyond an array's end may do so.
-                if switch.switch_stats().assert_failures != failures:
+                if endless or after.assert_failures != before.assert_failures:
                     answer.undefined.add(number)
+                if endless:  # it would go on under the next packets
+                    self._prepare(switch, environment, round_)
             if cells:
                 answer.cells = self._cells(switch)
             return answer
+
+    def watch(self, round_: Round) -> list[Watched]:
+        """What each packet met on its way."""
+        with Switch(CoreConfig(cpu_port=CPU_PORT)) as switch:
+            self._prepare(switch, Environment(), round_)
+            with switch.trace():
+                for packet in round_.packets:
+                    self._packet(switch, packet, STEP_NS)
+            return [Watched.of(trace) for trace in switch.traced]
 
     def close(self) -> None:
         """Nothing is held."""
@@ -127,17 +160,18 @@ class InProcess:
             )
         return self._scrambled
 
-    def _packet(self, switch: Switch, packet: Packet, step_ns: int, number: int) -> Seen:
-        before = switch.switch_stats()
+    def _prepare(self, switch: Switch, environment: Environment, round_: Round) -> list[str]:
+        """Load the program afresh and write the entries; why each was refused."""
+        switch.load(self._pipeline(environment))
+        updates = NamedUpdates(switch.names)
+        return [refusal(switch, updates, update) for update in round_.setup]
+
+    def _packet(self, switch: Switch, packet: Packet, step_ns: int) -> Seen:
         if packet.metadata is None:
             switch.inject(packet.port, packet.data)
         else:
             switch.packet_out(packet.data, packet.metadata)
         outputs = switch.run_until(switch.now_ns + step_ns)
-        after = switch.switch_stats()
-        passes = after.recirculated + after.resubmitted
-        if passes - before.recirculated - before.resubmitted > MOST_PASSES:
-            raise Endless(number)
         frames: dict[int, tuple[bytes, ...]] = {}
         for output in outputs:
             if output.port in PORTS and len(output.packet) >= SHORTEST_FRAME:

@@ -1,0 +1,278 @@
+"""Parity runs in process: equal programs agree, others are caught, what is undefined is left out.
+
+Two texts stand in for the two compilers' outputs of one program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from emulation.parity import cases
+from emulation.parity.compare import Loose, differences
+from emulation.parity.minimise import minimise
+from emulation.parity.report import Compiler, Report, Row
+from emulation.parity.session import ParitySession, Plan, Program
+from softswitch.compiler import compile_p4
+
+PLAN = Plan("test.p4", packets=150, live=False)
+
+TEXT = """
+#include <core.p4>
+#include <v1model.p4>
+header eth_t { bit<48> dst; bit<48> src; bit<16> type; }
+header extra_t { bit<32> a; bit<32> b; }
+struct headers { eth_t eth; extra_t extra; extra_t never; }
+struct meta_t { bit<8> class; }
+parser P(packet_in b, out headers h, inout meta_t m, inout standard_metadata_t s) {
+    state start {
+        b.extract(h.eth);
+        transition select(h.eth.type) { 0x1234: extra; default: accept; }
+    }
+    state extra { b.extract(h.extra); transition accept; }
+}
+control V(inout headers h, inout meta_t m) { apply { } }
+control I(inout headers h, inout meta_t m, inout standard_metadata_t s) {
+    register<bit<32>>(16) seen;
+    direct_counter(CounterType.packets) hits;
+    bit<32> old = 0;
+    action classify(bit<8> class) { m.class = class; hits.count(); }
+    action to(bit<9> port) { s.egress_spec = port; }
+    table classes {
+        key = { h.eth.dst: ternary; h.eth.type: exact; }
+        actions = { classify; }
+        counters = hits;
+    }
+    table ports { key = { m.class: exact; } actions = { to; NoAction; } }
+    apply {
+        mark_to_drop(s);
+        classes.apply();
+        ports.apply();
+        %s
+    }
+}
+control E(inout headers h, inout meta_t m, inout standard_metadata_t s) { apply { } }
+control C(inout headers h, inout meta_t m) { apply { } }
+control D(packet_out b, in headers h) { apply { b.emit(h.eth); b.emit(h.extra); } }
+V1Switch(P(), V(), I(), E(), C(), D()) main;
+"""
+PLAIN = "h.extra.a = h.extra.a + 1;"
+
+
+RunTwo = Callable[..., Report]
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunTwo:
+    """run(statements, other statements, plan): the report of the two programs."""
+
+    def compiled(name: str, statements: str) -> Program:
+        source = tmp_path / f"{name}.p4"
+        source.write_text(TEXT % statements)
+        result = compile_p4(source)
+        return Program(result.json_text, result.p4info_text)
+
+    def run(one: str, other: str, plan: Plan = PLAN) -> Report:
+        programs = {Compiler.P4C: compiled("one", one), Compiler.WEFT: compiled("other", other)}
+        session = ParitySession(plan, programs)
+        try:
+            return session.run()
+        finally:
+            session.close()
+
+    return run
+
+
+def rows_that_ran(report: Report) -> list[Row]:
+    return [row for row in report.rows if not row.missing]
+
+
+def test_one_program_twice_is_equal(run: RunTwo) -> None:
+    report = run(PLAIN, PLAIN)
+    assert report.agrees and report.compares
+    reference, other = rows_that_ran(report)
+    assert (reference.name, reference.against) == ("p4c x softswitch", "")
+    assert (other.name, other.against) == ("weft x softswitch", "p4c x softswitch")
+    assert (other.cases, other.equal, other.different, other.undefined) == (150, 150, 0, 0)
+    assert report.answered >= 50
+
+
+def test_a_difference_is_found_made_small_and_replays(run: RunTwo, tmp_path: Path) -> None:
+    wrong = "if (m.class > 1 && h.extra.isValid()) { h.extra.a[7:0] = 0; }"
+    report = run("", wrong)
+    row = rows_that_ran(report)[1]
+    assert not report.agrees and row.different > 0
+    assert row.equal + row.different == row.cases
+    example = row.examples[0]
+    (packet,) = example.round_.packets
+    assert packet.data[12:14] == b"\x12\x34"
+    assert len(example.round_.setup) == 2  # a class above 1, and a port for it
+    assert "bytes 17..17" in example.what
+    path = tmp_path / "small.vectors.json"
+    cases.write_vectors(
+        path, "test", row.against, example.round_, example.reference.seen, example.what
+    )
+    again, recorded = cases.read_vectors(path)
+    assert again == example.round_
+    assert [case["out"] for case in recorded] == [
+        cases.seen_as_json(seen)["out"] for seen in example.reference.seen
+    ]
+    assert not run("", wrong, replace(PLAN, replay=again)).agrees
+    assert run("", "", replace(PLAN, replay=again)).agrees
+
+
+def test_a_difference_that_needs_history_keeps_it(run: RunTwo) -> None:
+    count = "seen.read(old, 3); old = old + 1; seen.write(3, old); s.egress_spec = 1;"
+    report = run(count, count + "if (old == 5) { s.egress_spec = 2; }")
+    example = rows_that_ran(report)[1].examples[0]
+    assert len(example.round_.packets) == 5
+    assert example.round_.setup == ()
+
+
+def test_state_that_no_packet_shows_differs_too(run: RunTwo) -> None:
+    report = run("seen.write(7, 1);", "seen.write(7, 2);")
+    row = rows_that_ran(report)[1]
+    assert row.different == 0 and not row.agrees
+    assert row.other[0] == "register I.seen[7]: 1 / 2"
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("s.egress_spec = 1; h.extra.a = s.ingress_global_timestamp[31:0];", "0"),
+        ("s.egress_spec = 1; random(h.extra.a, 0, 0xffffffff);", "0"),
+        ("s.egress_spec = 1; h.extra.a = h.never.a;", "0"),
+    ],
+    ids=["time", "chance", "a header that is not there"],
+)
+def test_what_varies_by_itself_is_not_compared(run: RunTwo, one: str, other: str) -> None:
+    other = f"s.egress_spec = 1; h.extra.a = {other};"
+    report = run(one, other)
+    assert report.agrees
+    assert report.partly_compared > 0
+    # But what stands beside it is.
+    assert not run(one, other + "h.extra.b = h.extra.b ^ 1;").agrees
+
+
+def test_an_answer_that_varies_in_kind_is_counted_as_undefined(run: RunTwo) -> None:
+    report = run("if (s.ingress_global_timestamp[3:3] == 1) { s.egress_spec = 1; }", "")
+    row = rows_that_ran(report)[1]
+    assert report.agrees and row.undefined > 0
+
+
+@pytest.mark.parametrize(
+    "statements",
+    [
+        "if (h.extra.isValid()) { resubmit_preserving_field_list(0); }",
+        "s.egress_spec = 1; if (h.extra.isValid()) { seen.write(h.eth.src[31:0] | 16, 1); }",
+        "s.egress_spec = 1; assert(!h.extra.isValid());",
+    ],
+    ids=["resubmission without end", "beyond an array", "failed assertion"],
+)
+def test_packets_that_no_switch_should_get_are_not_made(run: RunTwo, statements: str) -> None:
+    report = run(statements, statements)
+    assert report.agrees
+    assert rows_that_ran(report)[1].cases >= 50
+
+
+def test_a_compiler_that_is_not_there_leaves_one_pairing(tmp_path: Path) -> None:
+    source = tmp_path / "one.p4"
+    source.write_text(TEXT % "")
+    result = compile_p4(source)
+    programs = {
+        Compiler.P4C: Program(missing="no p4c on PATH"),
+        Compiler.WEFT: Program(result.json_text, result.p4info_text),
+    }
+    report = ParitySession(PLAN, programs).run()
+    assert report.agrees and not report.compares
+    assert [row.missing for row in report.rows if row.target == "softswitch"] == [
+        "no p4c on PATH",
+        "",
+    ]
+
+
+def test_a_program_that_only_one_compiler_takes_is_a_difference(tmp_path: Path) -> None:
+    source = tmp_path / "one.p4"
+    source.write_text(TEXT % "")
+    result = compile_p4(source)
+    programs = {
+        Compiler.P4C: Program(result.json_text, result.p4info_text),
+        Compiler.WEFT: Program(missing="weft does not take it", refused=True),
+    }
+    report = ParitySession(PLAN, programs).run()
+    assert not report.agrees
+    assert [row.name for row in report.rows if row.failed] == ["weft x softswitch"]
+
+
+# --- the parts ------------------------------------------------------------------------------------
+
+
+def answer(*seen: cases.Seen, **cells: int) -> cases.Answer:
+    return cases.Answer(list(seen), [], dict(cells))
+
+
+def test_bits_are_compared_one_by_one() -> None:
+    def frame(data: str) -> cases.Answer:
+        return answer(cases.Seen({1: (bytes.fromhex(data),)}))
+
+    loose = Loose()
+    loose.learn(frame("00ff00"), frame("00f000"))
+    assert differences(frame("00ff00"), frame("00f300"), loose) == []
+    (found,) = differences(frame("00ff00"), frame("00ff01"), loose)
+    assert found.text == "port 1, bytes 2..2: 00 / 01"
+
+
+@pytest.mark.parametrize(
+    ("other", "text"),
+    [
+        (cases.Seen({2: (b"ab",)}), "port 1 / port 2"),
+        (cases.Seen(), "port 1 / nothing"),
+        (cases.Seen({1: (b"ab", b"ab")}), "port 1 / port 1, port 1"),
+        (cases.Seen({1: (b"abc",)}), "port 1: 2 B / 3 B: 6162 / 616263"),
+        (cases.Seen({1: (b"ab",)}, ((b"x", ()),)), "port 1 / port 1, packet-in"),
+        (cases.Seen({1: (b"ab",)}, (), (("d", ((1,),)),)), "port 1 / port 1, digest d"),
+    ],
+)
+def test_each_kind_of_difference_has_its_words(other: cases.Seen, text: str) -> None:
+    reference = answer(cases.Seen({1: (b"ab",)}))
+    assert [d.text for d in differences(reference, answer(other), Loose())] == [text]
+
+
+def test_minimising_keeps_what_is_needed_and_ends_with_its_budget() -> None:
+    packets = tuple(cases.Packet(1, bytes([n]) * 40) for n in range(20))
+    round_ = cases.Round(tuple({"type": "INSERT", "n": n} for n in range(10)), packets)
+    asked = []
+
+    def needs(candidate: cases.Round) -> bool:
+        asked.append(candidate)
+        names = {update["n"] for update in candidate.setup}
+        firsts = [packet.data[0] for packet in candidate.packets]
+        return {3, 7} <= names and 4 in firsts and firsts[-1] == 9
+
+    small = minimise(round_, 9, needs, checks=500, seconds=60)
+    assert [update["n"] for update in small.setup] == [3, 7]
+    assert [packet.data for packet in small.packets] == [b"\4" + bytes(13), b"\t" + bytes(13)]
+    asked.clear()
+    minimise(round_, 9, needs, checks=7, seconds=60)
+    assert len(asked) == 7
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("{", "not JSON"),
+        ("3", "no list of updates"),
+        ('{"setup": [1]}', "no list of updates"),
+        ('{"setup": []}', "cases"),
+        ('{"setup": [], "cases": [{"in": {"port": 1}}]}', r"cases\[0\]"),
+    ],
+)
+def test_files_that_are_no_vectors_say_why(tmp_path: Path, text: str, says: str) -> None:
+    path = tmp_path / "x.json"
+    path.write_text(text)
+    with pytest.raises(cases.VectorFileError, match=says):
+        cases.read_entries(path)
+        cases.read_vectors(path)
