@@ -65,15 +65,22 @@ static __attribute__((cold, noinline)) void emit_impaired(ws_switch *sw, struct 
     ws_time slot = port->config.rate_bps ? wire_time(port, packet->length) : 0;
     struct ws_fate fate = ws_wire_pass(port->wires[WS_SEND], packet->out, packet->length, packet->time, slot);
     if (fate.lost) {
+        ws_trace_end(sw, packet, WS_TRACE_LOST, port->number);
         ws_packet_free(packet);
         return;
     }
     struct ws_packet *copy = fate.copies > 1 ? ws_wire_copy(packet) : NULL;
     packet->time = fate.at[0];
+    if (copy)
+        ws_trace_child(sw, copy, packet, WS_TRACE_DUPLICATE);
+    if (packet->trace)
+        ws_trace_sent(sw, packet);
     emit(sw, packet);
     if (!copy)
         return;
     copy->time = fate.at[1];
+    if (copy->trace)
+        ws_trace_sent(sw, copy);
     if (slot)
         port->busy_until += slot;
     emit(sw, copy);
@@ -100,12 +107,13 @@ static void depart(ws_switch *sw, struct ws_port *port, struct ws_packet *packet
     packet->kind = sw->config.cpu_port && port->number == sw->config.cpu_port ? WS_OUT_CPU : WS_OUT_PACKET;
     packet->port = port->number;
     packet->time = end + port->config.tx_delay_ps;
+    if (port->wires[WS_SEND]) {
+        emit_impaired(sw, port, packet);
+        return;
+    }
     if (packet->trace)
         ws_trace_sent(sw, packet);
-    if (port->wires[WS_SEND])
-        emit_impaired(sw, port, packet);
-    else
-        emit(sw, packet);
+    emit(sw, packet);
 }
 
 /* The weighted queue whose turn it is among those in `open`, or -1. */

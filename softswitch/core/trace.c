@@ -214,7 +214,7 @@ void ws_trace_begin_child(ws_switch *sw, struct ws_packet *child, const struct w
         return;
     record->a = origin;
     record->b = parent->trace;
-    record->c = child->ingress_port;
+    record->c = parent->ingress_port;
     record->x = child->ctx.packet_length;
 }
 

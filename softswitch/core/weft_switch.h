@@ -281,6 +281,7 @@ enum ws_trace_origin {
     WS_TRACE_REPLICA = 3,
     WS_TRACE_RESUBMIT = 4,
     WS_TRACE_RECIRCULATE = 5,
+    WS_TRACE_DUPLICATE = 6, /* made by the link (ws_port_impair) */
 };
 enum ws_trace_end {
     WS_TRACE_SENT = 0,
@@ -296,6 +297,7 @@ enum ws_trace_end {
     WS_TRACE_RESUBMITTED = 10,      /* goes on as another branch */
     WS_TRACE_RECIRCULATED = 11,
     WS_TRACE_GONE = 12,             /* freed without any of these */
+    WS_TRACE_LOST = 13,             /* by the link (ws_port_impair) */
 };
 enum { WS_TRACE_WHOLE = 1, WS_TRACE_GAP = 2, WS_TRACE_SNAP = 512 };
 

@@ -17,7 +17,15 @@ NO_ACTION = 0xFFFFFFFF
 _HIT, _GROUP = 1, 2
 _LIMB = 8
 
-_ORIGINS = ("received", "ingress clone", "egress clone", "replica", "resubmitted", "recirculated")
+_ORIGINS = (
+    "received",
+    "ingress clone",
+    "egress clone",
+    "replica",
+    "resubmitted",
+    "recirculated",
+    "duplicate",
+)
 _OUTCOMES = (
     r.Outcome.SENT,
     r.Outcome.TO_CPU,
@@ -32,6 +40,7 @@ _OUTCOMES = (
     r.Outcome.RESUBMITTED,
     r.Outcome.RECIRCULATED,
     r.Outcome.GONE,
+    r.Outcome.LOST,
 )
 _USES = {
     RecordKind.REGISTER_READ: "register read",
@@ -360,7 +369,9 @@ class _BranchReader:
                 groups = [s for s in self.branch.steps if isinstance(s, r.Replicate)]
                 return f"there is no multicast group {groups[-1].group}" if groups else ""
             case r.Outcome.GONE:
-                return "the switch let it go: its link lost it, or memory was out"
+                return "the switch let it go without saying why"
+            case r.Outcome.LOST:
+                return f"the link of port {record.b} lost it, as it was told to"
             case _:
                 return ""
 

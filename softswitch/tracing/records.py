@@ -28,6 +28,7 @@ class Outcome(StrEnum):
     RESUBMITTED = "resubmitted"
     RECIRCULATED = "recirculated"
     GONE = "dropped"
+    LOST = "dropped: lost on the link"
     UNFINISHED = "on its way"
 
     @property
@@ -246,7 +247,8 @@ STEPS: dict[str, type[Step]] = {
 class Branch:
     """`number` counts from 0 within the packet; `parent` is the branch it comes from.
 
-    `origin`: received, ingress clone, egress clone, replica, resubmitted or recirculated.
+    `origin`: received, ingress clone, egress clone, replica, resubmitted, recirculated, or
+    duplicate (which the link made).
     """
 
     number: int

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from softswitch import Switch
-from softswitch.core import PortState
+from softswitch.core import Direction, PortImpair, PortState
 from softswitch.p4runtime.protos import p4r
 from softswitch.tracing import Outcome, PacketTrace
 from softswitch.tracing import records as r
@@ -188,6 +188,20 @@ def test_what_a_port_does(
     assert last.finished == (outcome is not Outcome.UNFINISHED)
     end = last.branches[0].end
     assert why in (end.why if end is not None else "")
+
+
+def test_what_a_bad_link_does(l3: Switch) -> None:
+    routed(l3)
+    l3.trace()
+    l3.core.impair_port(2, Direction.SEND, PortImpair(loss=(1 << 32) - 1, seed=1))
+    l3.inject(1, FRAME)
+    l3.core.impair_port(2, Direction.SEND, PortImpair(duplicate=(1 << 32) - 1, seed=1))
+    l3.inject(1, FRAME)
+    lost, twice = l3.traced
+    assert lost.outcomes == [Outcome.LOST]
+    assert lost.branches[0].outcome.dropped
+    assert twice.outcomes == [Outcome.SENT, Outcome.SENT]
+    assert [branch.origin for branch in twice.branches] == ["received", "duplicate"]
 
 
 def test_a_packet_that_waits_is_shown_and_later_complete(l3: Switch) -> None:
