@@ -67,10 +67,13 @@ def _give_back() -> None:
         )
 
 
-def command(python: Path, address: str, device_id: int, election_id: int) -> list[str]:
+def command(
+    python: Path, address: str, device_id: int, *, election_id: int = 1, role: str = ""
+) -> list[str]:
     """Return the shell's command line for one switch; `address` is 'host:port'."""
     shell = [str(python), "-m", "p4runtime_sh", "--grpc-addr", address]
-    return [*shell, "--device-id", str(device_id), "--election-id", f"0,{election_id}"]
+    shell += ["--device-id", str(device_id), "--election-id", f"0,{election_id}"]
+    return shell + (["--role-name", role] if role else [])
 
 
 def setup(arguments: argparse.Namespace) -> int:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from emulation.switch_node import Target
 from weft import console
 from weft.prompt_command import Command, CommandError, Shell, no_arguments, one_of, split
 from weft.reload import Programs
@@ -14,6 +15,7 @@ from weft.reload import Programs
 if TYPE_CHECKING:
     from controller.table_rows import TableRow
 
+ROLE = "shell"  # what p4runtime-shell calls itself where it writes
 _TRACE = "trace SWITCH [OPTIONS]"
 
 
@@ -79,9 +81,9 @@ class FabricCommands:
                 "SWITCH [write]",
                 "p4lang's interactive P4Runtime shell on a switch",
                 self._p4rt_shell,
-                "It may read. With `write` it is the switch's controller until it ends; what it\n"
-                "wrote stays until the controller next brings the fabric to its plan\n"
-                "(controller restart).",
+                "It reads; with `write` it writes too, beside the controller (on BMv2 instead of\n"
+                "it, until it ends). What it wrote stays until the controller next brings the\n"
+                "fabric to its plan: controller restart. Installed on first use, from PyPI.",
                 lambda before: self._one_switch(before) if len(before) != 1 else ["write"],
             ),
             Command(
@@ -190,15 +192,17 @@ class FabricCommands:
         # IPython keeps its history and settings: with the run, not in somebody's home.
         environment = {"IPYTHONDIR": str(self._session.run.directory / "ipython")}
 
-        def run(election_id: int) -> int:
-            command = p4rt_shell.command(python, settings.address, settings.device_id, election_id)
-            return self._shell.foreground(command, environment)
+        def run(**options: Any) -> int:
+            at = (settings.address, settings.device_id)
+            return self._shell.foreground(p4rt_shell.command(python, *at, **options), environment)
 
-        if words[1:] == ["write"]:
-            with self._session.lent(name) as election_id:
-                code = run(election_id)
+        if words[1:] != ["write"]:
+            code = run()
+        elif settings.target is Target.SOFTSWITCH:
+            code = run(role=ROLE)  # beside the controller, which stays what it is
         else:
-            code = run(1)
+            with self._session.lent(name) as election_id:
+                code = run(election_id=election_id)
         if code != 0:
             raise CommandError(f"p4runtime-shell ended with exit code {code}")
 

@@ -141,7 +141,28 @@ def test_keys_and_commands_on_a_terminal(terminal: Terminal, tmp_path: Path) -> 
     terminal.type("pingall\n")
     assert "12 pairs, 0 % lost" in terminal.expect(PROMPT)
 
+    terminal.type("tables s1 ipv4_r\t\n")  # Tab completes what may follow
+    assert "10.0.2.0/24" in terminal.expect(PROMPT)
+    terminal.type("link s1 s4 d\t\n")
+    assert "s1:4 - s4:1: down" in terminal.expect(PROMPT)
+    terminal.type("capture s1-2\n")
+    terminal.expect("listening on")
+    terminal.type("\x03")
+    terminal.expect(PROMPT)
+
+    terminal.type("p4rt-shell s1 write\n")
+    terminal.expect("IPython shell for P4Runtime")
+    terminal.expect(">>>")
+    terminal.type("print(len(list(TableEntry('ipv4_route').read())), 'ent' 'ries')\r")
+    terminal.expect("3 entries")
+    terminal.type("exit\r")
+    terminal.expect(PROMPT)
+    terminal.type("controller restart\n")  # the controller's place is free again
+    assert "0 updates written" in terminal.expect(PROMPT)
+
     terminal.type("\x04")  # Ctrl-D ends the run
     terminal.rest()
     assert terminal.process.returncode == 0
     assert not (tmp_path / "run").exists()
+    history = (tmp_path / "log" / "prompt-history").read_text().splitlines()
+    assert "tables s1 ipv4_route" in [line.strip() for line in history]
