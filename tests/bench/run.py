@@ -64,6 +64,12 @@ def daemon_lines(result: dict[str, Any]) -> list[Line]:
     ]
 
 
+def idle_lines(result: dict[str, float]) -> list[Line]:
+    share, limit = result["core_share"], result["limit"]
+    what = f"{result['switches']:.0f} idle switches, CPU of one core"
+    return [Line(what, f"{share:.2%}", f"< {limit:.0%}", share < limit)]
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", action="store_true")
@@ -76,8 +82,11 @@ def main() -> int:
         short = ["--rounds", "3", "--seconds", "1"] if arguments.quick else []
         results["daemon"] = script("bench_daemon.py", *short)
         lines += daemon_lines(results["daemon"])
+        short = ["--seconds", "5"] if arguments.quick else []
+        results["idle"] = script("bench_idle.py", *short)
+        lines += idle_lines(results["idle"])
     elif not arguments.json:
-        print("the daemon's benchmark needs root and is left out")
+        print("the daemon's benchmarks need root and are left out")
     met = all(line.met is not False for line in lines)
     if arguments.json:
         print(json.dumps({**results, "lines": [asdict(line) for line in lines], "met": met}))
