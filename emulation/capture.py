@@ -28,7 +28,8 @@ def find_interface(topology: Topology, network: Network, name: str) -> tuple[str
     that the interface really has. Raises KeyError.
     """
     found = re.fullmatch(r"(.+?)(?:-(?:eth)?(\d+))?", name)
-    assert found is not None
+    if found is None:
+        raise KeyError(name)
     node, port = found[1], int(found[2] or 0)
     for switch in topology.switches:
         for each in topology.ports_of(switch.name):

@@ -20,6 +20,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
@@ -37,15 +38,16 @@ PATIENCE_S = 60.0
 class Lab:
     """A run with a prompt on a pipe: `do` gives a command and returns what it printed."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, target: str = "softswitch") -> None:
         self.root = root
         self.environment = {
             **os.environ,
             run_state.RUN_ROOT_VARIABLE: str(root / "run"),
             run_state.LOG_ROOT_VARIABLE: str(root / "log"),
         }
+        options = ("--cli", "--json", "--seconds", "1")
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "weft.cli", "run-topo", "--cli", "--json", "--seconds", "1"],
+            [sys.executable, "-m", "weft.cli", "run-topo", "--target", target, *options],
             cwd=REPOSITORY,
             env=self.environment,
             stdin=subprocess.PIPE,
@@ -133,16 +135,22 @@ def until(condition: Callable[[], bool]) -> None:
         time.sleep(0.01)
 
 
-@pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    root = tmp_path_factory.mktemp("lab")
-    opened = Lab(root)
-    yield opened
-    opened.close()
+@contextmanager
+def opened(root: Path, target: str) -> Iterator[Lab]:
+    """A lab that is gone afterwards, whatever happened."""
+    lab = Lab(root, target)
+    yield lab
+    lab.close()
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(run_state.RUN_ROOT_VARIABLE, str(root / "run"))
         patch.setenv(run_state.LOG_ROOT_VARIABLE, str(root / "log"))
         teardown.stop()
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    with opened(tmp_path_factory.mktemp("lab"), "softswitch") as lab:
+        yield lab
 
 
 def rows(table: str) -> list[list[str]]:
@@ -339,3 +347,22 @@ def test_the_end_leaves_nothing(lab: Lab) -> None:
     assert not (lab.root / "run").exists()
     assert not [process for process in record.processes if process.is_alive()]
     assert (lab.root / "until-exit.pcap").exists()
+
+
+@pytest.mark.reference("simple_switch_grpc")
+def test_bmv2_loses_no_entry_either(tmp_path: Path) -> None:
+    with opened(tmp_path, "bmv2") as lab:
+        copy = shutil.copytree(REPOSITORY / "p4src", tmp_path / "p4")
+        routing = copy / "modules" / "routing.p4"
+        routing.write_text(routing.read_text().replace("size = ROUTES;", "size = 2 * ROUTES;"))
+        before = lab.do("tables s1")
+        assert "written again: traffic was interrupted" in lab.do(f"reload s1 {copy}/fabric.p4")
+        assert lab.do("tables s1") == before
+        assert "s1:3 - s3:1: down" in lab.do("link s1 s3 down")
+        assert "DOWN" in lab.do("links")
+        assert "0 % lost" in lab.do("pingall")
+        lab.do("link s1 s3 up")
+        lab.kill("s3")
+        lab.hears("it is back after")
+        assert "0 % lost" in lab.do("pingall")
+        assert "0 programs loaded, 0 updates written" in lab.do("controller restart")
