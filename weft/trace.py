@@ -48,7 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
                 left -= viewer.seen - seen
             _await_return(arguments.switch, gone)
     except KeyboardInterrupt:
-        console.notice(f"{viewer.seen} packets traced")
+        console.notice("1 packet traced" if viewer.seen == 1 else f"{viewer.seen} packets traced")
         return 0
 
 

@@ -157,7 +157,7 @@ def test_ctrl_c_detaches(switch: SwitchProcess) -> None:
     switch.packet()
     assert "packet 1" in trace.line()
     code, _, err = trace.end(signal.SIGINT)
-    assert (code, err) == (0, "1 packets traced\n")
+    assert (code, err) == (0, "1 packet traced\n")
     wait_for(lambda: tracers(switch) == 0, "the end of the tracer")
 
 
