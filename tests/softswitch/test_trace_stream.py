@@ -18,6 +18,7 @@ from softswitch.p4runtime.pipeline import read_p4info
 from softswitch.p4runtime.server import P4RuntimeServer
 from softswitch.p4runtime.service import P4RuntimeService
 from softswitch.tracing import Outcome, PacketTrace
+from softswitch.tracing.records import State
 
 GOLDEN = Path(__file__).resolve().parent.parent / "golden"
 FRAME = bytes.fromhex(
@@ -159,6 +160,27 @@ def test_packets_that_a_reload_took_are_shown(daemon: Daemon, client: Diagnostic
     daemon.load("features")
     trace = packet(next(event for event in events if event["event"] == "packet"))
     assert trace.outcomes == [Outcome.UNFINISHED]
+
+
+def test_a_packet_outlives_its_program(daemon: Daemon, client: DiagnosticsClient) -> None:
+    """RECONCILE_AND_COMMIT keeps packets in queues: they end under the program that parsed them."""
+    daemon.load()
+    events = client.trace(limit=2)
+    with daemon.loop.locked() as core:
+        core.set_port(2, PortState.BLOCKED, now_ps=daemon.loop.now())
+        core.inject(1, FRAME[:12] + b"\x86\xdd" + FRAME[14:], daemon.loop.now())
+    p4info = read_p4info(GOLDEN / "features.p4info.txtpb")
+    with daemon.service.lock:
+        prepared = daemon.device.prepare(p4info, (GOLDEN / "features.json").read_bytes())
+        daemon.device.reconcile(prepared)
+    assert next(events)["event"] == "program"
+    with daemon.loop.locked() as core:
+        core.set_port(2, PortState.UP, now_ps=daemon.loop.now())
+    old = packet(next(events))
+    assert old.outcomes == [Outcome.SENT]
+    assert {step.name for step in old.steps if isinstance(step, State)} == {"start"}
+    daemon.arrive()
+    assert packet(next(events)).lookups("vrf_map")
 
 
 def test_two_clients_see_their_own(daemon: Daemon, client: DiagnosticsClient) -> None:
