@@ -26,7 +26,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+# What `make test ARGS=...` hands on: a `make` that a test starts must not take it for its own.
+OF_MAKE = ("MAKEFLAGS", "MFLAGS", "MAKEOVERRIDES", "MAKELEVEL", "ARGS")
+
+
 def pytest_configure(config: pytest.Config) -> None:
+    for variable in OF_MAKE:
+        os.environ.pop(variable, None)
     in_ci = os.environ.get("CI") == "true"
     config.pluginmanager.register(SkipLedger(config.getoption("most_skipped"), in_ci))
 
