@@ -1,0 +1,164 @@
+/* The simulator's engine: one event loop over many switch cores, hosts and links (DESIGN §1).
+ *
+ * Virtual time is int64 picoseconds from 0. A packet is its header bytes plus a tail of which only the length and the
+ * seed are kept (weft_switch.h: ws_packet_in). Nothing here reads a clock, allocates by the packet or computes in floating
+ * point. Equal times are ordered by (time, node, port, sequence): the same calls give the same run on every machine.
+ * Nodes, links, flows and messages are numbered from 0 in the order in which they were added. Functions that can
+ * fail return 0 or a negative SIM_E*, and sim_error says why.
+ */
+#ifndef WEFT_SIM_H
+#define WEFT_SIM_H
+
+#include "weft_switch.h"
+
+typedef struct sim sim;
+
+enum sim_status { SIM_OK = 0, SIM_ENOMEM = -1, SIM_EINVAL = -2, SIM_ENOENT = -3 };
+
+sim *sim_create(uint64_t seed);
+void sim_destroy(sim *s); /* not the switches, which the caller made */
+const char *sim_error(const sim *s);
+
+/* --- the network --------------------------------------------------------------------------- */
+
+/* A switch's ports carry their own rates, delays and queues (ws_configure_port: rate_bps and tx_delay_ps). The caller may
+ * use the switch's control-plane calls between two sim_run, then says sim_touch. Returns the node. */
+int sim_add_switch(sim *s, ws_switch *sw);
+/* The switch `node` was written to or its ports were set: its next event may have changed, outputs may be there. */
+int sim_touch(sim *s, uint32_t node);
+
+struct sim_port_config {
+    uint64_t rate_bps;     /* > 0; counts preamble, FCS and gap as switch ports do */
+    ws_time delay_ps;      /* propagation of what the host sends */
+    uint64_t mac;          /* the interface's */
+    uint64_t gateway_mac;  /* where it sends everything to */
+    uint32_t ip;           /* host order */
+    uint32_t mtu;          /* largest IP packet */
+};
+/* A host of `n` interfaces. Returns the node. */
+int sim_add_host(sim *s, const struct sim_port_config *ports, uint32_t n);
+int sim_configure_host_port(sim *s, uint32_t node, uint32_t port, const struct sim_port_config *config);
+/* Joins two ends. Host interfaces are ports 0, 1, ...; switch ports have the switch's numbers. Returns the link. */
+int sim_add_link(sim *s, uint32_t node_a, uint32_t port_a, uint32_t node_b, uint32_t port_b);
+/* down: what is on the way is lost and both ends' ports go down (a switch's by ws_set_port); up again: both go up. */
+int sim_set_link(sim *s, uint32_t link, int up);
+/* What goes wrong on the wire from a host to its switch: as ws_impair_port(WS_SEND) of a switch's port. */
+int sim_impair_host_port(sim *s, uint32_t node, uint32_t port, const struct ws_port_impair *impair);
+/* A switch that is dead neither takes nor sends anything; its links are down. Alive again, its queues are empty. */
+int sim_set_node(sim *s, uint32_t node, int alive);
+
+/* --- traffic ------------------------------------------------------------------------------- */
+
+/* A flow is a RoCEv2 queue pair's one direction: UDP 4791, BTH with the flow's number + 1 as destination QP, PSN counting up.
+ * Its packets' Ethernet, IPv4 and UDP addresses come from the interfaces. */
+struct sim_flow_config {
+    uint32_t src, src_port, dst, dst_port; /* nodes and interfaces */
+    uint16_t udp_port;  /* source port: what ECMP hashes */
+    uint8_t dscp;       /* ECN field is ECT(0) */
+    uint8_t queue;      /* of the sender's NIC, 0..7: a PFC pause of that class stops it */
+    uint32_t payload;   /* bytes a packet, behind BTH, at most: 0 = what the MTU allows as a power of two, 256..4096 */
+    uint64_t rate_bps;  /* of this flow's frames as they count on a wire; 0 = the interface's */
+};
+int sim_add_flows(sim *s, const struct sim_flow_config *flows, uint32_t n); /* returns the first one's number */
+
+/* A stream sends packets of one flow at given times, whatever happens to them. */
+enum sim_stream_kind { SIM_CBR = 0, SIM_POISSON = 1 };
+struct sim_stream_config {
+    uint32_t flow;
+    uint32_t kind;         /* enum sim_stream_kind */
+    uint32_t payload;      /* bytes a packet */
+    uint64_t seed;
+    ws_time start_ps, stop_ps; /* stop: WS_NEVER for no end */
+    ws_time interval_ps;   /* mean time between packets */
+    uint64_t packets;      /* at most; 0 = no limit */
+};
+int sim_add_streams(sim *s, const struct sim_stream_config *streams, uint32_t n);
+
+/* A message is `bytes` to be carried by a flow, in order behind the flow's earlier messages. It becomes ready `gap_ps`
+ * after the last of the messages that it waits for was done, and not before start_ps. It is done when all its bytes
+ * have arrived. A message without bytes is done when it is ready: computing alone. Sent as SEND first/middle/last/only. */
+struct sim_message {
+    uint32_t flow;
+    uint32_t waits;     /* how many messages it waits for */
+    uint64_t bytes;
+    ws_time start_ps, gap_ps;
+};
+/* `first`[i] .. `first`[i + 1] - 1 index `next`: the messages that wait for message i (numbers within these n). Copied.
+ * SIM_EINVAL: a message waits for more than point to it. Returns the first one's number. */
+int64_t sim_add_messages(sim *s, const struct sim_message *messages, const uint64_t *first, const uint32_t *next, uint32_t n);
+
+/* Frames as they are, sent at `at` from an interface: the packet script. Copied. */
+struct sim_script_packet { uint32_t node, port; ws_time at; uint32_t length, tail_length; uint64_t tail_seed; const uint8_t *data; };
+int sim_add_script(sim *s, const struct sim_script_packet *packets, uint32_t n);
+
+/* --- running ------------------------------------------------------------------------------- */
+
+enum sim_stop {
+    SIM_UNTIL = 0,    /* reached `until` */
+    SIM_IDLE = 1,     /* nothing can happen any more, whatever the time: now is the last event's */
+    SIM_DONE = 2,     /* all messages are done and no stream or script has more to send (asked for by `to_the_end`) */
+    SIM_BUDGET = 3,   /* handled `budget` events */
+    SIM_PUNT = 4,     /* a switch has something for the controller: sim_take_punts */
+};
+/* Runs until virtual time `until` (included) or another reason to stop. */
+enum sim_stop sim_run(sim *s, ws_time until, uint64_t budget, int to_the_end);
+ws_time sim_now(const sim *s);
+
+/* Packets for the controller and digests, as ws_take_output gives them; data is valid until the next sim_run. */
+struct sim_punt { uint32_t node; struct ws_output output; };
+size_t sim_take_punts(sim *s, struct sim_punt *punts, size_t max);
+
+/* --- what happened ------------------------------------------------------------------------- */
+
+struct sim_totals {
+    uint64_t events;          /* handled */
+    uint64_t hops;            /* packets through one switch's ingress and egress */
+    uint64_t sent, received;  /* packets of hosts, PFC frames not counted */
+    uint64_t lost_link;       /* on a link that went down, or behind a dead switch */
+    uint64_t received_other;  /* packets that belong to no flow (scripts), or not to the host that got them */
+    uint64_t in_flight;       /* packets on links now */
+    uint64_t messages, messages_done;
+};
+void sim_totals_get(const sim *s, struct sim_totals *totals);
+
+struct sim_flow_stats {
+    uint64_t sent_packets, sent_bytes, received_packets, received_bytes; /* bytes: payload */
+    uint64_t marked;          /* received with CE */
+    uint64_t out_of_order;    /* received with a PSN below one that came before */
+    ws_time first_sent, last_sent, first_received, last_received; /* -1: none */
+    uint64_t delay_sum_ps, delay_max_ps; /* from the first bit sent to the last received */
+    uint64_t paused_ps;       /* had something to send while its NIC queue was paused */
+};
+int sim_flow_stats_get(const sim *s, uint32_t first, uint32_t n, struct sim_flow_stats *stats);
+
+struct sim_message_times { ws_time ready, first_sent, last_sent, done; }; /* -1: not yet */
+int sim_message_times_get(const sim *s, uint64_t first, uint64_t n, struct sim_message_times *times);
+
+struct sim_host_port_stats { uint64_t tx_packets, tx_bytes, rx_packets, rx_bytes, pfc_received, queue_packets, queue_bytes, paused_ps[8]; };
+int sim_host_port_stats_get(const sim *s, uint32_t node, uint32_t port, struct sim_host_port_stats *stats);
+
+/* A series of samples of switch queues and of links, one every `interval_ps` from `start_ps` on; a row only where
+ * something is not zero. 0 ends it. */
+int sim_sample(sim *s, ws_time start_ps, ws_time interval_ps);
+struct sim_queue_sample { ws_time at; uint32_t node, port, queue, packets; uint64_t bytes; uint32_t paused, pad_; }; /* paused: 0 or 1, now */
+struct sim_link_sample { ws_time at; uint32_t link, direction; uint64_t bytes, packets; }; /* since the last one; direction 0: a to b; bytes as they count on the wire */
+struct sim_flow_sample { ws_time at; uint32_t flow, pad_; uint64_t bytes; };     /* payload received since the last one */
+/* Hand out and forget up to `max` rows each. */
+size_t sim_take_queue_samples(sim *s, struct sim_queue_sample *rows, size_t max);
+size_t sim_take_link_samples(sim *s, struct sim_link_sample *rows, size_t max);
+size_t sim_take_flow_samples(sim *s, struct sim_flow_sample *rows, size_t max);
+
+/* Copies of what a port receives and sends, as many as fit in `capacity` until taken; more are counted as missed. */
+int sim_tap(sim *s, uint32_t node, uint32_t port, size_t capacity); /* 0: no more */
+struct sim_tapped { ws_time at; uint32_t node, port, sent, length, tail_length, pad_; uint64_t tail_seed; const uint8_t *data; };
+size_t sim_take_tapped(sim *s, struct sim_tapped *rows, size_t max); /* data is valid until the next call or sim_run */
+uint64_t sim_tap_missed(const sim *s);
+
+/* --- numbers that must be the same everywhere ----------------------------------------------- */
+
+/* An exponentially distributed time of mean `mean_ps` from 64 random bits, in integer arithmetic. */
+ws_time sim_exponential(ws_time mean_ps, uint64_t random);
+/* splitmix64: advances `*state` and returns 64 bits. */
+uint64_t sim_random(uint64_t *state);
+
+#endif
