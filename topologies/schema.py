@@ -90,7 +90,7 @@ def validate(document: Document) -> ExplicitFile | AnyGenerated:
         return _form(document).model_validate(document.data)
     except ValidationError as error:
         raise TopologyError(
-            [_problem(document, detail, _form(document)) for detail in error.errors()]
+            [schema_problem(document, detail, _form(document)) for detail in error.errors()]
         ) from None
 
 
@@ -106,7 +106,8 @@ def _form(document: Document) -> type[ExplicitFile] | type[AnyGenerated]:
     return GENERATORS[generator]
 
 
-def _problem(document: Document, detail: Any, form: type[BaseModel]) -> Problem:
+def schema_problem(document: Document, detail: Any, form: type[BaseModel]) -> Problem:
+    """Return what pydantic found wrong (one of `errors()`) as people read it, with its place."""
     path: FieldPath = tuple(detail["loc"])
     kind, value = detail["type"], detail["input"]
     allowed = _fields_at(form, path[:-1])
@@ -159,7 +160,9 @@ def _fields_at(form: type[BaseModel], path: FieldPath) -> list[str]:
         annotation = model.model_fields[part].annotation
         user_key = get_origin(annotation) is dict
         model = _model_in(annotation)
-    return [] if model is None or user_key else list(model.model_fields)
+    if model is None or user_key:
+        return []
+    return [field.alias or name for name, field in model.model_fields.items()]
 
 
 def _model_in(annotation: Any) -> type[BaseModel] | None:

@@ -1,0 +1,167 @@
+"""What an empty fabric does to a message: the formula behind every ideal time.
+
+A packet of p payload bytes takes p + 82 byte times of a link: preamble 8, Ethernet 14, IPv4 20,
+UDP 8, BTH 12, ICRC 4, FCS 4 and gap 12. A message of B bytes is cut into packets of at most p, so
+
+    wire(B) = B + 82 * ceil(B / p)
+    ideal(B) = wire(B) / rate + sum of the links' delays + wire(min(B, p)) / rate of each other link
+
+with the rate of the slowest link of the path, or the flow's own where that is less: links are
+store-and-forward, and switches take no time. Paths are the shortest in links; of several
+the one that is soonest through. Results are whole picoseconds, rounded up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from topologies.model import Interface, Role, Topology
+
+OVERHEAD = 8 + 14 + 20 + 8 + 12 + 4 + 4 + 12
+IP_OVERHEAD = 20 + 8 + 12 + 4  # of an IP packet: what the MTU counts beside the payload
+MIN_PAYLOAD, MAX_PAYLOAD = 256, 4096
+_PS = 10**12
+
+Times = npt.NDArray[np.int64]
+
+
+def wire_bytes(size: Times, payload: Times) -> Times:
+    """Return what messages take on a wire, in byte times."""
+    return size + OVERHEAD * -(-size // np.maximum(payload, 1))
+
+
+def wire_ps(wire: Times, rate_bps: Times) -> Times:
+    """Return how long so many byte times last, in picoseconds, rounded up."""
+    seconds, rest = wire * 8 // rate_bps, wire * 8 % rate_bps
+    # rest < rate_bps <= 10^13: times 10^12 it would pass 2^63, so in two steps of 10^6.
+    high, rest = rest * 10**6 // rate_bps, rest * 10**6 % rate_bps
+    low = -(-rest * 10**6 // rate_bps)
+    found: Times = seconds * _PS + high * 10**6 + low
+    return found
+
+
+def mtu_payload(mtu: int) -> int:
+    """Return the payload that fits an MTU: the largest power of two, 256 to 4096."""
+    payload = MAX_PAYLOAD
+    while payload > MIN_PAYLOAD and payload + IP_OVERHEAD > mtu:
+        payload //= 2
+    return payload
+
+
+@dataclass(frozen=True)
+class Way:
+    """A path between two switches: its links' rates and summed delays; whether it meets a top.
+
+    The top is a core, or a spine where the fabric has no cores.
+    """
+
+    rates: tuple[int, ...]
+    delay_ps: int
+    top: bool
+
+    def slowness(self) -> int:
+        """Return how long a full packet takes from end to end, for choosing between paths."""
+        full = (MAX_PAYLOAD + OVERHEAD) * 8 * _PS
+        return self.delay_ps + sum(full // rate for rate in self.rates)
+
+
+@dataclass(frozen=True)
+class PathTable:
+    """The paths of pairs: `delay_ps` and `top` by pair; `links[kind[i]]` are pair i's rates."""
+
+    kind: npt.NDArray[np.int64]
+    links: tuple[tuple[int, ...], ...]
+    delay_ps: Times
+    top: npt.NDArray[np.bool_]
+
+    def ideal_ps(self, pair: Times, size: Times, payload: Times, rate_bps: Times) -> Times:
+        """Return the ideal times of messages: pair number, bytes, payload and rate limit of each.
+
+        A rate limit of 0 is none.
+        """
+        wire = wire_bytes(size, payload)
+        first = wire_bytes(np.minimum(size, payload), payload)
+        found = self.delay_ps[pair].copy()
+        kinds = self.kind[pair]
+        for number, links in enumerate(self.links):
+            of_kind = np.flatnonzero(kinds == number)
+            slowest = min(links)
+            limits = np.where(rate_bps[of_kind] == 0, slowest, rate_bps[of_kind])
+            found[of_kind] += wire_ps(wire[of_kind], np.minimum(limits, slowest))
+            others = list(links)
+            others.remove(slowest)
+            for rate in others:
+                found[of_kind] += wire_ps(first[of_kind], np.full(len(of_kind), rate))
+        return found
+
+
+class Paths:
+    """Paths in one topology; what was computed is kept."""
+
+    def __init__(self, topology: Topology) -> None:
+        self.topology = topology
+        roles = {switch.role for switch in topology.switches}
+        self.top = Role.CORE if Role.CORE in roles else Role.SPINE
+        self._from: dict[str, dict[str, Way]] = {}
+
+    def between(self, pairs: Sequence[tuple[Interface, Interface]]) -> PathTable:
+        """Return the paths of pairs of interfaces. Raises KeyError where none leads."""
+        kinds: dict[tuple[int, ...], int] = {}
+        ends = {end: self._host_link(end) for pair in pairs for end in pair}
+        rows = np.empty((len(pairs), 3), dtype=np.int64)
+        for i, (source, target) in enumerate(pairs):
+            (up, up_ps), (down, down_ps) = ends[source], ends[target]
+            way = self.way(source.switch, target.switch)
+            rates = (up, *way.rates, down)
+            kind = kinds.setdefault(rates, len(kinds))
+            rows[i] = kind, up_ps + way.delay_ps + down_ps, way.top
+        return PathTable(rows[:, 0], tuple(kinds), rows[:, 1], rows[:, 2] != 0)
+
+    def way(self, source: str, target: str) -> Way:
+        """Return the best path between two switches. Raises KeyError."""
+        if source not in self._from:
+            self._from[source] = self._search(source)
+        return self._from[source][target]
+
+    def _host_link(self, end: Interface) -> tuple[int, int]:
+        link = self.topology.link_at(end.host, end.number)
+        return link.rate_bps, link.delay_ps
+
+    @cached_property
+    def _neighbours(self) -> dict[str, list[tuple[str, int, int]]]:
+        """What each switch is joined to: (switch, rate, delay)."""
+        return {
+            switch.name: [
+                (port.peer.node, port.link.rate_bps, port.link.delay_ps)
+                for port in self.topology.ports_of(switch.name)
+                if self.topology.is_switch(port.peer.node)
+            ]
+            for switch in self.topology.switches
+        }
+
+    @cached_property
+    def _is_top(self) -> dict[str, bool]:
+        return {switch.name: switch.role is self.top for switch in self.topology.switches}
+
+    def _search(self, source: str) -> dict[str, Way]:
+        """Return the best path to every switch: breadth first, a layer at a time."""
+        found = {source: Way((), 0, self._is_top[source])}
+        layer = {source: found[source]}
+        while layer:
+            above: dict[str, Way] = {}
+            for here, way in layer.items():
+                for there, rate, delay_ps in self._neighbours[here]:
+                    if there in found:
+                        continue
+                    top = way.top or self._is_top[there]
+                    longer = Way((*way.rates, rate), way.delay_ps + delay_ps, top)
+                    if there not in above or longer.slowness() < above[there].slowness():
+                        above[there] = longer
+            found |= above
+            layer = above
+        return found

@@ -1,0 +1,42 @@
+"""The names of a run's parts: which messages are a job, a phase, a collective, and their ideals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from simulator.dag import Numbers
+from simulator.ideal import Bounds
+from topologies.workload_model import Span, SpanKind
+
+Ideal = Callable[[Bounds], int]
+
+
+class Spans:
+    """Spans as they are planned; ideals are computed at the end, when all paths are known."""
+
+    def __init__(self) -> None:
+        self._spans: list[Span] = []
+        self._ideals: list[Ideal] = []
+
+    def __len__(self) -> int:
+        return len(self._spans)
+
+    def add(self, span: Span, ideal: Ideal) -> int:
+        """Add a span, whose ideal time `ideal` will tell. Returns its number."""
+        self._spans.append(span)
+        self._ideals.append(ideal)
+        return len(self._spans) - 1
+
+    def traffic(
+        self, name: str, messages: Numbers, algorithm: str, start_ps: int | None = None
+    ) -> None:
+        """Add messages of `traffic`."""
+        first, stop = (int(messages[0]), int(messages[-1]) + 1) if len(messages) else (0, 0)
+        span = Span(SpanKind.TRAFFIC, name, first, stop, 0, start_ps, algorithm=algorithm)
+        self.add(span, lambda bound: bound.ideal_ps(first, stop) if stop > first else 0)
+
+    def finished(self, bound: Bounds) -> Iterator[Span]:
+        """Yield all spans with their ideal times."""
+        for span, ideal in zip(self._spans, self._ideals, strict=True):
+            yield replace(span, ideal_ps=ideal(bound))

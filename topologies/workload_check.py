@@ -1,0 +1,262 @@
+"""What a run file's schema can't see: names, pairs that do not meet, sizes that do not multiply."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import partial
+
+from topologies.errors import FieldPath, Problem, TopologyError, did_you_mean
+from topologies.flow_sizes import MIXES
+from topologies.job_schema import (
+    AllToAllEntry,
+    CollectiveEntry,
+    JobEntry,
+    PipelineEntry,
+    RootedEntry,
+    StepEntry,
+)
+from topologies.model import Interface, Topology
+from topologies.placement import find_interface, place
+from topologies.reach import Reach
+from topologies.workload_model import RunFile
+from topologies.workload_schema import (
+    CbrEntry,
+    IncastEntry,
+    MessageEntry,
+    MixEntry,
+    ScriptEntry,
+)
+
+ETHERNET = 14
+UDP_FRAME = ETHERNET + 20 + 8
+
+ALL = "all"  # in the place of a list of hosts
+
+
+def check(run: RunFile) -> None:
+    """Raise TopologyError with every mistake of a run file; its topology is right already."""
+    _Check(run).check()
+
+
+def expand(topology: Topology, names: list[str]) -> list[str]:
+    """Return a list of ends with 'all' replaced by every host."""
+    if names == [ALL]:
+        return [host.name for host in topology.hosts]
+    return names
+
+
+def incast_sources(topology: Topology, entry: IncastEntry) -> list[Interface]:
+    """Return who sends: those that are named, or the first `senders` of the other hosts."""
+    target = entry.to.partition(":")[0]
+    if entry.source is None:
+        names = [host.name for host in topology.hosts if host.name != target][: entry.senders]
+    else:
+        names = [name for name in expand(topology, entry.source) if name != entry.to]
+    found = (find_interface(topology, name, lambda _: None) for name in names)
+    return [interface for interface in found if interface is not None]
+
+
+def steps_with_paths(path: FieldPath, job: JobEntry) -> Iterator[tuple[FieldPath, StepEntry]]:
+    """Yield every step of a job's phases and where it stands."""
+    for i, phase in enumerate(job.phases):
+        if phase.parallel is None:
+            yield (*path, "phases", i), phase
+        for n, step in enumerate(phase.parallel or ()):
+            yield (*path, "phases", i, "parallel", n), step
+
+
+def group_size(job: JobEntry, over: str) -> int | None:
+    """Return how many ranks a group has; None where the job does not say (ep)."""
+    tp, pp = job.tp or 1, job.pp or 1
+    sizes = {"all": job.ranks, "tp": tp, "pp": pp, "dp": job.dp or job.ranks // (tp * pp)}
+    return job.ep if over == "ep" else sizes[over]
+
+
+class _Check:
+    def __init__(self, run: RunFile) -> None:
+        self.run = run
+        self.problems: list[Problem] = []
+        self.reach = Reach(run.topology)
+
+    def check(self) -> None:
+        if not self.run.traffic and not self.run.jobs:
+            self._report((), "nothing to carry: give 'traffic' or 'job'")
+        for i, entry in enumerate(self.run.traffic):
+            path = ("traffic", i, entry.kind)
+            pairs = entry.cbr or entry.poisson or entry.message
+            if pairs is not None:
+                self._pairs(path, pairs)
+            elif entry.incast is not None:
+                self._incast(path, entry.incast)
+            elif entry.mix is not None:
+                self._mix(path, entry.mix)
+            for n, packet in enumerate(entry.script or ()):
+                self._script((*path, n), packet)
+        self._ends_some_time()
+        jobs = list(zip(self.run.job_paths, self.run.jobs, strict=True))
+        for job_path, job in jobs:
+            self._job(job_path, job)
+        if not self.problems:
+            places = place(self.run.topology, jobs, self.run.seed, self._report)
+            if not self.problems:
+                for (job_path, _), ranks in zip(jobs, places, strict=True):
+                    self._meet(job_path, ranks)
+        if self.problems:
+            raise TopologyError(self.problems)
+
+    def _report(self, path: FieldPath, message: str) -> None:
+        self.problems.append(self.run.document.problem(path, message))
+
+    # --- traffic ---------------------------------------------------------------------------
+
+    def _ends(self, path: FieldPath, names: Iterable[str]) -> list[Interface]:
+        names = list(names)
+        found: list[Interface] = []
+        for i, name in enumerate(expand(self.run.topology, names)):
+            here = (*path, i) if (*path, i) in self.run.document.positions else path
+            interface = find_interface(self.run.topology, name, partial(self._report, here))
+            if interface is not None:
+                found.append(interface)
+        return found
+
+    def _pairs(self, path: FieldPath, entry: CbrEntry | MessageEntry) -> None:
+        sources = self._ends((*path, "from"), entry.source)
+        targets = self._ends((*path, "to"), entry.to)
+        if len(sources) == len(targets) == 1 and sources == targets:
+            self._report((*path, "to"), f"{targets[0].end} would send to itself")
+        self._all_meet((*path, "to"), sources, targets)
+        if isinstance(entry, CbrEntry) and entry.stop is not None and entry.stop <= entry.start:
+            self._report((*path, "stop"), "stop is not after start: nothing would be sent")
+
+    def _incast(self, path: FieldPath, entry: IncastEntry) -> None:
+        targets = self._ends((*path, "to"), [entry.to])
+        if entry.source is not None:
+            sources = self._ends((*path, "from"), entry.source)
+            if targets and targets[0] in sources and entry.source != [ALL]:
+                self._report((*path, "from"), f"{targets[0].end} would send to itself")
+        else:
+            others = len(self.run.topology.hosts) - 1
+            if (entry.senders or 0) > others:
+                message = f"{entry.senders} senders, but there are {others} other hosts"
+                self._report((*path, "senders"), message)
+            sources = incast_sources(self.run.topology, entry)
+        self._all_meet((*path, "to"), sources, targets)
+
+    def _mix(self, path: FieldPath, entry: MixEntry) -> None:
+        if entry.sizes not in MIXES:
+            hint = did_you_mean(entry.sizes, MIXES) or f": there is {', '.join(MIXES)}"
+            self._report((*path, "sizes"), f"no flow-size mix {entry.sizes!r}{hint}")
+        where = (*path, "hosts") if entry.hosts else path
+        hosts = self._ends(where, entry.hosts or [ALL])
+        if len(hosts) < 2:
+            self._report(where, "a mix needs at least two hosts")
+        self._all_meet(where, hosts, hosts)
+        if entry.stop <= entry.start:
+            self._report((*path, "stop"), "stop is not after start: nothing would be sent")
+
+    def _script(self, path: FieldPath, packet: ScriptEntry) -> None:
+        sources = self._ends((*path, "from"), [packet.source])
+        if packet.to is not None:
+            targets = self._ends((*path, "to"), [packet.to])
+            if sources and sources == targets:
+                self._report((*path, "to"), f"{packet.to} would send to itself")
+            self._all_meet((*path, "to"), sources, targets)
+            if packet.bytes is not None and packet.bytes < UDP_FRAME:
+                message = f"a UDP frame has at least {UDP_FRAME}B of headers, not {packet.bytes}B"
+                self._report((*path, "bytes"), message)
+        length = packet.bytes or len(packet.frame())
+        mtu = (
+            self.run.topology.link_at(sources[0].host, sources[0].number).mtu_bytes
+            if sources
+            else 0
+        )
+        if sources and length > mtu + ETHERNET:
+            key = "hex" if packet.hex is not None else "bytes"
+            message = f"a frame of {length}B: the link's MTU allows {mtu + ETHERNET}B"
+            self._report((*path, key), message)
+
+    def _all_meet(
+        self, path: FieldPath, sources: Iterable[Interface], targets: Iterable[Interface]
+    ) -> None:
+        """Report the first pair that no way joins."""
+        islands = self.reach.islands
+        firsts: dict[int, Interface] = {}
+        for source in sources:
+            firsts.setdefault(islands[source.switch], source)
+        for target in targets:
+            for island, source in firsts.items():
+                if island != islands[target.switch]:
+                    message = (
+                        f"{source.end} can't reach {target.end}: no links join {source.switch} "
+                        f"and {target.switch}; name interfaces of one plane or rail"
+                    )
+                    self._report(path, message)
+                    return
+
+    def _ends_some_time(self) -> None:
+        if self.run.until_ps is not None:
+            return
+        for i, entry in enumerate(self.run.traffic):
+            path = ("traffic", i, entry.kind)
+            stream = entry.cbr or entry.poisson
+            endless = stream is not None and stream.stop is None and stream.packets is None
+            if endless or (entry.incast is not None and entry.incast.persistent):
+                message = "sends without end: give the run 'until: 20ms'"
+                self._report(path, message + (", or 'stop' or 'packets' here" if stream else ""))
+
+    # --- jobs ------------------------------------------------------------------------------
+
+    def _job(self, path: FieldPath, job: JobEntry) -> None:
+        self._sizes(path, job)
+        if job.stride is not None and job.placement != "stride":
+            self._report((*path, "stride"), "'stride' is for placement: stride")
+        for phase_path, step in steps_with_paths(path, job):
+            value = getattr(step, step.kind)
+            if isinstance(value, int):
+                continue
+            here = (*phase_path, step.kind)
+            size = group_size(job, value.over)
+            if size is None:
+                message = f"the job has no {value.over!r} size: give {value.over}: 2, for example"
+                self._report((*here, "over"), message)
+            elif size < 2 and not self.problems:
+                message = f"groups of one rank: {value.over} is 1, so there is nothing to send"
+                self._report((*here, "over"), message)
+            elif size is not None:
+                self._collective(here, job, value, size)
+
+    def _collective(
+        self, path: FieldPath, job: JobEntry, value: CollectiveEntry | PipelineEntry, size: int
+    ) -> None:
+        if isinstance(value, RootedEntry) and value.root >= size:
+            message = f"root {value.root}: the groups have ranks 0 to {size - 1}"
+            self._report((*path, "root"), message)
+        if isinstance(value, AllToAllEntry) and value.fraction >= size:
+            message = f"one rank in {value.fraction}: the groups have {size} ranks"
+            self._report((*path, "fraction"), message)
+
+    def _sizes(self, path: FieldPath, job: JobEntry) -> None:
+        tp, pp, dp = job.tp or 1, job.pp or 1, job.dp
+        if dp is None:
+            if job.ranks % (tp * pp):
+                message = f"tp x pp = {tp} x {pp} = {tp * pp} does not divide {job.ranks} ranks"
+                self._report((*path, "ranks"), message)
+                return
+            dp = job.ranks // (tp * pp)
+        if tp * pp * dp != job.ranks:
+            message = f"tp x pp x dp = {tp} x {pp} x {dp} = {tp * pp * dp}, not {job.ranks} ranks"
+            self._report((*path, "ranks"), message)
+        elif job.ep is not None and dp % job.ep:
+            message = f"ep {job.ep} does not divide dp {dp}: experts are spread over dp ranks"
+            self._report((*path, "ep"), message)
+
+    def _meet(self, path: FieldPath, ranks: tuple[Interface, ...]) -> None:
+        islands = self.reach.islands
+        for rank, interface in enumerate(ranks):
+            if islands[interface.switch] != islands[ranks[0].switch]:
+                message = (
+                    f"rank 0 ({ranks[0].end}) can't reach rank {rank} ({interface.end}): no links "
+                    f"join {ranks[0].switch} and {interface.switch}; place them in one plane"
+                )
+                self._report((*path, "placement"), message)
+                return
