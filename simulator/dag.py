@@ -1,100 +1,149 @@
 """Flows, and messages that wait for each other, put together piece by piece.
 
-Messages are numbered in the order in which they are added; edges lead from a message to one that
-waits for it. Everything comes and goes as numpy arrays: a ring of 1024 ranks is two million
-messages.
+Flows and messages are numbered in the order in which they are asked for; edges lead from a message
+to one that waits for it. Interfaces count over all hosts in the topology's order. Everything comes
+and goes as numpy arrays: a ring of 1024 ranks is two million messages.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from simulator.paths import IP_OVERHEAD, Paths, PathTable, mtu_payload
-from topologies.model import Interface
-from topologies.randomness import mix
+from topologies.model import Interface, Topology
+from topologies.randomness import mix, mix_words
 from topologies.workload_model import FLOW, MESSAGE, MessageArrays, Records
 from topologies.workload_schema import ROCE_DSCP
 
 Numbers = npt.NDArray[np.int64]
 FIRST_UDP_PORT = 0xC000  # RoCEv2's source ports lie in 49152..65535
+MAX_CHANNELS = 64  # of a pair
+
+
+@dataclass(frozen=True)
+class FlowKind:
+    """What a number of flows have in common; flows of different names never share a queue pair.
+
+    `queue` None: that of the DSCP's class. `payload` None: what the MTU allows. `udp_port` None: by
+    the pair and the channel. `rate_bps` 0: the interface's.
+    """
+
+    name: str
+    dscp: int = ROCE_DSCP
+    queue: int | None = None
+    payload: int | None = None
+    udp_port: int | None = None
+    rate_bps: int = 0
 
 
 class FlowTable:
-    """The flows of a run: one for each (source, destination, channel) that is asked for."""
+    """The flows of a run: one for each (kind, source, destination, channel) that is asked for."""
 
-    def __init__(self, paths: Paths) -> None:
-        self.paths = paths
-        self.topology = paths.topology
-        self._host_numbers = {host.name: i for i, host in enumerate(self.topology.hosts)}
+    def __init__(self, topology: Topology) -> None:
+        self.topology = topology
+        self.interfaces = tuple(topology.interfaces())
+        self.numbers = {interface.end: i for i, interface in enumerate(self.interfaces)}
+        hosts = {host.name: i for i, host in enumerate(topology.hosts)}
+        self._host = np.array([hosts[i.host] for i in self.interfaces], dtype=np.int64)
+        self._port = np.array([i.number for i in self.interfaces], dtype=np.int64)
+        self._address = np.array([int(i.address.ip) for i in self.interfaces], dtype=np.uint64)
+        links = [topology.link_at(i.host, i.number) for i in self.interfaces]
+        self._mtu = np.array([link.mtu_bytes for link in links], dtype=np.int64)
         self._queues = {
             dscp: 0 if of_class.queue is None else of_class.queue
-            for of_class in self.topology.classes
+            for of_class in topology.classes
             for dscp in of_class.dscps
         }
-        self._pairs: list[tuple[Interface, Interface]] = []
-        self._rows: list[tuple[int, ...]] = []
-        self._numbers: dict[tuple[object, ...], int] = {}
+        self._known: dict[FlowKind, dict[int, int]] = {}
+        self._blocks: list[Records] = []
+        self._source: list[Numbers] = []
+        self._target: list[Numbers] = []
+        self._count = 0
 
     def __len__(self) -> int:
-        return len(self._rows)
+        return self._count
 
-    def flow(
-        self,
-        source: Interface,
-        target: Interface,
-        *,
-        channel: int | str = 0,
-        dscp: int = ROCE_DSCP,
-        queue: int | None = None,
-        payload: int | None = None,
-        udp_port: int | None = None,
-        rate_bps: int | None = None,
-    ) -> int:
-        """Return the number of the flow of this pair, channel and settings, made once."""
-        key = (source.end, target.end, channel, dscp, queue, payload, udp_port, rate_bps)
-        number = self._numbers.get(key)
-        if number is None:
-            number = self._numbers[key] = len(self._rows)
-            self._pairs.append((source, target))
-            port = udp_port or self._port(source, target, channel)
-            self._rows.append(
-                (
-                    self._host_numbers[source.host],
-                    source.number,
-                    self._host_numbers[target.host],
-                    target.number,
-                    port,
-                    dscp,
-                    self._queues.get(dscp, 0) if queue is None else queue,
-                    self._payload(source, target, payload),
-                    rate_bps or 0,
-                )
-            )
-        return number
+    def places(self, interfaces: Iterable[Interface]) -> Numbers:
+        """Return the numbers of interfaces."""
+        return np.array([self.numbers[interface.end] for interface in interfaces], dtype=np.int64)
 
-    def records(self) -> Records:
-        """Return all flows as sim_flow_config."""
-        return np.array(self._rows, dtype=FLOW) if self._rows else np.empty(0, dtype=FLOW)
+    def flows(
+        self, kind: FlowKind, source: Numbers, target: Numbers, channel: Numbers | int = 0
+    ) -> Numbers:
+        """Return the flow of each pair of interfaces and channel; new ones are made."""
+        keys = (source * len(self.interfaces) + target) * MAX_CHANNELS + channel
+        distinct, first, place = np.unique(keys, return_index=True, return_inverse=True)
+        known = self._known.setdefault(kind, {})
+        numbers = np.array([known.get(key, -1) for key in distinct.tolist()], dtype=np.int64)
+        new = np.flatnonzero(numbers < 0)
+        new = new[np.argsort(first[new], kind="stable")]  # in the order in which they come
+        if len(new):
+            numbers[new] = self._count + np.arange(len(new))
+            known.update(zip(distinct[new].tolist(), numbers[new].tolist(), strict=True))
+            at = first[new]
+            channels = np.broadcast_to(channel, keys.shape)[at]
+            self._make(kind, source[at], target[at], channels)
+        return numbers[place]
 
-    def path_table(self) -> PathTable:
-        """Return the paths of all flows, by number."""
-        return self.paths.between(self._pairs)
+    def each(self, kind: FlowKind, source: Numbers, target: Numbers) -> Numbers:
+        """Return a new flow for each pair, also for one that comes again."""
+        first = self._count
+        if len(source):
+            self._make(kind, source, target, np.arange(len(source)))
+        return np.arange(first, self._count, dtype=np.int64)
 
     def payload_of(self, flow: int) -> int:
         """Return how many bytes a packet of a flow carries."""
-        return self._rows[flow][7]
+        for block in self._blocks:
+            if flow < len(block):
+                return int(block["payload"][flow])
+            flow -= len(block)
+        raise IndexError(flow)
 
-    def _port(self, source: Interface, target: Interface, channel: int | str) -> int:
-        """Return the UDP source port: spread over RoCE's range by the pair and the channel."""
-        word = mix(int(source.address.ip) << 32 | int(target.address.ip))
-        for byte in str(channel).encode():
+    def records(self) -> Records:
+        """Return all flows as sim_flow_config."""
+        return np.concatenate([np.empty(0, dtype=FLOW), *self._blocks])
+
+    def path_table(self) -> PathTable:
+        """Return the paths of all flows, by number."""
+        none = np.empty(0, dtype=np.int64)
+        source = np.concatenate([none, *self._source])
+        target = np.concatenate([none, *self._target])
+        return Paths(self.topology).between(self.interfaces, source, target)
+
+    def _make(self, kind: FlowKind, source: Numbers, target: Numbers, channel: Numbers) -> None:
+        rows = np.zeros(len(source), dtype=FLOW)
+        rows["src"], rows["src_port"] = self._host[source], self._port[source]
+        rows["dst"], rows["dst_port"] = self._host[target], self._port[target]
+        rows["udp_port"] = kind.udp_port or self._udp_ports(kind, source, target, channel)
+        rows["dscp"] = kind.dscp
+        rows["queue"] = self._queues.get(kind.dscp, 0) if kind.queue is None else kind.queue
+        mtu = np.minimum(self._mtu[source], self._mtu[target])
+        rows["payload"] = (
+            np.array([mtu_payload(int(one)) for one in mtu])
+            if kind.payload is None
+            else np.minimum(mtu - IP_OVERHEAD, kind.payload)
+        )
+        rows["rate_bps"] = kind.rate_bps
+        self._blocks.append(rows)
+        self._source.append(source)
+        self._target.append(target)
+        self._count += len(rows)
+
+    def _udp_ports(
+        self, kind: FlowKind, source: Numbers, target: Numbers, channel: Numbers
+    ) -> npt.NDArray[np.uint64]:
+        """Return UDP source ports spread over RoCE's range by addresses, channel and name."""
+        word = 0
+        for byte in kind.name.encode():
             word = mix(word ^ byte)
-        return FIRST_UDP_PORT + (word >> 50)
-
-    def _payload(self, source: Interface, target: Interface, given: int | None) -> int:
-        mtu = min(self.topology.link_at(end.host, end.number).mtu_bytes for end in (source, target))
-        return mtu_payload(mtu) if given is None else min(given, mtu - IP_OVERHEAD)
+        pairs = self._address[source] << np.uint64(32) | self._address[target]
+        words = mix_words(mix_words(pairs ^ np.uint64(word)) + channel.astype(np.uint64))
+        return FIRST_UDP_PORT + (words >> np.uint64(50))
 
 
 class MessageTable:

@@ -16,7 +16,7 @@ import numpy as np
 from simulator.dag import Numbers
 from simulator.paths import PathTable, wire_bytes, wire_ps
 from topologies.model import Topology
-from topologies.workload_model import NEVER_PS, MessageArrays, Records
+from topologies.workload_model import MessageArrays, Records
 
 
 @dataclass(frozen=True)
@@ -29,15 +29,15 @@ class Bounds:
     rx_ps: Numbers
     sender: Numbers  # by message: number of the interface
     receiver: Numbers
+    interfaces: int
 
     def chain_ps(self, first: int, stop: int, edges: Edges | None = None) -> int:
         """Return when the last of messages `first` to `stop` - 1 is done at best.
 
-        Time counts from 0, or from their start_ps where they have one. What they wait for outside
-        the range is taken as done at 0. `edges` are waited for, too.
+        Time counts from 0. What they wait for outside the range is taken as done at 0; `edges`
+        inside it are waited for, too.
         """
-        done = self.finish_ps(first, stop, edges)
-        return int(done.max(initial=0))
+        return int(self.finish_ps(first, stop, edges).max(initial=0))
 
     def finish_ps(self, first: int, stop: int, edges: Edges | None = None) -> Numbers:
         """Return when each of a range of messages is done at best: see `chain_ps`."""
@@ -49,9 +49,10 @@ class Bounds:
         earlier, later = earlier[inside], later[inside]
         weight = np.zeros(len(earlier), dtype=np.int64)
         if edges is not None:
-            earlier = np.concatenate([earlier, edges.earlier - first])
-            later = np.concatenate([later, edges.later - first])
-            weight = np.concatenate([weight, edges.weight_ps])
+            within = (edges.earlier >= first) & (edges.later < stop)
+            earlier = np.concatenate([earlier, edges.earlier[within] - first])
+            later = np.concatenate([later, edges.later[within] - first])
+            weight = np.concatenate([weight, edges.weight_ps[within]])
         after = rows["gap_ps"] + self.alone_ps[first:stop]
         return _longest(rows["start_ps"], after, earlier, later, weight)
 
@@ -71,10 +72,21 @@ class Bounds:
             busiest = max(busiest, int((load + latency).max()))
         return busiest
 
-    def ideal_ps(self, first: int, stop: int) -> int:
-        """Return the ideal time of messages `first` to `stop` - 1, from the first one's start."""
-        start_ps = int(self.arrays.messages["start_ps"][first:stop].min(initial=NEVER_PS))
-        return max(self.chain_ps(first, stop) - start_ps, self.busiest_ps(first, stop))
+    def loads_ps(self, first: int, stop: int) -> Numbers:
+        """Return for each interface what it has to send or receive, whichever is longer."""
+        found = np.zeros((2, self.interfaces), dtype=np.int64)
+        np.add.at(found[0], self.sender[first:stop], self.tx_ps[first:stop])
+        np.add.at(found[1], self.receiver[first:stop], self.rx_ps[first:stop])
+        longer: Numbers = found.max(axis=0)
+        return longer
+
+    def ideal_ps(self, first: int, stop: int, edges: Edges | None = None) -> int:
+        """Return the ideal time of messages `first` to `stop` - 1, from the first one's ready."""
+        if stop <= first:
+            return 0
+        done = self.finish_ps(first, stop, edges)
+        chain_ps = int(done.max() - (done - self.alone_ps[first:stop]).min())
+        return max(chain_ps, self.busiest_ps(first, stop))
 
 
 @dataclass(frozen=True)
@@ -97,7 +109,7 @@ def bounds(topology: Topology, arrays: MessageArrays, flows: Records, table: Pat
     size = arrays.messages["bytes"].astype(np.int64)
     alone_ps = np.zeros(len(flow), dtype=np.int64)
     if not len(flow):
-        return Bounds(arrays, alone_ps, alone_ps, alone_ps, alone_ps, alone_ps)
+        return Bounds(arrays, alone_ps, alone_ps, alone_ps, alone_ps, alone_ps, len(rates))
     payload = flows["payload"].astype(np.int64)[flow]
     limit = flows["rate_bps"].astype(np.int64)[flow]
     sender = (starts[flows["src"]] + flows["src_port"])[flow]
@@ -108,7 +120,7 @@ def bounds(topology: Topology, arrays: MessageArrays, flows: Records, table: Pat
         flow[carrying], size[carrying], payload[carrying], limit[carrying]
     )
     tx_ps, rx_ps = wire_ps(wire, rates[sender]), wire_ps(wire, rates[receiver])
-    return Bounds(arrays, alone_ps, tx_ps, rx_ps, sender, receiver)
+    return Bounds(arrays, alone_ps, tx_ps, rx_ps, sender, receiver, len(rates))
 
 
 def _longest(

@@ -109,17 +109,34 @@ class Paths:
         self.top = Role.CORE if Role.CORE in roles else Role.SPINE
         self._from: dict[str, dict[str, Way]] = {}
 
-    def between(self, pairs: Sequence[tuple[Interface, Interface]]) -> PathTable:
-        """Return the paths of pairs of interfaces. Raises KeyError where none leads."""
+    def between(self, interfaces: Sequence[Interface], source: Times, target: Times) -> PathTable:
+        """Return the paths of pairs, given as places in a list of interfaces.
+
+        Raises KeyError where none leads.
+        """
+        numbers: dict[str, int] = {}
+        at = np.array([numbers.setdefault(i.switch, len(numbers)) for i in interfaces])
+        names = list(numbers)
+        hosts = [self._host_link(interface) for interface in interfaces]
+        host_links = {link: i for i, link in enumerate(dict.fromkeys(hosts))}
+        link = np.array([host_links[one] for one in hosts], dtype=np.int64)
+        shape = (len(names), len(names), len(host_links), len(host_links))
+        keys = (
+            np.ravel_multi_index((at[source], at[target], link[source], link[target]), shape)
+            if len(source)
+            else np.empty(0, dtype=np.int64)
+        )
+        distinct, place = np.unique(keys, return_inverse=True)
         kinds: dict[tuple[int, ...], int] = {}
-        ends = {end: self._host_link(end) for pair in pairs for end in pair}
-        rows = np.empty((len(pairs), 3), dtype=np.int64)
-        for i, (source, target) in enumerate(pairs):
-            (up, up_ps), (down, down_ps) = ends[source], ends[target]
-            way = self.way(source.switch, target.switch)
-            rates = (up, *way.rates, down)
-            kind = kinds.setdefault(rates, len(kinds))
+        rows = np.empty((len(distinct), 3), dtype=np.int64)
+        known = list(host_links)
+        for i, key in enumerate(distinct):
+            here, there, up, down = (int(part) for part in np.unravel_index(key, shape))
+            (up_bps, up_ps), (down_bps, down_ps) = known[up], known[down]
+            way = self.way(names[here], names[there])
+            kind = kinds.setdefault((up_bps, *way.rates, down_bps), len(kinds))
             rows[i] = kind, up_ps + way.delay_ps + down_ps, way.top
+        rows = rows[place]
         return PathTable(rows[:, 0], tuple(kinds), rows[:, 1], rows[:, 2] != 0)
 
     def way(self, source: str, target: str) -> Way:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
-from simulator.dag import FlowTable, MessageTable, Numbers
+from simulator.dag import FlowKind, FlowTable, MessageTable, Numbers
 from simulator.frames import script_packets
 from simulator.ideal import bounds
+from simulator.jobs import JobPlan
 from simulator.mixes import mix_arrivals
-from simulator.paths import OVERHEAD, Paths, PathTable
+from simulator.paths import OVERHEAD, PathTable
 from simulator.spans import Spans
+from topologies.errors import FieldPath, Problem, TopologyError
 from topologies.model import Interface
-from topologies.placement import find_interface
+from topologies.placement import find_interface, place
 from topologies.randomness import Random
 from topologies.workload_check import ALL, expand, incast_sources
 from topologies.workload_model import (
@@ -47,7 +51,7 @@ class _Plan:
     def __init__(self, run: RunFile, seed: int) -> None:
         self.run = run
         self.seed = seed
-        self.flows = FlowTable(Paths(run.topology))
+        self.flows = FlowTable(run.topology)
         self.messages = MessageTable()
         self.streams: list[tuple[int, ...]] = []
         self.script: list[ScriptPacket] = []
@@ -68,7 +72,23 @@ class _Plan:
                 self._message(name, number, entry.message)
             else:
                 self._script(number, entry.script or [])
+        self._jobs()
         return self._result()
+
+    def _jobs(self) -> None:
+        problems: list[Problem] = []
+
+        def report(path: FieldPath, message: str) -> None:
+            problems.append(self.run.document.problem(path, message))
+
+        jobs = list(zip(self.run.job_paths, self.run.jobs, strict=True))
+        places = place(self.run.topology, jobs, self.seed, report)
+        if problems:
+            raise TopologyError(problems)
+        tables = (self.flows, self.messages, self.spans)
+        for number, (job, ranks) in enumerate(zip(self.run.jobs, places, strict=True)):
+            name = job.name or (f"job {number}" if len(jobs) > 1 else "job")
+            JobPlan(job, name, ranks, tables).plan()
 
     def _result(self) -> Traffic:
         flows = self.flows.records()
@@ -87,19 +107,26 @@ class _Plan:
 
     # --- the kinds of traffic --------------------------------------------------------------
 
-    def _flow(
-        self, source: Interface, target: Interface, channel: str, entry: FlowSettings, rate: int = 0
-    ) -> int:
-        return self.flows.flow(
-            source,
-            target,
-            channel=channel,
-            dscp=entry.dscp,
-            queue=entry.queue,
-            payload=entry.payload,
-            udp_port=entry.udp_port,
-            rate_bps=rate or None,
-        )
+    def _flows(
+        self,
+        name: str,
+        sources: Sequence[Interface],
+        targets: Sequence[Interface],
+        entry: FlowSettings,
+        rate_bps: int | None = None,
+    ) -> Numbers:
+        """Return the flows from each of `sources` to the one at the same place of `targets`."""
+        kind = FlowKind(name, entry.dscp, entry.queue, entry.payload, entry.udp_port, rate_bps or 0)
+        return self.flows.flows(kind, self.flows.places(sources), self.flows.places(targets))
+
+    def _pairs(self, entry: CbrEntry | MessageEntry) -> tuple[list[Interface], list[Interface]]:
+        pairs = [
+            (source, target)
+            for source in self._interfaces(entry.source)
+            for target in self._interfaces(entry.to)
+            if source != target
+        ]
+        return [source for source, _ in pairs], [target for _, target in pairs]
 
     def _interfaces(self, names: list[str]) -> list[Interface]:
         found = (
@@ -109,24 +136,20 @@ class _Plan:
         return [interface for interface in found if interface is not None]
 
     def _stream(self, number: int, entry: CbrEntry, kind: StreamKind) -> None:
-        for source in self._interfaces(entry.source):
-            for target in self._interfaces(entry.to):
-                if source == target:
-                    continue
-                flow = self._flow(source, target, f"traffic {number}", entry)
-                payload = self.flows.payload_of(flow)
-                interval_ps = -(-(payload + OVERHEAD) * 8 * _PS // entry.rate)
-                seed = Random(self.seed, "stream", number, flow).word()
-                stop = NEVER_PS if entry.stop is None else entry.stop
-                row = (flow, int(kind), payload, seed, entry.start, stop, interval_ps)
-                self.streams.append((*row, entry.packets or 0))
+        flows = self._flows(f"traffic {number}", *self._pairs(entry), entry)
+        stop = NEVER_PS if entry.stop is None else entry.stop
+        for flow in flows.tolist():
+            payload = self.flows.payload_of(flow)
+            interval_ps = -(-(payload + OVERHEAD) * 8 * _PS // entry.rate)
+            seed = Random(self.seed, "stream", number, flow).word()
+            row = (flow, int(kind), payload, seed, entry.start, stop, interval_ps)
+            self.streams.append((*row, entry.packets or 0))
 
     def _incast(self, name: str, number: int, entry: IncastEntry) -> None:
         target = self._interfaces([entry.to])[0]
         sources = incast_sources(self.run.topology, entry)
-        flows = np.array(
-            [self._flow(s, target, f"traffic {number}", entry, entry.rate or 0) for s in sources]
-        )
+        targets = [target] * len(sources)
+        flows = self._flows(f"traffic {number}", sources, targets, entry, entry.rate)
         if entry.persistent:
             size = np.array([self._until_the_end(source, entry.start) for source in sources])
             added = self.messages.add(flows, size, len(flows), start_ps=entry.start)
@@ -150,28 +173,34 @@ class _Plan:
         return rate * max((self.run.until_ps or 0) - start_ps, _PS // rate) // (8 * _PS) + 1
 
     def _message(self, name: str, number: int, entry: MessageEntry) -> None:
-        for source in self._interfaces(entry.source):
-            for target in self._interfaces(entry.to):
-                if source == target:
-                    continue
-                flow = self._flow(source, target, f"traffic {number}", entry, entry.rate or 0)
-                gap = np.full(entry.count, entry.gap, dtype=np.int64)
-                gap[0] = 0
-                added = self.messages.add(
-                    flow, entry.bytes, entry.count, start_ps=entry.start, gap_ps=gap
-                )
-                self.messages.wait(added[1:], added[:-1])
-                self.spans.traffic(f"{name} {source.end}->{target.end}", added, "message")
+        sources, targets = self._pairs(entry)
+        flows = self._flows(f"traffic {number}", sources, targets, entry, entry.rate)
+        gap = np.full(entry.count, entry.gap, dtype=np.int64)
+        gap[0] = 0
+        for flow, source, target in zip(flows.tolist(), sources, targets, strict=True):
+            added = self.messages.add(
+                flow, entry.bytes, entry.count, start_ps=entry.start, gap_ps=gap
+            )
+            self.messages.wait(added[1:], added[:-1])
+            self.spans.traffic(f"{name} {source.end}->{target.end}", added, "message")
 
     def _mix(self, name: str, number: int, entry: MixEntry) -> None:
         hosts = self._interfaces(entry.hosts or [ALL])
         arrivals = mix_arrivals(self.run.topology, hosts, entry, Random(self.seed, "mix", number))
-        flows = np.array(
-            [
-                self._flow(hosts[a], hosts[b], f"traffic {number}.{i}", entry, entry.rate or 0)
-                for i, (a, b) in enumerate(arrivals.pairs)
-            ],
-            dtype=np.int64,
+        sources = [hosts[a] for a, _ in arrivals.pairs]
+        targets = [hosts[b] for _, b in arrivals.pairs]
+        # Every message is a flow of its own, so that each has its own way through the fabric.
+        flows = self.flows.each(
+            FlowKind(
+                f"traffic {number}",
+                entry.dscp,
+                entry.queue,
+                entry.payload,
+                entry.udp_port,
+                entry.rate or 0,
+            ),
+            self.flows.places(sources),
+            self.flows.places(targets),
         )
         count = len(flows)
         added = self.messages.add(flows, arrivals.sizes, count, start_ps=arrivals.at_ps)

@@ -28,6 +28,18 @@ class Spans:
         self._ideals.append(ideal)
         return len(self._spans) - 1
 
+    def set_range(self, number: int, first: int, stop: int) -> None:
+        """Say which messages a span has, where that was not known before."""
+        self._spans[number] = replace(self._spans[number], first=first, stop=stop)
+
+    def range_of(self, number: int) -> tuple[int, int]:
+        """Return the first message of a span and the one behind its last."""
+        return self._spans[number].first, self._spans[number].stop
+
+    def set_ideal(self, number: int, ideal: Ideal) -> None:
+        """Say how a span's ideal time is found, where that was not known before."""
+        self._ideals[number] = ideal
+
     def traffic(
         self, name: str, messages: Numbers, algorithm: str, start_ps: int | None = None
     ) -> None:
