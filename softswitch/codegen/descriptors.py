@@ -148,6 +148,7 @@ def descriptors(program: Bmv2Program, max_header_bytes: int, structs: str) -> st
         "    .abi_version = WP_ABI_VERSION,",
         f"    .layout = {c_string(layout)},",
         "    .phv_size = sizeof(struct phv),",
+        f"    .reads_payload = {int(program.reads_payload)},",
         f"    .max_header_bytes = {max_header_bytes},",
     ]
     lines += [f"    .n_{kind} = {len(items)}," for kind, items in counts.items()]

@@ -495,3 +495,9 @@ class Bmv2Program:
         """The type of a field reference; `$valid$` is one bit."""
         found = self.headers[ref.header].type.field(ref.field)
         return found if found is not None else Field(ref.field, 1)
+
+    @property
+    def reads_payload(self) -> bool:
+        """Whether a hash or checksum covers the payload."""
+        inputs = (item for found in self.calculations.values() for item in found.inputs)
+        return any(item.kind == "payload" for item in inputs)

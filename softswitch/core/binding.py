@@ -168,11 +168,17 @@ class SwitchCore:
 
     # --- packets and time ----------------------------------------------------------------------
 
-    def inject(self, port: int, data: bytes, at_ps: int = 0) -> None:
-        """A packet arrives at `port` at `at_ps` (0 or past: now), after everything due before."""
+    def inject(
+        self, port: int, data: bytes, at_ps: int = 0, *, tail_length: int = 0, tail_seed: int = 0
+    ) -> None:
+        """A packet arrives at `port` at `at_ps` (0 or past: now), after everything due before.
+
+        With a tail it is `data` and `payload(tail_seed, tail_length)`, whose bytes are not kept.
+        """
         packet = self.ffi.new("struct ws_packet_in *")
         buffer = self.ffi.from_buffer("uint8_t[]", data)
         packet.port, packet.length, packet.data, packet.at = port, len(data), buffer, at_ps
+        packet.tail_length, packet.tail_seed = tail_length, tail_seed
         self.lib.ws_inject(self.pointer, packet, 1, at_ps)
 
     def inject_batch(self, packets: Sequence[tuple[int, bytes, int]], now_ps: int) -> None:
@@ -206,7 +212,14 @@ class SwitchCore:
 
     def _output(self, out: Any) -> Output:
         data = bytes(self.ffi.buffer(out.data, out.length)) if out.length else b""
-        return Output(OutputKind(out.kind), out.port, data, out.at, out.id, out.program)
+        tail = (out.tail_length, out.tail_seed)
+        return Output(OutputKind(out.kind), out.port, data, out.at, out.id, out.program, *tail)
+
+    def payload(self, seed: int, length: int, offset: int = 0) -> bytes:
+        """Bytes of the tail that a seed stands for."""
+        buffer = self.ffi.new("uint8_t[]", max(1, length))
+        self.lib.ws_payload(seed, offset, buffer, length)
+        return bytes(self.ffi.buffer(buffer, length))
 
     # --- ports ---------------------------------------------------------------------------------
 

@@ -109,8 +109,15 @@ size_t wd_events_wait(struct wd_events *events, struct ws_output *out, size_t ma
         if (record.length > buffer_size - filled)
             break;
         copy_out(events, events->head + sizeof record, buffer + filled, record.length);
-        out[n++] = (struct ws_output){record.kind, record.port, record.length, buffer + filled, record.at, record.id,
-                                      record.program};
+        out[n++] = (struct ws_output){
+            .kind = record.kind,
+            .port = record.port,
+            .length = record.length,
+            .data = buffer + filled,
+            .at = record.at,
+            .id = record.id,
+            .program = record.program,
+        };
         filled += record.length;
         events->head = (events->head + record.size) % RING;
         events->used -= record.size;

@@ -109,6 +109,8 @@ size_t ws_take_output(ws_switch *sw, struct ws_output *out, size_t max, ws_time 
             .at = packet->time,
             .id = packet->id,
             .program = packet->pool->program->number,
+            .tail_length = packet->tail,
+            .tail_seed = packet->tail_seed,
         };
     }
     return n;

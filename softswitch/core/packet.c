@@ -1,11 +1,12 @@
 #include "packet.h"
 
 #include <stdlib.h>
+#include <string.h>
 
-enum { SLAB_SMALL = 32, SLAB_BIG = 4 };
+enum { SLAB_TINY = 64, SLAB_SMALL = 32, SLAB_BIG = 4 };
 
-static const uint32_t class_bytes[WS_PACKET_CLASSES] = {WS_PACKET_SMALL, WS_PACKET_BIG};
-static const uint32_t class_slab[WS_PACKET_CLASSES] = {SLAB_SMALL, SLAB_BIG};
+static const uint32_t class_bytes[WS_PACKET_CLASSES] = {WS_PACKET_TINY, WS_PACKET_SMALL, WS_PACKET_BIG};
+static const uint32_t class_slab[WS_PACKET_CLASSES] = {SLAB_TINY, SLAB_SMALL, SLAB_BIG};
 
 struct ws_slab {
     struct ws_slab *next;
@@ -63,7 +64,7 @@ struct ws_packet *ws_packet_new(struct ws_pool *pool, uint32_t length)
 {
     if (length > WS_PACKET_BIG)
         return NULL;
-    uint8_t size_class = length > WS_PACKET_SMALL;
+    uint8_t size_class = (uint8_t)((length > WS_PACKET_TINY) + (length > WS_PACKET_SMALL));
     if (!pool->free[size_class] && !grow(pool, size_class))
         return NULL;
     struct ws_packet *packet = pool->free[size_class];
@@ -73,6 +74,7 @@ struct ws_packet *ws_packet_new(struct ws_pool *pool, uint32_t length)
     packet->kind = WS_OUT_PACKET;
     packet->priority = 0;
     packet->generation = 0;
+    packet->tail = 0;
     packet->ctx = (struct wp_ctx){
         .data = packet->frame,
         .data_len = length,
@@ -81,4 +83,52 @@ struct ws_packet *ws_packet_new(struct ws_pool *pool, uint32_t length)
         .truncate_to = UINT32_MAX,
     };
     return packet;
+}
+
+/* --- tails ----------------------------------------------------------------------------------- */
+
+static uint64_t word_of(uint64_t seed, uint64_t index)
+{
+    uint64_t z = seed + (index + 1) * 0x9e3779b97f4a7c15u;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+    return z ^ z >> 31;
+}
+
+void ws_payload(uint64_t seed, uint32_t offset, uint8_t *out, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        uint64_t at = (uint64_t)offset + i;
+        if (at % 8 == 0 && n - i >= 8) {
+            uint64_t word = word_of(seed, at / 8);
+            for (int byte = 0; byte < 8; byte++)
+                out[i + (uint32_t)byte] = (uint8_t)(word >> 8 * byte);
+            i += 7;
+        } else {
+            out[i] = (uint8_t)(word_of(seed, at / 8) >> 8 * (at % 8));
+        }
+    }
+}
+
+struct ws_packet *ws_packet_unfold(struct ws_packet *packet)
+{
+    const uint32_t here = packet->ctx.data_len;
+    struct ws_packet *whole = ws_packet_new(packet->pool, here + packet->tail);
+    if (whole) {
+        memcpy(whole->frame, packet->ctx.data, here);
+        ws_payload(packet->tail_seed, 0, whole->frame + here, packet->tail);
+        memcpy(whole->phv, packet->phv, packet->pool->phv_size);
+        const uint8_t *data = whole->ctx.data;
+        whole->ctx = packet->ctx;
+        whole->ctx.data = data;
+        whole->ctx.data_len = here + packet->tail;
+        whole->ingress_port = packet->ingress_port;
+        whole->port = packet->port;
+        whole->generation = packet->generation;
+        whole->trace = packet->trace;
+        whole->trace_root = packet->trace_root;
+        packet->trace = 0;
+    }
+    ws_packet_free(packet);
+    return whole;
 }

@@ -1,7 +1,7 @@
 /* Packets: owns the packet objects and the free lists that they come from.
  *
  * One object is one allocation: this struct, the PHV (16-byte aligned), headroom for the deparsed headers,
- * the frame. Two sizes, so that 64 B packets of a big fan-out stay cheap and 9 KB frames still fit. Free
+ * the frame. Three sizes, so that 64 B packets of a big fan-out stay cheap and 9 KB frames still fit. Free
  * lists grow in slabs and never shrink before the pool is freed: no malloc per packet.
  */
 #ifndef WEFT_PACKET_H
@@ -10,9 +10,10 @@
 #include "weft_switch.h"
 
 enum {
+    WS_PACKET_TINY = 256,    /* the headers of simulated packets, minimum frames */
     WS_PACKET_SMALL = 2048,  /* frames of a 1 500 B MTU with room for tunnels */
     WS_PACKET_BIG = 16384,   /* above the 9 018 B of a jumbo frame with room for recirculated headers */
-    WS_PACKET_CLASSES = 2,
+    WS_PACKET_CLASSES = 3,
 };
 
 struct ws_pool;
@@ -24,7 +25,9 @@ struct ws_packet {
     struct wp_phv *phv;
     uint8_t *frame;           /* behind the headroom; `capacity` bytes */
     uint8_t *out;             /* the finished output's bytes, `length` of them */
-    uint32_t length;
+    uint32_t length;          /* of `out`, without the tail */
+    uint32_t tail;            /* bytes behind those that are here, made of tail_seed (weft_switch.h: ws_packet_in) */
+    uint64_t tail_seed;
     uint32_t capacity;
     uint32_t ingress_port;    /* as received; kept over clone, resubmit and recirculation */
     uint32_t port;            /* where it is queued for, or came out of */
@@ -57,6 +60,11 @@ void ws_pool_free(struct ws_pool *pool);
 /* A packet for a frame of `length` bytes: requests cleared, data_len = length, PHV not cleared.
  * NULL when the frame is longer than WS_PACKET_BIG or memory is out. */
 struct ws_packet *ws_packet_new(struct ws_pool *pool, uint32_t length);
+/* The same packet as received with its tail written out, its PHV not filled. Consumes `packet`; NULL: no memory. */
+struct ws_packet *ws_packet_unfold(struct ws_packet *packet);
+
+/* The finished packet's bytes, those of the tail included. */
+static inline uint32_t ws_packet_total(const struct ws_packet *packet) { return packet->length + packet->tail; }
 
 /* A traced packet was freed and nobody had said why. */
 __attribute__((cold)) void ws_trace_gone(struct ws_packet *packet);

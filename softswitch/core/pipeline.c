@@ -32,10 +32,14 @@ static void clear_phv(ws_switch *sw, struct ws_packet *packet)
 /* A new packet with the bytes [data, data + length), no headers, metadata all zero. */
 static struct ws_packet *copy_frame(ws_switch *sw, const struct ws_packet *from, const uint8_t *data, uint32_t length)
 {
-    struct ws_packet *copy = ws_packet_new(&sw->program->pool, length);
+    struct ws_packet *copy =
+        length + from->tail <= WS_PACKET_BIG ? ws_packet_new(&sw->program->pool, length) : NULL;
     if (!copy)
         return NULL;
     memcpy(copy->frame, data, length);
+    copy->tail = from->tail;
+    copy->tail_seed = from->tail_seed;
+    copy->ctx.packet_length = length + from->tail;
     clear_phv(sw, copy);
     copy->ctx.env = &sw->program->env;
     copy->ctx.ingress_length = from->ctx.ingress_length;
@@ -53,6 +57,8 @@ static struct ws_packet *copy_packet(ws_switch *sw, const struct ws_packet *from
     const uint32_t parsed = from->ctx.parsed_len;
     /* The parsed bytes are in the headers: only the payload is read again. */
     memcpy(copy->frame + parsed, from->ctx.data + parsed, from->ctx.data_len - parsed);
+    copy->tail = from->tail;
+    copy->tail_seed = from->tail_seed;
     memcpy(copy->phv, from->phv, sw->program->pool.phv_size);
     struct wp_ctx *ctx = &copy->ctx;
     ctx->env = &sw->program->env;
@@ -177,6 +183,14 @@ static void clone_ingress(ws_switch *sw, struct ws_packet *packet, uint32_t arri
     clone->ctx.packet_length = arrived_length;
     clone->phv->std.ingress_port = packet->ingress_port; /* parsers may branch on it */
     parse(sw, clone, sw->program->pipeline);
+    if (clone->ctx.parser_error && clone->tail) {
+        clone = ws_packet_unfold(clone);
+        if (!clone)
+            return;
+        clear_phv(sw, clone);
+        clone->phv->std.ingress_port = packet->ingress_port;
+        parse(sw, clone, sw->program->pipeline);
+    }
     sw->program->pipeline->reset_metadata(clone->phv);
     sw->program->pipeline->copy_field_list(field_list, clone->phv, packet->phv);
     clone->phv->std.instance_type = WP_INGRESS_CLONE;
@@ -237,6 +251,17 @@ static void resubmit(ws_switch *sw, struct ws_packet *packet, uint32_t arrived_l
     ws_packet_free(packet);
 }
 
+/* The parser may have run into the tail: once more, with the whole packet. It came from a port: others were unfolded. */
+WS_COLD static struct ws_packet *parse_whole(ws_switch *sw, struct ws_packet *packet)
+{
+    packet = ws_packet_unfold(packet);
+    if (packet) {
+        ws_pipeline_receive(sw, packet, packet->ingress_port);
+        parse(sw, packet, sw->program->pipeline);
+    }
+    return packet;
+}
+
 TWICE void ingress(ws_switch *sw, struct ws_packet *packet, const struct wp_pipeline *pipeline, const int traced)
 {
     struct wp_ctx *ctx = &packet->ctx;
@@ -246,6 +271,14 @@ TWICE void ingress(ws_switch *sw, struct ws_packet *packet, const struct wp_pipe
     if (traced)
         ws_trace_note(sw, packet, WS_TRACE_INGRESS, std->ingress_port, 0, 0, 0, 0);
     parse(sw, packet, pipeline);
+    if (__builtin_expect(ctx->parser_error && packet->tail, 0)) {
+        ctx->packet_length = arrived_length;
+        packet = parse_whole(sw, packet);
+        if (!packet)
+            return;
+        ctx = &packet->ctx;
+        std = &packet->phv->std;
+    }
     std->parser_error = ctx->parser_error;
     std->checksum_error = ctx->checksum_error != 0;
     sw->stats.parser_errors += ctx->parser_error != 0;
@@ -284,6 +317,13 @@ WS_COLD static void ingress_traced(ws_switch *sw, struct ws_packet *packet)
 
 void ws_ingress(ws_switch *sw, struct ws_packet *packet)
 {
+    /* What enters again has metadata that a second parse would not find; a trace shows the parser's states once. */
+    if (__builtin_expect(packet->tail != 0, 0) &&
+        (packet->trace || sw->program->pipeline->reads_payload || packet->phv->std.instance_type != WP_NORMAL)) {
+        packet = ws_packet_unfold(packet);
+        if (!packet)
+            return;
+    }
     if (packet->trace)
         ingress_traced(sw, packet);
     else
@@ -325,7 +365,7 @@ TWICE void deparse(ws_switch *sw, struct ws_packet *packet, const struct wp_pipe
     packet->length = header + ctx->data_len - ctx->parsed_len;
     memcpy(packet->out, sw->program->headers, header);
     if (traced)
-        ws_trace_note(sw, packet, WS_TRACE_DEPARSED, header, 0, 0, packet->length, 0);
+        ws_trace_note(sw, packet, WS_TRACE_DEPARSED, header, 0, 0, ws_packet_total(packet), 0);
 }
 
 static void recirculate(ws_switch *sw, struct ws_packet *packet)
@@ -338,8 +378,8 @@ static void recirculate(ws_switch *sw, struct ws_packet *packet)
     }
     sw->program->pipeline->copy_field_list(packet->ctx.recirc_field_list & FIELD_LIST_MASK, again->phv, packet->phv);
     again->phv->std.instance_type = WP_RECIRC;
-    again->phv->std.packet_length = packet->length;
-    again->ctx.ingress_length = packet->length;
+    again->phv->std.packet_length = ws_packet_total(packet);
+    again->ctx.ingress_length = ws_packet_total(packet);
     ws_trace_child(sw, again, packet, WS_TRACE_RECIRCULATE);
     reenter(sw, again, &sw->stats.recirculated);
 }
@@ -382,8 +422,11 @@ TWICE int egress(ws_switch *sw, struct ws_packet *packet, uint32_t port, uint32_
         ws_packet_free(packet);
         return 0;
     }
-    if (packet->length > ctx->truncate_to)
-        packet->length = ctx->truncate_to;
+    if (ws_packet_total(packet) > ctx->truncate_to) {
+        if (packet->length > ctx->truncate_to)
+            packet->length = ctx->truncate_to;
+        packet->tail = ctx->truncate_to - packet->length;
+    }
     return 1;
 }
 

@@ -14,7 +14,7 @@
 
 #include <stdint.h>
 
-#define WP_ABI_RELEASE 5u
+#define WP_ABI_RELEASE 6u
 /* With the release go the sizes of what both sides see: a switch that goes on running while its sources change must
  * not take a pipeline built with another layout, bumped or not. (One line each: cffi reads this file too.) */
 #define WP_ABI_VERSION (WP_ABI_RELEASE | (uint32_t)(WP_ABI_PACKET + WP_ABI_STATE + WP_ABI_DESCRIPTORS) << 16)
@@ -273,6 +273,7 @@ struct wp_pipeline {
     uint32_t phv_size;
     uint32_t max_header_bytes; /* upper bound of what deparse writes */
     uint32_t n_tables, n_actions, n_profiles, n_registers, n_counters, n_meters, n_learns, n_value_sets;
+    uint32_t reads_payload; /* 1: a calculation covers the payload */
     const struct wp_table_desc *tables;
     const struct wp_action_desc *actions;
     const struct wp_profile_desc *profiles;

@@ -62,8 +62,13 @@ static void emit(ws_switch *sw, struct ws_packet *packet)
 static __attribute__((cold, noinline)) void emit_impaired(ws_switch *sw, struct ws_port *port,
                                                           struct ws_packet *packet)
 {
-    ws_time slot = port->config.rate_bps ? wire_time(port, packet->length) : 0;
-    struct ws_fate fate = ws_wire_pass(port->wires[WS_SEND], packet->out, packet->length, packet->time, slot);
+    if (packet->tail && port->wires[WS_SEND]->impair.corrupt) {
+        packet = ws_wire_unfold(packet);
+        if (!packet)
+            return;
+    }
+    ws_time slot = port->config.rate_bps ? wire_time(port, ws_packet_total(packet)) : 0;
+    struct ws_fate fate = ws_wire_pass(port->wires[WS_SEND], packet->out, packet->length, packet->tail, packet->time, slot);
     if (fate.lost) {
         ws_trace_end(sw, packet, WS_TRACE_LOST, port->number);
         ws_packet_free(packet);
@@ -93,7 +98,7 @@ static void depart(ws_switch *sw, struct ws_port *port, struct ws_packet *packet
         return;
     ws_time end = sw->now;
     if (port->config.rate_bps) {
-        end += wire_time(port, packet->length);
+        end += wire_time(port, ws_packet_total(packet));
         port->busy_until = end;
     }
     if (port->state == WS_PORT_DOWN) {
@@ -103,7 +108,7 @@ static void depart(ws_switch *sw, struct ws_port *port, struct ws_packet *packet
         return;
     }
     port->stats.tx_packets++;
-    port->stats.tx_bytes += packet->length;
+    port->stats.tx_bytes += ws_packet_total(packet);
     packet->kind = sw->config.cpu_port && port->number == sw->config.cpu_port ? WS_OUT_CPU : WS_OUT_PACKET;
     packet->port = port->number;
     packet->time = end + port->config.tx_delay_ps;

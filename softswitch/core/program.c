@@ -256,6 +256,8 @@ struct ws_packet *ws_program_adopt_packet(ws_switch *sw, struct ws_packet *packe
         memset(copy->phv, 0, sw->program->pool.phv_size);
         copy->phv->std = packet->phv->std;
         copy->ctx.env = &sw->program->env;
+        copy->tail = packet->tail;
+        copy->tail_seed = packet->tail_seed;
         copy->ctx.packet_length = packet->ctx.packet_length;
         copy->ctx.ingress_length = packet->ctx.ingress_length;
         copy->ingress_port = packet->ingress_port;

@@ -364,7 +364,8 @@ class Output:
 
     `port`: the egress port, or the digest's index in the descriptor's `learns`. `at_ps`: when the
     last bit arrives at the far end, or the digest was made. `id` orders outputs of equal time.
-    `program`: number of the program that made it (see SwitchCore.program_number).
+    `program`: number of the program that made it (see SwitchCore.program_number). A simulated
+    packet is `data` and `tail_length` bytes of `SwitchCore.payload(tail_seed, ...)`.
     """
 
     kind: OutputKind
@@ -373,3 +374,5 @@ class Output:
     at_ps: int
     id: int
     program: int = 0
+    tail_length: int = 0
+    tail_seed: int = 0

@@ -107,7 +107,7 @@ static void receive(ws_switch *sw, struct ws_packet *packet, struct ws_port *por
         return;
     }
     port->stats.rx_packets++;
-    port->stats.rx_bytes += packet->ctx.data_len;
+    port->stats.rx_bytes += packet->ctx.data_len + packet->tail;
     ws_pipeline_receive(sw, packet, port->number);
     ws_ingress(sw, packet);
 }
@@ -175,18 +175,32 @@ static inline void arrive(ws_switch *sw, struct ws_packet *packet, struct ws_por
     ws_ports_settle(sw);
 }
 
+static void set_tail(struct ws_packet *packet, uint32_t length, uint64_t seed)
+{
+    packet->tail = length;
+    packet->tail_seed = seed;
+    packet->ctx.packet_length = packet->ctx.ingress_length = packet->ctx.data_len + length;
+}
+
 static __attribute__((cold, noinline)) void arrive_impaired(ws_switch *sw, struct ws_packet *packet,
                                                             struct ws_port *port, ws_time arrival, ws_time now)
 {
-    uint32_t length = packet->ctx.data_len;
-    struct ws_fate fate = ws_wire_pass(port->wires[WS_RECEIVE], packet->frame, length, arrival, 0);
+    if (packet->tail && port->wires[WS_RECEIVE]->impair.corrupt) {
+        packet = ws_packet_unfold(packet);
+        if (!packet)
+            return;
+    }
+    uint32_t length = packet->ctx.data_len, tail = packet->tail;
+    struct ws_fate fate = ws_wire_pass(port->wires[WS_RECEIVE], packet->frame, length, tail, arrival, 0);
     if (fate.lost) {
         ws_packet_free(packet);
         return;
     }
     struct ws_packet *copy = fate.copies > 1 ? ws_packet_new(packet->pool, length) : NULL;
-    if (copy)
+    if (copy) {
         memcpy(copy->frame, packet->frame, length);
+        set_tail(copy, tail, packet->tail_seed);
+    }
     arrive(sw, packet, port, fate.at[0], now);
     if (copy)
         arrive(sw, copy, port, fate.at[1], now);
@@ -203,12 +217,16 @@ static void inject_one(ws_switch *sw, const struct ws_packet_in *in, ws_time now
         sw->stats.drop_no_pipeline++;
         return;
     }
-    struct ws_packet *packet = ws_packet_new(&sw->program->pool, in->length);
+    struct ws_packet *packet = in->length <= WS_PACKET_BIG && in->tail_length <= WS_PACKET_BIG - in->length
+                                   ? ws_packet_new(&sw->program->pool, in->length)
+                                   : NULL;
     if (!packet) { /* longer than any frame */
         sw->stats.drop_ingress++;
         return;
     }
     memcpy(packet->frame, in->data, in->length);
+    if (in->tail_length)
+        set_tail(packet, in->tail_length, in->tail_seed);
     ws_time arrival = (in->at ? in->at : now) + port->config.rx_delay_ps;
     if (port->wires[WS_RECEIVE] && port->state != WS_PORT_DOWN)
         arrive_impaired(sw, packet, port, arrival, now);

@@ -73,7 +73,14 @@ struct ws_packet_in {
     uint32_t length;
     const uint8_t *data;
     ws_time at; /* arrival; 0 = the call's now */
+    uint32_t tail_length;
+    uint64_t tail_seed;
 };
+/* A simulated packet is its first bytes and a tail of which only length and seed are kept: it stands for data[0..length)
+ * followed by ws_payload(tail_seed, 0, ..., tail_length). Whatever counts bytes counts the tail. A pipeline that reads
+ * as far as the tail gets the whole packet written out. An ordinary packet has a tail_length of 0. */
+/* Bytes `offset`.. of the tail with this seed: words of splitmix64, little endian. */
+void ws_payload(uint64_t seed, uint32_t offset, uint8_t *out, uint32_t n);
 /* Arrival at `port` at `now`: runs ingress at once (or at now + rx_delay) and whatever egress is due. */
 void ws_inject(ws_switch *sw, const struct ws_packet_in *packets, size_t n, ws_time now);
 
@@ -152,6 +159,8 @@ struct ws_output {
     ws_time at;      /* when its last bit arrives at the far end (packet), or when it was made */
     uint64_t id;     /* running number: outputs with equal `at` are ordered by it */
     uint32_t program; /* number of the program that made it (ws_program_number); gives a digest's `port` its meaning */
+    uint32_t tail_length; /* see ws_packet_in */
+    uint64_t tail_seed;
 };
 /* Hands out up to `max` finished outputs in (at, id) order, only those with at <= `until`. Their bytes stay
  * valid until the next call of ws_take_output or ws_destroy. */

@@ -88,7 +88,7 @@ static int of_flow(const struct ws_port_impair *flow, const uint8_t *frame, uint
            (!flow->flow_dport || flow->flow_dport == read16(frame + ports + 2));
 }
 
-static int is_lost(struct ws_wire *wire, const uint8_t *frame, uint32_t length)
+static int is_lost(struct ws_wire *wire, const uint8_t *frame, uint32_t length, uint32_t tail)
 {
     const struct ws_port_impair *impair = &wire->impair;
     if (impair->flow_loss && of_flow(impair, frame, length) && happens(wire, WS_DRAW_FLOW, impair->flow_loss)) {
@@ -105,7 +105,7 @@ static int is_lost(struct ws_wire *wire, const uint8_t *frame, uint32_t length)
         wire->stats.lost++;
         return 1;
     }
-    if (impair->bit_error && draw(wire, WS_DRAW_FCS) >= intact(impair->bit_error, length)) {
+    if (impair->bit_error && draw(wire, WS_DRAW_FCS) >= intact(impair->bit_error, length + tail)) {
         wire->stats.lost_fcs++;
         return 1;
     }
@@ -138,11 +138,12 @@ static ws_time delayed(struct ws_wire *wire, ws_time at, ws_time slot)
     return at;
 }
 
-struct ws_fate ws_wire_pass(struct ws_wire *wire, uint8_t *frame, uint32_t length, ws_time at, ws_time slot)
+struct ws_fate ws_wire_pass(struct ws_wire *wire, uint8_t *frame, uint32_t length, uint32_t tail, ws_time at,
+                            ws_time slot)
 {
     struct ws_fate fate = {.copies = 1};
     wire->stats.frames++;
-    if (is_lost(wire, frame, length)) {
+    if (is_lost(wire, frame, length, tail)) {
         fate.lost = 1;
         return fate;
     }
@@ -167,9 +168,30 @@ struct ws_packet *ws_wire_copy(const struct ws_packet *packet)
     memcpy(copy->frame, packet->out, packet->length);
     copy->out = copy->frame;
     copy->length = packet->length;
+    copy->tail = packet->tail;
+    copy->tail_seed = packet->tail_seed;
     copy->kind = packet->kind;
     copy->port = packet->port;
     return copy;
+}
+
+struct ws_packet *ws_wire_unfold(struct ws_packet *packet)
+{
+    struct ws_packet *whole = ws_packet_new(packet->pool, ws_packet_total(packet));
+    if (whole) {
+        memcpy(whole->frame, packet->out, packet->length);
+        ws_payload(packet->tail_seed, 0, whole->frame + packet->length, packet->tail);
+        whole->out = whole->frame;
+        whole->length = ws_packet_total(packet);
+        whole->kind = packet->kind;
+        whole->port = packet->port;
+        whole->time = packet->time;
+        whole->trace = packet->trace;
+        whole->trace_root = packet->trace_root;
+        packet->trace = 0;
+    }
+    ws_packet_free(packet);
+    return whole;
 }
 
 /* --- settings -------------------------------------------------------------------------------- */

@@ -36,9 +36,12 @@ struct ws_fate {
     ws_time at[2];  /* when each arrives */
 };
 
-/* Draws the fate of a frame of `length` bytes that would arrive at `at`; flips a bit of `frame` when it is to be
- * corrupted. `slot`: what a frame takes of the wire, which a duplicate takes once more. */
-struct ws_fate ws_wire_pass(struct ws_wire *wire, uint8_t *frame, uint32_t length, ws_time at, ws_time slot);
+/* Draws the fate of a frame of `length` bytes, and `tail` more that are not here, that would arrive at `at`; flips a bit of `frame` when it is to be
+ * corrupted (no tail then). `slot`: what a frame takes of the wire, which a duplicate takes once more. */
+struct ws_fate ws_wire_pass(struct ws_wire *wire, uint8_t *frame, uint32_t length, uint32_t tail, ws_time at,
+                            ws_time slot);
+/* The same finished packet with its tail written out. Consumes `packet`; NULL: no memory. */
+struct ws_packet *ws_wire_unfold(struct ws_packet *packet);
 /* A finished copy of a finished packet (`out`, `length`, `kind`, `port`); NULL when memory is out. */
 struct ws_packet *ws_wire_copy(const struct ws_packet *packet);
 
