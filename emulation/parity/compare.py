@@ -39,7 +39,7 @@ class Loose:
             self.shape.add(number)
         both = {*one.cells, *other.cells}
         self.cells |= {name for name in both if one.cells.get(name) != other.cells.get(name)}
-        for number, (x, y) in enumerate(zip(one.refused, other.refused, strict=True)):
+        for number, (x, y) in enumerate(zip(one.refused, other.refused, strict=False)):
             if bool(x) != bool(y):
                 self.updates.add(number)
 

@@ -1,8 +1,10 @@
 """A build in which undefined values vary: what a program makes of them can then be told apart.
 
-P4 leaves the fields of an invalid header undefined. BMv2 shows whatever an earlier packet left
-there, our normal build zero. This build fills them with random bits before each packet is parsed:
-output that changes with the switch's seed depends on something that the program does not define.
+P4 leaves the fields of an invalid header undefined, and variables that nothing was assigned to.
+Of headers BMv2 shows whatever an earlier packet left there, our normal build zero; of variables
+both show zero, or what a compiler left in the same place. This build fills them with random bits
+before each packet is parsed: output that changes with the switch's seed depends on something that
+the program does not define. User metadata stays zero: that is what BMv2 promises.
 And it counts what uses a register, counter or meter beyond the array's end, where BMv2 may crash.
 """
 
@@ -21,9 +23,13 @@ def scramble_function(layout: Layout) -> str:
         "{",
         "    (void)ctx, (void)p;",
     ]
+    standard = {header for header, _ in layout.program.std_fields}
     for header in layout.program.headers.values():
-        if not header.metadata:
-            for field in header.type.fields:
+        if header.name in standard:
+            continue
+        for field in header.type.fields:
+            # Compilers name a field of user metadata STRUCT.FIELD, and a variable without a dot.
+            if not header.metadata or "." not in field.name:
                 lines += _assignments(layout.field(header.name, field.name))
     return "\n".join([*lines, "}"])
 

@@ -26,7 +26,7 @@ TEXT = """
 header eth_t { bit<48> dst; bit<48> src; bit<16> type; }
 header extra_t { bit<32> a; bit<32> b; }
 struct headers { eth_t eth; extra_t extra; extra_t never; }
-struct meta_t { bit<8> class; }
+struct meta_t { bit<8> class; bit<32> never; }
 parser P(packet_in b, out headers h, inout meta_t m, inout standard_metadata_t s) {
     state start {
         b.extract(h.eth);
@@ -145,8 +145,9 @@ def test_state_that_no_packet_shows_differs_too(run: RunTwo) -> None:
         ("s.egress_spec = 1; h.extra.a = s.ingress_global_timestamp[31:0];", "0"),
         ("s.egress_spec = 1; random(h.extra.a, 0, 0xffffffff);", "0"),
         ("s.egress_spec = 1; h.extra.a = h.never.a;", "0"),
+        ("s.egress_spec = 1; bit<32> never; h.extra.a = never;", "0"),
     ],
-    ids=["time", "chance", "a header that is not there"],
+    ids=["time", "chance", "a header that is not there", "a variable without a value"],
 )
 def test_what_varies_by_itself_is_not_compared(run: RunTwo, one: str, other: str) -> None:
     other = f"s.egress_spec = 1; h.extra.a = {other};"
@@ -155,6 +156,12 @@ def test_what_varies_by_itself_is_not_compared(run: RunTwo, one: str, other: str
     assert report.partly_compared > 0
     # But what stands beside it is.
     assert not run(one, other + "h.extra.b = h.extra.b ^ 1;").agrees
+
+
+def test_user_metadata_begins_as_zero_and_is_compared(run: RunTwo) -> None:
+    used = "s.egress_spec = 1; h.extra.a = m.never;"
+    assert run(used, "s.egress_spec = 1; h.extra.a = 0;").partly_compared == 0
+    assert not run(used, "s.egress_spec = 1; h.extra.a = 1;").agrees
 
 
 def test_an_answer_that_varies_in_kind_is_counted_as_undefined(run: RunTwo) -> None:
@@ -223,6 +230,17 @@ def test_bits_are_compared_one_by_one() -> None:
     assert differences(frame("00ff00"), frame("00f300"), loose) == []
     (found,) = differences(frame("00ff00"), frame("00ff01"), loose)
     assert found.text == "port 1, bytes 2..2: 00 / 01"
+
+
+def test_a_run_that_ended_among_its_updates_leaves_the_packets_loose() -> None:
+    seen = cases.Seen({1: (b"ab",)})
+    whole = cases.Answer([seen, seen], ["", "no room"], {})
+    short = cases.Answer([], [""], {}, died="the switch ended")
+    for one, other in ((whole, short), (short, whole)):
+        loose = Loose()
+        loose.learn(one, other)
+        assert loose.shape == {0, 1}
+        assert loose.updates == set()  # the second was never asked of the one that ended
 
 
 @pytest.mark.parametrize(
