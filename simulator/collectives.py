@@ -66,7 +66,7 @@ def ring(ranks: int, size: int, steps: int, channels: int = 1) -> Template:
         np.zeros(number.size, dtype=np.int64),
         np.broadcast_to(channel[:, None, None], shape).ravel(),
         (before[:, :-1, :].ravel(), number[:, 1:, :].ravel()),
-        (number[:, 0, :].ravel(), np.tile(rank, channels)),
+        (number.ravel(), np.broadcast_to(rank, shape).ravel()),  # each step needs the own part, too
         (
             np.concatenate([last.ravel(), before[:, -1, :].ravel()]),
             np.tile(rank, 2 * channels),

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from simulator.paths import IP_OVERHEAD, Paths, PathTable, mtu_payload
+from simulator.paths import Paths, PathTable, mtu_payload
 from topologies.model import Interface, Topology
 from topologies.randomness import mix, mix_words
 from topologies.workload_model import FLOW, MESSAGE, MessageArrays, Records
@@ -126,7 +126,7 @@ class FlowTable:
         rows["payload"] = (
             np.array([mtu_payload(int(one)) for one in mtu])
             if kind.payload is None
-            else np.minimum(mtu - IP_OVERHEAD, kind.payload)
+            else kind.payload
         )
         rows["rate_bps"] = kind.rate_bps
         self._blocks.append(rows)

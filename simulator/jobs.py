@@ -48,6 +48,9 @@ def groups(job: JobEntry, over: str) -> Numbers:
             return np.moveaxis(ranks, 1, 2).reshape(-1, dp)
         case "ep":
             return np.moveaxis(ranks, 1, 2).reshape(-1, job.ep or dp)
+        case "dp_ep":  # who holds the same experts
+            ep = job.ep or dp
+            return np.moveaxis(ranks.reshape(pp, dp // ep, ep, tp), 1, 3).reshape(-1, dp // ep)
         case _:
             return ranks.reshape(1, -1)
 
@@ -132,6 +135,7 @@ class JobPlan:
         ends = _Ends(barrier, np.arange(job.ranks))
         computing = 0
         for iteration in range(job.iterations):
+            behind: list[_Ends] = []
             for number, phase in enumerate(job.phases):
                 if phase.compute is not None:
                     computing += phase.compute
@@ -139,8 +143,14 @@ class JobPlan:
                 prefix = f"iteration {iteration} " if job.iterations > 1 else ""
                 path = f"{prefix}phase {number} {phase.label}"
                 steps = phase.parallel or [phase]
-                ends = self._phase(path, number, steps, ends, computing)
+                if phase.background:
+                    ends = self._passed(ends, computing)
+                    behind.append(self._phase(path, number, steps, ends, 0))
+                else:
+                    ends = self._phase(path, number, steps, ends, computing)
                 computing = 0
+            ends = _together([self._passed(ends, computing), *behind]) if behind else ends
+            computing = 0 if behind else computing
         self._barrier(ends, computing)
         self.spans.set_range(self._span, first, len(self.messages))
 
@@ -228,6 +238,10 @@ class JobPlan:
         found = _together(ends)
         done = _Round(barrier, first, len(self.messages))
         return _Ends(found.messages, found.ranks, (done,))
+
+    def _passed(self, before: _Ends, gap_ps: int) -> _Ends:
+        """Return what to wait for behind `before` and some computing."""
+        return _Ends(self._barrier(before, gap_ps), np.arange(self.job.ranks))
 
     def _barrier(self, before: _Ends | None, gap_ps: int, start_ps: int = 0) -> Numbers:
         """Add a barrier of each rank, behind what it waits for."""

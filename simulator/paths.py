@@ -21,9 +21,9 @@ import numpy as np
 import numpy.typing as npt
 
 from topologies.model import Interface, Role, Topology
+from topologies.workload_check import ROCE_HEADERS
 
 OVERHEAD = 8 + 14 + 20 + 8 + 12 + 4 + 4 + 12
-IP_OVERHEAD = 20 + 8 + 12 + 4  # of an IP packet: what the MTU counts beside the payload
 MIN_PAYLOAD, MAX_PAYLOAD = 256, 4096
 _PS = 10**12
 
@@ -48,7 +48,7 @@ def wire_ps(wire: Times, rate_bps: Times) -> Times:
 def mtu_payload(mtu: int) -> int:
     """Return the payload that fits an MTU: the largest power of two, 256 to 4096."""
     payload = MAX_PAYLOAD
-    while payload > MIN_PAYLOAD and payload + IP_OVERHEAD > mtu:
+    while payload > MIN_PAYLOAD and payload + ROCE_HEADERS > mtu:
         payload //= 2
     return payload
 

@@ -14,10 +14,11 @@ from simulator.mixes import mix_arrivals
 from simulator.paths import OVERHEAD, PathTable
 from simulator.spans import Spans
 from topologies.errors import FieldPath, Problem, TopologyError
-from topologies.model import Interface
+from topologies.model import Interface, Role
 from topologies.placement import find_interface, place
 from topologies.randomness import Random
-from topologies.workload_check import ALL, expand, incast_sources
+from topologies.reach import Reach
+from topologies.workload_check import ALL, check_ranks_meet, expand, incast_sources
 from topologies.workload_model import (
     NEVER_PS,
     STREAM,
@@ -83,6 +84,10 @@ class _Plan:
 
         jobs = list(zip(self.run.job_paths, self.run.jobs, strict=True))
         places = place(self.run.topology, jobs, self.seed, report)
+        if not problems:  # of a random placement: what the file's own seed gave may be no more
+            reach = Reach(self.run.topology)
+            for path, ranks in zip(self.run.job_paths, places, strict=True):
+                check_ranks_meet(reach, path, ranks, report)
         if problems:
             raise TopologyError(problems)
         tables = (self.flows, self.messages, self.spans)
@@ -93,6 +98,8 @@ class _Plan:
     def _result(self) -> Traffic:
         flows = self.flows.records()
         table = self.flows.path_table()
+        tops = {Role.CORE, Role.SPINE}
+        has_top = any(switch.role in tops for switch in self.run.topology.switches)
         bound = bounds(self.run.topology, self.messages.arrays(), flows, table)
         return Traffic(
             topology=self.run.topology,
@@ -102,7 +109,7 @@ class _Plan:
             ideal_ps=bound.alone_ps,
             script=tuple(sorted(self.script, key=lambda packet: packet.at_ps)),
             spans=tuple(self.spans.finished(bound)),
-            core_share=_top_share(table, bound.arrays.messages),
+            core_share=_top_share(has_top, table, bound.arrays.messages),
         )
 
     # --- the kinds of traffic --------------------------------------------------------------
@@ -153,7 +160,7 @@ class _Plan:
         if entry.persistent:
             size = np.array([self._until_the_end(source, entry.start) for source in sources])
             added = self.messages.add(flows, size, len(flows), start_ps=entry.start)
-            self.spans.traffic(name, added, "persistent incast", entry.start)
+            self.spans.traffic(name, added, "persistent incast", endless=True)
             return
         size = np.full(len(flows), entry.bytes, dtype=np.int64)
         before: Numbers | None = None
@@ -211,10 +218,10 @@ class _Plan:
             self.script += script_packets(self.run.topology, packet, number << 32 | i)
 
 
-def _top_share(table: PathTable, messages: Records) -> float | None:
+def _top_share(has_top: bool, table: PathTable, messages: Records) -> float | None:
     """Return the share of the messages' bytes that cross the fabric's top."""
     total = int(messages["bytes"].sum())
-    if not total:
+    if not total or not has_top:
         return None
     of_flow = np.zeros(len(table.top), dtype=np.int64)
     np.add.at(of_flow, messages["flow"].astype(np.int64), messages["bytes"].astype(np.int64))

@@ -41,12 +41,12 @@ class Spans:
         self._ideals[number] = ideal
 
     def traffic(
-        self, name: str, messages: Numbers, algorithm: str, start_ps: int | None = None
+        self, name: str, messages: Numbers, algorithm: str, *, endless: bool = False
     ) -> None:
-        """Add messages of `traffic`."""
+        """Add messages of `traffic`; what is endless has no ideal time."""
         first, stop = (int(messages[0]), int(messages[-1]) + 1) if len(messages) else (0, 0)
-        span = Span(SpanKind.TRAFFIC, name, first, stop, 0, start_ps, algorithm=algorithm)
-        self.add(span, lambda bound: bound.ideal_ps(first, stop) if stop > first else 0)
+        span = Span(SpanKind.TRAFFIC, name, first, stop, 0, algorithm=algorithm)
+        self.add(span, lambda bound: 0 if endless else bound.ideal_ps(first, stop))
 
     def finished(self, bound: Bounds) -> Iterator[Span]:
         """Yield all spans with their ideal times."""

@@ -28,7 +28,7 @@ _FRACTION = re.compile(r"1/([0-9]+)")
 
 PLACEMENTS = ("linear", "stride", "random")
 
-Over = Literal["all", "tp", "pp", "dp", "ep"]
+Over = Literal["all", "tp", "pp", "dp", "ep", "dp_ep"]
 
 
 def _one_in(value: object) -> object:
@@ -113,7 +113,7 @@ class StepEntry(Model):
 
     @classmethod
     def _known(cls) -> list[str]:
-        return [name for name in cls.model_fields if name != "name"]
+        return [name for name in cls.model_fields if name not in ("name", "background")]
 
     def kinds(self) -> list[str]:
         """Return the kinds that are given."""
@@ -131,9 +131,19 @@ class StepEntry(Model):
 
 
 class PhaseEntry(StepEntry):
-    """One phase: a step, or several that a rank does at the same time."""
+    """One phase: a step, or several that a rank does at the same time.
+
+    With `background: true` the next phase does not wait for it; the end of the iteration does.
+    """
 
     parallel: Annotated[list[StepEntry] | None, Field(min_length=1)] = None
+    background: bool = False
+
+    @model_validator(mode="after")
+    def _background(self) -> PhaseEntry:
+        if self.background and self.compute is not None:
+            raise ValueError("computing is never in the background: a rank does it itself")
+        return self
 
 
 class JobEntry(Model):

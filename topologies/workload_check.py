@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 
 from topologies.errors import FieldPath, Problem, TopologyError, did_you_mean
@@ -16,11 +16,12 @@ from topologies.job_schema import (
     StepEntry,
 )
 from topologies.model import Interface, Topology
-from topologies.placement import find_interface, place
+from topologies.placement import Report, find_interface, place
 from topologies.reach import Reach
 from topologies.workload_model import RunFile
 from topologies.workload_schema import (
     CbrEntry,
+    FlowSettings,
     IncastEntry,
     MessageEntry,
     MixEntry,
@@ -29,6 +30,7 @@ from topologies.workload_schema import (
 
 ETHERNET = 14
 UDP_FRAME = ETHERNET + 20 + 8
+ROCE_HEADERS = 20 + 8 + 12 + 4  # IPv4, UDP, BTH and ICRC: what an MTU counts beside the payload
 
 ALL = "all"  # in the place of a list of hosts
 
@@ -66,10 +68,26 @@ def steps_with_paths(path: FieldPath, job: JobEntry) -> Iterator[tuple[FieldPath
 
 
 def group_size(job: JobEntry, over: str) -> int | None:
-    """Return how many ranks a group has; None where the job does not say (ep)."""
+    """Return how many ranks a group has; None where the job does not say: ep, dp_ep."""
     tp, pp = job.tp or 1, job.pp or 1
-    sizes = {"all": job.ranks, "tp": tp, "pp": pp, "dp": job.dp or job.ranks // (tp * pp)}
-    return job.ep if over == "ep" else sizes[over]
+    dp = job.dp or job.ranks // (tp * pp)
+    if over in ("ep", "dp_ep"):
+        return None if job.ep is None else job.ep if over == "ep" else dp // job.ep
+    return {"all": job.ranks, "tp": tp, "pp": pp, "dp": dp}[over]
+
+
+def check_ranks_meet(
+    reach: Reach, path: FieldPath, ranks: Sequence[Interface], report: Report
+) -> None:
+    """Report the first rank of a job that rank 0 can't reach."""
+    for rank, interface in enumerate(ranks):
+        if not reach.meet(ranks[0], interface):
+            report(
+                (*path, "placement"),
+                f"rank 0 ({ranks[0].end}) can't reach rank {rank} ({interface.end}): no links join "
+                f"{ranks[0].switch} and {interface.switch}; place them in one plane",
+            )
+            return
 
 
 class _Check:
@@ -83,6 +101,9 @@ class _Check:
             self._report((), "nothing to carry: give 'traffic' or 'job'")
         for i, entry in enumerate(self.run.traffic):
             path = ("traffic", i, entry.kind)
+            settings = getattr(entry, entry.kind)
+            if isinstance(settings, FlowSettings):
+                self._payload(path, settings.payload)
             pairs = entry.cbr or entry.poisson or entry.message
             if pairs is not None:
                 self._pairs(path, pairs)
@@ -100,7 +121,7 @@ class _Check:
             places = place(self.run.topology, jobs, self.run.seed, self._report)
             if not self.problems:
                 for (job_path, _), ranks in zip(jobs, places, strict=True):
-                    self._meet(job_path, ranks)
+                    check_ranks_meet(self.reach, job_path, ranks, self._report)
         if self.problems:
             raise TopologyError(self.problems)
 
@@ -175,6 +196,15 @@ class _Check:
             message = f"a frame of {length}B: the link's MTU allows {mtu + ETHERNET}B"
             self._report((*path, key), message)
 
+    def _payload(self, path: FieldPath, payload: int | None) -> None:
+        mtu = min((link.mtu_bytes for link in self.run.topology.links), default=0)
+        if payload is not None and payload > mtu - ROCE_HEADERS:
+            message = (
+                f"{payload}B do not fit the MTU of {mtu}B behind {ROCE_HEADERS}B of headers: give "
+                f"at most {mtu - ROCE_HEADERS}B, or the links 'mtu: {payload + ROCE_HEADERS}B'"
+            )
+            self._report((*path, "payload"), message)
+
     def _all_meet(
         self, path: FieldPath, sources: Iterable[Interface], targets: Iterable[Interface]
     ) -> None:
@@ -208,6 +238,9 @@ class _Check:
 
     def _job(self, path: FieldPath, job: JobEntry) -> None:
         self._sizes(path, job)
+        self._payload(path, job.payload)
+        if all(step.kind == "compute" for _, step in steps_with_paths(path, job)):
+            self._report((*path, "phases"), "the job only computes: give it something to send")
         if job.stride is not None and job.placement != "stride":
             self._report((*path, "stride"), "'stride' is for placement: stride")
         for phase_path, step in steps_with_paths(path, job):
@@ -217,7 +250,7 @@ class _Check:
             here = (*phase_path, step.kind)
             size = group_size(job, value.over)
             if size is None:
-                message = f"the job has no {value.over!r} size: give {value.over}: 2, for example"
+                message = f"over {value.over}, but the job has no ep: give 'ep: 2', for example"
                 self._report((*here, "over"), message)
             elif size < 2 and not self.problems:
                 message = f"groups of one rank: {value.over} is 1, so there is nothing to send"
@@ -228,6 +261,10 @@ class _Check:
     def _collective(
         self, path: FieldPath, job: JobEntry, value: CollectiveEntry | PipelineEntry, size: int
     ) -> None:
+        least = size * value.channels
+        if value.bytes < least:
+            message = f"{value.bytes}B are too few for {size} ranks: give at least {least}B"
+            self._report((*path, "bytes"), message)
         if isinstance(value, RootedEntry) and value.root >= size:
             message = f"root {value.root}: the groups have ranks 0 to {size - 1}"
             self._report((*path, "root"), message)
@@ -249,14 +286,3 @@ class _Check:
         elif job.ep is not None and dp % job.ep:
             message = f"ep {job.ep} does not divide dp {dp}: experts are spread over dp ranks"
             self._report((*path, "ep"), message)
-
-    def _meet(self, path: FieldPath, ranks: tuple[Interface, ...]) -> None:
-        islands = self.reach.islands
-        for rank, interface in enumerate(ranks):
-            if islands[interface.switch] != islands[ranks[0].switch]:
-                message = (
-                    f"rank 0 ({ranks[0].end}) can't reach rank {rank} ({interface.end}): no links "
-                    f"join {ranks[0].switch} and {interface.switch}; place them in one plane"
-                )
-                self._report((*path, "placement"), message)
-                return

@@ -182,7 +182,7 @@ class Traffic:
     ideal_ps: npt.NDArray[np.int64]
     script: tuple[ScriptPacket, ...] = ()
     spans: tuple[Span, ...] = ()
-    core_share: float | None = None  # of the messages' bytes, through a core (or between groups)
+    core_share: float | None = None  # of the messages' bytes; spines where there are no cores
 
     def flow(self, number: int) -> Flow:
         """Return flow `number` with its names."""
