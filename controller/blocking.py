@@ -20,6 +20,7 @@ from controller.program import CompiledProgram
 from controller.session import DEFAULT_ELECTION_ID, DEFAULT_TIMEOUT, PacketHandler, Reloaded
 from controller.table_rows import TableRow
 from controller.target_facts import TargetFacts
+from softswitch.client_tls import ClientTls
 from topologies.model import Link, Topology
 
 T = TypeVar("T")
@@ -40,6 +41,7 @@ class BlockingController:
         down: Iterable[Link] = (),
         election_id: int = DEFAULT_ELECTION_ID,
         timeout: float = DEFAULT_TIMEOUT,
+        tls: ClientTls | None = None,
     ) -> None:
         """Connect to all switches. Arguments and errors are FabricController's."""
         self._controller = FabricController(
@@ -48,6 +50,7 @@ class BlockingController:
             down=down,
             election_id=election_id,
             timeout=timeout,
+            tls=tls,
         )
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(

@@ -29,6 +29,7 @@ from controller.session import (
 )
 from controller.table_rows import TableRow, table_rows
 from controller.target_facts import TargetFacts
+from softswitch.client_tls import ClientTls
 from softswitch.p4runtime.protos import p4r
 from topologies.model import Link, Topology
 
@@ -77,13 +78,14 @@ class FabricController:
         down: Iterable[Link] = (),
         election_id: int = DEFAULT_ELECTION_ID,
         timeout: float = DEFAULT_TIMEOUT,
+        tls: ClientTls | None = None,
     ) -> None:
         """`addresses`: 'host:port' of each switch's P4Runtime server, by name.
 
         `programs`: of switches that run another one than `program`; `down`: links that are to be
         routed around from the start: what a controller that is started again has to know.
-        `timeout` (seconds) is how long to wait for switches to answer. Raises ControllerError if a
-        switch of the topology has no address.
+        `timeout` (seconds) is how long to wait for switches to answer; `tls`: to all of them.
+        Raises ControllerError if a switch of the topology has no address.
         """
         missing = [switch.name for switch in topology.switches if switch.name not in addresses]
         if missing:
@@ -108,6 +110,7 @@ class FabricController:
                 (programs or {}).get(switch.name, program),
                 election_id=election_id,
                 timeout=timeout,
+                tls=tls,
             )
             for switch in topology.switches
         }

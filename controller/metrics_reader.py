@@ -17,6 +17,7 @@ import grpc
 
 from controller.errors import ControllerError, ReadFailed, SwitchUnreachable
 from controller.metrics import DROP_REASONS, FabricSample, PortSample, SwitchSample
+from softswitch.client_tls import ClientTls, channel
 from softswitch.diagnostics import DiagnosticsClient, DiagnosticsError, Json
 from softswitch.p4runtime.protos import p4i, p4r
 from topologies import Topology
@@ -48,9 +49,16 @@ class SwitchReader:
     """Reads one switch. `ports`: those in use, with their links' real rates (bit/s)."""
 
     def __init__(
-        self, address: str, device_id: int, ports: Mapping[int, int], *, side_channel: bool
+        self,
+        address: str,
+        device_id: int,
+        ports: Mapping[int, int],
+        *,
+        side_channel: bool,
+        tls: ClientTls | None = None,
     ) -> None:
         """Nothing is sent before the first read. `address`: host:port of its P4Runtime server."""
+        self._tls = tls
         self._address = address
         self._device_id = device_id
         self._rates = dict(ports)
@@ -58,9 +66,11 @@ class SwitchReader:
         self._connect()
 
     def _connect(self) -> None:
-        self._channel = grpc.insecure_channel(self._address)
+        self._channel = channel(self._address, self._tls)
         self._diagnostics = (
-            DiagnosticsClient(self._address, timeout_s=TIMEOUT_S) if self._side_channel else None
+            DiagnosticsClient(self._address, timeout_s=TIMEOUT_S, tls=self._tls)
+            if self._side_channel
+            else None
         )
         self._program: _Program | None = None
         self._read = self._channel.unary_stream(
@@ -175,7 +185,12 @@ class FabricReader:
     """Reads all switches of a fabric. Use as a context manager, or call `close`."""
 
     def __init__(
-        self, topology: Topology, addresses: Mapping[str, str], *, side_channel: bool
+        self,
+        topology: Topology,
+        addresses: Mapping[str, str],
+        *,
+        side_channel: bool,
+        tls: ClientTls | None = None,
     ) -> None:
         """`addresses` by switch name; `side_channel`: whether the switches are our own."""
         self._readers = {
@@ -187,6 +202,7 @@ class FabricReader:
                     for port in topology.ports_of(switch.name)
                 },
                 side_channel=side_channel,
+                tls=tls,
             )
             for switch in topology.switches
         }

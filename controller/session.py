@@ -35,6 +35,7 @@ from controller.errors import (
 )
 from controller.p4info import P4Info
 from controller.program import CompiledProgram
+from softswitch.client_tls import ClientTls, ClientTlsError
 
 # P4Runtime messages are at most 4 MB by gRPC's default; an update of ours is under 200 bytes.
 UPDATES_PER_WRITE = 2000
@@ -79,6 +80,10 @@ class Reloaded(enum.Enum):
 class _Client(P4Client):
     """finsy's client; loading a program may take longer than its ten seconds for any request."""
 
+    def __init__(self, address: str, tls: ClientTls | None) -> None:
+        super().__init__(address)
+        self._tls = tls
+
     async def open(
         self,
         *,
@@ -89,8 +94,13 @@ class _Client(P4Client):
 
         gRPC else shares them between channels of a process, with the pause that it makes after a
         connection that failed: a switch that was started again would have to wait for that.
+        Raises ClientTlsError.
         """
-        self._channel = grpc.aio.insecure_channel(self._address, options=_CHANNEL_OPTIONS)
+        if self._tls is None:
+            self._channel = grpc.aio.insecure_channel(self._address, options=_CHANNEL_OPTIONS)
+        else:
+            credentials = self._tls.credentials()
+            self._channel = grpc.aio.secure_channel(self._address, credentials, _CHANNEL_OPTIONS)
         self._stub = p4r_grpc.P4RuntimeStub(self._channel)
         self._schema = schema
         self._complete_request = complete_request
@@ -118,8 +128,12 @@ class SwitchSession:
         *,
         election_id: int = DEFAULT_ELECTION_ID,
         timeout: float = DEFAULT_TIMEOUT,
+        tls: ClientTls | None = None,
     ) -> None:
-        """`address` is 'host:port'; `timeout` (seconds) bounds connecting and arbitration."""
+        """`address` is 'host:port'; `timeout` (seconds) bounds connecting and arbitration.
+
+        `tls`: for a switch that was started with `--grpc-server-ssl`.
+        """
         self.name = name
         self.address = address
         self.device_id = device_id
@@ -127,7 +141,8 @@ class SwitchSession:
         self.is_primary = False
         self._election_id = election_id
         self._timeout = timeout
-        self._client = _Client(address)
+        self._tls = tls
+        self._client = _Client(address, tls)
         self._receiver: asyncio.Task[None] | None = None
         self._arbitrated: asyncio.Future[p4r.MasterArbitrationUpdate] | None = None
         self._handlers: list[PacketHandler] = []
@@ -156,7 +171,10 @@ class SwitchSession:
         Raises SwitchUnreachable when the deadline passes, NotPrimary when another one is.
         """
         deadline = time.monotonic() + self._timeout
-        await self._client.open(complete_request=self._complete)
+        try:
+            await self._client.open(complete_request=self._complete)
+        except ClientTlsError as error:
+            raise ControllerError(f"{self.name}: TLS: {error}") from None
         try:
             await self._arbitrate(deadline)
         except BaseException:
@@ -170,6 +188,8 @@ class SwitchSession:
             await asyncio.wait_for(channel.channel_ready(), self._left(deadline))
         except TimeoutError:
             message = f"{self.name}: nothing answers at {self.address} after {self._timeout:g} s"
+            if self._tls is not None:  # gRPC does not tell a refused certificate from silence
+                message += ", or not with TLS and a certificate that both sides accept"
             raise SwitchUnreachable(message) from None
         self._arbitrated = asyncio.get_running_loop().create_future()
         request = p4r.MasterArbitrationUpdate(
@@ -224,7 +244,7 @@ class SwitchSession:
         while True:
             await self.close()
             self._stream_error = None
-            self._client = _Client(self.address)
+            self._client = _Client(self.address, self._tls)
             try:
                 return await self.connect()
             except NotPrimary:

@@ -18,6 +18,8 @@ from typing import Any
 
 import grpc
 
+from softswitch.client_tls import ClientTls, channel
+
 SERVICE = "weft.switch.v1.Diagnostics"
 TIMEOUT_S = 10.0
 Json = dict[str, Any]
@@ -47,11 +49,18 @@ def decode(data: bytes) -> Json:
 class DiagnosticsClient:
     """Talks to one switch. All methods raise DiagnosticsError."""
 
-    def __init__(self, address: str, *, timeout_s: float = TIMEOUT_S) -> None:
-        """`address` is HOST:PORT, P4Runtime's own. Nothing is sent before the first call."""
+    def __init__(
+        self, address: str, *, timeout_s: float = TIMEOUT_S, tls: ClientTls | None = None
+    ) -> None:
+        """`address` is HOST:PORT, P4Runtime's own. Nothing is sent before the first call.
+
+        `tls`: for a switch with `--grpc-server-ssl`. Raises ClientTlsError for its files.
+        """
         self.address = address
         self._timeout_s = timeout_s
-        self._channel = grpc.insecure_channel(address)
+        self._channel = channel(address, tls)
+        # gRPC does not tell a refused certificate from silence.
+        self._how = "" if tls is None else " with TLS and a certificate that both sides accept"
 
     def close(self) -> None:
         """Ends running calls and the connection."""
@@ -187,7 +196,9 @@ class DiagnosticsClient:
     def _error(self, error: grpc.RpcError) -> DiagnosticsError:
         match error.code():
             case grpc.StatusCode.UNAVAILABLE | grpc.StatusCode.CANCELLED:
-                return DiagnosticsError(f"no switch answers on {self.address}", gone=True)
+                return DiagnosticsError(
+                    f"no switch answers on {self.address}{self._how}", gone=True
+                )
             case grpc.StatusCode.DEADLINE_EXCEEDED:
                 return DiagnosticsError(
                     f"the switch on {self.address} did not answer in {self._timeout_s:g} s"

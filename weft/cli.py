@@ -359,7 +359,8 @@ def _add_trace(commands: _Commands[argparse.ArgumentParser]) -> None:
         "  weft trace s1                                 all packets, until Ctrl-C\n"
         "  weft trace s1 --filter 'udp dst port 4791'    those that a pcap filter takes\n"
         "  weft trace s1 --port 1 --port 2 --count 10    ten that arrive at port 1 or 2\n"
-        "  weft trace 127.0.0.1:9559 --json              any softswitch, an object a line\n",
+        "  weft trace 127.0.0.1:9559 --json              any softswitch, an object a line\n"
+        "  weft trace 10.0.0.7:9559 --tls-ca ca.pem      one with --grpc-server-ssl\n",
     )
     command.add_argument(
         "switch", metavar="SWITCH", help="a switch of the run, or HOST:PORT of any softswitch"
@@ -373,6 +374,11 @@ def _add_trace(commands: _Commands[argparse.ArgumentParser]) -> None:
     command.add_argument(
         "--count", type=_positive, metavar="N", help="end after N packets (default: go on)"
     )
+    command.add_argument(
+        "--tls-ca", type=Path, metavar="FILE", help="TLS: the authority of the switch's certificate"
+    )
+    command.add_argument("--tls-cert", type=Path, metavar="FILE", help="TLS: our own certificate")
+    command.add_argument("--tls-key", type=Path, metavar="FILE", help="TLS: its key")
     _add_json(command)
 
 

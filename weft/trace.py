@@ -10,6 +10,7 @@ import time
 
 from emulation import fabric_record
 from emulation.fabric_record import NoRunError
+from softswitch.client_tls import ClientTls, ClientTlsError
 from softswitch.diagnostics import DiagnosticsClient, DiagnosticsError, Json
 from softswitch.tracing.records import PacketTrace
 from softswitch.tracing.text import COLOURS, PLAIN, Style, render
@@ -38,15 +39,16 @@ def run(arguments: argparse.Namespace) -> int:
         arguments.switch, arguments.json, COLOURS if console.is_coloured(sys.stdout) else PLAIN
     )
     left: int | None = arguments.count
+    tls = _tls(arguments)
     try:
         while True:
             seen = viewer.seen
-            gone = _follow(viewer, arguments, left)
+            gone = _follow(viewer, arguments, left, tls)
             if gone is None:
                 return 0
             if left is not None:
                 left -= viewer.seen - seen
-            _await_return(arguments.switch, gone)
+            _await_return(arguments.switch, gone, tls)
     except KeyboardInterrupt:
         console.notice("1 packet traced" if viewer.seen == 1 else f"{viewer.seen} packets traced")
         return 0
@@ -79,10 +81,25 @@ class _Viewer:
             console.notice(f"{self._name}: {event['text']}")
 
 
-def _follow(viewer: _Viewer, arguments: argparse.Namespace, left: int | None) -> str | None:
+def _tls(arguments: argparse.Namespace) -> ClientTls | None:
+    """What the options say of TLS. Raises UsageError for files that can't be used."""
+    files = (arguments.tls_ca, arguments.tls_cert, arguments.tls_key)
+    if files == (None, None, None):
+        return None
+    tls = ClientTls(*files)
+    try:
+        tls.credentials()
+    except ClientTlsError as error:
+        raise UsageError(f"--tls-ca, --tls-cert, --tls-key: {error}") from None
+    return tls
+
+
+def _follow(
+    viewer: _Viewer, arguments: argparse.Namespace, left: int | None, tls: ClientTls | None
+) -> str | None:
     """One connection. None: all packets were traced; else why the switch has gone."""
     address = address_of(arguments.switch)
-    with DiagnosticsClient(address) as client:
+    with DiagnosticsClient(address, tls=tls) as client:
         try:
             events = client.trace(arguments.filter, left, arguments.port)
             viewer.attached = True
@@ -118,7 +135,7 @@ def address_of(switch: str) -> str:
     return record.addresses[switch]
 
 
-def _await_return(switch: str, why: str) -> None:
+def _await_return(switch: str, why: str, tls: ClientTls | None) -> None:
     """Wait until a switch that died answers again. Raises TraceEndedError."""
     console.notice(f"{switch} has gone; waiting for it up to {RETURN_S:.0f} s")
     deadline = time.monotonic() + RETURN_S
@@ -127,7 +144,7 @@ def _await_return(switch: str, why: str) -> None:
             address = address_of(switch)
         except NoRunError as error:
             raise TraceEndedError(f"{switch} has gone: {error}") from None
-        with DiagnosticsClient(address) as client:
+        with DiagnosticsClient(address, tls=tls) as client:
             if client.wait(min(left, 1.0)):
                 return
     raise TraceEndedError(f"{switch} has gone and did not come back: {why}")

@@ -1,0 +1,55 @@
+"""TLS as a client of a switch needs it: whom to believe, and who to say that one is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import grpc
+
+
+class ClientTlsError(Exception):
+    """A file of certificates or keys that can't be used; the message says which and why."""
+
+
+@dataclass(frozen=True)
+class ClientTls:
+    """PEM files, as `--grpc-server-ssl` of the switch takes them.
+
+    `cacert`: the authority that signed the switch's certificate; None: those that gRPC brings.
+    `cert`, `key`: our own, where the switch asks for one (`--grpc-server-with-client-auth`).
+    """
+
+    cacert: Path | None = None
+    cert: Path | None = None
+    key: Path | None = None
+
+    def credentials(self) -> grpc.ChannelCredentials:
+        """What a channel is opened with. Raises ClientTlsError."""
+        if (self.cert is None) != (self.key is None):
+            raise ClientTlsError("a certificate and its key are given together, or neither")
+        return grpc.ssl_channel_credentials(
+            root_certificates=_pem(self.cacert, "CERTIFICATE"),
+            certificate_chain=_pem(self.cert, "CERTIFICATE"),
+            private_key=_pem(self.key, "PRIVATE KEY"),
+        )
+
+
+def channel(address: str, tls: ClientTls | None) -> grpc.Channel:
+    """A channel to HOST:PORT, in clear text without `tls`. Raises ClientTlsError."""
+    if tls is None:
+        return grpc.insecure_channel(address)
+    return grpc.secure_channel(address, tls.credentials())
+
+
+def _pem(path: Path | None, kind: str) -> bytes | None:
+    """A file's bytes. gRPC does not say what is wrong with a file: the switch just seems silent."""
+    if path is None:
+        return None
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise ClientTlsError(f"{path}: {error.strerror}") from None
+    if b"-----BEGIN " not in data or f"{kind}-----".encode() not in data:
+        raise ClientTlsError(f"{path}: no PEM file with a {kind.lower()}")
+    return data
