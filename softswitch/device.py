@@ -99,7 +99,7 @@ class Device:
         the contents of registers and counters that both pipelines have. Packets pass meanwhile.
         Raises PipelineError, or ReconcileError with what can't stay; nothing has changed then.
         """
-        aside = SwitchCore(self.core.config)
+        aside = SwitchCore(self.core.config, module=self.core.module)
         try:
             try:
                 aside.load(prepared.library)

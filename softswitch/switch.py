@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import TracebackType
+from types import ModuleType, TracebackType
 
 from softswitch.core import (
     CoreConfig,
@@ -78,10 +78,20 @@ class DigestList:
 class Switch:
     """One switch under a virtual clock, in nanoseconds from 0 (kept in picoseconds inside)."""
 
-    def __init__(self, config: CoreConfig | None = None, *, cache_dir: Path | None = None) -> None:
-        """A switch without a pipeline. `config` as of the core; `cache_dir` for builds."""
+    def __init__(
+        self,
+        config: CoreConfig | None = None,
+        *,
+        cache_dir: Path | None = None,
+        module: ModuleType | None = None,
+    ) -> None:
+        """A switch without a pipeline.
+
+        `config`: of the core. `cache_dir`: for builds. `module`: the extension module whose core it
+        is (SwitchCore); None: the core's own.
+        """
         self.config = config if config is not None else CoreConfig()
-        self.core = SwitchCore(self.config)
+        self.core = SwitchCore(self.config, module=module)
         self.device = Device(self.core, clock=lambda: self._now_ps, cache_dir=cache_dir)
         self.packet_ins: list[PacketIn] = []
         self.digests: list[DigestList] = []
@@ -99,6 +109,7 @@ class Switch:
         *,
         config: CoreConfig | None = None,
         cache_dir: Path | None = None,
+        module: ModuleType | None = None,
         **options: int,
     ) -> Switch:
         """A switch that runs BMv2 JSON: paths, or the JSON's bytes and a P4Info message.
@@ -106,7 +117,8 @@ class Switch:
         `options` are fields of CoreConfig, such as cpu_port=255 or tick_ps=1_000.
         Raises PipelineError for files that can't be used, OSError for files that can't be read.
         """
-        switch = cls(replace(config or CoreConfig(), **options), cache_dir=cache_dir)
+        core = replace(config or CoreConfig(), **options)
+        switch = cls(core, cache_dir=cache_dir, module=module)
         data = json if isinstance(json, bytes) else Path(json).read_bytes()
         info = p4info if isinstance(p4info, p4i.P4Info) else read_p4info(Path(p4info))
         switch.set_pipeline(info, data)
@@ -121,6 +133,7 @@ class Switch:
         defines: Sequence[str] = (),
         config: CoreConfig | None = None,
         cache_dir: Path | None = None,
+        module: ModuleType | None = None,
         **options: int,
     ) -> Switch:
         """A switch that runs a P4_16 program, compiled here. Raises the compiler's errors too."""
@@ -134,6 +147,7 @@ class Switch:
             result.p4info,
             config=config,
             cache_dir=cache_dir,
+            module=module,
             **options,
         )
 

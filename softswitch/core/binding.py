@@ -52,15 +52,19 @@ def native(*, sanitize: bool = False) -> Any:
     if sanitize not in _loaded:
         build.ensure(sanitize=sanitize)
         module = importlib.import_module(f"softswitch.core.{build.module_name(sanitize)}")
-
-        @module.ffi.def_extern(name="weft_log")  # type: ignore[untyped-decorator]
-        def weft_log(opaque: Any, level: int, line: Any) -> None:
-            target: _LogTarget = module.ffi.from_handle(opaque)
-            if target.callback is not None:
-                target.callback(level, module.ffi.string(line).decode(errors="replace"))
-
+        attach_log(module)
         _loaded[sanitize] = module
     return _loaded[sanitize]
+
+
+def attach_log(module: Any) -> None:
+    """Lets the core in an extension module reach the callbacks of `SwitchCore.set_log`."""
+
+    @module.ffi.def_extern(name="weft_log")  # type: ignore[untyped-decorator]
+    def weft_log(opaque: Any, level: int, line: Any) -> None:
+        target: _LogTarget = module.ffi.from_handle(opaque)
+        if target.callback is not None:
+            target.callback(level, module.ffi.string(line).decode(errors="replace"))
 
 
 class _LogTarget:
@@ -71,9 +75,17 @@ class _LogTarget:
 class SwitchCore:
     """One switch: tables, passes, queues; no clock, no socket, no thread."""
 
-    def __init__(self, config: CoreConfig | None = None, *, sanitize: bool = False) -> None:
-        """Raises CoreError (WS_EINVAL) for a configuration that can't be, build.CoreBuildError."""
-        module = native(sanitize=sanitize)
+    def __init__(
+        self, config: CoreConfig | None = None, *, sanitize: bool = False, module: Any = None
+    ) -> None:
+        """Raises CoreError (WS_EINVAL) for a configuration that can't be, build.CoreBuildError.
+
+        `module`: an extension module that has a copy of the core (attach_log was called for it);
+        None: the core's own.
+        """
+        if module is None:
+            module = native(sanitize=sanitize)
+        self.module: Any = module
         self.ffi: Any = module.ffi
         self.lib: Any = module.lib
         self.config = config or CoreConfig()
