@@ -180,8 +180,9 @@ class JobPlan:
                 gap = computing if round_number == 0 else 0
                 gap += value.compute if isinstance(value, CollectiveEntry) else 0
                 barrier = self._barrier(found, gap)
-                label = step.label + (f" round {round_number}" if value.repeat > 1 else "")
-                found = self._step(f"{path} {label}", key, value, members, barrier, span)
+                label = f"{path} {step.label}" if len(steps) > 1 else path
+                label += f" round {round_number}" if value.repeat > 1 else ""
+                found = self._step(label, key, value, members, barrier, span)
             ends.append(found)
         stop = len(self.messages)
         self.spans.set_range(span, first, stop)

@@ -19,6 +19,7 @@ from topologies.loader import available, load
 from topologies.model import Topology
 from topologies.schema import ExplicitFile, validate
 from topologies.workload_check import check
+from topologies.workload_import import with_imports
 from topologies.workload_model import BufferSettings, RunFile
 from topologies.workload_schema import BufferEntry, RunEntry, validate_run
 
@@ -61,6 +62,7 @@ def read_run(
     """
     document = parse_document(text, file)
     _refuse_topology(document)
+    document = with_imports(document, directory or Path())
     spec = validate_run(document)
     topology = _topology(document, spec, name, directory or Path())
     topology = replace(topology, events=_events(document, spec, topology))
@@ -87,11 +89,10 @@ def read_run(
 def _refuse_topology(document: Document) -> None:
     data = document.data
     if isinstance(data, dict) and "topology" not in data and {"generator", "switches"} & set(data):
-        name = Path(document.file).stem
         message = (
             "this is a topology, which says nothing of traffic: write a run file with "
-            f"'topology: {document.file}' and 'traffic' or 'job' (see {DIRECTORY.name}/"
-            f"allreduce-small.yaml), or bring it up in real time: weft run-topo {name}"
+            f"'topology: {document.file}' and 'traffic' or 'job' (docs/workloads.md), or bring it "
+            f"up in real time: weft run-topo {document.file}"
         )
         raise TopologyError([document.problem((), message)])
 

@@ -194,8 +194,8 @@ def test_a_job_in_turn() -> None:
         f"job iteration {i} phase {name}" for i in (0, 1) for name in ("1 sum", "2 parallel")
     ]
     assert spans(found, SpanKind.COLLECTIVE)[:3] == [
-        "job iteration 0 phase 1 sum sum round 0",
-        "job iteration 0 phase 1 sum sum round 1",
+        "job iteration 0 phase 1 sum round 0",
+        "job iteration 0 phase 1 sum round 1",
         "job iteration 0 phase 2 parallel alltoall",
     ]
     job, phases = found.spans[0], [s for s in found.spans if s.kind is SpanKind.PHASE]
