@@ -1,7 +1,8 @@
 """What an empty fabric does to a message: the formula behind every ideal time.
 
-A packet of p payload bytes takes p + 82 byte times of a link: preamble 8, Ethernet 14, IPv4 20,
-UDP 8, BTH 12, ICRC 4, FCS 4 and gap 12. A message of B bytes is cut into packets of at most p, so
+A packet of p payload bytes, filled up to a multiple of 4, takes p + 82 byte times of a link:
+preamble 8, Ethernet 14, IPv4 20, UDP 8, BTH 12, ICRC 4, FCS 4 and gap 12. A message of B bytes is
+cut into packets of at most p, so
 
     wire(B) = B + 82 * ceil(B / p)
     ideal(B) = wire(B) / rate + sum of the links' delays + wire(min(B, p)) / rate of each other link
@@ -32,7 +33,10 @@ Times = npt.NDArray[np.int64]
 
 def wire_bytes(size: Times, payload: Times) -> Times:
     """Return what messages take on a wire, in byte times."""
-    return size + OVERHEAD * -(-size // np.maximum(payload, 1))
+    packets, last = np.divmod(size, np.maximum(payload, 1))
+    wire = packets * (payload + -payload % 4 + OVERHEAD)
+    found: Times = wire + np.where(last > 0, last + -last % 4 + OVERHEAD, 0)
+    return found
 
 
 def wire_ps(wire: Times, rate_bps: Times) -> Times:

@@ -147,7 +147,8 @@ class _Plan:
         stop = NEVER_PS if entry.stop is None else entry.stop
         for flow in flows.tolist():
             payload = self.flows.payload_of(flow)
-            interval_ps = -(-(payload + OVERHEAD) * 8 * _PS // entry.rate)
+            wire = payload + -payload % 4 + OVERHEAD
+            interval_ps = -(-wire * 8 * _PS // entry.rate)
             seed = Random(self.seed, "stream", number, flow).word()
             row = (flow, int(kind), payload, seed, entry.start, stop, interval_ps)
             self.streams.append((*row, entry.packets or 0))
