@@ -88,7 +88,7 @@ def _compile(name: str, target: Path, flags: tuple[str, ...]) -> None:
         for source in [*_sources(), glue]:
             strict = WARNINGS if source is not glue else ("-std=gnu11", "-w")
             objects.append(str(Path(work) / f"{source.stem}.o"))
-            _run(
+            run(
                 [
                     compiler,
                     *strict,
@@ -103,11 +103,12 @@ def _compile(name: str, target: Path, flags: tuple[str, ...]) -> None:
                     objects[-1],
                 ]
             )
-        _run([compiler, *flags, "-shared", *objects, "-o", str(output), "-lpthread", "-ldl"])
+        run([compiler, *flags, "-shared", *objects, "-o", str(output), "-lpthread", "-ldl"])
         output.replace(target)
 
 
-def _run(command: list[str]) -> None:
+def run(command: list[str]) -> None:
+    """Run a compiler command. Raises CoreBuildError with its first error."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     except FileNotFoundError as error:

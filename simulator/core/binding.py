@@ -1,0 +1,386 @@
+"""The engine as typed Python: one method a function of sim.h, bulk data as numpy arrays.
+
+Times are integer picoseconds. Rows of bulk calls are structured arrays with the layouts of the C
+structs: FLOW, STREAM, MESSAGE and so on. Nodes, links, flows and messages are named by number.
+"""
+
+from __future__ import annotations
+
+import enum
+import importlib
+import weakref
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simulator.core import build
+from softswitch.core import CoreError, Output, OutputKind, PortImpair, SwitchCore
+from softswitch.core.binding import attach_log
+
+NEVER = (1 << 63) - 1
+Rows = NDArray[np.void]
+
+_loaded: dict[bool, Any] = {}
+_BATCH = 65536
+
+
+def native(*, sanitize: bool = False) -> Any:
+    """The module with engine and switch core (`.ffi`, `.lib`), compiled first if need be.
+
+    Raises softswitch.core.build.CoreBuildError.
+    """
+    if sanitize not in _loaded:
+        build.ensure(sanitize=sanitize)
+        module = importlib.import_module(f"simulator.core.{build.module_name(sanitize)}")
+        attach_log(module)
+        _loaded[sanitize] = module
+    return _loaded[sanitize]
+
+
+class EngineError(Exception):
+    """The engine refuses a call; the message says why."""
+
+
+class Stop(enum.IntEnum):
+    """Why `Engine.run` came back."""
+
+    UNTIL = 0
+    IDLE = 1
+    DONE = 2
+    BUDGET = 3
+    PUNT = 4
+
+
+class StreamKind(enum.IntEnum):
+    """How a stream spaces its packets."""
+
+    CBR = 0
+    POISSON = 1
+
+
+@dataclass(frozen=True)
+class HostPort:
+    """An interface of a host; `ip` and MAC addresses as integers."""
+
+    rate_bps: int
+    delay_ps: int
+    mac: int
+    gateway_mac: int
+    ip: int
+    mtu: int = 1500
+
+
+@dataclass(frozen=True)
+class Totals:
+    """Sums over the whole run, as struct sim_totals."""
+
+    events: int
+    hops: int
+    sent: int
+    received: int
+    lost_link: int
+    received_other: int
+    in_flight: int
+    messages: int
+    messages_done: int
+
+
+@dataclass(frozen=True)
+class HostPortStats:
+    """What a host's interface has done; `paused_ps` by queue."""
+
+    tx_packets: int
+    tx_bytes: int
+    rx_packets: int
+    rx_bytes: int
+    pfc_received: int
+    queue_packets: int
+    queue_bytes: int
+    paused_ps: tuple[int, ...]
+
+
+class Punt(NamedTuple):
+    """Something that a switch has for the controller."""
+
+    node: int
+    output: Output
+
+
+class Tapped(NamedTuple):
+    """A frame that a port sent (`at`: its last bit left) or received."""
+
+    at: int
+    node: int
+    port: int
+    sent: bool
+    tail_length: int
+    tail_seed: int
+    data: bytes
+
+
+def _dtype(ffi: Any, name: str) -> np.dtype[np.void]:
+    """The numpy type with a C struct's layout; flat structs of integers."""
+    kinds = {"int64_t": "<i8", "uint64_t": "<u8", "uint32_t": "<u4", "uint16_t": "<u2"}
+    kinds |= {"uint8_t": "u1", "ws_time": "<i8"}
+    struct = ffi.typeof(f"struct {name}")
+    fields = [(field, item) for field, item in struct.fields if field != "pad_"]
+    return np.dtype(
+        {
+            "names": [field for field, _ in fields],
+            "formats": [kinds[item.type.cname] for _, item in fields],
+            "offsets": [item.offset for _, item in fields],
+            "itemsize": ffi.sizeof(struct),
+        }
+    )
+
+
+class Engine:
+    """One simulation: switches, hosts, links, traffic and the event loop."""
+
+    def __init__(self, seed: int = 1, *, sanitize: bool = False) -> None:
+        """Raises softswitch.core.build.CoreBuildError, MemoryError."""
+        self.module = native(sanitize=sanitize)
+        self.ffi: Any = self.module.ffi
+        self.lib: Any = self.module.lib
+        pointer = self.lib.sim_create(seed & (1 << 64) - 1)
+        if pointer == self.ffi.NULL:
+            raise MemoryError("no memory for a simulation")
+        self.pointer: Any = pointer
+        self._finalizer = weakref.finalize(self, self.lib.sim_destroy, pointer)
+        self._switches: dict[int, SwitchCore] = {}  # kept alive as long as the engine uses them
+        for name in ("flow_config", "stream_config", "message", "flow_stats", "message_times"):
+            setattr(self, name.removesuffix("_config") + "_dtype", self.dtype(name))
+
+    flow_dtype: np.dtype[np.void]
+    stream_dtype: np.dtype[np.void]
+    message_dtype: np.dtype[np.void]
+    flow_stats_dtype: np.dtype[np.void]
+    message_times_dtype: np.dtype[np.void]
+
+    def dtype(self, name: str) -> np.dtype[np.void]:
+        """The layout of struct sim_NAME: flow_config, stream_config, message, queue_sample, ..."""
+        return _dtype(self.ffi, f"sim_{name}")
+
+    def close(self) -> None:
+        """Free the engine; neither it nor what it handed out may be used afterwards."""
+        self._finalizer()
+
+    def _check(self, status: int) -> int:
+        if status < 0:
+            text = self.ffi.string(self.lib.sim_error(self.pointer)).decode(errors="replace")
+            raise EngineError(text or f"status {status}")
+        return status
+
+    # --- the network ---------------------------------------------------------------------------
+
+    def new_core(self, config: Any = None) -> SwitchCore:
+        """A switch core that this engine can use (for a `Device` or `Switch` around it)."""
+        return SwitchCore(config, module=self.module)
+
+    def add_switch(self, core: SwitchCore) -> int:
+        """Add a core made by `new_core`; return its node."""
+        if core.lib is not self.lib:
+            raise EngineError("the switch is not of the engine's module: make it with new_core")
+        node = self._check(self.lib.sim_add_switch(self.pointer, core.pointer))
+        self._switches[node] = core
+        return node
+
+    def touch(self, node: int) -> None:
+        """Say that a switch was written to, or its ports set, since the last run."""
+        self._check(self.lib.sim_touch(self.pointer, node))
+
+    def add_host(self, ports: Sequence[HostPort]) -> int:
+        """Add a host with these interfaces; return its node."""
+        array = self.ffi.new("struct sim_port_config[]", [asdict(port) for port in ports])
+        return self._check(self.lib.sim_add_host(self.pointer, array, len(ports)))
+
+    def configure_host_port(self, node: int, port: int, config: HostPort) -> None:
+        """Change an interface's rate, delay or addresses (those of flows stay)."""
+        wanted = self.ffi.new("struct sim_port_config *", asdict(config))
+        self._check(self.lib.sim_configure_host_port(self.pointer, node, port, wanted))
+
+    def add_link(self, node_a: int, port_a: int, node_b: int, port_b: int) -> int:
+        """Join two ends; return the link's number."""
+        return self._check(self.lib.sim_add_link(self.pointer, node_a, port_a, node_b, port_b))
+
+    def set_link(self, link: int, up: bool) -> None:
+        """Take a link down, which loses what is on it, or up."""
+        self._check(self.lib.sim_set_link(self.pointer, link, int(up)))
+
+    def set_node(self, node: int, alive: bool) -> None:
+        """Kill a node, or bring it back with empty queues."""
+        self._check(self.lib.sim_set_node(self.pointer, node, int(alive)))
+
+    def impair_host_port(self, node: int, port: int, impair: PortImpair) -> None:
+        """What goes wrong with frames that a host's interface sends."""
+        wanted = self.ffi.new("struct ws_port_impair *", asdict(impair))
+        self._check(self.lib.sim_impair_host_port(self.pointer, node, port, wanted))
+
+    # --- traffic ---------------------------------------------------------------------------------
+
+    def _array(self, rows: Rows, name: str) -> tuple[Any, int, Rows]:
+        given = np.ascontiguousarray(rows, dtype=self.dtype(name))
+        return self.ffi.from_buffer(f"struct sim_{name}[]", given.view(np.uint8)), len(given), given
+
+    def add_flows(self, rows: Rows) -> int:
+        """Add flows (`flow_dtype`); return the first one's number."""
+        if not len(rows):
+            return int(self._check(0))
+        array, n, _keep = self._array(rows, "flow_config")
+        return self._check(self.lib.sim_add_flows(self.pointer, array, n))
+
+    def add_streams(self, rows: Rows) -> int:
+        """Add streams (`stream_dtype`); return the first one's number."""
+        if not len(rows):
+            return int(self._check(0))
+        array, n, _keep = self._array(rows, "stream_config")
+        return self._check(self.lib.sim_add_streams(self.pointer, array, n))
+
+    def add_messages(
+        self, rows: Rows, first: NDArray[np.integer[Any]], following: NDArray[np.integer[Any]]
+    ) -> int:
+        """Add messages (`message_dtype`) and which wait for which, in CSR form.
+
+        `following[first[i]:first[i + 1]]` wait for message i. Returns the first one's number.
+        """
+        if not len(rows):
+            return int(self._check(0))
+        if len(first) != len(rows) + 1:
+            raise EngineError(f"{len(rows)} messages need {len(rows) + 1} offsets")
+        array, n, _keep = self._array(rows, "message")
+        offsets = np.ascontiguousarray(first, dtype=np.uint64)
+        targets = np.ascontiguousarray(following, dtype=np.uint32)
+        if len(offsets) and int(offsets[-1]) > len(targets):
+            raise EngineError("offsets point behind the dependents")
+        if not len(targets):
+            targets = np.zeros(1, dtype=np.uint32)
+        return int(
+            self._check(
+                self.lib.sim_add_messages(
+                    self.pointer,
+                    array,
+                    self.ffi.from_buffer("uint64_t[]", offsets),
+                    self.ffi.from_buffer("uint32_t[]", targets),
+                    n,
+                )
+            )
+        )
+
+    def add_script(self, packets: Sequence[tuple[int, int, int, bytes]]) -> None:
+        """Frames to be sent as they are: (node, interface, at_ps, bytes)."""
+        rows = self.ffi.new("struct sim_script_packet[]", max(1, len(packets)))
+        keep = []
+        for row, (node, port, at, data) in zip(rows, packets, strict=False):
+            keep.append(self.ffi.from_buffer("uint8_t[]", data))
+            row.node, row.port, row.at = node, port, at
+            row.length, row.data = len(data), keep[-1]
+        self._check(self.lib.sim_add_script(self.pointer, rows, len(packets)))
+
+    # --- running -----------------------------------------------------------------------------------
+
+    def run(self, until: int = NEVER, *, budget: int = NEVER, to_the_end: bool = False) -> Stop:
+        """Run until `until` (included) or another reason to stop."""
+        return Stop(self.lib.sim_run(self.pointer, until, budget, int(to_the_end)))
+
+    @property
+    def now(self) -> int:
+        """Virtual time."""
+        return int(self.lib.sim_now(self.pointer))
+
+    def take_punts(self) -> list[Punt]:
+        """Packets and digests for the controller since the last call."""
+        rows = self.ffi.new("struct sim_punt[]", 64)
+        punts: list[Punt] = []
+        while n := self.lib.sim_take_punts(self.pointer, rows, 64):
+            for i in range(n):
+                out = rows[i].output
+                data = bytes(self.ffi.buffer(out.data, out.length)) if out.length else b""
+                output = Output(OutputKind(out.kind), out.port, data, out.at, out.id, out.program)
+                punts.append(Punt(rows[i].node, output))
+        return punts
+
+    # --- what happened -------------------------------------------------------------------------------
+
+    def totals(self) -> Totals:
+        """Sums over the whole run."""
+        found = self.ffi.new("struct sim_totals *")
+        self.lib.sim_totals_get(self.pointer, found)
+        return Totals(**{name: int(getattr(found, name)) for name in Totals.__dataclass_fields__})
+
+    def flow_stats(self, first: int, n: int) -> Rows:
+        """Statistics of flows `first` .. (`flow_stats_dtype`). Raises EngineError."""
+        rows = np.zeros(n, dtype=self.flow_stats_dtype)
+        if n:
+            array = self.ffi.from_buffer("struct sim_flow_stats[]", rows.view(np.uint8))
+            self._check(self.lib.sim_flow_stats_get(self.pointer, first, n, array))
+        return rows
+
+    def message_times(self, first: int, n: int) -> Rows:
+        """Times of messages `first` .. (`message_times_dtype`); -1: not yet."""
+        rows = np.zeros(n, dtype=self.message_times_dtype)
+        if n:
+            array = self.ffi.from_buffer("struct sim_message_times[]", rows.view(np.uint8))
+            self._check(self.lib.sim_message_times_get(self.pointer, first, n, array))
+        return rows
+
+    def host_port_stats(self, node: int, port: int) -> HostPortStats:
+        """What an interface of a host has done."""
+        found = self.ffi.new("struct sim_host_port_stats *")
+        self._check(self.lib.sim_host_port_stats_get(self.pointer, node, port, found))
+        names = [name for name in HostPortStats.__dataclass_fields__ if name != "paused_ps"]
+        values = {name: int(getattr(found, name)) for name in names}
+        return HostPortStats(**values, paused_ps=tuple(found.paused_ps))
+
+    def sample(self, interval_ps: int, start_ps: int | None = None) -> None:
+        """Sample queues, links and flows from `start_ps` on (None: now + interval); 0 ends it."""
+        start = self.now + interval_ps if start_ps is None else start_ps
+        self._check(self.lib.sim_sample(self.pointer, start, interval_ps))
+
+    def take_queue_samples(self) -> Rows:
+        """Rows of struct sim_queue_sample since the last call, at most 65 536."""
+        return self._samples("queue")
+
+    def take_link_samples(self) -> Rows:
+        """Rows of struct sim_link_sample since the last call, at most 65 536."""
+        return self._samples("link")
+
+    def take_flow_samples(self) -> Rows:
+        """Rows of struct sim_flow_sample since the last call, at most 65 536."""
+        return self._samples("flow")
+
+    def _samples(self, kind: str) -> Rows:
+        rows = np.zeros(_BATCH, dtype=self.dtype(f"{kind}_sample"))
+        array = self.ffi.from_buffer(f"struct sim_{kind}_sample[]", rows.view(np.uint8))
+        n = getattr(self.lib, f"sim_take_{kind}_samples")(self.pointer, array, _BATCH)
+        return rows[:n].copy()
+
+    def tap(self, node: int, port: int, capacity: int = 65536) -> None:
+        """Copy what a port sends and receives, up to `capacity` frames until taken; 0 ends it."""
+        self._check(self.lib.sim_tap(self.pointer, node, port, capacity))
+
+    def take_tapped(self) -> list[Tapped]:
+        """Frames of all taps since the last call, each port's in order of `at` but for sent ones."""
+        rows = self.ffi.new("struct sim_tapped[]", 4096)
+        frames: list[Tapped] = []
+        while n := self.lib.sim_take_tapped(self.pointer, rows, 4096):
+            for i in range(n):
+                row = rows[i]
+                data = bytes(self.ffi.buffer(row.data, row.length))
+                where = (row.at, row.node, row.port, bool(row.sent))
+                frames.append(Tapped(*where, row.tail_length, row.tail_seed, data))
+        return frames
+
+    def tap_missed(self) -> int:
+        """Frames that no tap had room for."""
+        return int(self.lib.sim_tap_missed(self.pointer))
+
+
+def exponential(mean_ps: int, random: int) -> int:
+    """An exponentially distributed time from 64 random bits, the same on every machine."""
+    return int(native().lib.sim_exponential(mean_ps, random))
+
+
+__all__ = ["CoreError", "Engine", "EngineError", "HostPort", "Punt", "Stop", "StreamKind", "Tapped"]

@@ -1,0 +1,293 @@
+/* The engine's own types: nodes, links, what is on the way, and the order in which things happen.
+ *
+ * What can happen next is kept by source, not by packet: a switch's own next event, the first arrival on each direction
+ * of a link, the next frame of each host interface. Sources are numbered by (node, port), a switch's own events before
+ * arrivals there: so equal times are ordered by comparing source numbers, and packets of one source by
+ * their order on the link. Timers (streams, messages, scripts) of an instant come before all sources, in the order in which
+ * they were set. Samples show an instant after everything in it has happened.
+ */
+#ifndef WEFT_SIM_ENGINE_H
+#define WEFT_SIM_ENGINE_H
+
+#include "sim.h"
+#include "wire.h"
+
+#define NONE UINT32_MAX
+
+enum {
+    QUEUES = 8,
+    SEEN_WORDS = 16,
+    SEEN = 64 * SEEN_WORDS,
+    INLINE_BYTES = 80,    /* of a frame on the way; a longer one is allocated */
+    ETHERNET = 14,
+    IPV4 = 20,
+    UDP = 8,
+    BTH = 12,
+    ICRC = 4,
+    HEADERS = ETHERNET + IPV4 + UDP + BTH,
+    ROCE_PORT = 4791,
+};
+
+/* A frame on a link. */
+struct flight {
+    ws_time at; /* arrival of its last bit */
+    struct flight *next;
+    uint64_t tail_seed;
+    uint32_t length, tail;
+    uint8_t *long_data; /* NULL: inline */
+    uint8_t data[INLINE_BYTES];
+};
+
+static inline uint8_t *flight_data(struct flight *flight) { return flight->long_data ? flight->long_data : flight->data; }
+
+/* One direction of a link, owned by the end that it leads to. */
+struct lane {
+    struct flight *head, *tail;
+    uint32_t to_node, to_port;
+    uint32_t source; /* number of its arrivals */
+    uint32_t link;
+    uint8_t direction; /* 0: a to b */
+    uint8_t up;
+    uint64_t packets, bytes;                 /* put on it, as they count on a wire */
+    uint64_t sampled_packets, sampled_bytes; /* of which in samples */
+};
+
+struct link {
+    uint32_t node[2], port[2];
+    uint8_t wanted; /* as sim_set_link said */
+    uint8_t up;     /* wanted, and both ends alive */
+    struct lane lanes[2];
+};
+
+/* An end of a node: which lane leads away from it. */
+struct end {
+    struct lane *out;
+    uint32_t tap; /* index into taps + 1, 0 = none */
+};
+
+/* Something that a flow has to send: a message, or equal packets of a stream. */
+struct work {
+    struct work *next;
+    int64_t message;      /* -1: of a stream */
+    uint64_t bytes;       /* still to be sent of a message */
+    uint64_t packets;     /* of a stream: still to be sent, `payload` bytes each */
+    uint32_t payload;
+};
+
+struct flow {
+    struct sim_flow_config config;
+    struct sim_flow_stats stats;
+    uint64_t next_psn;         /* not cut to 24 bits */
+    uint64_t highest_psn;      /* received, + 1 */
+    struct work *head, *tail;
+    struct flow *next, *previous; /* in the ring of its queue, when it may send */
+    ws_time allowed;           /* by its own rate */
+    uint64_t paused_mark;      /* its queue's paused time when last looked at */
+    int64_t open_head, open_tail, open_hint; /* messages that are sent and not done, in order; -1: none */
+    uint64_t sampled_bytes;    /* received and in samples */
+    uint32_t next_dirty;       /* in the list of flows to be sampled; NONE: the last, flow itself: not in it */
+    uint32_t number;
+    uint32_t ip_sum;           /* of the IPv4 header with a length of 0 */
+    uint64_t seen[SEEN_WORDS]; /* bit psn % SEEN: received, of the SEEN numbers below highest_psn */
+    uint8_t waiting;           /* 1: a timer will bring it back to its ring */
+    uint8_t header[HEADERS];
+};
+
+struct raw_frame {
+    struct raw_frame *next;
+    uint32_t length, tail;
+    uint64_t tail_seed;
+    uint8_t data[];
+};
+
+struct nic_queue {
+    struct flow *turn;  /* whose turn it is in the ring; NULL: nobody */
+    ws_time paused_until;
+    ws_time paused_since;
+    uint64_t paused_ps; /* up to paused_since */
+};
+
+struct nic {
+    struct sim_port_config config;
+    struct sim_host_port_stats stats;
+    struct nic_queue queues[QUEUES];
+    struct raw_frame *raw_head, *raw_tail;
+    ws_time busy_until;
+    uint32_t active;  /* bit q: the ring of queue q is not empty */
+    uint32_t source;  /* number of its departures */
+    struct ws_wire *wire; /* NULL: nothing goes wrong */
+    struct end end;
+};
+
+struct node {
+    ws_switch *sw; /* NULL: a host */
+    struct nic *nics;
+    uint32_t n_nics;
+    struct end *ends; /* of a switch, by port number */
+    uint32_t n_ends;
+    uint32_t source;  /* of a switch's own events */
+    uint8_t alive;
+};
+
+struct stream {
+    struct sim_stream_config config;
+    uint64_t random;
+    uint64_t sent;
+};
+
+struct message {
+    uint32_t flow, waits;
+    uint64_t bytes;      /* in all */
+    uint64_t to_arrive;
+    uint64_t first_psn;
+    ws_time start, gap;
+    uint64_t dependents, n_dependents; /* in sim.dependents */
+    uint32_t packets;
+    int64_t next_open;
+    struct sim_message_times times;
+};
+
+enum timer_kind { TIMER_STREAM, TIMER_MESSAGE, TIMER_FLOW, TIMER_SCRIPT, TIMER_NIC };
+struct timer {
+    ws_time time;
+    uint64_t sequence;
+    uint32_t kind;
+    uint32_t part;   /* TIMER_NIC: the interface */
+    uint64_t object; /* number of the stream, message, flow, script packet or node */
+};
+
+struct heap_entry {
+    ws_time time;
+    uint32_t source;
+    uint32_t pad_;
+};
+
+enum source_kind { SOURCE_SWITCH, SOURCE_ARRIVAL, SOURCE_NIC };
+struct source {
+    void *object; /* ARRIVAL: struct lane */
+    uint32_t node;
+    uint16_t port;
+    uint8_t kind;
+    uint8_t pad_;
+};
+
+struct tap {
+    uint32_t node, port;
+    size_t capacity, n, given;
+    struct sim_tapped *rows;
+    uint8_t **bytes;
+};
+
+/* A growing array of rows that are handed out from the front. */
+struct rows {
+    void *data;
+    size_t n, capacity, taken;
+};
+
+struct script_packet {
+    uint32_t node, port;
+    struct raw_frame *frame;
+};
+
+struct sim {
+    ws_time now;
+    uint64_t seed;
+    char error[256];
+
+    struct node *nodes;
+    uint32_t n_nodes, nodes_capacity;
+    struct link **links;
+    uint32_t n_links, links_capacity;
+    struct flow **flows; /* each on its own: pointers stay */
+    uint32_t n_flows, flows_capacity;
+    struct stream *streams;
+    uint32_t n_streams, streams_capacity, streams_open;
+    struct message *messages;
+    uint64_t n_messages, messages_capacity;
+    uint32_t *dependents;
+    uint64_t n_dependents, dependents_capacity;
+    struct script_packet *script;
+    uint32_t n_script, script_capacity, script_open;
+
+    struct source *sources;
+    uint32_t n_sources;
+    struct heap_entry *heap;
+    uint32_t *place; /* of a source in the heap, NONE = not in it */
+    uint32_t heap_n;
+    struct timer *timers;
+    size_t timers_n, timers_capacity;
+    uint64_t timer_sequence;
+    uint8_t fixed; /* sources are numbered: no more nodes and links */
+
+    struct flight *free_flights;
+    void *flight_slabs;
+    struct work *free_work;
+    void *work_slabs;
+    uint64_t works;  /* given out: what hosts still have to send */
+    uint64_t raws;   /* frames of scripts that wait in a NIC */
+
+    struct sim_totals totals;
+    uint64_t switch_events_pending; /* sources of switches in the heap */
+
+    struct sim_punt *punts;
+    uint8_t **punt_bytes;
+    size_t punts_n, punts_capacity, punts_taken;
+
+    ws_time sample_interval, next_sample;
+    struct rows queue_rows, link_rows, flow_rows;
+    uint32_t dirty_head, dirty_tail;
+
+    struct tap *taps;
+    uint32_t n_taps;
+    uint64_t tap_missed;
+};
+
+/* --- order.c: what happens next --------------------------------------------------------------- */
+int order_fix(struct sim *s); /* numbers the sources; 0 or SIM_E* */
+/* From now on the source's next event is at `time` (WS_NEVER: none). */
+void order_set(struct sim *s, uint32_t source, ws_time time);
+int order_timer(struct sim *s, ws_time time, enum timer_kind kind, uint64_t object, uint32_t part);
+struct timer order_pop_timer(struct sim *s);
+
+/* --- link.c: what is on the way ----------------------------------------------------------------- */
+struct flight *flight_new(struct sim *s, uint32_t length); /* NULL: no memory */
+void flight_free(struct sim *s, struct flight *flight);
+/* Consumes `flight`; it arrives at flight->at. */
+void lane_put(struct sim *s, struct lane *lane, struct flight *flight);
+struct flight *lane_take(struct sim *s, struct lane *lane); /* the first one */
+void lane_cut(struct sim *s, struct lane *lane);            /* what is on it is lost */
+/* Takes what a switch has sent, and says when it next has something to do. */
+void switch_settle(struct sim *s, uint32_t node);
+void link_update(struct sim *s, struct link *link);
+
+/* --- host.c: network cards -------------------------------------------------------------------------- */
+int nic_send(struct sim *s, uint32_t node, uint32_t port);  /* one frame, if one may go */
+void nic_wake(struct sim *s, uint32_t node, uint32_t port); /* something has changed: finds out when it sends next */
+void nic_receive(struct sim *s, uint32_t node, uint32_t port, struct flight *flight);
+void nic_script(struct sim *s, uint32_t node, uint32_t port, struct raw_frame *frame);
+void flow_offer(struct sim *s, struct flow *flow, struct work *work);
+void flow_due(struct sim *s, struct flow *flow);
+struct work *work_new(struct sim *s);
+void work_free(struct sim *s, struct work *work);
+uint64_t nic_paused(const struct nic_queue *queue, ws_time now);
+void flow_header(struct sim *s, struct flow *flow); /* makes the bytes that all its packets have */
+
+/* --- traffic.c ---------------------------------------------------------------------------------------- */
+void stream_due(struct sim *s, uint64_t number);
+void message_due(struct sim *s, uint64_t number);
+void message_done(struct sim *s, uint64_t number);
+void script_due(struct sim *s, uint64_t number);
+
+/* --- observe.c ---------------------------------------------------------------------------------------- */
+void sample_now(struct sim *s);
+void flow_dirty(struct sim *s, struct flow *flow, uint32_t number);
+void tap_frame(struct sim *s, uint32_t tap, ws_time at, int sent, const uint8_t *data, uint32_t length, uint32_t tail,
+               uint64_t tail_seed);
+void observe_free(struct sim *s);
+
+/* --- memory ------------------------------------------------------------------------------------------- */
+/* Room for one more of `size` bytes in *array; 0: no memory. */
+int room(void **array, size_t n, size_t *capacity, size_t size);
+int sim_fail(struct sim *s, int status, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+#endif
