@@ -279,7 +279,7 @@ class Engine:
             row.length, row.data = len(data), keep[-1]
         self._check(self.lib.sim_add_script(self.pointer, rows, len(packets)))
 
-    # --- running -----------------------------------------------------------------------------------
+    # --- running ------------------------------------------------------------------------------
 
     def run(self, until: int = NEVER, *, budget: int = NEVER, to_the_end: bool = False) -> Stop:
         """Run until `until` (included) or another reason to stop."""
@@ -302,7 +302,7 @@ class Engine:
                 punts.append(Punt(rows[i].node, output))
         return punts
 
-    # --- what happened -------------------------------------------------------------------------------
+    # --- what happened ------------------------------------------------------------------------
 
     def totals(self) -> Totals:
         """Sums over the whole run."""
@@ -362,7 +362,7 @@ class Engine:
         self._check(self.lib.sim_tap(self.pointer, node, port, capacity))
 
     def take_tapped(self) -> list[Tapped]:
-        """Frames of all taps since the last call, each port's in order of `at` but for sent ones."""
+        """Frames of all taps since the last call; sent ones are stamped when their last bit left."""
         rows = self.ffi.new("struct sim_tapped[]", 4096)
         frames: list[Tapped] = []
         while n := self.lib.sim_take_tapped(self.pointer, rows, 4096):
