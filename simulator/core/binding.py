@@ -362,7 +362,7 @@ class Engine:
         self._check(self.lib.sim_tap(self.pointer, node, port, capacity))
 
     def take_tapped(self) -> list[Tapped]:
-        """Frames of all taps since the last call; sent ones are stamped when their last bit left."""
+        """Frames of all taps since the last call; a sent one has the time of its last bit."""
         rows = self.ffi.new("struct sim_tapped[]", 4096)
         frames: list[Tapped] = []
         while n := self.lib.sim_take_tapped(self.pointer, rows, 4096):
