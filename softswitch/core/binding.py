@@ -491,7 +491,8 @@ class SwitchCore:
 
     def multicast_set(self, group: int, replicas: Sequence[Replica]) -> None:
         """Sets a multicast group; no replicas: deletes it (WS_ENOENT if it is not there)."""
-        array = self.ffi.new("struct ws_replica[]", [(r.port, r.rid) for r in replicas] or 1)
+        rows = [(r.port, r.rid, r.backup) for r in replicas]
+        array = self.ffi.new("struct ws_replica[]", rows or 1)
         status = self.lib.ws_multicast_set(self.pointer, group, array, len(replicas))
         self._check(status, f"multicast group {group}")
 

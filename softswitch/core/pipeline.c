@@ -94,16 +94,17 @@ static void enqueue(ws_switch *sw, uint32_t port, struct ws_packet *packet)
 static void multicast(ws_switch *sw, struct ws_packet *packet, uint32_t group, uint32_t truncate_to)
 {
     const struct ws_multicast *m = ws_multicast_find(&sw->replication, group);
-    ws_trace(sw, packet, WS_TRACE_REPLICATE, group, m ? m->n : 0, 0, 0, 0);
+    ws_trace(sw, packet, WS_TRACE_REPLICATE, group, m ? m->copies : 0, 0, 0, 0);
     if (!m) {
         sw->stats.multicast_unknown_group++;
         ws_trace_end(sw, packet, WS_TRACE_NO_GROUP, 0);
         ws_packet_free(packet);
         return;
     }
-    for (uint32_t i = 0; i < m->n; i++) {
+    for (uint32_t i = 0; i < m->n;) {
+        const struct ws_replica *replica = ws_replica_next(sw, m, &i);
         struct ws_packet *copy = packet;
-        if (i + 1 < m->n) {
+        if (i < m->n) {
             copy = copy_packet(sw, packet);
             if (!copy)
                 continue;
@@ -112,9 +113,9 @@ static void multicast(ws_switch *sw, struct ws_packet *packet, uint32_t group, u
             clear_requests(&copy->ctx);
         }
         copy->ctx.truncate_to = truncate_to;
-        copy->phv->std.egress_rid = m->replicas[i].rid;
+        copy->phv->std.egress_rid = replica->rid;
         sw->stats.replicated++;
-        enqueue(sw, m->replicas[i].port, copy);
+        enqueue(sw, replica->port, copy);
     }
 }
 
@@ -123,6 +124,8 @@ static void send_clone(ws_switch *sw, struct ws_packet *clone, const struct ws_s
 {
     uint32_t truncate_to = session->truncate ? session->truncate : UINT32_MAX;
     sw->stats.cloned++;
+    if (session->priority)
+        clone->phv->std.priority = session->priority;
     if (session->group_valid) {
         struct ws_packet *replicated = clone;
         if (session->port_valid) {

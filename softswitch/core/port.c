@@ -346,6 +346,13 @@ int ws_port_state_get(const ws_switch *sw, uint32_t number, enum ws_port_state *
     return WS_OK;
 }
 
+int ws_port_is_up(const ws_switch *sw, uint32_t number)
+{
+    enum ws_port_state state;
+    uint32_t pause_mask;
+    return ws_port_state_get(sw, number, &state, &pause_mask) == WS_OK && state != WS_PORT_DOWN;
+}
+
 int ws_configure_port(ws_switch *sw, uint32_t number, const struct ws_port_config *config)
 {
     struct ws_port *port = ws_port_at(sw, number);

@@ -69,6 +69,8 @@ static inline uint32_t ws_wire_bytes(uint32_t length)
 
 /* The port, made at first use; NULL for a number out of range or when memory is out. */
 struct ws_port *ws_port_at(ws_switch *sw, uint32_t number);
+/* A port that pushes back is up too, and so is one that was never used. */
+int ws_port_is_up(const ws_switch *sw, uint32_t number);
 /* Queues `packet` for port `number` as its metadata says; drops and counts when it can't. Sends at once when possible. */
 void ws_port_enqueue(ws_switch *sw, uint32_t number, struct ws_packet *packet);
 /* Sends whatever may leave at `now`; schedules the rest. */

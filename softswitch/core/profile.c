@@ -151,9 +151,7 @@ int ws_member_delete(ws_switch *sw, uint32_t profile_index, uint64_t handle)
 
 static int is_up(const ws_switch *sw, uint32_t port)
 {
-    enum ws_port_state state;
-    uint32_t pause_mask;
-    return port == WS_NO_PORT || (ws_port_state_get(sw, port, &state, &pause_mask) == WS_OK && state != WS_PORT_DOWN);
+    return port == WS_NO_PORT || ws_port_is_up(sw, port);
 }
 
 static void select_members(const ws_switch *sw, struct ws_group *group)

@@ -270,17 +270,24 @@ class Replica:
 
     port: int
     rid: int = 0
+    backup: bool = False
+    """Stands in for the last one before it that is no backup, while its port and those of all
+    between are down."""
 
 
 @dataclass(frozen=True, slots=True)
 class Session(_Record):
-    """A clone session: a port, a multicast group or both; `truncate` bytes, 0 = no."""
+    """A clone session: a port, a multicast group or both; `truncate` bytes, 0 = no.
+
+    `priority`: of the queues that clones wait in; 0 leaves it to the clones' metadata.
+    """
 
     egress_port: int = 0
     port_valid: bool = False
     group: int = 0
     group_valid: bool = False
     truncate: int = 0
+    priority: int = 0
 
     @classmethod
     def to_port(cls, port: int, *, truncate: int = 0) -> Session:
@@ -288,9 +295,9 @@ class Session(_Record):
         return cls(egress_port=port, port_valid=True, truncate=truncate)
 
     @classmethod
-    def to_group(cls, group: int, *, truncate: int = 0) -> Session:
+    def to_group(cls, group: int, *, truncate: int = 0, priority: int = 0) -> Session:
         """Clones are replicated to a multicast group."""
-        return cls(group=group, group_valid=True, truncate=truncate)
+        return cls(group=group, group_valid=True, truncate=truncate, priority=priority)
 
 
 @dataclass(frozen=True, slots=True)

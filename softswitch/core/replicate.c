@@ -26,6 +26,19 @@ const struct ws_multicast *ws_multicast_find(const struct ws_replication *replic
     return i < replication->n_groups && replication->groups[i].group == group ? &replication->groups[i] : NULL;
 }
 
+const struct ws_replica *ws_replica_next(const ws_switch *sw, const struct ws_multicast *group, uint32_t *i)
+{
+    const struct ws_replica *first = &group->replicas[*i], *end = group->replicas + group->n, *next = first + 1;
+    while (next < end && next->backup)
+        next++;
+    *i = (uint32_t)(next - group->replicas);
+    for (const struct ws_replica *r = first; next - first > 1 && r < next; r++) {
+        if (ws_port_is_up(sw, r->port))
+            return r;
+    }
+    return first;
+}
+
 const struct ws_session *ws_session_find(const struct ws_replication *replication, uint32_t session)
 {
     uint32_t i =
@@ -57,6 +70,8 @@ int ws_multicast_set(ws_switch *sw, uint32_t group, const struct ws_replica *rep
         r->n_groups--;
         return WS_OK;
     }
+    if (replicas[0].backup)
+        return WS_EINVAL;
     struct ws_replica *copy = malloc(n * sizeof *copy);
     if (!copy)
         return WS_ENOMEM;
@@ -73,7 +88,10 @@ int ws_multicast_set(ws_switch *sw, uint32_t group, const struct ws_replica *rep
         memmove(groups + i + 1, groups + i, (r->n_groups - i) * sizeof *groups);
         r->n_groups++;
     }
-    r->groups[i] = (struct ws_multicast){group, n, copy};
+    uint32_t copies = 0;
+    for (uint32_t k = 0; k < n; k++)
+        copies += !copy[k].backup;
+    r->groups[i] = (struct ws_multicast){group, n, copies, copy};
     return WS_OK;
 }
 

@@ -224,9 +224,10 @@ int ws_group_set(ws_switch *sw, uint32_t profile, uint64_t handle, const uint64_
                  uint32_t n);
 int ws_group_delete(ws_switch *sw, uint32_t profile, uint64_t handle);
 
-struct ws_replica { uint32_t port; uint32_t rid; };
+/* `backup`: stands in for the last one before it that is no backup, while its port and those of all between are down. */
+struct ws_replica { uint32_t port; uint32_t rid; uint8_t backup; };
 int ws_multicast_set(ws_switch *sw, uint32_t group, const struct ws_replica *replicas, uint32_t n); /* n = 0 deletes */
-struct ws_session { uint32_t egress_port; uint8_t port_valid; uint32_t group; uint8_t group_valid; uint32_t truncate; /* bytes, 0 = no */ };
+struct ws_session { uint32_t egress_port; uint8_t port_valid; uint32_t group; uint8_t group_valid; uint32_t truncate; /* bytes, 0 = no */ uint8_t priority; /* of the clones' queue; 0: as their metadata has it */ };
 int ws_clone_session_set(ws_switch *sw, uint32_t session, const struct ws_session *value); /* NULL deletes */
 
 int ws_counter_get(const ws_switch *sw, uint32_t counter, uint32_t index, struct wp_counter *out);

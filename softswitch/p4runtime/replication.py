@@ -111,16 +111,21 @@ class ReplicationEngine:
             self._set(group, [])
             del self._sessions[number]
             return
-        if message.class_of_service:
+        priorities = self._core.config.priorities
+        if message.class_of_service >= priorities:
             raise EntityError(
-                Code.UNIMPLEMENTED, f"{what}: class_of_service is not supported; leave it 0"
+                Code.INVALID_ARGUMENT,
+                f"{what}: class_of_service {message.class_of_service} is none of this switch's, "
+                f"0..{priorities - 1} (`-- --priority-queues N` sets how many)",
             )
         if message.packet_length_bytes < 0:
             raise EntityError(Code.INVALID_ARGUMENT, f"{what}: packet_length_bytes is negative")
         replicas = _replicas(message.replicas, what)
         with core_errors(what):
             self._set(group, replicas)
-            session = Session.to_group(group, truncate=message.packet_length_bytes)
+            session = Session.to_group(
+                group, truncate=message.packet_length_bytes, priority=message.class_of_service
+            )
             self._core.clone_session_set(number, session)
         kept = p4r.CloneSessionEntry()
         kept.CopyFrom(message)
@@ -145,31 +150,48 @@ def _check_existence(kind: int, there: bool, what: str) -> None:
 
 
 def _replicas(messages: Sequence[p4r.Replica], what: str) -> list[Replica]:
-    """The core's replicas in BMv2's order: by instance, then by port."""
+    """The core's replicas in BMv2's order: by instance, then by port; backups behind their own."""
     seen: set[tuple[int, int]] = set()
+    found: list[tuple[tuple[int, int], list[tuple[int, int]]]] = []
     for message in messages:
-        if message.backup_replicas:
-            raise EntityError(Code.UNIMPLEMENTED, f"{what}: backup replicas are not supported")
-        match message.WhichOneof("port_kind"):
-            case "port":
-                port = decode(message.port, 32, f"{what}, port", Code.INVALID_ARGUMENT)
-            case "egress_port":
-                port = message.egress_port
-            case _:
-                raise EntityError(Code.INVALID_ARGUMENT, f"{what}: a replica has no port")
-        if port.bit_length() > PORT_BITS:
+        place = _place(message, what, seen)
+        backups = [_place(backup, what, seen) for backup in message.backup_replicas]
+        if any(port == place[1] for _, port in backups):
             raise EntityError(
-                Code.INVALID_ARGUMENT, f"{what}: port {port} does not fit in {PORT_BITS} bits"
+                Code.INVALID_ARGUMENT, f"{what}: port {place[1]} is its own backup replica"
             )
-        if message.instance.bit_length() > RID_BITS:
-            raise EntityError(
-                Code.INVALID_ARGUMENT,
-                f"{what}: instance {message.instance} does not fit in {RID_BITS} bits",
-            )
-        if (message.instance, port) in seen:
-            raise EntityError(
-                Code.INVALID_ARGUMENT,
-                f"{what}: port {port} with instance {message.instance} is given twice",
-            )
-        seen.add((message.instance, port))
-    return [Replica(port=port, rid=rid) for rid, port in sorted(seen)]
+        found.append((place, backups))
+    replicas: list[Replica] = []
+    for (rid, port), backups in sorted(found):
+        replicas.append(Replica(port=port, rid=rid))
+        replicas += [Replica(port=port, rid=rid, backup=True) for rid, port in backups]
+    return replicas
+
+
+def _place(
+    message: p4r.Replica | p4r.BackupReplica, what: str, seen: set[tuple[int, int]]
+) -> tuple[int, int]:
+    """(instance, port) of a replica or backup, which is added to `seen`. Raises EntityError."""
+    if isinstance(message, p4r.Replica) and message.WhichOneof("port_kind") == "egress_port":
+        port = message.egress_port
+    elif message.port:
+        port = decode(message.port, 32, f"{what}, port", Code.INVALID_ARGUMENT)
+    else:
+        raise EntityError(Code.INVALID_ARGUMENT, f"{what}: a replica has no port")
+    if port.bit_length() > PORT_BITS:
+        raise EntityError(
+            Code.INVALID_ARGUMENT, f"{what}: port {port} does not fit in {PORT_BITS} bits"
+        )
+    if message.instance.bit_length() > RID_BITS:
+        raise EntityError(
+            Code.INVALID_ARGUMENT,
+            f"{what}: instance {message.instance} does not fit in {RID_BITS} bits",
+        )
+    place = (message.instance, port)
+    if place in seen:
+        raise EntityError(
+            Code.INVALID_ARGUMENT,
+            f"{what}: port {port} with instance {message.instance} is given twice",
+        )
+    seen.add(place)
+    return place

@@ -266,6 +266,16 @@ def clone(number: int, *replicas: tuple[int, int], **extra: int) -> Any:
     return p4r.PacketReplicationEngineEntry(clone_session_entry=entry)
 
 
+def with_backups(
+    place: tuple[int, int], *backups: tuple[int, int]
+) -> p4r.PacketReplicationEngineEntry:
+    entry = multicast(9, place)
+    for port, instance in backups:
+        replica = entry.multicast_group_entry.replicas[0]
+        replica.backup_replicas.add(port=port.to_bytes(2, "big"), instance=instance)
+    return entry
+
+
 @pytest.mark.parametrize("make", [multicast, clone])
 def test_replication_entries_live_and_die(switch: Switch, make: Any) -> None:
     pre = "packet_replication_engine_entry"
@@ -294,7 +304,11 @@ def test_replication_entries_live_and_die(switch: Switch, make: Any) -> None:
         (clone(1 << 15, (1, 1)), Code.INVALID_ARGUMENT),
         (clone(1, (512, 1)), Code.INVALID_ARGUMENT),
         (clone(1, (1, 1 << 16)), Code.INVALID_ARGUMENT),
-        (clone(1, (1, 1), class_of_service=2), Code.UNIMPLEMENTED),
+        (clone(1, (1, 1), class_of_service=1), Code.INVALID_ARGUMENT),  # a port has one queue
+        (with_backups((1, 1), (1, 2)), Code.INVALID_ARGUMENT),
+        (with_backups((1, 1), (2, 3), (2, 3)), Code.INVALID_ARGUMENT),
+        (with_backups((1, 1), (0, 3)), Code.OK),
+        (with_backups((1, 1), (1 << 9, 3)), Code.INVALID_ARGUMENT),
         (clone(1, (1, 1), packet_length_bytes=-1), Code.INVALID_ARGUMENT),
         (p4r.PacketReplicationEngineEntry(), Code.INVALID_ARGUMENT),
     ],
@@ -314,6 +328,62 @@ def test_clones_are_truncated(switch: Switch) -> None:
     switch.inject(1, FRAME)
     outputs = {output.port: output.packet for output in switch.run_until(1_000_000)}
     assert (len(outputs[1]), len(outputs[4])) == (len(FRAME), 40)
+
+
+def mirror_all(switch: Switch, session: int) -> None:
+    match = {"hdr.ipv4.src": ("10.0.0.0", 8), "hdr.ipv4.$valid$": 1}
+    action = ("FabricIngress.mirror", {"session": session})
+    switch.table_add("FabricIngress.acl", match, *action, priority=1)
+
+
+def test_clones_go_by_a_backup_while_the_port_is_down(switch: Switch) -> None:
+    pre = clone(1, (4, 1), (5, 7))
+    (first, _) = pre.clone_session_entry.replicas
+    for port in (6, 7):
+        first.backup_replicas.add(port=bytes([port]), instance=port)
+    assert write(switch, INSERT, packet_replication_engine_entry=pre) is Code.OK
+    assert read(switch, packet_replication_engine_entry=clone(1)) == [pre]
+    mirror_all(switch, 1)
+
+    def ports() -> set[int]:
+        switch.inject(1, FRAME)
+        return {output.port for output in switch.run_until(switch.now_ns + 1_000_000)} & {
+            4,
+            5,
+            6,
+            7,
+        }
+
+    assert ports() == {4, 5}
+    switch.set_port(4, PortState.DOWN)
+    assert ports() == {6, 5}
+    switch.set_port(6, PortState.DOWN)
+    assert ports() == {7, 5}
+    switch.set_port(4, PortState.UP)
+    assert ports() == {4, 5}
+
+
+def test_a_class_of_service_sets_the_queue_of_clones() -> None:
+    with Switch.from_json(
+        GOLDEN / "features.json", GOLDEN / "features.p4info.txtpb", priorities=4
+    ) as switch:
+        pre = clone(1, (4, 1), class_of_service=3)
+        assert write(switch, INSERT, packet_replication_engine_entry=pre) is Code.OK
+        other = clone(2, (4, 2), class_of_service=4)
+        assert write(switch, INSERT, packet_replication_engine_entry=other) is Code.INVALID_ARGUMENT
+        mirror_all(switch, 1)
+
+        def leaves_by_4_while_paused(priority: int) -> bool:
+            switch.set_port(4, pause_mask=1 << priority)
+            switch.inject(1, FRAME)
+            return 4 in {output.port for output in switch.run_until(switch.now_ns + 1_000_000)}
+
+        assert not leaves_by_4_while_paused(3)
+        assert leaves_by_4_while_paused(0)
+        pre.clone_session_entry.class_of_service = 0
+        assert write(switch, MODIFY, packet_replication_engine_entry=pre) is Code.OK
+        assert not leaves_by_4_while_paused(0)
+        assert leaves_by_4_while_paused(3)
 
 
 def test_an_entity_must_be_set(switch: Switch) -> None:

@@ -15,6 +15,7 @@ from softswitch.core import (
     Counter,
     MeterConfig,
     OutputKind,
+    PortState,
     Replica,
     Session,
     SwitchCore,
@@ -261,6 +262,40 @@ def test_multicast_beats_unicast(toy: Any) -> None:
     toy.send(group=7)
     assert toy.take() == []
     assert toy.core.stats().multicast_unknown_group == 1
+
+
+@pytest.mark.parametrize(
+    ("down", "copies"),
+    [
+        ((), [(3, 30), (1, 10)]),
+        ((3,), [(4, 40), (1, 10)]),
+        ((3, 4), [(5, 50), (1, 10)]),
+        ((4,), [(3, 30), (1, 10)]),
+        ((1,), [(3, 30), (6, 60)]),
+        ((3, 1), [(4, 40), (6, 60)]),
+        ((3, 4, 5), [(1, 10)]),  # one goes to port 3, which is down
+        ((3, 4, 5, 1, 6), []),
+    ],
+)
+def test_the_first_of_a_replica_and_its_backups_whose_port_is_up(
+    toy: Any, down: tuple[int, ...], copies: list[tuple[int, int]]
+) -> None:
+    first = [Replica(3, 30), Replica(4, 40, backup=True), Replica(5, 50, backup=True)]
+    toy.core.multicast_set(7, [*first, Replica(1, 10), Replica(6, 60, backup=True)])
+    for port in down:
+        toy.core.set_port(port, PortState.DOWN)
+    toy.send(group=7)
+    assert [(o.port, o.rid) for o in toy.take()] == copies
+    assert toy.core.stats().replicated == 2
+    for port in down:
+        toy.core.set_port(port, PortState.UP)
+    toy.send(group=7)
+    assert [(o.port, o.rid) for o in toy.take()] == [(3, 30), (1, 10)]
+
+
+def test_a_group_does_not_begin_with_a_backup(toy: Any) -> None:
+    with pytest.raises(CoreError):
+        toy.core.multicast_set(7, [Replica(3, 30, backup=True)])
 
 
 def test_resubmit_starts_over_with_the_preserved_fields(toy: Any) -> None:

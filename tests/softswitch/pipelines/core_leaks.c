@@ -39,7 +39,7 @@ static void fill(ws_switch *sw)
     check(ws_group_set(sw, 0, group, members, NULL, 1), "group set");
     struct ws_spec to_group = {.target = WS_GROUP, .ref = group};
     check(ws_table_insert(sw, SELECT, key, NULL, 0, &to_group, &handle), "select");
-    struct ws_replica replicas[2] = {{1, 0}, {2, 0}};
+    struct ws_replica replicas[2] = {{.port = 1}, {.port = 2}};
     check(ws_multicast_set(sw, 5, replicas, 2), "multicast");
     check(ws_multicast_set(sw, 5, replicas, 1), "multicast again");
     struct ws_session session = {.group = 5, .group_valid = 1};
