@@ -1,0 +1,89 @@
+"""What a run hands to its results: who it was, and how everything stood when it ended.
+
+Numbers of the engine and of the switches come as mappings and structured arrays whose names are
+those of the C structs (simulator/core/sim.h, softswitch/core/weft_switch.h); a number that is not
+there is left out of the results rather than written as zero.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy.typing as npt
+
+Records = npt.NDArray[Any]
+Counters = Mapping[str, int]
+
+
+class ResultError(Exception):
+    """A result folder can't be written or read; says which file and what would be right."""
+
+    def __init__(self, message: str, remedy: str = "") -> None:
+        super().__init__(message)
+        self.remedy = remedy
+
+
+class Stop(enum.Enum):
+    """Why a run ended."""
+
+    UNTIL = "until"  # its time was up
+    IDLE = "idle"  # nothing could happen any more
+    DONE = "done"  # everything was sent and had arrived
+    INTERRUPTED = "interrupted"  # by the user
+
+
+@dataclass(frozen=True)
+class RunIdentity:
+    """What a run is, as far as its result depends on it. No machine, path or time of day.
+
+    `versions`: what else the numbers depend on, for example "weft" and the SHA-256 of "fabric.p4".
+    """
+
+    name: str
+    seed: int
+    sample_ps: int
+    description: str = ""
+    until_ps: int | None = None
+    run_file_sha256: str = ""
+    versions: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class SwitchEnd:
+    """One switch when the run ended.
+
+    `stats`: ws_stats. `ports`: ws_port_stats by port. `pfc`: ws_pfc_stats by port, whose members
+    are numbers or eight numbers, one a class. `wires`: ws_impair_stats by port and then "send" or
+    "receive". `waiting`: the rows of ws_waiting. `buffer`: of the shared buffer.
+    """
+
+    stats: Counters = field(default_factory=dict)
+    ports: Mapping[int, Counters] = field(default_factory=dict)
+    pfc: Mapping[int, Mapping[str, int | Sequence[int]]] = field(default_factory=dict)
+    wires: Mapping[int, Mapping[str, Counters]] = field(default_factory=dict)
+    waiting: Records | Sequence[Any] = ()
+    buffer: Counters = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class RunEnd:
+    """A run when it ended, at `now_ps`.
+
+    `totals`: sim_totals. `flow_stats`, `message_times`: one sim_flow_stats and sim_message_times
+    for each flow and message. `switches` by name. `host_ports`: sim_host_port_stats by host and
+    interface. `flow_paths`: where known, the switch ports that a flow leaves through, in order.
+    """
+
+    stop: Stop
+    now_ps: int
+    totals: Counters
+    flow_stats: Records
+    message_times: Records
+    switches: Mapping[str, SwitchEnd] = field(default_factory=dict)
+    host_ports: Mapping[tuple[str, int], Mapping[str, int | Sequence[int]]] = field(
+        default_factory=dict
+    )
+    flow_paths: Mapping[int, Sequence[tuple[str, int]]] = field(default_factory=dict)
