@@ -49,13 +49,14 @@ def expand(topology: Topology, names: list[str]) -> list[str]:
 
 def incast_sources(topology: Topology, entry: IncastEntry) -> list[Interface]:
     """Return who sends: those that are named, or the first `senders` of the other hosts."""
-    target = entry.to.partition(":")[0]
+    host = entry.to.partition(":")[0]
     if entry.source is None:
-        names = [host.name for host in topology.hosts if host.name != target][: entry.senders]
+        names = [other.name for other in topology.hosts if other.name != host][: entry.senders]
     else:
-        names = [name for name in expand(topology, entry.source) if name != entry.to]
+        names = expand(topology, entry.source)
+    target = find_interface(topology, entry.to, lambda _: None)
     found = (find_interface(topology, name, lambda _: None) for name in names)
-    return [interface for interface in found if interface is not None]
+    return [interface for interface in found if interface is not None and interface != target]
 
 
 def steps_with_paths(path: FieldPath, job: JobEntry) -> Iterator[tuple[FieldPath, StepEntry]]:

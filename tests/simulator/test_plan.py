@@ -7,10 +7,11 @@ import time
 import numpy as np
 import pytest
 
+from simulator.core.binding import Engine
 from simulator.plan import plan
 from topologies import TopologyError
 from topologies.workload_loader import load_run_file, read_run
-from topologies.workload_model import NEVER_PS, SpanKind, Traffic
+from topologies.workload_model import FLOW, MESSAGE, NEVER_PS, STREAM, SpanKind, Traffic
 
 # 100 Gb/s: a byte time is 80 ps. Two hosts under one switch: two links.
 ONE = """\
@@ -278,3 +279,18 @@ def test_a_random_placement_that_does_not_work_is_told() -> None:
         else:
             with pytest.raises(TopologyError, match="can't reach rank"):
                 plan(run, seed)
+
+
+def test_arrays_have_the_engines_layout() -> None:
+    engine = Engine()
+    for ours, theirs in (
+        (FLOW, engine.flow_dtype),
+        (STREAM, engine.stream_dtype),
+        (MESSAGE, engine.message_dtype),
+    ):
+        assert ours.names == theirs.names
+        assert ours.itemsize == theirs.itemsize
+        for name in ours.names or ():
+            assert ours.fields is not None and theirs.fields is not None
+            assert ours.fields[name] == theirs.fields[name]
+    engine.close()
