@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from simulator.dag import Numbers
-from simulator.paths import PathTable, wire_bytes, wire_ps
+from simulator.paths import PathTable, busy_ps
 from topologies.model import Topology
 from topologies.workload_model import MessageArrays, Records
 
@@ -114,12 +114,12 @@ def bounds(topology: Topology, arrays: MessageArrays, flows: Records, table: Pat
     limit = flows["rate_bps"].astype(np.int64)[flow]
     sender = (starts[flows["src"]] + flows["src_port"])[flow]
     receiver = (starts[flows["dst"]] + flows["dst_port"])[flow]
-    wire = wire_bytes(size, payload)
     carrying = size > 0
     alone_ps[carrying] = table.ideal_ps(
         flow[carrying], size[carrying], payload[carrying], limit[carrying]
     )
-    tx_ps, rx_ps = wire_ps(wire, rates[sender]), wire_ps(wire, rates[receiver])
+    tx_ps = busy_ps(size, payload, rates[sender])
+    rx_ps = busy_ps(size, payload, rates[receiver])
     return Bounds(arrays, alone_ps, tx_ps, rx_ps, sender, receiver, len(rates))
 
 

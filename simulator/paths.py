@@ -1,15 +1,16 @@
 """What an empty fabric does to a message: the formula behind every ideal time.
 
 A packet of p payload bytes, filled up to a multiple of 4, takes p + 82 byte times of a link:
-preamble 8, Ethernet 14, IPv4 20, UDP 8, BTH 12, ICRC 4, FCS 4 and gap 12. A message of B bytes is
-cut into packets of at most p, so
+preamble 8, Ethernet 14, IPv4 20, UDP 8, BTH 12, ICRC 4, FCS 4 and gap 12. Links store and forward,
+switches take no time. With t_k the time of a full packet on link k of the path, the last of n full
+packets has left link k at
 
-    wire(B) = B + 82 * ceil(B / p)
-    ideal(B) = wire(B) / rate + sum of the links' delays + wire(min(B, p)) / rate of each other link
+    F_k = t_1 + ... + t_k + (n - 1) x max(t_1, ..., t_k)
 
-with the rate of the slowest link of the path, or the flow's own where that is less: links are
-store-and-forward, and switches take no time. Paths are the shortest in links; of several
-the one that is soonest through. Results are whole picoseconds, rounded up.
+and a shorter one behind them at L_k = max(L_{k-1}, F_k) + its own time there; the links' delays
+come on top. A flow's own rate spaces its packets as a link in front of the others would. Paths are the
+shortest in links; of several the one that is soonest through. Times are whole picoseconds, each
+packet's rounded up.
 """
 
 from __future__ import annotations
@@ -31,11 +32,23 @@ _PS = 10**12
 Times = npt.NDArray[np.int64]
 
 
+def packet_bytes(payload: Times) -> Times:
+    """Return what packets with so much payload take on a wire, in byte times."""
+    return payload + -payload % 4 + OVERHEAD
+
+
 def wire_bytes(size: Times, payload: Times) -> Times:
     """Return what messages take on a wire, in byte times."""
-    packets, last = np.divmod(size, np.maximum(payload, 1))
-    wire = packets * (payload + -payload % 4 + OVERHEAD)
-    found: Times = wire + np.where(last > 0, last + -last % 4 + OVERHEAD, 0)
+    packets, last = np.divmod(size, payload)
+    found: Times = packets * packet_bytes(payload) + np.where(last > 0, packet_bytes(last), 0)
+    return found
+
+
+def busy_ps(size: Times, payload: Times, rate_bps: Times) -> Times:
+    """Return how long messages keep an interface busy."""
+    packets, last = np.divmod(size, payload)
+    full = packets * wire_ps(packet_bytes(payload), rate_bps)
+    found: Times = full + np.where(last > 0, wire_ps(packet_bytes(last), rate_bps), 0)
     return found
 
 
@@ -88,20 +101,38 @@ class PathTable:
 
         A rate limit of 0 is none.
         """
-        wire = wire_bytes(size, payload)
-        first = wire_bytes(np.minimum(size, payload), payload)
+        packets, last = np.divmod(size, payload)
+        full, short = packet_bytes(payload), packet_bytes(last)
         found = self.delay_ps[pair].copy()
-        kinds = self.kind[pair]
+        limited = rate_bps > 0
+        limit = np.where(limited, rate_bps, 1)
+        paced = np.where(limited, wire_ps(full, limit), 0)
         for number, links in enumerate(self.links):
-            of_kind = np.flatnonzero(kinds == number)
-            slowest = min(links)
-            limits = np.where(rate_bps[of_kind] == 0, slowest, rate_bps[of_kind])
-            found[of_kind] += wire_ps(wire[of_kind], np.minimum(limits, slowest))
-            others = list(links)
-            others.remove(slowest)
-            for rate in others:
-                found[of_kind] += wire_ps(first[of_kind], np.full(len(of_kind), rate))
+            of = np.flatnonzero(self.kind[pair] == number)
+            found[of] += _through(links, packets[of], full[of], last[of], short[of], paced[of])
         return found
+
+
+def _through(
+    links: tuple[int, ...],
+    packets: Times,
+    full: Times,
+    last: Times,
+    short: Times,
+    paced: Times,
+) -> Times:
+    """Return when the last packet of messages has left the last link: see above."""
+    through = np.zeros(len(packets), dtype=np.int64)  # the first full packet
+    slowest = paced
+    end = packets * paced  # when the short one begins
+    for rate in links:
+        rates = np.full(len(packets), rate, dtype=np.int64)
+        time = wire_ps(full, rates)
+        through = through + time
+        slowest = np.maximum(slowest, time)
+        of_full = np.where(packets > 0, through + (packets - 1) * slowest, 0)
+        end = np.where(last > 0, np.maximum(end, of_full) + wire_ps(short, rates), of_full)
+    return end
 
 
 class Paths:
