@@ -186,9 +186,12 @@ class JobPlan:
             ends.append(found)
         stop = len(self.messages)
         self.spans.set_range(span, first, stop)
-        self.spans.set_ideal(
-            span, lambda bound: bound.ideal_ps(first, stop, self._load_edges(bound))
-        )
+        if len(steps) == 1 and len(self.spans) == span + 2:  # one collective, so the same ideal
+            self.spans.set_ideal(span, self.spans.ideal_of(span + 1))
+        else:
+            self.spans.set_ideal(
+                span, lambda bound: bound.ideal_ps(first, stop, self._load_edges(bound))
+            )
         return _together(ends)
 
     def _step(

@@ -8,8 +8,8 @@ packets has left link k at
     F_k = t_1 + ... + t_k + (n - 1) x max(t_1, ..., t_k)
 
 and a shorter one behind them at L_k = max(L_{k-1}, F_k) + its own time there; the links' delays
-come on top. A flow's own rate spaces its packets as a link in front of the others would. Paths are the
-shortest in links; of several the one that is soonest through. Times are whole picoseconds, each
+come on top. A flow's own rate spaces its packets as a link in front of the others would. Paths are
+the shortest in links; of several the one that is soonest through. Times are whole picoseconds, each
 packet's rounded up.
 """
 
@@ -96,20 +96,20 @@ class PathTable:
     delay_ps: Times
     top: npt.NDArray[np.bool_]
 
-    def ideal_ps(self, pair: Times, size: Times, payload: Times, rate_bps: Times) -> Times:
-        """Return the ideal times of messages: pair number, bytes, payload and rate limit of each.
+    def through_ps(self, pair: Times, size: Times, payload: Times, rate_bps: Times) -> Times:
+        """Return ideal times but for the delays: pair, bytes, payload and rate limit of each.
 
         A rate limit of 0 is none.
         """
         packets, last = np.divmod(size, payload)
         full, short = packet_bytes(payload), packet_bytes(last)
-        found = self.delay_ps[pair].copy()
+        found = np.zeros(len(pair), dtype=np.int64)
         limited = rate_bps > 0
         limit = np.where(limited, rate_bps, 1)
         paced = np.where(limited, wire_ps(full, limit), 0)
         for number, links in enumerate(self.links):
             of = np.flatnonzero(self.kind[pair] == number)
-            found[of] += _through(links, packets[of], full[of], last[of], short[of], paced[of])
+            found[of] = _through(links, packets[of], full[of], last[of], short[of], paced[of])
         return found
 
 

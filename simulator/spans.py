@@ -40,6 +40,10 @@ class Spans:
         """Say how a span's ideal time is found, where that was not known before."""
         self._ideals[number] = ideal
 
+    def ideal_of(self, number: int) -> Ideal:
+        """Return how a span's ideal time is found."""
+        return self._ideals[number]
+
     def traffic(
         self, name: str, messages: Numbers, algorithm: str, *, endless: bool = False
     ) -> None:
