@@ -13,7 +13,7 @@ readonly LOST=75   # exit code of a step (sysexits' EX_TEMPFAIL): impossible her
 readonly PACKAGES=(
     mininet iproute2 ethtool tcpdump               # the emulated network
     iperf3 iputils-ping                            # its traffic
-    gcc cpp libc6-dev python3-dev python3-venv     # the switch core, and generated pipelines
+    gcc cpp libc6-dev python3-dev python3-venv     # switch core, simulator, generated pipelines
     python3-bpfcc clang                            # the host agents' eBPF
 )
 
@@ -23,7 +23,7 @@ setup_key() {
         printf '%s\n' "$PWD" "$(uname -r)"
         sha256sum requirements.lock pyproject.toml setup/setup.sh hostagent/kernel_headers.py \
             hostagent/bpf_probe.py hostagent/bpf/probe.bpf.c
-        cat softswitch/core/*.[ch] softswitch/core/build.py
+        cat softswitch/core/*.[ch] softswitch/core/build.py simulator/core/*.[ch] simulator/core/build.py
     } | sha256sum | cut -d' ' -f1
 }
 
@@ -155,6 +155,7 @@ ebpf_proof() {
 
 switch_core() {
     "$VENV/bin/python" -m softswitch.core.build
+    "$VENV/bin/python" -m simulator.core.build
     note "built"
 }
 

@@ -27,7 +27,7 @@ def tree() -> Iterator[Path]:
     """A copy of what set-up depends on, which every user may read and only we may write."""
     with tempfile.TemporaryDirectory(prefix="weft-test-") as folder:
         copy = Path(folder)
-        for name in ("setup", "hostagent", "softswitch"):
+        for name in ("setup", "hostagent", "softswitch", "simulator"):
             ignore = shutil.ignore_patterns("__pycache__", "*.so", "build")
             shutil.copytree(REPOSITORY / name, copy / name, ignore=ignore)
         for name in ("requirements.lock", "pyproject.toml", "Makefile"):
@@ -109,7 +109,7 @@ def test_a_fresh_stamp_makes_set_up_instant(tree: Path) -> None:
 @pytest.mark.parametrize(
     "changed",
     ["requirements.lock", "pyproject.toml", "setup/setup.sh", "hostagent/bpf/probe.bpf.c",
-     "softswitch/core/weft_switch.h"],
+     "softswitch/core/weft_switch.h", "simulator/core/sim.h"],
 )  # fmt: skip
 def test_the_stamp_is_stale_when_what_it_depends_on_changes(tree: Path, changed: str) -> None:
     stamp(tree)
