@@ -116,8 +116,13 @@ class _Check:
                 self._script((*path, n), packet)
         self._ends_some_time()
         jobs = list(zip(self.run.job_paths, self.run.jobs, strict=True))
+        names: set[str] = set()
         for job_path, job in jobs:
             self._job(job_path, job)
+            if job.name is not None and job.name in names:
+                message = f"the name {job.name!r} is taken by another job: results are told by name"
+                self._report((*job_path, "name"), message)
+            names.add(job.name or "")
         if not self.problems:
             places = place(self.run.topology, jobs, self.run.seed, self._report)
             if not self.problems:

@@ -305,6 +305,10 @@ def test_two_jobs_share_no_host() -> None:
     text = "topology: leafspine\njobs:\n"
     job = "  - {name: %s, ranks: %d, placement: %s, phases: [{allreduce: {bytes: 1MB}}]}\n"
     read_run(text + job % ("a", 2, "linear") + job % ("b", 2, "[h1, h3]"))
+    with pytest.raises(
+        TopologyError, match=r"jobs\[1\].name: the name 'a' is taken by another job"
+    ):
+        read_run(text + job % ("a", 2, "linear") + job % ("a", 2, "linear"))
     with pytest.raises(TopologyError, match="3 ranks, but leafspine has 4 hosts, of which other"):
         read_run(text + job % ("a", 3, "linear") + job % ("b", 2, "[h1, h3]"))
     with pytest.raises(TopologyError, match="h1 already runs rank 0 of a: every rank needs its"):
