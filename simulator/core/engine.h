@@ -1,10 +1,13 @@
 /* The engine's own types: nodes, links, what is on the way, and the order in which things happen.
  *
- * What can happen next is kept by source, not by packet: a switch's own next event, the first arrival on each direction
- * of a link, the next frame of each host interface. Sources are numbered by (node, port), a switch's own events before
- * arrivals there: so equal times are ordered by comparing source numbers, and packets of one source by
- * their order on the link. Timers (streams, messages, scripts) of an instant come before all sources, in the order in which
- * they were set. Samples show an instant after everything in it has happened.
+ * Switches run one after the other in windows of virtual time, as long as the smallest delay of a link: nothing that is
+ * sent in a window arrives in it, so that no switch can tell, and each finds its tables in the cache. Within a switch
+ * its own events come first, then arrivals by port. Hosts, which messages join without any delay, follow in the
+ * same window: what can happen next there is kept by source, the arrivals at an interface or its next frame, in the order
+ * of (time, node, port), arrivals first. Timers (streams, messages, scripts) of an instant come before all sources, in the
+ * order in which they were set. So the order is that of (time, node, port, sequence) wherever one thing can bear
+ * on another. Without any delay a window is one instant, again and again until nothing is left in it. Samples show an
+ * instant after everything in it has happened.
  */
 #ifndef WEFT_SIM_ENGINE_H
 #define WEFT_SIM_ENGINE_H
@@ -18,7 +21,7 @@ enum {
     QUEUES = 8,
     SEEN_WORDS = 16,
     SEEN = 64 * SEEN_WORDS,
-    INLINE_BYTES = 80,    /* of a frame on the way; a longer one is allocated */
+    INLINE_BYTES = 88,    /* of a frame on the way, so that it takes two cache lines; a longer one is allocated */
     ETHERNET = 14,
     IPV4 = 20,
     UDP = 8,
@@ -44,7 +47,9 @@ static inline uint8_t *flight_data(struct flight *flight) { return flight->long_
 struct lane {
     struct flight *head, *tail;
     uint32_t to_node, to_port;
-    uint32_t source; /* number of its arrivals */
+    uint32_t source;    /* to a host: number of its arrivals */
+    ws_time *first;     /* to a switch: when the first frame arrives, WS_NEVER if none is there */
+    ws_time *to_next;   /* and what else is next there */
     uint32_t link;
     uint8_t direction; /* 0: a to b */
     uint8_t up;
@@ -125,7 +130,10 @@ struct node {
     uint32_t n_nics;
     struct end *ends; /* of a switch, by port number */
     uint32_t n_ends;
-    uint32_t source;  /* of a switch's own events */
+    struct lane **inlets; /* of a switch: what leads to it, by port */
+    ws_time *firsts;      /* and their first arrivals */
+    uint32_t n_inlets;
+    uint32_t turn;        /* of a switch: index into sim.switches */
     uint8_t alive;
 };
 
@@ -147,13 +155,12 @@ struct message {
     struct sim_message_times times;
 };
 
-enum timer_kind { TIMER_STREAM, TIMER_MESSAGE, TIMER_FLOW, TIMER_SCRIPT, TIMER_NIC };
+enum timer_kind { TIMER_STREAM, TIMER_MESSAGE, TIMER_FLOW, TIMER_SCRIPT };
 struct timer {
     ws_time time;
     uint64_t sequence;
     uint32_t kind;
-    uint32_t part;   /* TIMER_NIC: the interface */
-    uint64_t object; /* number of the stream, message, flow, script packet or node */
+    uint64_t object; /* number of the stream, message, flow or script packet */
 };
 
 struct heap_entry {
@@ -162,7 +169,14 @@ struct heap_entry {
     uint32_t pad_;
 };
 
-enum source_kind { SOURCE_SWITCH, SOURCE_ARRIVAL, SOURCE_NIC };
+enum source_kind { SOURCE_ARRIVAL, SOURCE_NIC };
+
+/* The next arrival by one inlet of the switch that runs. */
+struct arrival {
+    ws_time time;
+    uint32_t inlet;
+    uint32_t pad_;
+};
 struct source {
     void *object; /* ARRIVAL: struct lane */
     uint32_t node;
@@ -218,6 +232,7 @@ struct sim {
     size_t timers_n, timers_capacity;
     uint64_t timer_sequence;
     uint8_t fixed; /* sources are numbered: no more nodes and links */
+    uint8_t unusable; /* memory was short while they were numbered */
 
     struct flight *free_flights;
     void *flight_slabs;
@@ -227,10 +242,15 @@ struct sim {
     uint64_t raws;   /* frames of scripts that wait in a NIC */
 
     struct sim_totals totals;
-    uint64_t switch_events_pending; /* sources of switches in the heap */
+    uint32_t *switches;    /* their nodes */
+    ws_time *switch_next;  /* when they next have something to do, or sooner */
+    uint32_t n_switches;
+    struct arrival *arrivals; /* room for those of any switch */
+    ws_time window;        /* the smallest delay between two nodes */
+    uint8_t window_stale;
+    ws_time latest;        /* of what the switches have done */
 
-    struct sim_punt *punts;
-    uint8_t **punt_bytes;
+    struct sim_punt *punts; /* own their bytes */
     size_t punts_n, punts_capacity, punts_taken;
 
     ws_time sample_interval, next_sample;
@@ -246,7 +266,7 @@ struct sim {
 int order_fix(struct sim *s); /* numbers the sources; 0 or SIM_E* */
 /* From now on the source's next event is at `time` (WS_NEVER: none). */
 void order_set(struct sim *s, uint32_t source, ws_time time);
-int order_timer(struct sim *s, ws_time time, enum timer_kind kind, uint64_t object, uint32_t part);
+int order_timer(struct sim *s, ws_time time, enum timer_kind kind, uint64_t object);
 struct timer order_pop_timer(struct sim *s);
 
 /* --- link.c: what is on the way ----------------------------------------------------------------- */
@@ -256,9 +276,19 @@ void flight_free(struct sim *s, struct flight *flight);
 void lane_put(struct sim *s, struct lane *lane, struct flight *flight);
 struct flight *lane_take(struct sim *s, struct lane *lane); /* the first one */
 void lane_cut(struct sim *s, struct lane *lane);            /* what is on it is lost */
-/* Takes what a switch has sent, and says when it next has something to do. */
-void switch_settle(struct sim *s, uint32_t node);
 void link_update(struct sim *s, struct link *link);
+
+/* --- switches.c ------------------------------------------------------------------------------------ */
+
+/* Runs a switch up to and at `last`. */
+void switch_run(struct sim *s, uint32_t node, ws_time last);
+/* Takes what a switch has sent, and finds out when it next has something to do. */
+void switch_refresh(struct sim *s, uint32_t node);
+/* Brings what waits for the controller into order. */
+void punts_sort(struct sim *s);
+void punts_forget(struct sim *s);
+/* The time that every frame takes at least from one node to another. */
+ws_time smallest_delay(const struct sim *s);
 
 /* --- host.c: network cards -------------------------------------------------------------------------- */
 int nic_send(struct sim *s, uint32_t node, uint32_t port);  /* one frame, if one may go */

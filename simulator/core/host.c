@@ -154,7 +154,7 @@ static void ring_leave(struct nic *nic, struct flow *flow)
 static void flow_enter(struct sim *s, struct flow *flow)
 {
     if (flow->allowed > s->now) {
-        if (!order_timer(s, flow->allowed, TIMER_FLOW, flow->number, 0))
+        if (!order_timer(s, flow->allowed, TIMER_FLOW, flow->number))
             flow->waiting = 1;
         return;
     }

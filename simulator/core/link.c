@@ -1,4 +1,4 @@
-/* Owns what is on the way: frames on links, and what switches hand to them. */
+/* Owns what is on the way: frames on links. */
 #include "engine.h"
 
 #include <stdlib.h>
@@ -12,17 +12,16 @@ struct flight *flight_new(struct sim *s, uint32_t length)
 {
     struct flight *flight = s->free_flights;
     if (!flight) {
-        struct flight *slab = malloc(16 + SLAB * sizeof *slab);
+        struct flight *slab = aligned_alloc(64, 64 + SLAB * sizeof *slab);
         if (!slab)
             return NULL;
         *(void **)slab = s->flight_slabs;
         s->flight_slabs = slab;
-        flight = (struct flight *)((uint8_t *)slab + 16);
-        for (int i = 0; i < SLAB; i++) {
+        flight = (struct flight *)((uint8_t *)slab + 64);
+        for (int i = SLAB; i-- > 0;) {
             flight[i].next = s->free_flights;
             s->free_flights = &flight[i];
         }
-        flight = s->free_flights;
     }
     uint8_t *long_data = NULL;
     if (length > INLINE_BYTES && !(long_data = malloc(length)))
@@ -42,6 +41,19 @@ void flight_free(struct sim *s, struct flight *flight)
     s->free_flights = flight;
 }
 
+/* The first frame is another one. */
+static inline void head_changed(struct sim *s, struct lane *lane)
+{
+    ws_time at = lane->head ? lane->head->at : WS_NEVER;
+    if (!lane->first) {
+        order_set(s, lane->source, at);
+        return;
+    }
+    *lane->first = at;
+    if (at < *lane->to_next)
+        *lane->to_next = at;
+}
+
 void lane_put(struct sim *s, struct lane *lane, struct flight *flight)
 {
     if (!lane->up) {
@@ -55,7 +67,7 @@ void lane_put(struct sim *s, struct lane *lane, struct flight *flight)
     flight->next = NULL;
     if (!lane->head) {
         lane->head = lane->tail = flight;
-        order_set(s, lane->source, flight->at);
+        head_changed(s, lane);
     } else if (flight->at >= lane->tail->at) {
         lane->tail->next = flight;
         lane->tail = flight;
@@ -66,7 +78,7 @@ void lane_put(struct sim *s, struct lane *lane, struct flight *flight)
         flight->next = *at;
         *at = flight;
         if (lane->head == flight)
-            order_set(s, lane->source, flight->at);
+            head_changed(s, lane);
     }
 }
 
@@ -75,7 +87,11 @@ struct flight *lane_take(struct sim *s, struct lane *lane)
     struct flight *flight = lane->head;
     lane->head = flight->next;
     s->totals.in_flight--;
-    order_set(s, lane->source, lane->head ? lane->head->at : WS_NEVER);
+    if (lane->head) {
+        __builtin_prefetch(lane->head);
+        __builtin_prefetch((const uint8_t *)lane->head + 64);
+    }
+    head_changed(s, lane);
     return flight;
 }
 
@@ -85,65 +101,6 @@ void lane_cut(struct sim *s, struct lane *lane)
         flight_free(s, lane_take(s, lane));
         s->totals.lost_link++;
     }
-}
-
-/* --- switches ---------------------------------------------------------------------------------- */
-
-static void punt(struct sim *s, uint32_t node, const struct ws_output *output)
-{
-    size_t capacity = s->punts_capacity;
-    if (!room((void **)&s->punts, s->punts_n, &s->punts_capacity, sizeof *s->punts) ||
-        !room((void **)&s->punt_bytes, s->punts_n, &capacity, sizeof *s->punt_bytes))
-        return;
-    uint32_t total = output->length + output->tail_length;
-    uint8_t *bytes = malloc(total + 1);
-    if (!bytes)
-        return;
-    memcpy(bytes, output->data, output->length);
-    ws_payload(output->tail_seed, 0, bytes + output->length, output->tail_length);
-    s->punt_bytes[s->punts_n] = bytes;
-    struct sim_punt *row = &s->punts[s->punts_n++];
-    *row = (struct sim_punt){.node = node, .output = *output};
-    row->output.data = bytes;
-    row->output.length = total;
-    row->output.tail_length = 0;
-}
-
-static void send_out(struct sim *s, struct node *node, const struct ws_output *output)
-{
-    struct end *end = output->port < node->n_ends ? &node->ends[output->port] : NULL;
-    if (!end || !end->out)
-        return; /* a port without a link */
-    if (end->tap) {
-        const struct ws_port *port = node->sw->ports.table[output->port];
-        tap_frame(s, end->tap, output->at - port->config.tx_delay_ps, 1, output->data, output->length,
-                  output->tail_length, output->tail_seed);
-    }
-    struct flight *flight = flight_new(s, output->length);
-    if (!flight)
-        return;
-    flight->at = output->at;
-    flight->tail = output->tail_length;
-    flight->tail_seed = output->tail_seed;
-    memcpy(flight_data(flight), output->data, output->length);
-    lane_put(s, end->out, flight);
-}
-
-void switch_settle(struct sim *s, uint32_t number)
-{
-    struct node *node = &s->nodes[number];
-    struct ws_output outputs[16];
-    size_t n;
-    do {
-        n = ws_take_output(node->sw, outputs, 16, WS_NEVER);
-        for (size_t i = 0; i < n; i++) {
-            if (outputs[i].kind == WS_OUT_PACKET)
-                send_out(s, node, &outputs[i]);
-            else
-                punt(s, number, &outputs[i]);
-        }
-    } while (n == 16);
-    order_set(s, node->source, ws_events_next(&node->sw->events));
 }
 
 /* --- links going up and down --------------------------------------------------------------------- */
@@ -157,7 +114,7 @@ static void end_up(struct sim *s, uint32_t number, uint32_t port, int up)
         ws_port_state_get(node->sw, port, &state, &pause_mask);
         if (state != WS_PORT_BLOCKED)
             ws_set_port(node->sw, port, up ? WS_PORT_UP : WS_PORT_DOWN, pause_mask, s->now);
-        switch_settle(s, number);
+        switch_refresh(s, number);
     } else {
         nic_wake(s, number, port);
     }

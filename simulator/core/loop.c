@@ -1,43 +1,15 @@
 /* The event loop. */
 #include "engine.h"
 
-#include <stdlib.h>
-
 #include "switch.h"
-
-static void arrive(struct sim *s, struct lane *lane)
-{
-    struct flight *flight = lane_take(s, lane);
-    struct node *node = &s->nodes[lane->to_node];
-    if (!node->sw) {
-        nic_receive(s, lane->to_node, lane->to_port, flight);
-        return;
-    }
-    if (node->ends[lane->to_port].tap)
-        tap_frame(s, node->ends[lane->to_port].tap, s->now, 0, flight_data(flight), flight->length, flight->tail,
-                  flight->tail_seed);
-    struct ws_packet_in packet = {
-        .port = lane->to_port,
-        .length = flight->length,
-        .data = flight_data(flight),
-        .tail_length = flight->tail,
-        .tail_seed = flight->tail_seed,
-    };
-    ws_inject(node->sw, &packet, 1, s->now);
-    flight_free(s, flight);
-    switch_settle(s, lane->to_node);
-}
 
 static void handle_source(struct sim *s, uint32_t number)
 {
     const struct source *source = &s->sources[number];
+    struct lane *lane = source->object;
     switch ((enum source_kind)source->kind) {
-    case SOURCE_SWITCH:
-        ws_advance(s->nodes[source->node].sw, s->now);
-        switch_settle(s, source->node);
-        break;
     case SOURCE_ARRIVAL:
-        arrive(s, source->object);
+        nic_receive(s, lane->to_node, lane->to_port, lane_take(s, lane));
         break;
     case SOURCE_NIC:
         nic_send(s, source->node, source->port);
@@ -61,10 +33,47 @@ static void handle_timer(struct sim *s)
     case TIMER_SCRIPT:
         script_due(s, timer.object);
         break;
-    case TIMER_NIC:
-        nic_wake(s, (uint32_t)timer.object, timer.part);
-        break;
     }
+}
+
+static ws_time next_source(const struct sim *s) { return s->heap_n ? s->heap[0].time : WS_NEVER; }
+
+static ws_time next_timer(const struct sim *s) { return s->timers_n ? s->timers[0].time : WS_NEVER; }
+
+static ws_time next_at_switches(const struct sim *s)
+{
+    ws_time next = WS_NEVER;
+    for (uint32_t i = 0; i < s->n_switches; i++)
+        next = s->switch_next[i] < next ? s->switch_next[i] : next;
+    return next;
+}
+
+/* All that happens at hosts up to and at `last`. */
+static void run_hosts(struct sim *s, ws_time last)
+{
+    for (;;) {
+        ws_time source = next_source(s), timer = next_timer(s), next = timer <= source ? timer : source;
+        if (next > last)
+            return;
+        if (next > s->now)
+            s->now = next;
+        s->totals.events++;
+        if (timer <= source)
+            handle_timer(s);
+        else
+            handle_source(s, s->heap[0].source);
+    }
+}
+
+static void run_window(struct sim *s, ws_time last)
+{
+    s->latest = s->now;
+    for (uint32_t i = 0; i < s->n_switches; i++)
+        if (s->switch_next[i] <= last)
+            switch_run(s, s->switches[i], last);
+    run_hosts(s, last);
+    if (s->latest > s->now)
+        s->now = s->latest;
 }
 
 static int all_sent(const struct sim *s)
@@ -73,51 +82,57 @@ static int all_sent(const struct sim *s)
         return 0;
     if (!s->n_streams && !s->n_script)
         return 1;
-    return !s->works && !s->raws && !s->totals.in_flight && !s->switch_events_pending;
+    return !s->works && !s->raws && !s->totals.in_flight && next_at_switches(s) == WS_NEVER;
+}
+
+/* A network that is looked at for the first time, or was changed. */
+static void look_again(struct sim *s)
+{
+    s->window = smallest_delay(s);
+    s->window_stale = 0;
 }
 
 enum sim_stop sim_run(sim *s, ws_time until, uint64_t budget, int to_the_end)
 {
     if (order_fix(s))
         return SIM_IDLE;
-    if (s->punts_taken == s->punts_n) {
-        for (size_t i = 0; i < s->punts_n; i++)
-            free(s->punt_bytes[i]);
-        s->punts_n = s->punts_taken = 0;
-    }
-    for (uint64_t events = 0;; events++) {
-        if (s->punts_n > s->punts_taken)
+    if (s->window_stale)
+        look_again(s);
+    if (s->punts_taken == s->punts_n)
+        punts_forget(s);
+    const uint64_t begun = s->totals.events;
+    for (;;) {
+        if (s->punts_n > s->punts_taken) {
+            punts_sort(s);
             return SIM_PUNT;
+        }
         if (to_the_end && all_sent(s))
             return SIM_DONE;
-        ws_time source = s->heap_n ? s->heap[0].time : WS_NEVER;
-        ws_time timer = s->timers_n ? s->timers[0].time : WS_NEVER;
-        ws_time next = timer <= source ? timer : source;
+        ws_time next = next_at_switches(s), source = next_source(s), timer = next_timer(s);
+        if (source < next)
+            next = source;
+        if (timer < next)
+            next = timer;
         if (s->next_sample < next && s->next_sample <= until && next != WS_NEVER) {
-            s->now = s->next_sample;
+            if (s->next_sample > s->now)
+                s->now = s->next_sample;
             sample_now(s);
             s->next_sample += s->sample_interval;
             continue;
         }
         if (next > until || next == WS_NEVER) {
-            if (next != WS_NEVER || until == WS_NEVER) {
-                if (until != WS_NEVER && until > s->now)
-                    s->now = until;
-                return next == WS_NEVER ? SIM_IDLE : SIM_UNTIL;
-            }
-            if (until > s->now)
+            if (until != WS_NEVER && until > s->now)
                 s->now = until;
-            return SIM_IDLE;
+            return next == WS_NEVER ? SIM_IDLE : SIM_UNTIL;
         }
-        if (events == budget)
+        if (s->totals.events - begun >= budget)
             return SIM_BUDGET;
-        if (next > s->now)
-            s->now = next;
-        s->totals.events++;
-        if (timer <= source)
-            handle_timer(s);
-        else
-            handle_source(s, s->heap[0].source);
+        ws_time last = next + (s->window > 0 ? s->window - 1 : 0);
+        if (last > until)
+            last = until;
+        if (last > s->next_sample)
+            last = s->next_sample;
+        run_window(s, last);
     }
 }
 

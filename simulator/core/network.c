@@ -66,6 +66,8 @@ static void free_node(struct node *node)
     }
     free(node->nics);
     free(node->ends);
+    free(node->inlets);
+    free(node->firsts);
 }
 
 static void free_slabs(void *slab)
@@ -93,8 +95,7 @@ void sim_destroy(sim *s)
         free(s->flows[i]);
     for (uint32_t i = 0; i < s->n_script; i++)
         free(s->script[i].frame);
-    for (size_t i = 0; i < s->punts_n; i++)
-        free(s->punt_bytes[i]);
+    punts_forget(s);
     observe_free(s);
     free_slabs(s->flight_slabs);
     free_slabs(s->work_slabs);
@@ -106,7 +107,9 @@ void sim_destroy(sim *s)
     free(s->dependents);
     free(s->script);
     free(s->punts);
-    free(s->punt_bytes);
+    free(s->switches);
+    free(s->switch_next);
+    free(s->arrivals);
     free(s->sources);
     free(s->heap);
     free(s->place);
@@ -177,6 +180,7 @@ int sim_configure_host_port(sim *s, uint32_t node, uint32_t port, const struct s
     if (check_port(s, config))
         return SIM_EINVAL;
     nic->config = *config;
+    s->window_stale = 1;
     return SIM_OK;
 }
 
@@ -213,9 +217,11 @@ int sim_touch(sim *s, uint32_t node)
     if (node >= s->n_nodes || !s->nodes[node].sw)
         return sim_fail(s, SIM_ENOENT, "node %u is no switch", node);
     int status = order_fix(s);
-    if (!status)
-        switch_settle(s, node);
-    return status;
+    if (status)
+        return status;
+    s->window_stale = 1;
+    switch_refresh(s, node);
+    return SIM_OK;
 }
 
 /* --- links ------------------------------------------------------------------------------------- */

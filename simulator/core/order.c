@@ -1,4 +1,4 @@
-/* Owns the order of events: a 4-ary heap of sources and a binary heap of timers. */
+/* Owns the order of events at hosts, a 4-ary heap of sources and a binary heap of timers, and the numbering of sources. */
 #include "engine.h"
 
 #include <stdlib.h>
@@ -49,13 +49,11 @@ void order_set(struct sim *s, uint32_t source, ws_time time)
     if (at == NONE) {
         if (time == WS_NEVER)
             return;
-        s->switch_events_pending += s->sources[source].kind == SOURCE_SWITCH;
         rise(s, s->heap_n++, (struct heap_entry){time, source, 0});
         return;
     }
     ws_time before = s->heap[at].time;
     if (time == WS_NEVER) {
-        s->switch_events_pending -= s->sources[source].kind == SOURCE_SWITCH;
         s->place[source] = NONE;
         struct heap_entry last = s->heap[--s->heap_n];
         if (at == s->heap_n)
@@ -71,60 +69,96 @@ void order_set(struct sim *s, uint32_t source, ws_time time)
     }
 }
 
-/* Ascending (node, port): a switch's own events, then its arrivals; a host's arrivals, then its departures. */
+/* --- numbering ----------------------------------------------------------------------------------- */
+
+/* What leads to each port of the node; NULL: no memory. */
+static struct lane **lanes_into(struct sim *s, uint32_t number, uint32_t ports)
+{
+    struct lane **into = calloc(ports + 1, sizeof(struct lane *));
+    struct node *node = &s->nodes[number];
+    for (uint32_t p = 0; into && p < ports; p++) {
+        struct lane *out = node->sw ? node->ends[p].out : node->nics[p].end.out;
+        into[p] = out ? &s->links[out->link]->lanes[!out->direction] : NULL;
+    }
+    return into;
+}
+
+static int fix_switch(struct sim *s, uint32_t number, uint32_t *most)
+{
+    struct node *node = &s->nodes[number];
+    node->turn = s->n_switches;
+    s->switches[s->n_switches] = number;
+    ws_time *next = &s->switch_next[s->n_switches++];
+    *next = 0; /* there may be something already */
+    struct lane **into = lanes_into(s, number, node->n_ends);
+    node->firsts = malloc((node->n_ends + 1) * sizeof *node->firsts);
+    if (!into || !node->firsts) {
+        free(into);
+        return 0;
+    }
+    for (uint32_t p = 0; p < node->n_ends; p++) {
+        struct lane *lane = into[p];
+        if (!lane)
+            continue;
+        node->firsts[node->n_inlets] = WS_NEVER;
+        lane->first = &node->firsts[node->n_inlets];
+        lane->to_next = next;
+        into[node->n_inlets++] = lane;
+    }
+    node->inlets = into;
+    if (node->n_inlets > *most)
+        *most = node->n_inlets;
+    return 1;
+}
+
+static int fix_host(struct sim *s, uint32_t number)
+{
+    struct node *node = &s->nodes[number];
+    struct lane **into = lanes_into(s, number, node->n_nics);
+    if (!into)
+        return 0;
+    for (uint32_t p = 0; p < node->n_nics; p++)
+        if (into[p]) {
+            into[p]->source = s->n_sources;
+            s->sources[s->n_sources++] =
+                (struct source){.object = into[p], .node = number, .port = (uint16_t)p, .kind = SOURCE_ARRIVAL};
+        }
+    for (uint32_t p = 0; p < node->n_nics; p++) {
+        node->nics[p].source = s->n_sources;
+        s->sources[s->n_sources++] = (struct source){.node = number, .port = (uint16_t)p, .kind = SOURCE_NIC};
+    }
+    free(into);
+    return 1;
+}
+
+/* Sources in the order of (node, port): a host's arrivals, then its departures. */
 int order_fix(struct sim *s)
 {
     if (s->fixed)
-        return SIM_OK;
-    uint64_t n = 0;
-    for (uint32_t i = 0; i < s->n_nodes; i++)
-        n += s->nodes[i].sw ? 1 + s->nodes[i].n_ends : 2 * (uint64_t)s->nodes[i].n_nics;
-    s->sources = calloc(n + 1, sizeof *s->sources);
-    s->heap = calloc(n + 1, sizeof *s->heap);
-    s->place = malloc((n + 1) * sizeof *s->place);
-    /* What leads to each end, by node and port. */
-    struct lane ***into = calloc(s->n_nodes + 1, sizeof *into);
-    if (!s->sources || !s->heap || !s->place || !into)
-        return free(into), sim_fail(s, SIM_ENOMEM, "no memory for %llu event sources", (unsigned long long)n);
-    int enough = 1;
+        return s->unusable ? sim_fail(s, SIM_ENOMEM, "no memory for the order of events") : SIM_OK;
+    size_t sources = 0, switches = 0;
     for (uint32_t i = 0; i < s->n_nodes; i++) {
-        uint32_t ports = s->nodes[i].sw ? s->nodes[i].n_ends : s->nodes[i].n_nics;
-        into[i] = calloc(ports + 1, sizeof **into);
-        enough &= into[i] != NULL;
+        sources += 2 * (size_t)s->nodes[i].n_nics;
+        switches += s->nodes[i].sw != NULL;
     }
-    for (uint32_t i = 0; enough && i < s->n_links; i++)
-        for (int d = 0; d < 2; d++) {
-            struct lane *lane = &s->links[i]->lanes[d];
-            into[lane->to_node][lane->to_port] = lane;
-        }
-    uint32_t next = 0;
-    for (uint32_t i = 0; enough && i < s->n_nodes; i++) {
-        struct node *node = &s->nodes[i];
-        if (node->sw) {
-            node->source = next;
-            s->sources[next++] = (struct source){.node = i, .kind = SOURCE_SWITCH};
-        }
-        uint32_t ports = node->sw ? node->n_ends : node->n_nics;
-        for (uint32_t p = 0; p < ports; p++)
-            if (into[i][p]) {
-                into[i][p]->source = next;
-                s->sources[next++] =
-                    (struct source){.object = into[i][p], .node = i, .port = (uint16_t)p, .kind = SOURCE_ARRIVAL};
-            }
-        for (uint32_t p = 0; p < node->n_nics; p++) {
-            node->nics[p].source = next;
-            s->sources[next++] = (struct source){.node = i, .port = (uint16_t)p, .kind = SOURCE_NIC};
-        }
-    }
-    for (uint32_t i = 0; i < s->n_nodes; i++)
-        free(into[i]);
-    free(into);
-    if (!enough)
-        return sim_fail(s, SIM_ENOMEM, "no memory for the event sources");
-    s->n_sources = next;
-    for (uint32_t i = 0; i < next; i++)
-        s->place[i] = NONE;
+    s->sources = calloc(sources + 1, sizeof *s->sources);
+    s->heap = calloc(sources + 1, sizeof *s->heap);
+    s->place = malloc((sources + 1) * sizeof *s->place);
+    s->switches = calloc(switches + 1, sizeof *s->switches);
+    s->switch_next = calloc(switches + 1, sizeof *s->switch_next);
+    int enough = s->sources && s->heap && s->place && s->switches && s->switch_next;
+    uint32_t most = 0;
+    for (uint32_t i = 0; enough && i < s->n_nodes; i++)
+        enough = s->nodes[i].sw ? fix_switch(s, i, &most) : fix_host(s, i);
+    s->arrivals = calloc((size_t)most + 1, sizeof *s->arrivals);
     s->fixed = 1;
+    if (!enough || !s->arrivals) {
+        s->unusable = 1;
+        return sim_fail(s, SIM_ENOMEM, "no memory for the order of events");
+    }
+    for (uint32_t i = 0; i < s->n_sources; i++)
+        s->place[i] = NONE;
+    s->window_stale = 1;
     return SIM_OK;
 }
 
@@ -135,11 +169,11 @@ static int timer_earlier(const struct timer *a, const struct timer *b)
     return a->time < b->time || (a->time == b->time && a->sequence < b->sequence);
 }
 
-int order_timer(struct sim *s, ws_time time, enum timer_kind kind, uint64_t object, uint32_t part)
+int order_timer(struct sim *s, ws_time time, enum timer_kind kind, uint64_t object)
 {
     if (!room((void **)&s->timers, s->timers_n, &s->timers_capacity, sizeof *s->timers))
         return SIM_ENOMEM;
-    struct timer timer = {time, s->timer_sequence++, kind, part, object};
+    struct timer timer = {time, s->timer_sequence++, kind, object};
     size_t at = s->timers_n++;
     while (at > 0 && timer_earlier(&timer, &s->timers[(at - 1) / 2])) {
         s->timers[at] = s->timers[(at - 1) / 2];

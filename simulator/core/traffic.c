@@ -99,7 +99,7 @@ static void stream_next(struct sim *s, uint64_t number, ws_time at)
 {
     struct stream *stream = &s->streams[number];
     if (at >= stream->config.stop_ps || (stream->config.packets && stream->sent >= stream->config.packets) ||
-        order_timer(s, at, TIMER_STREAM, number, 0))
+        order_timer(s, at, TIMER_STREAM, number))
         s->streams_open--;
 }
 
@@ -160,7 +160,7 @@ static void message_ready(struct sim *s, uint64_t number)
     if (at < message->start)
         at = message->start;
     if (at > s->now || !s->fixed)
-        order_timer(s, at, TIMER_MESSAGE, number, 0);
+        order_timer(s, at, TIMER_MESSAGE, number);
     else
         message_due(s, number);
 }
@@ -295,7 +295,7 @@ int sim_add_script(sim *s, const struct sim_script_packet *packets, uint32_t n)
         *frame = (struct raw_frame){.length = packets[i].length, .tail = packets[i].tail_length, .tail_seed = packets[i].tail_seed};
         memcpy(frame->data, packets[i].data, packets[i].length);
         s->script[s->n_script] = (struct script_packet){packets[i].node, packets[i].port, frame};
-        if (!order_timer(s, packets[i].at > s->now ? packets[i].at : s->now, TIMER_SCRIPT, s->n_script, 0))
+        if (!order_timer(s, packets[i].at > s->now ? packets[i].at : s->now, TIMER_SCRIPT, s->n_script))
             s->script_open++;
         s->n_script++;
     }

@@ -1,0 +1,212 @@
+/* Owns how switches run, and what they hand to links and to the controller. */
+#include "switch.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine.h"
+
+/* --- what they send -------------------------------------------------------------------------- */
+
+static void punt(struct sim *s, uint32_t node, const struct ws_output *output)
+{
+    if (!room((void **)&s->punts, s->punts_n, &s->punts_capacity, sizeof *s->punts))
+        return;
+    uint32_t total = output->length + output->tail_length;
+    uint8_t *bytes = malloc(total + 1);
+    if (!bytes)
+        return;
+    memcpy(bytes, output->data, output->length);
+    ws_payload(output->tail_seed, 0, bytes + output->length, output->tail_length);
+    struct sim_punt *row = &s->punts[s->punts_n++];
+    *row = (struct sim_punt){.node = node, .output = *output};
+    row->output.data = bytes;
+    row->output.length = total;
+    row->output.tail_length = 0;
+}
+
+static int punt_order(const void *left, const void *right)
+{
+    const struct sim_punt *a = left, *b = right;
+    if (a->output.at != b->output.at)
+        return a->output.at < b->output.at ? -1 : 1;
+    if (a->node != b->node)
+        return a->node < b->node ? -1 : 1;
+    return a->output.id < b->output.id ? -1 : a->output.id > b->output.id;
+}
+
+void punts_sort(struct sim *s)
+{
+    qsort(s->punts + s->punts_taken, s->punts_n - s->punts_taken, sizeof *s->punts, punt_order);
+}
+
+void punts_forget(struct sim *s)
+{
+    for (size_t i = 0; i < s->punts_n; i++)
+        free((void *)(uintptr_t)s->punts[i].output.data);
+    s->punts_n = s->punts_taken = 0;
+}
+
+static void send_out(struct sim *s, const struct node *node, const struct ws_output *output)
+{
+    const struct end *end = output->port < node->n_ends ? &node->ends[output->port] : NULL;
+    if (!end || !end->out)
+        return; /* a port without a link */
+    if (end->tap) {
+        const struct ws_port *port = node->sw->ports.table[output->port];
+        tap_frame(s, end->tap, output->at - port->config.tx_delay_ps, 1, output->data, output->length,
+                  output->tail_length, output->tail_seed);
+    }
+    struct flight *flight = flight_new(s, output->length);
+    if (!flight)
+        return;
+    flight->at = output->at;
+    flight->tail = output->tail_length;
+    flight->tail_seed = output->tail_seed;
+    memcpy(flight_data(flight), output->data, output->length);
+    lane_put(s, end->out, flight);
+}
+
+static void settle(struct sim *s, uint32_t number)
+{
+    enum { BATCH = 16 };
+    const struct node *node = &s->nodes[number];
+    struct ws_output outputs[BATCH];
+    size_t n;
+    do {
+        n = ws_take_output(node->sw, outputs, BATCH, WS_NEVER);
+        for (size_t i = 0; i < n; i++) {
+            if (outputs[i].kind == WS_OUT_PACKET)
+                send_out(s, node, &outputs[i]);
+            else
+                punt(s, number, &outputs[i]);
+        }
+    } while (n == BATCH);
+}
+
+/* When something happens there next. */
+static ws_time next_of(const struct node *node)
+{
+    ws_time next = ws_events_next(&node->sw->events);
+    for (uint32_t i = 0; i < node->n_inlets; i++)
+        if (node->firsts[i] < next)
+            next = node->firsts[i];
+    return next;
+}
+
+void switch_refresh(struct sim *s, uint32_t number)
+{
+    settle(s, number);
+    s->switch_next[s->nodes[number].turn] = next_of(&s->nodes[number]);
+}
+
+/* --- arrivals in order ------------------------------------------------------------------------- */
+
+static inline int earlier(const struct arrival *a, const struct arrival *b)
+{
+    return a->time < b->time || (a->time == b->time && a->inlet < b->inlet);
+}
+
+static void sink(struct arrival *heap, uint32_t n, uint32_t at, struct arrival arrival)
+{
+    for (;;) {
+        uint32_t child = 2 * at + 1;
+        if (child >= n)
+            break;
+        if (child + 1 < n && earlier(&heap[child + 1], &heap[child]))
+            child++;
+        if (!earlier(&heap[child], &arrival))
+            break;
+        heap[at] = heap[child];
+        at = child;
+    }
+    heap[at] = arrival;
+}
+
+/* A heap of the inlets by which something comes up to `last`; returns how many. */
+static uint32_t gather(const struct node *node, struct arrival *heap, ws_time last)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < node->n_inlets; i++)
+        if (node->firsts[i] <= last)
+            heap[n++] = (struct arrival){node->firsts[i], i, 0};
+    for (uint32_t at = n / 2; at-- > 0;)
+        sink(heap, n, at, heap[at]);
+    return n;
+}
+
+static void take_in(struct sim *s, const struct node *node, struct lane *lane)
+{
+    struct flight *flight = lane_take(s, lane);
+    const uint8_t *data = flight_data(flight);
+    if (node->ends[lane->to_port].tap)
+        tap_frame(s, node->ends[lane->to_port].tap, flight->at, 0, data, flight->length, flight->tail,
+                  flight->tail_seed);
+    struct ws_packet_in packet = {
+        .port = lane->to_port,
+        .length = flight->length,
+        .data = data,
+        .tail_length = flight->tail,
+        .tail_seed = flight->tail_seed,
+    };
+    ws_inject(node->sw, &packet, 1, flight->at);
+    flight_free(s, flight);
+}
+
+void switch_run(struct sim *s, uint32_t number, ws_time last)
+{
+    struct node *node = &s->nodes[number];
+    struct arrival *heap = s->arrivals;
+    uint32_t n = gather(node, heap, last);
+    for (;;) {
+        ws_time own = ws_events_next(&node->sw->events), arrival = n ? heap[0].time : WS_NEVER;
+        ws_time now = own <= arrival ? own : arrival;
+        if (now > last)
+            break;
+        if (now > s->latest)
+            s->latest = now;
+        s->totals.events++;
+        if (own <= arrival) {
+            ws_advance(node->sw, own);
+        } else {
+            uint32_t inlet = heap[0].inlet;
+            take_in(s, node, node->inlets[inlet]);
+            if (node->firsts[inlet] <= last)
+                sink(heap, n, 0, (struct arrival){node->firsts[inlet], inlet, 0});
+            else if (--n)
+                sink(heap, n, 0, heap[n]);
+        }
+        settle(s, number);
+    }
+    s->switch_next[node->turn] = next_of(node);
+}
+
+/* --- how long a window may be ------------------------------------------------------------------ */
+
+static ws_time least_slot(uint64_t rate_bps)
+{
+    return rate_bps ? (ws_time)(8 * (uint64_t)WS_FRAME_MIN * 1000000000000u / rate_bps) : 0;
+}
+
+static ws_time delay_from(const struct sim *s, uint32_t number, uint32_t port)
+{
+    const struct node *node = &s->nodes[number];
+    if (!node->sw)
+        return node->nics[port].config.delay_ps + least_slot(node->nics[port].config.rate_bps);
+    struct ws_port_config config;
+    if (ws_port_config_get(node->sw, port, &config))
+        return 0;
+    return config.tx_delay_ps + least_slot(config.rate_bps);
+}
+
+ws_time smallest_delay(const struct sim *s)
+{
+    ws_time least = WS_DELAY_MAX;
+    for (uint32_t i = 0; i < s->n_links; i++)
+        for (int end = 0; end < 2; end++) {
+            ws_time delay = delay_from(s, s->links[i]->node[end], s->links[i]->port[end]);
+            if (delay < least)
+                least = delay;
+        }
+    return least;
+}
