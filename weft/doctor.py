@@ -167,7 +167,7 @@ class _Program:
     part: str = _FABRIC
 
 
-_FROM_SOURCE = "none needed: Weft has its own; to compare, put one built from source on PATH"
+_FROM_SOURCE = "none needed: Weft has its own; to compare, docs/parity.md says how to get it"
 _PROGRAMS = (
     _Program("gcc", ("gcc", "--version"), "no switch can be built", _apt("gcc", "libc6-dev"), True),
     _Program("cpp", ("cpp", "--version"), "no P4 program can be compiled", _apt("cpp"), True),

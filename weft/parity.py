@@ -28,8 +28,8 @@ def run(arguments: argparse.Namespace) -> int:
     from emulation.parity.session import ParitySession
 
     quiet = arguments.json
-    programs = _compile(arguments, quiet)
-    session = ParitySession(_plan(arguments), programs)
+    plan = _plan(arguments)
+    session = ParitySession(plan, _compile(arguments, quiet))
     try:
         with console.progress(f"run {arguments.program}", quiet=quiet):
             report = session.run()

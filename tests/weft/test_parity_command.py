@@ -1,0 +1,76 @@
+"""`weft parity` as a command: what it refuses, its JSON, its table, its exit codes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from weft.cli import main
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+BASE = str(REPOSITORY / "p4src/base.p4")
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["nosuch.p4"], "nosuch.p4: no such file"),
+        ([BASE, "--packets", "0"], "--packets: at least 1"),
+        ([BASE, "--live-packets", "-1"], "--live-packets: at least 0"),
+        ([BASE, "--entries", "nosuch.json"], "nosuch.json"),
+        ([BASE, "--replay", BASE], "base.p4: not JSON"),
+    ],
+)
+def test_what_can_not_be_run_is_refused_before_anything_is_compiled(
+    words: list[str], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["parity", *words]) == 2
+    told = capsys.readouterr().err
+    assert says in told
+    assert "compile" not in told
+
+
+@pytest.fixture
+def without_reference(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A PATH without p4c and BMv2."""
+    for tool in ("gcc", "cc", "as", "ld", "cpp"):
+        found = Path("/usr/bin") / tool
+        if found.exists():
+            (tmp_path / tool).symlink_to(found)
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+
+@pytest.mark.usefixtures("without_reference")
+def test_one_pairing_alone_says_that_nothing_was_compared(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    words = ["parity", BASE, "--packets", "40", "--live-packets", "0", "-o", str(tmp_path / "out")]
+    assert main([*words, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["equal"], found["compared"], found["rounds"], found["seed"]) == (
+        True,
+        False,
+        1,
+        1,
+    )
+    rows = {(row["compiler"], row["target"]): row for row in found["pairings"]}
+    assert rows["weft", "softswitch"]["cases"] == 40
+    assert rows["p4c", "softswitch"]["missing"] == "no p4c on PATH"
+    assert all(row["against"] == "" and row["examples"] == [] for row in rows.values())
+    assert not (tmp_path / "out").exists()
+    assert main(words) == 0
+    table = capsys.readouterr().out
+    assert "no p4c on PATH" in table
+    assert "is the reference" in table
+
+
+@pytest.mark.reference("p4c-bm2-ss")
+def test_both_compilers_are_equal_on_our_switch(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["parity", BASE, "--packets", "100", "--live-packets", "0", "--json"]
+    assert main(words) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["compared"]
+    (row,) = [row for row in found["pairings"] if row["against"]]
+    assert (row["compiler"], row["equal"], row["different"]) == ("weft", 100, 0)
