@@ -46,7 +46,9 @@ TABLES = (
     "queues",
     "victims",
 )
-_OURS = frozenset({SUMMARY, LOG, *(f"{name}.parquet" for name in TABLES)})
+# What `weft plot` draws beside them; a new result makes them stale.
+_FIGURES = frozenset(f"{what}.png" for what in ("queues", "links", "flows", "jobs", "pauses"))
+_OURS = frozenset({SUMMARY, LOG, *(f"{name}.parquet" for name in TABLES)}) | _FIGURES
 _UTILISATION = 8 * 10**12 * MILLION  # bytes over (bits/s x ps), in millionths
 
 

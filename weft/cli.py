@@ -15,7 +15,7 @@ from functools import partial
 from importlib import import_module
 from pathlib import Path
 
-from weft import cli_live
+from weft import cli_live, cli_results
 from weft.errors import UsageError
 
 EXIT_FAILED = 1
@@ -143,6 +143,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_bench(commands)
     _add_doctor(commands)
     cli_live.add_commands(partial(_add, commands))
+    cli_results.add_commands(partial(_add, commands))
     return parser
 
 

@@ -1,0 +1,319 @@
+"""Figures of a result, one a topic. Colours are told apart by colour-blind readers (Okabe and Ito).
+
+Every figure says its runtime, time scale, run and seed below, and the unit of every axis.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from simulator.result_model import ResultError
+from simulator.result_reader import ResultFolder
+from weft.plot_series import Grid, Series, flow_series, link_map, link_series, queue_series
+
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
+STYLES: tuple[Any, ...] = ("-", (0, (5, 2)), (0, (1, 1)), "-", (0, (5, 2)), (0, (1, 1)))
+GREY, INK = "#9aa5ad", "#37424a"
+_WIDTH = 9.0
+_LINES = len(COLOURS)
+_MAP_POINTS = 400
+_MOST_BARS = 24
+_MOST_SPANS = 32
+
+_TIME_UNITS = ((10**12, "s"), (10**9, "ms"), (10**6, "µs"), (10**3, "ns"))
+_BYTE_UNITS = ((10**9, "GB"), (10**6, "MB"), (10**3, "kB"), (1, "B"))
+
+
+class NothingToPlotError(ResultError):
+    """A result has nothing of a topic."""
+
+
+def draw(folder: ResultFolder, what: str, path: Path) -> None:
+    """Draw one topic of `TOPICS` into a file, in the format that its ending names.
+
+    Raises NothingToPlotError, and ResultError where the file can't be written.
+    """
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    mpl.rcParams.update(
+        {
+            "svg.hashsalt": "weft",
+            "svg.fonttype": "none",
+            "font.size": 9,
+            "axes.spines.top": False,
+            "axes.spines.right": False,
+            "axes.edgecolor": GREY,
+            "axes.labelcolor": INK,
+            "xtick.color": INK,
+            "ytick.color": INK,
+            "axes.grid": True,
+            "grid.color": "#e6eaed",
+            "grid.linewidth": 0.7,
+            "axes.axisbelow": True,
+        }
+    )
+    from matplotlib import pyplot
+
+    figure = pyplot.figure(figsize=(_WIDTH, 4.6), layout="constrained")
+    try:
+        TOPICS[what](folder, figure)
+        figure.supxlabel(folder.caption, fontsize=8, color="#5c6770", x=0.01, ha="left")
+        metadata = {"Date": None} if path.suffix == ".svg" else None
+        figure.savefig(path, dpi=150, metadata=metadata)
+    except OSError as error:
+        raise ResultError(f"can't write {path}: {error.strerror or error}") from error
+    finally:
+        pyplot.close(figure)
+
+
+def has_something(folder: ResultFolder, what: str) -> bool:
+    """Say whether a result has rows that a topic is drawn from."""
+    return any(folder.rows(name) for name in _SOURCES[what])
+
+
+def _unit(largest: float, units: Sequence[tuple[int, str]]) -> tuple[int, str]:
+    """Return the largest unit in which the largest value is at least 1."""
+    return next((unit for unit in units if largest >= unit[0]), units[-1])
+
+
+def _time_axis(axes: Any, folder: ResultFolder) -> float:
+    """Label the axis of time; returns the length of its unit in picoseconds."""
+    size, unit = _unit(folder.now_ps, _TIME_UNITS)
+    axes.set_xlabel(f"virtual time [{unit}]")
+    axes.set_xlim(0, max(folder.now_ps, 1) / size)
+    return float(size)
+
+
+def _title(axes: Any, text: str) -> None:
+    axes.set_title(text, loc="left", fontsize=11, fontweight="bold", color=INK)
+
+
+def _nothing(folder: ResultFolder, what: str, why: str) -> NothingToPlotError:
+    return NothingToPlotError(f"{folder.path}: no {what} to plot: {why}")
+
+
+def _lines(axes: Any, grid: Grid, series: Sequence[Series], unit_ps: float, scale: float) -> None:
+    # The largest last, on top of the others; the legend in order of size all the same.
+    for number, each in reversed(list(enumerate(series))):
+        axes.plot(
+            grid.times_ps / unit_ps,
+            each.values / scale,
+            color=COLOURS[number],
+            linestyle=STYLES[number],
+            linewidth=1.4,
+            drawstyle="steps-post",
+            label=each.label,
+        )
+    handles, labels = axes.get_legend_handles_labels()
+    axes.legend(
+        handles[::-1], labels[::-1], fontsize=8, frameon=False, loc="upper left",
+        bbox_to_anchor=(1.0, 1.0), handlelength=2.6,
+    )  # fmt: skip
+    axes.set_ylim(bottom=0)
+
+
+def _queues(folder: ResultFolder, figure: Any) -> None:
+    grid = Grid.of(folder)
+    series = queue_series(folder, grid, _LINES)
+    if not series:
+        raise _nothing(folder, "queues", "no sample found anything queued")
+    axes = figure.subplots()
+    scale, unit = _unit(max(float(each.values.max()) for each in series), _BYTE_UNITS)
+    _lines(axes, grid, series, _time_axis(axes, folder), scale)
+    axes.set_ylabel(f"queued [{unit}]")
+    _title(axes, _which("queue", len(series)))
+
+
+def _which(kind: str, count: int) -> str:
+    if count < _LINES:
+        return f"Queues that filled ({count})" if kind == "queue" else f"All {count} {kind}s"
+    return {
+        "queue": f"The {count} longest queues",
+        "link": f"The {count} busiest links",
+        "flow": f"The {count} largest flows",
+    }[kind]
+
+
+def _links(folder: ResultFolder, figure: Any) -> None:
+    grid = Grid.of(folder)
+    series = link_series(folder, grid, _LINES)
+    if not series:
+        raise _nothing(folder, "links", "no sample found anything on them")
+    figure.set_size_inches(_WIDTH, 7.0)
+    top, bottom = figure.subplots(2, 1, height_ratios=(3, 2))
+    _lines(top, grid, series, _time_axis(top, folder), 1.0)
+    top.set_ylabel("used [% of the rate]")
+    _title(top, _which("link", len(series)))
+    coarse = Grid.of(folder, _MAP_POINTS)
+    cells = link_map(folder, coarse)
+    unit_ps = _time_axis(bottom, folder)
+    image = bottom.imshow(
+        cells,
+        aspect="auto",
+        cmap="cividis",
+        vmin=0,
+        vmax=100,
+        interpolation="nearest",
+        extent=(0, coarse.count * coarse.step_ps / unit_ps, len(cells) + 0.5, 0.5),
+    )
+    bottom.set_xlim(0, max(folder.now_ps, 1) / unit_ps)
+    bottom.grid(visible=False)
+    bottom.set_ylabel("link, busiest first")
+    bottom.yaxis.get_major_locator().set_params(integer=True)
+    figure.colorbar(image, cax=bottom.inset_axes((1.02, 0, 0.018, 1)), label="used [%]")
+    _title(bottom, f"All {len(cells)} directions of links that were used")
+
+
+def _flows(folder: ResultFolder, figure: Any) -> None:
+    grid = Grid.of(folder)
+    series = flow_series(folder, grid, _LINES) if folder.rows("flow_rates") else []
+    done = folder.table("messages", ["bytes", "completion_ps", "slowdown_ppm"])
+    carried = done["bytes"].to_numpy() > 0
+    times = done["completion_ps"].fill_null(-1).to_numpy()
+    times = np.sort(times[carried & (times >= 0)])
+    if not series and not len(times):
+        raise _nothing(folder, "flows", "no sample found anything received, no message is done")
+    if series and len(times):
+        figure.set_size_inches(_WIDTH, 7.0)
+        top, bottom = figure.subplots(2, 1, height_ratios=(3, 2))
+    else:
+        top = bottom = figure.subplots()
+    if series:
+        _lines(top, grid, series, _time_axis(top, folder), 1.0)
+        top.set_ylabel("goodput [Gb/s]")
+        _title(top, _which("flow", len(series)))
+    if len(times):
+        _completion(bottom, times, int(carried.sum()))
+
+
+def _completion(axes: Any, times: Any, messages: int) -> None:
+    from simulator.result_statistics import nearest_rank
+
+    scale, unit = _unit(float(times[-1]), _TIME_UNITS)
+    share = np.arange(1, len(times) + 1) / len(times) * 100
+    axes.plot(times / scale, share, color=COLOURS[0], linewidth=1.6, drawstyle="steps-post")
+    for percent, colour, style in ((50, COLOURS[2], STYLES[1]), (99, COLOURS[1], STYLES[2])):
+        value = nearest_rank(times, percent) / scale
+        axes.axvline(
+            value, color=colour, linestyle=style, linewidth=1.4,
+            label=f"p{percent} {value:.4g} {unit}",
+        )  # fmt: skip
+    axes.legend(fontsize=8, frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    axes.set_xlabel(f"completion time [{unit}]")
+    axes.set_ylabel("messages [%]")
+    axes.set_ylim(0, 101)
+    axes.set_xlim(left=0)
+    _title(axes, f"Completion of messages ({len(times)} of {messages} done)")
+
+
+def _jobs(folder: ResultFolder, figure: Any) -> None:
+    columns = ["kind", "name", "start_ps", "end_ps", "ideal_ps", "slowdown_ppm"]
+    spans = [
+        row for row in folder.table("jobs", columns).to_pylist() if row["start_ps"] is not None
+    ]
+    if not spans:
+        raise _nothing(folder, "jobs", "it has no job and no message that began")
+    shown = spans[:_MOST_SPANS]
+    figure.set_size_inches(_WIDTH, max(2.6, 1.6 + 0.3 * len(shown)))
+    axes = figure.subplots()
+    unit_ps = _time_axis(axes, folder)
+    colour_of = dict(zip(("job", "phase", "collective", "traffic"), COLOURS, strict=False))
+    for place, row in enumerate(shown):
+        over = row["end_ps"] is not None
+        end_ps = row["end_ps"] if over else folder.now_ps
+        start, length = row["start_ps"] / unit_ps, (end_ps - row["start_ps"]) / unit_ps
+        axes.barh(
+            place, length, left=start, height=0.62, color=colour_of[row["kind"]],
+            alpha=1.0 if over else 0.45, hatch=None if over else "///", edgecolor="white",
+        )  # fmt: skip
+        if row["ideal_ps"]:
+            ideal = start + row["ideal_ps"] / unit_ps
+            axes.plot([ideal, ideal], [place - 0.42, place + 0.42], color="black", linewidth=1.6)
+        text = "not done" if not over else ""
+        if row["slowdown_ppm"] is not None:
+            text = f"{row['slowdown_ppm'] / 10**6:.3g} x ideal"
+        # Behind the bar, or in it where there is no room left.
+        room = (folder.now_ps / unit_ps) * 0.86
+        behind = start + length < room
+        axes.annotate(
+            text, (start + length, place), xytext=(4 if behind else -4, 0),
+            textcoords="offset points", va="center", ha="left" if behind else "right",
+            fontsize=7.5, color=INK if behind else "white",
+        )  # fmt: skip
+    axes.set_yticks(range(len(shown)), [row["name"] for row in shown])
+    axes.set_ylim(len(shown) - 0.4, -0.6)
+    axes.grid(visible=False, axis="y")
+    _job_legend(axes, [kind for kind in colour_of if any(r["kind"] == kind for r in shown)])
+    rest = f", the first {len(shown)} of {len(spans)}" if len(shown) < len(spans) else ""
+    _title(axes, f"Jobs and what they are made of{rest}")
+
+
+def _job_legend(axes: Any, kinds: Sequence[str]) -> None:
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    order = ("job", "phase", "collective", "traffic")
+    handles: list[Any] = [
+        Patch(facecolor=COLOURS[order.index(kind)], edgecolor="white", label=kind) for kind in kinds
+    ]
+    handles.append(Line2D([], [], color="black", linewidth=1.6, label="ideal end"))
+    axes.legend(
+        handles=handles, fontsize=8, frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0)
+    )
+
+
+def _pauses(folder: ResultFolder, figure: Any) -> None:
+    columns = ["node", "port", "class", "paused_ps", "xoff_sent", "xoff_received"]
+    rows = folder.table("pauses", columns).to_pylist()
+    rows = [{key: value or 0 for key, value in row.items()} for row in rows]
+    rows.sort(key=lambda row: (-row["paused_ps"], -row["xoff_sent"], row["node"], row["port"]))
+    if not rows:
+        raise _nothing(folder, "pauses", "nobody was paused")
+    shown = rows[:_MOST_BARS]
+    figure.set_size_inches(_WIDTH, max(2.6, 1.6 + 0.24 * len(shown)))
+    left, right = figure.subplots(1, 2, sharey=True)
+    places = np.arange(len(shown))
+    now_ps = max(1, folder.now_ps)
+    paused = [row["paused_ps"] * 100 / now_ps for row in shown]
+    left.barh(places, paused, height=0.7, color=COLOURS[1])
+    left.set_xlabel("paused as a sender [% of the run]")
+    left.set_xlim(0, max(1.0, *paused) * 1.05)
+    left.set_yticks(places, [f"{row['node']}:{row['port']} class {row['class']}" for row in shown])
+    left.set_ylim(len(shown) - 0.4, -0.6)
+    sent, received = ([row[name] for row in shown] for name in ("xoff_sent", "xoff_received"))
+    right.barh(places - 0.18, sent, height=0.34, color=COLOURS[0], label="XOFF sent")
+    right.barh(places + 0.18, received, height=0.34, color=COLOURS[4], label="XOFF received")
+    right.set_xlabel("pause frames")
+    right.legend(fontsize=8, frameon=False, loc="lower right")
+    for axes in (left, right):
+        axes.grid(visible=False, axis="y")
+    deadlocks = deadlock_count(folder)
+    note = f"; {deadlocks} deadlock{'s' if deadlocks != 1 else ''} at the end" if deadlocks else ""
+    rest = f", the {len(shown)} longest of {len(rows)}" if len(shown) < len(rows) else ""
+    _title(left, f"Pauses by port and class{rest}{note}")
+
+
+def deadlock_count(folder: ResultFolder) -> int:
+    """Return how many deadlocks a run ended with."""
+    return len(folder.summary.get("blocking", {}).get("deadlocks", ()))
+
+
+TOPICS: dict[str, Callable[[ResultFolder, Any], None]] = {
+    "queues": _queues,
+    "links": _links,
+    "flows": _flows,
+    "jobs": _jobs,
+    "pauses": _pauses,
+}
+_SOURCES = {
+    "queues": ("queues",),
+    "links": ("links",),
+    "flows": ("flow_rates", "messages"),
+    "jobs": ("jobs",),
+    "pauses": ("pauses",),
+}
