@@ -30,6 +30,20 @@ static struct wp_entry *lookup_lpm(struct wp_table *table, const uint8_t *key)
     return entry ? &entry->e : &t->miss.e;
 }
 
+static struct wp_entry *lookup_exact_word(struct wp_table *table, const uint8_t *key)
+{
+    struct ws_table *t = (struct ws_table *)table;
+    struct ws_entry *entry = ws_space_exact_word(&t->space, key);
+    return entry ? &entry->e : &t->miss.e;
+}
+
+static struct wp_entry *lookup_lpm_word(struct wp_table *table, const uint8_t *key)
+{
+    struct ws_table *t = (struct ws_table *)table;
+    struct ws_entry *entry = ws_space_longest_word(&t->space, key);
+    return entry ? &entry->e : &t->miss.e;
+}
+
 static struct wp_entry *lookup_best(struct wp_table *table, const uint8_t *key)
 {
     struct ws_table *t = (struct ws_table *)table;
@@ -42,8 +56,7 @@ static int table_init(struct ws_table *table, const struct wp_table_desc *desc, 
     table->desc = desc;
     table->miss.e.action = WP_NO_ACTION;
     table->miss.e.args = no_args;
-    table->space.key_bytes = desc->key_bytes;
-    table->space.words = (desc->key_bytes + 7) / 8;
+    ws_space_init(&table->space, desc->key_bytes);
     if (desc->key_bytes > WS_KEY_BYTES_MAX) {
         snprintf(error, error_size, "table %s: a key of %u bytes is above the limit of %d", desc->name,
                  desc->key_bytes, WS_KEY_BYTES_MAX);
@@ -69,9 +82,9 @@ static int table_init(struct ws_table *table, const struct wp_table_desc *desc, 
     if (!desc->key_bytes)
         table->t.lookup = lookup_none;
     else if (desc->match == WP_EXACT)
-        table->t.lookup = lookup_exact;
+        table->t.lookup = table->space.words == 1 ? lookup_exact_word : lookup_exact;
     else if (desc->match == WP_LPM)
-        table->t.lookup = lookup_lpm;
+        table->t.lookup = table->space.words == 1 ? lookup_lpm_word : lookup_lpm;
     else
         table->t.lookup = lookup_best;
     return WS_OK;
@@ -80,18 +93,25 @@ static int table_init(struct ws_table *table, const struct wp_table_desc *desc, 
 int ws_tables_create(const struct wp_pipeline *pipeline, struct wp_table ***tables, char *error,
                      size_t error_size)
 {
-    *tables = calloc(pipeline->n_tables + 1, sizeof **tables);
-    int status = *tables ? WS_OK : WS_ENOMEM;
-    for (uint32_t i = 0; status == WS_OK && i < pipeline->n_tables; i++) {
-        struct ws_table *table = calloc(1, sizeof *table);
-        if (!table) {
-            status = WS_ENOMEM;
-            break;
-        }
-        (*tables)[i] = &table->t;
-        status = table_init(table, &pipeline->tables[i], error, error_size);
+    /* Side by side, behind the pointers to them: packets touch nearly all of them. */
+    const size_t alignment = _Alignof(struct ws_table);
+    size_t pointers = pipeline->n_tables * sizeof **tables;
+    pointers = (pointers + alignment - 1) / alignment * alignment;
+    size_t bytes = pointers + pipeline->n_tables * sizeof(struct ws_table);
+    uint8_t *block = aligned_alloc(alignment, bytes ? bytes : alignment);
+    *tables = (struct wp_table **)block;
+    if (!block)
+        return WS_ENOMEM;
+    memset(block, 0, bytes);
+    struct ws_table *table = (struct ws_table *)(block + pointers);
+    int status = WS_OK;
+    for (uint32_t i = 0; i < pipeline->n_tables; i++) {
+        (*tables)[i] = &table[i].t;
+        ws_space_init(&table[i].space, 0);
     }
-    if (status != WS_OK && *tables) {
+    for (uint32_t i = 0; status == WS_OK && i < pipeline->n_tables; i++)
+        status = table_init(&table[i], &pipeline->tables[i], error, error_size);
+    if (status != WS_OK) {
         ws_tables_destroy(pipeline, *tables);
         *tables = NULL;
     }
@@ -122,14 +142,11 @@ void ws_tables_destroy(const struct wp_pipeline *pipeline, struct wp_table **tab
 {
     for (uint32_t i = 0; i < pipeline->n_tables; i++) {
         struct ws_table *table = (struct ws_table *)tables[i];
-        if (!table)
-            continue;
         clear(table);
         ws_slots_free(&table->slots);
         ws_profile_release(table->miss.target, table->miss.object);
         free(table->miss.args);
         free(table->space.ranges);
-        free(table);
     }
     free(tables);
 }
@@ -179,6 +196,13 @@ static void apply(struct ws_entry *entry, const struct ws_spec *spec, const stru
     entry->target = spec->target;
     entry->object = what->object;
     entry->args = what->args;
+    const uint64_t *args = what->args ? what->args : no_args;
+    if (what->args && spec->limbs <= WS_OWN_LIMBS) {
+        memcpy(entry->own, what->args, spec->limbs * sizeof *entry->own);
+        free(what->args);
+        entry->args = NULL;
+        args = entry->own;
+    }
     entry->e.group = NULL;
     switch (spec->target) {
     case WS_MEMBER:
@@ -191,7 +215,7 @@ static void apply(struct ws_entry *entry, const struct ws_spec *spec, const stru
         break;
     default:
         entry->e.action = spec->action;
-        entry->e.args = what->args ? what->args : no_args;
+        entry->e.args = args;
     }
 }
 
@@ -275,9 +299,11 @@ static struct ws_entry *entry_new(const struct ws_table *table, const uint8_t *k
 {
     uint32_t bytes = table->desc->key_bytes;
     size_t words = table->space.words * sizeof(uint64_t);
-    struct ws_entry *entry = calloc(1, sizeof *entry + words + 2 * bytes);
+    size_t total = (sizeof(struct ws_entry) + words + 2 * bytes + WS_LINE - 1) / WS_LINE * WS_LINE;
+    struct ws_entry *entry = aligned_alloc(WS_LINE, total);
     if (!entry)
         return NULL;
+    memset(entry, 0, total);
     entry->words = (uint64_t *)(entry + 1);
     entry->low = (uint8_t *)entry->words + words;
     entry->high = entry->low + bytes;

@@ -7,11 +7,11 @@
 #include "weft_switch.h"
 
 struct ws_table {
-    struct wp_table t; /* first: generated code's view */
-    const struct wp_table_desc *desc;
+    _Alignas(2 * WS_LINE) struct wp_table t; /* first: generated code's view */
     struct ws_space space;
+    _Alignas(2 * WS_LINE) struct ws_entry miss; /* the default entry */
+    const struct wp_table_desc *desc;
     struct ws_slots slots;
-    struct ws_entry miss; /* the default entry */
 };
 
 /* Creates the tables of `pipeline`; 0 or a WS_E* with `error` (of `error_size`) saying why. */

@@ -3,13 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct cell {
-    uint64_t hash;
-    struct ws_entry *head; /* NULL = free */
-};
-
 struct ws_tuple {
-    struct cell *cells;
+    struct ws_cell *cells;
     uint64_t capacity; /* power of two, more than twice `used` */
     uint64_t used;
     int32_t rank; /* of LPM: prefix length; else the highest priority inside */
@@ -24,13 +19,24 @@ static inline uint64_t mix(uint64_t hash, uint64_t word)
     return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 
+static const uint64_t HASH_START = 0x243f6a8885a308d3u;
+
 static inline uint64_t hash_words(const uint64_t *words, uint32_t n)
 {
-    uint64_t hash = 0x243f6a8885a308d3u;
+    uint64_t hash = HASH_START;
     for (uint32_t i = 0; i < n; i++)
         hash = mix(hash, words[i]);
     return hash;
 }
+
+/* A key of one word is its own tag, so that cells tell whose they are and no entry of another key is looked at. */
+static inline uint64_t tag_of(const uint64_t *masked_key, uint32_t words)
+{
+    return words == 1 ? masked_key[0] : hash_words(masked_key, words);
+}
+
+/* Where the search for a tag begins, to be cut to the number of cells. */
+static inline uint64_t home_of(uint64_t tag, uint32_t words) { return words == 1 ? mix(HASH_START, tag) : tag; }
 
 static inline int same_words(const uint64_t *a, const uint64_t *b, uint32_t n)
 {
@@ -40,13 +46,13 @@ static inline int same_words(const uint64_t *a, const uint64_t *b, uint32_t n)
     return 1;
 }
 
-static inline struct cell *probe(const struct ws_tuple *tuple, const uint64_t *masked_key, uint64_t hash,
-                                 uint32_t words)
+static inline struct ws_cell *probe(const struct ws_tuple *tuple, const uint64_t *masked_key, uint64_t tag,
+                                    uint32_t words)
 {
-    uint64_t i = hash & (tuple->capacity - 1);
+    uint64_t i = home_of(tag, words) & (tuple->capacity - 1);
     for (;;) {
-        struct cell *cell = &tuple->cells[i];
-        if (!cell->head || (cell->hash == hash && same_words(cell->head->words, masked_key, words)))
+        struct ws_cell *cell = &tuple->cells[i];
+        if (!cell->head || (cell->tag == tag && (words == 1 || same_words(cell->head->words, masked_key, words))))
             return cell;
         i = (i + 1) & (tuple->capacity - 1);
     }
@@ -57,7 +63,7 @@ static inline struct ws_entry *chain_of(const struct ws_tuple *tuple, const uint
     uint64_t masked[WS_KEY_WORDS_MAX];
     for (uint32_t i = 0; i < words; i++)
         masked[i] = key[i] & tuple->mask[i];
-    return probe(tuple, masked, hash_words(masked, words), words)->head;
+    return probe(tuple, masked, tag_of(masked, words), words)->head;
 }
 
 struct ws_entry *ws_space_exact(const struct ws_space *space, const uint8_t *key)
@@ -66,7 +72,7 @@ struct ws_entry *ws_space_exact(const struct ws_space *space, const uint8_t *key
         return NULL;
     uint64_t words[WS_KEY_WORDS_MAX];
     ws_key_load(words, key, space->key_bytes);
-    return probe(space->tuples[0], words, hash_words(words, space->words), space->words)->head;
+    return probe(space->tuples[0], words, tag_of(words, space->words), space->words)->head;
 }
 
 struct ws_entry *ws_space_longest(const struct ws_space *space, const uint8_t *key)
@@ -75,6 +81,41 @@ struct ws_entry *ws_space_longest(const struct ws_space *space, const uint8_t *k
     ws_key_load(words, key, space->key_bytes);
     for (uint32_t t = 0; t < space->n; t++) {
         struct ws_entry *entry = chain_of(space->tuples[t], words, space->words);
+        if (entry)
+            return entry;
+    }
+    return NULL;
+}
+
+static inline struct ws_entry *search(const struct ws_probe *probe, uint64_t word)
+{
+    uint64_t i = mix(HASH_START, word) & probe->wrap;
+    for (;;) {
+        const struct ws_cell *cell = &probe->cells[i];
+        if (!cell->head || cell->tag == word)
+            return cell->head;
+        i = (i + 1) & probe->wrap;
+    }
+}
+
+struct ws_entry *ws_space_exact_word(const struct ws_space *space, const uint8_t *key)
+{
+    if (!space->n)
+        return NULL;
+    uint64_t word = 0;
+    ws_key_load(&word, key, space->key_bytes);
+    return search(&space->first[0], word);
+}
+
+struct ws_entry *ws_space_longest_word(const struct ws_space *space, const uint8_t *key)
+{
+    uint64_t word = 0;
+    ws_key_load(&word, key, space->key_bytes);
+    const struct ws_probe *probes = space->probes;
+    if (space->n > 1) /* both are on their way while the first is looked at */
+        __builtin_prefetch(&probes[1].cells[mix(HASH_START, word & probes[1].mask) & probes[1].wrap]);
+    for (uint32_t t = 0; t < space->n; t++) {
+        struct ws_entry *entry = search(&probes[t], word & probes[t].mask);
         if (entry)
             return entry;
     }
@@ -168,12 +209,50 @@ static uint32_t index_of(const struct ws_space *space, const struct ws_tuple *tu
     return t;
 }
 
-static struct ws_tuple *new_tuple(struct ws_space *space, const uint64_t *mask, int32_t rank)
+void ws_space_init(struct ws_space *space, uint32_t key_bytes)
+{
+    space->key_bytes = key_bytes;
+    space->words = (key_bytes + 7) / 8;
+    space->probes = space->first;
+}
+
+/* Tells the lookups of one word about the tuples as they are now. */
+static void show_probes(struct ws_space *space)
+{
+    if (space->words != 1)
+        return;
+    for (uint32_t t = 0; t < space->n; t++) {
+        const struct ws_tuple *tuple = space->tuples[t];
+        struct ws_probe probe = {tuple->cells, tuple->mask[0], tuple->capacity - 1};
+        space->probes[t] = probe;
+        if (t < WS_FIRST_PROBES)
+            space->first[t] = probe;
+    }
+}
+
+/* Room for one more tuple. */
+static int widen(struct ws_space *space)
 {
     struct ws_tuple **tuples = realloc(space->tuples, (space->n + 1) * sizeof *tuples);
     if (!tuples)
-        return NULL;
+        return 0;
     space->tuples = tuples;
+    if (space->words != 1 || space->n < WS_FIRST_PROBES)
+        return 1;
+    struct ws_probe *old = space->probes == space->first ? NULL : space->probes;
+    struct ws_probe *probes = realloc(old, (space->n + 1) * sizeof *probes);
+    if (!probes)
+        return 0;
+    if (!old)
+        memcpy(probes, space->first, sizeof space->first);
+    space->probes = probes;
+    return 1;
+}
+
+static struct ws_tuple *new_tuple(struct ws_space *space, const uint64_t *mask, int32_t rank)
+{
+    if (!widen(space))
+        return NULL;
     size_t mask_bytes = space->words * sizeof *mask;
     struct ws_tuple *tuple = calloc(1, sizeof *tuple + mask_bytes);
     if (!tuple)
@@ -186,21 +265,21 @@ static struct ws_tuple *new_tuple(struct ws_space *space, const uint64_t *mask, 
     tuple->capacity = FIRST_CAPACITY;
     tuple->rank = rank;
     memcpy(tuple->mask, mask, mask_bytes);
-    tuples[space->n++] = tuple;
+    space->tuples[space->n++] = tuple;
     settle(space, space->n - 1);
     return tuple;
 }
 
-static int grow(struct ws_tuple *tuple)
+static int grow(struct ws_tuple *tuple, uint32_t words)
 {
     uint64_t capacity = tuple->capacity * 2;
-    struct cell *cells = calloc(capacity, sizeof *cells);
+    struct ws_cell *cells = calloc(capacity, sizeof *cells);
     if (!cells)
         return 0;
     for (uint64_t i = 0; i < tuple->capacity; i++) {
         if (!tuple->cells[i].head)
             continue;
-        uint64_t j = tuple->cells[i].hash & (capacity - 1);
+        uint64_t j = home_of(tuple->cells[i].tag, words) & (capacity - 1);
         while (cells[j].head)
             j = (j + 1) & (capacity - 1);
         cells[j] = tuple->cells[i];
@@ -216,13 +295,15 @@ int ws_space_add(struct ws_space *space, const uint64_t *mask, int32_t rank, str
     struct ws_tuple *tuple = tuple_of(space, mask);
     if (!tuple && !(tuple = new_tuple(space, mask, rank)))
         return 0;
-    if ((tuple->used + 1) * 2 > tuple->capacity && !grow(tuple))
+    if ((tuple->used + 1) * 2 > tuple->capacity && !grow(tuple, space->words)) {
+        show_probes(space);
         return 0;
+    }
     entry->tuple = tuple;
-    entry->hash = hash_words(entry->words, space->words);
-    struct cell *cell = probe(tuple, entry->words, entry->hash, space->words);
+    entry->tag = tag_of(entry->words, space->words);
+    struct ws_cell *cell = probe(tuple, entry->words, entry->tag, space->words);
     if (!cell->head) {
-        cell->hash = entry->hash;
+        cell->tag = entry->tag;
         tuple->used++;
     }
     struct ws_entry **link = &cell->head;
@@ -234,6 +315,7 @@ int ws_space_add(struct ws_space *space, const uint64_t *mask, int32_t rank, str
         tuple->rank = rank;
         settle(space, index_of(space, tuple));
     }
+    show_probes(space);
     return 1;
 }
 
@@ -244,11 +326,11 @@ static void free_tuple(struct ws_tuple *tuple)
 }
 
 /* Closes the gap at cell `hole` of linear probing. */
-static void close_gap(struct ws_tuple *tuple, uint64_t hole)
+static void close_gap(struct ws_tuple *tuple, uint64_t hole, uint32_t words)
 {
     uint64_t wrap = tuple->capacity - 1;
     for (uint64_t i = (hole + 1) & wrap; tuple->cells[i].head; i = (i + 1) & wrap) {
-        uint64_t home = tuple->cells[i].hash & wrap;
+        uint64_t home = home_of(tuple->cells[i].tag, words) & wrap;
         if (((i - home) & wrap) >= ((i - hole) & wrap)) {
             tuple->cells[hole] = tuple->cells[i];
             hole = i;
@@ -260,14 +342,14 @@ static void close_gap(struct ws_tuple *tuple, uint64_t hole)
 void ws_space_remove(struct ws_space *space, struct ws_entry *entry)
 {
     struct ws_tuple *tuple = entry->tuple;
-    struct cell *cell = probe(tuple, entry->words, entry->hash, space->words);
+    struct ws_cell *cell = probe(tuple, entry->words, entry->tag, space->words);
     /* The cell's key is its head's: take the entry out only after the cell was found. */
     struct ws_entry **link = &cell->head;
     while (*link != entry)
         link = &(*link)->next;
     *link = entry->next;
     if (!cell->head) {
-        close_gap(tuple, (uint64_t)(cell - tuple->cells));
+        close_gap(tuple, (uint64_t)(cell - tuple->cells), space->words);
         tuple->used--;
     }
     uint32_t t = index_of(space, tuple);
@@ -275,6 +357,7 @@ void ws_space_remove(struct ws_space *space, struct ws_entry *entry)
         memmove(space->tuples + t, space->tuples + t + 1, (space->n - t - 1) * sizeof *space->tuples);
         space->n--;
         free_tuple(tuple);
+        show_probes(space);
         return;
     }
     if (entry->priority != tuple->rank)
@@ -285,6 +368,7 @@ void ws_space_remove(struct ws_space *space, struct ws_entry *entry)
             rank = tuple->cells[i].head->priority;
     tuple->rank = rank;
     settle(space, t);
+    show_probes(space);
 }
 
 void ws_space_free(struct ws_space *space)
@@ -292,6 +376,9 @@ void ws_space_free(struct ws_space *space)
     for (uint32_t t = 0; t < space->n; t++)
         free_tuple(space->tuples[t]);
     free(space->tuples);
+    if (space->probes != space->first)
+        free(space->probes);
+    space->probes = space->first;
     space->tuples = NULL;
     space->n = 0;
 }

@@ -12,14 +12,22 @@
 
 #include "pipeline_abi.h"
 
-enum { WS_KEY_BYTES_MAX = 512, WS_KEY_WORDS_MAX = WS_KEY_BYTES_MAX / 8 };
+enum {
+    WS_KEY_BYTES_MAX = 512,
+    WS_KEY_WORDS_MAX = WS_KEY_BYTES_MAX / 8,
+    WS_OWN_LIMBS = 3,    /* of action data that lies in the entry itself */
+    WS_FIRST_PROBES = 2, /* tuples of which a lookup finds all in the table itself */
+    WS_LINE = 64,        /* of the caches that matter; a wrong guess costs time only */
+};
 
 struct ws_tuple;
+/* What a lookup touches comes first: it is one line of the cache, for actions of one limb with their data. */
 struct ws_entry {
     struct wp_entry e;     /* what generated code sees */
+    uint64_t own[WS_OWN_LIMBS];
     struct ws_entry *next; /* same masked key: higher priority first, then lower slot */
     struct ws_tuple *tuple;
-    uint64_t hash;
+    uint64_t tag;          /* the masked key where it is one word, else its hash */
     uint64_t *words;       /* masked key */
     uint8_t *low, *high;   /* key_bytes each: range bounds (whole key and mask as given) */
     int32_t priority;
@@ -27,19 +35,34 @@ struct ws_entry {
     uint64_t handle;
     uint32_t target;       /* enum ws_target */
     void *object;          /* struct ws_member or ws_group when target says so */
-    uint64_t *args;        /* own action data (target WS_ACTION) */
+    uint64_t *args;        /* action data (target WS_ACTION) that is too long for `own` */
 };
 
 struct ws_range {
     uint32_t offset, bytes;
 };
 
+struct ws_cell {
+    uint64_t tag;
+    struct ws_entry *head; /* NULL = free */
+};
+
+/* A tuple as lookups of keys of one word see it. */
+struct ws_probe {
+    struct ws_cell *cells;
+    uint64_t mask;
+    uint64_t wrap; /* number of cells - 1 */
+};
+
 struct ws_space {
-    struct ws_tuple **tuples; /* highest rank first */
     uint32_t n;
-    uint32_t key_bytes, words;
-    struct ws_range *ranges;
+    uint32_t key_bytes;
+    struct ws_probe *probes; /* of the tuples, where keys are one word; `first` while they fit there */
+    struct ws_probe first[WS_FIRST_PROBES];
+    uint32_t words;
     uint32_t n_ranges;
+    struct ws_range *ranges;
+    struct ws_tuple **tuples; /* highest rank first */
 };
 
 /* `key` (key_bytes) as words, zero padded. */
@@ -69,6 +92,8 @@ static inline void ws_key_load(uint64_t *words, const uint8_t *key, uint32_t byt
     *words = word;
 }
 
+/* An empty space for keys of so many bytes; `*space` is all zero. It must not be moved. */
+void ws_space_init(struct ws_space *space, uint32_t key_bytes);
 /* The entry with this mask (in words), key, priority and ranges, or NULL. `rank` as in ws_space_add. */
 struct ws_entry *ws_space_find(const struct ws_space *space, const uint64_t *mask, const uint64_t *masked_key,
                                int32_t priority, const uint8_t *low, const uint8_t *high);
@@ -81,6 +106,9 @@ void ws_space_free(struct ws_space *space);
 /* Lookups by kind of table; NULL on a miss. */
 struct ws_entry *ws_space_exact(const struct ws_space *space, const uint8_t *key);
 struct ws_entry *ws_space_longest(const struct ws_space *space, const uint8_t *key);
+/* The same for keys of one word. */
+struct ws_entry *ws_space_exact_word(const struct ws_space *space, const uint8_t *key);
+struct ws_entry *ws_space_longest_word(const struct ws_space *space, const uint8_t *key);
 struct ws_entry *ws_space_best(const struct ws_space *space, const uint8_t *key);
 
 #endif
