@@ -50,7 +50,7 @@ def load_source(path_or_name: str | Path) -> Source:
         message = f"no such topology file{hint or f': by name there is {there}'}"
         raise TopologyError([Problem(str(path), 1, 1, "", message)]) from None
     except (OSError, UnicodeDecodeError) as error:
-        why = str(isinstance(error, OSError) and error.strerror or error)
+        why = (error.strerror if isinstance(error, OSError) else None) or error
         raise TopologyError([Problem(str(path), 1, 1, "", f"can't be read: {why}")]) from None
     return read(text, file=str(path), name=path.stem)
 
