@@ -87,10 +87,8 @@ struct flight *lane_take(struct sim *s, struct lane *lane)
     struct flight *flight = lane->head;
     lane->head = flight->next;
     s->totals.in_flight--;
-    if (lane->head) {
-        __builtin_prefetch(lane->head);
-        __builtin_prefetch((const uint8_t *)lane->head + 64);
-    }
+    if (lane->head)
+        flight_prefetch(lane->head->next);
     head_changed(s, lane);
     return flight;
 }

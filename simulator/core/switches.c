@@ -123,6 +123,24 @@ static void sink(struct arrival *heap, uint32_t n, uint32_t at, struct arrival a
     heap[at] = arrival;
 }
 
+/* It has not run for a window's time: what it will need is brought near at once, not line by line when it is missed. */
+static void warm(const struct node *node, const struct arrival *arrivals, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        __builtin_prefetch(node->inlets[arrivals[i].inlet]);
+    for (uint32_t i = 0; i < n; i++) {
+        const struct lane *lane = node->inlets[arrivals[i].inlet];
+        flight_prefetch(lane->head);
+        if (lane->to_port < node->sw->ports.capacity) {
+            const uint8_t *port = (const uint8_t *)node->sw->ports.table[lane->to_port];
+            for (size_t at = 0; port && at < sizeof(struct ws_port); at += 64)
+                __builtin_prefetch(port + at);
+        }
+    }
+    for (uint32_t i = 0; i < n; i++)
+        flight_prefetch(node->inlets[arrivals[i].inlet]->head->next);
+}
+
 /* A heap of the inlets by which something comes up to `last`; returns how many. */
 static uint32_t gather(const struct node *node, struct arrival *heap, ws_time last)
 {
@@ -130,6 +148,7 @@ static uint32_t gather(const struct node *node, struct arrival *heap, ws_time la
     for (uint32_t i = 0; i < node->n_inlets; i++)
         if (node->firsts[i] <= last)
             heap[n++] = (struct arrival){node->firsts[i], i, 0};
+    warm(node, heap, n);
     for (uint32_t at = n / 2; at-- > 0;)
         sink(heap, n, at, heap[at]);
     return n;

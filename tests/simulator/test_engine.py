@@ -243,7 +243,7 @@ def test_a_run_in_pieces_is_the_same_run(new_net: Callable[[], Any]) -> None:
 
 
 def test_a_punt_stops_the_run_soon(net: Any) -> None:
-    (a, b), centre = net.star(2)
+    (a, _), centre = net.star(2)
     net.switches[centre].table_add(
         "next_hop", {"next_hop": 9}, "forward_to", {"port": 255, "src_mac": 1, "dst_mac": 1}
     )
