@@ -61,6 +61,13 @@ class SwitchReady:
 
 
 @dataclass(frozen=True)
+class FabricReady:
+    """Several switches at once run our program and hold these entries, by switch."""
+
+    entries: Mapping[str, tuple[Entry, ...]]
+
+
+@dataclass(frozen=True)
 class LinkChanged:
     """A link between switches came up or went down."""
 
@@ -68,7 +75,7 @@ class LinkChanged:
     up: bool
 
 
-Event: TypeAlias = SwitchReady | LinkChanged
+Event: TypeAlias = SwitchReady | FabricReady | LinkChanged
 Writes: TypeAlias = Mapping[str, tuple[Change, ...]]
 
 
@@ -83,6 +90,9 @@ def step(model: FabricModel, event: Event, now: int) -> tuple[FabricModel, Write
         case SwitchReady(switch, entries):
             model = replace(model, installed={**model.installed, switch: entries})
             affected = [switch]
+        case FabricReady(ready):
+            model = replace(model, installed={**model.installed, **ready})
+            affected = list(ready)
         case LinkChanged(link, up):
             down = model.down - {link} if up else model.down | {link}
             model = replace(model, down=down)

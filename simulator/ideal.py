@@ -9,7 +9,9 @@ The ideal time of a set of messages is the larger of
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -31,71 +33,103 @@ class Bounds:
     receiver: Numbers
     interfaces: int
 
-    def chain_ps(self, first: int, stop: int, edges: Edges | None = None) -> int:
-        """Return when the last of messages `first` to `stop` - 1 is done at best.
+    def finish_ps(self, first: int, stop: int, floor: Numbers | None = None) -> Numbers:
+        """Return when each of messages `first` to `stop` - 1 is done at best, from 0 on.
 
-        Time counts from 0. What they wait for outside the range is taken as done at 0; `edges`
-        inside it are waited for, too.
+        What they wait for outside the range is taken as done at 0. None is ready before its
+        `floor`, which is its start unless given.
         """
-        return int(self.finish_ps(first, stop, edges).max(initial=0))
-
-    def finish_ps(self, first: int, stop: int, edges: Edges | None = None) -> Numbers:
-        """Return when each of a range of messages is done at best: see `chain_ps`."""
         rows = self.arrays.messages[first:stop]
-        starts = self.arrays.first[first : stop + 1].astype(np.int64)
-        later = self.arrays.next[starts[0] : starts[-1]].astype(np.int64) - first
-        earlier = np.repeat(np.arange(stop - first), np.diff(starts))
-        inside = (later >= 0) & (later < stop - first)
-        earlier, later = earlier[inside], later[inside]
-        weight = np.zeros(len(earlier), dtype=np.int64)
-        if edges is not None:
-            within = (edges.earlier >= first) & (edges.later < stop)
-            earlier = np.concatenate([earlier, edges.earlier[within] - first])
-            later = np.concatenate([later, edges.later[within] - first])
-            weight = np.concatenate([weight, edges.weight_ps[within]])
+        earlier, later = self.edges(first, stop)
+        inside = (later >= first) & (later < stop)
         after = rows["gap_ps"] + self.alone_ps[first:stop]
-        return _longest(rows["start_ps"], after, earlier, later, weight)
+        begin = rows["start_ps"] if floor is None else floor
+        return _longest(begin, after, earlier[inside] - first, later[inside] - first)
 
-    def busiest_ps(self, first: int, stop: int) -> int:
-        """Return what the busiest interface needs for messages `first` to `stop` - 1."""
-        bytes_there = np.flatnonzero(self.arrays.messages["bytes"][first:stop]) + first
-        if not len(bytes_there):
-            return 0
-        busiest = 0
-        for end, load_ps in ((self.sender, self.tx_ps), (self.receiver, self.rx_ps)):
-            numbers, place = np.unique(end[bytes_there], return_inverse=True)
-            load = np.zeros(len(numbers), dtype=np.int64)
-            np.add.at(load, place, load_ps[bytes_there])
-            latency = np.full(len(numbers), np.iinfo(np.int64).max)
-            spare = self.alone_ps[bytes_there] - load_ps[bytes_there]
-            np.minimum.at(latency, place, spare)
-            busiest = max(busiest, int((load + latency).max()))
-        return busiest
+    def edges(self, first: int, stop: int) -> tuple[Numbers, Numbers]:
+        """Return messages `first` to `stop` - 1 with what waits for them: (earlier, later)."""
+        starts = self.arrays.first[first : stop + 1].astype(np.int64)
+        later = self.arrays.next[starts[0] : starts[-1]].astype(np.int64)
+        return np.repeat(np.arange(first, stop), np.diff(starts)), later
 
-    def loads_ps(self, first: int, stop: int) -> Numbers:
-        """Return for each interface what it has to send or receive, whichever is longer."""
-        found = np.zeros((2, self.interfaces), dtype=np.int64)
-        np.add.at(found[0], self.sender[first:stop], self.tx_ps[first:stop])
-        np.add.at(found[1], self.receiver[first:stop], self.rx_ps[first:stop])
-        longer: Numbers = found.max(axis=0)
-        return longer
+    def staged_ps(self, first: int, stop: int, stages: Sequence[Stage]) -> tuple[int, int]:
+        """Return when messages `first` to `stop` - 1, those of stages in turn, begin and end.
 
-    def ideal_ps(self, first: int, stop: int, edges: Edges | None = None) -> int:
+        No rank passes a stage sooner than its interface can carry it: what it sends comes after its
+        own barrier, what it receives after the first one of its group.
+        """
+        floor = self.arrays.messages["start_ps"][first:stop].copy()
+        done = np.zeros(stop - first, dtype=np.int64)
+        last = 0
+        inside = [stage for stage in stages if first <= stage.barrier[0] and stage.stop <= stop]
+        behind = [int(after[0]) for stage in inside for after in stage.after]
+        cuts = {first, stop, *(stage.stop for stage in inside), *behind}
+        ordered = sorted(cut for cut in cuts if first <= cut <= stop)
+        for begin, end in itertools.pairwise(ordered):
+            here = slice(begin - first, end - first)
+            done[here] = self.finish_ps(begin, end, floor[here])
+            earlier, later = self.edges(begin, end)
+            onward = (later >= end) & (later < stop)
+            np.maximum.at(floor, later[onward] - first, done[earlier[onward] - first])
+            for stage in inside:
+                if stage.stop != end:
+                    continue
+                passed = self._passed_ps(stage, done[stage.barrier - first])
+                last = max(last, int(passed.max()))
+                for after in stage.after:
+                    if after[-1] < stop:
+                        floor[after - first] = np.maximum(floor[after - first], passed)
+        ready = done - self.alone_ps[first:stop]
+        return int(ready.min()), max(last, int(done.max()))
+
+    def _passed_ps(self, stage: Stage, begun: Numbers) -> Numbers:
+        """Return when each rank can be through a stage that it has begun."""
+        sent, received = self.loads_ps(stage.first, stage.stop)
+        first = np.empty_like(begun)
+        first[stage.members] = begun[stage.members].min(axis=1, keepdims=True)
+        passed: Numbers = np.maximum(begun + sent[stage.places], first + received[stage.places])
+        return passed
+
+    def loads_ps(self, first: int, stop: int) -> tuple[Numbers, Numbers]:
+        """Return how soon each interface can have sent, and received, messages of a range.
+
+        One behind the other, and the shortest latency of these messages on top; 0 for nothing.
+        """
+        carrying = np.flatnonzero(self.alone_ps[first:stop]) + first
+        found: list[Numbers] = []
+        for end, busy in ((self.sender, self.tx_ps), (self.receiver, self.rx_ps)):
+            at, times = end[carrying], busy[carrying]
+            load = np.zeros(self.interfaces, dtype=np.int64)
+            np.add.at(load, at, times)
+            latency = np.full(self.interfaces, np.iinfo(np.int64).max)
+            np.minimum.at(latency, at, self.alone_ps[carrying] - times)
+            found.append(load + np.where(load > 0, latency, 0))
+        return found[0], found[1]
+
+    def ideal_ps(self, first: int, stop: int) -> int:
         """Return the ideal time of messages `first` to `stop` - 1, from the first one's ready."""
         if stop <= first:
             return 0
-        done = self.finish_ps(first, stop, edges)
+        done = self.finish_ps(first, stop)
         chain_ps = int(done.max() - (done - self.alone_ps[first:stop]).min())
-        return max(chain_ps, self.busiest_ps(first, stop))
+        return max(chain_ps, *(int(load.max()) for load in self.loads_ps(first, stop)))
 
 
 @dataclass(frozen=True)
-class Edges:
-    """Bounds beside the messages' own: `later` is not ready before `weight_ps` after `earlier`."""
+class Stage:
+    """One round of a job's step: the collectives of several groups.
 
-    earlier: Numbers
-    later: Numbers
-    weight_ps: Numbers
+    `barrier`: of each rank, a message in front of what it does; messages `first` to `stop` - 1 are
+    what it does; `after`: the barriers behind it. `members`: the ranks of each group as rows.
+    `places`: the interface of each rank.
+    """
+
+    barrier: Numbers
+    members: Numbers
+    places: Numbers
+    first: int
+    stop: int
+    after: list[Numbers] = field(default_factory=list)
 
 
 def bounds(topology: Topology, arrays: MessageArrays, flows: Records, table: PathTable) -> Bounds:
@@ -133,16 +167,14 @@ def _distinct(*columns: Records) -> tuple[Numbers, Numbers]:
     return first, kind.ravel()
 
 
-def _longest(
-    start: Numbers, after: Numbers, earlier: Numbers, later: Numbers, weight: Numbers
-) -> Numbers:
+def _longest(start: Numbers, after: Numbers, earlier: Numbers, later: Numbers) -> Numbers:
     """Return when each message is done: the latest it waits for, or its start, plus `after`.
 
     Raises ValueError where messages wait for each other in a circle.
     """
     count = len(start)
     order = np.argsort(earlier, kind="stable")
-    later, weight = later[order], weight[order]
+    later = later[order]
     first = np.zeros(count + 1, dtype=np.int64)
     np.cumsum(np.bincount(earlier, minlength=count), out=first[1:])
     waits = np.bincount(later, minlength=count)
@@ -156,7 +188,7 @@ def _longest(
         ends = np.cumsum(counts)
         edges = np.arange(ends[-1]) + np.repeat(first[ready] - (ends - counts), counts)
         targets = later[edges]
-        np.maximum.at(done, targets, np.repeat(done[ready], counts) + weight[edges])
+        np.maximum.at(done, targets, np.repeat(done[ready], counts))
         np.subtract.at(waits, targets, 1)
         ready = np.unique(targets[waits[targets] == 0])
     if handled != count:

@@ -1,0 +1,180 @@
+"""A topology in virtual time: switches, hosts and links on one engine.
+
+Switches run the program that real ones run, with the same ports, queues and schedulers; a host's
+links are delayed at both ends, since here hosts can. Whatever is scaled is scaled by the topology.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from controller.program import CompiledProgram
+from controller.target_facts import TargetFacts
+from simulator.core.binding import Engine, HostPort
+from softswitch.core import CoreConfig, PortConfig, Scheduler
+from softswitch.device import Device
+from softswitch.p4runtime import pipeline
+from topologies.events import PortCall
+from topologies.model import Host, Link, Port, Topology
+
+TICK_PS = 1000
+CELL_BYTES = 256
+LONG_CELL_BYTES = 512
+"""The cell of switches with ports of more than 100 km (DESIGN §2)."""
+LONG_PS = 500_000_000
+PRIORITIES = 8
+CPU_PORT = 255
+
+
+@dataclass(frozen=True)
+class Virtual:
+    """A simulated switch: its node on the engine, and P4Runtime's view of it."""
+
+    node: int
+    device: Device
+
+
+def mac_number(mac: str) -> int:
+    """A MAC address as the engine takes it."""
+    return int(mac.replace(":", ""), 16)
+
+
+def target_facts(topology: Topology) -> TargetFacts:
+    """What the controller must know of simulated switches."""
+    return TargetFacts(
+        tick_ps=TICK_PS,
+        depth_cell_bytes=cell_bytes(topology),
+        priorities=PRIORITIES,
+        port_rates_bps={
+            (end.node, end.port): topology.real_rate_bps(link)
+            for link in topology.links
+            for end in (link.a, link.b)
+            if topology.is_switch(end.node)
+        },
+        emulates_links=True,
+        emulates_pfc=True,
+        reconciles=True,
+        time_scale=topology.time_scale,
+    )
+
+
+def cell_bytes(topology: Topology) -> int:
+    """The unit of queue depths in all switches of a run."""
+    longest = max((link.delay_ps for link in topology.links), default=0)
+    return LONG_CELL_BYTES if longest > LONG_PS else CELL_BYTES
+
+
+class Fabric:
+    """The network of one run. Switches hold the program, and no entries yet."""
+
+    def __init__(
+        self,
+        topology: Topology,
+        program: CompiledProgram,
+        *,
+        seed: int = 1,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> None:
+        """`progress(made, all)` is called for each switch. Raises PipelineError."""
+        self.topology = topology
+        self.engine = Engine(seed)
+        self.switches: dict[str, Virtual] = {}
+        self.nodes: dict[str, int] = {}
+        self.names: list[str] = []
+        prepared = pipeline.prepare(program.p4info.message, program.device_config)
+        cell = cell_bytes(topology)
+        for number, switch in enumerate(topology.switches):
+            core = self.engine.new_core(
+                CoreConfig(
+                    cpu_port=CPU_PORT,
+                    priorities=PRIORITIES,
+                    tick_ps=TICK_PS,
+                    depth_cell_bytes=cell,
+                    seed=(seed * 1_000_003 + number) & (1 << 64) - 1,
+                )
+            )
+            device = Device(core, clock=lambda: self.engine.now)
+            device.load(prepared)
+            for port in topology.ports_of(switch.name):
+                self._configure(device, port)
+            node = self.engine.add_switch(core)
+            self.switches[switch.name] = Virtual(node, device)
+            self._named(switch.name, node)
+            if progress is not None:
+                progress(number + 1, len(topology.switches))
+        for host in topology.hosts:
+            self._named(host.name, self.engine.add_host(self._interfaces(host)))
+        self.links = {
+            link: self.engine.add_link(
+                self.nodes[link.a.node], link.a.port, self.nodes[link.b.node], link.b.port
+            )
+            for link in topology.links
+        }
+
+    def _named(self, name: str, node: int) -> None:
+        self.nodes[name] = node
+        self.names.append(name)
+
+    def _configure(self, device: Device, port: Port) -> None:
+        topology = self.topology
+        device.core.configure_port(
+            port.number,
+            PortConfig(
+                rate_bps=topology.real_rate_bps(port.link),
+                tx_delay_ps=port.link.delay_ps * topology.time_scale,
+                queue_packets=0,
+                queue_bytes=port.link.queue_bytes,
+            ),
+        )
+        if topology.queue_weights:
+            weights = dict(topology.queue_weights)
+            device.core.schedule_port(port.number, Scheduler.of_weights(weights))
+
+    def _interfaces(self, host: Host) -> list[HostPort]:
+        topology = self.topology
+        found = []
+        for interface in host.interfaces:
+            link = topology.link_at(host.name, interface.number)
+            found.append(
+                HostPort(
+                    rate_bps=topology.real_rate_bps(link),
+                    delay_ps=link.delay_ps * topology.time_scale,
+                    mac=mac_number(interface.mac),
+                    gateway_mac=mac_number(topology.switch(interface.switch).mac),
+                    ip=int(interface.address.ip),
+                    mtu=link.mtu_bytes,
+                )
+            )
+        return found
+
+    # --- changes while it runs ------------------------------------------------------------------
+
+    def set_link(self, link: Link, up: bool) -> None:
+        """Take a link down at both ends, or up."""
+        self.engine.set_link(self.links[link], up)
+
+    def change_port(self, call: PortCall) -> None:
+        """Other settings of a port's link, from now on."""
+        from softswitch.link_settings import LinkChange
+
+        switch = self.switches[call.switch]
+        arguments = dict(call.arguments)
+        delay = arguments.pop("rx_delay_ps", None)
+        if isinstance(delay, int):
+            self._delay_host(call.switch, call.port, delay)
+        LinkChange.read(arguments).apply(switch.device.core, call.port)
+        self.engine.touch(switch.node)
+
+    def _delay_host(self, switch: str, port: int, delay_ps: int) -> None:
+        """A host delays what it sends by itself: no switch does it on arrival."""
+        end = self.topology.peer(switch, port)
+        host = self.topology.host(end.node)
+        config = self._interfaces(host)[end.port]
+        self.engine.configure_host_port(
+            self.nodes[host.name], end.port, replace(config, delay_ps=delay_ps)
+        )
+
+    def kill(self, switch: str, *, alive: bool) -> None:
+        """Switch a switch off, which loses its queues, or on again."""
+        self.engine.set_node(self.nodes[switch], alive)

@@ -1,0 +1,318 @@
+"""A run in virtual time, from a run file to its results.
+
+    simulation = Simulation(load_run_file("incast-32"), program)
+    end = simulation.run(out=Path("results"))
+
+Nothing here prints. The same run file and seed give the same result files.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import heapq
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from controller.fabric_state import LinkChanged
+from controller.program import CompiledProgram
+from simulator.buffers import apply_buffer, buffer_end
+from simulator.controller_link import ControlPlane
+from simulator.core.binding import NEVER, Engine
+from simulator.core.binding import Stop as EngineStop
+from simulator.fabric import Fabric
+from simulator.pcap import PortCapture
+from simulator.plan import plan
+from simulator.result_model import RunEnd, RunIdentity, Stop, SwitchEnd
+from simulator.results import ResultWriter
+from softswitch.core import Direction
+from topologies.events import LinksCall, PortCall, calls
+from topologies.model import Endpoint, Link
+from topologies.workload_model import RunFile, Traffic
+
+SLICE_EVENTS = 200_000
+"""Events between two looks at the clock and at Ctrl-C."""
+
+PS_PER_NS = 1000
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a run has come."""
+
+    now_ps: int
+    until_ps: int | None
+    messages: int
+    messages_done: int
+    hops: int
+    cpu_s: float
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a run ended. `summary` is what summary.json holds (empty without `out`)."""
+
+    stop: Stop
+    end: RunEnd
+    summary: dict[str, Any] = field(default_factory=dict)
+    setup_s: float = 0.0
+    cpu_s: float = 0.0
+
+
+class Simulation:
+    """One run: network and controller are made and installed; `run` plays it once."""
+
+    def __init__(
+        self,
+        run: RunFile,
+        program: CompiledProgram,
+        *,
+        seed: int | None = None,
+        until_ps: int | None = None,
+        time_scale: int = 1,
+        versions: dict[str, str] | None = None,
+        notice: Callable[[str], None] = lambda text: None,
+    ) -> None:
+        """`seed`, `until_ps`: None takes the file's. `time_scale`: slow everything as real runs do.
+
+        `notice` is told what is being made. Raises TopologyError, PipelineError, WriteFailed.
+        """
+        started = time.monotonic()
+        self.file = run
+        self.seed = run.seed if seed is None else seed
+        self.until_ps = run.until_ps if until_ps is None else until_ps
+        self.versions = versions or {}
+        notice("traffic")
+        self.traffic: Traffic = plan(run, self.seed)
+        topology = run.topology.with_time_scale(time_scale)
+        notice(f"{len(topology.switches)} switches")
+        self.fabric = Fabric(topology, program, seed=self.seed)
+        if run.buffer is not None:
+            apply_buffer(self.fabric, run.buffer)
+        notice("entries")
+        self.control = ControlPlane(self.fabric, program)
+        self.installed = self.control.bring_up()
+        self._captures: list[PortCapture] = []
+        self._agenda: list[tuple[int, int, Callable[[], None]]] = []
+        self._actions = 0
+        self._down: set[Link] = set()
+        self.punts = 0
+        notice("messages")
+        self._offer()
+        self._events()
+        self.setup_s = time.monotonic() - started
+
+    @property
+    def engine(self) -> Engine:
+        """The engine underneath."""
+        return self.fabric.engine
+
+    # --- before it runs -------------------------------------------------------------------------
+
+    def _offer(self) -> None:
+        engine, traffic = self.engine, self.traffic
+        nodes = np.array([self.fabric.nodes[h.name] for h in self.fabric.topology.hosts], np.uint32)
+        flows = traffic.flows.copy()
+        if len(flows):
+            flows["src"], flows["dst"] = nodes[flows["src"]], nodes[flows["dst"]]
+            engine.add_flows(flows)
+        if len(traffic.streams):
+            engine.add_streams(traffic.streams)
+        arrays = traffic.messages
+        if len(arrays):
+            engine.add_messages(arrays.messages, arrays.first, arrays.next)
+        core = next(iter(self.fabric.switches.values())).device.core
+        engine.add_script(
+            [
+                (
+                    self.fabric.nodes[packet.source.node],
+                    packet.source.port,
+                    packet.at_ps,
+                    packet.data + core.payload(packet.tail_seed, packet.tail_length),
+                )
+                for packet in traffic.script
+            ]
+        )
+        engine.sample(self.file.sample_ps)
+
+    def _events(self) -> None:
+        for call in calls(self.fabric.topology):
+            at = call.at_ns * PS_PER_NS
+            if isinstance(call, LinksCall):
+                self.at(at, lambda call=call: self._switch_links(call))  # type: ignore[misc]
+            else:
+                self.at(at, lambda call=call: self._change_port(call))  # type: ignore[misc]
+
+    def at(self, time_ps: int, action: Callable[[], None]) -> None:
+        """Do something when virtual time comes to `time_ps`, after everything of that instant."""
+        self._actions += 1
+        heapq.heappush(self._agenda, (time_ps, self._actions, action))
+
+    def _switch_links(self, call: LinksCall) -> None:
+        topology = self.fabric.topology
+        delay = self.file.controller_delay_ps * topology.time_scale
+        for link in call.links:
+            if (link in self._down) != call.up:
+                continue
+            (self._down.discard if call.up else self._down.add)(link)
+            self.fabric.set_link(link, call.up)
+            if topology.is_switch(link.a.node) and topology.is_switch(link.b.node):
+                event = LinkChanged(link, call.up)
+                self.at(
+                    self.engine.now + delay,
+                    lambda event=event: self._told(event),  # type: ignore[misc]
+                )
+
+    def _told(self, event: LinkChanged) -> None:
+        self.control.take(event)
+
+    def _change_port(self, call: PortCall) -> None:
+        self.fabric.change_port(call)
+
+    def capture(self, path: Path, end: Endpoint) -> None:
+        """Write a pcap file of what a port sends and receives."""
+        node = self.fabric.nodes[end.node]
+        self.engine.tap(node, end.port)
+        hold_ps = max(link.delay_ps for link in self.fabric.topology.links)
+        self._captures.append(PortCapture(path, node, end.port, hold_ps))
+
+    # --- running --------------------------------------------------------------------------------
+
+    def run(
+        self,
+        out: Path | None = None,
+        progress: Callable[[Progress], None] | None = None,
+    ) -> Outcome:
+        """Play it to its end or to `until_ps`. KeyboardInterrupt ends it with what there is.
+
+        Raises ResultError when `out` can't be written.
+        """
+        writer = self._writer(out) if out is not None else None
+        before = time.process_time()
+        try:
+            stop = self._play(writer, progress, before)
+        except KeyboardInterrupt:
+            stop = Stop.INTERRUPTED
+        except BaseException:
+            if writer is not None:
+                writer.abandon()
+            raise
+        cpu_s = time.process_time() - before
+        self._drain(writer)
+        for capture in self._captures:
+            capture.close()
+        end = self.ended(stop)
+        summary = writer.finish(end) if writer is not None else {}
+        return Outcome(stop, end, summary, self.setup_s, cpu_s)
+
+    def _writer(self, out: Path) -> ResultWriter:
+        source = Path(self.file.file)
+        digest = hashlib.sha256(source.read_bytes()).hexdigest() if source.is_file() else ""
+        identity = RunIdentity(
+            name=self.file.name,
+            seed=self.seed,
+            sample_ps=self.file.sample_ps,
+            description=self.file.description,
+            until_ps=self.until_ps,
+            run_file_sha256=digest,
+            versions=self.versions,
+        )
+        links = self.fabric.topology.links
+        return ResultWriter(out, self.traffic, identity, self.fabric.names, links)
+
+    def _play(
+        self,
+        writer: ResultWriter | None,
+        progress: Callable[[Progress], None] | None,
+        started: float,
+    ) -> Stop:
+        engine = self.engine
+        last = NEVER if self.until_ps is None else self.until_ps
+        while True:
+            due = self._agenda[0][0] if self._agenda else NEVER
+            target = min(last, due)
+            stop = engine.run(target, budget=SLICE_EVENTS, to_the_end=self.until_ps is None)
+            if stop is EngineStop.PUNT:
+                self.punts += len(engine.take_punts())
+            elif stop is EngineStop.BUDGET:
+                self._drain(writer)
+                if progress is not None:
+                    progress(self._progress(started))
+            elif stop is EngineStop.DONE:
+                return Stop.DONE
+            elif due <= last and due != NEVER:
+                while self._agenda and self._agenda[0][0] <= max(due, engine.now):
+                    heapq.heappop(self._agenda)[2]()
+            elif stop is EngineStop.UNTIL:
+                return Stop.UNTIL
+            else:
+                return Stop.IDLE if self.until_ps is None else Stop.UNTIL
+
+    def _progress(self, started: float) -> Progress:
+        totals = self.engine.totals()
+        return Progress(
+            self.engine.now,
+            self.until_ps,
+            totals.messages,
+            totals.messages_done,
+            totals.hops,
+            time.process_time() - started,
+        )
+
+    def _drain(self, writer: ResultWriter | None) -> None:
+        engine = self.engine
+        for take, keep in (
+            (engine.take_queue_samples, writer.queues if writer else None),
+            (engine.take_link_samples, writer.links if writer else None),
+            (engine.take_flow_samples, writer.flow_rates if writer else None),
+        ):
+            while len(rows := take()):
+                if keep is not None:
+                    keep(rows)
+        if self._captures:
+            frames = engine.take_tapped()
+            for capture in self._captures:
+                capture.write(frames)
+
+    # --- the end --------------------------------------------------------------------------------
+
+    def ended(self, stop: Stop) -> RunEnd:
+        """How everything stands now."""
+        engine, traffic, topology = self.engine, self.traffic, self.fabric.topology
+        return RunEnd(
+            stop=stop,
+            now_ps=engine.now,
+            totals={**asdict(engine.totals()), "punts": self.punts},
+            flow_stats=engine.flow_stats(0, len(traffic.flows)),
+            message_times=engine.message_times(0, len(traffic.messages)),
+            switches={name: self._switch_end(name) for name in self.fabric.switches},
+            host_ports={
+                (host.name, interface.number): asdict(
+                    engine.host_port_stats(self.fabric.nodes[host.name], interface.number)
+                )
+                for host in topology.hosts
+                for interface in host.interfaces
+            },
+        )
+
+    def _switch_end(self, name: str) -> SwitchEnd:
+        core = self.fabric.switches[name].device.core
+        ports = [port.number for port in self.fabric.topology.ports_of(name)]
+        wires = {
+            port: {d.name.lower(): asdict(core.port_impair_stats(port, d)) for d in Direction}
+            for port in ports
+        }
+        return SwitchEnd(
+            stats=asdict(core.stats()),
+            ports={port: asdict(core.port_stats(port)) for port in ports},
+            wires={port: both for port, both in wires.items() if _any(list(both.values()))},
+            **buffer_end(core, ports),
+        )
+
+
+def _any(rows: Sequence[dict[str, int]]) -> bool:
+    return any(value for row in rows for value in row.values())
