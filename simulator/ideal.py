@@ -55,12 +55,12 @@ class Bounds:
     def staged_ps(self, first: int, stop: int, stages: Sequence[Stage]) -> tuple[int, int]:
         """Return when messages `first` to `stop` - 1, those of stages in turn, begin and end.
 
-        No rank passes a stage sooner than its interface can carry it: what it sends comes after its
-        own barrier, what it receives after the first one of its group.
+        No rank passes a stage sooner than its interface can carry it and the stages before it: what
+        it sends comes after its own barrier, what it receives after the first one of its group.
         """
         floor = self.arrays.messages["start_ps"][first:stop].copy()
         done = np.zeros(stop - first, dtype=np.int64)
-        last = 0
+        last, free = 0, dict[int, Numbers]()
         inside = [stage for stage in stages if first <= stage.barrier[0] and stage.stop <= stop]
         behind = [int(after[0]) for stage in inside for after in stage.after]
         cuts = {first, stop, *(stage.stop for stage in inside), *behind}
@@ -74,7 +74,7 @@ class Bounds:
             for stage in inside:
                 if stage.stop != end:
                     continue
-                passed = self._passed_ps(stage, done[stage.barrier - first])
+                passed = self._passed_ps(stage, done[stage.barrier - first], free)
                 last = max(last, int(passed.max()))
                 for after in stage.after:
                     if after[-1] < stop:
@@ -82,29 +82,38 @@ class Bounds:
         ready = done - self.alone_ps[first:stop]
         return int(ready.min()), max(last, int(done.max()))
 
-    def _passed_ps(self, stage: Stage, begun: Numbers) -> Numbers:
-        """Return when each rank can be through a stage that it has begun."""
-        sent, received = self.loads_ps(stage.first, stage.stop)
-        first = np.empty_like(begun)
+    def _passed_ps(self, stage: Stage, begun: Numbers, free: dict[int, Numbers]) -> Numbers:
+        """Return when each rank can be through a stage that it has begun.
+
+        `free` holds, by stage and rank, when its interface has carried all up to there: rows for
+        sending and for receiving. This stage's is added.
+        """
+        loads, latencies = self.loads_ps(stage.first, stage.stop)
+        loads, latencies = loads[:, stage.places], latencies[:, stage.places]
+        first = begun.copy()
         first[stage.members] = begun[stage.members].min(axis=1, keepdims=True)
-        passed: Numbers = np.maximum(begun + sent[stage.places], first + received[stage.places])
+        since = np.stack([begun, first])
+        for before in stage.before:
+            if id(before) in free:
+                since = np.maximum(since, free[id(before)])
+        free[id(stage)] = since + loads
+        passed: Numbers = np.where(loads > 0, since + loads + latencies, begun).max(axis=0)
         return passed
 
     def loads_ps(self, first: int, stop: int) -> tuple[Numbers, Numbers]:
-        """Return how soon each interface can have sent, and received, messages of a range.
+        """Return what messages of a range cost each interface: rows for sending and for receiving.
 
-        One behind the other, and the shortest latency of these messages on top; 0 for nothing.
+        First how long it is busy, then the shortest latency of what it carries.
         """
         carrying = np.flatnonzero(self.alone_ps[first:stop]) + first
-        found: list[Numbers] = []
-        for end, busy in ((self.sender, self.tx_ps), (self.receiver, self.rx_ps)):
+        loads = np.zeros((2, self.interfaces), dtype=np.int64)
+        latencies = np.full((2, self.interfaces), np.iinfo(np.int64).max)
+        ends = ((self.sender, self.tx_ps), (self.receiver, self.rx_ps))
+        for load, latency, (end, busy) in zip(loads, latencies, ends, strict=True):
             at, times = end[carrying], busy[carrying]
-            load = np.zeros(self.interfaces, dtype=np.int64)
             np.add.at(load, at, times)
-            latency = np.full(self.interfaces, np.iinfo(np.int64).max)
             np.minimum.at(latency, at, self.alone_ps[carrying] - times)
-            found.append(load + np.where(load > 0, latency, 0))
-        return found[0], found[1]
+        return loads, np.where(loads > 0, latencies, 0)
 
     def ideal_ps(self, first: int, stop: int) -> int:
         """Return the ideal time of messages `first` to `stop` - 1, from the first one's ready."""
@@ -112,7 +121,8 @@ class Bounds:
             return 0
         done = self.finish_ps(first, stop)
         chain_ps = int(done.max() - (done - self.alone_ps[first:stop]).min())
-        return max(chain_ps, *(int(load.max()) for load in self.loads_ps(first, stop)))
+        loads, latencies = self.loads_ps(first, stop)
+        return max(chain_ps, int((loads + latencies).max()))
 
 
 @dataclass(frozen=True)
@@ -121,7 +131,7 @@ class Stage:
 
     `barrier`: of each rank, a message in front of what it does; messages `first` to `stop` - 1 are
     what it does; `after`: the barriers behind it. `members`: the ranks of each group as rows.
-    `places`: the interface of each rank.
+    `places`: the interface of each rank. `before`: the stages that the barrier waits for.
     """
 
     barrier: Numbers
@@ -129,6 +139,7 @@ class Stage:
     places: Numbers
     first: int
     stop: int
+    before: tuple[Stage, ...] = ()
     after: list[Numbers] = field(default_factory=list)
 
 

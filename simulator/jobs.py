@@ -15,7 +15,7 @@ import numpy as np
 from simulator import collectives
 from simulator.collectives import Template
 from simulator.dag import FlowKind, FlowTable, MessageTable, Numbers
-from simulator.ideal import Bounds, Edges
+from simulator.ideal import Bounds, Stage
 from simulator.spans import Ideal, Spans
 from topologies.job_schema import (
     AllReduceEntry,
@@ -78,28 +78,19 @@ def template(kind: str, value: CollectiveEntry | PipelineEntry, size: int) -> tu
 
 
 @dataclass(frozen=True)
-class _Round:
-    """One round of a step: the barriers before it, and its messages `first` to `stop` - 1."""
-
-    barrier: Numbers
-    first: int
-    stop: int
-
-
-@dataclass(frozen=True)
 class _Ends:
-    """What ranks wait for before they go on: messages, the rank of each, the rounds they end."""
+    """What ranks wait for before they go on: messages, the rank of each, the stages they end."""
 
     messages: Numbers
     ranks: Numbers
-    rounds: tuple[_Round, ...] = ()
+    stages: tuple[Stage, ...] = ()
 
 
 def _together(ends: Sequence[_Ends]) -> _Ends:
     return _Ends(
         np.concatenate([one.messages for one in ends]),
         np.concatenate([one.ranks for one in ends]),
-        tuple(found for one in ends for found in one.rounds),
+        tuple(stage for one in ends for stage in one.stages),
     )
 
 
@@ -118,10 +109,9 @@ class JobPlan:
         self.flows, self.messages, self.spans = tables
         self.places = self.flows.places(ranks)
         self.kind = FlowKind(name, job.dscp, job.queue, job.payload, None, job.rate or 0)
-        self._loads: list[tuple[_Round, Numbers]] = []  # rounds, and barriers behind them
+        self._stages: list[Stage] = []
         self._templates: dict[tuple[int, int], tuple[str, Template]] = {}
         self._ideals: dict[tuple[int, ...], int] = {}
-        self._edges: Edges | None = None
         self._span = -1
 
     def plan(self) -> None:
@@ -182,16 +172,14 @@ class JobPlan:
                 barrier = self._barrier(found, gap)
                 label = f"{path} {step.label}" if len(steps) > 1 else path
                 label += f" round {round_number}" if value.repeat > 1 else ""
-                found = self._step(label, key, value, members, barrier, span)
+                found = self._step(label, key, value, members, barrier, found.stages, span)
             ends.append(found)
         stop = len(self.messages)
         self.spans.set_range(span, first, stop)
         if len(steps) == 1 and len(self.spans) == span + 2:  # one collective, so the same ideal
             self.spans.set_ideal(span, self.spans.ideal_of(span + 1))
         else:
-            self.spans.set_ideal(
-                span, lambda bound: bound.ideal_ps(first, stop, self._load_edges(bound))
-            )
+            self.spans.set_ideal(span, lambda bound: self._phase_ideal(bound, first, stop))
         return _together(ends)
 
     def _step(
@@ -201,6 +189,7 @@ class JobPlan:
         value: CollectiveEntry | PipelineEntry,
         members: Numbers,
         barrier: Numbers,
+        before: tuple[Stage, ...],
         parent: int,
     ) -> _Ends:
         algorithm, pattern = self._templates[key]
@@ -240,8 +229,11 @@ class JobPlan:
                 self._collective_ideal((*key, number), start, len(self.messages)),
             )
         found = _together(ends)
-        done = _Round(barrier, first, len(self.messages))
-        return _Ends(found.messages, found.ranks, (done,))
+        stage = Stage(barrier, members, self.places, first, len(self.messages), before)
+        self._stages.append(stage)
+        # Whoever has nothing to send or receive still computes before it goes on.
+        every = _Ends(barrier, np.arange(self.job.ranks))
+        return _together([_Ends(found.messages, found.ranks, (stage,)), every])
 
     def _passed(self, before: _Ends, gap_ps: int) -> _Ends:
         """Return what to wait for behind `before` and some computing."""
@@ -252,14 +244,19 @@ class JobPlan:
         barrier = self.messages.add(0, 0, self.job.ranks, start_ps=start_ps, gap_ps=gap_ps)
         if before is not None:
             self.messages.wait(barrier[before.ranks], before.messages)
-            self._loads += [(found, barrier) for found in before.rounds]
+            for stage in before.stages:
+                stage.after.append(barrier)
         return barrier
 
     # --- ideal times -----------------------------------------------------------------------
 
     def _job_ideal(self, bound: Bounds) -> int:
-        first, stop = self.spans.range_of(self._span)
-        return bound.chain_ps(first, stop, self._load_edges(bound)) - self.job.start
+        _, end = bound.staged_ps(*self.spans.range_of(self._span), self._stages)
+        return end - self.job.start
+
+    def _phase_ideal(self, bound: Bounds, first: int, stop: int) -> int:
+        begin, end = bound.staged_ps(first, stop, self._stages)
+        return end - begin
 
     def _collective_ideal(self, key: tuple[int, ...], first: int, stop: int) -> Ideal:
         def ideal(bound: Bounds) -> int:
@@ -268,22 +265,3 @@ class JobPlan:
             return self._ideals[key]
 
         return ideal
-
-    def _load_edges(self, bound: Bounds) -> Edges:
-        """Return, for each round and rank, how long its interface is busy between two barriers."""
-        if self._edges is None:
-            none = np.empty(0, dtype=np.int64)
-            self._edges = Edges(
-                np.concatenate([none, *(found.barrier for found, _ in self._loads)]),
-                np.concatenate([none, *(barrier for _, barrier in self._loads)]),
-                np.concatenate(
-                    [
-                        none,
-                        *(
-                            bound.loads_ps(found.first, found.stop)[self.places]
-                            for found, _ in self._loads
-                        ),
-                    ]
-                ),
-            )
-        return self._edges

@@ -169,7 +169,7 @@ JOBS = [
     (SINGLE, "[{allreduce: {bytes: 1MB, algorithm: tree, chunk: 64kB}}]", 1.5),
     (SINGLE, "[{alltoall: {bytes: 3MB}}, {compute: 5us}, {alltoall: {bytes: 300kB}}]", 1.1),
     (SINGLE, "[{alltoall: {bytes: 3MB, fraction: 1/2, window: 1}}]", 1.2),
-    (LINE, "[{incast: {bytes: 1MB, root: 2, repeat: 2, compute: 4us}}]", 1.05),
+    (LINE, "[{incast: {bytes: 1MB, root: 2, repeat: 2, compute: 4us}}]", 1.1),
     (SINGLE, "[{parallel: [{allreduce: {bytes: 1MB}}, {compute: 1ms}]}]", 1.0),
     (SINGLE, "[{allreduce: {bytes: 1MB}, background: true}, {alltoall: {bytes: 1MB}}]", 2.5),
     (LINE, "[{alltoall: {bytes: 999999B, channels: 3}}]", 1.5),

@@ -294,3 +294,9 @@ def test_arrays_have_the_engines_layout() -> None:
             assert ours.fields is not None and theirs.fields is not None
             assert ours.fields[name] == theirs.fields[name]
     engine.close()
+
+
+def test_who_only_receives_still_computes() -> None:
+    text = FATTREE + "  {ranks: 2, phases: [{incast: {bytes: 1kB, compute: 1ms}}, {compute: 1ms}, "
+    text += "{incast: {bytes: 1kB, root: 1}}]}\n"
+    assert planned(text).spans[0].ideal_ps > 2_000_000_000
