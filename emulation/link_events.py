@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from emulation.switch_node import Target
 from softswitch.diagnostics import DiagnosticsClient
-from topologies.events import Call, LinksCall, PortCall, calls
+from topologies.events import Call, LinksCall, PortCall, SwitchCall, calls
 
 if TYPE_CHECKING:
     from emulation.session import Session
@@ -152,6 +152,10 @@ class FabricCalls:
         if isinstance(call, LinksCall):
             self._session.links.switch(list(call.links), call.up)
             return
+        if isinstance(call, SwitchCall):
+            act = self._session.revive_switch if call.up else self._session.kill_switch
+            act(call.switch)
+            return
         with self._lock:
             self._made.setdefault(call.switch, []).append(call)
             self._set_link(call)
@@ -200,13 +204,13 @@ def playing(session: Session, tell: Callable[[str], None]) -> Iterator[EventPlay
 def playable(session: Session) -> tuple[tuple[Call, ...], tuple[Call, ...]]:
     """Return the calls that the session's target can make, and those that it can't.
 
-    BMv2 emulates no links: there they go down and up, and nothing else.
+    BMv2 emulates no links: there they go down and up, and switches, and nothing else.
     """
     found = calls(session.topology)
     if session.target is Target.SOFTSWITCH:
         return found, ()
     return (
-        tuple(call for call in found if isinstance(call, LinksCall)),
+        tuple(call for call in found if not isinstance(call, PortCall)),
         tuple(call for call in found if isinstance(call, PortCall)),
     )
 

@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from controller import SwitchUnreachable
+from controller.errors import SeveralFailures
 from emulation.errors import EmulationError
 from emulation.switch_node import Target
 from softswitch.diagnostics import DiagnosticsClient, DiagnosticsError
@@ -94,8 +96,19 @@ class LinkState:
                     self._switch_end(link, end, up)
                 (self._down.discard if up else self._down.add)(link)
                 if self._joins_switches(link):
-                    updates += self._session.controller.set_link(link, up)
+                    updates += self._route(link, up)
         return Switched(tuple(links), updates)
+
+    def _route(self, link: Link, up: bool) -> int:
+        """Tell the controller; a switch that is away and watched over is told when it is back."""
+        try:
+            return self._session.controller.set_link(link, up)
+        except (SwitchUnreachable, SeveralFailures) as error:
+            failures = error.failures if isinstance(error, SeveralFailures) else (error,)
+            gone = all(isinstance(failure, SwitchUnreachable) for failure in failures)
+            if gone and self._session.is_supervised:
+                return 0
+            raise
 
     def on_return(self, action: Callable[[str], None]) -> None:
         """Do `action` too for each switch that was started again."""

@@ -149,6 +149,22 @@ class Session:
         """Whether switches that die are started again."""
         return self._supervisor is not None
 
+    def kill_switch(self, name: str) -> None:
+        """End a switch's process; it stays away until `revive_switch`. Raises EmulationError."""
+        self._watched(name).kill(name)
+
+    def revive_switch(self, name: str) -> None:
+        """Start a switch that was killed, and wait until it forwards. Raises EmulationError."""
+        self._watched(name).revive(name)
+
+    def _watched(self, name: str) -> Supervisor:
+        if self._supervisor is None:
+            raise EmulationError(
+                f"{name} is left alone: nobody watches the switches yet",
+                "switches are killed and revived once the run has its prompt: CLI=1",
+            )
+        return self._supervisor
+
     def settle(self) -> None:
         """Where switches are supervised, wait until none is on its way back."""
         if self._supervisor is not None:

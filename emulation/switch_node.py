@@ -119,7 +119,7 @@ def require_target(target: Target) -> None:
     if target is Target.BMV2 and shutil.which("simple_switch_grpc") is None:
         raise ToolMissingError(
             "simple_switch_grpc (BMv2) is not on PATH",
-            "leave --target away to use the embedded switch, or install BMv2: docs/parity.md says how",
+            "leave --target away to use the embedded switch, or install BMv2 (docs/parity.md)",
         )
 
 

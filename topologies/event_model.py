@@ -12,13 +12,16 @@ from dataclasses import dataclass
 class Do(enum.Enum):
     """What an event does to its links.
 
-    CLEAR: everything is as the file says again. SET: other settings, from then on.
+    CLEAR: everything is as the file says again. SET: other settings, from then on. KILL, REVIVE:
+    the switch that they belong to ends, with all that it knows, and is started again.
     """
 
     DOWN = "down"
     UP = "up"
     CLEAR = "clear"
     SET = "set"
+    KILL = "kill"
+    REVIVE = "revive"
 
 
 @dataclass(frozen=True)
@@ -28,7 +31,7 @@ class Event:
     `links` count in the topology's order. `towards`: the node whose arrivals a SET concerns, empty
     for both directions. `settings`, of a SET: `rate_bps`, `delay_ps` and members of the switch's
     ws_port_impair (shares in units of 2^-32, of bits 2^-64; times in fabric picoseconds).
-    `says` is the event as people read it.
+    `says` is the event as people read it. `switch`: of a KILL or REVIVE; `links` are then its own.
     """
 
     at_ps: int
@@ -37,3 +40,4 @@ class Event:
     says: str
     towards: str = ""
     settings: tuple[tuple[str, int], ...] = ()
+    switch: str = ""

@@ -6,6 +6,7 @@ events:
   - {at: 4ms, link: s1:3-s3:1, towards: s3, reorder: {share: 1%, by: 2us}}
   - {at: 9ms, link: s1-s4, flap: {period: 1ms, count: 3}}
   - {at: 9ms, switch: s3, do: down}             every link of the switch
+  - {at: 12ms, switch: s3, do: kill, lasts: 5ms}    the switch itself, with all that it knows
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ _SETTINGS = (
     "jitter",
     "drop_flow",
 )
+_LASTING = ("up", "clear", "revive")
+"""What is done once and for all."""
 
 
 def _bit_errors(value: Any) -> int:
@@ -92,7 +95,7 @@ class EventEntry(Model):
     switch: str | None = None
     towards: str | None = None
     lasts: Duration | None = None
-    do: Literal["down", "up", "clear"] | None = None
+    do: Literal["down", "up", "clear", "kill", "revive"] | None = None
     flap: Flap | None = None
     rate: Rate | None = None
     degraded: Share | None = None
@@ -114,13 +117,17 @@ class EventEntry(Model):
         things = sum((self.do is not None, self.flap is not None, bool(given)))
         if things != 1:
             known = ", ".join(_SETTINGS)
-            raise ValueError(f"say one thing: do: down|up|clear, flap, or settings ({known})")
+            raise ValueError(
+                f"say one thing: do: down|up|clear|kill|revive, flap, or settings ({known})"
+            )
         if self.switch is not None and given:
             raise ValueError("a switch goes down, up or flaps; settings are a link's")
+        if self.switch is None and self.do in ("kill", "revive"):
+            raise ValueError(f"do: {self.do} is for a switch: switch: s3")
         if self.towards is not None and not given:
             raise ValueError("'towards' is for settings: links go down and up in both directions")
-        if self.lasts is not None and (self.do in ("up", "clear") or self.flap is not None):
-            raise ValueError("'lasts' is for do: down and for settings")
+        if self.lasts is not None and (self.do in _LASTING or self.flap is not None):
+            raise ValueError("'lasts' is for do: down, do: kill and for settings")
         if self.lasts == 0:
             raise ValueError("'lasts' has to be more than nothing")
         if self.flap is not None and self.flap.period < 2:

@@ -46,7 +46,17 @@ class PortCall:
     arguments: Mapping[str, object] = field(default_factory=dict)
 
 
-Call = LinksCall | PortCall
+@dataclass(frozen=True)
+class SwitchCall:
+    """A switch that ends, or is started again, `at_ns` real nanoseconds after the start."""
+
+    at_ns: int
+    says: str
+    switch: str
+    up: bool
+
+
+Call = LinksCall | PortCall | SwitchCall
 
 
 def build_events(
@@ -146,10 +156,13 @@ def _unrolled(entry: EventEntry, found: tuple[int, ...], links: Sequence[Link]) 
             for late, do in ((0, Do.DOWN), (half, Do.UP))
         ]
     if entry.do is not None:
-        events = [Event(entry.at, Do(entry.do), found, f"{where} {entry.do}")]
-        if entry.lasts is not None:
-            events.append(Event(end_ps, Do.UP, found, f"{where} up"))
-        return events
+        ends = Do.REVIVE if entry.do == "kill" else Do.UP
+        does = [(entry.at, Do(entry.do))]
+        does += [] if entry.lasts is None else [(end_ps, ends)]
+        return [
+            Event(at_ps, do, found, f"{where} {do.value}", switch=entry.switch or "")
+            for at_ps, do in does
+        ]
     link = links[found[0]]
     what = ", ".join(entry.settings())
     where += f" towards {entry.towards}" if entry.towards else ""
@@ -185,6 +198,8 @@ def _calls_of(topology: Topology, event: Event) -> list[Call]:
     links = tuple(topology.links[i] for i in event.links)
     if event.do in (Do.DOWN, Do.UP):
         return [LinksCall(at_ns, event.says, links, event.do is Do.UP)]
+    if event.do in (Do.KILL, Do.REVIVE):
+        return [SwitchCall(at_ns, event.says, event.switch, event.do is Do.REVIVE)]
     found: list[Call] = []
     settings = dict(event.settings)
     for link in links:

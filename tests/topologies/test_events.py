@@ -15,7 +15,7 @@ import pytest
 import topologies
 from topologies import Topology, TopologyError
 from topologies.event_model import Do
-from topologies.events import LinksCall, PortCall, calls
+from topologies.events import LinksCall, PortCall, SwitchCall, calls
 
 NET = """\
 time_scale: 1000
@@ -103,6 +103,15 @@ def test_a_switch_may_flap() -> None:
         (0, False, both),
         (1000, True, both),
     ]
+
+
+def test_a_switch_is_killed_for_a_while() -> None:
+    found = calls(net("at: 2us, switch: s2, do: kill, lasts: 3us", "at: 9us, switch: s1, do: kill"))
+    assert found == (
+        SwitchCall(2 * MS_IN_NS, "switch s2 kill", "s2", False),
+        SwitchCall(5 * MS_IN_NS, "switch s2 revive", "s2", True),
+        SwitchCall(9 * MS_IN_NS, "switch s1 kill", "s1", False),
+    )
 
 
 def test_loss_in_both_directions_is_both_senders() -> None:
@@ -206,7 +215,13 @@ MISTAKES = [
     (f"{AT}, link: h1-s1, switch: s1, do: down", "events[0]: say where"),
     (f"{AT}, link: h1-s1", "events[0]: say one thing"),
     (f"{AT}, link: h1-s1, do: down, loss: 1%", "events[0]: say one thing"),
-    (f"{AT}, link: h1-s1, do: sideways", "10:28: events[0].do: must be 'down', 'up' or 'clear'"),
+    (f"{AT}, link: h1-s1, do: kill", "events[0]: do: kill is for a switch"),
+    (f"{AT}, switch: s1, do: revive, lasts: 1us", "events[0]: 'lasts' is for do: down, do: kill"),
+    (f"{AT}, switch: s9, do: kill", "events[0].switch: no switch is called 's9'"),
+    (
+        f"{AT}, link: h1-s1, do: sideways",
+        "10:28: events[0].do: must be 'down', 'up', 'clear', 'kill' or 'revive'",
+    ),
     (f"{AT}, link: h1-s1, los: 1%", "10:28: events[0].los: unknown key 'los'; did you mean 'loss'"),
     (f"{AT}, link: h1, do: down", "10:15: events[0].link: 'h1' is no link: write s1-s3"),
     (f"{AT}, link: s1-s2, do: down", "events[0].link: 2 links join them: name the ports, as s1:2-"),
