@@ -23,11 +23,15 @@ Integers = npt.NDArray[Any]
 
 @dataclass(frozen=True)
 class Outcome:
-    """Traffic, and what became of it: sim_flow_stats and sim_message_times of all of it."""
+    """Traffic, and what became of it: sim_flow_stats and sim_message_times of all of it.
+
+    Ideal times are fabric time in `traffic`, and of links slowed by `time_scale` here.
+    """
 
     traffic: Traffic
     flow_stats: Records
     message_times: Records
+    time_scale: int = 1
 
     @cached_property
     def hosts(self) -> tuple[str, ...]:
@@ -42,9 +46,14 @@ class Outcome:
         return np.where((done >= 0) & (ready >= 0), done - ready, -1)
 
     @cached_property
+    def ideal_ps(self) -> Integers:
+        """A message's ideal time."""
+        return np.asarray(self.traffic.ideal_ps * self.time_scale)
+
+    @cached_property
     def slowdown_ppm(self) -> Integers:
         """A message's completion time over its ideal, in millionths; -1 where there is none."""
-        return ratios(self.completion_ps, self.traffic.ideal_ps)
+        return ratios(self.completion_ps, self.ideal_ps)
 
     @cached_property
     def carries(self) -> npt.NDArray[np.bool_]:
@@ -81,7 +90,7 @@ def write_messages(path: Path, outcome: Outcome, about: Mapping[str, str]) -> in
                 "bytes": messages["bytes"][part],
                 **{f"{name}_ps": outcome.message_times[name][part] for name in _TIMES},
                 "completion_ps": outcome.completion_ps[part],
-                "ideal_ps": traffic.ideal_ps[part],
+                "ideal_ps": outcome.ideal_ps[part],
                 "slowdown_ppm": outcome.slowdown_ppm[part],
             }
         )
@@ -194,6 +203,7 @@ def _span_row(outcome: Outcome, number: int, span: Span) -> dict[str, Any]:
     fct = spread(outcome.completion_ps[part][data_done])
     slowdowns = outcome.slowdown_ppm[part][data_done]
     slowdown = spread(slowdowns[slowdowns >= 0])
+    ideal = span.ideal_ps * outcome.time_scale
     row: dict[str, Any] = {
         "span": number,
         "kind": span.kind.value,
@@ -208,8 +218,8 @@ def _span_row(outcome: Outcome, number: int, span: Span) -> dict[str, Any]:
         "start_ps": start if start != _NEVER else -1,
         "end_ps": end,
         "duration_ps": took,
-        "ideal_ps": span.ideal_ps if span.ideal_ps > 0 else -1,
-        "slowdown_ppm": took * 10**6 // span.ideal_ps if took >= 0 and span.ideal_ps > 0 else -1,
+        "ideal_ps": ideal if ideal > 0 else -1,
+        "slowdown_ppm": took * 10**6 // ideal if took >= 0 and ideal > 0 else -1,
     }
     for key in ("p50", "p99", "max"):
         row[f"fct_{key}_ps"] = fct.get(key, -1)

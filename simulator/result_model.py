@@ -39,7 +39,8 @@ class Stop(enum.Enum):
 class RunIdentity:
     """What a run is, as far as its result depends on it. No machine, path or time of day.
 
-    `versions`: what else the numbers depend on, for example "weft" and the SHA-256 of "fabric.p4".
+    `time_scale`: links are that much slower and longer than the topology says; all times of results
+    are the run's own. `versions`: what else the numbers depend on, for example "weft" and the SHA-256 of "fabric.p4".
     """
 
     name: str
@@ -47,6 +48,7 @@ class RunIdentity:
     sample_ps: int
     description: str = ""
     until_ps: int | None = None
+    time_scale: int = 1
     run_file_sha256: str = ""
     versions: Mapping[str, str] = field(default_factory=dict)
 

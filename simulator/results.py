@@ -30,7 +30,6 @@ from topologies.workload_model import Traffic
 
 FORMAT = 1
 RUNTIME = "simulator"
-TIME_SCALE = 1
 SUMMARY, LOG = "summary.json", "run.json"
 TABLES = (
     "blocked",
@@ -73,7 +72,7 @@ class ResultWriter:
         self._links = tuple(links if links is not None else traffic.topology.links)
         self._about = {
             "weft.runtime": RUNTIME,
-            "weft.time_scale": str(TIME_SCALE),
+            "weft.time_scale": str(identity.time_scale),
             "weft.run": identity.name,
             "weft.seed": str(identity.seed),
         }
@@ -103,7 +102,8 @@ class ResultWriter:
         self._flow_samples = TableWriter(
             out / "flow_rates.parquet", integers("at_ps", "flow", "bytes"), self._about
         )
-        self._rates = np.array([link.rate_bps for link in self._links], np.int64)
+        scale = identity.time_scale
+        self._rates = np.array([max(1, link.rate_bps // scale) for link in self._links], np.int64)
         self._most_queued = (0, 0)  # bytes, packets
         self._busiest = 0
         self._open = True
@@ -172,7 +172,8 @@ class ResultWriter:
     def finish(self, end: RunEnd) -> dict[str, Any]:
         """Write everything else; returns what summary.json holds. Raises ResultError."""
         self._close_samples()
-        outcome = Outcome(self.traffic, end.flow_stats, end.message_times)
+        scale = self.identity.time_scale
+        outcome = Outcome(self.traffic, end.flow_stats, end.message_times, scale)
         topology, about = self.traffic.topology, self._about
         blocking = self._blocking(end)
         jobs = result_flows.job_rows(outcome)
@@ -249,7 +250,7 @@ class ResultWriter:
         return {
             "format": FORMAT,
             "runtime": RUNTIME,
-            "time_scale": TIME_SCALE,
+            "time_scale": identity.time_scale,
             "run": {
                 "name": identity.name,
                 "description": identity.description,

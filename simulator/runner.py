@@ -218,6 +218,7 @@ class Simulation:
             sample_ps=self.file.sample_ps,
             description=self.file.description,
             until_ps=self.until_ps,
+            time_scale=self.fabric.topology.time_scale,
             run_file_sha256=digest,
             versions=self.versions,
         )

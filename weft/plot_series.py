@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from simulator.result_reader import ResultFolder
 
-MOST_POINTS = 2000
+MOST_POINTS = 300  # more are no line any more
 Numbers = npt.NDArray[np.float64]
 
 
