@@ -102,6 +102,17 @@ class HostPortStats:
     paused_ps: tuple[int, ...]
 
 
+class ScriptFrame(NamedTuple):
+    """A frame that an interface sends as it is; the tail stands for payload that is not kept."""
+
+    node: int
+    port: int
+    at: int
+    data: bytes
+    tail_length: int = 0
+    tail_seed: int = 0
+
+
 class Punt(NamedTuple):
     """Something that a switch has for the controller."""
 
@@ -269,14 +280,16 @@ class Engine:
             )
         )
 
-    def add_script(self, packets: Sequence[tuple[int, int, int, bytes]]) -> None:
-        """Frames to be sent as they are: (node, interface, at_ps, bytes)."""
+    def add_script(self, packets: Sequence[tuple[int, int, int, bytes] | ScriptFrame]) -> None:
+        """Frames to be sent as they are: (node, interface, at_ps, bytes), or `ScriptFrame`s."""
         rows = self.ffi.new("struct sim_script_packet[]", max(1, len(packets)))
         keep = []
-        for row, (node, port, at, data) in zip(rows, packets, strict=False):
-            keep.append(self.ffi.from_buffer("uint8_t[]", data))
-            row.node, row.port, row.at = node, port, at
-            row.length, row.data = len(data), keep[-1]
+        for row, packet in zip(rows, packets, strict=False):
+            frame = ScriptFrame(*packet)
+            keep.append(self.ffi.from_buffer("uint8_t[]", frame.data))
+            row.node, row.port, row.at = frame.node, frame.port, frame.at
+            row.length, row.data = len(frame.data), keep[-1]
+            row.tail_length, row.tail_seed = frame.tail_length, frame.tail_seed
         self._check(self.lib.sim_add_script(self.pointer, rows, len(packets)))
 
     # --- running ------------------------------------------------------------------------------
@@ -339,6 +352,10 @@ class Engine:
         start = self.now + interval_ps if start_ps is None else start_ps
         self._check(self.lib.sim_sample(self.pointer, start, interval_ps))
 
+    def sample_rest(self) -> None:
+        """Sample what has happened since the last sample: for the end of a run, between two."""
+        self.lib.sim_sample_rest(self.pointer)
+
     def take_queue_samples(self) -> Rows:
         """Rows of struct sim_queue_sample since the last call, at most 65 536."""
         return self._samples("queue")
@@ -355,7 +372,7 @@ class Engine:
         rows = np.zeros(_BATCH, dtype=self.dtype(f"{kind}_sample"))
         array = self.ffi.from_buffer(f"struct sim_{kind}_sample[]", rows.view(np.uint8))
         n = getattr(self.lib, f"sim_take_{kind}_samples")(self.pointer, array, _BATCH)
-        return rows[:n].copy()
+        return rows.view(np.uint8)[: n * rows.itemsize].copy().view(rows.dtype)
 
     def tap(self, node: int, port: int, capacity: int = 65536) -> None:
         """Copy what a port sends and receives, up to `capacity` frames until taken; 0 ends it."""
@@ -383,4 +400,14 @@ def exponential(mean_ps: int, random: int) -> int:
     return int(native().lib.sim_exponential(mean_ps, random))
 
 
-__all__ = ["CoreError", "Engine", "EngineError", "HostPort", "Punt", "Stop", "StreamKind", "Tapped"]
+__all__ = [
+    "CoreError",
+    "Engine",
+    "EngineError",
+    "HostPort",
+    "Punt",
+    "ScriptFrame",
+    "Stop",
+    "StreamKind",
+    "Tapped",
+]

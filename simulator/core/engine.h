@@ -260,7 +260,8 @@ struct sim {
     struct sim_punt *punts; /* own their bytes */
     size_t punts_n, punts_capacity, punts_taken;
 
-    ws_time sample_interval, next_sample;
+    ws_time sample_interval, next_sample, sampled_at;
+    uint64_t sampled_events; /* handled before the last sample */
     struct rows queue_rows, link_rows, flow_rows;
     uint32_t dirty_head, dirty_tail;
 

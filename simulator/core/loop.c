@@ -92,6 +92,20 @@ static void look_again(struct sim *s)
     s->window_stale = 0;
 }
 
+/* Takes the next sample. When nothing has happened since the last one, those up to `quiet` would be equal. */
+static void sample_due(struct sim *s, ws_time quiet)
+{
+    if (s->next_sample > s->now)
+        s->now = s->next_sample;
+    const int changed = s->totals.events != s->sampled_events || s->heap_n || s->timers_n;
+    s->sampled_events = s->totals.events;
+    if (changed || next_at_switches(s) != WS_NEVER)
+        sample_now(s);
+    else
+        s->next_sample += (quiet - s->next_sample) / s->sample_interval * s->sample_interval;
+    s->next_sample += s->sample_interval;
+}
+
 enum sim_stop sim_run(sim *s, ws_time until, uint64_t budget, int to_the_end)
 {
     if (order_fix(s))
@@ -113,11 +127,8 @@ enum sim_stop sim_run(sim *s, ws_time until, uint64_t budget, int to_the_end)
             next = source;
         if (timer < next)
             next = timer;
-        if (s->next_sample < next && s->next_sample <= until && next != WS_NEVER) {
-            if (s->next_sample > s->now)
-                s->now = s->next_sample;
-            sample_now(s);
-            s->next_sample += s->sample_interval;
+        if (s->next_sample < next && s->next_sample <= until && (next != WS_NEVER || until != WS_NEVER)) {
+            sample_due(s, next != WS_NEVER ? next : until);
             continue;
         }
         if (next > until || next == WS_NEVER) {

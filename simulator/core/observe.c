@@ -50,6 +50,7 @@ int sim_sample(sim *s, ws_time start_ps, ws_time interval_ps)
     if (interval_ps < 0 || start_ps < s->now)
         return sim_fail(s, SIM_EINVAL, "samples begin at %lld ps, which is past, or have no interval", (long long)start_ps);
     s->sample_interval = interval_ps;
+    s->sampled_at = s->now;
     s->next_sample = interval_ps ? start_ps : WS_NEVER;
     return SIM_OK;
 }
@@ -110,6 +111,7 @@ void flow_dirty(struct sim *s, struct flow *flow, uint32_t number)
 
 void sample_now(struct sim *s)
 {
+    s->sampled_at = s->now;
     for (uint32_t i = 0; i < s->n_nodes; i++)
         if (s->nodes[i].sw)
             sample_switch(s, i);
@@ -128,6 +130,12 @@ void sample_now(struct sim *s)
         flow->next_dirty = number;
     }
     s->dirty_tail = NONE;
+}
+
+void sim_sample_rest(sim *s)
+{
+    if (s->sample_interval && s->fixed && s->now > s->sampled_at)
+        sample_now(s);
 }
 
 static size_t take(struct rows *rows, void *out, size_t max, size_t size)

@@ -100,7 +100,9 @@ enum sim_stop {
     SIM_BUDGET = 3,   /* handled `budget` events */
     SIM_PUNT = 4,     /* a switch has something for the controller: sim_take_punts */
 };
-/* Runs until virtual time `until` (included) or another reason to stop. */
+/* Runs until virtual time `until` (included) or another reason to stop. SIM_DONE, SIM_BUDGET and SIM_PUNT are looked for
+ * once in a window (engine.h) of at most the smallest delay of a link: all that was due by sim_now has then happened
+ * at every node, and nothing later. Punts are handed out in the order of (at, node, id). */
 enum sim_stop sim_run(sim *s, ws_time until, uint64_t budget, int to_the_end);
 ws_time sim_now(const sim *s);
 
@@ -142,6 +144,8 @@ int sim_host_port_stats_get(const sim *s, uint32_t node, uint32_t port, struct s
 /* A series of samples of switch queues and of links, one every `interval_ps` from `start_ps` on; a row only where
  * something is not zero. 0 ends it. */
 int sim_sample(sim *s, ws_time start_ps, ws_time interval_ps);
+/* A sample now, of what has happened since the last one: at the end of a run, so that samples add up to the totals. */
+void sim_sample_rest(sim *s);
 struct sim_queue_sample { ws_time at; uint32_t node, port, queue, packets; uint64_t bytes; uint32_t paused, pad_; }; /* paused: 0 or 1, now */
 struct sim_link_sample { ws_time at; uint32_t link, direction; uint64_t bytes, packets; }; /* since the last one; direction 0: a to b; bytes as they count on the wire */
 struct sim_flow_sample { ws_time at; uint32_t flow, pad_; uint64_t bytes; };     /* payload received since the last one */
