@@ -40,7 +40,8 @@ class RunIdentity:
     """What a run is, as far as its result depends on it. No machine, path or time of day.
 
     `time_scale`: links are that much slower and longer than the topology says; all times of results
-    are the run's own. `versions`: what else the numbers depend on, for example "weft" and the SHA-256 of "fabric.p4".
+    are the run's own. `versions`: what else the numbers depend on, for example "weft" and the
+    SHA-256 of "fabric.p4".
     """
 
     name: str
