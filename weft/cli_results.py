@@ -14,6 +14,7 @@ PLOTS = ("queues", "links", "flows", "jobs", "pauses")
 def add_commands(add: Add) -> None:
     """Add them; `add` is `weft.cli`'s, with the subparsers given."""
     _add_plot(add)
+    _add_lint(add)
 
 
 def _add_plot(add: Add) -> None:
@@ -31,4 +32,33 @@ def _add_plot(add: Add) -> None:
         help="where the figure goes: .png, .svg or .pdf (default: DIR/WHAT.png)",
     )  # fmt: skip
     command.add_argument("--what", choices=PLOTS, help="one topic (default: all that has data)")
+    command.add_argument("--json", action="store_true", help="print the result as JSON")
+
+
+def _add_lint(add: Add) -> None:
+    command = add(
+        "lint",
+        "weft.lint:run",
+        "check programs, topologies and run files for what goes wrong only when it runs",
+        "  weft lint p4src/fabric.p4           registers that threads would tear\n"
+        "  weft lint my/net.yaml               class map against what the program really does\n"
+        "  weft lint incast-32 --strict        a run: buffer, ECN, headroom; warnings fail too\n"
+        "  weft lint my/net.yaml --p4 my/fabric.p4\n",
+    )
+    command.add_argument(
+        "files", nargs="+", metavar="FILE", help="a .p4, BMv2 .json, topology or run file, or name"
+    )
+    command.add_argument(
+        "--p4", type=Path, metavar="PROG.p4",
+        help="check class maps against this program (default: p4src/fabric.p4)",
+    )  # fmt: skip
+    command.add_argument(
+        "-I", dest="include", type=Path, action="append", default=[], metavar="DIR",
+        help="look for included files in DIR too",
+    )  # fmt: skip
+    command.add_argument(
+        "-D", dest="define", action="append", default=[], metavar="NAME[=V]",
+        help="define a macro for the preprocessor",
+    )  # fmt: skip
+    command.add_argument("--strict", action="store_true", help="warnings fail too")
     command.add_argument("--json", action="store_true", help="print the result as JSON")

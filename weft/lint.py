@@ -1,0 +1,193 @@
+"""`weft lint`: programs, topologies and run files, checked against each other.
+
+PROG.p4, PROG.json   registers whose read-modify-write is not atomic on BMv2
+a topology           what `weft topo check` finds, and the class map against the P4 program
+a run file           the same of its topology, and buffer, ECN and headroom against each other
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from weft import console
+from weft.errors import UsageError
+
+if TYPE_CHECKING:
+    from controller.program import CompiledProgram
+    from topologies.findings import Finding, Remark
+    from topologies.loader import Source
+    from topologies.workload_model import RunFile
+
+PROGRAM = Path(__file__).resolve().parent.parent / "p4src" / "fabric.p4"
+_YAML = (".yaml", ".yml")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Check each file; returns the exit code: 1 for an error, with --strict for a warning too.
+
+    Raises the compiler's CompileError, JsonError, LintError, UsageError; a topology or run file
+    that can't be loaded is findings.
+    """
+    from topologies.findings import Severity
+
+    programs = _Programs(arguments)
+    findings: list[Finding] = []
+    for file in arguments.files:
+        findings += _lint(file, programs)
+    bad = {Severity.ERROR, Severity.WARNING} if arguments.strict else {Severity.ERROR}
+    good = not any(finding.severity in bad for finding in findings)
+    if arguments.json:
+        print(json.dumps({"good": good, "findings": [_as_json(each) for each in findings]}))
+    else:
+        _print(arguments.files, findings, good)
+    return 0 if good else 1
+
+
+class _Programs:
+    """Compiles what is asked for, the program that class maps are checked against once."""
+
+    def __init__(self, arguments: argparse.Namespace) -> None:
+        self._arguments = arguments
+        self._fabric: CompiledProgram | None = None
+
+    def compiled(self, source: Path) -> tuple[str, str]:
+        """Return BMv2 JSON and P4Info of a program. Raises CompileError."""
+        from weft import p4_cache
+
+        job = p4_cache.Job(
+            source=source,
+            include_dirs=tuple(self._arguments.include),
+            defines=tuple(self._arguments.define),
+        )
+        result = p4_cache.compile_program(job)
+        return result.json_text, result.p4info_text
+
+    def fabric(self) -> CompiledProgram:
+        """Return the program that the fabric runs."""
+        from controller.program import CompiledProgram
+
+        if self._fabric is None:
+            json_text, p4info = self.compiled(self._arguments.p4 or PROGRAM)
+            self._fabric = CompiledProgram.of(json_text.encode(), p4info.encode())
+        return self._fabric
+
+
+def _lint(file: str, programs: _Programs) -> list[Finding]:
+    from topologies import TopologyError, available
+    from topologies.findings import Finding
+    from topologies.workload_loader import available_runs
+
+    path = Path(file)
+    if path.suffix in (".p4", ".json"):
+        return _lint_program(path, programs)
+    named = path.suffix not in _YAML
+    try:
+        if (named and file in available_runs()) or (not named and _is_run(path)):
+            return _lint_run(file, programs)
+        if named and file not in available():
+            raise UsageError(
+                f"lint {file}: give a .p4, .json or .yaml file, or the name of a topology or run"
+            )
+        return _lint_topology(file, programs)
+    except TopologyError as error:
+        return [Finding.of(problem) for problem in error.problems]
+
+
+def _lint_program(path: Path, programs: _Programs) -> list[Finding]:
+    from softswitch.codegen import Bmv2Program
+    from topologies.findings import Finding, Severity
+    from weft.lint_registers import register_findings
+
+    text = path.read_text(encoding="utf-8") if path.suffix == ".json" else ""
+    program = Bmv2Program.from_json(text or programs.compiled(path)[0])
+    found = []
+    for each in register_findings(program):
+        file = str(path)
+        line = each.source.line if each.source is not None else 1
+        if each.source is not None and Path(each.source.file).name != path.name:
+            file = each.source.file  # in what it includes
+        found.append(Finding(Severity.ERROR, file, line, 1, each.message, each.right))
+    return found
+
+
+def _is_run(path: Path) -> bool:
+    """Say whether a file is meant as a run file: it has one of the keys that only those have."""
+    from topologies.document import parse_document
+
+    try:
+        data = parse_document(path.read_text(encoding="utf-8"), str(path)).data
+    except (OSError, UnicodeDecodeError):
+        return False  # the loader of topologies says what is wrong
+    return isinstance(data, dict) and bool({"topology", "traffic", "job", "jobs"} & set(data))
+
+
+def _lint_topology(file: str, programs: _Programs) -> list[Finding]:
+    from topologies.findings import merged
+    from topologies.lint import lint
+    from topologies.loader import load_source
+
+    source = load_source(file)
+    return [*lint(source).findings, *merged(_queue_remarks(source, programs), source.document)]
+
+
+def _queue_remarks(source: Source, programs: _Programs) -> Iterable[Remark]:
+    from weft.lint_queues import queue_faults, queues_of_dscps
+
+    queues = queues_of_dscps(source.topology, programs.fabric())
+    return queue_faults(source.topology, queues)
+
+
+def _lint_run(file: str, programs: _Programs) -> list[Finding]:
+    from topologies.findings import merged
+    from topologies.lint_classes import class_faults
+    from topologies.loader import Source
+    from topologies.workload_loader import load_run_file
+    from weft.lint_buffer import buffer_faults
+    from weft.lint_queues import queue_faults, queues_of_dscps
+
+    loaded: RunFile = load_run_file(file)
+    data = loaded.document.data
+    inline = isinstance(data, dict) and isinstance(data.get("topology"), dict)
+    source = Source(loaded.topology, loaded.document, ())
+    queues = queues_of_dscps(loaded.topology, programs.fabric())
+    remarks = [*class_faults(source), *queue_faults(loaded.topology, queues)]
+    if inline:
+        placed = [_moved(each, ("topology",)) for each in remarks]
+    else:
+        placed = [_moved(each, ("topology",), whole=True) for each in remarks]
+    placed += buffer_faults(loaded, ("topology",))
+    return merged(placed, loaded.document)
+
+
+def _moved(remark: Remark, prefix: tuple[str, ...], *, whole: bool = False) -> Remark:
+    from dataclasses import replace
+
+    return replace(remark, path=prefix if whole else (*prefix, *remark.path))
+
+
+def _print(files: Iterable[str], findings: Iterable[Finding], good: bool) -> None:
+    count = 0
+    for each in findings:
+        place = f"{each.file}:{each.line}:{each.column}"
+        text = f"{each.message}; {each.right}" if each.right else each.message
+        print(f"{place}: {console.severity(each.severity.value)}: {text}")
+        count += 1
+    if not count:
+        print(f"{', '.join(files)}: nothing to complain about")
+    elif good:
+        print("good")
+
+
+def _as_json(finding: Finding) -> dict[str, object]:
+    return {
+        "severity": finding.severity.value,
+        "file": finding.file,
+        "line": finding.line,
+        "column": finding.column,
+        "message": finding.message,
+        "right": finding.right,
+    }

@@ -1,0 +1,75 @@
+"""Faults of a run's shared buffer: marks, pauses and headroom against its classes and links.
+
+Bytes and times are the fabric's. What a port's class may have of the shared buffer is alpha times
+what is free, at most alpha * shared / (1 + alpha) for one that is alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from topologies.errors import FieldPath
+from topologies.findings import Remark, Severity
+from topologies.model import Link
+from topologies.units import format_size
+from topologies.workload_model import BufferSettings, RunFile
+
+_ALPHA_ONE = 256
+_BITS_PS = 8 * 10**12
+
+
+def headroom_bytes(link: Link) -> int:
+    """Return what still arrives after a pause was sent: 2 x delay x rate + 2 MTU (DESIGN §7)."""
+    return -(-2 * link.delay_ps * link.rate_bps // _BITS_PS) + 2 * link.mtu_bytes
+
+
+def alone_bytes(buffer: BufferSettings) -> int:
+    """Return how much of the shared buffer one port's class can fill when nobody else is there."""
+    return buffer.shared_bytes * buffer.alpha_q8 // (_ALPHA_ONE + buffer.alpha_q8)
+
+
+def buffer_faults(run: RunFile, prefix: FieldPath) -> Iterator[Remark]:
+    """Yield what is wrong; `prefix` is where the classes stand in the run file."""
+    lossless = [each for each in run.topology.classes if each.lossless]
+    if run.buffer is None:
+        for each in lossless:
+            message = "lossless, and the run has no buffer: nobody is paused, so packets are lost"
+            right = "add one: buffer: {shared: 64MB, alpha: 1/8, headroom: formula}"
+            yield Remark(Severity.WARNING, (), f"class {each.name}", message, right)
+        return
+    limit = alone_bytes(run.buffer)
+    for each in run.topology.classes:
+        if each.ecn_bytes is None or each.ecn_bytes < limit:
+            continue
+        what = "PFC pauses senders" if each.lossless else "the buffer drops"
+        message = (
+            f"ECN marks above {format_size(each.ecn_bytes)}, and {what} at {format_size(limit)} "
+            "at the latest: it never marks before"
+        )
+        right = "a threshold well below alpha * shared / (1 + alpha) marks in time"
+        yield Remark(Severity.ERROR, prefix, f"class {each.name}", message, right)
+    if lossless:
+        yield from _headroom(run, run.buffer)
+    elif run.buffer.headroom_bytes:
+        message = "headroom is given, and no class is lossless: nobody uses it"
+        path = ("buffer", "headroom")
+        yield Remark(Severity.INFO, path, "buffer", message, "make a class lossless, or say none")
+
+
+def _headroom(run: RunFile, buffer: BufferSettings) -> Iterator[Remark]:
+    path = ("buffer", "headroom")
+    if buffer.headroom_bytes == 0:
+        message = "no headroom: what arrives after a pause was sent is lost"
+        right = "headroom: formula keeps lossless classes lossless"
+        yield Remark(Severity.WARNING, path, "buffer", message, right)
+        return
+    if buffer.headroom_bytes is None:
+        return
+    short = [link for link in run.topology.links if headroom_bytes(link) > buffer.headroom_bytes]
+    for link in short:
+        message = (
+            f"{format_size(buffer.headroom_bytes)} of headroom are less than "
+            f"2 x delay x rate + 2 MTU, {format_size(headroom_bytes(link))}"
+        )
+        right = "headroom: formula gives each port what its link needs"
+        yield Remark(Severity.ERROR, path, f"{link.a}-{link.b}", message, right)
