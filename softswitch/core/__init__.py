@@ -20,6 +20,8 @@ from softswitch.core.descriptor import (
 )
 from softswitch.core.loop import DaemonLoop
 from softswitch.core.records import (
+    BufferConfig,
+    BufferStats,
     CoreConfig,
     CoreError,
     CoreErrorCode,
@@ -33,6 +35,7 @@ from softswitch.core.records import (
     MeterConfig,
     Output,
     OutputKind,
+    PfcStats,
     PortConfig,
     PortImpair,
     PortState,
@@ -42,10 +45,13 @@ from softswitch.core.records import (
     Session,
     Spec,
     Target,
+    Waiting,
 )
 
 __all__ = [
     "ActionDescriptor",
+    "BufferConfig",
+    "BufferStats",
     "CoreConfig",
     "CoreError",
     "CoreErrorCode",
@@ -65,6 +71,7 @@ __all__ = [
     "MeterDescriptor",
     "Output",
     "OutputKind",
+    "PfcStats",
     "PipelineDescriptor",
     "PortConfig",
     "PortImpair",
@@ -80,4 +87,5 @@ __all__ = [
     "TableDescriptor",
     "TableType",
     "Target",
+    "Waiting",
 ]

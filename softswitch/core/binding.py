@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 import weakref
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -17,6 +18,8 @@ from typing import Any
 from softswitch.core import build
 from softswitch.core.descriptor import PipelineDescriptor, read_descriptor
 from softswitch.core.records import (
+    BufferConfig,
+    BufferStats,
     CoreConfig,
     CoreError,
     CoreStats,
@@ -27,6 +30,7 @@ from softswitch.core.records import (
     MeterConfig,
     Output,
     OutputKind,
+    PfcStats,
     PortConfig,
     PortImpair,
     PortState,
@@ -36,6 +40,7 @@ from softswitch.core.records import (
     Session,
     Spec,
     Target,
+    Waiting,
 )
 
 LogCallback = Callable[[int, str], None]
@@ -296,6 +301,40 @@ class SwitchCore:
         s = self.ffi.new("struct ws_port_stats *")
         self._check(self.lib.ws_port_stats_get(self.pointer, port, s), f"port {port}")
         return PortStats.read(s)
+
+    # --- shared buffer and PFC ------------------------------------------------------------------
+
+    def configure_buffer(self, config: BufferConfig) -> None:
+        """Set the shared buffer (0 bytes: none). CoreError (WS_EBUSY) while packets wait."""
+        wanted = self.ffi.new("struct ws_buffer_config *", asdict(config))
+        self._check(self.lib.ws_configure_buffer(self.pointer, wanted), "shared buffer")
+
+    def set_headroom(self, port: int, headroom_bytes: Sequence[int]) -> None:
+        """What may still come in each class after XOFF, eight values."""
+        wanted = self.ffi.new("uint64_t[8]", list(headroom_bytes))
+        self._check(self.lib.ws_port_headroom_set(self.pointer, port, wanted), f"port {port}")
+
+    def pfc_stats(self, port: int) -> PfcStats:
+        """Pauses of a port, and what was dropped for the buffer, by class."""
+        s = self.ffi.new("struct ws_pfc_stats *")
+        self._check(self.lib.ws_pfc_stats_get(self.pointer, port, s), f"port {port}")
+        return PfcStats(*(tuple(getattr(s, name)) for name in PfcStats.__dataclass_fields__))
+
+    def buffer_stats(self) -> BufferStats | None:
+        """Use of the shared buffer; None: there is none."""
+        s = self.ffi.new("struct ws_buffer_stats *")
+        if self.lib.ws_buffer_stats_get(self.pointer, s) != 0:
+            return None
+        return BufferStats.read(s)
+
+    def waiting(self) -> list[Waiting]:
+        """Who waits behind whom in the queues now."""
+        n = self.lib.ws_waiting(self.pointer, self.ffi.NULL, 0)
+        # Rows that do not fit are not told apart, so the first answer is an upper bound.
+        rows = self.ffi.new("struct ws_waiting[]", max(1, n))
+        n = self.lib.ws_waiting(self.pointer, rows, n)
+        names = Waiting.__dataclass_fields__
+        return [Waiting(*(int(getattr(rows[i], name)) for name in names)) for i in range(n)]
 
     def stats(self) -> CoreStats:
         """Counts of the whole switch."""

@@ -14,6 +14,7 @@ enum ws_event_class {
     WS_EVENT_PORT = 0,    /* object: struct ws_port that may send again */
     WS_EVENT_REQUEUE = 1, /* object: packet, egress clone of an egress clone, to be queued */
     WS_EVENT_REENTER = 2, /* object: packet, resubmitted or recirculated */
+    WS_EVENT_PAUSE = 4,   /* object: struct ws_port whose pauses change (buffer.h) */
     WS_EVENT_ARRIVE = 3,  /* object: packet, at the end of its rx delay */
 };
 

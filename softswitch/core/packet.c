@@ -75,6 +75,8 @@ struct ws_packet *ws_packet_new(struct ws_pool *pool, uint32_t length)
     packet->priority = 0;
     packet->generation = 0;
     packet->tail = 0;
+    packet->class_in = 0;
+    packet->buffered = 0;
     packet->ctx = (struct wp_ctx){
         .data = packet->frame,
         .data_len = length,
@@ -125,6 +127,7 @@ struct ws_packet *ws_packet_unfold(struct ws_packet *packet)
         whole->ingress_port = packet->ingress_port;
         whole->port = packet->port;
         whole->generation = packet->generation;
+        whole->class_in = packet->class_in;
         whole->trace = packet->trace;
         whole->trace_root = packet->trace_root;
         packet->trace = 0;

@@ -36,7 +36,10 @@ struct ws_packet {
     uint8_t size_class;
     uint8_t kind;             /* enum ws_output_kind */
     uint8_t priority;
+    uint8_t class_in;         /* of the buffer: by the DSCP as it arrived */
+    uint8_t buffered;         /* buffer.c: where its bytes are accounted */
     uint8_t generation;       /* egress clones since the packet last took time */
+    ws_time queued_at;        /* when it entered its queue */
     ws_time time;             /* queue: may leave from then on; output: `at` */
     uint64_t id;              /* output's running number */
     uint32_t trace;           /* its branch in a trace (trace.h), 0 = not traced */

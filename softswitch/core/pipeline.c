@@ -45,6 +45,7 @@ static struct ws_packet *copy_frame(ws_switch *sw, const struct ws_packet *from,
     copy->ctx.ingress_length = from->ctx.ingress_length;
     copy->ingress_port = from->ingress_port;
     copy->generation = from->generation;
+    copy->class_in = from->class_in;
     return copy;
 }
 
@@ -69,6 +70,7 @@ static struct ws_packet *copy_packet(ws_switch *sw, const struct ws_packet *from
     ctx->checksum_error = from->ctx.checksum_error;
     copy->ingress_port = from->ingress_port;
     copy->generation = from->generation;
+    copy->class_in = from->class_in;
     return copy;
 }
 

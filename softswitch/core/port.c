@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "buffer.h"
 #include "pipeline.h"
 #include "switch.h"
 #include "trace.h"
@@ -121,6 +122,46 @@ static void depart(ws_switch *sw, struct ws_port *port, struct ws_packet *packet
     emit(sw, packet);
 }
 
+void ws_port_insert(ws_switch *sw, struct ws_port *port, struct ws_packet *packet)
+{
+    ws_time end = port->busy_until > sw->now ? port->busy_until : sw->now;
+    if (port->config.rate_bps) {
+        end += wire_time(port, packet->length);
+        port->busy_until = end;
+    }
+    packet->kind = WS_OUT_PACKET;
+    packet->port = port->number;
+    packet->time = end + port->config.tx_delay_ps;
+    if (port->wires[WS_SEND])
+        emit_impaired(sw, port, packet);
+    else
+        emit(sw, packet);
+}
+
+uint32_t ws_port_flush(ws_switch *sw, struct ws_port *port, uint32_t number)
+{
+    struct ws_queue *queue = &port->queues[number];
+    struct ws_packet *packet = queue->head;
+    uint32_t n = queue->packets;
+    port->stats.depth_packets -= queue->packets;
+    port->stats.depth_bytes -= queue->bytes;
+    queue->head = queue->tail = NULL;
+    queue->packets = 0;
+    queue->bytes = queue->cells = 0;
+    port->nonempty &= ~(1u << number);
+    port->round.deficit[number] = 0;
+    while (packet) {
+        struct ws_packet *next = packet->next;
+        struct ws_hold hold = ws_buffer_hold(packet);
+        ws_trace_end(sw, packet, WS_TRACE_DROP_QUEUE, port->number);
+        ws_packet_free(packet);
+        if (hold.where)
+            ws_buffer_release(sw, hold);
+        packet = next;
+    }
+    return n;
+}
+
 /* The weighted queue whose turn it is among those in `open`, or -1. */
 static __attribute__((noinline)) int next_weighted(const ws_switch *sw, struct ws_port *port, uint32_t open,
                                                    ws_time *later)
@@ -211,7 +252,12 @@ void ws_port_serve(ws_switch *sw, struct ws_port *port)
         queue->cells -= packet->cells;
         port->stats.depth_packets--;
         port->stats.depth_bytes -= packet->queued_bytes;
+        port->stats.waited++;
+        port->stats.wait_ps += (uint64_t)(sw->now - packet->queued_at);
+        struct ws_hold hold = ws_buffer_hold(packet);
         depart(sw, port, packet, sw->config.depth_cell_bytes ? queue->cells : queue->packets);
+        if (hold.where)
+            ws_buffer_release(sw, hold);
     }
 }
 
@@ -258,14 +304,28 @@ void ws_port_enqueue(ws_switch *sw, uint32_t number, struct ws_packet *packet)
         uint32_t cell = sw->config.depth_cell_bytes ? sw->config.depth_cell_bytes : WS_CELL_BYTES;
         packet->cells = (bytes + cell - 1) / cell;
     }
-    if ((port->config.queue_packets && queue->packets >= port->config.queue_packets) ||
+    if (sw->buffer) {
+        packet->queued_bytes = bytes;
+        if (!ws_buffer_admit(sw, port, packet, bytes)) {
+            ws_trace_end(sw, packet, WS_TRACE_DROP_BUFFER, number);
+            ws_packet_free(packet);
+            return;
+        }
+    }
+    if (packet->buffered && ws_buffer_lossless(sw, packet))
+        ; /* the buffer alone decides */
+    else if ((port->config.queue_packets && queue->packets >= port->config.queue_packets) ||
         (port->config.queue_bytes && queue->bytes + bytes > port->config.queue_bytes) ||
         (port->config.queue_cells && queue->cells + packet->cells > port->config.queue_cells)) {
+        struct ws_hold hold = ws_buffer_hold(packet);
         port->stats.drop_queue++;
         ws_trace_end(sw, packet, WS_TRACE_DROP_QUEUE, number);
         ws_packet_free(packet);
+        if (hold.where)
+            ws_buffer_release(sw, hold);
         return;
     }
+    packet->queued_at = sw->now;
     if (port->release_step) {
         if (queue->last_release + port->release_step > packet->time)
             packet->time = queue->last_release + port->release_step;
@@ -312,6 +372,7 @@ void ws_ports_free(struct ws_ports *ports)
             continue;
         free(ports->table[i]->wires_made[WS_SEND]);
         free(ports->table[i]->wires_made[WS_RECEIVE]);
+        free(ports->table[i]->pauses);
         free(ports->table[i]);
     }
     free(ports->table);
@@ -328,7 +389,10 @@ int ws_set_port(ws_switch *sw, uint32_t number, enum ws_port_state state, uint32
     ws_advance(sw, now);
     int changes = (port->state == WS_PORT_DOWN) != (state == WS_PORT_DOWN);
     port->state = state;
-    port->pause_mask = pause_mask;
+    port->asked_mask = pause_mask;
+    port->pause_mask = pause_mask | (port->pauses ? port->pauses->mask : 0);
+    if (state == WS_PORT_DOWN)
+        ws_pfc_forget(sw, port);
     if (changes)
         ws_profiles_follow_ports(sw);
     ws_port_serve(sw, port);
@@ -342,7 +406,7 @@ int ws_port_state_get(const ws_switch *sw, uint32_t number, enum ws_port_state *
         return WS_EINVAL;
     const struct ws_port *port = number < sw->ports.capacity ? sw->ports.table[number] : NULL;
     *state = port ? port->state : WS_PORT_UP;
-    *pause_mask = port ? port->pause_mask : 0;
+    *pause_mask = port ? port->asked_mask : 0;
     return WS_OK;
 }
 

@@ -38,7 +38,8 @@ struct ws_round {
 struct ws_port {
     uint32_t number;
     enum ws_port_state state;
-    uint32_t pause_mask;
+    uint32_t pause_mask;  /* classes that may not send: asked_mask, and by PFC */
+    uint32_t asked_mask;  /* by ws_set_port */
     uint32_t nonempty;    /* bit c: queue c holds packets */
     uint32_t weighted;    /* bit c: queue c is not strict */
     ws_time busy_until;
@@ -51,6 +52,7 @@ struct ws_port {
     struct ws_port_stats stats;
     struct ws_queue queues[WS_PRIORITIES_MAX];
     struct ws_round round;
+    struct ws_pauses *pauses; /* buffer.h; NULL: never used */
     struct ws_wire *wires_made[2]; /* what `wires` points to, once there was something wrong */
 };
 
@@ -73,6 +75,10 @@ struct ws_port *ws_port_at(ws_switch *sw, uint32_t number);
 int ws_port_is_up(const ws_switch *sw, uint32_t number);
 /* Queues `packet` for port `number` as its metadata says; drops and counts when it can't. Sends at once when possible. */
 void ws_port_enqueue(ws_switch *sw, uint32_t number, struct ws_packet *packet);
+/* Sends a finished packet (`out` and `length`) behind the frame that is on the wire, past all queues. */
+void ws_port_insert(ws_switch *sw, struct ws_port *port, struct ws_packet *packet);
+/* Drops what waits in a queue; returns how many packets. */
+uint32_t ws_port_flush(ws_switch *sw, struct ws_port *port, uint32_t queue);
 /* Sends whatever may leave at `now`; schedules the rest. */
 void ws_port_serve(ws_switch *sw, struct ws_port *port);
 /* Serves the ports that egress processing gave packets to. */

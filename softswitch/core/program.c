@@ -263,6 +263,7 @@ struct ws_packet *ws_program_adopt_packet(ws_switch *sw, struct ws_packet *packe
         copy->ingress_port = packet->ingress_port;
         copy->port = packet->port;
         copy->generation = packet->generation;
+        copy->class_in = packet->class_in;
     }
     ws_packet_free(packet);
     return copy;

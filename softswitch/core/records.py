@@ -216,6 +216,59 @@ class PortStats(_Record):
     depth_packets: int
     depth_bytes: int
     max_depth_packets: int
+    waited: int = 0
+    wait_ps: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class BufferConfig:
+    """struct ws_buffer_config; `alpha_q8` and `class_of_dscp` by class and DSCP."""
+
+    shared_bytes: int
+    alpha_q8: tuple[int, ...] = (32,) * 8
+    class_of_dscp: tuple[int, ...] = (0,) * 64
+    lossless: int = 0
+    xon_gap_bytes: int = 0
+    watchdog_ps: int = 0
+    watchdog_restore_ps: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PfcStats:
+    """struct ws_pfc_stats: each a value by class."""
+
+    xoff_sent: tuple[int, ...]
+    xon_sent: tuple[int, ...]
+    xoff_received: tuple[int, ...]
+    xon_received: tuple[int, ...]
+    paused_ps: tuple[int, ...]
+    drop_headroom: tuple[int, ...]
+    drop_shared: tuple[int, ...]
+    watchdog_events: tuple[int, ...]
+    watchdog_drops: tuple[int, ...]
+    bytes: tuple[int, ...]
+    most_bytes: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BufferStats(_Record):
+    """struct ws_buffer_stats."""
+
+    shared_bytes: int
+    used_bytes: int
+    most_used_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """struct ws_waiting: packets of an ingress port in a queue; `paused`: 1 if that is, now."""
+
+    ingress_port: int
+    egress_port: int
+    queue: int
+    paused: int
+    packets: int
+    bytes: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "buffer.h"
 #include "pipeline.h"
 #include "trace.h"
 
@@ -38,6 +39,7 @@ static void unload(ws_switch *sw)
 {
     ws_trace_unloaded(sw);
     ws_ports_forget_packets(&sw->ports);
+    ws_buffer_forget_packets(sw);
     ws_events_free(&sw->events);
     ws_outputs_free(&sw->outputs);
     sw->waiting = 0;
@@ -57,6 +59,7 @@ void ws_destroy(ws_switch *sw)
         return;
     unload(sw);
     ws_trace_free(sw);
+    ws_buffer_free(sw);
     ws_ports_free(&sw->ports);
     free(sw);
 }
@@ -106,6 +109,14 @@ static void receive(ws_switch *sw, struct ws_packet *packet, struct ws_port *por
         ws_packet_free(packet);
         return;
     }
+    if (sw->buffer) {
+        if (ws_pfc_receive(sw, port, packet->frame, packet->ctx.data_len)) {
+            ws_trace_end(sw, packet, WS_TRACE_PAUSE, port->number);
+            ws_packet_free(packet);
+            return;
+        }
+        packet->class_in = ws_buffer_class(sw->buffer, packet->frame, packet->ctx.data_len);
+    }
     port->stats.rx_packets++;
     port->stats.rx_bytes += packet->ctx.data_len + packet->tail;
     ws_pipeline_receive(sw, packet, port->number);
@@ -122,6 +133,11 @@ static void run_event(ws_switch *sw, const struct ws_event *event)
         if (port->wake_at == event->time)
             port->wake_at = WS_NEVER;
         ws_port_serve(sw, port);
+        break;
+    case WS_EVENT_PAUSE:
+        port = event->object;
+        if (port->pauses && port->pauses->wake_at == event->time)
+            ws_pfc_due(sw, port);
         break;
     case WS_EVENT_REQUEUE:
         sw->waiting--;

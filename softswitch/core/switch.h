@@ -21,6 +21,7 @@ struct ws_switch {
     struct ws_events events;
     struct ws_ports ports;
     struct ws_outputs outputs;
+    struct ws_buffer *buffer; /* NULL: ports' own limits alone hold */
     struct ws_stats stats;
     uint32_t waiting; /* packets on the recirculation path */
     uint8_t in_egress;

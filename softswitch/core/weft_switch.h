@@ -145,6 +145,45 @@ struct ws_impair_stats {
 int ws_port_impair_stats_get(const ws_switch *sw, uint32_t port, enum ws_direction direction,
                              struct ws_impair_stats *stats);
 
+/* --- shared buffer and priority flow control (PFC, IEEE 802.1Qbb) ------------------------ */
+
+/* A class is what a DSCP makes of a packet where it arrives; PFC pauses the queue of the same number.
+ * A lossless class: a packet may wait while less than a threshold is used by its (ingress port, class); when that is
+ * reached the port's far end is told to pause (XOFF), and what still comes goes to the port's headroom. XON follows when the
+ * headroom is empty and the use is xon_gap_bytes below the threshold. Any other class: a packet may wait
+ * while its queue is below the threshold. The threshold is dynamic: alpha x what is left of the shared buffer. */
+#define WS_CLASSES 8
+struct ws_buffer_config {
+    uint64_t shared_bytes;       /* 0: no shared buffer, ports' own limits alone */
+    uint32_t alpha_q8[8];        /* in 1/256, by class */
+    uint8_t class_of_dscp[64];
+    uint8_t lossless;            /* bit c: class c is paused, not dropped; ports' queue limits do not hold for it */
+    uint64_t xon_gap_bytes;
+    ws_time watchdog_ps;         /* a queue paused for longer drops what it has and gets; 0: never */
+    ws_time watchdog_restore_ps; /* until that long after the pause has ended */
+};
+/* WS_EBUSY while packets wait in queues. */
+int ws_configure_buffer(ws_switch *sw, const struct ws_buffer_config *config);
+/* What may still come in each lossless class after XOFF; 0: it is dropped. */
+int ws_port_headroom_set(ws_switch *sw, uint32_t port, const uint64_t headroom[8]);
+
+struct ws_pfc_stats { /* of a port, by class */
+    uint64_t xoff_sent[8], xon_sent[8], xoff_received[8], xon_received[8];
+    uint64_t paused_ps[8];      /* this port's queues, by its far end */
+    uint64_t drop_headroom[8];  /* arrived here, and the headroom was full */
+    uint64_t drop_shared[8];    /* were to leave here, over the threshold; by queue */
+    uint64_t watchdog_events[8], watchdog_drops[8];
+    uint64_t bytes[8], most_bytes[8]; /* waiting of what arrived here in lossless classes, now and at most */
+};
+int ws_pfc_stats_get(const ws_switch *sw, uint32_t port, struct ws_pfc_stats *stats);
+struct ws_buffer_stats { uint64_t shared_bytes, used_bytes, most_used_bytes; };
+int ws_buffer_stats_get(const ws_switch *sw, struct ws_buffer_stats *stats); /* WS_ENOENT: there is none */
+
+/* Who waits behind whom: packets of an ingress port in a queue, and whether that is paused now. Returns how
+ * many rows there are; writes at most `max`. Where that is less, what it returns is an upper bound. */
+struct ws_waiting { uint32_t ingress_port, egress_port, queue, paused; uint64_t packets, bytes; };
+size_t ws_waiting(const ws_switch *sw, struct ws_waiting *rows, size_t max);
+
 /* Runs everything due up to and at `now`, each event at its scheduled time. */
 void ws_advance(ws_switch *sw, ws_time now);
 /* When ws_advance next has work; WS_NEVER if none. */
@@ -175,6 +214,8 @@ struct ws_port_stats {
     uint64_t drop_down;      /* port down */
     uint64_t drop_queue;     /* tail drop */
     uint64_t depth_packets, depth_bytes, max_depth_packets;
+    uint64_t waited, wait_ps; /* packets that left a queue, and how long they were there in all: wait_ps over a time is
+                                 the mean number of packets that waited in it (Little's law) */
 };
 int ws_port_stats_get(const ws_switch *sw, uint32_t port, struct ws_port_stats *stats);
 struct ws_stats {
@@ -308,6 +349,8 @@ enum ws_trace_end {
     WS_TRACE_RECIRCULATED = 11,
     WS_TRACE_GONE = 12,             /* freed without any of these */
     WS_TRACE_LOST = 13,             /* by the link (ws_port_impair) */
+    WS_TRACE_DROP_BUFFER = 14,      /* over the shared buffer's threshold, or its headroom is full */
+    WS_TRACE_PAUSE = 15,            /* a PFC frame: taken below the pipeline */
 };
 enum { WS_TRACE_WHOLE = 1, WS_TRACE_GAP = 2, WS_TRACE_SNAP = 512 };
 

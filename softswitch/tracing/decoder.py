@@ -41,6 +41,8 @@ _OUTCOMES = (
     r.Outcome.RECIRCULATED,
     r.Outcome.GONE,
     r.Outcome.LOST,
+    r.Outcome.BUFFER_FULL,
+    r.Outcome.PAUSE,
 )
 _USES = {
     RecordKind.REGISTER_READ: "register read",

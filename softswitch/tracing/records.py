@@ -29,6 +29,8 @@ class Outcome(StrEnum):
     RECIRCULATED = "recirculated"
     GONE = "dropped"
     LOST = "dropped: lost on the link"
+    BUFFER_FULL = "dropped: buffer full"
+    PAUSE = "taken as a pause (PFC)"
     UNFINISHED = "on its way"
 
     @property
