@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from controller.diff import changes
 from controller.entries import describe
+from controller.errors import UnknownName
 from controller.fabric_state import FabricModel, desired_entries
 from controller.policy import FabricPolicy
 from controller.program import CompiledProgram
@@ -96,9 +97,8 @@ def _install(switch: Switch, topology: Topology, program: CompiledProgram, name:
     try:
         wanted = changes(desired_entries(model, name), (), program.p4info)
         updates = [change.encode(program.p4info) for change in wanted]
-    except KeyError as error:
-        message = f"the program has no {error.args[0]}, which the controller writes to"
-        raise LintError(message, remedy) from None
+    except UnknownName as error:
+        raise LintError(str(error), remedy) from None
     for status, change in zip(switch.device.write(updates), wanted, strict=True):
         if status.code is not Code.OK:
             message = f"the program refuses {describe(change.entry)}: {status.message}"
@@ -132,7 +132,8 @@ def queue_faults(
     for each in topology.classes:
         yield from _class_faults(each, queues, prefix)
     yield from _unmapped(topology, mapped, queues, prefix)
-    yield from _notifications(mapped, queues, prefix)
+    if not topology.classes:
+        yield from _notifications(queues, prefix)
 
 
 def _class_faults(
@@ -178,21 +179,17 @@ def _unmapped(
             yield Remark(Severity.ERROR, path, f"class {each.name}", message, right)
 
 
-def _notifications(
-    mapped: Mapping[int, TrafficClass], queues: Mapping[int, int | None], prefix: FieldPath
-) -> Iterator[Remark]:
+def _notifications(queues: Mapping[int, int | None], prefix: FieldPath) -> Iterator[Remark]:
+    """Of a topology with a class map the other rules say the same, more exactly."""
     queue = queues[CNP_DSCP]
-    if queue is None:
-        return
-    above = [dscp for dscp in mapped if dscp != CNP_DSCP and (queues[dscp] or 0) >= queue]
-    beside = [dscp for dscp in above if mapped[dscp] is not mapped.get(CNP_DSCP)]
-    if beside:
+    above = [dscp for dscp in DSCPS if dscp != CNP_DSCP and (queues[dscp] or 0) >= (queue or 0)]
+    if queue is not None and above:
         message = (
             f"the program serves congestion notifications (DSCP {CNP_DSCP}) in queue {queue}, "
-            f"not before {_dscps(beside)}"
+            f"not before {_dscps(above)}"
         )
         right = f"give DSCP {CNP_DSCP} the highest queue, 7, for itself"
-        yield Remark(Severity.WARNING, (*prefix, "classes"), "classes", message, right)
+        yield Remark(Severity.WARNING, prefix, "queues", message, right)
 
 
 def _by_queue(queues: Mapping[int, int | None]) -> Sequence[tuple[int | None, list[int]]]:
