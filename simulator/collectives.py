@@ -13,8 +13,7 @@ import numpy as np
 
 from simulator.dag import Numbers
 from topologies.job_schema import PipelineEntry
-
-TREE_CHUNK = 512 * 1024  # bytes: what a tree passes on at a time, unless told
+from topologies.workload_limits import TREE_CHUNK
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,7 @@ from topologies.job_schema import (
     StepEntry,
 )
 from topologies.model import Interface
+from topologies.workload_limits import TREE_CHUNK
 from topologies.workload_model import Span, SpanKind
 
 
@@ -61,7 +62,7 @@ def template(kind: str, value: CollectiveEntry | PipelineEntry, size: int) -> tu
         case PipelineEntry():
             return value.schedule, collectives.pipeline(size, value)
         case AllReduceEntry(algorithm="tree"):
-            chunk = value.chunk or collectives.TREE_CHUNK
+            chunk = value.chunk or TREE_CHUNK
             return "tree", collectives.tree(size, value.bytes, chunk, value.channels)
         case AllReduceEntry():
             steps = 2 * (size - 1)

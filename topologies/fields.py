@@ -28,6 +28,8 @@ MAX_PORT = 254  # 255 is the CPU port
 MAX_TIME_SCALE = 10**9
 MIN_MTU, MAX_MTU = 576, 9600  # RFC 791's smallest; what switches call jumbo
 MAX_WEIGHT = 1000
+MAX_VOLUME = 10**12
+MAX_MOMENT_PS = 10_000 * 10**12
 QUEUES = 8  # of a port: classes 0..7, the highest is served first
 
 
@@ -64,6 +66,22 @@ def _mtu(value: object) -> int:
     return size
 
 
+def _volume(value: object) -> int:
+    """Return bytes to be sent: few enough that the time they take fits 63 bits."""
+    size = parse_size(value)
+    if size > MAX_VOLUME:
+        raise ValueError(f"at most {MAX_VOLUME // 10**9}GB at a time, not {value}")
+    return size
+
+
+def _moment(value: object) -> int:
+    """Return a time in a run: short enough that many of them add up in 63 bits."""
+    duration = parse_duration(value)
+    if duration > MAX_MOMENT_PS:
+        raise ValueError(f"a time in a run is at most {MAX_MOMENT_PS // 10**12}s, not {value}")
+    return duration
+
+
 def _listed(value: object) -> object:
     return [value] if isinstance(value, int) else value
 
@@ -73,6 +91,8 @@ Mac = Annotated[str, AfterValidator(_mac)]
 InterfaceAddress = Annotated[str, AfterValidator(_interface)]
 Rate = Annotated[int, BeforeValidator(parse_rate)]
 Duration = Annotated[int, BeforeValidator(parse_duration)]
+Volume = Annotated[int, BeforeValidator(_volume)]
+Moment = Annotated[int, BeforeValidator(_moment)]
 Length = Annotated[int, BeforeValidator(parse_length)]
 Size = Annotated[int, BeforeValidator(parse_size)]
 Mtu = Annotated[int, BeforeValidator(_mtu)]

@@ -22,7 +22,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, model_validator
 
 from topologies.errors import did_you_mean
-from topologies.fields import Count, CountOrNone, Dscp, Duration, Model, Queue, Rate, Size
+from topologies.fields import Count, CountOrNone, Dscp, Model, Moment, Queue, Rate, Size, Volume
 
 _FRACTION = re.compile(r"1/([0-9]+)")
 
@@ -53,18 +53,18 @@ def _placement(value: object) -> object:
 class CollectiveEntry(Model):
     """What every collective takes. `bytes` is of the buffer of one rank (see docs/workloads.md)."""
 
-    bytes: Size
+    bytes: Volume
     over: Over = "all"
     channels: Annotated[Count, Field(le=64)] = 1
     repeat: Count = 1
-    compute: Duration = 0  # before each repetition
+    compute: Moment = 0  # before each repetition
 
 
 class AllReduceEntry(CollectiveEntry):
     """Every rank ends with the sum of all ranks' `bytes`."""
 
     algorithm: Literal["ring", "tree"] = "ring"
-    chunk: Size | None = None  # of the tree's pipeline
+    chunk: Volume | None = None  # of the tree's pipeline
 
 
 class AllToAllEntry(CollectiveEntry):
@@ -83,10 +83,10 @@ class RootedEntry(CollectiveEntry):
 class PipelineEntry(Model):
     """Microbatches through the stages of each pipeline group, and their gradients back."""
 
-    bytes: Size
+    bytes: Volume
     microbatches: Count
-    forward: Duration
-    backward: Duration
+    forward: Moment
+    backward: Moment
     schedule: Literal["1f1b", "gpipe"] = "1f1b"
     over: Over = "pp"
     channels: Annotated[Count, Field(le=64)] = 1
@@ -97,7 +97,7 @@ class StepEntry(Model):
     """One thing that ranks do: one of its kinds."""
 
     name: str | None = None
-    compute: Duration | None = None
+    compute: Moment | None = None
     allreduce: AllReduceEntry | None = None
     allgather: CollectiveEntry | None = None
     reducescatter: CollectiveEntry | None = None
@@ -109,6 +109,8 @@ class StepEntry(Model):
     def _one_kind(self) -> StepEntry:
         if len(self.kinds()) != 1:
             raise ValueError(f"one kind a phase: {', '.join(self._known())}")
+        if getattr(self, self.kind) is None:
+            raise ValueError(f"{self.kind}: is empty: say what, as in docs/workloads.md")
         return self
 
     @classmethod
@@ -158,7 +160,7 @@ class JobEntry(Model):
     pp: Count | None = None
     dp: Count | None = None
     ep: Count | None = None
-    start: Duration = 0
+    start: Moment = 0
     iterations: Count = 1
     dscp: Dscp = 26
     queue: Queue | None = None

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 
 from topologies.errors import FieldPath, Problem, TopologyError, did_you_mean
+from topologies.fields import MAX_MOMENT_PS
 from topologies.flow_sizes import MIXES
 from topologies.job_schema import (
     AllToAllEntry,
@@ -18,6 +19,13 @@ from topologies.job_schema import (
 from topologies.model import Interface, Topology
 from topologies.placement import Report, find_interface, place
 from topologies.reach import Reach
+from topologies.workload_limits import (
+    MAX_LINK_DELAY_PS,
+    MAX_MESSAGES,
+    MAX_SCRIPT,
+    collective_messages,
+    mix_messages,
+)
 from topologies.workload_model import RunFile
 from topologies.workload_schema import (
     CbrEntry,
@@ -96,8 +104,14 @@ class _Check:
         self.run = run
         self.problems: list[Problem] = []
         self.reach = Reach(run.topology)
+        self._messages = 0
 
     def check(self) -> None:
+        slow = max((link.delay_ps for link in self.run.topology.links), default=0)
+        if slow > MAX_LINK_DELAY_PS:
+            most = MAX_LINK_DELAY_PS // 10**12
+            message = f"a link has a delay of {slow // 10**12}s: at most {most}s"
+            self._report(("topology",), message)
         if not self.run.traffic and not self.run.jobs:
             self._report((), "nothing to carry: give 'traffic' or 'job'")
         for i, entry in enumerate(self.run.traffic):
@@ -146,17 +160,24 @@ class _Check:
                 found.append(interface)
         return found
 
+    def _end(self, path: FieldPath, name: str) -> list[Interface]:
+        """Return one end, or none where it is wrong."""
+        found = find_interface(self.run.topology, name, partial(self._report, path))
+        return [] if found is None else [found]
+
     def _pairs(self, path: FieldPath, entry: CbrEntry | MessageEntry) -> None:
         sources = self._ends((*path, "from"), entry.source)
         targets = self._ends((*path, "to"), entry.to)
         if len(sources) == len(targets) == 1 and sources == targets:
             self._report((*path, "to"), f"{targets[0].end} would send to itself")
         self._all_meet((*path, "to"), sources, targets)
+        if isinstance(entry, MessageEntry):
+            self._count((*path, "count"), len(sources) * len(targets) * entry.count)
         if isinstance(entry, CbrEntry) and entry.stop is not None and entry.stop <= entry.start:
             self._report((*path, "stop"), "stop is not after start: nothing would be sent")
 
     def _incast(self, path: FieldPath, entry: IncastEntry) -> None:
-        targets = self._ends((*path, "to"), [entry.to])
+        targets = self._end((*path, "to"), entry.to)
         if entry.source is not None:
             sources = self._ends((*path, "from"), entry.source)
             if targets and targets[0] in sources and entry.source != [ALL]:
@@ -168,6 +189,8 @@ class _Check:
                 self._report((*path, "senders"), message)
             sources = incast_sources(self.run.topology, entry)
         self._all_meet((*path, "to"), sources, targets)
+        self._count((*path, "rounds"), len(sources) * entry.rounds)
+        self._end_in_time((*path, "rounds"), entry.rounds * (entry.every or 0))
 
     def _mix(self, path: FieldPath, entry: MixEntry) -> None:
         if entry.sizes not in MIXES:
@@ -180,17 +203,38 @@ class _Check:
         self._all_meet(where, hosts, hosts)
         if entry.stop <= entry.start:
             self._report((*path, "stop"), "stop is not after start: nothing would be sent")
+        elif entry.sizes in MIXES:
+            links = [self.run.topology.link_at(host.host, host.number) for host in hosts]
+            rates_bps = sum(link.rate_bps for link in links)
+            count = mix_messages(entry, MIXES[entry.sizes], rates_bps)
+            self._count((*path, "stop"), count)
+
+    def _count(self, path: FieldPath, count: int) -> None:
+        before, self._messages = self._messages, self._messages + count
+        if before <= MAX_MESSAGES < self._messages:
+            message = (
+                f"about {self._messages} messages up to here: a run has at most {MAX_MESSAGES}"
+            )
+            self._report(path, message)
+
+    def _end_in_time(self, path: FieldPath, time_ps: int) -> None:
+        if time_ps > MAX_MOMENT_PS:
+            message = f"the last one would come after more than {MAX_MOMENT_PS // 10**12}s"
+            self._report(path, message)
 
     def _script(self, path: FieldPath, packet: ScriptEntry) -> None:
-        sources = self._ends((*path, "from"), [packet.source])
+        sources = self._end((*path, "from"), packet.source)
         if packet.to is not None:
-            targets = self._ends((*path, "to"), [packet.to])
+            targets = self._end((*path, "to"), packet.to)
             if sources and sources == targets:
                 self._report((*path, "to"), f"{packet.to} would send to itself")
             self._all_meet((*path, "to"), sources, targets)
             if packet.bytes is not None and packet.bytes < UDP_FRAME:
                 message = f"a UDP frame has at least {UDP_FRAME}B of headers, not {packet.bytes}B"
                 self._report((*path, "bytes"), message)
+        if packet.times > MAX_SCRIPT:
+            self._report((*path, "times"), f"a packet comes at most {MAX_SCRIPT} times")
+        self._end_in_time((*path, "times"), packet.times * (packet.every or 0))
         length = packet.bytes or len(packet.frame())
         mtu = (
             self.run.topology.link_at(sources[0].host, sources[0].number).mtu_bytes
@@ -261,12 +305,13 @@ class _Check:
             elif size < 2 and not self.problems:
                 message = f"groups of one rank: {value.over} is 1, so there is nothing to send"
                 self._report((*here, "over"), message)
-            elif size is not None:
+            elif size > 1:
                 self._collective(here, job, value, size)
 
     def _collective(
         self, path: FieldPath, job: JobEntry, value: CollectiveEntry | PipelineEntry, size: int
     ) -> None:
+        self._count(path, collective_messages(job, value, size))
         least = size * value.channels
         if value.bytes < least:
             message = f"{value.bytes}B are too few for {size} ranks: give at least {least}B"

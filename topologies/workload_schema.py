@@ -23,7 +23,7 @@ from pydantic import BeforeValidator, Field, ValidationError, model_validator
 from topologies.document import Document
 from topologies.errors import TopologyError
 from topologies.event_schema import EventEntry
-from topologies.fields import Count, CountOrNone, Dscp, Duration, Model, Queue, Rate, Size
+from topologies.fields import Count, CountOrNone, Dscp, Model, Moment, Queue, Rate, Size, Volume
 from topologies.job_schema import JobEntry
 from topologies.schema import schema_problem
 from topologies.units import parse_size
@@ -99,14 +99,14 @@ class BufferEntry(Model):
     alpha: Alpha = 32
     headroom: Headroom = "formula"
     xon_gap: Size | None = None
-    watchdog: Duration | None = None
-    restore: Duration | None = None
+    watchdog: Moment | None = None
+    restore: Moment | None = None
 
 
 class ControllerEntry(Model):
     """The controller: how long it takes from an event to a write."""
 
-    delay: Duration = 1_000_000_000
+    delay: Moment = 1_000_000_000
 
 
 class FlowSettings(Model):
@@ -116,7 +116,7 @@ class FlowSettings(Model):
     queue: Queue | None = None
     payload: Payload | None = None  # bytes a packet; without it what the MTU allows, 256 to 4096
     udp_port: UdpPort | None = None  # the source port; without it chosen by the pair
-    start: Duration = 0
+    start: Moment = 0
 
 
 class CbrEntry(FlowSettings):
@@ -125,7 +125,7 @@ class CbrEntry(FlowSettings):
     source: Ends = Field(alias="from")
     to: Ends
     rate: Rate
-    stop: Duration | None = None
+    stop: Moment | None = None
     packets: Count | None = None
 
 
@@ -139,10 +139,10 @@ class IncastEntry(FlowSettings):
     to: str
     source: Annotated[Ends | None, Field(alias="from")] = None
     senders: Count | None = None
-    bytes: Size | None = None
+    bytes: Volume | None = None
     persistent: bool = False
     rounds: Count = 1
-    every: Duration | None = None
+    every: Moment | None = None
     rate: Rate | None = None
 
     @model_validator(mode="after")
@@ -161,7 +161,7 @@ class MixEntry(FlowSettings):
 
     sizes: str
     load: Load
-    stop: Duration
+    stop: Moment
     hosts: Ends | None = None
     rate: Rate | None = None
 
@@ -171,9 +171,9 @@ class MessageEntry(FlowSettings):
 
     source: Ends = Field(alias="from")
     to: Ends
-    bytes: Size
+    bytes: Volume
     count: Count = 1
-    gap: Duration = 0
+    gap: Moment = 0
     rate: Rate | None = None
 
 
@@ -187,16 +187,16 @@ class UdpFields(Model):
 class ScriptEntry(Model):
     """A frame at a time: as hex digits, or UDP to a host with so many bytes in all."""
 
-    at: Duration
+    at: Moment
     source: str = Field(alias="from")
     hex: str | None = None
     to: str | None = None
     udp: UdpFields | None = None
-    bytes: Size | None = None  # of the whole frame, without its FCS
+    bytes: Volume | None = None  # of the whole frame, without its FCS
     dscp: Dscp = 0
     ttl: Annotated[int, Field(ge=1, le=255, strict=True)] = 64
     times: Count = 1
-    every: Duration | None = None
+    every: Moment | None = None
 
     @model_validator(mode="after")
     def _makes_sense(self) -> ScriptEntry:
@@ -240,6 +240,8 @@ class TrafficEntry(Model):
     def _one_kind(self) -> TrafficEntry:
         if len(self.model_fields_set) != 1:
             raise ValueError(f"one kind an entry: {', '.join(TrafficEntry.model_fields)}")
+        if getattr(self, self.kind) is None:
+            raise ValueError(f"{self.kind}: is empty: say what, as in docs/workloads.md")
         return self
 
     @property
@@ -253,8 +255,8 @@ class RunEntry(Model):
 
     topology: Annotated[Any, BeforeValidator(_topology)]
     description: str = ""
-    until: Annotated[Duration | None, BeforeValidator(_positive)] = None
-    sample: Annotated[Duration, BeforeValidator(_positive)] = 10_000_000
+    until: Annotated[Moment | None, BeforeValidator(_positive)] = None
+    sample: Annotated[Moment, BeforeValidator(_positive)] = 10_000_000
     seed: CountOrNone = 1
     buffer: BufferEntry | None = None
     controller: ControllerEntry = ControllerEntry()

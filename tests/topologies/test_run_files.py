@@ -271,6 +271,47 @@ MISTAKES = [
         "5:3: job.phases: the job only comput",
     ),
     (DUAL, "[{allreduce: {bytes: 1MB}}]", "[]", "5:3: job.phases: must not be empty"),
+    (
+        TRAFFIC,
+        "bytes: 64kB",
+        "bytes: 64kB, rounds: 99999999",
+        "incast.rounds: about 299999997 mess",
+    ),
+    (
+        TRAFFIC,
+        "bytes: 64kB",
+        "bytes: 64kB, rounds: 3, every: 9000s",
+        "the last one would come after",
+    ),
+    (TRAFFIC, "stop: 1ms", "stop: 900s", "8:40: traffic[2].mix.stop: about "),
+    (TRAFFIC, "bytes: 1MB}", "bytes: 1MB, count: 20000000}", "count: about 40000"),
+    (
+        TRAFFIC,
+        "bytes: 1MB}",
+        "bytes: 2000GB}",
+        "9:39: traffic[3].message.bytes: at most 1000GB at a tim",
+    ),
+    (TRAFFIC, "bytes: 100B}", "bytes: 100B, times: 9999999, every: 1ns}", "at most 1048576 times"),
+    (TRAFFIC, "h1, to: h2, bytes: 100B", "all, to: h2, bytes: 100B", "no host is called 'all'"),
+    (
+        TRAFFIC,
+        "until: 20ms",
+        "until: 20000s",
+        "2:1: until: a time in a run is at most 10000s, not 20",
+    ),
+    (
+        TRAFFIC,
+        "{from: h1, to: h3, rate: 100Gbps}",
+        "null",
+        "6:5: traffic[0]: cbr: is empty: say what",
+    ),
+    (
+        JOB,
+        "{bytes: 1MB, over: dp}",
+        "",
+        "11:7: job.phases[1]: allreduce: is empty: say what, as in",
+    ),
+    (JOB, "{bytes: 1MB, over: dp}", "{bytes: 1MB, repeat: 99999999}", "allreduce: about 49599999504 mess"),
 ]
 
 
