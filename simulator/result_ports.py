@@ -27,7 +27,6 @@ PORT_COUNTERS = (
     "max_depth_packets",
     "wait_ps",
     "waited",
-    "paused",
 )
 HOST_COUNTERS = (
     "tx_packets",
@@ -42,11 +41,13 @@ PFC_COUNTERS = (
     "xoff_sent",
     "xon_sent",
     "xoff_received",
+    "xon_received",
     "paused_ps",
     "watchdog_events",
     "watchdog_drops",
     "drop_headroom",
     "drop_shared",
+    "most_bytes",
 )
 _PFC_DROPS = ("drop_headroom", "drop_shared", "watchdog_drops")
 _MILLI = 1000

@@ -8,19 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from topologies.buffers import headroom_bytes
 from topologies.errors import FieldPath
 from topologies.findings import Remark, Severity
-from topologies.model import Link
 from topologies.units import format_size
 from topologies.workload_model import BufferSettings, RunFile
 
 _ALPHA_ONE = 256
-_BITS_PS = 8 * 10**12
-
-
-def headroom_bytes(link: Link) -> int:
-    """Return what still arrives after a pause was sent: 2 x delay x rate + 2 MTU (DESIGN §7)."""
-    return -(-2 * link.delay_ps * link.rate_bps // _BITS_PS) + 2 * link.mtu_bytes
 
 
 def alone_bytes(buffer: BufferSettings) -> int:
@@ -69,7 +63,7 @@ def _headroom(run: RunFile, buffer: BufferSettings) -> Iterator[Remark]:
     for link in short:
         message = (
             f"{format_size(buffer.headroom_bytes)} of headroom are less than "
-            f"2 x delay x rate + 2 MTU, {format_size(headroom_bytes(link))}"
+            f"2 x delay x rate + 2 MTU and a PFC frame, {format_size(headroom_bytes(link))}"
         )
         right = "headroom: formula gives each port what its link needs"
         yield Remark(Severity.ERROR, path, f"{link.a}-{link.b}", message, right)

@@ -13,6 +13,7 @@ import numpy as np
 
 from simulator.result_model import ResultError
 from simulator.result_reader import ResultFolder
+from topologies.model import Endpoint
 from weft.plot_series import Grid, Series, flow_series, link_map, link_series, queue_series
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
@@ -268,34 +269,45 @@ def _job_legend(axes: Any, kinds: Sequence[str]) -> None:
 
 
 def _pauses(folder: ResultFolder, figure: Any) -> None:
-    columns = ["node", "port", "class", "paused_ps", "xoff_sent", "xoff_received"]
+    columns = ["node", "port", "class", "paused_ps", "xoff_sent"]
     rows = folder.table("pauses", columns).to_pylist()
     rows = [{key: value or 0 for key, value in row.items()} for row in rows]
-    rows.sort(key=lambda row: (-row["paused_ps"], -row["xoff_sent"], row["node"], row["port"]))
-    if not rows:
+    paused, pausing = _ranked(rows, "paused_ps"), _ranked(rows, "xoff_sent")
+    if not paused and not pausing:
         raise _nothing(folder, "pauses", "nobody was paused")
-    shown = rows[:_MOST_BARS]
-    figure.set_size_inches(_WIDTH, max(2.6, 1.6 + 0.24 * len(shown)))
-    left, right = figure.subplots(1, 2, sharey=True)
-    places = np.arange(len(shown))
-    now_ps = max(1, folder.now_ps)
-    paused = [row["paused_ps"] * 100 / now_ps for row in shown]
-    left.barh(places, paused, height=0.7, color=COLOURS[1])
+    most = min(_MOST_BARS, max(len(paused), len(pausing)))
+    figure.set_size_inches(_WIDTH, max(2.6, 1.6 + 0.24 * most))
+    left, right = figure.subplots(1, 2)
+    share = [row["paused_ps"] * 100 / max(1, folder.now_ps) for row in paused]
+    _bars(left, paused, share, COLOURS[1])
     left.set_xlabel("paused as a sender [% of the run]")
-    left.set_xlim(0, max(1.0, *paused) * 1.05)
-    left.set_yticks(places, [f"{row['node']}:{row['port']} class {row['class']}" for row in shown])
-    left.set_ylim(len(shown) - 0.4, -0.6)
-    sent, received = ([row[name] for row in shown] for name in ("xoff_sent", "xoff_received"))
-    right.barh(places - 0.18, sent, height=0.34, color=COLOURS[0], label="XOFF sent")
-    right.barh(places + 0.18, received, height=0.34, color=COLOURS[4], label="XOFF received")
-    right.set_xlabel("pause frames")
-    right.legend(fontsize=8, frameon=False, loc="lower right")
-    for axes in (left, right):
-        axes.grid(visible=False, axis="y")
     deadlocks = deadlock_count(folder)
     note = f"; {deadlocks} deadlock{'s' if deadlocks != 1 else ''} at the end" if deadlocks else ""
-    rest = f", the {len(shown)} longest of {len(rows)}" if len(shown) < len(rows) else ""
-    _title(left, f"Pauses by port and class{rest}{note}")
+    _title(left, f"Who was paused, by class{_of(paused)}{note}")
+    _bars(right, pausing, [row["xoff_sent"] for row in pausing], COLOURS[0])
+    right.set_xlabel("XOFF frames sent")
+    _title(right, f"Who paused others{_of(pausing)}")
+
+
+def _ranked(rows: Sequence[dict[str, Any]], key: str) -> list[dict[str, Any]]:
+    some = [row for row in rows if row[key] > 0]
+    return sorted(some, key=lambda row: (-row[key], row["node"], row["port"], row["class"]))
+
+
+def _of(rows: Sequence[Any]) -> str:
+    return f" ({_MOST_BARS} of {len(rows)})" if len(rows) > _MOST_BARS else ""
+
+
+def _bars(axes: Any, rows: Sequence[dict[str, Any]], values: Sequence[float], colour: str) -> None:
+    shown = rows[:_MOST_BARS]
+    axes.barh(range(len(shown)), values[: len(shown)], height=0.7, color=colour)
+    # A host's first interface goes by the host's name.
+    names = [str(Endpoint(row["node"], row["port"])) for row in shown]
+    labels = [f"{name} class {row['class']}" for name, row in zip(names, shown, strict=True)]
+    axes.set_yticks(range(len(shown)), labels)
+    axes.set_ylim(max(len(shown), 1) - 0.4, -0.6)
+    axes.set_xlim(0, max(1.0, *values) * 1.05 if values else 1.0)
+    axes.grid(visible=False, axis="y")
 
 
 def deadlock_count(folder: ResultFolder) -> int:

@@ -97,7 +97,7 @@ def test_all_topics_go_beside_the_result(
         ("links", ("used [% of the rate]", "s1:2 to h2", "link, busiest first")),
         ("flows", ("goodput [Gb/s]", "h3 to h2 (flow 1)", "completion time [µs]", "p99 5 µs")),
         ("jobs", ("virtual time [ms]", "x ideal", "ideal end", "message 0")),
-        ("pauses", ("paused as a sender [% of the run]", "pause frames", "s1:1 class 3")),
+        ("pauses", ("paused as a sender [% of the run]", "XOFF frames sent", "s1:1 class 3")),
     ],
 )
 def test_a_figure_names_its_units_runtime_and_time_scale(
