@@ -141,6 +141,7 @@ struct node {
     ws_time *firsts;      /* and their first arrivals */
     uint32_t n_inlets;
     uint32_t turn;        /* of a switch: index into sim.switches */
+    uint32_t recent;      /* packets that it took in when it last ran */
     uint8_t alive;
 };
 
@@ -297,6 +298,11 @@ void punts_sort(struct sim *s);
 void punts_forget(struct sim *s);
 /* The time that every frame takes at least from one node to another. */
 ws_time smallest_delay(const struct sim *s);
+
+/* --- near.c ---------------------------------------------------------------------------------------- */
+
+void near_soon(const struct node *node); /* a switch whose turn is the next but one */
+void near_next(const struct node *node);
 
 /* --- host.c: network cards -------------------------------------------------------------------------- */
 int nic_send(struct sim *s, uint32_t node, uint32_t port);  /* one frame, if one may go */

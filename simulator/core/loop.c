@@ -65,12 +65,28 @@ static void run_hosts(struct sim *s, ws_time last)
     }
 }
 
+/* The first switch from `from` on that has something to do up to `last`. */
+static uint32_t next_turn(const struct sim *s, uint32_t from, ws_time last)
+{
+    while (from < s->n_switches && s->switch_next[from] > last)
+        from++;
+    return from;
+}
+
 static void run_window(struct sim *s, ws_time last)
 {
     s->latest = s->now;
-    for (uint32_t i = 0; i < s->n_switches; i++)
-        if (s->switch_next[i] <= last)
-            switch_run(s, s->switches[i], last);
+    uint32_t here = next_turn(s, 0, last), next = next_turn(s, here + 1, last);
+    while (here < s->n_switches) {
+        const uint32_t soon = next_turn(s, next + 1, last);
+        if (soon < s->n_switches)
+            near_soon(&s->nodes[s->switches[soon]]);
+        if (next < s->n_switches)
+            near_next(&s->nodes[s->switches[next]]);
+        switch_run(s, s->switches[here], last);
+        here = next;
+        next = soon;
+    }
     run_hosts(s, last);
     if (s->latest > s->now)
         s->now = s->latest;

@@ -123,20 +123,11 @@ static void sink(struct arrival *heap, uint32_t n, uint32_t at, struct arrival a
     heap[at] = arrival;
 }
 
-/* It has not run for a window's time: what it will need is brought near at once, not line by line when it is missed. */
+/* Where its frames lie depends on what happened last: they are brought near when its turn has come. */
 static void warm(const struct node *node, const struct arrival *arrivals, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++)
-        __builtin_prefetch(node->inlets[arrivals[i].inlet]);
-    for (uint32_t i = 0; i < n; i++) {
-        const struct lane *lane = node->inlets[arrivals[i].inlet];
-        flight_prefetch(lane->head);
-        if (lane->to_port < node->sw->ports.capacity) {
-            const uint8_t *port = (const uint8_t *)node->sw->ports.table[lane->to_port];
-            for (size_t at = 0; port && at < sizeof(struct ws_port); at += 64)
-                __builtin_prefetch(port + at);
-        }
-    }
+        flight_prefetch(node->inlets[arrivals[i].inlet]->head);
     for (uint32_t i = 0; i < n; i++)
         flight_prefetch(node->inlets[arrivals[i].inlet]->head->next);
 }
@@ -176,7 +167,7 @@ void switch_run(struct sim *s, uint32_t number, ws_time last)
 {
     struct node *node = &s->nodes[number];
     struct arrival *heap = s->arrivals;
-    uint32_t n = gather(node, heap, last);
+    uint32_t n = gather(node, heap, last), taken = 0;
     for (;;) {
         ws_time own = ws_events_next(&node->sw->events), arrival = n ? heap[0].time : WS_NEVER;
         ws_time now = own <= arrival ? own : arrival;
@@ -190,6 +181,7 @@ void switch_run(struct sim *s, uint32_t number, ws_time last)
         } else {
             uint32_t inlet = heap[0].inlet;
             take_in(s, node, node->inlets[inlet]);
+            taken++;
             if (node->firsts[inlet] <= last)
                 sink(heap, n, 0, (struct arrival){node->firsts[inlet], inlet, 0});
             else if (--n)
@@ -197,6 +189,7 @@ void switch_run(struct sim *s, uint32_t number, ws_time last)
         }
         settle(s, number);
     }
+    node->recent = taken;
     s->switch_next[node->turn] = next_of(node);
 }
 

@@ -1,0 +1,80 @@
+/* Brings near what a switch will need: it has not run for a window's time, and many others have since.
+ *
+ * Done for the next switch while the one before it runs, so that memory is waited for once and not at each entry. This
+ * changes nothing but how long it takes.
+ */
+#include "engine.h"
+
+#include "profile.h"
+#include "switch.h"
+#include "table.h"
+
+enum {
+    LINE = 64,
+    ENTRIES_MOST = 512,   /* of a table or profile: more would push one another out again */
+    PACKETS_LEAST = 16,   /* in its last window, for tables to be worth it */
+};
+
+static inline void bring(const void *what, size_t bytes)
+{
+    const uintptr_t end = (uintptr_t)what + bytes;
+    for (uintptr_t line = (uintptr_t)what & ~(uintptr_t)(LINE - 1); line < end; line += LINE)
+        __builtin_prefetch((const void *)line, 0, 2);
+}
+
+static int worth_it(const struct ws_slots *slots) { return slots->used && slots->used <= ENTRIES_MOST; }
+
+static void bring_objects(const struct ws_slots *slots, size_t bytes)
+{
+    if (worth_it(slots))
+        for (uint32_t slot = 0; slot < slots->capacity; slot++)
+            if (slots->objects[slot])
+                bring(slots->objects[slot], bytes);
+}
+
+void near_soon(const struct node *node)
+{
+    const struct ws_switch *sw = node->sw;
+    bring(sw, sizeof *sw);
+    bring(node->inlets, node->n_inlets * sizeof *node->inlets);
+    bring(node->ends, node->n_ends * sizeof *node->ends);
+    bring(node->firsts, node->n_inlets * sizeof *node->firsts);
+    if (node->recent < PACKETS_LEAST || !sw->program)
+        return;
+    const struct ws_program *program = sw->program;
+    const struct wp_pipeline *pipeline = program->pipeline;
+    bring(sw->ports.table, node->n_ends * sizeof *sw->ports.table);
+    bring(program->env.counters, pipeline->n_counters * sizeof *program->env.counters);
+    for (uint32_t i = 0; i < pipeline->n_tables; i++)
+        bring(program->env.tables[i], sizeof(struct ws_table));
+    for (uint32_t i = 0; i < pipeline->n_profiles; i++)
+        bring(program->profiles[i].members.objects, program->profiles[i].members.capacity * sizeof(void *));
+}
+
+void near_next(const struct node *node)
+{
+    const struct ws_switch *sw = node->sw;
+    for (uint32_t i = 0; i < node->n_inlets; i++)
+        bring(node->inlets[i], sizeof *node->inlets[i]);
+    if (node->recent < PACKETS_LEAST || !sw->program)
+        return;
+    const struct ws_program *program = sw->program;
+    const struct wp_pipeline *pipeline = program->pipeline;
+    for (uint32_t p = 0; p < node->n_ends && p < sw->ports.capacity; p++)
+        if (node->ends[p].out && sw->ports.table[p])
+            bring(sw->ports.table[p], sizeof(struct ws_port));
+    /* Most arrays are indexed by port. */
+    for (uint32_t i = 0; i < pipeline->n_counters; i++) {
+        const struct wp_counter_array *counter = &program->env.counters[i];
+        uint32_t cells = counter->size < node->n_ends ? counter->size : node->n_ends;
+        bring(counter->cells, cells * sizeof *counter->cells);
+    }
+    for (uint32_t i = 0; i < pipeline->n_tables; i++) {
+        const struct ws_table *table = (const struct ws_table *)program->env.tables[i];
+        bring_objects(&table->slots, offsetof(struct ws_entry, next));
+        for (uint32_t t = 0; worth_it(&table->slots) && table->space.probes && t < table->space.n; t++)
+            bring(table->space.probes[t].cells, (table->space.probes[t].wrap + 1) * sizeof(struct ws_cell));
+    }
+    for (uint32_t i = 0; i < pipeline->n_profiles; i++)
+        bring_objects(&program->profiles[i].members, sizeof(struct ws_member));
+}
