@@ -57,11 +57,17 @@ int ws_buffer_lossless(const ws_switch *sw, const struct ws_packet *packet)
     return is_lossless(sw->buffer, packet->class_in);
 }
 
+static uint64_t left_of(const struct ws_buffer *buffer)
+{
+    uint64_t size = buffer->config.shared_bytes;
+    return size > buffer->used ? size - buffer->used : 0; /* it may have been made smaller */
+}
+
+/* Choudhury and Hahne's dynamic threshold. */
 static uint64_t threshold(const struct ws_buffer *buffer, uint32_t class)
 {
-    uint64_t size = buffer->config.shared_bytes, left = size > buffer->used ? size - buffer->used : 0;
-    unsigned __int128 limit = (unsigned __int128)left * buffer->config.alpha_q8[class] / ALPHA_ONE;
-    return limit > left ? left : (uint64_t)limit;
+    unsigned __int128 limit = (unsigned __int128)left_of(buffer) * buffer->config.alpha_q8[class] / ALPHA_ONE;
+    return limit > UINT64_MAX ? UINT64_MAX : (uint64_t)limit;
 }
 
 static void take(struct ws_buffer *buffer, uint64_t bytes)
@@ -98,8 +104,8 @@ static void wake(ws_switch *sw, struct ws_port *port, ws_time at)
 /* Leaves behind the frame that is on the wire, before all that waits. */
 static void send_pfc(ws_switch *sw, struct ws_port *port, uint32_t classes, uint32_t quanta)
 {
-    if (port->state == WS_PORT_DOWN || !sw->program)
-        return;
+    if (port->state == WS_PORT_DOWN || !sw->program || (sw->config.cpu_port && port->number == sw->config.cpu_port))
+        return; /* a controller takes no pauses */
     struct ws_packet *packet = ws_packet_new(&sw->program->pool, PFC_FRAME);
     if (!packet)
         return;
@@ -130,8 +136,9 @@ static void say_xoff(ws_switch *sw, struct ws_port *port, uint32_t classes)
     send_pfc(sw, port, classes, LONGEST_QUANTA);
     for (uint32_t c = 0; c < WS_CLASSES; c++)
         pauses->stats.xoff_sent[c] += classes >> c & 1;
-    ws_time half = quanta_time(port, LONGEST_QUANTA) / 2;
-    pauses->refresh_at = sw->now + (half > 0 ? half : 1);
+    ws_time half = quanta_time(port, LONGEST_QUANTA) / 2, due = sw->now + (half > 0 ? half : 1);
+    if (due < pauses->refresh_at) /* never later: another class may wait for it */
+        pauses->refresh_at = due;
     wake(sw, port, pauses->refresh_at);
 }
 
@@ -146,7 +153,8 @@ static int may_resume(const struct ws_buffer *buffer, const struct ws_account *a
 {
     if (account->headroom)
         return 0;
-    return !account->shared || account->shared + buffer->config.xon_gap_bytes <= threshold(buffer, class);
+    uint64_t limit = threshold(buffer, class), gap = buffer->config.xon_gap_bytes;
+    return !account->shared || (gap <= limit && account->shared <= limit - gap);
 }
 
 /* --- admission -------------------------------------------------------------------------------- */
@@ -155,7 +163,7 @@ static int admit_lossy(ws_switch *sw, struct ws_port *port, struct ws_packet *pa
 {
     struct ws_buffer *buffer = sw->buffer;
     uint32_t queue = packet->priority;
-    if (port->queues[queue].bytes + bytes > threshold(buffer, packet->class_in)) {
+    if (port->queues[queue].bytes + bytes > threshold(buffer, packet->class_in) || bytes > left_of(buffer)) {
         struct ws_pauses *pauses = pauses_of(port);
         if (pauses)
             pauses->stats.drop_shared[queue]++;
@@ -175,7 +183,7 @@ static int admit_lossless(ws_switch *sw, struct ws_packet *packet, uint32_t byte
         return 0;
     uint32_t class = packet->class_in;
     struct ws_account *account = &pauses->accounts[class];
-    if (!account->xoff && account->shared < threshold(buffer, class)) {
+    if (!account->xoff && account->shared < threshold(buffer, class) && bytes <= left_of(buffer)) {
         account->shared += bytes;
         take(buffer, bytes);
         packet->buffered = SHARED;
@@ -196,6 +204,12 @@ static int admit_lossless(ws_switch *sw, struct ws_packet *packet, uint32_t byte
     return packet->buffered != 0;
 }
 
+/* A storming queue counts as paused, so that no packet passes it by. */
+static void hold_queues(struct ws_port *port)
+{
+    port->pause_mask = port->asked_mask | port->pauses->mask | port->pauses->storm;
+}
+
 static int storming(ws_switch *sw, struct ws_port *port, uint32_t queue)
 {
     struct ws_pauses *pauses = port->pauses;
@@ -203,6 +217,7 @@ static int storming(ws_switch *sw, struct ws_port *port, uint32_t queue)
         return 0;
     if (!(pauses->mask >> queue & 1) && sw->now >= pauses->storm_until[queue]) {
         pauses->storm &= ~(1u << queue);
+        hold_queues(port);
         return 0;
     }
     pauses->stats.watchdog_drops[queue]++;
@@ -262,7 +277,7 @@ static void set_pause(ws_switch *sw, struct ws_port *port, uint32_t class, ws_ti
     }
     if (is)
         wake(sw, port, until);
-    port->pause_mask = port->asked_mask | pauses->mask;
+    hold_queues(port);
 }
 
 int ws_pfc_receive(ws_switch *sw, struct ws_port *port, const uint8_t *frame, uint32_t length)
@@ -293,6 +308,15 @@ void ws_pfc_forget(ws_switch *sw, struct ws_port *port)
         set_pause(sw, port, c, sw->now);
 }
 
+void ws_pfc_remind(ws_switch *sw, struct ws_port *port)
+{
+    uint32_t classes = 0;
+    for (uint32_t c = 0; port->pauses && sw->buffer && c < WS_CLASSES; c++)
+        classes |= (uint32_t)port->pauses->accounts[c].xoff << c;
+    if (classes)
+        say_xoff(sw, port, classes);
+}
+
 static void watch(ws_switch *sw, struct ws_port *port, uint32_t class, ws_time *next)
 {
     struct ws_pauses *pauses = port->pauses;
@@ -309,6 +333,7 @@ static void watch(ws_switch *sw, struct ws_port *port, uint32_t class, ws_time *
     if (!port->queues[class].packets)
         return;
     pauses->storm |= bit;
+    hold_queues(port);
     pauses->stats.watchdog_events[class]++;
     pauses->stats.watchdog_drops[class] += ws_port_flush(sw, port, class);
 }

@@ -60,6 +60,8 @@ int ws_pfc_receive(ws_switch *sw, struct ws_port *port, const uint8_t *frame, ui
 void ws_pfc_due(ws_switch *sw, struct ws_port *port);
 /* The port went down: nobody pauses it any more. */
 void ws_pfc_forget(ws_switch *sw, struct ws_port *port);
+/* The port came up: its far end is told again which classes are to pause. */
+void ws_pfc_remind(ws_switch *sw, struct ws_port *port);
 /* Queues were emptied without being served. */
 void ws_buffer_forget_packets(ws_switch *sw);
 void ws_buffer_free(ws_switch *sw);

@@ -99,6 +99,8 @@ static void depart(ws_switch *sw, struct ws_port *port, struct ws_packet *packet
         return;
     ws_time end = sw->now;
     if (port->config.rate_bps) {
+        if (port->busy_until > end)
+            end = port->busy_until; /* its own egress clone made the port send a pause */
         end += wire_time(port, ws_packet_total(packet));
         port->busy_until = end;
     }
@@ -255,6 +257,7 @@ void ws_port_serve(ws_switch *sw, struct ws_port *port)
         port->stats.waited++;
         port->stats.wait_ps += (uint64_t)(sw->now - packet->queued_at);
         struct ws_hold hold = ws_buffer_hold(packet);
+        packet->buffered = 0; /* it may come back, and the buffer may be gone by then */
         depart(sw, port, packet, sw->config.depth_cell_bytes ? queue->cells : queue->packets);
         if (hold.where)
             ws_buffer_release(sw, hold);
@@ -390,9 +393,11 @@ int ws_set_port(ws_switch *sw, uint32_t number, enum ws_port_state state, uint32
     int changes = (port->state == WS_PORT_DOWN) != (state == WS_PORT_DOWN);
     port->state = state;
     port->asked_mask = pause_mask;
-    port->pause_mask = pause_mask | (port->pauses ? port->pauses->mask : 0);
+    port->pause_mask = pause_mask | (port->pauses ? port->pauses->mask | port->pauses->storm : 0);
     if (state == WS_PORT_DOWN)
         ws_pfc_forget(sw, port);
+    else if (changes)
+        ws_pfc_remind(sw, port);
     if (changes)
         ws_profiles_follow_ports(sw);
     ws_port_serve(sw, port);
