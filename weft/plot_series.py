@@ -48,8 +48,11 @@ class Grid:
         return found
 
     def mean(self, at_ps: npt.NDArray[Any], values: npt.NDArray[Any]) -> Numbers:
-        """Return the mean of each interval's samples; those that are not there are 0."""
-        sums = np.bincount(self.index(at_ps), values.astype(float), self.count)
+        """Return the mean of each interval's samples; those that are not there are 0.
+
+        A sample is about the time before it.
+        """
+        sums = np.bincount(self.index(at_ps - 1), values.astype(float), self.count)
         return np.asarray(sums / self.samples)
 
 
@@ -119,7 +122,7 @@ def link_map(folder: ResultFolder, grid: Grid) -> Numbers:
     _, row = np.unique(pair, return_inverse=True)
     rows = int(row.max(initial=-1)) + 1
     used = table["used_ppm"].fill_null(0).to_numpy().astype(float)
-    cell = row * grid.count + grid.index(table["at_ps"].to_numpy())
+    cell = row * grid.count + grid.index(table["at_ps"].to_numpy() - 1)
     sums = np.bincount(cell, used, rows * grid.count).reshape(rows, grid.count)
     order = np.argsort(-sums.sum(axis=1), kind="stable")
     return np.asarray(sums[order] / grid.samples / 10**4)

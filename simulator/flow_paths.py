@@ -1,0 +1,112 @@
+"""Which ports a flow leaves switches through, found by asking the program itself.
+
+A packet of the flow goes through copies of the switches, made as far as paths lead there, that have
+the entries which the controller gave the real ones. A program that spreads one flow's packets over
+ports, or remembers earlier ones, may have sent others elsewhere.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Mapping
+
+from controller.diff import changes
+from controller.entries import Entry
+from controller.program import CompiledProgram
+from protocols.rocev2 import ICRC_BYTES, ROCE_V2_PORT
+from simulator.fabric import CPU_PORT, PRIORITIES, TICK_PS, cell_bytes
+from softswitch import Switch
+from softswitch.core import CoreConfig
+from softswitch.p4runtime import pipeline
+from topologies.model import Endpoint, Interface, Topology
+from topologies.workload_model import Flow, Traffic
+
+MOST_HOPS = 32
+_TTL = 64
+_BTH_BYTES = 12
+_NS = 10**6  # between two looks: longer than any packet takes through a switch
+
+
+class FlowPaths:
+    """Finds paths on a topology whose switches hold `entries`."""
+
+    def __init__(
+        self,
+        topology: Topology,
+        program: CompiledProgram,
+        entries: Mapping[str, tuple[Entry, ...]],
+    ) -> None:
+        """`entries`: by switch."""
+        self._topology = topology
+        self._program = program
+        self._entries = entries
+        self._config = CoreConfig(
+            cpu_port=CPU_PORT,
+            priorities=PRIORITIES,
+            tick_ps=TICK_PS,
+            depth_cell_bytes=cell_bytes(topology),
+        )
+        self._prepared = pipeline.prepare(program.p4info.message, program.device_config)
+        self._switches: dict[str, Switch] = {}
+
+    def of(self, traffic: Traffic, flows: Iterable[int]) -> dict[int, tuple[tuple[str, int], ...]]:
+        """Return the paths of flows by their numbers; () for a flow that is lost on the way."""
+        return {number: self.path(traffic.flow(number)) for number in flows}
+
+    def path(self, flow: Flow) -> tuple[tuple[str, int], ...]:
+        """Return the ports that a flow leaves switches through on its way, in order."""
+        topology = self._topology
+        source, target = topology.interface(flow.src), topology.interface(flow.dst)
+        frame = _frame(flow, source, target, topology.switch(source.switch).mac)
+        here, found = Endpoint(source.switch, source.port), []
+        for _ in range(MOST_HOPS):
+            sent = self._through(here, frame)
+            if sent is None:
+                return ()
+            port, frame = sent
+            found.append((here.node, port))
+            here = topology.peer(here.node, port)
+            if not topology.is_switch(here.node):
+                return tuple(found)
+        return ()  # it goes round
+
+    def _through(self, where: Endpoint, frame: bytes) -> tuple[int, bytes] | None:
+        """Return the port and frame that leave a switch for one that comes in."""
+        switch = self._copy(where.node)
+        switch.inject(where.port, frame)
+        used = {port.number for port in self._topology.ports_of(where.node)}
+        for output in switch.run_until(switch.now_ns + _NS):
+            if output.port in used:
+                return output.port, output.packet
+        return None
+
+    def _copy(self, name: str) -> Switch:
+        if name not in self._switches:
+            switch = Switch(self._config)
+            switch.load(self._prepared)
+            wanted = changes(self._entries[name], (), self._program.p4info)
+            switch.device.write([change.encode(self._program.p4info) for change in wanted])
+            self._switches[name] = switch
+        return self._switches[name]
+
+    def close(self) -> None:
+        """Free the copies."""
+        for switch in self._switches.values():
+            switch.close()
+        self._switches.clear()
+
+
+def _frame(flow: Flow, source: Interface, target: Interface, gateway: str) -> bytes:
+    bth = struct.pack("!BBHII", 4, 0, 0xFFFF, 1, 0)
+    size = 8 + _BTH_BYTES + ICRC_BYTES
+    udp = struct.pack("!HHHH", flow.udp_port, ROCE_V2_PORT, size, 0) + bth + bytes(ICRC_BYTES)
+    ip = bytearray(
+        struct.pack("!BBHHHBBH", 0x45, flow.dscp << 2 | 2, 20 + size, 0, 0x4000, _TTL, 17, 0)
+    )
+    ip += source.address.ip.packed + target.address.ip.packed
+    total = sum(struct.unpack("!10H", ip))
+    while total >> 16:
+        total = (total & 0xFFFF) + (total >> 16)
+    ip[10:12] = (~total & 0xFFFF).to_bytes(2, "big")
+    macs = bytes.fromhex((gateway + source.mac).replace(":", ""))
+    return macs + b"\x08\x00" + bytes(ip) + udp
