@@ -7,13 +7,13 @@ installed at once.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from controller.diff import Change, batches
 from controller.entries import describe
 from controller.errors import FailedUpdate, WriteFailed
-from controller.fabric_state import Event, FabricModel, FabricReady, LinkChanged, step
+from controller.fabric_state import Event, FabricModel, FabricReady, step
 from controller.policy import FabricPolicy
 from controller.program import CompiledProgram
 from simulator.fabric import Fabric, target_facts
@@ -42,15 +42,18 @@ class ControlPlane:
 
     def bring_up(self) -> int:
         """Install everything in all switches; return how many updates that took."""
-        return self._step(FabricReady({name: () for name in self.fabric.switches}))
+        return self._step(FabricReady(dict.fromkeys(self.fabric.switches, ())))
 
-    def take(self, event: LinkChanged) -> int:
-        """React to an event; return how many updates that took."""
-        return self._step(event)
+    def take(self, event: Event, dead: Set[str] = frozenset()) -> int:
+        """React to an event; return how many updates that took.
 
-    def _step(self, event: Event) -> int:
+        Nothing is written to switches that are `dead`: they get it all when they are back.
+        """
+        return self._step(event, dead)
+
+    def _step(self, event: Event, dead: Set[str] = frozenset()) -> int:
         self.model, writes = step(self.model, event, self.fabric.engine.now // 1000)
-        return self._write(writes)
+        return self._write({name: found for name, found in writes.items() if name not in dead})
 
     def _write(self, writes: Mapping[str, Sequence[Change]]) -> int:
         written = 0

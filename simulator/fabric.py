@@ -82,7 +82,7 @@ class Fabric:
         self.switches: dict[str, Virtual] = {}
         self.nodes: dict[str, int] = {}
         self.names: list[str] = []
-        prepared = pipeline.prepare(program.p4info.message, program.device_config)
+        self._prepared = prepared = pipeline.prepare(program.p4info.message, program.device_config)
         cell = cell_bytes(topology)
         for number, switch in enumerate(topology.switches):
             core = self.engine.new_core(
@@ -174,6 +174,10 @@ class Fabric:
         self.engine.configure_host_port(
             self.nodes[host.name], end.port, replace(config, delay_ps=delay_ps)
         )
+
+    def restart(self, switch: str) -> None:
+        """Start a switch's program anew: no entries, no packets."""
+        self.switches[switch].device.load(self._prepared)
 
     def kill(self, switch: str, *, alive: bool) -> None:
         """Switch a switch off, which loses its queues, or on again."""

@@ -11,26 +11,27 @@ from __future__ import annotations
 import hashlib
 import heapq
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from controller.fabric_state import LinkChanged
+from controller.fabric_state import FabricReady, LinkChanged
 from controller.program import CompiledProgram
 from simulator.buffers import apply_buffer, buffer_end
 from simulator.controller_link import ControlPlane
 from simulator.core.binding import NEVER, Engine
 from simulator.core.binding import Stop as EngineStop
 from simulator.fabric import Fabric
+from simulator.flow_paths import FlowPaths
 from simulator.pcap import PortCapture
 from simulator.plan import plan
-from simulator.result_model import RunEnd, RunIdentity, Stop, SwitchEnd
+from simulator.result_model import Records, RunEnd, RunIdentity, Stop, SwitchEnd
 from simulator.results import ResultWriter
 from softswitch.core import Direction
-from topologies.events import LinksCall, PortCall, calls
+from topologies.events import LinksCall, PortCall, SwitchCall, calls
 from topologies.model import Endpoint, Link
 from topologies.workload_model import RunFile, Traffic
 
@@ -38,6 +39,9 @@ SLICE_EVENTS = 200_000
 """Events between two looks at the clock and at Ctrl-C."""
 
 PS_PER_NS = 1000
+
+MOST_PATHS = 20_000
+"""Flows whose paths are looked for when a queue is paused at the end: a second or so."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +104,9 @@ class Simulation:
         self._agenda: list[tuple[int, int, Callable[[], None]]] = []
         self._actions = 0
         self._down: set[Link] = set()
+        self._dead: set[str] = set()
         self.punts = 0
+        self.slice_events = SLICE_EVENTS
         notice("messages")
         self._offer()
         self._events()
@@ -144,6 +150,8 @@ class Simulation:
             at = call.at_ns * PS_PER_NS
             if isinstance(call, LinksCall):
                 self.at(at, lambda call=call: self._switch_links(call))  # type: ignore[misc]
+            elif isinstance(call, SwitchCall):
+                self.at(at, lambda call=call: self._switch(call))  # type: ignore[misc]
             else:
                 self.at(at, lambda call=call: self._change_port(call))  # type: ignore[misc]
 
@@ -153,22 +161,37 @@ class Simulation:
         heapq.heappush(self._agenda, (time_ps, self._actions, action))
 
     def _switch_links(self, call: LinksCall) -> None:
-        topology = self.fabric.topology
-        delay = self.file.controller_delay_ps * topology.time_scale
         for link in call.links:
             if (link in self._down) != call.up:
                 continue
             (self._down.discard if call.up else self._down.add)(link)
             self.fabric.set_link(link, call.up)
-            if topology.is_switch(link.a.node) and topology.is_switch(link.b.node):
-                event = LinkChanged(link, call.up)
-                self.at(
-                    self.engine.now + delay,
-                    lambda event=event: self._told(event),  # type: ignore[misc]
-                )
+            self._tell_link(link)
 
-    def _told(self, event: LinkChanged) -> None:
-        self.control.take(event)
+    def _switch(self, call: SwitchCall) -> None:
+        if (call.switch in self._dead) != call.up:
+            return
+        (self._dead.discard if call.up else self._dead.add)(call.switch)
+        if call.up:
+            self.fabric.restart(call.switch)
+            self._tell(FabricReady({call.switch: ()}))
+        self.fabric.kill(call.switch, alive=call.up)
+        for port in self.fabric.topology.ports_of(call.switch):
+            self._tell_link(port.link)
+
+    def _tell_link(self, link: Link) -> None:
+        """Let the controller hear of a link between switches as it is now."""
+        ends = (link.a.node, link.b.node)
+        if all(map(self.fabric.topology.is_switch, ends)):
+            up = link not in self._down and not any(end in self._dead for end in ends)
+            self._tell(LinkChanged(link, up))
+
+    def _tell(self, event: LinkChanged | FabricReady) -> None:
+        delay = self.file.controller_delay_ps * self.fabric.topology.time_scale
+        self.at(self.engine.now + delay, lambda: self._told(event))
+
+    def _told(self, event: LinkChanged | FabricReady) -> None:
+        self.control.take(event, self._dead)
 
     def _change_port(self, call: PortCall) -> None:
         self.fabric.change_port(call)
@@ -202,6 +225,7 @@ class Simulation:
                 writer.abandon()
             raise
         cpu_s = time.process_time() - before
+        self.engine.sample_rest()
         self._drain(writer)
         for capture in self._captures:
             capture.close()
@@ -236,7 +260,7 @@ class Simulation:
         while True:
             due = self._agenda[0][0] if self._agenda else NEVER
             target = min(last, due)
-            stop = engine.run(target, budget=SLICE_EVENTS, to_the_end=self.until_ps is None)
+            stop = engine.run(target, budget=self.slice_events, to_the_end=self.until_ps is None)
             if stop is EngineStop.PUNT:
                 self.punts += len(engine.take_punts())
             elif stop is EngineStop.BUDGET:
@@ -284,13 +308,16 @@ class Simulation:
     def ended(self, stop: Stop) -> RunEnd:
         """How everything stands now."""
         engine, traffic, topology = self.engine, self.traffic, self.fabric.topology
+        flow_stats = engine.flow_stats(0, len(traffic.flows))
+        switches = {name: self._switch_end(name) for name in self.fabric.switches}
         return RunEnd(
             stop=stop,
             now_ps=engine.now,
             totals={**asdict(engine.totals()), "punts": self.punts},
-            flow_stats=engine.flow_stats(0, len(traffic.flows)),
+            flow_stats=flow_stats,
             message_times=engine.message_times(0, len(traffic.messages)),
-            switches={name: self._switch_end(name) for name in self.fabric.switches},
+            switches=switches,
+            flow_paths=self._flow_paths(flow_stats, switches),
             host_ports={
                 (host.name, interface.number): asdict(
                     engine.host_port_stats(self.fabric.nodes[host.name], interface.number)
@@ -299,6 +326,21 @@ class Simulation:
                 for interface in host.interfaces
             },
         )
+
+    def _flow_paths(
+        self, flow_stats: Records, switches: Mapping[str, SwitchEnd]
+    ) -> dict[int, tuple[tuple[str, int], ...]]:
+        """Where flows with packets on the way go, if a queue is paused: who waits for whom."""
+        if not any(row.paused for end in switches.values() for row in end.waiting):
+            return {}
+        on_the_way = flow_stats["sent_packets"] > flow_stats["received_packets"]
+        flows = np.flatnonzero(on_the_way)[:MOST_PATHS].tolist()
+        topology, control = self.fabric.topology, self.control
+        paths = FlowPaths(topology, control.program, control.model.installed)
+        try:
+            return paths.of(self.traffic, flows)
+        finally:
+            paths.close()
 
     def _switch_end(self, name: str) -> SwitchEnd:
         core = self.fabric.switches[name].device.core

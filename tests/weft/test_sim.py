@@ -1,0 +1,156 @@
+"""`weft sim` as a user meets it: runs, results, progress, and what is said of wrong input."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from weft import cli
+
+SMALL = """\
+description: one message
+topology: leafspine
+traffic:
+  - message: {from: h1, to: h3, bytes: 1MB}
+"""
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Path:
+    path = tmp_path / "small.yaml"
+    path.write_text(SMALL)
+    return path
+
+
+def test_a_run_says_what_happened(
+    small: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["sim", str(small), "--out", str(tmp_path / "out")]) == 0
+    shown = capsys.readouterr().out
+    for phrase in ("runtime simulator", "time_scale 1", "1 of 1 done", "0 packets", "weft plot"):
+        assert phrase in shown, phrase
+    assert (tmp_path / "out" / "flows.parquet").exists()
+
+
+def test_json_is_the_summary(
+    small: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    assert cli.main(["sim", str(small), "--out", str(out), "--json", "--seed", "5"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    written = json.loads((out / "summary.json").read_text())
+    assert shown.pop("out") == str(out)
+    assert shown == written
+    assert shown["run"]["seed"] == 5
+    assert shown["messages"]["done"] == 1
+
+
+def test_a_capture_is_a_pcap_that_scapy_reads(small: Path, tmp_path: Path) -> None:
+    from scapy.contrib.roce import BTH
+    from scapy.utils import rdpcap
+
+    out = tmp_path / "out"
+    assert cli.main(["sim", str(small), "--out", str(out), "--pcap", "h3"]) == 0
+    [file] = tmp_path.glob("*.pcap")
+    packets = rdpcap(str(file))
+    assert [packet[BTH].psn for packet in packets] == list(range(len(packets)))
+    assert sum(len(packet[BTH].payload) for packet in packets) >= 1_000_000
+
+
+def test_the_time_is_an_option(small: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    assert cli.main(["sim", str(small), "--out", str(out), "--until", "5us"]) == 0
+    summary = json.loads((out / "summary.json").read_text())
+    assert summary["end"]["now_ps"] == 5_000_000
+    assert summary["messages"]["done"] == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("topology: leafspine\ntrafic: []\n", "2:1: trafic: unknown key 'trafic'"),
+        ("topology: leafspine\ntraffic: [{cbr: {from: h1, to: h3, rate: 0Gbps}}]\n", "2:"),
+        ("topology: leafspine\njob: {ranks: 5, phases: [{allreduce: {bytes: 1MB}}]}\n", "2:"),
+        ("topology: nowhere\ntraffic: []\n", "no topology 'nowhere'"),
+        ("topology: leafspine\n", "traffic"),
+        ("- 1\n", "mapping"),
+    ],
+)
+def test_wrong_files_get_one_clear_error(
+    text: str, says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "bad.yaml"
+    path.write_text(text)
+    assert cli.main(["sim", str(path), "--out", str(tmp_path / "out")]) == 1
+    shown = capsys.readouterr().err
+    assert "bad.yaml:" in shown
+    assert says in shown
+    assert "Traceback" not in shown
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "says"),
+    [
+        ([], 2, "which run?"),
+        (["nowhere"], 1, "no such run file"),
+        (["leafspine"], 1, "this is a topology"),
+        (["incast-32", "--until", "5"], 2, "--until 5"),
+        (["incast-32", "--until", "0us"], 2, "above 0"),
+        (["incast-32", "--time-scale", "0"], 2, "at least 1"),
+        (["incast-32", "--pcap", "s9:1"], 1, "s9"),
+    ],
+)
+def test_wrong_arguments(
+    arguments: list[str],
+    code: int,
+    says: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["sim", *arguments]) == code
+    assert says in capsys.readouterr().err
+
+
+def test_a_folder_with_other_things_is_left_alone(
+    small: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "thesis.tex").write_text("precious")
+    assert cli.main(["sim", str(small), "--out", str(tmp_path)]) == 1
+    assert str(tmp_path) in capsys.readouterr().err
+    assert (tmp_path / "thesis.tex").read_text() == "precious"
+
+
+def test_ctrl_c_leaves_a_whole_result(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    run = tmp_path / "long.yaml"
+    run.write_text(SMALL.replace("bytes: 1MB", "bytes: 999GB"))
+    process = subprocess.Popen(
+        [str(Path(sys.executable).parent / "weft"), "sim", str(run), "--out", str(out)],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    while not (out / "queues.parquet").exists():  # it runs
+        assert process.poll() is None
+        time.sleep(0.05)
+    time.sleep(0.3)
+    process.send_signal(signal.SIGINT)
+    shown, errors = process.communicate(timeout=60)
+    assert process.returncode == 130, errors
+    assert "interrupted" in shown
+    assert "Traceback" not in errors
+    summary = json.loads((out / "summary.json").read_text())
+    assert summary["end"]["interrupted"] is True
+    assert summary["flows"]["received_packets"] > 0
+
+
+def test_shipped_runs_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["sim", "--list"]) == 0
+    assert "incast-32" in capsys.readouterr().out
