@@ -85,8 +85,8 @@ def _fat_tree(plan: Plan, spec: FatTreeFile) -> None:
     plan.fits_leaf(hosts_per_leaf, half, "hosts_per_leaf")
     plan.settings_for("link")
     plan.settings_for("core_link")
-    pods = [f"pod {1 + pod}" for pod in range(spec.k)]
-    leaves = [plan.switches(half, "leaf", group=pod) for pod in pods]
+    leaves = [plan.switches(half, "leaf", group=f"pod {1 + pod}") for pod in range(spec.k)]
+    pods = [f"pod {1 + pod}" for pod in range(spec.k)]  # after what refuses a k too large
     spines = [plan.switches(half, "spine", group=pod) for pod in pods]
     cores = plan.switches(half * half, "core")
     for pod, name in enumerate(pods):

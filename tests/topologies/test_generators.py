@@ -215,6 +215,7 @@ REFUSED: list[tuple[str, dict[str, object], str]] = [
         "leaves: a switch has 254 ports and this asks for 400",
     ),
     ("fat_tree", {"k": 5}, "k: k must be even, not 5: half of the ports go up"),
+    ("fat_tree", {"k": 10**18}, f"k: a switch has 254 ports and this asks for {10**18}"),
     ("fat_tree", {"k": 256}, "k: a switch has 254 ports and this asks for 256"),
     ("rail", {"rails": 1, "hosts_per_group": 2, "spines": 1}, "rails: must be at least 2, not 1"),
     (
