@@ -69,6 +69,15 @@ struct ws_packet *ws_packet_unfold(struct ws_packet *packet);
 /* The finished packet's bytes, those of the tail included. */
 static inline uint32_t ws_packet_total(const struct ws_packet *packet) { return packet->length + packet->tail; }
 
+/* A packet that waited is about to be worked on: what egress touches of it, up to the frame's first line. */
+static inline void ws_packet_prefetch(const struct ws_packet *packet, const struct ws_pool *pool)
+{
+    const char *at = (const char *)packet;
+    const size_t bytes = sizeof *packet + pool->phv_size + pool->headroom + 64;
+    for (size_t offset = 0; offset < bytes; offset += 64)
+        __builtin_prefetch(at + offset);
+}
+
 /* A traced packet was freed and nobody had said why. */
 __attribute__((cold)) void ws_trace_gone(struct ws_packet *packet);
 

@@ -244,7 +244,9 @@ void ws_port_serve(ws_switch *sw, struct ws_port *port)
         struct ws_queue *queue = &port->queues[priority];
         struct ws_packet *packet = queue->head;
         queue->head = packet->next;
-        if (!queue->head) {
+        if (queue->head) {
+            ws_packet_prefetch(queue->head, packet->pool);
+        } else {
             port->nonempty &= ~(1u << priority);
             if (port->weighted)
                 port->round.deficit[priority] = 0;

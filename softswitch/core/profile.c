@@ -90,7 +90,7 @@ static int fill(ws_switch *sw, struct ws_member *member, uint32_t action, const 
     if (action >= sw->program->pipeline->n_actions || limbs != sw->program->pipeline->actions[action].limbs)
         return WS_EINVAL;
     uint64_t *copy = NULL;
-    if (limbs) {
+    if (limbs > 1) {
         copy = malloc(limbs * sizeof *copy);
         if (!copy)
             return WS_ENOMEM;
@@ -98,8 +98,9 @@ static int fill(ws_switch *sw, struct ws_member *member, uint32_t action, const 
     }
     free(member->args);
     member->args = copy;
+    member->own[0] = limbs == 1 ? args[0] : 0;
     member->e.action = action;
-    member->e.args = copy ? copy : no_args;
+    member->e.args = copy ? copy : member->own;
     return WS_OK;
 }
 
@@ -109,9 +110,10 @@ int ws_member_add(ws_switch *sw, uint32_t profile_index, uint32_t action, const 
     struct ws_profile *profile = profile_at(sw, profile_index);
     if (!profile)
         return WS_ENOENT;
-    struct ws_member *member = calloc(1, sizeof *member);
+    struct ws_member *member = aligned_alloc(WS_LINE, (sizeof *member + WS_LINE - 1) / WS_LINE * WS_LINE);
     if (!member)
         return WS_ENOMEM;
+    *member = (struct ws_member){0};
     member->e.hit = 1;
     int status = fill(sw, member, action, args, limbs);
     if (status == WS_OK && !(*handle = ws_slots_put(&profile->members, member)))

@@ -6,9 +6,10 @@
 #include "weft_switch.h"
 
 struct ws_member {
-    struct wp_entry e; /* first: what env->select returns */
+    struct wp_entry e; /* what env->select returns */
+    uint64_t own[1];   /* action data that is as short: in the same line of the cache */
+    uint64_t *args;    /* longer one */
     uint32_t users;    /* entries, and places in groups */
-    uint64_t *args;
 };
 
 struct ws_group {

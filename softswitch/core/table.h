@@ -9,7 +9,7 @@
 struct ws_table {
     _Alignas(2 * WS_LINE) struct wp_table t; /* first: generated code's view */
     struct ws_space space;
-    _Alignas(2 * WS_LINE) struct ws_entry miss; /* the default entry */
+    _Alignas(WS_LINE) struct ws_entry miss; /* the default entry */
     const struct wp_table_desc *desc;
     struct ws_slots slots;
 };

@@ -112,7 +112,7 @@ static void look_up(ws_switch *sw, const struct ws_packet *packet, const struct 
     const uint32_t key = table->key_bytes, action = step->run->action;
     const uint32_t args =
         action < pipeline->n_actions ? pipeline->actions[action].limbs * (uint32_t)sizeof(uint64_t) : 0;
-    const struct ws_entry *entry = (const struct ws_entry *)step->entry;
+    const struct ws_entry *entry = ws_entry_of(step->entry);
     const int hit = step->entry->hit && key;
     struct ws_trace_record *record = put_phv(sw, packet, step->kind, key * (hit ? 3 : 1) + args);
     if (!record)

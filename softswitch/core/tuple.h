@@ -8,6 +8,7 @@
 #ifndef WEFT_TUPLE_H
 #define WEFT_TUPLE_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "pipeline_abi.h"
@@ -16,15 +17,15 @@ enum {
     WS_KEY_BYTES_MAX = 512,
     WS_KEY_WORDS_MAX = WS_KEY_BYTES_MAX / 8,
     WS_OWN_LIMBS = 3,    /* of action data that lies in the entry itself */
-    WS_FIRST_PROBES = 2, /* tuples of which a lookup finds all in the table itself */
+    WS_FIRST_PROBES = 1, /* tuples of which a lookup finds all in the table itself */
     WS_LINE = 64,        /* of the caches that matter; a wrong guess costs time only */
 };
 
 struct ws_tuple;
-/* What a lookup touches comes first: it is one line of the cache, for actions of one limb with their data. */
+/* What a packet touches comes first: action, its data and counter are one line of the cache. */
 struct ws_entry {
-    struct wp_entry e;     /* what generated code sees */
     uint64_t own[WS_OWN_LIMBS];
+    struct wp_entry e;     /* what generated code sees */
     struct ws_entry *next; /* same masked key: higher priority first, then lower slot */
     struct ws_tuple *tuple;
     uint64_t tag;          /* the masked key where it is one word, else its hash */
@@ -37,6 +38,12 @@ struct ws_entry {
     void *object;          /* struct ws_member or ws_group when target says so */
     uint64_t *args;        /* action data (target WS_ACTION) that is too long for `own` */
 };
+
+/* Of what a lookup yielded. */
+static inline const struct ws_entry *ws_entry_of(const struct wp_entry *e)
+{
+    return (const struct ws_entry *)((const char *)e - offsetof(struct ws_entry, e));
+}
 
 struct ws_range {
     uint32_t offset, bytes;
@@ -59,10 +66,10 @@ struct ws_space {
     uint32_t key_bytes;
     struct ws_probe *probes; /* of the tuples, where keys are one word; `first` while they fit there */
     struct ws_probe first[WS_FIRST_PROBES];
+    struct ws_tuple **tuples; /* highest rank first */
+    struct ws_range *ranges;
     uint32_t words;
     uint32_t n_ranges;
-    struct ws_range *ranges;
-    struct ws_tuple **tuples; /* highest rank first */
 };
 
 /* `key` (key_bytes) as words, zero padded. */
