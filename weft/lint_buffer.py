@@ -62,8 +62,8 @@ def _headroom(run: RunFile, buffer: BufferSettings) -> Iterator[Remark]:
     short = [link for link in run.topology.links if headroom_bytes(link) > buffer.headroom_bytes]
     for link in short:
         message = (
-            f"{format_size(buffer.headroom_bytes)} of headroom are less than "
-            f"2 x delay x rate + 2 MTU and a PFC frame, {format_size(headroom_bytes(link))}"
+            f"{format_size(buffer.headroom_bytes)} of headroom are less than what still arrives "
+            f"after a pause was sent, {format_size(headroom_bytes(link))}"
         )
         right = "headroom: formula gives each port what its link needs"
         yield Remark(Severity.ERROR, path, f"{link.a}-{link.b}", message, right)
