@@ -1,4 +1,4 @@
-"""Switches that run pipelines/lanes.c, frames for them, PFC frames, and a wire between two of them."""
+"""Switches that run pipelines/lanes.c, frames for them, PFC frames, a wire between two of them."""
 
 from __future__ import annotations
 
@@ -81,13 +81,13 @@ def lanes_core(so: Path, *, sanitize: bool, **config: int) -> SwitchCore:
 
 @dataclass
 class Wire:
-    """A cable between port `port` of two switches; each end's tx delay is the cable's.
+    """A cable between ports of two switches; each end's tx delay is the cable's.
 
     Time goes in windows of that delay: what is sent in one arrives in a later one.
     """
 
     ends: tuple[SwitchCore, SwitchCore]
-    port: int
+    ports: tuple[int, int]
     delay_ps: int
     others: tuple[list[tuple[int, int, bytes]], list[tuple[int, int, bytes]]]
     """What else arrives at each end: (time, port, frame), in order."""
@@ -104,10 +104,10 @@ class Wire:
         while now < until:
             now = min(now + self.delay_ps, until)
             for end, core in enumerate(self.ends):
-                self._window(core, inbox[end], rest[end], now, self.port)
+                self._window(core, inbox[end], rest[end], now, self.ports[end])
             for end, core in enumerate(self.ends):
                 for out in core.take_output(EVER):
-                    if out.port == self.port:
+                    if out.port == self.ports[end]:
                         inbox[1 - end].append(out)
                         self._note(end, out)
 

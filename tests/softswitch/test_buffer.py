@@ -1,8 +1,8 @@
 """The shared buffer: who may keep how much, byte by byte, and that everything is given back.
 
-    port 2 --\\                     .-- queue 0..7 --> port 1 (held)
-    port 4 ---+--> (port, class) --+
-    port 5 --/                     '-- queue 0..7 --> port 6 (held)
+port 2 --\\                     .-- queue 0..7 --> port 1 (held)
+port 4 ---+--> (port, class) --+
+port 5 --/                     '-- queue 0..7 --> port 6 (held)
 """
 
 from __future__ import annotations

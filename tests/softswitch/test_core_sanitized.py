@@ -18,6 +18,8 @@ TESTS = (
     "test_core_queues.py",
     "test_core_schedulers.py",
     "test_core_wires.py",
+    "test_buffer.py",
+    "test_pfc.py",
     "test_core_switch.py",
     "test_core_adopt.py",
     "test_core_loading.py",
