@@ -19,6 +19,7 @@
 
 enum {
     QUEUES = 8,
+    LINE = 64,            /* of the cache */
     SEEN_WORDS = 16,
     SEEN = 64 * SEEN_WORDS,
     INLINE_BYTES = 88,    /* of a frame on the way, so that it takes two cache lines; a longer one is allocated */
@@ -47,12 +48,13 @@ static inline uint8_t *flight_data(struct flight *flight) { return flight->long_
 static inline void flight_prefetch(const struct flight *flight)
 {
     __builtin_prefetch(flight);
-    __builtin_prefetch((const uint8_t *)flight + 64);
+    __builtin_prefetch((const uint8_t *)flight + LINE);
 }
 
 /* One direction of a link, owned by the end that it leads to. */
 struct lane {
     struct flight *head, *tail;
+    ws_time last_at; /* of the tail */
     uint32_t to_node, to_port;
     uint32_t source;    /* to a host: number of its arrivals */
     ws_time *first;     /* to a switch: when the first frame arrives, WS_NEVER if none is there */
@@ -84,26 +86,43 @@ struct work {
     uint64_t bytes;       /* still to be sent of a message */
     uint64_t packets;     /* of a stream: still to be sent, `payload` bytes each */
     uint32_t payload;
+    uint32_t begun;       /* of a message: its first packet was sent */
 };
 
+/* A million of them may take turns: what a packet's arrival touches lies in lines 0 and 2, its departure in the others. */
 struct flow {
-    struct sim_flow_config config;
-    struct sim_flow_stats stats;
+    struct sim_flow_stats stats; /* line 0: received; line 1: sent */
     uint64_t next_psn;         /* not cut to 24 bits */
     uint64_t highest_psn;      /* received, + 1 */
+    uint64_t complete_psn;     /* all below have been received, or are too late */
+    int64_t open_head, open_tail, open_hint; /* messages that are sent and not done, in order; -1: none */
+    uint32_t at_node, at_port; /* where it arrives */
+    uint32_t number;
+    uint32_t next_dirty;       /* in the list of flows to be sampled; NONE: the last, flow itself: not in it */
+    uint64_t sampled_bytes;    /* received and in samples */
+    struct sim_flow_config config; /* line 3 */
     struct work *head, *tail;
-    struct flow *next, *previous; /* in the ring of its queue, when it may send */
     ws_time allowed;           /* by its own rate */
     uint64_t paused_mark;      /* its queue's paused time when last looked at */
-    int64_t open_head, open_tail, open_hint; /* messages that are sent and not done, in order; -1: none */
-    uint64_t sampled_bytes;    /* received and in samples */
-    uint32_t next_dirty;       /* in the list of flows to be sampled; NONE: the last, flow itself: not in it */
-    uint32_t number;
-    uint32_t ip_sum;           /* of the IPv4 header with a length of 0 */
-    uint64_t seen[SEEN_WORDS]; /* bit psn % SEEN: received, of the SEEN numbers below highest_psn */
-    uint8_t waiting;           /* 1: a timer will bring it back to its ring */
     uint8_t header[HEADERS];
+    uint8_t waiting;           /* 1: a timer will bring it back to its ring */
+    uint32_t ip_sum;           /* of the IPv4 header with a length of 0 */
+    struct flow *next, *previous; /* in the ring of its queue, when it may send */
+    uint64_t seen[SEEN_WORDS]; /* bit psn % SEEN: received, of the SEEN numbers below highest_psn */
 };
+_Static_assert(offsetof(struct flow, highest_psn) == 2 * LINE, "what arrivals touch begins a line");
+_Static_assert(offsetof(struct flow, config) == 3 * LINE, "so does what departures touch");
+
+static inline void flow_prefetch(const struct flow *flow, int departs)
+{
+    const uint8_t *at = (const uint8_t *)flow;
+    __builtin_prefetch(at + (departs ? LINE : 0));
+    __builtin_prefetch(at + (departs ? 3 * LINE : 2 * LINE));
+    if (departs) {
+        __builtin_prefetch(at + 4 * LINE);
+        __builtin_prefetch(at + 5 * LINE);
+    }
+}
 
 struct raw_frame {
     struct raw_frame *next;
@@ -186,7 +205,7 @@ struct arrival {
     uint32_t pad_;
 };
 struct source {
-    void *object; /* ARRIVAL: struct lane */
+    void *object; /* ARRIVAL: struct lane; NIC: struct nic */
     uint32_t node;
     uint16_t port;
     uint8_t kind;
@@ -307,6 +326,8 @@ void near_next(const struct node *node);
 /* --- host.c: network cards -------------------------------------------------------------------------- */
 int nic_send(struct sim *s, uint32_t node, uint32_t port);  /* one frame, if one may go */
 void nic_wake(struct sim *s, uint32_t node, uint32_t port); /* something has changed: finds out when it sends next */
+/* A frame will arrive soon: what it belongs to is brought near. */
+void nic_expect(const struct sim *s, const struct flight *flight);
 void nic_receive(struct sim *s, uint32_t node, uint32_t port, struct flight *flight);
 void nic_script(struct sim *s, uint32_t node, uint32_t port, struct raw_frame *frame);
 void flow_offer(struct sim *s, struct flow *flow, struct work *work);

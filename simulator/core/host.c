@@ -213,10 +213,10 @@ void flow_header(struct sim *s, struct flow *flow)
     put24(bth + 5, flow->number + 1);
 }
 
-static uint32_t opcode_of(const struct message *message, const struct work *work, uint32_t payload)
+static uint32_t opcode_of(const struct work *work, uint32_t payload)
 {
-    int first = work->bytes == message->bytes, last = work->bytes == payload;
-    return first ? (last ? SEND_ONLY : SEND_FIRST) : (last ? SEND_LAST : SEND_MIDDLE);
+    int last = work->bytes == payload;
+    return work->begun ? (last ? SEND_LAST : SEND_MIDDLE) : (last ? SEND_ONLY : SEND_FIRST);
 }
 
 static void message_started(struct sim *s, struct flow *flow, int64_t number)
@@ -291,10 +291,10 @@ static void send_of_flow(struct sim *s, struct nic *nic, struct flow *flow)
     if (work->message >= 0) {
         if (work->bytes < payload)
             payload = (uint32_t)work->bytes;
-        struct message *message = &s->messages[work->message];
-        opcode = opcode_of(message, work, payload);
-        if (opcode == SEND_FIRST || opcode == SEND_ONLY)
+        opcode = opcode_of(work, payload);
+        if (!work->begun)
             message_started(s, flow, work->message);
+        work->begun = 1;
     }
     struct flight *flight = flight_new(s, HEADERS);
     if (!flight)
@@ -422,8 +422,13 @@ void nic_script(struct sim *s, uint32_t node, uint32_t port, struct raw_frame *f
 
 /* --- receiving ----------------------------------------------------------------------------------- */
 
-/* 1: it is new. Moves the window of numbers that are remembered. */
-static int see(struct flow *flow, uint64_t psn)
+static inline int in_window(const struct flow *flow, uint64_t psn)
+{
+    return flow->seen[psn % SEEN / 64] >> psn % 64 & 1;
+}
+
+/* As see, when something is missing or comes late. Moves the window of numbers that are remembered. */
+static __attribute__((noinline)) int see_unordered(struct flow *flow, uint64_t psn)
 {
     if (psn >= flow->highest_psn) {
         uint64_t skipped = psn - flow->highest_psn;
@@ -435,10 +440,23 @@ static int see(struct flow *flow, uint64_t psn)
         flow->highest_psn = psn + 1;
     } else {
         flow->stats.out_of_order++;
-        if (flow->highest_psn - psn > SEEN || flow->seen[psn % SEEN / 64] >> psn % 64 & 1)
+        if (psn < flow->complete_psn || flow->highest_psn - psn > SEEN || in_window(flow, psn))
             return 0;
     }
     flow->seen[psn % SEEN / 64] |= (uint64_t)1 << psn % 64;
+    if (flow->highest_psn - flow->complete_psn > SEEN)
+        flow->complete_psn = flow->highest_psn - SEEN;
+    while (flow->complete_psn < flow->highest_psn && in_window(flow, flow->complete_psn))
+        flow->complete_psn++;
+    return 1;
+}
+
+/* 1: it is new. */
+static inline int see(struct flow *flow, uint64_t psn)
+{
+    if (psn != flow->highest_psn || flow->complete_psn != psn)
+        return see_unordered(flow, psn);
+    flow->highest_psn = flow->complete_psn = psn + 1;
     return 1;
 }
 
@@ -476,6 +494,24 @@ static void arrived(struct sim *s, struct flow *flow, uint64_t psn, uint32_t pay
     message_done(s, (uint64_t)number);
 }
 
+/* The flow of a RoCEv2 packet, by its destination QP. NULL: of none. */
+static inline struct flow *flow_of(const struct sim *s, const struct flight *flight, const uint8_t *frame)
+{
+    const uint8_t *ip = frame + ETHERNET, *udp = ip + IPV4, *bth = udp + UDP;
+    if (flight->length < HEADERS || get16(frame + 12) != 0x0800 || ip[0] != 0x45 || ip[9] != 17 ||
+        get16(udp + 2) != ROCE_PORT)
+        return NULL;
+    uint32_t qp = get24(bth + 5);
+    return qp >= 1 && qp <= s->n_flows ? s->flows[qp - 1] : NULL;
+}
+
+void nic_expect(const struct sim *s, const struct flight *flight)
+{
+    const struct flow *flow = flow_of(s, flight, flight->long_data ? flight->long_data : flight->data);
+    if (flow)
+        flow_prefetch(flow, 0);
+}
+
 void nic_receive(struct sim *s, uint32_t number, uint32_t port, struct flight *flight)
 {
     struct nic *nic = &s->nodes[number].nics[port];
@@ -491,15 +527,9 @@ void nic_receive(struct sim *s, uint32_t number, uint32_t port, struct flight *f
     }
     s->totals.received++;
     const uint8_t *ip = frame + ETHERNET, *udp = ip + IPV4, *bth = udp + UDP;
-    struct flow *flow = NULL;
-    if (flight->length >= HEADERS && get16(frame + 12) == 0x0800 && ip[0] == 0x45 && ip[9] == 17 &&
-        get16(udp + 2) == ROCE_PORT) {
-        uint32_t qp = get24(bth + 5);
-        if (qp >= 1 && qp <= s->n_flows)
-            flow = s->flows[qp - 1];
-    }
+    struct flow *flow = flow_of(s, flight, frame);
     uint32_t pad = flow ? bth[1] >> 4 & 3u : 0, udp_length = flow ? get16(udp + 4) : 0;
-    if (!flow || flow->config.dst != number || flow->config.dst_port != port || udp_length < UDP + BTH + ICRC + pad) {
+    if (!flow || flow->at_node != number || flow->at_port != port || udp_length < UDP + BTH + ICRC + pad) {
         s->totals.received_other++;
         flight_free(s, flight);
         return;

@@ -67,10 +67,12 @@ void lane_put(struct sim *s, struct lane *lane, struct flight *flight)
     flight->next = NULL;
     if (!lane->head) {
         lane->head = lane->tail = flight;
+        lane->last_at = flight->at;
         head_changed(s, lane);
-    } else if (flight->at >= lane->tail->at) {
+    } else if (flight->at >= lane->last_at) {
         lane->tail->next = flight;
         lane->tail = flight;
+        lane->last_at = flight->at;
     } else { /* something held others back: behind what comes no later */
         struct flight **at = &lane->head;
         while ((*at)->at <= flight->at)

@@ -7,9 +7,13 @@ static void handle_source(struct sim *s, uint32_t number)
 {
     const struct source *source = &s->sources[number];
     struct lane *lane = source->object;
+    struct flight *flight;
     switch ((enum source_kind)source->kind) {
     case SOURCE_ARRIVAL:
-        nic_receive(s, lane->to_node, lane->to_port, lane_take(s, lane));
+        flight = lane_take(s, lane);
+        if (lane->head)
+            nic_expect(s, lane->head);
+        nic_receive(s, lane->to_node, lane->to_port, flight);
         break;
     case SOURCE_NIC:
         nic_send(s, source->node, source->port);
@@ -20,6 +24,8 @@ static void handle_source(struct sim *s, uint32_t number)
 static void handle_timer(struct sim *s)
 {
     struct timer timer = order_pop_timer(s);
+    if (s->timers_n && s->timers[0].kind == TIMER_FLOW)
+        flow_prefetch(s->flows[s->timers[0].object], 1);
     switch ((enum timer_kind)timer.kind) {
     case TIMER_STREAM:
         stream_due(s, timer.object);
@@ -48,6 +54,13 @@ static ws_time next_at_switches(const struct sim *s)
     return next;
 }
 
+/* What is second in the heap is likely to be next. */
+static inline void expect_sources(const struct sim *s)
+{
+    for (uint32_t i = 1; i <= 4 && i < s->heap_n; i++)
+        __builtin_prefetch(s->sources[s->heap[i].source].object);
+}
+
 /* All that happens at hosts up to and at `last`. */
 static void run_hosts(struct sim *s, ws_time last)
 {
@@ -62,6 +75,7 @@ static void run_hosts(struct sim *s, ws_time last)
             handle_timer(s);
         else
             handle_source(s, s->heap[0].source);
+        expect_sources(s);
     }
 }
 

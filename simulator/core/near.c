@@ -10,7 +10,6 @@
 #include "table.h"
 
 enum {
-    LINE = 64,
     ENTRIES_MOST = 512,   /* of a table or profile: more would push one another out again */
     PACKETS_LEAST = 16,   /* in its last window, for tables to be worth it */
 };
@@ -36,9 +35,10 @@ void near_soon(const struct node *node)
 {
     const struct ws_switch *sw = node->sw;
     bring(sw, sizeof *sw);
-    bring(node->inlets, node->n_inlets * sizeof *node->inlets);
     bring(node->ends, node->n_ends * sizeof *node->ends);
     bring(node->firsts, node->n_inlets * sizeof *node->firsts);
+    for (uint32_t i = 0; i < node->n_inlets; i++)
+        bring(node->inlets[i], sizeof *node->inlets[i]);
     if (node->recent < PACKETS_LEAST || !sw->program)
         return;
     const struct ws_program *program = sw->program;
@@ -55,14 +55,17 @@ void near_next(const struct node *node)
 {
     const struct ws_switch *sw = node->sw;
     for (uint32_t i = 0; i < node->n_inlets; i++)
-        bring(node->inlets[i], sizeof *node->inlets[i]);
+        if (node->inlets[i]->head)
+            flight_prefetch(node->inlets[i]->head);
     if (node->recent < PACKETS_LEAST || !sw->program)
         return;
     const struct ws_program *program = sw->program;
     const struct wp_pipeline *pipeline = program->pipeline;
     for (uint32_t p = 0; p < node->n_ends && p < sw->ports.capacity; p++)
-        if (node->ends[p].out && sw->ports.table[p])
+        if (node->ends[p].out && sw->ports.table[p]) {
+            bring(node->ends[p].out, sizeof *node->ends[p].out);
             bring(sw->ports.table[p], sizeof(struct ws_port));
+        }
     /* Most arrays are indexed by port. */
     for (uint32_t i = 0; i < pipeline->n_counters; i++) {
         const struct wp_counter_array *counter = &program->env.counters[i];

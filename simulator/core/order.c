@@ -125,7 +125,7 @@ static int fix_host(struct sim *s, uint32_t number)
         }
     for (uint32_t p = 0; p < node->n_nics; p++) {
         node->nics[p].source = s->n_sources;
-        s->sources[s->n_sources++] = (struct source){.node = number, .port = (uint16_t)p, .kind = SOURCE_NIC};
+        s->sources[s->n_sources++] = (struct source){.object = &node->nics[p], .node = number, .port = (uint16_t)p, .kind = SOURCE_NIC};
     }
     free(into);
     return 1;

@@ -124,13 +124,15 @@ struct sim_totals {
 void sim_totals_get(const sim *s, struct sim_totals *totals);
 
 struct sim_flow_stats {
-    uint64_t sent_packets, sent_bytes, received_packets, received_bytes; /* bytes: payload */
-    uint64_t marked;          /* received with CE */
-    uint64_t out_of_order;    /* received with a PSN below one that came before */
-    ws_time first_sent, last_sent, first_received, last_received; /* -1: none */
-    uint64_t duplicates;      /* received again, or too late to tell (1024 packets behind) */
+    uint64_t received_packets, received_bytes; /* bytes: payload */
+    ws_time first_received, last_received;     /* -1: none */
     uint64_t timed_packets, delay_sum_ps, delay_max_ps; /* from the first bit sent to the last received; of packets that
                                  no switch had to write out */
+    uint64_t marked;          /* received with CE */
+    uint64_t out_of_order;    /* received with a PSN below one that came before */
+    uint64_t duplicates;      /* received again, or too late to tell (1024 packets behind) */
+    uint64_t sent_packets, sent_bytes;
+    ws_time first_sent, last_sent;
     uint64_t paused_ps;       /* had something to send while its NIC queue was paused */
 };
 int sim_flow_stats_get(const sim *s, uint32_t first, uint32_t n, struct sim_flow_stats *stats);

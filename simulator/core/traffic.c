@@ -65,12 +65,15 @@ int sim_add_flows(sim *s, const struct sim_flow_config *flows, uint32_t n)
         return sim_fail(s, SIM_ENOMEM, "no memory for %u flows", n);
     int first = (int)s->n_flows;
     for (uint32_t i = 0; i < n; i++) {
-        struct flow *flow = calloc(1, sizeof *flow);
+        struct flow *flow = aligned_alloc(LINE, (sizeof *flow + LINE - 1) / LINE * LINE);
         if (!flow)
             return sim_fail(s, SIM_ENOMEM, "no memory for %u flows", n);
+        memset(flow, 0, sizeof *flow);
         flow->config = flows[i];
         flow->config.payload = payload_of(s, &flows[i]);
         flow->number = s->n_flows;
+        flow->at_node = flows[i].dst;
+        flow->at_port = flows[i].dst_port;
         flow->open_head = flow->open_tail = flow->open_hint = -1;
         flow->next_dirty = flow->number;
         flow->stats.first_sent = flow->stats.last_sent = -1;
