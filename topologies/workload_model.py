@@ -90,7 +90,7 @@ class BufferSettings:
     """A switch's shared buffer and its PFC.
 
     `alpha_q8`: dynamic threshold in 1/256 of what is free. `headroom_bytes`: None is the formula
-    (2 x delay x rate + 2 MTU of each link), 0 is none. Times are picoseconds.
+    (what each link needs: `topologies.buffers`), 0 is none. Times are picoseconds.
     """
 
     shared_bytes: int

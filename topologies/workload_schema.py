@@ -51,7 +51,7 @@ def _headroom(value: object) -> object:
         return parse_size(value)
     except ValueError:
         raise ValueError(
-            f"{value!r} is no headroom: write formula (2 x delay x rate + 2 MTU), none, or a size"
+            f"{value!r} is no headroom: write formula (what the link needs), none, or a size"
         ) from None
 
 
