@@ -259,7 +259,6 @@ void ws_port_serve(ws_switch *sw, struct ws_port *port)
         port->stats.waited++;
         port->stats.wait_ps += (uint64_t)(sw->now - packet->queued_at);
         struct ws_hold hold = ws_buffer_hold(packet);
-        packet->buffered = 0; /* it may come back, and the buffer may be gone by then */
         depart(sw, port, packet, sw->config.depth_cell_bytes ? queue->cells : queue->packets);
         if (hold.where)
             ws_buffer_release(sw, hold);
