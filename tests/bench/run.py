@@ -70,6 +70,20 @@ def idle_lines(result: dict[str, float]) -> list[Line]:
     return [Line(what, f"{share:.2%}", f"< {limit:.0%}", share < limit)]
 
 
+def runtime_lines(result: dict[str, Any]) -> list[Line]:
+    real, virtual = result["mean_queue"]
+    goodput, queue = result["goodput_off"], result["queue_off"]
+    lost = f"{result['script_lost']} of {result['script_packets']}"
+    return [
+        Line("real against virtual time: goodput apart", f"{goodput:.2%}", "<= 5 %", goodput <= 0.05),
+        Line("  load of the bottleneck", f"{result['load']:.0%}", ">= 90 %", result["load"] >= 0.9),
+        Line("  mean queue, real", f"{real:.1f} packets", ">= 50", real >= 50),
+        Line("  mean queue apart", f"{queue:.1%}", "<= 15 %", queue <= 0.15),
+        Line(f"  the same packets dropped ({lost})", str(result["same_drops"]), "True",
+             bool(result["same_drops"])),
+    ]  # fmt: skip
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", action="store_true")
@@ -85,6 +99,9 @@ def main() -> int:
         short = ["--seconds", "5"] if arguments.quick else []
         results["idle"] = script("bench_idle.py", *short)
         lines += idle_lines(results["idle"])
+        short = ["--seconds", "4"] if arguments.quick else []
+        results["runtimes"] = script("bench_runtimes.py", *short)
+        lines += runtime_lines(results["runtimes"])
     elif not arguments.json:
         print("the daemon's benchmarks need root and are left out")
     met = all(line.met is not False for line in lines)
