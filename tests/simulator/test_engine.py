@@ -261,6 +261,69 @@ def test_a_punt_stops_the_run_soon(net: Any) -> None:
     assert net.engine.now == 1000 * US
 
 
+@pytest.mark.parametrize("delays", [(0, 0, 0), (1, US, 17), (300_000, 500_000, 20 * US)])
+def test_windows_do_not_show(new_net: Callable[[], Any], delays: tuple[int, int, int]) -> None:
+    """However virtual time is cut, everything happens at the same time and in the same order."""
+
+    def build() -> tuple[Any, list[int]]:
+        net = new_net()
+        hosts = [net.host(delay=delays[0]) for _ in range(6)]
+        chain = [net.switch(4, delay=delays[n], queue_packets=20) for n in range(3)]
+        for n, node in enumerate(hosts):
+            net.link(node, (chain[n // 2], 1 + n % 2))
+            for m, switch in enumerate(chain):
+                port = 1 + n % 2 if m == n // 2 else 3 if m > n // 2 else 4
+                net.route(switch, node, port)
+        net.link((chain[0], 4), (chain[1], 3))
+        net.link((chain[1], 4), (chain[2], 3))
+        flows = [net.flow(a, b, payload=1000) for a in hosts for b in hosts if a != b]
+        for flow in flows:
+            net.stream(flow, payload=900, interval_ps=US // 2, kind=flow % 2, seed=flow, packets=40)
+        edges = [(n, n + 1) for n in range(len(flows) - 1) if n % 5]
+        net.messages([{"flow": flow, "bytes": 5000} for flow in flows], edges)
+        net.engine.tap(hosts[0], 0)
+        net.engine.tap(chain[1], 3)
+        return net, flows
+
+    whole, flows = build()
+    assert whole.engine.run() is Stop.IDLE
+    totals = whole.engine.totals()
+    assert (
+        0
+        < totals.received
+        < totals.sent
+        == totals.received
+        + sum(
+            switch.stats(port).drop_queue
+            for switch in whole.switches.values()
+            for port in range(1, 5)
+        )
+    )
+    for step in (7_919, 104_729, 1_299_709):
+        pieces, _ = build()
+        while pieces.engine.run(pieces.engine.now + step) is Stop.UNTIL:
+            pass
+        assert pieces.engine.totals() == totals
+        for read in ("flow_stats", "message_times"):
+            ours, theirs = (getattr(net.engine, read)(0, len(flows)) for net in (pieces, whole))
+            assert ours.tobytes() == theirs.tobytes()
+    ours, theirs = (sorted(net.engine.take_tapped()) for net in (pieces, whole))
+    assert ours == theirs
+
+
+def test_without_delay_or_rate_all_is_one_instant(net: Any) -> None:
+    a, b = net.host(delay=0), net.host(delay=0)
+    first, second = net.switch(2, rate=0, delay=0), net.switch(2, rate=0, delay=0)
+    net.link(a, (second, 1))
+    net.link((second, 2), (first, 1))
+    net.link((first, 2), b)
+    for node in (first, second):
+        net.route(node, b, 2)
+    net.messages([{"flow": net.flow(a, b, payload=1000), "bytes": 3000}])
+    assert net.engine.run(to_the_end=True) is Stop.DONE
+    assert net.times(0)["done"] == net.engine.now == 3 * slot(1000)
+
+
 # --- what is refused ----------------------------------------------------------------------------
 
 
