@@ -1,4 +1,4 @@
-"""The same leaf-spine in real time and in virtual time: goodput, mean queue, and which packets drop.
+"""The same leaf-spine in real and in virtual time: goodput, mean queue, and which packets drop.
 
     python tests/bench/bench_runtimes.py [--json] [--seconds 8]
 

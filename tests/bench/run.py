@@ -71,17 +71,16 @@ def idle_lines(result: dict[str, float]) -> list[Line]:
 
 
 def runtime_lines(result: dict[str, Any]) -> list[Line]:
-    real, virtual = result["mean_queue"]
-    goodput, queue = result["goodput_off"], result["queue_off"]
-    lost = f"{result['script_lost']} of {result['script_packets']}"
+    real, _ = result["mean_queue"]
+    goodput, queue, load = result["goodput_off"], result["queue_off"], result["load"]
+    same, lost = result["same_drops"], f"{result['script_lost']} of {result['script_packets']}"
     return [
-        Line("real against virtual time: goodput apart", f"{goodput:.2%}", "<= 5 %", goodput <= 0.05),
-        Line("  load of the bottleneck", f"{result['load']:.0%}", ">= 90 %", result["load"] >= 0.9),
+        Line("real against virtual: goodput apart", f"{goodput:.2%}", "<= 5 %", goodput <= 0.05),
+        Line("  load of the bottleneck", f"{load:.0%}", ">= 90 %", load >= 0.9),
         Line("  mean queue, real", f"{real:.1f} packets", ">= 50", real >= 50),
         Line("  mean queue apart", f"{queue:.1%}", "<= 15 %", queue <= 0.15),
-        Line(f"  the same packets dropped ({lost})", str(result["same_drops"]), "True",
-             bool(result["same_drops"])),
-    ]  # fmt: skip
+        Line("  a script's packets dropped", lost, "the same", bool(same)),
+    ]
 
 
 def main() -> int:
