@@ -234,20 +234,20 @@ int ws_buffer_admit(ws_switch *sw, struct ws_port *port, struct ws_packet *packe
 
 void ws_buffer_release(ws_switch *sw, struct ws_hold hold)
 {
-    uint32_t bytes = hold.bytes, class = hold.class_in;
-    uint8_t where = hold.where;
-    if (!sw->buffer)
+    uint32_t class = hold.class_in;
+    if (!sw->buffer || !hold.where)
         return;
-    if (where == SHARED)
-        sw->buffer->used -= bytes;
-    if (!where || !is_lossless(sw->buffer, class))
+    if (!is_lossless(sw->buffer, class)) {
+        sw->buffer->used -= hold.bytes;
         return;
+    }
     struct ws_port *from = ws_port_at(sw, hold.ingress_port);
     struct ws_account *account = &from->pauses->accounts[class];
-    if (where == SHARED)
-        account->shared -= bytes;
-    else
-        account->headroom -= bytes;
+    /* Headroom first, whichever packet leaves: it is wanted again at the next XOFF, and its packets are the last in line. */
+    uint64_t room = account->headroom < hold.bytes ? account->headroom : hold.bytes, shared = hold.bytes - room;
+    account->headroom -= room;
+    account->shared -= shared;
+    sw->buffer->used -= shared;
     if (account->xoff && may_resume(sw->buffer, account, class))
         say_xon(sw, from, class);
 }

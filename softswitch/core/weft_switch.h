@@ -149,9 +149,10 @@ int ws_port_impair_stats_get(const ws_switch *sw, uint32_t port, enum ws_directi
 
 /* A class is what a DSCP makes of a packet where it arrives; PFC pauses the queue of the same number.
  * A lossless class: a packet may wait while less than a threshold is used by its (ingress port, class); when that is
- * reached the port's far end is told to pause (XOFF), and what still comes goes to the port's headroom. XON follows when the
- * headroom is empty and the use is xon_gap_bytes below the threshold. Any other class: a packet may wait
- * while its queue is below the threshold. The threshold is dynamic: alpha x what is left of the shared buffer. */
+ * reached the port's far end is told to pause (XOFF), and what still comes goes to the port's headroom. What leaves gives
+ * back headroom first. XON follows when the headroom is empty and the use is xon_gap_bytes below the threshold. Any other
+ * class: a packet may wait while its queue, with it, is within the threshold. The threshold is dynamic: alpha x what is
+ * left of the shared buffer, into which the packet has to fit. */
 #define WS_CLASSES 8
 struct ws_buffer_config {
     uint64_t shared_bytes;       /* 0: no shared buffer, ports' own limits alone */

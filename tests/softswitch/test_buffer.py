@@ -145,10 +145,10 @@ def test_xon_comes_when_the_headroom_is_empty_and_the_use_is_a_gap_below(make: A
     core.set_port(1, PortState.UP, now_ps=5000)
     core.advance(10**9)
     slot = wire_ps(1000, RATE)
-    # The last frame starts, and leaves the buffer, after six; first in, first out.
+    # The first two give back the headroom; then 5 + 3 > 5, 4 + 3 > 6, 3 + 3 <= 7 (in kB).
     (xon,) = pauses(core)
     assert xon.quanta == {LOSSLESS: 0}
-    assert xon.at_ps == 5000 + 6 * slot + wire_ps(60, RATE)
+    assert xon.at_ps == 5000 + 3 * slot + wire_ps(60, RATE)
     assert core.pfc_stats(2).xon_sent[LOSSLESS] == 1
     assert used(core) == core.pfc_stats(2).bytes[LOSSLESS] == 0
 
