@@ -17,6 +17,7 @@ enum {
     LONGEST_QUANTA = 0xffff,
     DSCPS = 64,
     ALPHA_ONE = 256,
+    REFRESHES = 16, /* XOFFs in the time of one: a degraded port counts quanta more slowly than its far end */
 };
 static const ws_time PS_PER_S = 1000000000000;
 static const ws_time UNPACED_QUANTA_PS = 1000000000; /* a pause on a port without a rate, where bits take no time */
@@ -136,7 +137,7 @@ static void say_xoff(ws_switch *sw, struct ws_port *port, uint32_t classes)
     send_pfc(sw, port, classes, LONGEST_QUANTA);
     for (uint32_t c = 0; c < WS_CLASSES; c++)
         pauses->stats.xoff_sent[c] += classes >> c & 1;
-    ws_time half = quanta_time(port, LONGEST_QUANTA) / 2, due = sw->now + (half > 0 ? half : 1);
+    ws_time period = quanta_time(port, LONGEST_QUANTA) / REFRESHES, due = sw->now + (period > 0 ? period : 1);
     if (due < pauses->refresh_at) /* never later: another class may wait for it */
         pauses->refresh_at = due;
     wake(sw, port, pauses->refresh_at);

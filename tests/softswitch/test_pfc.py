@@ -161,12 +161,26 @@ def test_xoff_is_said_again_while_it_holds(make: Any) -> None:
     core.configure_buffer(same_class(shared_bytes=10_000, alpha_q8=(32,) * 8))
     core.set_port(1, PortState.BLOCKED)
     congest(core, 2, 0)
-    half = 0xFFFF * QUANTUM_PS // 2
-    core.advance(4 * half)
-    assert [p.at_ps for p in pauses(core)] == [n * half + PFC_PS for n in range(5)]
+    period = 0xFFFF * QUANTUM_PS // 16
+    core.advance(4 * period)
+    assert [p.at_ps for p in pauses(core)] == [n * period + PFC_PS for n in range(5)]
     core.set_port(1, PortState.UP)
-    core.advance(9 * half)
+    core.advance(9 * period)
     assert [p.quanta[LOSSLESS] for p in pauses(core)] == [0]
+
+
+def test_a_far_end_ten_times_as_fast_stays_paused(make: Any) -> None:
+    """A port degraded to a tenth counts quanta ten times as slowly as who gets them."""
+    core = make()
+    core.configure_buffer(same_class(shared_bytes=10_000, alpha_q8=(32,) * 8))
+    core.configure_port(2, port_100g(rate_bps=RATE // 10))
+    core.set_port(1, PortState.BLOCKED)
+    congest(core, 2, 0)
+    full = 0xFFFF * QUANTUM_PS
+    core.advance(5 * full)
+    said = [p.at_ps for p in pauses(core)]
+    assert len(said) > 5
+    assert max(b - a for a, b in pairwise(said)) + wire_ps(9014, RATE // 10) < full
 
 
 def test_a_class_that_comes_and_goes_does_not_put_off_anothers_refresh(make: Any) -> None:
@@ -180,7 +194,7 @@ def test_a_class_that_comes_and_goes_does_not_put_off_anothers_refresh(make: Any
         core.inject(2, ip_frame(2000, dscp=4, out=6), n * full // 10)
         core.set_port(6, PortState.UP, now_ps=n * full // 10 + US)
     said = [p.at_ps for p in pauses(core) if p.quanta.get(3)]
-    assert max(b - a for a, b in pairwise(said)) <= full // 2 + 3 * PFC_PS
+    assert max(b - a for a, b in pairwise(said)) <= full // 16 + 3 * PFC_PS
 
 
 def test_a_port_that_comes_up_says_its_pauses_again(make: Any) -> None:
