@@ -57,8 +57,14 @@ static ws_time next_at_switches(const struct sim *s)
 /* What is second in the heap is likely to be next. */
 static inline void expect_sources(const struct sim *s)
 {
-    for (uint32_t i = 1; i <= 4 && i < s->heap_n; i++)
-        __builtin_prefetch(s->sources[s->heap[i].source].object);
+    for (uint32_t i = 1; i <= 4 && i < s->heap_n; i++) {
+        const struct source *source = &s->sources[s->heap[i].source];
+        const struct lane *lane = source->object;
+        if (source->kind == SOURCE_NIC)
+            __builtin_prefetch(source->object);
+        else
+            flight_prefetch(lane->head);
+    }
 }
 
 /* All that happens at hosts up to and at `last`. */
