@@ -36,11 +36,11 @@ def add_commands(add: Add) -> None:
     )  # fmt: skip
     command.add_argument(
         "--pcap", action="append", default=[], metavar="NODE:PORT",
-        help="capture a port, such as s1:2 or h3, into DIR (may be given again)",
+        help="capture a port, such as s1:2 or h3, beside DIR (may be given again)",
     )  # fmt: skip
     command.add_argument(
         "--time-scale", type=int, default=1, metavar="N",
-        help="slow rates and delays down as a run in real time would (default: %(default)s)",
+        help="slow links down as a run in real time would; traffic keeps its times (default: %(default)s)",
     )  # fmt: skip
     command.add_argument(
         "--p4", type=Path, metavar="PROG.p4", help="run another program than p4src/fabric.p4"

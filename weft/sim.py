@@ -192,7 +192,10 @@ def _rows(summary: dict[str, Any]) -> Iterator[tuple[str, str]]:
             text += f"; p50 {show_time(spread['p50'])}, p99 {show_time(spread['p99'])}"
         yield "messages", text
     for job in summary["jobs"]:
-        yield f"{job['kind']} {job['name']}", _job(job)
+        if job["duration_ps"] is None and not job["ideal_ps"]:
+            continue  # it has no end: a persistent incast
+        name = job["name"].removeprefix(f"{job['kind']} ")
+        yield job["kind"] if name == job["kind"] else f"{job['kind']} {name}", _job(job)
     reasons = ", ".join(f"{n} {why}" for why, n in sorted(summary["drops"]["by_reason"].items()))
     yield "lost", f"{summary['drops']['packets']} packets" + (f" ({reasons})" if reasons else "")
     pauses = summary["pauses"]
