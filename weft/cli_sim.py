@@ -40,7 +40,7 @@ def add_commands(add: Add) -> None:
     )  # fmt: skip
     command.add_argument(
         "--time-scale", type=int, default=1, metavar="N",
-        help="slow links down as a run in real time would; traffic keeps its times (default: %(default)s)",
+        help="slow links down as real time does; traffic keeps its times (default: %(default)s)",
     )  # fmt: skip
     command.add_argument(
         "--p4", type=Path, metavar="PROG.p4", help="run another program than p4src/fabric.p4"

@@ -192,7 +192,7 @@ def _rows(summary: dict[str, Any]) -> Iterator[tuple[str, str]]:
             text += f"; p50 {show_time(spread['p50'])}, p99 {show_time(spread['p99'])}"
         yield "messages", text
     for job in summary["jobs"]:
-        if job["duration_ps"] is None and not job["ideal_ps"]:
+        if max(job["duration_ps"], job["ideal_ps"]) < 0:
             continue  # it has no end: a persistent incast
         name = job["name"].removeprefix(f"{job['kind']} ")
         yield job["kind"] if name == job["kind"] else f"{job['kind']} {name}", _job(job)
@@ -207,10 +207,10 @@ def _rows(summary: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _job(job: dict[str, Any]) -> str:
-    if job.get("duration_ps") is None or job["duration_ps"] < 0:
+    if job["duration_ps"] < 0:
         return "not done"
     text = show_time(job["duration_ps"])
-    slowdown = job.get("slowdown_ppm")
-    if slowdown is not None and slowdown > 0:
+    slowdown = job["slowdown_ppm"]
+    if slowdown > 0:
         text += f"; ideal {show_time(job['ideal_ps'])}, slowdown {slowdown / 1e6:.3f}"
     return text
