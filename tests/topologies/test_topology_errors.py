@@ -169,7 +169,7 @@ def test_an_unknown_name_or_file(tmp_path: Path) -> None:
         topologies.load("leafspin")
     with pytest.raises(TopologyError, match="no such topology file"):
         topologies.load(tmp_path / "missing.yaml")
-    with pytest.raises(TopologyError, match="can't be read: Is a directory$"):
+    with pytest.raises(TopologyError, match=r"can't be read: Is a directory$"):
         (tmp_path / "folder.yaml").mkdir()
         topologies.load(tmp_path / "folder.yaml")
 
