@@ -53,19 +53,22 @@ class Result:
     setup_s: float
 
 
-def measure(k: int, *, rounds: int = 3, hops: int = 2_000_000) -> Result:
-    """Hops a second of CPU time in a fat tree of k-port switches; a round has about `hops`."""
+def measure(k: int, *, rounds: int = 3, hops: int = 2_000_000, share: float = SHARE) -> Result:
+    """Hops a second of CPU time in a fat tree of k-port switches; a round has about `hops`.
+
+    `share` of its rate is what each host sends to each of its peers.
+    """
     started = time.process_time()
     compiled = compile_p4(FABRIC)
     program = CompiledProgram.of(compiled.json_text.encode(), compiled.p4info_text.encode())
     fabric = Fabric(topologies.loads(TREE.format(k=k)), program)
     ControlPlane(fabric, program).bring_up()
-    offer(fabric)
+    offer(fabric, share)
     engine = fabric.engine
     setup = time.process_time() - started
     engine.run(SETTLE_PS)
     hosts = len(fabric.topology.hosts)
-    packets_per_ps = hosts * PEERS * SHARE * RATE / 8e12 / (PAYLOAD + 82)
+    packets_per_ps = hosts * PEERS * share * RATE / 8e12 / (PAYLOAD + 82)
     step = int(hops / HOPS_A_PACKET / packets_per_ps)
     rates, events = [], []
     for _ in range(rounds + 1):
@@ -85,7 +88,7 @@ def measure(k: int, *, rounds: int = 3, hops: int = 2_000_000) -> Result:
     )
 
 
-def offer(fabric: Fabric) -> None:
+def offer(fabric: Fabric, share: float) -> None:
     """Each host's flows to hosts in other pods, and messages on them that do not end."""
     hosts = [fabric.nodes[host.name] for host in fabric.topology.hosts]
     n = len(hosts)
@@ -97,13 +100,13 @@ def offer(fabric: Fabric) -> None:
     flows["dst"] = np.array(hosts)[(source + distance) % n]
     flows["udp_port"] = 0xC000 + (number * 40503) % 0x4000
     flows["payload"] = PAYLOAD
-    flows["rate_bps"] = int(RATE * SHARE)
+    flows["rate_bps"] = int(RATE * share)
     fabric.engine.add_flows(flows)
     messages = np.zeros(len(flows), dtype=fabric.engine.message_dtype)
     messages["flow"] = number
     messages["bytes"] = 1 << 40
     # Not all at the same instant: their packets would stay in step.
-    slot = (PAYLOAD + 82) * 8 * 10**12 / (RATE * SHARE)
+    slot = (PAYLOAD + 82) * 8 * 10**12 / (RATE * share)
     messages["start_ps"] = (number * 0.6180339887 % 1 * slot).astype(np.int64)
     fabric.engine.add_messages(
         messages, np.zeros(len(flows) + 1, np.uint64), np.zeros(0, np.uint32)

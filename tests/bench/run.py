@@ -83,6 +83,36 @@ def runtime_lines(result: dict[str, Any]) -> list[Line]:
     ]
 
 
+def engine_lines(result: dict[str, Any]) -> list[Line]:
+    lines = []
+    for each in result["fabrics"]:
+        rate = each["hops_per_s"]
+        goal = result["goal"] if each["hosts"] >= 1024 else 0
+        lines.append(
+            Line(
+                f"simulator, fabric.p4, {each['hosts']} hosts",
+                f"{rate / 1e6:.2f} M hops/s",
+                f">= {goal / 1e6:.1f} M" if goal else "",
+                rate >= goal if goal else None,
+            )
+        )
+    growth, limit = result["growth"], result["growth_goal"]
+    what = "  a hop's cost, most hosts against fewest"
+    return [*lines, Line(what, f"{growth:.2f} x", f"<= {limit:.0f} x", growth <= limit)]
+
+
+def ns3_lines(result: dict[str, Any]) -> list[Line]:
+    if "missing" in result:
+        return [Line("simulator against ns-3", "not measured", result["missing"], None)]
+    ours, theirs = result["ours"] / 1e6, result["ns3"] / 1e6
+    ratio = result["ours"] / result["ns3"]
+    return [
+        Line("ns-3, nix-vector, 128 hosts", f"{theirs:.2f} M hops/s", "", None),
+        Line("simulator, the same fabric and traffic", f"{ours:.2f} M hops/s", "", None),
+        Line("  against ns-3", f"{ratio:.1f} x", ">= 1.5 x", ratio >= 1.5),
+    ]
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", action="store_true")
@@ -91,6 +121,11 @@ def main() -> int:
     short = ["--rounds", "3", "--seconds", "0.2"] if arguments.quick else []
     results: dict[str, Any] = {"pipeline": script("bench_pipeline.py", *short)}
     lines = pipeline_lines(results["pipeline"])
+    short = ["--hops", "500000"] if arguments.quick else []
+    results["engine"] = script("bench_engine.py", *short)
+    lines += engine_lines(results["engine"])
+    results["ns3"] = script("bench_ns3.py")
+    lines += ns3_lines(results["ns3"])
     if os.geteuid() == 0:
         short = ["--rounds", "3", "--seconds", "1"] if arguments.quick else []
         results["daemon"] = script("bench_daemon.py", *short)
