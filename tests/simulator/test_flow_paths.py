@@ -34,7 +34,7 @@ topology:
   classes:
     roce: {dscp: 26, queue: 3, lossless: true}
     rest: {queue: 0}
-until: 450us
+until: 2ms
 buffer: {shared: 1MB, alpha: 1/8, headroom: formula}
 traffic:
   - message: {from: h1, to: h5, bytes: 100MB}
@@ -53,6 +53,7 @@ def test_a_flow_behind_others_congestion_is_a_victim(
     tmp_path: Path, program: CompiledProgram
 ) -> None:
     simulation = Simulation(read_run(RUN), program)
+    _until_it_is_blocked(simulation)
     summary = simulation.run(tmp_path / "out").summary
     assert summary["drops"]["packets"] == 0
     blocked = pq.read_table(tmp_path / "out" / "blocked.parquet").to_pylist()
@@ -67,6 +68,17 @@ def test_a_flow_behind_others_congestion_is_a_victim(
         "victim_flows": 1,
         "deadlocks": [],
     }
+
+
+def _until_it_is_blocked(simulation: Simulation) -> None:
+    """Run until h3's packets wait in a paused uplink, and let that be the end: pauses are short."""
+    engine, core = simulation.engine, simulation.fabric.switches["s1"].device.core
+    while not any(
+        row.paused and (row.ingress_port, row.egress_port) == (3, 9) for row in core.waiting()
+    ):
+        engine.run(engine.now + 100_000)
+        assert engine.now < 2_000_000_000, "the uplink was never paused"
+    simulation.until_ps = engine.now
 
 
 def test_paths_are_those_of_the_controllers_entries(program: CompiledProgram) -> None:
