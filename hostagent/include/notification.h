@@ -6,17 +6,7 @@
 #ifndef WEFT_NOTIFICATION_H
 #define WEFT_NOTIFICATION_H
 
-#ifdef __KERNEL__
-#include <linux/types.h>
-typedef __u8 weft_u8;
-typedef __u16 weft_u16;
-typedef __u32 weft_u32;
-#else
-#include <stdint.h>
-typedef uint8_t weft_u8;
-typedef uint16_t weft_u16;
-typedef uint32_t weft_u32;
-#endif
+#include "weft_types.h"
 
 #define WEFT_NOTIFICATION_BYTES 16
 #define WEFT_NOTIFICATION_CELL_BYTES 256

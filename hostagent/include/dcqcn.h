@@ -1,0 +1,211 @@
+/* DCQCN's reaction point: how fast a queue pair may send (Zhu et al., SIGCOMM 2015, section 3 and figure 7).
+ *
+ * Pure: no kernel calls, no floating point, no 128-bit and no signed arithmetic, so that the BPF program, the endpoint and the
+ * simulator run the same lines. `now` is in nanoseconds of any clock and never goes back. Timers have no callbacks:
+ * what has elapsed is applied when somebody looks, in loops of bounded length (many periods at once by closed forms).
+ */
+#ifndef WEFT_DCQCN_H
+#define WEFT_DCQCN_H
+
+#include "weft_types.h"
+
+#define DCQCN_ONE ((weft_u64)1 << 32) /* alpha = 1 */
+#define DCQCN_STEPS 48                /* increases made one by one; what is left is linear by then */
+#define DCQCN_RATE_MAX ((weft_u64)1 << 42) /* bits/s: 4.4 Tb/s, so that products fit 64 bits */
+
+struct dcqcn_params {
+    weft_u64 line_rate;         /* bits/s, at most DCQCN_RATE_MAX; the first rate, and never exceeded */
+    weft_u64 min_rate;          /* bits/s, > 0 */
+    weft_u64 rate_ai, rate_hai; /* bits/s: additive and hyper increase */
+    weft_u64 alpha_timer_ns;    /* > 0 */
+    weft_u64 increase_timer_ns; /* > 0 */
+    weft_u64 byte_counter;      /* an increase every so many bytes, too; 0: by time alone */
+    weft_u64 cut_interval_ns;   /* CNPs closer than that to the last cut only count for alpha; 0: every one cuts */
+    weft_u32 fast_recovery;     /* F: increases that only halve the distance to the target */
+    weft_u32 gain_q16;          /* g in 1/65536 */
+};
+
+struct dcqcn {
+    struct dcqcn_params params;
+    weft_u64 rate, target;          /* Rc and Rt, bits/s */
+    weft_u64 alpha;                 /* in 1/2^32 */
+    weft_u64 alpha_at, increase_at; /* when each timer was last due */
+    weft_u64 cut_at;
+    weft_u64 bytes;                 /* since the byte counter was last due */
+    weft_u32 timer_steps, byte_steps; /* increases since the last cut */
+    weft_u32 marked;                /* 1: a CNP came since the alpha timer was last due */
+    weft_u32 limited;               /* 0: no CNP ever came, the rate is the line's */
+};
+
+enum dcqcn_event_kind {
+    DCQCN_CNP = 0,   /* a congestion notification packet came */
+    DCQCN_ACKED = 1, /* `bytes` were acknowledged: drives the byte counter */
+    DCQCN_TICK = 2,  /* nothing but time */
+};
+struct dcqcn_event {
+    weft_u32 kind; /* enum dcqcn_event_kind */
+    weft_u32 pad_;
+    weft_u64 bytes;
+};
+
+static inline void dcqcn_init(struct dcqcn *s, const struct dcqcn_params *params, weft_u64 now)
+{
+    s->params = *params;
+    s->rate = s->target = params->line_rate;
+    s->alpha = DCQCN_ONE;
+    s->alpha_at = s->increase_at = s->cut_at = now;
+    s->bytes = 0;
+    s->timer_steps = s->byte_steps = s->marked = s->limited = 0;
+}
+
+/* One increase, of the kind that the stages tell. */
+static inline void dcqcn_increase(struct dcqcn *s)
+{
+    const struct dcqcn_params *p = &s->params;
+    weft_u32 most = s->timer_steps > s->byte_steps ? s->timer_steps : s->byte_steps;
+    weft_u32 least = s->timer_steps < s->byte_steps ? s->timer_steps : s->byte_steps;
+
+    if (!p->byte_counter)
+        least = most;
+    if (most >= p->fast_recovery) {
+        s->target += least > p->fast_recovery ? p->rate_hai : p->rate_ai;
+        if (s->target > p->line_rate)
+            s->target = p->line_rate;
+    }
+    s->rate = (s->rate + s->target) / 2;
+}
+
+/* alpha without CNPs for `periods`: times (1 - g)^periods, by squaring. */
+static inline weft_u64 dcqcn_decayed(weft_u64 alpha, weft_u64 keep_q16, weft_u64 periods)
+{
+    weft_u64 power = keep_q16 << 15; /* in 1/2^31, so that squares fit */
+
+    if (periods >> 20)
+        return 0;
+    for (weft_u32 bit = 0; bit < 20; bit++) {
+        if (periods >> bit & 1)
+            alpha = (alpha >> 1) * power >> 30;
+        power = power * power >> 31;
+    }
+    return alpha;
+}
+
+/* Applies what the timers have done up to `now`. */
+static inline void dcqcn_elapse(struct dcqcn *s, weft_u64 now)
+{
+    const struct dcqcn_params *p = &s->params;
+    weft_u64 keep = 65536 - p->gain_q16, periods;
+
+    if (!s->limited)
+        return;
+    if (now >= s->alpha_at + p->alpha_timer_ns) {
+        periods = (now - s->alpha_at) / p->alpha_timer_ns;
+        s->alpha_at += periods * p->alpha_timer_ns;
+        s->alpha = (s->alpha * keep >> 16) + (s->marked ? (weft_u64)p->gain_q16 << 16 : 0);
+        s->marked = 0;
+        if (periods > 1)
+            s->alpha = dcqcn_decayed(s->alpha, keep, periods - 1);
+    }
+    if (now >= s->increase_at + p->increase_timer_ns) {
+        periods = (now - s->increase_at) / p->increase_timer_ns;
+        s->increase_at += periods * p->increase_timer_ns;
+        for (weft_u32 step = 0; step < DCQCN_STEPS && periods; step++, periods--) {
+            dcqcn_increase(s);
+            s->timer_steps++;
+        }
+        if (periods) { /* the distance to the target has become one increase's */
+            weft_u64 each = p->byte_counter && s->byte_steps <= p->fast_recovery ? p->rate_ai : p->rate_hai;
+            weft_u64 room = p->line_rate - s->target;
+
+            if (s->timer_steps < p->fast_recovery)
+                each = 0;
+            if (each && periods >= room / each + 1) {
+                s->target = s->rate = p->line_rate;
+            } else {
+                s->target += each * periods;
+                s->rate += each * periods;
+                if (s->rate > s->target)
+                    s->rate = s->target;
+            }
+            s->timer_steps = periods > 0xffffff ? 0xffffff : s->timer_steps + (weft_u32)periods;
+            if (s->timer_steps > 0xffffff)
+                s->timer_steps = 0xffffff;
+        }
+    }
+}
+
+static inline void dcqcn_cut(struct dcqcn *s, weft_u64 now)
+{
+    const struct dcqcn_params *p = &s->params;
+
+    s->target = s->rate;
+    s->rate -= s->rate * (s->alpha >> 12) >> 21; /* alpha / 2 */
+    if (s->rate < p->min_rate)
+        s->rate = p->min_rate;
+    s->cut_at = s->increase_at = now;
+    s->bytes = 0;
+    s->timer_steps = s->byte_steps = 0;
+}
+
+static inline void dcqcn_on_event(struct dcqcn *s, const struct dcqcn_event *event, weft_u64 now)
+{
+    const struct dcqcn_params *p = &s->params;
+
+    dcqcn_elapse(s, now);
+    if (event->kind == DCQCN_CNP) {
+        if (!s->limited) {
+            s->limited = 1;
+            s->alpha = DCQCN_ONE;
+            s->alpha_at = now;
+            s->marked = 1;
+            dcqcn_cut(s, now);
+            return;
+        }
+        s->marked = 1;
+        if (now - s->cut_at >= p->cut_interval_ns)
+            dcqcn_cut(s, now);
+    } else if (event->kind == DCQCN_ACKED && s->limited && p->byte_counter) {
+        s->bytes += event->bytes;
+        for (weft_u32 step = 0; step < DCQCN_STEPS && s->bytes >= p->byte_counter; step++) {
+            s->bytes -= p->byte_counter;
+            dcqcn_increase(s);
+            if (s->byte_steps < 0xffffff)
+                s->byte_steps++;
+        }
+        if (s->bytes >= p->byte_counter)
+            s->bytes = 0;
+    }
+}
+
+/* The rate at `now` in bits/s; what has elapsed is applied to a copy. */
+static inline weft_u64 dcqcn_rate_at(const struct dcqcn *s, weft_u64 now)
+{
+    struct dcqcn copy;
+
+    if (!s->limited || now < s->increase_at + s->params.increase_timer_ns)
+        return s->rate;
+    copy = *s;
+    dcqcn_elapse(&copy, now);
+    return copy.rate;
+}
+
+/* --- the notification point: when a receiver tells ------------------------------------------- */
+
+struct dcqcn_np {
+    weft_u64 interval_ns; /* at most one CNP a queue pair in that time */
+    weft_u64 last_at;
+    weft_u32 sent;        /* 1: last_at holds */
+    weft_u32 pad_;
+};
+
+/* A packet with CE came: 1 if a CNP is due. */
+static inline int dcqcn_np_marked(struct dcqcn_np *np, weft_u64 now)
+{
+    if (np->sent && now - np->last_at < np->interval_ns)
+        return 0;
+    np->sent = 1;
+    np->last_at = now;
+    return 1;
+}
+
+#endif

@@ -1,0 +1,214 @@
+/* A RoCEv2 network card's queue pairs: reliable connections (RC) over UDP 4791, passive as the switch core is (DESIGN §1).
+ *
+ * Nothing here reads a clock, owns a socket or sleeps. The driver brings frames and time, and takes frames when the card's
+ * line is free:
+ *
+ *     rnic_receive(frame, now)   rnic_advance(now)   rnic_transmit(now) -> packet   rnic_next_event() -> time
+ *
+ * Time is int64 picoseconds, monotone; addresses are in host order. Functions that can fail return 0 or a negative RNIC_E*.
+ * All calls for one card come from one thread at a time. Memory is taken when queue pairs are made and work is
+ * posted, never for a packet.
+ *
+ * Source: InfiniBand Architecture Specification vol. 1, chapter 9 (transport), annexes A16, A17 (RoCE, RoCEv2). Selective
+ * repeat follows IRN (Mittal et al., SIGCOMM 2018): the NAK carries a bitmap (docs/wire-formats.md).
+ */
+#ifndef RNIC_H
+#define RNIC_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "cc_slot.h"
+
+typedef int64_t rnic_time; /* picoseconds */
+#define RNIC_NEVER INT64_MAX
+
+typedef struct rnic rnic;
+
+enum rnic_status {
+    RNIC_OK = 0,
+    RNIC_ENOENT = -1,  /* no such queue pair, region */
+    RNIC_EEXIST = -2,  /* the number or key is taken */
+    RNIC_EFULL = -3,   /* queue pair limit, send queue, receive queue */
+    RNIC_EINVAL = -4,
+    RNIC_ENOMEM = -5,
+    RNIC_ESTATE = -6,  /* the queue pair is in error, or not connected */
+};
+
+enum {
+    RNIC_QUEUES = 8,       /* as PFC's classes; a higher one is served first */
+    RNIC_MTU_MIN = 256,
+    RNIC_MTU_MAX = 4096,
+    RNIC_HEADERS_MAX = 80, /* Ethernet, IPv4, UDP, BTH and what may follow before the payload */
+    RNIC_ICRC = 4,
+    RNIC_QPN_MAX = 0xffffff,
+};
+
+struct rnic_config {
+    uint64_t mac, gateway_mac; /* own, and where everything is sent to */
+    uint32_t ip;
+    uint32_t max_qps;
+    uint64_t line_rate_bps;    /* a queue pair that may send as fast is not paced */
+    uint32_t whole;            /* 1: packets carry their payload and ICRC; 0: header-only, payloads are lengths alone */
+    uint32_t check_icrc;       /* of whole packets; a wrong one is dropped and counted */
+    uint32_t cnp_dscp, cnp_queue;
+    uint64_t cc_base_ns;       /* the congestion control's clock at rnic_time 0 */
+};
+
+rnic *rnic_create(const struct rnic_config *config);
+void rnic_destroy(rnic *r);
+const char *rnic_error(const rnic *r); /* why the last call failed */
+int rnic_configure(rnic *r, const struct rnic_config *config); /* addresses and rate; the rest stays as it was */
+
+/* --- memory ---------------------------------------------------------------------------------- */
+
+enum rnic_access { RNIC_REMOTE_WRITE = 1, RNIC_REMOTE_READ = 2 };
+/* What peers may write and read by `rkey`. `base` is the byte at `address`; NULL where payloads are lengths alone. */
+int rnic_register(rnic *r, uint32_t rkey, uint64_t address, uint8_t *base, uint64_t length, uint32_t access);
+int rnic_deregister(rnic *r, uint32_t rkey);
+
+/* --- queue pairs ----------------------------------------------------------------------------- */
+
+enum rnic_repeat { RNIC_GO_BACK_N = 0, RNIC_SELECTIVE = 1 };
+struct rnic_qp_config {
+    uint32_t qpn;            /* 1 .. RNIC_QPN_MAX; both ends may have the same */
+    uint32_t mtu;            /* payload bytes a packet: 256, 512, 1024, 2048 or 4096 */
+    uint16_t udp_port;       /* first source port */
+    uint16_t udp_ports;      /* how many, packets taking turns (PSN modulo them); 0 as 1 */
+    uint8_t dscp, queue;     /* of data and acknowledgements */
+    uint8_t repeat;          /* enum rnic_repeat */
+    uint8_t ttl;             /* 0 as 64 */
+    uint32_t first_psn;      /* of what this end sends */
+    uint32_t ack_every;      /* an acknowledgement for so many packets at least; 0 as 1. A message's last packet is always acknowledged */
+    uint32_t window_packets; /* sent and not acknowledged; 0: 2^22 (selective: 1024). Selective: at most 8192 */
+    uint32_t retries;        /* time-outs and PSN sequence NAKs without progress until the queue pair fails */
+    uint32_t rnr_retries;    /* 7: for ever */
+    rnic_time timeout_ps;    /* > 0 */
+    rnic_time rnr_timer_ps;  /* what a receiver that is not ready asks for; 0: 10 us */
+    uint64_t rate_bps;       /* never faster than that; 0: the line's rate */
+    uint32_t max_reads;      /* READs under way at once, both as requester and responder; 0: 16 */
+    uint32_t send_depth;     /* work requests not completed; 0: as many as there is memory for */
+    uint64_t cnp_interval_ns;/* notification point: at most one CNP in that time; UINT64_MAX: none are sent */
+    struct cc_slot *slot;    /* NULL: one of the queue pair's own; else the caller's, which stays valid */
+    uint32_t slot_is_ours;   /* 1: rnic updates the slot; 0: the kernel does, it is only read */
+};
+/* Its own slot, if `slot` is NULL, starts with `cc` (NULL: no congestion control). */
+int rnic_add_qp(rnic *r, const struct rnic_qp_config *config, const struct dcqcn_params *cc);
+/* Now it can send and receive. `peer_psn`: the other end's first_psn. `peer_mac` 0: the gateway. Once only. */
+int rnic_connect(rnic *r, uint32_t qpn, uint32_t peer_ip, uint64_t peer_mac, uint32_t peer_qpn, uint32_t peer_psn);
+int rnic_remove_qp(rnic *r, uint32_t qpn); /* its work is dropped without events */
+
+/* --- work ------------------------------------------------------------------------------------ */
+
+enum rnic_operation { RNIC_SEND = 0, RNIC_SEND_IMM = 1, RNIC_WRITE = 2, RNIC_WRITE_IMM = 3, RNIC_READ = 4 };
+struct rnic_work {
+    uint64_t id;              /* comes back in events */
+    uint32_t operation;       /* enum rnic_operation */
+    uint32_t immediate;
+    uint64_t length;          /* at most 2^31 */
+    uint8_t *local;           /* sent from, READ: into; whole packets need it unless length is 0. Stays valid until completion */
+    uint64_t remote_address;  /* WRITE and READ */
+    uint32_t rkey;
+    uint32_t pad_;
+};
+int rnic_post(rnic *r, uint32_t qpn, const struct rnic_work *work, rnic_time now);
+/* A buffer for one SEND or for the notice of one WRITE with immediate. */
+int rnic_post_receive(rnic *r, uint32_t qpn, uint64_t id, uint8_t *buffer, uint64_t length);
+/* Whenever a SEND needs a buffer and none is posted it is taken and forgotten (the simulator's receivers). */
+int rnic_receive_anything(rnic *r, uint32_t qpn);
+
+enum rnic_event_kind {
+    RNIC_COMPLETED = 0, /* a work request of ours was acknowledged, or a READ has all its data */
+    RNIC_RECEIVED = 1,  /* a SEND, or a WRITE with immediate, has arrived: a receive buffer is used up */
+    RNIC_PLACED = 2,    /* the last packet of a message arrived in order, whatever its kind (not of READs) */
+    RNIC_FAILED = 3,    /* a work request (or receive buffer) will not complete: `status` */
+    RNIC_QP_FAILED = 4, /* the queue pair is in error, and why; comes before its works' RNIC_FAILED */
+};
+enum rnic_failure {
+    RNIC_NO_FAILURE = 0,
+    RNIC_FLUSHED = 1,        /* an earlier one failed */
+    RNIC_RETRY_EXCEEDED = 2, /* the peer does not answer */
+    RNIC_RNR_EXCEEDED = 3,   /* the peer posts no receive buffers */
+    RNIC_REMOTE_ACCESS = 4,  /* the peer refuses address, length or key */
+    RNIC_REMOTE_INVALID = 5, /* the peer can't take the request: a SEND longer than its buffer, a broken sequence */
+    RNIC_REMOTE_OPERATION = 6,
+    RNIC_LOCAL_LENGTH = 7,   /* receiver: a SEND did not fit the posted buffer */
+};
+struct rnic_event {
+    uint32_t kind, qpn;
+    uint64_t id;            /* of the work or buffer; PLACED: number of the message, from 0 */
+    uint64_t bytes;
+    uint32_t immediate, has_immediate;
+    uint32_t status;        /* enum rnic_failure */
+    uint32_t operation;     /* enum rnic_operation of COMPLETED, FAILED; RECEIVED: SEND or WRITE_IMM */
+    rnic_time at;
+};
+/* Which kinds are wanted, bit 1 << kind; all by default. */
+void rnic_want_events(rnic *r, uint32_t kinds);
+size_t rnic_take_events(rnic *r, struct rnic_event *events, size_t max);
+size_t rnic_events_waiting(const rnic *r);
+
+/* --- packets --------------------------------------------------------------------------------- */
+
+/* Takes a frame from the wire: Ethernet, without FCS. `tail`: bytes behind `length` that are not there (header-only: payload, pad
+ * and ICRC); 0 for a whole frame. Returns 1 if it was a RoCEv2 packet for a queue pair of ours, else 0 and it is counted. */
+int rnic_receive(rnic *r, const uint8_t *frame, uint32_t length, uint32_t tail, rnic_time now);
+
+struct rnic_packet {
+    uint32_t header_length;
+    uint32_t payload_length; /* behind the header, followed by `pad` zeros and the ICRC */
+    const uint8_t *payload;  /* valid until the next call; NULL: header-only or none */
+    uint32_t pad;
+    uint32_t qpn, queue;
+    uint32_t psn;
+    uint32_t repeated;       /* 1: a retransmission */
+    uint32_t kind;           /* enum rnic_packet_kind */
+    uint8_t header[RNIC_HEADERS_MAX];
+};
+enum rnic_packet_kind { RNIC_DATA = 0, RNIC_RESPONSE = 1 /* of a READ */, RNIC_ACK = 2 /* and NAK */, RNIC_CNP = 3, RNIC_READ_REQUEST = 4 };
+/* The next packet that may leave at `now`: 1, or 0 if none may. CNPs and acknowledgements of a queue come before its data;
+ * queue pairs take turns, a packet each. */
+int rnic_transmit(rnic *r, rnic_time now, struct rnic_packet *packet);
+/* Header, payload, pad and ICRC one behind the other: `out` has room for all. Returns the length. */
+uint32_t rnic_write_packet(const struct rnic_packet *packet, uint8_t *out);
+/* Time-outs due up to `now`. */
+void rnic_advance(rnic *r, rnic_time now);
+/* When rnic_advance has work or rnic_transmit may have a packet: a time that has passed means at once. RNIC_NEVER: only
+ * after a frame or a call. */
+rnic_time rnic_next_event(rnic *r);
+/* Bit q: queue q may not send now (PFC). */
+void rnic_set_pause(rnic *r, uint32_t mask);
+
+/* --- what happened --------------------------------------------------------------------------- */
+
+struct rnic_stats {
+    uint64_t received, received_bytes; /* frames for queue pairs */
+    uint64_t other;          /* frames that are no RoCEv2 packet for this address */
+    uint64_t unknown_qp;     /* no such queue pair, or its peer is another host */
+    uint64_t bad_icrc, malformed;
+    uint64_t sent, sent_bytes;
+};
+void rnic_stats_get(const rnic *r, struct rnic_stats *stats);
+
+enum rnic_qp_state { RNIC_RESET = 0, RNIC_READY = 1, RNIC_ERROR = 2 };
+struct rnic_qp_stats {
+    uint32_t state;          /* enum rnic_qp_state */
+    uint32_t failure;        /* enum rnic_failure */
+    uint64_t sent_packets, sent_bytes;        /* data and READ responses; bytes: payload; retransmissions too */
+    uint64_t repeated_packets, repeated_bytes; /* of which again */
+    uint64_t acked_bytes;    /* of own work, completed by the peer's acknowledgements or READ responses */
+    uint64_t received_packets, received_bytes; /* new data, in order: payload */
+    uint64_t duplicates;     /* data that had been received */
+    uint64_t out_of_order;   /* data ahead of its turn */
+    uint64_t dropped;        /* of which not kept */
+    uint64_t marked;         /* data with CE */
+    uint64_t acks_sent, acks_received, naks_sent, naks_received, rnr_sent, rnr_received;
+    uint64_t cnps_sent, cnps_received;
+    uint64_t timeouts;
+    uint64_t outstanding;    /* packets sent and not acknowledged, now */
+    uint64_t rate_bps;       /* now, by congestion control; 0: not limited */
+};
+int rnic_qp_stats_get(rnic *r, uint32_t qpn, rnic_time now, struct rnic_qp_stats *stats);
+uint64_t rnic_next_psn(const rnic *r, uint32_t qpn); /* of what it sends, not cut to 24 bits */
+
+#endif
