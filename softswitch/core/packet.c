@@ -1,5 +1,7 @@
 #include "packet.h"
 
+#include "icrc.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -112,13 +114,20 @@ void ws_payload(uint64_t seed, uint32_t offset, uint8_t *out, uint32_t n)
     }
 }
 
+void ws_write_tail(uint8_t *frame, uint32_t length, uint32_t tail_length, uint64_t tail_seed)
+{
+    ws_payload(tail_seed, 0, frame + length, tail_length);
+    if (tail_seed & WS_TAIL_ICRC)
+        ws_icrc_write(frame, (size_t)length + tail_length);
+}
+
 struct ws_packet *ws_packet_unfold(struct ws_packet *packet)
 {
     const uint32_t here = packet->ctx.data_len;
     struct ws_packet *whole = ws_packet_new(packet->pool, here + packet->tail);
     if (whole) {
         memcpy(whole->frame, packet->ctx.data, here);
-        ws_payload(packet->tail_seed, 0, whole->frame + here, packet->tail);
+        ws_write_tail(whole->frame, here, packet->tail, packet->tail_seed);
         memcpy(whole->phv, packet->phv, packet->pool->phv_size);
         const uint8_t *data = whole->ctx.data;
         whole->ctx = packet->ctx;

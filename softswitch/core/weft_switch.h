@@ -81,6 +81,10 @@ struct ws_packet_in {
  * as far as the tail gets the whole packet written out. An ordinary packet has a tail_length of 0. */
 /* Bytes `offset`.. of the tail with this seed: words of splitmix64, little endian. */
 void ws_payload(uint64_t seed, uint32_t offset, uint8_t *out, uint32_t n);
+/* A tail whose seed has this bit ends with the ICRC of its RoCEv2 packet, computed when the tail is written out. */
+#define WS_TAIL_ICRC 0x8000000000000000
+/* Writes the tail out behind the `length` bytes at `frame`. */
+void ws_write_tail(uint8_t *frame, uint32_t length, uint32_t tail_length, uint64_t tail_seed);
 /* Arrival at `port` at `now`: runs ingress at once (or at now + rx_delay) and whatever egress is due. */
 void ws_inject(ws_switch *sw, const struct ws_packet_in *packets, size_t n, ws_time now);
 

@@ -180,7 +180,7 @@ struct ws_packet *ws_wire_unfold(struct ws_packet *packet)
     struct ws_packet *whole = ws_packet_new(packet->pool, ws_packet_total(packet));
     if (whole) {
         memcpy(whole->frame, packet->out, packet->length);
-        ws_payload(packet->tail_seed, 0, whole->frame + packet->length, packet->tail);
+        ws_write_tail(whole->frame, packet->length, packet->tail, packet->tail_seed);
         whole->out = whole->frame;
         whole->length = ws_packet_total(packet);
         whole->kind = packet->kind;
