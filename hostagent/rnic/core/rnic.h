@@ -53,6 +53,7 @@ struct rnic_config {
     uint32_t check_icrc;       /* of whole packets; a wrong one is dropped and counted */
     uint32_t cnp_dscp, cnp_queue;
     uint64_t cc_base_ns;       /* the congestion control's clock at rnic_time 0 */
+    rnic_time pace_slack_ps;   /* a paced packet that leaves late brings the next ones forward by so much at most: 0 in virtual time */
 };
 
 rnic *rnic_create(const struct rnic_config *config);

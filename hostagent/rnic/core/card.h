@@ -1,0 +1,286 @@
+/* The card's own types.
+ *
+ * PSNs are counted in 64 bits here and cut to 24 on the wire. A queue pair is requester and responder at once:
+ *
+ *   requester   works[head .. tail) | una <= next <= sent <= posted      (PSNs)
+ *   responder   expected PSN, the message that is coming in, READs that are to be answered, what is to be acknowledged
+ *
+ * What may leave now stands in lists by queue; what has to wait for its rate, in a heap by time.
+ */
+#ifndef RNIC_CARD_H
+#define RNIC_CARD_H
+
+#include "rnic.h"
+
+enum {
+    ETHERNET = 14,
+    IPV4 = 20,
+    UDP = 8,
+    BTH = 12,
+    HEADERS = ETHERNET + IPV4 + UDP + BTH,
+    RETH = 16,
+    AETH = 4,
+    IMMEDIATE = 4,
+    CNP_RESERVED = 16,
+    MISSING_MAP = 20,        /* of a NAK: where the bitmap begins, and 128 bits */
+    MAP_BITS = 128,
+    ROCE_PORT = 4791,
+    PSN_MASK = 0xffffff,
+    PSN_HALF = 0x800000,
+    FRAME_GAP = 24,          /* preamble, FCS, gap: what a rate counts beside the frame */
+    FRAME_LEAST = 84,
+    WINDOW_MOST = 1 << 22,
+    WINDOW_SELECTIVE = 1024,
+    WINDOW_SELECTIVE_MOST = 8192,
+    READ_PACKETS_MOST = 1 << 22,
+};
+
+/* The lower 5 bits of BTH's opcode; the upper three are 0 (reliable connection) but for the CNP. */
+enum opcode {
+    OP_SEND_FIRST = 0x00,
+    OP_SEND_MIDDLE = 0x01,
+    OP_SEND_LAST = 0x02,
+    OP_SEND_LAST_IMM = 0x03,
+    OP_SEND_ONLY = 0x04,
+    OP_SEND_ONLY_IMM = 0x05,
+    OP_WRITE_FIRST = 0x06,
+    OP_WRITE_MIDDLE = 0x07,
+    OP_WRITE_LAST = 0x08,
+    OP_WRITE_LAST_IMM = 0x09,
+    OP_WRITE_ONLY = 0x0a,
+    OP_WRITE_ONLY_IMM = 0x0b,
+    OP_READ_REQUEST = 0x0c,
+    OP_READ_FIRST = 0x0d,
+    OP_READ_MIDDLE = 0x0e,
+    OP_READ_LAST = 0x0f,
+    OP_READ_ONLY = 0x10,
+    OP_ACK = 0x11,
+    OP_CNP = 0x81,
+};
+
+/* AETH's syndrome: kind in the upper three bits. */
+enum syndrome {
+    SYNDROME_ACK = 0x1f,     /* credits: not limited */
+    SYNDROME_RNR = 0x20,     /* and the timer's code */
+    SYNDROME_NAK = 0x60,     /* and the reason: */
+};
+enum nak_reason { NAK_SEQUENCE = 0, NAK_INVALID = 1, NAK_ACCESS = 2, NAK_OPERATION = 3 };
+
+struct link { struct link *next, *previous; };
+
+static inline void list_init(struct link *list) { list->next = list->previous = list; }
+static inline int list_empty(const struct link *list) { return list->next == list; }
+static inline int linked(const struct link *item) { return item->next != NULL; }
+static inline void list_append(struct link *list, struct link *item)
+{
+    item->previous = list->previous;
+    item->next = list;
+    list->previous->next = item;
+    list->previous = item;
+}
+static inline void list_remove(struct link *item)
+{
+    item->previous->next = item->next;
+    item->next->previous = item->previous;
+    item->next = item->previous = NULL;
+}
+#define FROM_LINK(item, type, member) ((type *)((char *)(item) - offsetof(type, member)))
+
+struct region {
+    uint32_t rkey, access;
+    uint64_t address, length;
+    uint8_t *base;
+};
+
+struct work {
+    struct rnic_work posted;
+    uint64_t first_psn;
+    uint32_t packets; /* PSNs that it takes */
+};
+
+struct receive {
+    uint64_t id, length;
+    uint8_t *buffer;
+};
+
+/* A READ that this end answers. */
+struct answer {
+    uint64_t first_psn, psn, end_psn; /* next to be sent */
+    uint64_t length;
+    uint32_t rkey;          /* looked up again for each packet: the region may go */
+    uint64_t address;
+    uint64_t message;       /* MSN of its packets */
+};
+
+/* A packet as parsed. */
+struct inbound {
+    uint32_t opcode, psn; /* as on the wire */
+    uint32_t payload_length;
+    uint8_t ack_request, marked;
+    uint8_t syndrome;
+    uint32_t msn;
+    uint32_t immediate, rkey, length;
+    uint64_t address;
+    const uint8_t *payload; /* NULL: not there */
+    const uint8_t *map;     /* of a NAK: MISSING_MAP bytes, or NULL */
+};
+
+/* A packet that came before its turn (selective repeat). */
+struct early {
+    uint64_t psn; /* UINT64_MAX: empty */
+    struct inbound packet;
+};
+
+enum heap_kind { HEAP_PACE, HEAP_TIMER, HEAPS };
+#define NOT_IN_HEAP UINT32_MAX
+
+struct qp {
+    struct rnic *card;
+    struct rnic_qp_config config;
+    uint32_t state, failure;
+    uint32_t peer_qpn, peer_ip;
+    uint32_t ip_sum;
+    uint8_t header[HEADERS];
+
+    /* when it may send */
+    struct link ready, ack, cnp;     /* in the card's lists */
+    uint32_t heap_at[HEAPS];
+    rnic_time allowed;               /* by its rate */
+    struct cc_slot *slot;
+    struct dcqcn_np np;
+
+    /* requester */
+    struct work *works;              /* a ring, `works_mask` + 1 of them */
+    uint32_t works_mask;
+    uint64_t head, cursor, tail;     /* oldest not completed, that of `next`, first free */
+    uint64_t una, next, sent, posted;
+    uint32_t reads;                  /* requested and not complete */
+    uint32_t tries, rnr_tries;
+    rnic_time deadline;              /* of the oldest unacknowledged; RNIC_NEVER: none */
+    uint8_t not_ready;               /* waits as the peer's RNR NAK said, until `deadline` */
+    uint8_t response_gap;            /* READ responses are missing, and that has been seen */
+    uint8_t read_again;              /* selective: the READ at `una` is to be requested again */
+    uint64_t response_highest;       /* PSN of the last response that came before its turn */
+    /* selective repeat */
+    uint64_t *arrived;               /* bit PSN % WINDOW_SELECTIVE_MOST: came out of order, said the peer */
+    uint64_t lost_below;             /* PSNs below that and not in `arrived` are missing */
+    uint64_t repeat, repeat_cursor;  /* next to be looked at, and its work */
+    uint64_t peer_expected;          /* what the peer has said that it waits for */
+    uint64_t again_mark;             /* `sent` when `una` was last repeated */
+
+    /* responder */
+    uint64_t expected;
+    uint64_t messages;               /* complete: MSN */
+    struct receive *receives;        /* a ring, as works */
+    uint32_t receives_mask;
+    uint64_t receives_head, receives_tail;
+    uint32_t incoming;               /* enum rnic_operation + 1 of the message that is coming in; 0: none */
+    uint64_t in_bytes, in_address, in_left;
+    uint32_t in_rkey;
+    struct receive in_buffer;
+    struct answer *answers;          /* a ring of `answers_size` */
+    uint32_t answers_size, answers_head, answers_n;
+    uint32_t unacknowledged;         /* packets since the last acknowledgement */
+    uint8_t anything;                /* SENDs need no buffers */
+    uint8_t ack_wanted;
+    uint8_t nak_said;                /* this gap is known to the peer */
+    uint8_t syndrome;                /* of the NAK to be sent; 0: none */
+    uint8_t fatal;                   /* of the NAK that ended it; 0: none */
+    uint8_t rnr_code;
+    uint8_t answer_turn;             /* a READ's response is next, not own work */
+    uint64_t gap_highest;            /* PSN of the last packet that came before its turn */
+    uint64_t answered;               /* READ responses sent: highest PSN + 1 */
+    struct early *early;
+    uint32_t early_mask, early_n;
+    uint64_t early_highest;
+    uint8_t *early_bytes;            /* whole packets: MTU bytes for each */
+
+    struct rnic_qp_stats stats;
+};
+
+struct heap_entry { rnic_time time; struct qp *qp; };
+struct heap { struct heap_entry *entries; uint32_t n; };
+
+struct rnic {
+    struct rnic_config config;
+    char error[160];
+    rnic_time now;
+    uint32_t paused;
+    struct link ready[RNIC_QUEUES], acks[RNIC_QUEUES], cnps;
+    struct heap heaps[HEAPS];
+    uint32_t heaps_capacity;
+    struct qp **table;              /* by number, open addressing */
+    uint32_t table_mask, qps;
+    struct region *regions;
+    uint32_t n_regions, regions_capacity;
+    struct rnic_event *events;      /* a ring */
+    uint32_t events_mask;
+    uint64_t events_head, events_tail;
+    uint32_t wanted;
+    struct rnic_stats stats;
+};
+
+/* --- card.c ------------------------------------------------------------------------------------ */
+void qp_update(struct qp *qp);                                   /* something has changed: may it send? */
+void ack_soon(struct qp *qp);                                    /* an acknowledgement (or NAK) is to be sent */
+void cnp_soon(struct qp *qp);
+void timer_set(struct qp *qp, rnic_time at);                     /* RNIC_NEVER: none */
+void qp_fail(struct qp *qp, enum rnic_failure failure, uint8_t syndrome); /* syndrome: what peers are told from now on, 0: nothing */
+void qp_event(struct qp *qp, enum rnic_event_kind kind, uint64_t id, uint64_t bytes, uint32_t operation, enum rnic_failure status);
+struct rnic_event *qp_event_new(struct qp *qp, enum rnic_event_kind kind); /* NULL: not wanted, or no memory */
+const struct region *region_of(const struct rnic *r, uint32_t rkey, uint64_t address, uint64_t length, uint32_t access);
+int card_fail(struct rnic *r, int status, const char *format, ...) __attribute__((format(printf, 3, 4)));
+static inline uint64_t nanoseconds(const struct rnic *r) { return r->config.cc_base_ns + (uint64_t)r->now / 1000; }
+
+/* --- frames.c ---------------------------------------------------------------------------------- */
+struct qp *qp_find(const struct rnic *r, uint32_t qpn);
+void header_prepare(struct qp *qp, uint64_t peer_mac);
+/* Begins a packet: addresses, UDP and BTH. `extension` bytes and the payload follow. Returns where the extension begins. */
+uint8_t *packet_begin(struct qp *qp, struct rnic_packet *packet, uint32_t opcode, uint64_t psn, uint32_t extension,
+                      const uint8_t *payload, uint32_t payload_length);
+/* The IPv4 checksum once more. */
+void packet_recheck(struct rnic_packet *packet);
+void packet_cnp(struct qp *qp, struct rnic_packet *packet);
+enum parse_result { PARSE_OK, PARSE_OTHER, PARSE_UNKNOWN, PARSE_MALFORMED, PARSE_ICRC };
+enum parse_result packet_parse(struct rnic *r, const uint8_t *frame, uint32_t length, uint32_t tail, struct qp **qp, struct inbound *in);
+void bytes_put24(uint8_t *at, uint32_t value);
+void bytes_put32(uint8_t *at, uint32_t value);
+void bytes_put64(uint8_t *at, uint64_t value);
+uint32_t bytes_get24(const uint8_t *at);
+uint32_t bytes_get32(const uint8_t *at);
+
+/* --- requester.c ------------------------------------------------------------------------------- */
+int requester_wants(struct qp *qp);
+int requester_send(struct qp *qp, struct rnic_packet *packet);   /* 0: nothing to be sent after all */
+void requester_ack(struct qp *qp, const struct inbound *in);     /* ACK, NAK, RNR NAK */
+void requester_response(struct qp *qp, const struct inbound *in); /* of a READ */
+void requester_timeout(struct qp *qp);
+void requester_flush(struct qp *qp);
+
+/* --- responder.c ------------------------------------------------------------------------------- */
+void responder_request(struct qp *qp, const struct inbound *in);
+int responder_wants(const struct qp *qp);
+int responder_send(struct qp *qp, struct rnic_packet *packet);   /* of an answer */
+int responder_ack(struct qp *qp, struct rnic_packet *packet);    /* 0: nothing to acknowledge after all */
+void responder_flush(struct qp *qp);
+
+/* The 64-bit PSN nearest to `near` with these 24 bits; UINT64_MAX if it would be below 0. */
+static inline uint64_t psn_near(uint64_t near, uint32_t psn)
+{
+    uint64_t ahead = (psn - (uint32_t)near) & PSN_MASK;
+    if (ahead < PSN_HALF)
+        return near + ahead;
+    uint64_t behind = PSN_MASK + 1 - ahead;
+    return behind > near ? UINT64_MAX : near - behind;
+}
+
+#define RNR_UNIT_PS ((rnic_time)10000000) /* 10 us */
+extern const uint16_t rnr_units[32]; /* what a RNR NAK's code says */
+
+static inline uint32_t payload_at(const struct work *work, uint32_t mtu, uint64_t psn)
+{
+    uint64_t offset = (psn - work->first_psn) * mtu;
+    return work->posted.length - offset < mtu ? (uint32_t)(work->posted.length - offset) : mtu;
+}
+
+#endif

@@ -1,0 +1,249 @@
+/* Owns how packets look: builds and parses RoCEv2 over IPv4 (InfiniBand Architecture vol. 1, chapters 5 and 9, annex A17). */
+#include <string.h>
+
+#include "card.h"
+#include "icrc.h"
+
+enum { PROTOCOL_UDP = 17, TTL = 64, ECT0 = 2, CE = 3, CLASS_MASK = 0xe0, IP_LENGTH_MOST = 9216 };
+
+static void put16(uint8_t *at, uint32_t value)
+{
+    at[0] = (uint8_t)(value >> 8);
+    at[1] = (uint8_t)value;
+}
+void bytes_put24(uint8_t *at, uint32_t value)
+{
+    at[0] = (uint8_t)(value >> 16);
+    put16(at + 1, value);
+}
+void bytes_put32(uint8_t *at, uint32_t value)
+{
+    put16(at, value >> 16);
+    put16(at + 2, value);
+}
+void bytes_put64(uint8_t *at, uint64_t value)
+{
+    bytes_put32(at, (uint32_t)(value >> 32));
+    bytes_put32(at + 4, (uint32_t)value);
+}
+static void put48(uint8_t *at, uint64_t value)
+{
+    put16(at, (uint32_t)(value >> 32));
+    bytes_put32(at + 2, (uint32_t)value);
+}
+static uint32_t get16(const uint8_t *at) { return (uint32_t)at[0] << 8 | at[1]; }
+uint32_t bytes_get24(const uint8_t *at) { return (uint32_t)at[0] << 16 | get16(at + 1); }
+uint32_t bytes_get32(const uint8_t *at) { return get16(at) << 16 | get16(at + 2); }
+static uint64_t get64(const uint8_t *at) { return (uint64_t)bytes_get32(at) << 32 | bytes_get32(at + 4); }
+
+/* --- building ---------------------------------------------------------------------------------- */
+
+void header_prepare(struct qp *qp, uint64_t peer_mac)
+{
+    const struct rnic_config *card = &qp->card->config;
+    uint8_t *at = qp->header;
+    memset(at, 0, HEADERS);
+    put48(at, peer_mac ? peer_mac : card->gateway_mac);
+    put48(at + 6, card->mac);
+    put16(at + 12, 0x0800);
+    uint8_t *ip = at + ETHERNET;
+    ip[0] = 0x45;
+    ip[1] = (uint8_t)(qp->config.dscp << 2 | ECT0);
+    put16(ip + 6, 0x4000); /* don't fragment */
+    ip[8] = qp->config.ttl ? qp->config.ttl : TTL;
+    ip[9] = PROTOCOL_UDP;
+    bytes_put32(ip + 12, card->ip);
+    bytes_put32(ip + 16, qp->peer_ip);
+    qp->ip_sum = 0;
+    for (int i = 0; i < IPV4; i += 2)
+        qp->ip_sum += get16(ip + i);
+    put16(ip + IPV4 + 2, ROCE_PORT);
+    uint8_t *bth = ip + IPV4 + UDP;
+    bth[1] = 0x40; /* migration state: as every card starts */
+    put16(bth + 2, 0xffff);
+    bytes_put24(bth + 5, qp->peer_qpn);
+}
+
+/* Lengths and checksum. `sum`: of the IPv4 header without length and checksum. */
+static void finish(uint8_t *frame, uint32_t sum, uint32_t ip_length)
+{
+    uint8_t *ip = frame + ETHERNET;
+    sum += ip_length;
+    sum = (sum & 0xffff) + (sum >> 16);
+    sum = (sum & 0xffff) + (sum >> 16);
+    put16(ip + 2, ip_length);
+    put16(ip + 10, ~sum);
+    put16(ip + IPV4 + 4, ip_length - IPV4);
+}
+
+uint8_t *packet_begin(struct qp *qp, struct rnic_packet *packet, uint32_t opcode, uint64_t psn, uint32_t extension,
+                      const uint8_t *payload, uint32_t payload_length)
+{
+    uint8_t *at = packet->header, *bth = at + ETHERNET + IPV4 + UDP;
+    const uint32_t pad = -payload_length & 3u;
+    memcpy(at, qp->header, HEADERS);
+    packet->header_length = HEADERS + extension;
+    packet->payload = payload;
+    packet->payload_length = payload_length;
+    packet->pad = pad;
+    packet->qpn = qp->config.qpn;
+    packet->queue = qp->config.queue;
+    packet->psn = (uint32_t)(psn & PSN_MASK);
+    packet->repeated = 0;
+    put16(at + ETHERNET + IPV4, qp->config.udp_port + (uint32_t)(qp->config.udp_ports > 1 ? psn % qp->config.udp_ports : 0));
+    bth[0] = (uint8_t)opcode;
+    bth[1] = (uint8_t)(0x40 | pad << 4);
+    bytes_put24(bth + 9, packet->psn);
+    finish(at, qp->ip_sum, IPV4 + UDP + BTH + extension + payload_length + pad + RNIC_ICRC);
+    return at + HEADERS;
+}
+
+void packet_recheck(struct rnic_packet *packet)
+{
+    uint8_t *ip = packet->header + ETHERNET;
+    uint32_t sum = 0;
+    put16(ip + 10, 0);
+    for (int i = 0; i < IPV4; i += 2)
+        sum += get16(ip + i);
+    sum = (sum & 0xffff) + (sum >> 16);
+    put16(ip + 10, ~(sum + (sum >> 16)));
+}
+
+void packet_cnp(struct qp *qp, struct rnic_packet *packet)
+{
+    uint8_t *at = packet->header, *ip = at + ETHERNET, *bth = ip + IPV4 + UDP;
+    uint8_t *reserved = packet_begin(qp, packet, OP_CNP, 0, CNP_RESERVED, NULL, 0);
+    put16(ip + IPV4, qp->config.udp_port);
+    bth[1] = 0;
+    bth[4] = 0x40; /* BECN */
+    memset(reserved, 0, CNP_RESERVED);
+    ip[1] = (uint8_t)(qp->card->config.cnp_dscp << 2); /* not ECN-capable */
+    packet_recheck(packet);
+    packet->kind = RNIC_CNP;
+    packet->queue = qp->card->config.cnp_queue;
+}
+
+uint32_t rnic_write_packet(const struct rnic_packet *packet, uint8_t *out)
+{
+    uint32_t at = packet->header_length;
+    memcpy(out, packet->header, at);
+    if (packet->payload_length) {
+        if (packet->payload)
+            memcpy(out + at, packet->payload, packet->payload_length);
+        else
+            memset(out + at, 0, packet->payload_length);
+        at += packet->payload_length;
+    }
+    memset(out + at, 0, packet->pad);
+    at += packet->pad;
+    uint32_t crc = ws_icrc(out + ETHERNET, at - ETHERNET, NULL, 0);
+    for (int i = 0; i < RNIC_ICRC; i++)
+        out[at++] = (uint8_t)(crc >> 8 * i);
+    return at;
+}
+
+/* --- parsing ----------------------------------------------------------------------------------- */
+
+enum extension { HAS_RETH = 1, HAS_AETH = 2, HAS_IMMEDIATE = 4, KNOWN = 8 };
+static const uint8_t extensions[] = {
+    [OP_SEND_FIRST] = KNOWN,
+    [OP_SEND_MIDDLE] = KNOWN,
+    [OP_SEND_LAST] = KNOWN,
+    [OP_SEND_LAST_IMM] = KNOWN | HAS_IMMEDIATE,
+    [OP_SEND_ONLY] = KNOWN,
+    [OP_SEND_ONLY_IMM] = KNOWN | HAS_IMMEDIATE,
+    [OP_WRITE_FIRST] = KNOWN | HAS_RETH,
+    [OP_WRITE_MIDDLE] = KNOWN,
+    [OP_WRITE_LAST] = KNOWN,
+    [OP_WRITE_LAST_IMM] = KNOWN | HAS_IMMEDIATE,
+    [OP_WRITE_ONLY] = KNOWN | HAS_RETH,
+    [OP_WRITE_ONLY_IMM] = KNOWN | HAS_RETH | HAS_IMMEDIATE,
+    [OP_READ_REQUEST] = KNOWN | HAS_RETH,
+    [OP_READ_FIRST] = KNOWN | HAS_AETH,
+    [OP_READ_MIDDLE] = KNOWN,
+    [OP_READ_LAST] = KNOWN | HAS_AETH,
+    [OP_READ_ONLY] = KNOWN | HAS_AETH,
+    [OP_ACK] = KNOWN | HAS_AETH,
+};
+
+struct qp *qp_find(const struct rnic *r, uint32_t qpn)
+{
+    for (uint32_t at = qpn * 0x9e3779b1u; r->table; at++) {
+        struct qp *qp = r->table[at & r->table_mask];
+        if (!qp || qp->config.qpn == qpn)
+            return qp;
+    }
+    return NULL;
+}
+
+/* What lies between BTH and ICRC. */
+static enum parse_result parse_extensions(const uint8_t *at, uint32_t here, uint32_t bytes, uint32_t pad, uint32_t has,
+                                          struct inbound *in)
+{
+    uint32_t used = 0;
+    uint32_t needed = (has & HAS_RETH ? RETH : 0) + (has & HAS_AETH ? AETH : 0) + (has & HAS_IMMEDIATE ? IMMEDIATE : 0);
+    if (needed > here || needed + pad > bytes)
+        return PARSE_MALFORMED;
+    if (has & HAS_RETH) {
+        in->address = get64(at);
+        in->rkey = bytes_get32(at + 8);
+        in->length = bytes_get32(at + 12);
+        used += RETH;
+    }
+    if (has & HAS_AETH) {
+        in->syndrome = at[used];
+        in->msn = bytes_get24(at + used + 1);
+        used += AETH;
+    }
+    if (has & HAS_IMMEDIATE) {
+        in->immediate = bytes_get32(at + used);
+        used += IMMEDIATE;
+    }
+    in->payload_length = bytes - used - pad;
+    in->payload = here >= used + in->payload_length ? at + used : NULL;
+    in->map = NULL;
+    if (in->opcode == OP_ACK) {
+        in->map = in->payload_length == MISSING_MAP ? in->payload : NULL;
+        in->payload_length = 0;
+    }
+    return PARSE_OK;
+}
+
+enum parse_result packet_parse(struct rnic *r, const uint8_t *frame, uint32_t length, uint32_t tail, struct qp **found,
+                               struct inbound *in)
+{
+    const uint8_t *ip = frame + ETHERNET, *udp = ip + IPV4, *bth = udp + UDP;
+    if (length < HEADERS || get16(frame + 12) != 0x0800 || ip[0] != 0x45 || ip[9] != PROTOCOL_UDP ||
+        get16(udp + 2) != ROCE_PORT || (get16(ip + 6) & 0x3fff) || bytes_get32(ip + 16) != r->config.ip)
+        return PARSE_OTHER;
+    const uint32_t ip_length = get16(ip + 2), udp_length = get16(udp + 4), pad = bth[1] >> 4 & 3u;
+    if (ip_length > IP_LENGTH_MOST || udp_length != ip_length - IPV4 || udp_length < UDP + BTH + RNIC_ICRC + pad ||
+        ETHERNET + ip_length > length + tail || (!tail && ETHERNET + ip_length > length))
+        return PARSE_MALFORMED;
+    const uint32_t bytes = udp_length - UDP - BTH - RNIC_ICRC;
+    if (r->config.check_icrc && !tail) {
+        const uint8_t *at = ip + ip_length - RNIC_ICRC;
+        uint32_t said = (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
+        if (said != ws_icrc(ip, ip_length - RNIC_ICRC, NULL, 0))
+            return PARSE_ICRC;
+    }
+    in->opcode = bth[0];
+    in->psn = bytes_get24(bth + 9);
+    in->ack_request = bth[8] >> 7;
+    in->marked = (ip[1] & 3) == CE;
+    if (bth[1] & 0x0f)
+        return PARSE_MALFORMED; /* transport version */
+    uint32_t has = in->opcode < sizeof extensions ? extensions[in->opcode] : 0;
+    if (in->opcode == OP_CNP) {
+        if (bytes < CNP_RESERVED)
+            return PARSE_MALFORMED;
+    } else if (!has) {
+        return PARSE_MALFORMED;
+    }
+    struct qp *qp = qp_find(r, bytes_get24(bth + 5));
+    if (!qp || qp->state == RNIC_RESET || bytes_get32(ip + 12) != qp->peer_ip)
+        return PARSE_UNKNOWN;
+    *found = qp;
+    const uint32_t here = length - HEADERS < bytes ? length - HEADERS : bytes;
+    return in->opcode == OP_CNP ? PARSE_OK : parse_extensions(bth + BTH, here, bytes, pad, has, in);
+}

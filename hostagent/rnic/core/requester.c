@@ -1,0 +1,407 @@
+/* Owns a queue pair's own work: what is sent, what the peer says of it, and what is sent again.
+ *
+ * Go-back-N: `next` returns to `una`. Selective repeat: the NAK's bitmap says what has arrived; what is missing below the
+ * highest of these is sent again, once for each time that this is found out. READ responses come in order or are asked for again.
+ */
+#include <string.h>
+
+#include "card.h"
+
+static struct work *work_at(const struct qp *qp, uint64_t index) { return &qp->works[index & qp->works_mask]; }
+static uint64_t end_of(const struct work *work) { return work->first_psn + work->packets; }
+static int is_read(const struct work *work) { return work->posted.operation == RNIC_READ; }
+static int selective(const struct qp *qp) { return qp->config.repeat == RNIC_SELECTIVE; }
+
+static int has_arrived(const struct qp *qp, uint64_t psn)
+{
+    const uint64_t bit = psn % WINDOW_SELECTIVE_MOST;
+    return qp->arrived[bit / 64] >> bit % 64 & 1;
+}
+
+/* --- what to send ------------------------------------------------------------------------------ */
+
+/* Selective repeat: moves `repeat` to the next packet that is missing. */
+static int find_repeat(struct qp *qp)
+{
+    if (qp->repeat < qp->una)
+        qp->repeat = qp->una;
+    if (qp->repeat_cursor < qp->head)
+        qp->repeat_cursor = qp->head;
+    while (qp->repeat < qp->lost_below) {
+        const struct work *work = work_at(qp, qp->repeat_cursor);
+        if (end_of(work) <= qp->repeat) {
+            qp->repeat_cursor++;
+            continue;
+        }
+        if (is_read(work)) {
+            const uint64_t first = work->first_psn > qp->una ? work->first_psn : qp->una;
+            /* Asked for again when its responses are missing, or when the peer has not seen the request. */
+            const int missing = first == qp->una && qp->read_again
+                                    ? 1
+                                    : first == work->first_psn && first >= qp->peer_expected && !has_arrived(qp, first);
+            if (qp->repeat == first && missing)
+                return 1;
+            qp->repeat = end_of(work);
+        } else if (!has_arrived(qp, qp->repeat)) {
+            return 1;
+        } else {
+            qp->repeat++;
+        }
+    }
+    return 0;
+}
+
+static int may_send_new(const struct qp *qp)
+{
+    if (qp->next >= qp->posted || qp->next - qp->una >= qp->config.window_packets)
+        return 0;
+    return !is_read(work_at(qp, qp->cursor)) || qp->reads < qp->config.max_reads;
+}
+
+int requester_wants(struct qp *qp)
+{
+    if (qp->state != RNIC_READY || qp->not_ready)
+        return 0;
+    return may_send_new(qp) || (qp->lost_below > qp->una && find_repeat(qp));
+}
+
+static uint32_t opcode_of(const struct work *work, uint32_t first, uint32_t last)
+{
+    const uint32_t imm = work->posted.operation == RNIC_SEND_IMM || work->posted.operation == RNIC_WRITE_IMM;
+    const uint32_t base = work->posted.operation >= RNIC_WRITE ? OP_WRITE_FIRST : OP_SEND_FIRST;
+    if (first)
+        return last ? base + OP_SEND_ONLY + imm : base;
+    return last ? base + OP_SEND_LAST + imm : base + OP_SEND_MIDDLE;
+}
+
+static void build_read(struct qp *qp, const struct work *work, uint64_t psn, struct rnic_packet *packet)
+{
+    const uint64_t offset = (psn - work->first_psn) * qp->config.mtu;
+    uint8_t *reth = packet_begin(qp, packet, OP_READ_REQUEST, psn, RETH, NULL, 0);
+    bytes_put64(reth, work->posted.remote_address + offset);
+    bytes_put32(reth + 8, work->posted.rkey);
+    bytes_put32(reth + 12, (uint32_t)(work->posted.length - offset));
+    packet->kind = RNIC_READ_REQUEST;
+}
+
+static void build_data(struct qp *qp, const struct work *work, uint64_t psn, int ask, struct rnic_packet *packet)
+{
+    const uint32_t first = psn == work->first_psn, last = psn + 1 == end_of(work);
+    const uint32_t opcode = opcode_of(work, first, last), length = payload_at(work, qp->config.mtu, psn);
+    const int is_write = work->posted.operation >= RNIC_WRITE;
+    const uint32_t reth = is_write && first ? RETH : 0;
+    const uint32_t imm = last && (work->posted.operation == RNIC_SEND_IMM || work->posted.operation == RNIC_WRITE_IMM) ? IMMEDIATE : 0;
+    const uint8_t *payload = work->posted.local;
+    if (payload)
+        payload += (psn - work->first_psn) * qp->config.mtu;
+    uint8_t *at = packet_begin(qp, packet, opcode, psn, reth + imm, length ? payload : NULL, length);
+    if (reth) {
+        bytes_put64(at, work->posted.remote_address);
+        bytes_put32(at + 8, work->posted.rkey);
+        bytes_put32(at + 12, (uint32_t)work->posted.length);
+        at += RETH;
+    }
+    if (imm)
+        bytes_put32(at, work->posted.immediate);
+    if (last || ask)
+        packet->header[ETHERNET + IPV4 + UDP + 8] |= 0x80;
+    packet->kind = RNIC_DATA;
+    qp->stats.sent_bytes += length;
+}
+
+/* Which packet of `work`, PSN `psn`. Returns the PSN behind it. */
+static uint64_t build(struct qp *qp, const struct work *work, uint64_t psn, int ask, struct rnic_packet *packet)
+{
+    const int again = psn < qp->sent;
+    if (is_read(work)) {
+        build_read(qp, work, psn, packet);
+        psn = end_of(work);
+    } else {
+        build_data(qp, work, psn, ask, packet);
+        qp->stats.sent_packets++;
+        if (again) {
+            qp->stats.repeated_packets++;
+            qp->stats.repeated_bytes += packet->payload_length;
+        }
+        psn++;
+    }
+    packet->repeated = (uint32_t)again;
+    if (qp->deadline == RNIC_NEVER)
+        timer_set(qp, qp->card->now + qp->config.timeout_ps);
+    return psn;
+}
+
+int requester_send(struct qp *qp, struct rnic_packet *packet)
+{
+    if (qp->state != RNIC_READY || qp->not_ready)
+        return 0;
+    if (qp->lost_below > qp->una && find_repeat(qp)) {
+        if (qp->repeat == qp->una) {
+            qp->again_mark = qp->sent;
+            qp->read_again = 0;
+        }
+        qp->repeat = build(qp, work_at(qp, qp->repeat_cursor), qp->repeat, 1, packet);
+        return 1;
+    }
+    if (!may_send_new(qp))
+        return 0;
+    const struct work *work = work_at(qp, qp->cursor);
+    const int full = qp->next + 1 - qp->una >= qp->config.window_packets;
+    qp->reads += is_read(work) ? 1 : 0;
+    qp->next = build(qp, work, qp->next, full, packet);
+    if (qp->next > qp->sent)
+        qp->sent = qp->next;
+    if (qp->next == end_of(work))
+        qp->cursor++;
+    return 1;
+}
+
+/* --- what the peer says ------------------------------------------------------------------------ */
+
+static void go_back(struct qp *qp)
+{
+    if (selective(qp)) {
+        qp->repeat = qp->una;
+        qp->repeat_cursor = qp->head;
+        qp->arrived[qp->una % WINDOW_SELECTIVE_MOST / 64] &= ~((uint64_t)1 << qp->una % 64);
+        if (qp->lost_below <= qp->una)
+            qp->lost_below = qp->una + 1;
+        return;
+    }
+    qp->next = qp->una;
+    qp->cursor = qp->head;
+    qp->reads = 0;
+}
+
+static void complete(struct qp *qp)
+{
+    const struct work *work = work_at(qp, qp->head++);
+    qp->stats.acked_bytes += work->posted.length;
+    if (is_read(work) && qp->reads)
+        qp->reads--;
+    qp_event(qp, RNIC_COMPLETED, work->posted.id, work->posted.length, work->posted.operation, RNIC_NO_FAILURE);
+}
+
+/* All below `una` is done. */
+static void progress(struct qp *qp, uint64_t before)
+{
+    if (selective(qp)) {
+        /* A READ's packets may be many more than the window; only its first one can be marked. */
+        const uint64_t last = qp->una - before > WINDOW_SELECTIVE_MOST ? before + WINDOW_SELECTIVE_MOST : qp->una;
+        for (uint64_t psn = before; psn < last; psn++)
+            qp->arrived[psn % WINDOW_SELECTIVE_MOST / 64] &= ~((uint64_t)1 << psn % 64);
+    }
+    if (qp->next < qp->una)
+        qp->next = qp->una;
+    if (qp->cursor < qp->head)
+        qp->cursor = qp->head;
+    while (qp->cursor < qp->tail && end_of(work_at(qp, qp->cursor)) <= qp->next)
+        qp->cursor++;
+    qp->tries = qp->rnr_tries = 0;
+    qp->response_gap = qp->read_again = 0;
+    if (!qp->not_ready)
+        timer_set(qp, qp->una < qp->sent ? qp->card->now + qp->config.timeout_ps : RNIC_NEVER);
+    struct cc_slot *slot = qp->slot;
+    if (slot && qp->config.slot_is_ours && slot->algorithm == CC_DCQCN) {
+        const struct dcqcn_event acked = {.kind = DCQCN_ACKED, .bytes = (qp->una - before) * qp->config.mtu};
+        dcqcn_on_event(&slot->dcqcn, &acked, nanoseconds(qp->card));
+    }
+}
+
+/* The READ at `una` lacks responses. */
+static void responses_missing(struct qp *qp)
+{
+    qp->response_gap = 1;
+    qp->read_again = 1;
+    go_back(qp);
+}
+
+/* The peer has all requests below `upto`. An incomplete READ stops it: its responses were lost then. */
+static void acknowledge(struct qp *qp, uint64_t upto)
+{
+    const uint64_t before = qp->una;
+    int missing = 0;
+    if (upto > qp->peer_expected)
+        qp->peer_expected = upto;
+    while (qp->head < qp->tail && !missing) {
+        const struct work *work = work_at(qp, qp->head);
+        if (is_read(work)) {
+            missing = upto > qp->una && upto > work->first_psn;
+            break;
+        }
+        if (end_of(work) > upto) {
+            if (upto > qp->una)
+                qp->una = upto;
+            break;
+        }
+        qp->una = end_of(work);
+        complete(qp);
+    }
+    if (qp->una > before)
+        progress(qp, before);
+    if (missing && !qp->response_gap)
+        responses_missing(qp);
+}
+
+const uint16_t rnr_units[32] = {65535, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192,
+                                       256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152};
+
+static void not_ready(struct qp *qp, uint32_t code)
+{
+    qp->stats.rnr_received++;
+    if (qp->una >= qp->sent)
+        return;
+    if (qp->config.rnr_retries < 7 && ++qp->rnr_tries > qp->config.rnr_retries) {
+        qp_fail(qp, RNIC_RNR_EXCEEDED, 0);
+        return;
+    }
+    qp->not_ready = 1;
+    timer_set(qp, qp->card->now + RNR_UNIT_PS * rnr_units[code]);
+}
+
+/* Notes what came out of order; returns the highest PSN of it, or una. */
+static uint64_t note_arrived(struct qp *qp, const uint8_t *map)
+{
+    uint64_t highest = qp->una;
+    const uint64_t base = psn_near(qp->una, bytes_get24(map + 1));
+    for (uint32_t i = 0; i < MAP_BITS; i++) {
+        const uint64_t psn = base + i;
+        if (!(map[4 + i / 8] & 0x80 >> i % 8) || base == UINT64_MAX)
+            continue;
+        if (psn <= qp->una || psn >= qp->sent || psn - qp->una >= WINDOW_SELECTIVE_MOST)
+            continue;
+        qp->arrived[psn % WINDOW_SELECTIVE_MOST / 64] |= (uint64_t)1 << psn % 64;
+        highest = psn;
+    }
+    return highest;
+}
+
+static void missing_sequence(struct qp *qp, const struct inbound *in)
+{
+    if (qp->una >= qp->sent || qp->state != RNIC_READY)
+        return;
+    if (!selective(qp)) {
+        if (qp->peer_expected == qp->una)
+            go_back(qp);
+        return;
+    }
+    const uint64_t highest = in->map ? note_arrived(qp, in->map) : qp->una + 1;
+    if (highest <= qp->una)
+        return;
+    if (qp->lost_below <= qp->una || (qp->repeat > qp->una && highest >= qp->again_mark + 3)) {
+        /* A new gap; or what was sent after the last repetition has overtaken it: that was lost too. */
+        qp->repeat = qp->una;
+        qp->repeat_cursor = qp->head;
+        qp->again_mark = UINT64_MAX - 3;
+    }
+    if (highest > qp->lost_below)
+        qp->lost_below = highest;
+}
+
+void requester_ack(struct qp *qp, const struct inbound *in)
+{
+    const uint64_t psn = psn_near(qp->una, in->psn);
+    const uint32_t kind = in->syndrome & 0xe0, code = in->syndrome & 0x1f;
+    if (kind == 0)
+        qp->stats.acks_received++;
+    else if (kind == SYNDROME_NAK)
+        qp->stats.naks_received++;
+    if (qp->state != RNIC_READY || psn == UINT64_MAX)
+        return;
+    if (kind == 0) {
+        if (psn >= qp->una && psn < qp->sent)
+            acknowledge(qp, psn + 1);
+        return;
+    }
+    if (psn < qp->una || psn >= qp->sent)
+        return;
+    acknowledge(qp, psn);
+    if (kind == SYNDROME_RNR) {
+        not_ready(qp, code);
+    } else if (kind == SYNDROME_NAK && code == NAK_SEQUENCE) {
+        missing_sequence(qp, in);
+    } else if (kind == SYNDROME_NAK) {
+        qp_fail(qp, code == NAK_INVALID ? RNIC_REMOTE_INVALID : code == NAK_ACCESS ? RNIC_REMOTE_ACCESS : RNIC_REMOTE_OPERATION, 0);
+    }
+}
+
+void requester_response(struct qp *qp, const struct inbound *in)
+{
+    const uint64_t psn = psn_near(qp->una, in->psn);
+    if (qp->state != RNIC_READY || psn == UINT64_MAX || psn >= qp->sent)
+        return;
+    if (psn < qp->una) {
+        qp->stats.duplicates++;
+        return;
+    }
+    if (psn > qp->una && qp->head < qp->tail && !is_read(work_at(qp, qp->head)))
+        acknowledge(qp, psn); /* a response is one for all that was before it, too */
+    const struct work *work = qp->head < qp->tail ? work_at(qp, qp->head) : NULL;
+    if (!work || !is_read(work))
+        return;
+    if (psn != qp->una) {
+        qp->stats.out_of_order++;
+        qp->stats.dropped++;
+        /* Once a gap; again when the sequence has begun anew without what is missing. */
+        if (!qp->response_gap || (psn <= qp->response_highest && psn - qp->una <= 2)) {
+            qp->response_highest = psn;
+            responses_missing(qp);
+        } else if (psn > qp->response_highest) {
+            qp->response_highest = psn;
+        }
+        return;
+    }
+    const uint32_t length = payload_at(work, qp->config.mtu, psn);
+    if (in->payload_length != length)
+        return; /* not what was asked for: the time-out asks again */
+    if (in->payload && length)
+        memcpy(work->posted.local + (psn - work->first_psn) * qp->config.mtu, in->payload, length);
+    qp->stats.received_packets++;
+    qp->stats.received_bytes += length;
+    const uint64_t before = qp->una++;
+    if (qp->una > qp->peer_expected)
+        qp->peer_expected = end_of(work);
+    qp->response_highest = 0;
+    if (qp->una == end_of(work))
+        complete(qp);
+    progress(qp, before);
+}
+
+void requester_timeout(struct qp *qp)
+{
+    qp->deadline = RNIC_NEVER;
+    if (qp->not_ready) {
+        qp->not_ready = 0;
+    } else {
+        if (qp->una >= qp->sent)
+            return;
+        qp->stats.timeouts++;
+        if (++qp->tries > qp->config.retries) {
+            qp_fail(qp, RNIC_RETRY_EXCEEDED, 0);
+            return;
+        }
+        qp->read_again = 1;
+        qp->response_gap = 0;
+        qp->peer_expected = qp->una; /* it may have lost what it said that it has: nothing is taken for granted */
+        if (selective(qp))
+            qp->lost_below = qp->sent;
+    }
+    go_back(qp);
+    timer_set(qp, qp->card->now + qp->config.timeout_ps);
+}
+
+void requester_flush(struct qp *qp)
+{
+    int first = qp->failure == RNIC_RETRY_EXCEEDED || qp->failure == RNIC_RNR_EXCEEDED || qp->failure == RNIC_REMOTE_ACCESS ||
+                qp->failure == RNIC_REMOTE_INVALID || qp->failure == RNIC_REMOTE_OPERATION;
+    while (qp->head < qp->tail) {
+        const struct work *work = work_at(qp, qp->head++);
+        const enum rnic_failure status = first ? (enum rnic_failure)qp->failure : RNIC_FLUSHED;
+        qp_event(qp, RNIC_FAILED, work->posted.id, work->posted.length, work->posted.operation, status);
+        first = 0;
+    }
+    qp->cursor = qp->tail;
+    qp->una = qp->next = qp->sent = qp->posted;
+    qp->lost_below = 0;
+    timer_set(qp, RNIC_NEVER);
+}
