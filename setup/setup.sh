@@ -23,7 +23,8 @@ setup_key() {
         printf '%s\n' "$PWD" "$(uname -r)"
         sha256sum requirements.lock pyproject.toml setup/setup.sh hostagent/kernel_headers.py \
             hostagent/bpf_probe.py hostagent/bpf/probe.bpf.c
-        cat softswitch/core/*.[ch] softswitch/core/build.py simulator/core/*.[ch] simulator/core/build.py
+        cat {softswitch,simulator,hostagent/rnic}/core/*.[ch] hostagent/include/*.h {softswitch,simulator}/core/build.py
+        cat hostagent/rnic/build.py; find hostagent/rnic/driver -name '*.[ch]' -exec cat {} + 2>/dev/null || true
     } | sha256sum | cut -d' ' -f1
 }
 
@@ -156,6 +157,7 @@ ebpf_proof() {
 switch_core() {
     "$VENV/bin/python" -m softswitch.core.build
     "$VENV/bin/python" -m simulator.core.build
+    "$VENV/bin/python" -m hostagent.rnic.build
     note "built"
 }
 

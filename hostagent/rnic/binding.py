@@ -1,0 +1,480 @@
+"""The passive card as typed Python: one method a function of rnic.h.
+
+    card = Card(CardConfig(mac=0x0200_0a00_0001, gateway_mac=..., ip=0x0a000001, whole=True))
+    card.add_queue_pair(QueuePairConfig(qpn=1, mtu=1024))
+    card.connect(1, peer_ip, peer_qpn=1, peer_psn=0)
+    card.post(1, Work(id=7, operation=Operation.WRITE, data=memory, rkey=5, remote_address=0))
+    card.receive(frame, now_ps);  card.transmit(now_ps) -> Packet | None;  card.next_event() -> ps
+
+Times are integer picoseconds, addresses integers in host order.
+"""
+
+from __future__ import annotations
+
+import enum
+import importlib
+import weakref
+from dataclasses import dataclass, fields
+from typing import Any
+
+from hostagent.rnic import build
+from topologies.congestion import DcqcnParameters
+
+NEVER = (1 << 63) - 1
+NO_CNPS = (1 << 64) - 1
+"""A cnp_interval_ns: this queue pair tells nobody of congestion."""
+
+_FRAME_BYTES = 16384
+_BATCH = 256
+
+_loaded: dict[bool, Any] = {}
+
+
+def native(*, sanitize: bool = False) -> Any:
+    """The module with card and driver (`.ffi`, `.lib`), compiled first if need be.
+
+    Raises softswitch.core.build.CoreBuildError.
+    """
+    if sanitize not in _loaded:
+        build.ensure(sanitize=sanitize)
+        name = f"hostagent.rnic.{build.module_name(sanitize)}"
+        _loaded[sanitize] = importlib.import_module(name)
+    return _loaded[sanitize]
+
+
+class Status(enum.IntEnum):
+    """Why a call was refused (enum rnic_status)."""
+
+    OK = 0
+    NO_SUCH = -1
+    EXISTS = -2
+    FULL = -3
+    INVALID = -4
+    NO_MEMORY = -5
+    STATE = -6
+
+
+class CardError(Exception):
+    """The card refuses a call; the message says why, `status` of which kind it is."""
+
+    def __init__(self, message: str, status: Status) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class Operation(enum.IntEnum):
+    """What a work request does."""
+
+    SEND = 0
+    SEND_IMM = 1
+    WRITE = 2
+    WRITE_IMM = 3
+    READ = 4
+
+
+class Repeat(enum.IntEnum):
+    """How what was lost is sent again."""
+
+    GO_BACK_N = 0
+    SELECTIVE = 1
+
+
+class Access(enum.IntFlag):
+    """What peers may do with a region."""
+
+    REMOTE_WRITE = 1
+    REMOTE_READ = 2
+
+
+class EventKind(enum.IntEnum):
+    """What an event says (enum rnic_event_kind)."""
+
+    COMPLETED = 0
+    RECEIVED = 1
+    PLACED = 2
+    FAILED = 3
+    QP_FAILED = 4
+
+
+class Failure(enum.IntEnum):
+    """Why work did not complete, or a queue pair is in error (enum rnic_failure)."""
+
+    NONE = 0
+    FLUSHED = 1
+    RETRY_EXCEEDED = 2
+    RNR_EXCEEDED = 3
+    REMOTE_ACCESS = 4
+    REMOTE_INVALID = 5
+    REMOTE_OPERATION = 6
+    LOCAL_LENGTH = 7
+
+
+class PacketKind(enum.IntEnum):
+    """What a packet is for."""
+
+    DATA = 0
+    RESPONSE = 1
+    ACK = 2
+    CNP = 3
+    READ_REQUEST = 4
+
+
+class QueuePairState(enum.IntEnum):
+    """Where a queue pair stands."""
+
+    RESET = 0
+    READY = 1
+    ERROR = 2
+
+
+@dataclass(frozen=True)
+class CardConfig:
+    """struct rnic_config; `whole`: packets carry payload and ICRC."""
+
+    mac: int
+    gateway_mac: int
+    ip: int
+    max_qps: int = 256
+    line_rate_bps: int = 0
+    whole: bool = True
+    check_icrc: bool = True
+    cnp_dscp: int = 48
+    cnp_queue: int = 6
+    cc_base_ns: int = 0
+    pace_slack_ps: int = 0
+
+
+@dataclass(frozen=True)
+class QueuePairConfig:
+    """struct rnic_qp_config without the slot."""
+
+    qpn: int
+    mtu: int = 1024
+    udp_port: int = 0xC000
+    udp_ports: int = 1
+    dscp: int = 26
+    queue: int = 3
+    repeat: Repeat = Repeat.GO_BACK_N
+    ttl: int = 64
+    first_psn: int = 0
+    ack_every: int = 1
+    window_packets: int = 0
+    retries: int = 7
+    rnr_retries: int = 7
+    timeout_ps: int = 4_194_304_000
+    rnr_timer_ps: int = 0
+    rate_bps: int = 0
+    max_reads: int = 0
+    send_depth: int = 0
+    cnp_interval_ns: int = NO_CNPS
+
+
+@dataclass(frozen=True)
+class Work:
+    """A work request. `data` is sent, or READ into (then a writable buffer); its length counts.
+
+    Header-only cards take `length` instead.
+    """
+
+    id: int
+    operation: Operation
+    data: Any = None
+    length: int | None = None
+    immediate: int = 0
+    remote_address: int = 0
+    rkey: int = 0
+
+
+@dataclass(frozen=True)
+class Event:
+    """struct rnic_event."""
+
+    kind: EventKind
+    qpn: int
+    id: int
+    bytes: int
+    immediate: int | None
+    status: Failure
+    operation: Operation
+    at: int
+
+
+@dataclass(frozen=True)
+class Packet:
+    """What the card sends: `frame` whole with ICRC, or header alone with `tail` bytes to follow."""
+
+    frame: bytes
+    tail: int
+    qpn: int
+    queue: int
+    psn: int
+    repeated: bool
+    kind: PacketKind
+
+
+@dataclass(frozen=True)
+class CardStats:
+    """struct rnic_stats."""
+
+    received: int
+    received_bytes: int
+    other: int
+    unknown_qp: int
+    bad_icrc: int
+    malformed: int
+    sent: int
+    sent_bytes: int
+
+
+@dataclass(frozen=True)
+class QueuePairStats:
+    """struct rnic_qp_stats."""
+
+    state: QueuePairState
+    failure: Failure
+    sent_packets: int
+    sent_bytes: int
+    repeated_packets: int
+    repeated_bytes: int
+    acked_bytes: int
+    received_packets: int
+    received_bytes: int
+    duplicates: int
+    out_of_order: int
+    dropped: int
+    marked: int
+    acks_sent: int
+    acks_received: int
+    naks_sent: int
+    naks_received: int
+    rnr_sent: int
+    rnr_received: int
+    cnps_sent: int
+    cnps_received: int
+    timeouts: int
+    outstanding: int
+    rate_bps: int
+
+
+_QP_FIELDS = [field.name for field in fields(QueuePairConfig)]
+_STATS_FIELDS = [field.name for field in fields(QueuePairStats) if field.type == "int"]
+
+
+def dcqcn_params(ffi: Any, parameters: DcqcnParameters) -> Any:
+    """Make a struct dcqcn_params."""
+    return ffi.new(
+        "struct dcqcn_params *",
+        {
+            "line_rate": parameters.line_rate_bps,
+            "min_rate": parameters.min_rate_bps,
+            "rate_ai": parameters.rate_ai_bps,
+            "rate_hai": parameters.rate_hai_bps,
+            "alpha_timer_ns": parameters.alpha_timer_ns,
+            "increase_timer_ns": parameters.increase_timer_ns,
+            "byte_counter": parameters.byte_counter,
+            "cut_interval_ns": parameters.cut_interval_ns,
+            "fast_recovery": parameters.fast_recovery,
+            "gain_q16": parameters.gain_q16,
+        },
+    )
+
+
+class Card:
+    """A card; see rnic.h for what each call does. Not for several threads at once."""
+
+    def __init__(self, config: CardConfig, *, sanitize: bool = False) -> None:
+        module = native(sanitize=sanitize)
+        self.ffi, self.lib = module.ffi, module.lib
+        self.config = config
+        native_config = self.ffi.new("struct rnic_config *", vars(config))
+        self.handle = self.lib.rnic_create(native_config)
+        if self.handle == self.ffi.NULL:
+            raise MemoryError("no memory for a card")
+        self._finalizer = weakref.finalize(self, self.lib.rnic_destroy, self.handle)
+        self._packet = self.ffi.new("struct rnic_packet *")
+        self._frame = self.ffi.new("uint8_t[]", _FRAME_BYTES)
+        self._events = self.ffi.new("struct rnic_event[]", _BATCH)
+        self._regions: dict[int, Any] = {}
+        self._work: dict[tuple[int, int], list[Any]] = {}
+        self._buffers: dict[tuple[int, int], list[Any]] = {}
+
+    def close(self) -> None:
+        """Free it; using it afterwards is a mistake of the caller."""
+        self._finalizer()
+
+    def _check(self, status: int) -> None:
+        if status < 0:
+            text = self.ffi.string(self.lib.rnic_error(self.handle)).decode()
+            raise CardError(text, Status(status))
+
+    # --- memory and queue pairs -----------------------------------------------------------------
+
+    def register(self, rkey: int, address: int, memory: Any, access: Access) -> None:
+        """Let peers use `memory` by `rkey`: a writable buffer, or how many bytes (header-only)."""
+        if isinstance(memory, int):
+            base, length = self.ffi.NULL, memory
+        else:
+            base, length = self.ffi.from_buffer("uint8_t[]", memory), len(memory)
+        self._check(self.lib.rnic_register(self.handle, rkey, address, base, length, int(access)))
+        self._regions[rkey] = base
+
+    def deregister(self, rkey: int) -> None:
+        """Peers can't use it any more."""
+        self._check(self.lib.rnic_deregister(self.handle, rkey))
+        self._regions.pop(rkey, None)
+
+    def add_queue_pair(
+        self, config: QueuePairConfig, congestion_control: DcqcnParameters | None = None
+    ) -> None:
+        """Make a queue pair; with `congestion_control` it reacts to CNPs itself."""
+        values = {name: getattr(config, name) for name in _QP_FIELDS}
+        native_config = self.ffi.new("struct rnic_qp_config *", values)
+        cc = self.ffi.NULL
+        if congestion_control is not None:
+            cc = dcqcn_params(self.ffi, congestion_control)
+        self._check(self.lib.rnic_add_qp(self.handle, native_config, cc))
+
+    def connect(
+        self, qpn: int, peer_ip: int, *, peer_qpn: int, peer_psn: int, peer_mac: int = 0
+    ) -> None:
+        """Join it to its peer."""
+        self._check(self.lib.rnic_connect(self.handle, qpn, peer_ip, peer_mac, peer_qpn, peer_psn))
+
+    def remove_queue_pair(self, qpn: int) -> None:
+        """Forget it, with its work."""
+        self._check(self.lib.rnic_remove_qp(self.handle, qpn))
+        for kept in (self._work, self._buffers):
+            for key in [key for key in kept if key[0] == qpn]:
+                del kept[key]
+
+    # --- work -----------------------------------------------------------------------------------
+
+    def post(self, qpn: int, work: Work, now: int = 0) -> None:
+        """Hand over work; its memory is kept alive until it completes."""
+        local: Any = self.ffi.NULL
+        length = work.length
+        if work.data is not None:
+            local = self.ffi.from_buffer("uint8_t[]", work.data)
+            length = len(local) if length is None else length
+        request = self.ffi.new(
+            "struct rnic_work *",
+            {
+                "id": work.id,
+                "operation": int(work.operation),
+                "immediate": work.immediate,
+                "length": length or 0,
+                "local": self.ffi.cast("uint8_t *", local),
+                "remote_address": work.remote_address,
+                "rkey": work.rkey,
+            },
+        )
+        self._check(self.lib.rnic_post(self.handle, qpn, request, now))
+        self._work.setdefault((qpn, work.id), []).append(local)
+
+    def post_receive(
+        self, qpn: int, id: int, buffer: Any = None, length: int | None = None
+    ) -> None:
+        """Hand over a receive buffer (writable), or None and a length."""
+        local: Any = self.ffi.NULL
+        if buffer is not None:
+            local = self.ffi.from_buffer("uint8_t[]", buffer)
+            length = len(local) if length is None else length
+        pointer = self.ffi.cast("uint8_t *", local)
+        self._check(self.lib.rnic_post_receive(self.handle, qpn, id, pointer, length or 0))
+        self._buffers.setdefault((qpn, id), []).append(local)
+
+    def receive_anything(self, qpn: int) -> None:
+        """SENDs need no buffers there: they are taken and forgotten."""
+        self._check(self.lib.rnic_receive_anything(self.handle, qpn))
+
+    def events(self) -> list[Event]:
+        """Take what has happened since the last call."""
+        found: list[Event] = []
+        while n := self.lib.rnic_take_events(self.handle, self._events, _BATCH):
+            for i in range(n):
+                row = self._events[i]
+                event = Event(
+                    EventKind(row.kind),
+                    row.qpn,
+                    row.id,
+                    row.bytes,
+                    row.immediate if row.has_immediate else None,
+                    Failure(row.status),
+                    Operation(row.operation),
+                    row.at,
+                )
+                found.append(event)
+                self._let_go(event)
+        return found
+
+    def _let_go(self, event: Event) -> None:
+        key = (event.qpn, event.id)
+        if event.kind in (EventKind.COMPLETED, EventKind.FAILED) and key in self._work:
+            kept = self._work
+        elif event.kind in (EventKind.RECEIVED, EventKind.FAILED) and key in self._buffers:
+            kept = self._buffers
+        else:
+            return
+        kept[key].pop(0)
+        if not kept[key]:
+            del kept[key]
+
+    # --- packets --------------------------------------------------------------------------------
+
+    def receive(self, frame: bytes, now: int, tail: int = 0) -> bool:
+        """A frame has come; say whether it was for a queue pair of this card."""
+        return bool(self.lib.rnic_receive(self.handle, frame, len(frame), tail, now))
+
+    def advance(self, now: int) -> None:
+        """Time-outs due up to `now`."""
+        self.lib.rnic_advance(self.handle, now)
+
+    def transmit(self, now: int) -> Packet | None:
+        """Take the next packet that may leave now."""
+        packet = self._packet
+        if not self.lib.rnic_transmit(self.handle, now, packet):
+            return None
+        if self.config.whole:
+            length = self.lib.rnic_write_packet(packet, self._frame)
+            frame, tail = bytes(self.ffi.buffer(self._frame, length)), 0
+        else:
+            frame = bytes(self.ffi.buffer(packet.header, packet.header_length))
+            tail = packet.payload_length + packet.pad + self.lib.RNIC_ICRC
+        return Packet(
+            frame,
+            tail,
+            packet.qpn,
+            packet.queue,
+            packet.psn,
+            bool(packet.repeated),
+            PacketKind(packet.kind),
+        )
+
+    def next_event(self) -> int:
+        """When `advance` has work or `transmit` may have a packet; NEVER: not by time alone."""
+        return int(self.lib.rnic_next_event(self.handle))
+
+    def set_pause(self, mask: int) -> None:
+        """Bit q: queue q may not send (PFC)."""
+        self.lib.rnic_set_pause(self.handle, mask)
+
+    # --- what happened --------------------------------------------------------------------------
+
+    def stats(self) -> CardStats:
+        """Return the card's counters."""
+        row = self.ffi.new("struct rnic_stats *")
+        self.lib.rnic_stats_get(self.handle, row)
+        return CardStats(*(getattr(row, field.name) for field in fields(CardStats)))
+
+    def queue_pair_stats(self, qpn: int, now: int = 0) -> QueuePairStats:
+        """Return a queue pair's counters and its rate at `now`."""
+        row = self.ffi.new("struct rnic_qp_stats *")
+        self._check(self.lib.rnic_qp_stats_get(self.handle, qpn, now, row))
+        values = {name: getattr(row, name) for name in _STATS_FIELDS}
+        return QueuePairStats(
+            state=QueuePairState(row.state), failure=Failure(row.failure), **values
+        )
+
+    def next_psn(self, qpn: int) -> int:
+        """Return the PSN that its next work request will have, not cut to 24 bits."""
+        return int(self.lib.rnic_next_psn(self.handle, qpn))
