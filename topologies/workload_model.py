@@ -37,6 +37,8 @@ FLOW = np.dtype(
         ("queue", np.uint8),
         ("payload", np.uint32),
         ("rate_bps", np.uint64),
+        ("transport", np.uint32),
+        ("operation", np.uint32),
     ],
     align=True,
 )

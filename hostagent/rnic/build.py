@@ -30,7 +30,8 @@ DRIVER = HERE / "driver"
 SHARED = HERE.parent / "include"
 STAMPS = HERE / "_build"
 XDP_HEADER = Path("/usr/include/xdp/xsk.h")
-HEADERS = (SHARED / "dcqcn.h", SHARED / "cc_slot.h", CORE / "rnic.h", CORE / "cc.h")
+CARD_HEADERS = (SHARED / "dcqcn.h", SHARED / "cc_slot.h", CORE / "rnic.h")
+HEADERS = (*CARD_HEADERS, CORE / "cc.h")
 """What Python sees of the card, in this order; the driver's own header follows."""
 
 _TYPES = "".join(f"typedef uint{bits}_t weft_u{bits};\n" for bits in (8, 16, 32, 64))

@@ -16,9 +16,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from hostagent.rnic.binding import NO_CNPS, Repeat, dcqcn_params
 from simulator.core import build
 from softswitch.core import CoreError, Output, OutputKind, PortImpair, SwitchCore
 from softswitch.core.binding import attach_log
+from topologies.congestion import DcqcnParameters
 
 NEVER = (1 << 63) - 1
 Rows = NDArray[np.void]
@@ -86,6 +88,28 @@ class Totals:
     in_flight: int
     messages: int
     messages_done: int
+    failed_flows: int
+
+
+@dataclass(frozen=True)
+class Transport:
+    """struct sim_transport_config: how a flow's ends deal with each other.
+
+    `dcqcn` None: no congestion control. `repeat` and `udp_ports` as hostagent.rnic.binding has
+    them; times in ps.
+    """
+
+    repeat: Repeat = Repeat.GO_BACK_N
+    ack_every: int = 8
+    window_packets: int = 0
+    retries: int = 7
+    rnr_retries: int = 7
+    udp_ports: int = 1
+    max_reads: int = 16
+    cnp_dscp: int = 48
+    cnp_queue: int = 6
+    timeout_ps: int = 4_194_304_000
+    dcqcn: DcqcnParameters | None = None
 
 
 @dataclass(frozen=True)
@@ -236,6 +260,21 @@ class Engine:
         given = np.ascontiguousarray(rows, dtype=self.dtype(name))
         return self.ffi.from_buffer(f"struct sim_{name}[]", given.view(np.uint8)), len(given), given
 
+    def add_transports(self, transports: Sequence[Transport]) -> int:
+        """Add transports; return the first one's number (a flow's `transport` is that + 1)."""
+        array = self.ffi.new("struct sim_transport_config[]", max(1, len(transports)))
+        for row, transport in zip(array, transports, strict=False):
+            for name in ("ack_every", "window_packets", "retries", "rnr_retries", "udp_ports"):
+                setattr(row, name, getattr(transport, name))
+            row.max_reads, row.repeat = transport.max_reads, int(transport.repeat)
+            row.cnp_dscp, row.cnp_queue = transport.cnp_dscp, transport.cnp_queue
+            row.timeout_ps, row.cnp_interval_ns = transport.timeout_ps, NO_CNPS
+            if transport.dcqcn is not None:
+                row.cc = self.lib.CC_DCQCN
+                row.cnp_interval_ns = transport.dcqcn.cnp_interval_ns
+                row.dcqcn = dcqcn_params(self.ffi, transport.dcqcn)[0]
+        return self._check(self.lib.sim_add_transports(self.pointer, array, len(transports)))
+
     def add_flows(self, rows: Rows) -> int:
         """Add flows (`flow_dtype`); return the first one's number."""
         if not len(rows):
@@ -331,6 +370,14 @@ class Engine:
             self._check(self.lib.sim_flow_stats_get(self.pointer, first, n, array))
         return rows
 
+    def transport_stats(self, first: int, n: int) -> Rows:
+        """What the transports of flows `first` .. have done. Raises EngineError."""
+        rows = np.zeros(n, dtype=self.dtype("transport_stats"))
+        if n:
+            array = self.ffi.from_buffer("struct sim_transport_stats[]", rows.view(np.uint8))
+            self._check(self.lib.sim_transport_stats_get(self.pointer, first, n, array))
+        return rows
+
     def message_times(self, first: int, n: int) -> Rows:
         """Times of messages `first` .. (`message_times_dtype`); -1: not yet."""
         rows = np.zeros(n, dtype=self.message_times_dtype)
@@ -410,4 +457,5 @@ __all__ = [
     "Stop",
     "StreamKind",
     "Tapped",
+    "Transport",
 ]

@@ -21,6 +21,7 @@ from pathlib import Path
 import cffi
 from cffi.recompiler import make_c_source
 
+from hostagent.rnic import build as card_build
 from softswitch.core import build as core_build
 from softswitch.core.build import OPTIMISE, SANITIZE, WARNINGS, CoreBuildError
 
@@ -30,22 +31,28 @@ STAMPS = HERE / "_build"
 
 
 def _sources() -> list[Path]:
-    return [*sorted(CORE.glob("*.c")), *sorted(HERE.glob("*.c"))]
+    card = [path for path in card_build.sources() if path.parent != CORE]
+    return [*sorted(CORE.glob("*.c")), *card, *sorted(HERE.glob("*.c"))]
+
+
+def _include() -> list[Path]:
+    return [HERE, CORE, card_build.CORE, card_build.SHARED]
 
 
 def _hash(flags: tuple[str, ...]) -> str:
     digest = hashlib.sha256()
-    headers = [*sorted(CORE.glob("*.h")), *sorted(HERE.glob("*.h"))]
-    for path in [*_sources(), *headers, Path(__file__), Path(core_build.__file__)]:
+    headers = [path for folder in _include() for path in sorted(folder.glob("*.h"))]
+    builds = [Path(core_build.__file__), Path(card_build.__file__)]
+    for path in [*_sources(), *headers, Path(__file__), *builds]:
         digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
     digest.update(" ".join((*flags, cffi.__version__, sys.version)).encode())
     return digest.hexdigest()
 
 
 def declarations() -> str:
-    """The headers as cffi's `cdef` takes them: the core's, then the engine's."""
+    """The headers as cffi's `cdef` takes them: the core's, the card's, then the engine's."""
     own = re.sub(r"^#.*$", "", (HERE / "sim.h").read_text(), flags=re.MULTILINE)
-    return core_build.declarations() + own
+    return core_build.declarations() + card_build.declarations(card_build.CARD_HEADERS) + own
 
 
 def _compile(name: str, target: Path, flags: tuple[str, ...]) -> None:
@@ -55,7 +62,7 @@ def _compile(name: str, target: Path, flags: tuple[str, ...]) -> None:
         glue = Path(work) / "glue.c"
         make_c_source(builder, f"simulator.core.{name}", '#include "sim.h"\n', str(glue))
         output = Path(work) / target.name
-        include = [f"-I{HERE}", f"-I{CORE}", f"-I{sysconfig.get_paths()['include']}"]
+        include = [f"-I{path}" for path in (*_include(), sysconfig.get_paths()["include"])]
         compiler = os.environ.get("CC", "gcc")
         objects: list[str] = []
         for source in [*_sources(), glue]:

@@ -148,6 +148,8 @@ struct nic {
     uint32_t source;  /* number of its departures */
     struct ws_wire *wire; /* NULL: nothing goes wrong */
     struct end end;
+    struct rnic *card;    /* its queue pairs; NULL: no flow has a transport */
+    uint8_t card_turn;    /* in a queue of both kinds the card is next */
 };
 
 struct node {
@@ -178,6 +180,7 @@ struct message {
     ws_time start, gap;
     uint64_t dependents, n_dependents; /* in sim.dependents */
     uint32_t packets;
+    uint32_t works;      /* of a flow with a transport: work requests that have not arrived */
     int64_t next_open;
     struct sim_message_times times;
 };
@@ -241,6 +244,8 @@ struct sim {
     uint32_t n_links, links_capacity;
     struct flow **flows; /* each on its own: pointers stay */
     uint32_t n_flows, flows_capacity;
+    struct sim_transport_config *transports;
+    uint32_t n_transports;
     struct stream *streams;
     uint32_t n_streams, streams_capacity, streams_open;
     struct message *messages;
@@ -336,6 +341,20 @@ struct work *work_new(struct sim *s);
 void work_free(struct sim *s, struct work *work);
 uint64_t nic_paused(const struct nic_queue *queue, ws_time now);
 void flow_header(struct sim *s, struct flow *flow); /* makes the bytes that all its packets have */
+
+/* A frame leaves: takes its time on the line. Consumes `flight`. */
+void nic_emit(struct sim *s, struct nic *nic, struct flight *flight);
+
+/* --- endpoint.c: flows with a transport ---------------------------------------------------------------- */
+int endpoint_add(struct sim *s, struct flow *flow);              /* SIM_OK or SIM_E* */
+void endpoint_message(struct sim *s, struct flow *flow, uint64_t number); /* it is ready */
+int endpoint_queue(struct sim *s, struct nic *nic);              /* the highest queue that the card would send from, -1: none */
+int endpoint_send(struct sim *s, struct nic *nic);               /* one frame; 0: there is none after all */
+ws_time endpoint_next(struct sim *s, struct nic *nic);           /* when it has something to do */
+void endpoint_receive(struct sim *s, struct nic *nic, struct flow *flow, const struct flight *flight);
+void endpoint_refresh(struct sim *s, struct flow *flow);         /* its statistics */
+uint64_t endpoint_rate(struct sim *s, struct flow *flow);
+void endpoint_reconfigure(struct nic *nic);
 
 /* --- traffic.c ---------------------------------------------------------------------------------------- */
 void stream_due(struct sim *s, uint64_t number);

@@ -234,7 +234,7 @@ static void message_started(struct sim *s, struct flow *flow, int64_t number)
         flow->open_hint = number;
 }
 
-static void emit(struct sim *s, struct nic *nic, struct flight *flight)
+void nic_emit(struct sim *s, struct nic *nic, struct flight *flight)
 {
     uint32_t total = flight->length + flight->tail;
     ws_time slot = slot_of(nic->config.rate_bps, total), end = s->now + slot;
@@ -253,7 +253,7 @@ static void emit(struct sim *s, struct nic *nic, struct flight *flight)
             struct flight *whole = flight_new(s, total);
             if (whole) {
                 memcpy(flight_data(whole), flight_data(flight), flight->length);
-                ws_payload(flight->tail_seed, 0, flight_data(whole) + flight->length, flight->tail);
+                ws_write_tail(flight_data(whole), flight->length, flight->tail, flight->tail_seed);
                 whole->at = flight->at;
                 whole->tail = 0;
             }
@@ -337,7 +337,7 @@ static void send_of_flow(struct sim *s, struct nic *nic, struct flow *flow)
     }
     if (flow->config.rate_bps)
         flow->allowed = s->now + slot_of(flow->config.rate_bps, flight->length + flight->tail);
-    emit(s, nic, flight);
+    nic_emit(s, nic, flight);
     if (!more) {
         flow->head = work->next;
         work_free(s, work);
@@ -363,7 +363,7 @@ static void send_raw(struct sim *s, struct nic *nic)
         flight->tail = frame->tail;
         flight->tail_seed = frame->tail_seed;
         s->totals.sent++;
-        emit(s, nic, flight);
+        nic_emit(s, nic, flight);
     }
     free(frame);
 }
@@ -385,24 +385,50 @@ void nic_wake(struct sim *s, uint32_t number, uint32_t port)
         if (at < nic->busy_until)
             at = nic->busy_until;
     }
+    if (nic->card) {
+        ws_time card = endpoint_next(s, nic);
+        if (card < at)
+            at = card;
+    }
     order_set(s, nic->source, at);
+}
+
+/* The highest queue of open-loop flows that may send; -1: none. */
+static int open_queue(const struct sim *s, const struct nic *nic)
+{
+    for (uint32_t left = nic->active; left;) {
+        const uint32_t q = 31u - (uint32_t)__builtin_clz(left);
+        if (nic->queues[q].paused_until <= s->now)
+            return (int)q;
+        left &= ~(1u << q);
+    }
+    return -1;
+}
+
+/* The card or an open-loop flow: the higher queue, in one queue by turns. */
+static void send_next(struct sim *s, struct nic *nic)
+{
+    int open = nic->end.out && nic->end.out->up && nic->busy_until <= s->now ? open_queue(s, nic) : -1;
+    if (nic->card) {
+        const int card = endpoint_queue(s, nic);
+        if (card >= 0 && (card > open || (card == open && nic->card_turn)) && endpoint_send(s, nic)) {
+            nic->card_turn = 0;
+            return;
+        }
+    }
+    if (open < 0)
+        return;
+    nic->card_turn = 1;
+    send_of_flow(s, nic, nic->queues[open].turn);
 }
 
 int nic_send(struct sim *s, uint32_t number, uint32_t port)
 {
     struct nic *nic = &s->nodes[number].nics[port];
-    if (nic->raw_head) {
+    if (nic->raw_head && nic->end.out && nic->end.out->up && nic->busy_until <= s->now)
         send_raw(s, nic);
-    } else {
-        for (uint32_t left = nic->active; left;) {
-            uint32_t q = 31u - (uint32_t)__builtin_clz(left);
-            if (nic->queues[q].paused_until <= s->now) {
-                send_of_flow(s, nic, nic->queues[q].turn);
-                break;
-            }
-            left &= ~(1u << q);
-        }
-    }
+    else
+        send_next(s, nic);
     nic_wake(s, number, port);
     return SIM_OK;
 }
@@ -512,6 +538,13 @@ void nic_expect(const struct sim *s, const struct flight *flight)
         flow_prefetch(flow, 0);
 }
 
+/* Neither of its ends is this interface. */
+static int flow_is_elsewhere(const struct flow *flow, uint32_t node, uint32_t port)
+{
+    const struct sim_flow_config *config = &flow->config;
+    return (config->src != node || config->src_port != port) && (config->dst != node || config->dst_port != port);
+}
+
 void nic_receive(struct sim *s, uint32_t number, uint32_t port, struct flight *flight)
 {
     struct nic *nic = &s->nodes[number].nics[port];
@@ -529,6 +562,15 @@ void nic_receive(struct sim *s, uint32_t number, uint32_t port, struct flight *f
     const uint8_t *ip = frame + ETHERNET, *udp = ip + IPV4, *bth = udp + UDP;
     struct flow *flow = flow_of(s, flight, frame);
     uint32_t pad = flow ? bth[1] >> 4 & 3u : 0, udp_length = flow ? get16(udp + 4) : 0;
+    if (flow && flow->config.transport) {
+        if (nic->card && !flow_is_elsewhere(flow, number, port))
+            endpoint_receive(s, nic, flow, flight);
+        else
+            s->totals.received_other++;
+        flight_free(s, flight);
+        nic_wake(s, number, port);
+        return;
+    }
     if (!flow || flow->at_node != number || flow->at_port != port || udp_length < UDP + BTH + ICRC + pad) {
         s->totals.received_other++;
         flight_free(s, flight);

@@ -63,6 +63,7 @@ static void free_node(struct node *node)
             node->nics[p].raw_head = next;
         }
         free(node->nics[p].wire);
+        rnic_destroy(node->nics[p].card);
     }
     free(node->nics);
     free(node->ends);
@@ -103,6 +104,7 @@ void sim_destroy(sim *s)
     free(s->nodes);
     free(s->flows);
     free(s->streams);
+    free(s->transports);
     free(s->messages);
     free(s->dependents);
     free(s->script);
@@ -180,6 +182,7 @@ int sim_configure_host_port(sim *s, uint32_t node, uint32_t port, const struct s
     if (check_port(s, config))
         return SIM_EINVAL;
     nic->config = *config;
+    endpoint_reconfigure(nic);
     s->window_stale = 1;
     return SIM_OK;
 }

@@ -8,12 +8,13 @@
 
 /* --- statistics ---------------------------------------------------------------------------------- */
 
-int sim_flow_stats_get(const sim *s, uint32_t first, uint32_t n, struct sim_flow_stats *stats)
+int sim_flow_stats_get(sim *s, uint32_t first, uint32_t n, struct sim_flow_stats *stats)
 {
     if ((uint64_t)first + n > s->n_flows)
         return SIM_ENOENT;
     for (uint32_t i = 0; i < n; i++) {
-        const struct flow *flow = s->flows[first + i];
+        struct flow *flow = s->flows[first + i];
+        endpoint_refresh(s, flow);
         stats[i] = flow->stats;
         if (flow->head) {
             const struct nic *nic = &s->nodes[flow->config.src].nics[flow->config.src_port];
@@ -121,9 +122,11 @@ void sample_now(struct sim *s)
     while (s->dirty_head != NONE) {
         struct flow *flow = s->flows[s->dirty_head];
         struct sim_flow_sample *at = row(&s->flow_rows, sizeof *at);
+        endpoint_refresh(s, flow);
         if (at)
             *at = (struct sim_flow_sample){.at = s->now, .flow = s->dirty_head,
-                                           .bytes = flow->stats.received_bytes - flow->sampled_bytes};
+                                           .bytes = flow->stats.received_bytes - flow->sampled_bytes,
+                                           .rate_bps = endpoint_rate(s, flow)};
         flow->sampled_bytes = flow->stats.received_bytes;
         uint32_t number = s->dirty_head;
         s->dirty_head = flow->next_dirty;

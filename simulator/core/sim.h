@@ -10,6 +10,7 @@
 #define WEFT_SIM_H
 
 #include "weft_switch.h"
+#include "rnic.h"
 
 typedef struct sim sim;
 
@@ -49,8 +50,22 @@ int sim_set_node(sim *s, uint32_t node, int alive);
 
 /* --- traffic ------------------------------------------------------------------------------- */
 
+/* How a flow's two ends deal with each other: reliable connections by the card of hostagent/rnic. */
+struct sim_transport_config {
+    uint32_t repeat;            /* enum rnic_repeat */
+    uint32_t ack_every, window_packets, retries, rnr_retries, udp_ports, max_reads; /* as struct rnic_qp_config */
+    uint32_t cc;                /* enum cc_algorithm: DCQCN with the parameters below, or none */
+    uint32_t cnp_dscp, cnp_queue; /* one for all transports of a host */
+    ws_time timeout_ps;
+    uint64_t cnp_interval_ns;   /* UINT64_MAX: no CNPs */
+    struct dcqcn_params dcqcn;  /* line_rate: that of the sender's interface */
+};
+int sim_add_transports(sim *s, const struct sim_transport_config *transports, uint32_t n); /* returns the first one's number */
+
 /* A flow is a RoCEv2 queue pair's one direction: UDP 4791, BTH with the flow's number + 1 as destination QP, PSN counting up.
- * Its packets' Ethernet, IPv4 and UDP addresses come from the interfaces. */
+ * Its packets' Ethernet, IPv4 and UDP addresses come from the interfaces. Without a transport nothing is acknowledged
+ * and what is lost is lost. With one it is a reliable connection whose two queue pairs have that number; the payload
+ * is the path MTU then, a power of two. READ: `src` asks, and the data flows from `dst` to it. */
 struct sim_flow_config {
     uint32_t src, src_port, dst, dst_port; /* nodes and interfaces */
     uint16_t udp_port;  /* source port: what ECMP hashes */
@@ -58,6 +73,8 @@ struct sim_flow_config {
     uint8_t queue;      /* of the sender's NIC, 0..7: a PFC pause of that class stops it */
     uint32_t payload;   /* bytes a packet, behind BTH, at most: 0 = what the MTU allows as a power of two, 256..4096 */
     uint64_t rate_bps;  /* of this flow's frames as they count on a wire; 0 = the interface's */
+    uint32_t transport; /* 0: none; else a transport's number + 1 */
+    uint32_t operation; /* of its messages: enum rnic_operation, SEND, WRITE or READ */
 };
 int sim_add_flows(sim *s, const struct sim_flow_config *flows, uint32_t n); /* returns the first one's number */
 
@@ -120,6 +137,7 @@ struct sim_totals {
     uint64_t received_other;  /* packets that belong to no flow (scripts), or not to the host that got them */
     uint64_t in_flight;       /* packets on links now */
     uint64_t messages, messages_done;
+    uint64_t failed_flows;    /* whose queue pair is in error: what they had to send will not arrive */
 };
 void sim_totals_get(const sim *s, struct sim_totals *totals);
 
@@ -135,7 +153,17 @@ struct sim_flow_stats {
     ws_time first_sent, last_sent;
     uint64_t paused_ps;       /* had something to send while its NIC queue was paused */
 };
-int sim_flow_stats_get(const sim *s, uint32_t first, uint32_t n, struct sim_flow_stats *stats);
+int sim_flow_stats_get(sim *s, uint32_t first, uint32_t n, struct sim_flow_stats *stats);
+
+struct sim_transport_stats { /* of a flow with a transport; all 0 without */
+    uint64_t repeated_packets, repeated_bytes; /* data sent again; sim_flow_stats counts it as sent, too */
+    uint64_t timeouts, acks, naks, cnps;       /* acknowledgements, NAKs and CNPs that the sender got */
+    uint64_t acked_bytes;
+    uint64_t dropped;                          /* data that came before its turn and was not kept */
+    uint64_t rate_bps;                         /* by congestion control, now; 0: not limited */
+    uint32_t state, failure;                   /* enum rnic_qp_state, rnic_failure, of the end that has the work */
+};
+int sim_transport_stats_get(sim *s, uint32_t first, uint32_t n, struct sim_transport_stats *stats);
 
 struct sim_message_times { ws_time ready, first_sent, last_sent, done; }; /* -1: not yet */
 int sim_message_times_get(const sim *s, uint64_t first, uint64_t n, struct sim_message_times *times);
@@ -150,7 +178,7 @@ int sim_sample(sim *s, ws_time start_ps, ws_time interval_ps);
 void sim_sample_rest(sim *s);
 struct sim_queue_sample { ws_time at; uint32_t node, port, queue, packets; uint64_t bytes; uint32_t paused, pad_; }; /* paused: 0 or 1, now */
 struct sim_link_sample { ws_time at; uint32_t link, direction; uint64_t bytes, packets; }; /* since the last one; direction 0: a to b; bytes as they count on the wire */
-struct sim_flow_sample { ws_time at; uint32_t flow, pad_; uint64_t bytes; };     /* payload received since the last one */
+struct sim_flow_sample { ws_time at; uint32_t flow, pad_; uint64_t bytes, rate_bps; }; /* payload received since the last one; the sender's rate by congestion control, 0: not limited */
 /* Hand out and forget up to `max` rows each. */
 size_t sim_take_queue_samples(sim *s, struct sim_queue_sample *rows, size_t max);
 size_t sim_take_link_samples(sim *s, struct sim_link_sample *rows, size_t max);

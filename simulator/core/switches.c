@@ -17,7 +17,7 @@ static void punt(struct sim *s, uint32_t node, const struct ws_output *output)
     if (!bytes)
         return;
     memcpy(bytes, output->data, output->length);
-    ws_payload(output->tail_seed, 0, bytes + output->length, output->tail_length);
+    ws_write_tail(bytes, output->length, output->tail_length, output->tail_seed);
     struct sim_punt *row = &s->punts[s->punts_n++];
     *row = (struct sim_punt){.node = node, .output = *output};
     row->output.data = bytes;

@@ -35,6 +35,10 @@ static int check_flow(struct sim *s, const struct sim_flow_config *flow, uint32_
             return sim_fail(s, SIM_EINVAL, "flow %u: node %u has no interface %u", i, ends[end][0], ends[end][1]);
     if (flow->src == flow->dst && flow->src_port == flow->dst_port)
         return sim_fail(s, SIM_EINVAL, "flow %u: from an interface to itself", i);
+    if (flow->transport > s->n_transports)
+        return sim_fail(s, SIM_EINVAL, "flow %u: there is no transport %u", i, flow->transport - 1);
+    if (flow->transport && (flow->operation > RNIC_READ || flow->operation == RNIC_SEND_IMM || flow->operation == RNIC_WRITE_IMM))
+        return sim_fail(s, SIM_EINVAL, "flow %u: messages are SENDs, WRITEs or READs", i);
     if (flow->queue >= QUEUES || flow->dscp > 63)
         return sim_fail(s, SIM_EINVAL, "flow %u: queue %u or DSCP %u out of range", i, flow->queue, flow->dscp);
     return SIM_OK;
@@ -80,6 +84,9 @@ int sim_add_flows(sim *s, const struct sim_flow_config *flows, uint32_t n)
         flow->stats.first_received = flow->stats.last_received = -1;
         flow_header(s, flow);
         s->flows[s->n_flows++] = flow;
+        const int status = flow->config.transport ? endpoint_add(s, flow) : SIM_OK;
+        if (status)
+            return status;
     }
     return first;
 }
@@ -87,6 +94,24 @@ int sim_add_flows(sim *s, const struct sim_flow_config *flows, uint32_t n)
 static struct nic *nic_of(struct sim *s, const struct flow *flow)
 {
     return &s->nodes[flow->config.src].nics[flow->config.src_port];
+}
+
+int sim_add_transports(sim *s, const struct sim_transport_config *transports, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        const struct sim_transport_config *t = &transports[i];
+        if (t->cc > CC_DCQCN || t->repeat > RNIC_SELECTIVE || t->cnp_queue >= QUEUES || t->cnp_dscp > 63)
+            return sim_fail(s, SIM_EINVAL, "transport %u: algorithm, retransmission, queue or DSCP out of range", i);
+        if (t->udp_ports > 0xffff)
+            return sim_fail(s, SIM_EINVAL, "transport %u: %u UDP ports", i, t->udp_ports);
+    }
+    struct sim_transport_config *bigger = realloc(s->transports, ((size_t)s->n_transports + n + 1) * sizeof *bigger);
+    if (!bigger)
+        return sim_fail(s, SIM_ENOMEM, "no memory for %u transports", n);
+    s->transports = bigger;
+    memcpy(bigger + s->n_transports, transports, n * sizeof *bigger);
+    s->n_transports += n;
+    return (int)(s->n_transports - n);
 }
 
 /* --- streams ------------------------------------------------------------------------------------- */
@@ -112,6 +137,8 @@ int sim_add_streams(sim *s, const struct sim_stream_config *streams, uint32_t n)
         const struct sim_stream_config *stream = &streams[i];
         if (stream->flow >= s->n_flows)
             return sim_fail(s, SIM_EINVAL, "stream %u: there is no flow %u", i, stream->flow);
+        if (s->flows[stream->flow]->config.transport)
+            return sim_fail(s, SIM_EINVAL, "stream %u: flow %u has a transport, which carries messages alone", i, stream->flow);
         if (stream->kind > SIM_POISSON || stream->interval_ps <= 0 || stream->interval_ps > WS_DELAY_MAX ||
             stream->start_ps < 0)
             return sim_fail(s, SIM_EINVAL, "stream %u: interval or start out of range", i);
@@ -250,6 +277,10 @@ void message_due(struct sim *s, uint64_t number)
     if (!message->bytes) {
         message->times.done = s->now;
         message_done(s, number);
+        return;
+    }
+    if (flow->config.transport) {
+        endpoint_message(s, flow, number);
         return;
     }
     struct work *work = work_new(s);

@@ -652,13 +652,29 @@ int rnic_transmit(rnic *r, rnic_time now, struct rnic_packet *packet)
     return 0;
 }
 
+static int has_something(const struct rnic *r, uint32_t q)
+{
+    return !(r->paused >> q & 1) &&
+           (!list_empty(&r->ready[q]) || !list_empty(&r->acks[q]) || (q == r->config.cnp_queue && !list_empty(&r->cnps)));
+}
+
+int rnic_ready_queue(rnic *r, rnic_time now)
+{
+    if (now > r->now)
+        r->now = now;
+    release(r);
+    for (uint32_t q = RNIC_QUEUES; q-- > 0;)
+        if (has_something(r, q))
+            return (int)q;
+    return -1;
+}
+
 void rnic_set_pause(rnic *r, uint32_t mask) { r->paused = mask; }
 
 rnic_time rnic_next_event(rnic *r)
 {
     for (uint32_t q = 0; q < RNIC_QUEUES; q++)
-        if (!(r->paused >> q & 1) &&
-            (!list_empty(&r->ready[q]) || !list_empty(&r->acks[q]) || (q == r->config.cnp_queue && !list_empty(&r->cnps))))
+        if (has_something(r, q))
             return r->now;
     rnic_time next = RNIC_NEVER;
     for (int h = 0; h < HEAPS; h++)

@@ -90,6 +90,8 @@ uint8_t *packet_begin(struct qp *qp, struct rnic_packet *packet, uint32_t opcode
     packet->queue = qp->config.queue;
     packet->psn = (uint32_t)(psn & PSN_MASK);
     packet->repeated = 0;
+    packet->begins = packet->ends = 0;
+    packet->id = 0;
     put16(at + ETHERNET + IPV4, qp->config.udp_port + (uint32_t)(qp->config.udp_ports > 1 ? psn % qp->config.udp_ports : 0));
     bth[0] = (uint8_t)opcode;
     bth[1] = (uint8_t)(0x40 | pad << 4);

@@ -126,6 +126,9 @@ static uint64_t build(struct qp *qp, const struct work *work, uint64_t psn, int 
         psn++;
     }
     packet->repeated = (uint32_t)again;
+    packet->id = work->posted.id;
+    packet->begins = packet->psn == (work->first_psn & PSN_MASK);
+    packet->ends = psn == end_of(work);
     if (qp->deadline == RNIC_NEVER)
         timer_set(qp, qp->card->now + qp->config.timeout_ps);
     return psn;

@@ -164,12 +164,16 @@ struct rnic_packet {
     uint32_t psn;
     uint32_t repeated;       /* 1: a retransmission */
     uint32_t kind;           /* enum rnic_packet_kind */
+    uint32_t begins, ends;   /* DATA and READ_REQUEST: first, last packet of the work request `id` */
+    uint64_t id;
     uint8_t header[RNIC_HEADERS_MAX];
 };
 enum rnic_packet_kind { RNIC_DATA = 0, RNIC_RESPONSE = 1 /* of a READ */, RNIC_ACK = 2 /* and NAK */, RNIC_CNP = 3, RNIC_READ_REQUEST = 4 };
 /* The next packet that may leave at `now`: 1, or 0 if none may. CNPs and acknowledgements of a queue come before its data;
  * queue pairs take turns, a packet each. */
 int rnic_transmit(rnic *r, rnic_time now, struct rnic_packet *packet);
+/* The highest queue that has something to send at `now` and is not paused; -1: none. */
+int rnic_ready_queue(rnic *r, rnic_time now);
 /* Header, payload, pad and ICRC one behind the other: `out` has room for all. Returns the length. */
 uint32_t rnic_write_packet(const struct rnic_packet *packet, uint8_t *out);
 /* Time-outs due up to `now`. */

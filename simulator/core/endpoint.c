@@ -1,0 +1,349 @@
+/* Flows with a transport: owns how the cards of hostagent/rnic live in the engine.
+ *
+ * Each interface that such a flow begins or ends at has a card; the flow is a queue pair of the same number on both. The
+ * engine brings frames and time to the cards and lets them send when the line is free; what they say about messages moves the
+ * workload on. Packets are header-only: a payload is its length.
+ */
+#include "engine.h"
+
+#include <string.h>
+
+enum {
+    CARD_QUEUE_PAIRS = 0xffffff,
+    EVENTS = 32,
+    DATA_LAST_OPCODE = 0x0b, /* SENDs and WRITEs */
+    RESPONSE_FIRST = 0x0d,
+    RESPONSE_LAST = 0x10,
+};
+static const uint64_t WORK_MOST = (uint64_t)1 << 30; /* a message's bytes in one work request */
+
+static struct nic *nic_at(struct sim *s, uint32_t node, uint32_t port) { return &s->nodes[node].nics[port]; }
+static struct nic *source_of(struct sim *s, const struct flow *flow) { return nic_at(s, flow->config.src, flow->config.src_port); }
+static struct nic *target_of(struct sim *s, const struct flow *flow) { return nic_at(s, flow->config.dst, flow->config.dst_port); }
+static int is_read(const struct flow *flow) { return flow->config.operation == RNIC_READ; }
+static uint32_t qpn_of(const struct flow *flow) { return flow->number + 1; }
+/* Where the data is sent from, and where it arrives. */
+static struct nic *data_from(struct sim *s, const struct flow *flow) { return is_read(flow) ? target_of(s, flow) : source_of(s, flow); }
+static struct nic *data_to(struct sim *s, const struct flow *flow) { return is_read(flow) ? source_of(s, flow) : target_of(s, flow); }
+
+/* --- making ------------------------------------------------------------------------------------ */
+
+static struct rnic_config card_config(const struct nic *nic)
+{
+    return (struct rnic_config){
+        .mac = nic->config.mac,
+        .gateway_mac = nic->config.gateway_mac,
+        .ip = nic->config.ip,
+        .max_qps = CARD_QUEUE_PAIRS,
+        .line_rate_bps = nic->config.rate_bps,
+        .check_icrc = 1,
+    };
+}
+
+static int card_make(struct sim *s, struct nic *nic, const struct sim_transport_config *transport)
+{
+    if (nic->card)
+        return SIM_OK;
+    struct rnic_config config = card_config(nic);
+    config.cnp_dscp = transport->cnp_dscp;
+    config.cnp_queue = transport->cnp_queue;
+    nic->card = rnic_create(&config);
+    if (!nic->card || rnic_register(nic->card, 0, 0, NULL, (uint64_t)1 << 62, RNIC_REMOTE_WRITE | RNIC_REMOTE_READ))
+        return sim_fail(s, SIM_ENOMEM, "no memory for a card");
+    rnic_want_events(nic->card, 1u << RNIC_PLACED | 1u << RNIC_COMPLETED | 1u << RNIC_QP_FAILED);
+    return SIM_OK;
+}
+
+void endpoint_reconfigure(struct nic *nic)
+{
+    const struct rnic_config config = card_config(nic);
+    if (nic->card)
+        rnic_configure(nic->card, &config);
+}
+
+static int add_end(struct sim *s, const struct flow *flow, struct nic *nic, const struct nic *peer)
+{
+    const struct sim_transport_config *transport = &s->transports[flow->config.transport - 1];
+    const struct rnic_qp_config config = {
+        .qpn = qpn_of(flow),
+        .mtu = flow->config.payload,
+        .udp_port = flow->config.udp_port,
+        .udp_ports = (uint16_t)transport->udp_ports,
+        .dscp = flow->config.dscp,
+        .queue = flow->config.queue,
+        .repeat = (uint8_t)transport->repeat,
+        .ack_every = transport->ack_every,
+        .window_packets = transport->window_packets,
+        .retries = transport->retries,
+        .rnr_retries = transport->rnr_retries,
+        .timeout_ps = transport->timeout_ps,
+        .rate_bps = flow->config.rate_bps,
+        .max_reads = is_read(flow) ? transport->max_reads : 1,
+        .cnp_interval_ns = transport->cc ? transport->cnp_interval_ns : UINT64_MAX,
+    };
+    if (card_make(s, nic, transport))
+        return SIM_ENOMEM;
+    struct rnic *card = nic->card;
+    if (rnic_add_qp(card, &config, transport->cc ? &transport->dcqcn : NULL) ||
+        rnic_connect(card, config.qpn, peer->config.ip, 0, config.qpn, 0) || rnic_receive_anything(card, config.qpn))
+        return sim_fail(s, SIM_EINVAL, "flow %u: %s", flow->number, rnic_error(card));
+    return SIM_OK;
+}
+
+int endpoint_add(struct sim *s, struct flow *flow)
+{
+    const uint32_t payload = flow->config.payload;
+    if (payload < RNIC_MTU_MIN || payload > RNIC_MTU_MAX || (payload & (payload - 1)))
+        return sim_fail(s, SIM_EINVAL, "flow %u: with a transport the payload is 256, 512, 1024, 2048 or 4096 bytes, not %u",
+                        flow->number, payload);
+    int status = add_end(s, flow, source_of(s, flow), target_of(s, flow));
+    if (!status)
+        status = add_end(s, flow, target_of(s, flow), source_of(s, flow));
+    if (is_read(flow)) {
+        flow->at_node = flow->config.src;
+        flow->at_port = flow->config.src_port;
+    }
+    return status;
+}
+
+/* --- messages ---------------------------------------------------------------------------------- */
+
+void endpoint_message(struct sim *s, struct flow *flow, uint64_t number)
+{
+    struct message *message = &s->messages[number];
+    struct nic *nic = source_of(s, flow);
+    uint64_t left = message->bytes;
+    message->next_open = -1;
+    message->works = (uint32_t)((left + WORK_MOST - 1) / WORK_MOST);
+    if (flow->open_tail < 0) {
+        flow->open_head = (int64_t)number;
+        flow->paused_mark = nic_paused(&nic->queues[flow->config.queue], s->now);
+    } else {
+        s->messages[flow->open_tail].next_open = (int64_t)number;
+    }
+    flow->open_tail = (int64_t)number;
+    nic->stats.queue_packets += message->packets;
+    nic->stats.queue_bytes += message->bytes;
+    while (left) {
+        const uint64_t length = left < WORK_MOST ? left : WORK_MOST;
+        const struct rnic_work work = {.id = number, .operation = flow->config.operation, .length = length};
+        if (rnic_post(nic->card, qpn_of(flow), &work, s->now))
+            break; /* the queue pair has failed: the message will never be done */
+        left -= length;
+    }
+    nic_wake(s, flow->config.src, flow->config.src_port);
+}
+
+/* A work request of its oldest message has arrived. */
+static void arrived(struct sim *s, struct flow *flow)
+{
+    const int64_t number = flow->open_head;
+    if (number < 0)
+        return;
+    struct message *message = &s->messages[number];
+    if (--message->works)
+        return;
+    message->times.done = s->now;
+    flow->open_head = message->next_open;
+    if (flow->open_head < 0)
+        flow->open_tail = -1;
+    message_done(s, (uint64_t)number);
+}
+
+/* What a card has to say. A message that is done may make others ready, on this card too: the events come first. */
+static void take_events(struct sim *s, struct nic *nic)
+{
+    struct rnic_event events[EVENTS];
+    size_t n;
+    while ((n = rnic_take_events(nic->card, events, EVENTS)))
+        for (size_t i = 0; i < n; i++) {
+            struct flow *flow = s->flows[events[i].qpn - 1];
+            switch ((enum rnic_event_kind)events[i].kind) {
+            case RNIC_PLACED:
+                if (!is_read(flow))
+                    arrived(s, flow);
+                break;
+            case RNIC_COMPLETED:
+                if (is_read(flow))
+                    arrived(s, flow);
+                break;
+            case RNIC_QP_FAILED:
+                s->totals.failed_flows += nic == source_of(s, flow);
+                break;
+            case RNIC_RECEIVED:
+            case RNIC_FAILED:
+                break;
+            }
+        }
+}
+
+/* --- sending ----------------------------------------------------------------------------------- */
+
+/* Paused queues hold the card back, a link that is down all of them. Returns the next time at which a pause ends. */
+static ws_time set_pause(struct sim *s, struct nic *nic)
+{
+    ws_time ends = WS_NEVER;
+    uint32_t mask = 0;
+    if (!nic->end.out || !nic->end.out->up) {
+        rnic_set_pause(nic->card, UINT32_MAX);
+        return ends;
+    }
+    for (uint32_t q = 0; q < QUEUES; q++)
+        if (nic->queues[q].paused_until > s->now) {
+            mask |= 1u << q;
+            if (nic->queues[q].paused_until < ends)
+                ends = nic->queues[q].paused_until;
+        }
+    rnic_set_pause(nic->card, mask);
+    return ends;
+}
+
+ws_time endpoint_next(struct sim *s, struct nic *nic)
+{
+    const ws_time resumed = set_pause(s, nic);
+    ws_time next = rnic_next_event(nic->card);
+    if (resumed < next)
+        next = resumed;
+    if (next == WS_NEVER)
+        return next;
+    if (next < nic->busy_until)
+        next = nic->busy_until;
+    return next < s->now ? s->now : next;
+}
+
+int endpoint_queue(struct sim *s, struct nic *nic)
+{
+    rnic_advance(nic->card, s->now);
+    take_events(s, nic);
+    set_pause(s, nic);
+    const int queue = rnic_ready_queue(nic->card, s->now);
+    return nic->busy_until <= s->now ? queue : -1;
+}
+
+static void note_sent(struct sim *s, struct nic *nic, const struct rnic_packet *packet)
+{
+    struct flow *flow = s->flows[packet->qpn - 1];
+    struct sim_flow_stats *stats = &flow->stats;
+    const uint64_t paused = nic_paused(&nic->queues[flow->config.queue], s->now);
+    stats->paused_ps += paused - flow->paused_mark;
+    flow->paused_mark = paused;
+    if (packet->kind == RNIC_DATA || packet->kind == RNIC_RESPONSE) {
+        if (stats->first_sent < 0)
+            stats->first_sent = s->now;
+        stats->last_sent = s->now;
+    }
+    if (packet->kind == RNIC_RESPONSE)
+        return;
+    struct message *message = &s->messages[packet->id];
+    if (message->times.first_sent < 0)
+        message->times.first_sent = s->now;
+    if (packet->ends)
+        message->times.last_sent = s->now;
+    if (packet->repeated)
+        return;
+    const int whole = packet->kind == RNIC_READ_REQUEST;
+    nic->stats.queue_packets -= whole ? message->packets : 1;
+    nic->stats.queue_bytes -= whole ? message->bytes : packet->payload_length;
+}
+
+int endpoint_send(struct sim *s, struct nic *nic)
+{
+    struct rnic_packet packet;
+    if (!rnic_transmit(nic->card, s->now, &packet))
+        return 0;
+    struct flight *flight = flight_new(s, packet.header_length);
+    if (!flight)
+        return 1;
+    memcpy(flight_data(flight), packet.header, packet.header_length);
+    flight->tail = packet.payload_length + packet.pad + RNIC_ICRC;
+    flight->tail_seed = (uint64_t)s->now | WS_TAIL_ICRC; /* when it was sent: endpoint_receive reads it */
+    s->totals.sent++;
+    if (packet.kind == RNIC_DATA || packet.kind == RNIC_RESPONSE || packet.kind == RNIC_READ_REQUEST)
+        note_sent(s, nic, &packet);
+    nic_emit(s, nic, flight);
+    return 1;
+}
+
+/* --- receiving --------------------------------------------------------------------------------- */
+
+void endpoint_receive(struct sim *s, struct nic *nic, struct flow *flow, const struct flight *flight)
+{
+    const uint8_t *frame = flight->long_data ? flight->long_data : flight->data;
+    const uint32_t opcode = frame[ETHERNET + IPV4 + UDP];
+    const int data = opcode <= DATA_LAST_OPCODE || (opcode >= RESPONSE_FIRST && opcode <= RESPONSE_LAST);
+    if (!rnic_receive(nic->card, frame, flight->length, flight->tail, s->now)) {
+        s->totals.received_other++;
+        return;
+    }
+    if (data) {
+        struct sim_flow_stats *stats = &flow->stats;
+        if (stats->first_received < 0)
+            stats->first_received = s->now;
+        stats->last_received = s->now;
+        if (flight->tail) {
+            const uint64_t delay = (uint64_t)s->now - (flight->tail_seed & ~WS_TAIL_ICRC);
+            stats->timed_packets++;
+            stats->delay_sum_ps += delay;
+            if (delay > stats->delay_max_ps)
+                stats->delay_max_ps = delay;
+        }
+        if (s->sample_interval)
+            flow_dirty(s, flow, flow->number);
+    }
+    take_events(s, nic);
+}
+
+/* --- what happened ----------------------------------------------------------------------------- */
+
+void endpoint_refresh(struct sim *s, struct flow *flow)
+{
+    struct rnic_qp_stats sender, receiver;
+    struct sim_flow_stats *stats = &flow->stats;
+    if (!flow->config.transport || rnic_qp_stats_get(data_from(s, flow)->card, qpn_of(flow), s->now, &sender) ||
+        rnic_qp_stats_get(data_to(s, flow)->card, qpn_of(flow), s->now, &receiver))
+        return;
+    stats->sent_packets = sender.sent_packets;
+    stats->sent_bytes = sender.sent_bytes;
+    stats->received_packets = receiver.received_packets;
+    stats->received_bytes = receiver.received_bytes;
+    stats->marked = receiver.marked;
+    stats->out_of_order = receiver.out_of_order;
+    stats->duplicates = receiver.duplicates;
+}
+
+uint64_t endpoint_rate(struct sim *s, struct flow *flow)
+{
+    struct rnic_qp_stats sender;
+    if (!flow->config.transport || rnic_qp_stats_get(data_from(s, flow)->card, qpn_of(flow), s->now, &sender))
+        return 0;
+    return sender.rate_bps;
+}
+
+int sim_transport_stats_get(sim *s, uint32_t first, uint32_t n, struct sim_transport_stats *stats)
+{
+    if ((uint64_t)first + n > s->n_flows)
+        return sim_fail(s, SIM_ENOENT, "there are %u flows", s->n_flows);
+    for (uint32_t i = 0; i < n; i++) {
+        struct flow *flow = s->flows[first + i];
+        struct rnic_qp_stats sender, receiver, asker;
+        stats[i] = (struct sim_transport_stats){0};
+        if (!flow->config.transport || rnic_qp_stats_get(data_from(s, flow)->card, qpn_of(flow), s->now, &sender) ||
+            rnic_qp_stats_get(data_to(s, flow)->card, qpn_of(flow), s->now, &receiver) ||
+            rnic_qp_stats_get(source_of(s, flow)->card, qpn_of(flow), s->now, &asker))
+            continue;
+        stats[i] = (struct sim_transport_stats){
+            .repeated_packets = sender.repeated_packets,
+            .repeated_bytes = sender.repeated_bytes,
+            .timeouts = asker.timeouts,
+            .acks = asker.acks_received,
+            .naks = asker.naks_received,
+            .cnps = sender.cnps_received,
+            .acked_bytes = asker.acked_bytes,
+            .dropped = receiver.dropped,
+            .rate_bps = sender.rate_bps,
+            .state = asker.state,
+            .failure = asker.failure,
+        };
+    }
+    return SIM_OK;
+}
