@@ -16,6 +16,7 @@ from typing import TypeAlias
 
 from controller.diff import Change, changes
 from controller.entries import (
+    ActionCall,
     DefaultEntry,
     Entry,
     Exact,
@@ -31,9 +32,11 @@ from controller.p4info import P4Info
 from controller.policy import FabricPolicy
 from controller.routing import Paths, shortest_paths
 from controller.target_facts import TargetFacts
+from topologies.congestion import EcnThresholds, at_rate
 from topologies.model import Link, Switch, Topology
 
 SELECTOR = "ecmp_members"
+MAX_SLOPE = (1 << 32) - 1  # of a bit<32>: the probability that a unit of depth adds
 
 
 @dataclass(frozen=True)
@@ -215,9 +218,20 @@ def _classes(model: FabricModel) -> Iterator[Entry]:
 def _ecn_thresholds(model: FabricModel, switch: Switch) -> Iterator[Entry]:
     policy = model.policy
     for port in model.topology.ports_of(switch.name):
-        for class_of_service, size in sorted(policy.ecn_threshold_bytes.items()):
+        for class_of_service, marking in sorted(policy.ecn.items()):
             if class_of_service >= model.facts.priorities:
                 continue
             key = {"port": Exact(port.number), "class": Exact(class_of_service)}
-            mark = call("mark_above", threshold=model.facts.depth(size, policy.packet_bytes))
+            mark = _marking(model, at_rate(marking, port.link.rate_bps))
             yield TableEntry("ecn_threshold", match(**key), mark)
+
+
+def _marking(model: FabricModel, thresholds: EcnThresholds) -> ActionCall:
+    """Return the action that marks so, in the target's unit of depth."""
+    packet = model.policy.packet_bytes
+    low = model.facts.depth(thresholds.min_bytes, packet)
+    high = model.facts.depth(thresholds.max_bytes, packet)
+    if low >= high:
+        return call("mark_above", threshold=low)
+    slope = thresholds.probability // (high - low)  # at `high` at most the probability
+    return call("mark_between", low=low, high=high, slope=min(max(slope, 1), MAX_SLOPE))

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Self
 
+from topologies.congestion import EcnMarking
 from topologies.model import CNP_DSCP, Topology
 
 
@@ -13,12 +14,12 @@ from topologies.model import CNP_DSCP, Topology
 class FabricPolicy:
     """What to install beside routes.
 
-    `ecn_threshold_bytes`: mark when more is queued, by class of service; none means no marking.
+    `ecn`: when packets are marked, by class of service; none means no marking.
     `packet_bytes`: a packet's size where a target counts queues in packets. `class_of_dscp`: the
     queue for a DSCP; classes beyond the target's are served by its highest one.
     """
 
-    ecn_threshold_bytes: Mapping[int, int] = field(default_factory=dict)
+    ecn: Mapping[int, EcnMarking] = field(default_factory=dict)
     packet_bytes: int = 1500
     class_of_dscp: Mapping[int, int] = field(default_factory=lambda: {CNP_DSCP: 7})
 
@@ -29,10 +30,6 @@ class FabricPolicy:
             return cls()
         queues = {each: each.queue or 0 for each in topology.classes}
         return cls(
-            ecn_threshold_bytes={
-                queue: each.ecn_bytes
-                for each, queue in queues.items()
-                if each.ecn_bytes is not None
-            },
+            ecn={queue: each.ecn for each, queue in queues.items() if each.ecn is not None},
             class_of_dscp={dscp: queue for each, queue in queues.items() for dscp in each.dscps},
         )

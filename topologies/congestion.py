@@ -80,6 +80,15 @@ class EcnThresholds:
     probability: int
 
 
+EcnMarking = EcnThresholds | str
+"""How a class marks: thresholds in bytes, or the name of a parameter set (for the port's rate)."""
+
+
+def step(size_bytes: int) -> EcnThresholds:
+    """Return thresholds that mark everything above `size_bytes` and nothing below."""
+    return EcnThresholds(size_bytes, size_bytes, CERTAIN)
+
+
 @dataclass(frozen=True)
 class _Set:
     source: str
@@ -188,3 +197,8 @@ def thresholds(name: str, rate_bps: int) -> EcnThresholds:
     Raises CongestionError if there is no such set.
     """
     return _named(name).thresholds(rate_bps)
+
+
+def at_rate(marking: EcnMarking, rate_bps: int) -> EcnThresholds:
+    """Return the thresholds of a port of `rate_bps` (in the fabric). Raises CongestionError."""
+    return thresholds(marking, rate_bps) if isinstance(marking, str) else marking

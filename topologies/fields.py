@@ -18,8 +18,9 @@ from pydantic import (
     model_validator,
 )
 
+from topologies.congestion import SETS, EcnMarking, EcnThresholds, step
 from topologies.model import PS_PER_METRE
-from topologies.units import parse_duration, parse_length, parse_rate, parse_size
+from topologies.units import parse_duration, parse_length, parse_rate, parse_share, parse_size
 
 # Interfaces are called <node>-eth<port> and Linux allows 15 characters, so names stay short.
 NAME = re.compile(r"[a-z][a-z0-9_]{0,7}")
@@ -146,13 +147,34 @@ class LinkSettings(Model):
         )
 
 
+def _ecn(value: object) -> EcnMarking:
+    """Return how a class marks: a size is a step, a mapping a ramp, a name a parameter set's."""
+    if isinstance(value, str) and value in SETS:
+        return value
+    if isinstance(value, dict):
+        right = "write {min: 400kB, max: 1600kB, probability: 20%}"
+        if set(value) != {"min", "max", "probability"}:
+            raise ValueError(f"a ramp has min, max and probability: {right}")
+        low, high = parse_size(value["min"]), parse_size(value["max"])
+        if low > high:
+            raise ValueError(f"min is above max: {right}")
+        return EcnThresholds(low, high, parse_share(value["probability"]))
+    try:
+        return step(parse_size(value))
+    except ValueError:
+        raise ValueError(
+            f"{value!r} is no threshold: write a size (mark above it), "
+            f"{{min: 400kB, max: 1600kB, probability: 20%}}, or a parameter set: {', '.join(SETS)}"
+        ) from None
+
+
 class ClassEntry(Model):
     """A traffic class: its DSCPs, the queue that serves it, and how that queue behaves."""
 
     dscp: Annotated[list[Dscp], BeforeValidator(_listed)] = Field(default=[])
     queue: Queue | None = None
     lossless: bool = False
-    ecn: Size | None = None
+    ecn: Annotated[EcnMarking, BeforeValidator(_ecn)] | None = None
     weight: Weight | None = None
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from topologies.congestion import at_rate
 from topologies.errors import FieldPath
 from topologies.findings import Remark, Severity
 from topologies.loader import Source
@@ -45,14 +46,20 @@ def _one_class(source: Source, each: TrafficClass) -> Iterator[Remark]:
     if each.lossless and each.queue == UNMAPPED_QUEUE:
         message = "lossless in queue 0, which serves every unmapped DSCP too: those would pause it"
         yield remark(Severity.ERROR, "queue", message, "give it a queue of its own, from 1 to 6")
-    shortest = min((link.queue_bytes for link in source.topology.links), default=None)
-    if each.ecn_bytes is not None and shortest is not None and each.ecn_bytes >= shortest:
+    if each.ecn is None:
+        return
+    for link in sorted(source.topology.links, key=lambda link: link.queue_bytes):
+        above = at_rate(each.ecn, link.rate_bps).min_bytes
+        if above < link.queue_bytes:
+            continue
         message = (
-            f"ECN marks above {format_size(each.ecn_bytes)}, "
-            f"and the shortest queue ends at {format_size(shortest)}: it drops before it marks"
+            f"ECN marks above {format_size(above)}, "
+            f"and the shortest queue ends at {format_size(link.queue_bytes)}: "
+            "it drops before it marks"
         )
         right = "a threshold well below the queue's size marks in time"
         yield remark(Severity.ERROR, "ecn", message, right)
+        return
 
 
 def _notifications(classes: tuple[TrafficClass, ...]) -> Iterator[Remark]:
@@ -100,7 +107,7 @@ def _shared_queues(classes: tuple[TrafficClass, ...]) -> Iterator[Remark]:
             message = f"shares queue {each.queue} with {first.name!r}, and their weights differ"
             right = "a queue has one weight: give both the same, or a queue each"
             yield Remark(Severity.ERROR, _path(each, "weight"), subject, message, right)
-        elif first.ecn_bytes != each.ecn_bytes:
+        elif first.ecn != each.ecn:
             message = f"shares queue {each.queue} with {first.name!r}, and their ecn differs"
             right = "a queue has one threshold: give both the same, or a queue each"
             yield Remark(Severity.ERROR, _path(each, "ecn"), subject, message, right)

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from topologies.congestion import EcnMarking
 from topologies.event_model import Event
 
 PS_PER_NS = 1000
@@ -151,7 +152,7 @@ class TrafficClass:
     """Packets that share a queue: those with these DSCPs.
 
     `queue` is the ports' queue that serves them, None where the file names none; the highest is
-    served first. `ecn_bytes`: mark when more is queued, None for never. `lossless` says that
+    served first. `ecn`: when packets are marked, None for never. `lossless` says that
     senders are paused rather than packets dropped. Queues with a `weight` share by it what strict
     ones (None) leave.
     """
@@ -160,7 +161,7 @@ class TrafficClass:
     dscps: tuple[int, ...]
     queue: int | None
     lossless: bool = False
-    ecn_bytes: int | None = None
+    ecn: EcnMarking | None = None
     weight: int | None = None
 
 

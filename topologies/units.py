@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from decimal import Decimal
+from fractions import Fraction
 
 _QUANTITY = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-zµμ/]*)\s*")
 
@@ -100,3 +101,18 @@ def _format(value: int, units: dict[str, int]) -> str:
         if value and value % size == 0:
             best, factor = unit, size
     return f"{value // factor}{best}"
+
+
+def parse_share(value: object) -> int:
+    """Return a share as 1/2^32: '20%', 0.2 or 1/5; more than 0 and at most 1.
+
+    Raises ValueError, which says what would be right.
+    """
+    text = str(value).replace(" ", "")
+    try:
+        share = Fraction(text[:-1]) / 100 if text.endswith("%") else Fraction(text)
+    except (ValueError, ZeroDivisionError):
+        raise ValueError(f"{value!r} is no share: write 20% or 0.2") from None
+    if not 0 < share <= 1:
+        raise ValueError(f"a share is more than 0% and at most 100%, not {value}")
+    return int(share * (1 << 32))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from topologies.buffers import headroom_bytes
+from topologies.congestion import at_rate
 from topologies.errors import FieldPath
 from topologies.findings import Remark, Severity
 from topologies.units import format_size
@@ -33,11 +34,14 @@ def buffer_faults(run: RunFile, prefix: FieldPath) -> Iterator[Remark]:
         return
     limit = alone_bytes(run.buffer)
     for each in run.topology.classes:
-        if each.ecn_bytes is None or each.ecn_bytes < limit:
+        if each.ecn is None:
+            continue
+        above = max(at_rate(each.ecn, link.rate_bps).min_bytes for link in run.topology.links)
+        if above < limit:
             continue
         what = "PFC pauses senders" if each.lossless else "the buffer drops"
         message = (
-            f"ECN marks above {format_size(each.ecn_bytes)}, and {what} at {format_size(limit)} "
+            f"ECN marks above {format_size(above)}, and {what} at {format_size(limit)} "
             "at the latest: it never marks before"
         )
         right = "a threshold well below alpha * shared / (1 + alpha) marks in time"

@@ -12,6 +12,7 @@ from weft.errors import UsageError
 
 if TYPE_CHECKING:
     from topologies import Topology
+    from topologies.congestion import EcnMarking
 
 MAX_TABLE_LINKS = 100  # beyond, tables are printed only when asked for
 
@@ -90,11 +91,24 @@ def _parts(topology: Topology) -> dict[str, list[dict[str, str]]]:
             "queue": "" if each.queue is None else str(each.queue),
             "weight": "" if each.weight is None else str(each.weight),
             "lossless": "yes" if each.lossless else "no",
-            "ecn above": "" if each.ecn_bytes is None else format_size(each.ecn_bytes),
+            "ecn": _marking(each.ecn),
         }
         for each in topology.classes
     ]
     return {"switches": switches, "hosts": hosts, "links": links, "classes": classes}
+
+
+def _marking(ecn: EcnMarking | None) -> str:
+    """Say when a class is marked: a step, a ramp, or what a parameter set says."""
+    from topologies.congestion import CERTAIN
+    from topologies.units import format_size
+
+    if ecn is None or isinstance(ecn, str):
+        return ecn or ""
+    if ecn.min_bytes == ecn.max_bytes:
+        return f"above {format_size(ecn.min_bytes)}"
+    low, high = format_size(ecn.min_bytes), format_size(ecn.max_bytes)
+    return f"{low} to {high}, up to {100 * ecn.probability / CERTAIN:.3g}%"
 
 
 def _data(topology: Topology) -> dict[str, object]:

@@ -146,6 +146,13 @@ struct flow_t {
     bit<16> dst_port;
 }
 
+// When a queue marks: never up to `low`, always above `high`, with a rising probability between.
+struct ecn_t {
+    depth_t       low;
+    depth_t       high;
+    probability_t slope;            // for each unit of depth above `low`
+}
+
 struct local_metadata_t {
     flow_t        flow;
     DropReason    drop_reason;
@@ -153,7 +160,7 @@ struct local_metadata_t {
     group_id_t    group;            // the route's set of next hops, if it has several
     next_hop_id_t next_hop;
     bit<7>        cpu_reason;
-    depth_t       ecn_threshold;
+    ecn_t         ecn;
 }
 
 #endif

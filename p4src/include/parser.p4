@@ -25,7 +25,9 @@ parser FabricParser(packet_in packet, out headers_t hdr, inout local_metadata_t 
         meta.group = 0;
         meta.next_hop = 0;
         meta.cpu_reason = 0;
-        meta.ecn_threshold = 0;
+        meta.ecn.low = 0;
+        meta.ecn.high = 0;
+        meta.ecn.slope = 0;
         transition select(std.ingress_port) {
             CPU_PORT: parse_packet_out;
             default: parse_ethernet;

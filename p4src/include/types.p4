@@ -9,6 +9,7 @@ typedef bit<32> ipv4_addr_t;
 typedef bit<16> group_id_t;
 typedef bit<16> next_hop_id_t;
 typedef bit<19> depth_t;        // of a queue, in the target's unit: packets or cells
+typedef bit<32> probability_t;  // in 1/2^32
 typedef bit<24> qp_t;           // an InfiniBand queue pair number
 
 enum bit<16> EtherType {

@@ -1,5 +1,7 @@
-// Marks packets of ECN-capable flows (RFC 3168) that waited in a queue longer than the installed
-// threshold. Reads the depth at dequeue: the one at enqueue is stale by the queueing delay.
+// Marks packets of ECN-capable flows (RFC 3168) by the depth of the queue that they waited in.
+// Between two installed depths the probability rises linearly, as DCQCN's switches mark (and RED,
+// without its average); equal depths make a step. Reads the depth at dequeue: the one at enqueue
+// is stale by the queueing delay.
 
 #ifndef WEFT_ECN_P4
 #define WEFT_ECN_P4
@@ -12,10 +14,19 @@ control EcnMarking(inout headers_t hdr, in local_metadata_t meta, in standard_me
     counter(PORTS, CounterType.packets) port_marked;
 
     apply {
-        if (hdr.ipv4.isValid() && std.deq_qdepth > meta.ecn_threshold &&
+        if (hdr.ipv4.isValid() && std.deq_qdepth > meta.ecn.low &&
             (hdr.ipv4.ecn == Ecn.CAPABLE_0 || hdr.ipv4.ecn == Ecn.CAPABLE_1)) {
-            hdr.ipv4.ecn = Ecn.CONGESTED;
-            port_marked.count((bit<32>)std.egress_port);
+            bool mark = true;
+            if (std.deq_qdepth <= meta.ecn.high) {
+                bit<32> draw;
+                random(draw, 0, 0xffffffff);
+                bit<64> share = (bit<64>)(std.deq_qdepth - meta.ecn.low) * (bit<64>)meta.ecn.slope;
+                mark = share > (bit<64>)draw;
+            }
+            if (mark) {
+                hdr.ipv4.ecn = Ecn.CONGESTED;
+                port_marked.count((bit<32>)std.egress_port);
+            }
         }
     }
 }

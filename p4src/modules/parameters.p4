@@ -53,13 +53,24 @@ control EgressParameters(inout local_metadata_t meta, in standard_metadata_t std
     // A queue deeper than this marks. The unit is the target's: packets, or cells of 256 bytes.
     @id(0x01000103)
     action mark_above(@id(1) depth_t threshold) {
-        meta.ecn_threshold = threshold;
+        meta.ecn.low = threshold;
+        meta.ecn.high = threshold;
     }
 
     // No queue is deeper than the largest number: nothing is marked.
     @id(0x01000104)
     action never_mark() {
-        meta.ecn_threshold = 0x7ffff;
+        meta.ecn.low = 0x7ffff;
+        meta.ecn.high = 0x7ffff;
+    }
+
+    // From `low` on ever more packets are marked, above `high` all. `slope`: what each unit of
+    // depth adds to the probability, in 1/2^32.
+    @id(0x01000105)
+    action mark_between(@id(1) depth_t low, @id(2) depth_t high, @id(3) probability_t slope) {
+        meta.ecn.low = low;
+        meta.ecn.high = high;
+        meta.ecn.slope = slope;
     }
 
     @id(0x02000103)
@@ -68,7 +79,7 @@ control EgressParameters(inout local_metadata_t meta, in standard_metadata_t std
             std.egress_port: exact @name("port");
             std.priority: exact @name("class");
         }
-        actions = { mark_above; never_mark; }
+        actions = { mark_above; mark_between; never_mark; }
         default_action = never_mark();
         size = PORTS * 8;
     }

@@ -32,6 +32,7 @@ from controller.fabric_state import (
     step,
 )
 from topologies import Topology
+from topologies.congestion import step as step_at
 
 P4INFO = Path(__file__).parents[2] / "p4src/fabric.p4info.txtpb"
 PROGRAM_INFO = CompiledProgram.of(b"", P4INFO.read_bytes()).p4info
@@ -104,7 +105,7 @@ def test_a_link_that_fails_and_returns(model: FabricModel) -> None:
 
 
 def test_the_policy_speaks_bytes_and_the_target_its_unit(model: FabricModel) -> None:
-    policy = FabricPolicy(ecn_threshold_bytes={0: 150_000, 3: 300_000}, class_of_dscp={48: 7})
+    policy = FabricPolicy(ecn={0: step_at(150_000), 3: step_at(300_000)}, class_of_dscp={48: 7})
     packets = replace(model, policy=policy, facts=TargetFacts(priorities=8))
     assert table(packets, "s1", "ecn_threshold")["class=0x0 port=0x3"] == (
         "mark_above(threshold=0x64)"

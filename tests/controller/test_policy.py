@@ -6,6 +6,7 @@ import topologies
 from controller import CompiledProgram, FabricPolicy, TargetFacts
 from controller.entries import describe
 from controller.fabric_state import FabricModel, desired_entries
+from topologies.congestion import step
 
 CLASSES = """\
 time_scale: 1
@@ -27,7 +28,7 @@ def lines(model: FabricModel, switch: str, table: str) -> list[str]:
 def test_a_class_map_is_the_policy() -> None:
     policy = FabricPolicy.of(topologies.loads(CLASSES))
     assert policy.class_of_dscp == {48: 6, 24: 3, 26: 3}
-    assert policy.ecn_threshold_bytes == {3: 256_000}
+    assert policy.ecn == {3: step(256_000)}
 
 
 def test_without_a_class_map_notifications_still_go_first() -> None:

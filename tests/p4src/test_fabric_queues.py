@@ -136,3 +136,31 @@ def test_the_controller_speaks_the_targets_unit(
     facts: TargetFacts, queued: int, depth: int
 ) -> None:
     assert facts.depth(queued, packet_bytes=1500) == depth
+
+
+def install_ramp(leaf: Any, low: int, high: int, probability: float) -> None:
+    key = match(**{"port": Exact(2), "class": Exact(0)})
+    slope = int(probability * 2**32) // (high - low)
+    ramp = call("mark_between", low=low, high=high, slope=slope)
+    leaf.install(TableEntry("ecn_threshold", key, ramp))
+
+
+def test_between_two_depths_ever_more_is_marked(leaf: Any) -> None:
+    """A queue that drains from 1 000 packets meets every depth once a round."""
+    rounds, low, high, most = 10, 200, 600, 0.5
+    slow_port(leaf)
+    install_ramp(leaf, low, high, most)
+    marked: dict[int, int] = {}
+    for _ in range(rounds):
+        leaf.send(1, *frames(leaf, 900))
+        leaf.settle(2 * LONG_NS)
+        for behind, ip in zip([0, *range(898, -1, -1)], arrivals(leaf), strict=True):
+            marked[behind] = marked.get(behind, 0) + ((ip.tos & 3) == CONGESTED)
+    assert not any(marked[behind] for behind in range(1, low + 1))
+    assert all(marked[behind] == rounds for behind in range(high + 1, 899))
+    expected = [most * (behind - low) / (high - low) for behind in range(low + 1, high + 1)]
+    for half, middle in ((slice(0, 200), low + 100), (slice(200, 400), low + 300)):
+        share = expected[half]
+        mean, spread = rounds * sum(share), (rounds * sum(p * (1 - p) for p in share)) ** 0.5
+        depths = range(low + 1, high + 1)[half]
+        assert abs(sum(marked[behind] for behind in depths) - mean) < 4 * spread, middle

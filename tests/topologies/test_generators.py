@@ -8,6 +8,7 @@ import pytest
 
 import topologies
 from topologies import Endpoint, Role, Topology, TopologyError
+from topologies.congestion import EcnThresholds, at_rate, step
 from topologies.oversubscription import tiers
 from topologies.reach import Reach
 
@@ -187,11 +188,11 @@ def test_the_class_map_is_in_the_model() -> None:
         "{cnp: {dscp: 48, queue: 7}, roce: {dscp: [24, 26], queue: 3, lossless: true, ecn: 1kB}}"
     )
     cnp, roce = make("single", hosts=2, classes=classes).classes
-    assert (cnp.name, cnp.dscps, cnp.queue, cnp.lossless, cnp.ecn_bytes) == (
+    assert (cnp.name, cnp.dscps, cnp.queue, cnp.lossless, cnp.ecn) == (
         *("cnp", (48,), 7, False),
         None,
     )
-    assert (roce.dscps, roce.queue, roce.lossless, roce.ecn_bytes) == ((24, 26), 3, True, 1000)
+    assert (roce.dscps, roce.queue, roce.lossless, roce.ecn) == ((24, 26), 3, True, step(1000))
 
 
 # (generator, its parameters, part of the message)
@@ -285,3 +286,44 @@ links: [{a: h1, b: s1:1}, {a: s2:1, b: h1:1}, {a: h2, b: s2:2}, {a: s1:2, b: s2:
     assert [str(part.end) for part in net.interfaces_of("s2")] == ["h1:1", "h2"]
     assert [host.name for host in net.hosts_of("s2")] == ["h1", "h2"]
     assert [port.number for port in net.ports_of("h1")] == [0, 1]
+
+
+MARKING = """\
+time_scale: 1
+generator: single
+hosts: 2
+link: {rate: 400Gbps, delay: 1us, queue: 9MB}
+"""
+
+
+def test_a_class_marks_by_a_step_a_ramp_or_a_parameter_set() -> None:
+    topology = topologies.loads(
+        MARKING + "classes:\n"
+        "  a: {dscp: 1, queue: 1, ecn: 100kB}\n"
+        "  b: {dscp: 2, queue: 2, ecn: {min: 400kB, max: 1600kB, probability: 20%}}\n"
+        "  c: {dscp: 3, queue: 3, ecn: hpcc-dcqcn}\n"
+    )
+    a, b, c = (each.ecn for each in topology.classes)
+    assert (a, b, c) == (
+        step(100_000),
+        EcnThresholds(400_000, 1_600_000, (1 << 32) // 5),
+        "hpcc-dcqcn",
+    )
+    # 100 and 400 kB for each 25 Gb/s
+    assert at_rate(c, 400 * 10**9) == EcnThresholds(1_600_000, 6_400_000, (1 << 32) // 5)
+
+
+@pytest.mark.parametrize(
+    ("ecn", "says"),
+    [
+        ("dcqcn", "a parameter set: ns3-rdma, hpcc-dcqcn-paper, hpcc-dcqcn"),
+        ("{min: 2kB, max: 1kB, probability: 1}", "min is above max"),
+        ("{min: 1kB}", "a ramp has min, max and probability"),
+        ("{min: 1kB, max: 2kB, probability: 2}", "more than 0% and at most 100%"),
+    ],
+)
+def test_a_bad_marking_says_what_would_be_right(ecn: str, says: str) -> None:
+    with pytest.raises(TopologyError) as caught:
+        topologies.loads(MARKING + f"classes: {{a: {{dscp: 1, queue: 1, ecn: {ecn}}}}}\n")
+    assert says in str(caught.value)
+    assert "ecn" in str(caught.value)
