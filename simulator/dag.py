@@ -16,12 +16,15 @@ import numpy.typing as npt
 from simulator.paths import Paths, PathTable, mtu_payload
 from topologies.model import Interface, Topology
 from topologies.randomness import mix, mix_words
+from topologies.transport import Transport, transport_for
+from topologies.transport_schema import TransportEntry
 from topologies.workload_model import FLOW, MESSAGE, MessageArrays, Records
 from topologies.workload_schema import ROCE_DSCP
 
 Numbers = npt.NDArray[np.int64]
 FIRST_UDP_PORT = 0xC000  # RoCEv2's source ports lie in 49152..65535
 MAX_CHANNELS = 64  # of a pair
+OPERATIONS = {"send": 0, "write": 2, "read": 4}  # enum rnic_operation
 
 
 @dataclass(frozen=True)
@@ -29,7 +32,8 @@ class FlowKind:
     """What a number of flows have in common; flows of different names never share a queue pair.
 
     `queue` None: that of the DSCP's class. `payload` None: what the MTU allows. `udp_port` None: by
-    the pair and the channel. `rate_bps` 0: the interface's.
+    the pair and the channel. `rate_bps` 0: the interface's. `open_loop`: without the run's
+    transport; `operation` None: the transport's.
     """
 
     name: str
@@ -38,13 +42,17 @@ class FlowKind:
     payload: int | None = None
     udp_port: int | None = None
     rate_bps: int = 0
+    open_loop: bool = False
+    operation: str | None = None
 
 
 class FlowTable:
     """The flows of a run: one for each (kind, source, destination, channel) that is asked for."""
 
-    def __init__(self, topology: Topology) -> None:
+    def __init__(self, topology: Topology, transport: TransportEntry | None = None) -> None:
         self.topology = topology
+        self.transport = transport
+        self._transports: dict[tuple[int, str], int] = {}
         self.interfaces = tuple(topology.interfaces())
         self.numbers = {interface.end: i for i, interface in enumerate(self.interfaces)}
         hosts = {host.name: i for i, host in enumerate(topology.hosts)}
@@ -53,6 +61,7 @@ class FlowTable:
         self._address = np.array([int(i.address.ip) for i in self.interfaces], dtype=np.uint64)
         links = [topology.link_at(i.host, i.number) for i in self.interfaces]
         self._mtu = np.array([link.mtu_bytes for link in links], dtype=np.int64)
+        self._rate = np.array([link.rate_bps for link in links], dtype=np.int64)
         self._queues = {
             dscp: 0 if of_class.queue is None else of_class.queue
             for of_class in topology.classes
@@ -123,16 +132,35 @@ class FlowTable:
         rows["dscp"] = kind.dscp
         rows["queue"] = self._queues.get(kind.dscp, 0) if kind.queue is None else kind.queue
         mtu = np.minimum(self._mtu[source], self._mtu[target])
-        rows["payload"] = (
-            np.array([mtu_payload(int(one)) for one in mtu])
-            if kind.payload is None
-            else kind.payload
-        )
+        reliable = self.transport is not None and not kind.open_loop
+        fixed = kind.payload or (self.transport.mtu if reliable and self.transport else None)
+        rows["payload"] = fixed or np.array([mtu_payload(int(one)) for one in mtu])
         rows["rate_bps"] = kind.rate_bps
+        if reliable:
+            self._give_transport(kind, rows, source)
         self._blocks.append(rows)
         self._source.append(source)
         self._target.append(target)
         self._count += len(rows)
+
+    def _give_transport(self, kind: FlowKind, rows: Records, source: Numbers) -> None:
+        """Number a transport for each line rate; a READ is asked for by the far end."""
+        assert self.transport is not None
+        operation = kind.operation or self.transport.operation
+        rows["operation"] = OPERATIONS[operation]
+        for rate in np.unique(self._rate[source]).tolist():
+            number = self._transports.setdefault((rate, operation), len(self._transports) + 1)
+            rows["transport"][self._rate[source] == rate] = number
+
+    def transports(self) -> tuple[Transport, ...]:
+        """Return the transports that flows name, in order."""
+        if self.transport is None:
+            return ()
+        found = (
+            transport_for(self.transport.model_copy(update={"operation": operation}), rate)
+            for rate, operation in self._transports
+        )
+        return tuple(found)
 
     def _udp_ports(
         self, kind: FlowKind, source: Numbers, target: Numbers, channel: Numbers

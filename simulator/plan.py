@@ -52,7 +52,7 @@ class _Plan:
     def __init__(self, run: RunFile, seed: int) -> None:
         self.run = run
         self.seed = seed
-        self.flows = FlowTable(run.topology)
+        self.flows = FlowTable(run.topology, run.transport)
         self.messages = MessageTable()
         self.streams: list[tuple[int, ...]] = []
         self.script: list[ScriptPacket] = []
@@ -109,6 +109,7 @@ class _Plan:
             ideal_ps=bound.alone_ps,
             script=tuple(sorted(self.script, key=lambda packet: packet.at_ps)),
             spans=tuple(self.spans.finished(bound)),
+            transports=self.flows.transports(),
             core_share=_top_share(has_top, table, bound.arrays.messages),
         )
 
@@ -123,7 +124,16 @@ class _Plan:
         rate_bps: int | None = None,
     ) -> Numbers:
         """Return the flows from each of `sources` to the one at the same place of `targets`."""
-        kind = FlowKind(name, entry.dscp, entry.queue, entry.payload, entry.udp_port, rate_bps or 0)
+        kind = FlowKind(
+            name,
+            entry.dscp,
+            entry.queue,
+            entry.payload,
+            entry.udp_port,
+            rate_bps or 0,
+            entry.transport == "none" or isinstance(entry, CbrEntry),
+            entry.operation,
+        )
         return self.flows.flows(kind, self.flows.places(sources), self.flows.places(targets))
 
     def _pairs(self, entry: CbrEntry | MessageEntry) -> tuple[list[Interface], list[Interface]]:
@@ -206,6 +216,8 @@ class _Plan:
                 entry.payload,
                 entry.udp_port,
                 entry.rate or 0,
+                entry.transport == "none",
+                entry.operation,
             ),
             self.flows.places(sources),
             self.flows.places(targets),

@@ -19,11 +19,14 @@ from typing import Any
 import numpy as np
 
 from controller.fabric_state import FabricReady, LinkChanged
+from controller.policy import FabricPolicy
 from controller.program import CompiledProgram
+from hostagent.rnic.binding import Repeat
 from simulator.buffers import apply_buffer, buffer_end
 from simulator.controller_link import ControlPlane
-from simulator.core.binding import NEVER, Engine
+from simulator.core.binding import NEVER, Engine, Transport
 from simulator.core.binding import Stop as EngineStop
+from simulator.dag import OPERATIONS
 from simulator.fabric import Fabric
 from simulator.flow_paths import FlowPaths
 from simulator.pcap import PortCapture
@@ -32,7 +35,8 @@ from simulator.result_model import Records, RunEnd, RunIdentity, Stop, SwitchEnd
 from simulator.results import ResultWriter
 from softswitch.core import Direction
 from topologies.events import LinksCall, PortCall, SwitchCall, calls
-from topologies.model import Endpoint, Link
+from topologies.model import CNP_DSCP, Endpoint, Link
+from topologies.transport import Transport as PlannedTransport
 from topologies.workload_model import RunFile, Traffic
 
 SLICE_EVENTS = 200_000
@@ -123,8 +127,13 @@ class Simulation:
         engine, traffic = self.engine, self.traffic
         nodes = np.array([self.fabric.nodes[h.name] for h in self.fabric.topology.hosts], np.uint32)
         flows = traffic.flows.copy()
+        engine.add_transports([self._transport(each) for each in traffic.transports])
         if len(flows):
             flows["src"], flows["dst"] = nodes[flows["src"]], nodes[flows["dst"]]
+            # A READ is asked for by the end that the data goes to.
+            read = flows["operation"] == OPERATIONS["read"]
+            for one, other in (("src", "dst"), ("src_port", "dst_port")):
+                flows[one][read], flows[other][read] = flows[other][read], flows[one][read].copy()
             engine.add_flows(flows)
         if len(traffic.streams):
             engine.add_streams(traffic.streams)
@@ -144,6 +153,21 @@ class Simulation:
             ]
         )
         engine.sample(self.file.sample_ps)
+
+    def _transport(self, planned: PlannedTransport) -> Transport:
+        """Return a transport as it runs: at this time scale, CNPs in their class's queue."""
+        scale = self.fabric.topology.time_scale
+        return Transport(
+            Repeat.SELECTIVE if planned.retransmission == "selective-repeat" else Repeat.GO_BACK_N,
+            planned.ack_every,
+            planned.window_packets,
+            planned.retries,
+            udp_ports=planned.udp_ports,
+            cnp_queue=FabricPolicy.of(self.fabric.topology).class_of_dscp.get(CNP_DSCP, 0),
+            cnp_dscp=CNP_DSCP,
+            timeout_ps=planned.timeout_ps * scale,
+            dcqcn=planned.dcqcn and planned.dcqcn.with_time_scale(scale),
+        )
 
     def _events(self) -> None:
         for call in calls(self.fabric.topology):

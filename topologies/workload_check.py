@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 
+from topologies.congestion import CongestionError
 from topologies.errors import FieldPath, Problem, TopologyError, did_you_mean
 from topologies.fields import MAX_MOMENT_PS
 from topologies.flow_sizes import MIXES
@@ -19,6 +20,8 @@ from topologies.job_schema import (
 from topologies.model import Interface, Topology
 from topologies.placement import Report, find_interface, place
 from topologies.reach import Reach
+from topologies.transport import transport_for
+from topologies.transport_schema import MAX_WINDOW, PAYLOADS
 from topologies.workload_limits import (
     MAX_LINK_DELAY_PS,
     MAX_MESSAGES,
@@ -119,6 +122,7 @@ class _Check:
             settings = getattr(entry, entry.kind)
             if isinstance(settings, FlowSettings):
                 self._payload(path, settings.payload)
+                self._reliable(path, settings)
             pairs = entry.cbr or entry.poisson or entry.message
             if pairs is not None:
                 self._pairs(path, pairs)
@@ -128,6 +132,7 @@ class _Check:
                 self._mix(path, entry.mix)
             for n, packet in enumerate(entry.script or ()):
                 self._script((*path, n), packet)
+        self._transport()
         self._ends_some_time()
         jobs = list(zip(self.run.job_paths, self.run.jobs, strict=True))
         names: set[str] = set()
@@ -246,14 +251,47 @@ class _Check:
             message = f"a frame of {length}B: the link's MTU allows {mtu + ETHERNET}B"
             self._report((*path, key), message)
 
-    def _payload(self, path: FieldPath, payload: int | None) -> None:
+    def _transport(self) -> None:
+        transport = self.run.transport
+        if transport is None:
+            return
+        self._payload(("transport",), transport.mtu, "mtu")
+        most = MAX_WINDOW[transport.retransmission]
+        if transport.window is not None and transport.window > most:
+            message = f"{transport.retransmission} has at most {most} packets on the way"
+            self._report(("transport", "window"), message)
+        for rate in sorted({link.rate_bps for link in self.run.topology.links}):
+            try:
+                transport_for(transport, rate)
+            except CongestionError as error:
+                self._report(("transport", "parameters"), str(error))
+                return
+
+    def _reliable(self, path: FieldPath, settings: FlowSettings) -> None:
+        """Check what only a transport gives, and what it asks for."""
+        if self.run.transport is None or settings.transport == "none":
+            if settings.operation is not None:
+                message = "an open-loop flow has no operations: give the run a 'transport'"
+                self._report((*path, "operation"), message)
+        elif isinstance(settings, CbrEntry):
+            if settings.operation is not None:
+                message = "packets at given times are always open loop, without operations"
+                self._report((*path, "operation"), message)
+        elif settings.payload is not None and settings.payload not in PAYLOADS:
+            message = (
+                f"with a transport a packet carries 256B, 512B, 1024B, 2048B or 4096B, not "
+                f"{settings.payload}B; or make the entry open loop: transport: none"
+            )
+            self._report((*path, "payload"), message)
+
+    def _payload(self, path: FieldPath, payload: int | None, key: str = "payload") -> None:
         mtu = min((link.mtu_bytes for link in self.run.topology.links), default=0)
         if payload is not None and payload > mtu - ROCE_HEADERS:
             message = (
                 f"{payload}B do not fit the MTU of {mtu}B behind {ROCE_HEADERS}B of headers: give "
                 f"at most {mtu - ROCE_HEADERS}B, or the links 'mtu: {payload + ROCE_HEADERS}B'"
             )
-            self._report((*path, "payload"), message)
+            self._report((*path, key), message)
 
     def _all_meet(
         self, path: FieldPath, sources: Iterable[Interface], targets: Iterable[Interface]
@@ -289,6 +327,9 @@ class _Check:
     def _job(self, path: FieldPath, job: JobEntry) -> None:
         self._sizes(path, job)
         self._payload(path, job.payload)
+        if self.run.transport is not None and job.payload not in (None, *PAYLOADS):
+            message = f"a transport's payloads are powers of two, 256B to 4096B, not {job.payload}B"
+            self._report((*path, "payload"), message)
         if all(step.kind == "compute" for _, step in steps_with_paths(path, job)):
             self._report((*path, "phases"), "the job only computes: give it something to send")
         if job.stride is not None and job.placement != "stride":

@@ -80,6 +80,7 @@ def read_run(
         sample_ps=spec.sample,
         seed=spec.seed,
         buffer=_buffer(spec.buffer),
+        transport=spec.transport,
         controller_delay_ps=spec.controller.delay,
     )
     check(run)

@@ -21,6 +21,8 @@ from topologies.document import Document
 from topologies.errors import FieldPath
 from topologies.job_schema import JobEntry
 from topologies.model import Endpoint, Topology
+from topologies.transport import Transport
+from topologies.transport_schema import TransportEntry
 from topologies.workload_schema import TrafficEntry
 
 NEVER_PS = (1 << 63) - 1  # WS_NEVER
@@ -184,6 +186,7 @@ class Traffic:
     ideal_ps: npt.NDArray[np.int64]
     script: tuple[ScriptPacket, ...] = ()
     spans: tuple[Span, ...] = ()
+    transports: tuple[Transport, ...] = ()  # a flow's `transport` is a number of these + 1
     core_share: float | None = None  # of the messages' bytes; spines where there are no cores
 
     def flow(self, number: int) -> Flow:
@@ -222,4 +225,5 @@ class RunFile:
     sample_ps: int = 10_000_000
     seed: int = 1
     buffer: BufferSettings | None = None
+    transport: TransportEntry | None = None  # None: open loop
     controller_delay_ps: int = 1_000_000_000

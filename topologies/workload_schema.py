@@ -6,6 +6,7 @@ until: 20ms                            without it: to the end of all messages
 sample: 10us                           how often queues and links are looked at
 seed: 1
 buffer: {shared: 64MB, alpha: 1/8, headroom: formula, watchdog: 100ms}
+transport: {congestion_control: dcqcn} as in transport_schema.py; without it flows are open loop
 controller: {delay: 1ms}
 events: [...]                          as in a topology file, behind those of the topology
 traffic: [{cbr: {...}}, {incast: {...}}, ...]
@@ -16,7 +17,7 @@ from __future__ import annotations
 
 import re
 from fractions import Fraction
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
@@ -26,7 +27,8 @@ from topologies.event_schema import EventEntry
 from topologies.fields import Count, CountOrNone, Dscp, Model, Moment, Queue, Rate, Size, Volume
 from topologies.job_schema import JobEntry
 from topologies.schema import schema_problem
-from topologies.units import parse_size
+from topologies.transport_schema import Operation, TransportEntry
+from topologies.units import parse_share, parse_size
 
 _ALPHA = re.compile(r"([0-9]+)(?:/([0-9]+))?")
 ROCE_DSCP = 26  # of RoCE data, by custom
@@ -55,18 +57,6 @@ def _headroom(value: object) -> object:
         ) from None
 
 
-def _share(value: object) -> object:
-    """Return a load as 1/2^32 of a link: '50%', 0.5 or 1/2."""
-    text = str(value).replace(" ", "")
-    try:
-        share = Fraction(text[:-1]) / 100 if text.endswith("%") else Fraction(text)
-    except (ValueError, ZeroDivisionError):
-        raise ValueError(f"{value!r} is no share: write 50% or 0.5") from None
-    if not 0 < share <= 1:
-        raise ValueError(f"a load is more than 0% and at most 100%, not {value}")
-    return int(share * (1 << 32))
-
-
 def _topology(value: object) -> object:
     if not isinstance(value, str | dict):
         raise ValueError("a topology is a name, a file, or the topology itself as a mapping")
@@ -85,7 +75,7 @@ def _positive(value: object) -> object:
 
 Alpha = Annotated[int, BeforeValidator(_alpha)]
 Headroom = Annotated[Any, BeforeValidator(_headroom)]  # bytes, "formula" or "none"
-Load = Annotated[int, BeforeValidator(_share)]
+Load = Annotated[int, BeforeValidator(parse_share)]  # 1/2^32 of a link
 Payload = Annotated[Size, Field(ge=MIN_PAYLOAD, le=MAX_PAYLOAD)]
 Frame = bytes
 UdpPort = Annotated[int, Field(ge=1, le=65535, strict=True)]
@@ -117,6 +107,8 @@ class FlowSettings(Model):
     payload: Payload | None = None  # bytes a packet; without it what the MTU allows, 256 to 4096
     udp_port: UdpPort | None = None  # the source port; without it chosen by the pair
     start: Moment = 0
+    transport: Literal["none"] | None = None  # open loop, whatever the run's transport
+    operation: Operation | None = None  # of messages; without it the transport's
 
 
 class CbrEntry(FlowSettings):
@@ -259,6 +251,7 @@ class RunEntry(Model):
     sample: Annotated[Moment, BeforeValidator(_positive)] = 10_000_000
     seed: CountOrNone = 1
     buffer: BufferEntry | None = None
+    transport: TransportEntry | None = None
     controller: ControllerEntry = ControllerEntry()
     events: list[EventEntry] = Field(default=[])
     traffic: list[TrafficEntry] = Field(default=[])

@@ -1,0 +1,66 @@
+"""What a run file's `transport` comes to: settings, and DCQCN's parameters for a sender's line."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from topologies.congestion import GAIN_ONE, DcqcnParameters, parameters
+from topologies.transport_schema import OverridesEntry, TransportEntry
+
+PS_PER_NS = 1000
+
+
+@dataclass(frozen=True)
+class Transport:
+    """A transport for senders of one line rate; times in fabric picoseconds.
+
+    `dcqcn` None: no congestion control. `window_packets` 0: the card's default.
+    """
+
+    retransmission: str
+    operation: str
+    ack_every: int
+    window_packets: int
+    timeout_ps: int
+    retries: int
+    udp_ports: int
+    line_rate_bps: int
+    dcqcn: DcqcnParameters | None = None
+
+
+def transport_for(entry: TransportEntry, line_rate_bps: int) -> Transport:
+    """Return what a run file says, for senders whose interface has that rate.
+
+    Raises CongestionError where no set serves the rate.
+    """
+    dcqcn = None
+    if entry.congestion_control == "dcqcn":
+        dcqcn = _overridden(parameters(entry.parameters, line_rate_bps), entry.overrides)
+    return Transport(
+        entry.retransmission,
+        entry.operation,
+        entry.ack_every,
+        entry.window or 0,
+        entry.timeout,
+        entry.retries,
+        entry.udp_ports,
+        line_rate_bps,
+        dcqcn,
+    )
+
+
+def _overridden(given: DcqcnParameters, overrides: OverridesEntry) -> DcqcnParameters:
+    changed: dict[str, int] = {}
+    for name, value in overrides.model_dump(exclude_none=True).items():
+        if name == "gain":
+            changed["gain_q16"] = max(1, round(value * GAIN_ONE))
+        elif name in ("min_rate", "rate_ai", "rate_hai"):
+            changed[f"{name}_bps"] = value
+        elif name in ("byte_counter", "fast_recovery"):
+            changed[name] = value
+        else:
+            changed[f"{name}_ns"] = value // PS_PER_NS
+    if not changed:
+        return given
+    found = replace(given, name=f"{given.name} (changed)", **changed)  # type: ignore[arg-type]
+    return replace(found, min_rate_bps=min(found.min_rate_bps, found.line_rate_bps))
