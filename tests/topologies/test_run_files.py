@@ -102,7 +102,7 @@ MISTAKES = [
         "7:5: traffic[1].incast: say what each sends: bytes: 64kB",
     ),
     (TRAFFIC, "sizes: websearch", "sizes: websurch", "mix.sizes: no flow-size mix 'websurch'; did"),
-    (TRAFFIC, "load: 50%", "load: 0%", "8:29: traffic[2].mix.load: a load is more than 0% and at"),
+    (TRAFFIC, "load: 50%", "load: 0%", "8:29: traffic[2].mix.load: a share is more than 0% and at"),
     (
         TRAFFIC,
         "load: 50%",
