@@ -16,6 +16,8 @@ struct cc_slot {
     weft_u32 qpn;                /* the local queue pair; 0: the slot is free */
     weft_u32 peer_qpn;
     weft_u32 local_ip, peer_ip;  /* host order */
+    weft_u32 mtu;                /* payload bytes a packet: an acknowledgement of so many packets is of so many bytes */
+    weft_u32 acked_psn;          /* the PSN behind the last one that was acknowledged, 24 bits */
     weft_u64 packets, bytes;     /* received for this queue pair (bytes: of UDP payloads) */
     weft_u64 cnps, marked, acks, naks; /* of which; marked: with CE */
     weft_u64 last_at;            /* ns, of the last packet */

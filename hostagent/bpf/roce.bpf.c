@@ -1,0 +1,129 @@
+// A host's RoCEv2 packets as they arrive: counts them, keeps the congestion control of each queue
+// pair up to date, and hands them to the host's endpoint.
+//
+//   wire -> parse -> count -> queue pair's slot (CNP, ACK -> DCQCN) -> AF_XDP socket, or the stack
+//
+// Payloads are not looked at. Loaded by hostagent/agent.py with bcc.
+
+#include <uapi/linux/bpf.h>
+
+#include "dcqcn.h"
+#include "roce_maps.h"
+#include "roce_parse.h"
+
+static inline void count(u32 what, u64 by)
+{
+    u64 *counter = counters.lookup(&what);
+
+    if (counter)
+        *counter += by;
+}
+
+static inline void count_kind(const struct roce *packet)
+{
+    if (packet->opcode == OPCODE_CNP) {
+        count(ROCE_CNPS, 1);
+    } else if (packet->opcode == OPCODE_ACK) {
+        if ((packet->syndrome & SYNDROME_KIND) == SYNDROME_NAK)
+            count(ROCE_NAKS, 1);
+        else
+            count(ROCE_ACKS, 1);
+    } else {
+        count(ROCE_DATA, 1);
+    }
+    if (packet->marked)
+        count(ROCE_MARKED, 1);
+}
+
+static inline struct cc_slot *slot_of(const struct roce *packet)
+{
+    struct queue_pair_key key = {.local_ip = packet->destination, .qpn = packet->qpn};
+    u32 *number = cc_index.lookup(&key);
+    u32 index;
+
+    if (!number)
+        return NULL;
+    index = *number;
+    return cc_slots.lookup(&index);
+}
+
+// How many bytes an acknowledgement is the first to acknowledge.
+static inline u64 newly_acked(struct cc_slot *slot, const struct roce *packet)
+{
+    // A NAK names the packet that is missing, an ACK the last one that came.
+    u32 behind = packet->psn + ((packet->syndrome & SYNDROME_KIND) == SYNDROME_ACK);
+    u32 packets = (behind - slot->acked_psn) & PSN_MASK;
+
+    if (!packets || packets >= PSN_HALF)
+        return 0;
+    slot->acked_psn = behind & PSN_MASK;
+    return (u64)packets * slot->mtu;
+}
+
+static inline void control(struct cc_slot *slot, const struct roce *packet, u64 now)
+{
+    struct dcqcn_event event = {.kind = DCQCN_TICK};
+
+    if (packet->opcode == OPCODE_CNP) {
+        event.kind = DCQCN_CNP;
+    } else if (packet->opcode == OPCODE_ACK) {
+        event.kind = DCQCN_ACKED;
+        event.bytes = newly_acked(slot, packet);
+    } else {
+        return;
+    }
+    if (slot->algorithm == CC_DCQCN)
+        dcqcn_on_event(&slot->dcqcn, &event, now);
+}
+
+// The testable part: everything that a packet does to its queue pair's slot.
+static inline void take(struct cc_slot *slot, const struct roce *packet, u64 now)
+{
+    __sync_fetch_and_add(&slot->sequence, 1);
+    slot->packets++;
+    slot->bytes += packet->udp_bytes;
+    slot->marked += packet->marked;
+    slot->cnps += packet->opcode == OPCODE_CNP;
+    if (packet->opcode == OPCODE_ACK) {
+        if ((packet->syndrome & SYNDROME_KIND) == SYNDROME_NAK)
+            slot->naks++;
+        else
+            slot->acks++;
+    }
+    slot->last_at = now;
+    control(slot, packet, now);
+    __sync_fetch_and_add(&slot->sequence, 1);
+}
+
+int roce_xdp(struct xdp_md *context)
+{
+    struct cursor cursor = {(void *)(long)context->data, (void *)(long)context->data_end};
+    u64 length = context->data_end - context->data;
+    struct roce packet = {};
+    struct cc_slot *slot;
+    u32 *socket;
+
+    if (!parse_roce(&cursor, &packet))
+        return XDP_PASS;
+    count(ROCE_PACKETS, 1);
+    count(ROCE_BYTES, length);
+    if (packet.malformed) {
+        count(ROCE_MALFORMED, 1);
+        return XDP_PASS;
+    }
+    count_kind(&packet);
+    slot = slot_of(&packet);
+    if (!slot || slot->peer_ip != packet.source) {
+        count(ROCE_UNKNOWN_QP, 1);
+        count(ROCE_PASSED, 1);
+        return XDP_PASS;
+    }
+    take(slot, &packet, bpf_ktime_get_ns());
+    socket = endpoints.lookup(&packet.destination);
+    if (!socket) {
+        count(ROCE_PASSED, 1);
+        return XDP_PASS;
+    }
+    count(ROCE_REDIRECTED, 1);
+    return sockets.redirect_map(*socket, XDP_PASS);
+}

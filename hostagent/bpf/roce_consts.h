@@ -1,0 +1,30 @@
+// Numbers of RoCEv2 on the wire, and sizes of our maps.
+#ifndef WEFT_ROCE_CONSTS_H
+#define WEFT_ROCE_CONSTS_H
+
+#define ROCE_V2_PORT 4791
+
+#define IPV4_NO_OPTIONS 5
+#define IPV4_FRAGMENT 0x3fff  // more-fragments bit and offset
+#define ECN_MASK 3
+#define ECN_CE 3
+
+// BTH opcodes: reliable connection, and the CNP.
+#define OPCODE_DATA_LAST 0x0b  // SENDs and WRITEs
+#define OPCODE_READ_REQUEST 0x0c
+#define OPCODE_RESPONSE_FIRST 0x0d
+#define OPCODE_RESPONSE_LAST 0x10
+#define OPCODE_ACK 0x11
+#define OPCODE_CNP 0x81
+
+#define SYNDROME_KIND 0xe0
+#define SYNDROME_ACK 0x00
+#define SYNDROME_NAK 0x60
+
+#define PSN_MASK 0xffffff
+#define PSN_HALF 0x800000
+
+#define CC_SLOTS 4096
+#define ENDPOINTS 256
+
+#endif

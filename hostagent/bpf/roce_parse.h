@@ -1,0 +1,122 @@
+// Parsing with a cursor: each step returns what comes next, or -1 where the packet ends too soon
+// or is not for us.
+#ifndef WEFT_ROCE_PARSE_H
+#define WEFT_ROCE_PARSE_H
+
+#include <uapi/linux/if_ether.h>
+#include <uapi/linux/in.h>
+#include <uapi/linux/ip.h>
+#include <uapi/linux/udp.h>
+
+#include "roce_consts.h"
+
+struct cursor {
+    void *at;
+    void *end;
+};
+
+// What the program needs of a RoCEv2 packet.
+struct roce {
+    u32 source;       // addresses and queue pair in host order
+    u32 destination;
+    u32 qpn;
+    u32 psn;
+    u32 udp_bytes;
+    u8 opcode;
+    u8 syndrome;      // of an acknowledgement
+    u8 marked;        // CE
+    u8 malformed;     // the port is RoCEv2's, and the rest is not
+};
+
+struct bth {
+    u8 opcode;
+    u8 flags;
+    __be16 pkey;
+    u8 marks;         // FECN, BECN and six reserved bits
+    u8 qpn[3];
+    u8 ack_request;
+    u8 psn[3];
+};
+
+static inline u32 three_bytes(const u8 *at)
+{
+    return (u32)at[0] << 16 | (u32)at[1] << 8 | at[2];
+}
+
+static inline int parse_ethernet(struct cursor *cursor)
+{
+    struct ethhdr *ethernet = cursor->at;
+
+    if ((void *)(ethernet + 1) > cursor->end)
+        return -1;
+    cursor->at = ethernet + 1;
+    return bpf_ntohs(ethernet->h_proto);
+}
+
+static inline int parse_ipv4(struct cursor *cursor, struct roce *packet)
+{
+    struct iphdr *ip = cursor->at;
+
+    if ((void *)(ip + 1) > cursor->end)
+        return -1;
+    if (ip->version != 4 || ip->ihl != IPV4_NO_OPTIONS)
+        return -1;
+    if (ip->frag_off & bpf_htons(IPV4_FRAGMENT))
+        return -1;
+    packet->source = bpf_ntohl(ip->saddr);
+    packet->destination = bpf_ntohl(ip->daddr);
+    packet->marked = (ip->tos & ECN_MASK) == ECN_CE;
+    cursor->at = ip + 1;
+    return ip->protocol;
+}
+
+static inline int parse_udp(struct cursor *cursor, struct roce *packet)
+{
+    struct udphdr *udp = cursor->at;
+
+    if ((void *)(udp + 1) > cursor->end)
+        return -1;
+    packet->udp_bytes = bpf_ntohs(udp->len);
+    cursor->at = udp + 1;
+    return bpf_ntohs(udp->dest);
+}
+
+static inline int parse_bth(struct cursor *cursor, struct roce *packet)
+{
+    struct bth *bth = cursor->at;
+
+    if ((void *)(bth + 1) > cursor->end)
+        return -1;
+    packet->opcode = bth->opcode;
+    packet->qpn = three_bytes(bth->qpn);
+    packet->psn = three_bytes(bth->psn);
+    cursor->at = bth + 1;
+    return bth->opcode;
+}
+
+static inline int parse_aeth(struct cursor *cursor, struct roce *packet)
+{
+    u8 *aeth = cursor->at;
+
+    if ((void *)(aeth + 4) > cursor->end)
+        return -1;
+    packet->syndrome = aeth[0];
+    return aeth[0];
+}
+
+// 1: a RoCEv2 packet, perhaps a malformed one; 0: something else.
+static inline int parse_roce(struct cursor *cursor, struct roce *packet)
+{
+    int opcode;
+
+    if (parse_ethernet(cursor) != ETH_P_IP || parse_ipv4(cursor, packet) != IPPROTO_UDP)
+        return 0;
+    if (parse_udp(cursor, packet) != ROCE_V2_PORT)
+        return 0;
+    opcode = parse_bth(cursor, packet);
+    if (opcode < 0 || (opcode == OPCODE_ACK && parse_aeth(cursor, packet) < 0))
+        packet->malformed = 1;
+    return 1;
+}
+
+#endif

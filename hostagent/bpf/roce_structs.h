@@ -1,0 +1,28 @@
+// What the maps hold, beside struct cc_slot. Numbers are in host order.
+#ifndef WEFT_ROCE_STRUCTS_H
+#define WEFT_ROCE_STRUCTS_H
+
+#include "cc_slot.h"
+
+struct queue_pair_key {
+    u32 local_ip;
+    u32 qpn;
+};
+
+// Indices into `counters`.
+enum roce_counter {
+    ROCE_PACKETS,      // RoCEv2 of any kind
+    ROCE_BYTES,        // their frames
+    ROCE_DATA,         // SENDs, WRITEs, READ requests and responses
+    ROCE_ACKS,
+    ROCE_NAKS,         // PSN sequence and other errors; not RNR
+    ROCE_CNPS,
+    ROCE_MARKED,       // with CE
+    ROCE_MALFORMED,    // UDP port 4791, but no transport header
+    ROCE_UNKNOWN_QP,   // for no queue pair of ours
+    ROCE_REDIRECTED,   // to an AF_XDP socket
+    ROCE_PASSED,       // to the kernel's stack
+    ROCE_COUNTERS
+};
+
+#endif

@@ -1,0 +1,17 @@
+#include "cc.h"
+
+void cc_replay(const struct cc_step *steps, size_t n, struct dcqcn *states, uint64_t *rates)
+{
+    for (size_t i = 0; i < n; i++) {
+        const struct cc_step *step = &steps[i];
+        struct dcqcn *state = &states[step->state];
+        if (step->kind == CC_ASK_RATE) {
+            rates[step->state] = dcqcn_rate_at(state, step->now);
+        } else {
+            const struct dcqcn_event event = {.kind = step->kind, .bytes = step->bytes};
+            dcqcn_on_event(state, &event, step->now);
+        }
+    }
+}
+
+void cc_init(struct dcqcn *state, const struct dcqcn_params *params, uint64_t now) { dcqcn_init(state, params, now); }

@@ -1,0 +1,196 @@
+"""DCQCN in the kernel and the same header natively: equal state after the same events.
+
+Every sequence begins with a fresh state, has parameters of its own (a published set at some rate
+and time scale, or anything in range) and random events: CNPs, acknowledgements and pauses from
+nanoseconds to minutes. There are a million; WEFT_DCQCN_SEQUENCES asks for another number.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from hostagent import kernel_headers
+from hostagent.bpf_test_run import XdpAction, test_run
+from hostagent.rnic.binding import native
+from topologies.congestion import MAX_RATE_BPS, SETS, parameters
+
+pytestmark = pytest.mark.root
+
+SEQUENCES = int(os.environ.get("WEFT_DCQCN_SEQUENCES", "1000000"))
+EVENTS = 15
+STEPS = EVENTS + 1  # the last asks for the rate
+STATES = 16384
+ASK_RATE = 0x80000000
+BPF = Path(__file__).parents[2] / "hostagent" / "bpf"
+PARAMETERS = ["line", "minimum", "ai", "hai", "alpha", "increase", "bytes", "cut"]
+STEP = np.dtype([("now", "<u8"), ("bytes", "<u8"), ("kind", "<u4"), ("state", "<u4")])
+Words = npt.NDArray[np.uint64]
+
+
+@dataclass
+class Kernel:
+    """The replay program and its arrays, mapped."""
+
+    program: int
+    steps: npt.NDArray[np.void]
+    states: Words
+    rates: Words
+    next_step: npt.NDArray[np.uint32]
+
+
+def mapped(table: Any, size: int) -> mmap.mmap:
+    return mmap.mmap(table.map_fd, (size + mmap.PAGESIZE - 1) // mmap.PAGESIZE * mmap.PAGESIZE)
+
+
+@pytest.fixture(scope="module")
+def state_bytes() -> int:
+    return int(native().ffi.sizeof("struct dcqcn"))
+
+
+@pytest.fixture(scope="module")
+def kernel(state_bytes: int) -> Iterator[Kernel]:
+    bcc = pytest.importorskip("bcc")
+    kernel_headers.export()
+    flags = [f"-I{BPF}", f"-I{BPF.parent / 'include'}"]
+    program = bcc.BPF(src_file=str(BPF / "dcqcn_replay.bpf.c").encode(), cflags=flags)
+    function = program.load_func(b"dcqcn_replay", bcc.BPF.XDP)
+    steps = mapped(program[b"steps"], 262144 * STEP.itemsize)
+    states = mapped(program[b"states"], STATES * state_bytes)
+    rates = mapped(program[b"rates"], STATES * 8)
+    following = mapped(program[b"next_step"], 8)
+    yield Kernel(
+        function.fd,
+        np.frombuffer(steps, STEP, 262144),
+        np.frombuffer(states, np.uint64, STATES * state_bytes // 8).reshape(STATES, -1),
+        np.frombuffer(rates, np.uint64, STATES),
+        np.frombuffer(following, np.uint32, 1),
+    )
+    program.cleanup()
+
+
+def published(random: np.random.Generator, n: int) -> Words:
+    """Rows of struct dcqcn_params of shipped sets, at several rates and time scales."""
+    pool = [
+        parameters(name, rate * 10**9, scale)
+        for name in SETS
+        for rate in (1, 25, 100, 400, 800, 1600)
+        for scale in (1, 100, 10_000, 1_000_000)
+    ]
+    rows = np.array(
+        [
+            [
+                each.line_rate_bps, each.min_rate_bps, each.rate_ai_bps, each.rate_hai_bps,
+                each.alpha_timer_ns, each.increase_timer_ns, each.byte_counter,
+                each.cut_interval_ns, each.fast_recovery | each.gain_q16 << 32,
+            ]
+            for each in pool
+        ],
+        dtype=np.uint64,
+    )  # fmt: skip
+    return rows[random.integers(0, len(rows), n)]
+
+
+def anything(random: np.random.Generator, n: int) -> Words:
+    """Rows of parameters anywhere in their ranges, each magnitude as likely as any other."""
+
+    def up_to(most: int) -> Words:
+        return np.exp(random.uniform(0, np.log(most), n)).astype(np.uint64)
+
+    line = up_to(MAX_RATE_BPS)
+    gain = random.integers(1, 65537, n).astype(np.uint64)
+    recovery = random.integers(0, 8, n).astype(np.uint64)
+    counter = up_to(1 << 40) * random.integers(0, 2, n).astype(np.uint64)
+    cut = up_to(1 << 30) * random.integers(0, 2, n).astype(np.uint64)
+    timers = (up_to(1 << 40), up_to(1 << 40))
+    least = np.minimum(up_to(MAX_RATE_BPS), line)
+    columns = (line, least, up_to(1 << 41), up_to(1 << 41), *timers, counter, cut)
+    return np.column_stack((*columns, recovery | gain << np.uint64(32)))
+
+
+def sequences(random: np.random.Generator, n: int) -> tuple[Words, npt.NDArray[np.void]]:
+    """Parameters of `n` sequences, and their steps one behind the other."""
+    half = n // 2
+    params = np.vstack((published(random, half), anything(random, n - half)))
+    steps = np.zeros((n, STEPS), STEP)
+    gaps = np.exp(random.uniform(0, np.log(10**11), (n, STEPS))).astype(np.uint64)
+    # Half of the sequences live around their own timers.
+    near = random.random((n, STEPS)) < 0.5
+    timer = np.minimum(params[:, 4:6].max(axis=1), np.uint64(10**11))[:, None]
+    own = (timer.astype(np.float64) * random.uniform(0, 4, (n, STEPS))).astype(np.uint64)
+    steps["now"] = np.cumsum(np.where(near, own, gaps), axis=1) + np.uint64(10**12)
+    steps["kind"] = random.choice([0, 0, 1, 1, 2], (n, STEPS))
+    steps["bytes"] = np.exp(random.uniform(0, np.log(1 << 36), (n, STEPS))).astype(np.uint64)
+    steps["kind"][:, -1] = ASK_RATE
+    steps["state"] = np.arange(n, dtype=np.uint32)[:, None]
+    return params, steps.reshape(-1)
+
+
+def fresh(params: Words, state_bytes: int) -> Words:
+    """States as dcqcn_init makes them."""
+    module = native()
+    states = np.zeros((len(params), state_bytes // 8), np.uint64)
+    array = module.ffi.from_buffer("struct dcqcn[]", states.view(np.uint8).reshape(-1))
+    rows = module.ffi.from_buffer("struct dcqcn_params[]", params.view(np.uint8).reshape(-1))
+    for i in range(len(params)):
+        module.lib.cc_init(array + i, rows + i, 10**12)
+    return states
+
+
+def replayed(steps: npt.NDArray[np.void], states: Words) -> Words:
+    """Run natively: states are changed, rates returned."""
+    module = native()
+    rates = np.zeros(len(states), np.uint64)
+    module.lib.cc_replay(
+        module.ffi.from_buffer("struct cc_step[]", steps.view(np.uint8)),
+        len(steps),
+        module.ffi.from_buffer("struct dcqcn[]", states.view(np.uint8).reshape(-1)),
+        module.ffi.from_buffer("uint64_t[]", rates),
+    )
+    return rates
+
+
+def test_the_parameters_are_laid_out_as_the_test_thinks() -> None:
+    ffi = native().ffi
+    names = [field for field, _ in ffi.typeof("struct dcqcn_params").fields]
+    assert ffi.sizeof("struct dcqcn_params") == 9 * 8
+    assert names[:8] == [
+        "line_rate", "min_rate", "rate_ai", "rate_hai",
+        "alpha_timer_ns", "increase_timer_ns", "byte_counter", "cut_interval_ns",
+    ]  # fmt: skip
+    assert ffi.offsetof("struct dcqcn_params", "gain_q16") == 68
+    assert ffi.sizeof("struct cc_step") == STEP.itemsize
+
+
+def test_kernel_and_native_header_agree(kernel: Kernel, state_bytes: int) -> None:
+    random = np.random.default_rng(20)
+    left, limited, cut = SEQUENCES, 0, 0
+    while left > 0:
+        n = min(left, STATES)
+        params, steps = sequences(random, n)
+        expected = fresh(params, state_bytes)
+        kernel.states[:n] = expected
+        kernel.steps[: len(steps)] = steps
+        kernel.next_step[0] = 0
+        result = test_run(kernel.program, bytes(64), repeat=len(steps))
+        assert result.action is XdpAction.PASS
+        assert kernel.next_step[0] == len(steps)
+        rates = replayed(steps, expected)
+        different = np.flatnonzero((kernel.states[:n] != expected).any(axis=1))
+        assert not len(different), f"sequence {different[0]}: {params[different[0]]}"
+        assert (kernel.rates[:n] == rates).all()
+        # The events did something: most states were limited, and rates are within their bounds.
+        limited += int((rates < params[:, 0]).sum())
+        cut += n
+        assert (rates >= np.minimum(params[:, 1], params[:, 0])).all()
+        assert (rates <= params[:, 0]).all()
+        left -= n
+    assert limited > cut // 10
