@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import ctypes
 import enum
-import os
 import struct
 from dataclasses import dataclass
 
-_SYSCALL = {"x86_64": 321, "aarch64": 280, "riscv64": 280}
+from hostagent.bpf_syscall import bpf
+
 _BPF_PROG_TEST_RUN = 10
 _ROOM = 512  # what a program may add to a packet
 MIN_FRAME = 14
@@ -39,20 +39,6 @@ class RunResult:
     action: XdpAction
     data: bytes
     duration_ns: int
-
-
-def bpf(command: int, attributes: bytes) -> tuple[int, bytes]:
-    """The bpf system call; returns its result and the attributes as the kernel left them.
-
-    Raises OSError.
-    """
-    libc = ctypes.CDLL(None, use_errno=True)
-    buffer = ctypes.create_string_buffer(attributes, len(attributes))
-    result: int = libc.syscall(_SYSCALL[os.uname().machine], command, buffer, len(attributes))
-    if result < 0:
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number))
-    return result, buffer.raw
 
 
 def test_run(program: int, frame: bytes, *, repeat: int = 1) -> RunResult:

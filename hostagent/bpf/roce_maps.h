@@ -1,17 +1,28 @@
 // The maps, in bcc's macros. One set serves all hosts of a run: keys name the host by its address.
+// PINS is a directory on a BPF file system: maps that are pinned there are taken up, others made
+// and pinned, so that state outlives whoever loaded the program. Without PINS they are private.
 #ifndef WEFT_ROCE_MAPS_H
 #define WEFT_ROCE_MAPS_H
 
 #include "roce_consts.h"
 #include "roce_structs.h"
 
+#ifdef PINS
+#define TABLE(type, key, leaf, name, size, flags) \
+    BPF_TABLE_PINNED(type, key, leaf, name, size, PINS "/" #name, flags)
+#define SOCKETS(name, size) BPF_XSKMAP(name, size, PINS "/" #name)
+#else
+#define TABLE(type, key, leaf, name, size, flags) BPF_F_TABLE(type, key, leaf, name, size, flags)
+#define SOCKETS(name, size) BPF_XSKMAP(name, size)
+#endif
+
 // Congestion control by queue pair; endpoints and the agent map it into their memory, read-only.
-BPF_F_TABLE("array", u32, struct cc_slot, cc_slots, CC_SLOTS, BPF_F_MMAPABLE);
+TABLE("array", u32, struct cc_slot, cc_slots, CC_SLOTS, BPF_F_MMAPABLE);
 // Which slot a queue pair has.
-BPF_HASH(cc_index, struct queue_pair_key, u32, CC_SLOTS);
+TABLE("hash", struct queue_pair_key, u32, cc_index, CC_SLOTS, 0);
 // Which AF_XDP socket takes a host's packets; none: its packets go up the stack.
-BPF_HASH(endpoints, u32, u32, ENDPOINTS);
-BPF_XSKMAP(sockets, ENDPOINTS);
-BPF_PERCPU_ARRAY(counters, u64, ROCE_COUNTERS);
+TABLE("hash", u32, u32, endpoints, ENDPOINTS, 0);
+SOCKETS(sockets, ENDPOINTS);
+TABLE("percpu_array", u32, u64, counters, ROCE_COUNTERS, 0);
 
 #endif

@@ -1,11 +1,11 @@
-/* DCQCN's header as functions, for tests that compare the kernel's run of it with the native one. */
+/* The pure headers as functions, for callers that are not C. */
 #ifndef RNIC_CC_H
 #define RNIC_CC_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-#include "dcqcn.h"
+#include "cc_slot.h"
 
 /* As struct replay_step in hostagent/bpf/dcqcn_replay.bpf.c. */
 struct cc_step {
@@ -17,6 +17,8 @@ struct cc_step {
 
 /* Carries out steps in order; a step that asks for a rate writes it into rates[state]. */
 void cc_replay(const struct cc_step *steps, size_t n, struct dcqcn *states, uint64_t *rates);
+/* cc_rate_at of a copy of a slot. */
+uint64_t cc_rate_now(const struct cc_slot *slot, uint64_t now);
 void cc_init(struct dcqcn *state, const struct dcqcn_params *params, uint64_t now);
 
 #endif

@@ -1,0 +1,303 @@
+"""The maps that the kernel and its users share, by their pins: queue pairs' slots, hosts' sockets.
+
+    maps = PinnedMaps.open(Path("/sys/fs/bpf/weft-1f3a"))
+    slot = maps.add_queue_pair(local_ip, qpn, peer_ip, peer_qpn, mtu=1024, parameters=...)
+    for each in maps.slots(): print(each.qpn, each.rate_bps)
+
+Several processes may use one directory at a time. Addresses are integers in host order. Who made
+a queue pair removes it; `remove_host` takes away what a killed endpoint left.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import ipaddress
+import mmap
+import os
+import struct
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hostagent import bpf_syscall
+from hostagent.rnic.binding import dcqcn_params, native
+from topologies.congestion import DcqcnParameters
+
+SLOTS = 4096  # hostagent/bpf/roce_consts.h: CC_SLOTS, ENDPOINTS
+ENDPOINTS = 256
+COUNTERS = (
+    "packets", "bytes", "data", "acks", "naks", "cnps", "marked", "malformed", "unknown_qp",
+    "redirected", "passed",
+)  # fmt: skip
+"""enum roce_counter."""
+
+MAPS = ("cc_slots", "cc_index", "endpoints", "sockets", "counters")
+_READS = 64  # of a slot that is being written
+
+
+class MapsError(Exception):
+    """The maps can't be used; the message says why and what would be right."""
+
+
+class QueuePairLimit(MapsError):
+    """All slots are taken."""
+
+
+@dataclass(frozen=True)
+class Slot:
+    """A queue pair as the kernel keeps it: struct cc_slot, with DCQCN's state."""
+
+    number: int
+    local_ip: int
+    qpn: int
+    peer_ip: int
+    peer_qpn: int
+    algorithm: int
+    packets: int
+    bytes: int
+    cnps: int
+    marked: int
+    acks: int
+    naks: int
+    last_ns: int
+    rate_bps: int
+    target_bps: int
+    line_rate_bps: int
+    alpha: float
+    limited: bool
+
+    @property
+    def local(self) -> str:
+        """Its own address, dotted."""
+        return str(ipaddress.IPv4Address(self.local_ip))
+
+    @property
+    def peer(self) -> str:
+        """Its peer's address, dotted."""
+        return str(ipaddress.IPv4Address(self.peer_ip))
+
+
+class PinnedMaps:
+    """The maps of one run."""
+
+    def __init__(self, directory: Path, descriptors: dict[str, int]) -> None:
+        self.directory = directory
+        self._fds = descriptors
+        module = native()
+        self._ffi: Any = module.ffi
+        self._lib: Any = module.lib
+        self.slot_bytes = int(self._ffi.sizeof("struct cc_slot"))
+        self._memory = mmap.mmap(self.slots_fd, SLOTS * self._stride, prot=mmap.PROT_READ)
+
+    @property
+    def _stride(self) -> int:
+        return (self.slot_bytes + 7) // 8 * 8
+
+    @classmethod
+    def open(cls, directory: Path) -> PinnedMaps:
+        """Take up what is pinned in `directory`. Raises MapsError."""
+        descriptors: dict[str, int] = {}
+        try:
+            for name in MAPS:
+                descriptors[name] = bpf_syscall.get(directory / name)
+            there = bpf_syscall.value_size(descriptors["cc_slots"])
+        except OSError as error:
+            for fd in descriptors.values():
+                os.close(fd)
+            raise MapsError(
+                f"no host agent's maps in {directory} ({error.strerror}): is a run active, and "
+                "does `weft doctor` find eBPF working?"
+            ) from None
+        wanted = int(native().ffi.sizeof("struct cc_slot"))
+        if there != wanted:
+            for fd in descriptors.values():
+                os.close(fd)
+            raise MapsError(
+                f"the maps in {directory} are another version's (slots of {there} bytes, not "
+                f"{wanted}): end that run with `weft stop` and start it again"
+            )
+        return cls(directory, descriptors)
+
+    def close(self) -> None:
+        """Let go of the maps; they stay pinned."""
+        self._memory.close()
+        for fd in self._fds.values():
+            os.close(fd)
+        self._fds = {}
+
+    @property
+    def slots_fd(self) -> int:
+        """The descriptor of the slots, to be mapped read-only."""
+        return self._fds["cc_slots"]
+
+    @property
+    def sockets_fd(self) -> int:
+        """The descriptor of the map of AF_XDP sockets."""
+        return self._fds["sockets"]
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        """Nobody else adds or removes meanwhile."""
+        fd = os.open(self.directory, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(fd)
+
+    # --- queue pairs ----------------------------------------------------------------------------
+
+    def add_queue_pair(
+        self,
+        local_ip: int,
+        qpn: int,
+        peer_ip: int,
+        peer_qpn: int,
+        *,
+        mtu: int,
+        first_psn: int = 0,
+        parameters: DcqcnParameters | None = None,
+    ) -> int:
+        """Give a queue pair a slot, whose congestion control starts now; returns its number.
+
+        Raises QueuePairLimit; MapsError if it has one already.
+        """
+        slot = self._ffi.new("struct cc_slot *")
+        slot.qpn, slot.peer_qpn = qpn, peer_qpn
+        slot.local_ip, slot.peer_ip = local_ip, peer_ip
+        slot.mtu, slot.acked_psn = mtu, first_psn
+        if parameters is not None:
+            slot.algorithm = self._lib.CC_DCQCN
+            params = dcqcn_params(self._ffi, parameters)
+            self._lib.cc_init(self._ffi.addressof(slot, "dcqcn"), params, time.monotonic_ns())
+        key = struct.pack("=II", local_ip, qpn)
+        with self._locked():
+            if bpf_syscall.map_lookup(self._fds["cc_index"], key, 4) is not None:
+                raise MapsError(f"queue pair {qpn} of this host has a slot already")
+            number = self._free_slot()
+            packed = struct.pack("=I", number)
+            bpf_syscall.map_update(self.slots_fd, packed, bytes(self._ffi.buffer(slot)))
+            bpf_syscall.map_update(self._fds["cc_index"], key, packed, bpf_syscall.NO_EXIST)
+        return number
+
+    def _free_slot(self) -> int:
+        at = self._ffi.offsetof("struct cc_slot", "qpn")
+        for number in range(SLOTS):
+            start = number * self._stride + at
+            if self._memory[start : start + 4] == b"\0\0\0\0":
+                return number
+        raise QueuePairLimit(f"all {SLOTS} slots for queue pairs of this run are taken")
+
+    def remove_queue_pair(self, local_ip: int, qpn: int) -> None:
+        """Give the slot back; nothing happens if it has none."""
+        key = struct.pack("=II", local_ip, qpn)
+        with self._locked():
+            number = bpf_syscall.map_lookup(self._fds["cc_index"], key, 4)
+            if number is None:
+                return
+            bpf_syscall.map_delete(self._fds["cc_index"], key)
+            bpf_syscall.map_update(self.slots_fd, number, bytes(self.slot_bytes))
+
+    def remove_host(self, local_ip: int) -> int:
+        """Remove a host's queue pairs and its socket; returns how many queue pairs there were."""
+        keys = [struct.unpack("=II", key) for key in bpf_syscall.map_keys(self._fds["cc_index"], 8)]
+        own = [qpn for ip, qpn in keys if ip == local_ip]
+        for qpn in own:
+            self.remove_queue_pair(local_ip, qpn)
+        self.remove_endpoint(local_ip)
+        return len(own)
+
+    def slots(self) -> Iterator[Slot]:
+        """Yield the queue pairs that have a slot."""
+        for number in range(SLOTS):
+            found = self.slot(number)
+            if found is not None:
+                yield found
+
+    def slot(self, number: int) -> Slot | None:
+        """Return slot `number` as it is now, None if it is free."""
+        ffi = self._ffi
+        start = number * self._stride
+        row = ffi.new("struct cc_slot *")
+        for _ in range(_READS):
+            data = self._memory[start : start + self.slot_bytes]
+            ffi.buffer(row)[:] = data
+            again = self._memory[start : start + 4]
+            if not row.sequence & 1 and again == data[:4]:
+                break
+        if not row.qpn:
+            return None
+        state = row.dcqcn
+        limited = row.algorithm == self._lib.CC_DCQCN
+        return Slot(
+            number,
+            row.local_ip,
+            row.qpn,
+            row.peer_ip,
+            row.peer_qpn,
+            row.algorithm,
+            row.packets,
+            row.bytes,
+            row.cnps,
+            row.marked,
+            row.acks,
+            row.naks,
+            row.last_at,
+            self._lib.cc_rate_now(row, time.monotonic_ns()) if limited else 0,
+            state.target if limited else 0,
+            state.params.line_rate if limited else 0,
+            state.alpha / (1 << 32) if limited and state.limited else 0.0,
+            bool(limited and state.limited),
+        )
+
+    # --- hosts ----------------------------------------------------------------------------------
+
+    def add_endpoint(self, local_ip: int, socket: int) -> int:
+        """Redirect a host's packets to an AF_XDP socket (its descriptor); returns the socket's key.
+
+        Raises MapsError: there are more hosts than sockets, or no such socket.
+        """
+        host = struct.pack("=I", local_ip)
+        with self._locked():
+            keys = bpf_syscall.map_keys(self._fds["endpoints"], 4)
+            values = (bpf_syscall.map_lookup(self._fds["endpoints"], key, 4) for key in keys)
+            taken = {struct.unpack("=I", value)[0] for value in values if value is not None}
+            free = next((key for key in range(ENDPOINTS) if key not in taken), None)
+            if free is None:
+                raise MapsError(f"more than {ENDPOINTS} hosts have an endpoint")
+            key = struct.pack("=I", free)
+            try:
+                bpf_syscall.map_update(self.sockets_fd, key, struct.pack("=I", socket))
+            except OSError as error:
+                raise MapsError(f"the AF_XDP socket is refused: {error.strerror}") from None
+            bpf_syscall.map_update(self._fds["endpoints"], host, key)
+        return free
+
+    def remove_endpoint(self, local_ip: int) -> None:
+        """A host's packets go up the stack again."""
+        host = struct.pack("=I", local_ip)
+        with self._locked():
+            key = bpf_syscall.map_lookup(self._fds["endpoints"], host, 4)
+            if key is None:
+                return
+            bpf_syscall.map_delete(self._fds["endpoints"], host)
+            bpf_syscall.map_delete(self.sockets_fd, key)
+
+    def counters(self) -> dict[str, int]:
+        """Return what the program has counted, over all hosts and processors."""
+        processors = _possible_processors()
+        found: dict[str, int] = {}
+        for index, name in enumerate(COUNTERS):
+            key = struct.pack("=I", index)
+            data = bpf_syscall.map_lookup(self._fds["counters"], key, 8 * processors)
+            found[name] = sum(struct.unpack(f"={processors}Q", data)) if data else 0
+        return found
+
+
+def _possible_processors() -> int:
+    """The kernel keeps a value for each processor that may come, not only those that are there."""
+    text = Path("/sys/devices/system/cpu/possible").read_text().strip()
+    return 1 + max(int(part.rpartition("-")[2]) for part in text.split(","))
