@@ -1,0 +1,37 @@
+/* How frames come and go: one of two ways, chosen when the interface is opened. */
+#ifndef RNIC_IO_H
+#define RNIC_IO_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "rnic.h"
+
+enum { IO_BATCH = 64, IO_FRAME_MOST = 9216 };
+
+struct io;
+typedef void io_take(void *opaque, const uint8_t *frame, uint32_t length);
+
+struct io_ways {
+    /* Hands over what has come, at most a batch; returns how many. */
+    size_t (*receive)(struct io *io, io_take *take, void *opaque);
+    /* Room for a frame, or NULL if there is none now. */
+    uint8_t *(*room)(struct io *io);
+    /* What was written there is to be sent. */
+    void (*put)(struct io *io, uint32_t length);
+    /* Lets the kernel have what was put. Returns 0, or a negative errno that the interface will not recover from. */
+    int (*flush)(struct io *io);
+    uint64_t (*dropped)(struct io *io);
+    void (*close)(struct io *io);
+};
+
+struct io {
+    const struct io_ways *ways;
+    int fd; /* to be polled */
+};
+
+/* NULL: `error` says why. */
+struct io *io_open_xdp(const char *interface, char *error, size_t error_size);
+struct io *io_open_packet(const char *interface, uint32_t ip, char *error, size_t error_size);
+
+#endif

@@ -1,0 +1,269 @@
+/* Owns the loop: frames in, time-outs, frames out, sleep until something is due. */
+#include "loop.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/prctl.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    MEMBERS_LEAST = 64,
+    EVENTS = 1024,
+    ROUNDS = 16,            /* batches between two looks at whoever wants the lock */
+    ETHERNET_GAP = 24,      /* preamble, FCS, gap: what a rate counts beside the frame */
+    FRAME_LEAST = 84,
+};
+static const uint64_t SECOND_NS = 1000000000;
+static const rnic_time LINE_SLACK_PS = 200000000; /* a frame that leaves late brings the next ones forward by so much at most */
+static const rnic_time SPIN_PS = 15000000;        /* waiting for less is not worth a sleep */
+static const rnic_time SLEEP_MOST_PS = 500000000000;
+static const uint64_t BYTE_PS = 8000000000000;
+
+static uint64_t clock_ns(clockid_t clock)
+{
+    struct timespec now;
+    clock_gettime(clock, &now);
+    return (uint64_t)now.tv_sec * SECOND_NS + (uint64_t)now.tv_nsec;
+}
+
+rnic_time rnicd_now(const rnicd *d) { return (rnic_time)((clock_ns(CLOCK_MONOTONIC) - d->base_ns) * 1000); }
+
+static struct io *open_io(struct rnicd *d, const struct rnicd_config *config, uint32_t ip, char *error, size_t error_size)
+{
+    struct io *io = NULL;
+    if (config->use_packet)
+        snprintf(d->reason, sizeof d->reason, "AF_PACKET was asked for");
+    else
+        io = io_open_xdp(config->interface, d->reason, sizeof d->reason);
+    if (io) {
+        d->mode = RNICD_XDP;
+        d->reason[0] = 0;
+        return io;
+    }
+    d->mode = RNICD_PACKET;
+    return io_open_packet(config->interface, ip, error, error_size);
+}
+
+rnicd *rnicd_open(const struct rnicd_config *config, const struct rnic_config *card, char *error, size_t error_size)
+{
+    struct rnicd *d = calloc(1, sizeof *d);
+    uint32_t members = MEMBERS_LEAST;
+    while (members < card->max_qps)
+        members *= 2;
+    if (d) {
+        d->members = calloc(members, sizeof *d->members);
+        d->events = calloc(EVENTS, sizeof *d->events);
+    }
+    if (!d || !d->members || !d->events) {
+        snprintf(error, error_size, "no memory for an endpoint");
+        goto failed;
+    }
+    d->members_mask = members - 1;
+    d->events_mask = EVENTS - 1;
+    d->wake_fd = d->event_fd = -1;
+    d->line_rate_bps = config->line_rate_bps;
+    d->base_ns = clock_ns(CLOCK_MONOTONIC);
+    d->io = open_io(d, config, card->ip, error, error_size);
+    if (!d->io)
+        goto failed;
+    struct rnic_config own = *card;
+    own.cc_base_ns = d->base_ns;
+    d->card = rnic_create(&own);
+    d->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    d->event_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    if (!d->card || d->wake_fd < 0 || d->event_fd < 0) {
+        snprintf(error, error_size, "no memory for an endpoint");
+        goto failed;
+    }
+    pthread_mutex_init(&d->lock, NULL);
+    return d;
+failed:
+    if (d) {
+        if (d->io)
+            d->io->ways->close(d->io);
+        rnic_destroy(d->card);
+        free(d->members);
+        free(d->events);
+        free(d);
+    }
+    return NULL;
+}
+
+void rnicd_close(rnicd *d)
+{
+    if (!d)
+        return;
+    d->io->ways->close(d->io);
+    rnic_destroy(d->card);
+    close(d->wake_fd);
+    close(d->event_fd);
+    pthread_mutex_destroy(&d->lock);
+    free(d->members);
+    free(d->events);
+    free(d);
+}
+
+int rnicd_mode(const rnicd *d) { return (int)d->mode; }
+const char *rnicd_mode_reason(const rnicd *d) { return d->reason; }
+int rnicd_socket(const rnicd *d) { return d->mode == RNICD_XDP ? d->io->fd : -1; }
+rnic *rnicd_card(rnicd *d) { return d->card; }
+int rnicd_event_fd(const rnicd *d) { return d->event_fd; }
+void rnicd_lock(rnicd *d) { pthread_mutex_lock(&d->lock); }
+void rnicd_unlock(rnicd *d) { pthread_mutex_unlock(&d->lock); }
+
+static void ring(int fd)
+{
+    const uint64_t one = 1;
+    ssize_t written = write(fd, &one, sizeof one);
+    (void)written; /* it only fails where it is readable already */
+}
+
+void rnicd_wake(rnicd *d) { ring(d->wake_fd); }
+void tell(struct rnicd *d) { ring(d->event_fd); }
+
+void rnicd_stop(rnicd *d)
+{
+    atomic_store(&d->stopping, 1);
+    ring(d->wake_fd);
+}
+
+void rnicd_stats_get(rnicd *d, struct rnicd_stats *stats)
+{
+    *stats = d->stats;
+    stats->rx_dropped = d->io->ways->dropped(d->io);
+}
+
+/* --- frames ------------------------------------------------------------------------------------ */
+
+static void take_frame(void *opaque, const uint8_t *frame, uint32_t length)
+{
+    struct rnicd *d = opaque;
+    d->stats.rx_packets++;
+    d->stats.rx_bytes += length;
+    rnic_receive(d->card, frame, length, 0, rnicd_now(d));
+}
+
+static void keep_event(struct rnicd *d, const struct rnic_event *event)
+{
+    if (d->events_tail - d->events_head > d->events_mask)
+        d->events_head++; /* nobody takes them: the oldest goes */
+    d->events[d->events_tail++ & d->events_mask] = *event;
+    tell(d);
+}
+
+static void take_events(struct rnicd *d)
+{
+    struct rnic_event events[IO_BATCH];
+    size_t n;
+    while ((n = rnic_take_events(d->card, events, IO_BATCH)))
+        for (size_t i = 0; i < n; i++) {
+            if (d->members[events[i].qpn & d->members_mask].qpn == events[i].qpn)
+                tasks_event(d, &events[i]);
+            else
+                keep_event(d, &events[i]);
+        }
+}
+
+size_t rnicd_take_events(rnicd *d, struct rnic_event *events, size_t max)
+{
+    size_t n = 0;
+    while (n < max && d->events_head < d->events_tail)
+        events[n++] = d->events[d->events_head++ & d->events_mask];
+    return n;
+}
+
+static void occupy_line(struct rnicd *d, uint32_t length, rnic_time now)
+{
+    if (!d->line_rate_bps)
+        return;
+    uint64_t bytes = length + ETHERNET_GAP;
+    if (bytes < FRAME_LEAST)
+        bytes = FRAME_LEAST;
+    if (d->busy_until < now - LINE_SLACK_PS)
+        d->busy_until = now - LINE_SLACK_PS;
+    d->busy_until += (rnic_time)(bytes * BYTE_PS / d->line_rate_bps);
+}
+
+/* Sends what may go. Returns whether anything went, or a negative errno. */
+static int send_frames(struct rnicd *d)
+{
+    struct rnic_packet packet;
+    int sent = 0;
+    for (;;) {
+        const rnic_time now = rnicd_now(d);
+        if (d->busy_until > now)
+            break;
+        uint8_t *room = d->io->ways->room(d->io);
+        if (!room) {
+            d->stats.tx_full += !sent;
+            break;
+        }
+        if (!rnic_transmit(d->card, now, &packet))
+            break;
+        const uint32_t length = rnic_write_packet(&packet, room);
+        d->io->ways->put(d->io, length);
+        d->stats.tx_packets++;
+        d->stats.tx_bytes += length;
+        occupy_line(d, length, now);
+        sent = 1;
+    }
+    const int status = d->io->ways->flush(d->io);
+    return status ? status : sent;
+}
+
+/* --- the loop ---------------------------------------------------------------------------------- */
+
+static void sleep_until(struct rnicd *d, rnic_time due)
+{
+    const rnic_time left = due - rnicd_now(d);
+    if (left <= SPIN_PS)
+        return;
+    const rnic_time most = left < SLEEP_MOST_PS ? left : SLEEP_MOST_PS;
+    struct pollfd fds[2] = {{.fd = d->io->fd, .events = POLLIN}, {.fd = d->wake_fd, .events = POLLIN}};
+    const struct timespec timeout = {.tv_sec = most / 1000000000000, .tv_nsec = most / 1000 % 1000000000};
+    pthread_mutex_unlock(&d->lock);
+    d->stats.wakeups++;
+    ppoll(fds, 2, &timeout, NULL);
+    if (fds[1].revents & POLLIN) {
+        uint64_t count;
+        ssize_t got = read(d->wake_fd, &count, sizeof count);
+        (void)got;
+    }
+    pthread_mutex_lock(&d->lock);
+}
+
+int rnicd_run(rnicd *d)
+{
+    int status = 0;
+    prctl(PR_SET_TIMERSLACK, 1);
+    pthread_mutex_lock(&d->lock);
+    for (uint32_t round = 0; !atomic_load(&d->stopping); round++) {
+        const size_t received = d->io->ways->receive(d->io, take_frame, d);
+        rnic_advance(d->card, rnicd_now(d));
+        take_events(d);
+        status = send_frames(d);
+        if (status < 0)
+            break;
+        take_events(d);
+        if (received || status) {
+            if (round % ROUNDS == 0) { /* whoever waits for the lock gets it */
+                pthread_mutex_unlock(&d->lock);
+                pthread_mutex_lock(&d->lock);
+            }
+            continue;
+        }
+        d->stats.cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+        rnic_time due = rnic_next_event(d->card);
+        if (due < d->busy_until)
+            due = d->busy_until;
+        sleep_until(d, due);
+    }
+    d->stats.cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+    pthread_mutex_unlock(&d->lock);
+    return status < 0 ? status : 0;
+}

@@ -1,0 +1,144 @@
+/* Owns tasks: messages that are posted, answered and timed without leaving the loop. */
+#include <string.h>
+
+#include "loop.h"
+
+enum { RECEIVES = 512 }; /* kept posted by who serves */
+
+static struct member *member_of(struct rnicd *d, uint32_t qpn)
+{
+    struct member *member = &d->members[qpn & d->members_mask];
+    return member->qpn == qpn ? member : NULL;
+}
+
+static void finish(struct rnicd *d, struct member *member, enum rnic_failure failure)
+{
+    if (member->state.done)
+        return;
+    member->state.done = 1;
+    member->state.failure = failure;
+    tell(d);
+}
+
+static int post(struct rnicd *d, struct member *member)
+{
+    const struct rnicd_task *task = &member->task;
+    const struct rnic_work work = {
+        .id = member->state.posted,
+        .operation = task->operation,
+        .length = task->size,
+        .local = task->buffer,
+        .remote_address = task->remote_address,
+        .rkey = task->rkey,
+    };
+    const int status = rnic_post(d->card, member->qpn, &work, rnicd_now(d));
+    if (!status)
+        member->state.posted++;
+    return status;
+}
+
+static int post_receive(struct rnicd *d, struct member *member)
+{
+    return rnic_post_receive(d->card, member->qpn, 0, member->task.receive, member->task.size);
+}
+
+/* No more messages are to be begun. */
+static int is_over(const struct member *member, uint64_t now)
+{
+    const struct rnicd_task *task = &member->task;
+    return member->state.posted >= task->count ||
+           (task->duration_ns && now - member->state.started_ns >= task->duration_ns && member->state.posted);
+}
+
+static void fill(struct rnicd *d, struct member *member)
+{
+    const uint64_t now = since_start(d);
+    const uint32_t depth = member->task.kind == RNICD_LATENCY ? 1 : member->task.depth;
+    while (member->state.posted - member->state.completed < depth && !is_over(member, now)) {
+        member->asked_ns = now;
+        if (post(d, member)) {
+            finish(d, member, RNIC_FLUSHED);
+            return;
+        }
+    }
+    if (member->state.posted == member->state.completed && is_over(member, now))
+        finish(d, member, RNIC_NO_FAILURE);
+}
+
+int rnicd_task_set(rnicd *d, uint32_t qpn, const struct rnicd_task *task)
+{
+    struct member *member = &d->members[qpn & d->members_mask];
+    struct rnic_qp_stats stats;
+    if (rnic_qp_stats_get(d->card, qpn, rnicd_now(d), &stats) || (member->qpn && member->qpn != qpn))
+        return RNIC_ENOENT;
+    *member = (struct member){.qpn = qpn, .task = *task};
+    member->state.started_ns = member->state.ended_ns = since_start(d);
+    const int receives = task->operation == RNIC_SEND && task->receive;
+    for (int i = 0; receives && i < RECEIVES; i++) {
+        const int status = post_receive(d, member);
+        if (status) {
+            member->qpn = 0;
+            return status;
+        }
+    }
+    if (task->kind == RNICD_BANDWIDTH || task->kind == RNICD_LATENCY)
+        fill(d, member);
+    return RNIC_OK;
+}
+
+int rnicd_task_get(rnicd *d, uint32_t qpn, struct rnicd_task_state *state)
+{
+    const struct member *member = member_of(d, qpn);
+    if (!member)
+        return RNIC_ENOENT;
+    *state = member->state;
+    return RNIC_OK;
+}
+
+void rnicd_task_end(rnicd *d, uint32_t qpn)
+{
+    struct member *member = member_of(d, qpn);
+    if (member)
+        memset(member, 0, sizeof *member);
+}
+
+static void completed(struct rnicd *d, struct member *member)
+{
+    const uint64_t now = since_start(d);
+    struct rnicd_task_state *state = &member->state;
+    if (member->task.times && state->completed < member->task.count) {
+        const uint64_t took = now - member->asked_ns;
+        /* A round trip of messages is two of them. */
+        const uint64_t each = member->task.operation == RNIC_READ ? took : took / 2;
+        member->task.times[state->completed] = member->task.kind == RNICD_LATENCY ? each : now;
+    }
+    state->completed++;
+    state->ended_ns = now;
+    fill(d, member);
+}
+
+void tasks_event(struct rnicd *d, const struct rnic_event *event)
+{
+    struct member *member = member_of(d, event->qpn);
+    const uint32_t kind = member->task.kind;
+    switch ((enum rnic_event_kind)event->kind) {
+    case RNIC_COMPLETED:
+        if (kind == RNICD_BANDWIDTH || (kind == RNICD_LATENCY && member->task.operation == RNIC_READ))
+            completed(d, member);
+        break;
+    case RNIC_PLACED:
+        if (kind == RNICD_ANSWER)
+            post(d, member);
+        else if (kind == RNICD_LATENCY && member->task.operation != RNIC_READ)
+            completed(d, member);
+        break;
+    case RNIC_RECEIVED:
+        post_receive(d, member);
+        break;
+    case RNIC_FAILED:
+        break;
+    case RNIC_QP_FAILED:
+        finish(d, member, (enum rnic_failure)event->status);
+        break;
+    }
+}
