@@ -11,6 +11,7 @@ import select
 import socket
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 
 from scapy.contrib.roce import BTH
@@ -99,7 +100,8 @@ def exchange(
         namespace.open_socket(destination.pid, socket.AF_INET, socket.SOCK_DGRAM) as listener,
     ):
         tx.bind((source.address, 0))  # the route is chosen by it, not by the header's address
-        listener.bind((destination.address, ROCE_V2_PORT))
+        with suppress(OSError):  # the host's endpoint has the port
+            listener.bind((destination.address, ROCE_V2_PORT))
         rx.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BUFFER)
         rx.bind((destination.interface, _ETH_P_IP))
         seen: dict[tuple[int, int], int] = {}

@@ -35,9 +35,13 @@ void rnicd_wake(rnicd *d); /* something was posted */
 int rnicd_event_fd(const rnicd *d); /* readable when a measurement has ended or events wait; reading clears it */
 
 struct rnicd_stats {
-    uint64_t rx_packets, rx_bytes, tx_packets, tx_bytes, wakeups, tx_full, rx_dropped, cpu_ns;
+    uint64_t rx_packets, rx_bytes, tx_packets, tx_bytes;
+    uint64_t rx_batches, wakeups;
+    uint64_t tx_full;                /* times that the interface had no room for what was to be sent */
+    uint64_t rx_dropped, tx_dropped; /* by the kernel: its queues were full, or the interface down */
+    uint64_t cpu_ns;                 /* of the loop's thread */
 };
-void rnicd_stats_get(rnicd *d, struct rnicd_stats *stats);
+void rnicd_stats_get(rnicd *d, struct rnicd_stats *stats); /* call locked */
 /* Events of queue pairs that have no task. */
 size_t rnicd_take_events(rnicd *d, struct rnic_event *events, size_t max);
 
@@ -52,8 +56,10 @@ struct rnicd_task {
     uint32_t rkey;
     uint64_t remote_address;
     uint8_t *buffer;          /* `size` bytes to send from or to READ into */
-    uint8_t *receive;         /* `size` bytes that SENDs go to */
+    uint8_t *receive;         /* what SENDs go to */
+    uint64_t receive_size;    /* bytes there; 0: `size` */
     uint64_t duration_ns;     /* no new messages after that; 0: none */
+    uint64_t *posts;          /* when each was posted; ns, room for `count`, or NULL */
     uint64_t *times;          /* BANDWIDTH: when each was completed; LATENCY: how long each took; ns, room for `count` */
 };
 struct rnicd_task_state {
@@ -61,7 +67,9 @@ struct rnicd_task_state {
     uint64_t started_ns, ended_ns; /* first post and last completion, since the driver's start */
     uint32_t done, failure;        /* enum rnic_failure */
 };
-/* Replaces the queue pair's task; starts at once. 0 or RNIC_E*. Call locked. */
+/* Queue pairs have to differ in their number modulo that. */
+uint32_t rnicd_places(const rnicd *d);
+/* Replaces the queue pair's task; starts at once. 0 or RNIC_E*. Call locked, as the two below. */
 int rnicd_task_set(rnicd *d, uint32_t qpn, const struct rnicd_task *task);
 int rnicd_task_get(rnicd *d, uint32_t qpn, struct rnicd_task_state *state);
 void rnicd_task_end(rnicd *d, uint32_t qpn); /* forgets it; what is posted stays so */

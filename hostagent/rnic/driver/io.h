@@ -19,9 +19,9 @@ struct io_ways {
     uint8_t *(*room)(struct io *io);
     /* What was written there is to be sent. */
     void (*put)(struct io *io, uint32_t length);
-    /* Lets the kernel have what was put. Returns 0, or a negative errno that the interface will not recover from. */
+    /* Lets the kernel have what was put. 1: it has not taken all yet; a negative errno: the interface will not recover. */
     int (*flush)(struct io *io);
-    uint64_t (*dropped)(struct io *io);
+    void (*dropped)(struct io *io, uint64_t *received, uint64_t *sent);
     void (*close)(struct io *io);
 };
 
@@ -32,6 +32,6 @@ struct io {
 
 /* NULL: `error` says why. */
 struct io *io_open_xdp(const char *interface, char *error, size_t error_size);
-struct io *io_open_packet(const char *interface, uint32_t ip, char *error, size_t error_size);
+struct io *io_open_packet(const char *interface, char *error, size_t error_size);
 
 #endif

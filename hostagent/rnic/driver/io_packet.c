@@ -21,9 +21,8 @@ enum { ROCE_PORT = 4791, SOCKET_BUFFER = 8 << 20 };
 
 struct packet_io {
     struct io io;
-    int listener; /* bound to the port, so that the kernel does not answer "unreachable" */
     uint32_t waiting;
-    uint64_t dropped;
+    uint64_t rx_dropped, tx_dropped;
     struct mmsghdr in[IO_BATCH], out[IO_BATCH];
     struct iovec in_bytes[IO_BATCH], out_bytes[IO_BATCH];
     uint8_t frames[2 * IO_BATCH][IO_FRAME_MOST];
@@ -55,7 +54,7 @@ static int packet_flush(struct io *io)
             return -errno;
         }
         /* The interface takes no more now, or never this one: as on a wire that loses it. */
-        own->dropped++;
+        own->tx_dropped++;
         sent++;
     }
     own->waiting = 0;
@@ -74,22 +73,21 @@ static void packet_put(struct io *io, uint32_t length)
     own->out_bytes[own->waiting++].iov_len = length;
 }
 
-static uint64_t packet_dropped(struct io *io)
+static void packet_dropped(struct io *io, uint64_t *received, uint64_t *sent)
 {
     struct packet_io *own = (struct packet_io *)io;
-    struct tpacket_stats stats;
+    struct tpacket_stats stats; /* since it was last asked */
     socklen_t size = sizeof stats;
     if (!getsockopt(io->fd, SOL_PACKET, PACKET_STATISTICS, &stats, &size))
-        own->dropped += stats.tp_drops;
-    return own->dropped;
+        own->rx_dropped += stats.tp_drops;
+    *received = own->rx_dropped;
+    *sent = own->tx_dropped;
 }
 
 static void packet_close(struct io *io)
 {
     struct packet_io *own = (struct packet_io *)io;
     close(io->fd);
-    if (own->listener >= 0)
-        close(own->listener);
     free(own);
 }
 
@@ -113,22 +111,7 @@ static int filter(int fd)
     return setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program);
 }
 
-static int listen_quietly(uint32_t ip)
-{
-    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), on = 1, least = 1;
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(ROCE_PORT), .sin_addr.s_addr = htonl(ip)};
-    if (fd < 0)
-        return -1;
-    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &least, sizeof least);
-    if (bind(fd, (struct sockaddr *)&address, sizeof address)) {
-        close(fd);
-        return -1;
-    }
-    return fd;
-}
-
-struct io *io_open_packet(const char *interface, uint32_t ip, char *error, size_t error_size)
+struct io *io_open_packet(const char *interface, char *error, size_t error_size)
 {
     struct packet_io *own = calloc(1, sizeof *own);
     unsigned index = if_nametoindex(interface);
@@ -149,10 +132,11 @@ struct io *io_open_packet(const char *interface, uint32_t ip, char *error, size_
         return NULL;
     }
     setsockopt(own->io.fd, SOL_PACKET, PACKET_IGNORE_OUTGOING, &on, sizeof on);
+    /* As in AF_XDP: the driver itself keeps to the line's rate, a queue would only add its delay. */
+    setsockopt(own->io.fd, SOL_PACKET, PACKET_QDISC_BYPASS, &on, sizeof on);
     if (setsockopt(own->io.fd, SOL_SOCKET, SO_RCVBUFFORCE, &size, sizeof size))
         setsockopt(own->io.fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof size);
     setsockopt(own->io.fd, SOL_SOCKET, SO_SNDBUFFORCE, &size, sizeof size);
-    own->listener = listen_quietly(ip);
     for (int i = 0; i < IO_BATCH; i++) {
         own->in_bytes[i] = (struct iovec){own->frames[i], IO_FRAME_MOST};
         own->out_bytes[i] = (struct iovec){own->frames[IO_BATCH + i], 0};

@@ -15,7 +15,7 @@
 #include <time.h>
 #include <xdp/xsk.h>
 
-enum { FRAMES = 4096, HALF = FRAMES / 2, FRAME_BYTES = 4096, TRIES = 50 };
+enum { FRAMES = 4096, HALF = FRAMES / 2, FRAME_BYTES = 4096, TRIES = 50, KICKS = 4 };
 
 struct xdp_io {
     struct io io;
@@ -87,6 +87,12 @@ static void xdp_put(struct io *io, uint32_t length)
     own->put++;
 }
 
+/* The kernel has not taken all of the ring. */
+static int waiting(const struct xdp_io *own)
+{
+    return __atomic_load_n(own->tx.consumer, __ATOMIC_ACQUIRE) != *own->tx.producer;
+}
+
 static int xdp_flush(struct io *io)
 {
     struct xdp_io *own = (struct xdp_io *)io;
@@ -94,23 +100,24 @@ static int xdp_flush(struct io *io)
         xsk_ring_prod__submit(&own->tx, own->put);
         own->put = 0;
     }
-    if (own->n_free < HALF) {
-        /* A kick is always needed in copy mode; it sends a limited number of frames. */
+    /* A kick is always needed in copy mode; each sends a limited number of frames. */
+    for (int i = 0; i < KICKS && waiting(own); i++)
         if (sendto(io->fd, NULL, 0, MSG_DONTWAIT, NULL, 0) < 0 && errno != EAGAIN && errno != EBUSY && errno != ENOBUFS &&
             errno != ENETDOWN && errno != EINTR)
             return -errno;
-        reclaim(own);
-    }
-    return 0;
+    reclaim(own);
+    return waiting(own);
 }
 
-static uint64_t xdp_dropped(struct io *io)
+static void xdp_dropped(struct io *io, uint64_t *received, uint64_t *sent)
 {
     struct xdp_statistics stats;
     socklen_t size = sizeof stats;
+    *received = *sent = 0;
     if (getsockopt(io->fd, SOL_XDP, XDP_STATISTICS, &stats, &size))
-        return 0;
-    return stats.rx_dropped + stats.rx_ring_full + stats.rx_fill_ring_empty_descs;
+        return;
+    *received = stats.rx_dropped + stats.rx_ring_full;
+    *sent = stats.tx_invalid_descs;
 }
 
 static void xdp_close(struct io *io)

@@ -8,19 +8,20 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
 enum {
     MEMBERS_LEAST = 64,
     EVENTS = 1024,
-    ROUNDS = 16,            /* batches between two looks at whoever wants the lock */
     ETHERNET_GAP = 24,      /* preamble, FCS, gap: what a rate counts beside the frame */
     FRAME_LEAST = 84,
 };
 static const uint64_t SECOND_NS = 1000000000;
 static const rnic_time LINE_SLACK_PS = 200000000; /* a frame that leaves late brings the next ones forward by so much at most */
 static const rnic_time SPIN_PS = 15000000;        /* waiting for less is not worth a sleep */
+static const rnic_time RETRY_PS = 50000000;       /* until the interface is asked again to take what it had no room for */
 static const rnic_time SLEEP_MOST_PS = 500000000000;
 static const uint64_t BYTE_PS = 8000000000000;
 
@@ -33,7 +34,7 @@ static uint64_t clock_ns(clockid_t clock)
 
 rnic_time rnicd_now(const rnicd *d) { return (rnic_time)((clock_ns(CLOCK_MONOTONIC) - d->base_ns) * 1000); }
 
-static struct io *open_io(struct rnicd *d, const struct rnicd_config *config, uint32_t ip, char *error, size_t error_size)
+static struct io *open_io(struct rnicd *d, const struct rnicd_config *config, char *error, size_t error_size)
 {
     struct io *io = NULL;
     if (config->use_packet)
@@ -46,7 +47,7 @@ static struct io *open_io(struct rnicd *d, const struct rnicd_config *config, ui
         return io;
     }
     d->mode = RNICD_PACKET;
-    return io_open_packet(config->interface, ip, error, error_size);
+    return io_open_packet(config->interface, error, error_size);
 }
 
 rnicd *rnicd_open(const struct rnicd_config *config, const struct rnic_config *card, char *error, size_t error_size)
@@ -55,20 +56,28 @@ rnicd *rnicd_open(const struct rnicd_config *config, const struct rnic_config *c
     uint32_t members = MEMBERS_LEAST;
     while (members < card->max_qps)
         members *= 2;
-    if (d) {
-        d->members = calloc(members, sizeof *d->members);
-        d->events = calloc(EVENTS, sizeof *d->events);
+    if (!d) {
+        snprintf(error, error_size, "no memory for an endpoint");
+        return NULL;
     }
-    if (!d || !d->members || !d->events) {
+    pthread_mutex_init(&d->next, NULL);
+    pthread_mutex_init(&d->lock, NULL);
+    d->members = calloc(members, sizeof *d->members);
+    d->events = calloc(EVENTS, sizeof *d->events);
+    d->members_mask = members - 1;
+    d->events_mask = EVENTS - 1;
+    d->wake_fd = d->event_fd = d->port_fd = -1;
+    d->next_id = 1;
+    if (!d->members || !d->events) {
         snprintf(error, error_size, "no memory for an endpoint");
         goto failed;
     }
-    d->members_mask = members - 1;
-    d->events_mask = EVENTS - 1;
-    d->wake_fd = d->event_fd = -1;
     d->line_rate_bps = config->line_rate_bps;
     d->base_ns = clock_ns(CLOCK_MONOTONIC);
-    d->io = open_io(d, config, card->ip, error, error_size);
+    d->port_fd = port_take(card->ip, error, error_size);
+    if (d->port_fd < 0)
+        goto failed;
+    d->io = open_io(d, config, error, error_size);
     if (!d->io)
         goto failed;
     struct rnic_config own = *card;
@@ -80,17 +89,9 @@ rnicd *rnicd_open(const struct rnicd_config *config, const struct rnic_config *c
         snprintf(error, error_size, "no memory for an endpoint");
         goto failed;
     }
-    pthread_mutex_init(&d->lock, NULL);
     return d;
 failed:
-    if (d) {
-        if (d->io)
-            d->io->ways->close(d->io);
-        rnic_destroy(d->card);
-        free(d->members);
-        free(d->events);
-        free(d);
-    }
+    rnicd_close(d);
     return NULL;
 }
 
@@ -98,10 +99,14 @@ void rnicd_close(rnicd *d)
 {
     if (!d)
         return;
-    d->io->ways->close(d->io);
+    if (d->io)
+        d->io->ways->close(d->io);
     rnic_destroy(d->card);
-    close(d->wake_fd);
-    close(d->event_fd);
+    const int descriptors[] = {d->wake_fd, d->event_fd, d->port_fd};
+    for (size_t i = 0; i < sizeof descriptors / sizeof *descriptors; i++)
+        if (descriptors[i] >= 0)
+            close(descriptors[i]);
+    pthread_mutex_destroy(&d->next);
     pthread_mutex_destroy(&d->lock);
     free(d->members);
     free(d->events);
@@ -113,7 +118,17 @@ const char *rnicd_mode_reason(const rnicd *d) { return d->reason; }
 int rnicd_socket(const rnicd *d) { return d->mode == RNICD_XDP ? d->io->fd : -1; }
 rnic *rnicd_card(rnicd *d) { return d->card; }
 int rnicd_event_fd(const rnicd *d) { return d->event_fd; }
-void rnicd_lock(rnicd *d) { pthread_mutex_lock(&d->lock); }
+uint32_t rnicd_places(const rnicd *d) { return d->members_mask + 1; }
+
+/* The loop lets go once a round. Were there only `lock`, it would mostly have it again before a waiting thread is awake; so
+ * it has to queue at `next`, which the waiting thread holds. */
+void rnicd_lock(rnicd *d)
+{
+    pthread_mutex_lock(&d->next);
+    pthread_mutex_lock(&d->lock);
+    pthread_mutex_unlock(&d->next);
+}
+
 void rnicd_unlock(rnicd *d) { pthread_mutex_unlock(&d->lock); }
 
 static void ring(int fd)
@@ -135,7 +150,9 @@ void rnicd_stop(rnicd *d)
 void rnicd_stats_get(rnicd *d, struct rnicd_stats *stats)
 {
     *stats = d->stats;
-    stats->rx_dropped = d->io->ways->dropped(d->io);
+    if (d->has_clock)
+        stats->cpu_ns = clock_ns(d->thread_clock);
+    d->io->ways->dropped(d->io, &stats->rx_dropped, &stats->tx_dropped);
 }
 
 /* --- frames ------------------------------------------------------------------------------------ */
@@ -189,18 +206,23 @@ static void occupy_line(struct rnicd *d, uint32_t length, rnic_time now)
     d->busy_until += (rnic_time)(bytes * BYTE_PS / d->line_rate_bps);
 }
 
-/* Sends what may go. Returns whether anything went, or a negative errno. */
+enum sending { NOTHING_SENT = 0, SENT = 1, NO_ROOM = 2 };
+
+/* Sends what may go. Returns enum sending, or a negative errno. */
 static int send_frames(struct rnicd *d)
 {
     struct rnic_packet packet;
-    int sent = 0;
+    enum sending result = NOTHING_SENT;
     for (;;) {
         const rnic_time now = rnicd_now(d);
         if (d->busy_until > now)
             break;
         uint8_t *room = d->io->ways->room(d->io);
         if (!room) {
-            d->stats.tx_full += !sent;
+            if (result == NOTHING_SENT && rnic_next_event(d->card) <= now) {
+                result = NO_ROOM;
+                d->stats.tx_full++;
+            }
             break;
         }
         if (!rnic_transmit(d->card, now, &packet))
@@ -210,60 +232,89 @@ static int send_frames(struct rnicd *d)
         d->stats.tx_packets++;
         d->stats.tx_bytes += length;
         occupy_line(d, length, now);
-        sent = 1;
+        result = SENT;
     }
     const int status = d->io->ways->flush(d->io);
-    return status ? status : sent;
+    if (status < 0)
+        return status;
+    return status > 0 && result == NOTHING_SENT ? NO_ROOM : result;
 }
 
 /* --- the loop ---------------------------------------------------------------------------------- */
 
-static void sleep_until(struct rnicd *d, rnic_time due)
+static void clear(int fd)
+{
+    uint64_t count;
+    ssize_t got = read(fd, &count, sizeof count);
+    (void)got; /* it is only a signal */
+}
+
+static void let_others(struct rnicd *d)
+{
+    pthread_mutex_unlock(&d->lock);
+    rnicd_lock(d);
+}
+
+/* Lets others have the card, and sleeps until `due`, a frame or a wake-up. 0, or a negative errno of the interface. */
+static int sleep_until(struct rnicd *d, rnic_time due)
 {
     const rnic_time left = due - rnicd_now(d);
-    if (left <= SPIN_PS)
-        return;
+    if (left <= SPIN_PS) {
+        let_others(d);
+        return 0;
+    }
     const rnic_time most = left < SLEEP_MOST_PS ? left : SLEEP_MOST_PS;
     struct pollfd fds[2] = {{.fd = d->io->fd, .events = POLLIN}, {.fd = d->wake_fd, .events = POLLIN}};
     const struct timespec timeout = {.tv_sec = most / 1000000000000, .tv_nsec = most / 1000 % 1000000000};
-    pthread_mutex_unlock(&d->lock);
     d->stats.wakeups++;
+    pthread_mutex_unlock(&d->lock);
     ppoll(fds, 2, &timeout, NULL);
-    if (fds[1].revents & POLLIN) {
-        uint64_t count;
-        ssize_t got = read(d->wake_fd, &count, sizeof count);
-        (void)got;
+    if (fds[1].revents & POLLIN)
+        clear(d->wake_fd);
+    rnicd_lock(d);
+    if (fds[0].revents & POLLERR) {
+        int error = 0;
+        socklen_t size = sizeof error;
+        /* An AF_XDP socket never gets its interface back; a packet socket does, when it comes up again. */
+        if (!getsockopt(d->io->fd, SOL_SOCKET, SO_ERROR, &error, &size) && error && d->mode == RNICD_XDP)
+            return -error;
     }
-    pthread_mutex_lock(&d->lock);
+    return 0;
+}
+
+static int round_of(struct rnicd *d)
+{
+    const size_t received = d->io->ways->receive(d->io, take_frame, d);
+    d->stats.rx_batches += received > 0;
+    rnic_advance(d->card, rnicd_now(d));
+    take_events(d);
+    const int status = send_frames(d);
+    if (status < 0)
+        return status;
+    take_events(d);
+    if (received || status == SENT) {
+        let_others(d);
+        return 0;
+    }
+    rnic_time due = rnic_next_event(d->card);
+    if (due < d->busy_until)
+        due = d->busy_until;
+    if (status == NO_ROOM)
+        due = rnicd_now(d) + RETRY_PS;
+    return sleep_until(d, due);
 }
 
 int rnicd_run(rnicd *d)
 {
     int status = 0;
-    prctl(PR_SET_TIMERSLACK, 1);
-    pthread_mutex_lock(&d->lock);
-    for (uint32_t round = 0; !atomic_load(&d->stopping); round++) {
-        const size_t received = d->io->ways->receive(d->io, take_frame, d);
-        rnic_advance(d->card, rnicd_now(d));
-        take_events(d);
-        status = send_frames(d);
-        if (status < 0)
-            break;
-        take_events(d);
-        if (received || status) {
-            if (round % ROUNDS == 0) { /* whoever waits for the lock gets it */
-                pthread_mutex_unlock(&d->lock);
-                pthread_mutex_lock(&d->lock);
-            }
-            continue;
-        }
-        d->stats.cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
-        rnic_time due = rnic_next_event(d->card);
-        if (due < d->busy_until)
-            due = d->busy_until;
-        sleep_until(d, due);
-    }
+    prctl(PR_SET_TIMERSLACK, 1UL); /* the default of 50 us would be added to every wait */
+    if (pthread_getcpuclockid(pthread_self(), &d->thread_clock) == 0)
+        d->has_clock = 1;
+    rnicd_lock(d);
+    while (!status && !atomic_load(&d->stopping))
+        status = round_of(d);
     d->stats.cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+    d->has_clock = 0;
     pthread_mutex_unlock(&d->lock);
-    return status < 0 ? status : 0;
+    return status;
 }

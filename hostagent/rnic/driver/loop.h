@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <time.h>
 
 #include "driver.h"
 #include "io.h"
@@ -12,6 +13,7 @@ struct member {
     uint32_t qpn; /* 0: no task */
     struct rnicd_task task;
     struct rnicd_task_state state;
+    uint64_t first_id; /* older completions are of the task before */
     uint64_t asked_ns; /* LATENCY: when the message that is out was posted */
 };
 
@@ -22,10 +24,13 @@ struct rnicd {
     uint64_t base_ns;         /* CLOCK_MONOTONIC at time 0 */
     uint64_t line_rate_bps;
     rnic_time busy_until;     /* of the line */
-    int wake_fd, event_fd;
+    int wake_fd, event_fd, port_fd;
     atomic_int stopping;
-    pthread_mutex_t lock;
+    pthread_mutex_t next, lock; /* whoever holds `next` is the next to get `lock`: nobody barges in */
+    uint64_t next_id;           /* of work requests */
     struct rnicd_stats stats;
+    clockid_t thread_clock;
+    int has_clock;            /* the loop runs */
     struct member *members;   /* by number modulo their count */
     uint32_t members_mask;
     struct rnic_event *events; /* of queue pairs without a task: a ring */
@@ -35,6 +40,10 @@ struct rnicd {
 };
 
 static inline uint64_t since_start(const struct rnicd *d) { return (uint64_t)rnicd_now(d) / 1000; }
+
+/* --- port.c --- */
+/* Takes RoCEv2's UDP port, else the kernel would answer packets "port unreachable". -1: `error` says why. */
+int port_take(uint32_t ip, char *error, size_t error_size);
 
 /* --- task.c --- */
 void tasks_event(struct rnicd *d, const struct rnic_event *event);

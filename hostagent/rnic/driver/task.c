@@ -24,22 +24,29 @@ static int post(struct rnicd *d, struct member *member)
 {
     const struct rnicd_task *task = &member->task;
     const struct rnic_work work = {
-        .id = member->state.posted,
+        .id = d->next_id,
         .operation = task->operation,
         .length = task->size,
         .local = task->buffer,
         .remote_address = task->remote_address,
         .rkey = task->rkey,
     };
-    const int status = rnic_post(d->card, member->qpn, &work, rnicd_now(d));
-    if (!status)
-        member->state.posted++;
-    return status;
+    const rnic_time now = rnicd_now(d);
+    const int status = rnic_post(d->card, member->qpn, &work, now);
+    if (status)
+        return status;
+    if (task->posts && member->state.posted < task->count)
+        task->posts[member->state.posted] = (uint64_t)now / 1000;
+    member->state.posted++;
+    d->next_id++;
+    return RNIC_OK;
 }
 
 static int post_receive(struct rnicd *d, struct member *member)
 {
-    return rnic_post_receive(d->card, member->qpn, 0, member->task.receive, member->task.size);
+    const struct rnicd_task *task = &member->task;
+    const uint64_t size = task->receive_size ? task->receive_size : task->size;
+    return rnic_post_receive(d->card, member->qpn, 0, task->receive, size);
 }
 
 /* No more messages are to be begun. */
@@ -71,7 +78,7 @@ int rnicd_task_set(rnicd *d, uint32_t qpn, const struct rnicd_task *task)
     struct rnic_qp_stats stats;
     if (rnic_qp_stats_get(d->card, qpn, rnicd_now(d), &stats) || (member->qpn && member->qpn != qpn))
         return RNIC_ENOENT;
-    *member = (struct member){.qpn = qpn, .task = *task};
+    *member = (struct member){.qpn = qpn, .task = *task, .first_id = d->next_id};
     member->state.started_ns = member->state.ended_ns = since_start(d);
     const int receives = task->operation == RNIC_SEND && task->receive;
     for (int i = 0; receives && i < RECEIVES; i++) {
@@ -123,6 +130,8 @@ void tasks_event(struct rnicd *d, const struct rnic_event *event)
     const uint32_t kind = member->task.kind;
     switch ((enum rnic_event_kind)event->kind) {
     case RNIC_COMPLETED:
+        if (event->id < member->first_id)
+            break;
         if (kind == RNICD_BANDWIDTH || (kind == RNICD_LATENCY && member->task.operation == RNIC_READ))
             completed(d, member);
         break;
