@@ -15,6 +15,7 @@ readonly PACKAGES=(
     iperf3 iputils-ping                            # its traffic
     gcc cpp libc6-dev python3-dev python3-venv     # switch core, simulator, generated pipelines
     python3-bpfcc clang                            # the host agents' eBPF
+    libxdp-dev libbpf-dev                          # the RoCE endpoint's AF_XDP sockets
 )
 
 # What the set-up depends on. Where this is equal, nothing has to be looked at again.
