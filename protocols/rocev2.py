@@ -1,15 +1,18 @@
-"""What scapy.contrib.roce lacks for tests: RETH, and a check of a received packet's ICRC.
+"""What scapy.contrib.roce lacks: extended headers behind BTH, and a check of a packet's ICRC.
 
 RoCEv2 is InfiniBand's transport over UDP port 4791 (InfiniBand Architecture 1.x vol. 1, annex A17).
+`Ether(frame)` dissects every packet that the endpoint sends: RETH, immediate data, AETH (scapy's
+own), and Weft's bitmap behind a NAK (docs/wire-formats.md). A payload includes its pad bytes.
 """
 
 from __future__ import annotations
 
+import enum
 import zlib
 from typing import Any, ClassVar
 
-from scapy.contrib.roce import BTH
-from scapy.fields import XIntField, XLongField
+from scapy.contrib.roce import AETH, BTH
+from scapy.fields import BitField, ByteField, XBitField, XIntField, XLongField
 from scapy.packet import Packet, bind_layers
 
 ROCE_V2_PORT = 4791
@@ -25,6 +28,41 @@ _NO_LRH = b"\xff" * 8
 _MASKED = (1, 8, 10, 11, _IPV4 + 6, _IPV4 + 7, _IPV4 + _UDP + 4)
 
 
+class Opcode(enum.IntEnum):
+    """BTH's opcodes of a reliable connection, and the CNP's."""
+
+    SEND_FIRST = 0x00
+    SEND_MIDDLE = 0x01
+    SEND_LAST = 0x02
+    SEND_LAST_IMM = 0x03
+    SEND_ONLY = 0x04
+    SEND_ONLY_IMM = 0x05
+    WRITE_FIRST = 0x06
+    WRITE_MIDDLE = 0x07
+    WRITE_LAST = 0x08
+    WRITE_LAST_IMM = 0x09
+    WRITE_ONLY = 0x0A
+    WRITE_ONLY_IMM = 0x0B
+    READ_REQUEST = 0x0C
+    READ_FIRST = 0x0D
+    READ_MIDDLE = 0x0E
+    READ_LAST = 0x0F
+    READ_ONLY = 0x10
+    ACK = 0x11
+    CNP = 0x81
+
+
+class Syndrome(enum.IntEnum):
+    """AETH's syndromes that the endpoint sends; RNR NAKs are RNR plus their timer's code."""
+
+    ACK = 0x1F  # and no limit on requests
+    RNR = 0x20
+    SEQUENCE_ERROR = 0x60
+    INVALID_REQUEST = 0x61
+    REMOTE_ACCESS = 0x62
+    REMOTE_OPERATION = 0x63
+
+
 class RETH(Packet):
     """RDMA extended transport header: remote address, key and length of a write or read."""
 
@@ -35,9 +73,45 @@ class RETH(Packet):
         XIntField("length", 0),
     ]
 
+    def guess_payload_class(self, payload: bytes) -> type[Packet]:
+        """Immediate data follows where the opcode says so."""
+        below = self.underlayer
+        if isinstance(below, BTH) and below.opcode & 0x1F == Opcode.WRITE_ONLY_IMM:
+            return ImmDt
+        return super().guess_payload_class(payload)
 
-for _opcode in (0x06, 0x0A, 0x0B, 0x0C, 0x26, 0x2A, 0x2B):
-    bind_layers(BTH, RETH, opcode=_opcode)
+
+class ImmDt(Packet):
+    """Immediate data: four bytes that the receiver finds with its completion."""
+
+    name = "ImmDt"
+    fields_desc: ClassVar[list[Any]] = [XIntField("immediate", 0)]
+
+
+class NakBitmap(Packet):
+    """What has arrived beyond a gap, behind the AETH of a PSN sequence NAK (Weft's own)."""
+
+    name = "NakBitmap"
+    fields_desc: ClassVar[list[Any]] = [
+        ByteField("reserved", 0),
+        BitField("base", 0, 24),
+        XBitField("bits", 0, 128),
+    ]
+
+    def arrived(self) -> list[int]:
+        """Return the PSNs whose bits are set, in order."""
+        return [(self.base + i) & 0xFFFFFF for i in range(128) if self.bits >> (127 - i) & 1]
+
+
+for _transport in (0x00, 0x20):
+    for _opcode in (Opcode.WRITE_FIRST, Opcode.WRITE_ONLY, Opcode.WRITE_ONLY_IMM):
+        bind_layers(BTH, RETH, opcode=_transport + _opcode)
+    for _opcode in (Opcode.SEND_LAST_IMM, Opcode.SEND_ONLY_IMM, Opcode.WRITE_LAST_IMM):
+        bind_layers(BTH, ImmDt, opcode=_transport + _opcode)
+bind_layers(BTH, RETH, opcode=int(Opcode.READ_REQUEST))
+for _opcode in (Opcode.READ_FIRST, Opcode.READ_LAST, Opcode.READ_ONLY):
+    bind_layers(BTH, AETH, opcode=int(_opcode))
+bind_layers(AETH, NakBitmap, syndrome=int(Syndrome.SEQUENCE_ERROR))
 
 
 def icrc(frame: bytes) -> int:
