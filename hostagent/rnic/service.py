@@ -16,7 +16,7 @@ rates bits/s of payload.
 
 info {} -> {interface, ip, mac, mode, mode_reason, mtu, line_rate_bps, max_qps, qps, kernel}
     mode: "af_xdp" or "af_packet", and why not the better one; mtu: the largest that a queue pair
-    may have on this interface; kernel: whether DCQCN runs in the kernel (--maps) or in the endpoint.
+    may have on this interface; kernel: whether DCQCN runs in the kernel (--maps) or in the card.
 open {qps, buffer_bytes, mtu?, udp_ports?, repeat?, ack_every?, window?, timeout_us?, retries?,
       rnr_retries?, rate_bps?, dscp?, queue?, max_reads?, params?, cnp_interval_ns?}
         -> {pairs: [{qpn, psn, rkey, address, ip, mac}]}
@@ -51,3 +51,569 @@ watch {interval_ms, all?} -> a line {at_ns, pairs: [...], endpoint: {...}} each 
 cancel {} -> {} (nothing to cancel), or the answer of what it ended
 close {qpns} -> {}
 """
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import fcntl
+import ipaddress
+import json
+import os
+import signal
+import socket
+import struct
+import sys
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from hostagent.pinned_maps import MapsError, PinnedMaps
+from hostagent.rnic.binding import NO_CNPS, CardError, Operation, QueuePairConfig, Repeat
+from hostagent.rnic.endpoint import MAX_MTU, Endpoint, EndpointConfig, EndpointError, Task, TaskKind
+from topologies.congestion import DcqcnParameters
+
+ROCE_HEADERS = 20 + 8 + 12 + 16 + 4 + 4
+"""What an interface's MTU counts beside the payload: IPv4, UDP, BTH, RETH, immediate, ICRC."""
+
+MAX_LINE = 1 << 24
+DEFAULT_TIMEOUT_US = 200_000
+DEFAULT_STALL_MS = 10_000
+MAX_COUNT = 1 << 24
+WHY = {
+    "RETRY_EXCEEDED": "the peer does not answer (retries exceeded)",
+    "RNR_EXCEEDED": "the peer posts no receive buffers",
+    "REMOTE_ACCESS": "the peer refuses the address, length or key",
+    "REMOTE_INVALID": "the peer refuses the request",
+    "REMOTE_OPERATION": "the peer failed to carry out the request",
+    "FLUSHED": "an earlier message failed",
+    "LOCAL_LENGTH": "a message did not fit the posted buffer",
+}
+_OPERATIONS = {"send": Operation.SEND, "write": Operation.WRITE, "read": Operation.READ}
+_REPEATS = {"go-back-n": Repeat.GO_BACK_N, "selective-repeat": Repeat.SELECTIVE}
+
+
+class RequestError(Exception):
+    """A request is wrong; the message says what would be right."""
+
+
+def _mac(text: str) -> int:
+    return int(text.replace(":", ""), 16)
+
+
+def _mac_text(number: int) -> str:
+    return ":".join(f"{number >> shift & 255:02x}" for shift in range(40, -8, -8))
+
+
+def interface_mtu(name: str) -> int:
+    """Return an interface's MTU. Raises OSError."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as query:
+        answer = fcntl.ioctl(query, 0x8921, struct.pack("16sI12x", name.encode(), 0))  # SIOCGIFMTU
+    return int(struct.unpack("16sI12x", answer)[1])
+
+
+def interface_mac(name: str) -> int:
+    """Return an interface's MAC address. Raises OSError."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as query:
+        answer = fcntl.ioctl(query, 0x8927, struct.pack("16s16x", name.encode()))  # SIOCGIFHWADDR
+    return int.from_bytes(answer[18:24], "big")
+
+
+def largest_mtu(interface_mtu_bytes: int) -> int:
+    """Return the RoCE MTU that an interface allows: a power of two, 256 to 2048."""
+    mtu = MAX_MTU
+    while mtu > 256 and mtu + ROCE_HEADERS > interface_mtu_bytes:
+        mtu //= 2
+    return mtu
+
+
+class Client:
+    """One connection: its requests, its queue pairs."""
+
+    def __init__(
+        self, service: Service, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        self.service = service
+        self.endpoint = service.endpoint
+        self._reader, self._writer = reader, writer
+        self.pairs: dict[int, dict[str, Any]] = {}  # what is known of the peer
+        self._running: asyncio.Task[None] | None = None
+        self._cancelled = asyncio.Event()
+
+    async def serve(self) -> None:
+        """Answer until the connection closes, then forget its queue pairs."""
+        try:
+            while line := await self._reader.readline():
+                await self._request(line)
+        except (ConnectionError, ValueError, asyncio.LimitOverrunError):
+            pass
+        finally:
+            self._cancelled.set()
+            if self._running is not None:
+                with contextlib.suppress(Exception):
+                    await self._running
+            for qpn in list(self.pairs):
+                self.endpoint.close_pair(qpn)
+            self._writer.close()
+
+    def _answer(self, answer: dict[str, Any]) -> None:
+        self._writer.write(json.dumps(answer).encode() + b"\n")
+
+    async def _request(self, line: bytes) -> None:
+        try:
+            request = json.loads(line)
+            command = request.pop("command")
+        except (ValueError, KeyError, AttributeError, TypeError):
+            self._answer({"error": "a request is a JSON object with a 'command'"})
+            return
+        if self._running is not None and not self._running.done():
+            if command == "cancel":
+                self._cancelled.set()
+                await self._running
+            else:
+                self._answer({"error": "a measurement runs: only 'cancel' is taken"})
+            return
+        commands: dict[str, Callable[..., Any]] = {
+            "info": self._info,
+            "open": self._open,
+            "connect": self._connect,
+            "serve": self._serve,
+            "stats": self._stats,
+            "close": self._close,
+            "cancel": dict,
+        }
+        if command in ("measure", "watch"):
+            self._cancelled.clear()
+            work = self._measure(**request) if command == "measure" else self._watch(**request)
+            self._running = asyncio.create_task(self._long(work))
+        elif command in commands:
+            self._answer(_guarded(commands[command], request))
+        else:
+            known = ", ".join([*commands, "measure", "watch"])
+            self._answer({"error": f"there is no command {command!r}: {known}"})
+        await self._writer.drain()
+
+    async def _long(self, work: Awaitable[dict[str, Any]]) -> None:
+        try:
+            answer = await work
+        except (RequestError, CardError, EndpointError, MapsError) as error:
+            answer = {"error": str(error)}
+        except TypeError as error:
+            answer = {"error": f"the request's fields are wrong: {error}"}
+        with contextlib.suppress(ConnectionError):
+            self._answer(answer)
+            await self._writer.drain()
+
+    # --- queue pairs ----------------------------------------------------------------------------
+
+    def _info(self) -> dict[str, Any]:
+        config = self.endpoint.config
+        return {
+            "interface": config.interface,
+            "ip": str(ipaddress.IPv4Address(config.ip)),
+            "mac": _mac_text(config.mac),
+            "mode": self.endpoint.mode,
+            "mode_reason": self.endpoint.mode_reason,
+            "mtu": self.service.mtu,
+            "line_rate_bps": config.line_rate_bps,
+            "max_qps": config.max_qps,
+            "qps": len(self.endpoint.pairs),
+            "kernel": self.endpoint.maps is not None,
+        }
+
+    def _open(
+        self,
+        qps: int = 1,
+        buffer_bytes: int = 65536,
+        mtu: int | None = None,
+        udp_ports: int = 1,
+        repeat: str = "go-back-n",
+        ack_every: int = 8,
+        window: int = 0,
+        timeout_us: int = DEFAULT_TIMEOUT_US,
+        retries: int = 7,
+        rnr_retries: int = 7,
+        rate_bps: int = 0,
+        dscp: int = 26,
+        queue: int = 3,
+        max_reads: int = 16,
+        params: dict[str, Any] | None = None,
+        cnp_interval_ns: int | None = None,
+    ) -> dict[str, Any]:
+        if repeat not in _REPEATS:
+            raise RequestError(f"no retransmission {repeat!r}: {', '.join(_REPEATS)}")
+        if mtu is not None and mtu > self.service.mtu:
+            raise RequestError(
+                f"an MTU of {mtu} does not fit {self.endpoint.config.interface}: at most "
+                f"{self.service.mtu}"
+            )
+        parameters = None if params is None else DcqcnParameters(**params)
+        if cnp_interval_ns is None:
+            cnp_interval_ns = NO_CNPS if parameters is None else parameters.cnp_interval_ns
+        config = QueuePairConfig(
+            qpn=1,
+            mtu=mtu or self.service.mtu,
+            udp_ports=udp_ports,
+            dscp=dscp,
+            queue=queue,
+            repeat=_REPEATS[repeat],
+            ack_every=ack_every,
+            window_packets=window,
+            retries=retries,
+            rnr_retries=rnr_retries,
+            timeout_ps=timeout_us * 1_000_000,
+            rate_bps=rate_bps,
+            max_reads=max_reads,
+            cnp_interval_ns=cnp_interval_ns,
+        )
+        opened: list[dict[str, Any]] = []
+        try:
+            for _ in range(qps):
+                pair = self.endpoint.open(config, buffer_bytes=buffer_bytes, parameters=parameters)
+                self.pairs[pair.qpn] = {}
+                own = self.endpoint.config
+                opened.append(
+                    {
+                        **asdict(pair),
+                        "ip": str(ipaddress.IPv4Address(own.ip)),
+                        "mac": _mac_text(own.mac),
+                    }
+                )
+        except Exception:
+            self._forget(pair["qpn"] for pair in opened)
+            raise
+        return {"pairs": opened}
+
+    def _forget(self, qpns: Iterable[int]) -> None:
+        for qpn in qpns:
+            self.endpoint.close_pair(qpn)
+            self.pairs.pop(qpn, None)
+
+    def _own(self, qpns: Iterable[int]) -> list[int]:
+        found = list(qpns)
+        for qpn in found:
+            if qpn not in self.pairs:
+                raise RequestError(f"there is no queue pair {qpn} of this connection")
+        return found
+
+    def _connect(self, pairs: list[dict[str, Any]]) -> dict[str, Any]:
+        self._own(pair["qpn"] for pair in pairs)
+        done: list[int] = []
+        try:
+            for pair in pairs:
+                peer_mac = _mac(pair["peer_mac"]) if pair.get("peer_mac") else 0
+                self.endpoint.connect(
+                    pair["qpn"],
+                    int(ipaddress.IPv4Address(pair["peer_ip"])),
+                    peer_qpn=pair["peer_qpn"],
+                    peer_psn=pair["peer_psn"],
+                    peer_mac=peer_mac,
+                )
+                done.append(pair["qpn"])
+                self.pairs[pair["qpn"]] = pair
+        except Exception:
+            self._forget(done)
+            raise
+        return {}
+
+    def _close(self, qpns: list[int]) -> dict[str, Any]:
+        self._forget(self._own(qpns))
+        return {}
+
+    # --- work -----------------------------------------------------------------------------------
+
+    def _task(self, kind: TaskKind, qpn: int, operation: str, size: int, **more: int) -> None:
+        peer = self.pairs[qpn]
+        self.endpoint.task(
+            qpn,
+            Task(
+                kind,
+                _OPERATIONS[operation],
+                size,
+                rkey=peer.get("peer_rkey", 0),
+                remote_address=peer.get("peer_address", 0),
+                **more,
+            ),
+        )
+
+    def _serve(
+        self, qpns: list[int], operation: str, mode: str = "bandwidth", size: int = 65536
+    ) -> dict[str, Any]:
+        _check(operation, mode)
+        kind = TaskKind.ANSWER if mode == "latency" and operation != "read" else TaskKind.SERVE
+        for qpn in self._own(qpns):
+            self._task(kind, qpn, operation, size, depth=1)
+        return {}
+
+    async def _measure(
+        self,
+        qpns: list[int],
+        operation: str,
+        mode: str = "bandwidth",
+        size: int = 65536,
+        count: int = 1000,
+        depth: int = 128,
+        duration_ms: int = 0,
+        timeout_ms: int = DEFAULT_STALL_MS,
+    ) -> dict[str, Any]:
+        _check(operation, mode)
+        own = self._own(qpns)
+        if not 1 <= count <= MAX_COUNT or depth < 1 or not own:
+            raise RequestError(f"count is from 1 to {MAX_COUNT}, depth and queue pairs at least 1")
+        kind = TaskKind.LATENCY if mode == "latency" else TaskKind.BANDWIDTH
+        before = {qpn: self.endpoint.pair_stats(qpn) for qpn in own}
+        cpu_before = self.endpoint.stats().cpu_ns
+        for qpn in own:
+            self._task(
+                kind, qpn, operation, size,
+                count=count, depth=depth, duration_ns=duration_ms * 1_000_000,
+            )  # fmt: skip
+        interrupted = not await self._until_done(own, timeout_ms / 1000)
+        states = {qpn: self.endpoint.task_state(qpn, times=True) for qpn in own}
+        cpu_ns = self.endpoint.stats().cpu_ns - cpu_before
+        cancelled = self._cancelled.is_set()
+        failures = [
+            {"qpn": qpn, "why": WHY.get(state.failure.name, state.failure.name)}
+            for qpn, state in states.items()
+            if state.done and state.failure
+        ]
+        if interrupted and not cancelled:
+            failures += [
+                {"qpn": qpn, "why": f"nothing was completed for {timeout_ms} ms"}
+                for qpn, state in states.items()
+                if not state.done
+            ]
+        rows = [self._row(qpn, states[qpn], before[qpn], size) for qpn in own]
+        for qpn in own:
+            self.endpoint.end_task(qpn)
+        return {
+            "mode": mode,
+            "operation": operation,
+            "size": size,
+            "qps": len(own),
+            **_sums(states.values(), size),
+            "times_ns": states[own[0]].times_ns if mode == "latency" else [],
+            "cpu_ns": cpu_ns,
+            "interrupted": interrupted and cancelled,
+            "failures": failures,
+            "pairs": rows,
+        }
+
+    async def _until_done(self, qpns: list[int], stall_s: float) -> bool:
+        """Wait until all tasks are done; False if cancelled, or nothing moves for `stall_s`."""
+        loop = asyncio.get_running_loop()
+        completed, moved = -1, loop.time()
+        while not self._cancelled.is_set():
+            states = [self.endpoint.task_state(qpn) for qpn in qpns]
+            if all(state.done for state in states):
+                return True
+            now = sum(state.completed for state in states)
+            if now != completed:
+                completed, moved = now, loop.time()
+            elif loop.time() - moved > stall_s:
+                return False
+            await self.service.news(0.05)
+        return False
+
+    def _row(self, qpn: int, state: Any, before: Any, size: int) -> dict[str, Any]:
+        after = self.endpoint.pair_stats(qpn)
+        elapsed = max(state.ended_ns - state.started_ns, 1)
+        counted = {
+            name: getattr(after, name) - getattr(before, name)
+            for name in after.__dataclass_fields__
+            if name not in ("state", "failure", "outstanding", "rate_bps")
+        }
+        return {
+            "qpn": qpn,
+            "messages": state.completed,
+            "bytes": state.completed * size,
+            "elapsed_ns": elapsed,
+            "average_bps": state.completed * size * 8 * 10**9 // elapsed,
+            "rate_bps": after.rate_bps or None,
+            **counted,
+        }
+
+    # --- looking --------------------------------------------------------------------------------
+
+    def _stats(self) -> dict[str, Any]:
+        return self.service.snapshot(self.pairs)
+
+    async def _watch(self, interval_ms: int = 1000, all: bool = False) -> dict[str, Any]:
+        if interval_ms < 10:
+            raise RequestError("interval_ms is at least 10")
+        while not self._cancelled.is_set():
+            pairs = self.service.all_pairs() if all else self.pairs
+            self._answer({"at_ns": self.endpoint.now_ns(), **self.service.snapshot(pairs)})
+            await self._writer.drain()
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self._cancelled.wait(), interval_ms / 1000)
+        return {}
+
+
+def _check(operation: str, mode: str) -> None:
+    if operation not in _OPERATIONS:
+        raise RequestError(f"no operation {operation!r}: {', '.join(_OPERATIONS)}")
+    if mode not in ("bandwidth", "latency"):
+        raise RequestError(f"no mode {mode!r}: bandwidth, latency")
+
+
+def _sums(states: Iterable[Any], size: int) -> dict[str, Any]:
+    """Return what a measurement comes to over its queue pairs."""
+    found = list(states)
+    messages = sum(state.completed for state in found)
+    first = min(state.started_ns for state in found)
+    last = max(state.ended_ns for state in found)
+    elapsed = max(last - first, 1)
+    ends = sorted(at for state in found for at in (state.times_ns or ()) if at >= first)
+    return {
+        "messages": messages,
+        "bytes": messages * size,
+        "elapsed_ns": elapsed,
+        "average_bps": messages * size * 8 * 10**9 // elapsed,
+        "peak_bps": _peak(ends, first, size),
+        "messages_per_s": messages * 10**9 / elapsed,
+    }
+
+
+def _peak(ends: list[int], first: int, size: int) -> int:
+    """Return the best rate over a hundredth of the messages, at least 8 of them."""
+    run = max(8, len(ends) // 100)
+    best = 0.0
+    starts = [first, *ends]
+    for at in range(0, len(ends) - run + 1, max(1, run // 4)):
+        elapsed = ends[at + run - 1] - starts[at]
+        if elapsed > 0:
+            best = max(best, run / elapsed)
+    if not best and ends and ends[-1] > first:
+        best = len(ends) / (ends[-1] - first)
+    return int(best * size * 8 * 10**9)
+
+
+def _guarded(action: Callable[..., dict[str, Any]], request: dict[str, Any]) -> dict[str, Any]:
+    try:
+        return action(**request)
+    except (RequestError, CardError, EndpointError, MapsError) as error:
+        return {"error": str(error)}
+    except (TypeError, KeyError, ValueError) as error:
+        return {"error": f"the request's fields are wrong: {error}"}
+
+
+class Service:
+    """The daemon: one endpoint, many clients."""
+
+    def __init__(self, endpoint: Endpoint, mtu: int) -> None:
+        self.endpoint = endpoint
+        self.mtu = mtu
+        self._clients: set[Client] = set()
+        self._news = asyncio.Event()
+
+    async def run(self, path: Path, stop: asyncio.Event) -> None:
+        """Take clients at `path` until `stop`. Raises OSError."""
+        loop = asyncio.get_running_loop()
+        loop.add_reader(self.endpoint.event_fd, self._told)
+        server = await asyncio.start_unix_server(self._client, str(path), limit=MAX_LINE)
+        print(f"ready: {self.endpoint.config.interface} by {self.endpoint.mode}", flush=True)
+        try:
+            await stop.wait()
+        finally:
+            loop.remove_reader(self.endpoint.event_fd)
+            server.close()
+            path.unlink(missing_ok=True)
+
+    def _told(self) -> None:
+        self.endpoint.clear_event()
+        self._news.set()
+
+    async def news(self, timeout_s: float) -> None:
+        """Wait until the loop has something to tell, or `timeout_s`."""
+        self._news.clear()
+        with contextlib.suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(self._news.wait(), timeout_s)
+
+    async def _client(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        client = Client(self, reader, writer)
+        self._clients.add(client)
+        try:
+            await client.serve()
+        finally:
+            self._clients.discard(client)
+
+    def all_pairs(self) -> dict[int, dict[str, Any]]:
+        """Return every connection's queue pairs."""
+        return {qpn: peer for client in self._clients for qpn, peer in client.pairs.items()}
+
+    def snapshot(self, pairs: dict[int, dict[str, Any]]) -> dict[str, Any]:
+        """Return what `stats` answers."""
+        rows = []
+        for qpn, peer in list(pairs.items()):
+            row: dict[str, Any] = {
+                "qpn": qpn,
+                "peer_ip": peer.get("peer_ip"),
+                "peer_qpn": peer.get("peer_qpn"),
+                "connected": bool(peer),
+                "failure": None,
+            }
+            if peer:
+                stats = self.endpoint.pair_stats(qpn)
+                row |= {**asdict(stats), "state": stats.state.name.lower()}
+                row["failure"] = WHY.get(stats.failure.name) if stats.failure else None
+                row["rate_bps"] = stats.rate_bps or None
+            rows.append(row)
+        return {"pairs": rows, "endpoint": asdict(self.endpoint.stats())}
+
+
+async def _serve(endpoint: Endpoint, mtu: int, path: Path) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    await Service(endpoint, mtu).run(path, stop)
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Command line of the daemon; returns the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m hostagent.rnic.service")
+    parser.add_argument("--interface", required=True)
+    parser.add_argument("--ip", type=ipaddress.IPv4Address, required=True)
+    parser.add_argument("--socket", type=Path, required=True, help="a Unix socket, made here")
+    parser.add_argument("--mac", help="default: the interface's")
+    parser.add_argument("--gateway-mac", default="", help="where everything is sent to")
+    parser.add_argument("--maps", type=Path, help="the host agent's pins")
+    parser.add_argument("--af-packet", action="store_true", help="not AF_XDP")
+    parser.add_argument("--line-rate", type=int, default=0, help="bits/s; 0: as fast as it can")
+    parser.add_argument("--max-qps", type=int, default=1024, help="a power of two")
+    arguments = parser.parse_args(argv)
+    maps: PinnedMaps | None = None
+    try:
+        if arguments.max_qps < 1 or arguments.max_qps & (arguments.max_qps - 1):
+            raise EndpointError(f"--max-qps is a power of two, not {arguments.max_qps}")
+        maps = PinnedMaps.open(arguments.maps) if arguments.maps else None
+        config = EndpointConfig(
+            arguments.interface,
+            int(arguments.ip),
+            _mac(arguments.mac) if arguments.mac else interface_mac(arguments.interface),
+            _mac(arguments.gateway_mac) if arguments.gateway_mac else 0xFFFFFFFFFFFF,
+            arguments.line_rate,
+            arguments.max_qps,
+            arguments.af_packet,
+        )
+        mtu = largest_mtu(interface_mtu(arguments.interface))
+        with Endpoint(config, maps) as endpoint:
+            asyncio.run(_serve(endpoint, mtu, arguments.socket))
+    except (EndpointError, MapsError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else f"{arguments.interface}: "
+        print(f"error: {where}{os.strerror(error.errno or 0)}", file=sys.stderr)
+        return 1
+    finally:
+        if maps is not None:
+            maps.close()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,550 @@
+"""A host's endpoint in this process: a card on an interface, its loop in a thread of its own.
+
+    with Endpoint(EndpointConfig("h1-eth0", ip, mac, gateway_mac), maps=None) as endpoint:
+        pair = endpoint.open(QueuePairConfig(...), buffer_bytes=1 << 20, parameters=...)
+        endpoint.connect(pair.qpn, peer_ip, peer_qpn=..., peer_psn=...)
+        endpoint.post(pair.qpn, Work(...)); endpoint.events()
+        endpoint.task(pair.qpn, Task(...)); endpoint.task_state(pair.qpn)
+
+With maps (`PinnedMaps`) the kernel keeps the congestion control of each queue pair, and the loop
+paces by the slot that it maps read-only; without, DCQCN runs in the card itself. Times are ns.
+"""
+
+from __future__ import annotations
+
+import enum
+import mmap
+import os
+import random
+import select
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from hostagent.pinned_maps import SLOTS, PinnedMaps
+from hostagent.rnic.binding import (
+    Access,
+    CardError,
+    CardStats,
+    Event,
+    EventKind,
+    Failure,
+    Operation,
+    QueuePairConfig,
+    QueuePairState,
+    QueuePairStats,
+    Status,
+    Work,
+    dcqcn_params,
+    native,
+)
+from topologies.congestion import DcqcnParameters
+
+PACE_SLACK_PS = 200_000_000
+"""A paced packet that leaves late brings the next ones forward by so much at most: timers here are
+some 100 us late at worst, but for rare milliseconds (docs/perf.md)."""
+
+MAX_MTU = 2048
+"""Frames of 4096 do not fit AF_XDP's, nor native XDP on a veth."""
+
+_ERROR_BYTES = 256
+_EVENTS = 256
+_ENUMS = ("state", "failure")
+
+
+class EndpointError(Exception):
+    """The endpoint can't do what was asked; the message says why."""
+
+
+class TaskKind(enum.IntEnum):
+    """What the loop does for a queue pair by itself (enum rnicd_task_kind)."""
+
+    NONE = 0
+    BANDWIDTH = 1
+    LATENCY = 2
+    SERVE = 3
+    ANSWER = 4
+
+
+@dataclass(frozen=True)
+class EndpointConfig:
+    """Addresses are integers in host order; `line_rate_bps` 0: frames leave as fast as they can."""
+
+    interface: str
+    ip: int
+    mac: int
+    gateway_mac: int
+    line_rate_bps: int = 0
+    max_qps: int = 1024
+    af_packet: bool = False
+    cnp_dscp: int = 48
+    check_icrc: bool = True
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A queue pair as its peer has to know it."""
+
+    qpn: int
+    psn: int
+    rkey: int
+    address: int
+
+
+@dataclass(frozen=True)
+class Task:
+    """struct rnicd_task; `count` messages of `size`, sent from and to the queue pair's buffer."""
+
+    kind: TaskKind
+    operation: Operation
+    size: int
+    count: int = 0
+    depth: int = 1
+    rkey: int = 0
+    remote_address: int = 0
+    duration_ns: int = 0
+
+
+@dataclass(frozen=True)
+class TaskState:
+    """struct rnicd_task_state, and each message's time."""
+
+    posted: int
+    completed: int
+    started_ns: int
+    ended_ns: int
+    done: bool
+    failure: Failure
+    times_ns: list[int] | None = field(repr=False, default=None)
+
+
+@dataclass(frozen=True)
+class EndpointStats:
+    """struct rnicd_stats, as far as it is of use to others."""
+
+    rx_packets: int
+    rx_bytes: int
+    tx_packets: int
+    tx_bytes: int
+    wakeups: int
+    tx_full: int
+    rx_dropped: int
+    cpu_ns: int
+
+
+@dataclass
+class _Open:
+    """What a queue pair of ours holds."""
+
+    config: QueuePairConfig
+    parameters: DcqcnParameters | None
+    rkey: int
+    memory: mmap.mmap
+    base: Any
+    bytes: int
+    connected: bool = False
+    times: Any = None
+    keep: dict[int, Any] = field(default_factory=dict)
+
+
+class Endpoint:
+    """An endpoint that runs. Calls may come from several threads."""
+
+    def __init__(self, config: EndpointConfig, maps: PinnedMaps | None = None) -> None:
+        """Open the interface. Raises EndpointError, MapsError."""
+        module = native()
+        self.ffi, self.lib = module.ffi, module.lib
+        self.config = config
+        self.maps = maps
+        self._pairs: dict[int, _Open] = {}
+        self._next_qpn = random.randrange(0x100, 0x10000)
+        self._slots: mmap.mmap | None = None
+        self._stride = (int(self.ffi.sizeof("struct cc_slot")) + 7) // 8 * 8
+        self.failure = 0
+        if maps is not None:
+            maps.remove_host(config.ip)  # what a killed one left
+        self._driver: Any = self._opened()
+        self._card = self.lib.rnicd_card(self._driver)
+        try:
+            self._take_maps()
+        except Exception:
+            self.lib.rnicd_close(self._driver)
+            raise
+        self._thread = threading.Thread(target=self._run, name="rnic", daemon=True)
+        self._thread.start()
+
+    def _opened(self) -> Any:
+        config = self.config
+        error = self.ffi.new("char[]", _ERROR_BYTES)
+        name = self.ffi.new("char[]", config.interface.encode())
+        driver = self.ffi.new(
+            "struct rnicd_config *",
+            {
+                "interface": name,
+                # Without the program nothing is redirected to a socket of AF_XDP.
+                "use_packet": int(config.af_packet or self.maps is None),
+                "line_rate_bps": config.line_rate_bps,
+            },
+        )
+        card = self.ffi.new(
+            "struct rnic_config *",
+            {
+                "mac": config.mac,
+                "gateway_mac": config.gateway_mac,
+                "ip": config.ip,
+                "max_qps": config.max_qps,
+                "line_rate_bps": config.line_rate_bps,
+                "whole": 1,
+                "check_icrc": int(config.check_icrc),
+                "cnp_dscp": config.cnp_dscp,
+                "cnp_queue": 7,
+                "pace_slack_ps": PACE_SLACK_PS,
+            },
+        )
+        found = self.lib.rnicd_open(driver, card, error, _ERROR_BYTES)
+        if found == self.ffi.NULL:
+            raise EndpointError(self.ffi.string(error).decode())
+        return found
+
+    def _take_maps(self) -> None:
+        if self.maps is None:
+            return
+        self._slots = mmap.mmap(self.maps.slots_fd, SLOTS * self._stride, prot=mmap.PROT_READ)
+        self._slots_base = self.ffi.from_buffer("uint8_t[]", self._slots)
+        socket = self.lib.rnicd_socket(self._driver)
+        if socket >= 0:
+            self.maps.add_endpoint(self.config.ip, socket)
+
+    def _run(self) -> None:
+        self.failure = self.lib.rnicd_run(self._driver)
+
+    def __enter__(self) -> Endpoint:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Stop the loop and leave nothing behind, in the kernel's maps neither."""
+        if self._driver is None:
+            return
+        self.lib.rnicd_stop(self._driver)
+        self._thread.join()
+        if self.maps is not None:
+            self.maps.remove_host(self.config.ip)
+        self.lib.rnicd_close(self._driver)
+        self._driver = None
+        self._pairs.clear()
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        self.lib.rnicd_lock(self._driver)
+        try:
+            yield
+        finally:
+            self.lib.rnicd_unlock(self._driver)
+            self.lib.rnicd_wake(self._driver)
+
+    def _check(self, status: int) -> None:
+        if status < 0:
+            text = self.ffi.string(self.lib.rnic_error(self._card)).decode()
+            raise CardError(text or f"status {status}", Status(status))
+
+    @property
+    def mode(self) -> str:
+        """How frames come and go: "af_xdp" or "af_packet"."""
+        return "af_xdp" if self.lib.rnicd_mode(self._driver) else "af_packet"
+
+    @property
+    def mode_reason(self) -> str:
+        """Why it is not AF_XDP; empty if it is."""
+        if self.maps is None and not self.config.af_packet:
+            return "no host agent (eBPF) runs for this host"
+        return str(self.ffi.string(self.lib.rnicd_mode_reason(self._driver)).decode())
+
+    @property
+    def event_fd(self) -> int:
+        """Readable when a task has ended or events wait; `clear_event` before looking."""
+        return int(self.lib.rnicd_event_fd(self._driver))
+
+    def clear_event(self) -> None:
+        """Read `event_fd`."""
+        try:
+            os.read(self.event_fd, 8)
+        except BlockingIOError:
+            return
+
+    def now_ns(self) -> int:
+        """The endpoint's own time, which tasks and events have."""
+        return int(self.lib.rnicd_now(self._driver)) // 1000
+
+    # --- queue pairs ----------------------------------------------------------------------------
+
+    def open(
+        self,
+        config: QueuePairConfig,
+        *,
+        buffer_bytes: int,
+        parameters: DcqcnParameters | None = None,
+    ) -> Pair:
+        """Make a queue pair with memory that its peer may write and read; `config.qpn` is chosen.
+
+        Raises CardError (the limit of queue pairs, a setting out of range), EndpointError.
+        """
+        if config.mtu > MAX_MTU:
+            raise EndpointError(f"in namespaces a RoCE MTU is at most {MAX_MTU}, not {config.mtu}")
+        size = max(buffer_bytes, 1)
+        memory = mmap.mmap(-1, 2 * size)  # the first half is the peer's, the second is sent from
+        base = self.ffi.from_buffer("uint8_t[]", memory)
+        with self._locked():
+            qpn = self._free_qpn()
+            psn = random.randrange(1 << 24)
+            rkey = (qpn << 8 | random.randrange(256)) & 0xFFFFFFFF
+            chosen = replace(config, qpn=qpn, first_psn=psn, udp_port=0xC000 | qpn & 0x1FFF)
+            held = _Open(chosen, parameters, rkey, memory, base, size)
+            access = int(Access.REMOTE_WRITE | Access.REMOTE_READ)
+            self._check(self.lib.rnic_register(self._card, rkey, 0, base, size, access))
+            if self.maps is None:
+                try:
+                    self._add(held)
+                except CardError:
+                    self.lib.rnic_deregister(self._card, rkey)
+                    raise
+            self._pairs[qpn] = held
+        return Pair(qpn, psn, rkey, 0)
+
+    def _free_qpn(self) -> int:
+        if len(self._pairs) >= self.config.max_qps:
+            raise CardError(f"no more than {self.config.max_qps} queue pairs", Status.FULL)
+        places = self.config.max_qps
+        taken = {qpn % places for qpn in self._pairs}
+        while True:  # their places in the loop's table must differ
+            self._next_qpn = self._next_qpn % 0xFFFFFE + 1
+            if self._next_qpn % places not in taken:
+                return self._next_qpn
+
+    def _add(self, held: _Open, slot: int | None = None) -> None:
+        values = {name: getattr(held.config, name) for name in held.config.__dataclass_fields__}
+        native_config = self.ffi.new("struct rnic_qp_config *", values)
+        params = self.ffi.NULL
+        if slot is not None:
+            at = self._slots_base + slot * self._stride
+            native_config.slot = self.ffi.cast("struct cc_slot *", at)
+        elif held.parameters is not None:
+            params = dcqcn_params(self.ffi, held.parameters)
+        self._check(self.lib.rnic_add_qp(self._card, native_config, params))
+
+    def connect(
+        self, qpn: int, peer_ip: int, *, peer_qpn: int, peer_psn: int, peer_mac: int = 0
+    ) -> None:
+        """Join a queue pair to its peer; in the kernel it gets its slot now.
+
+        Raises CardError, QueuePairLimit.
+        """
+        with self._locked():
+            held = self._held(qpn)
+            if self.maps is not None and not held.connected:
+                slot = self.maps.add_queue_pair(
+                    self.config.ip,
+                    qpn,
+                    peer_ip,
+                    peer_qpn,
+                    mtu=held.config.mtu,
+                    first_psn=held.config.first_psn,
+                    parameters=held.parameters,
+                )
+                try:
+                    self._add(held, slot)
+                except CardError:
+                    self.maps.remove_queue_pair(self.config.ip, qpn)
+                    raise
+            held.connected = True
+            self._check(
+                self.lib.rnic_connect(self._card, qpn, peer_ip, peer_mac, peer_qpn, peer_psn)
+            )
+
+    def _held(self, qpn: int) -> _Open:
+        held = self._pairs.get(qpn)
+        if held is None:
+            raise CardError(f"there is no queue pair {qpn}", Status.NO_SUCH)
+        return held
+
+    def close_pair(self, qpn: int) -> None:
+        """Forget a queue pair; its peer finds out by its time-outs."""
+        with self._locked():
+            held = self._pairs.pop(qpn, None)
+            if held is None:
+                return
+            self.lib.rnicd_task_end(self._driver, qpn)
+            self.lib.rnic_remove_qp(self._card, qpn)
+            self.lib.rnic_deregister(self._card, held.rkey)
+        if self.maps is not None and held.connected:
+            self.maps.remove_queue_pair(self.config.ip, qpn)
+
+    def memory(self, qpn: int) -> memoryview:
+        """What the peer may write and read."""
+        held = self._held(qpn)
+        return memoryview(held.memory)[: held.bytes]
+
+    # --- work -----------------------------------------------------------------------------------
+
+    def post(self, qpn: int, work: Work) -> None:
+        """Hand over work, whose `data` stays alive until the queue pair is closed.
+
+        Raises CardError.
+        """
+        with self._locked():
+            held = self._held(qpn)
+            local = self.ffi.NULL
+            length = work.length or 0
+            if work.data is not None:
+                local = self.ffi.from_buffer("uint8_t[]", work.data)
+                length = len(local)
+                held.keep[work.id] = local
+            request = self.ffi.new(
+                "struct rnic_work *",
+                {
+                    "id": work.id,
+                    "operation": int(work.operation),
+                    "immediate": work.immediate,
+                    "length": length,
+                    "local": self.ffi.cast("uint8_t *", local),
+                    "remote_address": work.remote_address,
+                    "rkey": work.rkey,
+                },
+            )
+            now = self.lib.rnicd_now(self._driver)
+            self._check(self.lib.rnic_post(self._card, qpn, request, now))
+
+    def post_receive(self, qpn: int, id: int, buffer: Any) -> None:
+        """Hand over a receive buffer (writable), which stays alive until the pair is closed."""
+        with self._locked():
+            local = self.ffi.from_buffer("uint8_t[]", buffer)
+            self._held(qpn).keep[-id - 1] = local
+            self._check(self.lib.rnic_post_receive(self._card, qpn, id, local, len(local)))
+
+    def events(self) -> list[Event]:
+        """Take the events of queue pairs without a task."""
+        rows = self.ffi.new("struct rnic_event[]", _EVENTS)
+        with self._locked():
+            n = self.lib.rnicd_take_events(self._driver, rows, _EVENTS)
+        return [
+            Event(
+                EventKind(row.kind),
+                row.qpn,
+                row.id,
+                row.bytes,
+                row.immediate if row.has_immediate else None,
+                Failure(row.status),
+                Operation(row.operation),
+                row.at,
+            )
+            for row in rows[0:n]
+        ]
+
+    def wait(self, done: Callable[[], bool], timeout_s: float) -> bool:
+        """Wait until `done`, looking whenever the loop has news; False if the time is over."""
+        deadline = time.monotonic() + timeout_s
+        while not done():
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return False
+            select.select([self.event_fd], [], [], min(left, 0.1))
+            self.clear_event()
+        return True
+
+    # --- tasks ----------------------------------------------------------------------------------
+
+    def task(self, qpn: int, task: Task) -> None:
+        """Give the loop something to keep going. Raises CardError, EndpointError."""
+        with self._locked():
+            held = self._held(qpn)
+            if task.size > held.bytes:
+                raise EndpointError(
+                    f"messages of {task.size} bytes, and the queue pair's buffer has {held.bytes}"
+                )
+            held.times = self.ffi.new("uint64_t[]", task.count) if task.count else None
+            native_task = self.ffi.new(
+                "struct rnicd_task *",
+                {
+                    "kind": int(task.kind),
+                    "operation": int(task.operation),
+                    "size": task.size,
+                    "count": task.count,
+                    "depth": task.depth,
+                    "rkey": task.rkey,
+                    "remote_address": task.remote_address,
+                    "buffer": held.base + held.bytes,
+                    "receive": held.base,
+                    "duration_ns": task.duration_ns,
+                    "times": held.times if held.times is not None else self.ffi.NULL,
+                },
+            )
+            if self.lib.rnicd_task_set(self._driver, qpn, native_task):
+                raise EndpointError(f"queue pair {qpn} is not connected")
+
+    def task_state(self, qpn: int, *, times: bool = False) -> TaskState:
+        """How far a task has come; with `times` each message's. Raises CardError, EndpointError."""
+        state = self.ffi.new("struct rnicd_task_state *")
+        with self._locked():
+            if self.lib.rnicd_task_get(self._driver, qpn, state):
+                raise EndpointError(f"queue pair {qpn} has no task")
+            held = self._held(qpn)
+            taken: list[int] | None = None
+            if times and held.times is not None:
+                count = min(state.completed, len(held.times))
+                taken = list(self.ffi.unpack(held.times, count)) if count else []
+        return TaskState(
+            state.posted,
+            state.completed,
+            state.started_ns,
+            state.ended_ns,
+            bool(state.done),
+            Failure(state.failure),
+            taken,
+        )
+
+    def end_task(self, qpn: int) -> None:
+        """Forget a task; what is posted stays posted."""
+        with self._locked():
+            self.lib.rnicd_task_end(self._driver, qpn)
+
+    # --- what happened --------------------------------------------------------------------------
+
+    def pair_stats(self, qpn: int) -> QueuePairStats:
+        """Return a queue pair's counters. Raises CardError."""
+        row = self.ffi.new("struct rnic_qp_stats *")
+        with self._locked():
+            held = self._held(qpn)
+            if self.maps is not None and not held.connected:
+                raise CardError(f"queue pair {qpn} is not connected", Status.STATE)
+            now = self.lib.rnicd_now(self._driver)
+            self._check(self.lib.rnic_qp_stats_get(self._card, qpn, now, row))
+        names = [name for name in QueuePairStats.__dataclass_fields__ if name not in _ENUMS]
+        return QueuePairStats(
+            state=QueuePairState(row.state),
+            failure=Failure(row.failure),
+            **{name: int(getattr(row, name)) for name in names},
+        )
+
+    def stats(self) -> EndpointStats:
+        """Return the loop's counters."""
+        row = self.ffi.new("struct rnicd_stats *")
+        with self._locked():
+            self.lib.rnicd_stats_get(self._driver, row)
+        return EndpointStats(*(getattr(row, name) for name in EndpointStats.__dataclass_fields__))
+
+    def card_stats(self) -> CardStats:
+        """Return the card's counters."""
+        row = self.ffi.new("struct rnic_stats *")
+        with self._locked():
+            self.lib.rnic_stats_get(self._card, row)
+        return CardStats(*(getattr(row, name) for name in CardStats.__dataclass_fields__))
+
+    @property
+    def pairs(self) -> tuple[int, ...]:
+        """The numbers of the queue pairs."""
+        return tuple(self._pairs)
