@@ -28,6 +28,11 @@ class CongestionError(ValueError):
     """A parameter set that is not there, or a rate that no set serves; the message says which."""
 
 
+def _slower(rate_bps: int, scale: int) -> int:
+    """To the nearest bit/s, so that small rates are not off to one side; at least one."""
+    return max((rate_bps + scale // 2) // scale, 1)
+
+
 @dataclass(frozen=True)
 class DcqcnParameters:
     """Everything that DCQCN's two ends are told; rates in bits/s, times in ns, as they run.
@@ -52,15 +57,15 @@ class DcqcnParameters:
     cnp_interval_ns: int
 
     def with_time_scale(self, scale: int) -> DcqcnParameters:
-        """Return the same algorithm slowed down by `scale`."""
-        if scale == 1:
-            return self
+        """Return the same algorithm slowed down by `scale`. Raises CongestionError."""
+        if scale < 1:
+            raise CongestionError(f"a time scale of {scale}: it has to be a positive integer")
         return replace(
             self,
-            line_rate_bps=max(self.line_rate_bps // scale, 1),
-            min_rate_bps=max(self.min_rate_bps // scale, 1),
-            rate_ai_bps=max(self.rate_ai_bps // scale, 1),
-            rate_hai_bps=max(self.rate_hai_bps // scale, 1),
+            line_rate_bps=_slower(self.line_rate_bps, scale),
+            min_rate_bps=_slower(self.min_rate_bps, scale),
+            rate_ai_bps=_slower(self.rate_ai_bps, scale),
+            rate_hai_bps=_slower(self.rate_hai_bps, scale),
             alpha_timer_ns=self.alpha_timer_ns * scale,
             increase_timer_ns=self.increase_timer_ns * scale,
             cut_interval_ns=self.cut_interval_ns * scale,
@@ -115,8 +120,13 @@ def _ns3_rdma(name: str, source: str, line: int) -> DcqcnParameters:
 
 
 def _hpcc(
-    alpha_us: int, cnp_us: int, increase_us: int
+    alpha_us: int, cut_us: int, increase_us: int
 ) -> Callable[[str, str, int], DcqcnParameters]:
+    """That model's receiver echoes every mark; its sender cuts at most once in `cut_us`.
+
+    Two CNPs in an alpha period tell alpha as much as more would, and cost less.
+    """
+
     def parameters(name: str, source: str, line: int) -> DcqcnParameters:
         return DcqcnParameters(
             name,
@@ -128,10 +138,10 @@ def _hpcc(
             alpha_timer_ns=alpha_us * US,
             increase_timer_ns=increase_us * US,
             byte_counter=0,
-            cut_interval_ns=0,
+            cut_interval_ns=cut_us * US,
             fast_recovery=1,
             gain_q16=GAIN_ONE // 256,
-            cnp_interval_ns=cnp_us * US,
+            cnp_interval_ns=alpha_us * US // 2,
         )
 
     return parameters
@@ -148,7 +158,7 @@ def _hpcc_thresholds(rate: int) -> EcnThresholds:
 
 _SETS = {
     "ns3-rdma": _Set(
-        "bobzhuyb/ns3-rdma, mix/config.txt (for 40 Gb/s, as in the DCQCN paper's group)",
+        "bobzhuyb/ns3-rdma, mix/config.txt (for links of 40 Gb/s)",
         _ns3_rdma,
         _ns3_rdma_thresholds,
     ),

@@ -2,15 +2,15 @@
  *
  * Pure: no kernel calls, no floating point, no 128-bit and no signed arithmetic, so that the BPF program, the endpoint and the
  * simulator run the same lines. `now` is in nanoseconds of any clock and never goes back. Timers have no callbacks:
- * what has elapsed is applied when somebody looks, in loops of bounded length (many periods at once by closed forms).
+ * what has elapsed is applied when somebody looks, many periods at once by closed forms.
  */
 #ifndef WEFT_DCQCN_H
 #define WEFT_DCQCN_H
 
 #include "weft_types.h"
 
-#define DCQCN_ONE ((weft_u64)1 << 32) /* alpha = 1 */
-#define DCQCN_STEPS 48                /* increases made one by one; what is left is linear by then */
+#define DCQCN_ONE ((weft_u64)1 << 32)      /* alpha = 1 */
+#define DCQCN_MANY 0xffffffffu             /* where counts of increases stay */
 #define DCQCN_RATE_MAX ((weft_u64)1 << 42) /* bits/s: 4.4 Tb/s, so that products fit 64 bits */
 
 struct dcqcn_params {
@@ -58,34 +58,70 @@ static inline void dcqcn_init(struct dcqcn *s, const struct dcqcn_params *params
     s->timer_steps = s->byte_steps = s->marked = s->limited = 0;
 }
 
-/* One increase, of the kind that the stages tell. */
-static inline void dcqcn_increase(struct dcqcn *s)
-{
-    const struct dcqcn_params *p = &s->params;
-    weft_u32 most = s->timer_steps > s->byte_steps ? s->timer_steps : s->byte_steps;
-    weft_u32 least = s->timer_steps < s->byte_steps ? s->timer_steps : s->byte_steps;
+static inline weft_u64 dcqcn_halved(weft_u64 value, weft_u64 times) { return value >> (times < 63 ? times : 63); }
 
-    if (!p->byte_counter)
-        least = most;
-    if (most >= p->fast_recovery) {
-        s->target += least > p->fast_recovery ? p->rate_hai : p->rate_ai;
-        if (s->target > p->line_rate)
-            s->target = p->line_rate;
+/* `n` increases by `each`, at once and exactly.
+ *
+ * One increase is target' = min(target + each, line), rate' = (rate + target') / 2 rounded up. For the distance d between
+ * target and rate that is d' = floor((d + each) / 2): d - each is halved each time. Once the target is at the line,
+ * d itself is. Rates round up here and down at cuts, so that rounding has no drift.
+ */
+static inline void dcqcn_climb(struct dcqcn *s, weft_u64 each, weft_u64 n)
+{
+    weft_u64 distance = s->target - s->rate, room = s->params.line_rate - s->target, whole = n;
+
+    if (each && n > room / each)
+        whole = room / each;
+    if (distance >= each)
+        distance = each + dcqcn_halved(distance - each, whole);
+    else if (whole)
+        distance = each - dcqcn_halved(each - distance - 1, whole) - 1;
+    s->target += each * whole;
+    if (n > whole) {
+        distance = dcqcn_halved(distance + s->params.line_rate - s->target, n - whole);
+        s->target = s->params.line_rate;
     }
-    s->rate = (s->rate + s->target) / 2;
+    s->rate = s->target - distance;
 }
 
-/* alpha without CNPs for `periods`: times (1 - g)^periods, by squaring. */
+/* `n` increases by one of the two counters, `own`; `other` is what the other one has counted since the last cut. */
+static inline void dcqcn_increase(struct dcqcn *s, weft_u32 *own, weft_u32 other, weft_u64 n)
+{
+    const weft_u64 stages = s->params.fast_recovery, done = *own;
+    const weft_u32 both = s->params.byte_counter != 0; /* else one counter decides */
+    weft_u64 recovery = 0, additive = n;
+
+    *own = n < DCQCN_MANY - done ? (weft_u32)(done + n) : DCQCN_MANY;
+    if (done < stages && (!both || other < stages))
+        recovery = n < stages - done ? n : stages - done;
+    n -= recovery;
+    if (both && other <= stages)
+        additive = n;
+    else if (done + recovery <= stages)
+        additive = n < stages + 1 - done - recovery ? n : stages + 1 - done - recovery;
+    else
+        additive = 0;
+    n -= additive;
+    if (recovery)
+        dcqcn_climb(s, 0, recovery);
+    if (additive)
+        dcqcn_climb(s, s->params.rate_ai, additive);
+    if (n)
+        dcqcn_climb(s, s->params.rate_hai, n);
+}
+
+/* alpha without CNPs for `periods`: times (1 - g)^periods, by squaring; off by at most periods / 2^31 of itself. */
 static inline weft_u64 dcqcn_decayed(weft_u64 alpha, weft_u64 keep_q16, weft_u64 periods)
 {
+    const weft_u64 half = (weft_u64)1 << 30;
     weft_u64 power = keep_q16 << 15; /* in 1/2^31, so that squares fit */
 
-    if (periods >> 20)
+    if (periods >> 20) /* less than 2^-23 is left, however small g is */
         return 0;
     for (weft_u32 bit = 0; bit < 20; bit++) {
         if (periods >> bit & 1)
-            alpha = (alpha >> 1) * power >> 30;
-        power = power * power >> 31;
+            alpha = ((alpha >> 1) * power + half / 2) >> 30;
+        power = (power * power + half) >> 31;
     }
     return alpha;
 }
@@ -109,28 +145,7 @@ static inline void dcqcn_elapse(struct dcqcn *s, weft_u64 now)
     if (now >= s->increase_at + p->increase_timer_ns) {
         periods = (now - s->increase_at) / p->increase_timer_ns;
         s->increase_at += periods * p->increase_timer_ns;
-        for (weft_u32 step = 0; step < DCQCN_STEPS && periods; step++, periods--) {
-            dcqcn_increase(s);
-            s->timer_steps++;
-        }
-        if (periods) { /* the distance to the target has become one increase's */
-            weft_u64 each = p->byte_counter && s->byte_steps <= p->fast_recovery ? p->rate_ai : p->rate_hai;
-            weft_u64 room = p->line_rate - s->target;
-
-            if (s->timer_steps < p->fast_recovery)
-                each = 0;
-            if (each && periods >= room / each + 1) {
-                s->target = s->rate = p->line_rate;
-            } else {
-                s->target += each * periods;
-                s->rate += each * periods;
-                if (s->rate > s->target)
-                    s->rate = s->target;
-            }
-            s->timer_steps = periods > 0xffffff ? 0xffffff : s->timer_steps + (weft_u32)periods;
-            if (s->timer_steps > 0xffffff)
-                s->timer_steps = 0xffffff;
-        }
+        dcqcn_increase(s, &s->timer_steps, s->byte_steps, periods);
     }
 }
 
@@ -138,10 +153,13 @@ static inline void dcqcn_cut(struct dcqcn *s, weft_u64 now)
 {
     const struct dcqcn_params *p = &s->params;
 
+    /* times 1 - alpha / 2, in two parts because the product has 75 bits */
+    const weft_u64 keep = 2 * DCQCN_ONE - s->alpha;
+
     s->target = s->rate;
-    s->rate -= s->rate * (s->alpha >> 12) >> 21; /* alpha / 2 */
+    s->rate = ((s->rate >> 16) * keep + ((s->rate & 0xffff) * keep >> 16)) >> 17;
     if (s->rate < p->min_rate)
-        s->rate = p->min_rate;
+        s->rate = p->min_rate < s->target ? p->min_rate : s->target;
     s->cut_at = s->increase_at = now;
     s->bytes = 0;
     s->timer_steps = s->byte_steps = 0;
@@ -166,14 +184,12 @@ static inline void dcqcn_on_event(struct dcqcn *s, const struct dcqcn_event *eve
             dcqcn_cut(s, now);
     } else if (event->kind == DCQCN_ACKED && s->limited && p->byte_counter) {
         s->bytes += event->bytes;
-        for (weft_u32 step = 0; step < DCQCN_STEPS && s->bytes >= p->byte_counter; step++) {
-            s->bytes -= p->byte_counter;
-            dcqcn_increase(s);
-            if (s->byte_steps < 0xffffff)
-                s->byte_steps++;
+        if (s->bytes >= p->byte_counter) {
+            weft_u64 due = s->bytes / p->byte_counter;
+
+            s->bytes -= due * p->byte_counter;
+            dcqcn_increase(s, &s->byte_steps, s->timer_steps, due);
         }
-        if (s->bytes >= p->byte_counter)
-            s->bytes = 0;
     }
 }
 
