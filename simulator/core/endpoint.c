@@ -117,7 +117,7 @@ void endpoint_message(struct sim *s, struct flow *flow, uint64_t number)
     message->works = (uint32_t)((left + WORK_MOST - 1) / WORK_MOST);
     if (flow->open_tail < 0) {
         flow->open_head = (int64_t)number;
-        flow->paused_mark = nic_paused(&nic->queues[flow->config.queue], s->now);
+        flow->paused_mark = nic_paused(&data_from(s, flow)->queues[flow->config.queue], s->now);
     } else {
         s->messages[flow->open_tail].next_open = (int64_t)number;
     }
@@ -220,30 +220,46 @@ int endpoint_queue(struct sim *s, struct nic *nic)
     return nic->busy_until <= s->now ? queue : -1;
 }
 
-static void note_sent(struct sim *s, struct nic *nic, const struct rnic_packet *packet)
+/* How much a READ asks for: the last field of its RETH. */
+static uint32_t read_length(const struct rnic_packet *packet)
 {
-    struct flow *flow = s->flows[packet->qpn - 1];
+    const uint8_t *at = packet->header + HEADERS + 12;
+    return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
+}
+
+static void note_data(struct sim *s, struct nic *nic, struct flow *flow)
+{
     struct sim_flow_stats *stats = &flow->stats;
     const uint64_t paused = nic_paused(&nic->queues[flow->config.queue], s->now);
     stats->paused_ps += paused - flow->paused_mark;
     flow->paused_mark = paused;
-    if (packet->kind == RNIC_DATA || packet->kind == RNIC_RESPONSE) {
-        if (stats->first_sent < 0)
-            stats->first_sent = s->now;
-        stats->last_sent = s->now;
-    }
-    if (packet->kind == RNIC_RESPONSE)
-        return;
+    if (stats->first_sent < 0)
+        stats->first_sent = s->now;
+    stats->last_sent = s->now;
+}
+
+static void note_work(struct sim *s, struct nic *nic, const struct flow *flow, const struct rnic_packet *packet)
+{
     struct message *message = &s->messages[packet->id];
     if (message->times.first_sent < 0)
         message->times.first_sent = s->now;
-    if (packet->ends)
+    if (packet->ends && message->times.done < 0)
         message->times.last_sent = s->now;
     if (packet->repeated)
         return;
-    const int whole = packet->kind == RNIC_READ_REQUEST;
-    nic->stats.queue_packets -= whole ? message->packets : 1;
-    nic->stats.queue_bytes -= whole ? message->bytes : packet->payload_length;
+    const int asks = packet->kind == RNIC_READ_REQUEST;
+    const uint32_t bytes = asks ? read_length(packet) : packet->payload_length, most = flow->config.payload;
+    nic->stats.queue_packets -= asks ? (bytes + most - 1) / most : 1;
+    nic->stats.queue_bytes -= bytes;
+}
+
+static void note_sent(struct sim *s, struct nic *nic, const struct rnic_packet *packet)
+{
+    struct flow *flow = s->flows[packet->qpn - 1];
+    if (packet->kind == RNIC_DATA || packet->kind == RNIC_RESPONSE)
+        note_data(s, nic, flow);
+    if (packet->kind == RNIC_DATA || packet->kind == RNIC_READ_REQUEST)
+        note_work(s, nic, flow, packet);
 }
 
 int endpoint_send(struct sim *s, struct nic *nic)
@@ -258,8 +274,7 @@ int endpoint_send(struct sim *s, struct nic *nic)
     flight->tail = packet.payload_length + packet.pad + RNIC_ICRC;
     flight->tail_seed = (uint64_t)s->now | WS_TAIL_ICRC; /* when it was sent: endpoint_receive reads it */
     s->totals.sent++;
-    if (packet.kind == RNIC_DATA || packet.kind == RNIC_RESPONSE || packet.kind == RNIC_READ_REQUEST)
-        note_sent(s, nic, &packet);
+    note_sent(s, nic, &packet);
     nic_emit(s, nic, flight);
     return 1;
 }

@@ -12,7 +12,7 @@ import pytest
 from simulator.core import build
 
 HERE = Path(__file__).resolve().parent
-TESTS = ("test_engine.py", "test_engine_traffic.py")
+TESTS = ("test_engine.py", "test_engine_traffic.py", "test_engine_transport.py")
 
 
 def test_engine_under_sanitizers() -> None:

@@ -529,22 +529,28 @@ int rnic_receive_anything(rnic *r, uint32_t qpn)
 
 /* --- who may send ------------------------------------------------------------------------------ */
 
-static uint64_t rate_of(struct qp *qp)
+/* `cc` by congestion control, 0: not limited; in all. 0: as fast as the line. */
+static uint64_t rate_within(const struct qp *qp, uint64_t cc)
 {
-    struct cc_slot *slot = qp->slot;
-    uint64_t rate = qp->config.rate_bps, cc = 0;
-    if (slot && qp->config.slot_is_ours) {
-        if (slot->algorithm == CC_DCQCN) {
-            dcqcn_elapse(&slot->dcqcn, nanoseconds(qp->card));
-            cc = slot->dcqcn.rate;
-        }
-    } else if (slot) {
-        cc = cc_rate_at(slot, nanoseconds(qp->card));
-    }
+    uint64_t rate = qp->config.rate_bps;
     if (cc && (!rate || cc < rate))
         rate = cc;
     const uint64_t line = qp->card->config.line_rate_bps;
     return line && rate >= line ? 0 : rate;
+}
+
+/* Applies what has elapsed to a slot of ours. */
+static uint64_t rate_of(struct qp *qp)
+{
+    struct cc_slot *slot = qp->slot;
+    if (!slot)
+        return rate_within(qp, 0);
+    if (!qp->config.slot_is_ours)
+        return rate_within(qp, cc_rate_at(slot, nanoseconds(qp->card)));
+    if (slot->algorithm != CC_DCQCN)
+        return rate_within(qp, 0);
+    dcqcn_elapse(&slot->dcqcn, nanoseconds(qp->card));
+    return rate_within(qp, slot->dcqcn.rate);
 }
 
 static void pace(struct qp *qp, const struct rnic_packet *packet)
@@ -780,7 +786,8 @@ int rnic_qp_stats_get(rnic *r, uint32_t qpn, rnic_time now, struct rnic_qp_stats
     stats->state = qp->state;
     stats->failure = qp->failure;
     stats->outstanding = qp->sent - qp->una;
-    stats->rate_bps = rate_of(qp);
+    /* On a copy: who looks changes nothing. */
+    stats->rate_bps = rate_within(qp, qp->slot ? cc_rate_at(qp->slot, nanoseconds(r)) : 0);
     return RNIC_OK;
 }
 

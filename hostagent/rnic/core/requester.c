@@ -357,7 +357,7 @@ void requester_response(struct qp *qp, const struct inbound *in)
     const uint32_t length = payload_at(work, qp->config.mtu, psn);
     if (in->payload_length != length)
         return; /* not what was asked for: the time-out asks again */
-    if (in->payload && length)
+    if (in->payload && length && work->posted.local)
         memcpy(work->posted.local + (psn - work->first_psn) * qp->config.mtu, in->payload, length);
     qp->stats.received_packets++;
     qp->stats.received_bytes += length;
