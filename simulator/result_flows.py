@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -26,12 +26,14 @@ class Outcome:
     """Traffic, and what became of it: sim_flow_stats and sim_message_times of all of it.
 
     Ideal times are fabric time in `traffic`, and of links slowed by `time_scale` here.
+    `transport_stats`: sim_transport_stats of all flows, None where all are open loop.
     """
 
     traffic: Traffic
     flow_stats: Records
     message_times: Records
     time_scale: int = 1
+    transport_stats: Records | None = None
 
     @cached_property
     def hosts(self) -> tuple[str, ...]:
@@ -107,8 +109,17 @@ def _names_of(
     return np.where(carries, flows[end][safe].astype(np.int64), -1)
 
 
-def write_flows(path: Path, outcome: Outcome, about: Mapping[str, str]) -> int:
-    """Write a row for each flow; returns how many."""
+def write_flows(
+    path: Path,
+    outcome: Outcome,
+    about: Mapping[str, str],
+    more: Sequence[Column] = (),
+    values: Mapping[str, Any] | None = None,
+) -> int:
+    """Write a row for each flow; returns how many.
+
+    `more` columns come behind, and `values` are theirs, or in the place of those from here.
+    """
     traffic, stats = outcome.traffic, outcome.flow_stats
     flows = traffic.flows
     count = len(flows)
@@ -125,6 +136,7 @@ def write_flows(path: Path, outcome: Outcome, about: Mapping[str, str]) -> int:
             *integers("first_sent_ps", "last_sent_ps", "first_received_ps", "last_received_ps"),
             *integers("goodput_bps", "delay_mean_ps", "delay_max_ps", "paused_ps"),
             *integers("messages", "messages_done", "completion_ps"),
+            *more,
         ),
         about,
     )
@@ -158,8 +170,9 @@ def write_flows(path: Path, outcome: Outcome, about: Mapping[str, str]) -> int:
         columns[name] = stats[name]
     for name in ("marked", "out_of_order", "paused_ps"):
         columns[name] = stats[name]
+    columns |= values or {}
     for first in range(0, count, _CHUNK):
-        writer.append({key: values[first : first + _CHUNK] for key, values in columns.items()})
+        writer.append({key: each[first : first + _CHUNK] for key, each in columns.items()})
     writer.close()
     return writer.rows
 

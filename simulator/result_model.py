@@ -78,6 +78,7 @@ class RunEnd:
     `totals`: sim_totals. `flow_stats`, `message_times`: one sim_flow_stats and sim_message_times
     for each flow and message. `switches` by name. `host_ports`: sim_host_port_stats by host and
     interface. `flow_paths`: where known, the switch ports that a flow leaves through, in order.
+    `transport_stats`: one sim_transport_stats for each flow, None where all are open loop.
     """
 
     stop: Stop
@@ -90,3 +91,4 @@ class RunEnd:
         default_factory=dict
     )
     flow_paths: Mapping[int, Sequence[tuple[str, int]]] = field(default_factory=dict)
+    transport_stats: Records | None = None

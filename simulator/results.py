@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from simulator import result_flows, result_ports
+from simulator import result_flows, result_ports, result_transport
 from simulator.result_blocking import Blocking, analyse, waiting_rows
 from simulator.result_flows import Outcome
 from simulator.result_model import Records, ResultError, RunEnd, RunIdentity, Stop
@@ -46,7 +46,9 @@ TABLES = (
     "victims",
 )
 # What `weft plot` draws beside them; a new result makes them stale.
-_FIGURES = frozenset(f"{what}.png" for what in ("queues", "links", "flows", "jobs", "pauses"))
+_FIGURES = frozenset(
+    f"{what}.png" for what in ("queues", "links", "flows", "rates", "jobs", "pauses")
+)
 _OURS = frozenset({SUMMARY, LOG, *(f"{name}.parquet" for name in TABLES)}) | _FIGURES
 _UTILISATION = 8 * 10**12 * MILLION  # bytes over (bits/s x ps), in millionths
 
@@ -100,8 +102,14 @@ class ResultWriter:
             self._about,
         )
         self._flow_samples = TableWriter(
-            out / "flow_rates.parquet", integers("at_ps", "flow", "bytes"), self._about
+            out / "flow_rates.parquet",
+            (
+                *integers("at_ps", "flow", "bytes"),
+                *((result_transport.RATE_COLUMN,) if traffic.transports else ()),
+            ),
+            self._about,
         )
+        self._sharing = result_transport.Sharing(traffic, identity.until_ps)
         scale = identity.time_scale
         self._rates = np.array([max(1, link.rate_bps // scale) for link in self._links], np.int64)
         self._most_queued = (0, 0)  # bytes, packets
@@ -164,22 +172,27 @@ class ResultWriter:
 
     def flow_rates(self, rows: Records) -> None:
         """Add samples of flows: sim_flow_sample."""
-        if len(rows):
-            self._flow_samples.append(
-                {"at_ps": rows["at"], "flow": rows["flow"], "bytes": rows["bytes"]}
-            )
+        if not len(rows):
+            return
+        columns = {"at_ps": rows["at"], "flow": rows["flow"], "bytes": rows["bytes"]}
+        if self.traffic.transports:
+            columns["cc_rate_bps"] = result_transport.limited_rates(rows["rate_bps"])
+            self._sharing.add(rows)
+        self._flow_samples.append(columns)
 
     def finish(self, end: RunEnd) -> dict[str, Any]:
         """Write everything else; returns what summary.json holds. Raises ResultError."""
         self._close_samples()
         scale = self.identity.time_scale
-        outcome = Outcome(self.traffic, end.flow_stats, end.message_times, scale)
+        outcome = Outcome(
+            self.traffic, end.flow_stats, end.message_times, scale, end.transport_stats
+        )
         topology, about = self.traffic.topology, self._about
         blocking = self._blocking(end)
         jobs = result_flows.job_rows(outcome)
         drops, pauses = result_ports.drop_rows(end), result_ports.pause_rows(end)
         write: dict[str, Callable[[Path], int]] = {
-            "flows": lambda path: result_flows.write_flows(path, outcome, about),
+            "flows": lambda path: _write_flows(path, outcome, about),
             "messages": lambda path: result_flows.write_messages(path, outcome, about),
             "ports": lambda path: result_ports.write_ports(path, topology, end, about),
             "hosts": lambda path: result_ports.write_host_ports(path, end, about),
@@ -310,11 +323,22 @@ class ResultWriter:
                 "most_queued_packets": self._most_queued[1],
                 "most_used_ppm": self._busiest,
             },
+            **result_transport.transport_summary(outcome, identity, end, self._sharing),
             "switches": _summed(switch.stats for switch in end.switches.values()),
             "buffers": {
                 name: dict(switch.buffer) for name, switch in end.switches.items() if switch.buffer
             },
         }
+
+
+def _write_flows(path: Path, outcome: Outcome, about: Mapping[str, str]) -> int:
+    if not outcome.traffic.transports:
+        return result_flows.write_flows(path, outcome, about)
+    values = {
+        **result_transport.flow_columns(outcome),
+        "missing_packets": result_transport.missing_packets(outcome),
+    }
+    return result_flows.write_flows(path, outcome, about, result_transport.FLOW_COLUMNS, values)
 
 
 def _summed(all_stats: Any) -> dict[str, int]:

@@ -84,10 +84,12 @@ class Simulation:
         time_scale: int = 1,
         versions: dict[str, str] | None = None,
         notice: Callable[[str], None] = lambda text: None,
+        traffic: Traffic | None = None,
     ) -> None:
         """`seed`, `until_ps`: None takes the file's. `time_scale`: slow everything as real runs do.
 
-        `notice` is told what is being made. Raises TopologyError, PipelineError, WriteFailed.
+        `traffic`: what it carries, planned already, in the place of the file's. `notice` is told
+        what is being made. Raises TopologyError, PipelineError, WriteFailed.
         """
         started = time.monotonic()
         self.file = run
@@ -95,7 +97,7 @@ class Simulation:
         self.until_ps = run.until_ps if until_ps is None else until_ps
         self.versions = versions or {}
         notice("traffic")
-        self.traffic: Traffic = plan(run, self.seed)
+        self.traffic: Traffic = plan(run, self.seed) if traffic is None else traffic
         topology = run.topology.with_time_scale(time_scale)
         notice(f"{len(topology.switches)} switches")
         self.fabric = Fabric(topology, program, seed=self.seed)
@@ -342,6 +344,9 @@ class Simulation:
             message_times=engine.message_times(0, len(traffic.messages)),
             switches=switches,
             flow_paths=self._flow_paths(flow_stats, switches),
+            transport_stats=(
+                engine.transport_stats(0, len(traffic.flows)) if traffic.transports else None
+            ),
             host_ports={
                 (host.name, interface.number): asdict(
                     engine.host_port_stats(self.fabric.nodes[host.name], interface.number)

@@ -28,6 +28,7 @@ from topologies.units import parse_size
 
 PAYLOADS = (256, 512, 1024, 2048, 4096)
 MAX_WINDOW = {"go-back-n": 1 << 22, "selective-repeat": 8192}  # hostagent/rnic/core/card.h
+DEFAULT_WINDOW = {"go-back-n": 1 << 22, "selective-repeat": 1024}  # the same
 DEFAULT_TIMEOUT_PS = 4_200_000_000
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from weft import console
 from weft.errors import UsageError
+from weft.sim_transport import transport_rows
 
 if TYPE_CHECKING:
     from simulator.runner import Outcome, Progress, Simulation
@@ -196,6 +197,7 @@ def _rows(summary: dict[str, Any]) -> Iterator[tuple[str, str]]:
             continue  # it has no end: a persistent incast
         name = job["name"].removeprefix(f"{job['kind']} ")
         yield job["kind"] if name == job["kind"] else f"{job['kind']} {name}", _job(job)
+    yield from transport_rows(summary)
     reasons = ", ".join(f"{n} {why}" for why, n in sorted(summary["drops"]["by_reason"].items()))
     yield "lost", f"{summary['drops']['packets']} packets" + (f" ({reasons})" if reasons else "")
     pauses = summary["pauses"]
