@@ -8,7 +8,7 @@ from pathlib import Path
 
 Add = Callable[..., argparse.ArgumentParser]
 
-PLOTS = ("queues", "links", "flows", "jobs", "pauses")
+PLOTS = ("queues", "links", "flows", "rates", "jobs", "pauses")
 
 
 def add_commands(add: Add) -> None:

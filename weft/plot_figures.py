@@ -14,7 +14,15 @@ import numpy as np
 from simulator.result_model import ResultError
 from simulator.result_reader import ResultFolder
 from topologies.model import Endpoint
-from weft.plot_series import Grid, Series, flow_series, link_map, link_series, queue_series
+from weft.plot_series import (
+    Grid,
+    Series,
+    flow_series,
+    link_map,
+    link_series,
+    queue_series,
+    rate_series,
+)
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 STYLES: tuple[Any, ...] = ("-", (0, (5, 2)), (0, (1, 1)), "-", (0, (5, 2)), (0, (1, 1)))
@@ -192,6 +200,35 @@ def _flows(folder: ResultFolder, figure: Any) -> None:
         _completion(bottom, times, int(carried.sum()))
 
 
+def _rates(folder: ResultFolder, figure: Any) -> None:
+    """Draw what congestion control lets flows send above what they get, a colour a flow."""
+    grid = Grid.of(folder)
+    rates = rate_series(folder, grid, _LINES)
+    if not rates:
+        raise _nothing(folder, "rates", "no flow with congestion control carried anything")
+    figure.set_size_inches(_WIDTH, 7.0)
+    top, bottom = figure.subplots(2, 1, sharex=True, sharey=True)
+    allowed = [Series(each.label, each.allowed) for each in rates]
+    _lines(top, grid, allowed, _time_axis(top, folder), 1.0)
+    top.set_xlabel("")
+    top.set_ylabel("rate allowed [Gb/s]")
+    names = {
+        each["dcqcn"]["name"]: None
+        for each in folder.summary["transports"]
+        if each["congestion_control"] != "none"
+    }
+    _title(top, f"What DCQCN lets {_these(len(rates))} send ({', '.join(names)})")
+    goodput = [Series(each.label, each.goodput) for each in rates]
+    _lines(bottom, grid, goodput, _time_axis(bottom, folder), 1.0)
+    bottom.get_legend().remove()
+    bottom.set_ylabel("goodput [Gb/s]")
+    _title(bottom, f"What {_these(len(rates))} get")
+
+
+def _these(count: int) -> str:
+    return f"the {count} largest flows" if count == _LINES else "a flow" if count == 1 else "flows"
+
+
 def _completion(axes: Any, times: Any, messages: int) -> None:
     from simulator.result_statistics import nearest_rank
 
@@ -319,6 +356,7 @@ TOPICS: dict[str, Callable[[ResultFolder, Any], None]] = {
     "queues": _queues,
     "links": _links,
     "flows": _flows,
+    "rates": _rates,
     "jobs": _jobs,
     "pauses": _pauses,
 }
@@ -326,6 +364,7 @@ _SOURCES = {
     "queues": ("queues",),
     "links": ("links",),
     "flows": ("flow_rates", "messages"),
+    "rates": ("flow_rates",),
     "jobs": ("jobs",),
     "pauses": ("pauses",),
 }

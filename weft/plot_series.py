@@ -55,6 +55,13 @@ class Grid:
         sums = np.bincount(self.index(at_ps - 1), values.astype(float), self.count)
         return np.asarray(sums / self.samples)
 
+    def there(self, at_ps: npt.NDArray[Any], values: npt.NDArray[Any]) -> Numbers:
+        """Return the mean of those samples that each interval has; NaN where it has none."""
+        place = self.index(at_ps - 1)
+        sums = np.bincount(place, values.astype(float), self.count)
+        counts = np.bincount(place, minlength=self.count)
+        return np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
+
 
 @dataclass(frozen=True)
 class Series:
@@ -126,6 +133,48 @@ def link_map(folder: ResultFolder, grid: Grid) -> Numbers:
     sums = np.bincount(cell, used, rows * grid.count).reshape(rows, grid.count)
     order = np.argsort(-sums.sum(axis=1), kind="stable")
     return np.asarray(sums[order] / grid.samples / 10**4)
+
+
+@dataclass(frozen=True)
+class Rates:
+    """What a flow got and what congestion control let it send, in Gb/s of payload and of frames.
+
+    `allowed` is the line's rate while congestion control does not limit, NaN where nothing came.
+    """
+
+    label: str
+    goodput: Numbers
+    allowed: Numbers
+
+
+def rate_series(folder: ResultFolder, grid: Grid, count: int) -> list[Rates]:
+    """Return the flows with congestion control that carried most, in order of their numbers."""
+    limited = {
+        number: each["line_rate_bps"]
+        for number, each in enumerate(folder.summary.get("transports", ()))
+        if each["congestion_control"] != "none"
+    }
+    if not limited:
+        return []
+    flows = folder.table("flows", ["flow", "src", "dst", "transport"]).to_pylist()
+    of_flow = {row["flow"]: row for row in flows if row["transport"] in limited}
+    found = []
+    keys = largest(folder, "flow_rates", ("flow",), "bytes", "sum", len(flows))
+    for flow in sorted([flow for (flow,) in keys if flow in of_flow][:count]):
+        columns = ("at_ps", "bytes", "cc_rate_bps")
+        at_ps, size, rate = columns_of(folder, "flow_rates", ("flow",), (flow,), *columns)
+        row = of_flow[flow]
+        goodput = grid.mean(at_ps, size) * 8 * 1000 / max(1, folder.sample_ps)
+        goodput[grid.times_ps >= folder.now_ps] = np.nan  # the grid ends behind the run
+        allowed = np.where(rate > 0, rate, limited[row["transport"]])
+        found.append(
+            Rates(
+                f"{row['src']} to {row['dst']} (flow {flow})",
+                goodput,
+                grid.there(at_ps, allowed) / 10**9,
+            )
+        )
+    return found
 
 
 def flow_series(folder: ResultFolder, grid: Grid, count: int) -> list[Series]:

@@ -12,11 +12,13 @@ import pytest
 
 from simulator.plan import plan
 from simulator.result_model import RunEnd, RunIdentity, Stop, SwitchEnd
+from simulator.result_reader import ResultFolder
 from simulator.results import ResultWriter
 from topologies.workload_loader import read_run
 from weft.cli import main
 from weft.cli_results import PLOTS
 from weft.plot_figures import TOPICS
+from weft.plot_series import Grid, rate_series
 
 RUN = """\
 topology:
@@ -24,6 +26,7 @@ topology:
   hosts: 4
   link: {rate: 100Gbps, delay: 1us, queue: 1MB, mtu: 4200B}
 until: 1ms
+transport: {congestion_control: dcqcn}
 traffic:
   - message: {from: h1, to: h2, bytes: 4KB}
   - message: {from: h3, to: h2, bytes: 8KB}
@@ -41,22 +44,26 @@ def array(length: int, **columns: Any) -> Any:
     return found
 
 
-def make_result(out: Path, *, empty: bool = False, stop: Stop = Stop.UNTIL) -> Path:
-    traffic = plan(read_run(RUN, name="tiny"), 1)
+def make_result(out: Path, *, empty: bool = False, stop: Stop = Stop.UNTIL, run: str = RUN) -> Path:
+    traffic = plan(read_run(run, name="tiny"), 1)
     writer = ResultWriter(out, traffic, RunIdentity("tiny", seed=5, sample_ps=10 * US), NODES)
     at = np.arange(SAMPLES) * 10 * US
     wave = np.arange(SAMPLES) % 20 * 1000
+    limit = np.where(at < 500 * US, 0, 40 * 10**9)
     if not empty:
         writer.queues(
             array(SAMPLES, at=at, node=0, port=2, queue=3, packets=1, bytes=wave, paused=0)
         )
         writer.links(array(SAMPLES, at=at, link=1, direction=1, bytes=wave, packets=1))
-        writer.flow_rates(array(SAMPLES, at=at, flow=1, bytes=wave))
+        writer.flow_rates(array(SAMPLES, at=at, flow=1, bytes=wave, rate_bps=limit))
     done = -1 if empty else 5 * US
     counts = "sent_packets sent_bytes received_packets received_bytes marked out_of_order "
-    counts += "delay_sum_ps delay_max_ps paused_ps"
+    counts += "delay_sum_ps delay_max_ps paused_ps duplicates"
     flows = dict.fromkeys(counts.split(), 0)
     flows |= dict.fromkeys(("first_sent", "last_sent", "first_received", "last_received"), -1)
+    reliable = (
+        "repeated_packets repeated_bytes timeouts acks naks cnps dropped rate_bps state failure"
+    )
     paused = {1: {"xoff_sent": (0, 0, 0, 2, 0, 0, 0, 0), "paused_ps": (0, 0, 0, 9, 0, 0, 0, 0)}}
     end = RunEnd(
         stop,
@@ -65,6 +72,7 @@ def make_result(out: Path, *, empty: bool = False, stop: Stop = Stop.UNTIL) -> P
         flow_stats=array(2, **flows),
         message_times=array(2, ready=-1 if empty else 0, first_sent=-1, last_sent=-1, done=done),
         switches={} if empty else {"s1": SwitchEnd(pfc=paused)},
+        transport_stats=array(2, **dict.fromkeys(reliable.split(), 0)),
     )
     writer.finish(end)
     return out
@@ -96,6 +104,7 @@ def test_all_topics_go_beside_the_result(
         ("queues", ("virtual time [ms]", "queued [kB]", "s1:2 queue 3")),
         ("links", ("used [% of the rate]", "s1:2 to h2", "link, busiest first")),
         ("flows", ("goodput [Gb/s]", "h3 to h2 (flow 1)", "completion time [µs]", "p99 5 µs")),
+        ("rates", ("rate allowed [Gb/s]", "goodput [Gb/s]", "h3 to h2 (flow 1)", "hpcc-dcqcn")),
         ("jobs", ("virtual time [ms]", "x ideal", "ideal end", "message 0")),
         ("pauses", ("paused as a sender [% of the run]", "XOFF frames sent", "s1:1 class 3")),
     ],
@@ -207,3 +216,23 @@ def test_an_ending_that_nobody_draws(result: Path, capsys: pytest.CaptureFixture
 def test_a_place_that_cannot_be_written(result: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["plot", str(result), "--what", "jobs", "-o", "/nowhere/x.png"]) == 1
     assert "can't write /nowhere/x.png" in capsys.readouterr().err
+
+
+def test_a_rate_is_the_line_s_while_nothing_limits_it(result: Path) -> None:
+    folder = ResultFolder(result)
+    grid = Grid.of(folder)
+    [rates] = rate_series(folder, grid, 6)  # flow 0 got nothing
+    assert rates.label == "h3 to h2 (flow 1)"
+    assert set(rates.allowed[: SAMPLES // 2 - 1]) == {100.0}
+    assert set(rates.allowed[SAMPLES // 2 : SAMPLES - 1]) == {40.0}
+    assert rates.goodput[4] == 5000 * 8 / 10_000  # of a sample of 10 us, told at its end
+
+
+def test_without_congestion_control_there_are_no_rates(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = make_result(tmp_path / "r", run=RUN.replace("control: dcqcn", "control: none"))
+    assert main(["plot", str(folder), "--what", "rates"]) != 0
+    assert "no flow with congestion control" in capsys.readouterr().err
+    assert main(["plot", str(folder)]) == 0
+    assert "rates" not in capsys.readouterr().out
