@@ -1,15 +1,16 @@
 """Loads the XDP program of a run's hosts and attaches it in their network namespaces.
 
     agent = Agent.load(pins)                    # compiles, takes up or makes the pinned maps
-    agent.attach(pid, "h1-eth0")                # in the namespace of that process
+    agent.attach(pid, "h1-eth0")                # in that process's namespace, or a namespace's file
     agent.close()                               # the program and its maps stay
 
 One program and one set of maps serve all hosts. Nothing has to keep running: what is attached
 stays attached, state is pinned. Loading again compiles the program anew and takes up the maps;
 attaching it then puts it in the other one's place between two packets.
 
-As a process of its own (`python -m hostagent.agent --pins DIR --attach PID:INTERFACE ...`) it
-prints one line of JSON and ends, so that the compiler's memory goes with it.
+As a process of its own (`python -m hostagent.agent --pins DIR --attach NAMESPACE:INTERFACE ...`)
+it prints one line of JSON and ends, so that the compiler's memory goes with it: `command` says how
+to start it, `read_report` what it said, `run` does both.
 """
 
 from __future__ import annotations
@@ -23,17 +24,17 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from hostagent import bpf_syscall, kernel_headers
-from hostagent.pinned_maps import MAPS
+from hostagent import kernel_headers
+from hostagent import pins as pinned
 
 BPF_DIRECTORY = Path(__file__).resolve().parent / "bpf"
 SOURCE = BPF_DIRECTORY / "roce.bpf.c"
-BPF_FILE_SYSTEM = Path("/sys/fs/bpf")
+ROOT = BPF_DIRECTORY.parent.parent
 PROGRAM = "roce_xdp"
 TIMEOUT_S = 120.0
 
@@ -59,7 +60,7 @@ class VerifierRefusal(AgentError):
 class Attached:
     """An interface with the program; `native`: in the driver, else in the generic path."""
 
-    pid: int
+    namespace: str
     interface: str
     native: bool
 
@@ -86,16 +87,20 @@ class Agent:
     def load(cls, pins: Path, source: Path = SOURCE) -> Agent:
         """Compile and load, with the maps that are pinned in `pins`; makes those that are not.
 
-        Raises AgentError, VerifierRefusal.
+        Raises AgentError, VerifierRefusal, OSError.
         """
-        mount()
-        _check_layout(pins)
+        try:
+            pinned.mount()
+            pinned.check(pins)
+        except pinned.PinsError as error:
+            raise AgentError(str(error)) from None
         kernel_headers.export()
         try:
             from bcc import BPF
         except ImportError as error:
             raise AgentError(f"{error}: install Debian's python3-bpfcc") from None
         pins.mkdir(exist_ok=True)
+        pinned.mark(pins)
         flags = [f"-I{BPF_DIRECTORY}", f"-I{BPF_DIRECTORY.parent / 'include'}", f'-DPINS="{pins}"']
         said = _Captured()
         try:
@@ -112,10 +117,11 @@ class Agent:
             ) from None
         return cls(pins, bpf, program)
 
-    def attach(self, pid: int, interface: str) -> Attached:
-        """Attach to an interface in the network namespace of process `pid`; replaces what is there.
+    def attach(self, namespace: int | Path, interface: str) -> Attached:
+        """Attach to an interface in a network namespace; replaces what is there.
 
-        Raises AgentError.
+        The namespace is a process's that is in it, or a file such as /run/netns/NAME. Native where
+        the driver takes it, else in the generic path. Raises AgentError.
         """
         from bcc import lib
 
@@ -130,15 +136,15 @@ class Agent:
             reason = os.strerror(-failed) if failed < -1 else said.text.strip() or "refused"
             raise AgentError(f"XDP can't be attached to {interface}: {reason}")
 
-        return Attached(pid, interface, in_namespace(pid, attach_here))
+        return Attached(str(namespace), interface, in_namespace(namespace, attach_here))
 
     def close(self) -> None:
         """Let go of the program; attached it lives on, and so do the maps."""
         self._bpf.cleanup()
 
 
-def detach(pid: int, interface: str) -> None:
-    """Take the XDP program off an interface in the namespace of `pid`. Raises AgentError."""
+def detach(namespace: int | Path, interface: str) -> None:
+    """Take the XDP program off an interface in a network namespace. Raises AgentError."""
     from bcc import lib
 
     def detach_here() -> None:
@@ -146,28 +152,27 @@ def detach(pid: int, interface: str) -> None:
             with _Captured():
                 lib.bpf_attach_xdp(interface.encode(), -1, flags)
 
-    in_namespace(pid, detach_here)
+    in_namespace(namespace, detach_here)
 
 
-def in_namespace(pid: int, action: Callable[[], Result]) -> Result:
-    """Do something in the network namespace of process `pid`, in a thread of its own.
+def in_namespace(namespace: int | Path, action: Callable[[], Result]) -> Result:
+    """Do something in a network namespace (a process's, or a file), in a thread of its own.
 
     Raises AgentError if there is no such namespace, and what `action` raises.
     """
+    path = Path(f"/proc/{namespace}/ns/net") if isinstance(namespace, int) else namespace
     outcome: list[Result] = []
     errors: list[BaseException] = []
 
     def run() -> None:
         libc = ctypes.CDLL(None, use_errno=True)
         try:
-            with Path(f"/proc/{pid}/ns/net").open("rb") as namespace:
-                if libc.setns(namespace.fileno(), _CLONE_NEWNET):
+            with path.open("rb") as file:
+                if libc.setns(file.fileno(), _CLONE_NEWNET):
                     raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
             outcome.append(action())
         except OSError as error:
-            errors.append(
-                AgentError(f"no way into the namespace of process {pid}: {error.strerror}")
-            )
+            errors.append(AgentError(f"no way into the namespace {path}: {error.strerror}"))
         except BaseException as error:
             errors.append(error)
 
@@ -177,50 +182,6 @@ def in_namespace(pid: int, action: Callable[[], Result]) -> Result:
     if errors:
         raise errors[0]
     return outcome[0]
-
-
-def mount(directory: Path = BPF_FILE_SYSTEM) -> None:
-    """Mount the BPF file system where it is not. Raises AgentError."""
-    listed = Path("/proc/self/mounts").read_text().splitlines()
-    if any(line.split()[1:3] == [str(directory), "bpf"] for line in listed):
-        return
-    command = ["mount", "-t", "bpf", "bpf", str(directory)]
-    try:
-        run = subprocess.run(command, capture_output=True, text=True, check=False)
-    except OSError as error:
-        raise AgentError(f"{' '.join(command)}: {error.strerror}") from None
-    if run.returncode:
-        lines = run.stderr.strip().splitlines() or [f"exit code {run.returncode}"]
-        raise AgentError(f"no BPF file system: {lines[0]}")
-
-
-def remove_pins(pins: Path) -> None:
-    """Remove a run's pins; what is attached still works until its interface goes."""
-    for path in pins.iterdir() if pins.is_dir() else ():
-        path.unlink(missing_ok=True)
-    if pins.is_dir():
-        pins.rmdir()
-
-
-def _check_layout(pins: Path) -> None:
-    """Refuse pins of another version. Raises AgentError."""
-    if not (pins / MAPS[0]).exists():
-        return
-    from hostagent.rnic.binding import native
-
-    try:
-        fd = bpf_syscall.get(pins / MAPS[0])
-    except OSError as error:
-        raise AgentError(f"{pins / MAPS[0]}: {error.strerror}") from None
-    try:
-        there, wanted = bpf_syscall.value_size(fd), int(native().ffi.sizeof("struct cc_slot"))
-    finally:
-        os.close(fd)
-    if there != wanted:
-        raise AgentError(
-            f"the maps in {pins} are another version's (slots of {there} bytes, not {wanted}): "
-            "end that run with `weft stop` and start it again"
-        )
 
 
 class _Captured:
@@ -281,65 +242,98 @@ def refusal(log: str) -> str:
 # --- as a process -------------------------------------------------------------------------------
 
 
-def run(pins: Path, hosts: Sequence[tuple[int, str]], log: Path | None = None) -> Report:
+def command(
+    pins: Path, hosts: Iterable[tuple[int | Path, str]], log: Path | None = None
+) -> list[str]:
+    """Return the command that loads and attaches to (namespace, interface) each, and ends."""
+    words = [sys.executable, "-m", "hostagent.agent", "--pins", str(pins)]
+    for namespace, interface in hosts:
+        words += ["--attach", f"{namespace}:{interface}"]
+    return words if log is None else [*words, "--log", str(log)]
+
+
+def read_report(pins: Path, output: str, errors: str) -> Report:
+    """Return what that process said. Never raises: see `Report.error`."""
+    try:
+        data = json.loads(output.splitlines()[-1])
+        attached = [Attached(**each) for each in data.pop("attached")]
+        return Report(attached=attached, **data)
+    except (ValueError, IndexError, KeyError, TypeError):
+        lines = errors.strip().splitlines() or ["the agent ended without a word"]
+        return Report(str(pins), error=lines[-1])
+
+
+def run(pins: Path, hosts: Iterable[tuple[int | Path, str]], log: Path | None = None) -> Report:
     """Load and attach in a process of its own, which ends. Never raises: see `Report.error`."""
-    command = [sys.executable, "-m", "hostagent.agent", "--pins", str(pins)]
-    for pid, interface in hosts:
-        command += ["--attach", f"{pid}:{interface}"]
-    if log is not None:
-        command += ["--log", str(log)]
     try:
         done = subprocess.run(
-            command,
-            cwd=BPF_DIRECTORY.parent.parent,
+            command(pins, hosts, log),
+            cwd=ROOT,
             capture_output=True,
             text=True,
             timeout=TIMEOUT_S,
             check=False,
         )
-        data = json.loads(done.stdout.splitlines()[-1])
     except subprocess.TimeoutExpired:
         return Report(str(pins), error=f"the compiler did not end within {TIMEOUT_S:.0f} s")
-    except (OSError, ValueError, IndexError):
-        lines = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
-        return Report(str(pins), error=lines[-1])
-    attached = [Attached(**each) for each in data.pop("attached")]
-    return Report(attached=attached, **data)
+    except OSError as error:
+        return Report(str(pins), error=f"the agent can't be started: {error.strerror}")
+    return read_report(pins, done.stdout, done.stderr)
 
 
-def load_and_attach(pins: Path, hosts: Sequence[tuple[int, str]], log: Path | None) -> Report:
-    """What the process does. The verifier's whole log goes to `log`."""
+def load_and_attach(
+    pins: Path, hosts: Sequence[tuple[int | Path, str]], log: Path | None, source: Path = SOURCE
+) -> Report:
+    """What the process does. The verifier's whole log goes to `log`.
+
+    All hosts get the program or, where nothing was pinned before, none does.
+    """
     report = Report(str(pins))
+    agent: Agent | None = None
     try:
-        agent = Agent.load(pins)
+        there = pinned.check(pins)
+        agent = Agent.load(pins, source)
+        for namespace, interface in hosts:
+            report.attached.append(agent.attach(namespace, interface))
     except VerifierRefusal as error:
         report.error = str(error)
         if log is not None:
             log.write_text(error.log)
             report.log = str(log)
-        return report
-    except (AgentError, OSError) as error:
+    except (AgentError, pinned.PinsError) as error:
         report.error = str(error)
-        return report
-    try:
-        report.attached = [agent.attach(pid, interface) for pid, interface in hosts]
-    except AgentError as error:
-        report.error = str(error)
-    agent.close()
+    except OSError as error:
+        report.error = f"{error.filename or pins}: {error.strerror}"
+    finally:
+        if agent is not None:
+            agent.close()
+    if report.error and agent is not None and not there:
+        for each in report.attached:
+            detach(_namespace(each.namespace), each.interface)
+        report.attached.clear()
     return report
+
+
+def _namespace(text: str) -> int | Path:
+    return int(text) if text.isdecimal() else Path(text)
 
 
 def main(argv: list[str] | None = None) -> int:
     """Command line of this module; returns the exit code."""
     parser = argparse.ArgumentParser(prog="python -m hostagent.agent", description=__doc__)
     parser.add_argument("--pins", type=Path, required=True, help="a directory below /sys/fs/bpf")
-    parser.add_argument("--attach", action="append", default=[], metavar="PID:INTERFACE")
+    parser.add_argument(
+        "--attach", action="append", default=[], metavar="NAMESPACE:INTERFACE",
+        help="a process in the namespace, or the namespace's file",
+    )  # fmt: skip
     parser.add_argument("--log", type=Path, help="where a refusing verifier's whole log goes")
+    parser.add_argument("--source", type=Path, default=SOURCE, help="another program")
     arguments = parser.parse_args(argv)
     hosts = [
-        (int(pid), name) for pid, _, name in (each.partition(":") for each in arguments.attach)
+        (_namespace(where), name)
+        for where, _, name in (each.rpartition(":") for each in arguments.attach)
     ]
-    report = load_and_attach(arguments.pins, hosts, arguments.log)
+    report = load_and_attach(arguments.pins, hosts, arguments.log, arguments.source)
     print(json.dumps(asdict(report)))
     return 0 if report.error is None else 1
 

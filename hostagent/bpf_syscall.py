@@ -12,8 +12,10 @@ import struct
 from pathlib import Path
 
 _SYSCALL = {"x86_64": 321, "aarch64": 280, "riscv64": 280}
-_MAP_LOOKUP, _MAP_UPDATE, _MAP_DELETE, _MAP_NEXT_KEY = 1, 2, 3, 4
+_MAP_CREATE, _MAP_LOOKUP, _MAP_UPDATE, _MAP_DELETE, _MAP_NEXT_KEY = 0, 1, 2, 3, 4
 _OBJ_PIN, _OBJ_GET, _OBJ_INFO = 6, 7, 15
+HASH, ARRAY = 1, 2
+"""Types of maps."""
 ANY, NO_EXIST = 0, 1
 """Flags of an update: whatever there is, or only where nothing is."""
 
@@ -29,6 +31,14 @@ def bpf(command: int, attributes: bytes) -> tuple[int, bytes]:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))
     return result, buffer.raw
+
+
+def map_create(kind: int, key_bytes: int, value_bytes: int, entries: int, name: str) -> int:
+    """Make a map; returns its descriptor. `name`: at most 15 characters. Raises OSError."""
+    attributes = struct.pack(
+        "<7I16s", kind, key_bytes, value_bytes, entries, 0, 0, 0, name.encode()[:15]
+    )
+    return bpf(_MAP_CREATE, attributes)[0]
 
 
 def _element(

@@ -22,7 +22,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hostagent import bpf_syscall
+from hostagent import bpf_syscall, pins
+from hostagent.pins import MAPS
 from hostagent.rnic.binding import dcqcn_params, native
 from topologies.congestion import DcqcnParameters
 
@@ -34,7 +35,7 @@ COUNTERS = (
 )  # fmt: skip
 """enum roce_counter."""
 
-MAPS = ("cc_slots", "cc_index", "endpoints", "sockets", "counters")
+_FREE = bytes(4)  # the queue pair's number in a free slot
 _READS = 64  # of a slot that is being written
 
 
@@ -101,9 +102,11 @@ class PinnedMaps:
         """Take up what is pinned in `directory`. Raises MapsError."""
         descriptors: dict[str, int] = {}
         try:
+            pins.check(directory)
             for name in MAPS:
                 descriptors[name] = bpf_syscall.get(directory / name)
-            there = bpf_syscall.value_size(descriptors["cc_slots"])
+        except pins.PinsError as error:
+            raise MapsError(str(error)) from None
         except OSError as error:
             for fd in descriptors.values():
                 os.close(fd)
@@ -111,14 +114,6 @@ class PinnedMaps:
                 f"no host agent's maps in {directory} ({error.strerror}): is a run active, and "
                 "does `weft doctor` find eBPF working?"
             ) from None
-        wanted = int(native().ffi.sizeof("struct cc_slot"))
-        if there != wanted:
-            for fd in descriptors.values():
-                os.close(fd)
-            raise MapsError(
-                f"the maps in {directory} are another version's (slots of {there} bytes, not "
-                f"{wanted}): end that run with `weft stop` and start it again"
-            )
         return cls(directory, descriptors)
 
     def close(self) -> None:
@@ -187,7 +182,7 @@ class PinnedMaps:
         at = self._ffi.offsetof("struct cc_slot", "qpn")
         for number in range(SLOTS):
             start = number * self._stride + at
-            if self._memory[start : start + 4] == b"\0\0\0\0":
+            if self._memory[start : start + 4] == _FREE:
                 return number
         raise QueuePairLimit(f"all {SLOTS} slots for queue pairs of this run are taken")
 
@@ -212,7 +207,11 @@ class PinnedMaps:
 
     def slots(self) -> Iterator[Slot]:
         """Yield the queue pairs that have a slot."""
+        at = self._ffi.offsetof("struct cc_slot", "qpn")
         for number in range(SLOTS):
+            start = number * self._stride + at
+            if self._memory[start : start + 4] == _FREE:
+                continue
             found = self.slot(number)
             if found is not None:
                 yield found

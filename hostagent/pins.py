@@ -1,0 +1,137 @@
+"""Where a run's maps are pinned, what is there, and whether this version can use it.
+
+    /sys/fs/bpf/weft-<run id>/{cc_slots,cc_index,endpoints,sockets,counters,layout}
+
+`layout` holds a digest of everything that the programs and their users must agree on. It is
+written before the other pins are made, so that pins of another version are told from ours, also
+where their sizes happen to be equal.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import struct
+import subprocess
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from hostagent import bpf_syscall
+from hostagent.rnic.binding import native
+
+BPF_FILE_SYSTEM = Path("/sys/fs/bpf")
+MAPS = ("cc_slots", "cc_index", "endpoints", "sockets", "counters")
+LAYOUT = "layout"
+
+_HERE = Path(__file__).resolve().parent
+_DECLARATIONS = ("roce_consts.h", "roce_structs.h", "roce_maps.h")
+_ZERO = struct.pack("=I", 0)
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+
+
+class PinsError(Exception):
+    """The pins can't be used; the message says why and what would be right."""
+
+
+def pins_of(run: str) -> Path:
+    """Return where the maps of a run are pinned. The directory is there while its agent works."""
+    return BPF_FILE_SYSTEM / f"weft-{run}"
+
+
+def pins_in(directory: Path) -> list[Path]:
+    """Return every pin that a run may have in its directory."""
+    return [directory / name for name in (*MAPS, LAYOUT)]
+
+
+def mount(directory: Path = BPF_FILE_SYSTEM) -> None:
+    """Mount the BPF file system where it is not. Raises PinsError."""
+    if is_mounted(directory):
+        return
+    command = ["mount", "-t", "bpf", "bpf", str(directory)]
+    try:
+        run = subprocess.run(command, capture_output=True, text=True, check=False)
+    except OSError as error:
+        raise PinsError(f"{' '.join(command)}: {error.strerror}") from None
+    if run.returncode:
+        lines = run.stderr.strip().splitlines() or [f"exit code {run.returncode}"]
+        raise PinsError(f"no BPF file system: {lines[0]}")
+
+
+def is_mounted(directory: Path = BPF_FILE_SYSTEM) -> bool:
+    """Say whether a BPF file system is there."""
+    listed = Path("/proc/self/mounts").read_text().splitlines()
+    return any(line.split()[1:3] == [str(directory), "bpf"] for line in listed)
+
+
+def remove(directory: Path) -> None:
+    """Remove a run's pins, and nothing else; what is attached works until its interface goes."""
+    for pin in pins_in(directory):
+        pin.unlink(missing_ok=True)
+    with suppress(OSError):
+        directory.rmdir()
+
+
+# --- the layout ---------------------------------------------------------------------------------
+
+
+def digest() -> int:
+    """Return 64 bits that change when what the maps hold does."""
+    ffi = native().ffi
+    hashed = hashlib.sha256()
+    for line in _fields(ffi, ffi.typeof("struct cc_slot"), 0):
+        hashed.update(f"{line}\n".encode())
+    for name in _DECLARATIONS:
+        code = _COMMENT.sub("", (_HERE / "bpf" / name).read_text())
+        hashed.update(" ".join(code.split()).encode())
+    return int.from_bytes(hashed.digest()[:8], "little")
+
+
+def _fields(ffi: Any, of: Any, base: int) -> Iterator[str]:
+    yield f"{of.cname} {base} {ffi.sizeof(of)}"
+    for name, field in of.fields or () if of.kind == "struct" else ():
+        yield name
+        yield from _fields(ffi, field.type, base + field.offset)
+
+
+def check(directory: Path) -> bool:
+    """Say whether there are pins, all of this version. Raises PinsError for another version's."""
+    made = [name for name in MAPS if (directory / name).exists()]
+    path = directory / LAYOUT
+    if not path.exists():
+        if made:
+            raise _another_version(directory)
+        return False
+    fd = bpf_syscall.get(path)
+    try:
+        found = bpf_syscall.map_lookup(fd, _ZERO, 8)
+    finally:
+        os.close(fd)
+    if found != struct.pack("=Q", digest()):
+        if not made:  # ended before it had pinned anything: nothing to lose
+            path.unlink(missing_ok=True)
+            return False
+        raise _another_version(directory)
+    return bool(made)
+
+
+def mark(directory: Path) -> None:
+    """Say whose version what will be pinned is. Raises OSError."""
+    path = directory / LAYOUT
+    if path.exists():
+        return
+    fd = bpf_syscall.map_create(bpf_syscall.ARRAY, 4, 8, 1, LAYOUT)
+    try:
+        bpf_syscall.map_update(fd, _ZERO, struct.pack("=Q", digest()))
+        bpf_syscall.pin(fd, path)
+    finally:
+        os.close(fd)
+
+
+def _another_version(directory: Path) -> PinsError:
+    return PinsError(
+        f"the maps in {directory} were made by another version of Weft: their layout is not the "
+        "one that this version reads; end that run with `weft stop`, and start it again"
+    )
