@@ -24,10 +24,7 @@ static inline void count_kind(const struct roce *packet)
     if (packet->opcode == OPCODE_CNP) {
         count(ROCE_CNPS, 1);
     } else if (packet->opcode == OPCODE_ACK) {
-        if ((packet->syndrome & SYNDROME_KIND) == SYNDROME_NAK)
-            count(ROCE_NAKS, 1);
-        else
-            count(ROCE_ACKS, 1);
+        count(packet->refused ? ROCE_NAKS : ROCE_ACKS, 1);
     } else {
         count(ROCE_DATA, 1);
     }
@@ -50,8 +47,8 @@ static inline struct cc_slot *slot_of(const struct roce *packet)
 // How many bytes an acknowledgement is the first to acknowledge.
 static inline u64 newly_acked(struct cc_slot *slot, const struct roce *packet)
 {
-    // A NAK names the packet that is missing, an ACK the last one that came.
-    u32 behind = packet->psn + ((packet->syndrome & SYNDROME_KIND) == SYNDROME_ACK);
+    // A NAK of any kind names the packet that it refuses or misses, an ACK the last one that came.
+    u32 behind = packet->psn + !packet->refused;
     u32 packets = (behind - slot->acked_psn) & PSN_MASK;
 
     if (!packets || packets >= PSN_HALF)
@@ -76,7 +73,7 @@ static inline void control(struct cc_slot *slot, const struct roce *packet, u64 
         dcqcn_on_event(&slot->dcqcn, &event, now);
 }
 
-// The testable part: everything that a packet does to its queue pair's slot.
+// Everything that a packet does to its queue pair's slot.
 static inline void take(struct cc_slot *slot, const struct roce *packet, u64 now)
 {
     __sync_fetch_and_add(&slot->sequence, 1);
@@ -85,45 +82,53 @@ static inline void take(struct cc_slot *slot, const struct roce *packet, u64 now
     slot->marked += packet->marked;
     slot->cnps += packet->opcode == OPCODE_CNP;
     if (packet->opcode == OPCODE_ACK) {
-        if ((packet->syndrome & SYNDROME_KIND) == SYNDROME_NAK)
-            slot->naks++;
-        else
-            slot->acks++;
+        slot->naks += packet->refused;
+        slot->acks += !packet->refused;
     }
     slot->last_at = now;
     control(slot, packet, now);
     __sync_fetch_and_add(&slot->sequence, 1);
 }
 
-int roce_xdp(struct xdp_md *context)
+static inline int pass_up(void)
 {
-    struct cursor cursor = {(void *)(long)context->data, (void *)(long)context->data_end};
-    u64 length = context->data_end - context->data;
+    count(ROCE_PASSED, 1);
+    return XDP_PASS;
+}
+
+// A frame at `now`: counts it, updates its queue pair, says where it goes.
+static inline int receive(struct cursor *cursor, u64 now)
+{
+    u64 length = cursor->end - cursor->at;
     struct roce packet = {};
     struct cc_slot *slot;
     u32 *socket;
 
-    if (!parse_roce(&cursor, &packet))
+    if (!parse_roce(cursor, &packet))
         return XDP_PASS;
     count(ROCE_PACKETS, 1);
     count(ROCE_BYTES, length);
     if (packet.malformed) {
         count(ROCE_MALFORMED, 1);
-        return XDP_PASS;
+        return pass_up();
     }
     count_kind(&packet);
     slot = slot_of(&packet);
     if (!slot || slot->peer_ip != packet.source) {
         count(ROCE_UNKNOWN_QP, 1);
-        count(ROCE_PASSED, 1);
-        return XDP_PASS;
+        return pass_up();
     }
-    take(slot, &packet, bpf_ktime_get_ns());
+    take(slot, &packet, now);
     socket = endpoints.lookup(&packet.destination);
-    if (!socket) {
-        count(ROCE_PASSED, 1);
-        return XDP_PASS;
-    }
+    if (!socket || sockets.redirect_map(*socket, XDP_PASS) != XDP_REDIRECT)
+        return pass_up();
     count(ROCE_REDIRECTED, 1);
-    return sockets.redirect_map(*socket, XDP_PASS);
+    return XDP_REDIRECT;
+}
+
+int roce_xdp(struct xdp_md *context)
+{
+    struct cursor cursor = {(void *)(long)context->data, (void *)(long)context->data_end};
+
+    return receive(&cursor, bpf_ktime_get_ns());
 }

@@ -10,16 +10,11 @@
 #define ECN_CE 3
 
 // BTH opcodes: reliable connection, and the CNP.
-#define OPCODE_DATA_LAST 0x0b  // SENDs and WRITEs
-#define OPCODE_READ_REQUEST 0x0c
-#define OPCODE_RESPONSE_FIRST 0x0d
-#define OPCODE_RESPONSE_LAST 0x10
 #define OPCODE_ACK 0x11
 #define OPCODE_CNP 0x81
 
-#define SYNDROME_KIND 0xe0
+#define SYNDROME_KIND 0xe0  // of an AETH: an ACK, or a NAK of some kind (RNR, sequence, errors)
 #define SYNDROME_ACK 0x00
-#define SYNDROME_NAK 0x60
 
 #define PSN_MASK 0xffffff
 #define PSN_HALF 0x800000

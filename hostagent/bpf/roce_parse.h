@@ -23,7 +23,7 @@ struct roce {
     u32 psn;
     u32 udp_bytes;
     u8 opcode;
-    u8 syndrome;      // of an acknowledgement
+    u8 refused;       // an acknowledgement that is a NAK, of whatever kind
     u8 marked;        // CE
     u8 malformed;     // the port is RoCEv2's, and the rest is not
 };
@@ -77,6 +77,7 @@ static inline int parse_udp(struct cursor *cursor, struct roce *packet)
     if ((void *)(udp + 1) > cursor->end)
         return -1;
     packet->udp_bytes = bpf_ntohs(udp->len);
+    packet->malformed = packet->udp_bytes > (u64)(cursor->end - cursor->at);
     cursor->at = udp + 1;
     return bpf_ntohs(udp->dest);
 }
@@ -100,7 +101,7 @@ static inline int parse_aeth(struct cursor *cursor, struct roce *packet)
 
     if ((void *)(aeth + 4) > cursor->end)
         return -1;
-    packet->syndrome = aeth[0];
+    packet->refused = (aeth[0] & SYNDROME_KIND) != SYNDROME_ACK;
     return aeth[0];
 }
 

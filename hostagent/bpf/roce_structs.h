@@ -15,10 +15,10 @@ enum roce_counter {
     ROCE_BYTES,        // their frames
     ROCE_DATA,         // SENDs, WRITEs, READ requests and responses
     ROCE_ACKS,
-    ROCE_NAKS,         // PSN sequence and other errors; not RNR
+    ROCE_NAKS,         // receiver not ready, PSN sequence, and other errors
     ROCE_CNPS,
     ROCE_MARKED,       // with CE
-    ROCE_MALFORMED,    // UDP port 4791, but no transport header
+    ROCE_MALFORMED,    // UDP port 4791, but cut short
     ROCE_UNKNOWN_QP,   // for no queue pair of ours
     ROCE_REDIRECTED,   // to an AF_XDP socket
     ROCE_PASSED,       // to the kernel's stack

@@ -1,0 +1,336 @@
+"""The XDP program on packets built by scapy, by BPF_PROG_TEST_RUN: verdicts, counters, slots.
+
+    scapy --> roce_xdp --> verdict
+                 |--> counters          (what the run has seen)
+                 '--> cc_slots          (what the queue pair has seen, and its DCQCN)
+
+The program is loaded with maps of its own; nothing is attached or pinned.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from scapy.contrib.roce import AETH, BTH
+from scapy.layers.inet import IP, TCP, UDP, IPOption_NOP
+from scapy.layers.inet6 import IPv6
+from scapy.layers.l2 import ARP, Dot1Q, Ether
+from scapy.packet import Packet, Raw
+
+from hostagent import bpf_syscall, kernel_headers
+from hostagent.agent import BPF_DIRECTORY, PROGRAM, SOURCE
+from hostagent.bpf_test_run import XdpAction, test_run
+from hostagent.pinned_maps import PinnedMaps
+from hostagent.pins import MAPS
+from hostagent.rnic.binding import native
+from protocols.rocev2 import ROCE_V2_PORT, Opcode, Syndrome
+from topologies.congestion import parameters
+
+pytestmark = pytest.mark.root
+
+HERE, PEER, OTHER = "10.0.0.1", "10.0.0.2", "10.0.0.3"
+QPN, FAR_QPN = 0x11, 0x22
+MTU = 1024
+FIRST_PSN = 0xFFFFFE  # so that acknowledgements wrap
+CE = 3
+SET = parameters("hpcc-dcqcn", 100 * 10**9)
+
+
+def number(address: str) -> int:
+    return int.from_bytes(bytes(int(part) for part in address.split(".")), "big")
+
+
+@dataclass
+class Program:
+    """The loaded program, its maps, and what its counters said last."""
+
+    fd: int
+    maps: PinnedMaps
+    before: dict[str, int] = field(default_factory=dict)
+
+    def run(self, frame: Packet | bytes) -> XdpAction:
+        """Run it on a frame, which it must leave as it is."""
+        given = bytes(frame)
+        self.before = self.maps.counters()
+        result = test_run(self.fd, given)
+        assert result.data == given
+        return result.action
+
+    def counted(self) -> dict[str, int]:
+        """Counters that the last frame has moved, and by how much."""
+        now = self.maps.counters()
+        return {
+            name: now[name] - self.before[name] for name in now if now[name] > self.before[name]
+        }
+
+    def slot(self, at: int = 0) -> Any:
+        """A copy of struct cc_slot."""
+        ffi = native().ffi
+        data = bpf_syscall.map_lookup(
+            self.maps.slots_fd, struct.pack("=I", at), self.maps.slot_bytes
+        )
+        assert data is not None
+        copy = ffi.new("struct cc_slot *")
+        ffi.buffer(copy)[:] = data
+        return copy
+
+
+@pytest.fixture(scope="module")
+def loaded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Program]:
+    bcc = pytest.importorskip("bcc")
+    kernel_headers.export()
+    flags = [f"-I{BPF_DIRECTORY}", f"-I{BPF_DIRECTORY.parent / 'include'}"]
+    bpf = bcc.BPF(src_file=str(SOURCE).encode(), cflags=flags)
+    function = bpf.load_func(PROGRAM.encode(), bcc.BPF.XDP)
+    descriptors = {name: bpf[name.encode()].map_fd for name in MAPS if name != "sockets"}
+    # bcc shows no XSKMAP to Python; no test here needs that descriptor.
+    maps = PinnedMaps(tmp_path_factory.mktemp("pins"), {**descriptors, "sockets": -1})
+    yield Program(function.fd, maps)
+    bpf.cleanup()
+
+
+@pytest.fixture
+def program(loaded: Program) -> Iterator[Program]:
+    """With one queue pair of HERE, in slot 0, that has sent 8 packets from FIRST_PSN on."""
+    slot = loaded.maps.add_queue_pair(
+        number(HERE), QPN, number(PEER), FAR_QPN, mtu=MTU, first_psn=FIRST_PSN, parameters=SET
+    )
+    assert slot == 0
+    yield loaded
+    loaded.maps.remove_queue_pair(number(HERE), QPN)
+
+
+def ip(source: str = PEER, to: str = HERE, **fields: Any) -> Packet:
+    return Ether(src="02:00:00:00:00:02", dst="02:00:00:00:00:01") / IP(
+        src=source, dst=to, **fields
+    )
+
+
+def roce(opcode: int, psn: int = 0, *, qpn: int = QPN, port: int = ROCE_V2_PORT) -> Packet:
+    return UDP(sport=49152, dport=port, chksum=0) / BTH(opcode=opcode, dqpn=qpn, psn=psn)
+
+
+def data(psn: int = 0, size: int = 256, **fields: Any) -> Packet:
+    return roce(Opcode.SEND_ONLY, psn, **fields) / Raw(bytes(size))
+
+
+def ack(psn: int, syndrome: int = Syndrome.ACK, **fields: Any) -> Packet:
+    return roce(Opcode.ACK, psn, **fields) / AETH(syndrome=syndrome, msn=1)
+
+
+def cnp(**fields: Any) -> Packet:
+    return roce(Opcode.CNP, **fields) / Raw(bytes(16))
+
+
+def expected(frame: Packet, **more: int) -> dict[str, int]:
+    return {"packets": 1, "bytes": len(frame), "passed": 1, **more}
+
+
+# --- what each kind of packet does to counters and slot ------------------------------------------
+
+KINDS: list[tuple[str, Packet, dict[str, int], dict[str, int]]] = [
+    ("data", ip() / data(), {"data": 1}, {}),
+    ("data with CE", ip(tos=CE) / data(), {"data": 1, "marked": 1}, {"marked": 1}),
+    ("data with ECT", ip(tos=2) / data(), {"data": 1}, {}),
+    ("a read request", ip() / roce(Opcode.READ_REQUEST) / Raw(bytes(16)), {"data": 1}, {}),
+    ("a read response", ip() / roce(Opcode.READ_ONLY) / Raw(bytes(68)), {"data": 1}, {}),
+    ("an ACK", ip() / ack(FIRST_PSN), {"acks": 1}, {"acks": 1}),
+    ("an ACK with CE", ip(tos=CE) / ack(FIRST_PSN), {"acks": 1, "marked": 1},
+     {"acks": 1, "marked": 1}),
+    ("a sequence NAK", ip() / ack(0, Syndrome.SEQUENCE_ERROR), {"naks": 1}, {"naks": 1}),
+    ("an access NAK", ip() / ack(0, Syndrome.REMOTE_ACCESS), {"naks": 1}, {"naks": 1}),
+    ("not ready", ip() / ack(0, Syndrome.RNR + 14), {"naks": 1}, {"naks": 1}),
+    ("a NAK with a bitmap", ip() / ack(0, Syndrome.SEQUENCE_ERROR) / Raw(bytes(20)), {"naks": 1},
+     {"naks": 1}),
+    ("a CNP", ip(tos=48 << 2) / cnp(), {"cnps": 1}, {"cnps": 1}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("frame", "counters", "slot"), [row[1:] for row in KINDS],
+                         ids=[row[0] for row in KINDS])  # fmt: skip
+def test_kinds_of_packets(
+    program: Program, frame: Packet, counters: dict[str, int], slot: dict[str, int]
+) -> None:
+    assert program.run(frame) is XdpAction.PASS
+    assert program.counted() == expected(frame, **counters)
+    found = program.slot()
+    assert found.packets == 1
+    assert found.bytes == len(frame) - 14 - 20
+    for name in ("acks", "naks", "cnps", "marked"):
+        assert getattr(found, name) == slot.get(name, 0), name
+    assert found.last_at > 0
+    assert found.sequence % 2 == 0
+    assert found.dcqcn.limited == ("cnps" in slot)
+
+
+# --- what is not for a queue pair of ours --------------------------------------------------------
+
+STRANGERS = {
+    "another queue pair": ip() / cnp(qpn=QPN + 1),
+    "another host": ip(to=OTHER) / cnp(),
+    "another sender": ip(source=OTHER) / cnp(),
+}
+
+
+@pytest.mark.parametrize("frame", STRANGERS.values(), ids=STRANGERS)
+def test_cnps_for_no_queue_pair_of_ours_change_none(program: Program, frame: Packet) -> None:
+    before = bytes(native().ffi.buffer(program.slot()))
+    assert program.run(frame) is XdpAction.PASS
+    assert program.counted() == expected(frame, cnps=1, unknown_qp=1)
+    assert bytes(native().ffi.buffer(program.slot())) == before
+
+
+def cut(frame: Packet, size: int) -> bytes:
+    return bytes(frame)[:size]
+
+
+TRANSPORT = 14 + 20 + 8
+MALFORMED = {
+    "no BTH": cut(ip() / cnp(), TRANSPORT),
+    "half a BTH": cut(ip() / cnp(), TRANSPORT + 11),
+    "an ACK without AETH": cut(ip() / ack(0), TRANSPORT + 12),
+    "half an AETH": cut(ip() / ack(0), TRANSPORT + 15),
+    "a CNP cut short": cut(ip() / cnp(), TRANSPORT + 20),
+    "a longer UDP length": bytes(ip() / UDP(dport=ROCE_V2_PORT, len=2000, chksum=0)
+                                 / BTH(opcode=Opcode.CNP, dqpn=QPN)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("frame", MALFORMED.values(), ids=MALFORMED)
+def test_malformed_packets_are_passed_up_and_change_no_queue_pair(
+    program: Program, frame: bytes
+) -> None:
+    assert program.run(frame) is XdpAction.PASS
+    assert program.counted() == {
+        "packets": 1, "bytes": len(frame), "malformed": 1, "passed": 1,
+    }  # fmt: skip
+    assert program.slot().packets == 0
+
+
+def fragment(**fields: Any) -> Packet:
+    return ip(**fields) / data()
+
+
+OTHERS = {
+    "ARP": Ether() / ARP(),
+    "IPv6": Ether() / IPv6() / cnp(),
+    "a VLAN": Ether() / Dot1Q(vlan=5) / IP(src=PEER, dst=HERE) / cnp(),
+    "TCP": ip() / TCP(dport=ROCE_V2_PORT),
+    "another port": ip() / cnp(port=4792),
+    "options in the IPv4 header": ip(options=[IPOption_NOP()] * 4) / cnp(),
+    "a first fragment": fragment(flags="MF"),
+    "a later fragment": fragment(frag=3),
+    "a header length that cannot be": ip(ihl=4) / cnp(),
+    "IPv4 that says it is IPv5": ip(version=5) / cnp(),
+    "an Ethernet header alone": cut(Ether(type=0x0800), 14),
+    "half an IPv4 header": cut(ip() / cnp(), 14 + 19),
+    "half a UDP header": cut(ip() / cnp(), TRANSPORT - 1),
+}
+
+
+@pytest.mark.parametrize("frame", OTHERS.values(), ids=OTHERS)
+def test_what_is_not_rocev2_passes_uncounted(program: Program, frame: Packet | bytes) -> None:
+    assert program.run(frame) is XdpAction.PASS
+    assert program.counted() == {}
+    assert program.slot().packets == 0
+
+
+def test_every_length_of_a_packet_is_safe(program: Program) -> None:
+    for packet in (cnp(), ack(0), data()):
+        frame = bytes(ip() / packet)
+        for size in range(14, len(frame)):
+            assert program.run(frame[:size]) is XdpAction.PASS
+            assert program.slot().packets == 0
+            assert program.counted().get("malformed", 0) == (size >= TRANSPORT)
+
+
+# --- the queue pair's congestion control ---------------------------------------------------------
+
+
+def by_header(slot: Any, kind: int, size: int, now: int) -> bytes:
+    """The DCQCN state that the header makes natively of a slot's."""
+    module = native()
+    state = module.ffi.new("struct dcqcn *", slot.dcqcn)
+    step = module.ffi.new("struct cc_step *", {"now": now, "bytes": size, "kind": kind})
+    module.lib.cc_replay(step, 1, state, module.ffi.NULL)
+    return bytes(module.ffi.buffer(state))
+
+
+def test_cnps_and_acks_change_the_state_as_the_header_does(loaded: Program) -> None:
+    cnp_event, acked = 0, 1
+    # Slow enough that what happens between the frames is a few periods.
+    byte_counted = parameters("ns3-rdma", 40 * 10**9, 100)
+    loaded.maps.add_queue_pair(
+        number(HERE), QPN, number(PEER), FAR_QPN, mtu=4096, first_psn=0, parameters=byte_counted
+    )
+    try:
+        psn = 0
+        steps = [(cnp_event, 0), (acked, 7), (acked, 70_000), (cnp_event, 0), (acked, 1)] * 8
+        for kind, packets in steps:
+            before = loaded.slot()
+            psn += packets
+            loaded.run(ip() / (cnp() if kind == cnp_event else ack((psn - 1) & 0xFFFFFF)))
+            after = loaded.slot()
+            state = bytes(native().ffi.buffer(native().ffi.addressof(after, "dcqcn")))
+            assert state == by_header(before, kind, packets * 4096, after.last_at)
+            assert after.acked_psn == psn & 0xFFFFFF
+        assert after.dcqcn.byte_steps > 0 or after.dcqcn.bytes > 0
+        assert after.dcqcn.rate < byte_counted.line_rate_bps
+    finally:
+        loaded.maps.remove_queue_pair(number(HERE), QPN)
+
+
+ACKNOWLEDGED: list[tuple[str, int, int, int]] = [
+    # what, PSN, syndrome, PSN behind the last one acknowledged
+    ("the first packet", FIRST_PSN, Syndrome.ACK, 0xFFFFFF),
+    ("three packets, over the wrap", 0, Syndrome.ACK, 1),
+    ("nothing new", FIRST_PSN - 1, Syndrome.ACK, FIRST_PSN),
+    ("less than before", FIRST_PSN - 100, Syndrome.ACK, FIRST_PSN),
+    ("all before the missing one", 3, Syndrome.SEQUENCE_ERROR, 3),
+    ("all before the one that is not awaited", 2, Syndrome.RNR, 2),
+    ("a NAK of the first one", FIRST_PSN, Syndrome.SEQUENCE_ERROR, FIRST_PSN),
+]
+
+
+@pytest.mark.parametrize(("psn", "syndrome", "behind"), [row[1:] for row in ACKNOWLEDGED],
+                         ids=[row[0] for row in ACKNOWLEDGED])  # fmt: skip
+def test_what_an_acknowledgement_acknowledges(
+    program: Program, psn: int, syndrome: int, behind: int
+) -> None:
+    program.run(ip() / ack(psn, syndrome))
+    assert program.slot().acked_psn == behind
+
+
+def test_queue_pairs_do_not_touch_each_other(program: Program) -> None:
+    """Of two hosts, with the same number; and one without congestion control."""
+    add: Callable[..., int] = program.maps.add_queue_pair
+    second = add(number(OTHER), QPN, number(PEER), 7, mtu=MTU, parameters=SET)
+    third = add(number(HERE), QPN + 1, number(PEER), 8, mtu=MTU, parameters=None)
+    try:
+        for _ in range(3):
+            program.run(ip(to=OTHER) / cnp())
+        program.run(ip() / cnp(qpn=QPN + 1))
+        assert [program.slot(at).cnps for at in (0, second, third)] == [0, 3, 1]
+        assert [program.slot(at).dcqcn.limited for at in (0, second, third)] == [0, 1, 0]
+    finally:
+        program.maps.remove_queue_pair(number(OTHER), QPN)
+        program.maps.remove_queue_pair(number(HERE), QPN + 1)
+    frame = ip(to=OTHER) / cnp()
+    program.run(frame)
+    assert program.counted() == expected(frame, cnps=1, unknown_qp=1)
+
+
+def test_without_a_socket_an_endpoint_s_packets_go_up_the_stack(program: Program) -> None:
+    fd = program.maps._fds["endpoints"]
+    key = struct.pack("=I", number(HERE))
+    bpf_syscall.map_update(fd, key, struct.pack("=I", 5))
+    try:
+        frame = ip() / data()
+        assert program.run(frame) is XdpAction.PASS
+        assert program.counted() == expected(frame, data=1)
+    finally:
+        bpf_syscall.map_delete(fd, key)
