@@ -17,6 +17,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from emulation import teardown
+from emulation.endpoints import Endpoints
 from emulation.errors import EmulationError, NotRootError, SwitchDiedError
 from emulation.fabric_record import FabricRecord
 from emulation.link_state import LinkState
@@ -68,6 +69,7 @@ class Session:
         self._election_id = FIRST_ELECTION_ID
         self._tcp_ports = TcpPorts()
         self.links = LinkState(self)
+        self.endpoints = Endpoints(self)
 
     @property
     def run(self) -> Run:

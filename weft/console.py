@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Literal, TextIO
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -128,7 +128,8 @@ def table(
         caption_style="",
     )
     for column in columns:
-        out.add_column(column, justify="right" if column in right else "left", overflow="fold")
+        side: Literal["left", "right"] = "right" if column in right else "left"
+        out.add_column(Text(column), justify=side, overflow="fold")  # not markup: t_min[usec]
     styles = {"ok": "green", "FAILED": "bold red"}
     for row in rows:
         out.add_row(*(Text(cell, style=styles.get(cell, "")) for cell in row))

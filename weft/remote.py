@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
 from collections.abc import Iterator, Mapping
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 def handlers(session: Session, programs: Programs) -> Mapping[str, Handler]:
     """Return what a run at its prompt does for other terminals."""
     from weft.live_link import switch_link
+    from weft.perf_live import endpoint_sockets
 
     def link(words: list[str]) -> Iterator[str]:
         session.settle()
@@ -34,7 +36,12 @@ def handlers(session: Session, programs: Programs) -> Mapping[str, Handler]:
         path = Path(paths[0]) if paths else None
         yield from programs.reload(names if switch == "all" else [switch], path)
 
-    return {"link": link, "reload": reload}
+    def endpoint(words: list[str]) -> Iterator[str]:
+        session.settle()
+        for name, socket in endpoint_sockets(session, words).items():
+            yield json.dumps({"name": name, "socket": str(socket)})
+
+    return {"link": link, "reload": reload, "endpoint": endpoint}
 
 
 def link(arguments: argparse.Namespace) -> int:

@@ -1,0 +1,174 @@
+"""RDMA between running hosts, by their endpoints: what is measured, as the endpoints say it.
+
+Several sources may measure against one target at once. All times and rates are real ones.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import select
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from hostagent.rnic.client import EndpointClient, EndpointGone, RequestRefused, join
+from topologies import Topology
+from topologies.congestion import parameters
+from topologies.model import Interface
+
+RETRIES = 7
+_SHORTEST_TIMEOUT_US = 200_000
+_LONGEST_TIMEOUT_US = 1_000_000
+_LOOK_S = 0.2
+_NO_ANSWER_S = 60.0  # of a daemon that was told to stop
+
+Draw = Callable[[], None]
+
+
+@dataclass(frozen=True)
+class Work:
+    """What every source does: as the endpoints' `measure`. `duration_ms` 0: `count` messages."""
+
+    operation: str
+    mode: str
+    size: int
+    count: int
+    qps: int = 1
+    depth: int = 128
+    duration_ms: int = 0
+    mtu: int | None = None
+    set_name: str | None = None
+    retransmission: str = "go-back-n"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What one source's endpoint said of its measurement; {} if it could not measure."""
+
+    source: str
+    target: str
+    said: Mapping[str, Any] = field(default_factory=dict)
+    failures: tuple[str, ...] = ()
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether it was cut short by the user."""
+        return bool(self.said.get("interrupted"))
+
+
+@dataclass
+class _Ends:
+    """A source's connections to both endpoints, and its queue pairs there."""
+
+    source: str
+    target: str
+    here: EndpointClient
+    there: EndpointClient
+    qpns: list[int] = field(default_factory=list)
+
+
+def info(socket: Path) -> dict[str, Any]:
+    """Return what an endpoint says of itself. Raises EndpointGone, RequestRefused."""
+    with EndpointClient.connect(socket) as client:
+        return client.call("info")
+
+
+def timeout_us(topology: Topology) -> int:
+    """Return a retransmission time-out that a full queue does not set off.
+
+    Longer than a round trip over three switches and the largest queue's time, at this time scale.
+    """
+    longest = 0
+    for link in topology.links:
+        rate = topology.real_rate_bps(link)
+        longest = max(longest, 8 * link.queue_bytes * 10**6 // rate)
+    delay = 12 * max((topology.real_delay_ns(link) for link in topology.links), default=0) // 1000
+    return min(max(2 * (longest + delay), _SHORTEST_TIMEOUT_US), _LONGEST_TIMEOUT_US)
+
+
+def measure(
+    topology: Topology,
+    sockets: Mapping[str, Path],
+    sources: Sequence[Interface],
+    target: Interface,
+    work: Work,
+    draw: Draw = lambda: None,
+) -> list[Answer]:
+    """Let all sources measure at once; returns an answer of each, in their order.
+
+    A source that fails does not harm the others. Ctrl-C ends it with what there is: `interrupted`.
+    Raises EndpointGone, RequestRefused where it could not begin.
+    """
+    with contextlib.ExitStack() as stack:
+        ends: list[_Ends] = []
+        for source in sources:
+            names = (str(source.end), str(target.end))
+            here = stack.enter_context(EndpointClient.connect(sockets[names[0]]))
+            there = stack.enter_context(EndpointClient.connect(sockets[names[1]]))
+            ends.append(_join(topology, _Ends(*names, here, there), source, work))
+        for each in ends:
+            each.here.send(
+                "measure",
+                qpns=each.qpns,
+                operation=work.operation,
+                mode=work.mode,
+                size=work.size,
+                count=work.count,
+                depth=work.depth,
+                duration_ms=work.duration_ms,
+            )
+        return _answers(ends, draw)
+
+
+def _join(topology: Topology, ends: _Ends, source: Interface, work: Work) -> _Ends:
+    rate = topology.link_at(source.host, source.number).rate_bps
+    dcqcn = None
+    if work.set_name is not None:
+        dcqcn = asdict(parameters(work.set_name, rate, topology.time_scale))
+    settings: dict[str, Any] = {} if work.mtu is None else {"mtu": work.mtu}
+    ours, theirs = join(
+        ends.here,
+        ends.there,
+        qps=1 if work.mode == "latency" else work.qps,
+        buffer_bytes=work.size,
+        repeat=work.retransmission,
+        params=dcqcn,
+        timeout_us=timeout_us(topology),
+        retries=RETRIES,
+        **settings,
+    )
+    ends.there.call("serve", qpns=theirs, operation=work.operation, mode=work.mode, size=work.size)
+    ends.qpns = ours
+    return ends
+
+
+def _answers(ends: Sequence[_Ends], draw: Draw) -> list[Answer]:
+    found: dict[str, Answer] = {}
+    cancelled = False
+    while len(found) < len(ends):
+        waiting = {each.here.fileno(): each for each in ends if each.source not in found}
+        try:
+            ready, _, _ = select.select(list(waiting), [], [], _LOOK_S)
+            for fd in ready:
+                found[waiting[fd].source] = _answer(waiting[fd])
+            draw()
+        except KeyboardInterrupt:
+            if cancelled:
+                raise
+            cancelled = True
+            for each in waiting.values():
+                with contextlib.suppress(EndpointGone):
+                    each.here.send("cancel")
+    return [found[each.source] for each in ends]
+
+
+def _answer(ends: _Ends) -> Answer:
+    names = (ends.source, ends.target)
+    try:
+        said = ends.here.answer(_NO_ANSWER_S)
+    except (EndpointGone, RequestRefused) as error:
+        return Answer(*names, failures=(f"{names[0]} -> {names[1]}: {error}",))
+    reasons = {each["why"].replace("the peer", names[1]) for each in said.get("failures", ())}
+    failures = tuple(f"{names[0]} -> {names[1]}: {why}" for why in sorted(reasons))
+    return Answer(*names, said, failures)
