@@ -2,7 +2,7 @@
 
 PROG.p4, PROG.json   registers whose read-modify-write is not atomic on BMv2
 a topology           what `weft topo check` finds, and the class map against the P4 program
-a run file           the same of its topology, and buffer, ECN and headroom against each other
+a run file           the same of its topology, and buffer, ECN, headroom and transport
 """
 
 from __future__ import annotations
@@ -148,6 +148,7 @@ def _lint_run(file: str, programs: _Programs) -> list[Finding]:
     from topologies.workload_loader import load_run_file
     from weft.lint_buffer import buffer_faults
     from weft.lint_queues import queue_faults, queues_of_dscps
+    from weft.lint_transport import transport_faults
 
     loaded: RunFile = load_run_file(file)
     data = loaded.document.data
@@ -160,6 +161,7 @@ def _lint_run(file: str, programs: _Programs) -> list[Finding]:
     else:
         placed = [_moved(each, ("topology",), whole=True) for each in remarks]
     placed += buffer_faults(loaded, ("topology",))
+    placed += transport_faults(loaded, ("topology",))
     return merged(placed, loaded.document)
 
 
