@@ -20,7 +20,7 @@ struct dcqcn_params {
     weft_u64 alpha_timer_ns;    /* > 0 */
     weft_u64 increase_timer_ns; /* > 0 */
     weft_u64 byte_counter;      /* an increase every so many bytes, too; 0: by time alone */
-    weft_u64 cut_interval_ns;   /* CNPs closer than that to the last cut only count for alpha; 0: every one cuts */
+    weft_u64 cut_interval_ns;   /* a CNP closer than that to the last cut cuts when the interval ends; 0: at once */
     weft_u32 fast_recovery;     /* F: increases that only halve the distance to the target */
     weft_u32 gain_q16;          /* g in 1/65536 */
 };
@@ -35,6 +35,8 @@ struct dcqcn {
     weft_u32 timer_steps, byte_steps; /* increases since the last cut */
     weft_u32 marked;                /* 1: a CNP came since the alpha timer was last due */
     weft_u32 limited;               /* 0: no CNP ever came, the rate is the line's */
+    weft_u32 pending;               /* 1: a CNP came within the interval after the last cut and has not cut yet */
+    weft_u32 pad_;
 };
 
 enum dcqcn_event_kind {
@@ -55,7 +57,7 @@ static inline void dcqcn_init(struct dcqcn *s, const struct dcqcn_params *params
     s->alpha = DCQCN_ONE;
     s->alpha_at = s->increase_at = s->cut_at = now;
     s->bytes = 0;
-    s->timer_steps = s->byte_steps = s->marked = s->limited = 0;
+    s->timer_steps = s->byte_steps = s->marked = s->limited = s->pending = s->pad_ = 0;
 }
 
 static inline weft_u64 dcqcn_halved(weft_u64 value, weft_u64 times) { return value >> (times < 63 ? times : 63); }
@@ -126,14 +128,12 @@ static inline weft_u64 dcqcn_decayed(weft_u64 alpha, weft_u64 keep_q16, weft_u64
     return alpha;
 }
 
-/* Applies what the timers have done up to `now`. */
-static inline void dcqcn_elapse(struct dcqcn *s, weft_u64 now)
+/* What both timers have done up to `now`. */
+static inline void dcqcn_timers(struct dcqcn *s, weft_u64 now)
 {
     const struct dcqcn_params *p = &s->params;
     weft_u64 keep = 65536 - p->gain_q16, periods;
 
-    if (!s->limited)
-        return;
     if (now >= s->alpha_at + p->alpha_timer_ns) {
         periods = (now - s->alpha_at) / p->alpha_timer_ns;
         s->alpha_at += periods * p->alpha_timer_ns;
@@ -162,7 +162,21 @@ static inline void dcqcn_cut(struct dcqcn *s, weft_u64 now)
         s->rate = p->min_rate < s->target ? p->min_rate : s->target;
     s->cut_at = s->increase_at = now;
     s->bytes = 0;
-    s->timer_steps = s->byte_steps = 0;
+    s->timer_steps = s->byte_steps = s->pending = 0;
+}
+
+/* Applies what has elapsed up to `now`: the timers, and a cut that waited for its interval's end. */
+static inline void dcqcn_elapse(struct dcqcn *s, weft_u64 now)
+{
+    weft_u64 due = s->cut_at + s->params.cut_interval_ns;
+
+    if (!s->limited)
+        return;
+    if (s->pending && now >= due) {
+        dcqcn_timers(s, due);
+        dcqcn_cut(s, due);
+    }
+    dcqcn_timers(s, now);
 }
 
 static inline void dcqcn_on_event(struct dcqcn *s, const struct dcqcn_event *event, weft_u64 now)
@@ -182,6 +196,8 @@ static inline void dcqcn_on_event(struct dcqcn *s, const struct dcqcn_event *eve
         s->marked = 1;
         if (now - s->cut_at >= p->cut_interval_ns)
             dcqcn_cut(s, now);
+        else
+            s->pending = 1;
     } else if (event->kind == DCQCN_ACKED && s->limited && p->byte_counter) {
         s->bytes += event->bytes;
         if (s->bytes >= p->byte_counter) {
@@ -198,7 +214,7 @@ static inline weft_u64 dcqcn_rate_at(const struct dcqcn *s, weft_u64 now)
 {
     struct dcqcn copy;
 
-    if (!s->limited || now < s->increase_at + s->params.increase_timer_ns)
+    if (!s->limited || (!s->pending && now < s->increase_at + s->params.increase_timer_ns))
         return s->rate;
     copy = *s;
     dcqcn_elapse(&copy, now);
@@ -211,15 +227,22 @@ struct dcqcn_np {
     weft_u64 interval_ns; /* at most one CNP a queue pair in that time */
     weft_u64 last_at;
     weft_u32 sent;        /* 1: last_at holds */
-    weft_u32 pad_;
+    weft_u32 pending;     /* 1: a packet with CE came since */
 };
 
-/* A packet with CE came: 1 if a CNP is due. */
-static inline int dcqcn_np_marked(struct dcqcn_np *np, weft_u64 now)
+/* A data packet came, `marked` with CE or not: 1 if a CNP is due.
+ *
+ * One CNP an interval if any packet in it was marked (SIGCOMM 2015, figure 6): a mark within the interval is told at its
+ * end. Nothing here has a timer, so that is when the next packet comes.
+ */
+static inline int dcqcn_np_packet(struct dcqcn_np *np, int marked, weft_u64 now)
 {
-    if (np->sent && now - np->last_at < np->interval_ns)
+    if (marked)
+        np->pending = 1;
+    if (!np->pending || (np->sent && now - np->last_at < np->interval_ns))
         return 0;
     np->sent = 1;
+    np->pending = 0;
     np->last_at = now;
     return 1;
 }

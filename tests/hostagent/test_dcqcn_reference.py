@@ -34,9 +34,23 @@ class Exact:
         self.alpha = Fraction(1)
         self.alpha_at = self.increase_at = self.cut_at = START
         self.bytes = self.timer_steps = self.byte_steps = 0
-        self.marked = self.limited = False
+        self.marked = self.limited = self.pending = False
 
     def elapse(self, now: int) -> None:
+        due = self.cut_at + self.given.cut_interval_ns
+        if self.pending and now >= due:
+            self.timers(due)
+            self.cut(due)
+        self.timers(now)
+
+    def cut(self, now: int) -> None:
+        self.target = self.rate
+        self.rate = max(self.rate * (1 - self.alpha / 2), Fraction(self.given.min_rate_bps))
+        self.cut_at = self.increase_at = now
+        self.bytes = self.timer_steps = self.byte_steps = 0
+        self.pending = False
+
+    def timers(self, now: int) -> None:
         given = self.given
         gain = Fraction(given.gain_q16, GAIN_ONE)
         while self.limited and now >= self.alpha_at + given.alpha_timer_ns:
@@ -64,13 +78,10 @@ class Exact:
             if not self.limited:
                 self.limited, self.alpha_at = True, now
             elif now - self.cut_at < given.cut_interval_ns:
-                self.marked = True
+                self.marked = self.pending = True
                 return
             self.marked = True
-            self.target = self.rate
-            self.rate = max(self.rate * (1 - self.alpha / 2), Fraction(given.min_rate_bps))
-            self.cut_at = self.increase_at = now
-            self.bytes = self.timer_steps = self.byte_steps = 0
+            self.cut(now)
         elif kind == ACKED and self.limited and given.byte_counter:
             self.bytes += count
             while self.bytes >= given.byte_counter:
@@ -263,14 +274,17 @@ def test_a_least_rate_above_the_line_s_never_makes_a_queue_pair_faster() -> None
         assert header.rate_at(START + at + 10**6) == 40 * 10**9
 
 
-def test_a_cnp_soon_after_a_cut_counts_for_alpha_alone() -> None:
+def test_cnps_soon_after_a_cut_cut_once_when_the_interval_ends() -> None:
     header = Header(parameters("hpcc-dcqcn", 100 * 10**9))
     for at in (0, 1500, 3999):
         header.event(CNP, 0, START + at)
     assert header.state.rate == 50 * 10**9
     assert header.state.marked == 1
-    header.event(CNP, 0, START + 4000)
-    assert header.state.rate < 26 * 10**9
+    assert header.rate_at(START + 3999) == 50 * 10**9
+    assert header.rate_at(START + 4000) < 26 * 10**9
+    header.event(TICK, 0, START + 7999)
+    assert (header.state.cut_at, header.state.pending) == (START + 4000, 0)
+    assert header.rate_at(START + 8000) == header.state.rate
 
 
 def test_a_gigabit_and_four_terabits_at_all_scales_stay_in_their_bounds() -> None:

@@ -37,13 +37,19 @@ rnic *rnic_create(const struct rnic_config *config)
     return r;
 }
 
+static struct early_ring *ring_of(struct early *slots)
+{
+    return (struct early_ring *)((char *)slots - offsetof(struct early_ring, slots));
+}
+
 static void qp_free(struct qp *qp)
 {
     free(qp->works);
     free(qp->receives);
     free(qp->answers);
     free(qp->arrived);
-    free(qp->early);
+    if (qp->early)
+        free(ring_of(qp->early));
     free(qp->early_bytes);
     if (qp->config.slot != qp->slot)
         free(qp->slot);
@@ -57,6 +63,11 @@ void rnic_destroy(rnic *r)
     for (uint32_t i = 0; r->table && i <= r->table_mask; i++)
         if (r->table[i])
             qp_free(r->table[i]);
+    while (r->spare) {
+        struct early_ring *next = r->spare->next;
+        free(r->spare);
+        r->spare = next;
+    }
     free(r->table);
     free(r->regions);
     free(r->events);
@@ -320,19 +331,48 @@ static uint8_t rnr_code(rnic_time timer)
 }
 
 /* Selective repeat's memory. */
+int early_begin(struct qp *qp)
+{
+    struct rnic *r = qp->card;
+    if (qp->early)
+        return 1;
+    if (r->spare && r->spare->mask == qp->early_mask) {
+        qp->early = r->spare->slots;
+        r->spare = r->spare->next;
+        return 1;
+    }
+    struct early_ring *ring = malloc(sizeof *ring + ((size_t)qp->early_mask + 1) * sizeof ring->slots[0]);
+    if (!ring)
+        return 0;
+    ring->mask = qp->early_mask;
+    for (uint64_t i = 0; i <= ring->mask; i++)
+        ring->slots[i].psn = UINT64_MAX;
+    qp->early = ring->slots;
+    return 1;
+}
+
+void early_end(struct qp *qp)
+{
+    struct rnic *r = qp->card;
+    if (!qp->early || r->config.whole)
+        return;
+    struct early_ring *ring = ring_of(qp->early);
+    qp->early = NULL;
+    ring->next = r->spare;
+    r->spare = ring;
+}
+
 static int add_early(struct qp *qp)
 {
     uint32_t slots = 1;
     while (slots < qp->config.window_packets)
         slots *= 2;
-    qp->early = malloc(slots * sizeof *qp->early);
-    qp->arrived = calloc(WINDOW_SELECTIVE_MOST / 64, sizeof *qp->arrived);
-    if (!qp->early || !qp->arrived)
-        return 0;
     qp->early_mask = slots - 1;
-    for (uint32_t i = 0; i < slots; i++)
-        qp->early[i].psn = UINT64_MAX;
-    return !qp->card->config.whole || (qp->early_bytes = malloc((size_t)slots * qp->config.mtu)) != NULL;
+    if (!qp->card->config.whole)
+        return 1;
+    qp->arrived = calloc(WINDOW_SELECTIVE_MOST / 64, sizeof *qp->arrived);
+    qp->early_bytes = malloc((size_t)slots * qp->config.mtu);
+    return qp->arrived && qp->early_bytes && early_begin(qp);
 }
 
 static int add_slot(struct qp *qp, const struct dcqcn_params *cc)
@@ -466,7 +506,7 @@ static int ring_grow(void **ring, uint32_t *mask, uint64_t head, uint64_t tail, 
 {
     if (*ring && tail - head <= *mask)
         return 1;
-    const uint32_t size = *ring ? 2 * (*mask + 1) : RINGS_FIRST;
+    const uint32_t size = *ring ? 2 * (*mask + 1) : 1; /* most of a simulation's queue pairs have one message */
     uint8_t *bigger = malloc(size * each), *old = *ring;
     if (!bigger)
         return 0;
@@ -731,11 +771,9 @@ static void dispatch(struct qp *qp, const struct inbound *in)
         requester_ack(qp, in);
         return;
     }
-    if (in->marked) {
-        qp->stats.marked++;
-        if (qp->config.cnp_interval_ns != UINT64_MAX && dcqcn_np_marked(&qp->np, nanoseconds(qp->card)))
-            cnp_soon(qp);
-    }
+    qp->stats.marked += in->marked;
+    if (qp->config.cnp_interval_ns != UINT64_MAX && dcqcn_np_packet(&qp->np, in->marked, nanoseconds(qp->card)))
+        cnp_soon(qp);
     if (in->opcode >= OP_READ_FIRST)
         requester_response(qp, in);
     else
