@@ -57,6 +57,7 @@ class RunRecord:
     links: list[str] = field(default_factory=list)
     namespaces: list[str] = field(default_factory=list)
     files: list[str] = field(default_factory=list)
+    directories: list[str] = field(default_factory=list)
     processes: list[ProcessIdentity] = field(default_factory=list)
 
     @property
@@ -257,12 +258,17 @@ class Run:
         links: Iterable[str] = (),
         namespaces: Iterable[str] = (),
         files: Iterable[Path] = (),
+        directories: Iterable[Path] = (),
     ) -> None:
-        """Write down what is about to be made. Call it before making it."""
+        """Write down what is about to be made. Call it before making it.
+
+        Directories are removed after the files, and only if nothing else is in them.
+        """
         with self._writing:
             self.record.links.extend(links)
             self.record.namespaces.extend(namespaces)
             self.record.files.extend(str(path) for path in files)
+            self.record.directories.extend(str(path) for path in directories)
             self.record.save()
 
     def started_processes(self, processes: Iterable[tuple[int, str]]) -> None:

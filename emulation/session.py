@@ -39,6 +39,7 @@ from topologies import Link, Port, Topology
 
 if TYPE_CHECKING:
     from controller import BlockingController, BringUp, CompiledProgram, TargetFacts
+    from emulation.host_agent import AgentOutcome, HostAgent
     from emulation.supervisor import Supervisor
 
 _TICK_PS = 1000  # our switch runs with nanosecond ticks and 256-byte cells
@@ -66,6 +67,7 @@ class Session:
         self._controller: BlockingController | None = None
         self._program: CompiledProgram | None = None
         self._supervisor: Supervisor | None = None
+        self._host_agent: HostAgent | None = None
         self._election_id = FIRST_ELECTION_ID
         self._tcp_ports = TcpPorts()
         self.links = LinkState(self)
@@ -104,11 +106,26 @@ class Session:
         return removed
 
     def build_network(self) -> None:
-        """Make hosts and links, and start the switch processes. Raises EmulationError."""
+        """Make hosts and links, and start the switch processes. Raises EmulationError.
+
+        The host agent starts beside them: `host_agent_outcome` waits for it.
+        """
         self._network = Network(self.topology, self.run)
+        if self.topology.hosts:
+            from emulation.host_agent import HostAgent
+
+            self._host_agent = HostAgent(self.run)
+            self._host_agent.start()
         emulates_links = self.target is Target.SOFTSWITCH
         self._network.build(self._switch_settings(), pace_hosts=emulates_links)
         self._network.start_switches()
+        if self._host_agent is not None:
+            self._host_agent.attach(self._network.live_interfaces())
+
+    def host_agent_outcome(self) -> AgentOutcome | None:
+        """Wait until the hosts have their XDP program, or can't have it; None without hosts."""
+        agent, self._host_agent = self._host_agent, None
+        return None if agent is None else agent.finish()
 
     def wait_for_switches(self) -> None:
         """Wait until all switches are ready. Raises SwitchDiedError with the end of a log."""

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -61,6 +62,9 @@ def remove(record: RunRecord, grace_s: float = 2.0) -> Removed:
     _ip_batch([f"link del {name}" for name in links] + [f"netns del {name}" for name in namespaces])
     for name in record.files:
         Path(name).unlink(missing_ok=True)
+    for name in record.directories:
+        with suppress(OSError):  # gone, or somebody put something of their own there
+            Path(name).rmdir()
     left = [f"process {process.pid} ({process.role})" for process in stuck]
     left += [f"link {name}" for name in links if (_LINKS / name).exists()]
     left += [f"namespace {name}" for name in namespaces if (_NAMESPACES / name).exists()]

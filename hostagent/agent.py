@@ -24,7 +24,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -242,14 +242,15 @@ def refusal(log: str) -> str:
 # --- as a process -------------------------------------------------------------------------------
 
 
-def command(
-    pins: Path, hosts: Iterable[tuple[int | Path, str]], log: Path | None = None
-) -> list[str]:
-    """Return the command that loads and attaches to (namespace, interface) each, and ends."""
-    words = [sys.executable, "-m", "hostagent.agent", "--pins", str(pins)]
-    for namespace, interface in hosts:
-        words += ["--attach", f"{namespace}:{interface}"]
+def command(pins: Path, log: Path | None = None) -> list[str]:
+    """Return the command that loads, then attaches to what it reads: `attach_lines`, and ends."""
+    words = [sys.executable, "-m", "hostagent.agent", "--pins", str(pins), "--attach", "-"]
     return words if log is None else [*words, "--log", str(log)]
+
+
+def attach_lines(hosts: Iterable[tuple[int | Path, str]]) -> str:
+    """Return what to write to that command for (namespace, interface) each."""
+    return "".join(f"{namespace}:{interface}\n" for namespace, interface in hosts)
 
 
 def read_report(pins: Path, output: str, errors: str) -> Report:
@@ -267,7 +268,8 @@ def run(pins: Path, hosts: Iterable[tuple[int | Path, str]], log: Path | None = 
     """Load and attach in a process of its own, which ends. Never raises: see `Report.error`."""
     try:
         done = subprocess.run(
-            command(pins, hosts, log),
+            command(pins, log),
+            input=attach_lines(hosts),
             cwd=ROOT,
             capture_output=True,
             text=True,
@@ -282,11 +284,12 @@ def run(pins: Path, hosts: Iterable[tuple[int | Path, str]], log: Path | None = 
 
 
 def load_and_attach(
-    pins: Path, hosts: Sequence[tuple[int | Path, str]], log: Path | None, source: Path = SOURCE
+    pins: Path, hosts: Iterable[tuple[int | Path, str]], log: Path | None, source: Path = SOURCE
 ) -> Report:
-    """What the process does. The verifier's whole log goes to `log`.
+    """What the process does; `hosts` are first asked for when the program is loaded.
 
-    All hosts get the program or, where nothing was pinned before, none does.
+    The verifier's whole log goes to `log`. All hosts get the program or, where nothing was pinned
+    before, none does.
     """
     report = Report(str(pins))
     agent: Agent | None = None
@@ -324,15 +327,18 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--pins", type=Path, required=True, help="a directory below /sys/fs/bpf")
     parser.add_argument(
         "--attach", action="append", default=[], metavar="NAMESPACE:INTERFACE",
-        help="a process in the namespace, or the namespace's file",
+        help="a process in the namespace, or the namespace's file; - reads them",
     )  # fmt: skip
     parser.add_argument("--log", type=Path, help="where a refusing verifier's whole log goes")
     parser.add_argument("--source", type=Path, default=SOURCE, help="another program")
     arguments = parser.parse_args(argv)
-    hosts = [
+    hosts = (
         (_namespace(where), name)
-        for where, _, name in (each.rpartition(":") for each in arguments.attach)
-    ]
+        for text in arguments.attach
+        for where, _, name in (
+            each.strip().rpartition(":") for each in (sys.stdin if text == "-" else [text])
+        )
+    )
     report = load_and_attach(arguments.pins, hosts, arguments.log, arguments.source)
     print(json.dumps(asdict(report)))
     return 0 if report.error is None else 1

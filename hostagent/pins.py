@@ -14,21 +14,26 @@ import os
 import re
 import struct
 import subprocess
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from hostagent import bpf_syscall
-from hostagent.rnic.binding import native
 
 BPF_FILE_SYSTEM = Path("/sys/fs/bpf")
 MAPS = ("cc_slots", "cc_index", "endpoints", "sockets", "counters")
 LAYOUT = "layout"
 
 _HERE = Path(__file__).resolve().parent
-_DECLARATIONS = ("roce_consts.h", "roce_structs.h", "roce_maps.h")
+_DECLARATIONS = {  # whole, or only the structures in it
+    "include/weft_types.h": True,
+    "include/dcqcn.h": False,
+    "include/cc_slot.h": False,
+    "bpf/roce_consts.h": True,
+    "bpf/roce_structs.h": True,
+    "bpf/roce_maps.h": True,
+}
 _ZERO = struct.pack("=I", 0)
+_STRUCTURE = re.compile(r"\b(?:struct|enum) \w+ \{[^}]*\};")
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 
 
@@ -78,22 +83,16 @@ def remove(directory: Path) -> None:
 
 
 def digest() -> int:
-    """Return 64 bits that change when what the maps hold does."""
-    ffi = native().ffi
+    """Return 64 bits that change when the declarations of what the maps hold do.
+
+    Of the source, not of what was compiled from it: the agent's process has to be quick.
+    """
     hashed = hashlib.sha256()
-    for line in _fields(ffi, ffi.typeof("struct cc_slot"), 0):
-        hashed.update(f"{line}\n".encode())
-    for name in _DECLARATIONS:
-        code = _COMMENT.sub("", (_HERE / "bpf" / name).read_text())
-        hashed.update(" ".join(code.split()).encode())
+    for name, whole in _DECLARATIONS.items():
+        code = " ".join(_COMMENT.sub("", (_HERE / name).read_text()).split())
+        for part in [code] if whole else _STRUCTURE.findall(code):
+            hashed.update(f"{part}\n".encode())
     return int.from_bytes(hashed.digest()[:8], "little")
-
-
-def _fields(ffi: Any, of: Any, base: int) -> Iterator[str]:
-    yield f"{of.cname} {base} {ffi.sizeof(of)}"
-    for name, field in of.fields or () if of.kind == "struct" else ():
-        yield name
-        yield from _fields(ffi, field.type, base + field.offset)
 
 
 def check(directory: Path) -> bool:

@@ -66,6 +66,9 @@ class _Flow:
             session.wait_for_switches,
         )
         self.step("P4Runtime: program and routes", lambda: session.bring_up(_program(compiled)))
+        outcome = self.step("host agent: XDP on every host", session.host_agent_outcome)
+        if outcome is not None and outcome.notice:
+            console.notice(outcome.notice)
 
     def prove(self, tcp_seconds: int) -> None:
         """Run the proofs that the topology allows, and keep their rows."""
