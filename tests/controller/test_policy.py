@@ -32,7 +32,7 @@ def test_a_class_map_is_the_policy() -> None:
 
 
 def test_without_a_class_map_notifications_still_go_first() -> None:
-    assert FabricPolicy.of(topologies.load("leafspine")) == FabricPolicy()
+    assert FabricPolicy.of(topologies.load("triangle")) == FabricPolicy()
     assert FabricPolicy().class_of_dscp == {48: 7}
 
 

@@ -107,7 +107,7 @@ MISTAKES = [
         TRAFFIC,
         "load: 50%",
         "load: much",
-        "8:29: traffic[2].mix.load: 'much' is no share: write 50%",
+        "8:29: traffic[2].mix.load: 'much' is no share: write 20%",
     ),
     (
         TRAFFIC,
