@@ -24,6 +24,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
+
 from hostagent.pinned_maps import SLOTS, PinnedMaps
 from hostagent.rnic.binding import (
     Access,
@@ -41,14 +43,16 @@ from hostagent.rnic.binding import (
     dcqcn_params,
     native,
 )
+from hostagent.rnic.interface import MTUS
+from hostagent.rnic.measurement import Times
 from topologies.congestion import DcqcnParameters
 
-PACE_SLACK_PS = 200_000_000
-"""A paced packet that leaves late brings the next ones forward by so much at most: timers here are
-some 100 us late at worst, but for rare milliseconds (docs/perf.md)."""
+PACE_SLACK_PS = 4_000_000_000
+"""A paced packet that leaves late brings the next ones forward by so much at most, so that the rate
+holds: timers on a busy machine are some 3 ms late one time in a thousand. The driver's line, too."""
 
-MAX_MTU = 2048
-"""Frames of 4096 do not fit AF_XDP's, nor native XDP on a veth."""
+BUFFER_BYTES_MOST = 1 << 30
+TASK_COUNT_MOST = 1 << 24
 
 _ERROR_BYTES = 256
 _EVENTS = 256
@@ -110,7 +114,10 @@ class Task:
 
 @dataclass(frozen=True)
 class TaskState:
-    """struct rnicd_task_state, and each message's time."""
+    """struct rnicd_task_state; `posts`: when each message was posted, if that was asked for.
+
+    `times`: when each was complete (BANDWIDTH), how long each took (LATENCY).
+    """
 
     posted: int
     completed: int
@@ -118,7 +125,8 @@ class TaskState:
     ended_ns: int
     done: bool
     failure: Failure
-    times_ns: list[int] | None = field(repr=False, default=None)
+    posts: Times
+    times: Times
 
 
 @dataclass(frozen=True)
@@ -129,9 +137,11 @@ class EndpointStats:
     rx_bytes: int
     tx_packets: int
     tx_bytes: int
+    rx_batches: int
     wakeups: int
     tx_full: int
     rx_dropped: int
+    tx_dropped: int
     cpu_ns: int
 
 
@@ -146,6 +156,8 @@ class _Open:
     base: Any
     bytes: int
     connected: bool = False
+    task: Task | None = None
+    posts: Any = None
     times: Any = None
     keep: dict[int, Any] = field(default_factory=dict)
 
@@ -153,8 +165,16 @@ class _Open:
 class Endpoint:
     """An endpoint that runs. Calls may come from several threads."""
 
-    def __init__(self, config: EndpointConfig, maps: PinnedMaps | None = None) -> None:
-        """Open the interface. Raises EndpointError, MapsError."""
+    def __init__(
+        self,
+        config: EndpointConfig,
+        maps: PinnedMaps | None = None,
+        on_failure: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Open the interface. Raises EndpointError, MapsError.
+
+        `on_failure` is called, in the loop's thread, when the interface is lost: see `failure`.
+        """
         module = native()
         self.ffi, self.lib = module.ffi, module.lib
         self.config = config
@@ -163,9 +183,8 @@ class Endpoint:
         self._next_qpn = random.randrange(0x100, 0x10000)
         self._slots: mmap.mmap | None = None
         self._stride = (int(self.ffi.sizeof("struct cc_slot")) + 7) // 8 * 8
-        self.failure = 0
-        if maps is not None:
-            maps.remove_host(config.ip)  # what a killed one left
+        self.failure: str | None = None
+        self._on_failure = on_failure
         self._driver: Any = self._opened()
         self._card = self.lib.rnicd_card(self._driver)
         try:
@@ -212,6 +231,7 @@ class Endpoint:
     def _take_maps(self) -> None:
         if self.maps is None:
             return
+        self.maps.remove_host(self.config.ip)  # what a killed one left
         self._slots = mmap.mmap(self.maps.slots_fd, SLOTS * self._stride, prot=mmap.PROT_READ)
         self._slots_base = self.ffi.from_buffer("uint8_t[]", self._slots)
         socket = self.lib.rnicd_socket(self._driver)
@@ -219,7 +239,10 @@ class Endpoint:
             self.maps.add_endpoint(self.config.ip, socket)
 
     def _run(self) -> None:
-        self.failure = self.lib.rnicd_run(self._driver)
+        status = self.lib.rnicd_run(self._driver)
+        if status < 0:
+            self.failure = f"interface {self.config.interface} is lost: {os.strerror(-status)}"
+            self._on_failure()
 
     def __enter__(self) -> Endpoint:
         return self
@@ -294,8 +317,12 @@ class Endpoint:
 
         Raises CardError (the limit of queue pairs, a setting out of range), EndpointError.
         """
-        if config.mtu > MAX_MTU:
-            raise EndpointError(f"in namespaces a RoCE MTU is at most {MAX_MTU}, not {config.mtu}")
+        if config.mtu > MTUS[-1]:
+            raise EndpointError(f"in namespaces a RoCE MTU is at most {MTUS[-1]}, not {config.mtu}")
+        if not 0 <= buffer_bytes <= BUFFER_BYTES_MOST:
+            raise EndpointError(
+                f"a buffer of {buffer_bytes} bytes: 0 to {BUFFER_BYTES_MOST} is right"
+            )
         size = max(buffer_bytes, 1)
         memory = mmap.mmap(-1, 2 * size)  # the first half is the peer's, the second is sent from
         base = self.ffi.from_buffer("uint8_t[]", memory)
@@ -319,7 +346,7 @@ class Endpoint:
     def _free_qpn(self) -> int:
         if len(self._pairs) >= self.config.max_qps:
             raise CardError(f"no more than {self.config.max_qps} queue pairs", Status.FULL)
-        places = self.config.max_qps
+        places = int(self.lib.rnicd_places(self._driver))
         taken = {qpn % places for qpn in self._pairs}
         while True:  # their places in the loop's table must differ
             self._next_qpn = self._next_qpn % 0xFFFFFE + 1
@@ -466,7 +493,10 @@ class Endpoint:
                 raise EndpointError(
                     f"messages of {task.size} bytes, and the queue pair's buffer has {held.bytes}"
                 )
-            held.times = self.ffi.new("uint64_t[]", task.count) if task.count else None
+            if not 0 <= task.count <= TASK_COUNT_MOST:
+                raise EndpointError(f"{task.count} messages: at most {TASK_COUNT_MOST} are counted")
+            posts = self.ffi.new("uint64_t[]", max(task.count, 1))
+            times = self.ffi.new("uint64_t[]", max(task.count, 1))
             native_task = self.ffi.new(
                 "struct rnicd_task *",
                 {
@@ -480,11 +510,14 @@ class Endpoint:
                     "buffer": held.base + held.bytes,
                     "receive": held.base,
                     "duration_ns": task.duration_ns,
-                    "times": held.times if held.times is not None else self.ffi.NULL,
+                    "receive_size": held.bytes,
+                    "posts": posts,
+                    "times": times,
                 },
             )
             if self.lib.rnicd_task_set(self._driver, qpn, native_task):
                 raise EndpointError(f"queue pair {qpn} is not connected")
+            held.task, held.posts, held.times = task, posts, times
 
     def task_state(self, qpn: int, *, times: bool = False) -> TaskState:
         """How far a task has come; with `times` each message's. Raises CardError, EndpointError."""
@@ -493,10 +526,9 @@ class Endpoint:
             if self.lib.rnicd_task_get(self._driver, qpn, state):
                 raise EndpointError(f"queue pair {qpn} has no task")
             held = self._held(qpn)
-            taken: list[int] | None = None
-            if times and held.times is not None:
-                count = min(state.completed, len(held.times))
-                taken = list(self.ffi.unpack(held.times, count)) if count else []
+            most = held.task.count if times and held.task else 0
+            posts = self._copied(held.posts, min(state.posted, most))
+            taken = self._copied(held.times, min(state.completed, most))
         return TaskState(
             state.posted,
             state.completed,
@@ -504,8 +536,14 @@ class Endpoint:
             state.ended_ns,
             bool(state.done),
             Failure(state.failure),
+            posts,
             taken,
         )
+
+    def _copied(self, numbers: Any, count: int) -> Times:
+        if not count:
+            return np.zeros(0, np.uint64)
+        return np.frombuffer(self.ffi.buffer(numbers, 8 * count), np.uint64).copy()
 
     def end_task(self, qpn: int) -> None:
         """Forget a task; what is posted stays posted."""

@@ -27,7 +27,8 @@ open {qps, buffer_bytes, mtu?, udp_ports?, repeat?, ack_every?, window?, timeout
     fields of `topologies.congestion.DcqcnParameters`; cnp_interval_ns: of this end as receiver,
     default that of params, else no CNPs are sent.
 connect {pairs: [{qpn, peer_ip, peer_qpn, peer_psn, peer_rkey?, peer_address?, peer_mac?}]} -> {}
-    What the other end's `open` said. All or none are connected. peer_mac: default the gateway.
+    What the other end's `open` said. If one is refused, those of the request are closed. peer_mac:
+    default the gateway's, on a host without one the peer's own.
 serve {qpns, operation, mode, size} -> {}
     The answering side, from now on: keeps receives posted (operation "send"), and in mode
     "latency" answers each message with one of `size`. To be called before the other end measures.
@@ -57,13 +58,9 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
-import fcntl
 import ipaddress
 import json
-import os
 import signal
-import socket
-import struct
 import sys
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import asdict
@@ -72,11 +69,18 @@ from typing import Any
 
 from hostagent.pinned_maps import MapsError, PinnedMaps
 from hostagent.rnic.binding import NO_CNPS, CardError, Operation, QueuePairConfig, Repeat
-from hostagent.rnic.endpoint import MAX_MTU, Endpoint, EndpointConfig, EndpointError, Task, TaskKind
+from hostagent.rnic.endpoint import Endpoint, EndpointConfig, EndpointError, Task, TaskKind
+from hostagent.rnic.interface import (
+    InterfaceError,
+    gateway_of,
+    largest_mtu,
+    mac_number,
+    mac_of,
+    mac_text,
+    neighbour,
+)
+from hostagent.rnic.measurement import row, sums
 from topologies.congestion import DcqcnParameters
-
-ROCE_HEADERS = 20 + 8 + 12 + 16 + 4 + 4
-"""What an interface's MTU counts beside the payload: IPv4, UDP, BTH, RETH, immediate, ICRC."""
 
 MAX_LINE = 1 << 24
 DEFAULT_TIMEOUT_US = 200_000
@@ -99,34 +103,8 @@ class RequestError(Exception):
     """A request is wrong; the message says what would be right."""
 
 
-def _mac(text: str) -> int:
-    return int(text.replace(":", ""), 16)
-
-
-def _mac_text(number: int) -> str:
-    return ":".join(f"{number >> shift & 255:02x}" for shift in range(40, -8, -8))
-
-
-def interface_mtu(name: str) -> int:
-    """Return an interface's MTU. Raises OSError."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as query:
-        answer = fcntl.ioctl(query, 0x8921, struct.pack("16sI12x", name.encode(), 0))  # SIOCGIFMTU
-    return int(struct.unpack("16sI12x", answer)[1])
-
-
-def interface_mac(name: str) -> int:
-    """Return an interface's MAC address. Raises OSError."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as query:
-        answer = fcntl.ioctl(query, 0x8927, struct.pack("16s16x", name.encode()))  # SIOCGIFHWADDR
-    return int.from_bytes(answer[18:24], "big")
-
-
-def largest_mtu(interface_mtu_bytes: int) -> int:
-    """Return the RoCE MTU that an interface allows: a power of two, 256 to 2048."""
-    mtu = MAX_MTU
-    while mtu > 256 and mtu + ROCE_HEADERS > interface_mtu_bytes:
-        mtu //= 2
-    return mtu
+_REFUSALS = (RequestError, CardError, EndpointError, InterfaceError, MapsError)
+_MISTAKES = (TypeError, KeyError, ValueError, OverflowError)
 
 
 class Client:
@@ -198,9 +176,9 @@ class Client:
     async def _long(self, work: Awaitable[dict[str, Any]]) -> None:
         try:
             answer = await work
-        except (RequestError, CardError, EndpointError, MapsError) as error:
+        except _REFUSALS as error:
             answer = {"error": str(error)}
-        except TypeError as error:
+        except _MISTAKES as error:
             answer = {"error": f"the request's fields are wrong: {error}"}
         with contextlib.suppress(ConnectionError):
             self._answer(answer)
@@ -213,7 +191,7 @@ class Client:
         return {
             "interface": config.interface,
             "ip": str(ipaddress.IPv4Address(config.ip)),
-            "mac": _mac_text(config.mac),
+            "mac": mac_text(config.mac),
             "mode": self.endpoint.mode,
             "mode_reason": self.endpoint.mode_reason,
             "mtu": self.service.mtu,
@@ -278,7 +256,7 @@ class Client:
                     {
                         **asdict(pair),
                         "ip": str(ipaddress.IPv4Address(own.ip)),
-                        "mac": _mac_text(own.mac),
+                        "mac": mac_text(own.mac),
                     }
                 )
         except Exception:
@@ -300,23 +278,27 @@ class Client:
 
     def _connect(self, pairs: list[dict[str, Any]]) -> dict[str, Any]:
         self._own(pair["qpn"] for pair in pairs)
-        done: list[int] = []
         try:
             for pair in pairs:
-                peer_mac = _mac(pair["peer_mac"]) if pair.get("peer_mac") else 0
+                peer_ip = int(ipaddress.IPv4Address(pair["peer_ip"]))
                 self.endpoint.connect(
                     pair["qpn"],
-                    int(ipaddress.IPv4Address(pair["peer_ip"])),
+                    peer_ip,
                     peer_qpn=pair["peer_qpn"],
                     peer_psn=pair["peer_psn"],
-                    peer_mac=peer_mac,
+                    peer_mac=self._mac_of(peer_ip, pair.get("peer_mac")),
                 )
-                done.append(pair["qpn"])
                 self.pairs[pair["qpn"]] = pair
         except Exception:
-            self._forget(done)
+            self._forget(pair["qpn"] for pair in pairs)
             raise
         return {}
+
+    def _mac_of(self, ip: int, given: str | None) -> int:
+        if given:
+            return mac_number(given)
+        config = self.endpoint.config
+        return 0 if config.gateway_mac else neighbour(ip, config.interface)
 
     def _close(self, qpns: list[int]) -> dict[str, Any]:
         self._forget(self._own(qpns))
@@ -385,7 +367,8 @@ class Client:
                 for qpn, state in states.items()
                 if not state.done
             ]
-        rows = [self._row(qpn, states[qpn], before[qpn], size) for qpn in own]
+        after = {qpn: self.endpoint.pair_stats(qpn) for qpn in own}
+        rows = [row(qpn, states[qpn], before[qpn], after[qpn], size) for qpn in own]
         for qpn in own:
             self.endpoint.end_task(qpn)
         return {
@@ -393,8 +376,8 @@ class Client:
             "operation": operation,
             "size": size,
             "qps": len(own),
-            **_sums(states.values(), size),
-            "times_ns": states[own[0]].times_ns if mode == "latency" else [],
+            **sums(list(states.values()), size, ends=mode == "bandwidth"),
+            "times_ns": states[own[0]].times.tolist() if mode == "latency" else [],
             "cpu_ns": cpu_ns,
             "interrupted": interrupted and cancelled,
             "failures": failures,
@@ -416,24 +399,6 @@ class Client:
                 return False
             await self.service.news(0.05)
         return False
-
-    def _row(self, qpn: int, state: Any, before: Any, size: int) -> dict[str, Any]:
-        after = self.endpoint.pair_stats(qpn)
-        elapsed = max(state.ended_ns - state.started_ns, 1)
-        counted = {
-            name: getattr(after, name) - getattr(before, name)
-            for name in after.__dataclass_fields__
-            if name not in ("state", "failure", "outstanding", "rate_bps")
-        }
-        return {
-            "qpn": qpn,
-            "messages": state.completed,
-            "bytes": state.completed * size,
-            "elapsed_ns": elapsed,
-            "average_bps": state.completed * size * 8 * 10**9 // elapsed,
-            "rate_bps": after.rate_bps or None,
-            **counted,
-        }
 
     # --- looking --------------------------------------------------------------------------------
 
@@ -459,44 +424,12 @@ def _check(operation: str, mode: str) -> None:
         raise RequestError(f"no mode {mode!r}: bandwidth, latency")
 
 
-def _sums(states: Iterable[Any], size: int) -> dict[str, Any]:
-    """Return what a measurement comes to over its queue pairs."""
-    found = list(states)
-    messages = sum(state.completed for state in found)
-    first = min(state.started_ns for state in found)
-    last = max(state.ended_ns for state in found)
-    elapsed = max(last - first, 1)
-    ends = sorted(at for state in found for at in (state.times_ns or ()) if at >= first)
-    return {
-        "messages": messages,
-        "bytes": messages * size,
-        "elapsed_ns": elapsed,
-        "average_bps": messages * size * 8 * 10**9 // elapsed,
-        "peak_bps": _peak(ends, first, size),
-        "messages_per_s": messages * 10**9 / elapsed,
-    }
-
-
-def _peak(ends: list[int], first: int, size: int) -> int:
-    """Return the best rate over a hundredth of the messages, at least 8 of them."""
-    run = max(8, len(ends) // 100)
-    best = 0.0
-    starts = [first, *ends]
-    for at in range(0, len(ends) - run + 1, max(1, run // 4)):
-        elapsed = ends[at + run - 1] - starts[at]
-        if elapsed > 0:
-            best = max(best, run / elapsed)
-    if not best and ends and ends[-1] > first:
-        best = len(ends) / (ends[-1] - first)
-    return int(best * size * 8 * 10**9)
-
-
 def _guarded(action: Callable[..., dict[str, Any]], request: dict[str, Any]) -> dict[str, Any]:
     try:
         return action(**request)
-    except (RequestError, CardError, EndpointError, MapsError) as error:
+    except _REFUSALS as error:
         return {"error": str(error)}
-    except (TypeError, KeyError, ValueError) as error:
+    except _MISTAKES as error:
         return {"error": f"the request's fields are wrong: {error}"}
 
 
@@ -564,12 +497,30 @@ class Service:
         return {"pairs": rows, "endpoint": asdict(self.endpoint.stats())}
 
 
-async def _serve(endpoint: Endpoint, mtu: int, path: Path) -> None:
+async def _serve(config: EndpointConfig, maps: PinnedMaps | None, path: Path) -> None:
+    """Run the daemon until a signal. Raises what Endpoint does, and if its interface is lost."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    await Service(endpoint, mtu).run(path, stop)
+
+    def failed() -> None:
+        with contextlib.suppress(RuntimeError):  # the daemon is ending anyway
+            loop.call_soon_threadsafe(stop.set)
+
+    mtu = largest_mtu(config.interface)
+    with Endpoint(config, maps, failed) as endpoint:
+        await Service(endpoint, mtu).run(path, stop)
+        if endpoint.failure:
+            raise EndpointError(endpoint.failure)
+
+
+def _gateway_mac(interface: str, given: str | None) -> int:
+    """Return where packets go to, 0 if there is no gateway: to the peers themselves then."""
+    if given:
+        return mac_number(given)
+    gateway = gateway_of(interface)
+    return 0 if gateway is None else neighbour(gateway, interface)
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -579,35 +530,30 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--ip", type=ipaddress.IPv4Address, required=True)
     parser.add_argument("--socket", type=Path, required=True, help="a Unix socket, made here")
     parser.add_argument("--mac", help="default: the interface's")
-    parser.add_argument("--gateway-mac", default="", help="where everything is sent to")
+    parser.add_argument("--gateway-mac", help="default: the default gateway's, else each peer's")
     parser.add_argument("--maps", type=Path, help="the host agent's pins")
     parser.add_argument("--af-packet", action="store_true", help="not AF_XDP")
     parser.add_argument("--line-rate", type=int, default=0, help="bits/s; 0: as fast as it can")
-    parser.add_argument("--max-qps", type=int, default=1024, help="a power of two")
+    parser.add_argument("--max-qps", type=int, default=1024, help="queue pairs (default 1024)")
     arguments = parser.parse_args(argv)
     maps: PinnedMaps | None = None
     try:
-        if arguments.max_qps < 1 or arguments.max_qps & (arguments.max_qps - 1):
-            raise EndpointError(f"--max-qps is a power of two, not {arguments.max_qps}")
         maps = PinnedMaps.open(arguments.maps) if arguments.maps else None
         config = EndpointConfig(
             arguments.interface,
             int(arguments.ip),
-            _mac(arguments.mac) if arguments.mac else interface_mac(arguments.interface),
-            _mac(arguments.gateway_mac) if arguments.gateway_mac else 0xFFFFFFFFFFFF,
+            mac_number(arguments.mac) if arguments.mac else mac_of(arguments.interface),
+            _gateway_mac(arguments.interface, arguments.gateway_mac),
             arguments.line_rate,
             arguments.max_qps,
             arguments.af_packet,
         )
-        mtu = largest_mtu(interface_mtu(arguments.interface))
-        with Endpoint(config, maps) as endpoint:
-            asyncio.run(_serve(endpoint, mtu, arguments.socket))
-    except (EndpointError, MapsError) as error:
+        asyncio.run(_serve(config, maps, arguments.socket))
+    except (EndpointError, InterfaceError, MapsError, ValueError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     except OSError as error:
-        where = f"{error.filename}: " if error.filename else f"{arguments.interface}: "
-        print(f"error: {where}{os.strerror(error.errno or 0)}", file=sys.stderr)
+        print(f"error: {arguments.socket}: {error.strerror}", file=sys.stderr)
         return 1
     finally:
         if maps is not None:
