@@ -3,6 +3,7 @@
  * Go-back-N: `next` returns to `una`. Selective repeat: the NAK's bitmap says what has arrived; what is missing below the
  * highest of these is sent again, once for each time that this is found out. READ responses come in order or are asked for again.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "card.h"
@@ -15,7 +16,7 @@ static int selective(const struct qp *qp) { return qp->config.repeat == RNIC_SEL
 static int has_arrived(const struct qp *qp, uint64_t psn)
 {
     const uint64_t bit = psn % WINDOW_SELECTIVE_MOST;
-    return qp->arrived[bit / 64] >> bit % 64 & 1;
+    return qp->arrived && qp->arrived[bit / 64] >> bit % 64 & 1;
 }
 
 /* --- what to send ------------------------------------------------------------------------------ */
@@ -166,7 +167,8 @@ static void go_back(struct qp *qp)
     if (selective(qp)) {
         qp->repeat = qp->una;
         qp->repeat_cursor = qp->head;
-        qp->arrived[qp->una % WINDOW_SELECTIVE_MOST / 64] &= ~((uint64_t)1 << qp->una % 64);
+        if (qp->arrived)
+            qp->arrived[qp->una % WINDOW_SELECTIVE_MOST / 64] &= ~((uint64_t)1 << qp->una % 64);
         if (qp->lost_below <= qp->una)
             qp->lost_below = qp->una + 1;
         return;
@@ -188,7 +190,7 @@ static void complete(struct qp *qp)
 /* All below `una` is done. */
 static void progress(struct qp *qp, uint64_t before)
 {
-    if (selective(qp)) {
+    if (qp->arrived) {
         /* A READ's packets may be many more than the window; only its first one can be marked. */
         const uint64_t last = qp->una - before > WINDOW_SELECTIVE_MOST ? before + WINDOW_SELECTIVE_MOST : qp->una;
         for (uint64_t psn = before; psn < last; psn++)
@@ -266,6 +268,8 @@ static void not_ready(struct qp *qp, uint32_t code)
 static uint64_t note_arrived(struct qp *qp, const uint8_t *map)
 {
     uint64_t highest = qp->una;
+    if (!qp->arrived && !(qp->arrived = calloc(WINDOW_SELECTIVE_MOST / 64, sizeof *qp->arrived)))
+        return highest + 1; /* no memory: as if none had said more than what is missing first */
     const uint64_t base = psn_near(qp->una, bytes_get24(map + 1));
     for (uint32_t i = 0; i < MAP_BITS; i++) {
         const uint64_t psn = base + i;
@@ -373,11 +377,11 @@ void requester_response(struct qp *qp, const struct inbound *in)
 void requester_timeout(struct qp *qp)
 {
     qp->deadline = RNIC_NEVER;
-    if (qp->not_ready) {
-        qp->not_ready = 0;
-    } else {
-        if (qp->una >= qp->sent)
-            return;
+    const int waited = qp->not_ready;
+    qp->not_ready = 0;
+    if (qp->una >= qp->sent)
+        return;
+    if (!waited) {
         qp->stats.timeouts++;
         if (++qp->tries > qp->config.retries) {
             qp_fail(qp, RNIC_RETRY_EXCEEDED, 0);
