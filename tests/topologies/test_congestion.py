@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from topologies.congestion import (
@@ -65,6 +67,31 @@ def test_thresholds(name: str, rate: int, least: int, most: int, probability: fl
     assert found.probability / CERTAIN == pytest.approx(probability, abs=1e-9)
     assert at_rate(name, rate * GBPS) == found
     assert at_rate(step(9000), rate * GBPS) == EcnThresholds(9000, 9000, CERTAIN)
+
+
+PAGE = Path(__file__).parents[2] / "docs" / "congestion-control.md"
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_the_page_on_congestion_control_has_the_numbers(name: str) -> None:
+    found, marks = parameters(name, 100 * GBPS), thresholds(name, 100 * GBPS)
+    rates = [found.min_rate_bps, found.rate_ai_bps, found.rate_hai_bps]
+    timers = [found.alpha_timer_ns, found.increase_timer_ns]
+    intervals = [found.cut_interval_ns, found.cnp_interval_ns]
+    cells = [
+        f"`{name}`",
+        *(f"{rate / MBPS:g}" for rate in rates),
+        str(found.fast_recovery),
+        *(f"{time / US:g}" for time in timers),
+        f"{found.byte_counter // MBPS} MB" if found.byte_counter else "none",
+        *(f"{time / US:g}" for time in intervals),
+        f"1/{65536 // found.gain_q16}",
+    ]
+    text = PAGE.read_text()
+    assert f"| {' | '.join(cells)} |\n" in text
+    share = f"{100 * marks.probability / CERTAIN:.0f} %"
+    sizes = f"{marks.min_bytes // KB} kB | {marks.max_bytes // KB} kB"
+    assert f"| `{name}` | {sizes} | {share} |" in text
 
 
 @pytest.mark.parametrize("name", SETS)
