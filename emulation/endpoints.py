@@ -36,6 +36,7 @@ class _Daemon:
     process: subprocess.Popen[str]
     socket: Path
     log: Path
+    ready: bool = False
 
 
 class Endpoints:
@@ -52,12 +53,21 @@ class Endpoints:
         Raises EndpointError with what a daemon said.
         """
         with self._lock:
-            fresh = [host for host in hosts if not self._is_up(host.name)]
-            for host in fresh:
-                self._daemons[host.name] = self._start(host)
-            for host in fresh:
-                self._wait(host)
+            self._prepare(hosts)
+            for host in hosts:
+                if not self._daemons[host.name].ready:
+                    self._wait(host)
             return {host.name: self._daemons[host.name].socket for host in hosts}
+
+    def prepare(self, hosts: Sequence[LiveHost]) -> None:
+        """Start what `sockets` would start, without waiting for it. Raises EndpointError."""
+        with self._lock:
+            self._prepare(hosts)
+
+    def _prepare(self, hosts: Sequence[LiveHost]) -> None:
+        for host in hosts:
+            if not self._is_up(host.name):
+                self._daemons[host.name] = self._start(host)
 
     def _is_up(self, name: str) -> bool:
         daemon = self._daemons.get(name)
@@ -108,6 +118,7 @@ class Endpoints:
         ready, _, _ = select.select([output], [], [], max(0.0, deadline - time.monotonic()))
         line = output.readline() if ready else ""
         if line.startswith("ready"):
+            daemon.ready = True
             return
         said = daemon.log.read_text().strip().splitlines()
         why = said[-1].removeprefix("error: ") if said else "it says nothing"

@@ -11,11 +11,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from controller.routing import shortest_paths
-from emulation import ping, roce, tcp
+from emulation import ping, rdma, roce, tcp
 from emulation.errors import TrafficError
 from emulation.live_host import LiveHost
 from emulation.session import Session
 from topologies import Role, Topology
+from topologies.congestion import BANDWIDTH_SCALED
+from topologies.model import Endpoint
 
 COUNTERS_DEADLINE_S = 3.0
 POLL_S = 0.02
@@ -135,6 +137,40 @@ def tcp_transfer(
     scaled = _rate(rate * session.topology.time_scale)
     text = f"{_rate(rate)} for {report.seconds:.3g} s, slow start included (fabric {scaled}); "
     return Row(what, text + f"{report.retransmits} packets sent again", report.ok)
+
+
+RDMA_BYTES = 16384
+RDMA_DEPTH = 32
+RDMA_MS = 1000
+
+
+def rdma_write(session: Session) -> Row:
+    """RDMA WRITEs between the hosts that are farthest apart, by their endpoints, under DCQCN."""
+    source, destination = far_pair(session)
+    topology = session.topology
+    ends = [topology.interface(_endpoint(host)) for host in (source, destination)]
+    sockets = session.endpoints.sockets([source, destination])
+    line = topology.real_rate_bps(topology.link_at(ends[0].host, ends[0].number))
+    count = line * RDMA_MS // 8000 // RDMA_BYTES + RDMA_DEPTH
+    work = rdma.Work(
+        "write", "bandwidth", RDMA_BYTES, count,
+        depth=RDMA_DEPTH, duration_ms=RDMA_MS, set_name=BANDWIDTH_SCALED,
+    )  # fmt: skip
+    [answer] = rdma.measure(topology, sockets, ends[:1], ends[1], work)
+    what = f"RDMA WRITE {source.name} -> {destination.name}"
+    if answer.failures or not answer.said["messages"]:
+        return Row(what, "; ".join(answer.failures) or "no message arrived in time", False)
+    rate = answer.said["average_bps"]
+    scale = topology.time_scale
+    text = f"{_rate(rate)} of {_rate(line)} (fabric {_rate(rate * scale)} of {_rate(line * scale)})"
+    kind = rdma.info(sockets[source.name])
+    by = "AF_XDP" if kind["mode"] == "af_xdp" else "AF_PACKET"
+    return Row(what, f"{text}, {answer.said['messages']} of 16 kB by {by}, DCQCN", True)
+
+
+def _endpoint(host: LiveHost) -> Endpoint:
+    node, _, number = host.name.partition(":")
+    return Endpoint(node, int(number or 0))
 
 
 def roce_over_spines(session: Session) -> Row:

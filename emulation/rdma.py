@@ -106,7 +106,10 @@ def measure(
             names = (str(source.end), str(target.end))
             here = stack.enter_context(EndpointClient.connect(sockets[names[0]]))
             there = stack.enter_context(EndpointClient.connect(sockets[names[1]]))
-            ends.append(_join(topology, _Ends(*names, here, there), source, work))
+            try:
+                ends.append(_join(topology, _Ends(*names, here, there), source, work))
+            except RequestRefused as error:
+                raise RequestRefused(f"{names[0]} -> {names[1]}: {error}") from None
         for each in ends:
             each.here.send(
                 "measure",

@@ -6,11 +6,12 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from weft import console
+from weft.errors import UsageError
 from weft.perf_request import Request, request_of
 
 if TYPE_CHECKING:
@@ -31,6 +32,22 @@ def run(arguments: argparse.Namespace) -> int:
         report = _live(request, quiet=arguments.json)
     show(report, as_json=arguments.json)
     return 130 if report.interrupted else 0 if report.ok else 1
+
+
+class _Words(argparse.ArgumentParser):
+    """Arguments that are typed at the prompt: a wrong one is an error like others, no end."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"perf write|send|read SRC DST [OPTIONS]: {message}")
+
+
+def parse(words: Sequence[str]) -> Request:
+    """Return what the words of the prompt's `perf` ask for. Raises UsageError."""
+    from weft.cli_perf import add_arguments
+
+    parser = _Words(prog="perf", add_help=False)
+    add_arguments(parser)
+    return request_of(parser.parse_args(list(words)))
 
 
 def show(report: Report, *, as_json: bool = False) -> None:

@@ -41,7 +41,7 @@ def _table(report: Report, mode: str, measured: Sequence[Measurement]) -> None:
             results.append(("all", measurement.total))
         for name, result in results:
             for scale, clock in _clocks(report):
-                cells = figures(result, measurement.size, scale)
+                cells = figures(mode, result, measurement.size, scale)
                 rows.append(([name] if several else []) + cells + ([clock] if scaled else []))
     sources = ", ".join(report.parameters["sources"])
     title = f"RDMA {report.parameters['operation'].upper()} {_TITLES[mode]}  {sources} -> "
@@ -57,10 +57,11 @@ def _clocks(report: Report) -> list[tuple[int, str]]:
     return [(1, report.clock), (report.time_scale, "fabric")]
 
 
-def figures(result: Bandwidth | Latency | None, size: int, scale: int = 1) -> list[str]:
+def figures(mode: str, result: Bandwidth | Latency | None, size: int, scale: int = 1) -> list[str]:
     """Return the cells of a result; `scale` turns real time into fabric time."""
     if result is None:
-        return [str(size), "0"]
+        columns = BANDWIDTH_COLUMNS if mode == "bandwidth" else LATENCY_COLUMNS
+        return [str(size), "0", *["-"] * (len(columns) - 2)]
     first = [str(size), str(result.iterations)]
     if isinstance(result, Bandwidth):
         peak = "-" if result.peak_bps is None else _gbps(result.peak_bps * scale)

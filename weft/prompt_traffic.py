@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from weft.perf_request import OPERATIONS
 from weft.prompt_capture import Captures
 from weft.prompt_command import Command, CommandError, Shell, no_arguments, one_of, split
 
@@ -18,7 +19,7 @@ MAX_SECONDS = 3600
 
 
 class TrafficCommands:
-    """`pingall`, `iperf`, `exec`, `xterm` and `capture`."""
+    """`pingall`, `iperf`, `perf`, `exec`, `xterm` and `capture`."""
 
     def __init__(self, shell: Shell) -> None:
         self._shell = shell
@@ -36,6 +37,17 @@ class TrafficCommands:
                 "iperf             between the two hosts that are farthest apart, 2 seconds\n"
                 "iperf h1 h3 10    from h1 to h3, ten seconds",
                 self._hosts,
+            ),
+            Command(
+                "perf",
+                "write|send|read SRC DST [OPTIONS]",
+                "RDMA bandwidth and latency between hosts, as `weft perf`",
+                self._perf,
+                "perf write h1 h3                      both tables, two seconds each\n"
+                "perf send -s 4096 -n 500 -q 4 h1 h3   so many messages on four queue pairs\n"
+                "perf write h1,h2 h3 --bw --set none   two sources at once, no congestion control\n"
+                "All options: weft perf --help",
+                self._perf_words,
             ),
             Command(
                 "exec",
@@ -100,6 +112,20 @@ class TrafficCommands:
         print(f"{row.what}: {row.result}")
         if not row.ok:
             raise TrafficError("the transfer failed")
+
+    def _perf_words(self, before: Sequence[str]) -> Iterable[str]:
+        return self._shell.hosts() if before else OPERATIONS
+
+    def _perf(self, rest: str) -> None:
+        from emulation.errors import TrafficError
+        from weft import perf, perf_live
+
+        request = perf.parse(split(rest))
+        with perf.bar() as draw:
+            report = perf_live.in_session(self._shell.session, request, draw)
+        perf.show(report)
+        if not report.ok and not report.interrupted:
+            raise TrafficError("not everything could be measured")
 
     def _exec(self, rest: str) -> None:
         name, _, command = rest.partition(" ")
