@@ -57,8 +57,8 @@ class RunRecord:
     links: list[str] = field(default_factory=list)
     namespaces: list[str] = field(default_factory=list)
     files: list[str] = field(default_factory=list)
-    directories: list[str] = field(default_factory=list)
     processes: list[ProcessIdentity] = field(default_factory=list)
+    directories: list[str] = field(default_factory=list)
 
     @property
     def directory(self) -> Path:
