@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from topologies.congestion import GAIN_ONE, DcqcnParameters, parameters
-from topologies.transport_schema import OverridesEntry, TransportEntry
-
-PS_PER_NS = 1000
+from topologies.transport_schema import PS_PER_NS, OverridesEntry, TransportEntry
 
 
 @dataclass(frozen=True)
@@ -55,12 +53,11 @@ def _overridden(given: DcqcnParameters, overrides: OverridesEntry) -> DcqcnParam
         if name == "gain":
             changed["gain_q16"] = max(1, round(value * GAIN_ONE))
         elif name in ("min_rate", "rate_ai", "rate_hai"):
-            changed[f"{name}_bps"] = value
+            changed[f"{name}_bps"] = min(value, given.line_rate_bps)
         elif name in ("byte_counter", "fast_recovery"):
             changed[name] = value
         else:
             changed[f"{name}_ns"] = value // PS_PER_NS
     if not changed:
         return given
-    found = replace(given, name=f"{given.name} (changed)", **changed)  # type: ignore[arg-type]
-    return replace(found, min_rate_bps=min(found.min_rate_bps, found.line_rate_bps))
+    return replace(given, name=f"{given.name} (changed)", **changed)  # type: ignore[arg-type]

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from topologies.congestion import BANDWIDTH_SCALED, CongestionError, parameters
 from topologies.fields import Count, CountOrNone, Model, Moment, Rate, Size
@@ -29,6 +29,7 @@ from topologies.units import parse_size
 PAYLOADS = (256, 512, 1024, 2048, 4096)
 MAX_WINDOW = {"go-back-n": 1 << 22, "selective-repeat": 8192}  # hostagent/rnic/core/card.h
 DEFAULT_WINDOW = {"go-back-n": 1 << 22, "selective-repeat": 1024}  # the same
+PS_PER_NS = 1000
 DEFAULT_TIMEOUT_PS = 4_200_000_000
 
 
@@ -48,13 +49,13 @@ def _payload(value: object) -> int:
     return size
 
 
-def _positive(value: object) -> object:
-    if value == 0:
-        raise ValueError("has to be more than nothing")
+def _timer(value: int) -> int:
+    if value < PS_PER_NS:
+        raise ValueError("a timer is at least 1ns")
     return value
 
 
-Timer = Annotated[Moment, BeforeValidator(_positive)]
+Timer = Annotated[Moment, AfterValidator(_timer)]
 Mtu = Annotated[int, BeforeValidator(_payload)]
 Operation = Literal["write", "send", "read"]
 

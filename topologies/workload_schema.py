@@ -19,7 +19,7 @@ import re
 from fractions import Fraction
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
 
 from topologies.document import Document
 from topologies.errors import TopologyError
@@ -67,7 +67,7 @@ def _nodes(value: object) -> object:
     return [value] if isinstance(value, str) else value
 
 
-def _positive(value: object) -> object:
+def _positive(value: int) -> int:
     if value == 0:
         raise ValueError("has to be more than nothing")
     return value
@@ -247,8 +247,8 @@ class RunEntry(Model):
 
     topology: Annotated[Any, BeforeValidator(_topology)]
     description: str = ""
-    until: Annotated[Moment | None, BeforeValidator(_positive)] = None
-    sample: Annotated[Moment, BeforeValidator(_positive)] = 10_000_000
+    until: Annotated[Moment, AfterValidator(_positive)] | None = None
+    sample: Annotated[Moment, AfterValidator(_positive)] = 10_000_000
     seed: CountOrNone = 1
     buffer: BufferEntry | None = None
     transport: TransportEntry | None = None

@@ -53,6 +53,8 @@ job:
 # (text, what is replaced, by what, position and message of the one problem)
 MISTAKES = [
     (TRAFFIC, "until: 20ms", "untl: 20ms", "2:1: untl: unknown key 'untl'; did you mean 'until'?"),
+    (TRAFFIC, "until: 20ms", "until: 0ms", "2:1: until: has to be more than nothing"),
+    (TRAFFIC, "until: 20ms", "until: 1ms\nsample: 0us", "3:1: sample: has to be more than nothing"),
     (TRAFFIC, "until: 20ms", "until: 20", "2:1: until: 20 has no unit: write 20 with one of ps"),
     (TRAFFIC, "until: 20ms\n", "", "5:5: traffic[0].cbr: sends without end: give the run 'until:"),
     (TRAFFIC, "leafspine", "leafspin", "1:1: topology: no topology 'leafspin'; did you mean 'leaf"),

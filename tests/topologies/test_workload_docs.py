@@ -7,6 +7,7 @@ from pathlib import Path
 
 import yaml
 
+from topologies.congestion import SETS
 from topologies.job_schema import (
     AllReduceEntry,
     AllToAllEntry,
@@ -15,6 +16,7 @@ from topologies.job_schema import (
     PipelineEntry,
     StepEntry,
 )
+from topologies.transport_schema import OverridesEntry, TransportEntry
 from topologies.workload_loader import available_runs, read_run
 from topologies.workload_schema import (
     CbrEntry,
@@ -61,6 +63,8 @@ def test_every_key_is_told() -> None:
         AllReduceEntry,
         AllToAllEntry,
         PipelineEntry,
+        TransportEntry,
+        OverridesEntry,
     ):
         for name, field in form.model_fields.items():
             key = field.alias or name
@@ -70,6 +74,19 @@ def test_every_key_is_told() -> None:
 def test_every_run_file_is_listed() -> None:
     listed = re.findall(r"^\| `([a-z0-9-]+)` \|", PAGE, re.MULTILINE)
     assert sorted(listed) == list(available_runs())
+
+
+def test_the_transport_that_it_shows_is_right() -> None:
+    shown = TransportEntry.model_validate(yaml.safe_load(block("transport:\n"))["transport"])
+    assert set(TransportEntry.model_fields) == shown.model_fields_set
+    plain = TransportEntry()  # what it shows are the defaults, but for the three that say so
+    changed = {"overrides": plain.overrides, "window": None, "mtu": None}
+    assert shown.model_copy(update=changed) == plain
+
+
+def test_every_parameter_set_is_named() -> None:
+    for name in SETS:
+        assert f"{name}" in block("transport:\n")
 
 
 def test_the_examples_are_yaml() -> None:
