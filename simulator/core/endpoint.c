@@ -61,6 +61,7 @@ void endpoint_reconfigure(struct nic *nic)
         rnic_configure(nic->card, &config);
 }
 
+/* Only the end that data comes from needs congestion control's state. */
 static int add_end(struct sim *s, const struct flow *flow, struct nic *nic, const struct nic *peer)
 {
     const struct sim_transport_config *transport = &s->transports[flow->config.transport - 1];
@@ -84,7 +85,7 @@ static int add_end(struct sim *s, const struct flow *flow, struct nic *nic, cons
     if (card_make(s, nic, transport))
         return SIM_ENOMEM;
     struct rnic *card = nic->card;
-    if (rnic_add_qp(card, &config, transport->cc ? &transport->dcqcn : NULL) ||
+    if (rnic_add_qp(card, &config, transport->cc && nic == data_from(s, flow) ? &transport->dcqcn : NULL) ||
         rnic_connect(card, config.qpn, peer->config.ip, 0, config.qpn, 0) || rnic_receive_anything(card, config.qpn))
         return sim_fail(s, SIM_EINVAL, "flow %u: %s", flow->number, rnic_error(card));
     return SIM_OK;

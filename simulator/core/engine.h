@@ -108,7 +108,7 @@ struct flow {
     uint8_t waiting;           /* 1: a timer will bring it back to its ring */
     uint32_t ip_sum;           /* of the IPv4 header with a length of 0 */
     struct flow *next, *previous; /* in the ring of its queue, when it may send */
-    uint64_t seen[SEEN_WORDS]; /* bit psn % SEEN: received, of the SEEN numbers below highest_psn */
+    uint64_t seen[SEEN_WORDS]; /* bit psn % SEEN: received, of the SEEN numbers below highest_psn; not there with a transport */
 };
 _Static_assert(offsetof(struct flow, highest_psn) == 2 * LINE, "what arrivals touch begins a line");
 _Static_assert(offsetof(struct flow, config) == 3 * LINE, "so does what departures touch");

@@ -131,6 +131,13 @@ struct early {
     struct inbound packet;
 };
 
+/* Room for them. Header-only cards lend it to queue pairs as long as something is missing there: many are few at a time. */
+struct early_ring {
+    struct early_ring *next; /* in the card's spare ones, all empty */
+    uint64_t mask;
+    struct early slots[];
+};
+
 enum heap_kind { HEAP_PACE, HEAP_TIMER, HEAPS };
 #define NOT_IN_HEAP UINT32_MAX
 
@@ -162,7 +169,7 @@ struct qp {
     uint8_t read_again;              /* selective: the READ at `una` is to be requested again */
     uint64_t response_highest;       /* PSN of the last response that came before its turn */
     /* selective repeat */
-    uint64_t *arrived;               /* bit PSN % WINDOW_SELECTIVE_MOST: came out of order, said the peer */
+    uint64_t *arrived;               /* bit PSN % WINDOW_SELECTIVE_MOST: came out of order, said the peer; NULL: none has */
     uint64_t lost_below;             /* PSNs below that and not in `arrived` are missing */
     uint64_t repeat, repeat_cursor;  /* next to be looked at, and its work */
     uint64_t peer_expected;          /* what the peer has said that it waits for */
@@ -190,7 +197,7 @@ struct qp {
     uint8_t answer_turn;             /* a READ's response is next, not own work */
     uint64_t gap_highest;            /* PSN of the last packet that came before its turn */
     uint64_t answered;               /* READ responses sent: highest PSN + 1 */
-    struct early *early;
+    struct early *early;             /* slots of a ring; NULL: none was needed, or go-back-N */
     uint32_t early_mask, early_n;
     uint64_t early_highest;
     uint8_t *early_bytes;            /* whole packets: MTU bytes for each */
@@ -213,6 +220,7 @@ struct rnic {
     uint32_t table_mask, qps;
     struct region *regions;
     uint32_t n_regions, regions_capacity;
+    struct early_ring *spare;
     struct rnic_event *events;      /* a ring */
     uint32_t events_mask;
     uint64_t events_head, events_tail;
@@ -224,6 +232,8 @@ struct rnic {
 void qp_update(struct qp *qp);                                   /* something has changed: may it send? */
 void ack_soon(struct qp *qp);                                    /* an acknowledgement (or NAK) is to be sent */
 void cnp_soon(struct qp *qp);
+int early_begin(struct qp *qp);                                  /* selective repeat: room for early packets; 0: no memory */
+void early_end(struct qp *qp);                                   /* none is kept any more */
 void timer_set(struct qp *qp, rnic_time at);                     /* RNIC_NEVER: none */
 void qp_fail(struct qp *qp, enum rnic_failure failure, uint8_t syndrome); /* syndrome: what peers are told from now on, 0: nothing */
 void qp_event(struct qp *qp, enum rnic_event_kind kind, uint64_t id, uint64_t bytes, uint32_t operation, enum rnic_failure status);
@@ -275,7 +285,7 @@ static inline uint64_t psn_near(uint64_t near, uint32_t psn)
 }
 
 #define RNR_UNIT_PS ((rnic_time)10000000) /* 10 us */
-extern const uint16_t rnr_units[32]; /* what a RNR NAK's code says */
+extern const uint32_t rnr_units[32]; /* what a RNR NAK's code says */
 
 static inline uint32_t payload_at(const struct work *work, uint32_t mtu, uint64_t psn)
 {

@@ -9,6 +9,7 @@
 
 enum taken { TAKEN, NOT_READY, BROKEN, IGNORED };
 
+static int selective(const struct qp *qp) { return qp->config.repeat == RNIC_SELECTIVE; }
 static int is_write(uint32_t opcode) { return opcode >= OP_WRITE_FIRST && opcode <= OP_WRITE_ONLY_IMM; }
 static int has_immediate(uint32_t opcode)
 {
@@ -281,11 +282,11 @@ static enum taken take(struct qp *qp, const struct inbound *in)
 
 static void keep(struct qp *qp, const struct inbound *in, uint64_t psn)
 {
-    struct early *slot = &qp->early[psn & qp->early_mask];
-    if (psn - qp->expected > qp->early_mask || in->payload_length > qp->config.mtu) {
+    if (psn - qp->expected > qp->early_mask || in->payload_length > qp->config.mtu || !early_begin(qp)) {
         qp->stats.dropped++;
         return;
     }
+    struct early *slot = &qp->early[psn & qp->early_mask];
     if (slot->psn == psn) {
         qp->stats.duplicates++;
         return;
@@ -342,7 +343,7 @@ static void forget_skipped(struct qp *qp, uint64_t from)
 static void too_early(struct qp *qp, const struct inbound *in, uint64_t psn)
 {
     qp->stats.out_of_order++;
-    if (qp->early) {
+    if (selective(qp)) {
         keep(qp, in, psn);
         nak(qp, SYNDROME_NAK | NAK_SEQUENCE);
         return;
@@ -384,6 +385,8 @@ void responder_request(struct qp *qp, const struct inbound *in)
             if (in->opcode == OP_READ_REQUEST)
                 forget_skipped(qp, psn);
             take_kept(qp);
+            if (!qp->early_n)
+                early_end(qp);
         }
     }
 }
@@ -406,14 +409,14 @@ int responder_ack(struct qp *qp, struct rnic_packet *packet)
 {
     if (qp->answers_n && qp->state == RNIC_READY)
         return 0; /* they come first */
-    if (qp->syndrome == (SYNDROME_NAK | NAK_SEQUENCE) && !(qp->early ? qp->early_n : qp->nak_said)) {
+    if (qp->syndrome == (SYNDROME_NAK | NAK_SEQUENCE) && !(selective(qp) ? qp->early_n : qp->nak_said)) {
         qp->syndrome = 0; /* what was missing has come meanwhile */
         qp->ack_wanted = 1;
     }
     const uint8_t syndrome = qp->syndrome ? qp->syndrome : SYNDROME_ACK;
     if (!qp->syndrome && (!qp->ack_wanted || qp->state != RNIC_READY))
         return 0;
-    const int with_map = syndrome == (SYNDROME_NAK | NAK_SEQUENCE) && qp->early;
+    const int with_map = syndrome == (SYNDROME_NAK | NAK_SEQUENCE) && qp->early_n;
     /* An acknowledgement names the last PSN that is here, a NAK the one that is missing. */
     const uint64_t psn = qp->syndrome ? qp->expected : qp->expected - 1;
     uint8_t *aeth = packet_begin(qp, packet, OP_ACK, psn, AETH + (with_map ? MISSING_MAP : 0), NULL, 0);
@@ -446,5 +449,8 @@ void responder_flush(struct qp *qp)
         qp_event(qp, RNIC_FAILED, buffer->id, 0, RNIC_SEND, RNIC_FLUSHED);
     }
     qp->answers_n = 0;
+    for (uint64_t i = 0; qp->early_n && i <= qp->early_mask; i++)
+        qp->early[i].psn = UINT64_MAX;
     qp->early_n = 0;
+    early_end(qp);
 }

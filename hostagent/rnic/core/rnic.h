@@ -7,7 +7,7 @@
  *
  * Time is int64 picoseconds, monotone; addresses are in host order. Functions that can fail return 0 or a negative RNIC_E*.
  * All calls for one card come from one thread at a time. Memory is taken when queue pairs are made and work is
- * posted, never for a packet.
+ * posted, never for a packet; but header-only cards take what selective repeat needs when something is missing.
  *
  * Source: InfiniBand Architecture Specification vol. 1, chapter 9 (transport), annexes A16, A17 (RoCE, RoCEv2). Selective
  * repeat follows IRN (Mittal et al., SIGCOMM 2018): the NAK carries a bitmap (docs/wire-formats.md).
