@@ -1,0 +1,283 @@
+"""Two network namespaces with two wires between them: one direct, one that a test may spoil.
+
+    h1  near 10.77.1.1 ======================= near 10.77.1.2, 10.77.1.3  h2
+        far  10.77.2.1 ==== left [wire] right ==== far 10.77.2.2
+
+The namespaces have no names: they live as long as the process that holds each, and that ends with
+this one. The wire is a thread of this process in a third namespace.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import ipaddress
+import select
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from types import TracebackType
+
+from hostagent.agent import in_namespace
+from hostagent.pinned_maps import PinnedMaps
+from hostagent.rnic import interface
+from hostagent.rnic.endpoint import Endpoint, EndpointConfig
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+MTU = 3000
+_ETH_P_ALL = 3
+_PACKET_OUTGOING = 4
+_PR_SET_PDEATHSIG = 1
+_ROCE = struct.pack("!H", 4791)
+_ACK_OPCODES = (0x11, 0x81)
+_libc = ctypes.CDLL(None)
+
+
+def number(address: str) -> int:
+    """An address as an integer in host order."""
+    return int(ipaddress.IPv4Address(address))
+
+
+def _end_with_parent() -> None:
+    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+@dataclass
+class Host:
+    """A namespace, held by a process."""
+
+    process: subprocess.Popen[str]
+
+    @property
+    def pid(self) -> int:
+        """The process in it."""
+        return self.process.pid
+
+    def ip(self, *commands: str) -> None:
+        """Run commands of `ip` in it."""
+        subprocess.run(
+            ["nsenter", f"--net=/proc/{self.pid}/ns/net", "ip", "-batch", "-"],
+            input="\n".join(commands),
+            text=True,
+            check=True,
+            capture_output=True,
+        )
+
+    def endpoint(
+        self, name: str, address: str, maps: PinnedMaps | None = None, **options: object
+    ) -> Endpoint:
+        """Open an endpoint of this process there."""
+
+        def opened() -> Endpoint:
+            config = EndpointConfig(
+                name,
+                number(address),
+                interface.mac_of(name),
+                0,
+                **options,  # type: ignore[arg-type]
+            )
+            return Endpoint(config, maps)
+
+        return in_namespace(self.pid, opened)
+
+    def mac(self, name: str) -> int:
+        """An interface's address."""
+        return in_namespace(self.pid, lambda: interface.mac_of(name))
+
+    def unreachables(self) -> int:
+        """How many `destination unreachable` its kernel has sent."""
+
+        def read() -> int:
+            lines = Path("/proc/thread-self/net/snmp").read_text().splitlines()
+            names, values = (line.split() for line in lines if line.startswith("Icmp: "))
+            return int(values[names.index("OutDestUnreachs")])
+
+        return in_namespace(self.pid, read)
+
+    def daemon(self, name: str, address: str, path: Path, *options: str) -> subprocess.Popen[str]:
+        """Start an endpoint daemon there; whoever calls ends it."""
+        command = ["nsenter", f"--net=/proc/{self.pid}/ns/net", sys.executable]
+        command += ["-m", "hostagent.rnic.service", "--interface", name, "--ip", address]
+        return subprocess.Popen(
+            [*command, "--socket", str(path), *options],
+            cwd=REPOSITORY,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            preexec_fn=_end_with_parent,
+        )
+
+
+def _host() -> Host:
+    # The line says that the namespace is there.
+    process = subprocess.Popen(
+        ["unshare", "--net", "sh", "-c", "echo; exec sleep infinity"],
+        stdout=subprocess.PIPE,
+        text=True,
+        preexec_fn=_end_with_parent,
+    )
+    assert process.stdout is not None
+    process.stdout.readline()
+    return Host(process)
+    """What the wire does to each RoCEv2 frame, in parts of one; `hold`: how many may overtake."""
+
+@dataclass
+class Faults:
+    """What the wire does to each frame with RoCEv2, in parts of one; `hold`: frames it waits for."""
+
+    loss: float = 0.0
+    duplicates: float = 0.0
+    late: float = 0.0
+    hold: int = 16
+    mark: bool = False
+    random: Random = field(default_factory=lambda: Random(1))
+
+
+class Wire:
+    """Carries frames between two interfaces of a namespace, as `faults` says."""
+
+    def __init__(self, left: socket.socket, right: socket.socket) -> None:
+        self.faults = Faults()
+        self._sides = (left, right)
+        self._late: list[tuple[int, int, bytes]] = []  # frame number that frees it, to where
+        self._carried = 0
+        self._end, self._ended = socket.socketpair()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """End it."""
+        self._end.close()
+        self._thread.join()
+        for each in (*self._sides, self._ended):
+            each.close()
+
+    def _run(self) -> None:
+        while True:
+            ready, _, _ = select.select([*self._sides, self._ended], [], [], 0.005)
+            if self._ended in ready:
+                return
+            if not ready:
+                self._free(everything=True)
+            for side in ready:
+                self._take(side, 1 - self._sides.index(side))
+
+    def _take(self, side: socket.socket, to: int) -> None:
+        for _ in range(64):
+            try:
+                frame, address = side.recvfrom(1 << 16, socket.MSG_DONTWAIT)
+            except BlockingIOError:
+                return
+            if address[2] != _PACKET_OUTGOING:
+                self._carry(frame, to)
+
+    def _carry(self, frame: bytes, to: int) -> None:
+        faults = self.faults
+        if frame[12:14] != b"\x08\x00" or frame[36:38] != _ROCE:
+            self._send(to, frame)
+            return
+        self._carried += 1
+        if faults.mark and frame[42] not in _ACK_OPCODES:
+            frame = marked(frame)
+        fate = faults.random.random()
+        if fate < faults.loss:
+            pass
+        elif fate < faults.loss + faults.duplicates:
+            self._send(to, frame)
+            self._send(to, frame)
+        elif fate < faults.loss + faults.duplicates + faults.late:
+            self._late.append((self._carried + faults.random.randint(1, faults.hold), to, frame))
+        else:
+            self._send(to, frame)
+        self._free()
+
+    def _free(self, everything: bool = False) -> None:
+        if not self._late:
+            return
+        due = [each for each in self._late if everything or each[0] <= self._carried]
+        self._late = [each for each in self._late if each not in due]
+        for _, to, frame in due:
+            self._send(to, frame)
+
+    def _send(self, to: int, frame: bytes) -> None:
+        self._sides[to].send(frame)
+
+
+def marked(frame: bytes) -> bytes:
+    """The same frame with CE in its IPv4 header, whose checksum is right."""
+    header = bytearray(frame[14:34])
+    header[1] |= 3
+    header[10:12] = b"\0\0"
+    total = sum(struct.unpack("!10H", header))
+    while total >> 16:
+        total = (total & 0xFFFF) + (total >> 16)
+    header[10:12] = struct.pack("!H", ~total & 0xFFFF)
+    return frame[:14] + bytes(header) + frame[34:]
+
+
+class TwoHosts:
+    """The picture above; a context manager."""
+
+    def __init__(self) -> None:
+        self._left = ExitStack()
+        self.h1, self.h2, middle = (self._started() for _ in range(3))
+        hosts = (self.h1, self.h2)
+        self._veth(self.h1, "near", self.h2, "near")
+        self._veth(self.h1, "far", middle, "left")
+        self._veth(self.h2, "far", middle, "right")
+        for place, host in enumerate(hosts, 1):
+            for net, name in enumerate(("near", "far"), 1):
+                host.ip(f"addr add 10.77.{net}.{place}/24 dev {name}")
+        self.h2.ip("addr add 10.77.1.3/24 dev near")
+        sides = [self._tap(middle, name) for name in ("left", "right")]
+        self.wire = Wire(*sides)
+        self._left.callback(self.wire.close)
+
+    def _started(self) -> Host:
+        host = _host()
+        self._left.callback(host.process.wait)
+        self._left.callback(host.process.kill)
+        return host
+
+    def _veth(self, one: Host, name: str, other: Host, its: str) -> None:
+        add = ["ip", "link", "add", name, "mtu", str(MTU), "netns", str(one.pid), "type", "veth"]
+        add += ["peer", "name", its, "mtu", str(MTU), "netns", str(other.pid)]
+        subprocess.run(add, check=True, capture_output=True)
+        for host, interface_name in ((one, name), (other, its)):
+            host.ip(f"link set {interface_name} up")
+
+    def _tap(self, host: Host, name: str) -> socket.socket:
+        def opened() -> socket.socket:
+            tap = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(_ETH_P_ALL))
+            tap.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8 << 20)
+            tap.bind((name, _ETH_P_ALL))
+            return tap
+
+        return in_namespace(host.pid, opened)
+
+    def interfaces(self) -> Sequence[tuple[int, str]]:
+        """Where the host agent's program belongs."""
+        return [(host.pid, name) for host in (self.h1, self.h2) for name in ("near", "far")]
+
+    def __enter__(self) -> TwoHosts:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._left.close()
+
+
+def until(done: Callable[[], bool], endpoint: Endpoint, timeout_s: float = 10.0) -> None:
+    """Wait for what an endpoint brings about."""
+    assert endpoint.wait(done, timeout_s), "nothing more happened"
