@@ -300,3 +300,26 @@ def test_a_gigabit_and_four_terabits_at_all_scales_stay_in_their_bounds() -> Non
                     assert given.min_rate_bps <= state.rate <= state.target
                     assert state.target <= given.line_rate_bps
                     assert state.alpha <= ALPHA_ONE
+
+
+# --- the notification point ----------------------------------------------------------------------
+
+# Packets as (time, with CE), of an interval of 100, and when CNPs are due.
+NOTIFIED: list[tuple[str, list[tuple[int, bool]], list[int]]] = [
+    ("nothing is marked", [(0, False), (50, False), (500, False)], []),
+    ("the first mark, at once", [(7, False), (8, True)], [8]),
+    ("one an interval", [(at, True) for at in range(0, 400, 10)], [0, 100, 200, 300]),
+    ("a mark within is told by the next packet", [(0, True), (60, True), (130, False)], [0, 130]),
+    ("once", [(0, True), (60, True), (70, True), (130, False), (400, False)], [0, 130]),
+    ("no mark within, none at its end", [(0, True), (60, False), (130, False), (190, True)],
+     [0, 190]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("packets", "told"), [row[1:] for row in NOTIFIED],
+                         ids=[row[0] for row in NOTIFIED])  # fmt: skip
+def test_when_a_receiver_tells(packets: list[tuple[int, bool]], told: list[int]) -> None:
+    module = native()
+    point = module.ffi.new("struct dcqcn_np *", {"interval_ns": 100})
+    due = [at for at, ce in packets if module.lib.cc_np_packet(point, ce, START + at)]
+    assert due == told

@@ -216,9 +216,9 @@ def fragment(**fields: Any) -> Packet:
 
 
 OTHERS = {
-    "ARP": Ether() / ARP(),
-    "IPv6": Ether() / IPv6() / cnp(),
-    "a VLAN": Ether() / Dot1Q(vlan=5) / IP(src=PEER, dst=HERE) / cnp(),
+    "ARP": Ether(dst="ff:ff:ff:ff:ff:ff") / ARP(),
+    "IPv6": Ether(dst="02:00:00:00:00:01") / IPv6() / cnp(),
+    "a VLAN": Ether(dst="02:00:00:00:00:01") / Dot1Q(vlan=5) / IP(src=PEER, dst=HERE) / cnp(),
     "TCP": ip() / TCP(dport=ROCE_V2_PORT),
     "another port": ip() / cnp(port=4792),
     "options in the IPv4 header": ip(options=[IPOption_NOP()] * 4) / cnp(),

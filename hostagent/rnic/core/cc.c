@@ -17,3 +17,5 @@ void cc_replay(const struct cc_step *steps, size_t n, struct dcqcn *states, uint
 void cc_init(struct dcqcn *state, const struct dcqcn_params *params, uint64_t now) { dcqcn_init(state, params, now); }
 
 uint64_t cc_rate_now(const struct cc_slot *slot, uint64_t now) { return cc_rate_at(slot, now); }
+
+int cc_np_packet(struct dcqcn_np *np, int marked, uint64_t now) { return dcqcn_np_packet(np, marked, now); }

@@ -20,5 +20,6 @@ void cc_replay(const struct cc_step *steps, size_t n, struct dcqcn *states, uint
 /* cc_rate_at of a copy of a slot. */
 uint64_t cc_rate_now(const struct cc_slot *slot, uint64_t now);
 void cc_init(struct dcqcn *state, const struct dcqcn_params *params, uint64_t now);
+int cc_np_packet(struct dcqcn_np *np, int marked, uint64_t now);
 
 #endif
