@@ -126,11 +126,11 @@ def _host() -> Host:
     assert process.stdout is not None
     process.stdout.readline()
     return Host(process)
-    """What the wire does to each RoCEv2 frame, in parts of one; `hold`: how many may overtake."""
+
 
 @dataclass
 class Faults:
-    """What the wire does to each frame with RoCEv2, in parts of one; `hold`: frames it waits for."""
+    """What the wire does to each RoCEv2 frame, in parts of one; `hold`: how many may overtake."""
 
     loss: float = 0.0
     duplicates: float = 0.0
