@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from hostagent import agent, pins
 
 if TYPE_CHECKING:
+    from emulation.fabric_record import FabricRecord
     from emulation.live_host import LiveHost
     from emulation.run_state import Run
 
@@ -47,6 +48,14 @@ class AgentOutcome:
                 "interfaces (native ends at an MTU of 3506): slower, with the same results"
             )
         return ""
+
+
+def host_interfaces(record: FabricRecord) -> list[tuple[int | Path, str]]:
+    """Return where the program belongs in a fabric that is up: namespaces and interfaces."""
+    return [
+        (NAMESPACES / f"{record.run}-{part.host}", f"{part.host}-eth{part.number}")
+        for part in record.topology.interfaces()
+    ]
 
 
 class HostAgent:

@@ -11,6 +11,7 @@ Add = Callable[..., argparse.ArgumentParser]
 
 def add_commands(add: Add) -> None:
     """Add them; `add` is `weft.cli`'s, with the subparsers given."""
+    _add_agent(add)
     _add_exec(add)
     _add_link(add)
     _add_reload(add)
@@ -19,6 +20,26 @@ def add_commands(add: Add) -> None:
         "weft.p4rt_shell:setup",
         "install p4runtime-shell, which the prompt's `p4rt-shell` starts",
         "  weft setup-p4rt-shell\n",
+    )
+
+
+def _add_agent(add: Add) -> None:
+    command = add(
+        "agent",
+        "weft.agent:run",
+        "show live what the hosts' eBPF keeps of every RoCE queue pair: rate, alpha, CNPs",
+        "  sudo weft agent                  all queue pairs, until Ctrl-C\n"
+        "  sudo weft agent h1 --once --json\n"
+        "  sudo weft agent --restart        load the program anew; state and traffic go on\n",
+    )
+    command.add_argument("only", nargs="*", metavar="HOST", help="hosts; default: all")
+    command.add_argument(
+        "--interval", default="1s", metavar="T", help="time between looks (default: %(default)s)"
+    )
+    command.add_argument("--once", action="store_true", help="one look")
+    command.add_argument("--json", action="store_true", help="print each look as JSON, in a line")
+    command.add_argument(
+        "--restart", action="store_true", help="compile and load the program anew, then end"
     )
 
 

@@ -1,0 +1,263 @@
+"""`weft agent`: what the kernel keeps of every queue pair of the running fabric, again and again.
+
+It reads the maps that the host agent pinned, in the kernel's memory; nothing is asked of hosts or
+switches, so looking costs traffic nothing. `weft agent --restart` compiles and loads the hosts'
+XDP program anew: state is pinned, and the program changes between two packets.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING
+
+from emulation import fabric_record, run_state
+from emulation.errors import EmulationError
+from emulation.fabric_record import FabricRecord, NoRunError
+from emulation.host_agent import LOG, host_interfaces
+from hostagent import agent, pins
+from hostagent.pinned_maps import MapsError, PinnedMaps, Slot
+from weft import agent_rows, console
+from weft.errors import UsageError
+from weft.top import interval_seconds
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+_FOOT = "Ctrl-C ends"
+
+
+class AgentCommandError(EmulationError):
+    """The host agent's part of the run is not as it should be."""
+
+
+@dataclass(frozen=True)
+class Look:
+    """All queue pairs at one moment; packets/s since the look before, by host's address and QP.
+
+    `at`: seconds since the epoch; `now_ns`: CLOCK_MONOTONIC.
+    """
+
+    record: FabricRecord
+    at: float
+    now_ns: int
+    slots: tuple[Slot, ...]
+    counters: Mapping[str, int]
+    packets_ps: Mapping[tuple[int, int], float]
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Show queue pairs until Ctrl-C or the end of the run; returns the exit code.
+
+    Raises NoRunError, AgentCommandError, UsageError for hosts that the topology does not have.
+    """
+    interval = interval_seconds(arguments.interval)
+    record = fabric_record.running()
+    if os.geteuid() != 0:
+        raise AgentCommandError("eBPF maps are root's", "run as root: sudo weft agent")
+    if arguments.restart:
+        return _restart(record)
+    names = agent_rows.names_of(record.topology)
+    for name in arguments.only:
+        if name not in names.hosts:
+            there = ", ".join(names.hosts)
+            raise UsageError(f"{record.topology.name} has no host {name!r}: there is {there}")
+    try:
+        maps = PinnedMaps.open(pins.pins_of(record.run))
+    except MapsError as error:
+        raise AgentCommandError(f"run {record.run} has no host agent: {error}") from None
+    view = _View(record, maps, arguments.only, interval)
+    try:
+        if arguments.json:
+            ended = view.repeat(arguments.once, view.print_json)
+        elif arguments.once or not sys.stdout.isatty():
+            ended = view.repeat(arguments.once, view.print_plain)
+        else:
+            ended = _live(view)
+    except KeyboardInterrupt:
+        return 0
+    finally:
+        maps.close()
+    if ended:
+        console.notice(ended)
+    return 0
+
+
+def _restart(record: FabricRecord) -> int:
+    """Load and attach anew. What is attached goes on until it is replaced."""
+    started = time.monotonic()
+    where = pins.pins_of(record.run)
+    log = run_state.log_root() / record.run / LOG
+    report = agent.run(where, host_interfaces(record), log if log.parent.is_dir() else None)
+    if report.error is not None:
+        whole = f"the whole log: {report.log}" if report.log else ""
+        kept = "; what was loaded before goes on" if where.is_dir() else ""
+        raise AgentCommandError(f"{report.error}{kept}", whole)
+    with_pairs = PinnedMaps.open(where)
+    pairs = sum(1 for _ in with_pairs.slots())
+    with_pairs.close()
+    native = sum(each.native for each in report.attached)
+    print(
+        f"compiled, loaded and put in place on {len(report.attached)} interfaces ({native} native) "
+        f"in {time.monotonic() - started:.1f} s; {pairs} queue pairs kept"
+    )
+    return 0
+
+
+class _View:
+    """Looks, one after the other, and ways of showing them."""
+
+    def __init__(
+        self, record: FabricRecord, maps: PinnedMaps, only: list[str], interval: float
+    ) -> None:
+        self.record = record
+        self._maps = maps
+        self._only = only
+        self._interval = interval
+        self._before: Look | None = None
+        self.names = agent_rows.names_of(record.topology)
+
+    def look(self) -> Look:
+        """Read all slots and counters now."""
+        hosts = {self.names.hosts[name] for name in self._only}
+        slots = tuple(
+            slot
+            for slot in sorted(self._maps.slots(), key=lambda each: (each.local_ip, each.qpn))
+            if not hosts or self.names.host_of(slot.local_ip) in hosts
+        )
+        now = time.monotonic_ns()
+        look = Look(self.record, time.time(), now, slots, self._maps.counters(), {})
+        before, rates = self._before, {}
+        if before is not None:
+            had = {(slot.local_ip, slot.qpn): slot.packets for slot in before.slots}
+            seconds = (now - before.now_ns) / 1e9
+            for slot in slots:
+                key = (slot.local_ip, slot.qpn)
+                if key in had and slot.packets >= had[key]:
+                    rates[key] = (slot.packets - had[key]) / seconds
+        self._before = replace(look, packets_ps=rates)
+        return self._before
+
+    def repeat(self, once: bool, show: Callable[[Look], None]) -> str:
+        """Look each interval and show what there is. Returns why it ended, empty for `once`."""
+        if once:
+            show(self.look())
+            return ""
+        run = self.record.run
+        due = time.monotonic()
+        while True:
+            try:
+                if fabric_record.running_run() != run:
+                    return f"run {run} has ended; another one is up"
+            except NoRunError:
+                return f"run {run} has ended"
+            show(self.look())
+            due = max(due + self._interval, time.monotonic())
+            time.sleep(max(0.0, due - time.monotonic()))
+
+    def print_json(self, look: Look) -> None:
+        """One object in a line. Rates are per real second; times `time_scale`: the fabric's."""
+        print(json.dumps(look_json(look, self.names), separators=(",", ":")), flush=True)
+
+    def print_plain(self, look: Look) -> None:
+        """A table."""
+        print(f"{time.strftime('%H:%M:%S', time.localtime(look.at))}  {title(look)}")
+        rows = self._cells(look)
+        if rows:
+            console.table(agent_rows.COLUMNS, rows, right=agent_rows.COLUMNS[4:])
+        print(agent_rows.counters_text(look.counters, len(rows)))
+        sys.stdout.flush()
+
+    def _cells(self, look: Look) -> list[list[str]]:
+        scale = self.record.topology.time_scale
+        return [
+            agent_rows.cells(
+                slot,
+                self.names,
+                scale,
+                look.now_ns,
+                look.packets_ps.get((slot.local_ip, slot.qpn), 0.0),
+            )
+            for slot in look.slots
+        ]
+
+    def picture(self, look: Look, width: int, height: int) -> RenderableType:
+        """Return what a terminal of this size shows; queue pairs that don't fit are counted."""
+        from rich.console import Group
+        from rich.text import Text
+
+        cells = self._cells(look)
+        room = max(1, height - 6)
+        text = Text(no_wrap=True, overflow="crop")
+        text.append(f"{title(look)}\n", "bold")
+        headings, lines = agent_rows.aligned(cells[:room], width)
+        text.append(f"{headings}\n{'─' * len(headings)}\n", "bold")
+        for slot, line in zip(look.slots, lines, strict=False):
+            text.append(f"{line}\n", agent_rows.style(slot, look.now_ns))
+        if len(cells) > room:
+            more = len(cells) - room
+            text.append(f"{more} more queue pairs: a larger window, or weft agent HOST\n", "dim")
+        text.append(f"{agent_rows.counters_text(look.counters, len(cells))}\n")
+        text.append(_FOOT, "dim")
+        return Group(text)
+
+
+def title(look: Look) -> str:
+    """Say which run this is and what its numbers hold for."""
+    topology = look.record.topology
+    text = f"{topology.name}, run {look.record.run}; real time; time_scale {topology.time_scale}"
+    return text + ("; rates are the fabric's" if topology.time_scale != 1 else "")
+
+
+def look_json(look: Look, names: agent_rows.Names) -> dict[str, object]:
+    """Return a look as JSON. Rates are per real second; alpha is a share; null: not limited."""
+    topology = look.record.topology
+    return {
+        "run": look.record.run,
+        "topology": topology.name,
+        "time_scale": topology.time_scale,
+        "at": round(look.at, 3),
+        "counters": dict(look.counters),
+        "queue_pairs": [_pair_json(slot, look, names) for slot in look.slots],
+    }
+
+
+def _pair_json(slot: Slot, look: Look, names: agent_rows.Names) -> dict[str, object]:
+    data = asdict(slot)
+    last = data.pop("last_ns")
+    data |= {
+        "host": names.host_of(slot.local_ip),
+        "peer_host": names.host_of(slot.peer_ip),
+        "local_ip": slot.local,
+        "peer_ip": slot.peer,
+        "algorithm": agent_rows.algorithm(slot),
+        "packets_ps": round(look.packets_ps.get((slot.local_ip, slot.qpn), 0.0), 1),
+        "last_seen_s": round((look.now_ns - last) / 1e9, 6) if last else None,
+    }
+    if not slot.rate_bps:
+        data |= {"rate_bps": None, "target_bps": None, "line_rate_bps": None, "alpha": None}
+    return data
+
+
+def _live(view: _View) -> str:
+    """The same, in place on a terminal."""
+    from rich.live import Live
+
+    screen = console.screen()
+    with Live(
+        view.picture(view.look(), screen.width, screen.height),
+        console=screen,
+        auto_refresh=False,
+        screen=True,
+        vertical_overflow="crop",
+    ) as live:
+
+        def show(look: Look) -> None:
+            live.update(view.picture(look, screen.width, screen.height), refresh=True)
+
+        return view.repeat(False, show)
