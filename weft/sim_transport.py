@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from topologies.units import format_duration, format_rate, format_size
+from topologies.units import format_rate, format_size
 
 _PS_PER_NS = 1000
 _SHOWN = 3
+_UNITS = ((10**12, "s"), (10**9, "ms"), (10**6, "us"), (10**3, "ns"))
 _GAIN_ONE = 1 << 16
 _MILLION = 10**6
 
@@ -41,15 +42,23 @@ def _transport(each: Mapping[str, Any]) -> str:
     return (
         f"RC {each['operation'].upper()}, {each['retransmission']}, MTU {sizes}, an ACK for "
         f"{each['ack_every']}, window {each['window_packets']}, time-out "
-        f"{format_duration(each['timeout_ps'])}, {each['retries']} retries, {ports}; "
+        f"{_time(each['timeout_ps'])}, {each['retries']} retries, {ports}; "
         f"{each['flows']} flows of {format_rate(each['line_rate_bps'])} interfaces"
         + ("" if each["dcqcn"] else "; no congestion control")
     )
 
 
+def _time(ps: int) -> str:
+    """A time in the largest unit of which there is one: timers stand in whole numbers of those."""
+    for unit, name in _UNITS:
+        if ps >= unit:
+            return f"{ps / unit:.9g}{name}"
+    return f"{ps}ps"
+
+
 def _dcqcn(given: Mapping[str, Any]) -> str:
     def time(name: str) -> str:
-        return format_duration(given[f"{name}_ns"] * _PS_PER_NS)
+        return _time(given[f"{name}_ns"] * _PS_PER_NS)
 
     def rate(name: str) -> str:
         return format_rate(given[f"{name}_bps"])
@@ -78,7 +87,7 @@ def _marking(each: Mapping[str, Any]) -> str:
 
 def _sharing(found: Mapping[str, Any]) -> str:
     indices, least = found["jain_ppm"], found["least"]
-    since = format_duration(found["from_ps"])
+    since = _time(found["from_ps"])
     text = (
         f"Jain's index {least['jain_ppm'] / _MILLION:.4f} of {least['flows']} flows to "
         f"{least['to']}, from {since} on"
