@@ -310,11 +310,16 @@ class Card:
     # --- memory and queue pairs -----------------------------------------------------------------
 
     def register(self, rkey: int, address: int, memory: Any, access: Access) -> None:
-        """Let peers use `memory` by `rkey`: a writable buffer, or how many bytes (header-only)."""
+        """Let peers use `memory` by `rkey`: a buffer, or how many bytes (header-only cards).
+
+        Raises BufferError if peers may write what is read-only.
+        """
         if isinstance(memory, int):
             base, length = self.ffi.NULL, memory
         else:
-            base, length = self.ffi.from_buffer("uint8_t[]", memory), len(memory)
+            writable = Access.REMOTE_WRITE in access
+            base = self.ffi.from_buffer("uint8_t[]", memory, require_writable=writable)
+            length = len(base)
         self._check(self.lib.rnic_register(self.handle, rkey, address, base, length, int(access)))
         self._regions[rkey] = base
 
@@ -350,11 +355,15 @@ class Card:
     # --- work -----------------------------------------------------------------------------------
 
     def post(self, qpn: int, work: Work, now: int = 0) -> None:
-        """Hand over work; its memory is kept alive until it completes."""
+        """Hand over work; its memory is kept alive until it completes.
+
+        Raises BufferError for a READ into memory that is read-only.
+        """
         local: Any = self.ffi.NULL
         length = work.length
         if work.data is not None:
-            local = self.ffi.from_buffer("uint8_t[]", work.data)
+            writable = work.operation is Operation.READ
+            local = self.ffi.from_buffer("uint8_t[]", work.data, require_writable=writable)
             length = len(local) if length is None else length
         request = self.ffi.new(
             "struct rnic_work *",
@@ -374,10 +383,10 @@ class Card:
     def post_receive(
         self, qpn: int, id: int, buffer: Any = None, length: int | None = None
     ) -> None:
-        """Hand over a receive buffer (writable), or None and a length."""
+        """Hand over a receive buffer (writable, else BufferError), or None and a length."""
         local: Any = self.ffi.NULL
         if buffer is not None:
-            local = self.ffi.from_buffer("uint8_t[]", buffer)
+            local = self.ffi.from_buffer("uint8_t[]", buffer, require_writable=True)
             length = len(local) if length is None else length
         pointer = self.ffi.cast("uint8_t *", local)
         self._check(self.lib.rnic_post_receive(self.handle, qpn, id, pointer, length or 0))
