@@ -229,18 +229,27 @@ struct rnic {
 };
 
 /* --- card.c ------------------------------------------------------------------------------------ */
-void qp_update(struct qp *qp);                                   /* something has changed: may it send? */
-void ack_soon(struct qp *qp);                                    /* an acknowledgement (or NAK) is to be sent */
-void cnp_soon(struct qp *qp);
-int early_begin(struct qp *qp);                                  /* selective repeat: room for early packets; 0: no memory */
-void early_end(struct qp *qp);                                   /* none is kept any more */
-void timer_set(struct qp *qp, rnic_time at);                     /* RNIC_NEVER: none */
-void qp_fail(struct qp *qp, enum rnic_failure failure, uint8_t syndrome); /* syndrome: what peers are told from now on, 0: nothing */
 void qp_event(struct qp *qp, enum rnic_event_kind kind, uint64_t id, uint64_t bytes, uint32_t operation, enum rnic_failure status);
 struct rnic_event *qp_event_new(struct qp *qp, enum rnic_event_kind kind); /* NULL: not wanted, or no memory */
 const struct region *region_of(const struct rnic *r, uint32_t rkey, uint64_t address, uint64_t length, uint32_t access);
 int card_fail(struct rnic *r, int status, const char *format, ...) __attribute__((format(printf, 3, 4)));
 static inline uint64_t nanoseconds(const struct rnic *r) { return r->config.cc_base_ns + (uint64_t)r->now / 1000; }
+
+/* --- queue_pair.c ------------------------------------------------------------------------------ */
+void qp_free(struct qp *qp);
+struct qp *qp_for_work(struct rnic *r, uint32_t qpn);            /* NULL: there is none, which rnic_error says */
+int early_begin(struct qp *qp);                                  /* selective repeat: room for early packets; 0: no memory */
+void early_end(struct qp *qp);                                   /* none is kept any more */
+void qp_fail(struct qp *qp, enum rnic_failure failure, uint8_t syndrome); /* syndrome: what peers are told from now on, 0: nothing */
+
+/* --- schedule.c -------------------------------------------------------------------------------- */
+void qp_update(struct qp *qp);                                   /* something has changed: may it send? */
+void qp_unlist(struct qp *qp);                                   /* it has nothing to send */
+void ack_soon(struct qp *qp);                                    /* an acknowledgement (or NAK) is to be sent */
+void cnp_soon(struct qp *qp);
+void timer_set(struct qp *qp, rnic_time at);                     /* RNIC_NEVER: none */
+void qp_heap_remove(struct qp *qp, enum heap_kind kind);
+uint64_t qp_rate_within(const struct qp *qp, uint64_t cc);       /* `cc` by congestion control; 0: as fast as the line */
 
 /* --- frames.c ---------------------------------------------------------------------------------- */
 struct qp *qp_find(const struct rnic *r, uint32_t qpn);

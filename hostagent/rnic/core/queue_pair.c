@@ -1,0 +1,342 @@
+/* Owns queue pairs: how they are made, joined and ended, and the work that they are given. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "card.h"
+
+enum { READS_MOST = 16, RINGS_FIRST = 8, DEPTH_MOST = 1 << 24 };
+static const uint64_t LENGTH_MOST = (uint64_t)1 << 31;
+static const rnic_time TIME_MOST = (rnic_time)1 << 60;
+
+static struct early_ring *ring_of(struct early *slots)
+{
+    return (struct early_ring *)((char *)slots - offsetof(struct early_ring, slots));
+}
+
+void qp_free(struct qp *qp)
+{
+    free(qp->works);
+    free(qp->receives);
+    free(qp->answers);
+    free(qp->arrived);
+    if (qp->early)
+        free(ring_of(qp->early));
+    free(qp->early_bytes);
+    if (qp->config.slot != qp->slot)
+        free(qp->slot);
+    free(qp);
+}
+
+/* --- queue pairs ------------------------------------------------------------------------------- */
+
+static void table_insert(struct rnic *r, struct qp *qp)
+{
+    uint32_t at = qp->config.qpn * 0x9e3779b1u;
+    while (r->table[at & r->table_mask])
+        at++;
+    r->table[at & r->table_mask] = qp;
+}
+
+static int table_grow(struct rnic *r)
+{
+    if (r->table && 2 * (r->qps + 1) <= r->table_mask)
+        return 1;
+    const uint32_t size = r->table ? 2 * (r->table_mask + 1) : RINGS_FIRST;
+    struct qp **old = r->table, **bigger = calloc(size, sizeof *bigger);
+    const uint32_t old_size = old ? r->table_mask + 1 : 0;
+    if (!bigger)
+        return 0;
+    r->table = bigger;
+    r->table_mask = size - 1;
+    for (uint32_t i = 0; i < old_size; i++)
+        if (old[i])
+            table_insert(r, old[i]);
+    free(old);
+    return 1;
+}
+
+static int heaps_grow(struct rnic *r)
+{
+    if (r->qps < r->heaps_capacity)
+        return 1;
+    const uint32_t capacity = r->heaps_capacity ? 2 * r->heaps_capacity : RINGS_FIRST;
+    for (int h = 0; h < HEAPS; h++) {
+        struct heap_entry *bigger = realloc(r->heaps[h].entries, capacity * sizeof *bigger);
+        if (!bigger)
+            return 0;
+        r->heaps[h].entries = bigger;
+    }
+    r->heaps_capacity = capacity;
+    return 1;
+}
+
+static int check(struct rnic *r, const struct rnic_qp_config *c)
+{
+    const uint32_t window_most = c->repeat == RNIC_SELECTIVE ? WINDOW_SELECTIVE_MOST : WINDOW_MOST;
+    if (!c->qpn || c->qpn > RNIC_QPN_MAX)
+        return card_fail(r, RNIC_EINVAL, "queue pair %u: numbers go from 1 to 0xffffff", c->qpn);
+    if (qp_find(r, c->qpn))
+        return card_fail(r, RNIC_EEXIST, "queue pair %u is there already", c->qpn);
+    if (r->qps >= r->config.max_qps)
+        return card_fail(r, RNIC_EFULL, "no more than %u queue pairs", r->config.max_qps);
+    if (c->mtu < RNIC_MTU_MIN || c->mtu > RNIC_MTU_MAX || (c->mtu & (c->mtu - 1)))
+        return card_fail(r, RNIC_EINVAL, "queue pair %u: the MTU is 256, 512, 1024, 2048 or 4096, not %u", c->qpn, c->mtu);
+    if (c->repeat > RNIC_SELECTIVE || c->queue >= RNIC_QUEUES || c->dscp > 63)
+        return card_fail(r, RNIC_EINVAL, "queue pair %u: retransmission, queue or DSCP out of range", c->qpn);
+    if (c->window_packets > window_most)
+        return card_fail(r, RNIC_EINVAL, "queue pair %u: a window of %u packets, at most %u", c->qpn, c->window_packets, window_most);
+    if (c->timeout_ps <= 0 || c->timeout_ps > TIME_MOST || c->rnr_timer_ps < 0)
+        return card_fail(r, RNIC_EINVAL, "queue pair %u: time-out out of range", c->qpn);
+    if (c->udp_ports > 1 && c->udp_port + c->udp_ports > 65536)
+        return card_fail(r, RNIC_EINVAL, "queue pair %u: UDP ports end at 65535", c->qpn);
+    if (c->max_reads > 1024 || c->first_psn > PSN_MASK || c->send_depth > DEPTH_MOST)
+        return card_fail(r, RNIC_EINVAL, "queue pair %u: READs at once, first PSN or depth out of range", c->qpn);
+    return RNIC_OK;
+}
+
+static int check_cc(struct rnic *r, uint32_t qpn, const struct dcqcn_params *cc)
+{
+    if (cc && (!cc->line_rate || cc->line_rate > DCQCN_RATE_MAX || !cc->min_rate || cc->min_rate > cc->line_rate ||
+               cc->rate_ai > DCQCN_RATE_MAX || cc->rate_hai > DCQCN_RATE_MAX || !cc->alpha_timer_ns || !cc->increase_timer_ns ||
+               cc->gain_q16 > 65536))
+        return card_fail(r, RNIC_EINVAL, "queue pair %u: DCQCN's parameters are out of range", qpn);
+    return RNIC_OK;
+}
+
+static uint8_t rnr_code(rnic_time timer)
+{
+    uint8_t code = 1;
+    while (code < 31 && RNR_UNIT_PS * rnr_units[code] < timer)
+        code++;
+    return code;
+}
+
+/* Selective repeat's memory. */
+int early_begin(struct qp *qp)
+{
+    struct rnic *r = qp->card;
+    if (qp->early)
+        return 1;
+    if (r->spare && r->spare->mask == qp->early_mask) {
+        qp->early = r->spare->slots;
+        r->spare = r->spare->next;
+        return 1;
+    }
+    struct early_ring *ring = malloc(sizeof *ring + ((size_t)qp->early_mask + 1) * sizeof ring->slots[0]);
+    if (!ring)
+        return 0;
+    ring->mask = qp->early_mask;
+    for (uint64_t i = 0; i <= ring->mask; i++)
+        ring->slots[i].psn = UINT64_MAX;
+    qp->early = ring->slots;
+    return 1;
+}
+
+void early_end(struct qp *qp)
+{
+    struct rnic *r = qp->card;
+    if (!qp->early || r->config.whole)
+        return;
+    struct early_ring *ring = ring_of(qp->early);
+    qp->early = NULL;
+    ring->next = r->spare;
+    r->spare = ring;
+}
+
+static int add_early(struct qp *qp)
+{
+    uint32_t slots = 1;
+    while (slots < qp->config.window_packets)
+        slots *= 2;
+    qp->early_mask = slots - 1;
+    if (!qp->card->config.whole)
+        return 1;
+    qp->arrived = calloc(WINDOW_SELECTIVE_MOST / 64, sizeof *qp->arrived);
+    qp->early_bytes = malloc((size_t)slots * qp->config.mtu);
+    return qp->arrived && qp->early_bytes && early_begin(qp);
+}
+
+static int add_slot(struct qp *qp, const struct dcqcn_params *cc)
+{
+    qp->slot = qp->config.slot;
+    if (qp->slot || !cc)
+        return 1;
+    qp->slot = calloc(1, sizeof *qp->slot);
+    if (!qp->slot)
+        return 0;
+    qp->config.slot_is_ours = 1;
+    qp->slot->algorithm = CC_DCQCN;
+    qp->slot->qpn = qp->config.qpn;
+    dcqcn_init(&qp->slot->dcqcn, cc, nanoseconds(qp->card));
+    return 1;
+}
+
+int rnic_add_qp(rnic *r, const struct rnic_qp_config *config, const struct dcqcn_params *cc)
+{
+    int status = check(r, config);
+    if (!status)
+        status = check_cc(r, config->qpn, cc);
+    if (status)
+        return status;
+    struct qp *qp = calloc(1, sizeof *qp);
+    if (!qp || !table_grow(r) || !heaps_grow(r)) {
+        free(qp);
+        return card_fail(r, RNIC_ENOMEM, "no memory for a queue pair");
+    }
+    qp->card = r;
+    qp->config = *config;
+    struct rnic_qp_config *c = &qp->config;
+    if (!c->window_packets)
+        c->window_packets = c->repeat == RNIC_SELECTIVE ? WINDOW_SELECTIVE : WINDOW_MOST;
+    if (!c->ack_every)
+        c->ack_every = 1;
+    if (!c->max_reads)
+        c->max_reads = READS_MOST;
+    qp->rnr_code = rnr_code(c->rnr_timer_ps);
+    qp->heap_at[HEAP_PACE] = qp->heap_at[HEAP_TIMER] = NOT_IN_HEAP;
+    qp->deadline = RNIC_NEVER;
+    qp->una = qp->next = qp->sent = qp->posted = qp->peer_expected = c->first_psn;
+    qp->np.interval_ns = c->cnp_interval_ns;
+    qp->answers_size = c->max_reads;
+    qp->answers = malloc(c->max_reads * sizeof *qp->answers);
+    if (!qp->answers || !add_slot(qp, cc) || (c->repeat == RNIC_SELECTIVE && !add_early(qp))) {
+        qp_free(qp);
+        return card_fail(r, RNIC_ENOMEM, "no memory for a queue pair");
+    }
+    r->qps++;
+    table_insert(r, qp);
+    return RNIC_OK;
+}
+
+int rnic_connect(rnic *r, uint32_t qpn, uint32_t peer_ip, uint64_t peer_mac, uint32_t peer_qpn, uint32_t peer_psn)
+{
+    struct qp *qp = qp_find(r, qpn);
+    if (!qp)
+        return card_fail(r, RNIC_ENOENT, "there is no queue pair %u", qpn);
+    if (qp->state != RNIC_RESET)
+        return card_fail(r, RNIC_ESTATE, "queue pair %u is connected", qpn);
+    if (!peer_qpn || peer_qpn > RNIC_QPN_MAX || peer_psn > PSN_MASK)
+        return card_fail(r, RNIC_EINVAL, "queue pair %u: the peer's number or PSN is out of range", qpn);
+    qp->peer_ip = peer_ip;
+    qp->peer_qpn = peer_qpn;
+    qp->expected = peer_psn;
+    qp->state = RNIC_READY;
+    header_prepare(qp, peer_mac);
+    return RNIC_OK;
+}
+
+int rnic_remove_qp(rnic *r, uint32_t qpn)
+{
+    struct qp *qp = qp_find(r, qpn);
+    if (!qp)
+        return card_fail(r, RNIC_ENOENT, "there is no queue pair %u", qpn);
+    qp_unlist(qp);
+    qp_heap_remove(qp, HEAP_TIMER);
+    if (linked(&qp->ack))
+        list_remove(&qp->ack);
+    if (linked(&qp->cnp))
+        list_remove(&qp->cnp);
+    uint32_t at = qpn * 0x9e3779b1u;
+    while (r->table[at & r->table_mask] != qp)
+        at++;
+    r->table[at & r->table_mask] = NULL;
+    for (at++; r->table[at & r->table_mask]; at++) { /* those behind it may have wanted its place */
+        struct qp *other = r->table[at & r->table_mask];
+        r->table[at & r->table_mask] = NULL;
+        table_insert(r, other);
+    }
+    r->qps--;
+    qp_free(qp);
+    return RNIC_OK;
+}
+
+void qp_fail(struct qp *qp, enum rnic_failure failure, uint8_t syndrome)
+{
+    if (qp->state == RNIC_ERROR)
+        return;
+    qp->state = RNIC_ERROR;
+    qp->failure = failure;
+    qp_event(qp, RNIC_QP_FAILED, 0, 0, 0, failure);
+    requester_flush(qp);
+    responder_flush(qp);
+    qp_unlist(qp);
+    qp->syndrome = qp->fatal = syndrome;
+    if (syndrome)
+        ack_soon(qp);
+}
+
+/* --- work -------------------------------------------------------------------------------------- */
+
+struct qp *qp_for_work(struct rnic *r, uint32_t qpn)
+{
+    struct qp *qp = qp_find(r, qpn);
+    if (!qp)
+        return card_fail(r, RNIC_ENOENT, "there is no queue pair %u", qpn), NULL;
+    return qp;
+}
+
+/* Room for one more in a ring; indices stay, so that what is in it moves to its new places. */
+static int ring_grow(void **ring, uint32_t *mask, uint64_t head, uint64_t tail, size_t each)
+{
+    if (*ring && tail - head <= *mask)
+        return 1;
+    const uint32_t size = *ring ? 2 * (*mask + 1) : 1; /* most of a simulation's queue pairs have one message */
+    uint8_t *bigger = malloc(size * each), *old = *ring;
+    if (!bigger)
+        return 0;
+    for (uint64_t i = head; i < tail; i++)
+        memcpy(bigger + (i & (size - 1)) * each, old + (i & *mask) * each, each);
+    free(old);
+    *ring = bigger;
+    *mask = size - 1;
+    return 1;
+}
+
+int rnic_post(rnic *r, uint32_t qpn, const struct rnic_work *work, rnic_time now)
+{
+    struct qp *qp = qp_for_work(r, qpn);
+    if (!qp)
+        return RNIC_ENOENT;
+    if (now > r->now)
+        r->now = now;
+    if (qp->state != RNIC_READY)
+        return card_fail(r, RNIC_ESTATE, "queue pair %u is %s", qpn, qp->state == RNIC_ERROR ? "in error" : "not connected");
+    if (work->operation > RNIC_READ)
+        return card_fail(r, RNIC_EINVAL, "there is no operation %u", work->operation);
+    const uint64_t packets = work->length ? (work->length + qp->config.mtu - 1) / qp->config.mtu : 1;
+    if (work->length > LENGTH_MOST || (work->operation == RNIC_READ && packets > READ_PACKETS_MOST))
+        return card_fail(r, RNIC_EINVAL, "a message of %llu bytes is too long", (unsigned long long)work->length);
+    if (r->config.whole && work->length && !work->local)
+        return card_fail(r, RNIC_EINVAL, "a message without memory");
+    if (qp->config.send_depth && qp->tail - qp->head >= qp->config.send_depth)
+        return card_fail(r, RNIC_EFULL, "queue pair %u has %u work requests already", qpn, qp->config.send_depth);
+    if (!ring_grow((void **)&qp->works, &qp->works_mask, qp->head, qp->tail, sizeof *qp->works))
+        return card_fail(r, RNIC_ENOMEM, "no memory for work");
+    qp->works[qp->tail++ & qp->works_mask] =
+        (struct work){.posted = *work, .first_psn = qp->posted, .packets = (uint32_t)packets};
+    qp->posted += packets;
+    qp_update(qp);
+    return RNIC_OK;
+}
+
+int rnic_post_receive(rnic *r, uint32_t qpn, uint64_t id, uint8_t *buffer, uint64_t length)
+{
+    struct qp *qp = qp_for_work(r, qpn);
+    if (!qp)
+        return RNIC_ENOENT;
+    if (qp->state == RNIC_ERROR)
+        return card_fail(r, RNIC_ESTATE, "queue pair %u is in error", qpn);
+    if (!ring_grow((void **)&qp->receives, &qp->receives_mask, qp->receives_head, qp->receives_tail, sizeof *qp->receives))
+        return card_fail(r, RNIC_ENOMEM, "no memory for a receive buffer");
+    qp->receives[qp->receives_tail++ & qp->receives_mask] = (struct receive){id, length, buffer};
+    return RNIC_OK;
+}
+
+int rnic_receive_anything(rnic *r, uint32_t qpn)
+{
+    struct qp *qp = qp_for_work(r, qpn);
+    if (!qp)
+        return RNIC_ENOENT;
+    qp->anything = 1;
+    return RNIC_OK;
+}

@@ -1,0 +1,254 @@
+/* Owns whose turn it is: who has something to send, who waits for his rate, and what is due when. */
+#include "card.h"
+
+static const uint64_t BIT_PS = 8000000000000; /* of a byte at 1 bit/s */
+
+/* --- heaps of queue pairs by time -------------------------------------------------------------- */
+
+static int before(const struct heap_entry *a, const struct heap_entry *b)
+{
+    return a->time != b->time ? a->time < b->time : a->qp->config.qpn < b->qp->config.qpn;
+}
+
+static void heap_put(struct heap *heap, enum heap_kind kind, uint32_t at, struct heap_entry entry)
+{
+    heap->entries[at] = entry;
+    entry.qp->heap_at[kind] = at;
+}
+
+static void heap_settle(struct heap *heap, enum heap_kind kind, uint32_t at, struct heap_entry entry)
+{
+    while (at && before(&entry, &heap->entries[(at - 1) / 2])) {
+        heap_put(heap, kind, at, heap->entries[(at - 1) / 2]);
+        at = (at - 1) / 2;
+    }
+    for (;;) {
+        uint32_t child = 2 * at + 1;
+        if (child >= heap->n)
+            break;
+        if (child + 1 < heap->n && before(&heap->entries[child + 1], &heap->entries[child]))
+            child++;
+        if (!before(&heap->entries[child], &entry))
+            break;
+        heap_put(heap, kind, at, heap->entries[child]);
+        at = child;
+    }
+    heap_put(heap, kind, at, entry);
+}
+
+static void heap_set(struct qp *qp, enum heap_kind kind, rnic_time time)
+{
+    struct heap *heap = &qp->card->heaps[kind];
+    if (qp->heap_at[kind] == NOT_IN_HEAP)
+        heap->n++;
+    heap_settle(heap, kind, qp->heap_at[kind] == NOT_IN_HEAP ? heap->n - 1 : qp->heap_at[kind], (struct heap_entry){time, qp});
+}
+
+void qp_heap_remove(struct qp *qp, enum heap_kind kind)
+{
+    struct heap *heap = &qp->card->heaps[kind];
+    const uint32_t at = qp->heap_at[kind];
+    if (at == NOT_IN_HEAP)
+        return;
+    qp->heap_at[kind] = NOT_IN_HEAP;
+    const struct heap_entry last = heap->entries[--heap->n];
+    if (at < heap->n)
+        heap_settle(heap, kind, at, last);
+}
+
+/* A deadline that moves away, as each acknowledgement moves it, leaves the heap as it is: what comes out too early goes in again. */
+void timer_set(struct qp *qp, rnic_time at)
+{
+    qp->deadline = at;
+    if (at == RNIC_NEVER)
+        return;
+    const uint32_t place = qp->heap_at[HEAP_TIMER];
+    if (place == NOT_IN_HEAP || qp->card->heaps[HEAP_TIMER].entries[place].time > at)
+        heap_set(qp, HEAP_TIMER, at);
+}
+
+/* --- who may send ------------------------------------------------------------------------------ */
+
+/* `cc` by congestion control, 0: not limited; in all. 0: as fast as the line. */
+uint64_t qp_rate_within(const struct qp *qp, uint64_t cc)
+{
+    uint64_t rate = qp->config.rate_bps;
+    if (cc && (!rate || cc < rate))
+        rate = cc;
+    const uint64_t line = qp->card->config.line_rate_bps;
+    return line && rate >= line ? 0 : rate;
+}
+
+/* Applies what has elapsed to a slot of ours. */
+static uint64_t qp_rate(struct qp *qp)
+{
+    struct cc_slot *slot = qp->slot;
+    if (!slot)
+        return qp_rate_within(qp, 0);
+    if (!qp->config.slot_is_ours)
+        return qp_rate_within(qp, cc_rate_at(slot, nanoseconds(qp->card)));
+    if (slot->algorithm != CC_DCQCN)
+        return qp_rate_within(qp, 0);
+    dcqcn_elapse(&slot->dcqcn, nanoseconds(qp->card));
+    return qp_rate_within(qp, slot->dcqcn.rate);
+}
+
+static void pace(struct qp *qp, const struct rnic_packet *packet)
+{
+    struct rnic *r = qp->card;
+    const uint64_t rate = qp_rate(qp);
+    uint64_t bytes = packet->header_length + packet->payload_length + packet->pad + RNIC_ICRC + FRAME_GAP;
+    if (!rate) {
+        qp->allowed = r->now;
+        return;
+    }
+    if (bytes < FRAME_LEAST)
+        bytes = FRAME_LEAST;
+    if (qp->allowed < r->now - r->config.pace_slack_ps)
+        qp->allowed = r->now - r->config.pace_slack_ps;
+    qp->allowed += (rnic_time)((bytes * BIT_PS + rate - 1) / rate); /* never faster than the rate */
+}
+
+void qp_unlist(struct qp *qp)
+{
+    if (linked(&qp->ready))
+        list_remove(&qp->ready);
+    qp_heap_remove(qp, HEAP_PACE);
+}
+
+void qp_update(struct qp *qp)
+{
+    struct rnic *r = qp->card;
+    if (!responder_wants(qp) && !requester_wants(qp)) {
+        qp_unlist(qp);
+    } else if (qp->allowed > r->now) {
+        if (linked(&qp->ready))
+            list_remove(&qp->ready);
+        if (qp->heap_at[HEAP_PACE] == NOT_IN_HEAP)
+            heap_set(qp, HEAP_PACE, qp->allowed);
+    } else if (!linked(&qp->ready)) {
+        qp_heap_remove(qp, HEAP_PACE);
+        list_append(&r->ready[qp->config.queue], &qp->ready);
+    }
+}
+
+void ack_soon(struct qp *qp)
+{
+    if (!linked(&qp->ack))
+        list_append(&qp->card->acks[qp->config.queue], &qp->ack);
+}
+
+void cnp_soon(struct qp *qp)
+{
+    if (!linked(&qp->cnp))
+        list_append(&qp->card->cnps, &qp->cnp);
+}
+
+/* What has waited for its rate. */
+static void release(struct rnic *r)
+{
+    struct heap *heap = &r->heaps[HEAP_PACE];
+    while (heap->n && heap->entries[0].time <= r->now) {
+        struct qp *qp = heap->entries[0].qp;
+        qp_heap_remove(qp, HEAP_PACE);
+        qp_update(qp);
+    }
+}
+
+static int send_own(struct qp *qp, struct rnic_packet *packet)
+{
+    /* Own work and the peer's READs take turns. */
+    int sent = qp->answer_turn ? responder_send(qp, packet) || requester_send(qp, packet)
+                               : requester_send(qp, packet) || responder_send(qp, packet);
+    qp->answer_turn = !qp->answer_turn;
+    return sent;
+}
+
+static int from_queue(struct rnic *r, uint32_t q, struct rnic_packet *packet)
+{
+    if (q == r->config.cnp_queue && !list_empty(&r->cnps)) {
+        struct qp *qp = FROM_LINK(r->cnps.next, struct qp, cnp);
+        list_remove(&qp->cnp);
+        packet_cnp(qp, packet);
+        qp->stats.cnps_sent++;
+        return 1;
+    }
+    while (!list_empty(&r->acks[q])) {
+        struct qp *qp = FROM_LINK(r->acks[q].next, struct qp, ack);
+        list_remove(&qp->ack);
+        if (responder_ack(qp, packet))
+            return 1;
+    }
+    while (!list_empty(&r->ready[q])) {
+        struct qp *qp = FROM_LINK(r->ready[q].next, struct qp, ready);
+        list_remove(&qp->ready);
+        if (!send_own(qp, packet))
+            continue;
+        pace(qp, packet);
+        qp_update(qp);
+        return 1;
+    }
+    return 0;
+}
+
+int rnic_transmit(rnic *r, rnic_time now, struct rnic_packet *packet)
+{
+    if (now > r->now)
+        r->now = now;
+    release(r);
+    for (uint32_t q = RNIC_QUEUES; q-- > 0;)
+        if (!(r->paused >> q & 1) && from_queue(r, q, packet)) {
+            r->stats.sent++;
+            r->stats.sent_bytes += packet->header_length + packet->payload_length + packet->pad + RNIC_ICRC;
+            return 1;
+        }
+    return 0;
+}
+
+static int has_something(const struct rnic *r, uint32_t q)
+{
+    return !(r->paused >> q & 1) &&
+           (!list_empty(&r->ready[q]) || !list_empty(&r->acks[q]) || (q == r->config.cnp_queue && !list_empty(&r->cnps)));
+}
+
+int rnic_ready_queue(rnic *r, rnic_time now)
+{
+    if (now > r->now)
+        r->now = now;
+    release(r);
+    for (uint32_t q = RNIC_QUEUES; q-- > 0;)
+        if (has_something(r, q))
+            return (int)q;
+    return -1;
+}
+
+void rnic_set_pause(rnic *r, uint32_t mask) { r->paused = mask; }
+
+rnic_time rnic_next_event(rnic *r)
+{
+    for (uint32_t q = 0; q < RNIC_QUEUES; q++)
+        if (has_something(r, q))
+            return r->now;
+    rnic_time next = RNIC_NEVER;
+    for (int h = 0; h < HEAPS; h++)
+        if (r->heaps[h].n && r->heaps[h].entries[0].time < next)
+            next = r->heaps[h].entries[0].time;
+    return next;
+}
+
+void rnic_advance(rnic *r, rnic_time now)
+{
+    if (now > r->now)
+        r->now = now;
+    struct heap *heap = &r->heaps[HEAP_TIMER];
+    while (heap->n && heap->entries[0].time <= r->now) {
+        struct qp *qp = heap->entries[0].qp;
+        qp_heap_remove(qp, HEAP_TIMER);
+        if (qp->deadline <= r->now) {
+            requester_timeout(qp);
+            qp_update(qp);
+        } else if (qp->deadline != RNIC_NEVER) {
+            timer_set(qp, qp->deadline);
+        }
+    }
+}
