@@ -153,6 +153,7 @@ struct qp {
     struct link ready, ack, cnp;     /* in the card's lists */
     uint32_t heap_at[HEAPS];
     rnic_time allowed;               /* by its rate */
+    uint8_t idle;                    /* has had nothing to send */
     struct cc_slot *slot;
     struct dcqcn_np np;
 

@@ -121,7 +121,13 @@ void qp_update(struct qp *qp)
     struct rnic *r = qp->card;
     if (!responder_wants(qp) && !requester_wants(qp)) {
         qp_unlist(qp);
-    } else if (qp->allowed > r->now) {
+        qp->idle = 1;
+        return;
+    }
+    if (qp->idle && qp->allowed < r->now)
+        qp->allowed = r->now; /* credit is for lateness, not for having had nothing to send */
+    qp->idle = 0;
+    if (qp->allowed > r->now) {
         if (linked(&qp->ready))
             list_remove(&qp->ready);
         if (qp->heap_at[HEAP_PACE] == NOT_IN_HEAP)
@@ -182,8 +188,11 @@ static int from_queue(struct rnic *r, uint32_t q, struct rnic_packet *packet)
     while (!list_empty(&r->ready[q])) {
         struct qp *qp = FROM_LINK(r->ready[q].next, struct qp, ready);
         list_remove(&qp->ready);
-        if (!send_own(qp, packet))
+        if (!send_own(qp, packet)) {
+            if (!list_empty(&r->acks[q])) /* it has failed meanwhile, and says so */
+                return from_queue(r, q, packet);
             continue;
+        }
         pace(qp, packet);
         qp_update(qp);
         return 1;
