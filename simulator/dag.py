@@ -22,7 +22,7 @@ from topologies.workload_model import FLOW, MESSAGE, MessageArrays, Records
 from topologies.workload_schema import ROCE_DSCP
 
 Numbers = npt.NDArray[np.int64]
-FIRST_UDP_PORT = 0xC000  # RoCEv2's source ports lie in 49152..65535
+FIRST_UDP_PORT, UDP_PORTS = 0xC000, 1 << 14  # RoCEv2's source ports lie in 49152..65535
 MAX_CHANNELS = 64  # of a pair
 OPERATIONS = {"send": 0, "write": 2, "read": 4}  # enum rnic_operation
 
@@ -171,7 +171,9 @@ class FlowTable:
             word = mix(word ^ byte)
         pairs = self._address[source] << np.uint64(32) | self._address[target]
         words = mix_words(mix_words(pairs ^ np.uint64(word)) + channel.astype(np.uint64))
-        return FIRST_UDP_PORT + (words >> np.uint64(50))
+        # A queue pair of several takes those that follow, too.
+        several = 1 if self.transport is None else self.transport.udp_ports
+        return FIRST_UDP_PORT + (words >> np.uint64(50)) % np.uint64(UDP_PORTS - several + 1)
 
 
 class MessageTable:

@@ -269,15 +269,22 @@ class _Check:
 
     def _reliable(self, path: FieldPath, settings: FlowSettings) -> None:
         """Check what only a transport gives, and what it asks for."""
-        if self.run.transport is None or settings.transport == "none":
+        transport = self.run.transport
+        if transport is None or settings.transport == "none" or isinstance(settings, CbrEntry):
             if settings.operation is not None:
                 message = "an open-loop flow has no operations: give the run a 'transport'"
+                if isinstance(settings, CbrEntry):
+                    message = "packets at given times are always open loop, without operations"
                 self._report((*path, "operation"), message)
-        elif isinstance(settings, CbrEntry):
-            if settings.operation is not None:
-                message = "packets at given times are always open loop, without operations"
-                self._report((*path, "operation"), message)
-        elif settings.payload is not None and settings.payload not in PAYLOADS:
+            return
+        several = transport.udp_ports
+        if settings.udp_port is not None and settings.udp_port + several > 1 << 16:
+            message = (
+                f"{several} UDP ports from {settings.udp_port} on end behind 65535: at most "
+                f"{(1 << 16) - several}"
+            )
+            self._report((*path, "udp_port"), message)
+        if settings.payload is not None and settings.payload not in PAYLOADS:
             message = (
                 f"with a transport a packet carries 256B, 512B, 1024B, 2048B or 4096B, not "
                 f"{settings.payload}B; or make the entry open loop: transport: none"

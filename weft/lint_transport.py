@@ -32,21 +32,22 @@ def transport_faults(run: RunFile, prefix: FieldPath) -> Iterator[Remark]:
     dscps = _dscps(run)
     if entry is None or not dscps:
         return
+    goes_back = _goes_back(entry)
     for dscp in dscps:
         each = next((c for c in run.topology.classes if dscp in c.dscps), None)
         if entry.congestion_control == "dcqcn":
             yield from _marking(run, entry, dscp, each, prefix)
-        if entry.retransmission == "go-back-n" and not (each and each.lossless):
-            yield _go_back_n(dscp, each)
+        if goes_back and not (each and each.lossless):
+            yield _go_back_n(goes_back, dscp, each)
     if entry.congestion_control == "dcqcn":
         yield from _far_from_its_rate(run.topology, entry)
     several = entry.udp_ports > 1 and len(run.topology.switches) > 1
-    if several and entry.retransmission == "go-back-n":
+    if several and goes_back:
         message = (
-            f"{entry.udp_ports} UDP ports take {entry.udp_ports} ways, and go-back-N sends "
+            f"{entry.udp_ports} UDP ports take {entry.udp_ports} ways, and {goes_back} "
             "everything again that was overtaken"
         )
-        right = "selective-repeat takes packets in any order; or one port"
+        right = "WRITEs and SENDs with selective-repeat may come in any order; or one port"
         path = ("transport", "udp_ports")
         yield Remark(Severity.WARNING, path, "transport", message, right)
     yield from _timers(run, entry)
@@ -66,10 +67,17 @@ def _subject(dscp: int, each: TrafficClass | None) -> str:
     return f"DSCP {dscp}" if each is None else f"class {each.name}"
 
 
-def _go_back_n(dscp: int, each: TrafficClass | None) -> Remark:
+def _goes_back(entry: TransportEntry) -> str:
+    """Return who wants packets in order, and what he does with what follows a gap; or nothing."""
+    if entry.retransmission == "go-back-n":
+        return "go-back-N sends"
+    return "READ asks for" if entry.operation == "read" else ""
+
+
+def _go_back_n(goes_back: str, dscp: int, each: TrafficClass | None) -> Remark:
     what = "it is in no class" if each is None else "lossy"
-    message = f"{what}, and go-back-N sends all again that followed a lost packet"
-    right = "make the class lossless, or write retransmission: selective-repeat"
+    message = f"{what}, and {goes_back} all again that followed a lost packet"
+    right = "make the class lossless, or use WRITEs or SENDs with selective-repeat"
     path = ("transport", "retransmission")
     return Remark(Severity.WARNING, path, _subject(dscp, each), message, right)
 

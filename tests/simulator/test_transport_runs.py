@@ -266,3 +266,13 @@ def test_shipped_runs_are_planned_with_their_set(name: str) -> None:
     assert set(traffic.flows["transport"].tolist()) == {1}
     assert traffic.transports[0].dcqcn == parameters("hpcc-dcqcn", 100 * GBPS)
     assert set(traffic.flows["payload"].tolist()) == {4096}
+
+
+def test_the_ports_of_a_queue_pair_stay_in_roce_s_range() -> None:
+    mix = "- mix: {sizes: hadoop, load: 50%, stop: 2ms}"
+    one, several = (
+        plan(read_run(text(f"udp_ports: {count}", mix)), 1).flows["udp_port"] for count in (1, 1024)
+    )
+    assert len(several) > 300
+    assert one.max() > 65536 - 1024  # so that some have to be elsewhere
+    assert several.min() >= 0xC000 and several.max() <= 65536 - 1024

@@ -175,6 +175,15 @@ def test_what_an_entry_may_not_say(old: str, new: str, message: str) -> None:
     assert message in found
 
 
+def test_the_ports_of_a_queue_pair_end() -> None:
+    found = problem(
+        with_("udp_ports: 4").replace("to: h2, bytes", "to: h2, udp_port: 65533, bytes")
+    )
+    assert "8:33: traffic[0].message.udp_port: 4 UDP ports from 65533 on end behind 65535" in found
+    assert "at most 65532" in found
+    read_run(with_("udp_ports: 3").replace("to: h2, bytes", "to: h2, udp_port: 65533, bytes"))
+
+
 def test_operations_need_a_transport() -> None:
     text = RUN.replace("transport: {cong", "# {cong").replace("transport: none", "operation: read")
     assert "give the run a 'transport'" in problem(text)

@@ -76,6 +76,14 @@ ERROR, WARNING, INFO = Severity.ERROR, Severity.WARNING, Severity.INFO
             "lossy, and go-back-N sends all again that followed a lost packet",
         ),
         (
+            RUN.replace(ROCE, "ecn: hpcc-dcqcn").replace(
+                SET, "retransmission: selective-repeat, operation: read}"
+            ),
+            WARNING,
+            "class roce",
+            "lossy, and READ asks for all again that followed a lost packet",
+        ),
+        (
             RUN.replace(ROCE, "lossless: true, ecn: ns3-rdma"),
             WARNING,
             "class roce",
