@@ -2,11 +2,13 @@
 #include "loop.h"
 
 #include <errno.h>
+#include <net/if.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <time.h>
@@ -74,6 +76,7 @@ rnicd *rnicd_open(const struct rnicd_config *config, const struct rnic_config *c
     }
     d->line_rate_bps = config->line_rate_bps;
     d->base_ns = clock_ns(CLOCK_MONOTONIC);
+    d->ifindex = if_nametoindex(config->interface);
     d->port_fd = port_take(card->ip, error, error_size);
     if (d->port_fd < 0)
         goto failed;
@@ -201,8 +204,10 @@ static void occupy_line(struct rnicd *d, uint32_t length, rnic_time now)
     uint64_t bytes = length + ETHERNET_GAP;
     if (bytes < FRAME_LEAST)
         bytes = FRAME_LEAST;
-    if (d->busy_until < now - LINE_SLACK_PS)
-        d->busy_until = now - LINE_SLACK_PS;
+    /* Only what has waited for the line may catch up; a line that was idle has lost its time. */
+    const rnic_time earliest = d->line_waited ? now - LINE_SLACK_PS : now;
+    if (d->busy_until < earliest)
+        d->busy_until = earliest;
     d->busy_until += (rnic_time)(bytes * BYTE_PS / d->line_rate_bps);
 }
 
@@ -215,8 +220,10 @@ static int send_frames(struct rnicd *d)
     enum sending result = NOTHING_SENT;
     for (;;) {
         const rnic_time now = rnicd_now(d);
-        if (d->busy_until > now)
+        if (d->busy_until > now) {
+            d->line_waited = rnic_ready_queue(d->card, now) >= 0;
             break;
+        }
         uint8_t *room = d->io->ways->room(d->io);
         if (!room) {
             if (result == NOTHING_SENT && rnic_next_event(d->card) <= now) {
@@ -225,8 +232,10 @@ static int send_frames(struct rnicd *d)
             }
             break;
         }
-        if (!rnic_transmit(d->card, now, &packet))
+        if (!rnic_transmit(d->card, now, &packet)) {
+            d->line_waited = 0;
             break;
+        }
         const uint32_t length = rnic_write_packet(&packet, room);
         d->io->ways->put(d->io, length);
         d->stats.tx_packets++;
@@ -255,6 +264,16 @@ static void let_others(struct rnicd *d)
     rnicd_lock(d);
 }
 
+/* What a socket's error comes to: an interface that is only down comes up again. Reading the error clears it. */
+static int interface_error(struct rnicd *d)
+{
+    int error = 0;
+    socklen_t size = sizeof error;
+    struct ifreq query = {.ifr_ifindex = (int)d->ifindex};
+    getsockopt(d->io->fd, SOL_SOCKET, SO_ERROR, &error, &size);
+    return ioctl(d->port_fd, SIOCGIFNAME, &query) ? -ENODEV : 0;
+}
+
 /* Lets others have the card, and sleeps until `due`, a frame or a wake-up. 0, or a negative errno of the interface. */
 static int sleep_until(struct rnicd *d, rnic_time due)
 {
@@ -268,18 +287,12 @@ static int sleep_until(struct rnicd *d, rnic_time due)
     const struct timespec timeout = {.tv_sec = most / 1000000000000, .tv_nsec = most / 1000 % 1000000000};
     d->stats.wakeups++;
     pthread_mutex_unlock(&d->lock);
-    ppoll(fds, 2, &timeout, NULL);
+    const int idle = ppoll(fds, 2, &timeout, NULL) == 0 && most == SLEEP_MOST_PS;
     if (fds[1].revents & POLLIN)
         clear(d->wake_fd);
     rnicd_lock(d);
-    if (fds[0].revents & POLLERR) {
-        int error = 0;
-        socklen_t size = sizeof error;
-        /* An AF_XDP socket never gets its interface back; a packet socket does, when it comes up again. */
-        if (!getsockopt(d->io->fd, SOL_SOCKET, SO_ERROR, &error, &size) && error && d->mode == RNICD_XDP)
-            return -error;
-    }
-    return 0;
+    /* AF_XDP does not tell that its interface is gone. */
+    return idle || fds[0].revents & POLLERR ? interface_error(d) : 0;
 }
 
 static int round_of(struct rnicd *d)

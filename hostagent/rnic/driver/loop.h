@@ -24,6 +24,8 @@ struct rnicd {
     uint64_t base_ns;         /* CLOCK_MONOTONIC at time 0 */
     uint64_t line_rate_bps;
     rnic_time busy_until;     /* of the line */
+    int line_waited;          /* somebody waits, or has waited, until then */
+    unsigned ifindex;
     int wake_fd, event_fd, port_fd;
     atomic_int stopping;
     pthread_mutex_t next, lock; /* whoever holds `next` is the next to get `lock`: nobody barges in */
