@@ -87,6 +87,7 @@ class PinnedMaps:
     def __init__(self, directory: Path, descriptors: dict[str, int]) -> None:
         self.directory = directory
         self._fds = descriptors
+        self._next_slot = 0  # where to look for a free one first
         module = native()
         self._ffi: Any = module.ffi
         self._lib: Any = module.lib
@@ -180,9 +181,11 @@ class PinnedMaps:
 
     def _free_slot(self) -> int:
         at = self._ffi.offsetof("struct cc_slot", "qpn")
-        for number in range(SLOTS):
+        for step in range(SLOTS):
+            number = (self._next_slot + step) % SLOTS
             start = number * self._stride + at
             if self._memory[start : start + 4] == _FREE:
+                self._next_slot = number + 1
                 return number
         raise QueuePairLimit(f"all {SLOTS} slots for queue pairs of this run are taken")
 

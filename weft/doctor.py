@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
-from hostagent import bpf_probe, kernel_headers
+from hostagent import bpf_probe, kernel_headers, pins
 from weft import kernel_features
 
 State = Literal["ok", "missing", "degraded"]
@@ -34,7 +34,7 @@ _AS_ROOT = "run as root: sudo make doctor"
 _TOOL_TIMEOUT_S = 30.0
 
 _FABRIC = "the emulated fabric (make run-topo)"
-_AGENTS = "host agents: ENCC, plane failover"
+_AGENTS = "host agents, RoCE endpoints"
 _LINKS = "link emulation by the kernel"
 _REFERENCE = "comparison with the reference"
 
@@ -120,11 +120,19 @@ _FEATURES: dict[str, _Feature] = {
     "netns": _Feature(_FABRIC, "no emulated hosts", _OTHER_KERNEL, needed=True),
     "veth": _Feature(_FABRIC, "no emulated links", _OTHER_KERNEL, needed=True),
     "AF_PACKET": _Feature(_FABRIC, "switches cannot send or receive", _OTHER_KERNEL, needed=True),
-    "AF_XDP": _Feature(_AGENTS, "the fast packet path; ports use AF_PACKET", _OTHER_KERNEL),
-    "XDP native on veth": _Feature(_AGENTS, "agents see packets later, at TC", _OTHER_KERNEL),
+    "AF_XDP": _Feature(
+        _AGENTS, "RoCE endpoints use AF_PACKET, with the same programs: slower", _OTHER_KERNEL
+    ),
+    "XDP native on veth": _Feature(
+        _AGENTS, "XDP programs run in the generic path: slower", _OTHER_KERNEL
+    ),
     "clsact": _Feature(_AGENTS, "no TC programs: no host agents", _OTHER_KERNEL),
     "BTF": _Feature(_AGENTS, "no kernel types for eBPF", _OTHER_KERNEL),
-    "bpffs": _Feature(_AGENTS, "no eBPF map outlives its loader", _OTHER_KERNEL),
+    "bpffs": _Feature(
+        _AGENTS,
+        "no host agent: RoCE endpoints use AF_PACKET, and do DCQCN themselves",
+        _OTHER_KERNEL,
+    ),
     "htb": _Feature(_LINKS, "no rate limits by the kernel", "none needed: our ports set the rate"),
     "tbf": _Feature(_LINKS, "no rate limits by the kernel", "none needed: our ports set the rate"),
     "netem": _Feature(_LINKS, "no delay or loss by the kernel", "none needed: our ports do both"),
@@ -287,6 +295,48 @@ def check_switch_core() -> list[Check]:
     return [Check("switch core", "missing", "not built", "no switch", _SETUP, needed=True)]
 
 
+# --- the RoCE endpoint ------------------------------------------------------------------------
+
+
+_XSK_HEADER = Path("/usr/include/xdp/xsk.h")
+_BPF_MOUNT = Path("/sys/fs/bpf")
+
+
+def check_endpoint(header: Path = _XSK_HEADER) -> list[Check]:
+    """Whether the RoCE endpoint is built, and with libxdp, which its AF_XDP sockets need."""
+    loaded = _first_line(
+        _python(), "-c", "import hostagent.rnic._rnic as card; print(card.__file__)"
+    )
+    if loaded is None or not Path(loaded).is_file():
+        cost = "no RoCE traffic: weft perf, and run files with a transport"
+        return [Check("RoCE endpoint", "missing", "not built", cost, _SETUP, part=_AGENTS)]
+    built = Check("RoCE endpoint", "ok", Path(loaded).name, part=_AGENTS)
+    if b"libxdp.so" in Path(loaded).read_bytes():
+        detail = "AF_XDP sockets are built into the endpoint"
+        return [built, Check("libxdp", "ok", detail, part=_AGENTS)]
+    cost = "no AF_XDP: endpoints use AF_PACKET, with the same programs: slower"
+    if header.exists():
+        detail, remedy = "it is there, but the endpoint was built before it was", _SETUP
+        return [built, Check("libxdp", "degraded", detail, cost, remedy, part=_AGENTS)]
+    remedy = _apt("libxdp-dev", "libbpf-dev") + f" && {_SETUP}"
+    return [built, Check("libxdp", "missing", f"no {header}", cost, remedy, part=_AGENTS)]
+
+
+def check_bpf_mount(directory: Path = _BPF_MOUNT) -> list[Check]:
+    """Whether a BPF file system is mounted where host agents pin their maps."""
+    name = f"{directory}"
+    try:
+        mounted = pins.is_mounted(directory)
+    except OSError as error:
+        return [
+            Check(name, "degraded", f"can't look: {error.strerror}", "", _AS_ROOT, part=_AGENTS)
+        ]
+    if mounted:
+        return [Check(name, "ok", "mounted", part=_AGENTS)]
+    remedy = f"none needed: run-topo mounts it (mount -t bpf bpf {directory})"
+    return [Check(name, "degraded", "not mounted yet", "", remedy, part=_AGENTS)]
+
+
 # --- eBPF ---------------------------------------------------------------------------------------
 
 
@@ -323,7 +373,7 @@ def check_ebpf() -> list[Check]:
 
 CHECKS: tuple[Callable[[], list[Check]], ...] = (
     check_root, check_mininet, check_python_packages, check_switch_core,
-    check_programs, check_kernel, check_ebpf,
+    check_programs, check_kernel, check_bpf_mount, check_endpoint, check_ebpf,
 )  # fmt: skip
 
 

@@ -1,0 +1,151 @@
+"""Pinned maps without bcc: what is written there is what the kernel's program and others read."""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hostagent import agent, bpf_syscall, pins
+from hostagent.pinned_maps import SLOTS, MapsError, PinnedMaps, QueuePairLimit
+from hostagent.rnic.binding import native
+from topologies.congestion import parameters
+
+pytestmark = pytest.mark.root
+
+HOST, OTHER, PEER = 0x0A000101, 0x0A000102, 0x0A000201
+AF_XDP = 44
+
+
+@pytest.fixture(scope="module")
+def directory() -> Iterator[Path]:
+    """Maps that the agent made; no interface has its program."""
+    where = pins.BPF_FILE_SYSTEM / f"weft-test-maps-{os.getpid()}"
+    report = agent.run(where, [])
+    try:
+        assert report.error is None, report.error
+        yield where
+    finally:
+        pins.remove(where)
+    assert not where.exists()
+
+
+@pytest.fixture
+def maps(directory: Path) -> Iterator[PinnedMaps]:
+    opened = PinnedMaps.open(directory)
+    yield opened
+    for host in (HOST, OTHER):
+        opened.remove_host(host)
+    opened.close()
+
+
+def test_the_kernel_has_the_size_that_the_header_has(maps: PinnedMaps) -> None:
+    assert bpf_syscall.value_size(maps.slots_fd) == native().ffi.sizeof("struct cc_slot")
+
+
+def test_a_queue_pair_starts_at_its_line_rate_and_others_see_it(
+    maps: PinnedMaps, directory: Path
+) -> None:
+    set_ = parameters("hpcc-dcqcn", 40_000_000)
+    number = maps.add_queue_pair(HOST, 17, PEER, 23, mtu=1024, first_psn=5, parameters=set_)
+    other = PinnedMaps.open(directory)
+    (slot,) = other.slots()
+    other.close()
+    assert (slot.number, slot.local, slot.qpn) == (number, "10.0.1.1", 17)
+    assert (slot.peer, slot.peer_qpn) == ("10.0.2.1", 23)
+    assert (slot.rate_bps, slot.line_rate_bps) == (40_000_000, 40_000_000)
+    assert (slot.limited, slot.packets, slot.last_ns) == (False, 0, 0)
+
+
+def test_without_parameters_nothing_limits_it(maps: PinnedMaps) -> None:
+    maps.add_queue_pair(HOST, 17, PEER, 23, mtu=1024)
+    (slot,) = maps.slots()
+    assert (slot.algorithm, slot.rate_bps, slot.alpha) == (0, 0, 0.0)
+
+
+def test_a_queue_pair_has_one_slot_and_gives_it_back(maps: PinnedMaps) -> None:
+    maps.add_queue_pair(HOST, 17, PEER, 23, mtu=1024)
+    with pytest.raises(MapsError, match="queue pair 17 of this host has a slot already"):
+        maps.add_queue_pair(HOST, 17, PEER, 24, mtu=1024)
+    maps.add_queue_pair(OTHER, 17, PEER, 24, mtu=1024)  # another host's
+    maps.remove_queue_pair(HOST, 17)
+    maps.remove_queue_pair(HOST, 17)
+    assert [(slot.local_ip, slot.qpn) for slot in maps.slots()] == [(OTHER, 17)]
+    maps.add_queue_pair(HOST, 17, PEER, 25, mtu=1024)
+    assert sorted(slot.peer_qpn for slot in maps.slots()) == [24, 25]
+
+
+def test_the_limit_is_an_error_and_harms_nobody(maps: PinnedMaps) -> None:
+    for qpn in range(1, SLOTS + 1):
+        maps.add_queue_pair(HOST, qpn, PEER, qpn, mtu=1024)
+    with pytest.raises(QueuePairLimit, match=f"all {SLOTS} slots"):
+        maps.add_queue_pair(OTHER, 1, PEER, 1, mtu=1024)
+    assert sum(1 for _ in maps.slots()) == SLOTS
+    maps.remove_queue_pair(HOST, 77)
+    assert maps.add_queue_pair(OTHER, 1, PEER, 1, mtu=1024) == 76
+    assert maps.remove_host(HOST) == SLOTS - 1
+    assert [slot.local_ip for slot in maps.slots()] == [OTHER]
+
+
+def test_a_killed_process_leaves_no_lock_and_its_slots_can_be_removed(
+    maps: PinnedMaps, directory: Path
+) -> None:
+    script = (
+        "import os, signal, sys; from pathlib import Path\n"
+        "from hostagent.pinned_maps import PinnedMaps\n"
+        "maps = PinnedMaps.open(Path(sys.argv[1]))\n"
+        f"for qpn in range(1, 9): maps.add_queue_pair({HOST}, qpn, {PEER}, qpn, mtu=1024)\n"
+        "with maps._locked(): os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    killed = subprocess.run([sys.executable, "-c", script, str(directory)], check=False)
+    assert killed.returncode == -9
+    assert maps.remove_host(HOST) == 8
+    assert list(maps.slots()) == []
+
+
+def test_endpoints_take_af_xdp_sockets_only(maps: PinnedMaps) -> None:
+    with socket.socket(AF_XDP, socket.SOCK_RAW, 0) as ours, socket.socket() as tcp:
+        first = maps.add_endpoint(HOST, ours.fileno())
+        with pytest.raises(MapsError, match="the AF_XDP socket is refused"):
+            maps.add_endpoint(OTHER, tcp.fileno())
+        second = maps.add_endpoint(OTHER, ours.fileno())
+        assert first != second
+        maps.remove_endpoint(HOST)
+        maps.remove_endpoint(HOST)
+        assert maps.add_endpoint(HOST, ours.fileno()) == first
+
+
+def test_counters_are_there(maps: PinnedMaps) -> None:
+    assert set(maps.counters().values()) == {0}
+
+
+def test_no_maps_is_a_clear_error(tmp_path: Path) -> None:
+    with pytest.raises(MapsError, match=r"no host agent's maps in .*: is a run active"):
+        PinnedMaps.open(tmp_path)
+
+
+def test_maps_of_another_version_are_refused_by_all_and_stay(directory: Path) -> None:
+    fd = bpf_syscall.get(directory / pins.LAYOUT)
+    zero = struct.pack("=I", 0)
+    try:
+        bpf_syscall.map_update(fd, zero, struct.pack("=Q", pins.digest() ^ 1))
+        with pytest.raises(MapsError, match=r"another version of Weft.*`weft stop`"):
+            PinnedMaps.open(directory)
+        report = agent.run(directory, [])
+        assert report.error is not None and "another version of Weft" in report.error
+        assert all((directory / name).exists() for name in pins.MAPS)
+        (directory / pins.LAYOUT).unlink()  # older than that mark
+        with pytest.raises(MapsError, match="another version of Weft"):
+            PinnedMaps.open(directory)
+    finally:
+        bpf_syscall.map_update(fd, zero, struct.pack("=Q", pins.digest()))
+        if not (directory / pins.LAYOUT).exists():
+            bpf_syscall.pin(fd, directory / pins.LAYOUT)
+        os.close(fd)
+    PinnedMaps.open(directory).close()
