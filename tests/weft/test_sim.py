@@ -38,6 +38,17 @@ def test_a_run_says_what_happened(
     assert (tmp_path / "out" / "flows.parquet").exists()
 
 
+def test_a_transport_is_told_with_its_parameters(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "reliable.yaml"
+    path.write_text(SMALL + "transport: {parameters: hpcc-dcqcn-paper}\n")
+    assert cli.main(["sim", str(path), "--out", str(tmp_path / "out")]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    for phrase in ("RC WRITE, go-back-n, MTU 1024 B", "1 of 1 done", "hpcc-dcqcn-paper at 400Gbps"):
+        assert phrase in shown, phrase
+
+
 def test_json_is_the_summary(
     small: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
