@@ -182,7 +182,8 @@ def test_marked_packets_lower_the_senders_rate(
     """CE -> the receiver's CNP -> DCQCN in the kernel's slot, or in the card -> the pacing."""
     line = 10**9
     config = replace(CONFIG, window_packets=32, cnp_interval_ns=1_000_000)
-    congestion = parameters("hpcc-dcqcn-paper", line)
+    # Slowed down, so that the rate is still low when it is looked at.
+    congestion = parameters("hpcc-dcqcn-paper", 1000 * line, time_scale=1000)
     way = ("af_xdp", maps) if in_kernel else ("af_packet", None)
     with joined(hosts, "far", way, config, congestion) as pair:
         assert pair.one.pair_stats(pair.near.qpn).rate_bps == line
