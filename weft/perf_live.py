@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from emulation import rdma
+from topologies.congestion import parameters
 from weft.perf_report import Bandwidth, Measurement, Report, Row, latency
 from weft.perf_request import DEFAULT_COUNT, MAX_MESSAGES, Request, interfaces
 from weft.perf_simulated import notes
@@ -99,9 +100,22 @@ def measure(
         notes=(
             *(f"{name}: {_kind_text(each)}" for name, each in said.items()),
             *notes(request, topology),
+            *_slow_motion(request, topology),
         ),
         interrupted=measured[-1].interrupted,
     )
+
+
+def _slow_motion(request: Request, topology: Topology) -> list[str]:
+    """Say how long congestion control takes here, where everything is slowed down."""
+    if request.set_name is None or topology.time_scale == 1:
+        return []
+    timer_us = parameters(request.set_name, 10**9).increase_timer_ns // 1000
+    here = timer_us * topology.time_scale / 1e6
+    return [
+        f"DCQCN raises a rate that was cut every {timer_us} us of the fabric, {here:g} s here: "
+        "long measurements belong to the simulator (--sim)"
+    ]
 
 
 def _teller(draw: Draw, work: rdma.Work) -> Callable[[], None]:

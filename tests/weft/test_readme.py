@@ -34,7 +34,7 @@ NOT_HERE = {
     "make bench": "it measures, which needs a machine of its own; tests/bench is type-checked",
 }
 # Commands about a run that is up, and those of them that go on until Ctrl-C.
-LIVE = {"top", "trace", "metrics", "web", "exec", "link", "reload"}
+LIVE = {"top", "trace", "metrics", "web", "exec", "link", "reload", "perf"}
 ENDLESS = {"top", "trace", "metrics", "web"}
 # What stands for the reader's own program.
 PLACES = {"prog.p4": "p4src/base.p4"}
@@ -42,7 +42,7 @@ PLACES = {"prog.p4": "p4src/base.p4"}
 SAYS = {
     "make run-topo": (
         "all-pairs ping", "12 pairs, 0 % lost, the first packets included", "RoCEv2 h1 -> h3",
-        "64 of 64 packets (32 flows) with right ICRC", "TCP h1 -> h3", "port counters (P4Runtime)",
+        "64 of 64 packets (32 flows) with right ICRC", "RDMA WRITE h1 -> h3", "TCP h1 -> h3", "port counters (P4Runtime)",
         "both ends of each link agree", "runtime softswitch, real time; time_scale 10000",
     ),
     "make doctor": ("`make run-topo` has all it needs",),
@@ -55,6 +55,7 @@ TYPED_SAYS = {
     "link s1 s3 down": "s1:3 - s3:1: down",
     "link s1 s3 up": "s1:3 - s3:1: up",
     "reload s1": "s1: fabric.p4",
+    "perf write h1 h3 --bw -n 50": "BW average[Gb/sec]",
 }
 
 
