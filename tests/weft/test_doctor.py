@@ -117,6 +117,44 @@ def test_json_form_is_stable() -> None:
     }  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("content", "header", "state", "says"),
+    [
+        (b"..libxdp.so.1..", True, "ok", ""),
+        (b"..libc.so.6..", False, "missing", "apt-get install libxdp-dev libbpf-dev && make setup"),
+        (b"..libc.so.6..", True, "degraded", "make setup"),
+    ],
+)
+def test_the_endpoint_with_and_without_libxdp(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    content: bytes,
+    header: bool,
+    state: str,
+    says: str,
+) -> None:
+    module = tmp_path / "_rnic.so"
+    module.write_bytes(content)
+    if header:
+        (tmp_path / "xsk.h").touch()
+    monkeypatch.setattr(doctor, "_first_line", lambda *_: str(module))
+    built, libxdp = doctor.check_endpoint(tmp_path / "xsk.h")
+    assert (built.state, libxdp.state, libxdp.remedy) == ("ok", state, says)
+    assert ("AF_PACKET" in libxdp.cost) == (state != "ok")
+
+
+def test_an_endpoint_that_is_not_built(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "_first_line", lambda *_: None)
+    (check,) = doctor.check_endpoint()
+    assert (check.name, check.state, check.remedy) == ("RoCE endpoint", "missing", "make setup")
+
+
+def test_a_bpf_file_system_that_is_not_mounted(tmp_path: Path) -> None:
+    (check,) = doctor.check_bpf_mount(tmp_path)
+    assert check.state == "degraded"
+    assert f"mount -t bpf bpf {tmp_path}" in check.remedy
+
+
 def left_behind() -> list[str]:
     """What of the doctor's own is outside its namespace: devices, mounts, folders."""
     mounts = Path("/proc/self/mounts").read_text().splitlines()
