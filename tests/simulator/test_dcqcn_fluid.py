@@ -215,9 +215,9 @@ def measured(name: str, gbps: int, flows: int, milliseconds: int) -> Measured:
     )
 
 
-@pytest.mark.parametrize(("flows", "milliseconds"), [(2, 2000), (10, 1000)])
+@pytest.mark.parametrize(("flows", "milliseconds"), [(2, 3000), (10, 1000)])
 def test_the_scaled_set_goes_round_as_the_model_does(flows: int, milliseconds: int) -> None:
-    solution = model("hpcc-dcqcn", 25, flows).solve(milliseconds / 1000, settle=0.4)
+    solution = model("hpcc-dcqcn", 25, flows).solve(1.0)
     found = measured("hpcc-dcqcn", 25, flows, milliseconds)
     assert found.marking == pytest.approx(solution.marking, rel=0.25)
     assert found.queue_bytes == pytest.approx(solution.queue_bytes, rel=0.25)

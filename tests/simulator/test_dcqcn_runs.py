@@ -37,7 +37,7 @@ topology:
 until: 2ms
 transport: {{operation: {operation}}}
 traffic:
-  - message: {{from: h2, to: h1, size: {size}MB}}
+  - message: {{from: h2, to: h1, bytes: {size}MB}}
 """
 
 
