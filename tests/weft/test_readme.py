@@ -42,7 +42,8 @@ PLACES = {"prog.p4": "p4src/base.p4"}
 SAYS = {
     "make run-topo": (
         "all-pairs ping", "12 pairs, 0 % lost, the first packets included", "RoCEv2 h1 -> h3",
-        "64 of 64 packets (32 flows) with right ICRC", "RDMA WRITE h1 -> h3", "TCP h1 -> h3", "port counters (P4Runtime)",
+        "64 of 64 packets (32 flows) with right ICRC", "RDMA WRITE h1 -> h3",
+        "TCP h1 -> h3", "port counters (P4Runtime)",
         "both ends of each link agree", "runtime softswitch, real time; time_scale 10000",
     ),
     "make doctor": ("`make run-topo` has all it needs",),
