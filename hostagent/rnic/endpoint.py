@@ -48,8 +48,8 @@ from hostagent.rnic.measurement import Times
 from topologies.congestion import DcqcnParameters
 
 PACE_SLACK_PS = 4_000_000_000
-"""A paced packet that leaves late brings the next ones forward by so much at most, so that the rate
-holds: timers on a busy machine are some 3 ms late one time in a thousand. The driver's line, too."""
+"""A paced packet that leaves late brings the next ones forward by so much at most, so that rates
+hold: timers on a busy machine are some 3 ms late one time in a thousand. So does the line."""
 
 BUFFER_BYTES_MOST = 1 << 30
 TASK_COUNT_MOST = 1 << 24
@@ -486,7 +486,10 @@ class Endpoint:
     # --- tasks ----------------------------------------------------------------------------------
 
     def task(self, qpn: int, task: Task) -> None:
-        """Give the loop something to keep going. Raises CardError, EndpointError."""
+        """Give the loop something to keep going.
+
+        Raises EndpointError; CardError: a queue pair that has failed takes no receive buffers.
+        """
         with self._locked():
             held = self._held(qpn)
             if task.size > held.bytes:
@@ -515,8 +518,9 @@ class Endpoint:
                     "times": times,
                 },
             )
-            if self.lib.rnicd_task_set(self._driver, qpn, native_task):
+            if not held.connected:
                 raise EndpointError(f"queue pair {qpn} is not connected")
+            self._check(self.lib.rnicd_task_set(self._driver, qpn, native_task))
             held.task, held.posts, held.times = task, posts, times
 
     def task_state(self, qpn: int, *, times: bool = False) -> TaskState:

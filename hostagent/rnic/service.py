@@ -21,9 +21,11 @@ open {qps, buffer_bytes, mtu?, udp_ports?, repeat?, ack_every?, window?, timeout
       rnr_retries?, rate_bps?, dscp?, queue?, max_reads?, params?, cnp_interval_ns?}
         -> {pairs: [{qpn, psn, rkey, address, ip, mac}]}
     Makes queue pairs, each with `buffer_bytes` that its peer may write and read, and as much to
-    send from. mtu: 256 .. 4096, default the largest that fits; repeat: "go-back-n" (default) or
-    "selective-repeat"; window: packets; timeout_us: default 200000; retries: default 7; rate_bps:
-    a limit beside congestion control's. params: null (default: no congestion control) or the
+    send from. mtu: 256 .. 2048, default the largest that fits; repeat: "go-back-n" (default) or
+    "selective-repeat"; window: packets, default no limit (on a bare wire without --line-rate some
+    512 keep the far end's queues from running over); timeout_us: default 200000; retries: default
+    7; rate_bps: a limit beside congestion control's, preamble and gap counted, as all rates that
+    frames leave with. params: null (default: no congestion control) or the
     fields of `topologies.congestion.DcqcnParameters`; cnp_interval_ns: of this end as receiver,
     default that of params, else no CNPs are sent.
 connect {pairs: [{qpn, peer_ip, peer_qpn, peer_psn, peer_rkey?, peer_address?, peer_mac?}]} -> {}
@@ -62,6 +64,7 @@ import ipaddress
 import json
 import signal
 import sys
+import time
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import asdict
 from pathlib import Path
@@ -344,14 +347,23 @@ class Client:
         own = self._own(qpns)
         if not 1 <= count <= MAX_COUNT or depth < 1 or not own:
             raise RequestError(f"count is from 1 to {MAX_COUNT}, depth and queue pairs at least 1")
+        if mode == "latency" and len(own) > 1:
+            raise RequestError(f"latency is measured on one queue pair, not {len(own)}")
         kind = TaskKind.LATENCY if mode == "latency" else TaskKind.BANDWIDTH
         before = {qpn: self.endpoint.pair_stats(qpn) for qpn in own}
         cpu_before = self.endpoint.stats().cpu_ns
-        for qpn in own:
-            self._task(
-                kind, qpn, operation, size,
-                count=count, depth=depth, duration_ns=duration_ms * 1_000_000,
-            )  # fmt: skip
+        begun: list[int] = []
+        try:
+            for qpn in own:
+                self._task(
+                    kind, qpn, operation, size,
+                    count=count, depth=depth, duration_ns=duration_ms * 1_000_000,
+                )  # fmt: skip
+                begun.append(qpn)
+        except Exception:
+            for qpn in begun:
+                self.endpoint.end_task(qpn)
+            raise
         interrupted = not await self._until_done(own, timeout_ms / 1000)
         states = {qpn: self.endpoint.task_state(qpn, times=True) for qpn in own}
         cpu_ns = self.endpoint.stats().cpu_ns - cpu_before
@@ -410,7 +422,7 @@ class Client:
             raise RequestError("interval_ms is at least 10")
         while not self._cancelled.is_set():
             pairs = self.service.all_pairs() if all else self.pairs
-            self._answer({"at_ns": self.endpoint.now_ns(), **self.service.snapshot(pairs)})
+            self._answer({"at_ns": time.monotonic_ns(), **self.service.snapshot(pairs)})
             await self._writer.drain()
             with contextlib.suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self._cancelled.wait(), interval_ms / 1000)

@@ -317,6 +317,16 @@ def test_limits_and_wrong_requests_are_told_and_change_nothing(
                     client.call(command, **fields)
             assert client.call("info")["qps"] == 0
             pairs = client.call("open", qps=2, buffer_bytes=64)["pairs"]
+            qpns = [pair["qpn"] for pair in pairs]
+            for fields, message in (
+                ({"qpns": qpns}, f"queue pair {qpns[0]} is not connected"),
+                ({"qpns": qpns, "mode": "latency"}, "on one queue pair, not 2"),
+                ({"qpns": qpns, "size": 65}, "messages of 65 bytes, and .* buffer has 64"),
+                ({"qpns": qpns, "size": -1}, "fields are wrong"),
+                ({"qpns": qpns, "count": 0}, "count is from 1"),
+            ):
+                with pytest.raises(RequestRefused, match=message):
+                    client.call("measure", **{"operation": "write", "size": 8} | fields)
             nobody = {"peer_ip": "10.77.1.77", "peer_qpn": 1, "peer_psn": 0}
             with pytest.raises(RequestRefused, match=r"10\.77\.1\.77 can't be reached: nobody"):
                 client.call("connect", pairs=[{"qpn": pairs[0]["qpn"], **nobody}])
