@@ -113,6 +113,51 @@ def ns3_lines(result: dict[str, Any]) -> list[Line]:
     ]
 
 
+def endpoint_lines(result: dict[str, Any]) -> list[Line]:
+    flow = result["virtual"]
+    lines = [
+        Line(
+            "one RDMA flow, simulator, 400 Gb/s, MTU 4096, DCQCN",
+            f"{flow['share']:.2%} of link",
+            f">= {flow['goal']:.0%}",
+            flow["share"] >= flow["goal"],
+        )
+    ]
+    real = result.get("real")
+    if real is None:
+        return lines
+    if "missing" in real:
+        lines.append(Line("endpoint, DCQCN in the kernel", "not measured", real["missing"], None))
+    else:
+        share, goal = real["share"], real["goal"]
+        what = f"endpoint between namespaces, {real['mode'].upper()}, DCQCN off"
+        lines += [
+            Line(what, f"{real['off']['gbps']:.2f} Gb/s", "", None),
+            Line("  DCQCN on: XDP, map, pacing", f"{real['on']['gbps']:.2f} Gb/s", "", None),
+            Line("  on against off", f"{share:.0%}", f">= {goal:.0%}", share >= goal),
+            *cpu_lines("DCQCN off", real["off"]),
+            *cpu_lines("DCQCN on", real["on"]),
+        ]
+    packet = real["packet"]
+    lines.append(Line("endpoint by AF_PACKET", f"{packet['gbps']:.2f} Gb/s", "", None))
+    if "off" in real:
+        ratio = real["off"]["gbps"] / packet["gbps"]
+        lines.append(Line("  AF_XDP against AF_PACKET", f"{ratio:.2f} x", "", None))
+    lines += cpu_lines("AF_PACKET", packet)
+    if "replay" in result:
+        kernel, ours = result["replay"]["kernel_ns"], result["replay"]["native_ns"]
+        lines += [
+            Line("DCQCN, an event, in the kernel", f"{kernel:.0f} ns", "", None),
+            Line("  natively", f"{ours:.0f} ns", "", None),
+        ]
+    return lines
+
+
+def cpu_lines(which: str, each: dict[str, float]) -> list[Line]:
+    value = f"{each['send_us']:.2f}, {each['receive_us']:.2f} us"
+    return [Line(f"  CPU a packet, sender and receiver, {which}", value, "", None)]
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", action="store_true")
@@ -126,6 +171,9 @@ def main() -> int:
     lines += engine_lines(results["engine"])
     results["ns3"] = script("bench_ns3.py")
     lines += ns3_lines(results["ns3"])
+    short = ["--rounds", "3", "--messages", "500"] if arguments.quick else []
+    results["endpoint"] = script("bench_endpoint.py", *short)
+    lines += endpoint_lines(results["endpoint"])
     if os.geteuid() == 0:
         short = ["--rounds", "3", "--seconds", "1"] if arguments.quick else []
         results["daemon"] = script("bench_daemon.py", *short)
