@@ -1,0 +1,263 @@
+"""The RoCEv2 endpoint: what one flow gets, in virtual time and between two namespaces.
+
+    python tests/bench/bench_endpoint.py [--json] [--rounds 5] [--messages 2000]
+
+Virtual time: one WRITE flow over 400 Gb/s links, MTU 4096, DCQCN on, against what headers leave of
+a link. Real time (root): two namespaces joined by a veth, no switch, no line rate; the same two
+daemons measure in turns without congestion control and with it (XDP program, map, pacing), and two
+others by AF_PACKET. The kernel's DCQCN against the native one: the same events, by
+BPF_PROG_TEST_RUN and by a call. Medians; namespaces and pins are this process's own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import ctypes
+import importlib.util
+import io
+import json
+import mmap
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from hostagent import agent, kernel_headers, pins
+from hostagent.bpf_test_run import test_run
+from hostagent.rnic.binding import native
+from hostagent.rnic.client import EndpointClient, join
+from topologies.congestion import BANDWIDTH_SCALED, parameters
+from weft import cli
+
+ROOT = Path(__file__).resolve().parents[2]
+VIRTUAL = """\
+generator: single
+time_scale: 1
+hosts: 2
+link: {rate: 400Gbps, delay: 500ns, queue: 4MB, mtu: 4200B}
+classes:
+  cnp: {dscp: 48, queue: 6}
+  roce: {dscp: 26, queue: 3, ecn: hpcc-dcqcn}
+  rest: {queue: 0}
+"""
+MTU, OVERHEAD = 4096, 82  # preamble to ICRC, FCS and gap
+VIRTUAL_GOAL, REAL_GOAL = 0.98, 0.8
+SIZE, DEPTH, INTERFACE_MTU = 65536, 32, 3000
+LINE_BPS = 100 * 10**9  # for DCQCN's parameters: far above what a processor can send
+ADDRESSES = ("10.99.0.1", "10.99.0.2")
+START_S = 20.0
+PR_SET_PDEATHSIG = 1
+
+
+def virtual() -> dict[str, float]:
+    """One flow in the simulator: Gb/s of payload, and the most that there can be."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "bench.yaml"
+        path.write_text(VIRTUAL)
+        words = ["perf", "write", "h1", "h2", "--bw", "-n", "2000", "--sim", str(path), "--json"]
+        with contextlib.redirect_stdout(io.StringIO()) as said:
+            code = cli.main(words)
+    if code:
+        raise SystemExit(f"error: weft {' '.join(words)} ended with {code}")
+    [row] = json.loads(said.getvalue())["measurements"][0]["rows"]
+    most = 400 * MTU / (MTU + OVERHEAD)
+    rate = row["bw_average_gbps"]
+    return {"gbps": rate, "most_gbps": most, "share": rate / most, "goal": VIRTUAL_GOAL}
+
+
+# --- between namespaces --------------------------------------------------------------------------
+
+
+def _die_with_parent() -> None:
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+@contextmanager
+def process(command: list[str], **options: Any) -> Iterator[subprocess.Popen[str]]:
+    """A child that has said its first line, ended with the block."""
+    child = subprocess.Popen(
+        command, cwd=ROOT, text=True, stdout=subprocess.PIPE, preexec_fn=_die_with_parent, **options
+    )
+    try:
+        assert child.stdout is not None
+        line = child.stdout.readline()
+        if child.poll() not in (None, 0):
+            raise SystemExit(f"error: {' '.join(command)} ended: {line}")
+        yield child
+    finally:
+        child.terminate()
+        child.wait()
+
+
+@contextmanager
+def two_namespaces() -> Iterator[list[int]]:
+    """Processes in two namespaces that a veth pair `b0` joins, with addresses."""
+    hold = ["unshare", "--net", "sh", "-c", "echo; exec sleep infinity"]
+    with process(hold) as one, process(hold) as other:
+        held = [one.pid, other.pid]
+        add = f"link add b0 netns {held[0]} mtu {INTERFACE_MTU} type veth "
+        add += f"peer name b0 netns {held[1]} mtu {INTERFACE_MTU}"
+        subprocess.run(["ip", *add.split()], check=True)
+        for pid, address in zip(held, ADDRESSES, strict=True):
+            lines = f"link set b0 up\naddress add {address}/24 dev b0\n"
+            enter = ["nsenter", f"--net=/proc/{pid}/ns/net", "ip", "-batch", "-"]
+            subprocess.run(enter, input=lines, text=True, check=True)
+        yield held
+
+
+@contextmanager
+def clients(held: list[int], folder: Path, *options: str) -> Iterator[list[EndpointClient]]:
+    """Daemons in both namespaces, and connections to them."""
+    with ExitStack() as stack:
+        found = []
+        for number, (pid, address) in enumerate(zip(held, ADDRESSES, strict=True)):
+            path = folder / f"{number}.rnic"
+            enter = ["nsenter", f"--net=/proc/{pid}/ns/net", sys.executable]
+            command = [*enter, "-m", "hostagent.rnic.service", "--interface", "b0"]
+            command += ["--ip", address, "--socket", str(path), *options]
+            stack.enter_context(process(command))
+            found.append(stack.enter_context(EndpointClient.connect(path, START_S)))
+        yield found
+
+
+def one_round(ends: list[EndpointClient], messages: int, *, control: bool) -> dict[str, float]:
+    """One measurement: Gb/s of payload, and CPU microseconds a data packet at both ends."""
+    params = asdict(parameters(BANDWIDTH_SCALED, LINE_BPS)) if control else None
+    ours, theirs = join(*ends, qps=1, buffer_bytes=SIZE, direct=True, params=params)
+    ends[1].call("serve", qpns=theirs, operation="write", mode="bandwidth", size=SIZE)
+    before = ends[1].call("stats")["endpoint"]["cpu_ns"]
+    result = ends[0].call(
+        "measure", timeout_s=60, qpns=ours, operation="write", mode="bandwidth", size=SIZE,
+        count=messages, depth=DEPTH,
+    )  # fmt: skip
+    after = ends[1].call("stats")["endpoint"]["cpu_ns"]
+    if result["failures"]:
+        raise SystemExit(f"error: {result['failures'][0]['why']}")
+    packets = sum(pair["sent_packets"] for pair in result["pairs"])
+    for client, qpns in zip(ends, (ours, theirs), strict=True):
+        client.call("close", qpns=qpns)
+    return {
+        "gbps": result["average_bps"] / 1e9,
+        "send_us": result["cpu_ns"] / packets / 1000,
+        "receive_us": (after - before) / packets / 1000,
+        "repeated": sum(pair["repeated_packets"] for pair in result["pairs"]) / packets,
+    }
+
+
+def medians(rounds: list[dict[str, float]]) -> dict[str, float]:
+    """The median of each number."""
+    return {name: statistics.median(each[name] for each in rounds) for name in rounds[0]}
+
+
+def real(rounds: int, messages: int) -> dict[str, Any]:
+    """Between two namespaces: congestion control on and off in turns, then AF_PACKET."""
+    directory = pins.BPF_FILE_SYSTEM / f"weft-bench-{os.getpid()}"
+    found: dict[str, Any] = {"rounds": rounds, "goal": REAL_GOAL}
+    with two_namespaces() as held, tempfile.TemporaryDirectory() as folder:
+        try:
+            attach = [(Path(f"/proc/{pid}/ns/net"), "b0") for pid in held]
+            report = agent.run(directory, attach)
+            if report.error is None:
+                with clients(held, Path(folder), "--maps", str(directory)) as ends:
+                    found["mode"] = ends[0].call("info")["mode"]
+                    one_round(ends, messages, control=True)
+                    both: dict[bool, list[dict[str, float]]] = {True: [], False: []}
+                    for _ in range(rounds):
+                        for control in (False, True):
+                            both[control].append(one_round(ends, messages, control=control))
+                found["off"], found["on"] = medians(both[False]), medians(both[True])
+                shares = [
+                    on["gbps"] / off["gbps"]
+                    for off, on in zip(both[False], both[True], strict=True)
+                ]
+                found["share"] = statistics.median(shares)
+            else:
+                found["missing"] = report.error
+            with clients(held, Path(folder), "--af-packet") as ends:
+                one_round(ends, messages, control=False)
+                packet = [one_round(ends, messages, control=False) for _ in range(rounds)]
+            found["packet"] = medians(packet)
+        finally:
+            with contextlib.suppress(OSError):
+                pins.remove(directory)
+    return found
+
+
+# --- the header in the kernel and natively -------------------------------------------------------
+
+
+def replay_test() -> ModuleType:
+    """The test that compares both: its events are what is timed here."""
+    path = ROOT / "tests" / "hostagent" / "test_dcqcn_kernel.py"
+    spec = importlib.util.spec_from_file_location("test_dcqcn_kernel", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def replay(rounds: int) -> dict[str, float]:
+    """Nanoseconds an event of DCQCN takes, in the kernel and natively; medians."""
+    import bcc
+
+    test = replay_test()
+    kernel_headers.export()
+    size = int(native().ffi.sizeof("struct dcqcn"))
+    flags = [f"-I{test.BPF}", f"-I{test.BPF.parent / 'include'}"]
+    program = bcc.BPF(src_file=str(test.BPF / "dcqcn_replay.bpf.c").encode(), cflags=flags)
+    function = program.load_func(b"dcqcn_replay", bcc.BPF.XDP)
+
+    def words(name: bytes, count: int, dtype: Any) -> Any:
+        length = count * np.dtype(dtype).itemsize
+        whole = (length + mmap.PAGESIZE - 1) // mmap.PAGESIZE * mmap.PAGESIZE
+        return np.frombuffer(mmap.mmap(program[name].map_fd, whole), dtype, count)
+
+    params, steps = test.sequences(np.random.default_rng(1), test.STATES)
+    there = words(b"steps", len(steps), test.STEP)
+    states = words(b"states", test.STATES * size // 8, np.uint64).reshape(test.STATES, -1)
+    at = words(b"next_step", 1, np.uint32)
+    times: dict[str, list[float]] = {"kernel_ns": [], "native_ns": []}
+    for _ in range(rounds):
+        begin = test.fresh(params, size)
+        states[:], there[:], at[0] = begin, steps, 0
+        started = time.perf_counter()
+        test_run(function.fd, bytes(64), repeat=len(steps))
+        between = time.perf_counter()
+        test.replayed(steps, begin)
+        ended = time.perf_counter()
+        times["kernel_ns"].append((between - started) * 1e9 / len(steps))
+        times["native_ns"].append((ended - between) * 1e9 / len(steps))
+    program.cleanup()
+    return {name: statistics.median(each) for name, each in times.items()}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--messages", type=int, default=2000, help=f"of {SIZE} bytes, a round")
+    arguments = parser.parse_args()
+    result: dict[str, Any] = {"virtual": virtual()}
+    if os.geteuid() == 0:
+        result["real"] = real(arguments.rounds, arguments.messages)
+        if "missing" not in result["real"]:
+            result["replay"] = replay(arguments.rounds)
+    print(json.dumps(result) if arguments.json else json.dumps(result, indent=2))
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
