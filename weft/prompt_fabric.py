@@ -77,6 +77,13 @@ class FabricCommands:
                 lambda rest: self._view("top", rest),
             ),
             Command(
+                "agent",
+                "[HOST]",
+                "what the hosts' eBPF keeps of every RoCE queue pair, live, until Ctrl-C",
+                lambda rest: self._view("agent", rest),
+                complete=lambda before: self._shell.hosts() if not before else (),
+            ),
+            Command(
                 "p4rt-shell",
                 "SWITCH [write]",
                 "p4lang's interactive P4Runtime shell on a switch",
@@ -212,7 +219,7 @@ class FabricCommands:
         words = split(rest)
         if command == "trace" and "--help" not in words:
             one_of("switch", words[0] if words else "", self._shell.switches(), _TRACE)
-        if command == "top" and not self._shell.is_terminal:
+        if command in ("top", "agent") and not self._shell.is_terminal:
             words.append("--once")  # a pipe has no Ctrl-C
         if command == "trace" and not self._shell.is_terminal and "--count" not in words:
             raise CommandError("from a pipe a number is needed: trace SWITCH --count N")
