@@ -1,0 +1,44 @@
+/* Two cards, every kind of work, three packets in four lost: whatever they took is freed (test_rnic_sanitized.py). */
+#include <stdlib.h>
+#include "rnic.h"
+
+int main(void)
+{
+    static uint8_t memory[65536], frame[16384];
+    for (uint32_t repeat = 0; repeat < 2; repeat++) {
+        rnic *cards[2];
+        struct dcqcn_params cc = {.line_rate = 1000000000, .min_rate = 1000000, .rate_ai = 1000000, .rate_hai = 1000000,
+                                  .alpha_timer_ns = 55000, .increase_timer_ns = 55000, .gain_q16 = 256};
+        for (uint32_t i = 0; i < 2; i++) {
+            const struct rnic_config config = {.mac = 1 + i, .gateway_mac = 9, .ip = 1 + i, .max_qps = 8, .whole = 1, .check_icrc = 1};
+            cards[i] = rnic_create(&config);
+            rnic_register(cards[i], 1, 0, memory, sizeof memory, RNIC_REMOTE_READ | RNIC_REMOTE_WRITE);
+            for (uint32_t qpn = 1; qpn < 4; qpn++) {
+                const struct rnic_qp_config qp = {.qpn = qpn, .mtu = 256, .repeat = repeat, .retries = 3, .timeout_ps = 1000000};
+                rnic_add_qp(cards[i], &qp, qpn == 1 ? &cc : NULL);
+                rnic_connect(cards[i], qpn, 2 - i, 0, qpn, 0);
+                for (uint32_t n = 0; n < 40; n++) {
+                    const struct rnic_work work = {.id = n, .operation = n % 5, .length = n * 100, .local = memory, .rkey = 1};
+                    rnic_post(cards[i], qpn, &work, 0);
+                    rnic_post_receive(cards[i], qpn, n, memory, sizeof memory);
+                }
+            }
+        }
+        rnic_remove_qp(cards[0], 2);
+        srand(1);
+        for (rnic_time now = 0; now < 3000000000; now += 10000)
+            for (int i = 0; i < 2; i++) {
+                struct rnic_packet packet;
+                rnic_advance(cards[i], now);
+                if (rnic_transmit(cards[i], now, &packet) && rand() % 4 == 0)
+                    rnic_receive(cards[!i], frame, rnic_write_packet(&packet, frame), 0, now);
+            }
+        for (int i = 0; i < 2; i++) {
+            struct rnic_event events[64];
+            if (!rnic_take_events(cards[i], events, 64))
+                return 2;
+            rnic_destroy(cards[i]);
+        }
+    }
+    return 0;
+}
