@@ -27,14 +27,20 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from topologies.congestion import CERTAIN, GAIN_ONE, DcqcnParameters, EcnThresholds
+from topologies.congestion import (
+    CERTAIN,
+    GAIN_ONE,
+    CongestionError,
+    DcqcnParameters,
+    EcnThresholds,
+)
 
 Floats = npt.NDArray[np.float64]
 
 ON_THE_WIRE = 82
 """Bytes a RoCE packet costs beside its payload: headers, ICRC, FCS, preamble and gap."""
 
-FREQUENCIES = np.logspace(0, 7, 70_001)
+FREQUENCIES = np.logspace(-2, 8, 50_001)
 """Where the loop's gain is looked at, rad/s."""
 
 LARGEST = 700.0  # exp of more does not fit a float
@@ -197,7 +203,10 @@ class FluidModel:
         return np.array(columns[:3]).T, columns[4], columns[3] * slope
 
     def stability(self) -> Stability:
-        """Linearise, cut the loop where the delay is, and see how far from unstable it is."""
+        """Linearise, cut the loop where the delay is, and see how far from unstable it is.
+
+        Raises CongestionError if the loop has no gain crossover.
+        """
         now, past_rate, past_queue = self._linear()
         s = 1j * FREQUENCIES
         driven = past_rate[None, :] + past_queue[None, :] * self.flows / s[:, None]
@@ -206,6 +215,8 @@ class FluidModel:
         size = np.abs(loop)
         phase = np.unwrap(np.angle(loop)) - FREQUENCIES * self.delay
         crossings = np.flatnonzero((size[:-1] >= 1) & (size[1:] < 1))
+        if not len(crossings):
+            raise CongestionError("the loop's gain is 1 nowhere between 0.01 and 10^8 rad/s")
         last = int(crossings[-1])
         return Stability(
             180 + math.degrees(phase[last]),

@@ -15,7 +15,7 @@ from functools import partial
 from importlib import import_module
 from pathlib import Path
 
-from weft import cli_live, cli_perf, cli_results, cli_sim
+from weft import cli_dcqcn, cli_live, cli_perf, cli_results, cli_sim
 from weft.errors import UsageError
 
 EXIT_FAILED = 1
@@ -142,6 +142,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_metrics(commands)
     _add_bench(commands)
     _add_doctor(commands)
+    cli_dcqcn.add_commands(partial(_add, commands))
     cli_live.add_commands(partial(_add, commands))
     cli_perf.add_commands(partial(_add, commands))
     cli_results.add_commands(partial(_add, commands))

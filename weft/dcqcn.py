@@ -1,0 +1,123 @@
+"""`weft dcqcn`: where the fluid model rests and how stably, as a table."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+
+from simulator.dcqcn_model import FluidModel, Solution
+from topologies.congestion import SETS, CongestionError, parameters, thresholds
+from topologies.units import format_duration, format_rate, parse_duration, parse_rate
+from weft import console
+from weft.errors import UsageError
+
+MOST_FLOWS = 100_000
+LEAST_DELAY_PS = 1000
+PS_A_S = 10**12
+COLUMNS = ("set", "link", "flows", "marked", "queue - Kmin", "alpha", "phase margin", "crossover")
+SOLVED = ("marked, mean", "queue, mean", "queue, most")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One set on one link; the fixed point's values, and means over time where asked for."""
+
+    set: str
+    rate_bps: int
+    flows: int
+    marking: float
+    above_kmin_bytes: float
+    kmin_bytes: int
+    alpha: float
+    beyond_kmax: bool
+    phase_margin_deg: float
+    crossover_rad_s: float
+    growth_per_s: float
+    solution: Solution | None
+
+    @property
+    def stable(self) -> bool:
+        return self.growth_per_s < 0 and not self.beyond_kmax
+
+    def cells(self) -> tuple[str, ...]:
+        """Return it as the table's text."""
+        margin = f"{self.phase_margin_deg:.1f} deg" + ("" if self.stable else ", unstable")
+        cells = (
+            self.set,
+            format_rate(self.rate_bps),
+            str(self.flows),
+            f"{self.marking:.3%}",
+            f"{self.above_kmin_bytes / 1000:.1f} kB",
+            f"{self.alpha:.4f}",
+            "beyond Kmax" if self.beyond_kmax else margin,
+            f"{self.crossover_rad_s:.0f} rad/s",
+        )
+        if self.solution is None:
+            return cells
+        found = self.solution
+        queues = (found.queue_bytes, found.most_bytes)
+        return (*cells, f"{found.marking:.3%}", *(f"{size / 1000:.1f} kB" for size in queues))
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the table. Returns the exit code; raises UsageError."""
+    try:
+        rows = list(_rows(arguments))
+    except (CongestionError, ValueError) as error:
+        raise UsageError(str(error)) from None
+    if arguments.json:
+        print(json.dumps([{**asdict(row), "stable": row.stable} for row in rows], indent=2))
+        return 0
+    columns = COLUMNS + (SOLVED if arguments.solve else ())
+    console.table(
+        columns,
+        [row.cells() for row in rows],
+        title="DCQCN's fixed points in the fluid model (no hyper increase)",
+        caption=f"packets of {arguments.mtu} B, feedback after {arguments.delay}",
+        right=columns[2:],
+    )
+    return 0
+
+
+def _rows(arguments: argparse.Namespace) -> Iterator[Row]:
+    rates = [parse_rate(text.strip()) for text in arguments.rate.split(",")]
+    flows = _flows(arguments.flows.split(","))
+    delay_ps = parse_duration(arguments.delay)
+    if delay_ps < LEAST_DELAY_PS:
+        least = format_duration(LEAST_DELAY_PS)
+        raise UsageError(f"--delay {arguments.delay}: at least {least}, light takes that long")
+    for name in [arguments.set] if arguments.set else SETS:
+        for rate in rates:
+            for number in flows:
+                yield _row(name, rate, number, arguments.mtu, delay_ps / PS_A_S, arguments.solve)
+
+
+def _flows(words: Sequence[str]) -> list[int]:
+    for word in words:
+        if not word.strip().isdecimal() or not 0 < int(word) <= MOST_FLOWS:
+            raise UsageError(f"--flows {word}: a number from 1 to {MOST_FLOWS} is wanted")
+    return [int(word) for word in words]
+
+
+def _row(name: str, rate: int, flows: int, payload: int, delay_s: float, solve: bool) -> Row:
+    marks = thresholds(name, rate)
+    model = FluidModel.of(
+        parameters(name, rate), marks, rate, flows=flows, payload=payload, delay_s=delay_s
+    )
+    point, stability = model.fixed_point(), model.stability()
+    return Row(
+        name,
+        rate,
+        flows,
+        point.marking,
+        point.queue_bytes - marks.min_bytes,
+        marks.min_bytes,
+        point.alpha,
+        point.queue_bytes > marks.max_bytes,
+        stability.phase_margin_deg,
+        stability.crossover_rad_s,
+        stability.growth,
+        model.solve(1.0) if solve else None,
+    )
