@@ -171,7 +171,7 @@ def main() -> int:
     lines += engine_lines(results["engine"])
     results["ns3"] = script("bench_ns3.py")
     lines += ns3_lines(results["ns3"])
-    short = ["--rounds", "3", "--messages", "500"] if arguments.quick else []
+    short = ["--rounds", "7"] if arguments.quick else []
     results["endpoint"] = script("bench_endpoint.py", *short)
     lines += endpoint_lines(results["endpoint"])
     if os.geteuid() == 0:
