@@ -47,9 +47,9 @@ from hostagent.rnic.interface import MTUS
 from hostagent.rnic.measurement import Times
 from topologies.congestion import DcqcnParameters
 
-PACE_SLACK_PS = 4_000_000_000
+PACE_SLACK_PS = 10_000_000_000
 """A paced packet that leaves late brings the next ones forward by so much at most, so that rates
-hold: timers on a busy machine are some 3 ms late one time in a thousand. So does the line."""
+hold: on a busy machine a thread waits some milliseconds for its turn. So does the line (loop.c)."""
 
 BUFFER_BYTES_MOST = 1 << 30
 TASK_COUNT_MOST = 1 << 24

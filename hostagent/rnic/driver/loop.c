@@ -21,8 +21,8 @@ enum {
     FRAME_LEAST = 84,
 };
 static const uint64_t SECOND_NS = 1000000000;
-static const rnic_time LINE_SLACK_PS = 4000000000; /* a frame that leaves late brings the next ones forward by so much at most */
-static const rnic_time SPIN_PS = 15000000;        /* waiting for less is not worth a sleep */
+static const rnic_time LINE_SLACK_PS = 10000000000; /* a frame that leaves late brings the next ones forward by so much at most */
+static const rnic_time SPIN_PS = 3000000;        /* waiting for less is not worth a sleep */
 static const rnic_time RETRY_PS = 50000000;       /* until the interface is asked again to take what it had no room for */
 static const rnic_time SLEEP_MOST_PS = 500000000000;
 static const uint64_t BYTE_PS = 8000000000000;
