@@ -16,13 +16,15 @@ time between two cuts, tau' the alpha timer, T the increase timer, B the byte co
     R'     = -R alpha a/(2 tau) + (Rt - R)/2 R^ (b + d)
     q'     = N R - C            p = Pmax (q - Kmin)/(Kmax - Kmin) above Kmin, 1 above Kmax
 
-The model has no hyper increase: what is compared with it runs with R_HAI = R_AI.
+The published model has no hyper increase. Ours adds it where a set has one clock: expiries from the
+F+2nd on add R_HAI, so that Rt' gets + (R_HAI - R_AI) R^ d (1-p^)^((F+1) T R^). R_HAI = R_AI is the
+published model (`without_hyper`).
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -88,6 +90,7 @@ class FluidModel:
     capacity: float
     packet_bytes: int
     rate_ai: float
+    hyper: float
     tau: float
     alpha_timer: float
     increase_timer: float
@@ -117,6 +120,8 @@ class FluidModel:
             capacity=rate_bps / (8 * packet),
             packet_bytes=packet,
             rate_ai=given.rate_ai_bps / (8 * packet),
+            # With two clocks both have to be beyond F: hardly ever without a CNP.
+            hyper=0.0 if given.byte_counter else given.rate_hai_bps / given.rate_ai_bps - 1,
             tau=max(given.cut_interval_ns, given.cnp_interval_ns) * 1e-9,
             alpha_timer=given.alpha_timer_ns * 1e-9,
             increase_timer=given.increase_timer_ns * 1e-9,
@@ -129,8 +134,12 @@ class FluidModel:
             delay=delay_s,
         )
 
+    def without_hyper(self) -> FluidModel:
+        """Return the model as published."""
+        return replace(self, hyper=0.0)
+
     def _terms(self, p: float, rate: float) -> tuple[float, float, float, float]:
-        """Return a, alpha's input, b + d and c + e."""
+        """Return a, alpha's input, b + d and c + e (in units of R_AI, hyper increase with it)."""
         if p >= 1:
             return 1.0, 1.0, 0.0, 0.0
         log = math.log1p(-p)
@@ -140,7 +149,8 @@ class FluidModel:
                 continue
             each = p / math.expm1(-period * log) if p > 0 else 1 / period
             expiries += each
-            later += each * math.exp(self.fast_recovery * period * log)
+            additive = math.exp(self.fast_recovery * period * log)
+            later += each * additive * (1 + self.hyper * math.exp(period * log))
         return (
             -math.expm1(self.tau * rate * log),
             -math.expm1(self.alpha_timer * rate * log),

@@ -37,6 +37,10 @@ def add_commands(add: Add) -> None:
         help="payload of a packet (default: %(default)s)",
     )  # fmt: skip
     command.add_argument(
+        "--hyper", action="store_true",
+        help="with hyper increase, which the published model leaves out",
+    )  # fmt: skip
+    command.add_argument(
         "--solve", action="store_true",
         help="means over 1 s of the equations' solution, which need not rest (seconds a row)",
     )  # fmt: skip

@@ -74,7 +74,8 @@ def run(arguments: argparse.Namespace) -> int:
     console.table(
         columns,
         [row.cells() for row in rows],
-        title="DCQCN's fixed points in the fluid model (no hyper increase)",
+        title="DCQCN's fixed points in the fluid model"
+        + (" with hyper increase" if arguments.hyper else ""),
         caption=f"packets of {arguments.mtu} B, feedback after {arguments.delay}",
         right=columns[2:],
     )
@@ -91,7 +92,7 @@ def _rows(arguments: argparse.Namespace) -> Iterator[Row]:
     for name in [arguments.set] if arguments.set else SETS:
         for rate in rates:
             for number in flows:
-                yield _row(name, rate, number, arguments.mtu, delay_ps / PS_A_S, arguments.solve)
+                yield _row(name, rate, number, delay_ps / PS_A_S, arguments)
 
 
 def _flows(words: Sequence[str]) -> list[int]:
@@ -101,11 +102,13 @@ def _flows(words: Sequence[str]) -> list[int]:
     return [int(word) for word in words]
 
 
-def _row(name: str, rate: int, flows: int, payload: int, delay_s: float, solve: bool) -> Row:
+def _row(name: str, rate: int, flows: int, delay_s: float, arguments: argparse.Namespace) -> Row:
     marks = thresholds(name, rate)
     model = FluidModel.of(
-        parameters(name, rate), marks, rate, flows=flows, payload=payload, delay_s=delay_s
+        parameters(name, rate), marks, rate, flows=flows, payload=arguments.mtu, delay_s=delay_s
     )
+    if not arguments.hyper:
+        model = model.without_hyper()
     point, stability = model.fixed_point(), model.stability()
     return Row(
         name,
@@ -119,5 +122,5 @@ def _row(name: str, rate: int, flows: int, payload: int, delay_s: float, solve: 
         stability.phase_margin_deg,
         stability.crossover_rad_s,
         stability.growth,
-        model.solve(1.0) if solve else None,
+        model.solve(1.0) if arguments.solve else None,
     )

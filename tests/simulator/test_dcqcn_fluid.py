@@ -51,7 +51,7 @@ topology:
 until: {milliseconds}ms
 sample: 10ms
 buffer: {{shared: 64MB, alpha: 8, headroom: formula}}
-transport: {{parameters: {name}, overrides: {{rate_hai: {rate_ai}bps}}}}
+transport: {{parameters: {name}, overrides: {{rate_hai: {rate_hai}bps}}}}
 traffic:
   - incast: {{to: h1, senders: {flows}, persistent: true}}
 """
@@ -182,7 +182,9 @@ def program() -> CompiledProgram:
     return CompiledProgram(result.json_text.encode(), P4Info(result.p4info), 1)
 
 
-def measured(name: str, gbps: int, flows: int, milliseconds: int) -> Measured:
+def measured(
+    name: str, gbps: int, flows: int, milliseconds: int, *, hyper: bool = False
+) -> Measured:
     """Means of a run's last 60 %; the queue by Little's law, from the time that packets waited."""
     text = RUN.format(
         hosts=flows + 1,
@@ -190,7 +192,7 @@ def measured(name: str, gbps: int, flows: int, milliseconds: int) -> Measured:
         name=name,
         flows=flows,
         milliseconds=milliseconds,
-        rate_ai=given(name, gbps).rate_ai_bps,
+        rate_hai=(parameters(name, gbps * GBPS) if hyper else given(name, gbps)).rate_hai_bps,
     )
     run = Simulation(read_run(text), program())
     seen = []
@@ -233,3 +235,26 @@ def test_ten_senders_of_the_paper_s_set_rest_at_the_fixed_point() -> None:
     assert found.queue_bytes - kmin == pytest.approx(point.queue_bytes - kmin, rel=0.25)
     assert found.jain >= 0.99
     assert found.lost == 0
+
+
+@pytest.mark.parametrize("flows", [2, 10])
+@pytest.mark.parametrize("name", SETS)
+def test_flows_end_with_equal_shares_and_lose_nothing(name: str, flows: int) -> None:
+    """Every set as shipped, hyper increase and all."""
+    found = measured(name, 25, flows, 300, hyper=True)
+    assert found.jain >= 0.99
+    assert found.lost == 0
+    assert found.marking > 0
+
+
+@pytest.mark.parametrize("flows", [2, 10])
+@pytest.mark.parametrize("gbps", [25, 100])
+def test_the_paper_s_set_as_shipped_marks_as_at_the_fixed_point(gbps: int, flows: int) -> None:
+    """With hyper increase in both: the model's term for it is ours."""
+    name = "hpcc-dcqcn-paper"
+    marks = thresholds(name, gbps * GBPS)
+    full = FluidModel.of(parameters(name, gbps * GBPS), marks, gbps * GBPS, flows=flows)
+    point = full.fixed_point()
+    assert point.marking > 1.5 * full.without_hyper().fixed_point().marking
+    found = measured(name, gbps, flows, 20_000 // gbps, hyper=True)
+    assert found.marking == pytest.approx(point.marking, rel=0.25)
