@@ -144,17 +144,20 @@ RDMA_DEPTH = 32
 RDMA_MS = 1000
 
 
-def rdma_write(session: Session) -> Row:
-    """RDMA WRITEs between the hosts that are farthest apart, by their endpoints, under DCQCN."""
+def rdma_write(session: Session, milliseconds: int = RDMA_MS) -> Row:
+    """RDMA WRITEs between the hosts that are farthest apart, by their endpoints, under DCQCN.
+
+    They are posted for so long, and all that were are waited for.
+    """
     source, destination = far_pair(session)
     topology = session.topology
     ends = [topology.interface(_endpoint(host)) for host in (source, destination)]
     sockets = session.endpoints.sockets([source, destination])
     line = topology.real_rate_bps(topology.link_at(ends[0].host, ends[0].number))
-    count = line * RDMA_MS // 8000 // RDMA_BYTES + RDMA_DEPTH
+    count = line * milliseconds // 8000 // RDMA_BYTES + RDMA_DEPTH
     work = rdma.Work(
         "write", "bandwidth", RDMA_BYTES, count,
-        depth=RDMA_DEPTH, duration_ms=RDMA_MS, set_name=BANDWIDTH_SCALED,
+        depth=RDMA_DEPTH, duration_ms=milliseconds, set_name=BANDWIDTH_SCALED,
     )  # fmt: skip
     [answer] = rdma.measure(topology, sockets, ends[:1], ends[1], work)
     what = f"RDMA WRITE {source.name} -> {destination.name}"

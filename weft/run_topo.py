@@ -80,7 +80,10 @@ class _Flow:
             for what, proof in (
                 ("ping all pairs", proofs.all_pairs_ping),
                 ("RoCEv2 packets", proofs.roce_over_spines),
-                ("RDMA WRITE", proofs.rdma_write),
+                (
+                    "RDMA WRITE",
+                    partial(proofs.rdma_write, milliseconds=min(1000, 500 * tcp_seconds)),
+                ),
                 ("TCP transfer", partial(proofs.tcp_transfer, seconds=tcp_seconds)),
             ):
                 self.rows.append(self.step(what, partial(proof, session)))
