@@ -35,6 +35,7 @@ class ScriptedPeer:
         *,
         card: dict[str, Any] | None = None,
         congestion_control: DcqcnParameters | None = None,
+        peer_psn: int = PSN,
         **config: Any,
     ) -> None:
         self.card: Card = make_card(1, **(card or {}))
@@ -42,7 +43,7 @@ class ScriptedPeer:
         values = {"qpn": QPN, "mtu": MTU, "first_psn": PSN, "timeout_ps": 100 * US, **config}
         self.config = QueuePairConfig(**values)
         self.card.add_queue_pair(self.config, congestion_control)
-        self.card.connect(QPN, PEER_IP, peer_qpn=PEER_QPN, peer_psn=PSN)
+        self.card.connect(QPN, PEER_IP, peer_qpn=PEER_QPN, peer_psn=peer_psn)
 
     # --- what the card sends --------------------------------------------------------------------
 

@@ -304,6 +304,27 @@ def test_selective_repeat_sends_what_is_missing() -> None:
     assert peer.stats.repeated_packets == 3
 
 
+def test_the_bitmap_moves_with_what_is_far_ahead() -> None:
+    """128 bits hold the highest PSN that is here, across 2^24 too."""
+    start = 0xFFFFFF - 20
+    peer = ScriptedPeer(repeat=Repeat.SELECTIVE, peer_psn=start)
+    peer.card.receive_anything(QPN)
+    for ahead in (1, 100, 200):
+        peer.send(O.SEND_ONLY, start + ahead, b"x")
+    packet = peer.expect_ack(start, msn=0, syndrome=Syndrome.SEQUENCE_ERROR)
+    assert packet[NakBitmap].base == (start + 200 - 127) & 0xFFFFFF
+    assert packet[NakBitmap].arrived() == [(start + ahead) & 0xFFFFFF for ahead in (100, 200)]
+
+
+def test_a_nak_without_a_bitmap_tells_of_one_packet() -> None:
+    """From a receiver that does go-back-N."""
+    peer = ScriptedPeer(repeat=Repeat.SELECTIVE)
+    post(peer, S, 4 * MTU)
+    peer.all()
+    peer.ack(PSN + 1, Syndrome.SEQUENCE_ERROR)
+    peer.expect((O.SEND_MIDDLE, PSN + 1))
+
+
 # --- receivers that are not ready ---------------------------------------------------------------
 
 

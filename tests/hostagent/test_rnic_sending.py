@@ -296,6 +296,22 @@ def test_a_marked_packet_makes_a_cnp() -> None:
     assert (peer.stats.marked, peer.stats.cnps_sent) == (2, 2)
 
 
+def test_one_cnp_an_interval() -> None:
+    """Marks within 10 us of a CNP are told when they are over and a packet comes, marked or not."""
+    peer = ScriptedPeer(cnp_interval_ns=10_000)
+    peer.card.receive_anything(QPN)
+    told = []
+    for i, (us, ce) in enumerate(
+        [(0, True), (1, True), (9.999, False), (10, False), (15, True), (20, True), (31, False)]
+    ):
+        peer.now = int(us * US)
+        peer.send(O.SEND_ONLY, PSN + i, b"x", ce=ce)
+        if Opcode.CNP in [packet[BTH].opcode for packet in peer.all()]:
+            told.append(us)
+    assert told == [0, 10, 20]
+    assert (peer.stats.marked, peer.stats.cnps_sent) == (4, 3)
+
+
 def test_nobody_is_told_if_the_queue_pair_is_not_to_tell() -> None:
     peer = ScriptedPeer()
     peer.card.receive_anything(QPN)
