@@ -22,7 +22,8 @@ _SET_OF_FEATURES = 4
 _NAME_BYTES = 32
 
 _WIRE_OVERHEAD_BYTES = 24  # preamble 8, FCS 4, gap 12
-_BURST_BYTES = 2 * (1514 + _WIRE_OVERHEAD_BYTES)
+_ETHERNET_BYTES = 14
+_BURST_PACKETS = 2
 
 
 def offloads_off(names: list[str], where: socket.socket) -> None:
@@ -72,13 +73,15 @@ def _features_off(name: str, where: socket.socket) -> None:
     _ethtool(name, where, request + b"".join(struct.pack("=II", *word) for word in words))
 
 
-def limit_rate(name: str, pid: int, rate_bps: int, queue_bytes: int) -> bool:
+def limit_rate(name: str, pid: int, rate_bps: int, queue_bytes: int, mtu: int) -> bool:
     """Make a host's interface send no faster than its link, behind a queue of `queue_bytes`.
 
     `pid` is a process in the interface's namespace. The rate counts what a frame takes on a wire,
-    as the switches' ports do. Returns False where the kernel has no token bucket (tbf).
+    as the switches' ports do; `mtu` is the interface's, since a packet that the bucket can't hold
+    would be dropped. Returns False where the kernel has no token bucket (tbf).
     """
-    burst = max(_BURST_BYTES, rate_bps // 8 // 1000)  # a late timer catches up within 1 ms
+    packet = mtu + _ETHERNET_BYTES + _WIRE_OVERHEAD_BYTES
+    burst = max(_BURST_PACKETS * packet, rate_bps // 8 // 1000)  # late timers catch up in 1 ms
     command = ["mnexec", "-a", str(pid), "tc", "qdisc", "add", "dev", name, "root"]
     command += ["stab", "overhead", str(_WIRE_OVERHEAD_BYTES), "linklayer", "ethernet"]
     command += ["tbf", "rate", f"{rate_bps}bit", "burst", str(burst), "limit", str(queue_bytes)]

@@ -137,6 +137,7 @@ class Network:
                 pid,
                 self.topology.real_rate_bps(port.link),
                 port.link.queue_bytes,
+                port.link.mtu_bytes,
             )
             for port in self.topology.ports_of(host.name)
         )

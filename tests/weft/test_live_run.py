@@ -95,7 +95,7 @@ def test_a_run_is_seen_by_top_web_and_prometheus(environment: dict[str, str]) ->
             assert json.loads(get(url[0] + "/api/fabric"))["topology"] == "leafspine"
             moment = json.loads(get(url[0] + "/api/moment"))
             assert moment["run"] == result["run"]
-            assert moment["switches"]["s1"]["ports"]["1"]["roce_packets"] == 64
+            assert moment["switches"]["s1"]["ports"]["1"]["roce_packets"] >= 64
 
         out, err = run.communicate("exit\n", timeout=PATIENCE_S)
         assert run.returncode == 0, err
