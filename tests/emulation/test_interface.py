@@ -1,4 +1,4 @@
-"""What a host's interface may send: no faster than its link, but all packets that its MTU allows."""
+"""What a host's interface may send: no faster than its link, and all that its MTU allows."""
 
 from __future__ import annotations
 
