@@ -143,6 +143,15 @@ class CardConfig:
     cc_base_ns: int = 0
     pace_slack_ps: int = 0
 
+    def __post_init__(self) -> None:
+        """Raise CardError for a class or queue that there is not."""
+        if not 0 <= self.cnp_dscp < 64 or not 0 <= self.cnp_queue < 8:
+            raise CardError(
+                f"CNPs have a DSCP of 0 to 63 and a queue of 0 to 7, "
+                f"not {self.cnp_dscp} and {self.cnp_queue}",
+                Status.INVALID,
+            )
+
 
 @dataclass(frozen=True)
 class QueuePairConfig:

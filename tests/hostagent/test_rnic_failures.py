@@ -479,6 +479,12 @@ def test_other_calls_that_are_refused() -> None:
         assert refused.value.status is status
 
 
+@pytest.mark.parametrize("config", [{"cnp_dscp": 64}, {"cnp_queue": 8}, {"cnp_queue": -1}])
+def test_cards_that_can_not_be(config: dict[str, int]) -> None:
+    with pytest.raises(CardError, match="a queue of 0 to 7"):
+        make_card(1, **config)
+
+
 @pytest.mark.parametrize("use", ["register", "read", "receive"])
 def test_memory_that_is_written_must_be_writable(use: str) -> None:
     card = ScriptedPeer().card

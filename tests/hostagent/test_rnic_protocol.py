@@ -392,6 +392,17 @@ def test_an_rnr_timer_that_runs_out_when_all_has_arrived(repeat: Repeat) -> None
     peer.expect((O.SEND_ONLY, PSN + 1))
 
 
+def test_a_copy_of_an_rnr_nak_counts_once() -> None:
+    peer = ScriptedPeer(rnr_retries=1)
+    post(peer, S, 5)
+    peer.all()
+    for _ in range(5):
+        peer.ack(PSN, Syndrome.RNR + 1)
+    assert peer.happened() == [] and peer.stats.rnr_received == 5
+    peer.pass_time(10 * US)
+    peer.expect((O.SEND_ONLY, PSN))
+
+
 def test_patience_with_a_receiver_that_is_never_ready_ends() -> None:
     peer = ScriptedPeer(rnr_retries=2)
     post(peer, S, 5, id=7)

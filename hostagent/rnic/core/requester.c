@@ -254,7 +254,7 @@ const uint32_t rnr_units[32] = {65536, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64,
 static void not_ready(struct qp *qp, uint32_t code)
 {
     qp->stats.rnr_received++;
-    if (qp->una >= qp->sent)
+    if (qp->una >= qp->sent || qp->not_ready) /* a copy of what it waits for already */
         return;
     if (qp->config.rnr_retries < 7 && ++qp->rnr_tries > qp->config.rnr_retries) {
         qp_fail(qp, RNIC_RNR_EXCEEDED, 0);
