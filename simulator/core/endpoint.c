@@ -91,6 +91,13 @@ static int add_end(struct sim *s, const struct flow *flow, struct nic *nic, cons
     return SIM_OK;
 }
 
+static void remove_end(struct nic *nic, const struct flow *flow)
+{
+    if (nic->card)
+        rnic_remove_qp(nic->card, qpn_of(flow));
+}
+
+/* If it fails, nothing of the flow stays. */
 int endpoint_add(struct sim *s, struct flow *flow)
 {
     const uint32_t payload = flow->config.payload;
@@ -103,6 +110,10 @@ int endpoint_add(struct sim *s, struct flow *flow)
     if (is_read(flow)) {
         flow->at_node = flow->config.src;
         flow->at_port = flow->config.src_port;
+    }
+    if (status) {
+        remove_end(source_of(s, flow), flow);
+        remove_end(target_of(s, flow), flow);
     }
     return status;
 }
@@ -189,7 +200,7 @@ static ws_time set_pause(struct sim *s, struct nic *nic)
         rnic_set_pause(nic->card, UINT32_MAX);
         return ends;
     }
-    for (uint32_t q = 0; q < QUEUES; q++)
+    for (uint32_t q = 0; q < QUEUES && nic->pauses_end > s->now; q++)
         if (nic->queues[q].paused_until > s->now) {
             mask |= 1u << q;
             if (nic->queues[q].paused_until < ends)

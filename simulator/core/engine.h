@@ -149,6 +149,7 @@ struct nic {
     struct ws_wire *wire; /* NULL: nothing goes wrong */
     struct end end;
     struct rnic *card;    /* its queue pairs; NULL: no flow has a transport */
+    ws_time pauses_end;   /* of the longest pause */
     uint8_t card_turn;    /* in a queue of both kinds the card is next */
 };
 

@@ -82,6 +82,8 @@ static int take_pause(struct sim *s, uint32_t node, uint32_t port, const struct 
             uint64_t bits = (uint64_t)get16(frame + 18 + 2 * c) * PFC_QUANTUM_BITS;
             ws_time pause = (ws_time)(((unsigned __int128)bits * PS_PER_S + nic->config.rate_bps - 1) / nic->config.rate_bps);
             pause_queue(&nic->queues[c], s->now, s->now + pause);
+            if (s->now + pause > nic->pauses_end)
+                nic->pauses_end = s->now + pause;
         }
     nic_wake(s, node, port);
     return 1;

@@ -86,10 +86,12 @@ int sim_add_flows(sim *s, const struct sim_flow_config *flows, uint32_t n)
         flow->stats.first_sent = flow->stats.last_sent = -1;
         flow->stats.first_received = flow->stats.last_received = -1;
         flow_header(s, flow);
-        s->flows[s->n_flows++] = flow;
         const int status = flow->config.transport ? endpoint_add(s, flow) : SIM_OK;
-        if (status)
+        if (status) {
+            free(flow);
             return status;
+        }
+        s->flows[s->n_flows++] = flow;
     }
     return first;
 }

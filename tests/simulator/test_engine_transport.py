@@ -466,6 +466,9 @@ def test_what_a_transport_cannot_carry_is_refused(net: Any) -> None:
     flow = connected(net, a, b)
     with pytest.raises(EngineError, match="payload is 256, 512, 1024, 2048 or 4096 bytes"):
         connected(net, a, b, payload=1000)
+    with pytest.raises(EngineError, match="time-out out of range"):
+        connected(net, a, b, replace(PLAIN, timeout_ps=0))
+    assert connected(net, a, b) == flow + 1  # nothing of them has stayed
     with pytest.raises(EngineError, match="no transport"):
         net.flow(a, b, transport=99)
     with pytest.raises(EngineError, match="SENDs, WRITEs or READs"):

@@ -207,13 +207,14 @@ struct qp {
 };
 
 struct heap_entry { rnic_time time; struct qp *qp; };
-struct heap { struct heap_entry *entries; uint32_t n; };
+struct heap { struct heap_entry *entries; uint32_t n; rnic_time first; /* if n: the time of the first entry */ };
 
 struct rnic {
     struct rnic_config config;
     char error[160];
     rnic_time now;
     uint32_t paused;
+    uint32_t waiting;               /* bit q: something was put into a list of queue q since they were last seen empty */
     struct link ready[RNIC_QUEUES], acks[RNIC_QUEUES], cnps;
     struct heap heaps[HEAPS];
     uint32_t heaps_capacity;

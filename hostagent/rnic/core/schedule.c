@@ -13,6 +13,8 @@ static int before(const struct heap_entry *a, const struct heap_entry *b)
 static void heap_put(struct heap *heap, enum heap_kind kind, uint32_t at, struct heap_entry entry)
 {
     heap->entries[at] = entry;
+    if (!at)
+        heap->first = entry.time;
     entry.qp->heap_at[kind] = at;
 }
 
@@ -135,26 +137,31 @@ void qp_update(struct qp *qp)
     } else if (!linked(&qp->ready)) {
         qp_heap_remove(qp, HEAP_PACE);
         list_append(&r->ready[qp->config.queue], &qp->ready);
+        r->waiting |= 1u << qp->config.queue;
     }
 }
 
 void ack_soon(struct qp *qp)
 {
-    if (!linked(&qp->ack))
+    if (!linked(&qp->ack)) {
         list_append(&qp->card->acks[qp->config.queue], &qp->ack);
+        qp->card->waiting |= 1u << qp->config.queue;
+    }
 }
 
 void cnp_soon(struct qp *qp)
 {
-    if (!linked(&qp->cnp))
+    if (!linked(&qp->cnp)) {
         list_append(&qp->card->cnps, &qp->cnp);
+        qp->card->waiting |= 1u << qp->card->config.cnp_queue;
+    }
 }
 
 /* What has waited for its rate. */
 static void release(struct rnic *r)
 {
     struct heap *heap = &r->heaps[HEAP_PACE];
-    while (heap->n && heap->entries[0].time <= r->now) {
+    while (heap->n && heap->first <= r->now) {
         struct qp *qp = heap->entries[0].qp;
         qp_heap_remove(qp, HEAP_PACE);
         qp_update(qp);
@@ -169,6 +176,8 @@ static int send_own(struct qp *qp, struct rnic_packet *packet)
     qp->answer_turn = !qp->answer_turn;
     return sent;
 }
+
+static uint32_t highest(uint32_t bits) { return 31u - (uint32_t)__builtin_clz(bits); }
 
 static int from_queue(struct rnic *r, uint32_t q, struct rnic_packet *packet)
 {
@@ -205,19 +214,27 @@ int rnic_transmit(rnic *r, rnic_time now, struct rnic_packet *packet)
     if (now > r->now)
         r->now = now;
     release(r);
-    for (uint32_t q = RNIC_QUEUES; q-- > 0;)
-        if (!(r->paused >> q & 1) && from_queue(r, q, packet)) {
+    for (uint32_t left = r->waiting & ~r->paused, q; left; left &= ~(1u << q)) {
+        q = highest(left);
+        if (from_queue(r, q, packet)) {
             r->stats.sent++;
             r->stats.sent_bytes += packet->header_length + packet->payload_length + packet->pad + RNIC_ICRC;
             return 1;
         }
+    }
     return 0;
 }
 
-static int has_something(const struct rnic *r, uint32_t q)
+/* The highest queue that has something to send and is not paused; -1: none. */
+static int ready_queue(struct rnic *r)
 {
-    return !(r->paused >> q & 1) &&
-           (!list_empty(&r->ready[q]) || !list_empty(&r->acks[q]) || (q == r->config.cnp_queue && !list_empty(&r->cnps)));
+    for (uint32_t left = r->waiting & ~r->paused, q; left; left &= ~(1u << q)) {
+        q = highest(left);
+        if (!list_empty(&r->ready[q]) || !list_empty(&r->acks[q]) || (q == r->config.cnp_queue && !list_empty(&r->cnps)))
+            return (int)q;
+        r->waiting &= ~(1u << q);
+    }
+    return -1;
 }
 
 int rnic_ready_queue(rnic *r, rnic_time now)
@@ -225,23 +242,19 @@ int rnic_ready_queue(rnic *r, rnic_time now)
     if (now > r->now)
         r->now = now;
     release(r);
-    for (uint32_t q = RNIC_QUEUES; q-- > 0;)
-        if (has_something(r, q))
-            return (int)q;
-    return -1;
+    return ready_queue(r);
 }
 
 void rnic_set_pause(rnic *r, uint32_t mask) { r->paused = mask; }
 
 rnic_time rnic_next_event(rnic *r)
 {
-    for (uint32_t q = 0; q < RNIC_QUEUES; q++)
-        if (has_something(r, q))
-            return r->now;
+    if (ready_queue(r) >= 0)
+        return r->now;
     rnic_time next = RNIC_NEVER;
     for (int h = 0; h < HEAPS; h++)
-        if (r->heaps[h].n && r->heaps[h].entries[0].time < next)
-            next = r->heaps[h].entries[0].time;
+        if (r->heaps[h].n && r->heaps[h].first < next)
+            next = r->heaps[h].first;
     return next;
 }
 
@@ -250,7 +263,7 @@ void rnic_advance(rnic *r, rnic_time now)
     if (now > r->now)
         r->now = now;
     struct heap *heap = &r->heaps[HEAP_TIMER];
-    while (heap->n && heap->entries[0].time <= r->now) {
+    while (heap->n && heap->first <= r->now) {
         struct qp *qp = heap->entries[0].qp;
         qp_heap_remove(qp, HEAP_TIMER);
         if (qp->deadline <= r->now) {
