@@ -53,8 +53,8 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         help="queue pairs of each source, for bandwidth (default: %(default)s)",
     )  # fmt: skip
     command.add_argument(
-        "--depth", type=int, default=128, metavar="N",
-        help="messages outstanding on a queue pair (default: %(default)s)",
+        "--depth", type=int, metavar="N",
+        help="messages outstanding on a queue pair (default: 128, in real time at most a second's)",
     )  # fmt: skip
     command.add_argument(
         "--mtu", type=int, choices=MTUS, metavar="BYTES",

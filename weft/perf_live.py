@@ -14,7 +14,7 @@ import numpy as np
 from emulation import rdma
 from topologies.congestion import parameters
 from weft.perf_report import Bandwidth, Measurement, Report, Row, latency
-from weft.perf_request import DEFAULT_COUNT, MAX_MESSAGES, Request, interfaces
+from weft.perf_request import DEFAULT_COUNT, DEFAULT_DEPTH, MAX_MESSAGES, Request, interfaces
 from weft.perf_simulated import notes
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def measure(
         {**request.parameters(), "endpoints": {name: _kind(each) for name, each in said.items()}},
         tuple(measured),
         notes=(
-            *(f"{name}: {_kind_text(each)}" for name, each in said.items()),
+            *(f"{name}: {_kind_text(each, request)}" for name, each in said.items()),
             *notes(request, topology),
             *_slow_motion(request, topology),
         ),
@@ -133,22 +133,25 @@ def _kind(said: Mapping[str, Any]) -> dict[str, Any]:
     return {name: said[name] for name in ("mode", "mode_reason", "kernel")}
 
 
-def _kind_text(said: Mapping[str, Any]) -> str:
+def _kind_text(said: Mapping[str, Any], request: Request) -> str:
     text = "AF_XDP" if said["mode"] == "af_xdp" else "AF_PACKET"
     if said["mode_reason"]:
         text += f" ({said['mode_reason']})"
+    if request.set_name is None:
+        return text
     return text + ", DCQCN in the " + ("kernel" if said["kernel"] else "endpoint")
 
 
 def _work(request: Request, topology: Topology, mode: str, size: int) -> rdma.Work:
     """Return what every endpoint is told: so many messages, or those that fit the time."""
     seconds = request.duration_s
+    fastest = max(topology.real_rate_bps(link) for link in topology.links)
+    depth = request.depth or _depth(request, fastest, size)
     count = request.count or DEFAULT_COUNT
     if seconds is None and request.count is None:
         seconds = DEFAULT_SECONDS
     elif seconds is not None:
-        fastest = max(topology.real_rate_bps(link) for link in topology.links)
-        fit = int(fastest * seconds / (8 * size)) // request.qps + request.depth + 1
+        fit = int(fastest * seconds / (8 * size)) // request.qps + depth + 1
         count = min(fit, MAX_MESSAGES // (request.qps * len(request.sources)))
     if mode == "latency":
         count = min(count, MOST_LATENCIES)
@@ -158,12 +161,18 @@ def _work(request: Request, topology: Topology, mode: str, size: int) -> rdma.Wo
         size,
         count,
         qps=request.qps,
-        depth=request.depth,
+        depth=depth,
         duration_ms=round(1000 * (seconds or 0)),
         mtu=request.mtu,
         set_name=request.set_name,
         retransmission=request.retransmission,
     )
+
+
+def _depth(request: Request, rate_bps: int, size: int) -> int:
+    """Return how many messages are outstanding on a queue pair: none longer than a second or so."""
+    of_all = rate_bps // (8 * size)
+    return min(DEFAULT_DEPTH, max(1, of_all // (request.qps * len(request.sources))))
 
 
 def _row(mode: str, answer: rdma.Answer) -> Row:

@@ -22,6 +22,7 @@ MAX_MESSAGES = 1_000_000  # of all queue pairs of a measurement
 MAX_DEPTH = 16384
 DEFAULT_SIZES = {"bandwidth": 65536, "latency": 2}  # perftest's
 DEFAULT_COUNT = 1000
+DEFAULT_DEPTH = 128  # perftest's
 ALL_SIZES = tuple(1 << power for power in range(1, 24))
 
 _PS_PER_S = 10**12
@@ -33,6 +34,7 @@ class Request:
 
     `set_name` None: no congestion control. `mtu` None: the largest that the links allow.
     `count` None: 1000 messages on each queue pair, in real time as many of them as fit two seconds.
+    `depth` None: 128, in real time fewer if the link needs more than a second for so many.
     """
 
     operation: str
@@ -42,7 +44,7 @@ class Request:
     sizes: tuple[int, ...] | None = None
     count: int | None = None
     qps: int = 1
-    depth: int = 128
+    depth: int | None = None
     mtu: int | None = None
     set_name: str | None = None
     retransmission: str = "go-back-n"
@@ -154,7 +156,8 @@ def _check_numbers(request: Request) -> None:
     if request.count is not None:
         within("-n", request.count, MAX_MESSAGES)
     within("-q", request.qps, MAX_QPS)
-    within("--depth", request.depth, MAX_DEPTH)
+    if request.depth is not None:
+        within("--depth", request.depth, MAX_DEPTH)
     messages = (request.count or 1) * request.qps * len(request.sources)
     if messages > MAX_MESSAGES:
         raise UsageError(

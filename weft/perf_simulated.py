@@ -23,7 +23,7 @@ from topologies.workload_model import STREAM, RunFile, Traffic
 from topologies.workload_schema import ROCE_DSCP
 from weft.errors import UsageError
 from weft.perf_report import Measurement, Report, Row, bandwidth, latency
-from weft.perf_request import DEFAULT_COUNT, MAX_MESSAGES, Request, interfaces
+from weft.perf_request import DEFAULT_COUNT, DEFAULT_DEPTH, MAX_MESSAGES, Request, interfaces
 
 if TYPE_CHECKING:
     from controller.program import CompiledProgram
@@ -66,7 +66,11 @@ def simulate(
         smallest = min(_payload(virtual, each) for each in (*sources, target))
     else:
         smallest = request.mtu
-    parameters = {**request.parameters(), "mtu": smallest}
+    parameters = {
+        **request.parameters(),
+        "mtu": smallest,
+        "depth": request.depth or DEFAULT_DEPTH,
+    }
     measured: list[Measurement] = []
     for mode, size in request.measurements():
         one = _Measured(request, virtual, program, mode, size)
@@ -116,6 +120,7 @@ class _Measured:
     ) -> None:
         self.request, self.topology, self.program = request, topology, program
         self.mode, self.size = mode, size
+        self.depth = request.depth or DEFAULT_DEPTH
         self.sources, self.target = interfaces(request, topology)
         self.flows = FlowTable(topology, _transport(request))
         self.messages = MessageTable()
@@ -162,7 +167,7 @@ class _Measured:
         if self.mode == "latency":
             return self._ping_pong(source)
         flows = self._new_flows(source, self.target, self.request.qps)
-        count, depth = self._count(source), self.request.depth
+        count, depth = self._count(source), self.depth
         # By number of the message, then by queue pair: all queue pairs go side by side.
         numbers = self.messages.add(
             np.tile(flows, count), self.size, count * len(flows), gap_ps=self._ack_ps(source)
@@ -191,7 +196,7 @@ class _Measured:
         if duration is None:
             return self.request.count or DEFAULT_COUNT
         rate = self.topology.link_at(source.host, source.number).rate_bps
-        fit = rate * duration // (8 * self.size * _PS) // self.request.qps + self.request.depth + 1
+        fit = rate * duration // (8 * self.size * _PS) // self.request.qps + self.depth + 1
         most = MAX_MESSAGES // (self.request.qps * len(self.sources))
         if fit > most:
             raise UsageError(

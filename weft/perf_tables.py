@@ -92,7 +92,8 @@ def conditions(report: Report) -> str:
         text += f": {scale} s here are 1 s in the fabric"
     control = given["congestion_control"]
     control = "no congestion control" if control == "none" else f"DCQCN {control}"
-    text += f"\n {given['qps']} queue pair(s) a source, depth {given['depth']}, MTU {given['mtu']}"
+    depth = "" if given["depth"] is None else f", depth {given['depth']}"
+    text += f"\n {given['qps']} queue pair(s) a source{depth}, MTU {given['mtu']}"
     return f"{text}, {control}, {given['retransmission']}"
 
 

@@ -76,16 +76,13 @@ class Lab:
         assert len(ours) == 1
         return ours[0].pid
 
-    def wait_for_queue_pair(self, host: str) -> None:
-        """Until a measurement has begun there."""
+    def wait_for_data(self, host: str) -> None:
+        """Until a measurement's data arrives there."""
         deadline = time.monotonic() + PATIENCE_S
-        while True:
-            with EndpointClient.connect(self.directory / f"{host}.rnic") as client:
-                pairs = client.call("info")["qps"]
-            if pairs:
-                return
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
+        with EndpointClient.connect(self.directory / f"{host}.rnic") as client:
+            client.send("watch", interval_ms=20, all=True)
+            while not any(pair.get("received_bytes") for pair in client.answer()["pairs"]):
+                assert time.monotonic() < deadline
 
 
 @pytest.fixture(scope="module")
@@ -143,7 +140,7 @@ def test_a_peer_that_is_gone_harms_nobody_else(lab: Lab) -> None:
     beside = lab.start(
         "perf", "write", "h1,h2", "h3", "--bw", "-s", "16kB", "-n", "20", "--depth", "4"
     )
-    lab.wait_for_queue_pair("h4")
+    lab.wait_for_data("h4")
     os.kill(lab.endpoint("h4"), signal.SIGKILL)
     out, err = beside.communicate(timeout=PATIENCE_S)
     assert beside.returncode == 1
@@ -162,7 +159,7 @@ def test_a_peer_that_is_gone_harms_nobody_else(lab: Lab) -> None:
 
 def test_ctrl_c_leaves_what_was_measured(lab: Lab) -> None:
     process = lab.start("perf", "send", "h1", "h3", "--bw", "-s", "4kB", "--duration", "60s")
-    lab.wait_for_queue_pair("h1")
+    lab.wait_for_data("h3")
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 130, err
