@@ -210,7 +210,12 @@ def _first_error(text: str) -> str:
     return lines[0] if lines else (text.strip().splitlines() or ["no reason given"])[-1]
 
 
-_NOISE = re.compile(r"processed \d+ insns|^stack depth|^max_states|^verification time|^\s*$|^bpf: ")
+_NOISE = re.compile(
+    r"processed \d+ insns|^stack depth|^max_states|^verification time|^\s*$|^bpf: "
+    r"|^(?:cur|old) state: "
+)
+_LOOP = re.compile(r" (infinite loop detected at insn \d+)")  # in the instruction's own line
+_PLACE = re.compile(r" @ \S+:\d+$")  # of what bcc made of the source, not of the file
 _INSTRUCTION = re.compile(r"^\s*(\d+): \(")
 
 
@@ -232,10 +237,15 @@ def refusal(log: str) -> str:
         for line in said[last + 1 :]
         if not line.startswith(("from ", "R", " R", ";")) or "invalid" in line or "!" in line
     ]
+    instruction = said[last].strip()
+    loop = _LOOP.search(instruction)
+    if loop is not None:
+        reasons, instruction = [loop[1]], instruction.replace(loop[0], "")
     reason = reasons[0] if reasons else said[-1].strip()
-    where = f"at instruction {said[last].strip()}"
+    where = f"at instruction {instruction}"
     if sources:
-        where += f", for the source line `{sources[-1].strip().lstrip('; ')}`"
+        source = _PLACE.sub("", sources[-1].strip().lstrip("; "))
+        where += f", for the source line `{source}`"
     return f"{reason} ({where})"
 
 

@@ -31,12 +31,27 @@ BPF program is too large. Processed 1000001 insn
 processed 1000001 insns (limit 1000000) max_states_per_insn 4
 """
 
+LOOP = """\
+; while (n) n += 3; @ main.c:21
+10: (55) if r1 != 0x0 goto pc-5 infinite loop detected at insn 6
+cur state: R1=scalar(smin=1) R10=fp0 fp-8=mmmm????
+old state: R1=scalar(smin=1) R10=fp0 fp-8=mmmm????
+processed 26 insns (limit 1000000) max_states_per_insn 0 total_states 2 peak_states 2 mark_read 0
+"""
+
 
 @pytest.mark.parametrize(
     ("log", "says"),
     [
         (BOUNDS, ["invalid access to packet, off=40", "2: (71)", "return *(unsigned char *)data;"]),
         (NO_SOURCE, ["R2 !read_ok", "2: (79) r0 = *(u64 *)(r2 +0)"]),
+        (
+            LOOP,
+            [
+                "infinite loop detected at insn 6 (at instruction 10: (55) if r1 != 0x0 goto pc-5,",
+                "for the source line `while (n) n += 3;`)",
+            ],
+        ),
         (TOO_LARGE, ["BPF program is too large. Processed 1000001 insn"]),
         ("bpf: Failed to load program: Operation not permitted\n\n", ["no reason given"]),
         ("", ["no reason given"]),
