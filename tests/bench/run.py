@@ -113,6 +113,13 @@ def ns3_lines(result: dict[str, Any]) -> list[Line]:
     ]
 
 
+def card_lines(result: dict[str, float]) -> list[Line]:
+    return [
+        Line(f"RDMA card, a 4 KB packet, both ends, {name}", f"{ns:.0f} ns", "", None)
+        for name, ns in result.items()
+    ]
+
+
 def endpoint_lines(result: dict[str, Any]) -> list[Line]:
     flow = result["virtual"]
     lines = [
@@ -171,6 +178,9 @@ def main() -> int:
     lines += engine_lines(results["engine"])
     results["ns3"] = script("bench_ns3.py")
     lines += ns3_lines(results["ns3"])
+    short = ["--rounds", "2"] if arguments.quick else []
+    results["card"] = script("bench_rnic.py", *short)
+    lines += card_lines(results["card"])
     short = ["--rounds", "7"] if arguments.quick else []
     results["endpoint"] = script("bench_endpoint.py", *short)
     lines += endpoint_lines(results["endpoint"])
