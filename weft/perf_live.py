@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -100,10 +100,15 @@ def measure(
         notes=(
             *(f"{name}: {_kind_text(each, request)}" for name, each in said.items()),
             *notes(request, topology),
-            *_slow_motion(request, topology),
+            *(_slow_motion(request, topology) if _cut(measured) else []),
         ),
         interrupted=measured[-1].interrupted,
     )
+
+
+def _cut(measured: Sequence[Measurement]) -> bool:
+    """Whether congestion control has cut a rate."""
+    return any(row.counts.get("cnps") for measurement in measured for row in measurement.rows)
 
 
 def _slow_motion(request: Request, topology: Topology) -> list[str]:

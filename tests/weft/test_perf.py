@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from weft import cli
+from weft import cli, perf
+from weft.errors import UsageError
 from weft.perf_report import Bandwidth, bandwidth, jain, latency, peak_bps, percentile
 
 PS_PER_BYTE = 20  # at 400 Gb/s
@@ -169,6 +170,15 @@ def test_what_argparse_refuses(capsys: pytest.CaptureFixture[str]) -> None:
             cli.main(["perf", *words, "--sim", "single"])
         assert ended.value.code == 2
     assert "Traceback" not in capsys.readouterr().err
+
+
+def test_the_prompt_s_words() -> None:
+    request = perf.parse(["send", "h1,h2", "h3", "-s", "4kB", "-q", "2", "--set", "none"])
+    assert (request.operation, request.sources, request.target) == ("send", ("h1", "h2"), "h3")
+    assert (request.sizes, request.qps, request.set_name) == ((4000,), 2, None)
+    for words in ([], ["pull", "h1", "h2"], ["send", "h1"], ["send", "h1", "h2", "--sim", "x"]):
+        with pytest.raises(UsageError, match=r"^perf write\|send\|read SRC DST"):
+            perf.parse(words)
 
 
 def test_a_topology_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
