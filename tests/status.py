@@ -128,7 +128,10 @@ PROOFS = {
         "equal state, 10^6 sequences",
         "tests/hostagent/test_dcqcn_kernel.py",
     ),
-    "DCQCN against the fluid model": ("<= 25 % off, Jain >= 0.99", "tests/simulator/test_dcqcn_"),
+    "DCQCN against the fluid model's own solution": (
+        "means <= 25 % off, Jain >= 0.99 (its fixed point: see The endpoint)",
+        "tests/simulator/test_dcqcn_",
+    ),
     "weft perf between hosts of a run": ("peers that die harm nobody", "tests/weft/test_perf_"),
 }
 """What tests show of the endpoint: what is wanted, and where the tests' names begin."""
