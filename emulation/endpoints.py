@@ -59,11 +59,6 @@ class Endpoints:
                     self._wait(host)
             return {host.name: self._daemons[host.name].socket for host in hosts}
 
-    def prepare(self, hosts: Sequence[LiveHost]) -> None:
-        """Start what `sockets` would start, without waiting for it. Raises EndpointError."""
-        with self._lock:
-            self._prepare(hosts)
-
     def _prepare(self, hosts: Sequence[LiveHost]) -> None:
         for host in hosts:
             if not self._is_up(host.name):

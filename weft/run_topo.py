@@ -76,7 +76,6 @@ class _Flow:
 
         session = self.session
         if len(session.topology.hosts) >= 2:
-            session.endpoints.prepare(proofs.far_pair(session))  # they start meanwhile
             for what, proof in (
                 ("ping all pairs", proofs.all_pairs_ping),
                 ("RoCEv2 packets", proofs.roce_over_spines),
