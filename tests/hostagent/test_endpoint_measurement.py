@@ -20,6 +20,7 @@ from hostagent.rnic.interface import (
     mac_text,
 )
 from hostagent.rnic.measurement import peak_bps, sums
+from softswitch.core.extension import WARNINGS
 
 MICROSECOND = 1000
 
@@ -90,7 +91,7 @@ def test_the_driver_compiles_with_and_without_libxdp(define: list[str], tmp_path
         pytest.skip("libxdp-dev is not installed")
     for source in sorted(build.DRIVER.glob("*.c")):
         include = [f"-I{path}" for path in (build.SHARED, build.CORE, build.DRIVER)]
-        command = ["gcc", *build.WARNINGS, *include, *define, "-fsyntax-only", str(source)]
+        command = ["gcc", *WARNINGS, *include, *define, "-fsyntax-only", str(source)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
 
