@@ -1,0 +1,124 @@
+/* What a source does with fast CNPs: notifications of congestion that switches send it themselves (docs/fast-cnp.md).
+ *
+ * Pure, as dcqcn.h: no kernel calls, no floating point, no 128-bit and no signed arithmetic; `now` in nanoseconds of any clock
+ * that never goes back. A notification says how much is too much (`severity`), and for how long it stands (`validity`, chosen
+ * by the controller to cover the loop from that switch to this source and back):
+ *
+ *   severity s   the rate has to come down to (16 - s) / 16 of what it was when the first notification of a loop came; more
+ *                notifications within the loop say the same again and cut only if they say more
+ *   severity 0   the queue drains as it should: no cut
+ *   any          no increase until the notification's time is over, counted from the last one
+ *
+ * After that the rate grows by `rate_ai` a timer, and by `rate_hai` once `quiet` timers have passed without a notification.
+ */
+#ifndef WEFT_FAST_CNP_H
+#define WEFT_FAST_CNP_H
+
+#include "weft_types.h"
+
+#define FAST_CNP_SEVERITIES 16
+#define FAST_CNP_RATE_MAX ((weft_u64)1 << 42) /* bits/s, as DCQCN's */
+
+struct fast_cnp_params {
+    weft_u64 line_rate;         /* bits/s, at most FAST_CNP_RATE_MAX; the first rate, and never exceeded */
+    weft_u64 min_rate;          /* bits/s, > 0 */
+    weft_u64 rate_ai, rate_hai; /* bits/s a timer */
+    weft_u64 increase_timer_ns; /* > 0 */
+    weft_u64 validity_unit_ns;  /* what `validity` counts in, > 0 and below 2^32; grows with the time scale */
+    weft_u32 quiet;             /* increases by rate_ai before those by rate_hai */
+    weft_u32 pad_;
+};
+
+struct fast_cnp {
+    struct fast_cnp_params params;
+    weft_u64 rate;        /* bits/s */
+    weft_u64 base;        /* what it was when this loop began */
+    weft_u64 loop_ends;   /* until then notifications speak of the same excess */
+    weft_u64 increase_at; /* when the timer was last due; in the future while a notification stands */
+    weft_u32 steps;       /* increases since the last notification; stays at `quiet` */
+    weft_u32 severity;    /* the worst of this loop */
+    weft_u32 limited;     /* 0: no notification ever came, the rate is the line's */
+    weft_u32 pad_;
+};
+
+/* A notification of congestion, as far as it concerns the rate. */
+struct fast_cnp_event {
+    weft_u32 severity; /* 0 .. 15 */
+    weft_u32 validity; /* 0 .. 15: stands for 2^validity units */
+};
+
+static inline void fast_cnp_init(struct fast_cnp *s, const struct fast_cnp_params *params, weft_u64 now)
+{
+    s->params = *params;
+    s->rate = s->base = params->line_rate;
+    s->loop_ends = s->increase_at = now;
+    s->steps = s->severity = s->limited = s->pad_ = 0;
+}
+
+static inline void fast_cnp_grow(struct fast_cnp *s, weft_u64 each, weft_u64 n)
+{
+    const weft_u64 room = s->params.line_rate - s->rate;
+
+    if (each && n > room / each)
+        s->rate = s->params.line_rate;
+    else
+        s->rate += each * n;
+}
+
+/* Applies the increases that are due up to `now`. */
+static inline void fast_cnp_elapse(struct fast_cnp *s, weft_u64 now)
+{
+    const struct fast_cnp_params *p = &s->params;
+    weft_u64 due, additive;
+
+    if (!s->limited || now < s->increase_at + p->increase_timer_ns)
+        return;
+    due = (now - s->increase_at) / p->increase_timer_ns;
+    s->increase_at += due * p->increase_timer_ns;
+    additive = s->steps < p->quiet ? p->quiet - s->steps : 0;
+    if (additive > due)
+        additive = due;
+    s->steps += (weft_u32)additive;
+    fast_cnp_grow(s, p->rate_ai, additive);
+    fast_cnp_grow(s, p->rate_hai, due - additive);
+}
+
+static inline void fast_cnp_on_event(struct fast_cnp *s, const struct fast_cnp_event *event, weft_u64 now)
+{
+    const weft_u64 stands = s->params.validity_unit_ns << (event->validity & 15);
+    const weft_u32 severity = event->severity & 15;
+    weft_u64 cut;
+
+    fast_cnp_elapse(s, now);
+    s->limited = 1;
+    if (now >= s->loop_ends) {
+        s->base = s->rate;
+        s->severity = 0;
+        s->loop_ends = now + stands;
+    }
+    if (severity > s->severity) {
+        s->severity = severity;
+        cut = s->base / FAST_CNP_SEVERITIES * (FAST_CNP_SEVERITIES - severity);
+        if (cut < s->params.min_rate)
+            cut = s->params.min_rate;
+        if (cut < s->rate)
+            s->rate = cut;
+    }
+    if (s->increase_at < now + stands)
+        s->increase_at = now + stands;
+    s->steps = 0;
+}
+
+/* The rate at `now` in bits/s; what has elapsed is applied to a copy. */
+static inline weft_u64 fast_cnp_rate_at(const struct fast_cnp *s, weft_u64 now)
+{
+    struct fast_cnp copy;
+
+    if (!s->limited || now < s->increase_at + s->params.increase_timer_ns)
+        return s->rate;
+    copy = *s;
+    fast_cnp_elapse(&copy, now);
+    return copy.rate;
+}
+
+#endif
