@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from hostagent.rnic.binding import NO_CNPS, Repeat, dcqcn_params
 from simulator.core import build
 from softswitch.core import CoreError, Output, OutputKind, PortImpair, SwitchCore
-from softswitch.core.binding import attach_log
+from softswitch.core.native import attach_log
 from topologies.congestion import DcqcnParameters
 
 NEVER = (1 << 63) - 1
