@@ -30,7 +30,9 @@ enum {
     ICRC = 4,
     HEADERS = ETHERNET + IPV4 + UDP + BTH,
     ROCE_PORT = 4791,
+    PSN_MASK = 0xffffff,
 };
+static const uint64_t PS_PER_S = 1000000000000;
 
 /* A frame on a link. */
 struct flight {
@@ -332,9 +334,6 @@ void near_next(const struct node *node);
 /* --- host.c: network cards -------------------------------------------------------------------------- */
 int nic_send(struct sim *s, uint32_t node, uint32_t port);  /* one frame, if one may go */
 void nic_wake(struct sim *s, uint32_t node, uint32_t port); /* something has changed: finds out when it sends next */
-/* A frame will arrive soon: what it belongs to is brought near. */
-void nic_expect(const struct sim *s, const struct flight *flight);
-void nic_receive(struct sim *s, uint32_t node, uint32_t port, struct flight *flight);
 void nic_script(struct sim *s, uint32_t node, uint32_t port, struct raw_frame *frame);
 void flow_offer(struct sim *s, struct flow *flow, struct work *work);
 void flow_due(struct sim *s, struct flow *flow);
@@ -345,6 +344,11 @@ void flow_header(struct sim *s, struct flow *flow); /* makes the bytes that all 
 
 /* A frame leaves: takes its time on the line. Consumes `flight`. */
 void nic_emit(struct sim *s, struct nic *nic, struct flight *flight);
+
+/* --- receive.c: what arrives at hosts ------------------------------------------------------------------ */
+/* A frame will arrive soon: what it belongs to is brought near. */
+void nic_expect(const struct sim *s, const struct flight *flight);
+void nic_receive(struct sim *s, uint32_t node, uint32_t port, struct flight *flight);
 
 /* --- endpoint.c: flows with a transport ---------------------------------------------------------------- */
 int endpoint_add(struct sim *s, struct flow *flow);              /* SIM_OK or SIM_E* */
