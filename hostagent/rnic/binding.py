@@ -15,10 +15,13 @@ import enum
 import importlib
 import weakref
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hostagent.rnic import build
 from topologies.congestion import DcqcnParameters
+
+if TYPE_CHECKING:
+    from topologies.congestion import FastCnpParameters
 
 NEVER = (1 << 63) - 1
 NO_CNPS = (1 << 64) - 1
@@ -233,6 +236,8 @@ class CardStats:
     malformed: int
     sent: int
     sent_bytes: int
+    notification_type: int
+    notification_qp: int
 
 
 @dataclass(frozen=True)
@@ -260,6 +265,8 @@ class QueuePairStats:
     rnr_received: int
     cnps_sent: int
     cnps_received: int
+    fast_cnps_received: int
+    first_cut_at: int
     timeouts: int
     outstanding: int
     rate_bps: int
@@ -284,6 +291,22 @@ def dcqcn_params(ffi: Any, parameters: DcqcnParameters) -> Any:
             "cut_interval_ns": parameters.cut_interval_ns,
             "fast_recovery": parameters.fast_recovery,
             "gain_q16": parameters.gain_q16,
+        },
+    )
+
+
+def fast_cnp_params(ffi: Any, parameters: FastCnpParameters) -> Any:
+    """Make a struct fast_cnp_params."""
+    return ffi.new(
+        "struct fast_cnp_params *",
+        {
+            "line_rate": parameters.line_rate_bps,
+            "min_rate": parameters.min_rate_bps,
+            "rate_ai": parameters.rate_ai_bps,
+            "rate_hai": parameters.rate_hai_bps,
+            "increase_timer_ns": parameters.increase_timer_ns,
+            "validity_unit_ns": parameters.validity_unit_ns,
+            "quiet": parameters.quiet,
         },
     )
 
@@ -338,15 +361,21 @@ class Card:
         self._regions.pop(rkey, None)
 
     def add_queue_pair(
-        self, config: QueuePairConfig, congestion_control: DcqcnParameters | None = None
+        self,
+        config: QueuePairConfig,
+        congestion_control: DcqcnParameters | None = None,
+        fast_cnp: FastCnpParameters | None = None,
     ) -> None:
-        """Make a queue pair; with `congestion_control` it reacts to CNPs itself."""
+        """Make a queue pair that reacts itself to CNPs, to fast CNPs, to both or to neither."""
         values = {name: getattr(config, name) for name in _QP_FIELDS}
         native_config = self.ffi.new("struct rnic_qp_config *", values)
         cc = self.ffi.NULL
         if congestion_control is not None:
             cc = dcqcn_params(self.ffi, congestion_control)
-        self._check(self.lib.rnic_add_qp(self.handle, native_config, cc))
+        fast = self.ffi.NULL
+        if fast_cnp is not None:
+            fast = fast_cnp_params(self.ffi, fast_cnp)
+        self._check(self.lib.rnic_add_qp(self.handle, native_config, cc, fast))
 
     def connect(
         self, qpn: int, peer_ip: int, *, peer_qpn: int, peer_psn: int, peer_mac: int = 0

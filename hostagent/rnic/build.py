@@ -19,7 +19,7 @@ CORE = HERE / "core"
 DRIVER = HERE / "driver"
 SHARED = HERE.parent / "include"
 XDP_HEADER = Path("/usr/include/xdp/xsk.h")
-CARD_HEADERS = (SHARED / "dcqcn.h", SHARED / "cc_slot.h", CORE / "rnic.h")
+CARD_HEADERS = (SHARED / "dcqcn.h", SHARED / "fast_cnp.h", SHARED / "cc_slot.h", CORE / "rnic.h")
 HEADERS = (*CARD_HEADERS, CORE / "cc.h", DRIVER / "driver.h")
 """What Python sees of card and driver, in this order."""
 

@@ -362,7 +362,7 @@ class Endpoint:
             native_config.slot = self.ffi.cast("struct cc_slot *", at)
         elif held.parameters is not None:
             params = dcqcn_params(self.ffi, held.parameters)
-        self._check(self.lib.rnic_add_qp(self._card, native_config, params))
+        self._check(self.lib.rnic_add_qp(self._card, native_config, params, self.ffi.NULL))
 
     def connect(
         self, qpn: int, peer_ip: int, *, peer_qpn: int, peer_psn: int, peer_mac: int = 0

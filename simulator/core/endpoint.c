@@ -85,7 +85,7 @@ static int add_end(struct sim *s, const struct flow *flow, struct nic *nic, cons
     if (card_make(s, nic, transport))
         return SIM_ENOMEM;
     struct rnic *card = nic->card;
-    if (rnic_add_qp(card, &config, transport->cc && nic == data_from(s, flow) ? &transport->dcqcn : NULL) ||
+    if (rnic_add_qp(card, &config, transport->cc && nic == data_from(s, flow) ? &transport->dcqcn : NULL, NULL) ||
         rnic_connect(card, config.qpn, peer->config.ip, 0, config.qpn, 0) || rnic_receive_anything(card, config.qpn))
         return sim_fail(s, SIM_EINVAL, "flow %u: %s", flow->number, rnic_error(card));
     return SIM_OK;

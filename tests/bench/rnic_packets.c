@@ -21,7 +21,7 @@ static rnic *make(uint32_t number, uint32_t whole, uint32_t congestion)
     rnic *r = rnic_create(&card);
     rnic_register(r, 1, 0, whole ? target : NULL, sizeof target, RNIC_REMOTE_WRITE);
     rnic_want_events(r, 1u << RNIC_FAILED | 1u << RNIC_QP_FAILED);
-    rnic_add_qp(r, &pair, congestion ? &dcqcn : NULL);
+    rnic_add_qp(r, &pair, congestion ? &dcqcn : NULL, NULL);
     rnic_connect(r, 1, 3 - number, 0, 1, 0);
     return r;
 }

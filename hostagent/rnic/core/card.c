@@ -36,15 +36,16 @@ void rnic_destroy(rnic *r)
 {
     if (!r)
         return;
-    for (uint32_t i = 0; r->table && i <= r->table_mask; i++)
-        if (r->table[i])
-            qp_free(r->table[i]);
+    for (uint32_t i = 0; r->numbers && i <= r->table_mask; i++)
+        if (r->numbers[i])
+            qp_free(r->numbers[i]);
     while (r->spare) {
         struct early_ring *next = r->spare->next;
         free(r->spare);
         r->spare = next;
     }
-    free(r->table);
+    free(r->numbers);
+    free(r->peers);
     free(r->regions);
     free(r->events);
     for (int h = 0; h < HEAPS; h++)
@@ -160,23 +161,23 @@ size_t rnic_take_events(rnic *r, struct rnic_event *events, size_t max)
 
 /* --- receiving --------------------------------------------------------------------------------- */
 
-static void take_cnp(struct qp *qp)
+static void take_cnp(struct qp *qp, const struct inbound *in)
 {
+    const struct cc_event event = {.kind = in->notified ? CC_NOTIFIED : CC_CNP, .notice = in->notice};
     struct cc_slot *slot = qp->slot;
-    qp->stats.cnps_received++;
+    qp->stats.cnps_received += !in->notified;
+    qp->stats.fast_cnps_received += in->notified;
     if (!slot || !qp->config.slot_is_ours)
         return;
-    slot->cnps++;
-    if (slot->algorithm == CC_DCQCN) {
-        const struct dcqcn_event cnp = {.kind = DCQCN_CNP};
-        dcqcn_on_event(&slot->dcqcn, &cnp, nanoseconds(qp->card));
-    }
+    slot->cnps += !in->notified;
+    slot->fast_cnps += in->notified;
+    cc_on_event(slot, &event, nanoseconds(qp->card));
 }
 
 static void dispatch(struct qp *qp, const struct inbound *in)
 {
     if (in->opcode == OP_CNP) {
-        take_cnp(qp);
+        take_cnp(qp, in);
         return;
     }
     if (in->opcode == OP_ACK) {
@@ -236,6 +237,8 @@ int rnic_qp_stats_get(rnic *r, uint32_t qpn, rnic_time now, struct rnic_qp_stats
     stats->state = qp->state;
     stats->failure = qp->failure;
     stats->outstanding = qp->sent - qp->una;
+    const uint64_t cut = qp->slot ? qp->slot->first_cut_at : 0;
+    stats->first_cut_at = cut ? (rnic_time)(cut - r->config.cc_base_ns) * 1000 : -1;
     /* On a copy: who looks changes nothing. */
     stats->rate_bps = qp_rate_within(qp, qp->slot ? cc_rate_at(qp->slot, nanoseconds(r)) : 0);
     return RNIC_OK;

@@ -115,6 +115,8 @@ struct answer {
 /* A packet as parsed. */
 struct inbound {
     uint32_t opcode, psn; /* as on the wire */
+    uint32_t notified;    /* 1: a fast CNP, for a queue pair that goes by it; `notice` is what it says */
+    struct fast_cnp_event notice;
     uint32_t payload_length;
     uint8_t ack_request, marked;
     uint8_t syndrome;
@@ -218,7 +220,7 @@ struct rnic {
     struct link ready[RNIC_QUEUES], acks[RNIC_QUEUES], cnps;
     struct heap heaps[HEAPS];
     uint32_t heaps_capacity;
-    struct qp **table;              /* by number, open addressing */
+    struct qp **numbers, **peers;   /* by own number, by peer's address and number; open addressing */
     uint32_t table_mask, qps;
     struct region *regions;
     uint32_t n_regions, regions_capacity;
@@ -237,6 +239,14 @@ const struct region *region_of(const struct rnic *r, uint32_t rkey, uint64_t add
 int card_fail(struct rnic *r, int status, const char *format, ...) __attribute__((format(printf, 3, 4)));
 static inline uint64_t nanoseconds(const struct rnic *r) { return r->config.cc_base_ns + (uint64_t)r->now / 1000; }
 
+/* --- lookup.c ---------------------------------------------------------------------------------- */
+int lookup_grow(struct rnic *r);                                 /* room for one more; 0: no memory */
+void lookup_add(struct qp *qp);                                  /* by its number */
+void lookup_join(struct qp *qp);                                 /* by its peer, instead of whoever had that one */
+void lookup_remove(struct qp *qp);
+struct qp *qp_find(const struct rnic *r, uint32_t qpn);          /* NULL: there is none */
+struct qp *qp_of_peer(const struct rnic *r, uint32_t peer_ip, uint32_t peer_qpn);
+
 /* --- queue_pair.c ------------------------------------------------------------------------------ */
 void qp_free(struct qp *qp);
 struct qp *qp_for_work(struct rnic *r, uint32_t qpn);            /* NULL: there is none, which rnic_error says */
@@ -254,7 +264,6 @@ void qp_heap_remove(struct qp *qp, enum heap_kind kind);
 uint64_t qp_rate_within(const struct qp *qp, uint64_t cc);       /* `cc` by congestion control; 0: as fast as the line */
 
 /* --- frames.c ---------------------------------------------------------------------------------- */
-struct qp *qp_find(const struct rnic *r, uint32_t qpn);
 void header_prepare(struct qp *qp, uint64_t peer_mac);
 /* Begins a packet: addresses, UDP and BTH. `extension` bytes and the payload follow. Returns where the extension begins. */
 uint8_t *packet_begin(struct qp *qp, struct rnic_packet *packet, uint32_t opcode, uint64_t psn, uint32_t extension,

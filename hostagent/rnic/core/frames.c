@@ -3,6 +3,7 @@
 
 #include "card.h"
 #include "icrc.h"
+#include "notification.h"
 
 enum { PROTOCOL_UDP = 17, TTL = 64, ECT0 = 2, CE = 3, CLASS_MASK = 0xe0, IP_LENGTH_MOST = 9216 };
 
@@ -168,16 +169,6 @@ static const uint8_t extensions[] = {
     [OP_ACK] = KNOWN | HAS_AETH,
 };
 
-struct qp *qp_find(const struct rnic *r, uint32_t qpn)
-{
-    for (uint32_t at = qpn * 0x9e3779b1u; r->table; at++) {
-        struct qp *qp = r->table[at & r->table_mask];
-        if (!qp || qp->config.qpn == qpn)
-            return qp;
-    }
-    return NULL;
-}
-
 /* What lies between BTH and ICRC. */
 static enum parse_result parse_extensions(const uint8_t *at, uint32_t here, uint32_t bytes, uint32_t pad, uint32_t has,
                                           struct inbound *in)
@@ -211,6 +202,31 @@ static enum parse_result parse_extensions(const uint8_t *at, uint32_t here, uint
     return PARSE_OK;
 }
 
+/* The queue pair that a notification in a CNP is for; NULL: it is for the one that BTH names, as any CNP.
+ *
+ * A fast CNP is sent in the name of the original destination, of which alone it may speak. Which of our queue pairs is
+ * meant is known here and not by the switch, so that BTH's number does not count.
+ */
+static struct qp *parse_notification(struct rnic *r, const uint8_t *at, uint32_t source, struct inbound *in)
+{
+    struct weft_notification said;
+    weft_notification_read(at, &said);
+    if (said.type != WEFT_NOTIFICATION_CONGESTION) {
+        r->stats.notification_type += said.type != WEFT_NOTIFICATION_NONE;
+        return NULL;
+    }
+    struct qp *qp = said.destination == source ? qp_of_peer(r, source, said.destination_qp) : NULL;
+    if (!qp) {
+        r->stats.notification_qp++;
+        return NULL;
+    }
+    if (!qp->slot || !(qp->slot->algorithm & CC_FAST_CNP))
+        return NULL;
+    in->notified = 1;
+    in->notice = (struct fast_cnp_event){.severity = said.severity, .validity = said.validity};
+    return qp;
+}
+
 enum parse_result packet_parse(struct rnic *r, const uint8_t *frame, uint32_t length, uint32_t tail, struct qp **found,
                                struct inbound *in)
 {
@@ -230,6 +246,8 @@ enum parse_result packet_parse(struct rnic *r, const uint8_t *frame, uint32_t le
             return PARSE_ICRC;
     }
     in->opcode = bth[0];
+    in->notified = 0;
+    in->notice = (struct fast_cnp_event){0, 0};
     in->psn = bytes_get24(bth + 9);
     in->ack_request = bth[8] >> 7;
     in->marked = (ip[1] & 3) == CE;
@@ -242,10 +260,12 @@ enum parse_result packet_parse(struct rnic *r, const uint8_t *frame, uint32_t le
     } else if (!has) {
         return PARSE_MALFORMED;
     }
-    struct qp *qp = qp_find(r, bytes_get24(bth + 5));
-    if (!qp || qp->state == RNIC_RESET || bytes_get32(ip + 12) != qp->peer_ip)
+    const uint32_t here = length - HEADERS < bytes ? length - HEADERS : bytes, source = bytes_get32(ip + 12);
+    struct qp *qp = in->opcode == OP_CNP && here >= CNP_RESERVED ? parse_notification(r, bth + BTH, source, in) : NULL;
+    if (!qp)
+        qp = qp_find(r, bytes_get24(bth + 5));
+    if (!qp || qp->state == RNIC_RESET || source != qp->peer_ip)
         return PARSE_UNKNOWN;
     *found = qp;
-    const uint32_t here = length - HEADERS < bytes ? length - HEADERS : bytes;
     return in->opcode == OP_CNP ? PARSE_OK : parse_extensions(bth + BTH, here, bytes, pad, has, in);
 }

@@ -6,6 +6,7 @@
 
 enum { READS_MOST = 16, RINGS_FIRST = 8, DEPTH_MOST = 1 << 24 };
 static const uint64_t LENGTH_MOST = (uint64_t)1 << 31;
+static const uint64_t TIMER_MOST_NS = (uint64_t)1 << 48;
 static const rnic_time TIME_MOST = (rnic_time)1 << 60;
 
 static struct early_ring *ring_of(struct early *slots)
@@ -28,32 +29,6 @@ void qp_free(struct qp *qp)
 }
 
 /* --- queue pairs ------------------------------------------------------------------------------- */
-
-static void table_insert(struct rnic *r, struct qp *qp)
-{
-    uint32_t at = qp->config.qpn * 0x9e3779b1u;
-    while (r->table[at & r->table_mask])
-        at++;
-    r->table[at & r->table_mask] = qp;
-}
-
-static int table_grow(struct rnic *r)
-{
-    if (r->table && 2 * (r->qps + 1) <= r->table_mask)
-        return 1;
-    const uint32_t size = r->table ? 2 * (r->table_mask + 1) : RINGS_FIRST;
-    struct qp **old = r->table, **bigger = calloc(size, sizeof *bigger);
-    const uint32_t old_size = old ? r->table_mask + 1 : 0;
-    if (!bigger)
-        return 0;
-    r->table = bigger;
-    r->table_mask = size - 1;
-    for (uint32_t i = 0; i < old_size; i++)
-        if (old[i])
-            table_insert(r, old[i]);
-    free(old);
-    return 1;
-}
 
 static int heaps_grow(struct rnic *r)
 {
@@ -100,6 +75,15 @@ static int check_cc(struct rnic *r, uint32_t qpn, const struct dcqcn_params *cc)
                cc->rate_ai > DCQCN_RATE_MAX || cc->rate_hai > DCQCN_RATE_MAX || !cc->alpha_timer_ns || !cc->increase_timer_ns ||
                cc->gain_q16 > 65536))
         return card_fail(r, RNIC_EINVAL, "queue pair %u: DCQCN's parameters are out of range", qpn);
+    return RNIC_OK;
+}
+
+static int check_fast(struct rnic *r, uint32_t qpn, const struct fast_cnp_params *fast)
+{
+    if (fast && (!fast->line_rate || fast->line_rate > FAST_CNP_RATE_MAX || !fast->min_rate || fast->min_rate > fast->line_rate ||
+                 fast->rate_ai > FAST_CNP_RATE_MAX || fast->rate_hai > FAST_CNP_RATE_MAX || !fast->increase_timer_ns ||
+                 fast->increase_timer_ns > TIMER_MOST_NS || !fast->validity_unit_ns || fast->validity_unit_ns > UINT32_MAX))
+        return card_fail(r, RNIC_EINVAL, "queue pair %u: fast CNP's parameters are out of range", qpn);
     return RNIC_OK;
 }
 
@@ -156,30 +140,35 @@ static int add_early(struct qp *qp)
     return qp->arrived && qp->early_bytes && early_begin(qp);
 }
 
-static int add_slot(struct qp *qp, const struct dcqcn_params *cc)
+static int add_slot(struct qp *qp, const struct dcqcn_params *cc, const struct fast_cnp_params *fast)
 {
     qp->slot = qp->config.slot;
-    if (qp->slot || !cc)
+    if (qp->slot || (!cc && !fast))
         return 1;
     qp->slot = calloc(1, sizeof *qp->slot);
     if (!qp->slot)
         return 0;
     qp->config.slot_is_ours = 1;
-    qp->slot->algorithm = CC_DCQCN;
+    qp->slot->algorithm = (cc ? CC_DCQCN : 0) | (fast ? CC_FAST_CNP : 0);
     qp->slot->qpn = qp->config.qpn;
-    dcqcn_init(&qp->slot->dcqcn, cc, nanoseconds(qp->card));
+    if (cc)
+        dcqcn_init(&qp->slot->dcqcn, cc, nanoseconds(qp->card));
+    if (fast)
+        fast_cnp_init(&qp->slot->fast, fast, nanoseconds(qp->card));
     return 1;
 }
 
-int rnic_add_qp(rnic *r, const struct rnic_qp_config *config, const struct dcqcn_params *cc)
+int rnic_add_qp(rnic *r, const struct rnic_qp_config *config, const struct dcqcn_params *cc, const struct fast_cnp_params *fast)
 {
     int status = check(r, config);
     if (!status)
         status = check_cc(r, config->qpn, cc);
+    if (!status)
+        status = check_fast(r, config->qpn, fast);
     if (status)
         return status;
     struct qp *qp = calloc(1, sizeof *qp);
-    if (!qp || !table_grow(r) || !heaps_grow(r)) {
+    if (!qp || !lookup_grow(r) || !heaps_grow(r)) {
         free(qp);
         return card_fail(r, RNIC_ENOMEM, "no memory for a queue pair");
     }
@@ -199,12 +188,12 @@ int rnic_add_qp(rnic *r, const struct rnic_qp_config *config, const struct dcqcn
     qp->np.interval_ns = c->cnp_interval_ns;
     qp->answers_size = c->max_reads;
     qp->answers = malloc(c->max_reads * sizeof *qp->answers);
-    if (!qp->answers || !add_slot(qp, cc) || (c->repeat == RNIC_SELECTIVE && !add_early(qp))) {
+    if (!qp->answers || !add_slot(qp, cc, fast) || (c->repeat == RNIC_SELECTIVE && !add_early(qp))) {
         qp_free(qp);
         return card_fail(r, RNIC_ENOMEM, "no memory for a queue pair");
     }
     r->qps++;
-    table_insert(r, qp);
+    lookup_add(qp);
     return RNIC_OK;
 }
 
@@ -222,6 +211,7 @@ int rnic_connect(rnic *r, uint32_t qpn, uint32_t peer_ip, uint64_t peer_mac, uin
     qp->expected = peer_psn;
     qp->state = RNIC_READY;
     header_prepare(qp, peer_mac);
+    lookup_join(qp);
     return RNIC_OK;
 }
 
@@ -236,15 +226,7 @@ int rnic_remove_qp(rnic *r, uint32_t qpn)
         list_remove(&qp->ack);
     if (linked(&qp->cnp))
         list_remove(&qp->cnp);
-    uint32_t at = qpn * 0x9e3779b1u;
-    while (r->table[at & r->table_mask] != qp)
-        at++;
-    r->table[at & r->table_mask] = NULL;
-    for (at++; r->table[at & r->table_mask]; at++) { /* those behind it may have wanted its place */
-        struct qp *other = r->table[at & r->table_mask];
-        r->table[at & r->table_mask] = NULL;
-        table_insert(r, other);
-    }
+    lookup_remove(qp);
     r->qps--;
     qp_free(qp);
     return RNIC_OK;

@@ -207,9 +207,9 @@ static void progress(struct qp *qp, uint64_t before)
     if (!qp->not_ready)
         timer_set(qp, qp->una < qp->sent ? qp->card->now + qp->config.timeout_ps : RNIC_NEVER);
     struct cc_slot *slot = qp->slot;
-    if (slot && qp->config.slot_is_ours && slot->algorithm == CC_DCQCN) {
-        const struct dcqcn_event acked = {.kind = DCQCN_ACKED, .bytes = (qp->una - before) * qp->config.mtu};
-        dcqcn_on_event(&slot->dcqcn, &acked, nanoseconds(qp->card));
+    if (slot && qp->config.slot_is_ours) {
+        const struct cc_event acked = {.kind = CC_ACKED, .bytes = (qp->una - before) * qp->config.mtu};
+        cc_on_event(slot, &acked, nanoseconds(qp->card));
     }
 }
 

@@ -93,8 +93,8 @@ struct rnic_qp_config {
     struct cc_slot *slot;    /* NULL: one of the queue pair's own; else the caller's, which stays valid */
     uint32_t slot_is_ours;   /* 1: rnic updates the slot; 0: the kernel does, it is only read */
 };
-/* Its own slot, if `slot` is NULL, starts with `cc` (NULL: no congestion control). */
-int rnic_add_qp(rnic *r, const struct rnic_qp_config *config, const struct dcqcn_params *cc);
+/* Its own slot, if `slot` is NULL, starts with DCQCN by `cc`, with what fast CNPs say by `fast`, with both or with neither. */
+int rnic_add_qp(rnic *r, const struct rnic_qp_config *config, const struct dcqcn_params *cc, const struct fast_cnp_params *fast);
 /* Now it can send and receive. `peer_psn`: the other end's first_psn. `peer_mac` 0: the gateway. Once only. */
 int rnic_connect(rnic *r, uint32_t qpn, uint32_t peer_ip, uint64_t peer_mac, uint32_t peer_qpn, uint32_t peer_psn);
 int rnic_remove_qp(rnic *r, uint32_t qpn); /* its work is dropped without events */
@@ -192,6 +192,8 @@ struct rnic_stats {
     uint64_t unknown_qp;     /* no such queue pair, or its peer is another host */
     uint64_t bad_icrc, malformed;
     uint64_t sent, sent_bytes;
+    uint64_t notification_type; /* CNPs with a notification that is neither empty nor of congestion; taken as CNPs */
+    uint64_t notification_qp;   /* CNPs with one of congestion that is for no queue pair of ours */
 };
 void rnic_stats_get(const rnic *r, struct rnic_stats *stats);
 
@@ -209,6 +211,8 @@ struct rnic_qp_stats {
     uint64_t marked;         /* data with CE */
     uint64_t acks_sent, acks_received, naks_sent, naks_received, rnr_sent, rnr_received;
     uint64_t cnps_sent, cnps_received;
+    uint64_t fast_cnps_received; /* notifications of congestion; none of them is in cnps_received */
+    rnic_time first_cut_at;  /* when congestion control first lowered the rate; -1: never */
     uint64_t timeouts;
     uint64_t outstanding;    /* packets sent and not acknowledged, now */
     uint64_t rate_bps;       /* now, by congestion control; 0: not limited */

@@ -89,10 +89,7 @@ static uint64_t qp_rate(struct qp *qp)
         return qp_rate_within(qp, 0);
     if (!qp->config.slot_is_ours)
         return qp_rate_within(qp, cc_rate_at(slot, nanoseconds(qp->card)));
-    if (slot->algorithm != CC_DCQCN)
-        return qp_rate_within(qp, 0);
-    dcqcn_elapse(&slot->dcqcn, nanoseconds(qp->card));
-    return qp_rate_within(qp, slot->dcqcn.rate);
+    return qp_rate_within(qp, cc_elapse(slot, nanoseconds(qp->card)));
 }
 
 static void pace(struct qp *qp, const struct rnic_packet *packet)
