@@ -1,0 +1,251 @@
+"""A run file in real time: switches, hosts' endpoints and eBPF on this machine, slowed down.
+
+    run = load_run_file("near-end.yaml")
+    settings = LiveSettings(time_scale=10_000, ports=(("s1", 5),), seed=3, jitter_ps=2_000_000)
+    seen = live.play(run, program, settings)
+    seen.port("s1", 5).rises_above(1_600_000), seen.first_cut_ps, seen.goodput_bps()
+
+The fabric is brought up for the run and taken down after it, also after a failure and Ctrl-C. Two
+cores carry some 20 000 packets a second this way: choose the time scale so that a link has some
+20 to 40 Mb/s. Bytes in flight do not shrink with it.
+"""
+
+from __future__ import annotations
+
+import select
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+
+from controller.metrics_reader import drop_counts, port_sample
+from controller.program import CompiledProgram
+from emulation.interrupts import Interrupted, handled
+from emulation.session import Session, explain, require_root
+from emulation.switch_node import Target
+from labs.live_flows import LiveError, LiveFlow, Playing, joined, live_flows, with_jitter
+from labs.live_model import FlowSeries, LiveRun, LiveSettings, PortSeries, Series
+from labs.live_sampling import PairWatcher, QueueSampler, RateSampler, Samples
+from simulator.plan import plan
+from topologies.model import Topology
+from topologies.workload_model import RunFile
+
+Tell = Callable[[float, str], None]
+
+LEAD_S = 0.1
+"""From the first look at the queues to time 0."""
+
+TICK_S = 0.001
+"""The least time between two looks: it leaves the processors to what is looked at."""
+
+
+def play(
+    run: RunFile,
+    program: CompiledProgram,
+    settings: LiveSettings,
+    tell: Tell = lambda share, text: None,
+) -> LiveRun:
+    """Play a run file once and return what was seen. Needs root.
+
+    Raises LiveError for what can't be played, EmulationError, ControllerError; KeyboardInterrupt
+    after Ctrl-C. Whatever it raises, what was made is removed first.
+    """
+    require_root("a lab in real time")
+    seed = run.seed if settings.seed is None else settings.seed
+    traffic = with_jitter(plan(run, seed), seed, settings.jitter_ps)
+    flows = live_flows(run, traffic)
+    topology = run.topology.with_time_scale(settings.time_scale)
+    with _fabric(topology, program, tell) as session:
+        return _Play(session, run, flows, settings, seed, tell).play()
+
+
+@contextmanager
+def _fabric(topology: Topology, program: CompiledProgram, tell: Tell) -> Iterator[Session]:
+    """A fabric that forwards, for the block."""
+    session = Session(topology, Target.SOFTSWITCH)
+    with handled() as interrupts:
+        try:
+            try:
+                session.claim()
+                tell(0.0, "network")
+                session.build_network()
+                session.wait_for_switches()
+                session.bring_up(program)
+                outcome = session.host_agent_outcome()
+                if outcome is not None and outcome.problem:
+                    raise LiveError(f"hosts have no eBPF: {outcome.problem}", "weft doctor")
+                interrupts.check()
+                yield session
+            except Interrupted:
+                raise
+            except Exception as error:
+                shown = explain(session, error)
+                if shown is error:
+                    raise
+                raise shown from error
+        finally:
+            interrupts.close()
+            session.close()
+
+
+class _Play:
+    """One run on a fabric that is up."""
+
+    def __init__(
+        self,
+        session: Session,
+        run: RunFile,
+        flows: Sequence[LiveFlow],
+        settings: LiveSettings,
+        seed: int,
+        tell: Tell,
+    ) -> None:
+        assert run.until_ps is not None  # live_flows has refused those
+        self.session = session
+        self.run = run
+        self.flows = tuple(flows)
+        self.settings = settings
+        self.seed = seed
+        self.tell = tell
+        self.scale = settings.time_scale
+        self.length_ns = run.until_ps * self.scale // 1000
+        self.zero_ns = 0
+        self.stopped_ns = 0
+
+    def play(self) -> LiveRun:
+        names = dict.fromkeys(
+            str(end.end) for flow in self.flows for end in (flow.source, flow.target)
+        )
+        live = {host.name: host for host in self.session.network.live_interfaces()}
+        sockets = self.session.endpoints.sockets([live[name] for name in names])
+        pins = self.session.endpoints.pins()
+        if pins is None:
+            raise LiveError("the run's eBPF maps are not there", "weft doctor says what is missing")
+        with ExitStack() as stack:
+            playing = stack.enter_context(joined(self.flows, sockets, self.scale))
+            queues = QueueSampler(self._addresses(), self.settings.ports)
+            stack.callback(queues.close)
+            rates = RateSampler(pins, playing)
+            stack.callback(rates.close)
+            watcher = PairWatcher(sockets)
+            stack.callback(watcher.close)
+            self._run(playing, queues, rates, watcher)
+            return self._seen(playing, queues, rates, watcher)
+
+    def _addresses(self) -> dict[str, str]:
+        switches = self.session.network.switches
+        return {name: switch.settings.address for name, switch in switches.items()}
+
+    def _run(
+        self,
+        playing: Sequence[Playing],
+        queues: QueueSampler,
+        rates: RateSampler,
+        watcher: PairWatcher,
+    ) -> None:
+        self.zero_ns = time.monotonic_ns() + int(LEAD_S * 1e9)
+        end_ns = self.zero_ns + self.length_ns
+        for each in playing:
+            each.began_ns = self.zero_ns
+            each.plan(0, self.scale)
+        told_ns = 0
+        while (now := time.monotonic_ns()) < end_ns:
+            for each in playing:
+                each.step(now, self.scale)
+            self._take_answers(playing)
+            queues.look()
+            rates.look()
+            watcher.listen()
+            if now - told_ns > 200_000_000:
+                told_ns = now
+                self.session.check_switches()
+                share = max(0.0, 1 - (end_ns - now) / self.length_ns)
+                self.tell(share, f"{self.run.name}, seed {self.seed}")
+            time.sleep(TICK_S)
+        self.stopped_ns = time.monotonic_ns()
+        for each in playing:
+            each.stop()
+        watcher.listen()
+
+    def _take_answers(self, playing: Sequence[Playing]) -> None:
+        waiting = {each.here.fileno(): each for each in playing if each.waiting}
+        ready, _, _ = select.select(list(waiting), [], [], 0)
+        for number in ready:
+            waiting[number].take(time.monotonic_ns(), self.scale)
+
+    # --- what was seen --------------------------------------------------------------------------
+
+    def _fabric_ps(self, real_ns: int) -> int:
+        return (real_ns - self.zero_ns) * 1000 // self.scale
+
+    def _series(self, samples: Samples, factor: int = 1) -> tuple[Series, Series]:
+        return samples.times_ps(self.zero_ns, self.scale), samples.numbers(factor)
+
+    def _seen(
+        self,
+        playing: Sequence[Playing],
+        queues: QueueSampler,
+        rates: RateSampler,
+        watcher: PairWatcher,
+    ) -> LiveRun:
+        drops = {
+            name: drop_counts(client.switch_stats(), {}) for name, client in queues.switches.items()
+        }
+        return LiveRun(
+            self.run.name,
+            self.session.target.value,
+            self.scale,
+            self.seed,
+            self._fabric_ps(self.stopped_ns),
+            tuple(self._port(queues, *port) for port in self.settings.ports),
+            tuple(self._flow(i, each, rates, watcher) for i, each in enumerate(playing)),
+            {name: _some(found) for name, found in drops.items() if _some(found)},
+        )
+
+    def _port(self, queues: QueueSampler, switch: str, port: int) -> PortSeries:
+        row = queues.switches[switch].port_stats()[port]
+        sample = port_sample(port, 0, row, {})
+        at_ps, depth = self._series(queues.depths[switch, port])
+        return PortSeries(
+            switch, port, at_ps, depth, drops=sample.drops, sent_bytes=sample.tx_bytes
+        )
+
+    def _flow(
+        self, index: int, each: Playing, rates: RateSampler, watcher: PairWatcher
+    ) -> FlowSeries:
+        source, target = str(each.flow.source.end), str(each.flow.target.end)
+        rate_at, rate = self._series(rates.rates[index], self.scale)
+        acked_at, acked = self._series(watcher.acked.get((source, each.qpn), Samples()))
+        cut_ps, error_ps = _first_cut(rate_at, rate)
+        return FlowSeries(
+            source,
+            target,
+            self._fabric_ps(each.started_ns),
+            acked_at,
+            acked,
+            rate_at,
+            rate,
+            None if each.done_ns < 0 else self._fabric_ps(each.done_ns),
+            cut_ps,
+            error_ps,
+            _counts(watcher, source, each.qpn),
+            _counts(watcher, target, each.peer_qpn),
+            each.failure,
+        )
+
+
+def _first_cut(at_ps: Series, rate_bps: Series) -> tuple[int | None, int]:
+    """Return when a rate was first seen below the one before, and the time since that look."""
+    fell = (rate_bps[1:] < rate_bps[:-1]).nonzero()[0]
+    if not len(fell):
+        return None, 0
+    first = int(fell[0])
+    return int(at_ps[first + 1]), int(at_ps[first + 1] - at_ps[first])
+
+
+def _some(drops: Mapping[str, int]) -> dict[str, int]:
+    return {reason: count for reason, count in drops.items() if count}
+
+
+def _counts(watcher: PairWatcher, host: str, qpn: int) -> dict[str, int]:
+    row = watcher.counts.get((host, qpn), {})
+    return {name: value for name, value in row.items() if type(value) is int and name != "qpn"}

@@ -1,0 +1,176 @@
+"""What a run in real time is asked to do and what it saw, in fabric time and bytes.
+
+Times are picoseconds of the fabric since the run's start: real ones divided by the time scale. All
+of them come from one clock, the kernel's monotonic one, which switches, hosts and eBPF share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+Series = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class LiveSettings:
+    """How a run file is played in real time.
+
+    `ports`: switch ports whose queue is watched, as (switch, port). `seed` None: the file's.
+    `jitter_ps`: each flow starts later than the file says by up to that, chosen by the seed.
+    `time_scale`: what the whole run is slowed down by.
+    """
+
+    time_scale: int
+    ports: tuple[tuple[str, int], ...] = ()
+    seed: int | None = None
+    jitter_ps: int = 0
+
+
+@dataclass(frozen=True)
+class PortSeries:
+    """A switch port's queue over time: `depth_bytes[i]` waited there at `at_ps[i]`.
+
+    `marked_packets`: sent with CE by its program, None where that has no such counter. `drops`: by
+    reason. `sent_bytes`: on the wire, in the whole run.
+    """
+
+    switch: str
+    port: int
+    at_ps: Series
+    depth_bytes: Series
+    marked_packets: int | None = None
+    drops: Mapping[str, int] = field(default_factory=dict)
+    sent_bytes: int = 0
+
+    @property
+    def name(self) -> str:
+        """As topologies write it: s1:5."""
+        return f"{self.switch}:{self.port}"
+
+    @property
+    def peak_bytes(self) -> int:
+        """The deepest that was seen; between two looks it may have been deeper."""
+        return int(self.depth_bytes.max(initial=0))
+
+    @property
+    def resolution_ps(self) -> int:
+        """The time between two looks that 95 % of them keep; what happens within is not seen."""
+        return _gap(self.at_ps)
+
+    def rises_above(self, depth_bytes: int, from_ps: int = 0) -> int | None:
+        """Return when the queue first came to be deeper than that, None if it never did.
+
+        Taken as a straight line between the look before and the one after.
+        """
+        above = np.flatnonzero((self.at_ps >= from_ps) & (self.depth_bytes > depth_bytes))
+        return None if not len(above) else self._crossing(int(above[0]), depth_bytes)
+
+    def falls_below(self, depth_bytes: int, from_ps: int) -> int | None:
+        """Return when the queue, from `from_ps` on, is first no deeper than that; None if never."""
+        below = np.flatnonzero((self.at_ps >= from_ps) & (self.depth_bytes <= depth_bytes))
+        return None if not len(below) else self._crossing(int(below[0]), depth_bytes)
+
+    def peak_between(self, from_ps: int, to_ps: int) -> int:
+        """Return the deepest that was seen in a part of the run, 0 if nobody looked."""
+        within = (self.at_ps >= from_ps) & (self.at_ps < to_ps)
+        return int(self.depth_bytes[within].max(initial=0))
+
+    def _crossing(self, index: int, depth_bytes: int) -> int:
+        if index == 0:
+            return int(self.at_ps[0])
+        (at_0, at_1), (depth_0, depth_1) = (
+            (int(series[index - 1]), int(series[index]))
+            for series in (self.at_ps, self.depth_bytes)
+        )
+        if min(depth_0, depth_1) > depth_bytes or max(depth_0, depth_1) < depth_bytes:
+            return at_1  # nothing was crossed: it was so when one began to look
+        if depth_0 == depth_1:
+            return at_1
+        return at_0 + (at_1 - at_0) * (depth_bytes - depth_0) // (depth_1 - depth_0)
+
+
+@dataclass(frozen=True)
+class FlowSeries:
+    """A flow over time, and what its two ends counted.
+
+    `acked_at_ps`, `acked_bytes`: what the source had acknowledged when. `rate_at_ps`, `rate_bps`:
+    what congestion control let it send (fabric rates; empty without). `start_ps`: when its first
+    message was handed over; `done_ps`: when its last one was complete, None if it never was.
+    `first_cut_ps`: when congestion control first lowered the rate, None if it never did;
+    `first_cut_error_ps`: how much earlier it may have been (0: the kernel stamped it).
+    `source_counts`, `target_counts`: rnic_qp_stats.
+    """
+
+    source: str
+    target: str
+    start_ps: int
+    acked_at_ps: Series
+    acked_bytes: Series
+    rate_at_ps: Series
+    rate_bps: Series
+    done_ps: int | None = None
+    first_cut_ps: int | None = None
+    first_cut_error_ps: int = 0
+    source_counts: Mapping[str, int] = field(default_factory=dict)
+    target_counts: Mapping[str, int] = field(default_factory=dict)
+    failure: str = ""
+
+    @property
+    def name(self) -> str:
+        """As results write it: h1->h5."""
+        return f"{self.source}->{self.target}"
+
+    def acked_between(self, from_ps: int, to_ps: int) -> int:
+        """Return the bytes acknowledged in a part of the run; between two looks a straight line."""
+        if not len(self.acked_at_ps):
+            return 0
+        at = np.interp([from_ps, to_ps], self.acked_at_ps, self.acked_bytes)
+        return round(float(at[1] - at[0]))
+
+
+@dataclass(frozen=True)
+class LiveRun:
+    """One run. `until_ps`: when its sources were stopped. `drops`: by switch and reason."""
+
+    name: str
+    runtime: str
+    time_scale: int
+    seed: int
+    until_ps: int
+    ports: tuple[PortSeries, ...]
+    flows: tuple[FlowSeries, ...]
+    drops: Mapping[str, Mapping[str, int]]
+
+    def port(self, switch: str, port: int) -> PortSeries:
+        """Return a watched port. Raises KeyError."""
+        for each in self.ports:
+            if (each.switch, each.port) == (switch, port):
+                return each
+        raise KeyError(f"{switch}:{port} was not watched")
+
+    def goodput_bps(self, from_ps: int = 0, to_ps: int | None = None) -> float:
+        """Return what all flows together had acknowledged a second, in a part of the run."""
+        end = self.until_ps if to_ps is None else to_ps
+        acked = sum(flow.acked_between(from_ps, end) for flow in self.flows)
+        return 8 * acked * 10**12 / max(1, end - from_ps)
+
+    @property
+    def first_cut_ps(self) -> int | None:
+        """When the first of the sources was slowed down; None if none was."""
+        cuts = [flow.first_cut_ps for flow in self.flows if flow.first_cut_ps is not None]
+        return min(cuts, default=None)
+
+    def count(self, name: str, *, at_target: bool = False) -> int:
+        """Return a counter of rnic_qp_stats over all flows, at their sources or their targets."""
+        ends = (flow.target_counts if at_target else flow.source_counts for flow in self.flows)
+        return sum(counts.get(name, 0) for counts in ends)
+
+
+def _gap(at_ps: Series) -> int:
+    if len(at_ps) < 2:
+        return 0
+    return int(np.quantile(np.diff(at_ps), 0.95))
