@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
+
+from topologies.errors import Problem
 
 if TYPE_CHECKING:
     from labs.api import Verdict
@@ -19,6 +22,14 @@ class LabError(Exception):
     def __init__(self, message: str, remedy: str = "") -> None:
         super().__init__(message)
         self.remedy = remedy
+
+
+class LabFileError(LabError):
+    """A lab.yaml that can't be used. `problems` holds every mistake found, in file order."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        self.problems = tuple(sorted(problems, key=lambda p: (p.line, p.column)))
+        super().__init__("\n".join(str(problem) for problem in self.problems))
 
 
 class RuntimeMissingError(LabError):

@@ -60,11 +60,19 @@ def read_run(
 
     Raises TopologyError.
     """
-    document = parse_document(text, file)
+    return run_of(parse_document(text, file), name, directory or Path())
+
+
+def run_of(document: Document, name: str, directory: Path) -> RunFile:
+    """Check a run that was read already; `directory` is where its other files are looked for.
+
+    Raises TopologyError.
+    """
+    file = document.file
     _refuse_topology(document)
-    document = with_imports(document, directory or Path())
+    document = with_imports(document, directory)
     spec = validate_run(document)
-    topology = _topology(document, spec, name, directory or Path())
+    topology = _topology(document, spec, name, directory)
     topology = replace(topology, events=_events(document, spec, topology))
     jobs = tuple(spec.jobs) if spec.job is None else (spec.job,)
     run = RunFile(
