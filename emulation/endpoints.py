@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from emulation.errors import EmulationError
 from emulation.live_host import LiveHost
+from hostagent.pins import MAPS, pins_of
 
 if TYPE_CHECKING:
     from emulation.session import Session
@@ -70,8 +71,8 @@ class Endpoints:
 
     def pins(self) -> Path | None:
         """Return where the host agent's maps of this run are, None if it has none."""
-        directory = Path("/sys/fs/bpf") / f"weft-{self._session.run.name}"
-        return directory if (directory / "cc_slots").exists() else None
+        directory = pins_of(self._session.run.name)
+        return directory if (directory / MAPS[0]).exists() else None
 
     def _start(self, host: LiveHost) -> _Daemon:
         session = self._session
