@@ -37,6 +37,7 @@ SOURCE = BPF_DIRECTORY / "roce.bpf.c"
 ROOT = BPF_DIRECTORY.parent.parent
 PROGRAM = "roce_xdp"
 TIMEOUT_S = 120.0
+OTHERS_S = 60.0  # for another agent that loads into the same pins
 
 _CLONE_NEWNET = 0x40000000
 _GENERIC, _NATIVE = 1 << 1, 1 << 2  # XDP_FLAGS_SKB_MODE, XDP_FLAGS_DRV_MODE
@@ -214,6 +215,7 @@ _NOISE = re.compile(
     r"processed \d+ insns|^stack depth|^max_states|^verification time|^\s*$|^bpf: "
     r"|^(?:cur|old) state: "
 )
+_COUNTED = re.compile(r"too large \((\d+) insns\), at most (\d+) insns")  # bcc for any E2BIG
 _LOOP = re.compile(r" (infinite loop detected at insn \d+)")  # in the instruction's own line
 _PLACE = re.compile(r" @ \S+:\d+$")  # of what bcc made of the source, not of the file
 _INSTRUCTION = re.compile(r"^\s*(\d+): \(")
@@ -222,12 +224,18 @@ _INSTRUCTION = re.compile(r"^\s*(\d+): \(")
 def refusal(log: str) -> str:
     """Shorten a verifier's log to its reason, the instruction, and the line of source it is of."""
     lines = [line.rstrip() for line in log.splitlines()]
-    said = [line for line in lines if line and not _NOISE.search(line)]
-    if not said:
-        return "no reason given"
+    counted = _COUNTED.search(log)
+    if counted is not None and int(counted[1]) <= int(counted[2]):  # so its length is not why
+        return (
+            f"too complex for the kernel's verifier: {counted[1]} instructions, but more than it "
+            "follows along all paths and through all rounds of loops"
+        )
     limits = [line for line in lines if "too large" in line or "too complex" in line]
     if limits:
         return limits[-1].strip()
+    said = [line for line in lines if line and not _NOISE.search(line)]
+    if not said:
+        return "no reason given"
     last = next((n for n in reversed(range(len(said))) if _INSTRUCTION.match(said[n])), None)
     if last is None:
         return said[-1].strip()
@@ -299,12 +307,34 @@ def load_and_attach(
     """What the process does; `hosts` are first asked for when the program is loaded.
 
     The verifier's whole log goes to `log`. All hosts get the program or, where nothing was pinned
-    before, none does.
+    before, none does and nothing is left pinned. Who loads at the same time waits.
     """
     report = Report(str(pins))
+    try:
+        with pinned.locked(pins, OTHERS_S):
+            there = pinned.check(pins)
+            _load_and_attach(report, pins, hosts, log, source)
+            if report.error and not there:
+                for each in report.attached:
+                    detach(_namespace(each.namespace), each.interface)
+                report.attached.clear()
+                pinned.remove(pins)
+    except (AgentError, pinned.PinsError) as error:
+        report.error = str(error)
+    except OSError as error:
+        report.error = f"{error.filename or pins}: {error.strerror}"
+    return report
+
+
+def _load_and_attach(
+    report: Report,
+    pins: Path,
+    hosts: Iterable[tuple[int | Path, str]],
+    log: Path | None,
+    source: Path,
+) -> None:
     agent: Agent | None = None
     try:
-        there = pinned.check(pins)
         agent = Agent.load(pins, source)
         for namespace, interface in hosts:
             report.attached.append(agent.attach(namespace, interface))
@@ -313,18 +343,13 @@ def load_and_attach(
         if log is not None:
             log.write_text(error.log)
             report.log = str(log)
-    except (AgentError, pinned.PinsError) as error:
+    except AgentError as error:
         report.error = str(error)
     except OSError as error:
         report.error = f"{error.filename or pins}: {error.strerror}"
     finally:
         if agent is not None:
             agent.close()
-    if report.error and agent is not None and not there:
-        for each in report.attached:
-            detach(_namespace(each.namespace), each.interface)
-        report.attached.clear()
-    return report
 
 
 def _namespace(text: str) -> int | Path:

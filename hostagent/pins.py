@@ -1,6 +1,6 @@
 """Where a run's maps are pinned, what is there, and whether this version can use it.
 
-    /sys/fs/bpf/weft-<run id>/{cc_slots,cc_index,endpoints,sockets,counters,layout}
+    /sys/fs/bpf/weft-<run id>/{cc_slots,cc_index,cc_peers,endpoints,sockets,counters,layout}
 
 `layout` holds a digest of everything that the programs and their users must agree on. It is
 written before the other pins are made, so that pins of another version are told from ours, also
@@ -9,24 +9,29 @@ where their sizes happen to be equal.
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import re
 import struct
 import subprocess
-from contextlib import suppress
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from hostagent import bpf_syscall
 
 BPF_FILE_SYSTEM = Path("/sys/fs/bpf")
-MAPS = ("cc_slots", "cc_index", "endpoints", "sockets", "counters")
+MAPS = ("cc_slots", "cc_index", "cc_peers", "endpoints", "sockets", "counters")
 LAYOUT = "layout"
 
+_LOOK_AGAIN_S = 0.02
 _HERE = Path(__file__).resolve().parent
 _DECLARATIONS = {  # whole, or only the structures in it
     "include/weft_types.h": True,
     "include/dcqcn.h": False,
+    "include/fast_cnp.h": False,
     "include/cc_slot.h": False,
     "bpf/roce_consts.h": True,
     "bpf/roce_structs.h": True,
@@ -69,6 +74,71 @@ def is_mounted(directory: Path = BPF_FILE_SYSTEM) -> bool:
     """Say whether a BPF file system is there."""
     listed = Path("/proc/self/mounts").read_text().splitlines()
     return any(line.split()[1:3] == [str(directory), "bpf"] for line in listed)
+
+
+@contextmanager
+def locked(directory: Path, patience_s: float) -> Iterator[None]:
+    """Make the directory where it is missing and have it alone: who wants it too waits.
+
+    The kernel lets go of it when the process ends, whatever the reason. Raises PinsError with who
+    has it after `patience_s`, OSError.
+    """
+    mount()
+    descriptor = _hold(directory, time.monotonic() + patience_s)
+    try:
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _hold(directory: Path, deadline: float) -> int:
+    """Return a descriptor of the directory, which is locked (the file system has no files)."""
+    while True:
+        directory.mkdir(exist_ok=True)
+        try:
+            descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+        except FileNotFoundError:  # whoever had it has just removed it
+            continue
+        try:
+            _lock(descriptor, directory, deadline)
+            if _is_of(descriptor, directory):
+                return descriptor
+        except BaseException:
+            os.close(descriptor)
+            raise
+        os.close(descriptor)
+
+
+def _lock(descriptor: int, directory: Path, deadline: float) -> None:
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                raise PinsError(
+                    f"{_holder(descriptor)} is loading the host agent into {directory} and does "
+                    "not end: wait for it, or end it"
+                ) from None
+            time.sleep(_LOOK_AGAIN_S)
+
+
+def _is_of(descriptor: int, directory: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(descriptor), directory.stat())
+    except FileNotFoundError:
+        return False
+
+
+def _holder(descriptor: int) -> str:
+    """Return who has a lock on what a descriptor is of."""
+    status = os.fstat(descriptor)
+    device = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
+    for line in Path("/proc/locks").read_text().splitlines():
+        words = line.split()
+        if words[1] == "FLOCK" and words[5] == device:
+            return f"process {words[4]}"
+    return "another process"
 
 
 def remove(directory: Path) -> None:

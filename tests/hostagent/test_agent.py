@@ -156,15 +156,10 @@ def test_a_killed_agent_and_a_new_one_lose_no_packet_and_no_state(wire: Wire) ->
     sender.start()
     until(lambda: sender.sent > 20)
 
-    killed = subprocess.Popen(
-        agent.command(wire.pins), cwd=agent.ROOT, stdin=subprocess.PIPE, text=True,
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
-    until(lambda: _has_program(killed.pid))  # loaded, not attached yet
+    killed = loading(wire)
     killed.send_signal(signal.SIGKILL)
-    assert killed.wait() == -signal.SIGKILL
-    assert killed.stdin is not None
-    killed.stdin.close()
+    killed.communicate()
+    assert killed.returncode == -signal.SIGKILL
     assert program_id(wire) == before
     at_death = sender.sent
     until(lambda: sender.sent > at_death + 20)
@@ -180,6 +175,13 @@ def test_a_killed_agent_and_a_new_one_lose_no_packet_and_no_state(wire: Wire) ->
     assert (maps.counters()["packets"], slot.packets) == (sender.sent, sender.sent)
     assert slot.rate_bps == LINE_BPS
     maps.close()
+
+
+def _has_open(pid: int, path: Path) -> bool:
+    try:
+        return any(each.readlink() == path for each in Path(f"/proc/{pid}/fd").iterdir())
+    except OSError:
+        return False
 
 
 def _has_program(pid: int) -> bool:
@@ -216,8 +218,76 @@ def test_all_hosts_get_the_program_or_none(wire: Wire, interface: str, says: str
     assert report.error is not None and says in report.error
     assert report.attached == []
     assert "xdp" not in wire.ip("-d", "link", "show", wire.far).split()
+    assert not wire.pins.exists()
 
 
+def loading(wire: Wire) -> subprocess.Popen[str]:
+    """An agent that has loaded its program, and waits for hosts at its standard input."""
+    started = subprocess.Popen(
+        agent.command(wire.pins), cwd=agent.ROOT, text=True,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    until(lambda: _has_program(started.pid))
+    return started
+
+
+@pytest.mark.parametrize(
+    ("interface", "first_succeeds"), [("far", True), ("nothing0", False), (None, False)]
+)
+def test_of_two_agents_that_load_at_once_one_waits(
+    wire: Wire, interface: str | None, first_succeeds: bool
+) -> None:
+    first = loading(wire)
+    second = subprocess.Popen(
+        agent.command(wire.pins), cwd=agent.ROOT, text=True,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    until(lambda: _has_open(second.pid, wire.pins))
+    if interface is None:
+        first.send_signal(signal.SIGKILL)
+        first.communicate()
+    else:
+        name = wire.far if interface == "far" else interface
+        told, _ = first.communicate(f"{wire.namespace}:{name}\n")
+        assert (agent.read_report(wire.pins, told, "").error is None) is first_succeeds
+    before = wire.ip("-d", "link", "show", wire.far)
+    assert ("prog/xdp" in before) is first_succeeds
+    told, said = second.communicate(f"{wire.namespace}:{wire.far}\n")
+    assert agent.read_report(wire.pins, told, said).error is None
+    assert f"id {program_id(wire)} " not in before
+    PinnedMaps.open(wire.pins).close()
+
+
+def test_an_agent_that_goes_on_loading_is_named(
+    wire: Wire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = loading(wire)
+    monkeypatch.setattr(agent, "OTHERS_S", 0.0)
+    report = agent.load_and_attach(wire.pins, [wire.host], None)
+    assert report.error is not None and f"process {first.pid} is loading" in report.error
+    assert report.attached == []
+    first.communicate(f"{wire.namespace}:{wire.far}\n")
+    assert first.returncode == 0  # and what it pinned is still there
+    PinnedMaps.open(wire.pins).close()
+
+
+TOO_COMPLEX = """
+#include <uapi/linux/bpf.h>
+#include "dcqcn.h"
+#include "roce_maps.h"
+int roce_xdp(struct xdp_md *context)
+{
+    unsigned char *data = (void *)(long)context->data;
+    unsigned sum = 0;
+
+    if (data + 64 > (unsigned char *)(long)context->data_end)
+        return XDP_PASS;
+#pragma nounroll
+    for (unsigned i = 0; i < 1000000; i++)
+        sum += data[i & 31] ^ i;
+    return sum == 5 ? XDP_DROP : XDP_PASS;
+}
+"""
 BROKEN = """
 #include <uapi/linux/bpf.h>
 #include "dcqcn.h"
@@ -252,6 +322,19 @@ def test_what_the_verifier_refuses_is_told_with_its_line_and_the_log_is_kept(
     assert "\n" not in report.error
     assert report.log == str(log)
     assert "processed" in log.read_text()
+    assert not wire.pins.exists()
+
+
+def test_a_program_that_is_too_much_for_the_verifier_is_not_called_too_long(
+    wire: Wire, tmp_path: Path
+) -> None:
+    source = tmp_path / "complex.bpf.c"
+    source.write_text(TOO_COMPLEX)
+    report = _load(wire, source, tmp_path / "verifier.log")
+    assert report.error is not None
+    assert "the kernel refuses complex.bpf.c: too complex for the kernel's verifier" in report.error
+    assert "too large" not in report.error
+    assert not wire.pins.exists()
 
 
 def test_what_does_not_compile_is_told_with_its_line(wire: Wire, tmp_path: Path) -> None:
@@ -261,6 +344,7 @@ def test_what_does_not_compile_is_told_with_its_line(wire: Wire, tmp_path: Path)
     assert report.error is not None
     assert "typo.bpf.c does not compile" in report.error
     assert "use of undeclared identifier 'no_such'" in report.error
+    assert not wire.pins.exists()
 
 
 def test_without_bcc_it_says_which_package(
@@ -270,6 +354,7 @@ def test_without_bcc_it_says_which_package(
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
     report = agent.run(wire.pins, [wire.host])
     assert report.error == "No module named 'bcc': install Debian's python3-bpfcc"
+    assert not wire.pins.exists()
 
 
 def test_an_agent_that_dies_is_a_report_not_an_exception(

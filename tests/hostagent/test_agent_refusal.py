@@ -39,6 +39,15 @@ old state: R1=scalar(smin=1) R10=fp0 fp-8=mmmm????
 processed 26 insns (limit 1000000) max_states_per_insn 0 total_states 2 peak_states 2 mark_read 0
 """
 
+FOLLOWED_TOO_LONG = """\
+bpf: Argument list too long. Program  too large (843 insns), at most 4096 insns
+
+"""
+TOO_LONG = """\
+bpf: Argument list too long. Program  too large (4097 insns), at most 4096 insns
+
+"""
+
 
 @pytest.mark.parametrize(
     ("log", "says"),
@@ -52,6 +61,8 @@ processed 26 insns (limit 1000000) max_states_per_insn 0 total_states 2 peak_sta
                 "for the source line `while (n) n += 3;`)",
             ],
         ),
+        (FOLLOWED_TOO_LONG, ["too complex for the kernel's verifier: 843 instructions"]),
+        (TOO_LONG, ["Program  too large (4097 insns), at most 4096 insns"]),
         (TOO_LARGE, ["BPF program is too large. Processed 1000001 insn"]),
         ("bpf: Failed to load program: Operation not permitted\n\n", ["no reason given"]),
         ("", ["no reason given"]),
