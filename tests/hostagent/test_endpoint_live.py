@@ -29,10 +29,7 @@ from hostagent.rnic.endpoint import Endpoint, EndpointError, Pair, Task, TaskKin
 from tests.hostagent.two_hosts import Faults, Host, TwoHosts, number, until
 from topologies.congestion import parameters
 
-pytestmark = [
-    pytest.mark.root,
-    pytest.mark.skipif(os.geteuid() != 0, reason="namespaces need root"),
-]
+pytestmark = pytest.mark.root
 
 MEGABYTE = 1 << 20
 WIRE_EXTRA = 24  # preamble, FCS and gap, which rates count
