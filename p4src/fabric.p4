@@ -6,7 +6,7 @@
 //                                           `-> ours? -> echo -> route -> next hop -> port
 //        whatever nobody forwards is dropped and counted by reason
 //  egress
-//   count -> ECN mark if the queue was long -> packet-in header if to the controller
+//   count -> tell the source if the queue is long -> or ECN mark -> packet-in header if to the controller
 //
 // fabric.p4info.txtpb beside this file is the interface to controllers, made by
 //   weft compile p4src/fabric.p4 -o build && cp build/fabric.p4info.txtpb p4src/
@@ -29,12 +29,15 @@
 #include "modules/next_hop.p4"
 #include "modules/drops.p4"
 #include "modules/ecn.p4"
+#include "modules/host_guard.p4"
+#include "modules/fast_cnp.p4"
 
 control FabricIngress(inout headers_t hdr, inout local_metadata_t meta,
                       inout standard_metadata_t std) {
     ReceiveCounters() receive_counters;
     PacketOut() from_controller;
     Admission() admission;
+    HostGuard() host_guard;
     IngressParameters() parameters;
     Acl() access;
     RoceCounters() roce_counters;
@@ -47,12 +50,15 @@ control FabricIngress(inout headers_t hdr, inout local_metadata_t meta,
     apply {
         // Forgetting to decide must never mean port 0.
         mark_to_drop(std);
-        receive_counters.apply(std);
-        roce_counters.apply(hdr, std);
+        if (std.instance_type != RECIRCULATED) {
+            receive_counters.apply(std);
+            roce_counters.apply(hdr, std);
+        }
         if (hdr.packet_out.isValid()) {
             from_controller.apply(hdr, meta, std);
         } else {
             admission.apply(meta, std);
+            host_guard.apply(hdr, meta, std);
         }
         if (meta.drop_reason == DropReason.UNDECIDED) {
             parameters.apply(hdr, meta, std);
@@ -82,11 +88,15 @@ control FabricEgress(inout headers_t hdr, inout local_metadata_t meta,
     TransmitCounters() transmit_counters;
     EgressParameters() parameters;
     EcnMarking() ecn_marking;
+    FastCnp() fast_cnp;
     PacketIn() to_controller;
 
     apply {
-        transmit_counters.apply(std);
+        if (std.egress_port != RECIRCULATION_PORT) {
+            transmit_counters.apply(std);
+        }
         parameters.apply(meta, std);
+        fast_cnp.apply(hdr, meta, std);
         ecn_marking.apply(hdr, meta, std);
         if (std.egress_port == CPU_PORT) {
             to_controller.apply(hdr, meta, std);

@@ -74,6 +74,41 @@ class DcqcnParameters:
 
 
 @dataclass(frozen=True)
+class FastCnpParameters:
+    """What a source does with fast CNPs (hostagent/include/fast_cnp.h); bits/s and ns, as they run.
+
+    After a notification's time the rate grows by `rate_ai_bps` each `increase_timer_ns`, and by
+    `rate_hai_bps` after `quiet` of them. A notification's validity counts in `validity_unit_ns`.
+    """
+
+    line_rate_bps: int
+    min_rate_bps: int
+    rate_ai_bps: int
+    rate_hai_bps: int
+    increase_timer_ns: int
+    validity_unit_ns: int
+    quiet: int
+
+    def with_time_scale(self, scale: int) -> FastCnpParameters:
+        """Return the same algorithm slowed down by `scale`. Raises CongestionError."""
+        if scale < 1:
+            raise CongestionError(f"a time scale of {scale}: it has to be a positive integer")
+        return replace(
+            self,
+            line_rate_bps=_slower(self.line_rate_bps, scale),
+            min_rate_bps=_slower(self.min_rate_bps, scale),
+            rate_ai_bps=_slower(self.rate_ai_bps, scale),
+            rate_hai_bps=_slower(self.rate_hai_bps, scale),
+            increase_timer_ns=self.increase_timer_ns * scale,
+            validity_unit_ns=self.validity_unit_ns * scale,
+        )
+
+
+VALIDITY_UNIT_NS = 256
+"""What a notification's validity counts in, in fabric time: 2^0 to 2^15 of them, 8.4 ms."""
+
+
+@dataclass(frozen=True)
 class EcnThresholds:
     """Nothing is marked up to `min_bytes`; from there to `max_bytes` linearly up to `probability`.
 
@@ -199,6 +234,27 @@ def parameters(name: str, line_rate_bps: int, time_scale: int = 1) -> DcqcnParam
             f"a line of {line_rate_bps} bits/s: DCQCN's integers hold up to {MAX_RATE_BPS}"
         )
     return found.parameters(name, found.source, line_rate_bps).with_time_scale(time_scale)
+
+
+def fast_cnp_parameters(line_rate_bps: int, time_scale: int = 1) -> FastCnpParameters:
+    """Return how a source whose interface has `line_rate_bps` in the fabric takes fast CNPs.
+
+    Increases are shares of the line, so that they serve any rate: 1/256 a timer, later 1/32.
+    Raises CongestionError: a rate beyond the algorithm's numbers.
+    """
+    if not 0 < line_rate_bps <= MAX_RATE_BPS:
+        raise CongestionError(
+            f"a line of {line_rate_bps} bits/s: the source's integers hold up to {MAX_RATE_BPS}"
+        )
+    return FastCnpParameters(
+        line_rate_bps=line_rate_bps,
+        min_rate_bps=max(line_rate_bps // 400, 1),
+        rate_ai_bps=max(line_rate_bps // 256, 1),
+        rate_hai_bps=max(line_rate_bps // 32, 1),
+        increase_timer_ns=20 * US,
+        validity_unit_ns=VALIDITY_UNIT_NS,
+        quiet=5,
+    ).with_time_scale(time_scale)
 
 
 def thresholds(name: str, rate_bps: int) -> EcnThresholds:

@@ -25,11 +25,21 @@
 #ifndef ACL_ENTRIES
 #define ACL_ENTRIES 256
 #endif
+#ifndef FAST_CNP_SOURCES
+#define FAST_CNP_SOURCES 4096
+#endif
+#ifndef FAST_CNP_FLOWS
+#define FAST_CNP_FLOWS 4096         // cells of each of the flow table's two ways; a power of two
+#endif
+#ifndef STOCK_QUEUE_PAIRS
+#define STOCK_QUEUE_PAIRS 16384
+#endif
 
 // Counters are indexed by the whole 9-bit port, so that no port falls outside.
 #define PORTS 512
 
 const port_t CPU_PORT = 255;
+
 const bit<16> ROCE_V2_PORT = 4791;
 
 #endif

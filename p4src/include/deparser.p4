@@ -19,6 +19,8 @@ control FabricDeparser(packet_out packet, in headers_t hdr) {
         packet.emit(hdr.bth);
         packet.emit(hdr.reth);
         packet.emit(hdr.aeth);
+        packet.emit(hdr.notification);
+        packet.emit(hdr.icrc);
     }
 }
 

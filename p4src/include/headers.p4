@@ -4,6 +4,7 @@
 #define WEFT_HEADERS_P4
 
 #include "types.p4"
+#include "notification.p4"
 
 // ---------------------------------------------------------------- with the controller
 
@@ -89,7 +90,7 @@ header tcp_t {
 }
 
 // ---------------------------------------------------------------- RoCEv2 (InfiniBand vol. 1, 9.2)
-// The ICRC at the packet's end is payload here. It covers no field that a router changes: TTL,
+// The ICRC at a packet's end is payload here, except of packets that a switch makes. It covers no field that a router changes: TTL,
 // DSCP, ECN and the IPv4 checksum are masked in it.
 
 header bth_t {
@@ -101,7 +102,7 @@ header bth_t {
     bit<16>   partition;
     bit<1>    fecn;
     bit<1>    becn;
-    bit<6>    reserved_6;
+    bit<6>    reserved_6;       // between switches; lowest bit: the flow's source has been told
     qp_t      destination_qp;
     bit<1>    acknowledge;
     bit<7>    reserved_7;
@@ -121,6 +122,10 @@ header aeth_t {
     bit<24>  message_sequence;
 }
 
+header icrc_t {
+    bit<32> value;              // least significant byte first
+}
+
 struct headers_t {
     packet_out_t   packet_out;
     packet_in_t    packet_in;
@@ -134,9 +139,14 @@ struct headers_t {
     bth_t          bth;
     reth_t         reth;
     aeth_t         aeth;
+    notification_t notification;    // of a CNP: its 16 reserved bytes
+    icrc_t         icrc;
 }
 
 // ---------------------------------------------------------------- what the stages tell each other
+
+const bit<8> FAST_CNP = 1;          // field list: from a packet to its copy that becomes a fast CNP
+const bit<8> NOTHING = 2;           // field list: to a recirculated packet (what it says is set anew)
 
 // Of the flow: what the balancing hash reads beside the addresses. Zero where there is none
 // (fragments have no ports, so that all of a packet's fragments take one path).
@@ -153,6 +163,25 @@ struct ecn_t {
     probability_t slope;            // for each unit of depth above `low`
 }
 
+// What a switch that makes fast CNPs knows of a packet and its queue (modules/fast_cnp.p4). Fields in
+// the list FAST_CNP are what the copy that becomes the CNP is told.
+struct fast_cnp_t {
+    @field_list(FAST_CNP, NOTHING) bit<1> made;     // this packet is such a copy
+    @field_list(FAST_CNP) bit<4>      severity;
+    @field_list(FAST_CNP) bit<4>      validity;
+    @field_list(FAST_CNP) bit<12>     sequence;
+    @field_list(FAST_CNP) bit<16>     queue;        // in cells of 256 bytes
+    @field_list(FAST_CNP) qp_t        source_qp;    // 0: the source resolves the notification itself
+    @field_list(FAST_CNP) port_t      port;
+    @field_list(FAST_CNP) mac_addr_t  router_mac;
+    bit<1>  on;
+    bit<6>  dscp;                   // of CNPs
+    bit<16> switch_id;
+    bit<1>  understood;             // the source reads notifications
+    bit<1>  told;                   // it hears of this queue by itself: no CE
+    bit<1>  must_mark;              // it was told by a plain CNP: CE, too
+}
+
 struct local_metadata_t {
     flow_t        flow;
     DropReason    drop_reason;
@@ -161,6 +190,7 @@ struct local_metadata_t {
     next_hop_id_t next_hop;
     bit<7>        cpu_reason;
     ecn_t         ecn;
+    fast_cnp_t    fast_cnp;
 }
 
 #endif

@@ -1,7 +1,7 @@
 // From bytes to headers.
 //
 //   start -> [packet_out] -> ethernet -> arp
-//                               `-> ipv4 -> [options] -> icmp | tcp | udp -> bth -> reth | aeth
+//                               `-> ipv4 -> [options] -> icmp | tcp | udp -> bth -> reth | aeth | notification
 
 #ifndef WEFT_PARSER_P4
 #define WEFT_PARSER_P4
@@ -28,6 +28,9 @@ parser FabricParser(packet_in packet, out headers_t hdr, inout local_metadata_t 
         meta.ecn.low = 0;
         meta.ecn.high = 0;
         meta.ecn.slope = 0;
+        meta.fast_cnp.made = 0;
+        meta.fast_cnp.told = 0;
+        meta.fast_cnp.must_mark = 0;
         transition select(std.ingress_port) {
             CPU_PORT: parse_packet_out;
             default: parse_ethernet;
@@ -116,6 +119,7 @@ parser FabricParser(packet_in packet, out headers_t hdr, inout local_metadata_t 
             BthOpcode.RC_READ_RESPONSE_LAST: parse_aeth;
             BthOpcode.RC_READ_RESPONSE_ONLY: parse_aeth;
             BthOpcode.RC_ACKNOWLEDGE: parse_aeth;
+            BthOpcode.CNP: parse_notification;
             default: accept;
         }
     }
@@ -127,6 +131,11 @@ parser FabricParser(packet_in packet, out headers_t hdr, inout local_metadata_t 
 
     state parse_aeth {
         packet.extract(hdr.aeth);
+        transition accept;
+    }
+
+    state parse_notification {
+        packet.extract(hdr.notification);
         transition accept;
     }
 }

@@ -52,7 +52,8 @@ enum bit<8> BthOpcode {
     RC_ACKNOWLEDGE          = 0x11,
     UC_WRITE_FIRST          = 0x26,
     UC_WRITE_ONLY           = 0x2a,
-    UC_WRITE_ONLY_IMMEDIATE = 0x2b
+    UC_WRITE_ONLY_IMMEDIATE = 0x2b,
+    CNP                     = 0x81
 }
 
 // What an acknowledgement says: the upper bits of AETH's syndrome.
@@ -76,7 +77,8 @@ enum bit<8> DropReason {
     NOT_FOR_HOSTS  = 7,     // to the switch's own address, and not an echo request
     TTL_EXPIRED    = 8,
     NO_ROUTE       = 9,
-    NO_NEXT_HOP    = 10
+    NO_NEXT_HOP    = 10,
+    SPOOFED        = 11     // a host's packet that this host may not send
 }
 
 #endif

@@ -454,16 +454,12 @@ class ProgramLowering:
         return found
 
     def _declared_field_lists(self, struct: ty.Struct, meta: StructValue) -> None:
-        """Lists of the user metadata's `@field_list(n, ..)`, numbered as they appear."""
+        """Lists of the user metadata's `@field_list(n, ..)`, numbered as they appear.
+
+        Fields of structs in the metadata may carry it too.
+        """
         found: dict[int, list[ir.Expr]] = {}
-        for f in struct.fields:
-            annotation = f.decl.annotation("field_list") if f.decl is not None else None
-            if annotation is None:
-                continue
-            for index in annotation.values:
-                if isinstance(index, bool) or not isinstance(index, int):
-                    raise CompileError.at(annotation.pos, "@field_list takes numbers")
-                found.setdefault(index, []).extend(_fields_in(meta.fields[f.name], f.decl))
+        _tagged(struct, meta, found)
         for index, fields in found.items():
             self._list_numbers += 1
             self.field_lists.append(
@@ -487,6 +483,21 @@ class ProgramLowering:
             own, count = f"{name}_{count}", count + 1
         self.field_lists.append(FieldList(self._list_numbers, own, ()))
         return self._list_numbers
+
+
+def _tagged(struct: ty.Struct, value: StructValue, found: dict[int, list[ir.Expr]]) -> None:
+    """Add the fields that are tagged, and those of the structs inside, to `found`, by number."""
+    for f in struct.fields:
+        annotation = f.decl.annotation("field_list") if f.decl is not None else None
+        inner = value.fields[f.name]
+        if annotation is None:
+            if isinstance(inner, StructValue) and isinstance(f.type, ty.Struct):
+                _tagged(f.type, inner, found)
+            continue
+        for index in annotation.values:
+            if isinstance(index, bool) or not isinstance(index, int):
+                raise CompileError.at(annotation.pos, "@field_list takes numbers")
+            found.setdefault(index, []).extend(_fields_in(inner, f.decl))
 
 
 def _fields_in(value: Value, decl: ast.FieldDecl | None) -> list[ir.Expr]:

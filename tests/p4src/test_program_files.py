@@ -16,7 +16,7 @@ from softswitch.compiler import compile_p4
 from softswitch.p4runtime.protos import p4i
 
 P4SRC = Path(__file__).parents[2] / "p4src"
-PROGRAMS = ["fabric", "base"]
+PROGRAMS = ["fabric", "base", "fast_cnp"]
 
 
 def p4info_of(text: str) -> p4i.P4Info:
