@@ -47,7 +47,7 @@ struct queue_pair_sighting {
 }
 
 control QueuePairs(in headers_t hdr, in standard_metadata_t std) {
-    // Of each cell: when it last reported (48 bits), whom (8), and how often in a row (8).
+    // Of each cell: when it last reported (48 bits), which flow (8), how often in a row (8).
     @id(0x16000901)
     register<bit<64>>(QUEUE_PAIR_CELLS) sightings;
 
@@ -130,17 +130,17 @@ control QueuePairs(in headers_t hdr, in standard_metadata_t std) {
                     hdr.ipv4.src, hdr.ipv4.dst, hdr.bth.destination_qp, (bit<8>)kind
                 }, 64w0x100000000);
                 bit<32> cell = mixed & (QUEUE_PAIR_CELLS - 1);
-                bit<8> name = mixed[31:24];
+                bit<8> tag = mixed[31:24];
                 bit<64> last;
                 sightings.read(last, cell);
                 bool never = last[7:0] == 0;
-                bool same = last[15:8] == name && !never;
+                bool same = last[15:8] == tag && !never;
                 bit<48> interval = last[7:0] < first_reports ? first_interval : later_interval;
                 interval = same ? interval : first_interval >> 1;
                 bit<48> now = std.ingress_global_timestamp;
                 if (never || now - last[63:16] >= interval) {
                     bit<8> row = same ? last[7:0] |+| 1 : 1;
-                    sightings.write(cell, now ++ name ++ row);
+                    sightings.write(cell, now ++ tag ++ row);
                     if (kind == SightingKind.READ_REQUEST) {
                         report(hdr.reth.length);
                     } else {
