@@ -19,7 +19,7 @@ from contextlib import ExitStack, contextmanager
 
 from controller.metrics_reader import drop_counts, port_sample
 from controller.program import CompiledProgram
-from emulation.interrupts import Interrupted, handled
+from emulation.interrupts import Interrupted, Interrupts, handled
 from emulation.session import Session, explain, require_root
 from emulation.switch_node import Target
 from labs.live_flows import LiveError, LiveFlow, Playing, joined, live_flows, with_jitter
@@ -54,13 +54,15 @@ def play(
     traffic = with_jitter(plan(run, seed), seed, settings.jitter_ps)
     flows = live_flows(run, traffic)
     topology = run.topology.with_time_scale(settings.time_scale)
-    with _fabric(topology, program, tell) as session:
-        return _Play(session, run, flows, settings, seed, tell).play()
+    with _fabric(topology, program, tell) as (session, interrupts):
+        return _Play(session, interrupts, run, flows, settings, seed, tell).play()
 
 
 @contextmanager
-def _fabric(topology: Topology, program: CompiledProgram, tell: Tell) -> Iterator[Session]:
-    """A fabric that forwards, for the block."""
+def _fabric(
+    topology: Topology, program: CompiledProgram, tell: Tell
+) -> Iterator[tuple[Session, Interrupts]]:
+    """A fabric that forwards, for the block, and what becomes of Ctrl-C."""
     session = Session(topology, Target.SOFTSWITCH)
     with handled() as interrupts:
         try:
@@ -74,7 +76,7 @@ def _fabric(topology: Topology, program: CompiledProgram, tell: Tell) -> Iterato
                 if outcome is not None and outcome.problem:
                     raise LiveError(f"hosts have no eBPF: {outcome.problem}", "weft doctor")
                 interrupts.check()
-                yield session
+                yield session, interrupts
             except Interrupted:
                 raise
             except Exception as error:
@@ -93,6 +95,7 @@ class _Play:
     def __init__(
         self,
         session: Session,
+        interrupts: Interrupts,
         run: RunFile,
         flows: Sequence[LiveFlow],
         settings: LiveSettings,
@@ -101,6 +104,7 @@ class _Play:
     ) -> None:
         assert run.until_ps is not None  # live_flows has refused those
         self.session = session
+        self.interrupts = interrupts
         self.run = run
         self.flows = tuple(flows)
         self.settings = settings
@@ -149,6 +153,7 @@ class _Play:
             each.plan(0, self.scale)
         told_ns = 0
         while (now := time.monotonic_ns()) < end_ns:
+            self.interrupts.check()
             for each in playing:
                 each.step(now, self.scale)
             self._take_answers(playing)
@@ -214,14 +219,15 @@ class _Play:
     ) -> FlowSeries:
         source, target = str(each.flow.source.end), str(each.flow.target.end)
         rate_at, rate = self._series(rates.rates[index], self.scale)
-        acked_at, acked = self._series(watcher.acked.get((source, each.qpn), Samples()))
+        acked = watcher.acked.get((source, each.qpn), Samples())
+        received = watcher.received.get((target, each.peer_qpn), Samples())
         cut_ps, error_ps = _first_cut(rate_at, rate)
         return FlowSeries(
             source,
             target,
             self._fabric_ps(each.started_ns),
-            acked_at,
-            acked,
+            *self._series(acked),
+            *self._series(received),
             rate_at,
             rate,
             None if each.done_ns < 0 else self._fabric_ps(each.done_ns),

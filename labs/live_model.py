@@ -1,7 +1,8 @@
-"""What a run in real time is asked to do and what it saw, in fabric time and bytes.
+"""What a run in real time is asked to do and what was seen of it, in fabric time and bytes.
 
 Times are picoseconds of the fabric since the run's start: real ones divided by the time scale. All
-of them come from one clock, the kernel's monotonic one, which switches, hosts and eBPF share.
+of them come from one clock: the kernel's monotonic one, which switches, hosts and eBPF share. A run
+in the simulator can be looked at in the same way (`labs.live_beside`).
 """
 
 from __future__ import annotations
@@ -97,8 +98,9 @@ class PortSeries:
 class FlowSeries:
     """A flow over time, and what its two ends counted.
 
-    `acked_at_ps`, `acked_bytes`: what the source had acknowledged when. `rate_at_ps`, `rate_bps`:
-    what congestion control let it send (fabric rates; empty without). `start_ps`: when its first
+    `acked_bytes`: what the source had acknowledged when (empty in the simulator, which does not
+    tell); `delivered_bytes`: what the target had received in order. `rate_bps`: what congestion
+    control let the source send (the fabric's rates; empty without). `start_ps`: when its first
     message was handed over; `done_ps`: when its last one was complete, None if it never was.
     `first_cut_ps`: when congestion control first lowered the rate, None if it never did;
     `first_cut_error_ps`: how much earlier it may have been (0: the kernel stamped it).
@@ -110,6 +112,8 @@ class FlowSeries:
     start_ps: int
     acked_at_ps: Series
     acked_bytes: Series
+    delivered_at_ps: Series
+    delivered_bytes: Series
     rate_at_ps: Series
     rate_bps: Series
     done_ps: int | None = None
@@ -124,11 +128,11 @@ class FlowSeries:
         """As results write it: h1->h5."""
         return f"{self.source}->{self.target}"
 
-    def acked_between(self, from_ps: int, to_ps: int) -> int:
-        """Return the bytes acknowledged in a part of the run; between two looks a straight line."""
-        if not len(self.acked_at_ps):
+    def delivered_between(self, from_ps: int, to_ps: int) -> int:
+        """Return the bytes received in a part of the run; between two looks a straight line."""
+        if not len(self.delivered_at_ps):
             return 0
-        at = np.interp([from_ps, to_ps], self.acked_at_ps, self.acked_bytes)
+        at = np.interp([from_ps, to_ps], self.delivered_at_ps, self.delivered_bytes)
         return round(float(at[1] - at[0]))
 
 
@@ -153,10 +157,10 @@ class LiveRun:
         raise KeyError(f"{switch}:{port} was not watched")
 
     def goodput_bps(self, from_ps: int = 0, to_ps: int | None = None) -> float:
-        """Return what all flows together had acknowledged a second, in a part of the run."""
+        """Return the payload bits a second of all flows together, in a part of the run."""
         end = self.until_ps if to_ps is None else to_ps
-        acked = sum(flow.acked_between(from_ps, end) for flow in self.flows)
-        return 8 * acked * 10**12 / max(1, end - from_ps)
+        received = sum(flow.delivered_between(from_ps, end) for flow in self.flows)
+        return 8 * received * 10**12 / max(1, end - from_ps)
 
     @property
     def first_cut_ps(self) -> int | None:

@@ -110,6 +110,7 @@ class PairWatcher:
         self._clients = {name: EndpointClient.connect(path) for name, path in sockets.items()}
         self._buffers = dict.fromkeys(sockets, b"")
         self.acked: dict[tuple[str, int], Samples] = {}
+        self.received: dict[tuple[str, int], Samples] = {}
         self.counts: dict[tuple[str, int], dict[str, Any]] = {}
         for client in self._clients.values():
             client.send("watch", interval_ms=WATCH_MS, all=True)
@@ -128,11 +129,12 @@ class PairWatcher:
         *lines, self._buffers[name] = data.split(b"\n")
         yield from lines
 
-    def _take(self, name: str, said: dict[str, Any]) -> None:
+    def _take(self, host: str, said: dict[str, Any]) -> None:
         for row in said.get("pairs", ()):
             if row["connected"]:
-                key = (name, row["qpn"])
-                self.acked.setdefault(key, Samples()).add(said["at_ns"], row["acked_bytes"])
+                key = (host, row["qpn"])
+                for series, name in ((self.acked, "acked"), (self.received, "received")):
+                    series.setdefault(key, Samples()).add(said["at_ns"], row[f"{name}_bytes"])
                 self.counts[key] = row
 
     def close(self) -> None:

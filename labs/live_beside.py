@@ -1,0 +1,165 @@
+"""The same run in the simulator, seen in the same terms: what stands beside a run in real time.
+
+The simulator plays the run at the same time scale: links, congestion control and everything that
+the run file times are as slow as in real time. What comes is in fabric time again.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from controller.program import CompiledProgram
+from labs.live_flows import live_flows, with_jitter
+from labs.live_model import FlowSeries, LiveRun, LiveSettings, PortSeries
+from simulator.plan import plan
+from simulator.result_reader import ResultFolder
+from simulator.runner import Outcome, Simulation
+from topologies.workload_model import RunFile, Traffic
+
+SAMPLE_PS = 200_000
+"""Between two looks, in fabric time: about as often as queues are looked at in real time."""
+
+_NOTHING = np.zeros(0, dtype=np.int64)
+
+
+def simulate(run: RunFile, program: CompiledProgram, settings: LiveSettings) -> LiveRun:
+    """Play a run file in the simulator as `labs.live.play` does in real time.
+
+    Raises LiveError for what can't be played there, TopologyError, PipelineError, WriteFailed.
+    """
+    seed = run.seed if settings.seed is None else settings.seed
+    traffic = with_jitter(plan(run, seed), seed, settings.jitter_ps)
+    live_flows(run, traffic)  # refuses what would not be the same run
+    assert run.until_ps is not None
+    scale = settings.time_scale
+    simulation = Simulation(
+        replace(run, sample_ps=SAMPLE_PS * scale),
+        program,
+        seed=seed,
+        until_ps=run.until_ps * scale,
+        time_scale=scale,
+        traffic=slowed(traffic, scale),
+    )
+    with tempfile.TemporaryDirectory(prefix="weft-") as directory:
+        outcome = simulation.run(Path(directory))
+        return _Seen(run, traffic, settings, seed, outcome, ResultFolder(Path(directory))).run()
+
+
+def slowed(traffic: Traffic, scale: int) -> Traffic:
+    """Return messages whose times are as slow as the links: the simulator leaves them as given."""
+    messages = traffic.messages.messages.copy()
+    messages["start_ps"] *= scale
+    messages["gap_ps"] *= scale
+    return replace(traffic, messages=replace(traffic.messages, messages=messages))
+
+
+class _Seen:
+    """A simulator's results as a LiveRun."""
+
+    def __init__(
+        self,
+        file: RunFile,
+        traffic: Traffic,
+        settings: LiveSettings,
+        seed: int,
+        outcome: Outcome,
+        results: ResultFolder,
+    ) -> None:
+        self.file, self.traffic, self.settings = file, traffic, settings
+        self.seed, self.outcome, self.results = seed, outcome, results
+        self.scale = settings.time_scale
+
+    def run(self) -> LiveRun:
+        queues = _columns(self.results, "queues", "at_ps", "node", "port", "bytes")
+        rates = _columns(self.results, "flow_rates", "at_ps", "flow", "bytes", "cc_rate_bps")
+        rows = _rows(self.results, "flows", "first_sent_ps", "messages", "messages_done", *_COUNTS)
+        return LiveRun(
+            self.file.name,
+            "simulator",
+            self.scale,
+            self.seed,
+            self.outcome.end.now_ps // self.scale,
+            tuple(self._port(queues, *port) for port in self.settings.ports),
+            tuple(self._flow(number, row, rates) for number, row in enumerate(rows)),
+            self._drops(),
+        )
+
+    def _drops(self) -> dict[str, dict[str, int]]:
+        found: dict[str, dict[str, int]] = {}
+        for row in _rows(self.results, "drops", "node", "port", "reason", "packets"):
+            if row["node"] and row["port"] is None:
+                of_switch = found.setdefault(row["node"], {})
+                of_switch[row["reason"]] = of_switch.get(row["reason"], 0) + row["packets"]
+        return found
+
+    def _port(self, queues: Mapping[str, Any], switch: str, port: int) -> PortSeries:
+        """Return a port's queue: empty at a sample that says nothing of it."""
+        looks = np.arange(1, self.outcome.end.now_ps // (SAMPLE_PS * self.scale) + 1)
+        depth = np.zeros(len(looks) + 1, dtype=np.int64)
+        here = (queues["node"] == switch) & (queues["port"] == port)
+        at = queues["at_ps"][here].astype(np.int64) // (SAMPLE_PS * self.scale)
+        np.add.at(depth, np.minimum(at, len(looks)), queues["bytes"][here].astype(np.int64))
+        ports = self.outcome.end.switches[switch].ports
+        counters = ports[port]
+        drops = {
+            name.removeprefix("drop_"): count
+            for name, count in counters.items()
+            if name.startswith("drop_") and count
+        }
+        at_ps = np.concatenate([[0], looks]).astype(np.int64) * SAMPLE_PS
+        return PortSeries(
+            switch, port, at_ps, depth, drops=drops, sent_bytes=int(counters["tx_bytes"])
+        )
+
+    def _flow(self, number: int, row: Mapping[str, Any], rates: Mapping[str, Any]) -> FlowSeries:
+        flow = self.traffic.flow(number)
+        here = rates["flow"] == number
+        at_ps = rates["at_ps"][here].astype(np.int64) // self.scale
+        allowed = rates["cc_rate_bps"][here]
+        line = self.traffic.transports[0].line_rate_bps
+        rate = np.where(np.isnan(allowed), line, allowed * self.scale).astype(np.int64)
+        cut = np.flatnonzero(rate < line)
+        first = int(cut[0]) if len(cut) else None
+        starts = self.traffic.messages.messages["start_ps"]
+        done = row["messages_done"] == row["messages"]
+        return FlowSeries(
+            str(flow.src),
+            str(flow.dst),
+            int(starts[self.traffic.messages.messages["flow"] == number].min()),
+            _NOTHING,
+            _NOTHING,
+            np.concatenate([[0], at_ps]),
+            np.concatenate([[0], np.cumsum(rates["bytes"][here].astype(np.int64))]),
+            at_ps,
+            rate,
+            int(at_ps[-1]) if done and len(at_ps) else None,
+            None if first is None else int(at_ps[first]),
+            0 if first is None else int(at_ps[first] - (at_ps[first - 1] if first else 0)),
+            {ours: int(row[theirs]) for theirs, ours in _COUNTS.items() if ours != "marked"},
+            {"marked": int(row["marked"])},
+        )
+
+
+_COUNTS = {
+    "cnps": "cnps_received",
+    "marked": "marked",
+    "repeated_packets": "repeated_packets",
+    "timeouts": "timeouts",
+}
+"""Columns of flows.parquet by the names that rnic_qp_stats has."""
+
+
+def _rows(results: ResultFolder, table: str, *columns: str) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = results.table(table, columns).to_pylist()
+    return rows
+
+
+def _columns(results: ResultFolder, table: str, *columns: str) -> dict[str, Any]:
+    found = results.table(table, columns)
+    return {name: found[name].to_numpy() for name in columns}
