@@ -15,13 +15,10 @@ import enum
 import importlib
 import weakref
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hostagent.rnic import build
-from topologies.congestion import DcqcnParameters
-
-if TYPE_CHECKING:
-    from topologies.congestion import FastCnpParameters
+from topologies.congestion import DcqcnParameters, FastCnpParameters
 
 NEVER = (1 << 63) - 1
 NO_CNPS = (1 << 64) - 1

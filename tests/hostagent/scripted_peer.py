@@ -20,7 +20,7 @@ from scapy.packet import Raw
 from hostagent.rnic.binding import Card, Event, EventKind, QueuePairConfig
 from protocols.rocev2 import RETH, ROCE_V2_PORT, ImmDt, NakBitmap, Opcode, Syndrome, icrc_is_valid
 from tests.hostagent.virtual_wire import US, make_card
-from topologies.congestion import DcqcnParameters
+from topologies.congestion import DcqcnParameters, FastCnpParameters
 
 QPN, PEER_QPN, PSN = 5, 77, 100
 PEER_IP = 0x0A000102
@@ -35,6 +35,7 @@ class ScriptedPeer:
         *,
         card: dict[str, Any] | None = None,
         congestion_control: DcqcnParameters | None = None,
+        fast_cnp: FastCnpParameters | None = None,
         peer_psn: int = PSN,
         **config: Any,
     ) -> None:
@@ -42,7 +43,7 @@ class ScriptedPeer:
         self.now = 0
         values = {"qpn": QPN, "mtu": MTU, "first_psn": PSN, "timeout_ps": 100 * US, **config}
         self.config = QueuePairConfig(**values)
-        self.card.add_queue_pair(self.config, congestion_control)
+        self.card.add_queue_pair(self.config, congestion_control, fast_cnp)
         self.card.connect(QPN, PEER_IP, peer_qpn=PEER_QPN, peer_psn=peer_psn)
 
     # --- what the card sends --------------------------------------------------------------------

@@ -1,0 +1,273 @@
+"""A card that is sent fast CNPs: which queue pair each is for, and what it does to its rate.
+
+    switch --- fast CNP (from "10.0.1.2", for its queue pair 77) ---> card 10.0.1.1
+
+The card's queue pair 5 is joined to 10.0.1.2's 77; what BTH names does not count.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from scapy.contrib.roce import CNPPadding
+from scapy.packet import Raw
+
+from hostagent.rnic.binding import CardError, Operation, QueuePairConfig, Work
+from protocols.notification import Notification, NotificationType, as_cnp_padding
+from protocols.rocev2 import Opcode
+from tests.hostagent.scripted_peer import MTU, PEER_IP, PEER_QPN, QPN, ScriptedPeer
+from tests.hostagent.virtual_wire import US
+from topologies.congestion import FastCnpParameters, parameters
+
+LINE = 100 * 10**9
+BASE_NS = 5_000_000
+FAST = FastCnpParameters(
+    line_rate_bps=LINE,
+    min_rate_bps=LINE // 1000,
+    rate_ai_bps=LINE // 100,
+    rate_hai_bps=LINE // 10,
+    increase_timer_ns=10_000,
+    validity_unit_ns=256,
+    quiet=2,
+)
+DCQCN = replace(parameters("hpcc-dcqcn", LINE), increase_timer_ns=10**9, alpha_timer_ns=10**9)
+PEER = "10.0.1.2"
+
+
+class Source(ScriptedPeer):
+    """A card that goes by fast CNPs, and a switch beside its peer."""
+
+    def __init__(self, *, fast: FastCnpParameters | None = FAST, dcqcn: Any = DCQCN) -> None:
+        card = {"line_rate_bps": LINE, "cc_base_ns": BASE_NS}
+        super().__init__(card=card, congestion_control=dcqcn, fast_cnp=fast)
+
+    def also(self, qpn: int, peer_ip: int, peer_qpn: int, fast: Any = FAST) -> None:
+        """One more queue pair of the card."""
+        self.card.add_queue_pair(QueuePairConfig(qpn=qpn, mtu=MTU), DCQCN, fast)
+        self.card.connect(qpn, peer_ip, peer_qpn=peer_qpn, peer_psn=0)
+
+    def told(self, severity: int = 8, *, qpn: int = 0, src: str = PEER, **fields: Any) -> bool:
+        """A fast CNP as a switch makes it; whether it was for a queue pair of the card."""
+        values = {"type": 1, "validity": 3, "destination": PEER, "destination_qp": PEER_QPN,
+                  "switch_id": 7, "port": 300, "sequence": 9, "queue": 500}  # fmt: skip
+        said = Notification(**{**values, "severity": severity, **fields})
+        return self.send(Opcode.CNP, 0, as_cnp_padding(said), qpn=qpn, src=src, becn=1)
+
+    def rates(self, *qpns: int) -> list[int]:
+        """Return their rates in 1/16 of the line's."""
+        found = [self.card.queue_pair_stats(qpn, self.now).rate_bps for qpn in qpns or (QPN,)]
+        return [(rate or LINE) * 16 // LINE for rate in found]
+
+
+def test_a_fast_cnp_finds_its_queue_pair_by_the_peer() -> None:
+    """DestQP is 0: the switch does not know the source's number."""
+    source = Source()
+    source.now = 7 * US
+    assert source.told(12)
+    assert source.rates() == [4]
+    assert (source.stats.cnps_received, source.stats.fast_cnps_received) == (0, 1)
+    assert source.stats.first_cut_at == 7 * US
+    assert source.card.stats().unknown_qp == 0
+
+
+def test_two_queue_pairs_to_the_same_peer_are_told_apart() -> None:
+    source = Source()
+    source.also(6, PEER_IP, 78)
+    source.also(7, PEER_IP + 1, PEER_QPN)  # another peer, the same number there
+    assert source.told(4, destination_qp=78)
+    assert source.rates(QPN, 6, 7) == [16, 12, 16]
+    assert source.told(8, src="10.0.1.3", destination="10.0.1.3")
+    assert source.rates(QPN, 6, 7) == [16, 12, 8]
+    assert source.told(15)
+    assert source.rates(QPN, 6, 7) == [1, 12, 8]
+
+
+def test_what_bth_names_does_not_count() -> None:
+    source = Source()
+    source.also(6, PEER_IP, 78)
+    assert source.told(8, qpn=6)
+    assert source.rates(QPN, 6) == [8, 16]
+    assert source.card.queue_pair_stats(6).cnps_received == 0
+
+
+WRONG: dict[str, dict[str, Any]] = {
+    "a peer's queue pair that nobody has": {"destination_qp": 79},
+    "another peer": {"destination": "10.0.1.9", "src": "10.0.1.9"},
+    "in another's name": {"src": "10.0.1.9"},
+    "of somebody else": {"destination": "10.0.1.9"},
+}
+
+
+@pytest.mark.parametrize("said", WRONG.values(), ids=WRONG)
+def test_a_notification_for_nobody_changes_nothing(said: dict[str, Any]) -> None:
+    source = Source()
+    assert not source.told(8, **said)
+    assert source.rates() == [16]
+    assert source.stats.first_cut_at == -1
+    assert (source.card.stats().notification_qp, source.card.stats().unknown_qp) == (1, 1)
+
+
+def test_a_queue_pair_that_is_gone_is_nobody() -> None:
+    source = Source()
+    for peer_qpn in range(100, 140):  # the table grows, and what is removed leaves gaps
+        source.also(peer_qpn + 1000, PEER_IP, peer_qpn)
+    for peer_qpn in range(100, 140, 3):
+        source.card.remove_queue_pair(peer_qpn + 1000)
+    for peer_qpn in range(100, 140):
+        assert source.told(8, destination_qp=peer_qpn) == ((peer_qpn - 100) % 3 != 0)
+    assert source.rates(1101, 1138, QPN) == [8, 8, 16]
+    assert source.card.stats().notification_qp == 14
+
+
+def test_a_peer_that_uses_a_number_again_means_the_newer_queue_pair() -> None:
+    source = Source()
+    source.also(6, PEER_IP, PEER_QPN)
+    assert source.told(8)
+    assert source.rates(QPN, 6) == [16, 8]
+    source.card.remove_queue_pair(QPN)  # the older one goes: the newer one is still found
+    source.now = 100 * US
+    assert source.told(8)
+    assert source.card.queue_pair_stats(6).fast_cnps_received == 2
+    source.card.remove_queue_pair(6)
+    assert not source.told(8)
+
+
+def test_severity_nothing_holds_a_rate_that_was_cut() -> None:
+    held, alone = Source(dcqcn=None), Source(dcqcn=None)
+    for source in (held, alone):
+        source.told(8)
+    for us in range(1, 60):
+        held.now = us * US
+        held.told(0)
+    held.now = alone.now = 60 * US
+    assert held.stats.rate_bps == LINE // 2
+    # 2 us (2^3 units of 256 ns), then a timer each 10 us: twice slowly, then fast
+    assert alone.stats.rate_bps == LINE // 2 + 2 * LINE // 100 + 3 * LINE // 10
+
+
+def test_the_smaller_of_both_rates_applies() -> None:
+    source = Source()
+    source.told(4)
+    assert source.rates() == [12]
+    source.cnp()  # DCQCN's first one halves
+    assert source.rates() == [8]
+    source.now = 10 * US
+    source.told(12)
+    assert source.rates() == [3]  # a quarter of what the other notification left
+    source.now = 500 * US  # DCQCN does not grow here, and the other one is back at the line
+    assert source.rates() == [8]
+    assert (source.stats.cnps_received, source.stats.fast_cnps_received) == (1, 2)
+    assert source.stats.first_cut_at == 0
+
+
+def test_a_card_sends_no_faster_than_it_was_told() -> None:
+    source = Source(dcqcn=None)
+    source.card.post(QPN, Work(1, Operation.WRITE, bytes(40 * MTU), rkey=1), 0)
+    assert source.next() is not None
+    source.told(14)
+    departures = []
+    while len(departures) < 4:
+        source.now = max(source.now, source.card.next_event())
+        if source.next() is not None:
+            departures.append(source.now)
+    gaps = {later - before for before, later in pairwise(departures[1:])}
+    # Ethernet to BTH, ICRC, preamble and gap, at an eighth of the line's rate
+    assert gaps == {(14 + 20 + 8 + 12 + MTU + 4 + 24) * 8 * 10**12 // (LINE // 8)}
+
+
+def test_the_first_cut_is_the_first_one_whoever_made_it() -> None:
+    source = Source()
+    source.now = 3 * US
+    source.told(0)
+    assert source.stats.first_cut_at == -1  # told to hold is not cut
+    source.now = 5 * US
+    source.cnp()
+    source.now = 9 * US
+    source.told(8)
+    assert source.stats.first_cut_at == 5 * US
+
+
+def test_without_fast_cnp_it_is_a_cnp_for_the_queue_pair_in_bth() -> None:
+    stock = Source(fast=None)
+    assert stock.told(15, qpn=QPN)
+    assert stock.rates() == [8]
+    assert (stock.stats.cnps_received, stock.stats.fast_cnps_received) == (1, 0)
+    assert not stock.told(15, qpn=0)
+    assert (stock.card.stats().unknown_qp, stock.card.stats().notification_qp) == (1, 0)
+
+
+def test_queue_pairs_with_and_without_it_on_one_card() -> None:
+    source = Source()
+    source.also(6, PEER_IP, 78, fast=None)
+    assert source.told(12, destination_qp=78, qpn=6)
+    assert source.told(12, qpn=6)
+    assert source.rates(QPN, 6) == [4, 8]
+
+
+def test_a_stock_cnp_is_dcqcn_s_alone() -> None:
+    source = Source()
+    source.send(Opcode.CNP, 0, CNPPadding(), becn=1)
+    assert source.rates() == [8]
+    assert (source.stats.cnps_received, source.stats.fast_cnps_received) == (1, 0)
+    without = Source(dcqcn=None)
+    without.send(Opcode.CNP, 0, CNPPadding(), becn=1)
+    assert without.rates() == [16]
+
+
+@pytest.mark.parametrize("kind", [kind for kind in range(16) if kind > 1])
+def test_other_notifications_are_counted_and_are_cnps(kind: int) -> None:
+    """Those that go between switches, and types that there are not."""
+    source = Source()
+    assert not source.told(15, type=kind)
+    assert source.rates() == [16]
+    assert source.told(15, type=kind, qpn=QPN)
+    assert source.rates() == [8]
+    assert source.stats.cnps_received == 1
+    assert source.card.stats().notification_type == 2
+
+
+def test_every_length_of_a_fast_cnp_is_safe() -> None:
+    source = Source()
+    said = Notification(type=NotificationType.CONGESTION, severity=9, destination=PEER,
+                        destination_qp=PEER_QPN)  # fmt: skip
+    for size in range(16):
+        assert not source.send(Opcode.CNP, 0, Raw(bytes(said)[:size]), qpn=QPN, becn=1)
+    assert source.card.stats().malformed == 16
+    whole = source.frame(Opcode.CNP, 0, as_cnp_padding(said), qpn=0, becn=1)
+    for size in range(14, len(whole)):
+        assert not source.card.receive(whole[:size], 0)
+    assert source.rates() == [16]
+    assert source.card.receive(whole, 0)
+
+
+def test_a_damaged_fast_cnp_is_dropped() -> None:
+    source = Source()
+    said = Notification(type=1, severity=9, destination=PEER, destination_qp=PEER_QPN)
+    frame = bytearray(source.frame(Opcode.CNP, 0, as_cnp_padding(said), qpn=0, becn=1))
+    frame[14 + 20 + 8 + 12] ^= 2
+    assert not source.card.receive(bytes(frame), 0)
+    assert (source.card.stats().bad_icrc, source.rates()) == (1, [16])
+
+
+OUT_OF_RANGE: list[dict[str, int]] = [
+    {"line_rate_bps": 0},
+    {"line_rate_bps": 2**42 + 1},
+    {"min_rate_bps": 0},
+    {"min_rate_bps": LINE + 1},
+    {"rate_ai_bps": 2**42 + 1},
+    {"rate_hai_bps": 2**42 + 1},
+    {"increase_timer_ns": 0},
+    {"increase_timer_ns": 2**48 + 1},
+    {"validity_unit_ns": 0},
+    {"validity_unit_ns": 2**32},
+]
+
+
+@pytest.mark.parametrize("change", OUT_OF_RANGE, ids=str)
+def test_parameters_out_of_range_are_refused(change: dict[str, int]) -> None:
+    source = Source()
+    with pytest.raises(CardError, match="queue pair 6: fast CNP's parameters are out of range"):
+        source.also(6, PEER_IP, 78, fast=replace(FAST, **change))
