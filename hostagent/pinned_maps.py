@@ -30,8 +30,8 @@ from topologies.congestion import DcqcnParameters
 SLOTS = 4096  # hostagent/bpf/roce_consts.h: CC_SLOTS, ENDPOINTS
 ENDPOINTS = 256
 COUNTERS = (
-    "packets", "bytes", "data", "acks", "naks", "cnps", "marked", "malformed", "unknown_qp",
-    "redirected", "passed",
+    "packets", "bytes", "data", "acks", "naks", "cnps", "fast_cnps", "marked", "malformed",
+    "unknown_qp", "notification_type", "notification_qp", "redirected", "passed",
 )  # fmt: skip
 """enum roce_counter."""
 

@@ -1,13 +1,14 @@
 // A host's RoCEv2 packets as they arrive: counts them, keeps the congestion control of each queue
 // pair up to date, and hands them to the host's endpoint.
 //
-//   wire -> parse -> count -> queue pair's slot (CNP, ACK -> DCQCN) -> AF_XDP socket, or the stack
+//   wire -> parse -> queue pair's slot -> count -> CNP, ACK -> congestion control
+//        -> AF_XDP socket, or the stack
 //
 // Payloads are not looked at. Loaded by hostagent/agent.py with bcc.
 
 #include <uapi/linux/bpf.h>
 
-#include "dcqcn.h"
+#include "cc_slot.h"
 #include "roce_maps.h"
 #include "roce_parse.h"
 
@@ -19,10 +20,10 @@ static inline void count(u32 what, u64 by)
         *counter += by;
 }
 
-static inline void count_kind(const struct roce *packet)
+static inline void count_kind(const struct roce *packet, u32 notified)
 {
     if (packet->opcode == OPCODE_CNP) {
-        count(ROCE_CNPS, 1);
+        count(notified ? ROCE_FAST_CNPS : ROCE_CNPS, 1);
     } else if (packet->opcode == OPCODE_ACK) {
         count(packet->refused ? ROCE_NAKS : ROCE_ACKS, 1);
     } else {
@@ -32,16 +33,49 @@ static inline void count_kind(const struct roce *packet)
         count(ROCE_MARKED, 1);
 }
 
-static inline struct cc_slot *slot_of(const struct roce *packet)
+static inline struct cc_slot *slot_at(const u32 *number)
 {
-    struct queue_pair_key key = {.local_ip = packet->destination, .qpn = packet->qpn};
-    u32 *number = cc_index.lookup(&key);
     u32 index;
 
     if (!number)
         return NULL;
     index = *number;
     return cc_slots.lookup(&index);
+}
+
+// The slot that a notification is for; NULL: the packet is for the queue pair that BTH names.
+//
+// A fast CNP is sent in the name of the original destination, of which alone it may speak. Which
+// queue pair is meant is known here and not by the switch, so that BTH's number does not count.
+static inline struct cc_slot *notified_slot(const struct roce *packet)
+{
+    const struct weft_notification *said = &packet->notification;
+    struct peer_key key = {
+        .local_ip = packet->destination,
+        .peer_ip = said->destination,
+        .peer_qpn = said->destination_qp,
+    };
+    struct cc_slot *slot;
+
+    if (packet->opcode != OPCODE_CNP || said->type == WEFT_NOTIFICATION_NONE)
+        return NULL;
+    if (said->type != WEFT_NOTIFICATION_CONGESTION) {
+        count(ROCE_NOTIFICATION_TYPE, 1);
+        return NULL;
+    }
+    slot = said->destination == packet->source ? slot_at(cc_peers.lookup(&key)) : NULL;
+    if (!slot) {
+        count(ROCE_NOTIFICATION_QP, 1);
+        return NULL;
+    }
+    return slot->algorithm & CC_FAST_CNP ? slot : NULL;
+}
+
+static inline struct cc_slot *slot_of(const struct roce *packet)
+{
+    struct queue_pair_key key = {.local_ip = packet->destination, .qpn = packet->qpn};
+
+    return slot_at(cc_index.lookup(&key));
 }
 
 // How many bytes an acknowledgement is the first to acknowledge.
@@ -57,36 +91,42 @@ static inline u64 newly_acked(struct cc_slot *slot, const struct roce *packet)
     return (u64)packets * slot->mtu;
 }
 
-static inline void control(struct cc_slot *slot, const struct roce *packet, u64 now)
+static inline void control(struct cc_slot *slot, const struct roce *packet, u32 notified, u64 now)
 {
-    struct dcqcn_event event = {.kind = DCQCN_TICK};
+    struct cc_event event = {.kind = CC_TICK};
 
-    if (packet->opcode == OPCODE_CNP) {
-        event.kind = DCQCN_CNP;
+    if (notified) {
+        event.kind = CC_NOTIFIED;
+        event.notice.severity = packet->notification.severity;
+        event.notice.validity = packet->notification.validity;
+    } else if (packet->opcode == OPCODE_CNP) {
+        event.kind = CC_CNP;
     } else if (packet->opcode == OPCODE_ACK) {
-        event.kind = DCQCN_ACKED;
+        event.kind = CC_ACKED;
         event.bytes = newly_acked(slot, packet);
     } else {
         return;
     }
-    if (slot->algorithm == CC_DCQCN)
-        dcqcn_on_event(&slot->dcqcn, &event, now);
+    cc_on_event(slot, &event, now);
 }
 
 // Everything that a packet does to its queue pair's slot.
-static inline void take(struct cc_slot *slot, const struct roce *packet, u64 now)
+static inline void take(struct cc_slot *slot, const struct roce *packet, u32 notified, u64 now)
 {
     __sync_fetch_and_add(&slot->sequence, 1);
     slot->packets++;
     slot->bytes += packet->udp_bytes;
     slot->marked += packet->marked;
-    slot->cnps += packet->opcode == OPCODE_CNP;
+    if (packet->opcode == OPCODE_CNP) {
+        slot->fast_cnps += notified;
+        slot->cnps += !notified;
+    }
     if (packet->opcode == OPCODE_ACK) {
         slot->naks += packet->refused;
         slot->acks += !packet->refused;
     }
     slot->last_at = now;
-    control(slot, packet, now);
+    control(slot, packet, notified, now);
     __sync_fetch_and_add(&slot->sequence, 1);
 }
 
@@ -102,7 +142,7 @@ static inline int receive(struct cursor *cursor, u64 now)
     u64 length = cursor->end - cursor->at;
     struct roce packet = {};
     struct cc_slot *slot;
-    u32 *socket;
+    u32 *socket, notified;
 
     if (!parse_roce(cursor, &packet))
         return XDP_PASS;
@@ -112,13 +152,16 @@ static inline int receive(struct cursor *cursor, u64 now)
         count(ROCE_MALFORMED, 1);
         return pass_up();
     }
-    count_kind(&packet);
-    slot = slot_of(&packet);
+    slot = notified_slot(&packet);
+    notified = slot != NULL;
+    if (!slot)
+        slot = slot_of(&packet);
+    count_kind(&packet, notified);
     if (!slot || slot->peer_ip != packet.source) {
         count(ROCE_UNKNOWN_QP, 1);
         return pass_up();
     }
-    take(slot, &packet, now);
+    take(slot, &packet, notified, now);
     socket = endpoints.lookup(&packet.destination);
     if (!socket || sockets.redirect_map(*socket, XDP_PASS) != XDP_REDIRECT)
         return pass_up();

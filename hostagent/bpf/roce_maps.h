@@ -20,6 +20,8 @@
 TABLE("array", u32, struct cc_slot, cc_slots, CC_SLOTS, BPF_F_MMAPABLE);
 // Which slot a queue pair has.
 TABLE("hash", struct queue_pair_key, u32, cc_index, CC_SLOTS, 0);
+// The same by its peer; the last one that was joined to it.
+TABLE("hash", struct peer_key, u32, cc_peers, CC_SLOTS, 0);
 // Which AF_XDP socket takes a host's packets; none: its packets go up the stack.
 TABLE("hash", u32, u32, endpoints, ENDPOINTS, 0);
 SOCKETS(sockets, ENDPOINTS);

@@ -8,6 +8,7 @@
 #include <uapi/linux/ip.h>
 #include <uapi/linux/udp.h>
 
+#include "notification.h"
 #include "roce_consts.h"
 
 struct cursor {
@@ -26,6 +27,7 @@ struct roce {
     u8 refused;       // an acknowledgement that is a NAK, of whatever kind
     u8 marked;        // CE
     u8 malformed;     // the port is RoCEv2's, and the rest is not
+    struct weft_notification notification;  // of a CNP: its 16 reserved bytes
 };
 
 struct bth {
@@ -105,17 +107,34 @@ static inline int parse_aeth(struct cursor *cursor, struct roce *packet)
     return aeth[0];
 }
 
+static inline int parse_notification(struct cursor *cursor, struct roce *packet)
+{
+    u8 *reserved = cursor->at;
+
+    if ((void *)(reserved + WEFT_NOTIFICATION_BYTES) > cursor->end)
+        return -1;
+    weft_notification_read(reserved, &packet->notification);
+    return packet->notification.type;
+}
+
+// What lies behind BTH, as far as it concerns us.
+static inline int parse_extension(struct cursor *cursor, struct roce *packet)
+{
+    if (packet->opcode == OPCODE_ACK)
+        return parse_aeth(cursor, packet);
+    if (packet->opcode == OPCODE_CNP)
+        return parse_notification(cursor, packet);
+    return 0;
+}
+
 // 1: a RoCEv2 packet, perhaps a malformed one; 0: something else.
 static inline int parse_roce(struct cursor *cursor, struct roce *packet)
 {
-    int opcode;
-
     if (parse_ethernet(cursor) != ETH_P_IP || parse_ipv4(cursor, packet) != IPPROTO_UDP)
         return 0;
     if (parse_udp(cursor, packet) != ROCE_V2_PORT)
         return 0;
-    opcode = parse_bth(cursor, packet);
-    if (opcode < 0 || (opcode == OPCODE_ACK && parse_aeth(cursor, packet) < 0))
+    if (parse_bth(cursor, packet) < 0 || parse_extension(cursor, packet) < 0)
         packet->malformed = 1;
     return 1;
 }

@@ -9,6 +9,13 @@ struct queue_pair_key {
     u32 qpn;
 };
 
+// A queue pair by its peer: what a fast CNP says of it.
+struct peer_key {
+    u32 local_ip;
+    u32 peer_ip;
+    u32 peer_qpn;
+};
+
 // Indices into `counters`.
 enum roce_counter {
     ROCE_PACKETS,      // RoCEv2 of any kind
@@ -17,9 +24,12 @@ enum roce_counter {
     ROCE_ACKS,
     ROCE_NAKS,         // receiver not ready, PSN sequence, and other errors
     ROCE_CNPS,
+    ROCE_FAST_CNPS,    // which queue pairs of ours go by; none of them is in ROCE_CNPS
     ROCE_MARKED,       // with CE
     ROCE_MALFORMED,    // UDP port 4791, but cut short
     ROCE_UNKNOWN_QP,   // for no queue pair of ours
+    ROCE_NOTIFICATION_TYPE,  // CNPs with a notification of neither congestion nor nothing
+    ROCE_NOTIFICATION_QP,    // CNPs with one of congestion that is for no queue pair of ours
     ROCE_REDIRECTED,   // to an AF_XDP socket
     ROCE_PASSED,       // to the kernel's stack
     ROCE_COUNTERS
