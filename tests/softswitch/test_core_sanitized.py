@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
 from softswitch.core import build
+from tests.sanitized import pass_sanitized
 
 HERE = Path(__file__).resolve().parent
 TESTS = (
@@ -30,39 +27,8 @@ TESTS = (
 
 def test_core_under_sanitizers() -> None:
     """The other files' tests, in a process that starts with the sanitizers' libraries."""
-    if os.environ.get("WEFT_CORE_SANITIZE") == "1":
-        pytest.fail("this test starts the sanitized run and must not be part of it")
     build.ensure(sanitize=True)
-    libraries = [
-        subprocess.run(
-            ["gcc", f"-print-file-name={name}"], capture_output=True, text=True, check=True
-        ).stdout.strip()
-        for name in ("libasan.so", "libubsan.so")
-    ]
-    environment = {
-        **os.environ,
-        "WEFT_CORE_SANITIZE": "1",
-        "LD_PRELOAD": " ".join(libraries),
-        "PYTHONMALLOC": "malloc",
-        "ASAN_OPTIONS": "detect_leaks=0",  # the interpreter itself never frees everything
-        "UBSAN_OPTIONS": "print_stacktrace=1",
-    }
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-x",
-        "-p",
-        "no:cacheprovider",
-        "--import-mode=importlib",
-        *(str(HERE / name) for name in TESTS),
-    ]
-    done = subprocess.run(
-        command, cwd=HERE.parents[1], env=environment, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
-    assert " passed" in done.stdout
+    pass_sanitized(HERE, TESTS, "WEFT_CORE_SANITIZE")
 
 
 def test_core_frees_what_it_takes(
