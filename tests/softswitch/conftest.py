@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from softswitch.core import CoreConfig, Output, OutputKind, Spec, SwitchCore
+from tests.softswitch.lanes import lanes_core, port_100g
 
 HERE = Path(__file__).resolve().parent
 CORE = HERE.parents[1] / "softswitch" / "core"
@@ -184,6 +185,30 @@ def make_toy(toy_so: Path) -> Iterator[Callable[..., Toy]]:
 def toy(make_toy: Callable[..., Toy]) -> Toy:
     """A toy switch with BMv2's defaults."""
     return make_toy()
+
+
+@pytest.fixture(scope="session")
+def lanes_so(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The pipeline with lanes (pipelines/lanes.c) as a shared object."""
+    source = HERE / "pipelines" / "lanes.c"
+    return compile_pipeline(source, tmp_path_factory.mktemp("lanes") / "lanes.so")
+
+
+@pytest.fixture
+def six_ports(lanes_so: Path) -> Iterator[Callable[..., SwitchCore]]:
+    """Makes switches that run lanes.c with ports 1 to 6 at 100 Gb/s."""
+    made: list[SwitchCore] = []
+
+    def make(**config: int) -> SwitchCore:
+        core = lanes_core(lanes_so, sanitize=SANITIZE, **config)
+        made.append(core)
+        for port in range(1, 7):
+            core.configure_port(port, port_100g())
+        return core
+
+    yield make
+    for core in made:
+        core.close()
 
 
 @pytest.fixture(name="frame", scope="session")

@@ -79,6 +79,11 @@ def lanes_core(so: Path, *, sanitize: bool, **config: int) -> SwitchCore:
     return core
 
 
+def in_class(size: int) -> list[int]:
+    """Bytes of headroom by class: so many in the lossless one."""
+    return [size if c == LOSSLESS else 0 for c in range(8)]
+
+
 @dataclass
 class Wire:
     """A cable between ports of two switches; each end's tx delay is the cable's.

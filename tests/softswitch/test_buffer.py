@@ -7,7 +7,7 @@ port 5 --/                     '-- queue 0..7 --> port 6 (held)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +16,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from softswitch.core import CoreError, PortState, Replica, Session, SwitchCore
-from tests.softswitch.conftest import HERE, SANITIZE
+from tests.softswitch.conftest import SANITIZE
 from tests.softswitch.lanes import (
     LOSSLESS,
+    in_class,
     ip_frame,
     lanes_core,
     pauses,
@@ -32,31 +33,15 @@ RATE = 100_000_000_000
 NO_ROOM = [0] * 8
 
 
-@pytest.fixture(scope="module")
-def lanes_so(tmp_path_factory: pytest.TempPathFactory, compile_c: Callable[..., Path]) -> Path:
-    return compile_c(HERE / "pipelines" / "lanes.c", tmp_path_factory.mktemp("lanes") / "lanes.so")
-
-
 @pytest.fixture
-def make(lanes_so: Path) -> Iterator[Callable[..., SwitchCore]]:
-    made: list[SwitchCore] = []
-
+def make(six_ports: Callable[..., SwitchCore]) -> Callable[..., SwitchCore]:
     def make_held(**config: int) -> SwitchCore:
-        core = lanes_core(lanes_so, sanitize=SANITIZE, **config)
-        made.append(core)
-        for port in range(1, 7):
-            core.configure_port(port, port_100g())
+        core = six_ports(**config)
         for port in (1, 6):
             core.set_port(port, PortState.BLOCKED)
         return core
 
-    yield make_held
-    for core in made:
-        core.close()
-
-
-def room(size: int) -> list[int]:
-    return [size if c == LOSSLESS else 0 for c in range(8)]
+    return make_held
 
 
 def used(core: SwitchCore) -> int:
@@ -99,7 +84,7 @@ def test_one_queue_gets_alpha_over_one_plus_alpha(make: Any, alpha: int, frames:
 def test_a_lossless_class_says_xoff_at_its_threshold_and_fills_its_headroom(make: Any) -> None:
     core = make()
     core.configure_buffer(same_class(shared_bytes=10_000))
-    core.set_headroom(2, room(3000))
+    core.set_headroom(2, in_class(3000))
     for _ in range(4):
         send(core, 1000, dscp=LOSSLESS, queue=3)
     assert pauses(core) == []  # 4000 < 10000 - 4000
@@ -124,7 +109,7 @@ def test_each_ingress_port_has_its_own_account(make: Any) -> None:
     core = make()
     core.configure_buffer(same_class(shared_bytes=10_000))
     for port in (2, 4):
-        core.set_headroom(port, room(9000))
+        core.set_headroom(port, in_class(9000))
     for _ in range(5):
         send(core, 1000, dscp=LOSSLESS, port=2)
     assert [p.port for p in pauses(core)] == [2]
@@ -138,7 +123,7 @@ def test_each_ingress_port_has_its_own_account(make: Any) -> None:
 def test_xon_comes_when_the_headroom_is_empty_and_the_use_is_a_gap_below(make: Any) -> None:
     core = make()
     core.configure_buffer(same_class(shared_bytes=10_000, xon_gap_bytes=3000))
-    core.set_headroom(2, room(2000))
+    core.set_headroom(2, in_class(2000))
     for _ in range(7):
         send(core, 1000, dscp=LOSSLESS)  # five shared, two in the headroom
     pauses(core)
@@ -241,7 +226,7 @@ def test_what_leaves_at_once_takes_no_buffer(make: Any) -> None:
 def test_everything_is_given_back(make: Any, lanes_so: Path, how: str) -> None:
     core = make()
     core.configure_buffer(same_class(shared_bytes=20_000))
-    core.set_headroom(2, room(5000))
+    core.set_headroom(2, in_class(5000))
     for dscp in (0, LOSSLESS):
         for _ in range(12):
             send(core, 1000, dscp=dscp, queue=dscp)
@@ -342,7 +327,7 @@ def test_thresholds_as_the_model_says(
     alpha = [alphas[1] if c == LOSSLESS else alphas[0] for c in range(8)]
     core.configure_buffer(same_class(shared_bytes=size, alpha_q8=tuple(alpha)))
     for port in (2, 4):
-        core.set_headroom(port, room(headroom))
+        core.set_headroom(port, in_class(headroom))
     in_use = queue = 0
     shared, extra = {2: 0, 4: 0}, {2: 0, 4: 0}
     xoff: set[int] = set()

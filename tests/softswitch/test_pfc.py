@@ -7,23 +7,21 @@ sender (port 1) ==== wire ==== (port 2) receiver (port 1 held)
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from softswitch.core import PortState, Scheduler, Session, SwitchCore
-from tests.softswitch.conftest import HERE, SANITIZE
 from tests.softswitch.lanes import (
     EVER,
     LOSSLESS,
     SECOND,
     Wire,
+    in_class,
     ip_frame,
-    lanes_core,
     pauses,
     pfc_frame,
     port_100g,
@@ -39,30 +37,14 @@ US = 1_000_000
 PFC_PS = wire_ps(60, RATE)
 
 
-@pytest.fixture(scope="module")
-def lanes_so(tmp_path_factory: pytest.TempPathFactory, compile_c: Callable[..., Path]) -> Path:
-    return compile_c(HERE / "pipelines" / "lanes.c", tmp_path_factory.mktemp("lanes") / "lanes.so")
-
-
 @pytest.fixture
-def make(lanes_so: Path) -> Iterator[Callable[..., SwitchCore]]:
-    made: list[SwitchCore] = []
-
+def make(six_ports: Callable[..., SwitchCore]) -> Callable[..., SwitchCore]:
     def make_open(**config: int) -> SwitchCore:
-        core = lanes_core(lanes_so, sanitize=SANITIZE, **config)
-        made.append(core)
-        for port in range(1, 7):
-            core.configure_port(port, port_100g())
+        core = six_ports(**config)
         core.configure_buffer(same_class(shared_bytes=10_000_000))
         return core
 
-    yield make_open
-    for core in made:
-        core.close()
-
-
-def room(size: int) -> list[int]:
-    return [size if c == LOSSLESS else 0 for c in range(8)]
+    return make_open
 
 
 def data_times(core: SwitchCore, until: int = EVER) -> list[tuple[int, int]]:
@@ -372,7 +354,7 @@ def test_what_comes_after_xoff_is_known_to_the_frame(make: Any, worst: Worst) ->
         # The first frame reaches the threshold.
         alpha = tuple(1 if c == LOSSLESS else 256 for c in range(8))
         receiver.configure_buffer(same_class(shared_bytes=10_000, alpha_q8=alpha))
-        receiver.set_headroom(2, room(headroom))
+        receiver.set_headroom(2, in_class(headroom))
         wire.run(worst.until_ps)
         return receiver.pfc_stats(2)
 
@@ -397,7 +379,7 @@ def test_a_threshold_that_falls_costs_one_frame_more(make: Any) -> None:
     receiver = wire.ends[1]
     alpha = tuple(1 << 20 if c == 1 else 256 for c in range(8))
     receiver.configure_buffer(same_class(shared_bytes=1_000_000, alpha_q8=alpha))
-    receiver.set_headroom(2, room(1 << 30))
+    receiver.set_headroom(2, in_class(1 << 30))
     when = worst.delay_ps + 20 * wire_ps(worst.frame, RATE) + 1
     wire.others[1].extend([(when, 4, ip_frame(9000, dscp=1, queue=1))] * 110)
     wire.others[1].sort(key=lambda other: other[0])
@@ -420,7 +402,7 @@ def test_a_hundred_kilometres_at_400g_bring_fifty_megabytes_after_xoff(make: Any
     wire = long_wire(make, delay_ps=delay, rate=speed, frame=frame, backlog=60_000_000)
     receiver = wire.ends[1]
     receiver.configure_buffer(same_class(shared_bytes=1_000_000))
-    receiver.set_headroom(2, room(headroom_of(delay, speed, frame)))
+    receiver.set_headroom(2, in_class(headroom_of(delay, speed, frame)))
     wire.run(4 * delay)
     decided = wire.sent_back[0].at_ps - delay - wire_ps(60, speed)
     on_the_wire = after_xoff(wire, decided)
