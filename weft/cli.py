@@ -16,6 +16,7 @@ from importlib import import_module
 from pathlib import Path
 
 from weft import cli_dcqcn, cli_live, cli_perf, cli_results, cli_sim
+from weft.cli_arguments import add_json, add_preprocessor
 from weft.errors import UsageError
 
 EXIT_FAILED = 1
@@ -173,10 +174,6 @@ def _add(
     return command
 
 
-def _add_json(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--json", action="store_true", help="print the result as JSON")
-
-
 def _add_run_topo(commands: _Commands[argparse.ArgumentParser]) -> None:
     command = _add(
         commands,
@@ -221,7 +218,7 @@ def _add_run_topo(commands: _Commands[argparse.ArgumentParser]) -> None:
     command.add_argument(
         "--keep-logs", action="store_true", help="never prune the logs of this run"
     )
-    _add_json(command)
+    add_json(command)
 
 
 def _add_stop(commands: _Commands[argparse.ArgumentParser]) -> None:
@@ -259,14 +256,7 @@ def _add_compile(commands: _Commands[argparse.ArgumentParser]) -> None:
     command.add_argument(
         "-o", dest="out", type=Path, required=True, metavar="DIR", help="where the files go"
     )
-    command.add_argument(
-        "-I", dest="include", type=Path, action="append", default=[], metavar="DIR",
-        help="look for included files in DIR too",
-    )  # fmt: skip
-    command.add_argument(
-        "-D", dest="define", action="append", default=[], metavar="NAME[=V]",
-        help="define a macro for the preprocessor",
-    )  # fmt: skip
+    add_preprocessor(command)
     command.add_argument(
         "--std", choices=("p4-16",), default="p4-16", help="the language (default: %(default)s)"
     )
@@ -277,7 +267,7 @@ def _add_compile(commands: _Commands[argparse.ArgumentParser]) -> None:
         help="ours, or p4c-bm2-ss on PATH (default: %(default)s)",
     )
     command.add_argument("--time", action="store_true", help="show how long each phase took")
-    _add_json(command)
+    add_json(command)
 
 
 def _add_parity(commands: _Commands[argparse.ArgumentParser]) -> None:
@@ -293,14 +283,7 @@ def _add_parity(commands: _Commands[argparse.ArgumentParser]) -> None:
         "  weft parity prog.p4 --replay build/parity/prog.x.vectors.json\n",
     )
     command.add_argument("program", type=Path, metavar="PROG.p4", help="the program")
-    command.add_argument(
-        "-I", dest="include", type=Path, action="append", default=[], metavar="DIR",
-        help="look for included files in DIR too",
-    )  # fmt: skip
-    command.add_argument(
-        "-D", dest="define", action="append", default=[], metavar="NAME[=V]",
-        help="define a macro for the preprocessor",
-    )  # fmt: skip
+    add_preprocessor(command)
     command.add_argument(
         "--packets", type=int, default=1000, metavar="N", help="how many (default: %(default)s)"
     )
@@ -328,7 +311,7 @@ def _add_parity(commands: _Commands[argparse.ArgumentParser]) -> None:
         "-o", dest="out", type=Path, default=Path("build/parity"), metavar="DIR",
         help="where vector files of differences go (default: %(default)s)",
     )  # fmt: skip
-    _add_json(command)
+    add_json(command)
 
 
 def _add_topo(commands: _Commands[argparse.ArgumentParser]) -> None:
@@ -351,7 +334,7 @@ def _add_topo(commands: _Commands[argparse.ArgumentParser]) -> None:
     command.add_argument(
         "--tables", action="store_true", help="show: list every node and link of a large one too"
     )
-    _add_json(command)
+    add_json(command)
 
 
 def _add_trace(commands: _Commands[argparse.ArgumentParser]) -> None:
@@ -383,7 +366,7 @@ def _add_trace(commands: _Commands[argparse.ArgumentParser]) -> None:
     )
     command.add_argument("--tls-cert", type=Path, metavar="FILE", help="TLS: our own certificate")
     command.add_argument("--tls-key", type=Path, metavar="FILE", help="TLS: its key")
-    _add_json(command)
+    add_json(command)
 
 
 def _positive(text: str) -> int:
@@ -416,7 +399,7 @@ def _add_top(commands: _Commands[argparse.ArgumentParser]) -> None:
         default="name",
         help="what ports are sorted by, highest first (default: %(default)s)",
     )
-    _add_json(command)
+    add_json(command)
 
 
 def _add_web(commands: _Commands[argparse.ArgumentParser]) -> None:
@@ -471,7 +454,7 @@ def _add_bench(commands: _Commands[argparse.ArgumentParser]) -> None:
         "  sudo weft bench\n  sudo weft bench --quick --json\n",
     )
     command.add_argument("--quick", action="store_true", help="short rounds, for a first look")
-    _add_json(command)
+    add_json(command)
 
 
 def _add_doctor(commands: _Commands[argparse.ArgumentParser]) -> None:
@@ -482,7 +465,7 @@ def _add_doctor(commands: _Commands[argparse.ArgumentParser]) -> None:
         "say what this machine has, what each missing thing costs, and what mends it",
         "  weft doctor\n  weft doctor --json\n",
     )
-    _add_json(command)
+    add_json(command)
 
 
 if __name__ == "__main__":

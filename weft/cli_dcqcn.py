@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Callable
-
-Add = Callable[..., argparse.ArgumentParser]
+from weft.cli_arguments import Add, add_json
+from weft.perf_request import MTUS
 
 
 def add_commands(add: Add) -> None:
@@ -33,7 +31,7 @@ def add_commands(add: Add) -> None:
         help="from a mark to the changed rate's arrival at the queue (default: %(default)s)",
     )  # fmt: skip
     command.add_argument(
-        "--mtu", type=int, choices=(256, 512, 1024, 2048, 4096), default=4096, metavar="BYTES",
+        "--mtu", type=int, choices=MTUS, default=MTUS[-1], metavar="BYTES",
         help="payload of a packet (default: %(default)s)",
     )  # fmt: skip
     command.add_argument(
@@ -44,4 +42,4 @@ def add_commands(add: Add) -> None:
         "--solve", action="store_true",
         help="means over 1 s of the equations' solution, which need not rest (seconds a row)",
     )  # fmt: skip
-    command.add_argument("--json", action="store_true", help="print the result as JSON")
+    add_json(command)

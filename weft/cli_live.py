@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
 from pathlib import Path
 
-Add = Callable[..., argparse.ArgumentParser]
+from weft.cli_arguments import Add
 
 
 def add_commands(add: Add) -> None:

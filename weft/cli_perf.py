@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
 
+from weft.cli_arguments import Add, add_json
 from weft.perf_request import MTUS, OPERATIONS, RETRANSMISSIONS
-
-Add = Callable[..., argparse.ArgumentParser]
 
 
 def add_commands(add: Add) -> None:
@@ -28,7 +26,7 @@ def add_commands(add: Add) -> None:
         "--sim", metavar="TOPOLOGY",
         help="in the simulator: a name that `weft topo list` shows, or a YAML file",
     )  # fmt: skip
-    command.add_argument("--json", action="store_true", help="print the result as JSON")
+    add_json(command)
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:

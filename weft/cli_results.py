@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Callable
 from pathlib import Path
 
-Add = Callable[..., argparse.ArgumentParser]
+from weft.cli_arguments import Add, add_json, add_preprocessor
 
 PLOTS = ("queues", "links", "flows", "rates", "jobs", "pauses")
 
@@ -32,7 +30,7 @@ def _add_plot(add: Add) -> None:
         help="where the figure goes: .png, .svg or .pdf (default: DIR/WHAT.png)",
     )  # fmt: skip
     command.add_argument("--what", choices=PLOTS, help="one topic (default: all that has data)")
-    command.add_argument("--json", action="store_true", help="print the result as JSON")
+    add_json(command)
 
 
 def _add_lint(add: Add) -> None:
@@ -52,13 +50,6 @@ def _add_lint(add: Add) -> None:
         "--p4", type=Path, metavar="PROG.p4",
         help="check class maps against this program (default: p4src/fabric.p4)",
     )  # fmt: skip
-    command.add_argument(
-        "-I", dest="include", type=Path, action="append", default=[], metavar="DIR",
-        help="look for included files in DIR too",
-    )  # fmt: skip
-    command.add_argument(
-        "-D", dest="define", action="append", default=[], metavar="NAME[=V]",
-        help="define a macro for the preprocessor",
-    )  # fmt: skip
+    add_preprocessor(command)
     command.add_argument("--strict", action="store_true", help="warnings fail too")
-    command.add_argument("--json", action="store_true", help="print the result as JSON")
+    add_json(command)
