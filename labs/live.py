@@ -17,9 +17,10 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 
-from controller.metrics_reader import drop_counts, port_sample
+from controller.metrics import FabricSample
+from controller.metrics_reader import FabricReader
 from controller.program import CompiledProgram
-from emulation.interrupts import Interrupted, Interrupts, handled
+from emulation.interrupts import Interrupts, handled
 from emulation.session import Session, explain, require_root
 from emulation.switch_node import Target
 from labs.live_flows import LiveError, LiveFlow, Playing, joined, live_flows, with_jitter
@@ -64,29 +65,35 @@ def _fabric(
 ) -> Iterator[tuple[Session, Interrupts]]:
     """A fabric that forwards, for the block, and what becomes of Ctrl-C."""
     session = Session(topology, Target.SOFTSWITCH)
-    with handled() as interrupts:
-        try:
+    try:
+        with handled() as interrupts:
             try:
-                session.claim()
-                tell(0.0, "network")
-                session.build_network()
-                session.wait_for_switches()
-                session.bring_up(program)
-                outcome = session.host_agent_outcome()
-                if outcome is not None and outcome.problem:
-                    raise LiveError(f"hosts have no eBPF: {outcome.problem}", "weft doctor")
+                _bring_up(session, program, tell)
                 interrupts.check()
                 yield session, interrupts
-            except Interrupted:
-                raise
             except Exception as error:
                 shown = explain(session, error)
                 if shown is error:
                     raise
                 raise shown from error
-        finally:
-            interrupts.close()
-            session.close()
+            finally:
+                interrupts.close()
+                session.close()
+    finally:
+        session.close()  # once more: a signal may have come just before the clean-up
+
+
+def _bring_up(session: Session, program: CompiledProgram, tell: Tell) -> None:
+    session.claim()
+    tell(0.0, "network")
+    session.build_network()
+    session.wait_for_switches()
+    session.bring_up(program)
+    outcome = session.host_agent_outcome()
+    if outcome is not None and outcome.problem:
+        raise LiveError(
+            f"hosts have no eBPF: {outcome.problem}", "weft doctor says what is missing"
+        )
 
 
 class _Play:
@@ -192,26 +199,39 @@ class _Play:
         rates: RateSampler,
         watcher: PairWatcher,
     ) -> LiveRun:
-        drops = {
-            name: drop_counts(client.switch_stats(), {}) for name, client in queues.switches.items()
-        }
+        sample = self._counted()
         return LiveRun(
             self.run.name,
             self.session.target.value,
             self.scale,
             self.seed,
             self._fabric_ps(self.stopped_ns),
-            tuple(self._port(queues, *port) for port in self.settings.ports),
+            tuple(self._port(queues, sample, *port) for port in self.settings.ports),
             tuple(self._flow(i, each, rates, watcher) for i, each in enumerate(playing)),
-            {name: _some(found) for name, found in drops.items() if _some(found)},
+            {name: _some(each.drops) for name, each in sample.items() if _some(each.drops)},
         )
 
-    def _port(self, queues: QueueSampler, switch: str, port: int) -> PortSeries:
-        row = queues.switches[switch].port_stats()[port]
-        sample = port_sample(port, 0, row, {})
-        at_ps, depth = self._series(queues.depths[switch, port])
+    def _counted(self) -> FabricSample:
+        """Return what the switches have counted."""
+        addresses = self._addresses()
+        with FabricReader(self.session.topology, addresses, side_channel=True) as reader:
+            sample = reader.sample()
+        for name, each in sample.items():
+            if each.error:
+                raise LiveError(f"{name} can't be read: {each.error}")
+        return sample
+
+    def _port(
+        self, queues: QueueSampler, sample: FabricSample, switch: str, port: int
+    ) -> PortSeries:
+        counted = sample[switch].ports[port]
         return PortSeries(
-            switch, port, at_ps, depth, drops=sample.drops, sent_bytes=sample.tx_bytes
+            switch,
+            port,
+            *self._series(queues.depths[switch, port]),
+            counted.marked_packets,
+            _some(counted.drops),
+            counted.tx_bytes,
         )
 
     def _flow(
@@ -221,7 +241,8 @@ class _Play:
         rate_at, rate = self._series(rates.rates[index], self.scale)
         acked = watcher.acked.get((source, each.qpn), Samples())
         received = watcher.received.get((target, each.peer_qpn), Samples())
-        cut_ps, error_ps = _first_cut(rate_at, rate)
+        slot = rates.last(index)
+        cut_ns = 0 if slot is None else slot.first_cut_at
         return FlowSeries(
             source,
             target,
@@ -231,21 +252,11 @@ class _Play:
             rate_at,
             rate,
             None if each.done_ns < 0 else self._fabric_ps(each.done_ns),
-            cut_ps,
-            error_ps,
-            _counts(watcher, source, each.qpn),
-            _counts(watcher, target, each.peer_qpn),
-            each.failure,
+            self._fabric_ps(cut_ns) if cut_ns else None,
+            source_counts=_counts(watcher, source, each.qpn),
+            target_counts=_counts(watcher, target, each.peer_qpn),
+            failure=each.failure,
         )
-
-
-def _first_cut(at_ps: Series, rate_bps: Series) -> tuple[int | None, int]:
-    """Return when a rate was first seen below the one before, and the time since that look."""
-    fell = (rate_bps[1:] < rate_bps[:-1]).nonzero()[0]
-    if not len(fell):
-        return None, 0
-    first = int(fell[0])
-    return int(at_ps[first + 1]), int(at_ps[first + 1] - at_ps[first])
 
 
 def _some(drops: Mapping[str, int]) -> dict[str, int]:

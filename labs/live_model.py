@@ -103,7 +103,7 @@ class FlowSeries:
     control let the source send (the fabric's rates; empty without). `start_ps`: when its first
     message was handed over; `done_ps`: when its last one was complete, None if it never was.
     `first_cut_ps`: when congestion control first lowered the rate, None if it never did;
-    `first_cut_error_ps`: how much earlier it may have been (0: the kernel stamped it).
+    `first_cut_error_ps`: how much earlier it may have been (0 in real time: the kernel stamps it).
     `source_counts`, `target_counts`: rnic_qp_stats.
     """
 
