@@ -10,7 +10,16 @@ import enum
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from controller.entries import DefaultEntry, Entry, Group, Member, TableEntry, decode, encode
+from controller.entries import (
+    CloneSession,
+    DefaultEntry,
+    Entry,
+    Group,
+    Member,
+    TableEntry,
+    decode,
+    encode,
+)
 from controller.p4info import P4Info
 from softswitch.p4runtime.protos import p4r
 
@@ -87,7 +96,7 @@ def _phase(change: Change) -> tuple[bool, int]:
 
 def _rank(entry: Entry) -> int:
     match entry:
-        case Member():
+        case Member() | CloneSession():
             return 0
         case Group():
             return 1

@@ -131,7 +131,22 @@ class Group:
         return ("group", self.profile, self.group)
 
 
-Entry: TypeAlias = TableEntry | DefaultEntry | Member | Group
+@dataclass(frozen=True)
+class CloneSession:
+    """A clone session: copies go to these (port, instance) and wait in the queue of a class."""
+
+    session: int
+    replicas: tuple[tuple[int, int], ...]
+    class_of_service: int = 0
+    packet_length: int = 0
+
+    @property
+    def key(self) -> object:
+        """What makes two entries the same one."""
+        return ("clone session", self.session)
+
+
+Entry: TypeAlias = TableEntry | DefaultEntry | Member | Group | CloneSession
 
 
 def match(**fields: MatchValue) -> Match:
@@ -167,6 +182,18 @@ def encode(entry: Entry, p4info: P4Info) -> p4r.Entity:
                     action=_encode_call(entry.action, p4info, entry.profile),
                 )
             )
+        case CloneSession():
+            session = p4r.CloneSessionEntry(
+                session_id=entry.session,
+                replicas=[
+                    p4r.Replica(egress_port=port, instance=instance)
+                    for port, instance in entry.replicas
+                ],
+                class_of_service=entry.class_of_service,
+                packet_length_bytes=entry.packet_length,
+            )
+            engine = p4r.PacketReplicationEngineEntry(clone_session_entry=session)
+            return p4r.Entity(packet_replication_engine_entry=engine)
         case Group():
             return p4r.Entity(
                 action_profile_group=p4r.ActionProfileGroup(
@@ -283,6 +310,17 @@ def decode(entity: p4r.Entity, p4info: P4Info) -> Entry | None:
             profile = p4info.profiles[group.action_profile_id]
             members = sorted((item.member_id, item.weight) for item in group.members)
             return Group(profile.alias, group.group_id, tuple(members))
+        case "packet_replication_engine_entry":
+            engine = entity.packet_replication_engine_entry
+            if engine.WhichOneof("type") != "clone_session_entry":
+                return None
+            session = engine.clone_session_entry
+            return CloneSession(
+                session.session_id,
+                tuple(sorted((each.egress_port, each.instance) for each in session.replicas)),
+                session.class_of_service,
+                session.packet_length_bytes,
+            )
         case _:
             return None
 
@@ -351,6 +389,9 @@ def describe(entry: Entry) -> str:
             return f"{entry.table} default -> {show_action(entry.action)}"
         case Member():
             return f"{entry.profile} member {entry.member} -> {show_action(entry.action)}"
+        case CloneSession():
+            ports = ", ".join(str(port) for port, _ in entry.replicas)
+            return f"clone session {entry.session} to port {ports}"
         case Group():
             members = ", ".join(str(member) for member, _ in entry.members)
             return f"{entry.profile} group {entry.group} of {members}"

@@ -28,6 +28,8 @@ from controller.entries import (
     call,
     match,
 )
+from controller.fast_cnp import fast_cnp_entries, host_ports
+from controller.loops import Loops
 from controller.p4info import P4Info
 from controller.policy import FabricPolicy
 from controller.routing import Paths, shortest_paths
@@ -129,7 +131,22 @@ def desired_entries(
         *_own_addresses(switch),
         *_arp_targets(topology, switch),
         *_ecn_thresholds(model, switch),
+        *_if_known(model, switch, "host_port", host_ports(topology, switch)),
+        *_if_known(
+            model,
+            switch,
+            "fast_cnp_queue",
+            fast_cnp_entries(topology, switch, model.facts, model.policy, Loops(topology, paths)),
+        ),
     )
+
+
+def _if_known(
+    model: FabricModel, switch: Switch, table: str, entries: Iterator[Entry]
+) -> Iterator[Entry]:
+    """Yield the entries of a feature, if the switch's program has it: features are modules."""
+    if table in model.p4infos.get(switch.name, model.p4info).tables:
+        yield from entries
 
 
 def mac_number(mac: str) -> int:

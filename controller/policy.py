@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Self
 
-from topologies.congestion import EcnMarking
+from topologies.congestion import EcnMarking, FastCnp
 from topologies.model import CNP_DSCP, Topology
 
 
@@ -16,20 +16,28 @@ class FabricPolicy:
 
     `ecn`: when packets are marked, by class of service; none means no marking.
     `packet_bytes`: a packet's size where a target counts queues in packets. `class_of_dscp`: the
-    queue for a DSCP; classes beyond the target's are served by its highest one.
+    queue for a DSCP; classes beyond the target's are served by its highest one. `fast_cnp`: how
+    sources are told of long queues, by class of service; none means not at all. `stock_nics`: hosts
+    whose cards know plain CNPs only.
     """
 
     ecn: Mapping[int, EcnMarking] = field(default_factory=dict)
     packet_bytes: int = 1500
     class_of_dscp: Mapping[int, int] = field(default_factory=lambda: {CNP_DSCP: 7})
+    fast_cnp: Mapping[int, FastCnp] = field(default_factory=dict)
+    stock_nics: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, topology: Topology) -> Self:
         """Return what a topology's class map says, or the defaults where it has none."""
         if not topology.classes:
-            return cls()
+            return cls(stock_nics=topology.stock_nics)
         queues = {each: each.queue or 0 for each in topology.classes}
         return cls(
             ecn={queue: each.ecn for each, queue in queues.items() if each.ecn is not None},
             class_of_dscp={dscp: queue for each, queue in queues.items() for dscp in each.dscps},
+            fast_cnp={
+                queue: each.fast_cnp for each, queue in queues.items() if each.fast_cnp is not None
+            },
+            stock_nics=topology.stock_nics,
         )

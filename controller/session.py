@@ -431,6 +431,10 @@ class SwitchSession:
             group = p4r.ActionProfileGroup(action_profile_id=number)
             wanted.append(p4r.Entity(action_profile_member=member))
             wanted.append(p4r.Entity(action_profile_group=group))
+        if table is None:
+            sessions = p4r.CloneSessionEntry(session_id=0)
+            engine = p4r.PacketReplicationEngineEntry(clone_session_entry=sessions)
+            wanted.append(p4r.Entity(packet_replication_engine_entry=engine))
         found = (decode(entity, p4info) for entity in await self.read(wanted))
         return tuple(entry for entry in found if entry is not None)
 

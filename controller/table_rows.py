@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from controller.entries import (
     ActionCall,
+    CloneSession,
     DefaultEntry,
     Entry,
     Exact,
@@ -64,6 +65,9 @@ def _row(entry: Entry, p4info: P4Info) -> TableRow:
                 for member, weight in entry.members
             )
             return TableRow(entry.profile, f"group {entry.group}", f"one of members {members}")
+        case CloneSession():
+            ports = ", ".join(f"port {port}" for port, _ in entry.replicas)
+            return TableRow("clone session", str(entry.session), f"to {ports}")
 
 
 def _action(action: TableAction, p4info: P4Info) -> str:

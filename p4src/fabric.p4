@@ -31,6 +31,7 @@
 #include "modules/ecn.p4"
 #include "modules/host_guard.p4"
 #include "modules/fast_cnp.p4"
+#include "modules/queue_pairs.p4"
 
 control FabricIngress(inout headers_t hdr, inout local_metadata_t meta,
                       inout standard_metadata_t std) {
@@ -45,6 +46,7 @@ control FabricIngress(inout headers_t hdr, inout local_metadata_t meta,
     EchoResponder() echo;
     Routing() routing;
     NextHop() forwarding;
+    QueuePairs() queue_pairs;
     DropCounters() drop_counters;
 
     apply {
@@ -78,6 +80,9 @@ control FabricIngress(inout headers_t hdr, inout local_metadata_t meta,
         }
         if (meta.drop_reason == DropReason.UNDECIDED && hdr.ipv4.isValid()) {
             forwarding.apply(hdr, meta, std);
+        }
+        if (meta.drop_reason == DropReason.FORWARDED && hdr.bth.isValid()) {
+            queue_pairs.apply(hdr, std);
         }
         drop_counters.apply(meta);
     }

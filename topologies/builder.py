@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 from topologies.address_plan import AddressPlan, Attachment
 from topologies.addressing import switch_mac
+from topologies.congestion import FastCnp
 from topologies.document import Document
 from topologies.errors import FieldPath, Problem, TopologyError, did_you_mean
 from topologies.event_model import Event
@@ -43,6 +44,7 @@ class _Builder:
         links = self._links()
         are_whole = not self.problems  # a link that was refused may be one that an event names
         classes = self._classes()
+        self._stock_nics()
         attachments = self._attachments(links)
         events = self._events(links) if are_whole else ()
         self._stop_on_problems()
@@ -73,6 +75,7 @@ class _Builder:
             description=self.spec.description,
             classes=classes,
             events=events,
+            stock_nics=self._stock_nics(),
         )
 
     def _report(self, path: FieldPath, message: str) -> None:
@@ -187,6 +190,13 @@ class _Builder:
     def _events(self, links: list[Link]) -> tuple[Event, ...]:
         return build_events(self.spec.events, links, self.switch_names, self._report)
 
+    def _stock_nics(self) -> frozenset[str]:
+        for i, name in enumerate(self.spec.stock_nics):
+            if name not in self.host_names:
+                hint = did_you_mean(name, self.host_names)
+                self._report(("stock_nics", i), f"no host {name!r}{hint}")
+        return frozenset(self.spec.stock_nics)
+
     def _classes(self) -> tuple[TrafficClass, ...]:
         owners: dict[int, str] = {}
         for name, entry in self.spec.classes.items():
@@ -200,6 +210,13 @@ class _Builder:
 
 
 def _traffic_class(name: str, entry: ClassEntry) -> TrafficClass:
+    fast = entry.fast_cnp
     return TrafficClass(
-        name, tuple(entry.dscp), entry.queue, entry.lossless, entry.ecn, entry.weight
+        name,
+        tuple(entry.dscp),
+        entry.queue,
+        entry.lossless,
+        entry.ecn,
+        entry.weight,
+        FastCnp(fast.low, fast.high, fast.share, fast.gateway) if fast else None,
     )

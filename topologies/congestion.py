@@ -124,6 +124,21 @@ EcnMarking = EcnThresholds | str
 """How a class marks: thresholds in bytes, or the name of a parameter set (for the port's rate)."""
 
 
+@dataclass(frozen=True)
+class FastCnp:
+    """How a class's queues send fast CNPs; what is None the controller computes from the loops.
+
+    `low_bytes`: sources are told above it; `high_bytes`: the queue has to drain above it;
+    `share_ppm`: of a port's rate that its CNPs may take; `gateway`: borders answer for the ports at
+    the far end of their long links.
+    """
+
+    low_bytes: int | None = None
+    high_bytes: int | None = None
+    share_ppm: int = 10_000
+    gateway: bool = False
+
+
 def step(size_bytes: int) -> EcnThresholds:
     """Return thresholds that mark everything above `size_bytes` and nothing below."""
     return EcnThresholds(size_bytes, size_bytes, CERTAIN)

@@ -18,7 +18,7 @@ from pydantic import (
     model_validator,
 )
 
-from topologies.congestion import SETS, EcnMarking, EcnThresholds, step
+from topologies.congestion import CERTAIN, SETS, EcnMarking, EcnThresholds, step
 from topologies.model import PS_PER_METRE
 from topologies.units import parse_duration, parse_length, parse_rate, parse_share, parse_size
 
@@ -147,6 +147,14 @@ class LinkSettings(Model):
         )
 
 
+def _ppm(value: object) -> int:
+    """Return a share such as 1% in millionths."""
+    share = parse_share(value) * 1_000_000 // CERTAIN
+    if share == 0:
+        raise ValueError(f"{value!r} of the port's rate is nothing: write a share such as 1%")
+    return share
+
+
 def _ecn(value: object) -> EcnMarking:
     """Return how a class marks: a size is a step, a mapping a ramp, a name a parameter set's."""
     if isinstance(value, str) and value in SETS:
@@ -168,6 +176,27 @@ def _ecn(value: object) -> EcnMarking:
         ) from None
 
 
+class FastCnpEntry(Model):
+    """Fast CNPs of a class: `fast_cnp: true`, or what differs from what the controller computes."""
+
+    low: Size | None = None
+    high: Size | None = None
+    share: Annotated[int, BeforeValidator(_ppm)] = 10_000
+    gateway: bool = False
+
+    @model_validator(mode="after")
+    def _in_order(self) -> FastCnpEntry:
+        if self.low is not None and self.high is not None and self.low > self.high:
+            raise ValueError("low is above high: write {low: 200kB, high: 800kB}")
+        return self
+
+
+def _fast_cnp(value: object) -> object:
+    if value is True:
+        return {}
+    return None if value is False else value
+
+
 class ClassEntry(Model):
     """A traffic class: its DSCPs, the queue that serves it, and how that queue behaves."""
 
@@ -176,6 +205,7 @@ class ClassEntry(Model):
     lossless: bool = False
     ecn: Annotated[EcnMarking, BeforeValidator(_ecn)] | None = None
     weight: Weight | None = None
+    fast_cnp: Annotated[FastCnpEntry | None, BeforeValidator(_fast_cnp)] = None
 
 
 class CommonFile(Model):
@@ -184,3 +214,4 @@ class CommonFile(Model):
     time_scale: TimeScale
     description: str = ""
     classes: dict[str, ClassEntry] = {}
+    stock_nics: list[Name] = Field(default=[])

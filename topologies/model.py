@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from topologies.congestion import EcnMarking
+from topologies.congestion import EcnMarking, FastCnp
 from topologies.event_model import Event
 
 PS_PER_NS = 1000
@@ -154,7 +154,7 @@ class TrafficClass:
     `queue` is the ports' queue that serves them, None where the file names none; the highest is
     served first. `ecn`: when packets are marked, None for never. `lossless` says that
     senders are paused rather than packets dropped. Queues with a `weight` share by it what strict
-    ones (None) leave.
+    ones (None) leave. `fast_cnp`: how sources are told of their queues, None for not at all.
     """
 
     name: str
@@ -163,13 +163,14 @@ class TrafficClass:
     lossless: bool = False
     ecn: EcnMarking | None = None
     weight: int | None = None
+    fast_cnp: FastCnp | None = None
 
 
 @dataclass(frozen=True)
 class Topology:
     """A whole network. Order of `switches`, `hosts`, `links` and `classes` is the file's.
 
-    `events` are in order of time.
+    `events` are in order of time. `stock_nics`: hosts whose cards know plain CNPs only.
     """
 
     name: str
@@ -180,6 +181,7 @@ class Topology:
     description: str = ""
     classes: tuple[TrafficClass, ...] = ()
     events: tuple[Event, ...] = ()
+    stock_nics: frozenset[str] = frozenset()
 
     @cached_property
     def _switch_index(self) -> dict[str, Switch]:

@@ -92,6 +92,10 @@ def test_every_field_of_a_routed_packet(leaf: Any) -> None:
 
     assert lookup_rows(third) == [
         (
+            "FabricIngress.host_guard.host_port", ((1, "0x1"),), True,
+            "FabricIngress.host_guard.attached", {"address": H1}, {},
+        ),
+        (
             "FabricIngress.parameters.router", (), False,
             "FabricIngress.parameters.be_router", {"mac": ROUTER}, {},
         ),
@@ -122,8 +126,16 @@ def test_every_field_of_a_routed_packet(leaf: Any) -> None:
             },
         ),
         (
+            "FabricIngress.queue_pairs.queue_pair_port", ((1, ""), (H1, "")), False,
+            "FabricIngress.queue_pairs.look_away", {}, {},
+        ),
+        (
             "FabricEgress.parameters.ecn_threshold", ((2, ""), (0, "")), False,
             "FabricEgress.parameters.never_mark", {}, {},
+        ),
+        (
+            "FabricEgress.fast_cnp.fast_cnp_mode", (), False,
+            "FabricEgress.fast_cnp.stand_still", {}, {},
         ),
     ]  # fmt: skip
     spec = [
