@@ -1,7 +1,8 @@
 """The maps that the kernel and its users share, by their pins: queue pairs' slots, hosts' sockets.
 
     maps = PinnedMaps.open(Path("/sys/fs/bpf/weft-1f3a"))
-    slot = maps.add_queue_pair(local_ip, qpn, peer_ip, peer_qpn, mtu=1024, parameters=...)
+    slot = maps.add_queue_pair(
+        local_ip, qpn, peer_ip, peer_qpn, mtu=1024, parameters=..., fast_cnp=...)
     for each in maps.slots(): print(each.qpn, each.rate_bps)
 
 Several processes may use one directory at a time. Addresses are integers in host order. Who made
@@ -24,8 +25,8 @@ from typing import Any
 
 from hostagent import bpf_syscall, pins
 from hostagent.pins import MAPS
-from hostagent.rnic.binding import dcqcn_params, native
-from topologies.congestion import DcqcnParameters
+from hostagent.rnic.binding import dcqcn_params, fast_cnp_params, native
+from topologies.congestion import DcqcnParameters, FastCnpParameters
 
 SLOTS = 4096  # hostagent/bpf/roce_consts.h: CC_SLOTS, ENDPOINTS
 ENDPOINTS = 256
@@ -35,6 +36,11 @@ COUNTERS = (
 )  # fmt: skip
 """enum roce_counter."""
 
+CC_DCQCN, CC_FAST_CNP = 1, 2
+"""enum cc_algorithm: the bits of a slot's `algorithm`."""
+
+_INDEX_KEY = struct.Struct("=II")  # struct queue_pair_key: own address and number
+_PEER_KEY = struct.Struct("=III")  # struct peer_key: own address, peer's address and number
 _FREE = bytes(4)  # the queue pair's number in a free slot
 _READS = 64  # of a slot that is being written
 
@@ -49,7 +55,13 @@ class QueuePairLimit(MapsError):
 
 @dataclass(frozen=True)
 class Slot:
-    """A queue pair as the kernel keeps it: struct cc_slot, with DCQCN's state."""
+    """A queue pair as the kernel keeps it: struct cc_slot.
+
+    `rate_bps`: the smaller one of what its algorithms allow (`algorithm` has a bit for each), 0
+    without any; `fast_rate_bps`: what fast CNPs alone allow. `limited`: DCQCN has had a CNP, and
+    `target_bps` and `alpha` are its state. `first_cut_at`: when the rate was first lowered, 0 for
+    never; times are ns of CLOCK_MONOTONIC. `cnps` and `fast_cnps` have no packet in common.
+    """
 
     number: int
     local_ip: int
@@ -60,11 +72,14 @@ class Slot:
     packets: int
     bytes: int
     cnps: int
+    fast_cnps: int
     marked: int
     acks: int
     naks: int
     last_ns: int
+    first_cut_at: int
     rate_bps: int
+    fast_rate_bps: int
     target_bps: int
     line_rate_bps: int
     alpha: float
@@ -156,8 +171,11 @@ class PinnedMaps:
         mtu: int,
         first_psn: int = 0,
         parameters: DcqcnParameters | None = None,
+        fast_cnp: FastCnpParameters | None = None,
     ) -> int:
         """Give a queue pair a slot, whose congestion control starts now; returns its number.
+
+        Fast CNPs that name its peer are for it from now on, and for no older one of that peer.
 
         Raises QueuePairLimit; MapsError if it has one already.
         """
@@ -165,11 +183,16 @@ class PinnedMaps:
         slot.qpn, slot.peer_qpn = qpn, peer_qpn
         slot.local_ip, slot.peer_ip = local_ip, peer_ip
         slot.mtu, slot.acked_psn = mtu, first_psn
+        now = time.monotonic_ns()
         if parameters is not None:
-            slot.algorithm = self._lib.CC_DCQCN
+            slot.algorithm |= CC_DCQCN
             params = dcqcn_params(self._ffi, parameters)
-            self._lib.cc_init(self._ffi.addressof(slot, "dcqcn"), params, time.monotonic_ns())
-        key = struct.pack("=II", local_ip, qpn)
+            self._lib.cc_init(self._ffi.addressof(slot, "dcqcn"), params, now)
+        if fast_cnp is not None:
+            slot.algorithm |= CC_FAST_CNP
+            fast = fast_cnp_params(self._ffi, fast_cnp)
+            self._lib.cc_fast_init(self._ffi.addressof(slot, "fast"), fast, now)
+        key, peer = _INDEX_KEY.pack(local_ip, qpn), _PEER_KEY.pack(local_ip, peer_ip, peer_qpn)
         with self._locked():
             if bpf_syscall.map_lookup(self._fds["cc_index"], key, 4) is not None:
                 raise MapsError(f"queue pair {qpn} of this host has a slot already")
@@ -177,6 +200,7 @@ class PinnedMaps:
             packed = struct.pack("=I", number)
             bpf_syscall.map_update(self.slots_fd, packed, bytes(self._ffi.buffer(slot)))
             bpf_syscall.map_update(self._fds["cc_index"], key, packed, bpf_syscall.NO_EXIST)
+            bpf_syscall.map_update(self._fds["cc_peers"], peer, packed)
         return number
 
     def _free_slot(self) -> int:
@@ -191,17 +215,27 @@ class PinnedMaps:
 
     def remove_queue_pair(self, local_ip: int, qpn: int) -> None:
         """Give the slot back; nothing happens if it has none."""
-        key = struct.pack("=II", local_ip, qpn)
+        key = _INDEX_KEY.pack(local_ip, qpn)
         with self._locked():
             number = bpf_syscall.map_lookup(self._fds["cc_index"], key, 4)
             if number is None:
                 return
+            self._remove_peer(number)
             bpf_syscall.map_delete(self._fds["cc_index"], key)
             bpf_syscall.map_update(self.slots_fd, number, bytes(self.slot_bytes))
 
+    def _remove_peer(self, number: bytes) -> None:
+        """Fast CNPs that name a slot's peer are for nobody, unless a newer one has that peer."""
+        slot = self.slot(struct.unpack("=I", number)[0])
+        if slot is None:
+            return
+        key = _PEER_KEY.pack(slot.local_ip, slot.peer_ip, slot.peer_qpn)
+        if bpf_syscall.map_lookup(self._fds["cc_peers"], key, 4) == number:
+            bpf_syscall.map_delete(self._fds["cc_peers"], key)
+
     def remove_host(self, local_ip: int) -> int:
         """Remove a host's queue pairs and its socket; returns how many queue pairs there were."""
-        keys = [struct.unpack("=II", key) for key in bpf_syscall.map_keys(self._fds["cc_index"], 8)]
+        keys = [_INDEX_KEY.unpack(key) for key in bpf_syscall.map_keys(self._fds["cc_index"], 8)]
         own = [qpn for ip, qpn in keys if ip == local_ip]
         for qpn in own:
             self.remove_queue_pair(local_ip, qpn)
@@ -232,8 +266,11 @@ class PinnedMaps:
                 break
         if not row.qpn:
             return None
-        state = row.dcqcn
-        limited = row.algorithm == self._lib.CC_DCQCN
+        state, now = row.dcqcn, time.monotonic_ns()
+        by_dcqcn = bool(row.algorithm & CC_DCQCN)
+        by_fast = bool(row.algorithm & CC_FAST_CNP)
+        line = state.params.line_rate if by_dcqcn else row.fast.params.line_rate
+        limited = bool(by_dcqcn and state.limited)
         return Slot(
             number,
             row.local_ip,
@@ -244,15 +281,18 @@ class PinnedMaps:
             row.packets,
             row.bytes,
             row.cnps,
+            row.fast_cnps,
             row.marked,
             row.acks,
             row.naks,
             row.last_at,
-            self._lib.cc_rate_now(row, time.monotonic_ns()) if limited else 0,
-            state.target if limited else 0,
-            state.params.line_rate if limited else 0,
-            state.alpha / (1 << 32) if limited and state.limited else 0.0,
-            bool(limited and state.limited),
+            row.first_cut_at,
+            self._lib.cc_rate_now(row, now),
+            self._lib.cc_fast_rate_now(row, now) if by_fast else 0,
+            state.target if by_dcqcn else 0,
+            line if by_dcqcn or by_fast else 0,
+            state.alpha / (1 << 32) if limited else 0.0,
+            limited,
         )
 
     # --- hosts ----------------------------------------------------------------------------------

@@ -229,7 +229,7 @@ def look_json(look: Look, names: agent_rows.Names) -> dict[str, object]:
 
 def _pair_json(slot: Slot, look: Look, names: agent_rows.Names) -> dict[str, object]:
     data = asdict(slot)
-    last = data.pop("last_ns")
+    last, cut = data.pop("last_ns"), data.pop("first_cut_at")
     data |= {
         "host": names.host_of(slot.local_ip),
         "peer_host": names.host_of(slot.peer_ip),
@@ -238,9 +238,14 @@ def _pair_json(slot: Slot, look: Look, names: agent_rows.Names) -> dict[str, obj
         "algorithm": agent_rows.algorithm(slot),
         "packets_ps": round(look.packets_ps.get((slot.local_ip, slot.qpn), 0.0), 1),
         "last_seen_s": round((look.now_ns - last) / 1e9, 6) if last else None,
+        "first_cut_s": round((look.now_ns - cut) / 1e9, 6) if cut else None,
     }
     if not slot.rate_bps:
-        data |= {"rate_bps": None, "target_bps": None, "line_rate_bps": None, "alpha": None}
+        data |= {"rate_bps": None, "line_rate_bps": None}
+    if not slot.target_bps:
+        data |= {"target_bps": None, "alpha": None}
+    if not slot.fast_rate_bps:
+        data["fast_rate_bps"] = None
     return data
 
 

@@ -6,21 +6,29 @@ import ipaddress
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from hostagent.pinned_maps import Slot
+from hostagent.pinned_maps import CC_DCQCN, CC_FAST_CNP, Slot
 from topologies import Topology
 from weft.top_rows import scaled
 
 COLUMNS = [
-    "host", "QP", "peer", "its QP", "rate b/s", "of line", "target b/s", "alpha", "CNPs", "marked",
-    "ACKs", "NAKs", "packets", "packets/s", "last seen",
+    "host", "QP", "peer", "its QP", "rate b/s", "of line", "target b/s", "alpha", "fast b/s",
+    "CNPs", "fast CNPs", "marked", "ACKs", "NAKs", "packets", "packets/s", "last seen",
 ]  # fmt: skip
 # What a narrow terminal is not shown, in this order.
-_LEFT_OUT = ("target b/s", "its QP", "marked", "packets", "ACKs", "NAKs", "of line", "packets/s")
+_LEFT_OUT = (
+    "target b/s", "its QP", "marked", "packets", "ACKs", "NAKs", "of line", "fast b/s", "packets/s",
+)  # fmt: skip
+_OF_FAST_CNPS = ("fast b/s", "fast CNPs")  # only where something goes by them
 _TEXTS = 4  # the first columns are texts
 _LEAST_WIDTHS = {
-    "rate b/s": 8, "target b/s": 8, "alpha": 5, "CNPs": 6, "marked": 6, "ACKs": 7, "packets": 8,
-    "last seen": 9,
+    "rate b/s": 8, "target b/s": 8, "alpha": 5, "fast b/s": 8, "CNPs": 6, "marked": 6, "ACKs": 7,
+    "packets": 8, "last seen": 9,
 }  # fmt: skip
+_NAMES = {
+    CC_DCQCN: "dcqcn",
+    CC_FAST_CNP | CC_DCQCN: "fast-cnp",
+    CC_FAST_CNP: "fast-cnp alone",
+}
 _IDLE_S = 1.0
 _CUT = 0.999  # of the line's rate
 
@@ -53,8 +61,8 @@ def names_of(topology: Topology) -> Names:
 
 
 def algorithm(slot: Slot) -> str:
-    """Return the congestion control's name."""
-    return "dcqcn" if slot.algorithm else "none"
+    """Return the congestion control's name: "fast-cnp" has DCQCN beside it, as in run files."""
+    return _NAMES.get(slot.algorithm, "none")
 
 
 def cells(slot: Slot, names: Names, time_scale: int, now_ns: int, packets_ps: float) -> list[str]:
@@ -67,9 +75,11 @@ def cells(slot: Slot, names: Names, time_scale: int, now_ns: int, packets_ps: fl
         str(slot.peer_qpn),
         scaled(slot.rate_bps * time_scale) if controlled else "no limit",
         f"{slot.rate_bps / slot.line_rate_bps:.0%}" if controlled else "-",
-        scaled(slot.target_bps * time_scale) if controlled else "-",
+        scaled(slot.target_bps * time_scale) if slot.target_bps else "-",
         f"{slot.alpha:.3f}" if slot.limited else "-",
+        scaled(slot.fast_rate_bps * time_scale) if slot.fast_rate_bps else "-",
         _count(slot.cnps),
+        _count(slot.fast_cnps),
         _count(slot.marked),
         _count(slot.acks),
         _count(slot.naks),
@@ -113,12 +123,15 @@ def counters_text(counters: Mapping[str, int], pairs: int) -> str:
 
 
 def aligned(rows: Sequence[Sequence[str]], width: int) -> tuple[str, list[str]]:
-    """Return headings and lines that fit `width`; columns that don't are left out."""
+    """Return headings and lines that fit `width`; columns that don't, or say nothing, are not."""
     widths = [
         max(_LEAST_WIDTHS.get(column[0], 0), *map(len, column))
         for column in zip(COLUMNS, *rows, strict=True)
     ]
-    shown = set(COLUMNS)
+    silent = (
+        name for name in _OF_FAST_CNPS if all(row[COLUMNS.index(name)] == "-" for row in rows)
+    )
+    shown = set(COLUMNS).difference(silent)
     for name in _LEFT_OUT:
         if sum(wide + 2 for of, wide in zip(COLUMNS, widths, strict=True) if of in shown) > width:
             shown.discard(name)

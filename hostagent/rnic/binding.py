@@ -273,8 +273,10 @@ _QP_FIELDS = [field.name for field in fields(QueuePairConfig)]
 _STATS_FIELDS = [field.name for field in fields(QueuePairStats) if field.type == "int"]
 
 
-def dcqcn_params(ffi: Any, parameters: DcqcnParameters) -> Any:
-    """Make a struct dcqcn_params."""
+def dcqcn_params(ffi: Any, parameters: DcqcnParameters | None) -> Any:
+    """Make a struct dcqcn_params; NULL of None."""
+    if parameters is None:
+        return ffi.NULL
     return ffi.new(
         "struct dcqcn_params *",
         {
@@ -292,8 +294,10 @@ def dcqcn_params(ffi: Any, parameters: DcqcnParameters) -> Any:
     )
 
 
-def fast_cnp_params(ffi: Any, parameters: FastCnpParameters) -> Any:
-    """Make a struct fast_cnp_params."""
+def fast_cnp_params(ffi: Any, parameters: FastCnpParameters | None) -> Any:
+    """Make a struct fast_cnp_params; NULL of None."""
+    if parameters is None:
+        return ffi.NULL
     return ffi.new(
         "struct fast_cnp_params *",
         {
@@ -366,12 +370,8 @@ class Card:
         """Make a queue pair that reacts itself to CNPs, to fast CNPs, to both or to neither."""
         values = {name: getattr(config, name) for name in _QP_FIELDS}
         native_config = self.ffi.new("struct rnic_qp_config *", values)
-        cc = self.ffi.NULL
-        if congestion_control is not None:
-            cc = dcqcn_params(self.ffi, congestion_control)
-        fast = self.ffi.NULL
-        if fast_cnp is not None:
-            fast = fast_cnp_params(self.ffi, fast_cnp)
+        cc = dcqcn_params(self.ffi, congestion_control)
+        fast = fast_cnp_params(self.ffi, fast_cnp)
         self._check(self.lib.rnic_add_qp(self.handle, native_config, cc, fast))
 
     def connect(

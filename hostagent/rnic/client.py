@@ -1,8 +1,8 @@
 """The Python side of an endpoint daemon's protocol (service.py has its words).
 
-    with EndpointClient.connect(path) as client:
-        pairs = client.call("open", qps=2, buffer_bytes=65536)["pairs"]
-        result = client.call("measure", timeout_s=60, qpns=[...], operation="write", ...)
+with EndpointClient.connect(path) as client:
+    pairs = client.call("open", qps=2, buffer_bytes=65536)["pairs"]
+    result = client.call("measure", timeout_s=60, qpns=[...], operation="write", ...)
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@
         endpoint.task(pair.qpn, Task(...)); endpoint.task_state(pair.qpn)
 
 With maps (`PinnedMaps`) the kernel keeps the congestion control of each queue pair, and the loop
-paces by the slot that it maps read-only; without, DCQCN runs in the card itself. Times are ns.
+paces by the slot that it maps read-only; without, it runs in the card itself. Times are ns.
 """
 
 from __future__ import annotations
@@ -41,11 +41,12 @@ from hostagent.rnic.binding import (
     Status,
     Work,
     dcqcn_params,
+    fast_cnp_params,
     native,
 )
 from hostagent.rnic.interface import MTUS
 from hostagent.rnic.measurement import Times
-from topologies.congestion import DcqcnParameters
+from topologies.congestion import DcqcnParameters, FastCnpParameters
 
 PACE_SLACK_PS = 10_000_000_000
 """A paced packet that leaves late brings the next ones forward by so much at most, so that rates
@@ -151,6 +152,7 @@ class _Open:
 
     config: QueuePairConfig
     parameters: DcqcnParameters | None
+    fast_cnp: FastCnpParameters | None
     rkey: int
     memory: mmap.mmap
     base: Any
@@ -304,6 +306,10 @@ class Endpoint:
         """The endpoint's own time, which tasks and events have."""
         return int(self.lib.rnicd_now(self._driver)) // 1000
 
+    def monotonic_ns(self, at_ps: int) -> int:
+        """Return what CLOCK_MONOTONIC said at a time of the card."""
+        return int(self.lib.rnicd_base_ns(self._driver)) + at_ps // 1000
+
     # --- queue pairs ----------------------------------------------------------------------------
 
     def open(
@@ -312,6 +318,7 @@ class Endpoint:
         *,
         buffer_bytes: int,
         parameters: DcqcnParameters | None = None,
+        fast_cnp: FastCnpParameters | None = None,
     ) -> Pair:
         """Make a queue pair with memory that its peer may write and read; `config.qpn` is chosen.
 
@@ -331,7 +338,7 @@ class Endpoint:
             psn = random.randrange(1 << 24)
             rkey = (qpn << 8 | random.randrange(256)) & 0xFFFFFFFF
             chosen = replace(config, qpn=qpn, first_psn=psn, udp_port=0xC000 | qpn & 0x1FFF)
-            held = _Open(chosen, parameters, rkey, memory, base, size)
+            held = _Open(chosen, parameters, fast_cnp, rkey, memory, base, size)
             access = int(Access.REMOTE_WRITE | Access.REMOTE_READ)
             self._check(self.lib.rnic_register(self._card, rkey, 0, base, size, access))
             if self.maps is None:
@@ -356,13 +363,12 @@ class Endpoint:
     def _add(self, held: _Open, slot: int | None = None) -> None:
         values = {name: getattr(held.config, name) for name in held.config.__dataclass_fields__}
         native_config = self.ffi.new("struct rnic_qp_config *", values)
-        params = self.ffi.NULL
         if slot is not None:
             at = self._slots_base + slot * self._stride
             native_config.slot = self.ffi.cast("struct cc_slot *", at)
-        elif held.parameters is not None:
-            params = dcqcn_params(self.ffi, held.parameters)
-        self._check(self.lib.rnic_add_qp(self._card, native_config, params, self.ffi.NULL))
+        params = dcqcn_params(self.ffi, held.parameters)
+        fast = fast_cnp_params(self.ffi, held.fast_cnp)
+        self._check(self.lib.rnic_add_qp(self._card, native_config, params, fast))
 
     def connect(
         self, qpn: int, peer_ip: int, *, peer_qpn: int, peer_psn: int, peer_mac: int = 0
@@ -382,6 +388,7 @@ class Endpoint:
                     mtu=held.config.mtu,
                     first_psn=held.config.first_psn,
                     parameters=held.parameters,
+                    fast_cnp=held.fast_cnp,
                 )
                 try:
                     self._add(held, slot)

@@ -63,7 +63,7 @@ def row(qpn: int, state: Any, before: Any, after: Any, size: int) -> dict[str, A
     counted = {
         name: getattr(after, name) - getattr(before, name)
         for name in after.__dataclass_fields__
-        if name not in ("state", "failure", "outstanding", "rate_bps")
+        if name not in ("state", "failure", "outstanding", "rate_bps", "first_cut_at")
     }
     return {
         "qpn": qpn,

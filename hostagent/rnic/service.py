@@ -16,9 +16,10 @@ rates bits/s of payload.
 
 info {} -> {interface, ip, mac, mode, mode_reason, mtu, line_rate_bps, max_qps, qps, kernel}
     mode: "af_xdp" or "af_packet", and why not the better one; mtu: the largest that a queue pair
-    may have on this interface; kernel: whether DCQCN runs in the kernel (--maps) or in the card.
+    may have on this interface; kernel: whether congestion control runs in the kernel (--maps) or in
+    the card.
 open {qps, buffer_bytes, mtu?, udp_ports?, repeat?, ack_every?, window?, timeout_us?, retries?,
-      rnr_retries?, rate_bps?, dscp?, queue?, max_reads?, params?, cnp_interval_ns?}
+      rnr_retries?, rate_bps?, dscp?, queue?, max_reads?, params?, fast?, cnp_interval_ns?}
         -> {pairs: [{qpn, psn, rkey, address, ip, mac}]}
     Makes queue pairs, each with `buffer_bytes` that its peer may write and read, and as much to
     send from. mtu: 256 .. 2048, default the largest that fits; repeat: "go-back-n" (default) or
@@ -26,7 +27,8 @@ open {qps, buffer_bytes, mtu?, udp_ports?, repeat?, ack_every?, window?, timeout
     512 keep the far end's queues from running over); timeout_us: default 200000; retries: default
     7; rate_bps: a limit beside congestion control's, preamble and gap counted, as all rates that
     frames leave with. params: null (default: no congestion control) or the
-    fields of `topologies.congestion.DcqcnParameters`; cnp_interval_ns: of this end as receiver,
+    fields of `topologies.congestion.DcqcnParameters`; fast: null or those of `FastCnpParameters`,
+    by which fast CNPs are taken, alone or beside DCQCN; cnp_interval_ns: of this end as receiver,
     default that of params, else no CNPs are sent.
 connect {pairs: [{qpn, peer_ip, peer_qpn, peer_psn, peer_rkey?, peer_address?, peer_mac?}]} -> {}
     What the other end's `open` said. If one is refused, those of the request are closed. peer_mac:
@@ -48,7 +50,8 @@ measure {qpns, operation, mode, size, count, depth?, duration_ms?, timeout_ms?}
     While it runs, the only request that is taken is `cancel` (or the end of the connection).
 stats {} -> {pairs: [{qpn, peer_ip, peer_qpn, connected, failure, ...}], endpoint: {...}}
     The connection's queue pairs with all of `struct rnic_qp_stats` (rate_bps: congestion
-    control's, null if it does not limit); `endpoint`: the daemon's counts and CPU time.
+    control's, null if it does not limit; first_cut_at: when that first lowered it, null if it
+    never did); `endpoint`: the daemon's counts and CPU time.
 watch {interval_ms, all?} -> a line {at_ns, pairs: [...], endpoint: {...}} each interval_ms, as
     `stats` has it, until `cancel`, which is answered by {}. all: every connection's queue pairs.
 cancel {} -> {} (nothing to cancel), or the answer of what it ended
@@ -83,7 +86,7 @@ from hostagent.rnic.interface import (
     neighbour,
 )
 from hostagent.rnic.measurement import row, sums
-from topologies.congestion import DcqcnParameters
+from topologies.congestion import DcqcnParameters, FastCnpParameters
 
 MAX_LINE = 1 << 24
 DEFAULT_TIMEOUT_US = 200_000
@@ -221,6 +224,7 @@ class Client:
         queue: int = 3,
         max_reads: int = 16,
         params: dict[str, Any] | None = None,
+        fast: dict[str, Any] | None = None,
         cnp_interval_ns: int | None = None,
     ) -> dict[str, Any]:
         if repeat not in _REPEATS:
@@ -231,6 +235,7 @@ class Client:
                 f"{self.service.mtu}"
             )
         parameters = None if params is None else DcqcnParameters(**params)
+        fast_cnp = None if fast is None else FastCnpParameters(**fast)
         if cnp_interval_ns is None:
             cnp_interval_ns = NO_CNPS if parameters is None else parameters.cnp_interval_ns
         config = QueuePairConfig(
@@ -252,7 +257,9 @@ class Client:
         opened: list[dict[str, Any]] = []
         try:
             for _ in range(qps):
-                pair = self.endpoint.open(config, buffer_bytes=buffer_bytes, parameters=parameters)
+                pair = self.endpoint.open(
+                    config, buffer_bytes=buffer_bytes, parameters=parameters, fast_cnp=fast_cnp
+                )
                 self.pairs[pair.qpn] = {}
                 own = self.endpoint.config
                 opened.append(
@@ -505,6 +512,8 @@ class Service:
                 row |= {**asdict(stats), "state": stats.state.name.lower()}
                 row["failure"] = WHY.get(stats.failure.name) if stats.failure else None
                 row["rate_bps"] = stats.rate_bps or None
+                cut = stats.first_cut_at
+                row["first_cut_at"] = None if cut < 0 else self.endpoint.monotonic_ns(cut)
             rows.append(row)
         return {"pairs": rows, "endpoint": asdict(self.endpoint.stats())}
 

@@ -26,10 +26,16 @@ NOW = 10_000_000_000
 FABRIC = FabricRecord("w0001", "softswitch", topologies.load("leafspine"), {})
 H1, H3 = 0x0A000101, 0x0A000201
 CUT = Slot(
-    0, H1, 256, H3, 257, 1, 1000, 88_000, 7, 3, 900, 1, NOW - 20_000_000, 10_000_000, 20_000_000,
-    40_000_000, 0.125, True,
+    number=0, local_ip=H1, qpn=256, peer_ip=H3, peer_qpn=257, algorithm=1, packets=1000,
+    bytes=88_000, cnps=7, fast_cnps=0, marked=3, acks=900, naks=1, last_ns=NOW - 20_000_000,
+    first_cut_at=NOW - 50_000_000, rate_bps=10_000_000, fast_rate_bps=0, target_bps=20_000_000,
+    line_rate_bps=40_000_000, alpha=0.125, limited=True,
 )  # fmt: skip
-IDLE = replace(CUT, number=1, qpn=258, algorithm=0, rate_bps=0, alpha=0.0, limited=False, last_ns=0)
+IDLE = replace(
+    CUT, number=1, qpn=258, algorithm=0, rate_bps=0, target_bps=0, alpha=0.0, limited=False,
+    last_ns=0, first_cut_at=0,
+)  # fmt: skip
+FAST = replace(CUT, algorithm=3, cnps=0, fast_cnps=12, fast_rate_bps=10_000_000, limited=False)
 
 
 def row(slot: Slot, scale: int = 10_000) -> dict[str, str]:
@@ -45,6 +51,15 @@ def test_a_row_names_hosts_and_tells_the_fabrics_rates() -> None:
     assert (told["alpha"], told["CNPs"], told["NAKs"]) == ("0.125", "7", "1")
     assert (told["packets/s"], told["last seen"]) == ("1.2 k", "20 ms")
     assert row(CUT, scale=1)["rate b/s"] == "10.0 M"
+
+
+def test_a_row_of_fast_cnps() -> None:
+    told = row(FAST)
+    assert (told["rate b/s"], told["fast b/s"], told["of line"]) == ("100 G", "100 G", "25%")
+    assert (told["CNPs"], told["fast CNPs"], told["alpha"]) == ("-", "12", "-")
+    alone = row(replace(FAST, algorithm=2, target_bps=0))
+    assert (alone["rate b/s"], alone["target b/s"]) == ("100 G", "-")
+    assert row(CUT)["fast b/s"] == row(CUT)["fast CNPs"] == "-"
 
 
 def test_a_queue_pair_that_nothing_limits_and_a_peer_of_nobody() -> None:
@@ -79,16 +94,32 @@ def test_a_terminal_gets_one_picture_that_fits(width: int) -> None:
     assert any("20 queue pairs; RoCE packets received: 9 (cnps 7)" in line for line in lines)
 
 
+def test_columns_of_fast_cnps_are_there_when_something_goes_by_them() -> None:
+    names = agent_rows.names_of(FABRIC.topology)
+    without, plain = (agent_rows.cells(slot, names, 1, NOW, 0.0) for slot in (CUT, IDLE))
+    fast = agent_rows.cells(FAST, names, 1, NOW, 0.0)
+    assert "fast" not in agent_rows.aligned([without, plain], 300)[0]
+    headings, _ = agent_rows.aligned([without, fast], 300)
+    assert "fast b/s" in headings and "fast CNPs" in headings
+    narrow, _ = agent_rows.aligned([without, fast], 80)
+    assert "fast b/s" not in narrow and "fast CNPs" in narrow
+
+
 def test_json_has_null_where_nothing_limits() -> None:
-    look = Look(FABRIC, 1.0, NOW, (CUT, IDLE), {"packets": 9}, {(H1, 256): 50.0})
+    slots = (CUT, IDLE, FAST, replace(FAST, algorithm=2, target_bps=0))
+    look = Look(FABRIC, 1.0, NOW, slots, {"packets": 9}, {(H1, 256): 50.0})
     data: dict[str, Any] = json.loads(
         json.dumps(look_json(look, agent_rows.names_of(FABRIC.topology)))
     )
     assert (data["run"], data["time_scale"], data["counters"]) == ("w0001", 10_000, {"packets": 9})
-    first, second = data["queue_pairs"]
+    first, second, third, fourth = data["queue_pairs"]
     assert (first["host"], first["peer_host"], first["algorithm"]) == ("h1", "h3", "dcqcn")
     assert (first["rate_bps"], first["alpha"], first["packets_ps"]) == (10_000_000, 0.125, 50.0)
-    assert first["last_seen_s"] == 0.02
+    assert (first["last_seen_s"], first["first_cut_s"]) == (0.02, 0.05)
+    assert (first["fast_rate_bps"], second["first_cut_s"]) == (None, None)
+    assert (third["algorithm"], third["fast_rate_bps"]) == ("fast-cnp", 10_000_000)
+    assert (fourth["algorithm"], fourth["rate_bps"]) == ("fast-cnp alone", 10_000_000)
+    assert (fourth["target_bps"], fourth["alpha"]) == (None, None)
     assert (second["rate_bps"], second["alpha"], second["last_seen_s"]) == (None, None, None)
 
 

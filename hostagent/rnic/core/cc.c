@@ -37,4 +37,6 @@ void cc_fast_init(struct fast_cnp *state, const struct fast_cnp_params *params, 
 
 uint64_t cc_rate_now(const struct cc_slot *slot, uint64_t now) { return cc_rate_at(slot, now); }
 
+uint64_t cc_fast_rate_now(const struct cc_slot *slot, uint64_t now) { return fast_cnp_rate_at(&slot->fast, now); }
+
 int cc_np_packet(struct dcqcn_np *np, int marked, uint64_t now) { return dcqcn_np_packet(np, marked, now); }

@@ -21,6 +21,7 @@ void cc_replay(const struct cc_step *steps, size_t n, struct dcqcn *states, uint
 void cc_replay_fast(const struct cc_step *steps, size_t n, struct fast_cnp *states, uint64_t *rates);
 /* cc_rate_at of a copy of a slot. */
 uint64_t cc_rate_now(const struct cc_slot *slot, uint64_t now);
+uint64_t cc_fast_rate_now(const struct cc_slot *slot, uint64_t now); /* what fast CNPs alone allow */
 void cc_init(struct dcqcn *state, const struct dcqcn_params *params, uint64_t now);
 void cc_fast_init(struct fast_cnp *state, const struct fast_cnp_params *params, uint64_t now);
 int cc_np_packet(struct dcqcn_np *np, int marked, uint64_t now);

@@ -26,6 +26,7 @@ const char *rnicd_mode_reason(const rnicd *d); /* why it is not AF_XDP; empty if
 int rnicd_socket(const rnicd *d);              /* the AF_XDP socket's descriptor, -1: there is none */
 rnic *rnicd_card(rnicd *d);
 rnic_time rnicd_now(const rnicd *d);
+uint64_t rnicd_base_ns(const rnicd *d);        /* CLOCK_MONOTONIC when rnicd_now was 0 */
 
 int rnicd_run(rnicd *d);   /* until rnicd_stop; 0, or a negative errno of the interface */
 void rnicd_stop(rnicd *d); /* from any thread or signal handler */

@@ -34,6 +34,7 @@ static uint64_t clock_ns(clockid_t clock)
     return (uint64_t)now.tv_sec * SECOND_NS + (uint64_t)now.tv_nsec;
 }
 
+uint64_t rnicd_base_ns(const rnicd *d) { return d->base_ns; }
 rnic_time rnicd_now(const rnicd *d) { return (rnic_time)((clock_ns(CLOCK_MONOTONIC) - d->base_ns) * 1000); }
 
 static struct io *open_io(struct rnicd *d, const struct rnicd_config *config, char *error, size_t error_size)
