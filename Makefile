@@ -12,10 +12,13 @@ AS_ROOT := setup/as_root.sh
 TOPO ?=
 TARGET ?=
 CLI ?=
-# More arguments for pytest, for example: make test ARGS='-k compiler'
+# Variables of lab:
+LAB ?=
+RUNTIME ?=
+# More arguments for pytest or a lab, for example: make test ARGS='-k compiler'
 ARGS ?=
 
-.PHONY: help setup run-topo test bench lint doctor setup-p4rt-shell stop clean
+.PHONY: help setup run-topo lab test bench lint doctor setup-p4rt-shell stop clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -25,6 +28,9 @@ setup: ## install what is missing (Debian packages, .venv, headers, core); insta
 
 run-topo: setup ## the default lab; TOPO=file.yaml, TARGET=softswitch|bmv2, CLI=1 for a prompt
 	@$(AS_ROOT) $(BIN)/weft run-topo $(TOPO) $(if $(TARGET),--target $(TARGET)) $(if $(filter-out 0,$(CLI)),--cli)
+
+lab: setup ## a lab, its checks and its report; LAB=name (without: the list), RUNTIME=simulator|softswitch|bmv2
+	@$(if $(filter-out simulator,$(RUNTIME)),$(AS_ROOT)) $(BIN)/weft lab $(if $(LAB),run $(LAB) $(if $(RUNTIME),--runtime $(RUNTIME)) $(ARGS),list)
 
 test: setup lint ## lint, then every test (those marked `root` only as root); ARGS='-k name'
 	@$(BIN)/python -m pytest $(ARGS)

@@ -24,11 +24,13 @@ from typing import TYPE_CHECKING, Any
 
 from labs.errors import NotRunError
 from labs.statistics import Estimate
+from topologies.document import Document
 
 if TYPE_CHECKING:
     from controller.program import CompiledProgram
     from simulator.result_model import RunEnd
     from simulator.result_reader import ResultFolder
+    from topologies.workload_model import RunFile
 
 
 class Runtime(enum.StrEnum):
@@ -87,13 +89,18 @@ class Program:
         return CompiledProgram.of(self.json_text.encode(), self.p4info_text.encode())
 
 
+def _tell_nobody(share: float, text: str) -> None:
+    """Keep it to oneself. (A function of the module, so that contexts can be pickled.)"""
+
+
 @dataclass(frozen=True)
 class Context:
     """One variant and seed that is to be run, for the hooks that run it themselves.
 
-    `mapping`: the run file, base and overrides merged, in fabric time. `out`: an empty folder of
-    its own, for what figures are drawn from. `settings`: lab.yaml's `settings`, as they stand.
-    `tell(share, text)`: how far it is (0 to 1), for the progress bar.
+    `mapping`: the run file, base and overrides merged, in fabric time; `source`: the same with the
+    places where it stands. `out`: an empty folder of its own, for what figures are drawn from.
+    `settings`: lab.yaml's `settings`, as they stand. `tell(share, text)`: how far it is (0 to 1),
+    for the progress bar.
     """
 
     lab: str
@@ -106,7 +113,15 @@ class Context:
     out: Path
     program: Program
     settings: Mapping[str, Any] = field(default_factory=dict)
-    tell: Callable[[float, str], None] = lambda share, text: None
+    tell: Callable[[float, str], None] = _tell_nobody
+    source: Document | None = field(default=None, repr=False)
+
+    def run_file(self) -> RunFile:
+        """Return `mapping`, checked and read, as the simulator takes it. Raises TopologyError."""
+        from topologies.workload_loader import run_of
+
+        document = self.source or Document("lab.yaml", self.mapping, {})
+        return run_of(document, self.variant.name, self.folder)
 
 
 @dataclass(frozen=True)
@@ -156,7 +171,10 @@ class Run:
 
 @dataclass(frozen=True)
 class Finished:
-    """What is kept of one variant and seed. `failure`: why it has no metrics."""
+    """What is kept of one variant and seed. `failure`: why it has no metrics.
+
+    `transports`: the parameters that it ran with, as summary.json of a simulation has them.
+    """
 
     variant: Variant
     seed: int
@@ -164,6 +182,7 @@ class Finished:
     time_scale: int
     folder: Path
     metrics: Mapping[str, Measured] = field(default_factory=dict)
+    transports: Sequence[Mapping[str, Any]] = ()
     wall_s: float = 0.0
     failure: str = ""
 

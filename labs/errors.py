@@ -32,6 +32,12 @@ class LabFileError(LabError):
         super().__init__("\n".join(str(problem) for problem in self.problems))
 
 
+class HookError(LabError):
+    """A function of a lab's checks.py went wrong: which, where, and how."""
+
+    exit_code = 1
+
+
 class RuntimeMissingError(LabError):
     """What plays the switches of a runtime is not installed on this machine."""
 

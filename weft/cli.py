@@ -15,7 +15,7 @@ from functools import partial
 from importlib import import_module
 from pathlib import Path
 
-from weft import cli_dcqcn, cli_live, cli_perf, cli_results, cli_sim
+from weft import cli_dcqcn, cli_grade, cli_lab, cli_live, cli_perf, cli_results, cli_sim, cli_sweep
 from weft.cli_arguments import add_json, add_preprocessor
 from weft.errors import UsageError
 
@@ -144,6 +144,8 @@ def _parser() -> argparse.ArgumentParser:
     _add_bench(commands)
     _add_doctor(commands)
     cli_dcqcn.add_commands(partial(_add, commands))
+    cli_grade.add_commands(partial(_add, commands))
+    cli_lab.add_commands(partial(_add, commands))
     cli_live.add_commands(partial(_add, commands))
     cli_perf.add_commands(partial(_add, commands))
     cli_results.add_commands(partial(_add, commands))
