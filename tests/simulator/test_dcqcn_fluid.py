@@ -7,11 +7,12 @@ Three comparisons, each within 25 %:
    where the model's fixed point says so;
 2. closed loop with `hpcc-dcqcn`, whose fixed point is unstable in the model itself (its phase
    margin is negative): marking and queue, as means over time, are those of the equations' solution;
-3. closed loop with `hpcc-dcqcn-paper` and ten senders, where the fixed point is stable: marking and
-   (queue - Kmin) are the fixed point's.
+3. closed loop with `hpcc-dcqcn-paper`, where the fixed point is stable: marking and (queue - Kmin)
+   are the fixed point's, for ten senders and, with a flat ramp and a faster increase, for two.
 
-With two senders and `hpcc-dcqcn-paper` the fixed point is 1.3 packets above Kmin, and a single cut
-drains some 20 kB at 100 Gb/s: no fluid. docs/congestion-control.md has what is measured there.
+As published, two senders of `hpcc-dcqcn-paper` have their fixed point 1.3 packets above Kmin, and a
+single cut drains some 20 kB at 100 Gb/s: no fluid. docs/congestion-control.md has what is measured
+there.
 """
 
 from __future__ import annotations
@@ -31,7 +32,14 @@ from simulator.dcqcn_model import FluidModel
 from simulator.result_model import Stop
 from simulator.runner import Simulation
 from softswitch.compiler import compile_p4
-from topologies.congestion import SETS, DcqcnParameters, parameters, thresholds
+from topologies.congestion import (
+    CERTAIN,
+    SETS,
+    DcqcnParameters,
+    EcnThresholds,
+    parameters,
+    thresholds,
+)
 from topologies.workload_loader import read_run
 
 FABRIC = Path(__file__).parents[2] / "p4src" / "fabric.p4"
@@ -46,12 +54,12 @@ topology:
   link: {{rate: {gbps}Gbps, delay: 1us, queue: 64MB, mtu: 4200B}}
   classes:
     cnp: {{dscp: 48, queue: 6}}
-    roce: {{dscp: 26, queue: 3, lossless: true, ecn: {name}}}
+    roce: {{dscp: 26, queue: 3, lossless: true, ecn: {ecn}}}
     rest: {{queue: 0}}
 until: {milliseconds}ms
 sample: 10ms
 buffer: {{shared: 64MB, alpha: 8, headroom: formula}}
-transport: {{parameters: {name}, overrides: {{rate_hai: {rate_hai}bps}}}}
+transport: {{parameters: {name}, overrides: {{rate_ai: {rate_ai}bps, rate_hai: {rate_hai}bps}}}}
 traffic:
   - incast: {{to: h1, senders: {flows}, persistent: true}}
 """
@@ -183,16 +191,24 @@ def program() -> CompiledProgram:
 
 
 def measured(
-    name: str, gbps: int, flows: int, milliseconds: int, *, hyper: bool = False
+    set_: DcqcnParameters, flows: int, milliseconds: int, ecn: EcnThresholds | None = None
 ) -> Measured:
-    """Means of a run's last 60 %; the queue by Little's law, from the time that packets waited."""
+    """Means of a run's last 60 %; the queue by Little's law, from the time that packets waited.
+
+    `set_` may differ from the one of its name in the two increases. `ecn` None: the set's.
+    """
+    ramp = "{{min: {}B, max: {}B, probability: {}%}}"
     text = RUN.format(
         hosts=flows + 1,
-        gbps=gbps,
-        name=name,
+        gbps=set_.line_rate_bps // GBPS,
+        name=set_.name,
+        ecn=ramp.format(ecn.min_bytes, ecn.max_bytes, 100 * ecn.probability / CERTAIN)
+        if ecn
+        else set_.name,
         flows=flows,
         milliseconds=milliseconds,
-        rate_hai=(parameters(name, gbps * GBPS) if hyper else given(name, gbps)).rate_hai_bps,
+        rate_ai=set_.rate_ai_bps,
+        rate_hai=set_.rate_hai_bps,
     )
     run = Simulation(read_run(text), program())
     seen = []
@@ -220,28 +236,48 @@ def measured(
 @pytest.mark.parametrize(("flows", "milliseconds"), [(2, 3000), (10, 1000)])
 def test_the_scaled_set_goes_round_as_the_model_does(flows: int, milliseconds: int) -> None:
     solution = model("hpcc-dcqcn", 25, flows).solve(1.0)
-    found = measured("hpcc-dcqcn", 25, flows, milliseconds)
+    found = measured(given("hpcc-dcqcn", 25), flows, milliseconds)
     assert found.marking == pytest.approx(solution.marking, rel=0.25)
     assert found.queue_bytes == pytest.approx(solution.queue_bytes, rel=0.25)
     assert found.jain >= 0.99
     assert found.lost == 0
 
 
-def test_ten_senders_of_the_paper_s_set_rest_at_the_fixed_point() -> None:
-    point = model("hpcc-dcqcn-paper", 10, 10).fixed_point()
-    kmin = thresholds("hpcc-dcqcn-paper", 10 * GBPS).min_bytes
-    found = measured("hpcc-dcqcn-paper", 10, 10, 2000)
+def rests_at_the_fixed_point(
+    set_: DcqcnParameters, flows: int, milliseconds: int, marks: EcnThresholds
+) -> None:
+    """Within 25 %: the fraction marked, and how far the queue is above Kmin."""
+    rate = set_.line_rate_bps
+    point = FluidModel.of(set_, marks, rate, flows=flows, payload=PAYLOAD).fixed_point()
+    found = measured(set_, flows, milliseconds, marks)
+    kmin = marks.min_bytes
     assert found.marking == pytest.approx(point.marking, rel=0.25)
     assert found.queue_bytes - kmin == pytest.approx(point.queue_bytes - kmin, rel=0.25)
     assert found.jain >= 0.99
     assert found.lost == 0
 
 
+@pytest.mark.parametrize("gbps", [10, 25])
+def test_ten_senders_of_the_paper_s_set_rest_at_the_fixed_point(gbps: int) -> None:
+    marks = thresholds("hpcc-dcqcn-paper", gbps * GBPS)
+    rests_at_the_fixed_point(given("hpcc-dcqcn-paper", gbps), 10, 20_000 // gbps, marks)
+
+
+@pytest.mark.parametrize(("gbps", "flatter"), [(10, 20), (25, 40)])
+def test_two_senders_rest_at_the_fixed_point_of_a_flat_ramp(gbps: int, flatter: int) -> None:
+    """Where the queue above Kmin is 68 and 102 packets, and increases are DCQCN's own 40 Mb/s."""
+    published = thresholds("hpcc-dcqcn-paper", gbps * GBPS)
+    width = flatter * (published.max_bytes - published.min_bytes)
+    marks = replace(published, max_bytes=published.min_bytes + width)
+    set_ = replace(given("hpcc-dcqcn-paper", gbps), rate_ai_bps=40_000_000, rate_hai_bps=40_000_000)
+    rests_at_the_fixed_point(set_, 2, 30_000 // gbps, marks)
+
+
 @pytest.mark.parametrize("flows", [2, 10])
 @pytest.mark.parametrize("name", SETS)
 def test_flows_end_with_equal_shares_and_lose_nothing(name: str, flows: int) -> None:
     """Every set as shipped, hyper increase and all."""
-    found = measured(name, 25, flows, 300, hyper=True)
+    found = measured(parameters(name, 25 * GBPS), flows, 300)
     assert found.jain >= 0.99
     assert found.lost == 0
     assert found.marking > 0
@@ -253,8 +289,9 @@ def test_the_paper_s_set_as_shipped_marks_as_at_the_fixed_point(gbps: int, flows
     """With hyper increase in both: the model's term for it is ours."""
     name = "hpcc-dcqcn-paper"
     marks = thresholds(name, gbps * GBPS)
-    full = FluidModel.of(parameters(name, gbps * GBPS), marks, gbps * GBPS, flows=flows)
+    set_ = parameters(name, gbps * GBPS)
+    full = FluidModel.of(set_, marks, gbps * GBPS, flows=flows)
     point = full.fixed_point()
     assert point.marking > 1.5 * full.without_hyper().fixed_point().marking
-    found = measured(name, gbps, flows, 20_000 // gbps, hyper=True)
+    found = measured(set_, flows, 20_000 // gbps)
     assert found.marking == pytest.approx(point.marking, rel=0.25)
