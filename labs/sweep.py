@@ -1,0 +1,137 @@
+"""One run file over a grid, a list or draws of parameters and seeds: `weft sweep`, and labs.
+
+    spec = SweepSpec.of({"run": "two-flows", "vary": {"transport.overrides.gain": [0.004, 0.5]},
+                         "seeds": [1, 2, 3], "objective": {"maximise": "goodput"}})
+    result = run(spec)                                    # processes of this machine
+    result = run(spec, scheduler="tcp://10.0.0.7:8786")   # the same, on Dask's workers
+    result.best().parameters
+
+The result is the same, byte for byte, wherever and by however many it is played.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+from labs.api import Program
+from labs.errors import LabError
+from labs.sweep_dask import DaskError, played_by_dask
+from labs.sweep_metrics import MetricError, metric_named
+from labs.sweep_point import Assignment, Measure, Played
+from labs.sweep_processes import Task, played_here
+from labs.sweep_result import PointResult, SweepResult
+from labs.sweep_spec import SweepSpec
+
+__all__ = ["DaskError", "PointResult", "Progress", "SweepResult", "SweepSpec", "run"]
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a sweep has come: what was played last, and how many of all."""
+
+    last: Played
+    played: int
+    failed: int
+    runs: int
+
+
+def run(
+    spec: SweepSpec,
+    *,
+    workers: int | None = None,
+    scheduler: str | None = None,
+    measure: Measure | None = None,
+    program: Program | None = None,
+    tell: Callable[[Progress], None] = lambda progress: None,
+) -> SweepResult:
+    """Play every point with every seed, and measure each run.
+
+    `workers`: processes of this machine, one a processor if None. `scheduler`: a Dask scheduler's
+    address, such as tcp://10.0.0.7:8786, in the place of processes. `measure` adds metrics of its
+    own: it takes a `labs.Run`, as a lab's `measure` does. `program`: `spec.program`, compiled
+    already. A run that fails is in the result, with its reason; the others go on. Ctrl-C ends the
+    sweep with what was played (`interrupted`).
+
+    Raises LabError for an unknown metric, DaskError where no worker can be had, and what compiling
+    the program raises.
+    """
+    if workers is not None and workers < 1:
+        raise LabError(f"{workers} workers: at least one has to work")
+    usual = _usual_metrics(spec, own=measure is not None)
+    program = program or _compiled(spec.program)
+    tasks: list[Task] = [(point, seed) for point in range(len(spec.points)) for seed in spec.seeds]
+    assignment = Assignment(spec.name, spec.mapping, spec.points, usual, program, measure)
+    if scheduler is not None:
+        return _collected(spec, assignment, tasks, tell, scheduler=scheduler)
+    count = min(workers or len(os.sched_getaffinity(0)), len(tasks))
+    return _collected(spec, assignment, tasks, tell, workers=count)
+
+
+def _collected(
+    spec: SweepSpec,
+    assignment: Assignment,
+    tasks: list[Task],
+    tell: Callable[[Progress], None],
+    *,
+    workers: int = 1,
+    scheduler: str | None = None,
+) -> SweepResult:
+    runs: list[Played] = []
+    failed, interrupted = 0, False
+    try:
+        with tempfile.TemporaryDirectory(prefix="weft-sweep-") as scratch:
+            if scheduler is not None:
+                playing = played_by_dask(assignment, tasks, scheduler)
+            else:
+                _prepare(assignment.program)
+                playing = played_here(assignment, tasks, workers, Path(scratch))
+            with closing(playing):
+                for played in playing:
+                    runs.append(played)
+                    failed += bool(played.failure)
+                    tell(Progress(played, len(runs), failed, len(tasks)))
+    except KeyboardInterrupt:
+        interrupted = True
+    return SweepResult.of(spec, assignment.program, runs, interrupted)
+
+
+def _usual_metrics(spec: SweepSpec, *, own: bool) -> tuple[str, ...]:
+    """Return the metrics that the sweep itself measures. Raises LabError for one unknown.
+
+    With a `measure` of the caller's, names that are not ours are his.
+    """
+    goal = [constraint.metric for constraint in spec.constraints]
+    if spec.objective is not None:
+        goal.insert(0, spec.objective.metric)
+    usual = {}
+    for name in (*spec.metrics, *goal):
+        try:
+            usual[name] = metric_named(name).unit
+        except MetricError as error:
+            if not own:
+                raise LabError(str(error)) from None
+    for constraint in spec.constraints:
+        unit, given = usual.get(constraint.metric), constraint.unit()
+        if unit is not None and given and given != unit:
+            raise LabError(f"{constraint}: {constraint.metric} counts in {unit or 'plain numbers'}")
+    return tuple(usual)
+
+
+def _compiled(path: Path) -> Program:
+    from softswitch.compiler import compile_p4
+
+    result = compile_p4(path)
+    return Program(path, result.json_text, result.p4info_text)
+
+
+def _prepare(program: Program) -> None:
+    """Build the program, and import the engine, once for all processes."""
+    import simulator.runner  # noqa: F401
+    from softswitch.p4runtime import pipeline
+
+    pipeline.prepare_program(program.json_text.encode())

@@ -1,0 +1,371 @@
+"""`weft sweep`: a run over many parameters and seeds, with a bar, a table and a folder of results.
+
+Exit codes: 0 done; 1 a run failed; 2 wrong input; 130 interrupted, with what was played kept.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from weft import console
+from weft.errors import UsageError
+from weft.sim import show_time
+
+if TYPE_CHECKING:
+    from labs.api import Program
+    from labs.sweep import PointResult, Progress, SweepResult, SweepSpec
+
+RESULTS = Path("build/sweep")
+LOG = "run.json"
+EXIT_FAILED, EXIT_INPUT, EXIT_INTERRUPTED = 1, 2, 130
+
+_MOST_ROWS = 40
+_MOST_FAILURES = 10
+_METHODS = ("random", "latin-hypercube")
+# Metrics that the table shows if nobody says which; the files have all.
+_SHOWN = ("goodput", "peak_queue", "marks", "cnps", "losses", "fct_p50", "fct_p99", "jain")
+_SCALES = {
+    "B": ((10**9, "GB"), (10**6, "MB"), (10**3, "kB"), (1, "B")),
+    "b/s": ((10**12, "Tb/s"), (10**9, "Gb/s"), (10**6, "Mb/s"), (10**3, "kb/s"), (1, "b/s")),
+}
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Play a sweep; returns the exit code."""
+    from labs.errors import LabError
+    from labs.sweep import run as sweep
+
+    if arguments.list_metrics:
+        return _list_metrics(arguments.json)
+    if arguments.workers is not None and arguments.workers < 1:
+        raise UsageError(f"--workers {arguments.workers}: must be at least 1")
+    started = time.monotonic()
+    try:
+        spec = _spec(arguments)
+        program = _compile(spec.program, quiet=arguments.json)
+        with _progress(spec, quiet=arguments.json) as tell:
+            result = sweep(
+                spec,
+                workers=arguments.workers,
+                scheduler=arguments.scheduler,
+                program=program,
+                tell=tell,
+            )
+        out: Path = arguments.out or RESULTS / spec.name
+        result.write(out)
+    except LabError as error:
+        _tell(error)
+        return error.exit_code
+    wall_s = time.monotonic() - started
+    (out / LOG).write_text(json.dumps({"wall_s": round(wall_s, 3)}, indent=2) + "\n")
+    if arguments.json:
+        print(json.dumps({**result.document(), "out": str(out)}, indent=2))
+    else:
+        _show(result, out, wall_s)
+    if result.interrupted:
+        return EXIT_INTERRUPTED
+    return EXIT_FAILED if result.failures else 0
+
+
+def setup_dask(arguments: argparse.Namespace) -> int:
+    """`weft setup-dask`; returns the exit code."""
+    from weft import dask_setup
+
+    del arguments
+    there = dask_setup.is_ready()
+    dask_setup.ensure()
+    print(f"Dask is {'there already' if there else 'installed'}")
+    return 0
+
+
+def _tell(error: Exception) -> None:
+    if getattr(error, "problems", None):  # each says file, line and column already
+        print(error, file=sys.stderr)
+    else:
+        console.error(str(error), str(getattr(error, "remedy", "")))
+
+
+def _list_metrics(as_json: bool) -> int:
+    from labs.sweep_metrics import METRICS
+
+    metrics = list(METRICS.values())
+    if as_json:
+        print(json.dumps([{"name": m.name, "unit": m.unit, "about": m.about} for m in metrics]))
+        return 0
+    rows = [(m.name, m.unit, m.about, "yes" if m.by_port else "") for m in metrics]
+    caption = r"of one port, where there is: peak_queue\[s1:3]"
+    console.table(("metric", "unit", "what it is", "by port"), rows, caption=caption)
+    return 0
+
+
+# --- what is asked for ---------------------------------------------------------------------------
+
+
+def _spec(arguments: argparse.Namespace) -> SweepSpec:
+    """Return the sweep that the arguments ask for. Raises UsageError, LabError."""
+    from labs.sweep import SweepSpec
+
+    if arguments.file is None:
+        raise UsageError("sweep: which? Give a sweep file, or a run file and --vary")
+    overrides: dict[str, Any] = {}
+    if arguments.vary:
+        overrides["vary"] = dict(_vary(text) for text in arguments.vary)
+    if arguments.seeds is not None:
+        overrides["seeds"] = _seeds(arguments.seeds)
+    if arguments.draw is not None:
+        overrides["draw"] = _draw(arguments.draw)
+    if arguments.metric:
+        overrides["metrics"] = arguments.metric
+    for goal in ("maximise", "minimise"):
+        if (metric := getattr(arguments, goal)) is not None:
+            overrides["objective"] = {goal: metric}
+    if arguments.subject_to:
+        overrides["subject_to"] = arguments.subject_to
+    if arguments.p4 is not None:
+        if not arguments.p4.is_file():
+            raise UsageError(f"--p4 {arguments.p4}: no such file")
+        overrides["program"] = str(arguments.p4.resolve())
+    spec = SweepSpec.load(arguments.file, overrides)
+    if arguments.until is not None:
+        spec = replace(spec, mapping={**spec.mapping, "until": _until(arguments.until)})
+    return spec
+
+
+def _vary(text: str) -> tuple[str, object]:
+    """Read PATH=V,... or PATH=FROM..TO[:STEPS][:log]. Raises UsageError."""
+    import yaml
+
+    path, equals, values = text.partition("=")
+    if not equals or not path or not values.strip():
+        raise UsageError(f"--vary {text}: write a path and its values: transport.window=64,256")
+    try:
+        found = yaml.safe_load(f"[{values}]")
+    except yaml.YAMLError:
+        raise UsageError(
+            f"--vary {text}: the values can't be read: write them as in YAML"
+        ) from None
+    if len(found) == 1 and isinstance(found[0], str) and ".." in found[0]:
+        return path, _range(text, found[0])
+    return path, found
+
+
+def _range(text: str, given: str) -> dict[str, object]:
+    import yaml
+
+    ends, *options = given.split(":")
+    low, _, high = ends.partition("..")
+    found: dict[str, object] = {"from": yaml.safe_load(low), "to": yaml.safe_load(high)}
+    for option in options:
+        if option.isdecimal():
+            found["steps"] = int(option)
+        elif option in ("log", "linear"):
+            found["scale"] = option
+        else:
+            raise UsageError(f"--vary {text}: {option!r} is no number of steps, log or linear")
+    return found
+
+
+def _seeds(text: str) -> list[int]:
+    words = [word.strip() for word in text.split(",")]
+    if not all(word.isdecimal() for word in words) or len(set(words)) < len(words):
+        raise UsageError(f"--seeds {text}: different whole numbers with commas between: 1,2,3")
+    return [int(word) for word in words]
+
+
+def _draw(text: str) -> dict[str, object]:
+    method, *numbers = text.split(":")
+    right = 1 <= len(numbers) <= 2 and all(n.isdecimal() for n in numbers)
+    if method not in _METHODS or not right or int(numbers[0]) < 1:
+        raise UsageError(f"--draw {text}: write {' or '.join(_METHODS)}, :, and how many points")
+    found: dict[str, object] = {"method": method, "points": int(numbers[0])}
+    return found if len(numbers) == 1 else {**found, "seed": int(numbers[1])}
+
+
+def _until(text: str) -> str:
+    from topologies.units import parse_duration
+
+    try:
+        until = parse_duration(text)
+    except ValueError as error:
+        raise UsageError(f"--until {text}: {error}") from None
+    if until <= 0:
+        raise UsageError(f"--until {text}: must be above 0")
+    return text
+
+
+def _compile(source: Path, *, quiet: bool) -> Program:
+    from labs.api import Program
+    from weft import p4_cache
+
+    with console.progress(f"compile {source.name}", quiet=quiet):
+        compiled = p4_cache.compile_program(p4_cache.Job(source))
+    return Program(source, compiled.json_text, compiled.p4info_text)
+
+
+# --- on the terminal -----------------------------------------------------------------------------
+
+
+@contextmanager
+def _progress(spec: SweepSpec, *, quiet: bool) -> Iterator[Callable[[Progress], None]]:
+    """Draw a bar on a terminal, and say there at once what failed; elsewhere say nothing."""
+    if quiet or not sys.stderr.isatty():
+        yield lambda progress: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bar
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(elapsed_when_finished=True),
+        TextColumn("{task.fields[what]}"),
+    )
+    terminal = Console(stderr=True, no_color=not console.is_coloured(sys.stderr), highlight=False)
+    with Bar(*columns, console=terminal, transient=True) as bar:
+        task = bar.add_task(spec.name, total=len(spec.points) * len(spec.seeds), what="")
+
+        def tell(progress: Progress) -> None:
+            what = f"{progress.failed} failed" if progress.failed else ""
+            bar.update(task, completed=progress.played, what=what)
+
+        yield tell
+
+
+def _show(result: SweepResult, out: Path, wall_s: float) -> None:
+    spec = result.spec
+    best = result.best()
+    metrics = _columns(result)
+    varied = [path for path in spec.parameters if len(_values(result, path)) > 1]
+    heads = ("point", *(varied or spec.parameters), *metrics, "")
+    shown, left_out = _chosen(result, best)
+    rows = [_row(result, point, varied or list(spec.parameters), metrics, best) for point in shown]
+    seeds = f"medians of {len(spec.seeds)} seeds" if len(spec.seeds) > 1 else "one seed"
+    caption = (
+        f"runtime simulator, virtual time, time_scale 1; {seeds}; {len(result.runs)} runs in "
+        f"{wall_s:.1f} s\nresults: {out}"
+    )
+    if left_out:
+        caption = f"{left_out} more points in {out / 'results.csv'}\n{caption}"
+    console.table(heads, rows, title=_title(spec), caption=caption, right=("point", *metrics))
+    _show_failures(result)
+    _show_best(result, best, out)
+
+
+def _title(spec: SweepSpec) -> str:
+    return f"{spec.name}: {spec.description}".rstrip(": ")
+
+
+def _columns(result: SweepResult) -> list[str]:
+    """Return the metrics to show: those asked for, else the usual ones that have a value."""
+    from labs.sweep_metrics import METRICS
+
+    spec = result.spec
+    goal = [spec.objective.metric] if spec.objective else []
+    goal += [constraint.metric for constraint in spec.constraints]
+    asked = _SHOWN if spec.metrics == tuple(METRICS) else spec.metrics
+    there = [name for name in dict.fromkeys((*goal, *asked)) if name in result.metrics]
+    return [
+        name
+        for name in there
+        if name in goal or any(point.medians[name] is not None for point in result.points)
+    ]
+
+
+def _values(result: SweepResult, path: str) -> set[str]:
+    return {_text(point.get(path)) for point in result.spec.points}
+
+
+def _chosen(result: SweepResult, best: PointResult | None) -> tuple[list[PointResult], int]:
+    """Return the points to show: all, or where they are many the best ones, and how many more."""
+    points = list(result.points)
+    if len(points) <= _MOST_ROWS:
+        return points, 0
+    objective = result.spec.objective
+    if objective is not None:
+        sign = -1 if objective.maximise else 1
+
+        def rank(point: PointResult) -> tuple[bool, float]:
+            value = point.medians.get(objective.metric)
+            return not point.feasible or value is None, sign * (value or 0)
+
+        points.sort(key=rank)
+    return points[:_MOST_ROWS], len(points) - _MOST_ROWS
+
+
+def _row(
+    result: SweepResult,
+    point: PointResult,
+    paths: list[str],
+    metrics: list[str],
+    best: PointResult | None,
+) -> tuple[str, ...]:
+    values = [show_value(point.medians[name], result.units[name]) for name in metrics]
+    note = ""
+    if best is not None and point.number == best.number:
+        note = "best"
+    elif point.failures:
+        note = "FAILED"
+    elif not point.is_whole:
+        note = "not played"
+    elif not point.feasible:
+        note = "not allowed"
+    parameters = [_text(point.parameters.get(path, "")) for path in paths]
+    return (str(point.number), *parameters, *values, note)
+
+
+def _text(value: object) -> str:
+    if value is None:
+        return "none"
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def show_value(value: float | None, unit: str) -> str:
+    """Return a metric's value with a unit in which it is easy to read; "-" for none."""
+    if value is None:
+        return "-"
+    if unit == "ps":
+        return show_time(int(value))
+    for size, name in _SCALES.get(unit, ()):
+        if abs(value) >= size:
+            return f"{value / size:.4g} {name}"
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def _show_failures(result: SweepResult) -> None:
+    seeds: dict[tuple[int, str], list[str]] = {}
+    for run in result.failures:
+        seeds.setdefault((run.point, run.failure), []).append(str(run.seed))
+    for (number, why), which in list(seeds.items())[:_MOST_FAILURES]:
+        point = result.spec.points[number]
+        given = ", ".join(f"{path}={_text(value)}" for path, value in point.items())
+        seed = f"; seed {', '.join(which)}" if len(result.spec.seeds) > 1 else ""
+        console.error(f"point {number} ({given or 'as it is'}{seed}): {why}")
+    if len(seeds) > _MOST_FAILURES:
+        console.error(f"{len(seeds) - _MOST_FAILURES} more points failed")
+    if result.interrupted:
+        of = len(result.spec.points) * len(result.spec.seeds)
+        console.notice(f"interrupted: {len(result.runs)} of {of} runs were played")
+
+
+def _show_best(result: SweepResult, best: PointResult | None, out: Path) -> None:
+    objective = result.spec.objective
+    if objective is None:
+        return
+    if best is None:
+        rules = " and ".join(str(constraint) for constraint in result.spec.constraints)
+        print(f"best: no point{f' keeps to {rules}' if rules else ' has a value'}")
+        return
+    value = show_value(best.medians[objective.metric], result.units[objective.metric])
+    given = ", ".join(f"{path}={_text(v)}" for path, v in best.parameters.items())
+    print(f"best: point {best.number}, {objective.metric} {value}: {given}")
+    print(f"      weft sim {out / 'best.yaml'}")
