@@ -1,0 +1,98 @@
+"""`weft grade`: marks for a learner's P4 program, with what was expected and what came."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import secrets
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from weft import console
+
+if TYPE_CHECKING:
+    from labs.grade import Grade, Graded
+
+SEEDS = 1_000_000
+MOST_DETAILS = 12
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Judge the program that the arguments name; returns 0 for full marks, else 1.
+
+    Raises LabError: no such lab, no such file, a lab without grading.
+    """
+    from labs import grade, loader
+
+    directory = arguments.labs or loader.DIRECTORY
+    folder = loader.load(arguments.lab, directory).folder
+    seed = secrets.randbelow(SEEDS) if arguments.seed is None else arguments.seed
+    if not arguments.reference:
+        return _judge(arguments, folder, arguments.p4, seed)
+    with tempfile.TemporaryDirectory(prefix="weft-grade-") as scratch:
+        path = Path(scratch, "reference.p4")
+        path.write_text(grade.reference(folder), encoding="utf-8")
+        return _judge(arguments, folder, path, seed)
+
+
+def _judge(arguments: argparse.Namespace, folder: Path, source: Path, seed: int) -> int:
+    from labs import grade_worker
+
+    quiet = arguments.json or not sys.stderr.isatty()
+    with console.progress(f"grade {source.name}", quiet=quiet):
+        grade = grade_worker.grade(folder.name, folder, source, seed=seed)
+    if arguments.json:
+        print(json.dumps(grade.as_json()))
+    else:
+        _print(grade, everything=arguments.all)
+    return 0 if grade.is_full else 1
+
+
+def _print(grade: Grade, *, everything: bool) -> None:
+    again = f"--seed {grade.seed} gives the same packets again"
+    rows = [[item.title, _marks(item), _verdict(item)] for item in grade.items]
+    console.table(
+        ["asked for", "marks", ""],
+        rows,
+        title=f"{grade.lab}: {Path(grade.file).name}",
+        right=["marks"],
+    )
+    if grade.refused:
+        print(grade.refused)
+    else:
+        for item in grade.items:
+            if everything or item.earned < item.marks:
+                _print_item(item, everything=everything)
+    bonus = f" and {grade.bonus} beyond" if grade.bonus else ""
+    print(f"{grade.earned} of {grade.marks} marks{bonus}; {again}")
+    sys.stdout.flush()
+
+
+def _marks(item: Graded) -> str:
+    return f"{'+' if item.bonus else ''}{item.earned}/{item.marks}"
+
+
+def _verdict(item: Graded) -> str:
+    if item.earned == item.marks:
+        return "ok"
+    return "" if item.bonus else "FAILED"
+
+
+def _print_item(item: Graded, *, everything: bool) -> None:
+    finding = item.finding
+    print(f"{item.title}: {item.expected}")
+    if finding.reason:
+        print(f"  {finding.reason}")
+    shown = [row for row in finding.details if everything or not row.right]
+    width = max((len(row.what) for row in shown[:MOST_DETAILS]), default=0)
+    limit = len(shown) if everything else MOST_DETAILS
+    for row in shown[:limit]:
+        mark = " " if row.right else "x"
+        print(f"  {mark} {row.what:<{width}}  expected {row.expected}, came {row.came}")
+    if len(shown) > limit:
+        print(f"    and {len(shown) - limit} more: --all shows them")
+    if finding.hint:
+        print(f"  hint: {finding.hint}")
+    print()
