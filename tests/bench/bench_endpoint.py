@@ -14,10 +14,9 @@ from __future__ import annotations
 import argparse
 import contextlib
 import ctypes
-import importlib.util
+import importlib
 import io
 import json
-import mmap
 import os
 import signal
 import statistics
@@ -34,8 +33,7 @@ from typing import Any
 
 import numpy as np
 
-from hostagent import agent, kernel_headers, pins
-from hostagent.bpf_test_run import test_run
+from hostagent import agent, pins
 from hostagent.rnic.binding import native
 from hostagent.rnic.client import EndpointClient, join
 from topologies.congestion import BANDWIDTH_SCALED, parameters
@@ -200,47 +198,27 @@ def real(rounds: int, messages: int) -> dict[str, Any]:
 
 def replay_test() -> ModuleType:
     """The test that compares both: its events are what is timed here."""
-    path = ROOT / "tests" / "hostagent" / "test_dcqcn_kernel.py"
-    spec = importlib.util.spec_from_file_location("test_dcqcn_kernel", path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+    sys.path.insert(0, str(ROOT))  # the tests' own package is not installed
+    return importlib.import_module("tests.hostagent.test_dcqcn_kernel")
 
 
 def replay(rounds: int) -> dict[str, float]:
     """Nanoseconds an event of DCQCN takes, in the kernel and natively; medians."""
-    import bcc
-
     test = replay_test()
-    kernel_headers.export()
     size = int(native().ffi.sizeof("struct dcqcn"))
-    flags = [f"-I{test.BPF}", f"-I{test.BPF.parent / 'include'}"]
-    program = bcc.BPF(src_file=str(test.BPF / "dcqcn_replay.bpf.c").encode(), cflags=flags)
-    function = program.load_func(b"dcqcn_replay", bcc.BPF.XDP)
-
-    def words(name: bytes, count: int, dtype: Any) -> Any:
-        length = count * np.dtype(dtype).itemsize
-        whole = (length + mmap.PAGESIZE - 1) // mmap.PAGESIZE * mmap.PAGESIZE
-        return np.frombuffer(mmap.mmap(program[name].map_fd, whole), dtype, count)
-
     params, steps = test.sequences(np.random.default_rng(1), test.STATES)
-    there = words(b"steps", len(steps), test.STEP)
-    states = words(b"states", test.STATES * size // 8, np.uint64).reshape(test.STATES, -1)
-    at = words(b"next_step", 1, np.uint32)
     times: dict[str, list[float]] = {"kernel_ns": [], "native_ns": []}
-    for _ in range(rounds):
-        begin = test.fresh(params, size)
-        states[:], there[:], at[0] = begin, steps, 0
-        started = time.perf_counter()
-        test_run(function.fd, bytes(64), repeat=len(steps))
-        between = time.perf_counter()
-        test.replayed(steps, begin)
-        ended = time.perf_counter()
-        times["kernel_ns"].append((between - started) * 1e9 / len(steps))
-        times["native_ns"].append((ended - between) * 1e9 / len(steps))
-    program.cleanup()
+    with test.replay("dcqcn_replay", "dcqcn_states", size) as kernel:
+        for _ in range(rounds):
+            begin = test.fresh(params, size)
+            kernel.give(steps, begin)
+            started = time.perf_counter()
+            kernel.run(len(steps))
+            between = time.perf_counter()
+            test.replayed(steps, begin)
+            ended = time.perf_counter()
+            times["kernel_ns"].append((between - started) * 1e9 / len(steps))
+            times["native_ns"].append((ended - between) * 1e9 / len(steps))
     return {name: statistics.median(each) for name, each in times.items()}
 
 

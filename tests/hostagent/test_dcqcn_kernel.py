@@ -7,20 +7,15 @@ nanoseconds to minutes. There are a million; WEFT_DCQCN_SEQUENCES asks for anoth
 
 from __future__ import annotations
 
-import mmap
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pytest
 
-from hostagent import kernel_headers
-from hostagent.bpf_test_run import XdpAction, test_run
 from hostagent.rnic.binding import native
+from tests.hostagent.kernel_replay import ASK_RATE, STATES, STEP, Kernel, Words, replay
 from topologies.congestion import MAX_RATE_BPS, SETS, parameters
 
 pytestmark = pytest.mark.root
@@ -28,27 +23,7 @@ pytestmark = pytest.mark.root
 SEQUENCES = int(os.environ.get("WEFT_DCQCN_SEQUENCES", "1000000"))
 EVENTS = 15
 STEPS = EVENTS + 1  # the last asks for the rate
-STATES = 16384
-ASK_RATE = 0x80000000
-BPF = Path(__file__).parents[2] / "hostagent" / "bpf"
 PARAMETERS = ["line", "minimum", "ai", "hai", "alpha", "increase", "bytes", "cut"]
-STEP = np.dtype([("now", "<u8"), ("bytes", "<u8"), ("kind", "<u4"), ("state", "<u4")])
-Words = npt.NDArray[np.uint64]
-
-
-@dataclass
-class Kernel:
-    """The replay program and its arrays, mapped."""
-
-    program: int
-    steps: npt.NDArray[np.void]
-    states: Words
-    rates: Words
-    next_step: npt.NDArray[np.uint32]
-
-
-def mapped(table: Any, size: int) -> mmap.mmap:
-    return mmap.mmap(table.map_fd, (size + mmap.PAGESIZE - 1) // mmap.PAGESIZE * mmap.PAGESIZE)
 
 
 @pytest.fixture(scope="module")
@@ -58,23 +33,8 @@ def state_bytes() -> int:
 
 @pytest.fixture(scope="module")
 def kernel(state_bytes: int) -> Iterator[Kernel]:
-    bcc = pytest.importorskip("bcc")
-    kernel_headers.export()
-    flags = [f"-I{BPF}", f"-I{BPF.parent / 'include'}"]
-    program = bcc.BPF(src_file=str(BPF / "dcqcn_replay.bpf.c").encode(), cflags=flags)
-    function = program.load_func(b"dcqcn_replay", bcc.BPF.XDP)
-    steps = mapped(program[b"steps"], 262144 * STEP.itemsize)
-    states = mapped(program[b"states"], STATES * state_bytes)
-    rates = mapped(program[b"rates"], STATES * 8)
-    following = mapped(program[b"next_step"], 8)
-    yield Kernel(
-        function.fd,
-        np.frombuffer(steps, STEP, 262144),
-        np.frombuffer(states, np.uint64, STATES * state_bytes // 8).reshape(STATES, -1),
-        np.frombuffer(rates, np.uint64, STATES),
-        np.frombuffer(following, np.uint32, 1),
-    )
-    program.cleanup()
+    with replay("dcqcn_replay", "dcqcn_states", state_bytes) as loaded:
+        yield loaded
 
 
 def published(random: np.random.Generator, n: int) -> Words:
@@ -177,16 +137,11 @@ def test_kernel_and_native_header_agree(kernel: Kernel, state_bytes: int) -> Non
         n = min(left, STATES)
         params, steps = sequences(random, n)
         expected = fresh(params, state_bytes)
-        kernel.states[:n] = expected
-        kernel.steps[: len(steps)] = steps
-        kernel.next_step[0] = 0
-        result = test_run(kernel.program, bytes(64), repeat=len(steps))
-        assert result.action is XdpAction.PASS
-        assert kernel.next_step[0] == len(steps)
+        states, said = kernel.play(steps, expected)
         rates = replayed(steps, expected)
-        different = np.flatnonzero((kernel.states[:n] != expected).any(axis=1))
+        different = np.flatnonzero((states != expected).any(axis=1))
         assert not len(different), f"sequence {different[0]}: {params[different[0]]}"
-        assert (kernel.rates[:n] == rates).all()
+        assert (said == rates).all()
         # The events did something: most states were limited, and rates are within their bounds.
         limited += int((rates < params[:, 0]).sum())
         cut += n

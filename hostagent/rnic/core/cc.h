@@ -7,7 +7,7 @@
 
 #include "cc_slot.h"
 
-/* As struct replay_step in hostagent/bpf/dcqcn_replay.bpf.c. */
+/* As struct replay_step in hostagent/bpf/cc_replay.bpf.c. */
 struct cc_step {
     uint64_t now, bytes;
     uint32_t kind;  /* enum dcqcn_event_kind, or CC_ASK_RATE */

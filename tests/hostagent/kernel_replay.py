@@ -1,0 +1,75 @@
+"""Congestion control in the kernel on steps that a test gives: cc_replay.bpf.c and its arrays."""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from hostagent import kernel_headers
+from hostagent.bpf_test_run import XdpAction, test_run
+
+STATES, STEPS = 16384, 262144
+ASK_RATE = 0x80000000
+BPF = Path(__file__).parents[2] / "hostagent" / "bpf"
+STEP = np.dtype([("now", "<u8"), ("bytes", "<u8"), ("kind", "<u4"), ("state", "<u4")])
+Words = npt.NDArray[np.uint64]
+
+
+@dataclass
+class Kernel:
+    """A replay program and its arrays, mapped."""
+
+    program: int
+    steps: npt.NDArray[np.void]
+    states: Words
+    rates: Words
+    next_step: npt.NDArray[np.uint32]
+
+    def give(self, steps: npt.NDArray[np.void], states: Words) -> None:
+        """Write down what is to be done, and on what."""
+        self.states[: len(states)] = states
+        self.steps[: len(steps)] = steps
+        self.next_step[0] = 0
+
+    def run(self, steps: int) -> None:
+        """Do so many of the steps."""
+        result = test_run(self.program, bytes(64), repeat=steps)
+        assert result.action is XdpAction.PASS
+        assert self.next_step[0] == steps
+
+    def play(self, steps: npt.NDArray[np.void], states: Words) -> tuple[Words, Words]:
+        """Do all steps on a copy of the states; returns these as they are then, and the rates."""
+        self.give(steps, states)
+        self.run(len(steps))
+        return self.states[: len(states)], self.rates[: len(states)]
+
+
+def _mapped(table: Any, size: int) -> mmap.mmap:
+    return mmap.mmap(table.map_fd, (size + mmap.PAGESIZE - 1) // mmap.PAGESIZE * mmap.PAGESIZE)
+
+
+@contextmanager
+def replay(function: str, states: str, state_bytes: int) -> Iterator[Kernel]:
+    """Load the program `function`, whose states of so many bytes are in the array `states`."""
+    bcc = pytest.importorskip("bcc")
+    kernel_headers.export()
+    flags = [f"-I{BPF}", f"-I{BPF.parent / 'include'}"]
+    bpf = bcc.BPF(src_file=str(BPF / "cc_replay.bpf.c").encode(), cflags=flags)
+    program = bpf.load_func(function.encode(), bcc.BPF.XDP)
+    words = _mapped(bpf[states.encode()], STATES * state_bytes)
+    yield Kernel(
+        program.fd,
+        np.frombuffer(_mapped(bpf[b"steps"], STEPS * STEP.itemsize), STEP, STEPS),
+        np.frombuffer(words, np.uint64, STATES * state_bytes // 8).reshape(STATES, -1),
+        np.frombuffer(_mapped(bpf[b"rates"], STATES * 8), np.uint64, STATES),
+        np.frombuffer(_mapped(bpf[b"next_step"], 8), np.uint32, 1),
+    )
+    bpf.cleanup()

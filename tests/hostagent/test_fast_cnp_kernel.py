@@ -1,0 +1,141 @@
+"""Fast CNPs in the kernel and the same header natively: equal state after the same notifications.
+
+Every sequence begins with a fresh state, has parameters of its own (those that sources have at some
+rate and time scale, or anything in range) and random notifications. There are a million;
+WEFT_FAST_CNP_SEQUENCES asks for another number.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import astuple
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from hostagent.rnic.binding import native
+from tests.hostagent.kernel_replay import ASK_RATE, STATES, STEP, Kernel, Words, replay
+from topologies.congestion import MAX_RATE_BPS, FastCnpParameters, fast_cnp_parameters
+
+pytestmark = pytest.mark.root
+
+SEQUENCES = int(os.environ.get("WEFT_FAST_CNP_SEQUENCES", "1000000"))
+EVENTS = 11
+STEPS = EVENTS + 1  # the last asks for the rate
+
+
+@pytest.fixture(scope="module")
+def state_bytes() -> int:
+    return int(native().ffi.sizeof("struct fast_cnp"))
+
+
+@pytest.fixture(scope="module")
+def kernel(state_bytes: int) -> Iterator[Kernel]:
+    with replay("fast_cnp_replay", "fast_states", state_bytes) as loaded:
+        yield loaded
+
+
+def of_sources(random: np.random.Generator, n: int) -> Words:
+    """Rows of struct fast_cnp_params as sources have them, at several rates and time scales."""
+    rows = [
+        astuple(fast_cnp_parameters(rate * 10**9, scale))
+        for rate in (1, 25, 100, 400, 800, 1600)
+        for scale in (1, 100, 10_000, 1_000_000)
+    ]
+    return np.array(rows, np.uint64)[random.integers(0, len(rows), n)]
+
+
+def anything(random: np.random.Generator, n: int) -> Words:
+    """Rows of parameters anywhere in their ranges, each magnitude as likely as any other."""
+
+    def up_to(most: int) -> Words:
+        return np.exp(random.uniform(0, np.log(most), n)).astype(np.uint64)
+
+    line = up_to(MAX_RATE_BPS)
+    least = np.minimum(up_to(MAX_RATE_BPS), line)
+    none = random.integers(0, 2, (2, n)).astype(np.uint64)
+    grows = (up_to(MAX_RATE_BPS) * none[0], up_to(MAX_RATE_BPS) * none[1])
+    quiet = random.integers(0, 20, n).astype(np.uint64)
+    return np.column_stack((line, least, *grows, up_to(1 << 48), up_to((1 << 32) - 1), quiet))
+
+
+def sequences(random: np.random.Generator, n: int) -> tuple[Words, npt.NDArray[np.void]]:
+    """Parameters of `n` sequences, and their steps one behind the other."""
+    half = n // 2
+    params = np.vstack((of_sources(random, half), anything(random, n - half)))
+    steps = np.zeros((n, STEPS), STEP)
+    validity = random.integers(0, 16, (n, STEPS))
+    # Half of the pauses are of the size of the loop or of the timer, others from ns to minutes.
+    gaps = np.exp(random.uniform(0, np.log(10**11), (n, STEPS)))
+    own = np.where(
+        random.random((n, STEPS)) < 0.5,
+        params[:, 5:6].astype(np.float64) * 2.0**validity,
+        params[:, 4:5].astype(np.float64),
+    )
+    near = np.minimum(own, 1e13) * random.uniform(0, 3, (n, STEPS))
+    pause = np.where(random.random((n, STEPS)) < 0.5, near, gaps).astype(np.uint64)
+    steps["now"] = np.cumsum(pause, axis=1) + np.uint64(10**12)
+    steps["kind"] = random.integers(0, 16, (n, STEPS))
+    steps["bytes"] = validity
+    steps["kind"][:, -1] = ASK_RATE
+    steps["state"] = np.arange(n, dtype=np.uint32)[:, None]
+    return params, steps.reshape(-1)
+
+
+def fresh(params: Words, state_bytes: int) -> Words:
+    """States as fast_cnp_init makes them."""
+    module = native()
+    states = np.zeros((len(params), state_bytes // 8), np.uint64)
+    array = module.ffi.from_buffer("struct fast_cnp[]", states.view(np.uint8).reshape(-1))
+    rows = module.ffi.from_buffer("struct fast_cnp_params[]", params.view(np.uint8).reshape(-1))
+    for i in range(len(params)):
+        module.lib.cc_fast_init(array + i, rows + i, 10**12)
+    return states
+
+
+def replayed(steps: npt.NDArray[np.void], states: Words) -> Words:
+    """Run natively: states are changed, rates returned."""
+    module = native()
+    rates = np.zeros(len(states), np.uint64)
+    module.lib.cc_replay_fast(
+        module.ffi.from_buffer("struct cc_step[]", steps.view(np.uint8)),
+        len(steps),
+        module.ffi.from_buffer("struct fast_cnp[]", states.view(np.uint8).reshape(-1)),
+        module.ffi.from_buffer("uint64_t[]", rates),
+    )
+    return rates
+
+
+def test_the_parameters_are_laid_out_as_the_test_thinks() -> None:
+    ffi = native().ffi
+    names = [field for field, _ in ffi.typeof("struct fast_cnp_params").fields]
+    assert ffi.sizeof("struct fast_cnp_params") == 7 * 8
+    assert names[:7] == [
+        "line_rate", "min_rate", "rate_ai", "rate_hai", "increase_timer_ns", "validity_unit_ns",
+        "quiet",
+    ]  # fmt: skip
+    ours = [name.removesuffix("_bps") for name in FastCnpParameters.__dataclass_fields__]
+    assert ours == names[:7]
+
+
+def test_kernel_and_native_header_agree(kernel: Kernel, state_bytes: int) -> None:
+    random = np.random.default_rng(6)
+    left, limited, grown = SEQUENCES, 0, 0
+    while left > 0:
+        n = min(left, STATES)
+        params, steps = sequences(random, n)
+        expected = fresh(params, state_bytes)
+        states, said = kernel.play(steps, expected)
+        rates = replayed(steps, expected)
+        different = np.flatnonzero((states != expected).any(axis=1))
+        assert not len(different), f"sequence {different[0]}: {params[different[0]]}"
+        assert (said == rates).all()
+        # The events did something: rates were cut, grew again, and are within their bounds.
+        limited += int((rates < params[:, 0]).sum())
+        grown += int((rates > expected[:, 7]).sum())  # since the last notification
+        assert (rates >= params[:, 1]).all()
+        assert (rates <= params[:, 0]).all()
+        left -= n
+    assert limited > SEQUENCES // 10 and grown > SEQUENCES // 20
