@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from controller.entries import (
     CloneSession,
     DefaultEntry,
+    DigestSetting,
     Entry,
     Group,
     Member,
@@ -100,5 +101,5 @@ def _rank(entry: Entry) -> int:
             return 0
         case Group():
             return 1
-        case DefaultEntry() | TableEntry():
+        case DefaultEntry() | TableEntry() | DigestSetting():
             return 2

@@ -146,7 +146,24 @@ class CloneSession:
         return ("clone session", self.session)
 
 
-Entry: TypeAlias = TableEntry | DefaultEntry | Member | Group | CloneSession
+@dataclass(frozen=True)
+class DigestSetting:
+    """That a digest's messages are sent, up to `max_list` at once, none later than `max_wait_ns`.
+
+    They are not held back until acknowledged: each is one of many samples.
+    """
+
+    digest: str
+    max_wait_ns: int
+    max_list: int
+
+    @property
+    def key(self) -> object:
+        """What makes two entries the same one."""
+        return ("digest", self.digest)
+
+
+Entry: TypeAlias = TableEntry | DefaultEntry | Member | Group | CloneSession | DigestSetting
 
 
 def match(**fields: MatchValue) -> Match:
@@ -194,6 +211,14 @@ def encode(entry: Entry, p4info: P4Info) -> p4r.Entity:
             )
             engine = p4r.PacketReplicationEngineEntry(clone_session_entry=session)
             return p4r.Entity(packet_replication_engine_entry=engine)
+        case DigestSetting():
+            digest = p4r.DigestEntry(
+                digest_id=p4info.digests[entry.digest].id,
+                config=p4r.DigestEntry.Config(
+                    max_timeout_ns=entry.max_wait_ns, max_list_size=entry.max_list
+                ),
+            )
+            return p4r.Entity(digest_entry=digest)
         case Group():
             return p4r.Entity(
                 action_profile_group=p4r.ActionProfileGroup(
@@ -321,6 +346,11 @@ def decode(entity: p4r.Entity, p4info: P4Info) -> Entry | None:
                 session.class_of_service,
                 session.packet_length_bytes,
             )
+        case "digest_entry":
+            digest = entity.digest_entry
+            config = digest.config
+            name = p4info.digests[digest.digest_id].alias
+            return DigestSetting(name, config.max_timeout_ns, config.max_list_size)
         case _:
             return None
 
@@ -392,6 +422,8 @@ def describe(entry: Entry) -> str:
         case CloneSession():
             ports = ", ".join(str(port) for port, _ in entry.replicas)
             return f"clone session {entry.session} to port {ports}"
+        case DigestSetting():
+            return f"digest {entry.digest}: lists of {entry.max_list} or {entry.max_wait_ns} ns"
         case Group():
             members = ", ".join(str(member) for member, _ in entry.members)
             return f"{entry.profile} group {entry.group} of {members}"

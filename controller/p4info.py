@@ -99,6 +99,16 @@ class Counter:
 
 
 @dataclass(frozen=True)
+class Digest:
+    """A digest and the members of its messages, none if those aren't structs of bit strings."""
+
+    id: int
+    name: str
+    alias: str
+    fields: tuple[Field, ...]
+
+
+@dataclass(frozen=True)
 class PacketHeader:
     """A controller header ('packet_in' or 'packet_out')."""
 
@@ -148,6 +158,7 @@ class P4Info:
         self.tables = Index("table", (_table(item) for item in message.tables))
         self.profiles = Index("action profile", (_profile(i) for i in message.action_profiles))
         self.counters = Index("counter", (_counter(item) for item in message.counters))
+        self.digests = Index("digest", (_digest(item, message) for item in message.digests))
         self.packet_headers = Index(
             "controller header", (_header(i) for i in message.controller_packet_metadata)
         )
@@ -209,6 +220,18 @@ def _profile(item: p4i.ActionProfile) -> Profile:
 def _counter(item: p4i.Counter) -> Counter:
     pre = item.preamble
     return Counter(pre.id, pre.name, pre.alias, item.size)
+
+
+def _digest(item: p4i.Digest, message: p4i.P4Info) -> Digest:
+    pre = item.preamble
+    struct = item.type_spec.struct.name
+    known = message.type_info.structs
+    members = known[struct].members if struct in known else ()
+    fields = tuple(
+        Field(number, member.name, member.type_spec.bitstring.bit.bitwidth)
+        for number, member in enumerate(members, 1)
+    )
+    return Digest(pre.id, pre.name, pre.alias, fields)
 
 
 def _header(item: p4i.ControllerPacketMetadata) -> PacketHeader:

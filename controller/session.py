@@ -23,6 +23,7 @@ from finsy.p4schema import P4Schema
 from finsy.proto import U128, p4r, p4r_grpc, rpc_code
 
 from controller.diff import Change, batches, changes
+from controller.digests import DigestMessage, digest_messages
 from controller.entries import Entry, decode, describe, to_bytes
 from controller.errors import (
     ControllerError,
@@ -67,6 +68,7 @@ class PacketIn:
 
 
 PacketHandler = Callable[[PacketIn], None]
+DigestHandler = Callable[[list[DigestMessage]], None]
 
 
 class Reloaded(enum.Enum):
@@ -146,6 +148,7 @@ class SwitchSession:
         self._receiver: asyncio.Task[None] | None = None
         self._arbitrated: asyncio.Future[p4r.MasterArbitrationUpdate] | None = None
         self._handlers: list[PacketHandler] = []
+        self._digest_handlers: list[DigestHandler] = []
         self._stream_error: str | None = None
 
     @property
@@ -280,8 +283,12 @@ class SwitchSession:
                 packet = self._packet_in(message.packet)
                 for handler in list(self._handlers):
                     handler(packet)
+            case "digest" if message.digest.digest_id in self.p4info.digests:
+                messages = digest_messages(self.name, message.digest, self.p4info)
+                for digest_handler in list(self._digest_handlers):
+                    digest_handler(messages)
             case _:
-                pass  # digests and time-outs: no program of ours sends them yet
+                pass  # idle time-outs, which no program of ours sends, and a former program's
 
     def _packet_in(self, packet: p4r.PacketIn) -> PacketIn:
         header = self.p4info.packet_headers["packet_in"]
@@ -295,6 +302,14 @@ class SwitchSession:
         """Call `handler` for each packet-in, in the event loop. Returns what takes it off again."""
         self._handlers.append(handler)
         return lambda: self._handlers.remove(handler)
+
+    def on_digest(self, handler: DigestHandler) -> Callable[[], None]:
+        """Call `handler` for each list of digest messages, in the event loop. Returns its undoing.
+
+        Which digests are sent is a matter of entries (DigestSetting).
+        """
+        self._digest_handlers.append(handler)
+        return lambda: self._digest_handlers.remove(handler)
 
     async def packet_out(self, payload: bytes, **metadata: int) -> None:
         """Send a packet by the switch: packet_out(frame, egress_port=1). Raises UnknownName."""
@@ -435,6 +450,10 @@ class SwitchSession:
             sessions = p4r.CloneSessionEntry(session_id=0)
             engine = p4r.PacketReplicationEngineEntry(clone_session_entry=sessions)
             wanted.append(p4r.Entity(packet_replication_engine_entry=engine))
+            wanted += [
+                p4r.Entity(digest_entry=p4r.DigestEntry(digest_id=item.id))
+                for item in p4info.digests.all
+            ]
         found = (decode(entity, p4info) for entity in await self.read(wanted))
         return tuple(entry for entry in found if entry is not None)
 

@@ -9,6 +9,7 @@ from controller.entries import (
     ActionCall,
     CloneSession,
     DefaultEntry,
+    DigestSetting,
     Entry,
     Exact,
     Group,
@@ -68,6 +69,9 @@ def _row(entry: Entry, p4info: P4Info) -> TableRow:
         case CloneSession():
             ports = ", ".join(f"port {port}" for port, _ in entry.replicas)
             return TableRow("clone session", str(entry.session), f"to {ports}")
+        case DigestSetting():
+            lists = f"lists of {entry.max_list}, after {entry.max_wait_ns} ns at most"
+            return TableRow("digest", entry.digest, lists)
 
 
 def _action(action: TableAction, p4info: P4Info) -> str:
