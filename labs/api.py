@@ -5,6 +5,7 @@ A lab is a folder: README.md, lab.yaml and checks.py with some of these function
     def measure(run: Run) -> dict[str, Measured]          simulator: a variant and seed that ran
     def measure_live(context: Context) -> dict[str, Measured]        softswitch, bmv2: it runs it
     def measure_simulator(context: Context) -> dict[str, Measured]   for `measure`, where it runs it
+    def measure_beside(context: Context) -> dict[str, Measured]      simulator, beside a live run
     def prepare(simulation: Simulation, context: Context) -> None    simulator: before it runs
     def checks(table: Table) -> Iterable[Check]
     def figures(table: Table, out: Path) -> Iterable[Figure]

@@ -94,7 +94,7 @@ class LabRun:
         self.hooks.check(request.runtime)
         self.time_scale = lab.time_scale(request.runtime)
         self.beside = request.runtime.is_live and lab.entry.live.beside is not None
-        if self.beside:
+        if self.beside and not self.hooks.get("measure_beside"):
             self.hooks.check(Runtime.SIMULATOR)
         self._check_files()
         self.out = (request.out or RESULTS / lab.name).absolute()
@@ -248,7 +248,7 @@ class LabRun:
             keep(i, self._live(contexts[i], lambda share, text, i=i: told(i, share, text)))  # type: ignore[misc]
         if virtual:
             workers = self.request.workers or pool.processors()
-            jobs = [Job(contexts[i]) for i in virtual]
+            jobs = [Job(contexts[i], self.beside) for i in virtual]
             for at, run in pool.work(
                 jobs, simulate, workers=workers,
                 tell=lambda number, share, text: told(virtual[number], share, text),

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from controller.program import CompiledProgram
-from labs.api import Context, Finished, Measured, Program, Run, Runtime
+from labs.api import Context, Finished, Measured, Program, Run
 from labs.errors import HookError
 from labs.hooks import Hooks, describe
 from labs.slow_motion import slowed
@@ -24,9 +24,13 @@ _TELL_EVERY_S = 0.2
 
 @dataclass(frozen=True)
 class Job:
-    """A context that can be sent to another process: it tells nobody yet."""
+    """A context that can be sent to another process: it tells nobody yet.
+
+    `beside`: it stands beside a run in real time.
+    """
 
     context: Context
+    beside: bool = False
 
 
 def simulate(job: Job, tell: Any) -> Finished:
@@ -36,8 +40,10 @@ def simulate(job: Job, tell: Any) -> Finished:
     transports: tuple[Mapping[str, Any], ...] = ()
     try:
         hooks = _hooks(context.folder)
-        if hooks.get("measure_simulator") is not None and context.runtime is Runtime.SIMULATOR:
-            metrics = metrics_of(hooks, "measure_simulator", context)
+        names = ("measure_beside", "measure_simulator") if job.beside else ("measure_simulator",)
+        own = next((name for name in names if hooks.get(name)), None)
+        if own is not None:
+            metrics = metrics_of(hooks, own, context)
         else:
             run = _run(context, hooks)
             transports = tuple(run.summary.get("transports", ()))

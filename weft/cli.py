@@ -150,6 +150,7 @@ def _parser() -> argparse.ArgumentParser:
     cli_perf.add_commands(partial(_add, commands))
     cli_results.add_commands(partial(_add, commands))
     cli_sim.add_commands(partial(_add, commands))
+    cli_sweep.add_commands(partial(_add, commands))
     return parser
 
 

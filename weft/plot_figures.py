@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from labs.drawing import COLOURS, DPI, GREY, HEIGHT, INK, NOTE, STYLES, WIDTH, title, use_style
 from simulator.result_model import ResultError
 from simulator.result_reader import ResultFolder
 from topologies.model import Endpoint
@@ -24,10 +25,6 @@ from weft.plot_series import (
     rate_series,
 )
 
-COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
-STYLES: tuple[Any, ...] = ("-", (0, (5, 2)), (0, (1, 1)), "-", (0, (5, 2)), (0, (1, 1)))
-GREY, INK = "#9aa5ad", "#37424a"
-_WIDTH = 9.0
 _LINES = len(COLOURS)
 _MAP_POINTS = 400
 _MOST_BARS = 24
@@ -46,34 +43,15 @@ def draw(folder: ResultFolder, what: str, path: Path) -> None:
 
     Raises NothingToPlotError, and ResultError where the file can't be written.
     """
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    mpl.rcParams.update(
-        {
-            "svg.hashsalt": "weft",
-            "svg.fonttype": "none",
-            "font.size": 9,
-            "axes.spines.top": False,
-            "axes.spines.right": False,
-            "axes.edgecolor": GREY,
-            "axes.labelcolor": INK,
-            "xtick.color": INK,
-            "ytick.color": INK,
-            "axes.grid": True,
-            "grid.color": "#e6eaed",
-            "grid.linewidth": 0.7,
-            "axes.axisbelow": True,
-        }
-    )
+    use_style()
     from matplotlib import pyplot
 
-    figure = pyplot.figure(figsize=(_WIDTH, 4.6), layout="constrained")
+    figure = pyplot.figure(figsize=(WIDTH, HEIGHT), layout="constrained")
     try:
         TOPICS[what](folder, figure)
-        figure.supxlabel(folder.caption, fontsize=8, color="#5c6770", x=0.01, ha="left")
+        figure.supxlabel(folder.caption, fontsize=8, color=NOTE, x=0.01, ha="left")
         metadata = {"Date": None} if path.suffix == ".svg" else None
-        figure.savefig(path, dpi=150, metadata=metadata)
+        figure.savefig(path, dpi=DPI, metadata=metadata)
     except OSError as error:
         raise ResultError(f"can't write {path}: {error.strerror or error}") from error
     finally:
@@ -96,10 +74,6 @@ def _time_axis(axes: Any, folder: ResultFolder) -> float:
     axes.set_xlabel(f"virtual time [{unit}]")
     axes.set_xlim(0, max(folder.now_ps, 1) / size)
     return float(size)
-
-
-def _title(axes: Any, text: str) -> None:
-    axes.set_title(text, loc="left", fontsize=11, fontweight="bold", color=INK)
 
 
 def _nothing(folder: ResultFolder, what: str, why: str) -> NothingToPlotError:
@@ -135,7 +109,7 @@ def _queues(folder: ResultFolder, figure: Any) -> None:
     scale, unit = _unit(max(float(each.values.max()) for each in series), _BYTE_UNITS)
     _lines(axes, grid, series, _time_axis(axes, folder), scale)
     axes.set_ylabel(f"queued [{unit}]")
-    _title(axes, _which("queue", len(series)))
+    title(axes, _which("queue", len(series)))
 
 
 def _which(kind: str, count: int) -> str:
@@ -153,11 +127,11 @@ def _links(folder: ResultFolder, figure: Any) -> None:
     series = link_series(folder, grid, _LINES)
     if not series:
         raise _nothing(folder, "links", "no sample found anything on them")
-    figure.set_size_inches(_WIDTH, 7.0)
+    figure.set_size_inches(WIDTH, 7.0)
     top, bottom = figure.subplots(2, 1, height_ratios=(3, 2))
     _lines(top, grid, series, _time_axis(top, folder), 1.0)
     top.set_ylabel("used [% of the rate]")
-    _title(top, _which("link", len(series)))
+    title(top, _which("link", len(series)))
     coarse = Grid.of(folder, _MAP_POINTS)
     cells = link_map(folder, coarse)
     unit_ps = _time_axis(bottom, folder)
@@ -175,7 +149,7 @@ def _links(folder: ResultFolder, figure: Any) -> None:
     bottom.set_ylabel("link, busiest first")
     bottom.yaxis.get_major_locator().set_params(integer=True)
     figure.colorbar(image, cax=bottom.inset_axes((1.02, 0, 0.018, 1)), label="used [%]")
-    _title(bottom, f"All {len(cells)} directions of links that were used")
+    title(bottom, f"All {len(cells)} directions of links that were used")
 
 
 def _flows(folder: ResultFolder, figure: Any) -> None:
@@ -188,14 +162,14 @@ def _flows(folder: ResultFolder, figure: Any) -> None:
     if not series and not len(times):
         raise _nothing(folder, "flows", "no sample found anything received, no message is done")
     if series and len(times):
-        figure.set_size_inches(_WIDTH, 7.0)
+        figure.set_size_inches(WIDTH, 7.0)
         top, bottom = figure.subplots(2, 1, height_ratios=(3, 2))
     else:
         top = bottom = figure.subplots()
     if series:
         _lines(top, grid, series, _time_axis(top, folder), 1.0)
         top.set_ylabel("goodput [Gb/s]")
-        _title(top, _which("flow", len(series)))
+        title(top, _which("flow", len(series)))
     if len(times):
         _completion(bottom, times, int(carried.sum()))
 
@@ -206,7 +180,7 @@ def _rates(folder: ResultFolder, figure: Any) -> None:
     rates = rate_series(folder, grid, _LINES)
     if not rates:
         raise _nothing(folder, "rates", "no flow with congestion control carried anything")
-    figure.set_size_inches(_WIDTH, 7.0)
+    figure.set_size_inches(WIDTH, 7.0)
     top, bottom = figure.subplots(2, 1, sharex=True, sharey=True)
     allowed = [Series(each.label, each.allowed) for each in rates]
     _lines(top, grid, allowed, _time_axis(top, folder), 1.0)
@@ -217,12 +191,12 @@ def _rates(folder: ResultFolder, figure: Any) -> None:
         for each in folder.summary["transports"]
         if each["congestion_control"] != "none"
     }
-    _title(top, f"What DCQCN lets {_these(len(rates))} send ({', '.join(names)})")
+    title(top, f"What DCQCN lets {_these(len(rates))} send ({', '.join(names)})")
     goodput = [Series(each.label, each.goodput) for each in rates]
     _lines(bottom, grid, goodput, _time_axis(bottom, folder), 1.0)
     bottom.get_legend().remove()
     bottom.set_ylabel("goodput [Gb/s]")
-    _title(bottom, f"What {_these(len(rates))} get")
+    title(bottom, f"What {_these(len(rates))} get")
 
 
 def _these(count: int) -> str:
@@ -246,7 +220,7 @@ def _completion(axes: Any, times: Any, messages: int) -> None:
     axes.set_ylabel("messages [%]")
     axes.set_ylim(0, 101)
     axes.set_xlim(left=0)
-    _title(axes, f"Completion of messages ({len(times)} of {messages} done)")
+    title(axes, f"Completion of messages ({len(times)} of {messages} done)")
 
 
 def _jobs(folder: ResultFolder, figure: Any) -> None:
@@ -257,7 +231,7 @@ def _jobs(folder: ResultFolder, figure: Any) -> None:
     if not spans:
         raise _nothing(folder, "jobs", "it has no job and no message that began")
     shown = spans[:_MOST_SPANS]
-    figure.set_size_inches(_WIDTH, max(2.6, 1.6 + 0.3 * len(shown)))
+    figure.set_size_inches(WIDTH, max(2.6, 1.6 + 0.3 * len(shown)))
     axes = figure.subplots()
     unit_ps = _time_axis(axes, folder)
     colour_of = dict(zip(("job", "phase", "collective", "traffic"), COLOURS, strict=False))
@@ -288,7 +262,7 @@ def _jobs(folder: ResultFolder, figure: Any) -> None:
     axes.grid(visible=False, axis="y")
     _job_legend(axes, [kind for kind in colour_of if any(r["kind"] == kind for r in shown)])
     rest = f", the first {len(shown)} of {len(spans)}" if len(shown) < len(spans) else ""
-    _title(axes, f"Jobs and what they are made of{rest}")
+    title(axes, f"Jobs and what they are made of{rest}")
 
 
 def _job_legend(axes: Any, kinds: Sequence[str]) -> None:
@@ -313,17 +287,17 @@ def _pauses(folder: ResultFolder, figure: Any) -> None:
     if not paused and not pausing:
         raise _nothing(folder, "pauses", "nobody was paused")
     most = min(_MOST_BARS, max(len(paused), len(pausing)))
-    figure.set_size_inches(_WIDTH, max(2.6, 1.6 + 0.24 * most))
+    figure.set_size_inches(WIDTH, max(2.6, 1.6 + 0.24 * most))
     left, right = figure.subplots(1, 2)
     share = [row["paused_ps"] * 100 / max(1, folder.now_ps) for row in paused]
     _bars(left, paused, share, COLOURS[1])
     left.set_xlabel("paused as a sender [% of the run]")
     deadlocks = deadlock_count(folder)
     note = f"; {deadlocks} deadlock{'s' if deadlocks != 1 else ''} at the end" if deadlocks else ""
-    _title(left, f"Who was paused, by class{_of(paused)}{note}")
+    title(left, f"Who was paused, by class{_of(paused)}{note}")
     _bars(right, pausing, [row["xoff_sent"] for row in pausing], COLOURS[0])
     right.set_xlabel("XOFF frames sent")
-    _title(right, f"Who paused others{_of(pausing)}")
+    title(right, f"Who paused others{_of(pausing)}")
 
 
 def _ranked(rows: Sequence[dict[str, Any]], key: str) -> list[dict[str, Any]]:
