@@ -96,7 +96,7 @@ def bars(
     """Draw a bar a variant: the median of a metric, with its 95 % interval.
 
     `names`: what variants are called here in the place of their titles, by name. `beside`: the
-    simulator's values too, below each. A variant in which it never happened has no bar, but says so.
+    simulator's values too, below each. A variant in which it never happened says so, with no bar.
     """
     kinds = (False, True) if beside else (False,)
     thickness = 0.76 / len(kinds)

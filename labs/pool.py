@@ -16,7 +16,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnContext, SpawnProcess
 from typing import Any, TypeVar
 
-from labs.errors import LabError
+from labs.errors import WorkerDiedError
 
 Job = TypeVar("Job")
 Result = TypeVar("Result")
@@ -41,7 +41,7 @@ def work(
     """Do all jobs; yields the number of each and its result, as they are done.
 
     `tell(number, share, text)`: how far job `number` is. `do` handles its own errors: one that
-    leaves it, or a process that dies, raises LabError here. Leaving the iteration ends everything.
+    leaves it, or a process that dies, raises WorkerDiedError here. Leaving the iteration ends everything.
     """
     # Neither fork, which copies locks that other threads hold, nor Python 3.11's fork server, which
     # imports from the current directory first: a user's may have a folder called labs.
@@ -94,7 +94,7 @@ class _Worker:
         except (EOFError, OSError):
             raise self._dead() from None
         if kind == "error":
-            raise LabError(f"a run's process failed: {value}")
+            raise WorkerDiedError(f"a run's process failed: {value}")
         return kind, value
 
     def end(self) -> None:
@@ -106,12 +106,12 @@ class _Worker:
             self._process.kill()
             self._process.join()
 
-    def _dead(self) -> LabError:
+    def _dead(self) -> WorkerDiedError:
         self._process.join(_END_S)
         code = self._process.exitcode
         why = f"signal {signal.Signals(-code).name}" if code and code < 0 else f"code {code}"
         remedy = "out of memory, perhaps: fewer --workers" if code == -signal.SIGKILL else ""
-        return LabError(f"the process of a run died ({why})", remedy)
+        return WorkerDiedError(f"the process of a run died ({why})", remedy)
 
 
 def _serve(pipe: Connection[Any, Any], do: Callable[..., Any]) -> None:

@@ -119,6 +119,7 @@ class LabRun:
             done = self._run(scratch, program, tell)
             if self.out.exists():
                 shutil.rmtree(self.out)
+            _give_to_user(scratch)
             scratch.rename(self.out)
             return done
         finally:
@@ -354,6 +355,15 @@ def _scratch(out: Path) -> Path:
         shutil.rmtree(scratch)
     scratch.mkdir()
     return scratch
+
+
+def _give_to_user(folder: Path) -> None:
+    """Under sudo, results are the caller's: the next run without it has to replace them."""
+    uid, gid = os.environ.get("SUDO_UID", ""), os.environ.get("SUDO_GID", "")
+    if os.geteuid() != 0 or not uid.isdecimal() or not gid.isdecimal():
+        return
+    for path in (folder, *folder.rglob("*")):
+        os.chown(path, int(uid), int(gid), follow_symlinks=False)
 
 
 def _broken(what: str, error: LabError) -> Check:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from labs.drawing import COLOURS, DPI, GREY, HEIGHT, INK, NOTE, STYLES, WIDTH, title, use_style
+from labs.drawing import COLOURS, DPI, HEIGHT, INK, NOTE, STYLES, WIDTH, title, use_style
 from simulator.result_model import ResultError
 from simulator.result_reader import ResultFolder
 from topologies.model import Endpoint
