@@ -12,10 +12,12 @@ cores carry some 20 000 packets a second this way: choose the time scale so that
 
 from __future__ import annotations
 
+import os
 import select
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace
 
 from controller.metrics import FabricSample
 from controller.metrics_reader import FabricReader
@@ -23,12 +25,22 @@ from controller.program import CompiledProgram
 from emulation.interrupts import Interrupts, handled
 from emulation.session import Session, explain, require_root
 from emulation.switch_node import Target
+from hostagent.rnic.endpoint import PACE_SLACK_PS
 from labs.live_flows import LiveError, LiveFlow, Playing, joined, live_flows, with_jitter
 from labs.live_model import FlowSeries, LiveRun, LiveSettings, PortSeries, Series
 from labs.live_sampling import PairWatcher, QueueSampler, RateSampler, Samples
 from simulator.plan import plan
 from topologies.model import Topology
 from topologies.workload_model import RunFile
+
+NICE = -10
+"""Of switches, endpoints and of who looks at them: real time can't wait for others' programs."""
+
+ATTEMPTS = 3
+"""A run that the machine did not keep up with is played again, so many times in all."""
+
+SLACK_NS = PACE_SLACK_PS // 1000
+"""What endpoints make up for; a machine that stands still for longer has changed the run."""
 
 Tell = Callable[[float, str], None]
 
@@ -45,18 +57,24 @@ def play(
     settings: LiveSettings,
     tell: Tell = lambda share, text: None,
 ) -> LiveRun:
-    """Play a run file once and return what was seen. Needs root.
+    """Play a run file and return what was seen. Needs root.
 
-    Raises LiveError for what can't be played, EmulationError, ControllerError; KeyboardInterrupt
-    after Ctrl-C. Whatever it raises, what was made is removed first.
+    A run in which the machine stood still is thrown away and played again; of `ATTEMPTS` such ones
+    the steadiest counts (`LiveRun.stalled_ps`). That depends on the clock alone, not on what was
+    measured. Raises LiveError for what can't be played, EmulationError, ControllerError;
+    KeyboardInterrupt after Ctrl-C. Whatever it raises, what was made is removed first.
     """
     require_root("a lab in real time")
     seed = run.seed if settings.seed is None else settings.seed
     traffic = with_jitter(plan(run, seed), seed, settings.jitter_ps)
     flows = live_flows(run, traffic)
     topology = run.topology.with_time_scale(settings.time_scale)
-    with _fabric(topology, program, tell) as (session, interrupts):
-        return _Play(session, interrupts, run, flows, settings, seed, tell).play()
+    runs: list[LiveRun] = []
+    while len(runs) < ATTEMPTS and not any(seen.is_steady for seen in runs):
+        with _fabric(topology, program, tell) as (session, interrupts):
+            runs.append(_Play(session, interrupts, run, flows, settings, seed, tell).play())
+    best = min(runs, key=lambda seen: seen.stalled_ps)
+    return replace(best, attempts=len(runs))
 
 
 @contextmanager
@@ -66,7 +84,7 @@ def _fabric(
     """A fabric that forwards, for the block, and what becomes of Ctrl-C."""
     session = Session(topology, Target.SOFTSWITCH)
     try:
-        with handled() as interrupts:
+        with _ahead_of_others(), handled() as interrupts:
             try:
                 _bring_up(session, program, tell)
                 interrupts.check()
@@ -81,6 +99,21 @@ def _fabric(
                 session.close()
     finally:
         session.close()  # once more: a signal may have come just before the clean-up
+
+
+@contextmanager
+def _ahead_of_others() -> Iterator[None]:
+    """What the block starts gets a processor before the machine's other programs.
+
+    A sender that waits for its turn sends nothing meanwhile, which no congestion control asked for.
+    """
+    before = os.getpriority(os.PRIO_PROCESS, 0)
+    with suppress(PermissionError):  # in a container without that right: the run tells of stalls
+        os.setpriority(os.PRIO_PROCESS, 0, NICE)
+    try:
+        yield
+    finally:
+        os.setpriority(os.PRIO_PROCESS, 0, before)
 
 
 def _bring_up(session: Session, program: CompiledProgram, tell: Tell) -> None:
@@ -121,6 +154,7 @@ class _Play:
         self.length_ns = run.until_ps * self.scale // 1000
         self.zero_ns = 0
         self.stopped_ns = 0
+        self.stalled_ns = 0
 
     def play(self) -> LiveRun:
         names = dict.fromkeys(
@@ -158,9 +192,11 @@ class _Play:
         for each in playing:
             each.began_ns = self.zero_ns
             each.plan(0, self.scale)
-        told_ns = 0
+        told_ns, before = 0, time.monotonic_ns()
         while (now := time.monotonic_ns()) < end_ns:
             self.interrupts.check()
+            self.stalled_ns += max(0, now - before - SLACK_NS)
+            before = now
             for each in playing:
                 each.step(now, self.scale)
             self._take_answers(playing)
@@ -208,7 +244,8 @@ class _Play:
             self._fabric_ps(self.stopped_ns),
             tuple(self._port(queues, sample, *port) for port in self.settings.ports),
             tuple(self._flow(i, each, rates, watcher) for i, each in enumerate(playing)),
-            {name: _some(each.drops) for name, each in sample.items() if _some(each.drops)},
+            _drops(sample, watcher),
+            self.stalled_ns * 1000 // self.scale,
         )
 
     def _counted(self) -> FabricSample:
@@ -257,6 +294,14 @@ class _Play:
             target_counts=_counts(watcher, target, each.peer_qpn),
             failure=each.failure,
         )
+
+
+def _drops(sample: FabricSample, watcher: PairWatcher) -> dict[str, dict[str, int]]:
+    """Return what was lost inside switches, and between hosts' endpoints and their interfaces."""
+    found = {name: _some(each.drops) for name, each in sample.items()}
+    for host, counts in watcher.hosts.items():
+        found[host] = _some({name: counts.get(name, 0) for name in ("rx_dropped", "tx_dropped")})
+    return {name: drops for name, drops in found.items() if drops}
 
 
 def _some(drops: Mapping[str, int]) -> dict[str, int]:

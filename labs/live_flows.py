@@ -236,9 +236,7 @@ def joined(
 def _settings(flow: LiveFlow, scale: int) -> dict[str, Any]:
     """Return an endpoint's settings of a flow, as this time scale has them."""
     transport = flow.transport
-    dcqcn = None
-    if transport.dcqcn is not None:
-        dcqcn = asdict(transport.dcqcn.with_time_scale(scale))
+    dcqcn, fast = transport.dcqcn, transport.fast_cnp
     return {
         "mtu": flow.payload,
         "repeat": transport.retransmission,
@@ -249,5 +247,6 @@ def _settings(flow: LiveFlow, scale: int) -> dict[str, Any]:
         "rate_bps": flow.rate_bps // scale,
         "dscp": flow.dscp,
         "queue": flow.queue,
-        "params": dcqcn,
+        "params": dcqcn and asdict(dcqcn.with_time_scale(scale)),
+        "fast": fast and asdict(fast.with_time_scale(scale)),
     }

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+MOST_STALLED = 0.01
+
 Series = npt.NDArray[np.int64]
 
 
@@ -138,7 +140,12 @@ class FlowSeries:
 
 @dataclass(frozen=True)
 class LiveRun:
-    """One run. `until_ps`: when its sources were stopped. `drops`: by switch and reason."""
+    """One run, until its sources were stopped at `until_ps`. `drops`: by switch or host, and why.
+
+    `stalled_ps`: how long in all the machine stood still for more than endpoints make up for, so
+    that something else than congestion control held senders up; `attempts`: how often the run was
+    played because of that.
+    """
 
     name: str
     runtime: str
@@ -148,6 +155,13 @@ class LiveRun:
     ports: tuple[PortSeries, ...]
     flows: tuple[FlowSeries, ...]
     drops: Mapping[str, Mapping[str, int]]
+    stalled_ps: int = 0
+    attempts: int = 1
+
+    @property
+    def is_steady(self) -> bool:
+        """Whether the machine kept up: stood still for at most `MOST_STALLED` of the run."""
+        return self.stalled_ps <= MOST_STALLED * self.until_ps
 
     def port(self, switch: str, port: int) -> PortSeries:
         """Return a watched port. Raises KeyError."""

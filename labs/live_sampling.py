@@ -112,6 +112,7 @@ class PairWatcher:
         self.acked: dict[tuple[str, int], Samples] = {}
         self.received: dict[tuple[str, int], Samples] = {}
         self.counts: dict[tuple[str, int], dict[str, Any]] = {}
+        self.hosts: dict[str, dict[str, int]] = {}
         for client in self._clients.values():
             client.send("watch", interval_ms=WATCH_MS, all=True)
 
@@ -130,6 +131,7 @@ class PairWatcher:
         yield from lines
 
     def _take(self, host: str, said: dict[str, Any]) -> None:
+        self.hosts[host] = said.get("endpoint", self.hosts.get(host, {}))
         for row in said.get("pairs", ()):
             if row["connected"]:
                 key = (host, row["qpn"])
