@@ -113,6 +113,8 @@ static inline int parse_notification(struct cursor *cursor, struct roce *packet)
 
     if ((void *)(reserved + WEFT_NOTIFICATION_BYTES) > cursor->end)
         return -1;
+    if (packet->udp_bytes < CNP_UDP_BYTES)  // the ICRC is none of them
+        return -1;
     weft_notification_read(reserved, &packet->notification);
     return packet->notification.type;
 }

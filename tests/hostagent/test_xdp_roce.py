@@ -2,7 +2,7 @@
 
     scapy --> roce_xdp --> verdict
                  |--> counters          (what the run has seen)
-                 '--> cc_slots          (what the queue pair has seen, and its DCQCN)
+                 '--> cc_slots          (what the queue pair has seen, and its congestion control)
 
 The program is loaded with maps of its own; nothing is attached or pinned.
 """
@@ -28,8 +28,9 @@ from hostagent.bpf_test_run import XdpAction, test_run
 from hostagent.pinned_maps import PinnedMaps
 from hostagent.pins import MAPS
 from hostagent.rnic.binding import native
+from protocols.notification import Notification
 from protocols.rocev2 import ROCE_V2_PORT, Opcode, Syndrome
-from topologies.congestion import parameters
+from topologies.congestion import fast_cnp_parameters, parameters
 
 pytestmark = pytest.mark.root
 
@@ -197,6 +198,7 @@ MALFORMED = {
     "an ACK without AETH": cut(ip() / ack(0), TRANSPORT + 12),
     "half an AETH": cut(ip() / ack(0), TRANSPORT + 15),
     "a CNP cut short": cut(ip() / cnp(), TRANSPORT + 20),
+    "a CNP with 15 bytes": bytes(ip() / roce(Opcode.CNP) / Raw(bytes(15))),
     "a longer UDP length": bytes(ip() / UDP(dport=ROCE_V2_PORT, len=2000, chksum=0)
                                  / BTH(opcode=Opcode.CNP, dqpn=QPN)),
 }  # fmt: skip
@@ -326,6 +328,120 @@ def test_queue_pairs_do_not_touch_each_other(program: Program) -> None:
     assert program.counted() == expected(frame, cnps=1, unknown_qp=1)
 
 
+# --- fast CNPs: for whom, and what they do -------------------------------------------------------
+
+FAST = fast_cnp_parameters(100 * 10**9, 10_000)  # slow: between two frames nothing is due
+HALF = FAST.line_rate_bps // 16 * 8
+
+
+@pytest.fixture
+def fast(loaded: Program) -> Iterator[Program]:
+    """HERE's QPN goes by fast CNPs and by DCQCN; QPN + 1, to PEER's next one, by DCQCN alone."""
+    add = loaded.maps.add_queue_pair
+    loaded.own = add(number(HERE), QPN, number(PEER), FAR_QPN, mtu=MTU, parameters=SET,
+                     fast_cnp=FAST)  # fmt: skip
+    add(number(HERE), QPN + 1, number(PEER), FAR_QPN + 1, mtu=MTU, parameters=SET)
+    yield loaded
+    for qpn in (QPN, QPN + 1):
+        loaded.maps.remove_queue_pair(number(HERE), qpn)
+
+
+def told(
+    source: str = PEER, to: str = HERE, qpn: int = 0, severity: int = 8, **fields: Any
+) -> Packet:
+    """A fast CNP as a switch makes it."""
+    values = {"type": 1, "validity": 9, "destination": source, "destination_qp": FAR_QPN,
+              "switch_id": 7, "port": 300, "sequence": 9, "queue": 500}  # fmt: skip
+    said = Notification(**{**values, "severity": severity, **fields})
+    return ip(source, to, tos=48 << 2) / roce(Opcode.CNP, qpn=qpn) / Raw(bytes(said))
+
+
+@pytest.mark.parametrize("bth_qpn", [0, QPN, QPN + 1, 0xFFFFFF])
+def test_a_fast_cnp_is_for_the_queue_pair_that_has_that_peer(fast: Program, bth_qpn: int) -> None:
+    frame = told(qpn=bth_qpn)
+    assert fast.run(frame) is XdpAction.PASS
+    assert fast.counted() == expected(frame, fast_cnps=1)
+    slot = fast.slot()
+    assert (slot.fast_cnps, slot.cnps, slot.packets) == (1, 0, 1)
+    assert (slot.fast.rate, slot.dcqcn.limited) == (HALF, 0)
+    assert slot.first_cut_at == slot.last_at > 0
+    assert slot.sequence % 2 == 0
+    assert fast.slot(fast.own + 1).packets == 0
+
+
+def test_notifications_change_the_state_as_the_header_does(fast: Program) -> None:
+    module = native()
+    for severity, validity in [(0, 0), (4, 3), (4, 3), (15, 15), (0, 9), (9, 1)] * 3:
+        before = fast.slot()
+        fast.run(told(severity=severity, validity=validity))
+        after = fast.slot()
+        state = module.ffi.new("struct fast_cnp *", before.fast)
+        given = {"now": after.last_at, "kind": severity, "bytes": validity}
+        step = module.ffi.new("struct cc_step *", given)
+        module.lib.cc_replay_fast(step, 1, state, module.ffi.NULL)
+        there = module.ffi.addressof(after, "fast")
+        assert bytes(module.ffi.buffer(there)) == bytes(module.ffi.buffer(state))
+    assert after.fast.rate < HALF
+    assert after.fast_cnps == 18
+
+
+def test_the_first_cut_stays_when_there_are_more(fast: Program) -> None:
+    fast.run(told(severity=0))
+    assert fast.slot().first_cut_at == 0
+    fast.run(ip() / cnp())
+    first = fast.slot().last_at
+    fast.run(told())
+    slot = fast.slot()
+    assert slot.first_cut_at == first < slot.last_at
+    assert (slot.cnps, slot.fast_cnps) == (1, 2)
+    rate = native().lib.cc_rate_now(slot, slot.last_at)
+    assert rate == min(slot.dcqcn.rate, slot.fast.rate)
+
+
+PLAIN: dict[str, tuple[Packet, dict[str, int]]] = {
+    # what it names in BTH is the queue pair QPN + 1, without fast CNPs
+    "for a queue pair without": (told(destination_qp=FAR_QPN + 1, qpn=QPN + 1), {}),
+    "for a peer's queue pair that nobody has": (
+        told(destination_qp=FAR_QPN + 2, qpn=QPN + 1), {"notification_qp": 1},
+    ),
+    "of somebody else": (told(destination=OTHER, qpn=QPN + 1), {"notification_qp": 1}),
+    "of a type between switches": (told(type=2, qpn=QPN + 1), {"notification_type": 1}),
+    "of no type that there is": (told(type=15, qpn=QPN + 1), {"notification_type": 1}),
+    "of type none": (told(type=0, qpn=QPN + 1), {}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("frame", "counters"), PLAIN.values(), ids=PLAIN)
+def test_other_notifications_are_cnps(
+    fast: Program, frame: Packet, counters: dict[str, int]
+) -> None:
+    assert fast.run(frame) is XdpAction.PASS
+    assert fast.counted() == expected(frame, cnps=1, **counters)
+    assert fast.slot().packets == 0
+    slot = fast.slot(fast.own + 1)
+    assert (slot.cnps, slot.fast_cnps, slot.dcqcn.limited) == (1, 0, 1)
+
+
+def test_a_fast_cnp_for_nobody_changes_nothing(fast: Program) -> None:
+    for frame in (told(source=OTHER), told(source=OTHER, destination=PEER), told(to=OTHER)):
+        assert fast.run(frame) is XdpAction.PASS
+        counted = {"cnps": 1, "notification_qp": 1, "unknown_qp": 1}
+        assert fast.counted() == expected(frame, **counted)
+    assert fast.slot().packets == fast.slot(fast.own + 1).packets == 0
+
+
+def test_a_queue_pair_s_peer_is_forgotten_with_it(fast: Program) -> None:
+    """A newer queue pair to the same one of the peer takes over, and only it gives that up."""
+    fast.maps.add_queue_pair(number(HERE), 99, number(PEER), FAR_QPN, mtu=MTU, fast_cnp=FAST)
+    fast.maps.remove_queue_pair(number(HERE), QPN)
+    fast.run(told())
+    assert fast.counted()["fast_cnps"] == 1
+    assert [each.fast_cnps for each in fast.maps.slots() if each.qpn == 99] == [1]
+    fast.maps.remove_queue_pair(number(HERE), 99)
+    fast.run(told())
+    assert fast.counted()["notification_qp"] == 1
+
+
 KEY = struct.pack("=I", 5)
 
 
@@ -360,5 +476,10 @@ def test_an_endpoint_s_socket_gets_its_packets_and_no_others(
         for other in others.values():
             assert program.run(other) is XdpAction.PASS
             assert "redirected" not in program.counted()
+        program.maps.remove_queue_pair(number(HERE), QPN)
+        program.maps.add_queue_pair(
+            number(HERE), QPN, number(PEER), FAR_QPN, mtu=MTU, fast_cnp=FAST
+        )
+        assert program.run(told()) is XdpAction.REDIRECT
     # A closed socket leaves the map by itself.
     assert program.run(ip() / data()) is XdpAction.PASS
