@@ -141,7 +141,7 @@ def fast_cnp_entries(
         for class_of_service, setting in sorted(settings.items()):
             key = {"port": Exact(port.number), "class": Exact(class_of_service)}
             watch = watch_of(setting, port.link, behind)
-            yield TableEntry("fast_cnp_queue", match(**key), call("watch", **units.own(watch)))
+            yield TableEntry("fast_cnp_queue", match(**key), call("watch_queue", **units.own(watch)))
     if any(setting.gateway for setting in settings.values()):
         setting = next(each for each in settings.values() if each.gateway)
         yield from _far_queues(topology, switch, units, loops, setting)
@@ -190,7 +190,7 @@ class _Units:
         }
 
     def own(self, watch: Watch) -> dict[str, int]:
-        """Arguments of `watch`."""
+        """Arguments of `watch_queue`."""
         depth_bytes = self.facts.depth_cell_bytes or self.policy.packet_bytes
         return {**self._common(watch, depth_bytes), "cell_scale": depth_bytes}
 

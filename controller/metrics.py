@@ -26,6 +26,7 @@ DROP_REASONS: Mapping[int, str] = {
     8: "ttl_expired",
     9: "no_route",
     10: "no_next_hop",
+    11: "spoofed",
 }
 
 

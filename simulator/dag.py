@@ -52,7 +52,7 @@ class FlowTable:
     def __init__(self, topology: Topology, transport: TransportEntry | None = None) -> None:
         self.topology = topology
         self.transport = transport
-        self._transports: dict[tuple[int, str], int] = {}
+        self._transports: dict[tuple[int, str, bool], int] = {}
         self.interfaces = tuple(topology.interfaces())
         self.numbers = {interface.end: i for i, interface in enumerate(self.interfaces)}
         hosts = {host.name: i for i, host in enumerate(topology.hosts)}
@@ -62,6 +62,8 @@ class FlowTable:
         links = [topology.link_at(i.host, i.number) for i in self.interfaces]
         self._mtu = np.array([link.mtu_bytes for link in links], dtype=np.int64)
         self._rate = np.array([link.rate_bps for link in links], dtype=np.int64)
+        stock = topology.stock_nics
+        self._stock = np.array([i.host in stock for i in self.interfaces], dtype=np.bool_)
         self._queues = {
             dscp: 0 if of_class.queue is None else of_class.queue
             for of_class in topology.classes
@@ -137,28 +139,37 @@ class FlowTable:
         rows["payload"] = fixed or np.array([mtu_payload(int(one)) for one in mtu])
         rows["rate_bps"] = kind.rate_bps
         if reliable:
-            self._give_transport(kind, rows, source)
+            self._give_transport(kind, rows, source, target)
         self._blocks.append(rows)
         self._source.append(source)
         self._target.append(target)
         self._count += len(rows)
 
-    def _give_transport(self, kind: FlowKind, rows: Records, source: Numbers) -> None:
-        """Number a transport for each line rate; a READ is asked for by the far end."""
+    def _give_transport(
+        self, kind: FlowKind, rows: Records, source: Numbers, target: Numbers
+    ) -> None:
+        """Number a transport for each line rate and kind of card that sends data."""
         assert self.transport is not None
         operation = kind.operation or self.transport.operation
         rows["operation"] = OPERATIONS[operation]
+        sender = target if operation == "read" else source
         for rate in np.unique(self._rate[source]).tolist():
-            number = self._transports.setdefault((rate, operation), len(self._transports) + 1)
-            rows["transport"][self._rate[source] == rate] = number
+            for stock in np.unique(self._stock[sender]).tolist():
+                these = (self._rate[source] == rate) & (self._stock[sender] == stock)
+                if these.any():
+                    key = (rate, operation, stock)
+                    number = self._transports.setdefault(key, len(self._transports) + 1)
+                    rows["transport"][these] = number
 
     def transports(self) -> tuple[Transport, ...]:
         """Return the transports that flows name, in order."""
         if self.transport is None:
             return ()
         found = (
-            transport_for(self.transport.model_copy(update={"operation": operation}), rate)
-            for rate, operation in self._transports
+            transport_for(
+                self.transport.model_copy(update={"operation": operation}), rate, stock=stock
+            )
+            for rate, operation, stock in self._transports
         )
         return tuple(found)
 

@@ -42,9 +42,10 @@ _COUNTERS = (
     "acks",
     "naks",
     "cnps",
+    "fast_cnps",
 )
 FLOW_COLUMNS = (
-    *integers("transport", *_COUNTERS, "duplicates", "dropped", "cc_rate_bps"),
+    *integers("transport", *_COUNTERS, "duplicates", "dropped", "cc_rate_bps", "first_cut_ps"),
     Column("failure", Kind.NAME, tuple(_FAILURES.values())),
 )
 """Of flows.parquet. `transport` is a place in summary.json's `transports`; open loop: null."""
@@ -69,6 +70,7 @@ def flow_columns(outcome: Outcome) -> dict[str, Any]:
         **{name: known(stats[name]) for name in (*_COUNTERS, "dropped")},
         "duplicates": known(outcome.flow_stats["duplicates"]),
         "cc_rate_bps": limited_rates(stats["rate_bps"]),
+        "first_cut_ps": known(stats["first_cut_at"]),
         "failure": np.where(_failed(stats), failed, _NONE),
     }
 
@@ -184,6 +186,7 @@ def _parameters(traffic: Traffic, scale: int) -> list[dict[str, Any]]:
     for number, each in enumerate(traffic.transports, start=1):
         flows = traffic.flows[traffic.flows["transport"] == number]
         dcqcn = each.dcqcn and each.dcqcn.with_time_scale(scale)
+        fast = each.fast_cnp and each.fast_cnp.with_time_scale(scale)
         found.append(
             {
                 "operation": each.operation,
@@ -196,8 +199,9 @@ def _parameters(traffic: Traffic, scale: int) -> list[dict[str, Any]]:
                 "retries": each.retries,
                 "udp_ports": each.udp_ports,
                 "line_rate_bps": max(1, each.line_rate_bps // scale),
-                "congestion_control": "dcqcn" if dcqcn else "none",
+                "congestion_control": "fast-cnp" if fast else "dcqcn" if dcqcn else "none",
                 "dcqcn": asdict(dcqcn) if dcqcn else None,
+                "fast_cnp": asdict(fast) if fast else None,
             }
         )
     return found

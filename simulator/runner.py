@@ -169,6 +169,7 @@ class Simulation:
             cnp_dscp=CNP_DSCP,
             timeout_ps=planned.timeout_ps * scale,
             dcqcn=planned.dcqcn and planned.dcqcn.with_time_scale(scale),
+            fast_cnp=planned.fast_cnp and planned.fast_cnp.with_time_scale(scale),
         )
 
     def _events(self) -> None:

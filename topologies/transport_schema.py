@@ -1,9 +1,10 @@
 """The `transport` of a run file: how the two ends of a flow deal with each other.
 
 transport:
-  congestion_control: dcqcn            or none
+  congestion_control: dcqcn            or none, or fast-cnp: what switches say, and DCQCN beside it
   parameters: hpcc-dcqcn               a set's name (docs/congestion-control.md)
   overrides: {rate_ai: 100Mbps, alpha_timer: 1us}
+  fast_overrides: {increase_timer: 50us}   of fast-cnp
   retransmission: go-back-n            or selective-repeat
   operation: write                     or send, read
   mtu: 4096B                           payload of a packet; without it what the links' MTU allows
@@ -75,12 +76,23 @@ class OverridesEntry(Model):
     gain: Annotated[float, Field(gt=0, le=1)] | None = None
 
 
+class FastOverridesEntry(Model):
+    """Single parameters of what a source does with fast CNPs (hostagent/include/fast_cnp.h)."""
+
+    min_rate: Rate | None = None
+    rate_ai: Rate | None = None
+    rate_hai: Rate | None = None
+    increase_timer: Timer | None = None
+    quiet: CountOrNone | None = None
+
+
 class TransportEntry(Model):
     """Reliable connections, their retransmission and their congestion control."""
 
-    congestion_control: Literal["dcqcn", "none"] = "dcqcn"
+    congestion_control: Literal["dcqcn", "fast-cnp", "none"] = "dcqcn"
     parameters: Annotated[str, BeforeValidator(_set)] = BANDWIDTH_SCALED
     overrides: OverridesEntry = OverridesEntry()
+    fast_overrides: FastOverridesEntry = FastOverridesEntry()
     retransmission: Literal["go-back-n", "selective-repeat"] = "go-back-n"
     operation: Operation = "write"
     mtu: Mtu | None = None

@@ -86,7 +86,7 @@ control FastCnp(inout headers_t hdr, inout local_metadata_t meta,
     // ------------------------------------------------------------ is the queue too long?
 
     @id(0x01000801)
-    action watch(@id(1) depth_t low, @id(2) depth_t high, @id(3) bit<8> smoothing,
+    action watch_queue(@id(1) depth_t low, @id(2) depth_t high, @id(3) bit<8> smoothing,
                  @id(4) ticks_t window, @id(5) bit<32> growth_scale, @id(6) bit<32> cell_scale,
                  @id(7) ticks_t gap, @id(8) ticks_t burst) {
         queue.index = (bit<10>)std.egress_port;
@@ -111,7 +111,7 @@ control FastCnp(inout headers_t hdr, inout local_metadata_t meta,
             std.egress_port: exact @name("port");
             std.priority: exact @name("class");
         }
-        actions = { watch; @defaultonly off; }
+        actions = { watch_queue; @defaultonly off; }
         const default_action = off();
         size = PORTS * 8;
     }

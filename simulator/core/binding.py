@@ -16,11 +16,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hostagent.rnic.binding import NO_CNPS, Repeat, dcqcn_params
+from hostagent.rnic.binding import NO_CNPS, Repeat, dcqcn_params, fast_cnp_params
 from simulator.core import build
 from softswitch.core import CoreError, Output, OutputKind, PortImpair, SwitchCore
 from softswitch.core.native import attach_log
-from topologies.congestion import DcqcnParameters
+from topologies.congestion import DcqcnParameters, FastCnpParameters
 
 NEVER = (1 << 63) - 1
 Rows = NDArray[np.void]
@@ -95,7 +95,7 @@ class Totals:
 class Transport:
     """struct sim_transport_config: how a flow's ends deal with each other.
 
-    `dcqcn` None: no congestion control. `repeat` and `udp_ports` as hostagent.rnic.binding has
+    `dcqcn`, `fast_cnp` None: without it. `repeat` and `udp_ports` as hostagent.rnic.binding has
     them; times in ps.
     """
 
@@ -110,6 +110,7 @@ class Transport:
     cnp_queue: int = 6
     timeout_ps: int = 4_194_304_000
     dcqcn: DcqcnParameters | None = None
+    fast_cnp: FastCnpParameters | None = None
 
 
 @dataclass(frozen=True)
@@ -270,9 +271,12 @@ class Engine:
             row.cnp_dscp, row.cnp_queue = transport.cnp_dscp, transport.cnp_queue
             row.timeout_ps, row.cnp_interval_ns = transport.timeout_ps, NO_CNPS
             if transport.dcqcn is not None:
-                row.cc = self.lib.CC_DCQCN
+                row.cc |= self.lib.CC_DCQCN
                 row.cnp_interval_ns = transport.dcqcn.cnp_interval_ns
                 row.dcqcn = dcqcn_params(self.ffi, transport.dcqcn)[0]
+            if transport.fast_cnp is not None:
+                row.cc |= self.lib.CC_FAST_CNP
+                row.fast = fast_cnp_params(self.ffi, transport.fast_cnp)[0]
         return self._check(self.lib.sim_add_transports(self.pointer, array, len(transports)))
 
     def add_flows(self, rows: Rows) -> int:

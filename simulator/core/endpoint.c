@@ -85,7 +85,9 @@ static int add_end(struct sim *s, const struct flow *flow, struct nic *nic, cons
     if (card_make(s, nic, transport))
         return SIM_ENOMEM;
     struct rnic *card = nic->card;
-    if (rnic_add_qp(card, &config, transport->cc && nic == data_from(s, flow) ? &transport->dcqcn : NULL, NULL) ||
+    const int sends = nic == data_from(s, flow);
+    if (rnic_add_qp(card, &config, sends && transport->cc & CC_DCQCN ? &transport->dcqcn : NULL,
+                    sends && transport->cc & CC_FAST_CNP ? &transport->fast : NULL) ||
         rnic_connect(card, config.qpn, peer->config.ip, 0, config.qpn, 0) || rnic_receive_anything(card, config.qpn))
         return sim_fail(s, SIM_EINVAL, "flow %u: %s", flow->number, rnic_error(card));
     return SIM_OK;
@@ -353,7 +355,7 @@ int sim_transport_stats_get(sim *s, uint32_t first, uint32_t n, struct sim_trans
     for (uint32_t i = 0; i < n; i++) {
         struct flow *flow = s->flows[first + i];
         struct rnic_qp_stats sender, receiver, asker;
-        stats[i] = (struct sim_transport_stats){0};
+        stats[i] = (struct sim_transport_stats){.first_cut_at = -1};
         if (!flow->config.transport || rnic_qp_stats_get(data_from(s, flow)->card, qpn_of(flow), s->now, &sender) ||
             rnic_qp_stats_get(data_to(s, flow)->card, qpn_of(flow), s->now, &receiver) ||
             rnic_qp_stats_get(source_of(s, flow)->card, qpn_of(flow), s->now, &asker))
@@ -365,6 +367,8 @@ int sim_transport_stats_get(sim *s, uint32_t first, uint32_t n, struct sim_trans
             .acks = asker.acks_received,
             .naks = asker.naks_received,
             .cnps = sender.cnps_received,
+            .fast_cnps = sender.fast_cnps_received,
+            .first_cut_at = sender.first_cut_at,
             .acked_bytes = asker.acked_bytes,
             .dropped = receiver.dropped,
             .rate_bps = sender.rate_bps,

@@ -13,6 +13,9 @@ enum {
     PFC_FRAME = 34,      /* bytes up to the last class's time */
     PFC_QUANTUM_BITS = 512,
     CE = 3,
+    CNP = 0x81,
+    NOTIFICATION = 16,
+    NOTIFIED_QP = 11, /* where it names the destination's queue pair (docs/wire-formats.md) */
 };
 
 /* --- pauses ------------------------------------------------------------------------------------ */
@@ -126,6 +129,8 @@ static inline struct flow *flow_of(const struct sim *s, const struct flight *fli
         get16(udp + 2) != ROCE_PORT)
         return NULL;
     uint32_t qp = get24(bth + 5);
+    if (bth[0] == CNP && qp == 0 && flight->length >= HEADERS + NOTIFICATION)
+        qp = get24(bth + BTH + NOTIFIED_QP); /* both ends have the same number */
     return qp >= 1 && qp <= s->n_flows ? s->flows[qp - 1] : NULL;
 }
 

@@ -26,6 +26,7 @@ from softswitch.core.records import (
     PortImpair,
     PortState,
     PortStats,
+    QueuePeak,
     Scheduler,
     Waiting,
 )
@@ -162,6 +163,18 @@ class SwitchCore(ProgramObjects):
         s = self.ffi.new("struct ws_port_stats *")
         self._check(self.lib.ws_port_stats_get(self.pointer, port, s), f"port {port}")
         return PortStats.read(s)
+
+    def watch_queue(self, port: int, priority: int, above_bytes: int) -> None:
+        """Start to watch a queue's peak, and when it holds more than `above_bytes` first."""
+        status = self.lib.ws_queue_watch(self.pointer, port, priority, above_bytes)
+        self._check(status, f"queue {priority} of port {port}")
+
+    def queue_peak(self, port: int, priority: int) -> QueuePeak:
+        """How long a queue was at most since it is watched (without: since the start)."""
+        peak = self.ffi.new("struct ws_queue_peak *")
+        status = self.lib.ws_queue_peak_get(self.pointer, port, priority, peak)
+        self._check(status, f"queue {priority} of port {port}")
+        return QueuePeak.read(peak)
 
     # --- shared buffer and PFC ------------------------------------------------------------------
 

@@ -34,6 +34,8 @@ struct ws_port *ws_port_at(ws_switch *sw, uint32_t number)
     port->number = number;
     port->wake_at = WS_NEVER;
     port->config.queue_packets = sw->config.queue_packets;
+    for (uint32_t q = 0; q < WS_PRIORITIES_MAX; q++)
+        port->queues[q].above_at = -1;
     ports->table[number] = port;
     return port;
 }
@@ -346,6 +348,11 @@ void ws_port_enqueue(ws_switch *sw, uint32_t number, struct ws_packet *packet)
     queue->packets++;
     queue->bytes += bytes;
     queue->cells += packet->cells;
+    if (queue->bytes > queue->peak_bytes) {
+        queue->peak_bytes = queue->bytes;
+        if (queue->bytes > queue->watched_bytes && queue->above_at < 0)
+            queue->above_at = sw->now;
+    }
     port->stats.depth_bytes += bytes;
     if (++port->stats.depth_packets > port->stats.max_depth_packets)
         port->stats.max_depth_packets = port->stats.depth_packets;
@@ -518,6 +525,30 @@ int ws_port_impair_stats_get(const ws_switch *sw, uint32_t number, enum ws_direc
     if (number >= WS_PORTS_MAX || (unsigned)direction > WS_RECEIVE)
         return WS_EINVAL;
     *stats = wire_made(sw, number, direction)->stats;
+    return WS_OK;
+}
+
+int ws_queue_watch(ws_switch *sw, uint32_t number, uint32_t priority, uint64_t bytes)
+{
+    struct ws_port *port = ws_port_at(sw, number);
+    if (!port || priority >= sw->config.priorities)
+        return WS_EINVAL;
+    struct ws_queue *queue = &port->queues[priority];
+    queue->watched_bytes = bytes;
+    queue->peak_bytes = queue->bytes;
+    queue->above_at = queue->bytes > bytes ? sw->now : -1;
+    return WS_OK;
+}
+
+int ws_queue_peak_get(const ws_switch *sw, uint32_t number, uint32_t priority, struct ws_queue_peak *peak)
+{
+    if (number >= WS_PORTS_MAX || priority >= sw->config.priorities)
+        return WS_EINVAL;
+    *peak = (struct ws_queue_peak){.above_at = -1};
+    if (number < sw->ports.capacity && sw->ports.table[number]) {
+        const struct ws_queue *queue = &sw->ports.table[number]->queues[priority];
+        *peak = (struct ws_queue_peak){.bytes = queue->peak_bytes, .above_at = queue->above_at};
+    }
     return WS_OK;
 }
 

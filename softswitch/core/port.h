@@ -25,6 +25,8 @@ struct ws_queue {
     uint64_t bytes;
     uint64_t cells;
     ws_time last_release; /* of rate_pps */
+    uint64_t peak_bytes, watched_bytes; /* highest since it is watched; with one more byte than that it is too long */
+    ws_time above_at;                   /* when it was, first; -1: never */
 };
 
 /* Deficit round robin among the queues with a quantum. */

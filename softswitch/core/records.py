@@ -221,6 +221,14 @@ class PortStats(_Record):
 
 
 @dataclass(frozen=True, slots=True)
+class QueuePeak(_Record):
+    """struct ws_queue_peak: how long a queue was since it is watched; `above_at` in ps, or -1."""
+
+    bytes: int
+    above_at: int
+
+
+@dataclass(frozen=True, slots=True)
 class BufferConfig:
     """struct ws_buffer_config; `alpha_q8` and `class_of_dscp` by class and DSCP."""
 

@@ -223,6 +223,10 @@ struct ws_port_stats {
                                  the mean number of packets that waited in it (Little's law) */
 };
 int ws_port_stats_get(const ws_switch *sw, uint32_t port, struct ws_port_stats *stats);
+/* Starts to watch a queue: its peak is what it holds now, and `above_at` the first time that it holds more than `bytes`. */
+int ws_queue_watch(ws_switch *sw, uint32_t port, uint32_t priority, uint64_t bytes);
+struct ws_queue_peak { uint64_t bytes; ws_time above_at; /* -1: not since */ };
+int ws_queue_peak_get(const ws_switch *sw, uint32_t port, uint32_t priority, struct ws_queue_peak *peak);
 struct ws_stats {
     uint64_t ingress, egress, drop_ingress, drop_egress, drop_no_pipeline, drop_recirculate, drop_bad_port,
         drop_bad_priority, clone_unknown_session, multicast_unknown_group, parser_errors, assert_failures, recirculated, resubmitted,
