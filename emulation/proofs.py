@@ -17,7 +17,7 @@ from emulation.live_host import LiveHost
 from emulation.session import Session
 from topologies import Role, Topology
 from topologies.congestion import BANDWIDTH_SCALED
-from topologies.model import Endpoint
+from topologies.model import Endpoint, Interface
 
 COUNTERS_DEADLINE_S = 3.0
 POLL_S = 0.02
@@ -68,6 +68,18 @@ def reply_timeout_s(topology: Topology) -> float:
     longest_ns = max((topology.real_delay_ns(link) for link in topology.links), default=0)
     hops = 2 * 6  # there and back, up to three switches deep on each side
     return 1.0 + 2 * hops * longest_ns / 1e9
+
+
+def round_trip_s(topology: Topology, source: Interface, target: Interface) -> float:
+    """Return the real propagation delay there and back, on a shortest way, in seconds."""
+    links = [topology.link_at(end.host, end.number) for end in (source, target)]
+    paths = shortest_paths(topology)
+    here = source.switch
+    while here != target.switch:
+        port = paths.towards(here, target.switch)[0]
+        links.append(topology.link_at(here, port))
+        here = topology.peer(here, port).node
+    return 2e-9 * sum(topology.real_delay_ns(link) for link in links)
 
 
 def all_pairs_ping(session: Session) -> Row:
@@ -140,24 +152,28 @@ def tcp_transfer(
 
 
 RDMA_BYTES = 16384
-RDMA_DEPTH = 32
+RDMA_DEPTH = 32  # and what the path holds
 RDMA_MS = 1000
+LONG_WAY = 0.05  # of the time measured: from there on it is told
 
 
 def rdma_write(session: Session, milliseconds: int = RDMA_MS) -> Row:
     """RDMA WRITEs between the hosts that are farthest apart, by their endpoints, under DCQCN.
 
-    They are posted for so long, and all that were are waited for.
+    They are posted for so long, as many at a time as keep the path full, and all that were are
+    waited for: a round trip is part of the time measured.
     """
     source, destination = far_pair(session)
     topology = session.topology
     ends = [topology.interface(_endpoint(host)) for host in (source, destination)]
     sockets = session.endpoints.sockets([source, destination])
     line = topology.real_rate_bps(topology.link_at(ends[0].host, ends[0].number))
-    count = line * milliseconds // 8000 // RDMA_BYTES + RDMA_DEPTH
+    trip_s = round_trip_s(topology, ends[0], ends[1])
+    depth = RDMA_DEPTH + int(line * trip_s) // 8 // RDMA_BYTES
+    count = line * milliseconds // 8000 // RDMA_BYTES + depth
     work = rdma.Work(
         "write", "bandwidth", RDMA_BYTES, count,
-        depth=RDMA_DEPTH, duration_ms=milliseconds, set_name=BANDWIDTH_SCALED,
+        depth=depth, duration_ms=milliseconds, set_name=BANDWIDTH_SCALED,
     )  # fmt: skip
     [answer] = rdma.measure(topology, sockets, ends[:1], ends[1], work)
     what = f"RDMA WRITE {source.name} -> {destination.name}"
@@ -166,6 +182,8 @@ def rdma_write(session: Session, milliseconds: int = RDMA_MS) -> Row:
     rate = answer.said["average_bps"]
     scale = topology.time_scale
     text = f"{_rate(rate)} of {_rate(line)} (fabric {_rate(rate * scale)} of {_rate(line * scale)})"
+    if trip_s > LONG_WAY * answer.said["elapsed_ns"] / 1e9:
+        text += f", a round trip of {_duration(trip_s)} included"
     kind = rdma.info(sockets[source.name])
     by = "AF_XDP" if kind["mode"] == "af_xdp" else "AF_PACKET"
     return Row(what, f"{text}, {answer.said['messages']} of 16 kB by {by}, DCQCN", True)
