@@ -9,12 +9,12 @@ they use, so `ecmp group 1 of 3, 4` means ports 3 and 4.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TypeAlias
 
-from controller.diff import Change, changes
+from controller.diff import Change, Operation, changes
 from controller.entries import (
     ActionCall,
     DefaultEntry,
@@ -33,6 +33,7 @@ from controller.loops import Loops
 from controller.p4info import P4Info
 from controller.policy import FabricPolicy
 from controller.routing import Paths, shortest_paths
+from controller.stock_queue_pairs import PORT_TABLE, STOCK_TABLE, Learned, sampling_entries
 from controller.target_facts import TargetFacts
 from topologies.congestion import EcnThresholds, at_rate
 from topologies.model import Link, Switch, Topology
@@ -45,7 +46,9 @@ MAX_SLOPE = (1 << 32) - 1  # of a bit<32>: the probability that a unit of depth 
 class FabricModel:
     """All that the logic remembers. `installed` holds what each connected switch has.
 
-    `p4infos` holds those of switches that run another program than the rest.
+    `p4infos` holds those of switches that run another program than the rest. `learned`: entries
+    that come from what switches saw rather than from the topology, by switch and key; they are not
+    among `installed`.
     """
 
     topology: Topology
@@ -55,6 +58,7 @@ class FabricModel:
     down: frozenset[Link] = frozenset()
     installed: Mapping[str, tuple[Entry, ...]] = field(default_factory=dict)
     p4infos: Mapping[str, P4Info] = field(default_factory=dict)
+    learned: Mapping[str, Mapping[object, TableEntry]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -80,7 +84,7 @@ class LinkChanged:
     up: bool
 
 
-Event: TypeAlias = SwitchReady | FabricReady | LinkChanged
+Event: TypeAlias = SwitchReady | FabricReady | LinkChanged | Learned
 Writes: TypeAlias = Mapping[str, tuple[Change, ...]]
 
 
@@ -91,26 +95,63 @@ def step(model: FabricModel, event: Event, now: int) -> tuple[FabricModel, Write
     all of the controller's logic shares.
     """
     del now
+    ready: Mapping[str, tuple[Entry, ...]] = {}
     match event:
         case SwitchReady(switch, entries):
-            model = replace(model, installed={**model.installed, switch: entries})
-            affected = [switch]
-        case FabricReady(ready):
-            model = replace(model, installed={**model.installed, **ready})
-            affected = list(ready)
+            ready = {switch: entries}
+        case FabricReady(entries_of):
+            ready = entries_of
         case LinkChanged(link, up):
             down = model.down - {link} if up else model.down | {link}
             model = replace(model, down=down)
-            affected = list(model.installed)
+        case Learned():
+            return _learn(model, event)
     paths = shortest_paths(model.topology, model.down)
     writes: dict[str, tuple[Change, ...]] = {}
     installed = dict(model.installed)
-    for name in affected:
+    for name in ready or installed:
         wanted = desired_entries(model, name, paths)
         p4info = model.p4infos.get(name, model.p4info)
-        writes[name] = changes(wanted, installed[name], p4info)
+        if name in ready:
+            learned = _known(model, name, model.learned.get(name, {}).values())
+            writes[name] = changes((*wanted, *learned), ready[name], p4info)
+        else:
+            there = (entry for entry in installed[name] if not _is_learned(entry))
+            writes[name] = changes(wanted, there, p4info)
         installed[name] = wanted
     return replace(model, installed=installed), MappingProxyType(writes)
+
+
+def _learn(model: FabricModel, event: Learned) -> tuple[FabricModel, Writes]:
+    """Put and take away single entries, whatever else a switch holds."""
+    learned = dict(model.learned)
+    writes: dict[str, tuple[Change, ...]] = {}
+    for name in sorted({*event.put, *event.gone}):
+        entries = dict(learned.get(name, {}))
+        found: list[Change] = []
+        for entry in _known(model, name, event.put.get(name, ())):
+            there = entries.get(entry.key)
+            if there != entry:
+                found.append(Change(Operation.MODIFY if there else Operation.INSERT, entry))
+            entries[entry.key] = entry
+        for entry in _known(model, name, event.gone.get(name, ())):
+            there = entries.pop(entry.key, None)
+            if there is not None:
+                found.append(Change(Operation.DELETE, there))
+        learned[name] = entries
+        if name in model.installed:
+            writes[name] = tuple(found)
+    return replace(model, learned=learned), MappingProxyType(writes)
+
+
+def _known(model: FabricModel, name: str, entries: Iterable[TableEntry]) -> Iterator[TableEntry]:
+    """Yield the entries whose table a switch's program has."""
+    tables = model.p4infos.get(name, model.p4info).tables
+    return (entry for entry in entries if entry.table in tables)
+
+
+def _is_learned(entry: Entry) -> bool:
+    return isinstance(entry, TableEntry) and entry.table == STOCK_TABLE
 
 
 def desired_entries(
@@ -137,6 +178,12 @@ def desired_entries(
             switch,
             "fast_cnp_queue",
             fast_cnp_entries(topology, switch, model.facts, model.policy, Loops(topology, paths)),
+        ),
+        *_if_known(
+            model,
+            switch,
+            PORT_TABLE,
+            sampling_entries(topology, switch, model.facts, model.policy),
         ),
     )
 

@@ -11,6 +11,22 @@ from topologies.model import CNP_DSCP, Topology
 
 
 @dataclass(frozen=True)
+class Sampling:
+    """How the connections of stock NICs are sampled, in fabric picoseconds.
+
+    A flow's first `reports` packets that are reported are `interval_ps` apart, others `later_ps`.
+    What wasn't seen for `age_ps` is forgotten. `window_packets`: how many packets a queue pair may
+    have in flight, None for what the topology's longest loop and queues hold.
+    """
+
+    interval_ps: int = 100_000_000
+    later_ps: int = 4_000_000_000
+    reports: int = 64
+    age_ps: int = 1_000_000_000_000
+    window_packets: int | None = None
+
+
+@dataclass(frozen=True)
 class FabricPolicy:
     """What to install beside routes.
 
@@ -18,7 +34,7 @@ class FabricPolicy:
     `packet_bytes`: a packet's size where a target counts queues in packets. `class_of_dscp`: the
     queue for a DSCP; classes beyond the target's are served by its highest one. `fast_cnp`: how
     sources are told of long queues, by class of service; none means not at all. `stock_nics`: hosts
-    whose cards know plain CNPs only.
+    whose cards know plain CNPs only; `sampling`: how their connections are watched.
     """
 
     ecn: Mapping[int, EcnMarking] = field(default_factory=dict)
@@ -26,6 +42,7 @@ class FabricPolicy:
     class_of_dscp: Mapping[int, int] = field(default_factory=lambda: {CNP_DSCP: 7})
     fast_cnp: Mapping[int, FastCnp] = field(default_factory=dict)
     stock_nics: frozenset[str] = frozenset()
+    sampling: Sampling = field(default_factory=Sampling)
 
     @classmethod
     def of(cls, topology: Topology) -> Self:

@@ -21,7 +21,8 @@ class TargetFacts:
     queue depths, None for packets. `priorities`: queues a port. `port_rates_bps`: real rates by
     (switch, port), empty if ports have none. `emulates_links`, `emulates_pfc`: whether the target
     itself does rates and delays, and priority flow control. `reconciles`: whether it loads a
-    changed program with its entries kept. `time_scale`: real over fabric time.
+    changed program with its entries kept. `digest_jitter_ns`: how much later than another of the
+    same moment a digest may be heard. `time_scale`: real over fabric time.
     """
 
     tick_ps: int = BMV2_TICK_PS
@@ -31,6 +32,7 @@ class TargetFacts:
     emulates_links: bool = False
     emulates_pfc: bool = False
     reconciles: bool = False
+    digest_jitter_ns: int = 50_000_000
     time_scale: int = 1
 
     def ticks(self, fabric_ps: int) -> int:

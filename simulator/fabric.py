@@ -55,6 +55,7 @@ def target_facts(topology: Topology) -> TargetFacts:
         emulates_links=True,
         emulates_pfc=True,
         reconciles=True,
+        digest_jitter_ns=0,
         time_scale=topology.time_scale,
     )
 
