@@ -26,6 +26,7 @@ from hostagent.rnic.binding import (
     Repeat,
     Status,
     Work,
+    native,
 )
 from protocols.rocev2 import RETH, ImmDt, Opcode, Syndrome
 from tests.hostagent.scripted_peer import MTU, PEER_IP, PEER_QPN, PSN, QPN, ScriptedPeer
@@ -483,6 +484,18 @@ def test_other_calls_that_are_refused() -> None:
 def test_cards_that_can_not_be(config: dict[str, int]) -> None:
     with pytest.raises(CardError, match="a queue of 0 to 7"):
         make_card(1, **config)
+
+
+@pytest.mark.parametrize(
+    ("dscp", "queue", "made"), [(63, 7, True), (64, 7, False), (63, 8, False), (0, 1 << 31, False)]
+)
+def test_the_card_itself_checks_where_cnps_go(dscp: int, queue: int, made: bool) -> None:
+    """Whoever makes it: the queue is an index, and a shift."""
+    module = native(sanitize=SANITIZE)
+    wanted = {"max_qps": 1, "cnp_dscp": dscp, "cnp_queue": queue}
+    handle = module.lib.rnic_create(module.ffi.new("struct rnic_config *", wanted))
+    assert (handle != module.ffi.NULL) == made
+    module.lib.rnic_destroy(handle)
 
 
 @pytest.mark.parametrize("use", ["register", "read", "receive"])

@@ -19,6 +19,8 @@ const char *rnic_error(const rnic *r) { return r->error; }
 
 rnic *rnic_create(const struct rnic_config *config)
 {
+    if (config->cnp_dscp > 63 || config->cnp_queue >= RNIC_QUEUES)
+        return NULL;
     struct rnic *r = calloc(1, sizeof *r);
     if (!r)
         return NULL;

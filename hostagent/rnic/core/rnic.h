@@ -51,12 +51,12 @@ struct rnic_config {
     uint64_t line_rate_bps;    /* a queue pair that may send as fast is not paced */
     uint32_t whole;            /* 1: packets carry their payload and ICRC; 0: header-only, payloads are lengths alone */
     uint32_t check_icrc;       /* of whole packets; a wrong one is dropped and counted */
-    uint32_t cnp_dscp, cnp_queue;
+    uint32_t cnp_dscp, cnp_queue; /* 0..63, 0..7 */
     uint64_t cc_base_ns;       /* the congestion control's clock at rnic_time 0 */
     rnic_time pace_slack_ps;   /* a paced packet that leaves late brings the next ones forward by so much at most: 0 in virtual time */
 };
 
-rnic *rnic_create(const struct rnic_config *config);
+rnic *rnic_create(const struct rnic_config *config); /* NULL: no memory, or CNPs of a DSCP or queue that there is not */
 void rnic_destroy(rnic *r);
 const char *rnic_error(const rnic *r); /* why the last call failed */
 int rnic_configure(rnic *r, const struct rnic_config *config); /* addresses and rate; the rest stays as it was */
