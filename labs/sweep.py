@@ -11,6 +11,7 @@ The result is the same, byte for byte, wherever and by however many it is played
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import tempfile
 from collections.abc import Callable
@@ -22,7 +23,7 @@ from labs.api import Program
 from labs.errors import LabError
 from labs.sweep_dask import DaskError, played_by_dask
 from labs.sweep_metrics import MetricError, metric_named
-from labs.sweep_point import Assignment, Measure, Played
+from labs.sweep_point import Assignment, Measure, Played, Prepare, play
 from labs.sweep_processes import Task, played_here
 from labs.sweep_result import PointResult, SweepResult
 from labs.sweep_spec import SweepSpec
@@ -46,6 +47,7 @@ def run(
     workers: int | None = None,
     scheduler: str | None = None,
     measure: Measure | None = None,
+    prepare: Prepare | None = None,
     program: Program | None = None,
     tell: Callable[[Progress], None] = lambda progress: None,
 ) -> SweepResult:
@@ -53,7 +55,8 @@ def run(
 
     `workers`: processes of this machine, one a processor if None. `scheduler`: a Dask scheduler's
     address, such as tcp://10.0.0.7:8786, in the place of processes. `measure` adds metrics of its
-    own: it takes a `labs.Run`, as a lab's `measure` does. `program`: `spec.program`, compiled
+    own: it takes a `labs.Run`, as a lab's `measure` does; `prepare` is called before each run, as a
+    lab's is. `program`: `spec.program`, compiled
     already. A run that fails is in the result, with its reason; the others go on. Ctrl-C ends the
     sweep with what was played (`interrupted`).
 
@@ -65,7 +68,7 @@ def run(
     usual = _usual_metrics(spec, own=measure is not None)
     program = program or _compiled(spec.program)
     tasks: list[Task] = [(point, seed) for point in range(len(spec.points)) for seed in spec.seeds]
-    assignment = Assignment(spec.name, spec.mapping, spec.points, usual, program, measure)
+    assignment = Assignment(spec.name, spec.mapping, spec.points, usual, program, measure, prepare)
     if scheduler is not None:
         return _collected(spec, assignment, tasks, tell, scheduler=scheduler)
     count = min(workers or len(os.sched_getaffinity(0)), len(tasks))
@@ -87,8 +90,11 @@ def _collected(
         with tempfile.TemporaryDirectory(prefix="weft-sweep-") as scratch:
             if scheduler is not None:
                 playing = played_by_dask(assignment, tasks, scheduler)
+            elif multiprocessing.current_process().daemon:
+                # A worker of somebody's pool, who may not start processes.
+                playing = (play(assignment, *task) for task in tasks)
             else:
-                _prepare(assignment.program)
+                _build(assignment.program)
                 playing = played_here(assignment, tasks, workers, Path(scratch))
             with closing(playing):
                 for played in playing:
@@ -129,7 +135,7 @@ def _compiled(path: Path) -> Program:
     return Program(path, result.json_text, result.p4info_text)
 
 
-def _prepare(program: Program) -> None:
+def _build(program: Program) -> None:
     """Build the program, and import the engine, once for all processes."""
     import simulator.runner  # noqa: F401
     from softswitch.p4runtime import pipeline

@@ -102,7 +102,7 @@ def _played(
         for n, task in enumerate(tasks)
     }
     try:
-        for future in distributed.as_completed(list(futures)):
+        for future in distributed.as_completed(list(futures), loop=client.loop):
             error = future.exception() if future.status != "finished" else None
             if isinstance(error, VersionError):
                 where = "a worker that came later"

@@ -1,4 +1,4 @@
-"""What a sweep measures of every run: the usual numbers, from a result folder.
+"""What a sweep measures of every run: the usual numbers.
 
 Bytes, bits a second, picoseconds and counts, as in docs/results.md; ratios (Jain's index) are 0 to
 1. `peak_queue[s1:3]` is the metric of one port. None: the run has no such thing (no message was
@@ -8,7 +8,7 @@ done, nothing is notified without a transport).
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,41 +16,63 @@ from simulator.result_statistics import MILLION, PS_PER_S
 from topologies.errors import did_you_mean
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from labs.api import Run
+    from simulator.runner import Simulation
 
 Value = int | float | None
+Port = tuple[str, int]
 
 _PORT = re.compile(r"(\w+)\[([^\]:]+):([0-9]+)\]")
+_SHOWN_PORTS = 8
+
+
+class MetricError(Exception):
+    """There is no such metric, or no such port; the message says what there is."""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A run that ended: its summary.json, and the most that a queue of each switch port held."""
+
+    summary: Mapping[str, Any]
+    peaks: Mapping[Port, int]
+
+    @classmethod
+    def of(cls, simulation: Simulation, summary: Mapping[str, Any]) -> Ended:
+        """Read the peaks off the switches: they are exact, not sampled."""
+        from simulator.fabric import PRIORITIES
+
+        fabric = simulation.fabric
+        peaks = {}
+        for name, switch in fabric.switches.items():
+            core = switch.device.core
+            for port in fabric.topology.ports_of(name):
+                queues = (core.queue_peak(port.number, queue) for queue in range(PRIORITIES))
+                peaks[name, port.number] = max(queue.bytes for queue in queues)
+        return cls(summary, peaks)
 
 
 @dataclass(frozen=True)
 class Metric:
-    """One of the usual numbers. `by_port`: a part of it can be had for a port, NAME[s1:3]."""
+    """One of the usual numbers. `by_port`: it can be had of one port, too: NAME[s1:3]."""
 
     name: str
     unit: str  # "B", "b/s", "ps", "packets", "frames", or "" for a plain number
     about: str
-    of: Callable[[Run], Value]
-    by_port: Callable[[Run, str, int], Value] | None = None
+    of: Callable[[Ended, Port | None], Value]
+    by_port: bool = False
 
 
-class MetricError(Exception):
-    """A metric that a run does not have; the message says which there are."""
-
-
-def _goodput(run: Run) -> Value:
-    now_ps = int(run.summary["end"]["now_ps"])
-    delivered = int(run.summary["flows"]["received_bytes"])
+def _goodput(ended: Ended, _: Port | None) -> Value:
+    now_ps = int(ended.summary["end"]["now_ps"])
+    delivered = int(ended.summary["flows"]["received_bytes"])
     return delivered * 8 * PS_PER_S // now_ps if now_ps else None
 
 
-def _in(*path: str) -> Callable[[Run], Value]:
+def _in(*path: str) -> Callable[[Ended, Port | None], Value]:
     """Return what looks a number of the summary up; None where it is not there."""
 
-    def look(run: Run) -> Value:
-        at: Any = run.summary
+    def look(ended: Ended, _: Port | None) -> Value:
+        at: Any = ended.summary
         for key in path:
             at = at.get(key) if isinstance(at, Mapping) else None
         return at if isinstance(at, int) else None
@@ -58,64 +80,24 @@ def _in(*path: str) -> Callable[[Run], Value]:
     return look
 
 
-def _jain(run: Run) -> Value:
-    ppm = _in("transport", "sharing", "least", "jain_ppm")(run)
+def _jain(ended: Ended, port: Port | None) -> Value:
+    ppm = _in("transport", "sharing", "least", "jain_ppm")(ended, port)
     return None if ppm is None else ppm / MILLION
 
 
-def _peaks(run: Run) -> dict[tuple[str, int], int]:
-    """Return the most bytes that waited at each switch port at an instant, all queues together."""
-    ports = run.results.table("ports", ("node", "port"))
-    peaks = dict.fromkeys(_rows(ports, "node", "port"), 0)
-    samples = run.results.table("queues", ("at_ps", "node", "port", "bytes"))
-    names = samples.column("node").cast("string")
-    samples = samples.set_column(1, "node", names)
-    at_once = _grouped(samples, ("at_ps", "node", "port"), "bytes", "sum")
-    for node, port, size in _rows(_grouped(at_once, ("node", "port"), "bytes_sum", "max"),
-                                  "node", "port", "bytes_sum_max"):  # fmt: skip
-        if (node, port) in peaks:  # a host's own queue is none of a switch
-            peaks[node, port] = size
-    return peaks
+def _peak_queue(ended: Ended, port: Port | None) -> Value:
+    if port is None:
+        return max(ended.peaks.values(), default=0)
+    if port not in ended.peaks:
+        there = [f"{node}:{number}" for node, number in ended.peaks]
+        name = f"{port[0]}:{port[1]}"
+        hint = did_you_mean(name, there) or f": there is {', '.join(there[:_SHOWN_PORTS])}"
+        raise MetricError(f"no switch port {name}{hint}")
+    return ended.peaks[port]
 
 
-def _grouped(table: pa.Table, keys: Sequence[str], column: str, how: str) -> pa.Table:
-    # Runs are played in parallel already.
-    return table.group_by(list(keys), use_threads=False).aggregate([(column, how)])
-
-
-def _rows(table: pa.Table, *columns: str) -> Iterable[tuple[Any, ...]]:
-    return zip(*(table.column(name).to_pylist() for name in columns), strict=True)
-
-
-def _peak_queue(run: Run) -> Value:
-    return max(_peaks(run).values(), default=0)
-
-
-def _peak_queue_of(run: Run, node: str, port: int) -> Value:
-    return _of_port(_peaks(run), node, port)
-
-
-def _packets(run: Run) -> dict[tuple[str, int], int]:
-    table = run.results.table("ports", ("node", "port", "max_depth_packets"))
-    rows = _rows(table, "node", "port", "max_depth_packets")
-    return {(node, port): most or 0 for node, port, most in rows}
-
-
-def _peak_packets(run: Run) -> Value:
-    return max(_packets(run).values(), default=0)
-
-
-def _peak_packets_of(run: Run, node: str, port: int) -> Value:
-    return _of_port(_packets(run), node, port)
-
-
-def _of_port(values: Mapping[tuple[str, int], int], node: str, port: int) -> int:
-    if (node, port) not in values:
-        there = sorted({f"{name}:{number}" for name, number in values})
-        hint = did_you_mean(f"{node}:{port}", there) or f": there is {', '.join(there[:8])}"
-        raise MetricError(f"no switch port {node}:{port}{hint}")
-    return values[node, port]
-
+_TRANSPORT = "transport"
+_MESSAGES = ("messages", "completion_ps")
 
 METRICS: Mapping[str, Metric] = {
     metric.name: metric
@@ -123,52 +105,51 @@ METRICS: Mapping[str, Metric] = {
         Metric("goodput", "b/s", "payload that came, over the time of the run", _goodput),
         Metric("delivered", "B", "payload that came", _in("flows", "received_bytes")),
         Metric(
-            "peak_queue", "B", "most that waited at a switch port, as sampled",
-            _peak_queue, _peak_queue_of,
-        ),
-        Metric(
-            "peak_queue_packets", "packets", "most that waited at a switch port, exactly",
-            _peak_packets, _peak_packets_of,
+            "peak_queue", "B", "most that a queue of a switch port held", _peak_queue, by_port=True
         ),
         Metric("marks", "packets", "came with a congestion mark (CE)", _in("flows", "marked")),
-        Metric("cnps", "packets", "notifications that reached senders", _in("transport", "cnps")),
+        Metric("cnps", "packets", "CNPs that reached senders", _in(_TRANSPORT, "cnps")),
+        Metric(
+            "fast_cnps", "packets", "fast CNPs that reached senders", _in(_TRANSPORT, "fast_cnps")
+        ),
         Metric("losses", "packets", "lost, wherever and why ever", _in("drops", "packets")),
         Metric("pauses", "frames", "PFC frames sent that say stop", _in("pauses", "xoff_sent")),
         Metric("paused", "ps", "time that queues were paused, in all", _in("pauses", "paused_ps")),
         Metric("done", "messages", "messages that are done", _in("messages", "done")),
-        Metric("fct_p50", "ps", "flow completion, median", _in("messages", "completion_ps", "p50")),
-        Metric("fct_p90", "ps", "flow completion, p90", _in("messages", "completion_ps", "p90")),
-        Metric("fct_p99", "ps", "flow completion, p99", _in("messages", "completion_ps", "p99")),
-        Metric("fct_max", "ps", "the slowest", _in("messages", "completion_ps", "max")),
+        Metric("fct_p50", "ps", "completion of messages, median", _in(*_MESSAGES, "p50")),
+        Metric("fct_p90", "ps", "completion of messages, p90", _in(*_MESSAGES, "p90")),
+        Metric("fct_p99", "ps", "completion of messages, p99", _in(*_MESSAGES, "p99")),
+        Metric("fct_max", "ps", "completion of messages, the slowest", _in(*_MESSAGES, "max")),
         Metric("jain", "", "Jain's index of the least fair interface, last quarter", _jain),
-        Metric(
-            "repeated", "packets", "sent again", _in("transport", "repeated_packets")
-        ),
-        Metric("timeouts", "", "time-outs of senders", _in("transport", "timeouts")),
+        Metric("repeated", "packets", "sent again", _in(_TRANSPORT, "repeated_packets")),
+        Metric("timeouts", "", "time-outs of senders", _in(_TRANSPORT, "timeouts")),
     )
-}  # fmt: skip
+}
 
 
-def metric_named(name: str) -> Metric:
-    """Return a metric, also of one port. Raises MetricError, which lists what there is."""
+def _parsed(name: str) -> tuple[Metric, Port | None]:
     match = _PORT.fullmatch(name)
     metric = METRICS.get(match.group(1) if match else name)
     if metric is None:
         hint = did_you_mean(name, METRICS) or f": there is {', '.join(METRICS)}"
         raise MetricError(f"no metric {name!r}{hint}")
-    if match and metric.by_port is None:
-        ports = [each.name for each in METRICS.values() if each.by_port]
-        raise MetricError(f"{metric.name} is of the whole run: by port there is {', '.join(ports)}")
-    return metric
+    if match is None:
+        return metric, None
+    if not metric.by_port:
+        ports = ", ".join(each.name for each in METRICS.values() if each.by_port)
+        raise MetricError(f"{metric.name} is of the whole run: of one port there is {ports}")
+    return metric, (match.group(2), int(match.group(3)))
 
 
-def measured(run: Run, names: Iterable[str]) -> dict[str, Value]:
-    """Return these metrics of a run that ended. Raises MetricError, ResultError."""
+def metric_named(name: str) -> Metric:
+    """Return a metric, also of one port. Raises MetricError, which lists what there is."""
+    return _parsed(name)[0]
+
+
+def measured(ended: Ended, names: Iterable[str]) -> dict[str, Value]:
+    """Return these metrics of a run. Raises MetricError."""
     found: dict[str, Value] = {}
     for name in names:
-        metric, match = metric_named(name), _PORT.fullmatch(name)
-        if match and metric.by_port:
-            found[name] = metric.by_port(run, match.group(2), int(match.group(3)))
-        else:
-            found[name] = metric.of(run)
+        metric, port = _parsed(name)
+        found[name] = metric.of(ended, port)
     return found

@@ -13,24 +13,38 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
+from math import isfinite
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from labs.api import Context, Measured, Program, Run, Runtime, Variant
 from labs.hooks import describe, place
 from labs.overrides import Merge
-from labs.sweep_metrics import Value, measured
+from labs.sweep_metrics import Ended, Value, measured
 from labs.sweep_space import Point
 from topologies.document import Document
 from topologies.errors import TopologyError
 from topologies.workload_loader import run_of
 from topologies.workload_model import RunFile
 
+if TYPE_CHECKING:
+    from simulator.runner import Simulation
+
 ROOT = Path(__file__).resolve().parent.parent
 
 Measure = Callable[[Run], Mapping[str, Measured | int | float | None]]
 
-_PACKAGES = "controller hostagent labs protocols simulator softswitch topologies".split()
+Prepare = Callable[["Simulation", Context], None]
+
+_PACKAGES = (
+    "controller",
+    "hostagent",
+    "labs",
+    "protocols",
+    "simulator",
+    "softswitch",
+    "topologies",
+)
 _SUFFIXES = frozenset({".py", ".c", ".h"})
 _ONE_AT_A_TIME = threading.Lock()
 
@@ -49,6 +63,7 @@ class Assignment:
     metrics: tuple[str, ...]
     program: Program
     measure: Measure | None = None
+    prepare: Prepare | None = None
     sources: str = ""
 
 
@@ -117,6 +132,7 @@ def play(
 
 
 def _played(assignment: Assignment, point: int, seed: int | None, scratch: Path | None) -> Played:
+    from simulator.result_model import Stop
     from simulator.runner import Simulation
 
     base = Document("<run>", assignment.mapping, {})
@@ -124,9 +140,6 @@ def _played(assignment: Assignment, point: int, seed: int | None, scratch: Path 
     simulation = Simulation(loaded, assignment.program.compiled(), seed=seed)
     with tempfile.TemporaryDirectory(prefix="weft-sweep-", dir=scratch) as folder:
         out = Path(folder) / "results"
-        outcome = simulation.run(out)
-        if outcome.summary["end"]["interrupted"]:
-            raise KeyboardInterrupt
         context = Context(
             lab=assignment.name,
             folder=out,
@@ -138,9 +151,13 @@ def _played(assignment: Assignment, point: int, seed: int | None, scratch: Path 
             out=out,
             program=assignment.program,
         )
-        run = Run(context, outcome.summary, outcome.end)
-        metrics = measured(run, assignment.metrics)
-        more = _own(assignment.measure, run) if assignment.measure else {}
+        if assignment.prepare is not None:
+            assignment.prepare(simulation, context)
+        outcome = simulation.run(out)
+        if outcome.stop is Stop.INTERRUPTED:
+            raise KeyboardInterrupt
+        metrics = measured(Ended.of(simulation, outcome.summary), assignment.metrics)
+        more = _own(assignment.measure, Run(context, outcome.summary, outcome.end))
     metrics |= {name: each.value for name, each in more.items()}
     units = {name: each.unit for name, each in more.items()}
     return Played(point, simulation.seed, metrics, units)
@@ -159,7 +176,9 @@ class MeasureError(Exception):
     """The caller's `measure` went wrong, or gave what is no number; says where."""
 
 
-def _own(measure: Measure, run: Run) -> dict[str, Measured]:
+def _own(measure: Measure | None, run: Run) -> dict[str, Measured]:
+    if measure is None:
+        return {}
     try:
         found = measure(run)
     except Exception as error:
@@ -172,7 +191,9 @@ def _own(measure: Measure, run: Run) -> dict[str, Measured]:
     metrics = {}
     for name, value in found.items():
         each = value if isinstance(value, Measured) else Measured(value)
-        if isinstance(each.value, bool) or not isinstance(each.value, int | float | None):
+        if isinstance(each.value, bool) or not (
+            each.value is None or (isinstance(each.value, int | float) and isfinite(each.value))
+        ):
             raise MeasureError(f"measure gave {name} = {each.value!r}, which is no number")
         metrics[name] = each
     return metrics
