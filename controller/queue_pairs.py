@@ -241,13 +241,13 @@ class QueuePairs:
         self._settle_touched()
 
     def due(self) -> int | None:
-        """Return when `elapse` next has something to do, None if nothing is known."""
+        """Return when `elapse` can judge something, None if nothing waits.
+
+        Ageing waits for any call.
+        """
         while self._deadlines and self._deadlines[0][2].is_done:
             heapq.heappop(self._deadlines)
-        times = [self._deadlines[0][0]] if self._deadlines else []
-        if self._pairs and self._swept_at is not None:
-            times.append(self._swept_at + self._sweep_ns)
-        return min(times, default=None)
+        return self._deadlines[0][0] if self._deadlines else None
 
     # ---------------------------------------------------------------- what comes out
 

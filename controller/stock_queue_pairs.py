@@ -71,18 +71,19 @@ def sampling_times(topology: Topology, facts: TargetFacts, policy: FabricPolicy)
     later = max(real_ns(sampling.later_ps), interval)
     rates = [topology.link_at(each.switch, each.port).rate_bps for each in topology.interfaces()]
     fastest = max(rates, default=0)
+    window = sampling.window_packets or _in_flight(topology, policy.packet_bytes, fastest)
     return SamplingTimes(
         interval_ns=interval,
         later_ns=later,
         jitter_ns=interval,
         age_ns=max(real_ns(sampling.age_ps), 4 * later),
-        window_packets=sampling.window_packets or _in_flight(topology, policy.packet_bytes, fastest),
+        window_packets=window,
         packets_per_s=-(-fastest // (8 * _LEAST_PACKET_BYTES * facts.time_scale)),
     )
 
 
 @lru_cache(maxsize=8)
-def _in_flight(topology: Topology, policy: FabricPolicy, rate_bps: int) -> int:
+def _in_flight(topology: Topology, packet_bytes: int, rate_bps: int) -> int:
     """Return how many packets a queue pair has on its way at most, with room to spare.
 
     Twice what the longest loop holds, and a full queue.
