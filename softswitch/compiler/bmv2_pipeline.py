@@ -238,9 +238,7 @@ class PipelineWriter:
         entries = [
             {
                 **self._actions.code.source.info(e.pos),
-                "match_key": [
-                    _match(k, m) for k, m in zip(table.keys, e.matches, strict=True)
-                ],
+                "match_key": [_match(k, m) for k, m in zip(table.keys, e.matches, strict=True)],
                 "action_entry": {
                     "action_id": self._actions.id_of(e.action),
                     "action_data": [hex(a) for a in e.args],

@@ -52,9 +52,7 @@ def write_program(program: ProgramLowering, source: Path) -> Json:
             }
         ],
         **_arrays(program, text),
-        "calculations": [
-            _calculation(c, i, text) for i, c in enumerate(program.calculations)
-        ],
+        "calculations": [_calculation(c, i, text) for i, c in enumerate(program.calculations)],
         "learn_lists": [_field_list(f, text) for f in program.learn_lists],
         "actions": actions.written,
         "pipelines": pipelines,
@@ -296,7 +294,5 @@ def _unit(kind: ir.Const) -> str:
 def _register_width(t: ty.Extern, decl: ast.InstanceDecl) -> int:
     cell = ty.underlying(t.args[0])
     if not isinstance(cell, ty.Bit | ty.Int) or cell.width == 0:
-        raise CompileError.at(
-            decl.pos, f"BMv2's registers hold bit<w> or int<w>, not {t.args[0]}"
-        )
+        raise CompileError.at(decl.pos, f"BMv2's registers hold bit<w> or int<w>, not {t.args[0]}")
     return cell.width

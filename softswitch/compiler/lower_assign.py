@@ -96,9 +96,7 @@ class AssignLowering(ExprLowering):
             case StructValue(fields) if isinstance(value, StructValue):
                 source = self._detached(target, value, pos)
                 assert isinstance(source, StructValue)
-                for (_, place), item in zip(
-                    fields.items(), source.fields.values(), strict=True
-                ):
+                for (_, place), item in zip(fields.items(), source.fields.values(), strict=True):
                     self.assign(place, item, pos)
             case HeaderPlace() | LastPlace():
                 self._assign_header(target, value, pos)

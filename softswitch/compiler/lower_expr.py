@@ -524,5 +524,3 @@ def _last_member(stack: StackPlace, header: ty.Header, name: str) -> Value:
     found = header.field_named(name)
     assert found is not None
     return place(name, found.type)
-
-

@@ -117,9 +117,7 @@ def leaves(value: Value, pos: Pos) -> list[ir.Expr]:
             return [leaf for v in fields.values() for leaf in leaves(v, pos)]
         case HeaderPlace(name, t):
             return [
-                leaf
-                for f in t.fields
-                for leaf in leaves(header_member(name, f.name, f.type), pos)
+                leaf for f in t.fields for leaf in leaves(header_member(name, f.name, f.type), pos)
             ]
         case _ if isinstance(value, SCALARS):
             return [value]
@@ -131,9 +129,7 @@ def _copied(body: StmtLowering, expr: ast.Expr, *, constants: bool) -> list[ir.E
     """Leaves of `expr`, copied so that BMv2 takes their value now (`constants`: these too)."""
     result: list[ir.Expr] = []
     for leaf in leaves(body.lower(expr), expr.pos):
-        stays = leaf.type.kind is ir.Kind.VARBIT or (
-            isinstance(leaf, ir.Const) and not constants
-        )
+        stays = leaf.type.kind is ir.Kind.VARBIT or (isinstance(leaf, ir.Const) and not constants)
         result.append(leaf if stays else body.to_temporary(leaf, expr.pos))
     return result
 

@@ -234,5 +234,3 @@ def _argument(call: ast.Call, index: int) -> ast.Expr:
 
 def _argument_count(call: ast.Call) -> int:
     return len(call.binding) or len(call.args)
-
-

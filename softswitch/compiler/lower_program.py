@@ -427,9 +427,7 @@ class ProgramLowering:
 
     # ------------------------------------------------------------ calculations and lists
 
-    def calculation(
-        self, algorithm: str, inputs: list[ir.Expr], payload: bool, pos: Pos
-    ) -> str:
+    def calculation(self, algorithm: str, inputs: list[ir.Expr], payload: bool, pos: Pos) -> str:
         """Register a calculation; its name."""
         count = len(self.calculations)
         name = "calc" if count == 0 else f"calc_{count - 1}"

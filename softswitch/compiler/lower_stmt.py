@@ -417,5 +417,3 @@ def _argument(call: ast.Call, index: int) -> ast.Expr:
         assert arg is not None
         return arg
     return call.args[index].value
-
-

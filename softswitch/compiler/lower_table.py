@@ -233,9 +233,7 @@ class TableLowering:
         selector = table.implementation
         if selector is not None:
             self.program.attach_profile(selector, table)
-        if table.selector_inputs and (
-            selector is None or selector.type.name != "action_selector"
-        ):
+        if table.selector_inputs and (selector is None or selector.type.name != "action_selector"):
             self.program.warn(
                 table.decl.pos,
                 f"table {table.decl.name} has selector keys but no action_selector as"
@@ -415,5 +413,3 @@ def _is_validity(expr: ast.Expr) -> bool:
         and _is_path(expr.receiver)
         and isinstance(expr.receiver.type, ty.Header)
     )
-
-

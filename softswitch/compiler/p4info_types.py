@@ -313,5 +313,3 @@ def _name(t: ty.StructLike) -> str:
 
 def _field_name(f: ty.Field) -> str:
     return local_name(f.decl) if f.decl is not None else f.name
-
-

@@ -146,9 +146,7 @@ class Generator:
             return Expression(
                 f"(~{a.text})", width, signed, lambda v: wrap(~a.value(v), width, signed)
             )
-        return Expression(
-            f"(-{a.text})", width, signed, lambda v: wrap(-a.value(v), width, signed)
-        )
+        return Expression(f"(-{a.text})", width, signed, lambda v: wrap(-a.value(v), width, signed))
 
     def ternary(self, width: int, signed: bool, depth: int) -> Expression:
         c, a, b = self.boolean(depth), *(self.number(width, signed, depth) for _ in range(2))
@@ -245,9 +243,7 @@ def result_of(e: Expression, number: int) -> str:
 
 
 def run(tmp_path: Path, expressions: list[Expression], inputs: list[dict[str, int]]) -> None:
-    fields = " ".join(
-        f"{'int' if f in SIGNED else 'bit'}<{w}> {f};" for f, w in FIELDS.items()
-    )
+    fields = " ".join(f"{'int' if f in SIGNED else 'bit'}<{w}> {f};" for f, w in FIELDS.items())
     results = " ".join(f"bit<32> r{i};" for i in range(len(expressions)))
     body = "\n".join(result_of(e, i) for i, e in enumerate(expressions))
     source = tmp_path / "expressions.p4"

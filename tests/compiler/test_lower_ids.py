@@ -34,9 +34,7 @@ def test_ids_are_those_of_p4c(kind: ResourceType, name: str, number: int) -> Non
 
 
 def test_user_ids_win_with_or_without_prefix() -> None:
-    symbols = table_of(
-        (ResourceType.TABLE, "c.t", 7), (ResourceType.ACTION, "c.a", 0x01000008)
-    )
+    symbols = table_of((ResourceType.TABLE, "c.t", 7), (ResourceType.ACTION, "c.a", 0x01000008))
     assert symbols.id_of(ResourceType.TABLE, "c.t") == 0x02000007
     assert symbols.id_of(ResourceType.ACTION, "c.a") == 0x01000008
 
@@ -74,7 +72,5 @@ def test_aliases_are_the_shortest_unique_suffixes() -> None:
         ([None, 1, None], [2, 1, 3]),
     ],
 )
-def test_members_are_numbered_around_user_ids(
-    given: list[int | None], numbers: list[int]
-) -> None:
+def test_members_are_numbered_around_user_ids(given: list[int | None], numbers: list[int]) -> None:
     assert number_members(given) == numbers

@@ -94,9 +94,22 @@ class Checker:
             "action_profiles": [a for p in pipelines for a in p["action_profiles"]],
             "states": [s for p in self.json["parsers"] for s in p["parse_states"]],
         }
-        for key in ("header_types", "headers", "header_stacks", "actions", "calculations",
-                    "checksums", "register_arrays", "counter_arrays", "meter_arrays",
-                    "field_lists", "learn_lists", "parsers", "deparsers", "pipelines"):
+        for key in (
+            "header_types",
+            "headers",
+            "header_stacks",
+            "actions",
+            "calculations",
+            "checksums",
+            "register_arrays",
+            "counter_arrays",
+            "meter_arrays",
+            "field_lists",
+            "learn_lists",
+            "parsers",
+            "deparsers",
+            "pipelines",
+        ):
             groups[key] = self.json[key]
         for name, objects in groups.items():
             ids = [o["id"] for o in objects]
@@ -133,9 +146,7 @@ class Checker:
 
     def field(self, value: list[str], where: str) -> None:
         header, name = value
-        if header not in self.fields or (
-            name != "$valid$" and name not in self.fields[header]
-        ):
+        if header not in self.fields or (name != "$valid$" and name not in self.fields[header]):
             self.found.append(f"{where}: no field {header}.{name}")
 
     def tree(self, node: Any, where: str, params: int) -> str:
@@ -240,8 +251,11 @@ class Checker:
             args = op["parameters"]
             match op["op"]:
                 case "extract" | "extract_VL":
-                    kinds = {"regular": "header", "stack": "header_stack",
-                             "union_stack": "header_union_stack"}
+                    kinds = {
+                        "regular": "header",
+                        "stack": "header_stack",
+                        "union_stack": "header_union_stack",
+                    }
                     value, kind = args[0]["value"], kinds[args[0]["type"]]
                     name = value[0] if kind == "header_union_stack" else value
                     if name not in self.names[kind]:
@@ -271,9 +285,7 @@ class Checker:
                 header, name = key["value"]
                 width = 1 if name == "$valid$" else self.fields[header][name]
             else:
-                stack = next(
-                    s for s in self.json["header_stacks"] if s["name"] == key["value"][0]
-                )
+                stack = next(s for s in self.json["header_stacks"] if s["name"] == key["value"][0])
                 width = self.fields[f"{stack['name']}[0]"][key["value"][1]]
             assert isinstance(width, int)
             size += (width + 7) // 8
@@ -319,8 +331,10 @@ class Checker:
             own = [actions[i]["name"] for i in t["action_ids"]]
             if own != t["actions"] or len(set(own)) != len(own):
                 self.found.append(f"{where}: actions {own}, {t['actions']}")
-            if not ({"__HIT__", "__MISS__"} >= set(t["next_tables"])
-                    or set(t["next_tables"]) == set(own)):
+            if not (
+                {"__HIT__", "__MISS__"} >= set(t["next_tables"])
+                or set(t["next_tables"]) == set(own)
+            ):
                 self.found.append(f"{where}: next_tables {t['next_tables']}")
             for key in t["key"]:
                 self.field(key["target"], where)

@@ -145,10 +145,7 @@ def test_finsy_takes_roles(running: Running) -> None:
                 await other.insert([entry])
                 with pytest.raises(finsy.P4ClientError, match="PERMISSION_DENIED"):
                     await other.insert([finsy.P4MulticastGroupEntry(7, replicas=[1])])
-                ears = [
-                    asyncio.create_task(anext(who.read_packets()))
-                    for who in (switch, other)
-                ]
+                ears = [asyncio.create_task(anext(who.read_packets())) for who in (switch, other)]
                 await asyncio.sleep(0)  # both listen from here on
                 running.arrive(1, FRAME)
                 packets = await asyncio.gather(*ears)
