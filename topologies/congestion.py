@@ -77,8 +77,8 @@ class DcqcnParameters:
 class FastCnpParameters:
     """What a source does with fast CNPs (hostagent/include/fast_cnp.h); bits/s and ns, as they run.
 
-    After a notification's time the rate grows by `rate_ai_bps` each `increase_timer_ns`, and by
-    `rate_hai_bps` after `quiet` of them. A notification's validity counts in `validity_unit_ns`.
+    After a notification's time the rate grows by `rate_ai_bps` a step, and by `rate_hai_bps` after
+    `quiet` of them; a step takes as long as the notification stood, at least `increase_timer_ns`. A notification's validity counts in `validity_unit_ns`.
     """
 
     line_rate_bps: int
@@ -254,7 +254,7 @@ def parameters(name: str, line_rate_bps: int, time_scale: int = 1) -> DcqcnParam
 def fast_cnp_parameters(line_rate_bps: int, time_scale: int = 1) -> FastCnpParameters:
     """Return how a source whose interface has `line_rate_bps` in the fabric takes fast CNPs.
 
-    Increases are shares of the line, so that they serve any rate: 1/256 a timer, later 1/32.
+    Increases are shares of the line, so that they serve any rate: 1/256 a step, later 1/32.
     Raises CongestionError: a rate beyond the algorithm's numbers.
     """
     if not 0 < line_rate_bps <= MAX_RATE_BPS:
@@ -266,7 +266,7 @@ def fast_cnp_parameters(line_rate_bps: int, time_scale: int = 1) -> FastCnpParam
         min_rate_bps=max(line_rate_bps // 400, 1),
         rate_ai_bps=max(line_rate_bps // 256, 1),
         rate_hai_bps=max(line_rate_bps // 32, 1),
-        increase_timer_ns=20 * US,
+        increase_timer_ns=5 * US,
         validity_unit_ns=VALIDITY_UNIT_NS,
         quiet=5,
     ).with_time_scale(time_scale)

@@ -9,7 +9,9 @@
  *   severity 0   the queue drains as it should: no cut
  *   any          no increase until the notification's time is over, counted from the last one
  *
- * After that the rate grows by `rate_ai` a timer, and by `rate_hai` once `quiet` timers have passed without a notification.
+ * After that the rate grows by `rate_ai` a step, and by `rate_hai` once `quiet` steps have passed without a notification. A step
+ * is as long as the notification stood (the longest of those that stood together), so that what it does is seen before the
+ * next one; at least increase_timer_ns.
  */
 #ifndef WEFT_FAST_CNP_H
 #define WEFT_FAST_CNP_H
@@ -22,8 +24,8 @@
 struct fast_cnp_params {
     weft_u64 line_rate;         /* bits/s, at most FAST_CNP_RATE_MAX; the first rate, and never exceeded */
     weft_u64 min_rate;          /* bits/s, > 0 */
-    weft_u64 rate_ai, rate_hai; /* bits/s a timer */
-    weft_u64 increase_timer_ns; /* > 0 */
+    weft_u64 rate_ai, rate_hai; /* bits/s a step */
+    weft_u64 increase_timer_ns; /* the shortest step, > 0 */
     weft_u64 validity_unit_ns;  /* what `validity` counts in, > 0 and below 2^32; grows with the time scale */
     weft_u32 quiet;             /* increases by rate_ai before those by rate_hai */
     weft_u32 pad_;
@@ -34,7 +36,8 @@ struct fast_cnp {
     weft_u64 rate;        /* bits/s */
     weft_u64 base;        /* what it was when this loop began */
     weft_u64 loop_ends;   /* until then notifications speak of the same excess */
-    weft_u64 increase_at; /* when the timer was last due; in the future while a notification stands */
+    weft_u64 increase_at; /* when a step was last due; in the future while a notification stands */
+    weft_u64 step_ns;     /* how long a step is */
     weft_u32 steps;       /* increases since the last notification; stays at `quiet` */
     weft_u32 severity;    /* the worst of this loop */
     weft_u32 limited;     /* 0: no notification ever came, the rate is the line's */
@@ -52,6 +55,7 @@ static inline void fast_cnp_init(struct fast_cnp *s, const struct fast_cnp_param
     s->params = *params;
     s->rate = s->base = params->line_rate;
     s->loop_ends = s->increase_at = now;
+    s->step_ns = params->increase_timer_ns;
     s->steps = s->severity = s->limited = s->pad_ = 0;
 }
 
@@ -71,10 +75,10 @@ static inline void fast_cnp_elapse(struct fast_cnp *s, weft_u64 now)
     const struct fast_cnp_params *p = &s->params;
     weft_u64 due, additive;
 
-    if (!s->limited || now < s->increase_at + p->increase_timer_ns)
+    if (!s->limited || now < s->increase_at + s->step_ns)
         return;
-    due = (now - s->increase_at) / p->increase_timer_ns;
-    s->increase_at += due * p->increase_timer_ns;
+    due = (now - s->increase_at) / s->step_ns;
+    s->increase_at += due * s->step_ns;
     additive = s->steps < p->quiet ? p->quiet - s->steps : 0;
     if (additive > due)
         additive = due;
@@ -104,6 +108,10 @@ static inline void fast_cnp_on_event(struct fast_cnp *s, const struct fast_cnp_e
         if (cut < s->rate)
             s->rate = cut;
     }
+    if (now >= s->increase_at)
+        s->step_ns = s->params.increase_timer_ns;
+    if (s->step_ns < stands)
+        s->step_ns = stands;
     if (s->increase_at < now + stands)
         s->increase_at = now + stands;
     s->steps = 0;
@@ -114,7 +122,7 @@ static inline weft_u64 fast_cnp_rate_at(const struct fast_cnp *s, weft_u64 now)
 {
     struct fast_cnp copy;
 
-    if (!s->limited || now < s->increase_at + s->params.increase_timer_ns)
+    if (!s->limited || now < s->increase_at + s->step_ns)
         return s->rate;
     copy = *s;
     fast_cnp_elapse(&copy, now);

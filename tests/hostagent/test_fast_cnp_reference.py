@@ -39,17 +39,18 @@ class Plain:
         self.loop_ends = 0
         self.severity = 0
         self.told = False
-        self.next_increase = 0
+        self.held_until = 0  # then, or when the last step was over
+        self.step = given.increase_timer_ns
         self.increases = 0  # since the last notification
 
     def elapse(self, now: int) -> None:
         given = self.given
-        while self.told and now >= self.next_increase:
+        while self.told and now >= self.held_until + self.step:
             hyper = self.increases >= given.quiet
             self.rate += given.rate_hai_bps if hyper else given.rate_ai_bps
             self.rate = min(self.rate, given.line_rate_bps)
             self.increases += 1
-            self.next_increase += given.increase_timer_ns
+            self.held_until += self.step
 
     def notified(self, severity: int, validity: int, now: int) -> None:
         given = self.given
@@ -61,8 +62,10 @@ class Plain:
             self.severity = severity
             cut = max(self.base // 16 * (16 - severity), given.min_rate_bps)
             self.rate = min(self.rate, cut)
-        earliest = stands_until + given.increase_timer_ns
-        self.next_increase = max(self.next_increase, earliest) if self.told else earliest
+        if now >= self.held_until:
+            self.step = given.increase_timer_ns
+        self.step = max(self.step, stands_until - now)
+        self.held_until = max(self.held_until, stands_until)
         self.increases = 0
         self.told = True
 
@@ -131,7 +134,7 @@ def test_the_header_does_what_the_rules_say(seed: int) -> None:
                 stands + choice.randrange(-1, 2),
                 stands + given.increase_timer_ns * choice.randrange(6) + choice.randrange(-1, 2),
             ])  # fmt: skip
-            now = min(now, plain.next_increase + 300 * given.increase_timer_ns)
+            now = min(now, plain.held_until + 300 * plain.step)
             if plain.told:
                 before = plain.rate
                 plain.elapse(now)
@@ -203,5 +206,5 @@ def test_a_shorter_notification_does_not_end_a_longer_one_s_time() -> None:
     header.notified(8, 10, START)  # 262 us
     header.notified(8, 0, START + 100)
     stands = 256 << 10
-    assert header.rate_at(START + stands + 999) == LINE // 2
-    assert header.rate_at(START + stands + 1000) == LINE // 2 + 10**9
+    assert header.rate_at(START + 2 * stands - 1) == LINE // 2
+    assert header.rate_at(START + 2 * stands) == LINE // 2 + 10**9  # nor the length of its steps
