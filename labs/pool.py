@@ -41,7 +41,7 @@ def work(
     """Do all jobs; yields the number of each and its result, as they are done.
 
     `tell(number, share, text)`: how far job `number` is. `do` handles its own errors: one that
-    leaves it, or a process that dies, raises WorkerDiedError here. Leaving the iteration ends everything.
+    leaves it, or a process that dies, raises WorkerDiedError here. Leaving the iteration ends all.
     """
     # Neither fork, which copies locks that other threads hold, nor Python 3.11's fork server, which
     # imports from the current directory first: a user's may have a folder called labs.

@@ -172,6 +172,9 @@ def validate_lab(document: Document) -> LabEntry:
     try:
         return LabEntry.model_validate(document.data)
     except ValidationError as error:
-        raise TopologyError(
-            [schema_problem(document, detail, LabEntry) for detail in error.errors()]
-        ) from None
+        # Pydantic says "[key]" where a name is wrong, not what it names: not a part of the file.
+        found = [
+            {**detail, "loc": tuple(part for part in detail["loc"] if part != "[key]")}
+            for detail in error.errors()
+        ]
+        raise TopologyError([schema_problem(document, each, LabEntry) for each in found]) from None
