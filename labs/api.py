@@ -198,7 +198,7 @@ class Table:
     def __init__(
         self, runtime: Runtime, time_scale: int, runs: Sequence[Finished], known: Sequence[Variant]
     ) -> None:
-        """`known`: all variants of the lab for this runtime, whether they ran or not."""
+        """`known`: all variants of the lab, whether they run on this runtime or not."""
         self.runtime = runtime
         self.time_scale = time_scale
         self.known = tuple(known)

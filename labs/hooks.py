@@ -26,7 +26,7 @@ class Hooks:
 
     @classmethod
     def of(cls, folder: Path) -> Hooks:
-        """Load checks.py. Raises LabError where there is none, HookError where it can't be run."""
+        """Load checks.py. Raises LabError where there is none, or where it can't be loaded."""
         path = folder / FILE
         if not path.is_file():
             raise LabError(f"{folder}: has no {FILE}", "docs/labs.md says what stands in it")
@@ -43,7 +43,7 @@ class Hooks:
         try:
             spec.loader.exec_module(module)
         except Exception as error:
-            raise HookError(f"{place(error, folder) or path}: {describe(error)}") from error
+            raise LabError(f"{place(error, folder) or path}: {describe(error)}") from error
         return cls(module, path)
 
     def get(self, name: str) -> Callable[..., Any] | None:

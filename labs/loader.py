@@ -74,6 +74,10 @@ class Lab:
         """How much slower than the fabric a runtime's clock is."""
         return self.entry.live.time_scale if runtime.is_live else 1
 
+    def names(self) -> tuple[Variant, ...]:
+        """Return all variants of all runtimes, those of `axes` first."""
+        return tuple(self._variant(shape) for shape in self._all)
+
     def variants(self, runtime: Runtime) -> tuple[Planned, ...]:
         """Return the variants of a runtime, those of `axes` first.
 
@@ -131,12 +135,14 @@ class Lab:
             merge.put(("live" if runtime.is_live else "simulator", "set"))
         for path in shape.paths:
             merge.put(path)
-        quick = shape.entry.quick or _fits(shape.labels, self.entry.quick)
-        variant = Variant(shape.name, shape.title or shape.name, dict(shape.labels), quick)
         try:
-            return Planned(variant, merge.done())
+            return Planned(self._variant(shape), merge.done())
         except TopologyError as error:
             raise LabFileError(error.problems) from None
+
+    def _variant(self, shape: _Shape) -> Variant:
+        quick = shape.entry.quick or _fits(shape.labels, self.entry.quick)
+        return Variant(shape.name, shape.title or shape.name, dict(shape.labels), quick)
 
 
 @dataclass(frozen=True)

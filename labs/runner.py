@@ -86,9 +86,9 @@ class LabRun:
         """
         self.lab = lab
         self.request = request
-        self.all = lab.variants(request.runtime)
+        there = lab.variants(request.runtime)
         require(request.runtime)
-        self.chosen = _chosen(lab, self.all, request)
+        self.chosen = _chosen(lab, there, request)
         self.seeds = tuple(request.seeds) or lab.seeds(request.runtime)
         self.hooks = Hooks.of(lab.folder)
         self.hooks.check(request.runtime)
@@ -150,8 +150,7 @@ class LabRun:
         started, before = datetime.now(UTC), time.monotonic()
         contexts = self._contexts(scratch, program)
         finished = self._play(contexts, tell)
-        known = [planned.variant for planned in self.all]
-        table = Table(self.request.runtime, self.time_scale, finished, known)
+        table = Table(self.request.runtime, self.time_scale, finished, self.lab.names())
         checks = self._checks(table)
         figures = self._figures(table, scratch)
         if isinstance(figures, Check):
