@@ -115,6 +115,15 @@ class DiagnosticsClient:
         """A port's depths, highest depth so far, capacities and pause mask."""
         return self.call("Queue", port=port)
 
+    def watch_queue(self, port: int, queue: int, above_bytes: int) -> None:
+        """Starts to watch a queue for `queue_peak`: its peak is what it holds now."""
+        self.call("WatchQueue", port=port, queue=queue, above_bytes=above_bytes)
+
+    def queue_peak(self, port: int, queue: int) -> Json:
+        """`bytes`: the most that a queue has held since it is watched; `above_ps`: when it first
+        held more than `above_bytes`, by the switch's clock, None if never; `now_ps`, that clock."""
+        return self.call("QueuePeak", port=port, queue=queue)
+
     # --- settings -----------------------------------------------------------------------------
 
     def set_port(self, port: int, up: bool) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
-from typing import NoReturn
+from typing import NoReturn, TypeGuard
 
 import grpc
 
@@ -45,6 +45,8 @@ class DiagnosticsService:
             "PortStats": self._port_stats,
             "SwitchStats": self._switch_stats,
             "Queue": self._queue,
+            "WatchQueue": self._watch_queue,
+            "QueuePeak": self._queue_peak,
             "SetPort": self._set_port,
             "SetLink": self._set_link,
         }
@@ -105,6 +107,28 @@ class DiagnosticsService:
             "queue_cells": config.queue_cells,
         }
 
+    def _watch_queue(self, request: Json) -> Json:
+        port, queue, above = _port(request), request.get("queue"), request.get("above_bytes")
+        if not _is_number(queue) or not _is_number(above):
+            raise EntityError(
+                Code.INVALID_ARGUMENT, '"queue" and "above_bytes" are whole numbers from 0'
+            )
+        with self._loop.locked() as core:
+            core.watch_queue(port, queue, above)
+        return {}
+
+    def _queue_peak(self, request: Json) -> Json:
+        port, queue = _port(request), request.get("queue")
+        if not _is_number(queue):
+            raise EntityError(Code.INVALID_ARGUMENT, '"queue" is a whole number from 0')
+        with self._loop.locked() as core:
+            peak = core.queue_peak(port, queue)
+        return {
+            "bytes": peak.bytes,
+            "above_ps": None if peak.above_at < 0 else peak.above_at,
+            "now_ps": self._loop.now(),
+        }
+
     # --- settings -----------------------------------------------------------------------------
 
     def _set_port(self, request: Json) -> Json:
@@ -158,6 +182,10 @@ class DiagnosticsService:
 
 def _is_whole(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_number(value: object) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 32
 
 
 def _port(request: Json) -> int:

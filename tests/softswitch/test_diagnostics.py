@@ -9,6 +9,7 @@ from pathlib import Path
 import grpc
 import pytest
 
+from softswitch.compiler import compile_p4
 from softswitch.core import CoreConfig, DaemonLoop, PortState, Scheduler, SwitchCore
 from softswitch.device import Device
 from softswitch.diagnostics import DiagnosticsClient, DiagnosticsError
@@ -124,6 +125,46 @@ def test_what_goes_wrong_on_a_link(daemon: Daemon, client: DiagnosticsClient) ->
     assert (row["rx_packets"], row["wire"]["receive"]["lost"]) == (1, 3)
 
 
+TO_PORT_2 = """\
+#include <core.p4>
+#include <v1model.p4>
+struct none_t {}
+parser P(packet_in p, out none_t h, inout none_t m, inout standard_metadata_t s) {
+    state start { transition accept; }
+}
+control V(inout none_t h, inout none_t m) { apply {} }
+control I(inout none_t h, inout none_t m, inout standard_metadata_t s) {
+    apply { s.egress_spec = 2; }
+}
+control E(inout none_t h, inout none_t m, inout standard_metadata_t s) { apply {} }
+control C(inout none_t h, inout none_t m) { apply {} }
+control D(packet_out p, in none_t h) { apply {} }
+V1Switch(P(), V(), I(), E(), C(), D()) main;
+"""
+
+
+def test_a_queue_that_is_watched(daemon: Daemon, client: DiagnosticsClient, tmp_path: Path) -> None:
+    source = tmp_path / "to_port_2.p4"
+    source.write_text(TO_PORT_2)
+    compiled = compile_p4(source)
+    info = tmp_path / "p4info.txtpb"
+    info.write_text(compiled.p4info_text)
+    daemon.device.set_pipeline(read_p4info(info), compiled.json_text.encode())
+    client.set_link(2, rate_bps=1_000)  # a frame lasts more than half a second
+    client.watch_queue(2, 0, 2 * len(FRAME))
+    for _ in range(3):
+        assert client.queue_peak(2, 0)["above_ps"] is None
+        daemon.arrive(1, FRAME)
+    before = client.switch_stats()["now_ps"]
+    assert client.queue_peak(2, 0)["bytes"] == 2 * len(FRAME)  # one is on the wire
+    daemon.arrive(1, FRAME)
+    peak = client.queue_peak(2, 0)
+    assert peak["bytes"] == 3 * len(FRAME)
+    assert before < peak["above_ps"] < peak["now_ps"]
+    client.watch_queue(2, 0, 5 * len(FRAME))
+    assert client.queue_peak(2, 0)["above_ps"] is None
+
+
 def test_a_port_down_and_up(daemon: Daemon, client: DiagnosticsClient) -> None:
     with daemon.loop.locked() as core:
         core.set_port(2, PortState.UP, pause_mask=2)
@@ -141,6 +182,9 @@ def test_a_port_down_and_up(daemon: Daemon, client: DiagnosticsClient) -> None:
         ("SetPort", {"port": "1", "up": True}, "'1'"),
         ("SetPort", {"up": True}, "None"),
         ("Queue", {"port": 65536}, "65535"),
+        ("WatchQueue", {"port": 1, "queue": 0}, "above_bytes"),
+        ("WatchQueue", {"port": 1, "queue": 2, "above_bytes": 0}, "queue 2 of port 1"),
+        ("QueuePeak", {"port": 1, "queue": True}, "whole number"),
         ("SetLink", {"port": 1, "speed": 1}, "no 'speed'; it has queue_bytes"),
         ("SetLink", {"port": 1, "rate_bps": -1}, "rate_bps"),
         ("SetLink", {"port": 1, "tx_delay_ns": 1 << 62}, "tx_delay_ns"),
