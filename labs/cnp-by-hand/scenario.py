@@ -23,7 +23,7 @@ from softswitch import Output, Switch
 from softswitch.core import CoreStats
 
 from .cnp import checksum
-from .control_plane import CELL_BYTES, Connection, Host, Setup
+from .control_plane import CELL_BYTES, RECIRCULATION_PORT, Connection, Host, Setup
 
 SLOW_BPS = 1_000_000_000
 ON_THE_WIRE = 24
@@ -151,16 +151,40 @@ class Seen:
         return list((Counter(self.originals) - came).elements())
 
     @cached_property
+    def changed(self) -> list[tuple[bytes, Output]]:
+        """Of these, those of whose flow something else came out instead."""
+        return self._sorted[0]
+
+    @cached_property
+    def stranded(self) -> list[Output]:
+        """What left by the clone session's port, which has no link."""
+        return [output for output in self.outputs if output.port == RECIRCULATION_PORT]
+
+    @property
     def made(self) -> list[Output]:
-        """What the switch made itself: all that is no original."""
-        left = Counter(self.originals)
-        found = []
+        """What the switch made itself: all that is no original, nor one that was changed."""
+        return self._sorted[1]
+
+    @cached_property
+    def _sorted(self) -> tuple[list[tuple[bytes, Output]], list[Output]]:
+        left, missing = Counter(self.originals), list(self.missing)
+        changed, made = [], []
         for output in self.outputs:
-            if output.port == self.sink.port and left[output.packet]:
+            if output.port == RECIRCULATION_PORT:
+                continue
+            if output.port != self.sink.port:
+                made.append(output)
+            elif left[output.packet]:
                 left[output.packet] -= 1
             else:
-                found.append(output)
-        return found
+                flow = output.packet[34:36]
+                of_flow = [each for each in missing if each[34:36] == flow]
+                if of_flow:
+                    missing.remove(of_flow[0])
+                    changed.append((of_flow[0], output))
+                else:
+                    made.append(output)
+        return changed, made
 
     @cached_property
     def told(self) -> list[Output]:
