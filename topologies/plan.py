@@ -129,6 +129,8 @@ class Plan:
             time_scale=self.spec.time_scale,
             description=self.spec.description,
             classes=self.spec.classes,
+            stock_nics=self.spec.stock_nics,
+            stock_nics=self.spec.stock_nics,
             events=self.spec.events,
             link=LinkSettings(),
             switches=self._switches,
