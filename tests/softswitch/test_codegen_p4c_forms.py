@@ -2,29 +2,15 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 
 from softswitch.codegen import Bmv2Program, JsonError, build_pipeline
 from softswitch.core import CoreConfig, Spec, SwitchCore, Target
+from tests.softswitch import tiny_program as tiny
 
-
-def _load(name: str) -> ModuleType:
-    path = Path(__file__).with_name(f"{name}.py")
-    spec = importlib.util.spec_from_file_location(f"softswitch_{name}", path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-tiny = _load("tiny_program")
 Json = dict[str, Any]
 AT = tiny.field("h", "at")
 STACK = tiny.ref("header_stack", "s")

@@ -19,7 +19,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import grpc
@@ -31,6 +30,7 @@ from softswitch.p4runtime.names import Names
 from softswitch.p4runtime.pipeline import prepare_program, read_p4info
 from softswitch.p4runtime.protos import p4r
 from softswitch.p4runtime.schema import bind
+from tests.softswitch import vectors
 
 DEADLINE_S = 20.0
 ETH_P_ALL = 3
@@ -38,19 +38,6 @@ QUIET_S = 0.02
 """How long nothing may come after what was expected; a packet needs some 50 us."""
 
 p4r_grpc: Any = importlib.import_module(f"{protos.PACKAGE}.p4.v1.p4runtime_pb2_grpc")
-
-
-def _load_runner() -> ModuleType:
-    name = "softswitch_vectors"
-    if name not in sys.modules:
-        spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name("vectors.py"))
-        assert spec is not None and spec.loader is not None
-        sys.modules[name] = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(sys.modules[name])
-    return sys.modules[name]
-
-
-vectors = _load_runner()
 
 
 class Bench:

@@ -5,13 +5,10 @@ nothing.
 from __future__ import annotations
 
 import functools
-import importlib.util
 import json
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -23,6 +20,7 @@ from softswitch.tracing import Outcome, PacketTrace
 from softswitch.tracing import records as r
 from softswitch.tracing.session import TraceError
 from softswitch.tracing.text import COLOURS, render, value_text
+from tests.softswitch import vectors
 
 GOLDEN = Path(__file__).resolve().parent.parent / "golden"
 FRAME = bytes.fromhex(
@@ -31,16 +29,6 @@ FRAME = bytes.fromhex(
 )
 US = 1_000_000  # in ps
 NO_EFFECTS = r.Effects()
-
-
-def load(name: str) -> ModuleType:
-    path = Path(__file__).with_name(f"{name}.py")
-    spec = importlib.util.spec_from_file_location(f"tracing_{name}", path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
 
 
 @pytest.fixture
@@ -268,7 +256,6 @@ def test_another_program_meanwhile() -> None:
 @functools.cache
 def recorded(compiler: str) -> tuple[Any, Any, list[PacketTrace], str]:
     """All recorded cases of features.p4 without and with tracing; the traces, and their text."""
-    vectors = load("vectors")
     plain = vectors.run("features", compiler)
     runner = vectors.Runner("features", compiler)
     runner.switch.trace()

@@ -8,25 +8,10 @@
 from __future__ import annotations
 
 import functools
-import importlib.util
-import sys
-from pathlib import Path
-from types import ModuleType
 
 import pytest
 
-
-def _load_runner() -> ModuleType:
-    path = Path(__file__).with_name("vectors.py")
-    spec = importlib.util.spec_from_file_location("softswitch_vectors", path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-vectors = _load_runner()
+from tests.softswitch import vectors
 
 
 @functools.cache
