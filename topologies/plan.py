@@ -130,7 +130,6 @@ class Plan:
             description=self.spec.description,
             classes=self.spec.classes,
             stock_nics=self.spec.stock_nics,
-            stock_nics=self.spec.stock_nics,
             events=self.spec.events,
             link=LinkSettings(),
             switches=self._switches,
