@@ -2,43 +2,66 @@
 
 What a real controller would hear and write takes time; here that is one delay, from an event in
 the network to the moment at which all its writes are in force. Before the run everything is
-installed at once.
+installed at once. Digests take that time from the moment at which their list is sent.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import dataclass, field
+from functools import partial
 
 from controller.diff import Change, batches
+from controller.digests import DigestMessage, digest_messages
 from controller.entries import describe
 from controller.errors import FailedUpdate, WriteFailed
-from controller.fabric_state import Event, FabricModel, FabricReady, step
+from controller.fabric_state import Event, FabricModel, FabricReady, LinkChanged, step
 from controller.policy import FabricPolicy
 from controller.program import CompiledProgram
+from controller.queue_pairs import QueuePairCounts
+from controller.stock_queue_pairs import PORT_TABLE, Learned, StockQueuePairs, watches
+from simulator.core.binding import Punt
 from simulator.fabric import Fabric, target_facts
 from softswitch.p4runtime.status import Code
 
 BATCH = 512
+PS_PER_NS = 1000
+
+At = Callable[[int, Callable[[], None]], None]
+"""Do something at a virtual time (ps)."""
+
+
+def at_once(_time_ps: int, action: Callable[[], None]) -> None:
+    """Do it now: for a network that does not run yet."""
+    action()
 
 
 @dataclass
 class ControlPlane:
-    """One fabric's controller. `updates` counts what it wrote."""
+    """One fabric's controller. `updates` counts what it wrote.
+
+    `at` and `delay_ps`: how it has things done later, and how long digests take.
+    """
 
     fabric: Fabric
     program: CompiledProgram
     policy: FabricPolicy | None = None
     updates: int = 0
+    at: At = at_once
+    delay_ps: int = 0
+    dead: Set[str] = frozenset()
+    _wakes: dict[str, int] = field(default_factory=dict)
+    _due: int | None = None
 
     def __post_init__(self) -> None:
         topology = self.fabric.topology
-        self.model = FabricModel(
-            topology,
-            self.program.p4info,
-            target_facts(topology),
-            self.policy or FabricPolicy.of(topology),
-        )
+        policy = self.policy or FabricPolicy.of(topology)
+        facts = target_facts(topology)
+        self.model = FabricModel(topology, self.program.p4info, facts, policy)
+        self._queue_pairs: StockQueuePairs | None = None
+        if watches(policy) and PORT_TABLE in self.program.p4info.tables:
+            self._queue_pairs = StockQueuePairs(topology, facts, policy)
+        self._names = {switch.node: name for name, switch in self.fabric.switches.items()}
 
     def bring_up(self) -> int:
         """Install everything in all switches; return how many updates that took."""
@@ -49,7 +72,63 @@ class ControlPlane:
 
         Nothing is written to switches that are `dead`: they get it all when they are back.
         """
-        return self._step(event, dead)
+        written = self._step(event, dead)
+        if self._queue_pairs is not None and isinstance(event, LinkChanged):
+            written += self._learn(self._queue_pairs.routed(self.model.down))
+        return written
+
+    @property
+    def queue_pair_counts(self) -> QueuePairCounts | None:
+        """What became of samples of stock NICs' connections; None where there are no such NICs."""
+        return None if self._queue_pairs is None else self._queue_pairs.counts
+
+    # --- digests --------------------------------------------------------------------------------
+
+    def punted(self, punts: Sequence[Punt]) -> None:
+        """Take what switches have for the controller; it hears of it `delay_ps` later."""
+        touched: dict[str, None] = {}
+        for punt in punts:
+            name = self._names[punt.node]
+            message = self.fabric.switches[name].device.notification(punt.output)
+            if message is not None and message.HasField("digest"):
+                found = digest_messages(name, message.digest, self.program.p4info)
+                self.at(punt.output.at_ps + self.delay_ps, partial(self._heard, found))
+            touched[name] = None
+        for name in touched:
+            self._wake(name)
+
+    def _wake(self, switch: str) -> None:
+        """See to it that the lists of a switch that are not full are sent in time."""
+        timer = self.fabric.switches[switch].device.next_timer()
+        if timer is not None and self._wakes.get(switch) != timer:
+            self._wakes[switch] = timer
+            self.at(timer, partial(self._timer, switch))
+
+    def _timer(self, switch: str) -> None:
+        now = self.fabric.engine.now
+        for message in self.fabric.switches[switch].device.timers(now):
+            if message.HasField("digest"):
+                found = digest_messages(switch, message.digest, self.program.p4info)
+                self.at(now + self.delay_ps, partial(self._heard, found))
+        self._wake(switch)
+
+    def _heard(self, messages: Sequence[DigestMessage]) -> None:
+        if self._queue_pairs is not None:
+            self._learn(self._queue_pairs.heard(messages, self.fabric.engine.now // PS_PER_NS))
+
+    def _elapsed(self) -> None:
+        if self._queue_pairs is not None:
+            self._learn(self._queue_pairs.elapsed(self.fabric.engine.now // PS_PER_NS))
+
+    def _learn(self, learned: Learned | None) -> int:
+        assert self._queue_pairs is not None
+        due = self._queue_pairs.due()
+        if due is not None and self._due != due:
+            self._due = due
+            self.at(due * PS_PER_NS, self._elapsed)
+        return 0 if learned is None else self._step(learned, self.dead)
+
+    # --- writes ---------------------------------------------------------------------------------
 
     def _step(self, event: Event, dead: Set[str] = frozenset()) -> int:
         self.model, writes = step(self.model, event, self.fabric.engine.now // 1000)

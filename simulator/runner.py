@@ -104,13 +104,19 @@ class Simulation:
         if run.buffer is not None:
             apply_buffer(self.fabric, run.buffer)
         notice("entries")
-        self.control = ControlPlane(self.fabric, program)
+        self._dead: set[str] = set()
+        self.control = ControlPlane(
+            self.fabric,
+            program,
+            at=self.at,
+            delay_ps=run.controller_delay_ps * topology.time_scale,
+            dead=self._dead,
+        )
         self.installed = self.control.bring_up()
         self._captures: list[PortCapture] = []
         self._agenda: list[tuple[int, int, Callable[[], None]]] = []
         self._actions = 0
         self._down: set[Link] = set()
-        self._dead: set[str] = set()
         self.punts = 0
         self.slice_events = SLICE_EVENTS
         notice("messages")
@@ -289,7 +295,9 @@ class Simulation:
             target = min(last, due)
             stop = engine.run(target, budget=self.slice_events, to_the_end=self.until_ps is None)
             if stop is EngineStop.PUNT:
-                self.punts += len(engine.take_punts())
+                punts = engine.take_punts()
+                self.punts += len(punts)
+                self.control.punted(punts)
             elif stop is EngineStop.BUDGET:
                 self._drain(writer)
                 if progress is not None:
