@@ -35,6 +35,7 @@
 
 control FabricIngress(inout headers_t hdr, inout local_metadata_t meta,
                       inout standard_metadata_t std) {
+    FastCnpReturn() fast_cnp_return;
     ReceiveCounters() receive_counters;
     PacketOut() from_controller;
     Admission() admission;
@@ -52,6 +53,7 @@ control FabricIngress(inout headers_t hdr, inout local_metadata_t meta,
     apply {
         // Forgetting to decide must never mean port 0.
         mark_to_drop(std);
+        fast_cnp_return.apply(std);
         if (std.instance_type != RECIRCULATED) {
             receive_counters.apply(std);
             roce_counters.apply(hdr, std);

@@ -19,6 +19,7 @@
 
 control FastCnpIngress(inout headers_t hdr, inout local_metadata_t meta,
                        inout standard_metadata_t std) {
+    FastCnpReturn() fast_cnp_return;
     Admission() admission;
     HostGuard() host_guard;
     IngressParameters() parameters;
@@ -30,6 +31,7 @@ control FastCnpIngress(inout headers_t hdr, inout local_metadata_t meta,
     apply {
         // Forgetting to decide must never mean port 0.
         mark_to_drop(std);
+        fast_cnp_return.apply(std);
         admission.apply(meta, std);
         host_guard.apply(hdr, meta, std);
         if (meta.drop_reason == DropReason.UNDECIDED) {

@@ -19,6 +19,7 @@
 
 #include "../include/constants.p4"
 #include "../include/headers.p4"
+#include "host_guard.p4"
 
 typedef bit<48> ticks_t;        // of the target's clock: microseconds or nanoseconds
 
@@ -59,6 +60,15 @@ struct watched_queue_t {
 
 const bit<16> GROWTH_ZERO = 128;
 const bit<48> GROWTH_MOST = 4095;
+
+// In ingress: what recirculates has the payload again that it was cut off from.
+control FastCnpReturn(in standard_metadata_t std) {
+    apply {
+        if (std.instance_type == RECIRCULATED) {
+            truncate(FAST_CNP_BYTES);
+        }
+    }
+}
 
 control FastCnp(inout headers_t hdr, inout local_metadata_t meta,
                 inout standard_metadata_t std) {
@@ -349,7 +359,6 @@ control FastCnp(inout headers_t hdr, inout local_metadata_t meta,
         hdr.ipv4_options.setInvalid();
         hdr.reth.setInvalid();
         hdr.aeth.setInvalid();
-        truncate(FAST_CNP_BYTES);
     }
 
     // Over eight bytes of ones and the packet from IPv4 on, what routers change as ones: TOS, TTL, both
