@@ -79,6 +79,9 @@ def load(folder: Path) -> ModuleType:
         )
     # The folder's name is seldom a Python name, so the package is made here.
     package = "weft_grading_" + re.sub(r"\W", "_", str(folder.resolve()))
+    for name in [name for name in sys.modules if name.startswith(f"{package}.")]:
+        del sys.modules[name]  # as it was another time
+    importlib.invalidate_caches()
     parent = ModuleType(package)
     parent.__path__ = [str(folder)]
     sys.modules[package] = parent

@@ -1,6 +1,6 @@
 """The lab cnp-by-hand: its reference gets all marks, and each mistake loses those that it is about.
 
-    learner's P4 -> compiler -> switch in virtual time <- random packets; what comes out is judged
+learner's P4 -> compiler -> switch in virtual time <- random packets; what comes out is judged
 """
 
 from __future__ import annotations
