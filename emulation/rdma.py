@@ -14,7 +14,7 @@ from typing import Any
 
 from hostagent.rnic.client import EndpointClient, EndpointGone, RequestRefused, join
 from topologies import Topology
-from topologies.congestion import parameters
+from topologies.congestion import fast_cnp_parameters, parameters
 from topologies.model import Interface
 
 RETRIES = 7
@@ -39,6 +39,7 @@ class Work:
     duration_ms: int = 0
     mtu: int | None = None
     set_name: str | None = None
+    fast_cnp: bool = False
     retransmission: str = "go-back-n"
 
 
@@ -107,7 +108,7 @@ def measure(
             here = stack.enter_context(EndpointClient.connect(sockets[names[0]]))
             there = stack.enter_context(EndpointClient.connect(sockets[names[1]]))
             try:
-                ends.append(_join(topology, _Ends(*names, here, there), source, work))
+                ends.append(_join(topology, _Ends(*names, here, there), source, target, work))
             except RequestRefused as error:
                 raise RequestRefused(f"{names[0]} -> {names[1]}: {error}") from None
         for each in ends:
@@ -124,7 +125,17 @@ def measure(
         return _answers(ends, draw)
 
 
-def _join(topology: Topology, ends: _Ends, source: Interface, work: Work) -> _Ends:
+def _fast(topology: Topology, interface: Interface) -> dict[str, Any] | None:
+    """Return how a host takes fast CNPs, None for a stock card: there they are CNPs."""
+    if interface.host in topology.stock_nics:
+        return None
+    rate = topology.link_at(interface.host, interface.number).rate_bps
+    return asdict(fast_cnp_parameters(rate, topology.time_scale))
+
+
+def _join(
+    topology: Topology, ends: _Ends, source: Interface, target: Interface, work: Work
+) -> _Ends:
     rate = topology.link_at(source.host, source.number).rate_bps
     dcqcn = None
     if work.set_name is not None:
@@ -137,6 +148,8 @@ def _join(topology: Topology, ends: _Ends, source: Interface, work: Work) -> _En
         buffer_bytes=work.size,
         repeat=work.retransmission,
         params=dcqcn,
+        fast=_fast(topology, source) if work.fast_cnp else None,
+        at_target={"fast": _fast(topology, target)} if work.fast_cnp else None,
         timeout_us=timeout_us(topology),
         retries=RETRIES,
         **settings,

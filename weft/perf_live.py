@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from emulation import rdma
-from topologies.congestion import parameters
+from topologies.congestion import fast_cnp_parameters, parameters
 from weft.perf_report import Bandwidth, Measurement, Report, Row, latency
 from weft.perf_request import DEFAULT_COUNT, DEFAULT_DEPTH, MAX_MESSAGES, Request, interfaces
 from weft.perf_simulated import notes
@@ -32,6 +32,7 @@ _COUNTS = {
     "timeouts": "timeouts",
     "naks_received": "naks",
     "cnps_received": "cnps",
+    "fast_cnps_received": "fast_cnps",
 }
 
 
@@ -100,27 +101,34 @@ def measure(
         notes=(
             *(f"{name}: {_kind_text(each, request)}" for name, each in said.items()),
             *notes(request, topology),
-            *(_slow_motion(request, topology) if _cut(measured) else []),
+            *_slow_motion(request, topology, measured),
         ),
         interrupted=measured[-1].interrupted,
     )
 
 
-def _cut(measured: Sequence[Measurement]) -> bool:
-    """Whether congestion control has cut a rate."""
-    return any(row.counts.get("cnps") for measurement in measured for row in measurement.rows)
+def _came(measured: Sequence[Measurement], name: str) -> bool:
+    """Whether a source counted any of these."""
+    return any(row.counts.get(name) for each in measured for row in each.rows)
 
 
-def _slow_motion(request: Request, topology: Topology) -> list[str]:
-    """Say how long congestion control takes here, where everything is slowed down."""
+def _slow_motion(
+    request: Request, topology: Topology, measured: Sequence[Measurement]
+) -> Iterator[str]:
+    """Say how long it takes here, where everything is slowed down, until a cut rate grows."""
     if request.set_name is None or topology.time_scale == 1:
-        return []
-    timer_us = parameters(request.set_name, 10**9).increase_timer_ns // 1000
-    here = timer_us * topology.time_scale / 1e6
-    return [
-        f"DCQCN raises a rate that was cut every {timer_us} us of the fabric, {here:g} s here: "
-        "long measurements belong to the simulator (--sim)"
-    ]
+        return
+    dcqcn, fast = parameters(request.set_name, 10**9), fast_cnp_parameters(10**9)
+    for name, what, timer_ns in (
+        ("cnps", "DCQCN raises a rate that was cut every", dcqcn.increase_timer_ns),
+        ("fast_cnps", "a rate that a fast CNP cut grows at most every", fast.increase_timer_ns),
+    ):
+        if _came(measured, name):
+            here = timer_ns * topology.time_scale / 1e9
+            yield (
+                f"{what} {timer_ns // 1000} us of the fabric, {here:g} s here: long measurements "
+                "belong to the simulator (--sim)"
+            )
 
 
 def _teller(draw: Draw, work: rdma.Work) -> Callable[[], None]:
@@ -144,7 +152,8 @@ def _kind_text(said: Mapping[str, Any], request: Request) -> str:
         text += f" ({said['mode_reason']})"
     if request.set_name is None:
         return text
-    return text + ", DCQCN in the " + ("kernel" if said["kernel"] else "endpoint")
+    what = "fast CNPs and DCQCN" if request.fast_cnp else "DCQCN"
+    return f"{text}, {what} in the " + ("kernel" if said["kernel"] else "endpoint")
 
 
 def _work(request: Request, topology: Topology, mode: str, size: int) -> rdma.Work:
@@ -170,6 +179,7 @@ def _work(request: Request, topology: Topology, mode: str, size: int) -> rdma.Wo
         duration_ms=round(1000 * (seconds or 0)),
         mtu=request.mtu,
         set_name=request.set_name,
+        fast_cnp=request.fast_cnp,
         retransmission=request.retransmission,
     )
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 OPERATIONS = ("write", "send", "read")
 RETRANSMISSIONS = ("go-back-n", "selective-repeat")
+CONTROLS = ("dcqcn", "fast-cnp", "none")
 MTUS = (256, 512, 1024, 2048, 4096)
 MAX_SIZE = 1 << 23  # perftest's -a ends there, too
 MAX_QPS = 16384
@@ -32,7 +33,8 @@ _PS_PER_S = 10**12
 class Request:
     """One call of the command. `sizes` None: each mode's own; `duration_ps` of the run's clock.
 
-    `set_name` None: no congestion control. `mtu` None: the largest that the links allow.
+    `set_name` None: no congestion control; `fast_cnp`: fast CNPs beside DCQCN. `mtu` None: the
+    largest that the links allow.
     `count` None: 1000 messages on each queue pair, in real time as many of them as fit two seconds.
     `depth` None: 128, in real time fewer if the link needs more than a second for so many.
     """
@@ -47,6 +49,7 @@ class Request:
     depth: int | None = None
     mtu: int | None = None
     set_name: str | None = None
+    fast_cnp: bool = False
     retransmission: str = "go-back-n"
     duration_ps: int | None = None
 
@@ -72,6 +75,7 @@ class Request:
             "depth": self.depth,
             "mtu": self.mtu,
             "congestion_control": self.set_name or "none",
+            "fast_cnp": self.fast_cnp,
             "retransmission": self.retransmission,
             "duration_s": self.duration_s,
         }
@@ -85,6 +89,8 @@ def request_of(arguments: argparse.Namespace) -> Request:
         raise UsageError(
             "perf: --bw and --lat exclude each other; without either both are measured"
         )
+    if arguments.control == "fast-cnp" and arguments.set == "none":
+        raise UsageError("perf: fast CNPs have DCQCN beside them: --set NAME, or none of both")
     sizes = ALL_SIZES if arguments.all else None
     if arguments.size is not None:
         sizes = (_size(arguments.size),)
@@ -101,7 +107,8 @@ def request_of(arguments: argparse.Namespace) -> Request:
         qps=arguments.qps,
         depth=arguments.depth,
         mtu=arguments.mtu,
-        set_name=set_named(arguments.set),
+        set_name=None if arguments.control == "none" else set_named(arguments.set),
+        fast_cnp=arguments.control == "fast-cnp",
         retransmission=arguments.retransmission,
         duration_ps=_duration(arguments.duration),
     )

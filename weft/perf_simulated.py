@@ -34,6 +34,7 @@ _PS = 10**12
 _ACK_WIRE = 8 + 14 + 20 + 8 + 12 + 4 + 4 + 4 + 12
 """Byte times of an acknowledgement: preamble to AETH, ICRC, FCS and gap."""
 
+_COUNTED = ("repeated_packets", "repeated_bytes", "timeouts", "naks", "cnps", "fast_cnps")
 WHY = {
     2: "{target} does not answer (retries exceeded)",
     3: "{target} posts no receive buffers",
@@ -94,11 +95,17 @@ def notes(request: Request, topology: Topology) -> list[str]:
     if request.set_name is None:
         return []
     of_data = next((c for c in topology.classes if ROCE_DSCP in c.dscps), None)
+    said: list[str] = []
     if of_data is None or of_data.ecn is None:
-        return [
+        said.append(
             f"no class of {topology.name} marks RoCE data (ecn:), so DCQCN has nothing to react to"
-        ]
-    return []
+        )
+    if request.fast_cnp and (of_data is None or of_data.fast_cnp is None):
+        said.append(
+            f"no class of {topology.name} has its switches send fast CNPs of RoCE data "
+            "(fast_cnp: true), so none come"
+        )
+    return said
 
 
 def _payload(topology: Topology, interface: Interface) -> int:
@@ -238,10 +245,7 @@ class _Measured:
     def _row(self, source: Interface, offered: _Offered, times: Any, stats: Any) -> Row:
         names = (str(source.end), str(self.target.end))
         of_flows = stats[offered.flows]
-        counts = {
-            name: int(of_flows[name].sum())
-            for name in ("repeated_packets", "repeated_bytes", "timeouts", "naks", "cnps")
-        }
+        counts = {name: int(of_flows[name].sum()) for name in _COUNTED}
         failures = {
             f"{names[0]} -> {names[1]}: "
             + WHY.get(int(why), f"failed ({why})").format(target=names[1])
@@ -263,7 +267,8 @@ class _Measured:
 def _transport(request: Request) -> TransportEntry:
     control = {"congestion_control": "none"}
     if request.set_name is not None:
-        control = {"congestion_control": "dcqcn", "parameters": request.set_name}
+        name = "fast-cnp" if request.fast_cnp else "dcqcn"
+        control = {"congestion_control": name, "parameters": request.set_name}
     return TransportEntry.model_validate(
         {
             **control,

@@ -92,6 +92,8 @@ def conditions(report: Report) -> str:
         text += f": {scale} s here are 1 s in the fabric"
     control = given["congestion_control"]
     control = "no congestion control" if control == "none" else f"DCQCN {control}"
+    if given["fast_cnp"]:
+        control = f"fast CNPs and {control}"
     depth = "" if given["depth"] is None else f", depth {given['depth']}"
     text += f"\n {given['qps']} queue pair(s) a source{depth}, MTU {given['mtu']}"
     return f"{text}, {control}, {given['retransmission']}"
@@ -115,4 +117,5 @@ _COUNTED = {
     "timeouts": "time-outs",
     "naks": "NAKs",
     "cnps": "CNPs",
+    "fast_cnps": "fast CNPs",
 }

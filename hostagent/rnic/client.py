@@ -11,7 +11,7 @@ import contextlib
 import json
 import socket
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -116,21 +116,24 @@ def join(
     qps: int,
     buffer_bytes: int,
     direct: bool = False,
+    at_target: Mapping[str, Any] | None = None,
     **settings: Any,
 ) -> tuple[list[int], list[int]]:
     """Open `qps` queue pairs at both ends and connect them; returns their numbers there and here.
 
-    `direct`: the ends are joined without a gateway between them. `settings` are those of `open`.
+    `direct`: the ends are joined without a gateway between them. `settings` are those of `open`;
+    `at_target`: what is different there.
     Raises EndpointGone, RequestRefused; what was opened is closed again.
     """
     opened: list[tuple[EndpointClient, list[dict[str, Any]]]] = []
     try:
-        for client in (source, target):
-            answer = client.call("open", qps=qps, buffer_bytes=buffer_bytes, **settings)
+        for client, own in ((source, {}), (target, at_target or {})):
+            given = {**settings, **own}
+            answer = client.call("open", qps=qps, buffer_bytes=buffer_bytes, **given)
             opened.append((client, answer["pairs"]))
         (_, ours), (_, theirs) = opened
-        for client, own, others in ((source, ours, theirs), (target, theirs, ours)):
-            client.call("connect", pairs=_peers(own, others, direct))
+        for client, pairs, others in ((source, ours, theirs), (target, theirs, ours)):
+            client.call("connect", pairs=_peers(pairs, others, direct))
     except (EndpointGone, RequestRefused):
         for client, pairs in opened:
             with contextlib.suppress(EndpointGone, RequestRefused):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -117,6 +118,7 @@ def test_all_sizes_and_the_tables(capsys: pytest.CaptureFixture[str]) -> None:
 
 WRONG = {
     "no such set": (["--set", "nope"], "ns3-rdma, hpcc-dcqcn-paper, hpcc-dcqcn, or none"),
+    "fast CNPs alone": (["--congestion", "fast-cnp", "--set", "none"], "have DCQCN beside them"),
     "nothing to send": (["-s", "0"], "1 to 8388608 bytes"),
     "too much to send": (["-s", "1GB"], "1 to 8388608 bytes"),
     "no size": (["-s", "much"], "-s much"),
@@ -179,6 +181,65 @@ def test_the_prompt_s_words() -> None:
     for words in ([], ["pull", "h1", "h2"], ["send", "h1"], ["send", "h1", "h2", "--sim", "x"]):
         with pytest.raises(UsageError, match=r"^perf write\|send\|read SRC DST"):
             perf.parse(words)
+
+
+@pytest.mark.parametrize(
+    ("words", "set_name", "fast"),
+    [
+        ([], "hpcc-dcqcn", False),
+        (["--congestion", "dcqcn", "--set", "ns3-rdma"], "ns3-rdma", False),
+        (["--congestion", "fast-cnp"], "hpcc-dcqcn", True),
+        (["--congestion", "fast-cnp", "--set", "ns3-rdma"], "ns3-rdma", True),
+        (["--congestion", "none"], None, False),
+        (["--set", "none"], None, False),
+    ],
+)
+def test_congestion_control_is_chosen(words: list[str], set_name: str | None, fast: bool) -> None:
+    request = perf.parse(["write", "h1", "h2", *words])
+    assert (request.set_name, request.fast_cnp) == (set_name, fast)
+    told = request.parameters()
+    assert (told["congestion_control"], told["fast_cnp"]) == (set_name or "none", fast)
+
+
+TWO_INTO_ONE = """\
+generator: single
+time_scale: 1
+hosts: 3
+link: {rate: 100Gbps, delay: 1us, queue: 4MB, mtu: 4200B}
+stock_nics: [h2]
+classes:
+  cnp: {dscp: 48, queue: 6}
+  roce: {dscp: 26, queue: 3, ecn: hpcc-dcqcn, fast_cnp: true}
+  rest: {queue: 0}
+"""
+
+
+def test_fast_cnps_come_where_a_class_has_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Where two meet; h2's card knows plain CNPs only."""
+    topology = tmp_path / "fan-in.yaml"
+    topology.write_text(TWO_INTO_ONE)
+    words = ["perf", "write", "h1,h2", "h3", "--bw", "--duration", "300us", "--json", "--sim"]
+    counts = {}
+    for control in ("dcqcn", "fast-cnp"):
+        assert cli.main([*words, str(topology), "--congestion", control]) == 0
+        report = json.loads(capsys.readouterr().out)
+        assert report["notes"] == []
+        rows = report["measurements"][0]["rows"]
+        counts[control] = {row["source"]: row["transport"] for row in rows}
+    assert {each["fast_cnps"] for each in counts["dcqcn"].values()} == {0}
+    assert counts["fast-cnp"]["h1"]["fast_cnps"] > 0
+    assert counts["fast-cnp"]["h2"]["fast_cnps"] == 0
+    assert sum(each["cnps"] for each in counts["dcqcn"].values()) > 0
+
+
+def test_fast_cnps_that_no_class_sends_are_told_of(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["perf", "write", "h1", "h2", "-n", "2", "--bw", "--sim", "single"]
+    assert cli.main([*words, "--congestion", "fast-cnp"]) == 0
+    shown = capsys.readouterr().out
+    assert "fast CNPs and DCQCN hpcc-dcqcn, go-back-n" in shown
+    assert "no class of single has its switches send fast CNPs" in shown
 
 
 def test_a_topology_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
