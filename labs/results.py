@@ -200,7 +200,7 @@ def figure_results(figures: Iterable[Figure], folder: Path) -> list[FigureResult
     found = []
     for figure in figures:
         if not figure.path.is_relative_to(folder) or not figure.path.is_file():
-            raise LabError(f"figure {figure.path}: is not there, or not in {folder}")
+            raise LabError(f"figure {figure.path.name} is not in the folder of results")
         name = str(figure.path.relative_to(folder))
         found.append(FigureResult(file=name, caption=figure.caption))
     return found

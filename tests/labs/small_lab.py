@@ -7,7 +7,9 @@ h3 --+
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 LAB = """\
 title: Two share a link
@@ -93,22 +95,25 @@ A queue is **bytes in minus bytes out**.
 PICTURE = '<svg xmlns="http://www.w3.org/2000/svg"><circle r="4"/></svg>'
 
 
-def write(labs: Path, name: str = "small", *, least: float = 80, **replaced: str) -> Path:
+def write(
+    labs: Path,
+    name: str = "small",
+    *,
+    least: float = 80,
+    replaced: Mapping[str, tuple[str, str]] = MappingProxyType({}),
+) -> Path:
     """Write the lab into a directory of labs; returns its folder.
 
-    `least`: what its first check asks for. `replaced`: lab_from and lab_to change lab.yaml,
-    checks_from and checks_to checks.py.
+    `least`: what its first check asks for. `replaced`: "lab" and "checks" with (old, new) text of
+    lab.yaml and checks.py.
     """
     folder = labs / name
     folder.mkdir(parents=True)
-    files = {
-        "lab": (folder / "lab.yaml", LAB),
-        "checks": (folder / "checks.py", CHECKS.replace("LEAST", str(least))),
-    }
-    for kind, (path, text) in files.items():
-        old = replaced.get(f"{kind}_from", "")
+    files = {"lab": ("lab.yaml", LAB), "checks": ("checks.py", CHECKS.replace("LEAST", str(least)))}
+    for kind, (file, text) in files.items():
+        old, new = replaced.get(kind, ("", ""))
         assert old in text, old
-        path.write_text(text.replace(old, replaced[f"{kind}_to"]) if old else text)
+        (folder / file).write_text(text.replace(old, new) if old else text)
     (folder / "README.md").write_text(README)
     (folder / "net.svg").write_text(PICTURE)
     return folder

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from labs import results
+from labs import Verdict, results
 from tests.labs import small_lab
 from weft import cli
 
@@ -144,47 +145,58 @@ def test_a_failing_check_ends_with_1_and_its_results(bench: Bench) -> None:
     ran = bench.run("--variant", "one", "--seeds", "7")
     assert ran.code == 1
     assert "FAILED" in ran.out
-    assert ran.result.verdict == "fail"
+    assert ran.result.verdict is Verdict.FAIL
     assert [check.verdict for check in ran.result.checks] == ["fail", "not run", "not run"]
     assert ran.result.checks[1].note == "slow did not run"
     assert ran.result.variants[0].metrics["goodput"].method == "none"
     assert "One run of each variant" in ran.out
 
 
-def test_it_runs_twice_in_a_row_and_alike(bench: Bench) -> None:
+def test_it_runs_twice_in_a_row_and_alike(bench: Bench, whole: Ran) -> None:
     small_lab.write(bench.root / "labs")
-    first = bench.run("--quick", "--seeds", "5").result
-    again = bench.run("--quick", "--seeds", "5", "--json")
-    assert [each.name for each in first.variants] == ["two"]
-    assert again.result.variants[0].metrics == first.variants[0].metrics
+    shutil.copytree(whole.folder, bench.root / "out")
+    again = bench.run("--quick", "--seeds", "2", "--json")
+    assert again.code == 0
+    (two,) = again.result.variants
+    before = whole.result.variants[1]
+    assert two.name == before.name == "two"
+    assert two.runs[0].metrics == before.runs[1].metrics
+    assert not (again.folder / before.runs[0].folder).exists()  # nothing of the old results stays
     shown = json.loads(again.out)
     assert shown.pop("out") == str(again.folder)
     assert shown == json.loads((again.folder / results.FILE).read_text())
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "where"),
-    [
-        ("run.summary['end']", "run.summary['ned']", "checks.py:11: in measure: KeyError: 'ned'"),
-        ("Measured(None, 'packets')", "5", "'loss' must be a Measured, not 5"),
-        ("'goodput'), LEAST", "'godput'), LEAST", "has no metric 'godput': it has goodput, peak"),
-        ("out / 'goodput.png', 'Good", "out / 'other.png', 'Good", "other.png: is not there"),
-    ],
-)
-def test_what_goes_wrong_in_a_labs_code_is_a_failure_with_its_place(
-    bench: Bench, old: str, new: str, where: str
-) -> None:
+WRONG = [
+    ("run.summary['end']", "run.summary['end' if run.variant.name != 'two' else 'ned']"),
+    ("Measured(None, 'packets')", "Measured(None) if run.variant.name != 'slow' else 5"),
+    ("'goodput'), 80", "'godput'), 80"),
+    ("out / 'goodput.png', 'Good", "out / 'other.png', 'Good"),
+]
+SAID = [
+    "checks.py:11: in measure: KeyError: 'ned'",
+    "'loss' must be a Measured, not 5",
+    "checks.py:30: in checks: LookupError: one has no metric 'godput': it has goodput, peak_queue",
+    "figure other.png is not in the folder of results",
+]
+
+
+def test_what_goes_wrong_in_a_labs_code_is_a_failure_with_its_place(bench: Bench) -> None:
     folder = small_lab.write(bench.root / "labs")
-    text = small_lab.CHECKS.replace('"', "'")
-    assert old in text
-    (folder / "checks.py").write_text(text.replace(old, new).replace("LEAST", "80"))
-    ran = bench.run("--variant", "one", "--seeds", "1")
-    assert ran.code == 1
-    assert ran.result.verdict == "fail"
-    said = [run.failure for run in ran.result.variants[0].runs]
+    text = small_lab.CHECKS.replace('"', "'").replace("LEAST", "80")
+    for old, new in WRONG:
+        assert old in text
+        text = text.replace(old, new)
+    (folder / "checks.py").write_text(text)
+    ran = bench.run("--seeds", "1", "--workers", "1")
+    assert (ran.code, ran.result.verdict) == (1, Verdict.FAIL)
+    said = [run.failure for variant in ran.result.variants for run in variant.runs]
+    assert said[0] == ""  # the others go on
     said += [check.note for check in ran.result.checks]
-    assert any(where in text for text in said), said
+    for phrase in SAID:
+        assert any(phrase in each for each in said), (phrase, said)
     assert "bug in Weft" not in ran.errors
+    assert "Runs that failed" in (ran.folder / "report.html").read_text()
 
 
 def test_a_process_that_dies_is_said(bench: Bench) -> None:
@@ -240,7 +252,7 @@ def test_wrong_arguments_end_with_2(bench: Bench, arguments: list[str], message:
 def test_a_broken_lab_is_wrong_input(
     bench: Bench, kind: str, old: str, new: str, message: str
 ) -> None:
-    small_lab.write(bench.root / "labs", **{f"{kind}_from": old, f"{kind}_to": new})
+    small_lab.write(bench.root / "labs", replaced={kind: (old, new)})
     ran = bench.run()
     assert (ran.code, ran.folder.exists()) == (2, False)
     assert message in ran.errors
@@ -266,7 +278,7 @@ def test_a_runtime_that_is_not_here_has_its_own_code(
 
 def test_ctrl_c_ends_all_processes_and_keeps_what_was_there(tmp_path: Path) -> None:
     """The lab's second run takes long; Ctrl-C, as a terminal sends it: to the whole group."""
-    folder = small_lab.write(tmp_path / "labs", lab_from="until: 100us", lab_to="until: 100ms")
+    folder = small_lab.write(tmp_path / "labs", replaced={"lab": ("until: 100us", "until: 100ms")})
     out = tmp_path / "out"
     out.mkdir()
     (out / results.FILE).write_text('{"format": 1, "lab": "small", "runtime": "simulator"}')
@@ -365,7 +377,7 @@ def test_a_lab_that_cant_be_read_hides_no_other(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     small_lab.write(tmp_path)
-    small_lab.write(tmp_path, "broken", lab_from="title:", lab_to="titel:")
+    small_lab.write(tmp_path, "broken", replaced={"lab": ("title:", "titel:")})
     assert cli.main(["lab", "list", "--labs", str(tmp_path)]) == 2
     captured = capsys.readouterr()
     assert "Two share a link" in captured.out
