@@ -3,7 +3,7 @@
     run = load_run_file("near-end.yaml")
     settings = LiveSettings(time_scale=10_000, ports=(("s1", 5),), seed=3, jitter_ps=2_000_000)
     seen = live.play(run, program, settings)
-    seen.port("s1", 5).rises_above(1_600_000), seen.first_cut_ps, seen.goodput_bps()
+    seen.port("s1", 5).peak_bytes, seen.first_cut_ps, seen.goodput_bps()
 
 The fabric is brought up for the run and taken down after it, also after a failure and Ctrl-C. Two
 cores carry some 20 000 packets a second this way: choose the time scale so that a link has some
@@ -167,7 +167,12 @@ class _Play:
             raise LiveError("the run's eBPF maps are not there", "weft doctor says what is missing")
         with ExitStack() as stack:
             playing = stack.enter_context(joined(self.flows, sockets, self.scale))
-            queues = QueueSampler(self._addresses(), self.settings.ports)
+            queues = QueueSampler(
+                self._addresses(),
+                self.settings.ports,
+                self.flows[0].queue,
+                self.settings.above_bytes,
+            )
             stack.callback(queues.close)
             rates = RateSampler(pins, playing)
             stack.callback(rates.close)
@@ -262,10 +267,13 @@ class _Play:
         self, queues: QueueSampler, sample: FabricSample, switch: str, port: int
     ) -> PortSeries:
         counted = sample[switch].ports[port]
+        peak, above_ns = queues.peak(switch, port)
         return PortSeries(
             switch,
             port,
             *self._series(queues.depths[switch, port]),
+            peak,
+            None if above_ns is None else self._fabric_ps(above_ns),
             counted.marked_packets,
             _some(counted.drops),
             counted.tx_bytes,

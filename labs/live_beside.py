@@ -20,6 +20,7 @@ from labs.live_model import FlowSeries, LiveRun, LiveSettings, PortSeries
 from simulator.plan import plan
 from simulator.result_reader import ResultFolder
 from simulator.runner import Outcome, Simulation
+from softswitch.core.records import QueuePeak
 from topologies.workload_model import RunFile, Traffic
 
 SAMPLE_PS = 200_000
@@ -35,7 +36,7 @@ def simulate(run: RunFile, program: CompiledProgram, settings: LiveSettings) -> 
     """
     seed = run.seed if settings.seed is None else settings.seed
     traffic = with_jitter(plan(run, seed), seed, settings.jitter_ps)
-    live_flows(run, traffic)  # refuses what would not be the same run
+    flows = live_flows(run, traffic)  # refuses what would not be the same run
     assert run.until_ps is not None
     scale = settings.time_scale
     simulation = Simulation(
@@ -46,9 +47,18 @@ def simulate(run: RunFile, program: CompiledProgram, settings: LiveSettings) -> 
         time_scale=scale,
         traffic=slowed(traffic, scale),
     )
+    queue = flows[0].queue
+    for switch, port in settings.ports:
+        core = simulation.fabric.switches[switch].device.core
+        core.watch_queue(port, queue, settings.above_bytes)
     with tempfile.TemporaryDirectory(prefix="weft-") as directory:
         outcome = simulation.run(Path(directory))
-        return _Seen(run, traffic, settings, seed, outcome, ResultFolder(Path(directory))).run()
+        results = ResultFolder(Path(directory))
+        peaks = {
+            (switch, port): simulation.fabric.switches[switch].device.core.queue_peak(port, queue)
+            for switch, port in settings.ports
+        }
+        return _Seen(run, traffic, settings, seed, outcome, results, peaks).run()
 
 
 def slowed(traffic: Traffic, scale: int) -> Traffic:
@@ -70,15 +80,25 @@ class _Seen:
         seed: int,
         outcome: Outcome,
         results: ResultFolder,
+        peaks: Mapping[tuple[str, int], QueuePeak],
     ) -> None:
         self.file, self.traffic, self.settings = file, traffic, settings
         self.seed, self.outcome, self.results = seed, outcome, results
         self.scale = settings.time_scale
+        self.peaks = peaks
 
     def run(self) -> LiveRun:
         queues = _columns(self.results, "queues", "at_ps", "node", "port", "bytes")
         rates = _columns(self.results, "flow_rates", "at_ps", "flow", "bytes", "cc_rate_bps")
-        rows = _rows(self.results, "flows", "first_sent_ps", "messages", "messages_done", *_COUNTS)
+        rows = _rows(
+            self.results,
+            "flows",
+            "first_sent_ps",
+            "messages",
+            "messages_done",
+            "first_cut_ps",
+            *_COUNTS,
+        )
         return LiveRun(
             self.file.name,
             "simulator",
@@ -113,8 +133,16 @@ class _Seen:
             if name.startswith("drop_") and count
         }
         at_ps = np.concatenate([[0], looks]).astype(np.int64) * SAMPLE_PS
+        peak = self.peaks[switch, port]
         return PortSeries(
-            switch, port, at_ps, depth, drops=drops, sent_bytes=int(counters["tx_bytes"])
+            switch,
+            port,
+            at_ps,
+            depth,
+            peak.bytes,
+            None if peak.above_at < 0 else peak.above_at // self.scale,
+            drops=drops,
+            sent_bytes=int(counters["tx_bytes"]),
         )
 
     def _flow(self, number: int, row: Mapping[str, Any], rates: Mapping[str, Any]) -> FlowSeries:
@@ -124,8 +152,6 @@ class _Seen:
         allowed = rates["cc_rate_bps"][here]
         line = self.traffic.transports[0].line_rate_bps
         rate = np.where(np.isnan(allowed), line, allowed * self.scale).astype(np.int64)
-        cut = np.flatnonzero(rate < line)
-        first = int(cut[0]) if len(cut) else None
         starts = self.traffic.messages.messages["start_ps"]
         done = row["messages_done"] == row["messages"]
         return FlowSeries(
@@ -139,8 +165,7 @@ class _Seen:
             at_ps,
             rate,
             int(at_ps[-1]) if done and len(at_ps) else None,
-            None if first is None else int(at_ps[first]),
-            0 if first is None else int(at_ps[first] - (at_ps[first - 1] if first else 0)),
+            None if row["first_cut_ps"] is None else row["first_cut_ps"] // self.scale,
             {ours: int(row[theirs]) for theirs, ours in _COUNTS.items() if ours != "marked"},
             {"marked": int(row["marked"])},
         )
@@ -148,6 +173,7 @@ class _Seen:
 
 _COUNTS = {
     "cnps": "cnps_received",
+    "fast_cnps": "fast_cnps_received",
     "marked": "marked",
     "repeated_packets": "repeated_packets",
     "timeouts": "timeouts",

@@ -22,7 +22,8 @@ Series = npt.NDArray[np.int64]
 class LiveSettings:
     """How a run file is played in real time.
 
-    `ports`: switch ports whose queue is watched, as (switch, port). `seed` None: the file's.
+    `ports`: switch ports whose queue is watched, as (switch, port): that of the first flow's class.
+    `above_bytes`: when they first hold more than that is noted exactly. `seed` None: the file's.
     `jitter_ps`: each flow starts later than the file says by up to that, chosen by the seed.
     `time_scale`: what the whole run is slowed down by.
     """
@@ -31,12 +32,15 @@ class LiveSettings:
     ports: tuple[tuple[str, int], ...] = ()
     seed: int | None = None
     jitter_ps: int = 0
+    above_bytes: int = 0
 
 
 @dataclass(frozen=True)
 class PortSeries:
     """A switch port's queue over time: `depth_bytes[i]` waited there at `at_ps[i]`.
 
+    `peak_bytes`: the most that it held, and `above_ps`: when it first held more than the settings'
+    `above_bytes` (None: never); both are the switch's own, not of looks, and of one class.
     `marked_packets`: sent with CE by its program, None where that has no such counter. `drops`: by
     reason. `sent_bytes`: on the wire, in the whole run.
     """
@@ -45,6 +49,8 @@ class PortSeries:
     port: int
     at_ps: Series
     depth_bytes: Series
+    peak_bytes: int
+    above_ps: int | None
     marked_packets: int | None = None
     drops: Mapping[str, int] = field(default_factory=dict)
     sent_bytes: int = 0
@@ -53,11 +59,6 @@ class PortSeries:
     def name(self) -> str:
         """As topologies write it: s1:5."""
         return f"{self.switch}:{self.port}"
-
-    @property
-    def peak_bytes(self) -> int:
-        """The deepest that was seen; between two looks it may have been deeper."""
-        return int(self.depth_bytes.max(initial=0))
 
     @property
     def resolution_ps(self) -> int:
@@ -104,8 +105,7 @@ class FlowSeries:
     tell); `delivered_bytes`: what the target had received in order. `rate_bps`: what congestion
     control let the source send (the fabric's rates; empty without). `start_ps`: when its first
     message was handed over; `done_ps`: when its last one was complete, None if it never was.
-    `first_cut_ps`: when congestion control first lowered the rate, None if it never did;
-    `first_cut_error_ps`: how much earlier it may have been (0 in real time: the kernel stamps it).
+    `first_cut_ps`: when congestion control first lowered the rate, None if it never did.
     `source_counts`, `target_counts`: rnic_qp_stats.
     """
 
@@ -120,7 +120,6 @@ class FlowSeries:
     rate_bps: Series
     done_ps: int | None = None
     first_cut_ps: int | None = None
-    first_cut_error_ps: int = 0
     source_counts: Mapping[str, int] = field(default_factory=dict)
     target_counts: Mapping[str, int] = field(default_factory=dict)
     failure: str = ""

@@ -52,11 +52,24 @@ class Samples:
 
 
 class QueueSampler:
-    """Looks at the queues of switch ports, over one connection a switch."""
+    """Looks at the queues of switch ports, over one connection a switch.
 
-    def __init__(self, addresses: Mapping[str, str], ports: Sequence[tuple[str, int]]) -> None:
+    The switches themselves watch the peak of `queue` there, and when it holds `above_bytes`.
+    """
+
+    def __init__(
+        self,
+        addresses: Mapping[str, str],
+        ports: Sequence[tuple[str, int]],
+        queue: int,
+        above_bytes: int,
+    ) -> None:
+        """Raises DiagnosticsError."""
         self.switches = {name: DiagnosticsClient(address) for name, address in addresses.items()}
         self.depths = {port: Samples() for port in ports}
+        self._queue = queue
+        for switch, port in ports:
+            self.switches[switch].watch_queue(port, queue, above_bytes)
 
     def look(self) -> None:
         """Look once at each. Raises DiagnosticsError."""
@@ -64,6 +77,18 @@ class QueueSampler:
             before = time.monotonic_ns()
             depth = self.switches[switch].queue(port)["depth_bytes"]
             samples.add((before + time.monotonic_ns()) // 2, int(depth))
+
+    def peak(self, switch: str, port: int) -> tuple[int, int | None]:
+        """Return the most bytes, and the monotonic ns at which they were too many (None: never).
+
+        Raises DiagnosticsError.
+        """
+        before = time.monotonic_ns()
+        found = self.switches[switch].queue_peak(port, self._queue)
+        now_ns = (before + time.monotonic_ns()) // 2
+        above = found["above_ps"]
+        at_ns = None if above is None else now_ns - (found["now_ps"] - above) // 1000
+        return int(found["bytes"]), at_ns
 
     def close(self) -> None:
         """End the connections."""

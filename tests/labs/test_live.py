@@ -47,7 +47,13 @@ transport: {congestion_control: dcqcn, parameters: hpcc-dcqcn}
 traffic:
   - incast: {to: h4, from: [h1, h2, h3], persistent: true}
 """
-SETTINGS = LiveSettings(time_scale=10_000, ports=(("s1", 4),), seed=3, jitter_ps=2 * US)
+SETTINGS = LiveSettings(
+    time_scale=10_000,
+    ports=(("s1", 4),),
+    seed=3,
+    jitter_ps=2 * US,
+    above_bytes=MARKS_FROM,
+)
 LIMIT = "transport: {congestion_control: dcqcn, parameters: hpcc-dcqcn}"
 
 
@@ -60,7 +66,7 @@ def program() -> CompiledProgram:
 def port(depths: list[int]) -> PortSeries:
     """A queue looked at every microsecond."""
     at = np.arange(len(depths), dtype=np.int64) * US
-    return PortSeries("s1", 4, at, np.array(depths, dtype=np.int64))
+    return PortSeries("s1", 4, at, np.array(depths, dtype=np.int64), max(depths), None)
 
 
 # --- what is made of samples ---------------------------------------------------------------------
@@ -162,8 +168,10 @@ def test_the_simulator_gives_the_same_at_every_time_scale(program: CompiledProgr
     )
     (one,), (other,) = fast.ports, slow.ports
     assert one.peak_bytes == other.peak_bytes > MARKS_FROM
+    assert one.above_ps == other.above_ps is not None
     assert one.depth_bytes.tolist() == other.depth_bytes.tolist()
-    assert fast.first_cut_ps == slow.first_cut_ps is not None
+    assert fast.first_cut_ps is not None
+    assert fast.first_cut_ps == pytest.approx(slow.first_cut_ps, abs=1000)  # cards stamp ns
     assert fast.goodput_bps() == pytest.approx(slow.goodput_bps(), rel=1e-6)
 
 
@@ -207,10 +215,12 @@ def test_real_time_agrees_with_the_simulator(roots: None, program: CompiledProgr
 
     (queue,), (expected,) = seen.ports, beside.ports
     assert queue.peak_bytes == pytest.approx(expected.peak_bytes, rel=0.25)
-    full, should = queue.rises_above(MARKS_FROM), expected.rises_above(MARKS_FROM)
+    full, should = queue.above_ps, expected.above_ps
     assert full is not None
     assert should is not None
     assert full == pytest.approx(should, abs=4 * US)
+    assert queue.rises_above(MARKS_FROM) == pytest.approx(full, abs=4 * US)
+    assert queue.depth_bytes.max() <= queue.peak_bytes
     assert seen.first_cut_ps is not None
     assert beside.first_cut_ps is not None
     assert seen.first_cut_ps == pytest.approx(beside.first_cut_ps, abs=10 * US)
