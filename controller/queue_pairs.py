@@ -32,7 +32,8 @@ CONFIRMATIONS = 2
 _WAITING = 4
 """Answers of one queue pair that may wait for what its candidates had sent."""
 
-_LEAST_PATH_MTU = 256
+_LEAST_PATH_MTU = 1024
+"""What RNICs use on Ethernet of 1500 bytes: so many bytes of a READ take a PSN at least."""
 
 
 class Kind(enum.IntEnum):
@@ -121,6 +122,11 @@ class _Requests:
         self.partner: _Answers | None = None
         self.fitting: dict[int, _Answers] = {}  # whose answers were inside, and never outside
         self.waiting: list[_Waiting] = []
+
+    @property
+    def last_at(self) -> int:
+        """When the connection was last seen: one READ may be answered for long."""
+        return max(self.sent.last_at, self.partner.last_at if self.partner else 0)
 
 
 class _Answers:
@@ -313,6 +319,7 @@ class QueuePairs:
         for requests in self._possible(waiting.answers):
             settled_at = requests.sent.settled_at(waiting.at)
             if settled_at > now:
+                requests.waiting = [each for each in requests.waiting if not each.is_done]
                 if waiting not in requests.waiting:
                     requests.waiting.append(waiting)
                 self._wake_at(settled_at, waiting)
@@ -483,7 +490,7 @@ class QueuePairs:
                     self.counts.aged += 1
                     self._forget_answers(answers, now)
             for requests in list(pair.requests.values()):
-                if requests.sent.last_at <= oldest:
+                if requests.last_at <= oldest:
                     self.counts.aged += 1
                     self._forget_requests(requests, now)
             if not pair.requests and not pair.answers:

@@ -75,13 +75,14 @@ class _Sample:
 class SentWindow:
     """The recent samples of the requests to one queue pair."""
 
-    __slots__ = ("_samples", "_span", "_times")
+    __slots__ = ("_first", "_samples", "_span", "_times")
 
     def __init__(self, times: SamplingTimes, at: int, psn: int, span: int) -> None:
         """Start with the first sample."""
         self._times = times
         self._samples = deque([_Sample(at, psn, span)])
-        self._span = span
+        self._span = span  # of the largest READ
+        self._first: int | None = psn  # a new flow's first packet is reported
 
     @property
     def last_at(self) -> int:
@@ -92,11 +93,12 @@ class SentWindow:
         """Take the next sample. After BREAKS nothing has changed."""
         times, last = self._times, self._samples[-1]
         ahead = last.span + times.reach(at - last.at + times.jitter_ns) + times.window_packets
-        behind = times.window_packets + self._unanswered
+        behind = times.window_packets + self._unanswered(last.position)
         if ahead >= _HALF or behind >= _HALF:
             self._samples.clear()
             self._samples.append(_Sample(at, psn, span))
             self._span = span
+            self._first = None
             return Continuity.GAP
         moved = distance(psn, last.position)
         if not -behind <= moved <= ahead:
@@ -108,10 +110,10 @@ class SentWindow:
             self._samples.popleft()
         return Continuity.CONTINUES
 
-    @property
-    def _unanswered(self) -> int:
-        """PSNs of READ requests that may still wait for their answers."""
-        return _OUTSTANDING_READS * self._span
+    def _unanswered(self, position: int) -> int:
+        """PSNs before `position` of READ requests that may still wait for their answers."""
+        most = _OUTSTANDING_READS * self._span
+        return most if self._first is None else min(most, max(position - self._first, 0))
 
     def settled_at(self, at: int) -> int:
         """Return from when on no sample can come any more that tells of the moment `at`."""
@@ -153,4 +155,5 @@ class SentWindow:
         else:
             unseen = min(at + times.jitter_ns - samples[-1].at, times.quiet_ns)
             high += times.reach(unseen)
-        return low - times.window_packets - self._unanswered, high + times.window_packets
+        low -= times.window_packets + self._unanswered(low)
+        return low, high + times.window_packets

@@ -111,13 +111,6 @@ control QueuePairs(in headers_t hdr, in standard_metadata_t std) {
         sender = request || acknowledgement ? hdr.ipv4.dst : hdr.ipv4.src;
     }
 
-    action report(bit<32> length) {
-        digest<queue_pair_sighting>(1, {
-            hdr.ipv4.src, hdr.ipv4.dst, hdr.bth.destination_qp, hdr.bth.sequence, (bit<8>)kind,
-            length, std.ingress_port
-        });
-    }
-
     apply {
         first_interval = 0;
         later_interval = 0;
@@ -141,11 +134,15 @@ control QueuePairs(in headers_t hdr, in standard_metadata_t std) {
                 if (never || now - last[63:16] >= interval) {
                     bit<8> row = same ? last[7:0] |+| 1 : 1;
                     sightings.write(cell, now ++ tag ++ row);
+                    bit<32> length = 0;
                     if (kind == SightingKind.READ_REQUEST) {
-                        report(hdr.reth.length);
-                    } else {
-                        report(0);
+                        length = hdr.reth.length;
                     }
+                    // The one digest of this kind: P4Info names it by its struct.
+                    digest<queue_pair_sighting>(1, {
+                        hdr.ipv4.src, hdr.ipv4.dst, hdr.bth.destination_qp, hdr.bth.sequence,
+                        (bit<8>)kind, length, std.ingress_port
+                    });
                 }
             }
         }
