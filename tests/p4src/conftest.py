@@ -95,6 +95,10 @@ class Bench:
     def install(self, *entries: Entry) -> None:
         self.apply(changes(entries, (), self.p4info))
 
+    def apply_delete(self, *entries: Entry) -> None:
+        """Take entries away that are there."""
+        self.apply(changes((), entries, self.p4info))
+
     def send(self, port: int, *frames: Packet | bytes) -> None:
         """Frames arrive at a port back to back."""
         for frame in frames:
