@@ -17,6 +17,7 @@ from controller.fabric_controller import BringUp, FabricController, PortCounters
 from controller.p4info import P4Info
 from controller.policy import FabricPolicy
 from controller.program import CompiledProgram
+from controller.queue_pair_watch import QueuePairWatch
 from controller.session import DEFAULT_ELECTION_ID, DEFAULT_TIMEOUT, PacketHandler, Reloaded
 from controller.table_rows import TableRow
 from controller.target_facts import TargetFacts
@@ -90,6 +91,19 @@ class BlockingController:
     def set_link(self, link: Link, up: bool) -> int:
         """Route around a link, or over it again; return how many updates that took."""
         return self._call(self._controller.set_link(link, up))
+
+    def report_queue_pair(
+        self, source: str, destination: str, destination_qp: int, source_qp: int | None
+    ) -> None:
+        """Take a host agent's word for which queue pair of a stock NIC sends to another one."""
+        self._call(
+            self._controller.report_queue_pair(source, destination, destination_qp, source_qp)
+        )
+
+    @property
+    def queue_pairs(self) -> QueuePairWatch | None:
+        """What is known of stock NICs' queue pairs; None in a fabric without such NICs."""
+        return self._controller.queue_pairs
 
     @property
     def links_down(self) -> frozenset[Link]:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from ipaddress import IPv4Address
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from controller.entries import Entry
-from controller.errors import ControllerError, SeveralFailures, UnknownName
+from controller.diff import Change
+from controller.entries import Entry, TableEntry
+from controller.errors import ControllerError, SeveralFailures, UnknownName, WriteFailed
 from controller.fabric_state import (
     FabricModel,
     LinkChanged,
@@ -20,12 +23,20 @@ from controller.fabric_state import (
 )
 from controller.policy import FabricPolicy
 from controller.program import CompiledProgram
+from controller.queue_pair_watch import QueuePairWatch
 from controller.session import (
     DEFAULT_ELECTION_ID,
     DEFAULT_TIMEOUT,
     PacketHandler,
     Reloaded,
     SwitchSession,
+)
+from controller.stock_queue_pairs import (
+    PORT_TABLE,
+    STOCK_TABLE,
+    Learned,
+    StockQueuePairs,
+    watches,
 )
 from controller.table_rows import TableRow, table_rows
 from controller.target_facts import TargetFacts
@@ -114,6 +125,13 @@ class FabricController:
             )
             for switch in topology.switches
         }
+        self._queue_pairs: StockQueuePairs | None = None
+        self.queue_pairs: QueuePairWatch | None = None
+        if watches(self.model.policy) and PORT_TABLE in program.p4info.tables:
+            self._queue_pairs = StockQueuePairs(topology, self.model.facts, self.model.policy)
+            self.queue_pairs = QueuePairWatch(
+                self._queue_pairs, list(self.sessions.values()), self._learn, _now
+            )
 
     async def __aenter__(self) -> Self:
         try:
@@ -133,6 +151,8 @@ class FabricController:
 
     async def close(self) -> None:
         """End all sessions. The switches go on forwarding."""
+        if self.queue_pairs is not None:
+            await self.queue_pairs.stop()
         await asyncio.gather(*(session.close() for session in self.sessions.values()))
 
     async def bring_up(self) -> BringUp:
@@ -150,6 +170,8 @@ class FabricController:
                 self.model, work[name] = step(self.model, SwitchReady(name, entries), _now())
                 written[name] = sum(len(changes) for changes in work[name].values())
             await self._on_all(lambda session: session.write(work[session.name][session.name]))
+        if self.queue_pairs is not None:
+            self.queue_pairs.start()
         new = tuple(name for name, fresh in loaded.items() if fresh)
         return BringUp(new, written, time.monotonic() - start)
 
@@ -202,7 +224,45 @@ class FabricController:
         async with self._steps:
             self.model, writes = step(self.model, LinkChanged(link, up), _now())
             await self._on_all(lambda session: session.write(writes.get(session.name, ())))
+        if self._queue_pairs is not None:
+            learned = self._queue_pairs.routed(self.model.down)
+            if learned is not None:
+                await self._learn(learned)
         return sum(len(changes) for changes in writes.values())
+
+    async def report_queue_pair(
+        self, source: str, destination: str, destination_qp: int, source_qp: int | None
+    ) -> None:
+        """Take a host agent's word for the queue pair that sends to a destination's; None: ended.
+
+        `source`, `destination`: IPv4 addresses. Does nothing in a fabric without stock NICs.
+        """
+        if self._queue_pairs is None:
+            return
+        addresses = (int(IPv4Address(source)), int(IPv4Address(destination)))
+        learned = self._queue_pairs.report(*addresses, destination_qp, source_qp)
+        if learned is not None:
+            await self._learn(learned)
+
+    async def _learn(self, learned: Learned) -> None:
+        """Write what was learned of stock NICs. Switches that fail are asked what they have."""
+        async with self._steps:
+            self.model, writes = step(self.model, learned, _now())
+            await asyncio.gather(
+                *(self._write_learned(name, changes) for name, changes in writes.items())
+            )
+
+    async def _write_learned(self, switch: str, changes: Sequence[Change]) -> None:
+        session = self.sessions[switch]
+        try:
+            await session.write(changes)
+        except WriteFailed:
+            with contextlib.suppress(ControllerError):
+                there = await session.read_entries(STOCK_TABLE)
+                entries = {each.key: each for each in there if isinstance(each, TableEntry)}
+                self.model = replace(self.model, learned={**self.model.learned, switch: entries})
+        except ControllerError:
+            pass  # it gets all that it lacks when it is restored
 
     async def read_port_counters(self) -> dict[str, dict[int, PortCounters]]:
         """Return the counters of every port that has a link, by switch and port."""
