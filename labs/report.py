@@ -37,7 +37,7 @@ td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; }
 figcaption { color: #5c6770; font-size: .85rem; }
 pre { background: #f4f6f7; padding: .7rem; overflow-x: auto; font-size: .8rem; }
 code { font-size: .9em; background: #f4f6f7; padding: 0 .2em; } pre code { padding: 0; }
-summary { cursor: pointer; }
+td pre { margin: 0; padding: .2rem .4rem; }
 @page { margin: 1.5cm; }
 @media print { body { margin: 0; max-width: none; font-size: 10pt; } .wide { overflow: visible; }
   figure, tr, pre { break-inside: avoid; } h2, h3 { break-after: avoid; }
@@ -163,15 +163,54 @@ def _measured(result: LabResult) -> str:
 
 
 def _parameters(result: LabResult) -> str:
-    parts = []
+    """Show what all variants have in common once, and of each what is its own."""
+    contents = []
     for variant in result.variants:
         content: dict[str, Any] = dict(variant.parameters)
         if variant.transports:
-            content["as it ran"] = variant.transports
-        text = yaml.safe_dump(content, sort_keys=False, width=100)
-        title = f"<summary>{_text(variant.title)}</summary>"
-        parts.append(f"<details>{title}<pre>{_text(text)}</pre></details>\n")
+            content["transport as it ran"] = variant.transports
+        contents.append(content)
+    common, own = split(contents)
+    parts = [f"<pre>{_text(_yaml(common))}</pre>\n"] if common else []
+    if any(own):
+        rows = [
+            f"<tr>{_cell(variant.title)}<td><pre>{_text(_yaml(each))}</pre></td></tr>\n"
+            for variant, each in zip(result.variants, own, strict=True)
+        ]
+        parts.append(_table([("variant", ""), ("its own", "")], rows))
+    if result.settings:
+        parts.append(f"<h3>Settings</h3><pre>{_text(_yaml(result.settings))}</pre>\n")
     return "".join(parts)
+
+
+def split(contents: Sequence[dict[str, Any]]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Return what mappings have in common, and what is left of each, at all depths."""
+    common: dict[str, Any] = {}
+    own: list[dict[str, Any]] = [{} for _ in contents]
+    keys = dict.fromkeys(key for content in contents for key in content)
+    for key in keys:
+        there = [content[key] for content in contents if key in content]
+        everywhere = len(there) == len(contents)
+        if everywhere and all(value == there[0] for value in there):
+            common[key] = there[0]
+        elif everywhere and all(isinstance(value, dict) for value in there):
+            inner, rests = split(there)
+            if inner:
+                common[key] = inner
+            for left, rest in zip(own, rests, strict=True):
+                if rest:
+                    left[key] = rest
+        else:
+            for left, content in zip(own, contents, strict=True):
+                if key in content:
+                    left[key] = content[key]
+    return common, own
+
+
+def _yaml(content: object) -> str:
+    if not content:
+        return ""
+    return yaml.safe_dump(content, sort_keys=False, width=100, allow_unicode=True).rstrip()
 
 
 def _table(heads: Iterable[tuple[str, str]], rows: Iterable[str]) -> str:

@@ -242,6 +242,7 @@ class LabRun:
             done = len(ended) + sum(shares.values())
             tell(Progress(len(contexts), done, run.variant.name, run))
 
+        tell(Progress(len(contexts), 0.0, ""))
         live = [i for i, context in enumerate(contexts) if context.runtime.is_live]
         virtual = [i for i, context in enumerate(contexts) if not context.runtime.is_live]
         for i in live:
