@@ -18,7 +18,7 @@ RUNTIME ?=
 # More arguments for pytest or a lab, for example: make test ARGS='-k compiler'
 ARGS ?=
 
-.PHONY: help setup run-topo lab test bench lint doctor setup-p4rt-shell stop clean
+.PHONY: help setup run-topo lab test bench lint doctor setup-p4rt-shell setup-dask stop clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -33,6 +33,7 @@ lab: setup ## a lab, its checks and its report; LAB=name (without: the list), RU
 	@$(if $(filter-out simulator,$(RUNTIME)),$(AS_ROOT)) $(BIN)/weft lab $(if $(LAB),run $(LAB) $(if $(RUNTIME),--runtime $(RUNTIME)) $(ARGS),list)
 
 test: setup lint ## lint, then every test (those marked `root` only as root); ARGS='-k name'
+	@$(BIN)/weft setup-dask || echo "no Dask: its tests are left out"
 	@$(BIN)/python -m pytest $(ARGS)
 
 bench: setup ## what the switch can do: Mpps a core, CPU time a packet
@@ -47,6 +48,9 @@ doctor: ## what this machine has, what each missing thing costs, and what mends 
 
 setup-p4rt-shell: setup ## install p4runtime-shell, which the prompt's p4rt-shell starts
 	@$(BIN)/weft setup-p4rt-shell
+
+setup-dask: setup ## install Dask, which `weft sweep --scheduler` and its workers need
+	@$(BIN)/weft setup-dask
 
 stop: ## stop the running topology, and remove exactly what it made
 	@$(AS_ROOT) $(BIN)/weft stop

@@ -12,9 +12,11 @@ from __future__ import annotations
 
 import importlib.util
 import logging
+import pickle
 import sys
 from collections.abc import Generator, Sequence
 from dataclasses import replace
+from functools import lru_cache, partial
 from typing import Any
 
 from labs.errors import LabError
@@ -25,6 +27,7 @@ SETUP = "make setup-dask"
 PATIENCE_S = 10
 """How long a scheduler has to answer, and then to have a worker."""
 
+_SAME = "use the same commit everywhere, and restart the worker"
 _OURS = frozenset({"labs", "weft"})
 
 
@@ -76,64 +79,96 @@ def _check_workers(distributed: Any, client: Any, scheduler: str) -> None:
         remedy = f"start some: .venv/bin/dask worker {scheduler} --nworkers auto --nthreads 1"
         raise DaskError(f"the scheduler at {scheduler} has no workers", remedy) from None
     try:
-        found = client.run(fingerprint, on_error="return")
+        found = client.run(_their_fingerprint, on_error="return")
     except Exception as error:
         raise DaskError(f"the workers can't be asked for their version: {error}") from None
+    ours = fingerprint()
     for address, answer in sorted(found.items()):
         if isinstance(answer, Exception):
             what = f"the worker at {address} can't import Weft: {answer}"
-        elif answer != fingerprint():
+        elif answer != ours:
             what = f"the worker at {address} has other sources than we: numbers could differ"
         else:
             continue
-        raise DaskError(what, "use the same commit everywhere, and restart the worker")
+        raise DaskError(what, _SAME)
+
+
+def _their_fingerprint() -> str:
+    from labs import sweep_point
+
+    return sweep_point.fingerprint()
 
 
 def _played(
     distributed: Any, client: Any, assignment: Assignment, tasks: Sequence[Task]
 ) -> Generator[Played, None, None]:
-    with _ByValue(assignment.measure):
-        # Sent once, to all: tasks themselves are small.
-        sent = client.scatter(
-            replace(assignment, sources=fingerprint()), broadcast=True, hash=False
-        )
-    futures = {
-        client.submit(play, sent, *task, pure=False, key=f"weft-{sent.key}-{n}"): task
-        for n, task in enumerate(tasks)
-    }
+    # Sent once, to all: tasks themselves are small.
+    sent = client.scatter(_packed(assignment), broadcast=True, hash=False)
+
+    def submit(task: Task) -> Any:
+        return client.submit(_play, sent, *task, pure=False)
+
+    ended = partial(distributed.as_completed, loop=client.loop)
+    futures = {submit(task): task for task in tasks}
+    suspects: list[Task] = []
     try:
-        for future in distributed.as_completed(list(futures), loop=client.loop):
-            error = future.exception() if future.status != "finished" else None
-            if isinstance(error, VersionError):
-                where = "a worker that came later"
-                raise DaskError(f"{where} has other sources than we", "use the same commit")
-            if future.status == "finished":
-                yield future.result()
+        for future in ended(list(futures)):
+            task = futures.pop(future)
+            played = _outcome(distributed, future, task)
+            if played is None:
+                suspects.append(task)
             else:
-                yield Played(*futures[future], failure=f"Dask: {error or future.status}")
-            futures.pop(future)
+                yield played
+        for task in suspects:  # alone, so that none is blamed for another's end
+            futures = {submit(task): task}
+            [future] = ended(list(futures))
+            failure = "the worker that played it ended (out of memory?)"
+            yield _outcome(distributed, future, task) or Played(*task, failure=failure)
     finally:
         client.cancel(list(futures), force=True)
 
 
-class _ByValue:
-    """Send a function with its module: a lab's checks.py is not where workers could import it."""
+def _outcome(distributed: Any, future: Any, task: Task) -> Played | None:
+    """Return what came of a run; None if workers died that had it. Raises DaskError."""
+    if future.status == "finished":
+        played = future.result()
+        assert isinstance(played, Played)
+        return played
+    error = future.exception() if future.status == "error" else None
+    if isinstance(error, distributed.KilledWorker):
+        return None
+    if isinstance(error, VersionError):
+        what = "a worker that came later has other sources than we: numbers could differ"
+        raise DaskError(what, _SAME)
+    return Played(*task, failure=f"Dask: {error or future.status}")
 
-    def __init__(self, function: Any) -> None:
-        module = sys.modules.get(getattr(function, "__module__", None) or "")
-        self._module = None if module is None or _is_shared(module.__name__) else module
 
-    def __enter__(self) -> None:
-        import cloudpickle
+def _play(packed: bytes, point: int, seed: int | None) -> Played:
+    return play(_unpacked(packed), point, seed)
 
-        if self._module is not None:
-            cloudpickle.register_pickle_by_value(self._module)
 
-    def __exit__(self, *_: object) -> None:
-        import cloudpickle
+@lru_cache(maxsize=1)
+def _unpacked(packed: bytes) -> Assignment:
+    assignment = pickle.loads(packed)
+    assert isinstance(assignment, Assignment)
+    return assignment
 
-        if self._module is not None:
-            cloudpickle.unregister_pickle_by_value(self._module)
+
+def _packed(assignment: Assignment) -> bytes:
+    """Return it with the caller's functions in it: workers could not import a lab's checks.py."""
+    import cloudpickle
+
+    given = (assignment.measure, assignment.prepare)
+    names = {getattr(function, "__module__", None) or "" for function in given}
+    modules = [sys.modules[name] for name in names if name in sys.modules and not _is_shared(name)]
+    for module in modules:
+        cloudpickle.register_pickle_by_value(module)
+    try:
+        packed: bytes = cloudpickle.dumps(replace(assignment, sources=fingerprint()))
+    finally:
+        for module in modules:
+            cloudpickle.unregister_pickle_by_value(module)
+    return packed
 
 
 def _is_shared(module: str) -> bool:

@@ -13,8 +13,8 @@ from topologies.units import parse_duration, parse_rate, parse_size
 
 Number = int | float
 
-_CONSTRAINT = re.compile(r"\s*(\S+?)\s*(<=|>=|==|<|>)\s*(\S.*?)\s*")
-_COMPARE: dict[str, Callable[[Number, Fraction], bool]] = {
+_CONSTRAINT = re.compile(r"\s*(\S+?)\s*(<=|>=|==|<|>)\s*([^\s<>=].*?)\s*")
+_COMPARE: dict[str, Callable[[Fraction, Fraction], bool]] = {
     "<=": operator.le,
     ">=": operator.ge,
     "==": operator.eq,
@@ -76,7 +76,8 @@ class Constraint:
 
     def holds(self, value: Number | None) -> bool:
         """Say whether a metric's value keeps to it; what has no value does not."""
-        return value is not None and _COMPARE[self.relation](value, self.bound)
+        # As it is written: 0.95 is 95 %, and not the binary fraction beside it.
+        return value is not None and _COMPARE[self.relation](Fraction(str(value)), self.bound)
 
     def __str__(self) -> str:
         return f"{self.metric} {self.relation} {self.text}"

@@ -12,7 +12,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, lru_cache
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,6 +28,7 @@ from topologies.workload_loader import run_of
 from topologies.workload_model import RunFile
 
 if TYPE_CHECKING:
+    from controller.program import CompiledProgram
     from simulator.runner import Simulation
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -137,7 +138,7 @@ def _played(assignment: Assignment, point: int, seed: int | None, scratch: Path 
 
     base = Document("<run>", assignment.mapping, {})
     loaded = point_run(base, assignment.name, assignment.points[point])
-    simulation = Simulation(loaded, assignment.program.compiled(), seed=seed)
+    simulation = Simulation(loaded, _compiled(assignment.program), seed=seed)
     with tempfile.TemporaryDirectory(prefix="weft-sweep-", dir=scratch) as folder:
         out = Path(folder) / "results"
         context = Context(
@@ -161,6 +162,11 @@ def _played(assignment: Assignment, point: int, seed: int | None, scratch: Path 
     metrics |= {name: each.value for name, each in more.items()}
     units = {name: each.unit for name, each in more.items()}
     return Played(point, simulation.seed, metrics, units)
+
+
+@lru_cache(maxsize=1)
+def _compiled(program: Program) -> CompiledProgram:
+    return program.compiled()
 
 
 def _labels(point: Point) -> dict[str, str]:

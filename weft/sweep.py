@@ -215,9 +215,12 @@ def _compile(source: Path, *, quiet: bool) -> Program:
 
 @contextmanager
 def _progress(spec: SweepSpec, *, quiet: bool) -> Iterator[Callable[[Progress], None]]:
-    """Draw a bar on a terminal, and say there at once what failed; elsewhere say nothing."""
-    if quiet or not sys.stderr.isatty():
+    """Draw a bar on a terminal; elsewhere a line a run."""
+    if quiet:
         yield lambda progress: None
+        return
+    if not sys.stderr.isatty():
+        yield _line
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
@@ -239,6 +242,13 @@ def _progress(spec: SweepSpec, *, quiet: bool) -> Iterator[Callable[[Progress], 
             bar.update(task, completed=progress.played, what=what)
 
         yield tell
+
+
+def _line(progress: Progress) -> None:
+    last = progress.last
+    how = "failed" if last.failure else "played"
+    text = f"  {progress.played}/{progress.runs} point {last.point}, seed {last.seed}: {how}"
+    print(text, file=sys.stderr, flush=True)
 
 
 def _show(result: SweepResult, out: Path, wall_s: float) -> None:
