@@ -2,38 +2,44 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
 import pytest
 
-from hostagent import agent, pins
+from hostagent import agent
 from hostagent.pinned_maps import PinnedMaps
 from hostagent.rnic.binding import (
-    Event,
     EventKind,
     Operation,
-    QueuePairConfig,
     Repeat,
     Work,
 )
 from hostagent.rnic.client import EndpointClient, RequestRefused, join
-from hostagent.rnic.endpoint import Endpoint, EndpointError, Pair, Task, TaskKind
-from tests.hostagent.two_hosts import Faults, Host, TwoHosts, number, until
+from hostagent.rnic.endpoint import EndpointError, Task, TaskKind
+from tests.hostagent.two_hosts import (
+    CONFIG,
+    MEGABYTE,
+    Faults,
+    Host,
+    Joined,
+    TwoHosts,
+    agent_maps,
+    joined,
+    number,
+    until,
+)
 from topologies.congestion import parameters
 
 pytestmark = pytest.mark.root
 
-MEGABYTE = 1 << 20
 WIRE_EXTRA = 24  # preamble, FCS and gap, which rates count
-CONFIG = QueuePairConfig(qpn=1, mtu=2048, ack_every=8, timeout_ps=50_000_000_000)
 
 
 @pytest.fixture(scope="module")
@@ -44,15 +50,8 @@ def hosts() -> Iterator[TwoHosts]:
 
 @pytest.fixture(scope="module")
 def maps(hosts: TwoHosts) -> Iterator[PinnedMaps]:
-    directory = Path("/sys/fs/bpf") / f"weft-test-endpoint-{os.getpid()}"
-    try:
-        report = agent.run(directory, hosts.interfaces())
-        assert report.error is None, report.error
-        found = PinnedMaps.open(directory)
+    with agent_maps(hosts) as found:
         yield found
-        found.close()
-    finally:
-        pins.remove(directory)
 
 
 @pytest.fixture(params=["af_xdp", "af_packet", "af_packet, kernel"])
@@ -60,56 +59,6 @@ def way(request: pytest.FixtureRequest, maps: PinnedMaps) -> tuple[str, PinnedMa
     """How frames come, and the maps if the kernel keeps the congestion control."""
     mode, _, kernel = request.param.partition(", ")
     return mode, maps if kernel or mode == "af_xdp" else None
-
-
-@dataclass
-class Joined:
-    """Two endpoints and a queue pair between them; events as they came."""
-
-    one: Endpoint
-    other: Endpoint
-    near: Pair
-    far: Pair
-    seen: dict[int, list[Event]] = field(default_factory=lambda: {0: [], 1: []})
-
-    def events(self, end: int, kind: EventKind) -> list[Event]:
-        """What has happened so far at one end (0, 1)."""
-        self.seen[end] += (self.one, self.other)[end].events()
-        return [event for event in self.seen[end] if event.kind == kind]
-
-
-@contextmanager
-def joined(
-    hosts: TwoHosts,
-    name: str,
-    way: tuple[str, PinnedMaps | None],
-    config: QueuePairConfig = CONFIG,
-    congestion: object = None,
-    buffer_bytes: int = 2 * MEGABYTE,
-) -> Iterator[Joined]:
-    mode, maps = way
-    net = 1 if name == "near" else 2
-    with ExitStack() as stack:
-        ends = [
-            stack.enter_context(
-                host.endpoint(name, f"10.77.{net}.{place}", maps, af_packet=mode == "af_packet")
-            )
-            for place, host in enumerate((hosts.h1, hosts.h2), 1)
-        ]
-        assert [end.mode for end in ends] == [mode, mode], [end.mode_reason for end in ends]
-        pairs = [
-            end.open(config, buffer_bytes=buffer_bytes, parameters=congestion)  # type: ignore[arg-type]
-            for end in ends
-        ]
-        for here, there in ((0, 1), (1, 0)):
-            ends[here].connect(
-                pairs[here].qpn,
-                ends[there].config.ip,
-                peer_qpn=pairs[there].qpn,
-                peer_psn=pairs[there].psn,
-                peer_mac=ends[there].config.mac,
-            )
-        yield Joined(*ends, *pairs)
 
 
 def exchange(pair: Joined, size: int, seed: int) -> None:

@@ -168,7 +168,7 @@ def test_a_card_sends_no_faster_than_it_was_told() -> None:
     source.card.post(QPN, Work(1, Operation.WRITE, bytes(40 * MTU), rkey=1), 0)
     assert source.next() is not None
     source.told(14)
-    departures = []
+    departures: list[int] = []
     while len(departures) < 4:
         source.now = max(source.now, source.card.next_event())
         if source.next() is not None:

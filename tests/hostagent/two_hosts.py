@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ctypes
 import ipaddress
+import os
 import select
 import signal
 import socket
@@ -18,20 +19,25 @@ import struct
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 from types import TracebackType
 
+from hostagent import agent, pins
 from hostagent.agent import in_namespace
 from hostagent.pinned_maps import PinnedMaps
 from hostagent.rnic import interface
-from hostagent.rnic.endpoint import Endpoint, EndpointConfig
+from hostagent.rnic.binding import Event, EventKind, QueuePairConfig
+from hostagent.rnic.endpoint import Endpoint, EndpointConfig, Pair
+from topologies.congestion import DcqcnParameters, FastCnpParameters
 
+MEGABYTE = 1 << 20
 REPOSITORY = Path(__file__).resolve().parents[2]
 MTU = 3000
+CONFIG = QueuePairConfig(qpn=1, mtu=2048, ack_every=8, timeout_ps=50_000_000_000)
 _ETH_P_ALL = 3
 _PACKET_OUTGOING = 4
 _PR_SET_PDEATHSIG = 1
@@ -276,6 +282,72 @@ class TwoHosts:
         trace: TracebackType | None,
     ) -> None:
         self._left.close()
+
+
+@contextmanager
+def agent_maps(hosts: TwoHosts) -> Iterator[PinnedMaps]:
+    """The host agent's program on all interfaces, and its maps."""
+    directory = pins.BPF_FILE_SYSTEM / f"weft-test-endpoint-{os.getpid()}"
+    try:
+        report = agent.run(directory, hosts.interfaces())
+        assert report.error is None, report.error
+        found = PinnedMaps.open(directory)
+        yield found
+        found.close()
+    finally:
+        pins.remove(directory)
+
+
+@dataclass
+class Joined:
+    """Two endpoints and a queue pair between them; events as they came."""
+
+    one: Endpoint
+    other: Endpoint
+    near: Pair
+    far: Pair
+    seen: dict[int, list[Event]] = field(default_factory=lambda: {0: [], 1: []})
+
+    def events(self, end: int, kind: EventKind) -> list[Event]:
+        """What has happened so far at one end (0, 1)."""
+        self.seen[end] += (self.one, self.other)[end].events()
+        return [event for event in self.seen[end] if event.kind == kind]
+
+
+@contextmanager
+def joined(
+    hosts: TwoHosts,
+    name: str,
+    way: tuple[str, PinnedMaps | None],
+    config: QueuePairConfig = CONFIG,
+    congestion: DcqcnParameters | None = None,
+    buffer_bytes: int = 2 * MEGABYTE,
+    fast_cnp: FastCnpParameters | None = None,
+) -> Iterator[Joined]:
+    """Open an endpoint at each end of a wire and join a queue pair; `way`: mode, kernel's maps."""
+    mode, maps = way
+    net = 1 if name == "near" else 2
+    with ExitStack() as stack:
+        ends = [
+            stack.enter_context(
+                host.endpoint(name, f"10.77.{net}.{place}", maps, af_packet=mode == "af_packet")
+            )
+            for place, host in enumerate((hosts.h1, hosts.h2), 1)
+        ]
+        assert [end.mode for end in ends] == [mode, mode], [end.mode_reason for end in ends]
+        pairs = [
+            end.open(config, buffer_bytes=buffer_bytes, parameters=congestion, fast_cnp=fast_cnp)
+            for end in ends
+        ]
+        for here, there in ((0, 1), (1, 0)):
+            ends[here].connect(
+                pairs[here].qpn,
+                ends[there].config.ip,
+                peer_qpn=pairs[there].qpn,
+                peer_psn=pairs[there].psn,
+                peer_mac=ends[there].config.mac,
+            )
+        yield Joined(ends[0], ends[1], pairs[0], pairs[1])
 
 
 def until(done: Callable[[], bool], endpoint: Endpoint, timeout_s: float = 10.0) -> None:

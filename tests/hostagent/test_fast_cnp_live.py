@@ -1,0 +1,182 @@
+"""A switch's notification by hand, on a real wire: the endpoint's rate falls by it and holds.
+
+    h1 10.77.1.1 (endpoint) ====== h2 10.77.1.2 (endpoint, and a socket of the test's)
+                        <---- fast CNP in h2's name, for h2's queue pair
+
+The frame is scapy's; it comes out of h2's interface as one from the fabric would come.
+"""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Iterator
+from ipaddress import IPv4Address
+from typing import Any
+
+import pytest
+from scapy.contrib.roce import BTH
+from scapy.layers.inet import IP, UDP
+from scapy.layers.l2 import Ether
+
+from hostagent.agent import in_namespace
+from hostagent.pinned_maps import CC_FAST_CNP, PinnedMaps
+from hostagent.rnic.binding import Operation
+from hostagent.rnic.endpoint import Task, TaskKind
+from hostagent.rnic.interface import mac_text
+from protocols.notification import Notification, as_cnp_padding
+from protocols.rocev2 import ROCE_V2_PORT, Opcode
+from tests.hostagent.two_hosts import Joined, TwoHosts, agent_maps, joined, until
+from topologies.congestion import FastCnpParameters
+
+pytestmark = pytest.mark.root
+
+LINE = 100_000_000
+FAST = FastCnpParameters(
+    line_rate_bps=LINE,
+    min_rate_bps=LINE // 100,
+    rate_ai_bps=LINE // 10,
+    rate_hai_bps=LINE // 2,
+    increase_timer_ns=1_000_000,
+    validity_unit_ns=1_000_000,
+    quiet=1,
+)
+VALIDITY, STANDS_S = 8, 0.256  # 2^8 ms
+SIZE = 16384
+WIRE_EXTRA = 24  # preamble, FCS and gap, which rates count
+
+
+@pytest.fixture(scope="module")
+def hosts() -> Iterator[TwoHosts]:
+    with TwoHosts() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def maps(hosts: TwoHosts) -> Iterator[PinnedMaps]:
+    with agent_maps(hosts) as found:
+        yield found
+
+
+@pytest.fixture
+def h2(hosts: TwoHosts) -> Iterator[socket.socket]:
+    """A socket that sends frames out of h2's interface."""
+
+    def opened() -> socket.socket:
+        made = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+        made.bind(("near", 0))
+        return made
+
+    with in_namespace(hosts.h2.pid, opened) as found:
+        yield found
+
+
+def fast_cnp(pair: Joined, severity: int, **fields: Any) -> bytes:
+    """What a switch would send h1 of the data that goes to h2."""
+    values = {"type": 1, "validity": VALIDITY, "switch_id": 3, "port": 2, "sequence": 1,
+              "destination": str(IPv4Address(pair.other.config.ip)),
+              "destination_qp": pair.far.qpn, "queue": 1000}  # fmt: skip
+    said = Notification(**{**values, "severity": severity, **fields})
+    frame = (
+        Ether(dst=mac_text(pair.one.config.mac), src=mac_text(pair.other.config.mac))
+        / IP(src="10.77.1.2", dst="10.77.1.1", tos=48 << 2, id=0, flags="DF", ttl=64)
+        / UDP(sport=0xC123, dport=ROCE_V2_PORT, chksum=0)
+        / BTH(opcode=int(Opcode.CNP), becn=1, dqpn=0, psn=0, migreq=0)
+        / as_cnp_padding(said)
+    )
+    return bytes(frame)
+
+
+def rate(pair: Joined) -> int:
+    return pair.one.pair_stats(pair.near.qpn).rate_bps
+
+
+def told(pair: Joined) -> int:
+    return pair.one.pair_stats(pair.near.qpn).fast_cnps_received
+
+
+def sent_bps(pair: Joined, count: int) -> float:
+    """What h1's frames come to in bits/s while it WRITEs `count` messages."""
+    before = pair.one.stats()
+    task = Task(
+        TaskKind.BANDWIDTH, Operation.WRITE, SIZE, count, depth=4,
+        rkey=pair.far.rkey, remote_address=pair.far.address,
+    )  # fmt: skip
+    pair.one.task(pair.near.qpn, task)
+    until(lambda: pair.one.task_state(pair.near.qpn).done, pair.one)
+    after, state = pair.one.stats(), pair.one.task_state(pair.near.qpn)
+    pair.one.end_task(pair.near.qpn)
+    octets = after.tx_bytes - before.tx_bytes
+    octets += WIRE_EXTRA * (after.tx_packets - before.tx_packets)
+    return octets * 8 * 10**9 / (state.ended_ns - state.started_ns)
+
+
+def tell(pair: Joined, h2: socket.socket, severity: int) -> None:
+    """Send one, and wait until it has been taken."""
+    before = told(pair)
+    h2.send(fast_cnp(pair, severity))
+    until(lambda: told(pair) == before + 1, pair.one)
+
+
+def held_bps(pair: Joined, h2: socket.socket) -> float:
+    """What h1 sends while a notification stands; a busy machine gets several attempts."""
+    for _ in range(8):
+        tell(pair, h2, 0)
+        started = time.monotonic()
+        measured = sent_bps(pair, 20)  # some 100 ms of a quarter of the line
+        if time.monotonic() - started < STANDS_S:
+            return measured
+    pytest.fail("nothing was sent in time")
+
+
+WAYS = {
+    "the kernel, AF_XDP": ("af_xdp", True),
+    "the kernel, AF_PACKET": ("af_packet", True),
+    "the card": ("af_packet", False),
+}
+
+
+@pytest.mark.parametrize(("mode", "in_kernel"), WAYS.values(), ids=WAYS)
+def test_the_rate_falls_by_the_severity_and_holds(
+    hosts: TwoHosts, maps: PinnedMaps, h2: socket.socket, mode: str, in_kernel: bool
+) -> None:
+    way = (mode, maps if in_kernel else None)
+    with joined(hosts, "near", way, buffer_bytes=SIZE, fast_cnp=FAST) as pair:
+        assert rate(pair) == LINE
+        assert pair.one.pair_stats(pair.near.qpn).first_cut_at == -1
+        started = time.monotonic_ns()
+        tell(pair, h2, 12)
+        quarter = LINE // 16 * 4
+        assert rate(pair) == quarter
+        seen = time.monotonic_ns()
+        stats = pair.one.pair_stats(pair.near.qpn)
+        assert started <= pair.one.monotonic_ns(stats.first_cut_at) <= seen
+        # More of the same loop say nothing new, and 0 only that it must not grow.
+        for severity in (12, 4, 0):
+            tell(pair, h2, severity)
+        assert rate(pair) == quarter
+        assert held_bps(pair, h2) < 1.05 * quarter
+        held_until = time.monotonic() + STANDS_S
+        h2.send(fast_cnp(pair, 0))
+        while time.monotonic() < held_until:
+            assert rate(pair) == quarter
+        until(lambda: rate(pair) > quarter, pair.one)
+        until(lambda: rate(pair) == LINE, pair.one)
+        if in_kernel:
+            (slot,) = [slot for slot in maps.slots() if slot.qpn == pair.near.qpn]
+            assert (slot.algorithm, slot.fast_cnps, slot.cnps) == (CC_FAST_CNP, told(pair), 0)
+            assert slot.first_cut_at == pair.one.monotonic_ns(stats.first_cut_at)
+
+
+def test_a_notification_of_another_queue_pair_or_in_another_s_name_changes_nothing(
+    hosts: TwoHosts, maps: PinnedMaps, h2: socket.socket
+) -> None:
+    before = maps.counters()
+    with joined(hosts, "near", ("af_xdp", maps), buffer_bytes=SIZE, fast_cnp=FAST) as pair:
+        h2.send(fast_cnp(pair, 15, destination_qp=pair.far.qpn ^ 1))
+        h2.send(fast_cnp(pair, 15, destination="10.77.1.3"))
+        tell(pair, h2, 4)  # comes behind them
+        assert rate(pair) == LINE // 16 * 12
+        counted = maps.counters()
+        assert counted["notification_qp"] - before["notification_qp"] == 2
+        assert counted["fast_cnps"] - before["fast_cnps"] == 1
