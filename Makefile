@@ -39,8 +39,9 @@ test: setup lint ## lint, then every test (those marked `root` only as root); AR
 bench: setup ## what the switch can do: Mpps a core, CPU time a packet
 	@$(AS_ROOT) $(BIN)/weft bench $(ARGS)
 
-lint: setup ## ruff and mypy
+lint: setup ## ruff, its formatter as a check, and mypy
 	@$(BIN)/ruff check --quiet .
+	@$(BIN)/ruff format --check --quiet .
 	@$(BIN)/mypy
 
 doctor: ## what this machine has, what each missing thing costs, and what mends it
