@@ -80,6 +80,14 @@ def describe(error: BaseException) -> str:
     return text if own else f"{type(error).__name__}: {text}"
 
 
+def blamed(error: BaseException) -> str:
+    """Return an error in a line, with file and line where it is one that nobody meant to raise."""
+    frames = traceback.extract_tb(error.__traceback__)
+    if type(error).__module__ != "builtins" or not frames:
+        return describe(error)
+    return f"{describe(error)} ({frames[-1].filename}:{frames[-1].lineno})"
+
+
 def place(error: BaseException, folder: Path) -> str:
     """Return file:line of the last line in the lab's own folder; empty where it was elsewhere."""
     if isinstance(error, SyntaxError) and error.filename:

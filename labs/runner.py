@@ -23,7 +23,7 @@ from typing import Any
 from labs import pool, results
 from labs.api import Check, Context, Figure, Finished, Program, Runtime, Table, Verdict
 from labs.errors import HookError, LabError, LabFileError, RuntimeMissingError
-from labs.hooks import Hooks, describe
+from labs.hooks import Hooks, blamed
 from labs.loader import Lab, Planned
 from labs.report import report
 from labs.results import CheckResult, LabResult, ProgramResult
@@ -265,7 +265,7 @@ class LabRun:
         try:
             metrics = metrics_of(self.hooks, "measure_live", replace(context, tell=told))
         except Exception as error:
-            failure = describe(error)
+            failure = blamed(error)
         return Finished(
             variant=context.variant,
             seed=context.seed,

@@ -14,7 +14,7 @@ from typing import Any
 from controller.program import CompiledProgram
 from labs.api import Context, Finished, Measured, Program, Run
 from labs.errors import HookError
-from labs.hooks import Hooks, describe
+from labs.hooks import Hooks, blamed
 from labs.slow_motion import slowed
 from simulator.result_model import ResultError, Stop
 from simulator.runner import Progress, Simulation
@@ -50,7 +50,7 @@ def simulate(job: Job, tell: Any) -> Finished:
             metrics = metrics_of(hooks, "measure", run)
         failure = ""
     except Exception as error:
-        metrics, failure = {}, describe(error)
+        metrics, failure = {}, blamed(error)
     return Finished(
         variant=context.variant,
         seed=context.seed,
