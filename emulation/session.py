@@ -36,6 +36,7 @@ from emulation.switch_node import (
 from emulation.tcp_ports import TcpPorts
 from emulation.teardown import Removed
 from topologies import Link, Port, Topology
+from topologies.model import RECIRCULATION_PS
 
 if TYPE_CHECKING:
     from controller import BlockingController, BringUp, CompiledProgram, TargetFacts
@@ -294,6 +295,7 @@ class Session:
                 ports=tuple(self._port_settings(switch.name, port) for port in ports),
                 log_path=self.run.log_dir / f"{switch.name}.log",
                 ready_path=self.run.directory / f"{switch.name}.ready",
+                recirculation_ns=self.topology.real_duration_ns(RECIRCULATION_PS),
             )
         return settings
 

@@ -21,6 +21,7 @@ from typing import Any
 from mininet.node import Switch
 
 from emulation.errors import SwitchDiedError, ToolMissingError
+from topologies.model import PS_PER_NS, RECIRCULATION_PS
 
 READY_DEADLINE_S = 30.0
 POLL_S = 0.01
@@ -76,7 +77,10 @@ class PortSettings:
 
 @dataclass(frozen=True)
 class SwitchSettings:
-    """How one switch process is started."""
+    """How one switch process is started.
+
+    `recirculation_ns`: how long a packet takes from egress back into ingress (our switch only).
+    """
 
     target: Target
     device_id: int
@@ -85,6 +89,7 @@ class SwitchSettings:
     ports: tuple[PortSettings, ...]
     log_path: Path
     ready_path: Path
+    recirculation_ns: int = RECIRCULATION_PS // PS_PER_NS
 
     @property
     def address(self) -> str:
@@ -108,6 +113,7 @@ class SwitchSettings:
         command += ["--priority-queues", str(PRIORITY_QUEUES)]
         if self.target is Target.SOFTSWITCH:
             command += ["--tick", "ns", "--depth-unit", "cells"]
+            command += ["--recirculation", f"{self.recirculation_ns}ns"]
             for option in filter(None, (port.link_option() for port in self.ports)):
                 command += ["--link", option]
             command += ["--ready-file", str(self.ready_path)]

@@ -16,7 +16,7 @@ from softswitch.core import CoreConfig, PortConfig, Scheduler
 from softswitch.device import Device
 from softswitch.p4runtime import pipeline
 from topologies.events import PortCall
-from topologies.model import Host, Link, Port, Topology
+from topologies.model import RECIRCULATION_PS, Host, Link, Port, Topology
 
 TICK_PS = 1000
 CELL_BYTES = 256
@@ -92,6 +92,7 @@ class Fabric:
                     priorities=PRIORITIES,
                     tick_ps=TICK_PS,
                     depth_cell_bytes=cell,
+                    recirculate_ps=RECIRCULATION_PS * topology.time_scale,
                     seed=(seed * 1_000_003 + number) & (1 << 64) - 1,
                 )
             )

@@ -192,6 +192,7 @@ class Daemon:
             priorities=options.priority_queues,
             tick_ps=TICKS_PS[options.tick],
             depth_cell_bytes=CELL_BYTES if options.depth_unit == "cells" else 0,
+            recirculate_ps=options.recirculation_ps,
             seed=1 + options.device_id,  # so that two switches' links don't lose in step
         )
         try:

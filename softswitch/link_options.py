@@ -58,9 +58,9 @@ def parse_link(text: str, port: Callable[[str], int]) -> Link:
             case "rate":
                 values["rate_bps"] = _rate(value)
             case "delay":
-                values["delay_ps"] = _time(value)
+                values["delay_ps"] = duration(value)
             case "rx-delay":
-                values["rx_delay_ps"] = _time(value)
+                values["rx_delay_ps"] = duration(value)
             case "queue":
                 values |= _queue(value)
             case "weights":
@@ -113,7 +113,7 @@ def _reorder(text: str) -> dict[str, int]:
     share, slash, delay = text.partition("/")
     if not slash:
         raise ValueError(f"{text!r} is not SHARE/TIME, such as 1%/10us")
-    return changes(reorder=(share, _time(delay)))
+    return changes(reorder=(share, duration(delay)))
 
 
 def _flow(text: str) -> dict[str, int]:
@@ -146,7 +146,7 @@ _IMPAIRMENTS: dict[str, Callable[[str], dict[str, int]]] = {
     "corrupt": lambda text: changes(corrupt=text),
     "duplicate": lambda text: changes(duplicate=text),
     "reorder": _reorder,
-    "jitter": lambda text: changes(jitter_ps=_time(text)),
+    "jitter": lambda text: changes(jitter_ps=duration(text)),
     "flow": _flow,
     "seed": _seed,
 }
@@ -159,7 +159,8 @@ def _rate(text: str) -> int:
     return round(float(found[1]) * _RATES[found[2].lower()])
 
 
-def _time(text: str) -> int:
+def duration(text: str) -> int:
+    """Return picoseconds of 5us. Raises argparse.ArgumentTypeError."""
     return _scaled(text, _TIMES, "a time with unit, such as 5us")
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NoReturn
 
-from softswitch.link_options import Link, parse_link
+from softswitch.link_options import Link, duration, parse_link
 
 MAX_PORT = 511
 """Ports are v1model's 9 bits."""
@@ -54,6 +54,7 @@ options after `--` (target options):
   --priority-queues N           queues a port, 1..8 (default 1); a higher number is served first
   --tick us|ns                  unit of P4 timestamps (default us, as BMv2)
   --depth-unit packets|cells    unit of queue depths (default packets, as BMv2; cells of 256 B)
+  --recirculation TIME          how long a packet takes that enters again (default 1us)
   --link PORT:KEY=VALUE,...     emulate the port's link: rate=10Gbit, delay=5us (what it sends),
                                 rx-delay=5us (what it receives), queue=64 (packets), 64KB, 64cells,
                                 weights=0:1/3:4 (queues that share; the others are strict),
@@ -110,6 +111,7 @@ class Options:
     priority_queues: int = 1
     tick: str = "us"
     depth_unit: str = "packets"
+    recirculation_ps: int = 1_000_000
     links: tuple[Link, ...] = ()
     ready_file: Path | None = None
     notes: tuple[str, ...] = field(default=())
@@ -166,6 +168,7 @@ def parse(argv: Sequence[str]) -> Options:
         priority_queues=target.priority_queues,
         tick=target.tick,
         depth_unit=target.depth_unit,
+        recirculation_ps=target.recirculation,
         links=tuple(target.link),
         ready_file=target.ready_file,
         notes=tuple(f"ignored {note}" for note in notes),
@@ -230,6 +233,7 @@ def _target_parser() -> _Parser:
     add("--priority-queues", type=int, choices=range(1, 9), default=1)
     add("--tick", choices=("us", "ns"), default="us")
     add("--depth-unit", choices=("packets", "cells"), default="packets")
+    add("--recirculation", type=_recirculation, default=1_000_000, metavar="TIME")
     add("--link", action="append", default=[], type=_link)
     add("--ready-file", type=Path)
     for name in IGNORED_TARGET:
@@ -289,6 +293,13 @@ def _port(text: str) -> int:
     if not text.isdecimal() or int(text) > MAX_PORT:
         raise argparse.ArgumentTypeError(f"{text!r} is not a port number of 0..{MAX_PORT}")
     return int(text)
+
+
+def _recirculation(text: str) -> int:
+    found = duration(text)
+    if not found:
+        raise argparse.ArgumentTypeError("a packet that enters again takes longer than no time")
+    return found
 
 
 def _uint(text: str) -> int:

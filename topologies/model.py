@@ -19,6 +19,7 @@ from topologies.event_model import Event
 PS_PER_NS = 1000
 PS_PER_METRE = 5000  # light in glass: 5 us a kilometre
 DEFAULT_MTU = 1500
+RECIRCULATION_PS = 1_000_000  # from a switch's egress back into its ingress, without waiting
 CNP_DSCP = 48  # of RoCEv2 congestion notification packets, by custom
 
 

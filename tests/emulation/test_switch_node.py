@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,9 @@ def test_our_switch_understands_what_it_is_told_about_links(tmp_path: Path) -> N
         Link(1, rate_bps=40_000_000, delay_ps=5 * 10**9, queue_packets=0, queue_bytes=10**6),
     )
     assert (options.tick, options.depth_unit, options.priority_queues) == ("ns", "cells", 8)
+    assert options.recirculation_ps == 10**6
+    slower = replace(settings(Target.SOFTSWITCH, tmp_path), recirculation_ns=10**7).command()
+    assert parse(slower[slower.index("softswitch") + 1 :]).recirculation_ps == 10**10
     assert options.ready_file == tmp_path / "s1.ready"
     assert "--link" not in settings(Target.BMV2, tmp_path).command()
 

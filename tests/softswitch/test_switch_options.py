@@ -15,8 +15,9 @@ BMV2_LINE = (
     "--cpu-port 255 --drop-port 510 --priority-queues 8"
 )
 OUR_LINE = (
-    "l3.json --p4info l3.txtpb -- --tick ns --depth-unit cells --ready-file r --link "
-    "1:rate=2.5Gbit,delay=5us,rx-delay=10ns,queue=9 --link 2:queue=64KB"
+    "l3.json --p4info l3.txtpb -- --tick ns --depth-unit cells --ready-file r "
+    "--recirculation 2.5us "
+    "--link 1:rate=2.5Gbit,delay=5us,rx-delay=10ns,queue=9 --link 2:queue=64KB"
 )
 
 
@@ -82,6 +83,7 @@ def test_a_program_and_our_own_options() -> None:
     options = parse(OUR_LINE.split())
     assert (options.json, options.p4info) == (Path("l3.json"), Path("l3.txtpb"))
     assert (options.tick, options.depth_unit, options.ready_file) == ("ns", "cells", Path("r"))
+    assert options.recirculation_ps == 2_500_000
     assert options.links == (
         Link(1, 2_500_000_000, 5_000_000, 10_000, 9),
         Link(2, queue_packets=0, queue_bytes=64_000),
@@ -137,6 +139,8 @@ def test_what_goes_wrong_on_a_link() -> None:
         ("--no-p4 --log-console --log-file x", "exclude"),
         ("--no-p4 --pcap /does/not/exist", "/does/not/exist"),
         ("--no-p4 --log-level loud", "loud"),
+        ("--no-p4 -- --recirculation 0ns", "longer than no time"),
+        ("--no-p4 -- --recirculation 5", "not a time with unit"),
         ("--no-p4 --nonsense", "--nonsense"),
         ("--no-p4 --use-files 1", "--use-files"),
         ("--no-p4 -i 5@a -- --cpu-port 5", "--cpu-port 5"),
