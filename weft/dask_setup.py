@@ -6,15 +6,13 @@ scheduler, workers and we have to have the same Python packages.
 
 from __future__ import annotations
 
-import re
 import subprocess
 import sys
 from importlib import metadata
-from pathlib import Path
 
 from weft import console
+from weft.doctor import DASK_LOCK, parse_lock
 
-LOCK = Path(__file__).resolve().parent.parent / "setup" / "dask.lock"
 _LINES_SHOWN = 10
 
 
@@ -26,8 +24,7 @@ class DaskSetupError(Exception):
 
 def pins() -> dict[str, str]:
     """Return the packages of the lock file and their versions."""
-    found = re.findall(r"^([A-Za-z0-9._-]+)==(\S+)$", LOCK.read_text(), flags=re.MULTILINE)
-    return dict(found)
+    return parse_lock(DASK_LOCK.read_text())
 
 
 def is_ready() -> bool:
@@ -49,7 +46,7 @@ def ensure() -> None:
     with console.progress("install Dask (once)"):
         pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--no-input"]
         done = subprocess.run(
-            [*pip, "install", "-q", "--no-deps", "-r", str(LOCK)],
+            [*pip, "install", "-q", "--no-deps", "-r", str(DASK_LOCK)],
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
         )  # fmt: skip
     if done.returncode != 0:

@@ -29,6 +29,7 @@ SCHEMA = 1
 ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
 LOCK = ROOT / "requirements.lock"
+DASK_LOCK = ROOT / "setup" / "dask.lock"
 _SETUP = "make setup"
 _AS_ROOT = "run as root: sudo make doctor"
 _TOOL_TIMEOUT_S = 30.0
@@ -37,6 +38,7 @@ _FABRIC = "the emulated fabric (make run-topo)"
 _AGENTS = "host agents, RoCE endpoints"
 _LINKS = "link emulation by the kernel"
 _REFERENCE = "comparison with the reference"
+_SWEEPS = "sweeps on many machines"
 
 
 @dataclass(frozen=True)
@@ -286,6 +288,18 @@ def check_python_packages() -> list[Check]:
     return [Check(name, state, detail, cost, _SETUP, needed=True)]
 
 
+def check_dask() -> list[Check]:
+    """Whether Dask is there in the versions of its lock file; set-up does not install it."""
+    pins = parse_lock(DASK_LOCK.read_text())
+    differences = lock_differences(pins, installed_packages(_python()))
+    if not differences:
+        return [Check("Dask", "ok", pins["dask"], part=_SWEEPS)]
+    state: State = "missing" if "no distributed" in differences else "degraded"
+    detail = "not installed" if state == "missing" else ", ".join(differences[:3])
+    cost = "no weft sweep --scheduler; sweeps run over processes here"
+    return [Check("Dask", state, detail, cost, "make setup-dask", part=_SWEEPS)]
+
+
 def check_switch_core() -> list[Check]:
     """Whether the switch's C core can be loaded by Weft's interpreter."""
     script = "import softswitch.core._core as core; print(core.__file__)"
@@ -373,7 +387,7 @@ def check_ebpf() -> list[Check]:
 
 CHECKS: tuple[Callable[[], list[Check]], ...] = (
     check_root, check_mininet, check_python_packages, check_switch_core,
-    check_programs, check_kernel, check_bpf_mount, check_endpoint, check_ebpf,
+    check_programs, check_kernel, check_bpf_mount, check_endpoint, check_ebpf, check_dask,
 )  # fmt: skip
 
 

@@ -37,6 +37,8 @@ _SCALES = {
     "b/s": ((10**12, "Tb/s"), (10**9, "Gb/s"), (10**6, "Mb/s"), (10**3, "kb/s"), (1, "b/s")),
 }
 
+_PLAIN = frozenset({"", "packets", "frames", "messages"})  # the metric's name says it
+
 
 def run(arguments: argparse.Namespace) -> int:
     """Play a sweep; returns the exit code."""
@@ -117,7 +119,7 @@ def _spec(arguments: argparse.Namespace) -> SweepSpec:
         raise UsageError("sweep: which? Give a sweep file, or a run file and --vary")
     overrides: dict[str, Any] = {}
     if arguments.vary:
-        overrides["vary"] = dict(_vary(text) for text in arguments.vary)
+        overrides["vary"] = dict(parse_vary(text) for text in arguments.vary)
     if arguments.seeds is not None:
         overrides["seeds"] = _seeds(arguments.seeds)
     if arguments.draw is not None:
@@ -139,7 +141,7 @@ def _spec(arguments: argparse.Namespace) -> SweepSpec:
     return spec
 
 
-def _vary(text: str) -> tuple[str, object]:
+def parse_vary(text: str) -> tuple[str, object]:
     """Read PATH=V,... or PATH=FROM..TO[:STEPS][:log]. Raises UsageError."""
     import yaml
 
@@ -259,14 +261,14 @@ def _show(result: SweepResult, out: Path, wall_s: float) -> None:
     heads = ("point", *(varied or spec.parameters), *metrics, "")
     shown, left_out = _chosen(result, best)
     rows = [_row(result, point, varied or list(spec.parameters), metrics, best) for point in shown]
+    console.table(heads, rows, title=_title(spec), right=("point", *metrics))
     seeds = f"medians of {len(spec.seeds)} seeds" if len(spec.seeds) > 1 else "one seed"
-    caption = (
+    if left_out:
+        print(f"{left_out} more points in {out / 'results.csv'}")
+    print(
         f"runtime simulator, virtual time, time_scale 1; {seeds}; {len(result.runs)} runs in "
         f"{wall_s:.1f} s\nresults: {out}"
     )
-    if left_out:
-        caption = f"{left_out} more points in {out / 'results.csv'}\n{caption}"
-    console.table(heads, rows, title=_title(spec), caption=caption, right=("point", *metrics))
     _show_failures(result)
     _show_best(result, best, out)
 
@@ -348,7 +350,8 @@ def show_value(value: float | None, unit: str) -> str:
     for size, name in _SCALES.get(unit, ()):
         if abs(value) >= size:
             return f"{value / size:.4g} {name}"
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
+    text = f"{value:.6g}" if isinstance(value, float) else str(value)
+    return text if unit in _PLAIN or not value else f"{text} {unit}"
 
 
 def _show_failures(result: SweepResult) -> None:

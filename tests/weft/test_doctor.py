@@ -61,6 +61,31 @@ def test_only_a_missing_thing_that_is_needed_stops_run_topo(
     assert doctor.is_ready(checks) is ready
 
 
+@pytest.mark.parametrize(
+    ("installed", "state", "detail"),
+    [
+        ({"dask": "1", "distributed": "1"}, "ok", "1"),
+        ({"distributed": "1"}, "degraded", "no dask"),
+        ({"dask": "2", "distributed": "1"}, "degraded", "dask 2 instead of 1"),
+        ({}, "missing", "not installed"),
+    ],
+)
+def test_dask_is_named_where_it_is_missing(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    installed: dict[str, str],
+    state: str,
+    detail: str,
+) -> None:
+    lock = tmp_path / "dask.lock"
+    lock.write_text("dask==1\ndistributed==1\n")
+    monkeypatch.setattr(doctor, "DASK_LOCK", lock)
+    monkeypatch.setattr(doctor, "installed_packages", lambda _: installed)
+    [check] = doctor.check_dask()
+    assert (check.state, check.detail) == (state, detail)
+    assert ("make setup-dask" in check.remedy) == (state != "ok")
+
+
 def test_a_program_that_is_absent(monkeypatch: pytest.MonkeyPatch) -> None:
     program = doctor._Program("thing", ("no-such-program-weft", "-V"), "the cost", "the remedy")
     check = doctor.check_program(program)
@@ -196,7 +221,7 @@ def bare_copy() -> Iterator[Path]:
     """What the doctor needs of the repository, without .venv, readable by every user."""
     with tempfile.TemporaryDirectory(prefix="weft-test-") as folder:
         copy = Path(folder)
-        for name in ("weft", "hostagent"):
+        for name in ("weft", "hostagent", "setup"):
             ignore = shutil.ignore_patterns("__pycache__")
             shutil.copytree(REPOSITORY / name, copy / name, ignore=ignore)
         shutil.copy(REPOSITORY / "requirements.lock", copy)
