@@ -169,7 +169,10 @@ class _View:
         print(f"{time.strftime('%H:%M:%S', time.localtime(look.at))}  {title(look)}")
         rows = self._cells(look)
         if rows:
-            console.table(agent_rows.COLUMNS, rows, right=agent_rows.COLUMNS[4:])
+            columns = agent_rows.columns_for(rows)
+            places = [agent_rows.COLUMNS.index(name) for name in columns]
+            shown = [[row[place] for place in places] for row in rows]
+            console.table(columns, shown, right=columns[4:])
         print(agent_rows.counters_text(look.counters, len(rows)))
         sys.stdout.flush()
 

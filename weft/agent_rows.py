@@ -122,16 +122,22 @@ def counters_text(counters: Mapping[str, int], pairs: int) -> str:
     return text + (f" ({', '.join(told)})" if told else "")
 
 
+def columns_for(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return the columns that these rows need: those of fast CNPs only if something has any."""
+    return [
+        name
+        for place, name in enumerate(COLUMNS)
+        if name not in _OF_FAST_CNPS or any(row[place] != "-" for row in rows)
+    ]
+
+
 def aligned(rows: Sequence[Sequence[str]], width: int) -> tuple[str, list[str]]:
     """Return headings and lines that fit `width`; columns that don't, or say nothing, are not."""
     widths = [
         max(_LEAST_WIDTHS.get(column[0], 0), *map(len, column))
         for column in zip(COLUMNS, *rows, strict=True)
     ]
-    silent = (
-        name for name in _OF_FAST_CNPS if all(row[COLUMNS.index(name)] == "-" for row in rows)
-    )
-    shown = set(COLUMNS).difference(silent)
+    shown = set(columns_for(rows))
     for name in _LEFT_OUT:
         if sum(wide + 2 for of, wide in zip(COLUMNS, widths, strict=True) if of in shown) > width:
             shown.discard(name)

@@ -101,6 +101,7 @@ def test_columns_of_fast_cnps_are_there_when_something_goes_by_them() -> None:
     assert "fast" not in agent_rows.aligned([without, plain], 300)[0]
     headings, _ = agent_rows.aligned([without, fast], 300)
     assert "fast b/s" in headings and "fast CNPs" in headings
+    assert agent_rows.columns_for([fast]) == agent_rows.COLUMNS
     narrow, _ = agent_rows.aligned([without, fast], 80)
     assert "fast b/s" not in narrow and "fast CNPs" in narrow
 
