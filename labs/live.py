@@ -47,6 +47,9 @@ Tell = Callable[[float, str], None]
 LEAD_S = 0.1
 """From the first look at the queues to time 0."""
 
+SOON_NS = 4_000_000
+"""A look takes less than that: no message is handed over later because of one."""
+
 TICK_S = 0.001
 """The least time between two looks: it leaves the processors to what is looked at."""
 
@@ -68,6 +71,7 @@ def play(
     seed = run.seed if settings.seed is None else settings.seed
     traffic = with_jitter(plan(run, seed), seed, settings.jitter_ps)
     flows = live_flows(run, traffic)
+    _check(run, settings)
     topology = run.topology.with_time_scale(settings.time_scale)
     runs: list[LiveRun] = []
     while len(runs) < ATTEMPTS and not any(seen.is_steady for seen in runs):
@@ -75,6 +79,18 @@ def play(
             runs.append(_Play(session, interrupts, run, flows, settings, seed, tell).play())
     best = min(runs, key=lambda seen: seen.stalled_ps)
     return replace(best, attempts=len(runs))
+
+
+def _check(run: RunFile, settings: LiveSettings) -> None:
+    """Raise LiveError for ports that there are not, and for events."""
+    if run.topology.events:
+        raise LiveError(
+            f"{run.name}: events are not played in a lab in real time", "leave them out"
+        )
+    for switch, port in settings.ports:
+        known = run.topology.ports_of(switch) if run.topology.is_switch(switch) else ()
+        if all(port != each.number for each in known):
+            raise LiveError(f"{run.name}: there is no switch port {switch}:{port} to be watched")
 
 
 @contextmanager
@@ -202,8 +218,8 @@ class _Play:
             self.interrupts.check()
             self.stalled_ns += max(0, now - before - SLACK_NS)
             before = now
-            for each in playing:
-                each.step(now, self.scale)
+            if self._starts_soon(playing, now):
+                continue
             self._take_answers(playing)
             queues.look()
             rates.look()
@@ -218,6 +234,16 @@ class _Play:
         for each in playing:
             each.stop()
         watcher.listen()
+
+    def _starts_soon(self, playing: Sequence[Playing], now_ns: int) -> bool:
+        """Start what is due; wait for what is nearly, rather than look and start it late."""
+        soon = now_ns + SOON_NS
+        due = [each.due_ns for each in playing if each.is_ready and each.due_ns < soon]
+        if due:
+            time.sleep(max(0, min(due) - time.monotonic_ns()) / 1e9)
+        for each in playing:
+            each.step(time.monotonic_ns())
+        return bool(due)
 
     def _take_answers(self, playing: Sequence[Playing]) -> None:
         waiting = {each.here.fileno(): each for each in playing if each.waiting}

@@ -157,11 +157,14 @@ class Playing:
     failure: str = ""
     said: dict[str, Any] = field(default_factory=dict)
 
-    def step(self, now_ns: int, scale: int) -> None:
+    @property
+    def is_ready(self) -> bool:
+        """Whether there is a message to hand over, at `due_ns`."""
+        return not (self.waiting or self.failure or self.next == len(self.flow.messages))
+
+    def step(self, now_ns: int) -> None:
         """Hand over the next message when it is due. Raises EndpointGone."""
-        if self.waiting or self.failure or self.next == len(self.flow.messages):
-            return
-        if now_ns < self.due_ns:
+        if not self.is_ready or now_ns < self.due_ns:
             return
         message = self.flow.messages[self.next]
         self.next += 1

@@ -160,6 +160,23 @@ def test_what_endpoints_can_not_do_is_refused(change: tuple[str, str], says: str
         live_flows(run, plan(run))
 
 
+@pytest.mark.parametrize(
+    ("text", "port", "says"),
+    [
+        (RUN, ("s1", 5), "no switch port s1:5"),
+        (RUN, ("h1", 0), "no switch port h1:0"),
+        (RUN + "events: [{at: 5us, link: s1-s2, do: down}]\n", ("s1", 4), "events"),
+    ],
+)
+@pytest.mark.root
+def test_what_is_not_there_is_said_before_anything_is_made(
+    program: CompiledProgram, text: str, port: tuple[str, int], says: str
+) -> None:
+    with pytest.raises(LiveError, match=says):
+        live.play(read_run(text), program, replace(SETTINGS, ports=(port,)))
+    assert run_state.holder() is None
+
+
 def test_the_simulator_gives_the_same_at_every_time_scale(program: CompiledProgram) -> None:
     run = read_run(RUN)
     fast, slow = (
