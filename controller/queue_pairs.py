@@ -143,6 +143,11 @@ class _Answers:
         self.candidates: dict[int, int] = {}  # by serial: how often inside
         self.waiting = 0
 
+    @property
+    def is_torn(self) -> bool:
+        """Whether they have been inside several windows."""
+        return sum(fits > 0 for fits in self.candidates.values()) > 1
+
 
 @dataclass(slots=True, eq=False)
 class _Waiting:
@@ -380,7 +385,7 @@ class QueuePairs:
         self._doubt(
             Target(pair.asker, answers.qp),
             pair.responder,
-            answers.partner is None and len(fits) > 1,
+            answers.partner is None and answers.is_torn,
         )
 
     def _decide(self, requests: _Requests, now: int) -> None:
@@ -396,8 +401,9 @@ class QueuePairs:
         is_ambiguous = len(active) > 1
         if len(active) == 1:
             (answers,) = active
-            is_ambiguous = len(answers.candidates) > 1
-            if not is_ambiguous and answers.candidates[requests.serial] >= CONFIRMATIONS:
+            is_ambiguous = answers.is_torn
+            alone = len(answers.candidates) == 1
+            if alone and answers.candidates[requests.serial] >= CONFIRMATIONS:
                 self.counts.resolved += 1
                 self._join(requests, answers, now)
         self._doubt(Target(pair.responder, requests.qp), pair.asker, is_ambiguous)
