@@ -8,6 +8,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from google.protobuf import text_format
+from scapy.layers.l2 import Ether
+from scapy.utils import wrpcap
 
 from labs import Check, Context, Figure, Measured, Runtime, Table
 from labs.grade import STARTER, reference
@@ -21,6 +23,7 @@ from .control_plane import CELL_BYTES
 from .network import Network, lab_setup
 
 STORY = "story.json"
+CNPS = "cnps.pcap"
 US = 1000
 TELLS, TELLS_NOBODY = "by-hand", "starter"
 
@@ -106,6 +109,8 @@ def _measured(
     context: Context, rows: Rows, made: Sequence[bytes], taken: int
 ) -> dict[str, Measured]:
     (context.out / STORY).write_text(json.dumps(rows))
+    if made:
+        wrpcap(str(context.out / CNPS), [Ether(frame) for frame in made])
     late = rows[len(rows) // 2 :]
     found = {
         "rates, second half": Measured(_mean([sum(rates) for _, rates, _ in late]) / 1e9, "Gb/s")
