@@ -1,0 +1,191 @@
+"""The lab cnp-by-hand as it runs: cards slow down for CNPs, in virtual time and live.
+
+    card 1 --\\
+              switch (starter | reference) --> card 3
+    card 2 --/
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scapy.contrib.roce import BTH
+from scapy.layers.inet import IP, UDP
+from scapy.layers.l2 import Ether
+from scapy.packet import Raw
+from scapy.utils import rdpcap
+
+from labs import (
+    Check,
+    Context,
+    Finished,
+    Measured,
+    Program,
+    Runtime,
+    Table,
+    Variant,
+    Verdict,
+    loader,
+)
+from labs.hooks import Hooks
+from softswitch.compiler import compile_p4
+
+LAB = loader.load("cnp-by-hand")
+FOLDER = LAB.folder
+SCRIPT = FOLDER / "build_cnp.py"
+
+
+@pytest.fixture(scope="module")
+def hooks() -> Hooks:
+    return Hooks.of(FOLDER)
+
+
+@pytest.fixture(scope="module")
+def program() -> Program:
+    result = compile_p4(LAB.program)
+    return Program(LAB.program, result.json_text, result.p4info_text)
+
+
+@pytest.fixture
+def context(program: Program, tmp_path: Path) -> Any:
+    def context(variant: str, runtime: Runtime, **settings: int) -> Context:
+        planned = {each.variant.name: each.variant for each in LAB.variants(runtime)}
+        out = tmp_path / variant
+        out.mkdir()
+        return Context(
+            lab=LAB.name,
+            folder=FOLDER,
+            variant=planned[variant],
+            mapping={},
+            seed=1,
+            runtime=runtime,
+            time_scale=LAB.time_scale(runtime),
+            out=out,
+            program=program,
+            settings={**LAB.entry.settings, **settings},
+        )
+
+    return context
+
+
+def ran(context: Context, metrics: dict[str, Measured]) -> Finished:
+    return Finished(context.variant, 1, context.runtime, context.time_scale, context.out, metrics)
+
+
+def verdicts(hooks: Hooks, runs: list[Finished]) -> dict[str, Check]:
+    known: list[Variant] = [run.variant for run in runs]
+    table = Table(runs[0].runtime, runs[0].time_scale, runs, known)
+    return {check.row: check for check in hooks.call("checks", table)}
+
+
+def test_the_sources_slow_down_for_the_switchs_cnps(hooks: Hooks, context: Any) -> None:
+    runs = []
+    for variant in ("starter", "by-hand"):
+        each = context(variant, Runtime.SIMULATOR, ms=1)
+        runs.append(ran(each, hooks.call("measure_simulator", each)))
+    told_nobody, told = (run.metrics for run in runs)
+    # 2 x 10 Gb/s come and 10 leave: after 1 ms 1.25 MB wait, less what headers and gaps take.
+    assert told_nobody["peak queue"].value == pytest.approx(1250 * 1082 / 1106, rel=0.02)
+    assert told_nobody["rates, second half"].value == 20
+    # Two a flow: at the threshold, and 50 us later, when what was on its way still waits.
+    assert told["CNPs made"].value == told["CNPs taken"].value == 4
+    # From the threshold over recirculation (1 us), the wire (1 us) and the data on its way.
+    assert told["reaction"].value is not None and 2 <= told["reaction"].value <= 6
+    assert all(check.verdict in (Verdict.PASS, Verdict.REPORTED)
+               for check in verdicts(hooks, runs).values())  # fmt: skip
+    frames = rdpcap(str(runs[1].folder / "cnps.pcap"))
+    assert [int(frame[BTH].opcode) for frame in frames] == [0x81] * 4
+    figures = list(hooks.call("figures", Table(Runtime.SIMULATOR, 1, runs, []), runs[0].folder))
+    assert all(figure.path.is_file() for figure in figures)
+
+
+def test_a_program_that_tells_nobody_fails_the_checks(hooks: Hooks, context: Any) -> None:
+    starter = context("starter", Runtime.SIMULATOR, ms=1)
+    metrics = hooks.call("measure_simulator", starter)
+    by_hand = replace(starter, variant=Variant("by-hand"))
+    found = verdicts(hooks, [ran(starter, metrics), ran(by_hand, metrics)])
+    failed = {row for row, check in found.items() if check.verdict is Verdict.FAIL}
+    assert failed == {
+        "the program sends CNPs", "the sources' cards take them", "the sources' rates fall",
+        "and the queue with them",
+    }  # fmt: skip
+
+
+@pytest.mark.root
+@pytest.mark.parametrize(
+    "runtime",
+    [
+        Runtime.SOFTSWITCH,
+        pytest.param(Runtime.BMV2, marks=pytest.mark.reference("simple_switch_grpc")),
+    ],
+)
+def test_live_endpoints_slow_down_too(hooks: Hooks, context: Any, runtime: Runtime) -> None:
+    each = context("by-hand", runtime, ms=1)
+    metrics = hooks.call("measure_live", each)
+    assert metrics["CNPs made"].value >= 1
+    assert metrics["CNPs taken"].value == metrics["CNPs made"].value
+    assert metrics["CNPs with a wrong ICRC"].value == 0
+    assert metrics["rates, second half"].value < 15
+    assert metrics["goodput"].value > 0
+
+
+# ---------------------------------------------------------------- the script of step 1
+
+
+@pytest.fixture(scope="module")
+def script() -> Any:
+    spec = importlib.util.spec_from_file_location("build_cnp", SCRIPT)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_script_builds_a_cnp_that_the_card_takes_and_reads_it(
+    script: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    capture = tmp_path / "cnp.pcap"
+    run = [sys.executable, str(SCRIPT), "--write", str(capture)]
+    built = subprocess.run(run, capture_output=True, text=True, check=True)
+    assert "its rate falls from 10 to 5 Gb/s" in built.stdout
+    assert script.read(capture) == 0
+    read = capsys.readouterr().out
+    assert "10.0.3.1 tells 10.0.1.1, queue pair 0x000021" in read
+    assert "right" in read and "1 of 1 packets are CNPs" in read
+    assert script.read(Path("nowhere.pcap")) == 2
+    assert capsys.readouterr().err == "nowhere.pcap: No such file or directory\n"
+
+
+@pytest.mark.parametrize(
+    "change, why",
+    [
+        (lambda p: p[BTH].setfieldval("dqpn", 0x99), "no such queue pair"),
+        (lambda p: p[IP].setfieldval("src", "10.0.9.9"), "its peer is another host"),
+        (lambda p: p[IP].setfieldval("dst", "10.0.9.9"), "no RoCEv2 packet for this address"),
+        (lambda p: p[UDP].setfieldval("dport", 4790), "no RoCEv2 packet"),
+    ],
+)
+def test_the_card_says_why_it_does_not_take_a_cnp(script: Any, change: Any, why: str) -> None:
+    card = script.sender()
+    frame = script.build(Ether(card.transmit(0).frame), script.SOURCE_QP)
+    packet = Ether(frame[:42]) / BTH(frame[42:54] + bytes(4)) / Raw(bytes(16))
+    change(packet)
+    del packet[IP].chksum
+    packet[BTH].icrc = 0
+    raw = bytes(packet)
+    raw = raw[:-4] + script.icrc(raw).to_bytes(4, "little")
+    said = script.try_it(raw, card)
+    assert "does not take it" in said and why in said
+
+
+def test_a_wrong_icrc_is_no_cnp(script: Any) -> None:
+    card = script.sender()
+    frame = script.build(Ether(card.transmit(0).frame), script.SOURCE_QP)
+    assert "ICRC is wrong" in script.try_it(frame[:-4] + frame[:-5:-1], card)
+    assert "its rate falls" in script.try_it(frame, card)
