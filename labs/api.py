@@ -261,9 +261,12 @@ class Table:
         """Return the median over the seeds; None where it did not happen. Raises as `estimate`."""
         return self.estimate(variant, metric, beside=beside).median
 
-    def ratio(self, above: Variant | str, below: Variant | str, metric: str) -> float | None:
+    def ratio(
+        self, above: Variant | str, below: Variant | str, metric: str, *, beside: bool = False
+    ) -> float | None:
         """Return median over median; None where one did not happen or the lower is 0."""
-        upper, lower = self.median(above, metric), self.median(below, metric)
+        upper = self.median(above, metric, beside=beside)
+        lower = self.median(below, metric, beside=beside)
         return upper / lower if upper is not None and lower else None
 
     def __iter__(self) -> Iterator[Finished]:
@@ -298,7 +301,7 @@ class Check:
     value: float | None
     verdict: Verdict
     unit: str = ""
-    threshold: float | None = None
+    threshold: float | tuple[float, float] | None = None
     note: str = ""
 
     @classmethod
@@ -323,7 +326,9 @@ class Check:
     ) -> Check:
         """Pass if the value is there and from `low` to `high`."""
         expected = f"{_number(low)} to {_number(high)}"
-        return cls._judged(row, value, lambda v: low <= v <= high, expected, None, unit, note)
+        return cls._judged(
+            row, value, lambda v: low <= v <= high, expected, (low, high), unit, note
+        )
 
     @classmethod
     def that(
@@ -353,7 +358,7 @@ class Check:
         value: Value,
         right: Callable[[float], bool],
         expected: str,
-        threshold: float | None,
+        threshold: float | tuple[float, float],
         unit: str,
         note: str,
     ) -> Check:

@@ -38,12 +38,6 @@ class HookError(LabError):
     exit_code = 1
 
 
-class WorkerDiedError(LabError):
-    """A process that ran simulations ended in the middle of one."""
-
-    exit_code = 1
-
-
 class RuntimeMissingError(LabError):
     """What plays the switches of a runtime is not installed on this machine."""
 

@@ -11,12 +11,12 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnContext, SpawnProcess
 from typing import Any, TypeVar
-
-from labs.errors import WorkerDiedError
 
 Job = TypeVar("Job")
 Result = TypeVar("Result")
@@ -31,40 +31,46 @@ def processors() -> int:
     return len(os.sched_getaffinity(0))
 
 
+@dataclass(frozen=True)
+class Died:
+    """What comes in the place of a result when the process of a job dies."""
+
+    why: str
+
+
 def work(
     jobs: Sequence[Job],
     do: Do[Job, Result],
     *,
     workers: int,
     tell: Callable[[int, float, str], None] = lambda number, share, text: None,
-) -> Iterator[tuple[int, Result]]:
+) -> Iterator[tuple[int, Result | Died]]:
     """Do all jobs; yields the number of each and its result, as they are done.
 
-    `tell(number, share, text)`: how far job `number` is. `do` handles its own errors: one that
-    leaves it, or a process that dies, raises WorkerDiedError here. Leaving the iteration ends all.
+    `tell(number, share, text)`: how far job `number` is. `do` handles its own errors; one that
+    leaves it, like a process that dies, costs that job alone. Leaving the iteration ends all.
     """
     # Neither fork, which copies locks that other threads hold, nor Python 3.11's fork server, which
     # imports from the current directory first: a user's may have a folder called labs.
     context = multiprocessing.get_context("spawn")
-    there = [_Worker(context, do) for _ in range(min(workers, len(jobs)))]
-    waiting = list(enumerate(jobs))[::-1]
+    waiting = deque(enumerate(jobs))
+    there: list[_Worker] = []
     try:
-        for worker in there:
-            worker.give(*waiting.pop())
-        while busy := [worker for worker in there if worker.number is not None]:
-            ready = set(wait([worker.pipe for worker in busy]))
-            for worker in busy:
-                if worker.pipe not in ready:
-                    continue
+        while waiting or there:
+            while waiting and len(there) < workers:
+                there.append(_Worker(context, do, *waiting.popleft()))
+            ready = set(wait([worker.pipe for worker in there]))
+            for worker in [worker for worker in there if worker.pipe in ready]:
                 number = worker.number
-                assert number is not None
                 kind, value = worker.take()
                 if kind == "progress":
                     tell(number, *value)
                     continue
-                worker.number = None
-                if waiting:
-                    worker.give(*waiting.pop())
+                if kind == "died" or not waiting or not worker.give(*waiting[0]):
+                    there.remove(worker)
+                    worker.end()
+                else:
+                    waiting.popleft()
                 yield number, value
     finally:
         for worker in there:
@@ -74,27 +80,31 @@ def work(
 class _Worker:
     """A process and our end of its pipe. `number`: the job that it has."""
 
-    def __init__(self, context: SpawnContext, do: Callable[..., Any]) -> None:
-        self.number: int | None = None
+    def __init__(
+        self, context: SpawnContext, do: Callable[..., Any], number: int, job: object
+    ) -> None:
         self.pipe, far = context.Pipe()
         self._process: SpawnProcess = context.Process(target=_serve, args=(far, do), daemon=True)
         self._process.start()
         far.close()
-
-    def give(self, number: int, job: object) -> None:
         self.number = number
+        self.give(number, job)
+
+    def give(self, number: int, job: object) -> bool:
+        """Hand it its next job; False where it has died since."""
         try:
             self.pipe.send(job)
         except OSError:
-            raise self._dead() from None
+            return False
+        self.number = number
+        return True
 
     def take(self) -> tuple[str, Any]:
+        """Return what it says: "progress" with (share, text), "result" with it, "died" with why."""
         try:
             kind, value = self.pipe.recv()
         except (EOFError, OSError):
-            raise self._dead() from None
-        if kind == "error":
-            raise WorkerDiedError(f"a run's process failed: {value}")
+            return "died", Died(self._why())
         return kind, value
 
     def end(self) -> None:
@@ -106,12 +116,13 @@ class _Worker:
             self._process.kill()
             self._process.join()
 
-    def _dead(self) -> WorkerDiedError:
+    def _why(self) -> str:
         self._process.join(_END_S)
         code = self._process.exitcode
-        why = f"signal {signal.Signals(-code).name}" if code and code < 0 else f"code {code}"
-        remedy = "out of memory, perhaps: fewer --workers" if code == -signal.SIGKILL else ""
-        return WorkerDiedError(f"the process of a run died ({why})", remedy)
+        if code is None or code >= 0:
+            return f"its process ended with code {code}"
+        hint = " (out of memory? try fewer --workers)" if code == -signal.SIGKILL else ""
+        return f"its process was ended by {signal.Signals(-code).name}{hint}"
 
 
 def _serve(pipe: Connection[Any, Any], do: Callable[..., Any]) -> None:
@@ -127,9 +138,9 @@ def _serve(pipe: Connection[Any, Any], do: Callable[..., Any]) -> None:
         except (EOFError, OSError):
             return
         try:
-            result = ("result", do(job, tell))
+            result: tuple[str, Any] = ("result", do(job, tell))
         except Exception as error:
-            result = ("error", f"{type(error).__name__}: {error}")
+            result = ("died", Died(f"{type(error).__name__}: {error}"))
         try:
             pipe.send(result)
         except OSError:

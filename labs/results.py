@@ -100,7 +100,7 @@ class CheckResult(_Part):
     expected: str
     value: float | None
     unit: str
-    threshold: float | None
+    threshold: float | tuple[float, float] | None
     verdict: Verdict
     note: str = ""
 

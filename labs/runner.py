@@ -254,7 +254,8 @@ class LabRun:
                 jobs, simulate, workers=workers,
                 tell=lambda number, share, text: told(virtual[number], share, text),
             ):  # fmt: skip
-                keep(virtual[at], run)
+                context = contexts[virtual[at]]
+                keep(virtual[at], run if isinstance(run, Finished) else _died(context, run))
         return [ended[i] for i in range(len(contexts))]
 
     def _live(self, context: Context, told: Callable[[float, str], None]) -> Finished:
@@ -296,6 +297,18 @@ class LabRun:
         except LabError as error:
             return _broken("figures", error)
         return found
+
+
+def _died(context: Context, died: pool.Died) -> Finished:
+    """Return what is kept of a run whose process died."""
+    return Finished(
+        variant=context.variant,
+        seed=context.seed,
+        runtime=context.runtime,
+        time_scale=context.time_scale,
+        folder=context.out,
+        failure=died.why,
+    )
 
 
 def require(runtime: Runtime) -> None:

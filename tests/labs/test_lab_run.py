@@ -109,7 +109,7 @@ def test_checks_have_row_value_threshold_and_verdict(whole: Ran) -> None:
     full, half, queue = whole.result.checks
     assert (full.row, full.threshold, full.unit, full.verdict) == ("full", 80.0, "Gb/s", "pass")
     assert full.value == whole.result.variants[0].metrics["goodput"].median
-    assert (half.expected, half.verdict) == ("0.45 to 0.55", "pass")
+    assert (half.expected, half.threshold, half.verdict) == ("0.45 to 0.55", (0.45, 0.55), "pass")
     assert (queue.verdict, queue.threshold) == ("reported", None)
 
 
@@ -199,14 +199,18 @@ def test_what_goes_wrong_in_a_labs_code_is_a_failure_with_its_place(bench: Bench
     assert "Runs that failed" in (ran.folder / "report.html").read_text()
 
 
-def test_a_process_that_dies_is_said(bench: Bench) -> None:
+def test_a_process_that_dies_takes_one_run_with_it(bench: Bench) -> None:
     folder = small_lab.write(bench.root / "labs")
-    text = small_lab.CHECKS.replace("    seconds =", "    __import__('os').abort()\n    seconds =")
+    dying = "    if run.variant.name == 'one':\n        __import__('os').abort()\n    seconds ="
+    text = small_lab.CHECKS.replace("    seconds =", dying).replace("LEAST", "80")
     (folder / "checks.py").write_text(text)
-    ran = bench.run("--variant", "one")
+    ran = bench.run("--seeds", "1", "--workers", "1")
     assert ran.code == 1
-    assert "the process of a run died (signal SIGABRT)" in ran.errors
-    assert not ran.folder.exists()
+    one, two, slow = (variant.runs[0] for variant in ran.result.variants)
+    assert one.failure == "its process was ended by SIGABRT"
+    assert two.failure == slow.failure == ""
+    assert [check.verdict for check in ran.result.checks] == ["fail", "fail", "reported"]
+    assert ran.result.checks[0].note == "one, seed 1 failed"
 
 
 def test_results_replace_results_and_nothing_else(bench: Bench) -> None:
