@@ -28,17 +28,29 @@ from labs.sweep_processes import Task, played_here
 from labs.sweep_result import PointResult, SweepResult
 from labs.sweep_spec import SweepSpec
 
-__all__ = ["DaskError", "PointResult", "Progress", "SweepResult", "SweepSpec", "run"]
+__all__ = [
+    "DaskError",
+    "PointResult",
+    "Progress",
+    "SweepResult",
+    "SweepSpec",
+    "run",
+    "usual_metrics",
+]
 
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a sweep has come: what was played last, and how many of all."""
+    """How far a sweep has come: what was played last, and how many of all.
+
+    `so_far` makes a result of what was played, as if the sweep ended now.
+    """
 
     last: Played
     played: int
     failed: int
     runs: int
+    so_far: Callable[[], SweepResult]
 
 
 def run(
@@ -65,7 +77,7 @@ def run(
     """
     if workers is not None and workers < 1:
         raise LabError(f"{workers} workers: at least one has to work")
-    usual = _usual_metrics(spec, own=measure is not None)
+    usual = usual_metrics(spec, own=measure is not None)
     program = program or _compiled(spec.program)
     tasks: list[Task] = [(point, seed) for point in range(len(spec.points)) for seed in spec.seeds]
     assignment = Assignment(spec.name, spec.mapping, spec.points, usual, program, measure, prepare)
@@ -85,6 +97,10 @@ def _collected(
     scheduler: str | None = None,
 ) -> SweepResult:
     runs: list[Played] = []
+
+    def so_far() -> SweepResult:
+        return SweepResult.of(spec, assignment.program, runs, interrupted=True)
+
     failed, interrupted = 0, False
     try:
         with tempfile.TemporaryDirectory(prefix="weft-sweep-") as scratch:
@@ -100,13 +116,13 @@ def _collected(
                 for played in playing:
                     runs.append(played)
                     failed += bool(played.failure)
-                    tell(Progress(played, len(runs), failed, len(tasks)))
+                    tell(Progress(played, len(runs), failed, len(tasks), so_far))
     except KeyboardInterrupt:
         interrupted = True
     return SweepResult.of(spec, assignment.program, runs, interrupted)
 
 
-def _usual_metrics(spec: SweepSpec, *, own: bool) -> tuple[str, ...]:
+def usual_metrics(spec: SweepSpec, *, own: bool = False) -> tuple[str, ...]:
     """Return the metrics that the sweep itself measures. Raises LabError for one unknown.
 
     With a `measure` of the caller's, names that are not ours are his.

@@ -35,7 +35,10 @@ if TYPE_CHECKING:
 FORMAT = 1
 RUNTIME = "simulator"
 JSON, CSV, PARQUET, BEST = "results.json", "results.csv", "results.parquet", "best.yaml"
-_KEYS = ("point", "seed")
+LOG = "run.json"
+"""How long it took here; written by who asks."""
+
+_OURS = frozenset({JSON, CSV, PARQUET, BEST, LOG})
 _FAILURE = "failure"
 
 
@@ -197,14 +200,15 @@ class SweepResult:
             ],
         }
 
-    def write(self, out: Path) -> None:
+    def write(self, folder: Path | str) -> None:
         """Write results.json, .csv, .parquet, and best.yaml: the best point's run file.
 
-        Raises LabError where nothing can be written.
+        Raises LabError where nothing can be written, or other files are.
         """
+        out = Path(folder)
+        make_folder(out)
         text = json.dumps(self.document(), indent=2, ensure_ascii=False)
         try:
-            out.mkdir(parents=True, exist_ok=True)
             (out / JSON).write_text(text + "\n", encoding="utf-8")
             (out / CSV).write_text(self._csv(), encoding="utf-8")
             self._write_parquet(out / PARQUET)
@@ -262,6 +266,18 @@ class SweepResult:
             table, path, version="2.6", compression="zstd", compression_level=3,
             use_dictionary=False, store_schema=False, write_page_checksum=True,
         )  # fmt: skip
+
+
+def make_folder(out: Path) -> None:
+    """Make a folder for results; an older result may be in it. Raises LabError."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        others = sorted({entry.name for entry in out.iterdir()} - _OURS)
+    except OSError as error:
+        raise LabError(f"can't write results to {out}: {error.strerror}") from None
+    if others:
+        remedy = "give another folder, or none"
+        raise LabError(f"{out} holds other files than a sweep's, for example {others[0]}", remedy)
 
 
 def _digest(text: str) -> str:

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from labs.sweep import PointResult, Progress, SweepResult, SweepSpec
 
 RESULTS = Path("build/sweep")
-LOG = "run.json"
 EXIT_FAILED, EXIT_INPUT, EXIT_INTERRUPTED = 1, 2, 130
 
+_KEEP_EVERY_S = 30.0
 _MOST_ROWS = 40
 _MOST_FAILURES = 10
 _METHODS = ("random", "latin-hypercube")
@@ -44,6 +44,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Play a sweep; returns the exit code."""
     from labs.errors import LabError
     from labs.sweep import run as sweep
+    from labs.sweep import usual_metrics
+    from labs.sweep_result import LOG, make_folder
 
     if arguments.list_metrics:
         return _list_metrics(arguments.json)
@@ -52,8 +54,12 @@ def run(arguments: argparse.Namespace) -> int:
     started = time.monotonic()
     try:
         spec = _spec(arguments)
+        out: Path = arguments.out or RESULTS / spec.name
+        usual_metrics(spec)
+        make_folder(out)
         program = _compile(spec.program, quiet=arguments.json)
-        with _progress(spec, quiet=arguments.json) as tell:
+        with _progress(spec, quiet=arguments.json) as show:
+            tell = _keeping(out, show)
             result = sweep(
                 spec,
                 workers=arguments.workers,
@@ -61,7 +67,6 @@ def run(arguments: argparse.Namespace) -> int:
                 program=program,
                 tell=tell,
             )
-        out: Path = arguments.out or RESULTS / spec.name
         result.write(out)
     except LabError as error:
         _tell(error)
@@ -75,6 +80,20 @@ def run(arguments: argparse.Namespace) -> int:
     if result.interrupted:
         return EXIT_INTERRUPTED
     return EXIT_FAILED if result.failures else 0
+
+
+def _keeping(out: Path, show: Callable[[Progress], None]) -> Callable[[Progress], None]:
+    """Return what shows how far it is, and now and then writes what was played until then."""
+    last = time.monotonic()
+
+    def tell(progress: Progress) -> None:
+        nonlocal last
+        show(progress)
+        if time.monotonic() - last > _KEEP_EVERY_S:
+            progress.so_far().write(out)
+            last = time.monotonic()
+
+    return tell
 
 
 def setup_dask(arguments: argparse.Namespace) -> int:

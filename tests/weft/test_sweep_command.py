@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from labs.sweep import Progress
 from weft import cli, sweep
 from weft.errors import UsageError
 
@@ -171,6 +172,34 @@ def test_ctrl_c_leaves_what_was_played(run_file: Path, tmp_path: Path) -> None:
     assert document["interrupted"] is True
     assert [len(point["runs"]) for point in document["points"]] == [2]
     assert {path.name for path in tmp_path.iterdir()} == {"small.yaml", "out"}
+
+
+def test_what_was_played_is_written_now_and_then(
+    run_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A machine that goes down in the night costs half a minute of a sweep."""
+    seen: list[int] = []
+
+    def look(progress: Progress) -> None:
+        if (tmp_path / "out" / "results.json").exists():
+            found = json.loads((tmp_path / "out" / "results.json").read_text())
+            assert found["interrupted"] is True
+            seen.append(found["runs"]["played"])
+
+    monkeypatch.setattr(sweep, "_KEEP_EVERY_S", 0.0)
+    monkeypatch.setattr(sweep, "_line", look)
+    options = ["--seeds", "1,2,3", "--workers", "1", "--out", str(tmp_path / "out")]
+    assert cli.main(["sweep", str(run_file), *options]) == 0
+    assert seen == [1, 2]
+    assert json.loads((tmp_path / "out" / "results.json").read_text())["interrupted"] is False
+
+
+def test_a_folder_with_other_things_is_left_alone(
+    run_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["sweep", str(run_file), "--out", str(tmp_path)]) == 2
+    assert "holds other files than a sweep's, for example small.yaml" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == [run_file]
 
 
 def test_metrics_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
