@@ -100,7 +100,15 @@ def notes(request: Request, topology: Topology) -> list[str]:
         said.append(
             f"no class of {topology.name} marks RoCE data (ecn:), so DCQCN has nothing to react to"
         )
-    if request.fast_cnp and (of_data is None or of_data.fast_cnp is None):
+    told = of_data is not None and of_data.fast_cnp is not None
+    senders = [request.target] if request.operation == "read" else request.sources
+    hear = {name.partition(":")[0] for name in senders} - topology.stock_nics
+    if told and hear and not request.fast_cnp:
+        said.append(
+            f"switches of {topology.name} tell sources by fast CNPs and mark less for it, which "
+            "DCQCN alone does not hear: --congestion fast-cnp, or stock_nics: in the topology"
+        )
+    if request.fast_cnp and not told:
         said.append(
             f"no class of {topology.name} has its switches send fast CNPs of RoCE data "
             "(fast_cnp: true), so none come"

@@ -225,13 +225,16 @@ def test_fast_cnps_come_where_a_class_has_them(
     for control in ("dcqcn", "fast-cnp"):
         assert cli.main([*words, str(topology), "--congestion", control]) == 0
         report = json.loads(capsys.readouterr().out)
-        assert report["notes"] == []
+        heard = control == "fast-cnp"
+        assert [("DCQCN alone does not hear" in note) for note in report["notes"]] == [True][heard:]
         rows = report["measurements"][0]["rows"]
         counts[control] = {row["source"]: row["transport"] for row in rows}
     assert {each["fast_cnps"] for each in counts["dcqcn"].values()} == {0}
     assert counts["fast-cnp"]["h1"]["fast_cnps"] > 0
     assert counts["fast-cnp"]["h2"]["fast_cnps"] == 0
     assert sum(each["cnps"] for each in counts["dcqcn"].values()) > 0
+    assert cli.main(["perf", "write", "h2", "h3", "-n", "1", "--bw", "--sim", str(topology)]) == 0
+    assert "does not hear" not in capsys.readouterr().out  # its card is a stock one
 
 
 def test_fast_cnps_that_no_class_sends_are_told_of(capsys: pytest.CaptureFixture[str]) -> None:
