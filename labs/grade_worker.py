@@ -210,6 +210,8 @@ def _work(pipe: Connection, folder: Path, source: Path, seed: int, first: int) -
 
 
 def _compiled(pipe: Connection, source: Path, seed: int) -> Submission | None:
+    # All that is slow to load is loaded here: an item's time is the switch's alone.
+    from softswitch import Switch  # noqa: F401
     from softswitch.compiler import CompileError, compile_p4
 
     try:

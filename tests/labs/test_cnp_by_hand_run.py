@@ -8,10 +8,12 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -31,10 +33,16 @@ from labs import (
     Table,
     Variant,
     Verdict,
+    grade_worker,
     loader,
 )
+from labs.grade import reference
 from labs.hooks import Hooks
+from protocols.rocev2 import icrc_is_valid
+from softswitch import Switch
 from softswitch.compiler import compile_p4
+from softswitch.p4runtime.named_updates import NamedUpdates
+from weft import cli
 
 LAB = loader.load("cnp-by-hand")
 FOLDER = LAB.folder
@@ -189,3 +197,89 @@ def test_a_wrong_icrc_is_no_cnp(script: Any) -> None:
     frame = script.build(Ether(card.transmit(0).frame), script.SOURCE_QP)
     assert "ICRC is wrong" in script.try_it(frame[:-4] + frame[:-5:-1], card)
     assert "its rate falls" in script.try_it(frame, card)
+
+
+# ---------------------------------------------------------------- the same everywhere
+
+
+def entry(table: str, match: dict[str, int], action: str, **params: int) -> dict[str, Any]:
+    given = {name: hex(value) for name, value in params.items()}
+    body = {"table": table, "action": {"name": action, "params": given}}
+    exact = {name: {"exact": hex(value)} for name, value in match.items()}
+    key = {"match": exact} if match else {"default": True}
+    return {"type": "INSERT" if match else "MODIFY", "table_entry": {**body, **key}}
+
+
+def told_at_once(random: Random) -> dict[str, Any]:
+    """A vector file: a port where every packet is told of, and packets of all kinds to it.
+
+    No queue and no clock decide then, so that all switches have to do the same.
+    """
+    grading = grade_worker.load(FOLDER)
+    scenario, setup = grading.scenario, lab_network(grading)
+    known, unknown = setup.connections
+    mac = setup.router_mac
+    session = {"id": 1, "replicas": [{"port": 510, "instance": 1}], "packet_length_bytes": 0}
+    limits = {"threshold": 0, "interval": 0}
+    identity = {"switch_id": 77, "severity": 9, "validity": 3}
+    hops = [
+        entry("route", {"dst": h.ip}, "forward", port=h.port, src_mac=mac, dst_mac=h.mac)
+        for h in setup.hosts
+    ]
+    pair = {"destination": known.sink.ip, "qp": known.sink_qp}
+    packets = [scenario.data(random, known, mac, size) for size in (0, 1, 20, 21, 1000)]
+    packets += [
+        scenario.data(random, unknown, mac, 100),
+        scenario.cnp(random, known, mac),
+        scenario.other_udp(random, known, mac, 100),
+    ]
+    return {
+        "program": "reference",
+        "setup": [
+            {"type": "INSERT", "clone_session": session},
+            *hops,
+            entry("congestion", {"port": setup.sink.port}, "watch", **limits),
+            entry("source_qp", pair, "source_is", qp=known.source_qp),
+            entry("identity", {}, "be", **identity),
+        ],
+        "cases": [{"in": {"port": 1, "hex": each.hex()}, "out": []} for each in packets],
+    }
+
+
+def lab_network(grading: Any) -> Any:
+    """Hosts at ports 1 to 3 of the parity bench, and two connections of the first and third."""
+    hosts = [grading.Host(10 << 24 | n, 0x0200 << 32 | n, n) for n in (1, 2, 3)]
+    flows = [grading.Connection(hosts[0], 100 + n, hosts[2], 200 + n, 5000 + n) for n in (1, 2)]
+    return grading.Setup((hosts[0], hosts[1]), hosts[2], 0x99, 0, 0, 77, 9, 3, flows)
+
+
+@pytest.mark.root
+@pytest.mark.reference
+def test_the_reference_is_equal_on_all_four_pairings(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, vectors = tmp_path / "reference.p4", tmp_path / "told.vectors.json"
+    source.write_text(reference(FOLDER))
+    vectors.write_text(json.dumps(told_at_once(Random(5))))
+    command = ["parity", str(source), "--replay", str(vectors), "--json", "-o", str(tmp_path)]
+    code = cli.main(command)
+    report = json.loads(capsys.readouterr().out)
+    names = ("missing", "different", "undefined", "cases")
+    rows = [[row[name] for name in names] for row in report["pairings"]]
+    assert rows == [["", 0, 0, 8]] * 4
+    assert code == 0
+
+
+def test_eight_packets_of_which_five_are_told(tmp_path: Path) -> None:
+    """What the comparison above rests on: CNPs are really made there."""
+    vectors = told_at_once(Random(5))
+    (tmp_path / "reference.p4").write_text(reference(FOLDER))
+    with Switch.from_p4(tmp_path / "reference.p4") as switch:
+        named = NamedUpdates(switch.names)
+        switch.write([named.update(update) for update in vectors["setup"]])
+        for case in vectors["cases"]:
+            switch.inject(1, bytes.fromhex(case["in"]["hex"]))
+        outputs = switch.run_until(1_000_000)
+    cnps = [output.packet for output in outputs if output.port == 1]
+    assert len(cnps) == 5 and all(len(frame) == 74 and icrc_is_valid(frame) for frame in cnps)
+    assert [output.port for output in outputs].count(3) == 8
