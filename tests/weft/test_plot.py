@@ -62,7 +62,8 @@ def make_result(out: Path, *, empty: bool = False, stop: Stop = Stop.UNTIL, run:
     flows = dict.fromkeys(counts.split(), 0)
     flows |= dict.fromkeys(("first_sent", "last_sent", "first_received", "last_received"), -1)
     reliable = (
-        "repeated_packets repeated_bytes timeouts acks naks cnps dropped rate_bps state failure"
+        "repeated_packets repeated_bytes timeouts acks naks cnps fast_cnps dropped rate_bps "
+        "state failure first_cut_at"
     )
     paused = {1: {"xoff_sent": (0, 0, 0, 2, 0, 0, 0, 0), "paused_ps": (0, 0, 0, 9, 0, 0, 0, 0)}}
     end = RunEnd(
