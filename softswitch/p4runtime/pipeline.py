@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from google.protobuf import text_format
 
 from softswitch.codegen import Bmv2Program, JsonError
-from softswitch.codegen.build import BuildError, build_pipeline
+from softswitch.codegen.build import BuildError, build_pipeline, default_cache
 from softswitch.p4runtime import schema
 from softswitch.p4runtime.protos import p4i
 from softswitch.p4runtime.status import PipelineError
@@ -51,9 +52,22 @@ def parse_p4info(text: bytes, name: str) -> p4i.P4Info:
 def prepare_program(
     device_config: bytes, *, cache_dir: Path | None = None
 ) -> tuple[Bmv2Program, Path]:
-    """Check and build BMv2 JSON alone. Raises PipelineError."""
+    """Check and build BMv2 JSON alone. Raises PipelineError.
+
+    The last ones are remembered: who plays a hundred runs of a program prepares it once.
+    """
     if not device_config:
         raise PipelineError("the device config is empty; it must be BMv2 JSON")
+    directory = default_cache() if cache_dir is None else cache_dir
+    program, library = _prepared(device_config, directory)
+    if not library.exists():  # the cache was emptied since
+        _prepared.cache_clear()
+        program, library = _prepared(device_config, directory)
+    return program, library
+
+
+@lru_cache(maxsize=4)
+def _prepared(device_config: bytes, cache_dir: Path) -> tuple[Bmv2Program, Path]:
     try:
         program = Bmv2Program.from_json(device_config)
         return program, build_pipeline(program, cache_dir=cache_dir)
