@@ -11,7 +11,7 @@ from ipaddress import IPv4Address
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from controller.diff import Change
+from controller.diff import Change, changes
 from controller.entries import Entry, TableEntry
 from controller.errors import ControllerError, SeveralFailures, UnknownName, WriteFailed
 from controller.fabric_state import (
@@ -249,20 +249,28 @@ class FabricController:
         async with self._steps:
             self.model, writes = step(self.model, learned, _now())
             await asyncio.gather(
-                *(self._write_learned(name, changes) for name, changes in writes.items())
+                *(self._write_learned(name, updates) for name, updates in writes.items())
             )
 
-    async def _write_learned(self, switch: str, changes: Sequence[Change]) -> None:
+    async def _write_learned(self, switch: str, updates: Sequence[Change]) -> None:
+        """Write to one switch. One that can't be reached gets what it lacks when it is restored."""
         session = self.sessions[switch]
-        try:
-            await session.write(changes)
-        except WriteFailed:
-            with contextlib.suppress(ControllerError):
-                there = await session.read_entries(STOCK_TABLE)
-                entries = {each.key: each for each in there if isinstance(each, TableEntry)}
-                self.model = replace(self.model, learned={**self.model.learned, switch: entries})
-        except ControllerError:
-            pass  # it gets all that it lacks when it is restored
+        with contextlib.suppress(ControllerError):
+            try:
+                await session.write(updates)
+            except WriteFailed:  # it holds something else than it was taken to hold
+                wanted = self.model.learned[switch].values()
+                there = await self._hold_learned(session)
+                with contextlib.suppress(WriteFailed):
+                    await session.write(changes(wanted, there, session.p4info))
+                await self._hold_learned(session)
+
+    async def _hold_learned(self, session: SwitchSession) -> tuple[Entry, ...]:
+        """Take what a switch has of the table of stock NICs for what it was given."""
+        there = await session.read_entries(STOCK_TABLE)
+        entries = {each.key: each for each in there if isinstance(each, TableEntry)}
+        self.model = replace(self.model, learned={**self.model.learned, session.name: entries})
+        return tuple(entries.values())
 
     async def read_port_counters(self) -> dict[str, dict[int, PortCounters]]:
         """Return the counters of every port that has a link, by switch and port."""
