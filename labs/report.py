@@ -210,7 +210,9 @@ def split(contents: Sequence[dict[str, Any]]) -> tuple[dict[str, Any], list[dict
 def _yaml(content: object) -> str:
     if not content:
         return ""
-    return yaml.safe_dump(content, sort_keys=False, width=100, allow_unicode=True).rstrip()
+    return yaml.safe_dump(
+        content, sort_keys=False, default_flow_style=None, width=100, allow_unicode=True
+    ).rstrip()
 
 
 def _table(heads: Iterable[tuple[str, str]], rows: Iterable[str]) -> str:
