@@ -77,11 +77,12 @@ class Variant:
 
 @dataclass(frozen=True)
 class Program:
-    """A P4 program, compiled: BMv2 JSON and P4Info as text."""
+    """A P4 program, compiled: BMv2 JSON and P4Info as text. `given`: by --p4, not by lab.yaml."""
 
     path: Path
     json_text: str
     p4info_text: str
+    given: bool = False
 
     def compiled(self) -> CompiledProgram:
         """Return it as the controller and the simulator take it."""
@@ -270,6 +271,7 @@ class Table:
         return upper / lower if upper is not None and lower else None
 
     def __iter__(self) -> Iterator[Finished]:
+        """Go through all runs, those in the simulator beside a live run included."""
         return iter(self._runs)
 
 
