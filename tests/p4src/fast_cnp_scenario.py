@@ -1,0 +1,321 @@
+"""Packets that make fast CNPs whatever the time is, so that all switches can be compared on them.
+
+    port 1  h1 10.0.1.1, reads notifications      port 2  10.0.1.0/24: the ports that are far away
+    port 4  h4 10.0.1.4, a stock NIC              port 3  10.0.2.0/24: behind another switch
+
+    sudo .venv/bin/python -m tests.p4src.fast_cnp_scenario      records what BMv2 and p4c answer
+
+The queues are far ones (table fast_cnp_far), which exist as a number of bytes: one that drains
+nothing only counts, one that drains 65535 bytes a tick is empty before each packet. Intervals and
+limits are for ever, or none.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import IntEnum
+from pathlib import Path
+from typing import Any
+
+from scapy.contrib.roce import AETH, BTH, CNPPadding
+from scapy.layers.inet import IP, UDP, IPOption_NOP
+from scapy.layers.l2 import Ether
+from scapy.packet import Packet, Raw
+
+from emulation.parity import cases
+from emulation.parity.cases import Answer, Json, Round
+from emulation.parity.live import BMV2, LiveSwitch
+from emulation.parity.targets import InProcess, prepare
+from protocols.notification import Notification, NotificationType
+from protocols.rocev2 import RETH, Opcode
+
+ROOT = Path(__file__).parents[2]
+PROGRAM = ROOT / "p4src" / "fast_cnp.p4"
+RECORDED = ROOT / "tests" / "golden" / "fast_cnp.vectors.json"
+
+H1, H4, RECEIVER, AWAY, UNKNOWN = "10.0.1.1", "10.0.1.4", "10.0.1.2", "10.0.2.1", "10.0.2.9"
+SMOOTH, GROWING, LIMITED, STEEP = "10.0.1.5", "10.0.1.6", "10.0.1.7", "10.0.1.8"
+COLLIDING = (("10.0.2.24", 0x4BB447), ("10.0.2.25", 0x2E575D), ("10.0.2.26", 0x84BD1A))
+ROUTER_MAC = "02:00:00:00:00:99"
+SWITCH_ID = 513
+FOREVER = (1 << 48) - 1
+DRY = (1 << 32) - 1
+NOT_CAPABLE, CAPABLE, CONGESTED = 0, 2, 3
+TOLD = 1
+
+
+class Outcome(IntEnum):
+    """Mirrors FastCnpOutcome of p4src/modules/fast_cnp.p4."""
+
+    SENT = 0
+    INTERVAL = 1
+    ALREADY_TOLD = 2
+    PORT_LIMIT = 3
+    COLLISION = 4
+    NOBODY = 5
+    UNKNOWN_QP = 6
+    AMBIGUOUS_QP = 7
+
+
+@dataclass(frozen=True)
+class Case:
+    """A packet, and what the module's words say becomes of it. `outcome` None: no long queue met.
+
+    `leaves`: whether it goes on at all. `severity` and `cells` are what its CNP says, where told.
+    """
+
+    name: str
+    port: int
+    packet: Packet
+    outcome: Outcome | None = None
+    leaves: bool = True
+    severity: int | None = None
+    cells: int | None = None
+
+
+# --- entries --------------------------------------------------------------------------------------
+
+
+def ip(text: str) -> str:
+    return "0x" + bytes(map(int, text.split("."))).hex()
+
+
+def word(value: Any) -> Any:
+    """A number as updates have it; text and other kinds of match as they are."""
+    return hex(value) if isinstance(value, int) else value
+
+
+def entry(table: str, action: str, params: dict[str, Any], **match: Any) -> Json:
+    """An exact match is a value; a mapping says another kind."""
+    keys = {
+        name: value if isinstance(value, dict) else {"exact": word(value)}
+        for name, value in match.items()
+    }
+    call = {"name": action, "params": {name: word(value) for name, value in params.items()}}
+    return {"type": "INSERT", "table_entry": {"table": table, "match": keys, "action": call}}
+
+
+def default(table: str, action: str, **params: int) -> Json:
+    values = {name: word(value) for name, value in params.items()}
+    body = {"table": table, "default": True, "action": {"name": action, "params": values}}
+    return {"type": "MODIFY", "table_entry": body}
+
+
+def severity(deep: int, low: int, high: int, value: int) -> Json:
+    made = entry(
+        "fast_cnp_severity", "severity_is", {"severity": value},
+        deep=deep, growth={"range": [hex(low), hex(high)]},
+    )  # fmt: skip
+    made["table_entry"]["priority"] = 1
+    return made
+
+
+def far(destination: str, index: int, **changed: int) -> Json:
+    numbers = {
+        "index": index, "drain": 0, "low": 2, "high": 5, "smoothing": 0, "window": FOREVER,
+        "growth_scale": 1 << 16, "gap": 0, "burst": FOREVER >> 1, **changed,
+    }  # fmt: skip
+    return entry("fast_cnp_far", "answer_for", numbers, port=2, destination=ip(destination))
+
+
+def routes() -> Iterator[Json]:
+    prefixes = {f"{H1}/32": 1, "10.0.1.0/24": 2, "10.0.2.0/24": 3, f"{H4}/32": 4}
+    for prefix, port in prefixes.items():
+        address, _, length = prefix.partition("/")
+        match = {"lpm": [ip(address), int(length)]}
+        yield entry("ipv4_route", "route_to", {"next_hop": port}, dst=match)
+        macs = {"src_mac": "0x020000000099", "dst_mac": f"0x02000000000{port}"}
+        yield entry("next_hop", "forward_to", {"port": port, **macs}, next_hop=port)
+
+
+def setup() -> tuple[Json, ...]:
+    """Everything that the controller would have written, and queues that need no time."""
+    mac = int(ROUTER_MAC.replace(":", ""), 16)
+    session = {"id": 510, "replicas": [{"port": 510, "instance": 1}], "packet_length_bytes": 0}
+    return (
+        {"type": "INSERT", "clone_session": session},
+        default("router", "be_router", mac=mac),
+        default("fast_cnp_mode", "run", dscp=48, switch_id=SWITCH_ID),
+        *routes(),
+        entry("host_port", "attached", {"address": ip(H1)}, port=1),
+        entry("host_port", "attached", {"address": ip(H4)}, port=4),
+        entry("fast_cnp_source", "understands", {"stands": 5, "every": FOREVER}, source=ip(H1)),
+        entry("fast_cnp_source", "stock", {"every": FOREVER}, source=ip(H4)),
+        entry("fast_cnp_source", "understands", {"stands": 15, "every": 0}, source=ip(AWAY)),
+        *(
+            entry("fast_cnp_source", "understands", {"stands": 1, "every": FOREVER}, source=ip(at))
+            for at, _ in COLLIDING
+        ),
+        entry("stock_queue_pairs", "source_is", {"qp": 0x1234}, destination=ip(RECEIVER), qp=77),
+        entry("stock_queue_pairs", "ambiguous", {}, destination=ip(RECEIVER), qp=78),
+        far(RECEIVER, 512),
+        far(SMOOTH, 513, smoothing=2),
+        far(GROWING, 514, drain=DRY, low=0, window=0, growth_scale=8 << 16),
+        far(LIMITED, 515, low=0, gap=FOREVER >> 1, burst=0),
+        far(STEEP, 1023, drain=DRY, low=0, high=4, window=0, growth_scale=(1 << 32) - 1),
+        severity(0, 0, 0, 2),
+        severity(0, 1, 127, 1),
+        severity(0, 128, 128, 3),
+        severity(0, 129, 65535, 12),
+        severity(1, 0, 128, 14),
+        severity(1, 129, 65535, 15),
+    )
+
+
+# --- packets --------------------------------------------------------------------------------------
+
+
+def data(src: str, dst: str, qp: int, length: int = 300, **fields: Any) -> Packet:
+    """A RoCEv2 data packet of `length` bytes from Ethernet on."""
+    ip_fields = {"tos": CAPABLE, "id": 9, "flags": "DF", "ttl": 64, **fields.pop("ip", {})}
+    more = fields.pop("more", None)
+    bth = BTH(opcode=fields.pop("opcode", Opcode.SEND_MIDDLE), dqpn=qp, psn=7, **fields)
+    packet = Ether(src="02:00:00:00:00:77", dst=ROUTER_MAC) / IP(src=src, dst=dst, **ip_fields)
+    packet /= UDP(sport=50001, dport=4791, chksum=0)
+    packet /= bth if more is None else bth / more
+    return packet / Raw(bytes(length - len(packet)))
+
+
+def cnp(src: str, dst: str, signal: Notification | None = None) -> Packet:
+    padding = CNPPadding(bytes(signal)) if signal else CNPPadding()
+    packet = Ether(src="02:00:00:00:00:77", dst=ROUTER_MAC) / IP(src=src, dst=dst, tos=48 << 2)
+    return packet / UDP(sport=5, dport=4791, chksum=0) / BTH(opcode=Opcode.CNP, becn=1) / padding
+
+
+def scenario() -> Iterator[Case]:
+    """All cases, in order: queues and cells remember the ones before."""
+    yield Case("below-the-threshold", 1, data(H1, RECEIVER, 0x11))  # 1 cell of 256 bytes
+    yield Case("at-the-threshold", 1, data(H1, RECEIVER, 0x11))
+    yield Case("first-told", 1, data(H1, RECEIVER, 0x11), Outcome.SENT, severity=2, cells=3)
+    yield Case("told-a-moment-ago", 1, data(H1, RECEIVER, 0x11), Outcome.INTERVAL)
+    yield Case("another-queue-pair", 1, data(H1, RECEIVER, 0xFFFFFF), Outcome.SENT)
+    yield Case("deep", 1, data(H1, RECEIVER, 0x12), Outcome.SENT, severity=14, cells=7)
+    clean = {"ip": {"tos": NOT_CAPABLE}}
+    yield Case("not-capable-of-ecn", 1, data(H1, RECEIVER, 0x13, **clean), Outcome.SENT)
+    reth = RETH(address=1, rkey=2, length=3)
+    write = data(H1, RECEIVER, 0x14, opcode=Opcode.WRITE_FIRST, more=reth)
+    yield Case("write-with-reth", 1, write, Outcome.SENT)
+    response = data(H1, RECEIVER, 0x15, opcode=Opcode.READ_ONLY, more=AETH(msn=5))
+    yield Case("read-response-with-aeth", 1, response, Outcome.SENT)
+    options = {"ip": {"options": [IPOption_NOP()] * 8}}
+    yield Case("ip-options", 1, data(H1, RECEIVER, 0x16, **options), Outcome.SENT)
+    yield Case("shorter-than-its-cnp", 1, data(H1, RECEIVER, 0x17, length=60), Outcome.SENT)
+    yield Case("payload-of-4096", 1, data(H1, RECEIVER, 0x18, length=4154), Outcome.SENT)
+
+    # only data has a source to slow down
+    ack = data(H1, RECEIVER, 0x21, length=62, opcode=Opcode.ACK, more=AETH(msn=5))
+    yield Case("acknowledgement", 1, ack)
+    request = data(H1, RECEIVER, 0x22, length=74, opcode=Opcode.READ_REQUEST, more=reth)
+    yield Case("read-request", 1, request)
+
+    # stock NICs: a plain CNP to the right queue pair and a mark, or a guess that is not made
+    yield Case("stock", 4, data(H4, RECEIVER, 77), Outcome.SENT)
+    yield Case("stock-again", 4, data(H4, RECEIVER, 77), Outcome.INTERVAL)
+    yield Case("stock-ambiguous", 4, data(H4, RECEIVER, 78), Outcome.AMBIGUOUS_QP)
+    yield Case("stock-unknown", 4, data(H4, RECEIVER, 79), Outcome.UNKNOWN_QP)
+    yield Case("nobody", 3, data(UNKNOWN, RECEIVER, 77), Outcome.NOBODY)
+
+    # what the switch before this one said
+    yield Case("told-upstream", 3, data(AWAY, RECEIVER, 0x31, resv6=TOLD), Outcome.ALREADY_TOLD)
+    yield Case("no-interval", 3, data(AWAY, RECEIVER, 0x31), Outcome.SENT)
+    yield Case("no-interval-again", 3, data(AWAY, RECEIVER, 0x31), Outcome.SENT)
+    other_bits = data(AWAY, RECEIVER, 0x31, resv6=0x3E)
+    yield Case("other-reserved-bits", 3, other_bits, Outcome.SENT)
+
+    # three flows, two cells
+    for number, (at, qp) in enumerate(COLLIDING):
+        outcome = Outcome.COLLISION if number == 2 else Outcome.SENT
+        yield Case(f"cell-{number + 1}", 3, data(at, RECEIVER, qp), outcome)
+
+    # an average that follows by a quarter
+    for number in range(6):  # depths 1, 2, 3, 4, 5, 7; averages 0, 0, 1, 2, 3, 4
+        outcome = Outcome.SENT if number > 3 else None
+        yield Case(f"average-{number + 1}", 3, data(AWAY, SMOOTH, 0x41), outcome)
+
+    # growth, by the length of single packets; the table turns it into how much is too much
+    for number, (length, cells, how_much) in enumerate(
+        ((600, 2, 12), (1200, 4, 12), (300, 1, 1), (300, 1, 3), (1200, 4, 12))
+    ):
+        packet = data(AWAY, GROWING, 0x51, length)
+        name = f"growth-{number + 1}"
+        yield Case(name, 3, packet, Outcome.SENT, severity=how_much, cells=cells)
+    # growth beyond what its 16 bits hold, up and down, and above the high threshold
+    for number, (length, cells, how_much) in enumerate(((1400, 5, 15), (300, 1, 2), (300, 1, 3))):
+        packet = data(AWAY, STEEP, 0x61, length)
+        name = f"steep-{number + 1}"
+        yield Case(name, 3, packet, Outcome.SENT, severity=how_much, cells=cells)
+
+    # a port's share
+    yield Case("within-the-share", 3, data(AWAY, LIMITED, 0x71), Outcome.SENT)
+    yield Case("above-the-share", 3, data(AWAY, LIMITED, 0x71), Outcome.PORT_LIMIT)
+
+    # what hosts may not say
+    yield Case("own-plain-cnp", 1, cnp(H1, RECEIVER))
+    yield Case("cnp-of-another", 1, cnp(H4, RECEIVER), leaves=False)
+    for kind in list(NotificationType)[1:]:
+        signal = Notification(type=kind, severity=15, destination=RECEIVER)
+        yield Case(f"host-says-{kind.name}", 1, cnp(H1, RECEIVER, signal), leaves=False)
+    signal = Notification(type=NotificationType.CONGESTION, severity=9, destination=H1)
+    yield Case("switch-says-congestion", 3, cnp(AWAY, H1, signal))
+    claims = data(H1, RECEIVER, 0x81, resv6=0x3F)
+    yield Case("host-claims-to-be-told", 1, claims, Outcome.SENT)
+
+
+def recorded_round() -> Round:
+    """The scenario as parity runs have it."""
+    packets = (cases.Packet(case.port, bytes(case.packet)) for case in scenario())
+    return Round(setup(), tuple(packets))
+
+
+# --- recording ------------------------------------------------------------------------------------
+
+
+def write(round_: Round, answer: Answer) -> None:
+    """Write the vectors, a line for each update and case."""
+    answers = zip(scenario(), round_.packets, answer.seen, strict=True)
+    document: dict[str, Any] = {
+        "program": "fast_cnp",
+        "recorded_with": "BMv2 1.15.5 simple_switch_grpc, p4c 1.2.5.16",
+        "note": "written by tests/p4src/fast_cnp_scenario.py, which says what each case is about",
+        "ports": list(cases.PORTS),
+        "cpu_port": cases.CPU_PORT,
+        "setup": list(round_.setup),
+        "cases": [
+            {"name": case.name, "in": packet.as_json(), **cases.seen_as_json(seen)}
+            for case, packet, seen in answers
+        ],
+        "counters": [],
+    }
+    parts = []
+    for name, value in document.items():
+        rows = isinstance(value, list) and value and isinstance(value[0], dict)
+        inner = ",\n".join(f"  {json.dumps(row)}" for row in value) if rows else ""
+        parts.append(f" {json.dumps(name)}: " + (f"[\n{inner}\n ]" if rows else json.dumps(value)))
+    RECORDED.write_text("{\n" + ",\n".join(parts) + "\n}\n")
+
+
+def main() -> None:
+    """Write what BMv2 answers with p4c's program to tests/golden. Root."""
+    with tempfile.TemporaryDirectory() as folder:
+        json_path, p4info_path = Path(folder, "p.json"), Path(folder, "p.txtpb")
+        files = ["-o", str(json_path), "--p4runtime-files", str(p4info_path)]
+        command = ["p4c-bm2-ss", "--std", "p4-16", *files, str(PROGRAM)]
+        subprocess.run(command, check=True)
+        prepared = prepare(json_path.read_text(), p4info_path.read_text())
+    round_ = recorded_round()
+    switch = LiveSwitch(BMV2, prepared)
+    try:
+        answer = switch.run(round_, InProcess(prepared).run(round_).seen, patience=10)
+    finally:
+        switch.close()
+    write(round_, answer)
+    refused = [text for text in answer.refused if text]
+    print(f"{RECORDED}: {len(answer.seen)} cases; updates refused: {refused}")
+
+
+if __name__ == "__main__":
+    main()

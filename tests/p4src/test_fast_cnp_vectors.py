@@ -1,0 +1,156 @@
+"""Fast CNPs on all switches: BMv2's recorded answers are ours, with both compilers and programs.
+
+tests/golden/fast_cnp.vectors.json is what BMv2 does with p4src/fast_cnp.p4 by p4c; what each case
+is about, and what has to become of it, stands in fast_cnp_scenario.py.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from scapy.contrib.roce import BTH, CNPPadding
+from scapy.layers.inet import IP
+from scapy.layers.l2 import Ether
+
+from emulation.parity import cases
+from emulation.parity.cases import Answer
+from emulation.parity.compare import Loose
+from emulation.parity.targets import Environment, InProcess, prepare
+from protocols.notification import NotificationType, notification_of
+from protocols.rocev2 import icrc_is_valid
+from softswitch.compiler import compile_p4
+from tests.p4src.fast_cnp_scenario import (
+    CAPABLE,
+    CONGESTED,
+    H4,
+    RECORDED,
+    ROOT,
+    SWITCH_ID,
+    TOLD,
+    Case,
+    Outcome,
+    recorded_round,
+    scenario,
+)
+from weft.cli import main
+
+CNP_BYTES = 74
+SPOOFED = 11
+FAR_PORT = 2
+PROGRAMS = ("fast_cnp.p4", "fabric.p4")
+
+
+@pytest.fixture(scope="module", params=PROGRAMS)
+def target(request: pytest.FixtureRequest) -> InProcess:
+    result = compile_p4(ROOT / "p4src" / request.param)
+    return InProcess(prepare(result.json_text, result.p4info_text))
+
+
+@pytest.fixture(scope="module")
+def answer(target: InProcess) -> Answer:
+    return target.run(recorded_round())
+
+
+def test_the_recorded_packets_are_the_scenario_s() -> None:
+    round_, recorded = cases.read_vectors(RECORDED)
+    assert round_ == recorded_round()
+    assert [case["name"] for case in recorded] == [case.name for case in scenario()]
+
+
+def test_our_switch_answers_as_bmv2_did(answer: Answer) -> None:
+    assert list(filter(None, answer.refused)) == []
+    _, recorded = cases.read_vectors(RECORDED)
+    for case, seen in zip(recorded, answer.seen, strict=True):
+        assert cases.seen_as_json(seen)["out"] == case["out"], case["name"]
+
+
+def test_nothing_hangs_on_the_time_or_on_what_is_not_there(
+    target: InProcess, answer: Answer
+) -> None:
+    """So nothing is left out when switches are compared on it."""
+    loose = Loose()
+    for number in range(4):
+        loose.learn(answer, target.run_in(Environment.varied(number), recorded_round()))
+    assert (loose.shape, loose.bits, loose.updates) == (set(), {}, set())
+    assert not any(name.startswith("counter ") for name in loose.cells)
+
+
+def cell(answer: Answer, counter: str, index: int) -> int:
+    name = f".{counter}[{index}] packets"
+    return sum(count for cell, count in answer.cells.items() if cell.endswith(name))
+
+
+def test_every_outcome_and_every_drop_is_counted(answer: Answer) -> None:
+    wanted = Counter(case.outcome for case in scenario() if case.outcome is not None)
+    assert set(wanted) == set(Outcome)
+    for outcome in Outcome:
+        assert cell(answer, "fast_cnps", FAR_PORT * 8 + outcome) == wanted[outcome], outcome
+    spoofed = sum(not case.leaves for case in scenario())
+    assert spoofed > 1
+    assert cell(answer, "dropped", SPOOFED) == spoofed
+
+
+def test_what_becomes_of_each_packet(answer: Answer) -> None:
+    for case, seen in zip(scenario(), answer.seen, strict=True):
+        towards = case.packet[IP].dst
+        goes_on = [
+            f for frames in seen.frames.values() for f in frames if Ether(f)[IP].dst == towards
+        ]
+        others = [f for frames in seen.frames.values() for f in frames if f not in goes_on]
+        assert len(goes_on) == case.leaves, case.name
+        assert len(others) == (case.outcome is Outcome.SENT), case.name
+        for frame in goes_on:
+            check_packet(case, frame)
+        for frame in others:
+            assert seen.frames[case.port] == (frame,), case.name
+            check_cnp(case, frame)
+
+
+def check_packet(case: Case, frame: bytes) -> None:
+    sent = bytes(case.packet)
+    before, after = Ether(sent), Ether(frame)
+    is_told = case.outcome in (Outcome.SENT, Outcome.INTERVAL, Outcome.ALREADY_TOLD)
+    assert after[BTH].resv6 & TOLD == is_told, case.name
+    if case.port != 3:
+        assert after[BTH].resv6 & ~TOLD == 0, case.name  # a host's do not count
+    marked = case.outcome is Outcome.SENT and before[IP].src == H4 and before[IP].tos & 3 == CAPABLE
+    assert after[IP].tos & 3 == (CONGESTED if marked else before[IP].tos & 3), case.name
+    behind = 14 + 4 * before[IP].ihl + 8 + 5  # BTH's reserved bits are its fifth byte
+    assert frame[behind:] == sent[behind:], case.name
+    if before[IP].ihl == 5:
+        assert icrc_is_valid(frame) == icrc_is_valid(sent), case.name
+
+
+def check_cnp(case: Case, frame: bytes) -> None:
+    cnp, packet = Ether(frame), Ether(bytes(case.packet))
+    assert len(frame) == CNP_BYTES, case.name
+    assert icrc_is_valid(frame), case.name
+    assert (cnp[IP].src, cnp[IP].dst) == (packet[IP].dst, packet[IP].src), case.name
+    assert cnp[BTH].dqpn == (0x1234 if packet[IP].src == H4 else 0), case.name
+    signal = notification_of(cnp[CNPPadding])
+    assert signal.type == NotificationType.CONGESTION
+    assert (signal.switch_id, signal.port) == (SWITCH_ID, FAR_PORT)
+    met = (packet[IP].dst, packet[BTH].dqpn)
+    assert (signal.destination, signal.destination_qp) == met, case.name
+    if case.severity is not None:
+        assert (signal.severity, signal.queue) == (case.severity, case.cells), case.name
+
+
+@pytest.mark.root
+@pytest.mark.reference
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_all_four_pairings_are_equal(
+    program: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = str(ROOT / "p4src" / program)
+    words = ["parity", source, "--replay", str(RECORDED), "-o", str(tmp_path), "--json"]
+    assert main(words) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert (report["equal"], report["compared"], report["partly_compared"]) == (True, True, 0)
+    rows = [row for row in report["pairings"] if not row["missing"]]
+    count = len(recorded_round().packets)
+    assert [(row["cases"], row["undefined"], row["other"]) for row in rows] == [(count, 0, [])] * 4
+    assert [row["equal"] for row in rows if row["against"]] == [count] * 3
