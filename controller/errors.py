@@ -27,7 +27,11 @@ class NotPrimary(ControllerError):
 
 
 class ReadFailed(ControllerError):
-    """A switch refused to read."""
+    """A switch refused to read; `code` is gRPC's name of the reason."""
+
+    def __init__(self, switch: str, code: str, message: str) -> None:
+        self.code = code
+        super().__init__(f"{switch}: {code}: {message}")
 
 
 class PipelineRefused(ControllerError):

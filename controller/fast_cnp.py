@@ -4,6 +4,8 @@ Everything follows from the control loop: the time from a switch to a source and
 
     low threshold    what a port sends in one loop: less, and the line may run dry after a cut
     high threshold   four times that; above it the queue has to drain
+                     (both at most where ECN would begin to mark, and mark all: after these, sources
+                     would hear of the queue from the receiver anyway)
     interval         half a loop; a notification stands for a loop (rounded up to 2^n units)
     growth           measured over a quarter of the shortest loop, at least eight packets
 
@@ -13,7 +15,7 @@ its rate each has to give up. Where loops are long, thresholds are held to a sha
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from controller.entries import (
@@ -29,7 +31,7 @@ from controller.entries import (
 from controller.loops import PS_PER_S, Loops, packet_ps
 from controller.policy import FabricPolicy
 from controller.target_facts import MAX_DEPTH, TargetFacts
-from topologies.congestion import VALIDITY_UNIT_NS, FastCnp
+from topologies.congestion import VALIDITY_UNIT_NS, EcnThresholds, FastCnp, at_rate
 from topologies.model import CNP_DSCP, PS_PER_NS, Interface, Link, Port, Role, Switch, Topology
 
 SESSION = 510
@@ -64,13 +66,21 @@ class Watch:
     rate_bps: int
 
 
-def watch_of(setting: FastCnp, link: Link, loops_ps: list[int]) -> Watch:
-    """Return how the queue in front of `link` is watched, for sources with these loops."""
+def watch_of(
+    setting: FastCnp, link: Link, loops_ps: Sequence[int], ecn: EcnThresholds | None = None
+) -> Watch:
+    """Return how the queue in front of `link` is watched, for sources with these loops.
+
+    `ecn`: where the same queue marks, if it does.
+    """
     shortest, longest = min(loops_ps), max(loops_ps)
     in_a_loop = link.rate_bps * longest // (8 * PS_PER_S)
     least = 4 * (link.mtu_bytes + 38)
-    low = max(min(in_a_loop, link.queue_bytes // LOW_SHARE), least)
-    high = max(min(4 * low, link.queue_bytes // HIGH_SHARE), 2 * least)
+    most_low, most_high = link.queue_bytes // LOW_SHARE, link.queue_bytes // HIGH_SHARE
+    if ecn is not None:
+        most_low, most_high = min(most_low, ecn.min_bytes), min(most_high, ecn.max_bytes)
+    low = max(min(in_a_loop, most_low), least)
+    high = max(min(4 * low, most_high), 2 * least)
     if setting.low_bytes is not None:
         low, high = setting.low_bytes, max(high, setting.low_bytes)
     if setting.high_bytes is not None:
@@ -140,8 +150,12 @@ def fast_cnp_entries(
             continue
         for class_of_service, setting in sorted(settings.items()):
             key = {"port": Exact(port.number), "class": Exact(class_of_service)}
-            watch = watch_of(setting, port.link, behind)
-            yield TableEntry("fast_cnp_queue", match(**key), call("watch_queue", **units.own(watch)))
+            ecn = policy.ecn.get(class_of_service)
+            marks = None if ecn is None else at_rate(ecn, port.link.rate_bps)
+            watch = watch_of(setting, port.link, behind, marks)
+            yield TableEntry(
+                "fast_cnp_queue", match(**key), call("watch_queue", **units.own(watch))
+            )
     if any(setting.gateway for setting in settings.values()):
         setting = next(each for each in settings.values() if each.gateway)
         yield from _far_queues(topology, switch, units, loops, setting)

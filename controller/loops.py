@@ -1,7 +1,8 @@
 """Control loops: how long it takes from a switch to a source and back, and so until a word helps.
 
 A source that is told lowers its rate at once; what it has sent before is still on its way. The loop
-is twice the way's delay, and what a data packet waits for at each hop until it is whole.
+is twice the way's delay, what a data packet waits for at each hop until it is whole, and the pass
+through the switch that makes the notification.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from topologies.model import Interface, Link, Topology
 
 PS_PER_S = 1_000_000_000_000
 FRAME_BYTES = 38  # Ethernet's header, FCS, preamble and gap
+RECIRCULATION_PS = 1_000_000
+"""What a switch needs until a packet of its own making is routed: one more pass."""
 
 
 def packet_ps(link: Link) -> int:
@@ -35,7 +38,7 @@ class Loops:
         if way is None:
             return None
         link = self.topology.link_at(source.switch, source.port)
-        return way + 2 * link.delay_ps + packet_ps(link)
+        return RECIRCULATION_PS + way + 2 * link.delay_ps + packet_ps(link)
 
     def to_sources(self, switch: str) -> Mapping[Interface, int]:
         """The loops to all hosts' interfaces that a switch can reach, in the topology's order."""

@@ -178,7 +178,7 @@ class SwitchReader:
             case grpc.StatusCode.DEADLINE_EXCEEDED:
                 return SwitchUnreachable(f"no answer from {self._address} in {TIMEOUT_S:g} s")
             case code:
-                return ReadFailed(f"{self._address}: {code.name}: {error.details()}")
+                return ReadFailed(self._address, code.name, str(error.details()))
 
 
 class FabricReader:

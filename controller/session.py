@@ -420,7 +420,7 @@ class SwitchSession:
             replies = [reply async for reply in self._client.request_iter(request)]
         except P4ClientError as error:
             self._raise_if_gone(error)
-            raise ReadFailed(f"{self.name}: {error.code.name}: {error.message}") from None
+            raise ReadFailed(self.name, error.code.name, error.message) from None
         return [entity for reply in replies for entity in reply.entities]
 
     async def read_entries(self, table: str | None = None) -> tuple[Entry, ...]:
@@ -450,12 +450,23 @@ class SwitchSession:
             sessions = p4r.CloneSessionEntry(session_id=0)
             engine = p4r.PacketReplicationEngineEntry(clone_session_entry=sessions)
             wanted.append(p4r.Entity(packet_replication_engine_entry=engine))
-            wanted += [
-                p4r.Entity(digest_entry=p4r.DigestEntry(digest_id=item.id))
-                for item in p4info.digests.all
-            ]
-        found = (decode(entity, p4info) for entity in await self.read(wanted))
+        entities = await self.read(wanted)
+        for digest in () if table else p4info.digests.all:
+            entities += await self._read_digest(digest.id)
+        found = (decode(entity, p4info) for entity in entities)
         return tuple(entry for entry in found if entry is not None)
+
+    async def _read_digest(self, number: int) -> list[p4r.Entity]:
+        """Return a digest's setting. To BMv2 one without is an error, which no other read is to be.
+
+        Raises ReadFailed.
+        """
+        try:
+            return await self.read([p4r.Entity(digest_entry=p4r.DigestEntry(digest_id=number))])
+        except ReadFailed as failure:
+            if failure.code == "NOT_FOUND":
+                return []
+            raise
 
     # ---------------------------------------------------------------- errors
 
