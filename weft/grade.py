@@ -7,6 +7,7 @@ import json
 import secrets
 import sys
 import tempfile
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,12 +23,21 @@ MOST_DETAILS = 12
 def run(arguments: argparse.Namespace) -> int:
     """Judge the program that the arguments name; returns 0 for full marks, else 1.
 
-    Raises LabError: no such lab, no such file, a lab without grading.
+    2: no such lab, no such file, a lab without grading.
     """
+    from labs.errors import LabError
+
+    try:
+        return _run(arguments)
+    except LabError as error:
+        console.error(str(error), str(getattr(error, "remedy", "")))
+        return error.exit_code
+
+
+def _run(arguments: argparse.Namespace) -> int:
     from labs import grade, loader
 
-    directory = arguments.labs or loader.DIRECTORY
-    folder = loader.load(arguments.lab, directory).folder
+    folder = loader.load(arguments.lab, arguments.labs or loader.DIRECTORY).folder
     seed = secrets.randbelow(SEEDS) if arguments.seed is None else arguments.seed
     if not arguments.reference:
         return _judge(arguments, folder, arguments.p4, seed)
@@ -60,14 +70,26 @@ def _print(grade: Grade, *, everything: bool) -> None:
         right=["marks"],
     )
     if grade.refused:
-        print(grade.refused)
+        print(f"{grade.refused}\n")
     else:
-        for item in grade.items:
-            if everything or item.earned < item.marks:
-                _print_item(item, everything=everything)
+        shown = [item for item in grade.items if everything or item.earned < item.marks]
+        for (reason, hint), alike in groupby(shown, _blind):
+            items = list(alike)
+            if reason and len(items) > 1:
+                print("\n".join(item.title for item in items))
+                print(f"  {reason}\n  hint: {hint}\n")
+            else:
+                for item in items:
+                    _print_item(item, everything=everything)
     bonus = f" and {grade.bonus} beyond" if grade.bonus else ""
     print(f"{grade.earned} of {grade.marks} marks{bonus}; {again}")
     sys.stdout.flush()
+
+
+def _blind(item: Graded) -> tuple[str, str]:
+    """What items have in common for which there was nothing to look at; empty for others."""
+    finding = item.finding
+    return ("", "") if finding.details or not finding.reason else (finding.reason, finding.hint)
 
 
 def _marks(item: Graded) -> str:

@@ -91,7 +91,8 @@ def run_lab(arguments: argparse.Namespace) -> int:
             program=_program(arguments.p4),
         )
         prepared = LabRun(lab, request)
-        program = _compile(prepared.source, quiet=arguments.json)
+        given = arguments.p4 is not None
+        program = _compile(prepared.source, given=given, quiet=arguments.json)
         with _progress(lab.name, quiet=arguments.json) as tell:
             done = prepared.run(program, tell)
     except LabError as error:
@@ -142,13 +143,13 @@ def _program(path: Path | None) -> Path | None:
     return path
 
 
-def _compile(source: Path, *, quiet: bool) -> Program:
+def _compile(source: Path, *, given: bool, quiet: bool) -> Program:
     from labs.api import Program
     from weft import p4_cache
 
     with console.progress(f"compile {source.name}", quiet=quiet):
         compiled = p4_cache.compile_program(p4_cache.Job(source))
-    return Program(source, compiled.json_text, compiled.p4info_text)
+    return Program(source, compiled.json_text, compiled.p4info_text, given)
 
 
 # --- on the terminal -----------------------------------------------------------------------------

@@ -33,10 +33,9 @@ def pipeline_of(context: Context) -> Pipeline:
 
     `starter` is always the starter; `by-hand` the reference, or what `--p4` names.
     """
-    starter = context.folder / STARTER
     if context.variant.name == TELLS_NOBODY:
-        return _compiled(starter.read_text(encoding="utf-8"))
-    if context.program.path.resolve() == starter.resolve():
+        return _compiled((context.folder / STARTER).read_text(encoding="utf-8"))
+    if not context.program.given:
         return _compiled(reference(context.folder))
     info = text_format.Parse(context.program.p4info_text, p4i.P4Info())
     return prepare(info, context.program.json_text.encode())

@@ -141,14 +141,14 @@ def test_json_says_what_was_expected_and_what_came(
 def test_what_is_not_there_is_said_in_a_line(lab: Any, capsys: pytest.CaptureFixture[str]) -> None:
     folder, program = lab("right")
     labs = ["--labs", str(folder.parent)]
-    assert cli.main(["grade", "made-up", "--p4", "nowhere.p4", *labs]) != 0
+    assert cli.main(["grade", "made-up", "--p4", "nowhere.p4", *labs]) == 2
     assert "nowhere.p4: no such file" in capsys.readouterr().err
-    assert cli.main(["grade", "mad-up", "--p4", str(program), *labs]) != 0
+    assert cli.main(["grade", "mad-up", "--p4", str(program), *labs]) == 2
     assert "made-up" in capsys.readouterr().err
-    assert cli.main(["grade", "made-up", "--reference", *labs]) != 0
+    assert cli.main(["grade", "made-up", "--reference", *labs]) == 2
     assert "starter.p4: no such file" in capsys.readouterr().err
     (folder / "grading.py").unlink()
-    assert cli.main(["grade", "made-up", "--p4", str(program), *labs]) != 0
+    assert cli.main(["grade", "made-up", "--p4", str(program), *labs]) == 2
     assert "nothing to grade" in capsys.readouterr().err
 
 
