@@ -73,10 +73,19 @@ def play(
     flows = live_flows(run, traffic)
     _check(run, settings)
     topology = run.topology.with_time_scale(settings.time_scale)
+
+    def once() -> LiveRun:
+        with _fabric(topology, program, tell) as (session, interrupts):
+            return _Play(session, interrupts, run, flows, settings, seed, tell).play()
+
+    return steadiest(once)
+
+
+def steadiest(once: Callable[[], LiveRun]) -> LiveRun:
+    """Call it until a run is steady, `ATTEMPTS` times at most; return the one least stalled."""
     runs: list[LiveRun] = []
     while len(runs) < ATTEMPTS and not any(seen.is_steady for seen in runs):
-        with _fabric(topology, program, tell) as (session, interrupts):
-            runs.append(_Play(session, interrupts, run, flows, settings, seed, tell).play())
+        runs.append(once())
     best = min(runs, key=lambda seen: seen.stalled_ps)
     return replace(best, attempts=len(runs))
 

@@ -90,15 +90,7 @@ class _Seen:
     def run(self) -> LiveRun:
         queues = _columns(self.results, "queues", "at_ps", "node", "port", "bytes")
         rates = _columns(self.results, "flow_rates", "at_ps", "flow", "bytes", "cc_rate_bps")
-        rows = _rows(
-            self.results,
-            "flows",
-            "first_sent_ps",
-            "messages",
-            "messages_done",
-            "first_cut_ps",
-            *_COUNTS,
-        )
+        rows = _rows(self.results, "flows", "first_cut_ps", *_COUNTS)
         return LiveRun(
             self.file.name,
             "simulator",
@@ -152,19 +144,20 @@ class _Seen:
         allowed = rates["cc_rate_bps"][here]
         line = self.traffic.transports[0].line_rate_bps
         rate = np.where(np.isnan(allowed), line, allowed * self.scale).astype(np.int64)
-        starts = self.traffic.messages.messages["start_ps"]
-        done = row["messages_done"] == row["messages"]
+        own = self.traffic.messages.messages["flow"] == number
+        starts = self.traffic.messages.messages["start_ps"][own]
+        done = self.outcome.end.message_times["done"][own]
         return FlowSeries(
             str(flow.src),
             str(flow.dst),
-            int(starts[self.traffic.messages.messages["flow"] == number].min()),
+            int(starts.min()),
             _NOTHING,
             _NOTHING,
             np.concatenate([[0], at_ps]),
             np.concatenate([[0], np.cumsum(rates["bytes"][here].astype(np.int64))]),
             at_ps,
             rate,
-            int(at_ps[-1]) if done and len(at_ps) else None,
+            int(done.max()) // self.scale if (done >= 0).all() else None,
             None if row["first_cut_ps"] is None else row["first_cut_ps"] // self.scale,
             {ours: int(row[theirs]) for theirs, ours in _COUNTS.items() if ours != "marked"},
             {"marked": int(row["marked"])},

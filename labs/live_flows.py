@@ -8,6 +8,7 @@ wait for those of other flows, packets larger than namespaces carry.
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -150,6 +151,7 @@ class Playing:
     peer_qpn: int
     began_ns: int
     started_ns: int = -1
+    handed_ns: int = -1  # the message under way
     done_ns: int = -1
     waiting: bool = False  # for the endpoint's answer
     next: int = 0  # of the flow's messages
@@ -178,6 +180,7 @@ class Playing:
             timeout_ms=_STALL_MS,
         )
         self.waiting = True
+        self.handed_ns = now_ns
         if self.started_ns < 0:
             self.started_ns = now_ns
 
@@ -191,10 +194,11 @@ class Playing:
             return
         for failure in self.said["failures"]:
             self.failure = failure["why"]
+        done_ns = min(now_ns, self.handed_ns + self.said["elapsed_ns"])
         if self.next < len(self.flow.messages):
-            self.plan(now_ns, scale)
+            self.plan(done_ns, scale)
         elif not self.said["interrupted"] and not self.failure:
-            self.done_ns = now_ns
+            self.done_ns = done_ns
 
     def plan(self, now_ns: int, scale: int) -> None:
         """Say when the next message is due: at its time, and its gap after the one before."""
@@ -204,10 +208,13 @@ class Playing:
 
     def stop(self) -> None:
         """End what is under way, and take its answer. Raises EndpointGone."""
+        is_last = self.next == len(self.flow.messages)
+        self.next = len(self.flow.messages)
         if self.waiting:
             self.here.send("cancel")
-            self.take(0, 1)
-        self.next = len(self.flow.messages)
+            self.take(time.monotonic_ns(), 1)
+        if not is_last:
+            self.done_ns = -1
 
 
 @contextlib.contextmanager

@@ -104,7 +104,8 @@ class FlowSeries:
     `acked_bytes`: what the source had acknowledged when (empty in the simulator, which does not
     tell); `delivered_bytes`: what the target had received in order. `rate_bps`: what congestion
     control let the source send (the fabric's rates; empty without). `start_ps`: when its first
-    message was handed over; `done_ps`: when its last one was complete, None if it never was.
+    message was handed over; `done_ps`: when its last one was complete, None if it never was: at the
+    source, in the simulator at the target, which is half a round trip before.
     `first_cut_ps`: when congestion control first lowered the rate, None if it never did.
     `source_counts`, `target_counts`: rnic_qp_stats.
     """

@@ -47,6 +47,9 @@ transport: {congestion_control: dcqcn, parameters: hpcc-dcqcn}
 traffic:
   - incast: {to: h4, from: [h1, h2, h3], persistent: true}
 """
+BESIDES = """\
+  - message: {from: h2, to: h1, bytes: 200kB, count: 2, gap: 5us, start: 10us}
+"""
 SETTINGS = LiveSettings(
     time_scale=10_000,
     ports=(("s1", 4),),
@@ -110,6 +113,19 @@ def test_goodput_is_what_came_between_two_times() -> None:
     assert run.goodput_bps(10 * US) == 400e9
     assert run.goodput_bps(12 * US, 14 * US) == 400e9
     assert run.first_cut_ps is None
+
+
+@pytest.mark.parametrize(
+    ("stalls", "attempts", "stalled"),
+    [([0], 1, 0), ([9, 1], 2, 1), ([9, 3, 5, 0], 3, 3)],
+)
+def test_a_run_is_played_again_when_the_machine_stood_still(
+    stalls: list[int], attempts: int, stalled: int
+) -> None:
+    empty = LiveRun("run", "softswitch", 10_000, 1, 100 * US, (), (), {})
+    runs = iter([replace(empty, stalled_ps=each * US) for each in stalls])
+    seen = live.steadiest(lambda: next(runs))
+    assert (seen.attempts, seen.stalled_ps) == (attempts, stalled * US)
 
 
 # --- what is sent --------------------------------------------------------------------------------
@@ -226,7 +242,7 @@ class Teller:
 
 @pytest.mark.root
 def test_real_time_agrees_with_the_simulator(roots: None, program: CompiledProgram) -> None:
-    run, teller = read_run(RUN), Teller()
+    run, teller = read_run(RUN + BESIDES), Teller()
     seen = live.play(run, program, SETTINGS, teller)
     beside = live_beside.simulate(run, program, SETTINGS)
 
@@ -249,8 +265,16 @@ def test_real_time_agrees_with_the_simulator(roots: None, program: CompiledProgr
     assert queue.marked_packets is not None
     assert 0 < seen.count("marked", at_target=True) <= queue.marked_packets
     assert seen.drops == {}
-    assert [flow.name for flow in seen.flows] == ["h1->h4", "h2->h4", "h3->h4"]
-    for flow in seen.flows:
+    *incast, finite = seen.flows
+    assert finite.name == "h2->h1"
+    assert finite.done_ps is not None
+    there = beside.flows[-1].done_ps
+    assert there is not None
+    assert there < finite.done_ps < there + 30 * US  # a busy endpoint says late that it is done
+    assert finite.delivered_bytes[-1] == pytest.approx(400_000, abs=10)
+    assert [flow.name for flow in incast] == ["h1->h4", "h2->h4", "h3->h4"]
+    for flow in incast:
+        assert flow.done_ps is None
         assert flow.failure == ""
         assert flow.rate_bps[0] == 400 * 10**9 > flow.rate_bps[-1]
         assert flow.acked_bytes[-1] <= flow.delivered_bytes[-1]
@@ -259,9 +283,22 @@ def test_real_time_agrees_with_the_simulator(roots: None, program: CompiledProgr
 
 
 @pytest.mark.root
-def test_ctrl_c_leaves_nothing_behind(roots: None, program: CompiledProgram) -> None:
-    teller = Teller(lambda: os.kill(os.getpid(), signal.SIGINT))
-    with pytest.raises(KeyboardInterrupt):
+@pytest.mark.parametrize(
+    ("action", "error"),
+    [
+        (lambda: os.kill(os.getpid(), signal.SIGINT), KeyboardInterrupt),
+        (lambda: (_ for _ in ()).throw(ValueError), ValueError),
+    ],
+    ids=["ctrl-c", "failure"],
+)
+def test_an_early_end_leaves_nothing_behind(
+    roots: None,
+    program: CompiledProgram,
+    action: Callable[[], None],
+    error: type[BaseException],
+) -> None:
+    teller = Teller(action)
+    with pytest.raises(error):
         live.play(read_run(RUN), program, SETTINGS, teller)
     assert teller.run
     assert teller.left() == []
