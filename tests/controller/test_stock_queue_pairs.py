@@ -251,7 +251,7 @@ def test_running_switches_report_and_are_written_to(
     """A packet-out enters at the CPU port: an entry of ours makes s1 report it."""
     addresses = switches.start_all(topology)
     policy = replace(POLICY, sampling=Sampling(interval_ps=1, later_ps=1))
-    facts = TargetFacts(digest_jitter_ns=1_000_000)
+    facts = TargetFacts(digest_jitter_ns=10_000_000)  # BMv2 counts in ms
     watch = call("watch", interval=1, later=1, reports=9)
     cpu = TableEntry("queue_pair_port", match(port=Exact(255), source=Exact(H1)), watch)
     heard: list[DigestMessage] = []
@@ -260,7 +260,7 @@ def test_running_switches_report_and_are_written_to(
         async with FabricController(topology, addresses, program, facts, policy) as controller:
             await controller.bring_up()
             session = controller.sessions["s1"]
-            assert DigestSetting(DIGEST, 500_000, 64) in await session.read_entries()
+            assert DigestSetting(DIGEST, 5_000_000, 64) in await session.read_entries()
             session.on_digest(heard.extend)
             await session.write([Change(Operation.INSERT, cpu)])
             await controller.packet_out("s1", 1, roce_to_h3(0x123456, 0xFFFFFF))
