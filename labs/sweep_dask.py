@@ -102,8 +102,9 @@ def _their_fingerprint() -> str:
 def _played(
     distributed: Any, client: Any, assignment: Assignment, tasks: Sequence[Task]
 ) -> Generator[Played, None, None]:
-    # Sent once, to all: tasks themselves are small.
-    sent = client.scatter(_packed(assignment), broadcast=True, hash=False)
+    # A task of its own, which all others need: it goes to each worker once, and unlike scattered
+    # data it comes again when the worker that holds it is lost.
+    sent = client.submit(_given, _packed(assignment), pure=False)
 
     def submit(task: Task) -> Any:
         return client.submit(_play, sent, *task, pure=False)
@@ -141,6 +142,10 @@ def _outcome(distributed: Any, future: Any, task: Task) -> Played | None:
         what = "a worker that came later has other sources than we: numbers could differ"
         raise DaskError(what, _SAME)
     return Played(*task, failure=f"Dask: {error or future.status}")
+
+
+def _given(packed: bytes) -> bytes:
+    return packed
 
 
 def _play(packed: bytes, point: int, seed: int | None) -> Played:
