@@ -26,7 +26,7 @@ def test_the_first_lab_runs_as_it_stands(
     for name, text in written:
         (folder / name).write_text(text)
     where = ["--labs", str(tmp_path / "labs"), "--out", str(tmp_path / "out")]
-    assert cli.main(["lab", "run", "two-share", "--workers", "1", *where]) == 0
+    assert cli.main(["lab", "run", "two-share", "--seeds", "1", "--workers", "1", *where]) == 0
     found = results.read(tmp_path / "out")
     assert [check.verdict for check in found.checks] == ["pass", "pass", "reported"]
     assert "_" not in "".join(figure.file for figure in found.figures)

@@ -280,6 +280,14 @@ def test_a_runtime_that_is_not_here_has_its_own_code(
     assert "bmv2 is not on this machine: simple_switch_grpc (BMv2) is not on PATH" in ran.errors
 
 
+def test_real_time_needs_root_and_says_so(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    small_lab.write(bench.root / "labs")
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    ran = bench.run("--runtime", "softswitch")
+    assert (ran.code, ran.folder.exists()) == (1, False)
+    assert "this needs root" in ran.errors and "sudo weft lab run" in ran.errors
+
+
 def test_ctrl_c_ends_all_processes_and_keeps_what_was_there(tmp_path: Path) -> None:
     """The lab's second run takes long; Ctrl-C, as a terminal sends it: to the whole group."""
     folder = small_lab.write(tmp_path / "labs", replaced={"lab": ("until: 100us", "until: 100ms")})
