@@ -17,7 +17,7 @@ from controller.fabric_controller import BringUp, FabricController, PortCounters
 from controller.p4info import P4Info
 from controller.policy import FabricPolicy
 from controller.program import CompiledProgram
-from controller.queue_pair_watch import QueuePairWatch
+from controller.queue_pair_watch import KnownQueuePairs
 from controller.session import DEFAULT_ELECTION_ID, DEFAULT_TIMEOUT, PacketHandler, Reloaded
 from controller.table_rows import TableRow
 from controller.target_facts import TargetFacts
@@ -100,10 +100,9 @@ class BlockingController:
             self._controller.report_queue_pair(source, destination, destination_qp, source_qp)
         )
 
-    @property
-    def queue_pairs(self) -> QueuePairWatch | None:
-        """What is known of stock NICs' queue pairs; None in a fabric without such NICs."""
-        return self._controller.queue_pairs
+    def read_queue_pairs(self) -> KnownQueuePairs | None:
+        """Return what is known of stock NICs' queue pairs; None where there are no such NICs."""
+        return self._call(self._controller.read_queue_pairs())
 
     @property
     def links_down(self) -> frozenset[Link]:

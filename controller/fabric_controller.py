@@ -23,7 +23,7 @@ from controller.fabric_state import (
 )
 from controller.policy import FabricPolicy
 from controller.program import CompiledProgram
-from controller.queue_pair_watch import QueuePairWatch
+from controller.queue_pair_watch import KnownQueuePairs, QueuePairWatch
 from controller.session import (
     DEFAULT_ELECTION_ID,
     DEFAULT_TIMEOUT,
@@ -229,6 +229,10 @@ class FabricController:
             if learned is not None:
                 await self._learn(learned)
         return sum(len(changes) for changes in writes.values())
+
+    async def read_queue_pairs(self) -> KnownQueuePairs | None:
+        """Return what is known of stock NICs' queue pairs; None where there are no such NICs."""
+        return None if self.queue_pairs is None else self.queue_pairs.known()
 
     async def report_queue_pair(
         self, source: str, destination: str, destination_qp: int, source_qp: int | None

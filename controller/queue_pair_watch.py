@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
 
 from controller.digests import DigestMessage
 from controller.queue_pairs import Answer, QueuePairCounts, Target
@@ -21,6 +22,19 @@ _NS_PER_S = 1_000_000_000
 _LONGEST_SLEEP_S = 1.0
 _MOST_HEARD = 65_536
 """Digests that may wait; more than can be worked off in time are worth nothing."""
+
+
+@dataclass(frozen=True)
+class KnownQueuePairs:
+    """What a controller knows: answers by target, and how it came to them.
+
+    `dropped`: digests that came faster than they could be worked off.
+    """
+
+    answers: Mapping[Target, Answer]
+    counts: QueuePairCounts
+    dropped: int
+
 
 Learn = Callable[[Learned], Awaitable[None]]
 
@@ -50,9 +64,10 @@ class QueuePairWatch:
         """What became of the samples."""
         return self._queue_pairs.counts
 
-    def answers(self) -> dict[Target, Answer]:
-        """Return what is known now."""
-        return dict(self._queue_pairs.logic.answers())
+    def known(self) -> KnownQueuePairs:
+        """Return what is known now. To be called in the event loop."""
+        answers = dict(self._queue_pairs.logic.answers())
+        return KnownQueuePairs(answers, replace(self.counts), self.dropped)
 
     def start(self) -> None:
         """Begin to work; once is enough."""

@@ -348,7 +348,7 @@ class Simulation:
         return RunEnd(
             stop=stop,
             now_ps=engine.now,
-            totals={**asdict(engine.totals()), "punts": self.punts},
+            totals={**asdict(engine.totals()), "punts": self.punts, **self._queue_pairs()},
             flow_stats=flow_stats,
             message_times=engine.message_times(0, len(traffic.messages)),
             switches=switches,
@@ -364,6 +364,11 @@ class Simulation:
                 for interface in host.interfaces
             },
         )
+
+    def _queue_pairs(self) -> dict[str, int]:
+        """What became of samples of stock NICs' connections; empty where there are no such NICs."""
+        counts = self.control.queue_pair_counts
+        return {f"queue_pairs_{k}": v for k, v in asdict(counts).items()} if counts else {}
 
     def _flow_paths(
         self, flow_stats: Records, switches: Mapping[str, SwitchEnd]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from ipaddress import IPv4Address
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +15,7 @@ from weft.prompt_command import Command, CommandError, Shell, no_arguments, one_
 from weft.reload import Programs
 
 if TYPE_CHECKING:
+    from controller.queue_pairs import Answer
     from controller.table_rows import TableRow
 
 ROLE = "shell"  # what p4runtime-shell calls itself where it writes
@@ -20,7 +23,7 @@ _TRACE = "trace SWITCH [OPTIONS]"
 
 
 class FabricCommands:
-    """`links`, `link`, `counters`, `tables`, `reload`, `p4rt-shell`, `controller`, views."""
+    """`links`, `link`, `counters`, `tables`, `reload`, `p4rt-shell`, `controller`, and others."""
 
     def __init__(self, shell: Shell, programs: Programs) -> None:
         self._shell = shell
@@ -50,6 +53,14 @@ class FabricCommands:
                 "tables s1               all tables and their default actions\n"
                 "tables s1 ipv4_route    one of them",
                 self._table_words,
+            ),
+            Command(
+                "queue-pairs",
+                "",
+                "which queue pair of a stock NIC sends to which, as far as the controller knows",
+                self._queue_pairs,
+                "Switches have to know it to send fast CNPs to stock NICs; others resolve them\n"
+                "themselves. It is found out from samples of both directions.",
             ),
             Command(
                 "reload",
@@ -164,6 +175,24 @@ class FabricCommands:
             title=f"tables of {switch}, over P4Runtime",
         )
 
+    def _queue_pairs(self, rest: str) -> None:
+        no_arguments("queue-pairs", rest)
+        known = self._session.controller.read_queue_pairs()
+        if known is None:
+            print("no host has a stock NIC, or no class has fast CNPs: nothing is to be known")
+            return
+        rows = sorted(known.answers.items())
+        console.table(
+            ["destination", "queue pair", "source", "queue pair"],
+            [
+                [str(IPv4Address(target.destination)), str(target.qp), *_source(answer)]
+                for target, answer in rows
+            ],
+            title="queue pairs of stock NICs",
+        )
+        counts = ", ".join(f"{value} {name}" for name, value in asdict(known.counts).items())
+        print(f"{counts}, {known.dropped} dropped")
+
     def _reload(self, rest: str) -> None:
         words = split(rest)
         usage = "reload SWITCH|all [FILE.p4]"
@@ -226,3 +255,11 @@ class FabricCommands:
         code = self._shell.foreground([sys.executable, "-m", "weft.cli", command, *words])
         if code != 0:
             raise CommandError(f"weft {command} ended with exit code {code}")
+
+
+def _source(answer: Answer) -> list[str]:
+    from controller.queue_pairs import SourceIs
+
+    if isinstance(answer, SourceIs):
+        return [str(IPv4Address(answer.source)), str(answer.qp)]
+    return [" or ".join(str(IPv4Address(each)) for each in sorted(answer.sources)), "ambiguous"]

@@ -275,7 +275,7 @@ def test_running_switches_report_and_are_written_to(
             await controller.report_queue_pair("10.0.1.1", "10.0.2.1", 9, 7)
             for name in controller.sessions:
                 assert source_is(9, 7) in await controller.read_entries(name)
-            assert watched.answers() == {Target(H3, 9): SourceIs(H1, 7)}
+            assert watched.known().answers == {Target(H3, 9): SourceIs(H1, 7)}
             await controller.report_queue_pair("10.0.1.1", "10.0.2.1", 9, None)
             assert source_is(9, 7) not in await controller.read_entries("s1")
 

@@ -158,6 +158,10 @@ def rows(table: str) -> list[list[str]]:
     return [re.split(r" {2,}", line.strip()) for line in table.splitlines() if line.strip()]
 
 
+def test_queue_pairs_of_a_fabric_without_stock_nics(lab: Lab) -> None:
+    assert lab.do("queue-pairs").startswith("no host has a stock NIC")
+
+
 def test_help_of_one_command(lab: Lab) -> None:
     assert "reload all" in lab.do("help reload")
     assert "udp dst port 4791" in lab.do("help capture")
