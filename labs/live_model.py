@@ -25,7 +25,8 @@ class LiveSettings:
     `ports`: switch ports whose queue is watched, as (switch, port): that of the first flow's class.
     `above_bytes`: when they first hold more than that is noted exactly. `seed` None: the file's.
     `jitter_ps`: each flow starts later than the file says by up to that, chosen by the seed.
-    `time_scale`: what the whole run is slowed down by.
+    `time_scale`: what the whole run is slowed down by. `sample_ps`: between two looks in the
+    simulator, as often as in real time unless it is told otherwise.
     """
 
     time_scale: int
@@ -33,6 +34,7 @@ class LiveSettings:
     seed: int | None = None
     jitter_ps: int = 0
     above_bytes: int = 0
+    sample_ps: int = 200_000
 
 
 @dataclass(frozen=True)
@@ -181,6 +183,14 @@ class LiveRun:
         """When the first of the sources was slowed down; None if none was."""
         cuts = [flow.first_cut_ps for flow in self.flows if flow.first_cut_ps is not None]
         return min(cuts, default=None)
+
+    def reaction_ps(self, switch: str, port: int) -> int | None:
+        """Return the time from the queue's first `above_bytes` to the first source's first cut.
+
+        None: one of them did not happen. Raises KeyError.
+        """
+        above_ps, cut_ps = self.port(switch, port).above_ps, self.first_cut_ps
+        return None if above_ps is None or cut_ps is None else cut_ps - above_ps
 
     def count(self, name: str, *, at_target: bool = False) -> int:
         """Return a counter of rnic_qp_stats over all flows, at their sources or their targets."""

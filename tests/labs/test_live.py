@@ -115,6 +115,19 @@ def test_goodput_is_what_came_between_two_times() -> None:
     assert run.first_cut_ps is None
 
 
+def test_reaction_is_from_the_queue_to_the_first_of_the_cuts() -> None:
+    none = np.zeros(0, dtype=np.int64)
+    flow = FlowSeries("h1", "h4", 0, none, none, none, none, none, none)
+    cuts = [replace(flow, first_cut_ps=cut) for cut in (9 * US, 7 * US, None)]
+    full = replace(port([0, 1]), above_ps=2 * US)
+    run = LiveRun("run", "softswitch", 10_000, 1, 20 * US, (full,), tuple(cuts), {})
+    assert run.reaction_ps("s1", 4) == 5 * US
+    assert replace(run, flows=(flow,)).reaction_ps("s1", 4) is None
+    assert replace(run, ports=(port([0, 1]),)).reaction_ps("s1", 4) is None
+    with pytest.raises(KeyError, match="s1:5 was not watched"):
+        run.reaction_ps("s1", 5)
+
+
 @pytest.mark.parametrize(
     ("stalls", "attempts", "stalled"),
     [([0], 1, 0), ([9, 1], 2, 1), ([9, 3, 5, 0], 3, 3)],
