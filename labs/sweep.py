@@ -41,12 +41,12 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a sweep has come: what was played last, and how many of all.
+    """How far a sweep has come: what was played last (None: it begins), and how many of all.
 
     `so_far` makes a result of what was played, as if the sweep ended now.
     """
 
-    last: Played
+    last: Played | None
     played: int
     failed: int
     runs: int
@@ -114,8 +114,9 @@ def _collected(
                 playing = played_here(assignment, tasks, workers, Path(scratch))
             with closing(playing):
                 for played in playing:
-                    runs.append(played)
-                    failed += bool(played.failure)
+                    if played is not None:
+                        runs.append(played)
+                        failed += bool(played.failure)
                     tell(Progress(played, len(runs), failed, len(tasks), so_far))
     except KeyboardInterrupt:
         interrupted = True

@@ -44,9 +44,10 @@ def is_installed() -> bool:
 
 def played_by_dask(
     assignment: Assignment, tasks: Sequence[Task], scheduler: str
-) -> Generator[Played, None, None]:
-    """Yield each run as it ends, in any order. Closing the iterator cancels what is not played.
+) -> Generator[Played | None, None, None]:
+    """Yield None when runs are handed out, then each as it ends.
 
+    Closing the iterator cancels what is not played.
     Raises DaskError.
     """
     if not is_installed():
@@ -101,7 +102,7 @@ def _their_fingerprint() -> str:
 
 def _played(
     distributed: Any, client: Any, assignment: Assignment, tasks: Sequence[Task]
-) -> Generator[Played, None, None]:
+) -> Generator[Played | None, None, None]:
     # A task of its own, which all others need: it goes to each worker once, and unlike scattered
     # data it comes again when the worker that holds it is lost.
     sent = client.submit(_given, _packed(assignment), pure=False)
@@ -113,6 +114,7 @@ def _played(
     futures = {submit(task): task for task in tasks}
     suspects: list[Task] = []
     try:
+        yield None
         for future in ended(list(futures)):
             task = futures.pop(future)
             played = _outcome(distributed, future, task)

@@ -9,7 +9,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from topologies.units import parse_duration, parse_rate, parse_size
+from topologies.units import (
+    DURATION_ALIASES,
+    DURATION_UNITS,
+    RATE_ALIASES,
+    RATE_UNITS,
+    SIZE_UNITS,
+    parse_duration,
+    parse_rate,
+    parse_size,
+)
 
 Number = int | float
 
@@ -25,6 +34,12 @@ _PARSERS: dict[str, Callable[[object], int]] = {
     "B": parse_size,
     "b/s": parse_rate,
     "ps": parse_duration,
+}
+# What a caller's own metric may count in: the kind, and how many of that kind's unit it is.
+_UNITS: dict[str, tuple[str, int]] = {
+    **{name: ("B", size) for name, size in SIZE_UNITS.items()},
+    **{name: ("b/s", rate) for name, rate in (RATE_UNITS | RATE_ALIASES).items()},
+    **{name: ("ps", time) for name, time in (DURATION_UNITS | DURATION_ALIASES).items()},
 }
 
 
@@ -74,10 +89,22 @@ class Constraint:
             return unit
         return ""
 
-    def holds(self, value: Number | None) -> bool:
-        """Say whether a metric's value keeps to it; what has no value does not."""
-        # As it is written: 0.95 is 95 %, and not the binary fraction beside it.
-        return value is not None and _COMPARE[self.relation](Fraction(str(value)), self.bound)
+    def holds(self, value: Number | None, unit: str = "") -> bool:
+        """Say whether a metric's value keeps to it; what has no value does not.
+
+        `unit`: the value's own, such as "us" or "Gb/s". What counts in another kind of unit than
+        the bound does not keep to it.
+        """
+        if value is None:
+            return False
+        exact = Fraction(str(value))  # as it is written: 0.95 is 95 %, and no binary fraction
+        given = self.unit()
+        if given and unit in _UNITS:
+            kind, factor = _UNITS[unit]
+            if kind != given:
+                return False
+            exact *= factor
+        return _COMPARE[self.relation](exact, self.bound)
 
     def __str__(self) -> str:
         return f"{self.metric} {self.relation} {self.text}"

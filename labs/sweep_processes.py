@@ -35,8 +35,8 @@ class _Player:
 
 def played_here(
     assignment: Assignment, tasks: Sequence[Task], workers: int, scratch: Path
-) -> Generator[Played, None, None]:
-    """Yield each run as it ends, in any order. Closing the iterator ends all processes.
+) -> Generator[Played | None, None, None]:
+    """Yield None when all play, then each run as it ends. Closing the iterator ends all processes.
 
     Results are in `scratch` for a while.
     """
@@ -51,6 +51,7 @@ def played_here(
     try:
         for _ in range(workers):
             start()
+        yield None  # a caller may start threads from here on: they are not forked
         while players:
             ready = wait([player.pipe for player in players])
             for player in [each for each in players if each.pipe in ready]:

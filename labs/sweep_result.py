@@ -110,7 +110,9 @@ class SweepResult:
             for name in self.metrics
         }
         kept = all(
-            constraint.holds(run.metrics.get(constraint.metric))
+            constraint.holds(
+                run.metrics.get(constraint.metric), self.units.get(constraint.metric, "")
+            )
             for run in good
             for constraint in self.spec.constraints
         )

@@ -89,7 +89,7 @@ def _keeping(out: Path, show: Callable[[Progress], None]) -> Callable[[Progress]
     def tell(progress: Progress) -> None:
         nonlocal last
         show(progress)
-        if time.monotonic() - last > _KEEP_EVERY_S:
+        if progress.last is not None and time.monotonic() - last > _KEEP_EVERY_S:
             progress.so_far().write(out)
             last = time.monotonic()
 
@@ -255,18 +255,25 @@ def _progress(spec: SweepSpec, *, quiet: bool) -> Iterator[Callable[[Progress], 
         TextColumn("{task.fields[what]}"),
     )
     terminal = Console(stderr=True, no_color=not console.is_coloured(sys.stderr), highlight=False)
-    with Bar(*columns, console=terminal, transient=True) as bar:
-        task = bar.add_task(spec.name, total=len(spec.points) * len(spec.seeds), what="")
+    bar = Bar(*columns, console=terminal, transient=True)
+    task = bar.add_task(spec.name, total=len(spec.points) * len(spec.seeds), what="")
 
-        def tell(progress: Progress) -> None:
-            what = f"{progress.failed} failed" if progress.failed else ""
-            bar.update(task, completed=progress.played, what=what)
+    def tell(progress: Progress) -> None:
+        if progress.last is None:
+            bar.start()  # only now that processes are forked: it has a thread
+        what = f"{progress.failed} failed" if progress.failed else ""
+        bar.update(task, completed=progress.played, what=what)
 
+    try:
         yield tell
+    finally:
+        bar.stop()
 
 
 def _line(progress: Progress) -> None:
     last = progress.last
+    if last is None:
+        return
     how = "failed" if last.failure else "played"
     text = f"  {progress.played}/{progress.runs} point {last.point}, seed {last.seed}: {how}"
     print(text, file=sys.stderr, flush=True)

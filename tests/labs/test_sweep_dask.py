@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from labs import Program, Run, sweep_dask
-from labs.sweep import DaskError, SweepSpec, run
+from labs.sweep import DaskError, Progress, SweepSpec, run
 from weft import dask_setup, p4_cache
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -121,8 +121,9 @@ if dask_setup.is_ready():  # `make test` sees to it, where there is an index of 
         ]  # fmt: skip
 
     def test_ctrl_c_cancels_what_is_not_played(cluster: str, program: Program) -> None:
-        def tell(_: object) -> None:
-            raise KeyboardInterrupt
+        def tell(progress: Progress) -> None:
+            if progress.played:
+                raise KeyboardInterrupt
 
         result = run(spec_of(), scheduler=cluster, program=program, tell=tell)
         assert result.interrupted

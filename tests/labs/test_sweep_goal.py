@@ -34,6 +34,24 @@ def test_a_constraint_counts_as_its_metric_does(
 
 
 @pytest.mark.parametrize(
+    ("text", "value", "unit", "holds"),
+    [
+        ("cut <= 5us", 5.0, "us", True),
+        ("cut <= 5us", 5.1, "us", False),
+        ("cut <= 5us", 0.005, "ms", True),
+        ("cut <= 5", 5.0, "us", True),  # a bound without a unit is as the metric counts
+        ("cut <= 5us", 5_000_000, "", True),  # a metric without one counts in picoseconds
+        ("cut <= 5us", 1, "MB", False),
+        ("rate >= 100Gbps", 100.0, "Gb/s", True),
+        ("peak < 16MB", 15.9, "MB", True),
+        ("peak < 16MB", 16, "MiB", False),
+    ],
+)
+def test_a_callers_metric_has_its_own_unit(text: str, value: float, unit: str, holds: bool) -> None:
+    assert Constraint.parse(text).holds(value, unit) is holds
+
+
+@pytest.mark.parametrize(
     ("text", "says"),
     [
         ("peak_queue", "is no constraint"),
