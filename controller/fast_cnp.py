@@ -124,6 +124,27 @@ def host_ports(topology: Topology, switch: Switch) -> Iterator[TableEntry]:
         yield TableEntry("host_port", match(port=Exact(interface.port)), attached)
 
 
+def watches(
+    topology: Topology, switch: Switch, policy: FabricPolicy, loops: Loops
+) -> dict[tuple[int, int], Watch]:
+    """Return how a switch's queues are watched, by (port, class of service)."""
+    found: dict[tuple[int, int], Watch] = {}
+    sources = loops.to_sources(switch.name)
+    for port in topology.ports_of(switch.name):
+        behind = [
+            loop
+            for each, loop in sources.items()
+            if not loops.leads_to(switch.name, port.number, each)
+        ]
+        if not behind:
+            continue
+        for class_of_service, setting in sorted(policy.fast_cnp.items()):
+            ecn = policy.ecn.get(class_of_service)
+            marks = None if ecn is None else at_rate(ecn, port.link.rate_bps)
+            found[port.number, class_of_service] = watch_of(setting, port.link, behind, marks)
+    return found
+
+
 def fast_cnp_entries(
     topology: Topology, switch: Switch, facts: TargetFacts, policy: FabricPolicy, loops: Loops
 ) -> Iterator[Entry]:
@@ -140,19 +161,9 @@ def fast_cnp_entries(
     yield from severity_entries()
     for source, loop in sources.items():
         yield _source(source, loop, facts, policy)
-    for port in topology.ports_of(switch.name):
-        behind = [
-            loop
-            for each, loop in sources.items()
-            if not loops.leads_to(switch.name, port.number, each)
-        ]
-        if not behind:
-            continue
-        for class_of_service, setting in sorted(settings.items()):
-            key = {"port": Exact(port.number), "class": Exact(class_of_service)}
-            ecn = policy.ecn.get(class_of_service)
-            marks = None if ecn is None else at_rate(ecn, port.link.rate_bps)
-            watch = watch_of(setting, port.link, behind, marks)
+    for (port, class_of_service), watch in watches(topology, switch, policy, loops).items():
+        if class_of_service in settings:
+            key = {"port": Exact(port), "class": Exact(class_of_service)}
             yield TableEntry(
                 "fast_cnp_queue", match(**key), call("watch_queue", **units.own(watch))
             )

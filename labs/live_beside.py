@@ -23,9 +23,6 @@ from simulator.runner import Outcome, Simulation
 from softswitch.core.records import QueuePeak
 from topologies.workload_model import RunFile, Traffic
 
-SAMPLE_PS = 200_000
-"""Between two looks, in fabric time: about as often as queues are looked at in real time."""
-
 _NOTHING = np.zeros(0, dtype=np.int64)
 
 
@@ -40,7 +37,7 @@ def simulate(run: RunFile, program: CompiledProgram, settings: LiveSettings) -> 
     assert run.until_ps is not None
     scale = settings.time_scale
     simulation = Simulation(
-        replace(run, sample_ps=SAMPLE_PS * scale),
+        replace(run, sample_ps=settings.sample_ps * scale),
         program,
         seed=seed,
         until_ps=run.until_ps * scale,
@@ -112,10 +109,10 @@ class _Seen:
 
     def _port(self, queues: Mapping[str, Any], switch: str, port: int) -> PortSeries:
         """Return a port's queue: empty at a sample that says nothing of it."""
-        looks = np.arange(1, self.outcome.end.now_ps // (SAMPLE_PS * self.scale) + 1)
+        looks = np.arange(1, self.outcome.end.now_ps // (self.settings.sample_ps * self.scale) + 1)
         depth = np.zeros(len(looks) + 1, dtype=np.int64)
         here = (queues["node"] == switch) & (queues["port"] == port)
-        at = queues["at_ps"][here].astype(np.int64) // (SAMPLE_PS * self.scale)
+        at = queues["at_ps"][here].astype(np.int64) // (self.settings.sample_ps * self.scale)
         np.add.at(depth, np.minimum(at, len(looks)), queues["bytes"][here].astype(np.int64))
         ports = self.outcome.end.switches[switch].ports
         counters = ports[port]
@@ -124,7 +121,7 @@ class _Seen:
             for name, count in counters.items()
             if name.startswith("drop_") and count
         }
-        at_ps = np.concatenate([[0], looks]).astype(np.int64) * SAMPLE_PS
+        at_ps = np.concatenate([[0], looks]).astype(np.int64) * self.settings.sample_ps
         peak = self.peaks[switch, port]
         return PortSeries(
             switch,
