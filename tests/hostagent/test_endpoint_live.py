@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import signal
-import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -27,10 +25,10 @@ from tests.hostagent.two_hosts import (
     CONFIG,
     MEGABYTE,
     Faults,
-    Host,
     Joined,
     TwoHosts,
     agent_maps,
+    daemon,
     joined,
     number,
     until,
@@ -188,19 +186,6 @@ def test_two_endpoints_of_an_address_are_refused(hosts: TwoHosts) -> None:
 
 
 # --- the daemon -----------------------------------------------------------------------------------
-
-
-@contextmanager
-def daemon(host: Host, address: str, path: Path, *options: str) -> Iterator[subprocess.Popen[str]]:
-    process = host.daemon("near", address, path, *options)
-    try:
-        assert process.stdout is not None and process.stderr is not None
-        line = process.stdout.readline()
-        assert line.startswith("ready: near by "), line + process.stderr.read()
-        yield process
-    finally:
-        process.terminate()
-        process.communicate(timeout=10)
 
 
 def test_a_peer_that_dies_fails_its_own_queue_pairs_alone(hosts: TwoHosts, tmp_path: Path) -> None:

@@ -11,7 +11,9 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Iterator
+from dataclasses import asdict
 from ipaddress import IPv4Address
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,11 +24,13 @@ from scapy.layers.l2 import Ether
 from hostagent.agent import in_namespace
 from hostagent.pinned_maps import CC_FAST_CNP, PinnedMaps
 from hostagent.rnic.binding import Operation
+from hostagent.rnic.client import EndpointClient, RequestRefused
+from hostagent.rnic.client import join as join_pairs
 from hostagent.rnic.endpoint import Task, TaskKind
 from hostagent.rnic.interface import mac_text
 from protocols.notification import Notification, as_cnp_padding
 from protocols.rocev2 import ROCE_V2_PORT, Opcode
-from tests.hostagent.two_hosts import Joined, TwoHosts, agent_maps, joined, until
+from tests.hostagent.two_hosts import Joined, TwoHosts, agent_maps, daemon, joined, until
 from topologies.congestion import FastCnpParameters
 
 pytestmark = pytest.mark.root
@@ -180,3 +184,30 @@ def test_a_notification_of_another_queue_pair_or_in_another_s_name_changes_nothi
         counted = maps.counters()
         assert counted["notification_qp"] - before["notification_qp"] == 2
         assert counted["fast_cnps"] - before["fast_cnps"] == 1
+
+
+def test_a_daemon_s_queue_pairs_go_by_what_open_says(
+    hosts: TwoHosts, maps: PinnedMaps, tmp_path: Path
+) -> None:
+    """Fast CNPs at the source, and a target whose card is a stock one."""
+    paths = [tmp_path / name for name in "ab"]
+    given = ("--maps", str(maps.directory))
+    with (
+        daemon(hosts.h1, "10.77.1.1", paths[0], *given),
+        daemon(hosts.h2, "10.77.1.2", paths[1], *given),
+        EndpointClient.connect(paths[0]) as source,
+        EndpointClient.connect(paths[1]) as target,
+    ):
+        settings: dict[str, Any] = {"qps": 1, "buffer_bytes": 4096, "direct": True}
+        settings["fast"] = asdict(FAST)
+        join_pairs(source, target, at_target={"fast": None}, **settings)
+        found = {slot.local: (slot.algorithm, slot.line_rate_bps) for slot in maps.slots()}
+        assert found == {"10.77.1.1": (CC_FAST_CNP, LINE), "10.77.1.2": (0, 0)}
+        (row,) = source.call("stats")["pairs"]
+        assert (row["fast_cnps_received"], row["first_cut_at"], row["rate_bps"]) == (0, None, LINE)
+        wrong = {**asdict(FAST), "min_rate_bps": 2 * LINE}
+        with pytest.raises(RequestRefused, match="fast CNP's parameters are out of range"):
+            join_pairs(source, target, **{**settings, "fast": wrong})
+        with pytest.raises(RequestRefused, match="the request's fields are wrong"):
+            source.call("open", fast={"validity": 3})
+        assert len(list(maps.slots())) == 2  # what was refused has left nothing

@@ -350,6 +350,20 @@ def joined(
         yield Joined(ends[0], ends[1], pairs[0], pairs[1])
 
 
+@contextmanager
+def daemon(host: Host, address: str, path: Path, *options: str) -> Iterator[subprocess.Popen[str]]:
+    """An endpoint daemon on a host's `near`, once it takes clients."""
+    process = host.daemon("near", address, path, *options)
+    try:
+        assert process.stdout is not None and process.stderr is not None
+        line = process.stdout.readline()
+        assert line.startswith("ready: near by "), line + process.stderr.read()
+        yield process
+    finally:
+        process.terminate()
+        process.communicate(timeout=10)
+
+
 def until(done: Callable[[], bool], endpoint: Endpoint, timeout_s: float = 10.0) -> None:
     """Wait for what an endpoint brings about."""
     assert endpoint.wait(done, timeout_s), "nothing more happened"
