@@ -1,0 +1,107 @@
+"""Stock NICs in virtual time: learned from the leaves' samples, told by plain CNPs.
+
+h1 (stock), h2, h3 at s1, h4, h5, h6 at s2; the receivers' switch marks nothing, so that every CNP
+that a sender gets was made by a switch for the queue pair that the table named.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+from controller.p4info import P4Info
+from controller.program import CompiledProgram
+from controller.queue_pairs import Ambiguous, Answer, SourceIs, Target
+from simulator.runner import Simulation
+from softswitch.compiler import compile_p4
+from topologies.workload_loader import read_run
+
+FABRIC = Path(__file__).parents[2] / "p4src" / "fabric.p4"
+H1, H4 = 0x0A000101, 0x0A000201
+
+RUN = """
+topology:
+  generator: leaf_spine
+  spines: 1
+  leaves: 2
+  hosts_per_leaf: 3
+  link: {rate: 100Gbps, delay: 500ns, queue: 2MB, mtu: 4200B}
+  classes:
+    cnp: {dscp: 48, queue: 6}
+    roce: {dscp: 26, queue: 3, fast_cnp: true}
+    rest: {queue: 0}
+  stock_nics: [h1]
+until: 12ms
+controller: {delay: DELAY}
+transport: {congestion_control: dcqcn, parameters: hpcc-dcqcn}
+traffic:
+  - message: {from: h1, to: h4, bytes: 1GB}
+  - message: {from: h1, to: h4, bytes: 1GB, start: 4ms}
+  - message: {from: h2, to: h4, bytes: 1GB, start: 5ms}
+"""
+ALIKE = RUN.replace(", start: 4ms", "")
+
+
+@cache
+def program() -> CompiledProgram:
+    result = compile_p4(FABRIC)
+    return CompiledProgram(result.json_text.encode(), P4Info(result.p4info), 1)
+
+
+class Played:
+    """A run that has ended: CNPs of each flow, and the table of each switch."""
+
+    def __init__(self, text: str, delay: str = "100us") -> None:
+        simulation = Simulation(read_run(text.replace("DELAY", delay)), program())
+        outcome = simulation.run()
+        stats = outcome.end.transport_stats
+        assert stats is not None
+        self.cnps = [int(n) for n in np.asarray(stats["cnps"])]
+        self.totals = outcome.end.totals
+        self.counts = simulation.control.queue_pair_counts
+        learned = simulation.control.model.learned
+        self.tables = {
+            name: {str(entry.match): entry.action for entry in entries.values()}
+            for name, entries in learned.items()
+        }
+        control = simulation.control._queue_pairs
+        assert control is not None
+        self.answers: dict[Target, Answer] = dict(control.logic.answers())
+
+
+def qp(flow: int) -> int:
+    """Both ends of a flow have the same number in the simulator."""
+    return flow + 1
+
+
+def test_each_queue_pair_of_a_stock_nic_hears_of_its_own_congestion() -> None:
+    played = Played(RUN)
+    assert played.answers == {Target(H4, qp(flow)): SourceIs(H1, qp(flow)) for flow in (0, 1)}
+    assert set(played.tables) == {"s1", "s2", "s3"}
+    assert played.cnps[0] > 0 and played.cnps[1] > 0
+    assert played.counts is not None and played.counts.resolved == 2
+    assert {f"queue_pairs_{k}": v for k, v in asdict(played.counts).items()}.items() <= set(
+        played.totals.items()
+    )
+
+
+def test_who_begins_alike_is_ambiguous_and_not_told() -> None:
+    """Both count their packets from 0 and share the link evenly: their windows do not part."""
+    played = Played(ALIKE)
+    doubtful = Ambiguous(frozenset({H1}))
+    assert played.answers == {Target(H4, qp(0)): doubtful, Target(H4, qp(1)): doubtful}
+    assert played.cnps[:2] == [0, 0]
+
+
+def test_nothing_is_known_before_the_controller_has_heard() -> None:
+    played = Played(RUN, delay="20ms")
+    assert played.answers == {}
+    assert played.cnps[:2] == [0, 0]
+
+
+def test_a_run_is_the_same_again() -> None:
+    one, other = Played(RUN), Played(RUN)
+    assert (one.cnps, one.counts, one.totals) == (other.cnps, other.counts, other.totals)
