@@ -14,6 +14,7 @@ import signal
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnContext, SpawnProcess
 from typing import Any, TypeVar
@@ -85,7 +86,14 @@ class _Worker:
     ) -> None:
         self.pipe, far = context.Pipe()
         self._process: SpawnProcess = context.Process(target=_serve, args=(far, do), daemon=True)
-        self._process.start()
+        # Ctrl-C at a terminal goes to all: a child is deaf to it from its first instruction on. The
+        # resource tracker, which comes with the first child, would unblock the signal again.
+        resource_tracker.ensure_running()
+        heard = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            self._process.start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, heard)
         far.close()
         self.number = number
         self.give(number, job)
@@ -127,7 +135,6 @@ class _Worker:
 
 def _serve(pipe: Connection[Any, Any], do: Callable[..., Any]) -> None:
     """Do one job after the other until the parent closes the pipe or dies."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
     def tell(share: float, text: str) -> None:
         pipe.send(("progress", (share, text)))
