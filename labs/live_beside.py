@@ -26,14 +26,19 @@ from topologies.workload_model import RunFile, Traffic
 _NOTHING = np.zeros(0, dtype=np.int64)
 
 
-def simulate(run: RunFile, program: CompiledProgram, settings: LiveSettings) -> LiveRun:
+def simulate(
+    run: RunFile, program: CompiledProgram, settings: LiveSettings, *, alike: bool = True
+) -> LiveRun:
     """Play a run file in the simulator as `labs.live.play` does in real time.
+
+    `alike` False: it has no counterpart in real time, and may be what can't be played there.
 
     Raises LiveError for what can't be played there, TopologyError, PipelineError, WriteFailed.
     """
     seed = run.seed if settings.seed is None else settings.seed
     traffic = with_jitter(plan(run, seed), seed, settings.jitter_ps)
-    flows = live_flows(run, traffic)  # refuses what would not be the same run
+    if alike:
+        live_flows(run, traffic)  # refuses what would not be the same run
     assert run.until_ps is not None
     scale = settings.time_scale
     simulation = Simulation(
@@ -44,7 +49,7 @@ def simulate(run: RunFile, program: CompiledProgram, settings: LiveSettings) -> 
         time_scale=scale,
         traffic=slowed(traffic, scale),
     )
-    queue = flows[0].queue
+    queue = int(traffic.flows["queue"][0])
     for switch, port in settings.ports:
         core = simulation.fabric.switches[switch].device.core
         core.watch_queue(port, queue, settings.above_bytes)

@@ -1,0 +1,397 @@
+"""What the lab measures at the queue, the sources and the receiver, and what has to come out."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from controller.fast_cnp import watches
+from controller.loops import Loops
+from controller.policy import FabricPolicy
+from controller.routing import shortest_paths
+from labs import Check, Context, Figure, Measured, Runtime, Table, Variant, live, live_beside
+from labs.drawing import COLOURS, drawing, where
+from labs.live_model import LiveRun, LiveSettings
+from topologies.congestion import at_rate
+from topologies.model import Topology
+
+HERE = Path(__file__).resolve().parent
+SWEPT = HERE / "sweep.csv"
+ROCE = 3  # the class of service of RoCE data
+QUEUE = {"near": ("b1", 2), "far": ("l2", 1)}
+FAST, GATEWAY, SCALED, BEST = "fast-cnp", "gateway", "hpcc-dcqcn", "best"
+OPPONENTS = (SCALED, BEST)
+SERIES = "queue.json"
+KEPT = 1.1
+"""A set may let the queue come to this multiple of the least peak of all sets: the first one, which
+no receiver can avoid. More buffer than that would buy any goodput, and no port has it."""
+
+MB = 10**6
+
+
+def thresholds(topology: Topology, end: str) -> tuple[int, int] | None:
+    """Return the low and the high threshold of the queue, in bytes; None without fast CNP."""
+    policy = FabricPolicy.of(topology)
+    name, port = QUEUE[end]
+    loops = Loops(topology, shortest_paths(topology))
+    found = watches(topology, topology.switch(name), policy, loops).get((port, ROCE))
+    return None if found is None else (found.low_bytes, found.high_bytes)
+
+
+def too_long(topology: Topology, end: str) -> int:
+    """Return where the variant's own control begins to speak: its low threshold, or ECN's."""
+    own = thresholds(topology, end)
+    if own is not None:
+        return own[0]
+    name, port = QUEUE[end]
+    ecn = FabricPolicy.of(topology).ecn[ROCE]
+    return at_rate(ecn, topology.link_at(name, port).rate_bps).min_bytes
+
+
+def settings(context: Context) -> LiveSettings:
+    """Return how the run is watched."""
+    own, end = context.settings, context.variant.labels["end"]
+    beside_live = context.time_scale > 1
+    sample_us = own["live_sample_us"] if beside_live else own["sample_us"]
+    return LiveSettings(
+        context.time_scale,
+        (QUEUE[end],),
+        context.seed,
+        jitter_ps=int(own["jitter_us"] * 1_000_000),
+        above_bytes=too_long(context.run_file().topology, end),
+        sample_ps=int(sample_us * 1_000_000),
+    )
+
+
+def measured(seen: LiveRun, context: Context) -> dict[str, Measured]:
+    """Return the metrics of a run, from whatever it ran on."""
+    port = seen.port(*QUEUE[context.variant.labels["end"]])
+    reaction = None
+    if port.above_ps is not None and seen.first_cut_ps is not None:
+        reaction = (seen.first_cut_ps - port.above_ps) / 1e6
+    finite = [flow for flow in seen.flows if flow.source in _first_half(context)]
+    done = [flow.done_ps for flow in finite]
+    relief = None if None in done or not done else max(at for at in done if at is not None)
+    after = None if relief is None else port.peak_between(relief, seen.until_ps)
+    lost = sum(sum(reasons.values()) for reasons in seen.drops.values())
+    limits = thresholds(context.run_file().topology, context.variant.labels["end"])
+    _keep(context.out / SERIES, port)
+    metrics = {
+        "reaction": Measured(reaction, "us"),
+        "peak": Measured(port.peak_bytes / MB, "MB"),
+        "goodput": Measured(seen.goodput_bps() / 1e9, "Gb/s"),
+        "relief": Measured(relief and relief / 1e9, "ms"),
+        "peak after relief": Measured(None if after is None else after / MB, "MB"),
+        "fast CNPs": Measured(seen.count("fast_cnps_received")),
+        "CNPs": Measured(seen.count("cnps_received")),
+        "lost packets": Measured(lost),
+    }
+    if limits is not None:
+        metrics["high threshold"] = Measured(limits[1] / MB, "MB")
+    return metrics
+
+
+def _first_half(context: Context) -> set[str]:
+    """The hosts whose transfers end."""
+    found: set[str] = set()
+    for entry in context.mapping["traffic"]:
+        incast = entry["incast"]
+        if not incast.get("persistent"):
+            found |= set(incast["from"])
+    return found
+
+
+def _keep(path: Path, port: Any) -> None:
+    """Keep the queue's course for the figures."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps([port.at_ps.tolist(), port.depth_bytes.tolist()]))
+
+
+def measure_simulator(context: Context) -> dict[str, Measured]:
+    """In virtual time."""
+    program = context.program.compiled()
+    seen = live_beside.simulate(
+        context.run_file(), program, settings(context), alike=context.time_scale > 1
+    )
+    return measured(seen, context)
+
+
+def measure_beside(context: Context) -> dict[str, Measured]:
+    """In virtual time, slowed down like the run in real time."""
+    return measure_simulator(context)
+
+
+def measure_live(context: Context) -> dict[str, Measured]:
+    """Over namespaces, with eBPF at the hosts."""
+    program = context.program.compiled()
+    seen = live.play(context.run_file(), program, settings(context), context.tell)
+    return measured(seen, context)
+
+
+# ---------------------------------------------------------------- what has to come out
+
+
+def checks(table: Table) -> Iterator[Check]:
+    """The rows of the lab's table."""
+    if table.runtime is not Runtime.SIMULATOR:
+        yield from _live_checks(table)
+        return
+    for opponent in OPPONENTS:
+        yield from _near(table, opponent)
+    yield from _recovered(table)
+    for control in ("hpcc-dcqcn-paper", "ns3-rdma"):
+        for row, metric in (("reaction", "reaction"), ("peak", "peak"), ("goodput", "goodput")):
+            name = f"near end, 100 km, 4 senders: {row}, fast CNP over {control}"
+            yield Check.reported(name, _ratio(table, "near", "4", FAST, control, metric))
+    yield from _other_opponents()
+    yield from _far(table)
+    yield from _longer(table)
+
+
+def _one(table: Table, end: str, senders: str, control: str, length: str = "100km") -> Variant:
+    return table.variant(length=length, end=end, senders=senders, control=control)
+
+
+def _ratio(
+    table: Table, end: str, senders: str, above: str, below: str, metric: str, km: str = "100km"
+) -> Any:
+    return lambda: table.ratio(
+        _one(table, end, senders, above, km), _one(table, end, senders, below, km), metric
+    )
+
+
+def _near(table: Table, opponent: str) -> Iterator[Check]:
+    for senders in ("2", "4", "8"):
+        row = f"near end, 100 km: queue crosses threshold -> source's first cut, {senders} senders"
+        ratio = _ratio(table, "near", senders, FAST, opponent, "reaction")
+        yield Check.at_most(f"{row}, over {opponent}", ratio, 1 / 150)
+    for senders in ("2", "4", "8"):
+        row = f"peak queue there, {senders} senders"
+        ratio = _ratio(table, "near", senders, FAST, opponent, "peak")
+        if senders == "8":
+            yield Check.reported(f"{row}, over {opponent}", ratio)
+            continue
+        yield Check.at_most(f"{row}, over {opponent}", ratio, 1 / 10)
+        yield Check.at_least(
+            f"{row}: what {opponent} needs", _median(table, senders, opponent, "peak"), 40, "MB"
+        )
+    for senders in ("2", "4"):
+        yield Check.at_least(
+            f"goodput over 50 ms with recovery, {senders} senders, over {opponent}",
+            _ratio(table, "near", senders, FAST, opponent, "goodput"),
+            1.3,
+        )
+
+
+def _median(table: Table, senders: str, control: str, metric: str) -> Any:
+    return lambda: table.median(_one(table, "near", senders, control), metric)
+
+
+def _recovered(table: Table) -> Iterator[Check]:
+    for senders in ("2", "4"):
+        peak = _median(table, senders, FAST, "peak")
+        yield Check.at_most(
+            f"peak queue there, {senders} senders: fast CNP's buffer", peak, 16, "MB"
+        )
+    peak = _median(table, "8", FAST, "peak")
+    yield Check.reported("peak queue there, 8 senders: fast CNP's buffer", peak, "MB")
+    for senders in ("2", "4"):
+        yield Check.at_most(
+            f"after relief no queue peak above the high threshold, {senders} senders: peak over it",
+            _after_relief(table, senders),
+            1,
+        )
+
+
+def _after_relief(table: Table, senders: str) -> Any:
+    def ratio() -> float | None:
+        variant = _one(table, "near", senders, FAST)
+        after, high = (table.median(variant, m) for m in ("peak after relief", "high threshold"))
+        return None if after is None or not high else after / high
+
+    return ratio
+
+
+def _other_opponents() -> Iterator[Check]:
+    """What other rules would have picked of the sweep: said, so that nobody has to ask."""
+    note = "see README: 'The best DCQCN'"
+    for name, value in swept()["others"].items():
+        yield Check.reported(f"near end, 100 km: {name}", value, "Gb/s", note=note)
+
+
+def _far(table: Table) -> Iterator[Check]:
+    note = "the loop is the whole path's either way: a switch there is as far away as the receiver"
+    for senders in ("2", "4"):
+        for metric in ("reaction", "peak"):
+            yield Check.within(
+                f"far end, 100 km: {metric}, {senders} senders",
+                _ratio(table, "far", senders, FAST, SCALED, metric),
+                0.9,
+                1.1,
+                note=note,
+            )
+        ratio = _ratio(table, "far", senders, FAST, SCALED, "goodput")
+        more = "not from being earlier: a severity cuts once, and by as much as is needed"
+        yield Check.reported(f"far end, 100 km: goodput, {senders} senders", ratio, note=more)
+        for metric in ("peak", "goodput"):
+            yield Check.reported(
+                f"far end, 100 km, a gateway that answers for it: {metric}, {senders} senders",
+                _ratio(table, "far", senders, GATEWAY, SCALED, metric),
+            )
+
+
+def _longer(table: Table) -> Iterator[Check]:
+    for metric in ("reaction", "peak", "goodput"):
+        ratio = _ratio(table, "near", "4", FAST, SCALED, metric, "300km")
+        yield Check.reported(f"near end, 300 km, 4 senders: {metric}, over {SCALED}", ratio)
+
+
+def _live_checks(table: Table) -> Iterator[Check]:
+    row = "Mininet, scaled, 10 km, real eBPF"
+    fast, slow = _one(table, "near", "4", FAST, "10km"), _one(table, "near", "4", SCALED, "10km")
+    for metric, unit in (("reaction", "us"), ("peak", "MB")):
+        ours, theirs = table.estimate(fast, metric), table.estimate(slow, metric)
+        apart = ours.high is not None and theirs.low is not None and ours.high < theirs.low
+        said = "95 % intervals disjoint" if apart else "the 95 % intervals overlap"
+        note = f"{_interval(ours, unit)} against {_interval(theirs, unit)}: {said}"
+        lower = (
+            ours.median is not None and theirs.median is not None and ours.median < theirs.median
+        )
+        yield Check.that(f"{row}: {metric}, fast CNP's median is lower", "lower", lower, note=note)
+        for variant in (fast, slow):
+            yield Check.reported(
+                f"{row}: {metric} of {variant.labels['control']}, real over simulated",
+                _over_simulated(table, variant, metric),
+            )
+    ours, theirs = table.estimate(fast, "goodput"), table.estimate(slow, "goodput")
+    note = f"{_interval(ours, 'Gb/s')} against {_interval(theirs, 'Gb/s')}"
+    yield Check.reported(f"{row}: goodput", table.ratio(fast, slow, "goodput"), note=note)
+
+
+def _over_simulated(table: Table, variant: Variant, metric: str) -> float | None:
+    real, simulated = table.median(variant, metric), table.median(variant, metric, beside=True)
+    return real / simulated if real is not None and simulated else None
+
+
+def _interval(estimate: Any, unit: str) -> str:
+    if estimate.median is None:
+        return "never"
+    if estimate.low is None or estimate.high is None:
+        return f"{estimate.median:.4g} {unit}"
+    return f"{estimate.median:.4g} [{estimate.low:.4g}, {estimate.high:.4g}] {unit}"
+
+
+# ---------------------------------------------------------------- the sweep
+
+
+def swept() -> dict[str, Any]:
+    """Return the sweep's points, and what other rules than the lab's would have picked of them."""
+    with SWEPT.open(newline="") as file:
+        rows = [
+            {"senders": int(row["senders"]), "goodput": float(row["goodput"]),
+             "peak": float(row["peak"]), "best": row["best"] == "yes"}
+            for row in csv.DictReader(file)
+        ]  # fmt: skip
+    others: dict[str, float] = {}
+    for senders in (2, 4):
+        own = [row for row in rows if row["senders"] == senders]
+        least = min(row["peak"] for row in own)
+        kept = [row["goodput"] for row in own if row["peak"] <= KEPT * least]
+        others[f"the best set for {senders} senders alone"] = max(kept)
+        others[f"the best set that may fill any buffer, {senders} senders"] = max(
+            row["goodput"] for row in own
+        )
+    return {"rows": rows, "others": others}
+
+
+# ---------------------------------------------------------------- figures
+
+
+def figures(table: Table, out: Path) -> Iterator[Figure]:
+    """Draw the queue's course, the peaks, and the sweep."""
+    live_run = table.runtime is not Runtime.SIMULATOR
+    length, end = ("10km" if live_run else "100km"), "near"
+    shown = table.variants(length=length, end=end, senders="4")
+    if shown:
+        path = out / "queue.png"
+        with drawing(path, where(table)) as figure:
+            _courses(figure.subplots(), table, shown)
+        yield Figure(path, f"The queue in front of the long link ({length}), four senders.")
+    for place in ("near", "far"):
+        shown = table.variants(length="100km", end=place)
+        if shown:
+            path = out / f"peaks-{place}.png"
+            with drawing(path, where(table)) as figure:
+                _peaks(figure.subplots(), table, shown)
+            yield Figure(path, f"The queue at its longest, {place} end of 100 km.")
+    if not live_run:
+        path = out / "sweep.png"
+        with drawing(path, "simulator, time scale 1; sweep.csv, and this run's medians") as figure:
+            _sweep(figure.subplots(1, 2, sharey=True), table)
+        yield Figure(
+            path,
+            "All sets of the sweep: what a set of DCQCN gains in goodput it pays for in buffer.",
+        )
+
+
+def _courses(axes: Any, table: Table, shown: tuple[Variant, ...]) -> None:
+    for colour, variant in zip(COLOURS, shown, strict=False):
+        run = table.runs(variant)[0]
+        if run.failure:
+            continue
+        at_ps, depth = json.loads((run.folder / SERIES).read_text())
+        axes.plot(
+            [at / 1e9 for at in at_ps],
+            [max(each, 1000) / MB for each in depth],
+            label=variant.labels["control"],
+            color=colour,
+            linewidth=1,
+        )
+    axes.set_yscale("log")
+    axes.set_xlabel("time (ms)")
+    axes.set_ylabel("queue (MB)")
+    axes.legend(frameon=False)
+
+
+def _peaks(axes: Any, table: Table, shown: tuple[Variant, ...]) -> None:
+    controls = list(dict.fromkeys(variant.labels["control"] for variant in shown))
+    senders = list(dict.fromkeys(variant.labels["senders"] for variant in shown))
+    width = 0.8 / len(controls)
+    for i, (control, colour) in enumerate(zip(controls, COLOURS, strict=False)):
+        mine = [v for v in shown if v.labels["control"] == control]
+        at = [senders.index(v.labels["senders"]) + i * width - 0.4 + width / 2 for v in mine]
+        heights = [table.median(v, "peak") or 0 for v in mine]
+        axes.bar(at, heights, width=width * 0.9, color=colour, label=control)
+    axes.axhline(16, color="#37424a", linewidth=0.8, linestyle=":")
+    axes.set_yscale("log")
+    axes.set_xticks(range(len(senders)), [f"{each} senders" for each in senders])
+    axes.set_ylabel("peak queue (MB); dotted: 16 MB")
+    axes.legend(frameon=False, fontsize=7, ncols=3)
+
+
+def _sweep(panels: Any, table: Table) -> None:
+    rows = swept()["rows"]
+    for axes, senders in zip(panels, (2, 4), strict=True):
+        own = [row for row in rows if row["senders"] == senders]
+        axes.scatter(
+            [row["peak"] for row in own], [row["goodput"] for row in own],
+            s=8, color="#9aa5ad", label="DCQCN, all sets of the sweep",
+        )  # fmt: skip
+        best = [row for row in own if row["best"]]
+        axes.scatter(
+            [row["peak"] for row in best], [row["goodput"] for row in best],
+            s=40, color=COLOURS[0], label="the best for 2 and 4 senders",
+        )  # fmt: skip
+        for fast in table.variants(length="100km", end="near", senders=str(senders), control=FAST):
+            axes.scatter(
+                [table.median(fast, "peak")], [table.median(fast, "goodput")],
+                s=60, marker="*", color=COLOURS[1], label="fast CNP",
+            )  # fmt: skip
+        axes.set_xscale("log")
+        axes.set_xlabel("peak queue (MB)")
+        axes.set_title(f"{senders} senders", loc="left", fontsize=9)
+    panels[0].set_ylabel("goodput over 50 ms (Gb/s)")
+    panels[0].legend(frameon=False, fontsize=7, loc="lower left")
