@@ -22,6 +22,8 @@ from labs.errors import LabError
 GRADING = "grading.py"
 STARTER = "starter.p4"
 REFERENCE = "reference.diff"
+MOST_NAMED = 3
+"""Of what is wrong, in a finding's reason; the details have all."""
 
 
 class GradeError(LabError):
@@ -59,9 +61,9 @@ class Finding:
         wrong = [row for row in rows if not row.right]
         if not wrong:
             return cls(1.0, details=rows)
-        said = reason or f"{len(wrong)} of {len(rows)} are wrong: " + ", ".join(
-            row.what for row in wrong
-        )
+        named = ", ".join(row.what for row in wrong[:MOST_NAMED])
+        more = ", ..." if len(wrong) > MOST_NAMED else ""
+        said = reason or f"{len(wrong)} of {len(rows)} are wrong: {named}{more}"
         return cls(1 - len(wrong) / len(rows), said, hint, rows)
 
     @classmethod

@@ -28,8 +28,8 @@ from .control_plane import CELL_BYTES, RECIRCULATION_PORT, Connection, Host, Set
 SLOW_BPS = 1_000_000_000
 ON_THE_WIRE = 24
 LEAST_ON_THE_WIRE = 84
-START_NS = 10_000
-"""Not 0: a register that was never written says 0, too."""
+START_NS = 1_000_000
+"""Long after the switch began: a register that was never written says 0."""
 
 _OPCODES = (Opcode.SEND_FIRST, Opcode.SEND_MIDDLE, Opcode.SEND_ONLY, Opcode.WRITE_MIDDLE)
 
