@@ -6,6 +6,7 @@ comes back is the metrics of one point and seed, or why there are none.
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import signal
 import tempfile
@@ -131,6 +132,10 @@ def play(
             return Played(point, seed, failure=text)
         except Exception as error:
             return Played(point, seed, failure=describe(error))
+        finally:
+            # Simulation, switches and engine hold each other, and the collector of cycles, which
+            # counts objects, does not see the megabytes that C holds.
+            gc.collect()
 
 
 def _played(assignment: Assignment, point: int, seed: int | None, scratch: Path | None) -> Played:
