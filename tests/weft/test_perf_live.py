@@ -46,6 +46,10 @@ class Lab:
         assert line, self.runner.communicate()[1]
         self.result: dict[str, Any] = json.loads(line)
         self.directory = self.root / self.result["run"]
+        deadline = time.monotonic() + PATIENCE_S
+        while not (self.directory / "control").exists():  # the prompt comes behind that line
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
 
     def start(self, *words: str) -> subprocess.Popen[str]:
         """Start a command of weft."""
