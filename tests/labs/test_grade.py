@@ -7,6 +7,7 @@ program might do to the switch.
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,8 @@ import pytest
 
 from labs import grade, grade_worker
 from labs.errors import HookError
-from labs.grade import Detail, Finding, GradeError, Item, judged
+from labs.grade import Detail, Finding, GradeError, Item, Submission, judged
+from softswitch.compiler import compile_p4
 from weft import cli
 
 PROGRAM = """
@@ -183,3 +185,18 @@ def test_a_diff_is_applied(diff: str, wanted: str) -> None:
 def test_a_diff_that_does_not_fit_is_refused(diff: str, why: str) -> None:
     with pytest.raises(GradeError, match=why):
         grade.patched("a\nb\nc\nd\n", diff, Path("x.diff"))
+
+
+def test_the_example_of_the_page_grades(lab: Any) -> None:
+    page = Path(__file__).parents[2] / "docs" / "labs.md"
+    text = page.read_text().partition("## Grading what learners write")[2]
+    folder, program = lab("right")
+    (folder / "grading.py").write_text(re.findall(r"```python\n(.*?)```", text, re.DOTALL)[0])
+    grading = grade_worker.load(folder)
+    ingress = "control I(inout empty_t h, inout empty_t m, inout standard_metadata_t s) { apply { "
+    for port, earned in ((1, 2), (511, 0)):  # 511: dropped
+        program.write_text(PROGRAM.replace(ingress, f"{ingress}s.egress_spec = {port}; "))
+        result = compile_p4(program)
+        bench = grading.bench(Submission(program, result.json_text, result.p4info_text, 1))
+        (item,) = grading.items()
+        assert judged(item, item.judge(bench)).earned == earned
