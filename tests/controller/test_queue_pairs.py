@@ -154,13 +154,28 @@ def test_one_connection() -> None:
 def test_one_answer_is_not_enough() -> None:
     world = World.of()
     connection = Connection(7, 9, first=123)
-    world.run([connection], 1)
-    for _ in range(10):  # data goes on, answers don't
+    for number in range(30):  # data goes on; two answers come, far apart
         world.now += TIMES.interval_ns
         connection.sent += 100
         world.hear(connection.data())
+        if number in (5, 20):
+            world.hear(connection.answer())
         world.follow()
-    assert world.answers == {}
+        assert world.answers == ({} if number < 22 else {connection.target: connection.truth})
+
+
+def test_whose_answers_are_not_seen_may_be_meant() -> None:
+    """Queue pair 1's answers are inside both windows, and nobody else's are seen."""
+    world = World.of()
+    one, two = Connection(1, 11, first=500), Connection(2, 12, first=500)
+    for _ in range(40):
+        world.now += TIMES.interval_ns
+        for each in (one, two):
+            each.sent += each.rate
+            world.hear(each.data())
+        world.hear(one.answer())
+        world.follow()
+    assert world.answers == {each.target: Ambiguous(frozenset({H1})) for each in (one, two)}
 
 
 def test_only_sources_with_stock_nics_are_of_interest() -> None:
