@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 from google.protobuf import text_format
@@ -17,7 +18,7 @@ from protocols.rocev2 import icrc_is_valid
 from softswitch.compiler import compile_p4
 from softswitch.p4runtime.pipeline import Pipeline, prepare
 from softswitch.p4runtime.protos import p4i
-from topologies.congestion import parameters
+from topologies.congestion import FastCnpParameters, fast_cnp_parameters, parameters
 
 from .control_plane import CELL_BYTES
 from .network import Network, lab_setup
@@ -25,13 +26,13 @@ from .network import Network, lab_setup
 STORY = "story.json"
 CNPS = "cnps.pcap"
 US = 1000
-TELLS, TELLS_NOBODY = "by-hand", "starter"
+TELLS_NOBODY, TELLS, READS = "starter", "by-hand", "notification"
 
 
 def pipeline_of(context: Context) -> Pipeline:
     """Return the variant's program, ready to run.
 
-    `starter` is always the starter; `by-hand` the reference, or what `--p4` names.
+    `starter` is always the starter; the others the reference, or what `--p4` names.
     """
     if context.variant.name == TELLS_NOBODY:
         return _compiled((context.folder / STARTER).read_text(encoding="utf-8"))
@@ -39,6 +40,13 @@ def pipeline_of(context: Context) -> Pipeline:
         return _compiled(reference(context.folder))
     info = text_format.Parse(context.program.p4info_text, p4i.P4Info())
     return prepare(info, context.program.json_text.encode())
+
+
+def _fast_cnp(context: Context) -> FastCnpParameters | None:
+    """How the variant's sources read notifications, None if they don't."""
+    if context.variant.name != READS:
+        return None
+    return fast_cnp_parameters(context.settings["gbps"] * 10**9, context.time_scale)
 
 
 def _compiled(text: str) -> Pipeline:
@@ -58,6 +66,7 @@ def measure_simulator(context: Context) -> dict[str, Measured]:
         lab_setup(own["threshold_kb"] * 1000 // CELL_BYTES, own["interval_us"]),
         line_rate_bps=rate_bps,
         congestion_control=parameters(own["dcqcn"], line_rate_bps=rate_bps),
+        fast_cnp=_fast_cnp(context),
     )
     try:
         story = network.play(own["ms"] * 1_000_000, own["sample_us"] * US)
@@ -69,7 +78,7 @@ def measure_simulator(context: Context) -> dict[str, Measured]:
         reaction = max(story.first_cut_at - story.crossed_at, 0) / US
     return {
         "reaction": Measured(reaction, "us"),
-        **_measured(context, rows, story.made, story.cnps_received),
+        **_measured(context, rows, story.made, (story.cnps_received, story.notifications)),
         "goodput": Measured(story.delivered_bytes * 8 / story.ended_at, "Gb/s"),
     }
 
@@ -88,6 +97,7 @@ def measure_live(context: Context) -> dict[str, Measured]:
         lab_setup(threshold, own["interval_us"] * scale),
         rate_bps=rate_bps // scale,
         congestion_control=parameters(own["dcqcn"], line_rate_bps=rate_bps, time_scale=scale),
+        fast_cnp=_fast_cnp(context),
     )
     with running(network):
         story = network.play(own["ms"] * scale / 1000, lambda share: context.tell(share, ""))
@@ -95,7 +105,7 @@ def measure_live(context: Context) -> dict[str, Measured]:
         (at // scale, tuple(r * scale for r in rates), queue) for at, rates, queue in story.samples
     ]
     return {
-        **_measured(context, rows, story.made, story.cnps_received),
+        **_measured(context, rows, story.made, (story.cnps_received, story.notifications)),
         "goodput": Measured(story.delivered_bytes * 8 / story.ended_at * scale, "Gb/s"),
     }
 
@@ -105,7 +115,7 @@ Rows = Sequence[tuple[int, tuple[int, ...], int | None]]
 
 
 def _measured(
-    context: Context, rows: Rows, made: Sequence[bytes], taken: int
+    context: Context, rows: Rows, made: Sequence[bytes], taken: tuple[int, int]
 ) -> dict[str, Measured]:
     (context.out / STORY).write_text(json.dumps(rows))
     if made:
@@ -121,7 +131,8 @@ def _measured(
         found["queue, second half"] = Measured(mean / 1000, "KB")
     wrong = sum(not icrc_is_valid(frame) for frame in made)
     found["CNPs made"] = Measured(float(len(made)))
-    found["CNPs taken"] = Measured(float(taken))
+    found["CNPs taken"] = Measured(float(sum(taken)))
+    found["of these as notifications"] = Measured(float(taken[1]))
     found["CNPs with a wrong ICRC"] = Measured(float(wrong))
     return found
 
@@ -161,7 +172,10 @@ def checks(table: Table) -> Iterator[Check]:
             lambda: table.median(TELLS, "reaction"),
             "us",
         )
-    yield Check.reported("goodput", lambda: table.median(TELLS, "goodput"), "Gb/s")
+    for variant in (TELLS, READS):
+        yield Check.reported(
+            f"goodput, {variant}", partial(table.median, variant, "goodput"), "Gb/s"
+        )
 
 
 def figures(table: Table, out: Path) -> Iterator[Figure]:

@@ -28,7 +28,7 @@ from labs import LabError, Runtime
 from softswitch.diagnostics import DiagnosticsClient
 from softswitch.p4runtime.names import Names
 from softswitch.p4runtime.pipeline import Pipeline
-from topologies.congestion import DcqcnParameters
+from topologies.congestion import DcqcnParameters, FastCnpParameters
 
 from .control_plane import Connection, Host, Setup, updates
 
@@ -52,6 +52,7 @@ class LiveStory:
     """(time, rate of each source in bits/s, bytes in the queue or None where that can't be seen)"""
     made: list[bytes] = field(default_factory=list)
     cnps_received: int = 0
+    notifications: int = 0
     delivered_bytes: int = 0
     ended_at: int = 0
 
@@ -93,6 +94,7 @@ class LiveNetwork:
         *,
         rate_bps: int,
         congestion_control: DcqcnParameters,
+        fast_cnp: FastCnpParameters | None = None,
     ) -> None:
         """Start everything. Raises LabError, TargetError, UnknownName."""
         self.runtime = runtime
@@ -102,7 +104,7 @@ class LiveNetwork:
         self._diagnostics: DiagnosticsClient | None = None
         try:
             self._start(pipeline)
-            self._join(Names(pipeline.schema), congestion_control)
+            self._join(Names(pipeline.schema), congestion_control, fast_cnp)
         except BaseException:
             self.close()
             raise
@@ -157,13 +159,13 @@ class LiveNetwork:
                 raise LabError(f"the switch did not start: {' | '.join(lines) or 'no log'}")
             time.sleep(0.005)
 
-    def _join(self, names: Names, control: DcqcnParameters) -> None:
+    def _join(self, names: Names, control: DcqcnParameters, fast: FastCnpParameters | None) -> None:
         sink = self.setup.sink
         flows, self._pairs = [], list[tuple[Pair, Pair]]()
         for source in self.setup.sources:
             here, there = self._endpoints[source.port], self._endpoints[sink.port]
             config = QueuePairConfig(qpn=1, mtu=MTU, ack_every=16, timeout_ps=TIMEOUT_PS)
-            ours = here.open(config, buffer_bytes=MESSAGE_BYTES, parameters=control)
+            ours = here.open(config, buffer_bytes=MESSAGE_BYTES, parameters=control, fast_cnp=fast)
             theirs = there.open(config, buffer_bytes=MESSAGE_BYTES)
             here.connect(ours.qpn, sink.ip, peer_qpn=theirs.qpn, peer_psn=theirs.psn)
             there.connect(theirs.qpn, source.ip, peer_qpn=ours.qpn, peer_psn=ours.psn)
@@ -198,6 +200,7 @@ class LiveNetwork:
         for source, (ours, theirs) in zip(self.setup.sources, self._pairs, strict=True):
             stats = self._endpoints[source.port].pair_stats(ours.qpn)
             story.cnps_received += stats.cnps_received
+            story.notifications += stats.fast_cnps_received
             sink = self._endpoints[self.setup.sink.port].pair_stats(theirs.qpn)
             story.delivered_bytes += sink.received_bytes
         return story

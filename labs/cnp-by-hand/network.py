@@ -17,7 +17,7 @@ from hostagent.rnic.binding import NEVER, Card, CardConfig, Operation, QueuePair
 from softswitch import Switch
 from softswitch.core import CoreConfig
 from softswitch.p4runtime.pipeline import Pipeline
-from topologies.congestion import DcqcnParameters
+from topologies.congestion import DcqcnParameters, FastCnpParameters
 
 from .control_plane import CELL_BYTES, Connection, Host, Setup, updates
 
@@ -30,6 +30,9 @@ DATA_BYTES = 14 + 20 + 8 + 12 + MTU + 4
 SINK_QP = 100
 SOURCE_QP = 200
 DATA_QUEUE_PACKETS = 1 << 16
+
+SEVERITY = 8  # to (16 - 8) / 16 of the rate
+VALIDITY = 8  # for 2^8 units of 256 ns: no increase for 66 us, longer than an interval
 
 ROUTER_MAC = 0x020100000001
 
@@ -50,8 +53,8 @@ def lab_setup(threshold: int, interval: int) -> Setup:
         threshold=threshold,
         interval=interval,
         switch_id=1,
-        severity=8,
-        validity=4,
+        severity=SEVERITY,
+        validity=VALIDITY,
         connections=flows,
         watched=(sink.port,),
     )
@@ -76,6 +79,8 @@ class Story:
     made: list[bytes] = field(default_factory=list)
     """every frame that the switch sent to a source and the sink did not"""
     cnps_received: int = 0
+    notifications: int = 0
+    """CNPs of which the card read what their reserved bytes say; not among the others"""
     bad_icrc: int = 0
     delivered_bytes: int = 0
     ended_at: int = 0
@@ -91,8 +96,12 @@ class Network:
         *,
         line_rate_bps: int,
         congestion_control: DcqcnParameters,
+        fast_cnp: FastCnpParameters | None = None,
     ) -> None:
-        """Join them all. Raises UnknownName, WriteError if the program lacks a table."""
+        """Join them all; with `fast_cnp` sources read notifications in CNPs.
+
+        Raises UnknownName, WriteError if the program lacks a table.
+        """
         self.setup = setup
         self.line_rate_bps = line_rate_bps
         self.switch = Switch(
@@ -105,7 +114,7 @@ class Network:
         self.cards = {host.port: self._card(host) for host in setup.hosts}
         self._memory = bytes(MESSAGE_BYTES)
         for flow in setup.connections:
-            self._connect(flow, congestion_control)
+            self._connect(flow, congestion_control, fast_cnp)
         self._busy = dict.fromkeys(self.cards, 0)
         self._arrivals: list[tuple[int, int, int, bytes]] = []
         self._order = 0
@@ -122,10 +131,12 @@ class Network:
             )
         )
 
-    def _connect(self, flow: Connection, control: DcqcnParameters) -> None:
+    def _connect(
+        self, flow: Connection, control: DcqcnParameters, fast: FastCnpParameters | None
+    ) -> None:
         source, sink = self.cards[flow.source.port], self.cards[flow.sink.port]
         pair = QueuePairConfig(flow.source_qp, MTU, flow.udp_port, ack_every=16, queue=0)
-        source.add_queue_pair(pair, control)
+        source.add_queue_pair(pair, control, fast)
         sink.add_queue_pair(replace(pair, qpn=flow.sink_qp))
         source.connect(flow.source_qp, flow.sink.ip, peer_qpn=flow.sink_qp, peer_psn=0)
         sink.connect(flow.sink_qp, flow.source.ip, peer_qpn=flow.source_qp, peer_psn=0)
@@ -215,6 +226,7 @@ class Network:
             source = self.cards[flow.source.port].queue_pair_stats(flow.source_qp, now)
             sink = self.cards[flow.sink.port].queue_pair_stats(flow.sink_qp, now)
             story.cnps_received += source.cnps_received
+            story.notifications += source.fast_cnps_received
             story.delivered_bytes += sink.received_bytes
             if source.first_cut_at >= 0:
                 cuts.append(source.first_cut_at // PS)
