@@ -52,7 +52,10 @@ class Kind(enum.IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Sighting:
-    """A reported packet: addresses as numbers, `length` of what a READ request asks for (bytes)."""
+    """A reported packet: addresses as numbers, `length` of what a READ request asks for (bytes).
+
+    `reports`: how often its flow was reported in a row.
+    """
 
     switch: str
     port: int
@@ -62,6 +65,7 @@ class Sighting:
     psn: int
     kind: Kind
     length: int = 0
+    reports: int = 1
 
 
 class Target(NamedTuple):
@@ -291,13 +295,13 @@ class QueuePairs:
         span = -(-sighting.length // _LEAST_PATH_MTU)
         requests = pair.requests.get(qp)
         if requests is not None:
-            if requests.sent.add(now, psn, span) is not Continuity.BREAKS:
+            if requests.sent.add(now, psn, span, sighting.reports) is not Continuity.BREAKS:
                 self._retry(requests, now)
                 return
             self.counts.restarted += 1
             self._forget_requests(requests, now)
         pair.newest += 1
-        sent = SentWindow(self.times, now, psn, span)
+        sent = SentWindow(self.times, now, psn, span, sighting.reports)
         requests = _Requests(pair, qp, pair.newest, sent)
         pair.requests[qp] = pair.by_serial[pair.newest] = requests
 

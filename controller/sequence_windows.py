@@ -18,6 +18,8 @@ PSN_SPACE = 1 << 24
 _HALF = PSN_SPACE // 2
 _OUTSTANDING_READS = 16
 """READ requests of one queue pair that may wait for their answers: what RNICs offer."""
+_TURNS = 8
+"""Intervals that a flow may wait for its turn where several share a cell of the register."""
 
 
 def distance(later: int, earlier: int) -> int:
@@ -29,14 +31,16 @@ def distance(later: int, earlier: int) -> int:
 class SamplingTimes:
     """How a switch samples and what may happen between two samples; in ns of the clock that runs.
 
-    A flow that sends is reported once in `interval_ns` at first, and at least once in `later_ns`
-    ever after. A report is heard within `jitter_ns` of any other of the same moment.
+    A flow that sends is reported once in `interval_ns` until it was reported `reports` times, and
+    once in `later_ns` ever after. A report is heard within `jitter_ns` of any other of the same
+    moment.
     `window_packets`: how many packets a queue pair has in flight at most. `packets_per_s`: how many
     its port can send. What wasn't seen for `age_ns` is forgotten.
     """
 
     interval_ns: int
     later_ns: int
+    reports: int
     jitter_ns: int
     age_ns: int
     window_packets: int
@@ -46,10 +50,15 @@ class SamplingTimes:
         """Return how many packets a queue pair can send in that time, at most."""
         return max(duration_ns, 0) * self.packets_per_s // 1_000_000_000 + 1
 
-    @property
-    def quiet_ns(self) -> int:
-        """A flow that was not reported for so long has sent nothing since."""
-        return self.later_ns + self.jitter_ns
+    def quiet_ns(self, reports: int) -> int:
+        """Return after how long a flow would have been reported again, had it gone on sending.
+
+        `reports`: how often it was reported before, in a row.
+        """
+        due = self.later_ns
+        if reports < self.reports:
+            due = min(due, _TURNS * self.interval_ns)
+        return due + self.jitter_ns
 
     @property
     def stale_ns(self) -> int:
@@ -70,6 +79,7 @@ class _Sample:
     at: int
     position: int  # PSN, counted on beyond 24 bits
     span: int  # PSNs that a READ request takes beside its own
+    quiet_ns: int  # had it sent on, the next report would have come in that time
 
 
 class SentWindow:
@@ -77,10 +87,10 @@ class SentWindow:
 
     __slots__ = ("_first", "_samples", "_span", "_times")
 
-    def __init__(self, times: SamplingTimes, at: int, psn: int, span: int) -> None:
-        """Start with the first sample."""
+    def __init__(self, times: SamplingTimes, at: int, psn: int, span: int, reports: int) -> None:
+        """Start with the first sample. `span`: PSNs that a READ asks for; `reports`: in a row."""
         self._times = times
-        self._samples = deque([_Sample(at, psn, span)])
+        self._samples = deque([_Sample(at, psn, span, times.quiet_ns(reports))])
         self._span = span  # of the largest READ
         self._first: int | None = psn  # a new flow's first packet is reported
 
@@ -89,21 +99,23 @@ class SentWindow:
         """When it was last seen."""
         return self._samples[-1].at
 
-    def add(self, at: int, psn: int, span: int) -> Continuity:
+    def add(self, at: int, psn: int, span: int, reports: int) -> Continuity:
         """Take the next sample. After BREAKS nothing has changed."""
         times, last = self._times, self._samples[-1]
+        quiet_ns = times.quiet_ns(reports)
         ahead = last.span + times.reach(at - last.at + times.jitter_ns) + times.window_packets
         behind = times.window_packets + self._unanswered(last.position)
         if ahead >= _HALF or behind >= _HALF:
             self._samples.clear()
-            self._samples.append(_Sample(at, psn, span))
+            self._samples.append(_Sample(at, psn, span, quiet_ns))
             self._span = span
             self._first = None
             return Continuity.GAP
         moved = distance(psn, last.position)
         if not -behind <= moved <= ahead:
             return Continuity.BREAKS
-        self._samples.append(_Sample(max(at, last.at), last.position + moved, span))
+        position = last.position + moved
+        self._samples.append(_Sample(max(at, last.at), position, span, quiet_ns))
         self._span = max(self._span, span)
         oldest = at - 2 * (times.later_ns + 2 * times.jitter_ns)
         while len(self._samples) > 1 and self._samples[1].at < oldest:
@@ -117,13 +129,13 @@ class SentWindow:
 
     def settled_at(self, at: int) -> int:
         """Return from when on no sample can come any more that tells of the moment `at`."""
-        times, last = self._times, self._samples[-1].at
-        if last >= at + times.jitter_ns:
-            return last
+        times, last = self._times, self._samples[-1]
+        if last.at >= at + times.jitter_ns:
+            return last.at
         soonest = at + 2 * times.jitter_ns
-        if at > last + times.quiet_ns:
+        if at > last.at + last.quiet_ns:
             return soonest  # it was idle: had it begun to send, that would have been reported
-        return max(soonest, last + times.quiet_ns + times.jitter_ns)
+        return max(soonest, last.at + last.quiet_ns + times.jitter_ns)
 
     def may_have_sent(self, psn: int, at: int) -> bool | None:
         """Say whether `psn` was among what had been sent and not long been answered at `at`.
@@ -153,7 +165,7 @@ class SentWindow:
             if sample.at >= at + times.jitter_ns:
                 break
         else:
-            unseen = min(at + times.jitter_ns - samples[-1].at, times.quiet_ns)
+            unseen = min(at + times.jitter_ns - samples[-1].at, samples[-1].quiet_ns)
             high += times.reach(unseen)
         low -= times.window_packets + self._unanswered(low)
         return low, high + times.window_packets

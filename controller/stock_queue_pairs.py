@@ -75,6 +75,7 @@ def sampling_times(topology: Topology, facts: TargetFacts, policy: FabricPolicy)
     return SamplingTimes(
         interval_ns=interval,
         later_ns=later,
+        reports=sampling.reports,
         jitter_ns=interval,
         age_ns=max(real_ns(sampling.age_ps), 4 * later),
         window_packets=window,
@@ -276,4 +277,5 @@ def sighting_of(message: DigestMessage) -> Sighting:
         values["sequence"],
         Kind(values["kind"]),
         values["length"],
+        values["reports"],
     )

@@ -43,6 +43,7 @@ struct queue_pair_sighting {
     bit<24>     sequence;
     bit<8>      kind;           // SightingKind
     bit<32>     length;         // of a READ request, in bytes: its responses' numbers are taken by it
+    bit<8>      reports;        // of this flow in a row, this one included; says when the next is due
     port_t      ingress_port;
 }
 
@@ -141,7 +142,7 @@ control QueuePairs(in headers_t hdr, in standard_metadata_t std) {
                     // The one digest of this kind: P4Info names it by its struct.
                     digest<queue_pair_sighting>(1, {
                         hdr.ipv4.src, hdr.ipv4.dst, hdr.bth.destination_qp, hdr.bth.sequence,
-                        (bit<8>)kind, length, std.ingress_port
+                        (bit<8>)kind, length, row, std.ingress_port
                     });
                 }
             }

@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 from hypothesis import given, settings
@@ -32,6 +32,7 @@ PLACES = {H1: ("s1", 1), H2: ("s2", 1), H3: ("s1", 2), H4: ("s2", 2)}
 TIMES = SamplingTimes(
     interval_ns=100 * US,
     later_ns=1000 * US,
+    reports=20,
     jitter_ns=100 * US,
     age_ns=100_000 * US,
     window_packets=1000,
@@ -110,10 +111,10 @@ class World:
         """As queue_pairs.p4: at once at first, then in intervals, in longer ones after a while."""
         key = (sighting.source, sighting.destination_qp, sighting.kind)
         last, row = self._reported.get(key, (-(1 << 60), 0))
-        if self.now - last >= (TIMES.interval_ns if row < 20 else TIMES.later_ns):
+        if self.now - last >= (TIMES.interval_ns if row < TIMES.reports else TIMES.later_ns):
             self._reported[key] = (self.now, row + 1)
             if self.draw.random() >= self.loss:
-                self.hear(sighting)
+                self.hear(replace(sighting, reports=row + 1))
 
     def hear(self, *sightings: Sighting) -> None:
         for sighting in sightings:

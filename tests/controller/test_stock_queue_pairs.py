@@ -294,6 +294,7 @@ def test_running_switches_report_and_are_written_to(
             "sequence": 0xFFFFFF,
             "kind": 0,
             "length": 0,
+            "reports": 1,
             "ingress_port": 255,
         }
     ]

@@ -94,7 +94,7 @@ def test_data_of_a_stock_nic_is_reported(leaf: Bench, topology: Topology) -> Non
     (reported,) = leaf.switch.digests
     h1, h3 = (int(topology.host(name).address.ip) for name in ("h1", "h3"))
     assert reported.name == DIGEST
-    assert reported.rows == ((h1, h3, 0xABCDEF, 0xFEDCBA, Kind.DATA, 0, 1),)
+    assert reported.rows == ((h1, h3, 0xABCDEF, 0xFEDCBA, Kind.DATA, 0, 1, 1),)
 
 
 @pytest.mark.parametrize("name", ["h2", "h3"])
@@ -149,14 +149,16 @@ def test_what_is_dropped_is_not_reported(leaf: Bench, topology: Topology) -> Non
 
 
 def test_one_report_an_interval_and_then_fewer(leaf: Bench, topology: Topology) -> None:
-    reports = []
     begun = leaf.switch.now_ns
     for number in range(400):  # 4 s, a packet each 10 ms
         frame = bytes(roce(topology, "h1", "h3", 5, number))
         leaf.switch.inject(1, frame, begun + number * 10 * MS)
-    for _, _, psn, _, _ in seen(leaf):
-        reports.append(psn)
-    assert reports == [0, 10, 20, 120, 220, 320]
+    leaf.settle(INTERVAL)
+    rows = [row for each in leaf.switch.digests for row in each.rows]
+    members = [field.name for field in leaf.p4info.digests[DIGEST].fields]
+    found = [dict(zip(members, row, strict=True)) for row in rows]
+    assert [each["sequence"] for each in found] == [0, 10, 20, 120, 220, 320]
+    assert [each["reports"] for each in found] == [1, 2, 3, 4, 5, 6]
 
 
 def test_flows_are_reported_each_for_itself(leaf: Bench, topology: Topology) -> None:
