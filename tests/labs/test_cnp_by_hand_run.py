@@ -87,22 +87,24 @@ def ran(context: Context, metrics: dict[str, Measured]) -> Finished:
 
 
 def verdicts(hooks: Hooks, runs: list[Finished]) -> dict[str, Check]:
-    known: list[Variant] = [run.variant for run in runs]
+    known = [planned.variant for planned in LAB.variants(runs[0].runtime)]
     table = Table(runs[0].runtime, runs[0].time_scale, runs, known)
     return {check.row: check for check in hooks.call("checks", table)}
 
 
 def test_the_sources_slow_down_for_the_switchs_cnps(hooks: Hooks, context: Any) -> None:
     runs = []
-    for variant in ("starter", "by-hand"):
+    for variant in ("starter", "by-hand", "notification"):
         each = context(variant, Runtime.SIMULATOR, ms=1)
         runs.append(ran(each, hooks.call("measure_simulator", each)))
-    told_nobody, told = (run.metrics for run in runs)
+    told_nobody, told, read = (run.metrics for run in runs)
     # 2 x 10 Gb/s come and 10 leave: after 1 ms 1.25 MB wait, less what headers and gaps take.
     assert told_nobody["peak queue"].value == pytest.approx(1250 * 1082 / 1106, rel=0.02)
     assert told_nobody["rates, second half"].value == 20
     # Two a flow: at the threshold, and 50 us later, when what was on its way still waits.
     assert told["CNPs made"].value == told["CNPs taken"].value == 4
+    assert told["of these as notifications"].value == 0
+    assert read["of these as notifications"].value == read["CNPs made"].value
     # From the threshold over recirculation (1 us), the wire (1 us) and the data on its way.
     assert told["reaction"].value is not None and 2 <= told["reaction"].value <= 6
     assert all(check.verdict in (Verdict.PASS, Verdict.REPORTED)
