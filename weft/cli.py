@@ -75,7 +75,7 @@ def _report(error: Exception) -> int:
     from weft import console
 
     if _is_ours(error):
-        _print_ours(error)
+        console.report(error)
         return EXIT_USAGE if isinstance(error, UsageError) else EXIT_FAILED
     if isinstance(error, OSError) and error.filename and error.errno in _USERS_FILES:
         console.error(f"{error.filename}: {error.strerror}")
@@ -92,17 +92,6 @@ def _report(error: Exception) -> int:
 
 def _is_ours(error: Exception) -> bool:
     return any(kind.__module__.partition(".")[0] in _OUR_PACKAGES for kind in type(error).__mro__)
-
-
-def _print_ours(error: Exception) -> None:
-    from weft import console
-
-    message = str(error) or type(error).__name__
-    diagnostics = getattr(error, "diagnostics", None) or getattr(error, "problems", None)
-    if diagnostics:  # each already says file, line, column and what is wrong
-        print(message, file=sys.stderr)
-    else:
-        console.error(message, str(getattr(error, "remedy", "")))
 
 
 def _log_traceback(error: Exception) -> Path | None:

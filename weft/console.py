@@ -38,6 +38,15 @@ def error(message: str, remedy: str = "") -> None:
         print(f"{_styled('remedy:', '1;36', sys.stderr)} {remedy}", file=sys.stderr)
 
 
+def report(problem: Exception) -> None:
+    """Print an error of ours to stderr, with its remedy if it has one."""
+    message = str(problem) or type(problem).__name__
+    if getattr(problem, "diagnostics", None) or getattr(problem, "problems", None):
+        print(message, file=sys.stderr)  # each says file, line and column, and what is wrong
+    else:
+        error(message, str(getattr(problem, "remedy", "")))
+
+
 def severity(word: str) -> str:
     """Return the word of a finding's severity (error, warning, info) in its colour, for stdout."""
     codes = {"error": "1;31", "warning": "1;33", "info": "36"}

@@ -10,11 +10,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from weft import console
+from weft import console, run_options
 from weft.errors import UsageError
 
 if TYPE_CHECKING:
-    from labs.api import Program, Runtime
+    from labs.api import Runtime
     from labs.loader import Lab
     from labs.results import LabResult
     from labs.runner import Done, Progress
@@ -50,7 +50,7 @@ def show_list(arguments: argparse.Namespace) -> int:
     elif not broken:
         print(f"no labs in {directory}")
     for each in broken:
-        _tell(each)
+        console.report(each)
     return 2 if broken else 0
 
 
@@ -84,19 +84,19 @@ def run_lab(arguments: argparse.Namespace) -> int:
         request = Request(
             runtime=_runtime(arguments.runtime),
             variants=tuple(arguments.variant),
-            seeds=_seeds(arguments.seeds),
+            seeds=() if arguments.seeds is None else run_options.seeds(arguments.seeds),
             quick=arguments.quick,
             out=arguments.out,
-            workers=_workers(arguments.workers),
-            program=_program(arguments.p4),
+            workers=run_options.workers(arguments.workers),
+            program=run_options.program(arguments.p4),
         )
         prepared = LabRun(lab, request)
         given = arguments.p4 is not None
-        program = _compile(prepared.source, given=given, quiet=arguments.json)
+        program = run_options.compiled(prepared.source, given=given, quiet=arguments.json)
         with _progress(lab.name, quiet=arguments.json) as tell:
             done = prepared.run(program, tell)
     except LabError as error:
-        _tell(error)
+        console.report(error)
         return error.exit_code
     if arguments.json:
         print(
@@ -107,49 +107,12 @@ def run_lab(arguments: argparse.Namespace) -> int:
     return 0 if done.passed else 1
 
 
-def _tell(error: Exception) -> None:
-    if getattr(error, "problems", None):  # each says file, line and column already
-        print(error, file=sys.stderr)
-    else:
-        console.error(str(error), str(getattr(error, "remedy", "")))
-
-
 def _runtime(text: str) -> Runtime:
     from labs.api import Runtime
 
     if text not in list(Runtime):
         raise UsageError(f"--runtime {text}: there is {', '.join(Runtime)}")
     return Runtime(text)
-
-
-def _seeds(text: str | None) -> tuple[int, ...]:
-    if text is None:
-        return ()
-    words = [word.strip() for word in text.split(",")]
-    if not all(word.isdecimal() for word in words) or len(set(words)) < len(words):
-        raise UsageError(f"--seeds {text}: different whole numbers with commas between: 1,2,3")
-    return tuple(int(word) for word in words)
-
-
-def _workers(count: int | None) -> int | None:
-    if count is not None and count < 1:
-        raise UsageError(f"--workers {count}: must be at least 1")
-    return count
-
-
-def _program(path: Path | None) -> Path | None:
-    if path is not None and not path.is_file():
-        raise UsageError(f"--p4 {path}: no such file")
-    return path
-
-
-def _compile(source: Path, *, given: bool, quiet: bool) -> Program:
-    from labs.api import Program
-    from weft import p4_cache
-
-    with console.progress(f"compile {source.name}", quiet=quiet):
-        compiled = p4_cache.compile_program(p4_cache.Job(source))
-    return Program(source, compiled.json_text, compiled.p4info_text, given)
 
 
 # --- on the terminal -----------------------------------------------------------------------------
@@ -164,19 +127,7 @@ def _progress(name: str, *, quiet: bool) -> Iterator[Callable[[Progress], None]]
     if not sys.stderr.isatty():
         yield _lines()
         return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-    from rich.progress import Progress as Bar
-
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(elapsed_when_finished=True),
-        TextColumn("{task.fields[what]}"),
-    )
-    terminal = Console(stderr=True, no_color=not console.is_coloured(sys.stderr), highlight=False)
-    with Bar(*columns, console=terminal, transient=True) as bar:
+    with run_options.bar() as bar:
         task = bar.add_task(name, total=None, what="")
 
         def tell(progress: Progress) -> None:

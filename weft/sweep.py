@@ -15,12 +15,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from weft import console
+from weft import console, run_options
 from weft.errors import UsageError
 from weft.sim import show_time
 
 if TYPE_CHECKING:
-    from labs.api import Program
     from labs.sweep import PointResult, Progress, SweepResult, SweepSpec
 
 RESULTS = Path("build/sweep")
@@ -49,27 +48,27 @@ def run(arguments: argparse.Namespace) -> int:
 
     if arguments.list_metrics:
         return _list_metrics(arguments.json)
-    if arguments.workers is not None and arguments.workers < 1:
-        raise UsageError(f"--workers {arguments.workers}: must be at least 1")
+    workers = run_options.workers(arguments.workers)
     started = time.monotonic()
     try:
         spec = _spec(arguments)
         out: Path = arguments.out or RESULTS / spec.name
         usual_metrics(spec)
         make_folder(out)
-        program = _compile(spec.program, quiet=arguments.json)
+        given = arguments.p4 is not None
+        program = run_options.compiled(spec.program, given=given, quiet=arguments.json)
         with _progress(spec, quiet=arguments.json) as show:
             tell = _keeping(out, show)
             result = sweep(
                 spec,
-                workers=arguments.workers,
+                workers=workers,
                 scheduler=arguments.scheduler,
                 program=program,
                 tell=tell,
             )
         result.write(out)
     except LabError as error:
-        _tell(error)
+        console.report(error)
         return error.exit_code
     wall_s = time.monotonic() - started
     (out / LOG).write_text(json.dumps({"wall_s": round(wall_s, 3)}, indent=2) + "\n")
@@ -107,13 +106,6 @@ def setup_dask(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _tell(error: Exception) -> None:
-    if getattr(error, "problems", None):  # each says file, line and column already
-        print(error, file=sys.stderr)
-    else:
-        console.error(str(error), str(getattr(error, "remedy", "")))
-
-
 def _list_metrics(as_json: bool) -> int:
     from labs.sweep_metrics import METRICS
 
@@ -140,7 +132,7 @@ def _spec(arguments: argparse.Namespace) -> SweepSpec:
     if arguments.vary:
         overrides["vary"] = dict(parse_vary(text) for text in arguments.vary)
     if arguments.seeds is not None:
-        overrides["seeds"] = _seeds(arguments.seeds)
+        overrides["seeds"] = list(run_options.seeds(arguments.seeds))
     if arguments.draw is not None:
         overrides["draw"] = _draw(arguments.draw)
     if arguments.metric:
@@ -150,10 +142,8 @@ def _spec(arguments: argparse.Namespace) -> SweepSpec:
             overrides["objective"] = {goal: metric}
     if arguments.subject_to:
         overrides["subject_to"] = arguments.subject_to
-    if arguments.p4 is not None:
-        if not arguments.p4.is_file():
-            raise UsageError(f"--p4 {arguments.p4}: no such file")
-        overrides["program"] = str(arguments.p4.resolve())
+    if (path := run_options.program(arguments.p4)) is not None:
+        overrides["program"] = str(path.resolve())
     spec = SweepSpec.load(arguments.file, overrides)
     if arguments.until is not None:
         spec = replace(spec, mapping={**spec.mapping, "until": _until(arguments.until)})
@@ -194,13 +184,6 @@ def _range(text: str, given: str) -> dict[str, object]:
     return found
 
 
-def _seeds(text: str) -> list[int]:
-    words = [word.strip() for word in text.split(",")]
-    if not all(word.isdecimal() for word in words) or len(set(words)) < len(words):
-        raise UsageError(f"--seeds {text}: different whole numbers with commas between: 1,2,3")
-    return [int(word) for word in words]
-
-
 def _draw(text: str) -> dict[str, object]:
     method, *numbers = text.split(":")
     right = 1 <= len(numbers) <= 2 and all(n.isdecimal() for n in numbers)
@@ -222,15 +205,6 @@ def _until(text: str) -> str:
     return text
 
 
-def _compile(source: Path, *, quiet: bool) -> Program:
-    from labs.api import Program
-    from weft import p4_cache
-
-    with console.progress(f"compile {source.name}", quiet=quiet):
-        compiled = p4_cache.compile_program(p4_cache.Job(source))
-    return Program(source, compiled.json_text, compiled.p4info_text)
-
-
 # --- on the terminal -----------------------------------------------------------------------------
 
 
@@ -243,19 +217,7 @@ def _progress(spec: SweepSpec, *, quiet: bool) -> Iterator[Callable[[Progress], 
     if not sys.stderr.isatty():
         yield _line
         return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-    from rich.progress import Progress as Bar
-
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(elapsed_when_finished=True),
-        TextColumn("{task.fields[what]}"),
-    )
-    terminal = Console(stderr=True, no_color=not console.is_coloured(sys.stderr), highlight=False)
-    bar = Bar(*columns, console=terminal, transient=True)
+    bar = run_options.bar()
     task = bar.add_task(spec.name, total=len(spec.points) * len(spec.seeds), what="")
 
     def tell(progress: Progress) -> None:

@@ -1,0 +1,69 @@
+"""What commands that play many runs (`weft lab`, `weft sweep`) have in common: options, the bar."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from weft import console
+from weft.errors import UsageError
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+    from labs.api import Program
+
+
+def seeds(text: str) -> tuple[int, ...]:
+    """Read --seeds. Raises UsageError."""
+    words = [word.strip() for word in text.split(",")]
+    if not all(word.isdecimal() for word in words) or len(set(words)) < len(words):
+        raise UsageError(f"--seeds {text}: different whole numbers with commas between: 1,2,3")
+    return tuple(int(word) for word in words)
+
+
+def workers(count: int | None) -> int | None:
+    """Return --workers; None is as many as there are processors. Raises UsageError."""
+    if count is not None and count < 1:
+        raise UsageError(f"--workers {count}: must be at least 1")
+    return count
+
+
+def program(path: Path | None) -> Path | None:
+    """Return --p4, which has to be there if it is given. Raises UsageError."""
+    if path is not None and not path.is_file():
+        raise UsageError(f"--p4 {path}: no such file")
+    return path
+
+
+def compiled(source: Path, *, given: bool, quiet: bool) -> Program:
+    """Compile what runs are played with; `given`: by the user, with --p4."""
+    from labs.api import Program
+    from weft import p4_cache
+
+    with console.progress(f"compile {source.name}", quiet=quiet):
+        result = p4_cache.compile_program(p4_cache.Job(source))
+    return Program(source, result.json_text, result.p4info_text, given)
+
+
+def bar() -> Progress:
+    """Return a bar of runs for a terminal's stderr; its tasks have a field `what`."""
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(elapsed_when_finished=True),
+        TextColumn("{task.fields[what]}"),
+        console=Console(stderr=True, no_color=not console.is_coloured(sys.stderr), highlight=False),
+        transient=True,
+    )
