@@ -60,7 +60,7 @@ def play(
     settings: LiveSettings,
     tell: Tell = lambda share, text: None,
 ) -> LiveRun:
-    """Play a run file and return what was seen. Needs root.
+    """Play a run file and return what was seen. Needs root, and the main thread (for Ctrl-C).
 
     A run in which the machine stood still is thrown away and played again; of `ATTEMPTS` such ones
     the steadiest counts (`LiveRun.stalled_ps`). That depends on the clock alone, not on what was

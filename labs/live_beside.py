@@ -6,6 +6,7 @@ the run file times are as slow as in real time. What comes is in fabric time aga
 
 from __future__ import annotations
 
+import gc
 import tempfile
 from collections.abc import Mapping
 from dataclasses import replace
@@ -15,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from controller.program import CompiledProgram
-from labs.live_flows import live_flows, with_jitter
+from labs.live_flows import LiveError, live_flows, with_jitter
 from labs.live_model import FlowSeries, LiveRun, LiveSettings, PortSeries
 from simulator.plan import plan
 from simulator.result_reader import ResultFolder
@@ -31,15 +32,25 @@ def simulate(
 ) -> LiveRun:
     """Play a run file in the simulator as `labs.live.play` does in real time.
 
-    `alike` False: it has no counterpart in real time, and may be what can't be played there.
-
-    Raises LiveError for what can't be played there, TopologyError, PipelineError, WriteFailed.
+    `alike` False: it has no counterpart in real time, and may have what can't be played there, as
+    long as it has an end and messages over a transport. Raises LiveError, TopologyError,
+    PipelineError, WriteFailed.
     """
+    try:
+        return _simulated(run, program, settings, alike)
+    finally:
+        gc.collect()  # an engine is in a cycle, and holds more than Python knows of
+
+
+def _simulated(
+    run: RunFile, program: CompiledProgram, settings: LiveSettings, alike: bool
+) -> LiveRun:
     seed = run.seed if settings.seed is None else settings.seed
     traffic = with_jitter(plan(run, seed), seed, settings.jitter_ps)
     if alike:
         live_flows(run, traffic)  # refuses what would not be the same run
-    assert run.until_ps is not None
+    if run.until_ps is None or not len(traffic.flows) or not traffic.flows["transport"].all():
+        raise LiveError(f"{run.name}: flows need an end (`until`) and a `transport` to be compared")
     scale = settings.time_scale
     simulation = Simulation(
         replace(run, sample_ps=settings.sample_ps * scale),
@@ -144,7 +155,8 @@ class _Seen:
         here = rates["flow"] == number
         at_ps = rates["at_ps"][here].astype(np.int64) // self.scale
         allowed = rates["cc_rate_bps"][here]
-        line = self.traffic.transports[0].line_rate_bps
+        transport = int(self.traffic.flows["transport"][number]) - 1
+        line = self.traffic.transports[transport].line_rate_bps
         rate = np.where(np.isnan(allowed), line, allowed * self.scale).astype(np.int64)
         own = self.traffic.messages.messages["flow"] == number
         starts = self.traffic.messages.messages["start_ps"][own]

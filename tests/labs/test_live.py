@@ -206,6 +206,28 @@ def test_what_is_not_there_is_said_before_anything_is_made(
     assert run_state.holder() is None
 
 
+@pytest.mark.parametrize(
+    "change", [(LIMIT, ""), ("until: 120us", ""), ("persistent: true", "bytes: 64kB, rounds: 2")]
+)
+def test_what_can_not_be_compared_is_refused(
+    change: tuple[str, str], program: CompiledProgram
+) -> None:
+    text = RUN.replace(*change)
+    if change[0] == "until: 120us":
+        text = text.replace("persistent: true", "bytes: 64kB")
+    with pytest.raises(LiveError):
+        live_beside.simulate(read_run(text), program, SETTINGS)
+
+
+def test_alone_the_simulator_plays_more(program: CompiledProgram) -> None:
+    run = read_run(RUN.replace("persistent: true", "bytes: 64kB, rounds: 2"))
+    seen = live_beside.simulate(run, program, replace(SETTINGS, time_scale=1), alike=False)
+    assert [flow.delivered_bytes[-1] for flow in seen.flows] == [128_000] * 3
+    assert all(flow.done_ps is not None for flow in seen.flows)
+    with pytest.raises(LiveError, match="transport"):
+        live_beside.simulate(read_run(RUN.replace(LIMIT, "")), program, SETTINGS, alike=False)
+
+
 def test_the_simulator_gives_the_same_at_every_time_scale(program: CompiledProgram) -> None:
     run = read_run(RUN)
     fast, slow = (
