@@ -13,6 +13,7 @@ from scapy.layers.l2 import Ether
 from scapy.utils import wrpcap
 
 from labs import Check, Context, Figure, Measured, Runtime, Table
+from labs.drawing import drawing, lines, where
 from labs.grade import STARTER, reference
 from protocols.rocev2 import icrc_is_valid
 from softswitch.compiler import compile_p4
@@ -179,28 +180,30 @@ def checks(table: Table) -> Iterator[Check]:
 
 
 def figures(table: Table, out: Path) -> Iterator[Figure]:
-    """Rates and queue over time."""
-    from matplotlib.figure import Figure as Drawing
-
-    drawing = Drawing(figsize=(7.5, 5.5), layout="constrained")
-    rates, queue = drawing.subplots(2, 1, sharex=True)
+    """Rates and queue over time, of the first seed."""
+    stories: dict[str, Rows] = {}
     for finished in table:
         path = finished.folder / STORY
-        if not path.is_file():
-            continue
-        story: Rows = json.loads(path.read_text())
-        ms = [at_ns / 1e6 for at_ns, _, _ in story]
-        title = finished.variant.title
-        rates.plot(ms, [sum(each) / 1e9 for _, each, _ in story], label=title)
-        seen = [(at_ns / 1e6, held / 1000) for at_ns, _, held in story if held is not None]
-        queue.plot([at for at, _ in seen], [held for _, held in seen], label=title)
-    rates.set_ylabel("both sources' rates, Gb/s")
-    queue.set_ylabel("queue of the port, KB")
-    queue.set_xlabel("time, ms")
-    rates.legend()
-    for axes in (rates, queue):
-        axes.set_ylim(bottom=0)
-        axes.grid(alpha=0.3)
+        if path.is_file() and finished.variant.title not in stories:
+            stories[finished.variant.title] = json.loads(path.read_text())
+    if not stories:
+        return
+    rates, queues = {}, {}
+    for name, rows in stories.items():
+        rates[name] = ([at / 1e6 for at, _, _ in rows], [sum(each) / 1e9 for _, each, _ in rows])
+        seen = [(at / 1e6, held / 1000) for at, _, held in rows if held is not None]
+        if seen:
+            queues[name] = ([at for at, _ in seen], [held for _, held in seen])
     path = out / "rates.png"
-    drawing.savefig(path, dpi=120, metadata={"Software": None})
+    with drawing(path, where(table)) as figure:
+        panels = figure.subplots(2 if queues else 1, 1, sharex=True, squeeze=False)[:, 0]
+        lines(panels[0], rates, steps=True)
+        panels[0].set_ylabel("both sources' rates [Gb/s]")
+        if queues:
+            lines(panels[1], queues)
+            panels[1].set_yscale("symlog", linthresh=10)
+            panels[1].set_ylim(bottom=0)
+            panels[1].get_legend().remove()
+            panels[1].set_ylabel("queue [KB], logarithmic")
+        panels[-1].set_xlabel("time [ms]")
     yield Figure(path, "What the sources may send together, and the queue that they make.")
