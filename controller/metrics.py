@@ -29,6 +29,24 @@ DROP_REASONS: Mapping[int, str] = {
     11: "spoofed",
 }
 
+# FastCnpOutcome of p4src/modules/fast_cnp.p4: what became of packets that met a long queue.
+FAST_CNP_OUTCOMES: Mapping[int, str] = {
+    0: "sent",
+    1: "interval",
+    2: "already_told",
+    3: "port_limit",
+    4: "collision",
+    5: "nobody",
+    6: "unknown_qp",
+    7: "ambiguous_qp",
+}
+FAST_CNP_COUNTER = "fast_cnps"
+
+
+def fast_cnp_cells(port: int) -> dict[int, str]:
+    """Return a port's cells of the counter `fast_cnps`: index -> outcome."""
+    return {port << 3 | number: outcome for number, outcome in FAST_CNP_OUTCOMES.items()}
+
 
 @dataclass(frozen=True)
 class PortSample:
@@ -36,7 +54,8 @@ class PortSample:
 
     None is what the target or its program does not tell. `rate_bps`: the link's real rate, 0 for
     not limited. `queue_limit_bytes`: 0 for not limited. `drops`: packets that ended at this port,
-    by reason: "queue" was full, port was "down".
+    by reason: "queue" was full, port was "down". `fast_cnps`: packets that met a long queue here, by
+    what became of that (FAST_CNP_OUTCOMES); empty where the program does not count them.
     """
 
     rx_packets: int
@@ -54,6 +73,7 @@ class PortSample:
     queue_packets_max: int | None = None
     queue_limit_bytes: int | None = None
     up: bool | None = None
+    fast_cnps: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def dropped(self) -> int:

@@ -203,3 +203,12 @@ def _ports(sample: FabricSample, peers: Mapping[tuple[str, int], str]) -> Iterat
         for reason, count in port.drops.items():
             dropped.add_metric((*labels, reason), count)
     yield dropped
+    told = CounterMetricFamily(
+        "weft_port_fast_cnps",
+        "Packets that met a long queue at the port, by outcome: a fast CNP was sent, or why not.",
+        labels=[*_PORT, "outcome"],
+    )
+    for labels, port in ports:
+        for outcome, count in port.fast_cnps.items():
+            told.add_metric((*labels, outcome), count)
+    yield told

@@ -16,7 +16,14 @@ from typing import Self
 import grpc
 
 from controller.errors import ControllerError, ReadFailed, SwitchUnreachable
-from controller.metrics import DROP_REASONS, FabricSample, PortSample, SwitchSample
+from controller.metrics import (
+    DROP_REASONS,
+    FAST_CNP_COUNTER,
+    FabricSample,
+    PortSample,
+    SwitchSample,
+    fast_cnp_cells,
+)
 from softswitch.client_tls import ClientTls, channel
 from softswitch.diagnostics import DiagnosticsClient, DiagnosticsError, Json
 from softswitch.p4runtime.protos import p4i, p4r
@@ -27,7 +34,7 @@ PROGRAM_CHECK_S = 10.0  # how long a program that was replaced may go unnoticed
 _SERVICE = "/p4.v1.P4Runtime"
 _THREADS = 8
 
-# Counters of p4src/fabric.p4 by alias. Indexes are ports, but for the last one.
+# Counters of p4src/fabric.p4 by alias. Indexes are ports, but for the last one and fast CNPs'.
 _BY_PORT = ("port_marked", "roce_rx", "roce_nak_rx")
 _PORT_TOTALS = ("port_rx", "port_tx")  # where there is no side channel
 _BY_REASON = "dropped"
@@ -127,6 +134,12 @@ class SwitchReader:
         ]
         if _BY_REASON in known:
             entities += [_cell(known[_BY_REASON], reason) for reason in DROP_REASONS]
+        if FAST_CNP_COUNTER in known:
+            entities += [
+                _cell(known[FAST_CNP_COUNTER], index)
+                for port in self._rates
+                for index in fast_cnp_cells(port)
+            ]
         if not entities:
             return {}
         names = {number: name for name, number in known.items()}
@@ -242,6 +255,7 @@ def port_sample(port: int, rate_bps: int, row: Json, cells: Mapping[str, Cells])
     marked, _ = cell("port_marked")
     roce_packets, roce_bytes = cell("roce_rx")
     naks, _ = cell("roce_nak_rx")
+    fast_cnps = _fast_cnps(port, cells)
     if row:
         link = row["link"]
         return PortSample(
@@ -260,6 +274,7 @@ def port_sample(port: int, rate_bps: int, row: Json, cells: Mapping[str, Cells])
             queue_packets_max=row["max_depth_packets"],
             queue_limit_bytes=link["queue_bytes"],
             up=row["state"] != "down",
+            fast_cnps=fast_cnps,
         )
     rx_packets, rx_bytes = cell("port_rx")
     tx_packets, tx_bytes = cell("port_tx")
@@ -273,7 +288,17 @@ def port_sample(port: int, rate_bps: int, row: Json, cells: Mapping[str, Cells])
         roce_packets=roce_packets,
         roce_bytes=roce_bytes,
         roce_naks=naks,
+        fast_cnps=fast_cnps,
     )
+
+
+def _fast_cnps(port: int, cells: Mapping[str, Cells]) -> dict[str, int]:
+    counted = cells.get(FAST_CNP_COUNTER)
+    if counted is None:
+        return {}
+    return {
+        outcome: counted.get(index, (0, 0))[0] for index, outcome in fast_cnp_cells(port).items()
+    }
 
 
 # Counts of the switch (ws_stats) and of its packet loop (wd_stats) as reasons. What counts drops

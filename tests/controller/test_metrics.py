@@ -11,10 +11,12 @@ from prometheus_client.parser import text_string_to_metric_families
 import topologies
 from controller.metrics import (
     DROP_REASONS,
+    FAST_CNP_OUTCOMES,
     PortRates,
     PortSample,
     SwitchSample,
     fabric_bps,
+    fast_cnp_cells,
     rates,
 )
 from controller.metrics_exposition import Exposed, exposition
@@ -86,19 +88,32 @@ def test_the_fabric_is_faster_by_the_time_scale() -> None:
     assert fabric_bps(40_000_000, 10_000) == 400e9
 
 
-def test_drop_reasons_are_those_of_the_program() -> None:
-    text = (P4SRC / "include" / "types.p4").read_text()
-    body = re.search(r"enum bit<8> DropReason \{(.*?)\}", text, re.DOTALL)
+def enum_of(file: Path, name: str) -> dict[int, str]:
+    """The values of a P4 enum and their names, in small letters."""
+    body = re.search(rf"enum bit<8> {name} \{{(.*?)\}}", file.read_text(), re.DOTALL)
     assert body is not None
-    values = {int(value): name.lower() for name, value in re.findall(r"(\w+)\s*= (\d+)", body[1])}
+    return {int(value): name.lower() for name, value in re.findall(r"(\w+)\s*= (\d+)", body[1])}
+
+
+def test_drop_reasons_are_those_of_the_program() -> None:
+    values = enum_of(P4SRC / "include" / "types.p4", "DropReason")
     assert values.pop(0) == "forwarded"
     assert dict(DROP_REASONS) == values
+
+
+def test_fast_cnp_outcomes_are_those_of_the_program() -> None:
+    file = P4SRC / "modules" / "fast_cnp.p4"
+    assert dict(FAST_CNP_OUTCOMES) == enum_of(file, "FastCnpOutcome")
+    # port and outcome make the index
+    assert "std.egress_port << 3" in file.read_text()
+    assert fast_cnp_cells(2) == {16 + each: name for each, name in FAST_CNP_OUTCOMES.items()}
 
 
 CELLS = {
     "port_marked": {1: (5, 0)},
     "roce_rx": {1: (64, 70272)},
     "dropped": {9: (3, 300), 4: (1, 60)},
+    "fast_cnps": {8: (12, 0), 9: (340, 0), 23: (9, 0), 1: (77, 0)},
 }
 ROW = {
     "interface": "w-s1-1", "state": "down", "pause_mask": 0,
@@ -108,19 +123,27 @@ ROW = {
 }  # fmt: skip
 
 
+def told(**counts: int) -> dict[str, int]:
+    return {outcome: counts.get(outcome, 0) for outcome in FAST_CNP_OUTCOMES.values()}
+
+
 def test_a_sample_of_the_side_channel_and_the_counters() -> None:
     assert port_sample(1, 999, ROW, CELLS) == PortSample(
         rx_packets=1, rx_bytes=2, tx_packets=3, tx_bytes=4, rate_bps=10, marked_packets=5,
         roce_packets=64, roce_bytes=70272, roce_naks=None, drops={"down": 5, "queue": 6},
         queue_packets=7, queue_bytes=8, queue_packets_max=9, queue_limit_bytes=11, up=False,
+        fast_cnps=told(sent=12, interval=340),
     )  # fmt: skip
 
 
 def test_a_sample_of_the_counters_alone() -> None:
     cells = {**CELLS, "port_rx": {2: (1, 100)}, "port_tx": {}}
     assert port_sample(2, 999, {}, cells) == PortSample(
-        1, 100, 0, 0, rate_bps=999, marked_packets=0, roce_packets=0, roce_bytes=0
-    )
+        1, 100, 0, 0, rate_bps=999, marked_packets=0, roce_packets=0, roce_bytes=0,
+        fast_cnps=told(ambiguous_qp=9),
+    )  # fmt: skip
+    without = {name: counted for name, counted in cells.items() if name != "fast_cnps"}
+    assert port_sample(2, 999, {}, without).fast_cnps == {}
 
 
 def test_drops_inside_are_told_by_the_program_where_it_does() -> None:
@@ -171,6 +194,9 @@ def test_the_exposition_says_what_was_counted() -> None:
     assert found["weft_port_up", here] == 0
     queue = (("peer", "h1"), ("port", "1"), ("reason", "queue"), ("switch", "s1"))
     assert found["weft_port_dropped_packets_total", queue] == 6
+    for outcome, count in {"sent": 12, "interval": 340, "nobody": 0}.items():
+        at = (("outcome", outcome), *here)
+        assert found["weft_port_fast_cnps_total", at] == count
     inside = (("reason", "no_route"), ("switch", "s1"))
     assert found["weft_switch_dropped_packets_total", inside] == 3
     assert found["weft_switch_up", (("switch", "s1"),)] == 1
@@ -194,7 +220,9 @@ def test_names_and_help_follow_the_conventions() -> None:
         if family.type == "counter":
             assert all(sample.name.endswith("_total") for sample in family.samples)
     # a target that tells no queue has no such metric, rather than zeros
-    assert "weft_port_queue" not in exposed({"s1": SwitchSample(0, {1: port()})})
+    bare = exposed({"s1": SwitchSample(0, {1: port()})})
+    assert "weft_port_queue" not in bare
+    assert "weft_port_fast_cnps" not in bare
 
 
 def test_no_fabric_is_a_metric_too() -> None:

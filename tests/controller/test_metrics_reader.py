@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from controller import CompiledProgram, run
+from controller.metrics import FAST_CNP_OUTCOMES
 from controller.metrics_reader import FabricReader
 from controller.session import SwitchSession
 from topologies import Topology
@@ -38,6 +39,8 @@ def test_counts_of_the_fabric_on_every_target(
         assert port.tx_bytes >= 3 * len(FRAME)
         assert port.rate_bps == 40_000_000  # 400 Gb/s at time_scale 10000
         assert (port.marked_packets, port.roce_packets, port.roce_naks) == (0, 0, 0)
+        assert set(port.fast_cnps) == set(FAST_CNP_OUTCOMES.values())
+        assert not any(port.fast_cnps.values())
         assert port.queue_bytes is None
         assert sample["s1"].drops["no_route"] == 0
         assert not any(found.error for found in sample.values())
@@ -65,6 +68,7 @@ def test_a_switch_without_a_program_has_ports_and_no_counters(
         sample = reader.sample()["s1"]
     assert not sample.error
     assert sample.ports[1].marked_packets is None
+    assert sample.ports[1].fast_cnps == {}
     assert "ingress" in sample.drops
     assert "no_route" not in sample.drops
 
