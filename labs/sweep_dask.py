@@ -17,6 +17,7 @@ import sys
 from collections.abc import Generator, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
+from pathlib import Path
 from typing import Any
 
 from labs.errors import LabError
@@ -171,7 +172,9 @@ def _packed(assignment: Assignment) -> bytes:
     for module in modules:
         cloudpickle.register_pickle_by_value(module)
     try:
-        packed: bytes = cloudpickle.dumps(replace(assignment, sources=fingerprint()))
+        program = replace(assignment.program, path=Path(assignment.program.path.name))
+        sent = replace(assignment, program=program, sources=fingerprint())
+        packed: bytes = cloudpickle.dumps(sent)
     finally:
         for module in modules:
             cloudpickle.unregister_pickle_by_value(module)

@@ -8,10 +8,12 @@ h3 --100G--+
 from __future__ import annotations
 
 import csv
+import gc
 import json
 import multiprocessing
 import os
 import signal
+import weakref
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -21,8 +23,9 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from labs import Context, LabError, Measured, Program, Run
+from labs import Context, LabError, Measured, Program, Run, sweep_point
 from labs.sweep import Progress, SweepSpec, run
+from labs.sweep_point import Assignment, play
 from simulator.runner import Simulation
 from topologies.workload_loader import load_run_file
 from weft import p4_cache
@@ -94,18 +97,17 @@ def test_a_constraint_holds_for_every_seed(program: Program) -> None:
     assert not point.feasible
 
 
-@pytest.mark.parametrize("workers", [1, 3])
-def test_the_files_are_the_same_however_many_play(
-    workers: int, program: Program, tmp_path: Path
-) -> None:
-    spec = spec_of(seeds=[1, 2], objective={"maximise": "goodput"})
-    run(spec, workers=workers, program=program).write(tmp_path / "some")
+def test_the_files_are_the_same_however_many_play(program: Program, tmp_path: Path) -> None:
+    spec = spec_of(objective={"maximise": "goodput"})
+    for workers in (1, 3):
+        run(spec, workers=workers, program=program).write(tmp_path / str(workers))
     # By the one who asks, in order: as in a worker of somebody's pool, who has no children.
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(type(multiprocessing.current_process()), "daemon", True)
-        run(spec, program=program).write(tmp_path / "none")
+        run(spec, program=program).write(tmp_path / "0")
     for name in FILES:
-        assert (tmp_path / "some" / name).read_bytes() == (tmp_path / "none" / name).read_bytes()
+        found = {(tmp_path / workers / name).read_bytes() for workers in "013"}
+        assert len(found) == 1, name
 
 
 def test_the_files_say_the_same(program: Program, tmp_path: Path) -> None:
@@ -201,6 +203,48 @@ def test_the_first_points_failure_is_no_reason_to_stop(program: Program) -> None
     result = run(spec_of(vary={"topology.link.mtu": ["1B", "4200B"]}), program=program)
     assert [bool(each.failure) for each in result.runs] == [True, False]
     assert "an MTU is from" in result.failures[0].failure
+
+
+def test_what_a_run_made_is_freed_before_the_next(program: Program) -> None:
+    made: list[weakref.ref[Simulation]] = []
+
+    def prepare(simulation: Simulation, context: Context) -> None:
+        made.append(weakref.ref(simulation))
+
+    spec = spec_of()
+    assignment = Assignment("two", spec.mapping, spec.points, (), program, prepare=prepare)
+    gc.disable()
+    try:
+        assert not play(assignment, 0, None).failure
+        assert [each() for each in made] == [None]
+    finally:
+        gc.enable()
+
+
+@pytest.mark.parametrize(
+    ("path", "matters"),
+    [
+        ("simulator/core/engine.c", True),
+        ("hostagent/include/rate.h", True),
+        ("labs/sweep.py", True),
+        ("labs/my-lab/checks.py", False),  # goes to the workers with the sweep
+        ("simulator/core/_build/made.c", False),
+        ("simulator/README.md", False),
+        ("weft/cli.py", False),
+    ],
+)
+def test_sources_that_decide_numbers_make_the_version(
+    path: str, matters: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sweep_point, "ROOT", tmp_path)
+    version = sweep_point.fingerprint.__wrapped__
+    file = tmp_path / path
+    file.parent.mkdir(parents=True)
+    file.write_text("one")
+    before = version()
+    assert version() == before
+    file.write_text("two")
+    assert (version() != before) is matters
 
 
 def test_ctrl_c_keeps_what_was_played(program: Program, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from labs import Program, Run, sweep_dask
+from labs import Program, Run, sweep_dask, sweep_point
 from labs.sweep import DaskError, Progress, SweepSpec, run
 from weft import dask_setup, p4_cache
 
@@ -25,6 +25,7 @@ ROOT = Path(__file__).resolve().parents[2]
 DASK = Path(sys.executable).parent / "dask"
 FILES = ("results.json", "results.csv", "results.parquet", "best.yaml")
 DEADLINE_S = 30.0
+VERSION = "the same"
 START = "traffic.1.message.start"
 RUN: dict[str, Any] = {
     "topology": "leafspine",
@@ -35,6 +36,13 @@ RUN: dict[str, Any] = {
         {"message": {"from": "h2", "to": "h3", "bytes": "500kB", "start": "0us"}},
     ],
 }
+
+
+@pytest.fixture(autouse=True)
+def version(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let workers and caller be of one version, whoever edits sources while tests run."""
+    for module in (sweep_dask, sweep_point):
+        monkeypatch.setattr(module, "fingerprint", lambda: VERSION)
 
 
 @pytest.fixture(scope="module")
@@ -51,10 +59,14 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     # A run that ends its worker is not given to the next one.
     environment = {**os.environ, "DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "0"}
     where = ["--host", "127.0.0.1", "--scheduler-file", str(about)]
+    preload = folder / "version.py"
+    preload.write_text(
+        f"from labs import sweep_point\nsweep_point.fingerprint = lambda: {VERSION!r}\n"
+    )
     commands = [
         [str(DASK), "scheduler", *where, "--port", "0", "--no-dashboard"],
         [str(DASK), "worker", *where, "--nworkers", "2", "--nthreads", "1", "--no-dashboard",
-         "--local-directory", str(folder)],
+         "--local-directory", str(folder), "--preload", str(preload)],
     ]  # fmt: skip
     processes = []
     try:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
+import yaml
 
 from labs.errors import LabError, LabFileError
 from labs.sweep import SweepSpec
 from labs.sweep_metrics import METRICS
 
+DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "sweep.md"
 RUN = """\
 topology: net.yaml
 until: 1ms
@@ -159,6 +162,16 @@ def test_mistakes_are_told_at_their_lines(folder: Path, text: str, says: str) ->
     with pytest.raises(LabFileError) as caught:
         load(folder, text)
     assert says in str(caught.value)
+
+
+def test_the_documentation_has_a_sweep_file_and_all_metrics() -> None:
+    text = DOCUMENT.read_text(encoding="utf-8")
+    [file] = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
+    spec = SweepSpec.of(yaml.safe_load(file))
+    assert (len(spec.points), len(spec.seeds)) == (18, 3)
+    table = text.partition("| metric |")[2].partition("\n\n")[0]
+    named = {name.partition("[")[0] for name in re.findall(r"`([a-z0-9_]+(?:\[.*?\])?)`", table)}
+    assert named == set(METRICS)
 
 
 def test_what_is_not_there(tmp_path: Path) -> None:
