@@ -13,7 +13,13 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from controller.entries import Entry
-from controller.fabric_controller import BringUp, FabricController, PortCounters, Restored
+from controller.fabric_controller import (
+    BringUp,
+    FabricController,
+    FastCnpState,
+    PortCounters,
+    Restored,
+)
 from controller.p4info import P4Info
 from controller.policy import FabricPolicy
 from controller.program import CompiledProgram
@@ -92,6 +98,14 @@ class BlockingController:
         """Route around a link, or over it again; return how many updates that took."""
         return self._call(self._controller.set_link(link, up))
 
+    def switch_fast_cnp(self, on: bool) -> int:
+        """Let all switches send fast CNPs, or none; return how many updates that took."""
+        return self._call(self._controller.switch_fast_cnp(on))
+
+    def read_fast_cnp(self) -> dict[str, FastCnpState]:
+        """Return what each switch does about fast CNPs, as read from it."""
+        return self._call(self._controller.read_fast_cnp())
+
     def report_queue_pair(
         self, source: str, destination: str, destination_qp: int, source_qp: int | None
     ) -> None:
@@ -103,6 +117,11 @@ class BlockingController:
     def read_queue_pairs(self) -> KnownQueuePairs | None:
         """Return what is known of stock NICs' queue pairs; None where there are no such NICs."""
         return self._call(self._controller.read_queue_pairs())
+
+    @property
+    def policy(self) -> FabricPolicy:
+        """What is installed beside routes, as it was last asked for."""
+        return self._controller.model.policy
 
     @property
     def links_down(self) -> frozenset[Link]:

@@ -12,15 +12,18 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from controller.diff import Change, changes
-from controller.entries import Entry, TableEntry
+from controller.entries import DefaultEntry, Entry, TableEntry
 from controller.errors import ControllerError, SeveralFailures, UnknownName, WriteFailed
 from controller.fabric_state import (
     FabricModel,
+    FastCnpSwitched,
     LinkChanged,
     SwitchReady,
     Writes,
     step,
 )
+from controller.fast_cnp import MODE_TABLE, STAND_STILL
+from controller.metrics import FAST_CNP_COUNTER, fast_cnp_cells
 from controller.policy import FabricPolicy
 from controller.program import CompiledProgram
 from controller.queue_pair_watch import KnownQueuePairs, QueuePairWatch
@@ -55,6 +58,18 @@ class PortCounters:
     rx_bytes: int
     tx_packets: int
     tx_bytes: int
+
+
+@dataclass(frozen=True)
+class FastCnpState:
+    """Whether a switch sends fast CNPs, and its counts by port and outcome.
+
+    `runs` is None where its program knows none. Outcomes are FAST_CNP_OUTCOMES of
+    `controller.metrics`; a port whose counts are all 0 is left out.
+    """
+
+    runs: bool | None
+    counts: Mapping[int, Mapping[str, int]]
 
 
 @dataclass(frozen=True)
@@ -229,6 +244,42 @@ class FabricController:
             if learned is not None:
                 await self._learn(learned)
         return sum(len(changes) for changes in writes.values())
+
+    async def switch_fast_cnp(self, on: bool) -> int:
+        """Let all switches send fast CNPs, or none; return how many updates that took.
+
+        It stays so until it is called again, whatever links and switches do. What switches hold
+        for it stays with them. A switch that can't be reached is told when it is restored; the
+        others are told now. In a fabric without fast CNPs nothing is written.
+        """
+        async with self._steps:
+            self.model, writes = step(self.model, FastCnpSwitched(on), _now())
+            await self._on_all(lambda session: session.write(writes.get(session.name, ())))
+        return sum(len(changes) for changes in writes.values())
+
+    async def read_fast_cnp(self) -> dict[str, FastCnpState]:
+        """Return what each switch does about fast CNPs, as read from it."""
+        return await self._on_all(self._fast_cnp)
+
+    async def _fast_cnp(self, session: SwitchSession) -> FastCnpState:
+        known = session.p4info
+        if MODE_TABLE not in known.tables or FAST_CNP_COUNTER not in known.counters:
+            return FastCnpState(None, {})
+        there = await session.read_entries(MODE_TABLE)
+        runs = any(isinstance(each, DefaultEntry) and each.action != STAND_STILL for each in there)
+        cells = {
+            port.number: fast_cnp_cells(port.number)
+            for port in self.topology.ports_of(session.name)
+        }
+        indexes = [index for each in cells.values() for index in each]
+        found = await self._counter(session, FAST_CNP_COUNTER, indexes)
+        counts = {
+            port: {outcome: found[index][0] for index, outcome in each.items()}
+            for port, each in cells.items()
+        }
+        return FastCnpState(
+            runs, {port: each for port, each in counts.items() if any(each.values())}
+        )
 
     async def read_queue_pairs(self) -> KnownQueuePairs | None:
         """Return what is known of stock NICs' queue pairs; None where there are no such NICs."""

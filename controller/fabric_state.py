@@ -84,7 +84,14 @@ class LinkChanged:
     up: bool
 
 
-Event: TypeAlias = SwitchReady | FabricReady | LinkChanged | Learned
+@dataclass(frozen=True)
+class FastCnpSwitched:
+    """Somebody wants switches to send fast CNPs, or no more."""
+
+    on: bool
+
+
+Event: TypeAlias = SwitchReady | FabricReady | LinkChanged | FastCnpSwitched | Learned
 Writes: TypeAlias = Mapping[str, tuple[Change, ...]]
 
 
@@ -104,6 +111,8 @@ def step(model: FabricModel, event: Event, now: int) -> tuple[FabricModel, Write
         case LinkChanged(link, up):
             down = model.down - {link} if up else model.down | {link}
             model = replace(model, down=down)
+        case FastCnpSwitched(on):
+            model = replace(model, policy=replace(model.policy, fast_cnp_runs=on))
         case Learned():
             return _learn(model, event)
     paths = shortest_paths(model.topology, model.down)

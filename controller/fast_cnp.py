@@ -38,6 +38,9 @@ SESSION = 510
 RECIRCULATION_PORT = 510
 """As p4src/modules/fast_cnp.p4 has them."""
 
+MODE_TABLE = "fast_cnp_mode"
+STAND_STILL = call("stand_still")
+
 FIRST_FAR_QUEUE = 512
 LAST_FAR_QUEUE = 1023
 GROWTH_ZERO = 128
@@ -148,16 +151,20 @@ def watches(
 def fast_cnp_entries(
     topology: Topology, switch: Switch, facts: TargetFacts, policy: FabricPolicy, loops: Loops
 ) -> Iterator[Entry]:
-    """Yield all that a switch holds for fast CNPs; only that they are off if no class has them."""
+    """Yield all that a switch holds for fast CNPs; only that they are off if no class has them.
+
+    Switched off at run time, a switch keeps everything else: what it needs to go on is there.
+    """
     settings = {c: each for c, each in policy.fast_cnp.items() if c < facts.priorities}
     if not settings:
-        yield DefaultEntry("fast_cnp_mode", call("stand_still"))
+        yield DefaultEntry(MODE_TABLE, STAND_STILL)
         return
     units = _Units(facts, policy)
     sources = loops.to_sources(switch.name)
     cnp_class = min(policy.class_of_dscp.get(CNP_DSCP, 0), facts.priorities - 1)
     yield CloneSession(SESSION, ((RECIRCULATION_PORT, 1),), cnp_class)
-    yield DefaultEntry("fast_cnp_mode", call("run", dscp=CNP_DSCP, switch_id=switch.device_id))
+    run = call("run", dscp=CNP_DSCP, switch_id=switch.device_id)
+    yield DefaultEntry(MODE_TABLE, run if policy.fast_cnp_runs else STAND_STILL)
     yield from severity_entries()
     for source, loop in sources.items():
         yield _source(source, loop, facts, policy)

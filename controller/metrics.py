@@ -54,8 +54,8 @@ class PortSample:
 
     None is what the target or its program does not tell. `rate_bps`: the link's real rate, 0 for
     not limited. `queue_limit_bytes`: 0 for not limited. `drops`: packets that ended at this port,
-    by reason: "queue" was full, port was "down". `fast_cnps`: packets that met a long queue here, by
-    what became of that (FAST_CNP_OUTCOMES); empty where the program does not count them.
+    by reason: "queue" was full, port was "down". `fast_cnps`: packets that met a long queue here,
+    by what became of that (FAST_CNP_OUTCOMES); empty where the program does not count them.
     """
 
     rx_packets: int

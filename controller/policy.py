@@ -33,7 +33,8 @@ class FabricPolicy:
     `ecn`: when packets are marked, by class of service; none means no marking.
     `packet_bytes`: a packet's size where a target counts queues in packets. `class_of_dscp`: the
     queue for a DSCP; classes beyond the target's are served by its highest one. `fast_cnp`: how
-    sources are told of long queues, by class of service; none means not at all. `stock_nics`: hosts
+    sources are told of long queues, by class of service; none means not at all. `fast_cnp_runs`:
+    False has switches hold all that they need for that, and stand still. `stock_nics`: hosts
     whose cards know plain CNPs only; `sampling`: how their connections are watched.
     """
 
@@ -41,6 +42,7 @@ class FabricPolicy:
     packet_bytes: int = 1500
     class_of_dscp: Mapping[int, int] = field(default_factory=lambda: {CNP_DSCP: 7})
     fast_cnp: Mapping[int, FastCnp] = field(default_factory=dict)
+    fast_cnp_runs: bool = True
     stock_nics: frozenset[str] = frozenset()
     sampling: Sampling = field(default_factory=Sampling)
 

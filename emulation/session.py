@@ -39,7 +39,7 @@ from topologies import Link, Port, Topology
 from topologies.model import RECIRCULATION_PS
 
 if TYPE_CHECKING:
-    from controller import BlockingController, BringUp, CompiledProgram, TargetFacts
+    from controller import BlockingController, BringUp, CompiledProgram, FabricPolicy, TargetFacts
     from emulation.host_agent import AgentOutcome, HostAgent
     from emulation.supervisor import Supervisor
 
@@ -213,11 +213,11 @@ class Session:
         It reads back what the switches hold. Raises ControllerError.
         """
         old = self.controller
-        programs, down = old.programs, old.links_down
+        programs, down, policy = old.programs, old.links_down, old.policy
         old.close()
         self._election_id += 1  # a switch may not have seen yet that the old one has gone
         assert self._program is not None
-        self._controller = self._connect(self._program, programs, down)
+        self._controller = self._connect(self._program, programs, down, policy)
         return self._controller.bring_up()
 
     def _connect(
@@ -225,6 +225,7 @@ class Session:
         program: CompiledProgram,
         programs: Mapping[str, CompiledProgram] | None = None,
         down: Iterable[Link] = (),
+        policy: FabricPolicy | None = None,
     ) -> BlockingController:
         from controller import BlockingController
 
@@ -233,6 +234,7 @@ class Session:
             self._addresses(),
             program,
             facts=self.target_facts(),
+            policy=policy,
             programs=programs,
             down=down,
             election_id=self._election_id,
