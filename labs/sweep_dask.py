@@ -152,7 +152,11 @@ def _given(packed: bytes) -> bytes:
 
 
 def _play(packed: bytes, point: int, seed: int | None) -> Played:
-    return play(_unpacked(packed), point, seed)
+    from distributed import get_worker
+
+    # Dask removes what a worker that was killed left there.
+    scratch = Path(get_worker().local_directory)
+    return play(_unpacked(packed), point, seed, scratch)
 
 
 @lru_cache(maxsize=1)
