@@ -26,6 +26,13 @@ static uint32_t qpn_of(const struct flow *flow) { return flow->number + 1; }
 static struct nic *data_from(struct sim *s, const struct flow *flow) { return is_read(flow) ? target_of(s, flow) : source_of(s, flow); }
 static struct nic *data_to(struct sim *s, const struct flow *flow) { return is_read(flow) ? source_of(s, flow) : target_of(s, flow); }
 
+/* As of real cards: anywhere, so that connections can be told apart by their numbers. */
+static uint32_t first_psn_of(const struct sim *s, const struct flow *flow, const struct nic *nic)
+{
+    uint64_t state = s->seed ^ (uint64_t)flow->number << 33 ^ (uint64_t)nic->config.ip;
+    return (uint32_t)sim_random(&state) & PSN_MASK;
+}
+
 /* --- making ------------------------------------------------------------------------------------ */
 
 static struct rnic_config card_config(const struct nic *nic)
@@ -67,6 +74,7 @@ static int add_end(struct sim *s, const struct flow *flow, struct nic *nic, cons
     const struct sim_transport_config *transport = &s->transports[flow->config.transport - 1];
     const struct rnic_qp_config config = {
         .qpn = qpn_of(flow),
+        .first_psn = first_psn_of(s, flow, nic),
         .mtu = flow->config.payload,
         .udp_port = flow->config.udp_port,
         .udp_ports = (uint16_t)transport->udp_ports,
@@ -88,7 +96,8 @@ static int add_end(struct sim *s, const struct flow *flow, struct nic *nic, cons
     const int sends = nic == data_from(s, flow);
     if (rnic_add_qp(card, &config, sends && transport->cc & CC_DCQCN ? &transport->dcqcn : NULL,
                     sends && transport->cc & CC_FAST_CNP ? &transport->fast : NULL) ||
-        rnic_connect(card, config.qpn, peer->config.ip, 0, config.qpn, 0) || rnic_receive_anything(card, config.qpn))
+        rnic_connect(card, config.qpn, peer->config.ip, 0, config.qpn, first_psn_of(s, flow, peer)) ||
+        rnic_receive_anything(card, config.qpn))
         return sim_fail(s, SIM_EINVAL, "flow %u: %s", flow->number, rnic_error(card));
     return SIM_OK;
 }
