@@ -212,5 +212,9 @@ def _own(measure: Measure | None, run: Run) -> dict[str, Measured]:
 
 
 def leave_interrupts_alone() -> None:
-    """Let Ctrl-C be the affair of the process that asks: a player ends when that one says so."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    """Let Ctrl-C, and a terminal that closes, be the affair of the process that asks.
+
+    A player ends when that one says so.
+    """
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)

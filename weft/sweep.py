@@ -41,6 +41,7 @@ _PLAIN = frozenset({"", "packets", "frames", "messages"})  # the metric's name s
 
 def run(arguments: argparse.Namespace) -> int:
     """Play a sweep; returns the exit code."""
+    from emulation import interrupts
     from labs.errors import LabError
     from labs.sweep import run as sweep
     from labs.sweep import usual_metrics
@@ -57,7 +58,7 @@ def run(arguments: argparse.Namespace) -> int:
         make_folder(out)
         given = arguments.p4 is not None
         program = run_options.compiled(spec.program, given=given, quiet=arguments.json)
-        with _progress(spec, quiet=arguments.json) as show:
+        with interrupts.handled(), _progress(spec, quiet=arguments.json) as show:
             tell = _keeping(out, show)
             result = sweep(
                 spec,

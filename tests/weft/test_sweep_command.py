@@ -146,8 +146,16 @@ def test_wrong_input_is_told_in_a_line(
     assert not list(tmp_path.iterdir())
 
 
-def test_ctrl_c_leaves_what_was_played(run_file: Path, tmp_path: Path) -> None:
-    """As a terminal sends it: to the command and to its processes alike."""
+@pytest.mark.parametrize(
+    ("number", "to_all"),
+    [
+        (signal.SIGINT, True),  # as a terminal sends it: to the command and to its processes
+        (signal.SIGTERM, False),  # as `timeout` and `kill` do
+    ],
+)
+def test_an_interrupt_leaves_what_was_played(
+    number: signal.Signals, to_all: bool, run_file: Path, tmp_path: Path
+) -> None:
     run_file.write_text(RUN.replace("until: 20us", "until: 1s").replace("100kB", "999GB"))
     out = tmp_path / "out"
     vary = "--vary=until=20us,100s"
@@ -162,7 +170,7 @@ def test_ctrl_c_leaves_what_was_played(run_file: Path, tmp_path: Path) -> None:
     while "2/4 point 0" not in errors:
         errors += (line := process.stderr.readline())
         assert line, errors
-    os.killpg(process.pid, signal.SIGINT)
+    (os.killpg if to_all else os.kill)(process.pid, number)
     shown, rest = process.communicate(timeout=60)
     assert process.returncode == 130, errors + rest
     assert "best: point 0" in shown
