@@ -116,9 +116,9 @@ control QueuePairs(in headers_t hdr, in standard_metadata_t std) {
         first_interval = 0;
         later_interval = 0;
         first_reports = 0;
-        classify();
-        if (of_interest && queue_pair_port.apply().hit) {
-            if (stock_nics.apply().hit) {
+        if (queue_pair_port.apply().hit) {      // nowhere, where there are no stock NICs
+            classify();
+            if (of_interest && stock_nics.apply().hit) {
                 bit<32> mixed;
                 hash(mixed, HashAlgorithm.crc32, 32w0, {
                     hdr.ipv4.src, hdr.ipv4.dst, hdr.bth.destination_qp, (bit<8>)kind
