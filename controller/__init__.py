@@ -15,7 +15,13 @@ from controller.errors import (
     UnknownName,
     WriteFailed,
 )
-from controller.fabric_controller import BringUp, FabricController, PortCounters, Restored
+from controller.fabric_controller import (
+    BringUp,
+    FabricController,
+    FastCnpState,
+    PortCounters,
+    Restored,
+)
 from controller.policy import FabricPolicy
 from controller.program import CompiledProgram
 from controller.session import Reloaded
@@ -28,6 +34,7 @@ __all__ = [
     "ControllerError",
     "FabricController",
     "FabricPolicy",
+    "FastCnpState",
     "NotPrimary",
     "PortCounters",
     "ProgramError",

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from emulation.switch_node import Target
 from weft import console
 from weft.prompt_command import Command, CommandError, Shell, no_arguments, one_of, split
+from weft.prompt_fast_cnp import FastCnpCommand
 from weft.reload import Programs
 
 if TYPE_CHECKING:
@@ -62,6 +63,7 @@ class FabricCommands:
                 "Switches have to know it to send fast CNPs to stock NICs; others resolve them\n"
                 "themselves. It is found out from samples of both directions.",
             ),
+            FastCnpCommand(self._shell).command(),
             Command(
                 "reload",
                 "SWITCH|all [FILE.p4]",

@@ -9,142 +9,17 @@
 
 from __future__ import annotations
 
-import json
 import os
-import queue
 import re
 import shutil
-import signal
-import subprocess
-import sys
-import threading
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from pathlib import Path
-from typing import IO
 
 import pytest
 
-from emulation import run_state, teardown
-from emulation.run_state import RunRecord, read_record
+from tests.weft.prompt_lab import PATIENCE_S, REPOSITORY, Lab, opened, rows, until
 
 pytestmark = pytest.mark.root
-
-REPOSITORY = Path(run_state.__file__).resolve().parent.parent
-PATIENCE_S = 60.0
-
-
-class Lab:
-    """A run with a prompt on a pipe: `do` gives a command and returns what it printed."""
-
-    def __init__(self, root: Path, target: str = "softswitch") -> None:
-        self.root = root
-        self.environment = {
-            **os.environ,
-            run_state.RUN_ROOT_VARIABLE: str(root / "run"),
-            run_state.LOG_ROOT_VARIABLE: str(root / "log"),
-        }
-        options = ("--cli", "--json", "--seconds", "1")
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "weft.cli", "run-topo", "--target", target, *options],
-            cwd=REPOSITORY,
-            env=self.environment,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,  # in the order in which a person sees it
-            text=True,
-        )
-        assert self.process.stdout is not None
-        self._lines: queue.Queue[str] = queue.Queue()
-        self._heard = ""
-        threading.Thread(target=self._follow, args=(self.process.stdout,), daemon=True).start()
-        line = self._line()
-        while not line.startswith("{"):
-            line = self._line()
-        self.result = json.loads(line)
-
-    def _follow(self, stream: IO[str]) -> None:
-        for line in stream:
-            self._lines.put(line)
-        self._lines.put("")
-
-    def _line(self) -> str:
-        try:
-            line = self._lines.get(timeout=PATIENCE_S)
-        except queue.Empty:
-            line = ""
-        assert line, f"nothing after {self._heard!r}"
-        self._heard += line
-        return line
-
-    def do(self, command: str) -> str:
-        """What is shown for a command, with what is told meanwhile."""
-        assert self.process.stdin is not None
-        # The echo of the next line marks the end: a comment does nothing.
-        self.process.stdin.write(f"{command}\n# end\n")
-        self.process.stdin.flush()
-        shown = []
-        while (line := self._line()) != "weft> # end\n":
-            shown.append(line)
-        shown.remove(f"weft> {command}\n")
-        return "".join(shown)
-
-    def hears(self, pattern: str) -> str:
-        """Everything that was shown since the last `kill`, until there is the pattern in it."""
-        while not re.search(pattern, self._heard):
-            self._line()
-        return self._heard
-
-    def other_terminal(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """Run `weft` beside it."""
-        return subprocess.run(
-            [sys.executable, "-m", "weft.cli", *arguments],
-            cwd=REPOSITORY,
-            env=self.environment,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=PATIENCE_S,
-        )
-
-    def record(self) -> RunRecord:
-        """The run's record as it is now."""
-        record = read_record(self.root / "run" / self.result["run"])
-        assert record is not None
-        return record
-
-    def kill(self, switch: str) -> None:
-        """Kill a switch's process."""
-        self._heard = ""
-        *_, last = [p for p in self.record().processes if p.role == f"switch {switch}"]
-        os.kill(last.pid, signal.SIGKILL)
-        until(lambda: not last.is_alive())
-
-    def close(self) -> None:
-        if self.process.poll() is None:
-            self.process.kill()
-        self.process.wait()
-
-
-def until(condition: Callable[[], bool]) -> None:
-    """Poll a condition; fail when it does not come true."""
-    deadline = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
-@contextmanager
-def opened(root: Path, target: str) -> Iterator[Lab]:
-    """A lab that is gone afterwards, whatever happened."""
-    lab = Lab(root, target)
-    yield lab
-    lab.close()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(run_state.RUN_ROOT_VARIABLE, str(root / "run"))
-        patch.setenv(run_state.LOG_ROOT_VARIABLE, str(root / "log"))
-        teardown.stop()
 
 
 @pytest.fixture(scope="module")
@@ -153,13 +28,16 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
         yield lab
 
 
-def rows(table: str) -> list[list[str]]:
-    """The cells of a printed table, which two blanks or more keep apart."""
-    return [re.split(r" {2,}", line.strip()) for line in table.splitlines() if line.strip()]
-
-
 def test_queue_pairs_of_a_fabric_without_stock_nics(lab: Lab) -> None:
     assert lab.do("queue-pairs").startswith("no host has a stock NIC")
+
+
+def test_fast_cnps_of_a_fabric_whose_classes_have_none(lab: Lab) -> None:
+    assert lab.do("fast-cnp") == "no class of leafspine has fast CNPs: no switch sends any\n"
+    for word in ("on", "off"):
+        said = lab.do(f"fast-cnp {word}")
+        assert said.startswith("error: no class of leafspine has fast CNPs: no switch sends any\n")
+        assert "fast_cnp: true" in said
 
 
 def test_help_of_one_command(lab: Lab) -> None:
@@ -293,7 +171,7 @@ def test_reload_under_traffic_loses_no_entry_and_no_packet(lab: Lab) -> None:
     lab.do(f"exec h1 ping -c 100 -i 0.05 10.0.2.1 >{log} 2>&1 &")
     until(lambda: "icmp_seq=5 " in log.read_text())
     said = lab.do(f"reload s1 {copy / 'fabric.p4'}")
-    assert re.search(r"s1: fabric.p4 compiled in .* s; 25 entries kept by the switch", said)
+    assert re.search(r"s1: fabric.p4 compiled in .* s; 29 entries kept by the switch", said)
     said = lab.do(f"reload all {copy / 'fabric.p4'}")
     assert "s1: fabric.p4 is what it runs already" in said
     assert said.count("kept by the switch") == 3
@@ -308,7 +186,7 @@ def test_reload_of_a_program_with_an_error_says_where_and_changes_nothing(lab: L
     copy = lab.root / "broken"
     shutil.copytree(REPOSITORY / "p4src", copy)
     routing = copy / "modules" / "routing.p4"
-    routing.write_text(routing.read_text().replace("size = ROUTES;", "size = NOTHING;"))
+    routing.write_text(routing.read_text().replace("size = ROUTES;", "size = NO_SUCH_SIZE;"))
     said = lab.do(f"reload s2 {copy / 'fabric.p4'}")
     assert re.search(r"routing\.p4:\d+:\d+: error: ", said)
     assert "what it runs already" in lab.do("reload s2")
