@@ -16,6 +16,7 @@ from controller.digests import DigestMessage, digest_messages
 from controller.entries import describe
 from controller.errors import FailedUpdate, WriteFailed
 from controller.fabric_state import Event, FabricModel, FabricReady, LinkChanged, step
+from controller.metrics import FAST_CNP_COUNTER, FAST_CNP_OUTCOMES, fast_cnp_cells
 from controller.policy import FabricPolicy
 from controller.program import CompiledProgram
 from controller.queue_pairs import QueuePairCounts
@@ -81,6 +82,26 @@ class ControlPlane:
     def queue_pair_counts(self) -> QueuePairCounts | None:
         """What became of samples of stock NICs' connections; None where there are no such NICs."""
         return None if self._queue_pairs is None else self._queue_pairs.counts
+
+    def fast_cnp_counts(self) -> dict[str, int]:
+        """What became of packets that met a long queue, by outcome, at all switches together.
+
+        Empty where no class has fast CNPs, or the program knows none. Each switch has counted
+        since its program started.
+        """
+        counters = self.program.p4info.counters
+        if not self.model.policy.fast_cnp or FAST_CNP_COUNTER not in counters:
+            return {}
+        number = counters[FAST_CNP_COUNTER].id
+        found = dict.fromkeys(FAST_CNP_OUTCOMES.values(), 0)
+        for name, switch in self.fabric.switches.items():
+            pipeline = switch.device.pipeline
+            assert pipeline is not None
+            array = pipeline.schema.counters[number].index
+            for port in self.fabric.topology.ports_of(name):
+                for cell, outcome in fast_cnp_cells(port.number).items():
+                    found[outcome] += switch.device.core.counter_get(array, cell).packets
+        return found
 
     # --- digests --------------------------------------------------------------------------------
 

@@ -324,6 +324,7 @@ class ResultWriter:
                 "most_used_ppm": self._busiest,
             },
             **result_transport.transport_summary(outcome, identity, end, self._sharing),
+            **({"fast_cnps": dict(end.fast_cnps)} if end.fast_cnps else {}),
             "switches": _summed(switch.stats for switch in end.switches.values()),
             "buffers": {
                 name: dict(switch.buffer) for name, switch in end.switches.items() if switch.buffer

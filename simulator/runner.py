@@ -349,6 +349,7 @@ class Simulation:
             stop=stop,
             now_ps=engine.now,
             totals={**asdict(engine.totals()), "punts": self.punts, **self._queue_pairs()},
+            fast_cnps=self.control.fast_cnp_counts(),
             flow_stats=flow_stats,
             message_times=engine.message_times(0, len(traffic.messages)),
             switches=switches,

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from weft import console
 from weft.errors import UsageError
+from weft.fast_cnp_text import counts_text
 from weft.sim_transport import transport_rows
 
 if TYPE_CHECKING:
@@ -198,6 +199,8 @@ def _rows(summary: dict[str, Any]) -> Iterator[tuple[str, str]]:
         name = job["name"].removeprefix(f"{job['kind']} ")
         yield job["kind"] if name == job["kind"] else f"{job['kind']} {name}", _job(job)
     yield from transport_rows(summary)
+    if any(summary.get("fast_cnps", {}).values()):
+        yield "fast CNPs", counts_text(summary["fast_cnps"])
     reasons = ", ".join(f"{n} {why}" for why, n in sorted(summary["drops"]["by_reason"].items()))
     yield "lost", f"{summary['drops']['packets']} packets" + (f" ({reasons})" if reasons else "")
     pauses = summary["pauses"]

@@ -26,8 +26,16 @@ def transport_rows(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         return
     for mark in found["ecn"]:
         yield "ECN", _marking(mark)
-    if any(each["dcqcn"] for each in transports):
-        yield "notifications", f"{found['cnps']} CNPs reached senders"
+    if any(each["dcqcn"] or each["fast_cnp"] for each in transports):
+        yield (
+            "notifications",
+            f"{found['cnps']} CNPs reached senders"
+            + (
+                f", {found['fast_cnps']} fast CNPs"
+                if any(each["fast_cnp"] for each in transports)
+                else ""
+            ),
+        )
     text = f"{found['repeated_packets']} packets ({found['repeated_bytes'] / 1e6:.1f} MB)"
     yield "sent again", f"{text}; {found['timeouts']} time-outs, {found['naks']} NAKs"
     if found["sharing"]:

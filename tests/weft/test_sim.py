@@ -38,6 +38,50 @@ def test_a_run_says_what_happened(
     assert (tmp_path / "out" / "flows.parquet").exists()
 
 
+FAST = """\
+description: two to one
+topology:
+  switches: [s1]
+  hosts: [h1, h2, h3]
+  link: {rate: 100Gbps, delay: 500ns, queue: 16MB}
+  links: [{a: h1, b: "s1:1"}, {a: h2, b: "s1:2"}, {a: h3, b: "s1:3"}]
+  classes:
+    cnp: {dscp: 48, queue: 6}
+    roce: {dscp: 26, queue: 3, fast_cnp: true}
+    rest: {queue: 0}
+transport: {congestion_control: fast-cnp}
+traffic:
+  - incast: {to: h3, from: [h1, h2], bytes: 1MB}
+"""
+
+
+def test_fast_cnps_are_told_by_what_became_of_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, out = tmp_path / "fast.yaml", tmp_path / "out"
+    path.write_text(FAST)
+    assert cli.main(["sim", str(path), "--out", str(out)]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    summary = json.loads((out / "summary.json").read_text())
+    counts = summary["fast_cnps"]
+    assert counts["sent"] == summary["transport"]["fast_cnps"] > 0
+    assert counts["interval"] > 0
+    assert {"already_told", "ambiguous_qp"} <= set(counts)
+    assert f"fast CNPs {counts['sent']} sent, {counts['interval']} within the interval" in shown
+    assert f"0 CNPs reached senders, {counts['sent']} fast CNPs" in shown
+
+    # where no packet meets a long queue there is no row, and without the feature nothing at all
+    path.write_text(FAST.replace("[h1, h2], bytes: 1MB", "[h1], bytes: 1kB"))
+    assert cli.main(["sim", str(path), "--out", str(out)]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "0 fast CNPs" in shown and "fast CNPs 0 sent" not in shown
+    assert not any(json.loads((out / "summary.json").read_text())["fast_cnps"].values())
+    path.write_text(FAST.replace(", fast_cnp: true", "").replace("fast-cnp}", "dcqcn}"))
+    assert cli.main(["sim", str(path), "--out", str(out)]) == 0
+    assert "fast CNP" not in capsys.readouterr().out
+    assert "fast_cnps" not in json.loads((out / "summary.json").read_text())
+
+
 def test_a_transport_is_told_with_its_parameters(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
