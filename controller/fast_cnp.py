@@ -7,7 +7,9 @@ Everything follows from the control loop: the time from a switch to a source and
                      (both at most where ECN would begin to mark, and mark all: after these, sources
                      would hear of the queue from the receiver anyway)
     interval         half a loop; a notification stands for a loop (rounded up to 2^n units)
-    growth           measured over a quarter of the shortest loop, at least eight packets
+    growth           measured over what the port sends of a sixteenth of the low threshold, at least
+                     eight packets, so that it is known when the queue crosses the threshold;
+                     forgotten where no packet came for eight times as long
 
 Severity is a table: how far all senders together are above the queue's own rate says what part of
 its rate each has to give up. Where loops are long, thresholds are held to a share of the queue.
@@ -48,6 +50,7 @@ GROWTH_UNIT = 64  # as much again as the queue drains
 GROWTH_MAX = (1 << 16) - 1
 SEVERITIES = 16
 DRAIN = 8  # above the high threshold the queue has to drain by 1/8 of its rate
+IDLE_WINDOWS = 8
 SMOOTHING = 2  # the average moves by a quarter of the distance, a packet
 CNP_WIRE_BITS = 98 * 8
 BURST = 128  # CNPs
@@ -76,8 +79,7 @@ def watch_of(
 
     `ecn`: where the same queue marks, if it does.
     """
-    shortest, longest = min(loops_ps), max(loops_ps)
-    in_a_loop = link.rate_bps * longest // (8 * PS_PER_S)
+    in_a_loop = link.rate_bps * max(loops_ps) // (8 * PS_PER_S)
     least = 4 * (link.mtu_bytes + 38)
     most_low, most_high = link.queue_bytes // LOW_SHARE, link.queue_bytes // HIGH_SHARE
     if ecn is not None:
@@ -91,7 +93,7 @@ def watch_of(
     return Watch(
         low,
         high,
-        window_ps=max(shortest // 4, 8 * packet_ps(link)),
+        window_ps=max(low * 8 * PS_PER_S // (16 * link.rate_bps), 8 * packet_ps(link)),
         gap_ps=CNP_WIRE_BITS * PS_PER_S * 1_000_000 // (link.rate_bps * setting.share_ppm),
         rate_bps=link.rate_bps,
     )
@@ -217,6 +219,7 @@ class _Units:
             "smoothing": SMOOTHING,
             "window": window,
             "growth_scale": min(max(scale, 1), (1 << 32) - 1),
+            "idle": window * IDLE_WINDOWS,
             "gap": gap,
             "burst": gap * BURST,
         }

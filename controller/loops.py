@@ -11,12 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from controller.routing import Paths
-from topologies.model import Interface, Link, Topology
+from topologies.model import RECIRCULATION_PS, Interface, Link, Topology
 
 PS_PER_S = 1_000_000_000_000
 FRAME_BYTES = 38  # Ethernet's header, FCS, preamble and gap
-RECIRCULATION_PS = 1_000_000
-"""What a switch needs until a packet of its own making is routed: one more pass."""
 
 
 def packet_ps(link: Link) -> int:

@@ -48,18 +48,20 @@ struct watched_queue_t {
     depth_t high;
     bit<8>  smoothing;      // the average moves by 2^-smoothing of the distance, a packet
     ticks_t window;         // growth is measured over so long
+    ticks_t idle;           // after so long without a packet it is not known
     bit<32> growth_scale;   // from depth a window to 64ths of the queue's own rate, in 1/2^16
     bit<32> cell_scale;     // from depth to cells of 256 bytes, in 1/2^8
     ticks_t gap;            // between two CNPs of this queue, on average
     ticks_t burst;          // so much earlier may one come
     bit<32> depth;          // as it is
     bit<32> smoothed;
-    bit<16> growth;         // GROWTH_ZERO: none; 64 more: as much again as the queue drains
+    bit<16> growth;         // GROWTH_ZERO: none; 64 more: as much again as the queue drains; 0: not known
     bit<1>  deep;           // above the high threshold
 }
 
 const bit<16> GROWTH_ZERO = 128;
 const bit<48> GROWTH_MOST = 4095;
+const bit<48> GROWTH_LEAST = 127;           // it can't drain by more than twice its rate
 
 // In ingress: what recirculates has the payload again that it was cut off from.
 control FastCnpReturn(in standard_metadata_t std) {
@@ -98,12 +100,13 @@ control FastCnp(inout headers_t hdr, inout local_metadata_t meta,
     @id(0x01000801)
     action watch_queue(@id(1) depth_t low, @id(2) depth_t high, @id(3) bit<8> smoothing,
                  @id(4) ticks_t window, @id(5) bit<32> growth_scale, @id(6) bit<32> cell_scale,
-                 @id(7) ticks_t gap, @id(8) ticks_t burst) {
+                 @id(7) ticks_t gap, @id(8) ticks_t burst, @id(9) ticks_t idle) {
         queue.index = (bit<10>)std.egress_port;
         queue.low = low;
         queue.high = high;
         queue.smoothing = smoothing;
         queue.window = window;
+        queue.idle = idle;
         queue.growth_scale = growth_scale;
         queue.cell_scale = cell_scale;
         queue.gap = gap;
@@ -130,7 +133,8 @@ control FastCnp(inout headers_t hdr, inout local_metadata_t meta,
     @id(0x01000803)
     action answer_for(@id(1) bit<10> index, @id(2) bit<32> drain, @id(3) depth_t low,
                       @id(4) depth_t high, @id(5) bit<8> smoothing, @id(6) ticks_t window,
-                      @id(7) bit<32> growth_scale, @id(8) ticks_t gap, @id(9) ticks_t burst) {
+                      @id(7) bit<32> growth_scale, @id(8) ticks_t gap, @id(9) ticks_t burst,
+                      @id(10) ticks_t idle) {
         bit<48> bytes;
         ticks_t then;
         far_bytes.read(bytes, (bit<32>)index);
@@ -146,6 +150,7 @@ control FastCnp(inout headers_t hdr, inout local_metadata_t meta,
         queue.high = high;
         queue.smoothing = smoothing;
         queue.window = window;
+        queue.idle = idle;
         queue.growth_scale = growth_scale;
         queue.cell_scale = 256;
         queue.gap = gap;
@@ -178,14 +183,17 @@ control FastCnp(inout headers_t hdr, inout local_metadata_t meta,
         window_begins.read(begins, (bit<32>)queue.index);
         window_depths.read(before, (bit<32>)queue.index);
         growths.read(growth, (bit<32>)queue.index);
-        bool over = std.egress_global_timestamp - begins >= queue.window;
+        ticks_t passed = std.egress_global_timestamp - begins;
+        bool over = passed >= queue.window;
+        bool stale = passed > queue.idle;
         bit<48> up = queue.depth > before ? (bit<48>)(queue.depth - before) : 0;
         bit<48> down = queue.depth < before ? (bit<48>)(before - queue.depth) : 0;
         up = ((up & 0xffff) * (bit<48>)queue.growth_scale) >> 16;
         down = ((down & 0xffff) * (bit<48>)queue.growth_scale) >> 16;
         up = up > GROWTH_MOST ? GROWTH_MOST : up;
-        down = down > (bit<48>)GROWTH_ZERO ? (bit<48>)GROWTH_ZERO : down;
+        down = down > GROWTH_LEAST ? GROWTH_LEAST : down;
         growth = over ? GROWTH_ZERO + (bit<16>)up - (bit<16>)down : growth;
+        growth = stale ? 0 : growth;
         window_begins.write((bit<32>)queue.index, over ? std.egress_global_timestamp : begins);
         window_depths.write((bit<32>)queue.index, over ? queue.depth : before);
         growths.write((bit<32>)queue.index, growth);
@@ -408,7 +416,7 @@ control FastCnp(inout headers_t hdr, inout local_metadata_t meta,
         } else if (meta.fast_cnp.on == 1 && hdr.bth.isValid() &&
                    hdr.bth.opcode != BthOpcode.RC_ACKNOWLEDGE && hdr.bth.opcode != BthOpcode.CNP &&
                    hdr.bth.opcode != BthOpcode.RC_READ_REQUEST) {
-            queue = { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 };
+            queue = { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 };
             interval = 0;
             bool watched = true;
             if (!fast_cnp_far.apply().hit) {
@@ -416,7 +424,8 @@ control FastCnp(inout headers_t hdr, inout local_metadata_t meta,
             }
             if (watched) {
                 observe();
-                if (queue.smoothed > (bit<32>)queue.low) {
+                // Who is told before it is known how much is too much would not be told again for long.
+                if (queue.smoothed > (bit<32>)queue.low && queue.growth != 0) {
                     outcome = FastCnpOutcome.SENT;
                     if (hdr.bth.reserved_6[0:0] == 1) {
                         outcome = FastCnpOutcome.ALREADY_TOLD;

@@ -116,8 +116,8 @@ def severity(deep: int, low: int, high: int, value: int) -> Json:
 
 def far(destination: str, index: int, **changed: int) -> Json:
     numbers = {
-        "index": index, "drain": 0, "low": 2, "high": 5, "smoothing": 0, "window": FOREVER,
-        "growth_scale": 1 << 16, "gap": 0, "burst": FOREVER >> 1, **changed,
+        "index": index, "drain": 0, "low": 2, "high": 5, "smoothing": 0, "window": 0,
+        "idle": FOREVER, "growth_scale": 1, "gap": 0, "burst": FOREVER >> 1, **changed,
     }  # fmt: skip
     return entry("fast_cnp_far", "answer_for", numbers, port=2, destination=ip(destination))
 
@@ -157,7 +157,6 @@ def setup() -> tuple[Json, ...]:
         far(GROWING, 514, drain=DRY, low=0, window=0, growth_scale=8 << 16),
         far(LIMITED, 515, low=0, gap=FOREVER >> 1, burst=0),
         far(STEEP, 1023, drain=DRY, low=0, high=4, window=0, growth_scale=(1 << 32) - 1),
-        severity(0, 0, 0, 2),
         severity(0, 1, 127, 1),
         severity(0, 128, 128, 3),
         severity(0, 129, 65535, 12),
@@ -190,7 +189,7 @@ def scenario() -> Iterator[Case]:
     """All cases, in order: queues and cells remember the ones before."""
     yield Case("below-the-threshold", 1, data(H1, RECEIVER, 0x11))  # 1 cell of 256 bytes
     yield Case("at-the-threshold", 1, data(H1, RECEIVER, 0x11))
-    yield Case("first-told", 1, data(H1, RECEIVER, 0x11), Outcome.SENT, severity=2, cells=3)
+    yield Case("first-told", 1, data(H1, RECEIVER, 0x11), Outcome.SENT, severity=3, cells=3)
     yield Case("told-a-moment-ago", 1, data(H1, RECEIVER, 0x11), Outcome.INTERVAL)
     yield Case("another-queue-pair", 1, data(H1, RECEIVER, 0xFFFFFF), Outcome.SENT)
     yield Case("deep", 1, data(H1, RECEIVER, 0x12), Outcome.SENT, severity=14, cells=7)
@@ -244,7 +243,7 @@ def scenario() -> Iterator[Case]:
         name = f"growth-{number + 1}"
         yield Case(name, 3, packet, Outcome.SENT, severity=how_much, cells=cells)
     # growth beyond what its 16 bits hold, up and down, and above the high threshold
-    for number, (length, cells, how_much) in enumerate(((1400, 5, 15), (300, 1, 2), (300, 1, 3))):
+    for number, (length, cells, how_much) in enumerate(((1400, 5, 15), (300, 1, 1), (300, 1, 3))):
         packet = data(AWAY, STEEP, 0x61, length)
         name = f"steep-{number + 1}"
         yield Case(name, 3, packet, Outcome.SENT, severity=how_much, cells=cells)

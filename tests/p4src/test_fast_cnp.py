@@ -73,8 +73,8 @@ def leaf(fabric_program: Program, topology: Topology, policy: Any) -> Iterator[B
 
 def watch(leaf: Bench, low: int = 4, **changed: int) -> None:
     numbers = {
-        "low": low, "high": 1000, "smoothing": 0, "window": 2000, "growth_scale": 64 << 16,
-        "cell_scale": 1500, "gap": 1, "burst": 1000, **changed,
+        "low": low, "high": 1000, "smoothing": 0, "window": 1000, "idle": 8000, "gap": 1,
+        "burst": 1000, "growth_scale": 64 << 16, "cell_scale": 1500, **changed,
     }  # fmt: skip
     key = match(**{"port": Exact(2), "class": Exact(0)})
     leaf.install(TableEntry("fast_cnp_queue", key, call("watch_queue", **numbers)))
@@ -320,6 +320,19 @@ def test_the_average_follows_by_a_part_of_the_distance(leaf: Bench) -> None:
     assert signals[-1] < 4 * 1500 // 256
 
 
+def test_who_can_not_be_told_how_much_is_told_later(leaf: Bench) -> None:
+    """After a pause the growth of the queue is not known until a window is over."""
+    watch(leaf, window=2500)
+    source(leaf, every=100_000)
+    severity(leaf, 7, low=129)
+    for _ in range(2):
+        burst(leaf, 20)
+        signals = [told(frame) for frame in cnps(leaf, ns=200 * MS)]
+        assert [signal.severity for signal in signals] == [7]
+        # 18 waited behind the second packet; the window ends with the fourth, before which 16 do
+        assert [signal.queue for signal in signals] == [16 * 1500 // 256]
+
+
 # ---------------------------------------------------------------- flows that share a cell
 
 
@@ -430,7 +443,8 @@ def test_a_gateway_answers_for_a_far_port(leaf: Bench) -> None:
     key = match(port=Exact(2), destination=Exact(int(leaf.host("h2").address.ip)))
     numbers = {
         "index": 512, "drain": PACKET_BYTES * 65536 // 1000, "low": 8, "high": 1000, "smoothing": 0,
-        "window": 1000, "growth_scale": 1 << 16, "gap": 1, "burst": 1000,
+        "window": 500, "idle": 8000, "growth_scale": 1 << 16, "gap": 1,
+        "burst": 1000,
     }  # fmt: skip
     leaf.install(TableEntry("fast_cnp_far", key, call("answer_for", **numbers)))
     for psn in range(10):  # two a millisecond, where one drains
