@@ -78,7 +78,8 @@ class FastCnpParameters:
     """What a source does with fast CNPs (hostagent/include/fast_cnp.h); bits/s and ns, as they run.
 
     After a notification's time the rate grows by `rate_ai_bps` a step, and by `rate_hai_bps` after
-    `quiet` of them; a step takes as long as the notification stood, at least `increase_timer_ns`. A notification's validity counts in `validity_unit_ns`.
+    `quiet` of them; a step takes as long as the notification stood, at least `increase_timer_ns`.
+    A notification's validity counts in `validity_unit_ns`.
     """
 
     line_rate_bps: int

@@ -130,6 +130,7 @@ def test_every_parameter_is_told_as_it_ran(tmp_path: Path) -> None:
         "udp_ports": 2,
         "line_rate_bps": 10 * GBPS,
         "congestion_control": "dcqcn",
+        "fast_cnp": None,
     }
     (ecn,) = summary["transport"]["ecn"]
     assert (ecn["class"], ecn["min_bytes"], ecn["max_bytes"]) == ("roce", 400_000, 1_600_000)
