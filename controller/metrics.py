@@ -80,6 +80,11 @@ class PortSample:
         """Packets that ended at this port, whyever."""
         return sum(self.drops.values())
 
+    @property
+    def fast_cnps_sent(self) -> int | None:
+        """Fast CNPs that this port's queue gave rise to; None where the program counts none."""
+        return self.fast_cnps.get("sent")
+
 
 @dataclass(frozen=True)
 class SwitchSample:
@@ -103,7 +108,10 @@ FabricSample = Mapping[str, SwitchSample]
 
 @dataclass(frozen=True)
 class PortRates:
-    """One port between two samples, per real second. Loads are of the link's rate: 1.0 is all."""
+    """One port between two samples, per real second. Loads are of the link's rate: 1.0 is all.
+
+    `fast_cnps_ps`: those that were sent.
+    """
 
     rx_bps: float = 0.0
     tx_bps: float = 0.0
@@ -113,6 +121,7 @@ class PortRates:
     tx_load: float = 0.0
     drops_ps: float = 0.0
     marks_ps: float = 0.0
+    fast_cnps_ps: float = 0.0
 
     @property
     def load(self) -> float:
@@ -183,6 +192,7 @@ def _port_rates(before: PortSample, now: PortSample, seconds: float) -> PortRate
         tx_load=_load(tx_packets, tx_bytes, now.rate_bps, seconds),
         drops_ps=drops / seconds,
         marks_ps=_increase(before.marked_packets or 0, now.marked_packets or 0) / seconds,
+        fast_cnps_ps=_increase(before.fast_cnps_sent or 0, now.fast_cnps_sent or 0) / seconds,
     )
 
 

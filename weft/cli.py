@@ -387,7 +387,7 @@ def _add_top(commands: _Commands[argparse.ArgumentParser]) -> None:
     command.add_argument("--once", action="store_true", help="one look after one interval")
     command.add_argument(
         "--sort",
-        choices=("name", "load", "rx", "tx", "queue", "drops", "marks"),
+        choices=("name", "load", "rx", "tx", "queue", "drops", "marks", "fast-cnps"),
         default="name",
         help="what ports are sorted by, highest first (default: %(default)s)",
     )

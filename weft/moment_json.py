@@ -64,6 +64,8 @@ def _port(sample: PortSample, rates: PortRates) -> Json:
         "drops_ps": _rounded(rates.drops_ps),
         "marked": sample.marked_packets,
         "marks_ps": _rounded(rates.marks_ps),
+        "fast_cnps": sample.fast_cnps_sent,
+        "fast_cnps_ps": _rounded(rates.fast_cnps_ps),
         "rx_packets": sample.rx_packets,
         "rx_bytes": sample.rx_bytes,
         "tx_packets": sample.tx_packets,

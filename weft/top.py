@@ -25,10 +25,10 @@ SHORTEST_S = 0.1
 PS_PER_S = 1_000_000_000_000
 # So that columns stay where they are while figures grow.
 LEAST_WIDTHS = {"rx b/s": 7, "tx b/s": 7, "rx p/s": 7, "tx p/s": 7, "load": 5, "queue": 10} | {
-    "max": 7, "drops": 11, "marks": 12,
+    "max": 7, "drops": 11, "marks": 12, "fast CNPs": 12,
 }  # fmt: skip
 # What a narrow terminal is not shown, in this order.
-LEFT_OUT = ("max", "rx p/s", "tx p/s", "rx b/s", "tx b/s", "marks")
+LEFT_OUT = ("max", "rx p/s", "tx p/s", "rx b/s", "tx b/s", "marks", "fast CNPs")
 _BUSY = 0.5
 _FULL = 0.9
 
@@ -101,11 +101,11 @@ def _print_json(moment: Moment) -> None:
 
 
 def _print_plain(moment: Moment, only: list[str], order: Order) -> None:
-    scale = moment.record.topology.time_scale
+    topology = moment.record.topology
     rows = top_rows.port_rows(moment, only, order)
-    columns = top_rows.columns(scale)
+    columns = top_rows.columns(topology)
     print(f"{time.strftime('%H:%M:%S', time.localtime(moment.at))}  {title(moment)}")
-    console.table(columns, [top_rows.cells(row, scale) for row in rows], right=columns[2:])
+    console.table(columns, [top_rows.cells(row, topology) for row in rows], right=columns[2:])
     for line in switch_lines(moment, rows, only):
         print(line)
     sys.stdout.flush()
@@ -162,12 +162,12 @@ def picture(
     from rich.console import Group
     from rich.text import Text
 
-    scale = moment.record.topology.time_scale
+    topology = moment.record.topology
     rows = top_rows.port_rows(moment, only, order)
     notes = switch_lines(moment, rows, only)
     room = max(1, height - len(notes) - 5)  # title, headings, a line, what is hidden, the foot
-    names = top_rows.columns(scale)
-    cells = [top_rows.cells(row, scale) for row in rows[:room]]
+    names = top_rows.columns(topology)
+    cells = [top_rows.cells(row, topology) for row in rows[:room]]
     widths = [
         max(LEAST_WIDTHS.get(column[0], 0), *map(len, column))
         for column in zip(names, *cells, strict=True)
@@ -212,6 +212,8 @@ def _styles(row: PortRow) -> dict[str, str]:
         styles["drops"] = "bold red"
     if row.rates.marks_ps:
         styles["marks"] = "yellow"
+    if row.rates.fast_cnps_ps:
+        styles["fast CNPs"] = "yellow"
     if row.sample.up is False:
         styles["to"] = "bold red"
     if row.sample.queue_bytes:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from controller.metrics import PortRates, PortSample, SwitchRates, SwitchSample, fabric_bps
+from topologies import Topology
 from weft.errors import UsageError
 from weft.follow import Moment
 
@@ -24,6 +25,7 @@ class Order(enum.Enum):
     QUEUE = "queue"
     DROPS = "drops"
     MARKS = "marks"
+    FAST_CNPS = "fast-cnps"
 
 
 @dataclass(frozen=True)
@@ -105,22 +107,33 @@ def _key(row: PortRow, order: Order) -> float:
             return row.rates.drops_ps * 1e12 + row.sample.dropped
         case Order.MARKS:
             return row.rates.marks_ps * 1e12 + (row.sample.marked_packets or 0)
+        case Order.FAST_CNPS:
+            return row.rates.fast_cnps_ps * 1e12 + (row.sample.fast_cnps_sent or 0)
         case Order.NAME:
             return 0.0
 
 
-def columns(time_scale: int) -> list[str]:
-    """Return the headings. Where the fabric's time is another one, its rates stand beside."""
-    fabric = ["fabric rx", "fabric tx"] if time_scale != 1 else []
+def columns(topology: Topology) -> list[str]:
+    """Return the headings. Where the fabric's time is another one, its rates stand beside.
+
+    Only a fabric in which a class has fast CNPs has a column of them.
+    """
+    fabric = ["fabric rx", "fabric tx"] if topology.time_scale != 1 else []
     return [
         *("port", "to", "rx b/s", "tx b/s", *fabric, "rx p/s", "tx p/s", "load"),
         *("queue", "max", "drops", "marks"),
+        *(["fast CNPs"] if has_fast_cnps(topology) else []),
     ]
 
 
-def cells(row: PortRow, time_scale: int) -> list[str]:
+def has_fast_cnps(topology: Topology) -> bool:
+    """Say whether switches may send any."""
+    return any(each.fast_cnp is not None for each in topology.classes)
+
+
+def cells(row: PortRow, topology: Topology) -> list[str]:
     """Return a row's figures in the order of `columns`."""
-    rates, sample = row.rates, row.sample
+    rates, sample, time_scale = row.rates, row.sample, topology.time_scale
     fabric = (
         [scaled(fabric_bps(bps, time_scale)) for bps in (rates.rx_bps, rates.tx_bps)]
         if time_scale != 1
@@ -138,10 +151,13 @@ def cells(row: PortRow, time_scale: int) -> list[str]:
         queue_text(sample),
         "?" if sample.queue_packets_max is None else f"{sample.queue_packets_max} p",
         count_and_rate(sample.dropped, rates.drops_ps),
-        "?"
-        if sample.marked_packets is None
-        else count_and_rate(sample.marked_packets, rates.marks_ps),
+        _known(sample.marked_packets, rates.marks_ps),
+        *([_known(sample.fast_cnps_sent, rates.fast_cnps_ps)] if has_fast_cnps(topology) else []),
     ]
+
+
+def _known(count: int | None, per_second: float) -> str:
+    return "?" if count is None else count_and_rate(count, per_second)
 
 
 def queue_text(sample: PortSample) -> str:

@@ -44,6 +44,11 @@ def one(sample: PortSample, at_s: float = 0.0) -> dict[str, SwitchSample]:
         (port(tx=(5, 900)), port(tx=(7, 1352)), PortRates(tx_bps=1808, tx_pps=1, tx_load=0.25)),
         (port(marked_packets=3), port(marked_packets=7), PortRates(marks_ps=2)),
         (
+            port(fast_cnps={"sent": 3, "interval": 1}),
+            port(fast_cnps={"sent": 7, "interval": 99}),
+            PortRates(fast_cnps_ps=2),
+        ),
+        (
             port(drops={"queue": 1, "down": 2}),
             port(drops={"queue": 4, "down": 3}),
             PortRates(drops_ps=2),
@@ -57,7 +62,7 @@ def one(sample: PortSample, at_s: float = 0.0) -> dict[str, SwitchSample]:
         # a target that does not tell
         (port(), port(marked_packets=None), PortRates()),
     ],
-    ids=["idle", "rx", "tx", "marks", "drops", "reset", "unknown"],
+    ids=["idle", "rx", "tx", "marks", "fast CNPs", "drops", "reset", "unknown"],
 )
 def test_rates_of_a_port(before: PortSample, now: PortSample, expected: PortRates) -> None:
     found = rates(one(before), one(now, at_s=2.0))

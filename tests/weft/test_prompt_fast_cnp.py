@@ -7,6 +7,7 @@ h1, h2 -- s1 -- h3      40 Mb/s each, and fast CNPs for what h3's port queues
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -66,8 +67,16 @@ def test_what_met_a_long_queue_is_shown_by_port(lab: Lab) -> None:
     assert list(found) == ["s1:3"]
     assert found["s1:3"]["sent"] > 0
     assert found["s1:3"]["within the interval"] > 0
-    metric = lab.do("fast-cnp")
-    assert re.search(r"s1:3 +h3 +\d+ sent, ", metric)
+    assert re.search(r"s1:3 +h3 +\d+ sent, ", lab.do("fast-cnp"))
+    # `weft top` reads the same counter
+    top = lab.other_terminal("top", "--once", "--json")
+    ports = json.loads(top.stdout)["switches"]["s1"]["ports"]
+    assert ports["3"]["fast_cnps"] == found["s1:3"]["sent"]
+    assert ports["1"]["fast_cnps"] == 0
+    top = lab.other_terminal("top", "--once", "--sort", "fast-cnps")
+    assert re.search(r"marks +fast CNPs *\n", top.stdout), top.stdout
+    first = next(line for line in top.stdout.splitlines() if re.match(r" *s\d:\d", line))
+    assert first.split()[0] == "s1:3"
 
 
 def test_off_is_off_until_it_is_on_again(lab: Lab) -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +23,7 @@ from controller.metrics import PortRates, PortSample, SwitchRates, SwitchSample
 from emulation import run_state, teardown
 from emulation.fabric_record import FabricRecord
 from emulation.run_state import Run
+from topologies.congestion import FastCnp
 from weft import cli, top, top_rows
 from weft.errors import UsageError
 from weft.follow import Moment
@@ -93,18 +97,46 @@ def test_what_is_not_there_is_refused() -> None:
 
 def test_figures_of_a_port() -> None:
     rows = {row.name: row for row in top_rows.port_rows(MOMENT)}
-    columns = top_rows.columns(10_000)
-    busy = dict(zip(columns, top_rows.cells(rows["s1:3"], 10_000), strict=True))
+    leafspine = RECORD.topology
+    columns = top_rows.columns(leafspine)
+    busy = dict(zip(columns, top_rows.cells(rows["s1:3"], leafspine), strict=True))
     assert busy == {
         "port": "s1:3", "to": "s3:1 (down)", "rx b/s": "-", "tx b/s": "33.7 M", "fabric rx": "-",
         "fabric tx": "337 G", "rx p/s": "-", "tx p/s": "2.8 k", "load": "91%",
         "queue": "500 kB 50%", "max": "58 p", "drops": "12 +3/s", "marks": "7 +1.5 k/s",
     }  # fmt: skip
-    quiet = top_rows.cells(rows["s3:2"], 10_000)
+    quiet = top_rows.cells(rows["s3:2"], leafspine)
     assert quiet == ["s3:2", "s2:3", *["-"] * 8, "0 p", "-", "-"]
-    assert len(top_rows.columns(1)) == len(top_rows.cells(rows["s3:2"], 1)) == len(columns) - 2
+    real = replace(leafspine, time_scale=1)
+    assert (
+        len(top_rows.columns(real)) == len(top_rows.cells(rows["s3:2"], real)) == len(columns) - 2
+    )
     unknown = top_rows.PortRow("s1", 1, "h1", PortSample(0, 0, 0, 0, 0), PortRates())
-    assert top_rows.cells(unknown, 1)[-4:] == ["?", "?", "-", "?"]
+    assert top_rows.cells(unknown, real)[-4:] == ["?", "?", "-", "?"]
+
+
+def test_fast_cnps_have_a_column_where_a_class_has_them() -> None:
+    classes = tuple(replace(each, fast_cnp=FastCnp()) for each in RECORD.topology.classes)
+    fast = replace(RECORD.topology, classes=classes)
+    assert top_rows.columns(fast) == [*top_rows.columns(RECORD.topology), "fast CNPs"]
+
+    def shown(fast_cnps: dict[str, int], per_second: float = 0.0) -> str:
+        sample = replace(QUIET, fast_cnps=fast_cnps)
+        rates = PortRates(fast_cnps_ps=per_second)
+        return top_rows.cells(top_rows.PortRow("s1", 1, "h1", sample, rates), fast)[-1]
+
+    assert shown({"sent": 12, "interval": 340}, 3) == "12 +3/s"
+    assert shown({"sent": 0, "interval": 340}) == "-"
+    assert shown({}) == "?"
+    moment = replace(
+        MOMENT,
+        record=replace(RECORD, topology=fast),
+        sample={"s1": SwitchSample(0, {1: QUIET, 2: replace(QUIET, fast_cnps={"sent": 2})})},
+    )
+    assert top_rows.port_rows(moment, (), Order.FAST_CNPS)[0].name == "s1:2"
+    screen = Console(width=200, height=20, record=True, file=io.StringIO())
+    screen.print(top.picture(moment, [], Order.NAME, 200, 20))
+    assert re.search(r"marks +fast CNPs", screen.export_text())
 
 
 @pytest.mark.parametrize(
@@ -246,7 +278,7 @@ def test_a_terminal_gets_one_picture_that_fits(width: int) -> None:
     assert lines[3].startswith(" s1:3  s3:1 (down)  ")
     whole = ["fabric tx", "load", "queue", "drops"] if width >= 80 else ["load", "queue"]
     whole += ["marks"] if width >= 100 else []
-    whole += top_rows.columns(10_000) if width >= 140 else []
+    whole += top_rows.columns(RECORD.topology) if width >= 140 else []
     assert [name for name in whole if f" {name} " not in f"{lines[1]} "] == []
     assert any("more ports" in line for line in lines)
     assert lines[-1].startswith("sorted by load")

@@ -216,6 +216,18 @@ def test_the_pointer_on_a_link_tells_both_directions(
     assert page.run(hot) == "s1:1"
 
 
+def test_the_pointer_on_a_port_tells_of_fast_cnps_where_there_are_any(
+    page: Browser, recorded: Any, sends: Any, until: Any
+) -> None:
+    recorded.set_port("s1", 1, sends(10_000_000, fast_cnps={"sent": 55, "interval": 1147}))
+    page.move_to('[data-port="s1:1"]')
+    until(lambda: "fast CNPs" in page.text("#tooltip"))
+    assert "55" in page.text("#tooltip")
+    page.move_to('[data-port="s1:2"]')
+    until(lambda: "s1:2 to h2" in page.text("#tooltip"))
+    assert "fast CNPs" not in page.text("#tooltip")
+
+
 def test_the_end_of_the_run_and_of_the_server(page: Browser, recorded: Any, until: Any) -> None:
     recorded.is_up = False
     until(lambda: page.text("#state") == "waiting")

@@ -255,6 +255,7 @@ export class Drawing {
       ["queue now", queue(now), now.queue_packets == null ? "" : `${now.queue_packets} packets`],
       ["longest", now.queue_packets_max == null ? "–" : `${now.queue_packets_max} packets`, ""],
       ["ECN marks", now.marked == null ? "–" : whole(now.marked), packets(now.marks_ps)],
+      ...(now.fast_cnps ? [["fast CNPs", whole(now.fast_cnps), packets(now.fast_cnps_ps)]] : []),
       ...Object.entries(now.drops).map(([why, count]) => [`drops: ${why}`, whole(count), ""]),
     ];
     return [heading(`${port.name} to ${port.peer}`), paragraph(now.up === false ? "down" : "port of a switch"), grid(rows)];
