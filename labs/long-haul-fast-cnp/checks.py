@@ -225,22 +225,29 @@ def _other_opponents() -> Iterator[Check]:
 
 def _far(table: Table) -> Iterator[Check]:
     note = "the loop is the whole path's either way: a switch there is as far away as the receiver"
+    for opponent in OPPONENTS:
+        for senders in ("2", "4"):
+            metrics = ("reaction", "peak", "goodput") if opponent == BEST else ("reaction", "peak")
+            for metric in metrics:
+                yield Check.within(
+                    f"far end, 100 km: {metric}, {senders} senders, over {opponent}",
+                    _ratio(table, "far", senders, FAST, opponent, metric),
+                    0.9,
+                    1.1,
+                    note=note,
+                )
     for senders in ("2", "4"):
-        for metric in ("reaction", "peak"):
-            yield Check.within(
-                f"far end, 100 km: {metric}, {senders} senders",
-                _ratio(table, "far", senders, FAST, SCALED, metric),
-                0.9,
-                1.1,
-                note=note,
-            )
-        ratio = _ratio(table, "far", senders, FAST, SCALED, "goodput")
-        more = "not from being earlier: a severity cuts once, and by as much as is needed"
-        yield Check.reported(f"far end, 100 km: goodput, {senders} senders", ratio, note=more)
+        yield Check.reported(
+            f"far end, 100 km: goodput, {senders} senders, over {SCALED}",
+            _ratio(table, "far", senders, FAST, SCALED, "goodput"),
+            note="not by being earlier: that set gives back 0.8 Gb/s every 300 us",
+        )
+    for senders in ("2", "4"):
         for metric in ("peak", "goodput"):
             yield Check.reported(
                 f"far end, 100 km, a gateway that answers for it: {metric}, {senders} senders",
-                _ratio(table, "far", senders, GATEWAY, SCALED, metric),
+                _ratio(table, "far", senders, GATEWAY, BEST, metric),
+                note=f"over {BEST}",
             )
 
 
@@ -337,7 +344,7 @@ def figures(table: Table, out: Path) -> Iterator[Figure]:
     if shown:
         path = out / "queue.png"
         with drawing(path, where(table)) as figure:
-            _courses(figure.subplots(), table, shown)
+            _courses(figure, table, shown)
         yield Figure(path, f"The queue in front of the long link ({length}), four senders.")
     for place in ("near", "far"):
         shown = table.variants(length="100km", end=place)
@@ -356,24 +363,27 @@ def figures(table: Table, out: Path) -> Iterator[Figure]:
         )
 
 
-def _courses(axes: Any, table: Table, shown: tuple[Variant, ...]) -> None:
+def _courses(figure: Any, table: Table, shown: tuple[Variant, ...]) -> None:
+    """The longest that was seen in each of 250 parts of the run."""
+    axes = figure.subplots()
     for colour, variant in zip(COLOURS, shown, strict=False):
         run = table.runs(variant)[0]
         if run.failure:
             continue
         at_ps, depth = json.loads((run.folder / SERIES).read_text())
+        part = max(1, len(at_ps) // 250)
         axes.plot(
-            [at / 1e9 for at in at_ps],
-            [max(each, 1000) / MB for each in depth],
+            [at / 1e9 for at in at_ps[::part]],
+            [max(1000, *depth[i : i + part]) / MB for i in range(0, len(depth), part)],
             label=variant.labels["control"],
             color=colour,
-            linewidth=1,
+            linewidth=1.4,
         )
     axes.set_yscale("log")
     axes.set_xlabel("time (ms)")
     axes.set_ylabel("queue (MB)")
     if axes.lines:
-        axes.legend(frameon=False)
+        figure.legend(loc="outside upper left", ncols=len(axes.lines), frameon=False, fontsize=8)
 
 
 def _peaks(axes: Any, table: Table, shown: tuple[Variant, ...]) -> None:

@@ -1,0 +1,87 @@
+"""The lab long-haul-fast-cnp: its quick variants hold, and its opponent is picked by its rule."""
+
+from __future__ import annotations
+
+import csv
+import importlib.util
+import json
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import yaml
+
+from labs import Runtime
+from labs.loader import load
+
+LAB = Path(__file__).parents[2] / "labs" / "long-haul-fast-cnp"
+
+
+@pytest.fixture(scope="module")
+def best() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("long_haul_best", LAB / "best.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_every_variant_is_a_run_file() -> None:
+    lab = load("long-haul-fast-cnp")
+    lab.check()
+    assert len(lab.variants(Runtime.SIMULATOR)) == 2 * 3 * 5 + 2 * 3 * 6
+    assert [each.variant.name for each in lab.variants(Runtime.SOFTSWITCH)] == [
+        "10km-near-4-hpcc-dcqcn",
+        "10km-near-4-fast-cnp",
+    ]
+
+
+def test_the_rule_takes_one_set_that_is_good_everywhere(best: ModuleType) -> None:
+    near, far = ("100km", 2), ("300km", 2)
+    sets = {
+        "fills any buffer": {near: (390.0, 400.0), far: (390.0, 900.0)},
+        "for 100 km": {near: (320.0, 52.0), far: (150.0, 150.0)},
+        "for 300 km": {near: (150.0, 52.0), far: (320.0, 150.0)},
+        "for both": {near: (290.0, 55.0), far: (280.0, 160.0)},
+        "short of memory at 300 km": {near: (310.0, 52.0), far: (310.0, 166.0)},
+        "not played at 300 km": {near: (310.0, 52.0)},
+    }
+    assert best.best(sets) == "for both"
+
+
+def test_the_swept_best_is_what_lab_yaml_runs(best: ModuleType) -> None:
+    """sweep.csv has the best set once a case; the lab's variant is a set of the sweep."""
+    with (LAB / "sweep.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    picked = [row for row in rows if row["best"]]
+    assert sorted((row["length"], row["senders"]) for row in picked) == [
+        ("100km", "2"), ("100km", "4"), ("300km", "2"), ("300km", "4"),
+    ]  # fmt: skip
+    swept = yaml.safe_load((LAB / "sweep.yaml").read_text())["vary"]
+    own = yaml.safe_load((LAB / "lab.yaml").read_text())["axes"]["control"]["best"]
+    for name, value in own["transport.overrides"].items():
+        assert value in swept[f"transport.overrides.{name}"]
+    assert own["topology.classes.roce.ecn"] in swept["topology.classes.roce.ecn"]
+
+
+def test_the_quick_variants_hold(tmp_path: Path) -> None:
+    command = [
+        str(Path(sys.executable).parent / "weft"), "lab", "run", "long-haul-fast-cnp", "--quick",
+        "--seeds", "1", "--out", str(tmp_path / "out"), "--json",
+    ]  # fmt: skip
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    results: dict[str, Any] = json.loads((tmp_path / "out" / "results.json").read_text())
+    verdicts = {check["row"]: check["verdict"] for check in results["checks"]}
+    reaction = "near end, 100 km: queue crosses threshold -> source's first cut, 2 senders"
+    for row in (
+        f"{reaction}, over hpcc-dcqcn",
+        "peak queue there, 2 senders, over hpcc-dcqcn",
+        "goodput over 50 ms with recovery, 2 senders, over hpcc-dcqcn",
+        "peak queue there, 2 senders: fast CNP's buffer",
+    ):
+        assert verdicts[row] == "pass", row
+    assert (tmp_path / "out" / "report.html").stat().st_size > 10_000
