@@ -170,22 +170,24 @@ control FastCnp(inout headers_t hdr, inout local_metadata_t meta,
     }
 
     action observe() {
+        ticks_t begins;
+        window_begins.read(begins, (bit<32>)queue.index);
+        ticks_t passed = std.egress_global_timestamp - begins;
+        bool over = passed >= queue.window;
+        bool stale = passed > queue.idle;       // also after a time in which nobody looked
+
         bit<32> total;
         smoothed_depths.read(total, (bit<32>)queue.index);
         total = total - (total >> queue.smoothing) + queue.depth;
+        total = stale ? queue.depth << queue.smoothing : total;
         smoothed_depths.write((bit<32>)queue.index, total);
         queue.smoothed = total >> queue.smoothing;
         queue.deep = queue.smoothed > (bit<32>)queue.high ? 1w1 : 1w0;
 
-        ticks_t begins;
         bit<32> before;
         bit<16> growth;
-        window_begins.read(begins, (bit<32>)queue.index);
         window_depths.read(before, (bit<32>)queue.index);
         growths.read(growth, (bit<32>)queue.index);
-        ticks_t passed = std.egress_global_timestamp - begins;
-        bool over = passed >= queue.window;
-        bool stale = passed > queue.idle;
         bit<48> up = queue.depth > before ? (bit<48>)(queue.depth - before) : 0;
         bit<48> down = queue.depth < before ? (bit<48>)(before - queue.depth) : 0;
         up = ((up & 0xffff) * (bit<48>)queue.growth_scale) >> 16;
@@ -410,9 +412,13 @@ control FastCnp(inout headers_t hdr, inout local_metadata_t meta,
     apply {
         fast_cnp_mode.apply();
         if (std.egress_port == RECIRCULATION_PORT && meta.fast_cnp.made == 1) {
-            become_cnp(meta.fast_cnp.dscp, meta.fast_cnp.switch_id);
-            write_icrc();
-            recirculate_preserving_field_list(NOTHING);
+            if (meta.fast_cnp.on == 1) {
+                become_cnp(meta.fast_cnp.dscp, meta.fast_cnp.switch_id);
+                write_icrc();
+                recirculate_preserving_field_list(NOTHING);
+            } else {
+                mark_to_drop(std);
+            }
         } else if (meta.fast_cnp.on == 1 && hdr.bth.isValid() &&
                    hdr.bth.opcode != BthOpcode.RC_ACKNOWLEDGE && hdr.bth.opcode != BthOpcode.CNP &&
                    hdr.bth.opcode != BthOpcode.RC_READ_REQUEST) {
