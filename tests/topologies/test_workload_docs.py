@@ -16,7 +16,7 @@ from topologies.job_schema import (
     PipelineEntry,
     StepEntry,
 )
-from topologies.transport_schema import OverridesEntry, TransportEntry
+from topologies.transport_schema import FastOverridesEntry, OverridesEntry, TransportEntry
 from topologies.workload_loader import available_runs, read_run
 from topologies.workload_schema import (
     CbrEntry,
@@ -65,6 +65,7 @@ def test_every_key_is_told() -> None:
         PipelineEntry,
         TransportEntry,
         OverridesEntry,
+        FastOverridesEntry,
     ):
         for name, field in form.model_fields.items():
             key = field.alias or name
@@ -79,8 +80,9 @@ def test_every_run_file_is_listed() -> None:
 def test_the_transport_that_it_shows_is_right() -> None:
     shown = TransportEntry.model_validate(yaml.safe_load(block("transport:\n"))["transport"])
     assert set(TransportEntry.model_fields) == shown.model_fields_set
-    plain = TransportEntry()  # what it shows are the defaults, but for the three that say so
-    changed = {"overrides": plain.overrides, "window": None, "mtu": None}
+    plain = TransportEntry()  # what it shows are the defaults, but for the four that say so
+    changed = {name: getattr(plain, name) for name in ("overrides", "fast_overrides")}
+    changed |= {"window": None, "mtu": None}
     assert shown.model_copy(update=changed) == plain
 
 
