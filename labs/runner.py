@@ -32,6 +32,7 @@ from labs.versions import versions
 from topologies.errors import Problem, TopologyError, did_you_mean
 
 RESULTS = Path("results")
+SHOWN_NAMES = 12  # of variants, in a message
 
 
 @dataclass(frozen=True)
@@ -338,7 +339,10 @@ def _chosen(lab: Lab, there: Iterable[Planned], request: Request) -> tuple[Plann
     for name in request.variants:
         if name not in by_name:
             hint = did_you_mean(name, by_name)
-            names = ", ".join(by_name)
+            more = len(by_name) - SHOWN_NAMES
+            names = ", ".join(list(by_name)[:SHOWN_NAMES]) + (
+                f" and {more} more" if more > 0 else ""
+            )
             raise LabError(
                 f"{lab.name} has no variant {name!r} on {request.runtime}{hint}",
                 f"there is {names}",
