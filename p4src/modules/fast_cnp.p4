@@ -375,16 +375,24 @@ control FastCnp(inout headers_t hdr, inout local_metadata_t meta,
     // checksums, BTH's fifth byte (InfiniBand vol. 1, annex A17). On the wire from its least significant byte on.
     action write_icrc() {
         bit<32> crc;
+        // In words of 64 bits: the target copies what it hashes.
         hash(crc, HashAlgorithm.crc32, 32w0, {
             64w0xffffffffffffffff,
-            hdr.ipv4.version, hdr.ipv4.ihl, 8w0xff, hdr.ipv4.length,
-            hdr.ipv4.id, hdr.ipv4.reserved, hdr.ipv4.dont_fragment, hdr.ipv4.more_fragments,
-            hdr.ipv4.fragment, 8w0xff, hdr.ipv4.protocol, 16w0xffff, hdr.ipv4.src, hdr.ipv4.dst,
-            hdr.udp.src_port, hdr.udp.dst_port, hdr.udp.length, 16w0xffff,
-            hdr.bth.opcode, hdr.bth.solicited, hdr.bth.migrated, hdr.bth.padding, hdr.bth.version,
-            hdr.bth.partition, 8w0xff, hdr.bth.destination_qp, hdr.bth.acknowledge,
-            hdr.bth.reserved_7, hdr.bth.sequence,
-            hdr.notification
+            hdr.ipv4.version ++ hdr.ipv4.ihl ++ 8w0xff ++ hdr.ipv4.length ++ hdr.ipv4.id ++
+                hdr.ipv4.reserved ++ hdr.ipv4.dont_fragment ++ hdr.ipv4.more_fragments ++
+                hdr.ipv4.fragment,
+            8w0xff ++ (bit<8>)hdr.ipv4.protocol ++ 16w0xffff ++ hdr.ipv4.src,
+            hdr.ipv4.dst ++ hdr.udp.src_port ++ hdr.udp.dst_port,
+            hdr.udp.length ++ 16w0xffff ++ (bit<8>)hdr.bth.opcode ++ hdr.bth.solicited ++
+                hdr.bth.migrated ++ hdr.bth.padding ++ hdr.bth.version ++ hdr.bth.partition,
+            8w0xff ++ hdr.bth.destination_qp ++ hdr.bth.acknowledge ++ hdr.bth.reserved_7 ++
+                hdr.bth.sequence,
+            (bit<4>)hdr.notification.type ++ hdr.notification.severity ++ hdr.notification.hops ++
+                hdr.notification.validity ++ hdr.notification.switch_id ++
+                hdr.notification.port ++ hdr.notification.sequence ++
+                hdr.notification.destination[31:24],
+            hdr.notification.destination[23:0] ++ hdr.notification.destination_qp ++
+                hdr.notification.queue
         }, 64w0x100000000);
         hdr.icrc.setValid();
         hdr.icrc.value = crc[7:0] ++ crc[15:8] ++ crc[23:16] ++ crc[31:24];
