@@ -96,6 +96,7 @@ class Switch(Stmt):
     expr: Expr
     cases: list[SwitchCase]
     table: TableDecl | None = field(default=None, init=False, repr=False)
+    in_action: bool = field(default=False, init=False, repr=False)
 
 
 @dataclass(eq=False, slots=True)
@@ -484,6 +485,8 @@ class TableDecl(Decl):
     default_action_const: bool
     properties: list[Property]
     actions_pos: Pos | None = None
+    keys_pos: Pos | None = None
+    entries_pos: Pos | None = None
     type: ty.Table | None = field(default=None, init=False, repr=False)
 
     def prop(self, name: str) -> Property | None:

@@ -409,7 +409,6 @@ class MatchChecker(StatementChecker):
         if any(key.expr.type is None or key.match_kind.decl is None for key in table.keys):
             return
         wanted = [type_of(key.expr) for key in table.keys]
-        self._check_priorities(table.keys, entries)
         for entry in entries:
             self.annotations(entry.annotations)
             with self._guard():
@@ -419,19 +418,44 @@ class MatchChecker(StatementChecker):
                     entry.priority, _ = self.check_constant_int(entry.priority, "priority")
             with self._guard():
                 self._action_use(table, entry.action, "this entry")
+        with self._guard():
+            self._check_priorities(table, table.keys, entries)
 
-    def _check_priorities(self, keys: list[ast.TableKey], entries: list[ast.Entry]) -> None:
+    def _check_priorities(
+        self, table: ast.TableDecl, keys: list[ast.TableKey], entries: list[ast.Entry]
+    ) -> None:
         prioritised = [entry for entry in entries if entry.priority is not None]
         if not prioritised:
             return
         if all(key.match_kind.name in ("exact", "lpm") for key in keys):
-            self.reporter.error(
-                prioritised[0].pos, "entries of exact and lpm keys have no priorities"
+            self._fail(
+                table.keys_pos or keys[0].pos,
+                "entries of exact and lpm keys have no priorities",
+                ((prioritised[0].pos, "a priority is given here"),),
             )
-        elif entries[0].priority is None:
-            self.reporter.error(
-                entries[0].pos, "the first entry needs a priority, because others have one"
-            )
+        if entries[0].priority is None:
+            self._fail(entries[0].pos, "the first entry needs a priority, because others have one")
+        if _property_value(table, "largest_priority_wins", default=1):
+            step = _property_value(table, "priority_delta", default=1)
+            self._refuse_negative_priority(table, entries, step)
+
+    def _refuse_negative_priority(
+        self, table: ast.TableDecl, entries: list[ast.Entry], step: int
+    ) -> None:
+        """An entry without a priority has the one before it less `step`."""
+        current = 0
+        for entry in entries:
+            if entry.priority is None:
+                current -= step
+            elif isinstance(entry.priority.const_value, int):
+                current = entry.priority.const_value
+            if current < 0:
+                self._fail(
+                    table.pos,
+                    f'an entry of table "{table.name}" has the priority {current}: '
+                    "none can be negative",
+                    ((entry.pos, "this one"),),
+                )
 
     def _check_entry_keys(self, keys: list[ast.TableKey], entry: ast.Entry) -> None:
         if len(entry.keysets) != len(keys):
@@ -463,6 +487,13 @@ class MatchChecker(StatementChecker):
         zeros = ((1 << width) - 1) & ~mask
         if zeros & (zeros + 1):
             self._fail(keyset.mask.pos, f"0x{mask:x} is no prefix: an lpm key needs one")
+
+
+def _property_value(table: ast.TableDecl, name: str, *, default: int) -> int:
+    """The constant number (or 0, 1 for bool) that a table property has."""
+    found = table.prop(name)
+    value = None if found is None or found.value is None else found.value.const_value
+    return int(value) if isinstance(value, int) else default
 
 
 def _parts(keyset: ast.Expr) -> list[ast.Expr]:

@@ -190,22 +190,32 @@ class StatementChecker(CallChecker):
         allowed = (ty.Bit, ty.Int, ty.InfInt, ty.Bool, ty.Enum, ty.Error, ty.ActionRun)
         if not isinstance(ty.underlying(switched), allowed):
             self._fail(stmt.expr.pos, f"switch can't choose by a value of type {switched}")
+        stmt.in_action = self._context.kind == "action"
+        with self._guard():
+            self._check_default_label(stmt)
         seen: dict[object, Pos] = {}
-        for index, case in enumerate(stmt.cases):
+        for case in stmt.cases:
             with self._guard():
                 key = self._switch_label(stmt, case, switched)
-                if key in seen:
+                if key in seen and key != "default":
                     self._fail(
                         case.pos, "duplicate label of switch", ((seen[key], "first used here"),)
                     )
                 seen[key] = case.pos
-                if isinstance(case.label, ast.DefaultKey) and index != len(stmt.cases) - 1:
-                    self._fail(case.pos, '"default" must be the last label')
             if case.body is not None:
                 self.block(case.body)
         if stmt.cases and stmt.cases[-1].body is None:
             last = stmt.cases[-1]
             self.reporter.warn(last.pos, "the last label falls through to nothing", "missing")
+
+    def _check_default_label(self, stmt: ast.Switch) -> None:
+        defaults = [case for case in stmt.cases if isinstance(case.label, ast.DefaultKey)]
+        if len(defaults) > 1:
+            notes = tuple((case.pos, "one of them") for case in defaults)
+            self._fail(stmt.pos, 'this switch has more than one label "default"', notes)
+        if defaults and defaults[0] is not stmt.cases[-1]:
+            notes = ((defaults[0].pos, "it stands here"),)
+            self._fail(stmt.pos, '"default" must be the last label of a switch', notes)
 
     def _switch_label(self, stmt: ast.Switch, case: ast.SwitchCase, switched: ty.Type) -> object:
         """Check a label; returns what must not occur twice."""

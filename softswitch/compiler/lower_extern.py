@@ -101,7 +101,9 @@ def _destination(
         if isinstance(place, ir.Field):
             return place, lambda: None
         if not isinstance(place, SCALARS):
-            raise NotSupported.at(target.pos, "a result of this type")
+            raise CompileError.at(
+                target.pos, "BMv2 can't write a struct as a result: give a field to write to"
+            )
         temporary = body.program.layout.scalar("tmp", place.type)
         return temporary, lambda: body.assign(place, temporary, call.pos)
     width = ty.width_of(body.type_of(target))

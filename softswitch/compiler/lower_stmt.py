@@ -146,6 +146,8 @@ class StmtLowering(CallLowering):
     # ------------------------------------------------------------ switch
 
     def _switch(self, stmt: ast.Switch) -> None:
+        if stmt.in_action:
+            raise CompileError.at(stmt.pos, "BMv2 has no switch statements in actions: use if")
         groups: list[tuple[list[ast.Expr], ast.Block]] = []
         labels: list[ast.Expr] = []
         for case in stmt.cases:

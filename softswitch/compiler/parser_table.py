@@ -48,8 +48,11 @@ class TableParser(StatementParser):
         match name.text:
             case "key":
                 self._once(table.keys is None, name.text, name.pos)
-                if table.entries is not None:
-                    raise CompileError.at(name.pos, '"key" must come before "entries"')
+                if table.entries_pos is not None:
+                    self.reporter.error(
+                        table.entries_pos, '"entries" must come after "key"', [(name.pos, "key")]
+                    )
+                table.keys_pos = name.pos
                 table.keys = self._keys()
             case "actions":
                 self._once(table.actions_pos is None, name.text, name.pos)
@@ -58,6 +61,7 @@ class TableParser(StatementParser):
             case "entries":
                 self._once(table.entries is None, name.text, name.pos)
                 table.entries_const = is_const
+                table.entries_pos = name.pos
                 table.entries = self._entries()
             case "default_action":
                 self._once(table.default_action is None, name.text, name.pos)

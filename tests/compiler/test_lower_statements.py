@@ -106,6 +106,21 @@ CASES = [
                      hdr.h.h = 0xff; }
                    table t { actions = { big; } const default_action = big(10); }""",
          body="t.apply();"),
+    Case("keys are evaluated in order", "02020304050607ff 111213",
+         top="bit<8> f(inout bit<8> x) { x = x + 1; return 7; }",
+         locals="""action yes() { hdr.h.h = 0xff; }
+                   table t { key = { hdr.h.a: exact; f(hdr.h.a): exact @name("f"); hdr.h.a: exact @name("b"); }
+                             actions = { yes; NoAction; } const entries = { (1, 7, 2): yes(); } }""",
+         body="t.apply();"),
+    Case("a key is another table's hit", "010203040506ffff 111213",
+         locals="""action yes() { hdr.h.h = 0xff; } action seen() { hdr.h.g = 0xff; }
+                   table inner { key = { hdr.h.b: exact; } actions = { seen; NoAction; } const entries = { 2: seen(); } }
+                   table t { key = { inner.apply().hit: exact @name("hit"); }
+                             actions = { yes; NoAction; } const entries = { true: yes(); } }""",
+         body="t.apply();"),
+    Case("nothing divided by a run-time value", "0002000905060708 111213",
+         top="bit<8> f(inout bit<8> x) { x = 9; return 2; }",
+         body="hdr.h.a = 0 / hdr.h.b; hdr.h.c = 0 % f(hdr.h.d);"),
     Case("signed and boolean action parameters", "0102030405060aff 111213",
          locals="""action f(int<8> x, bool y) { if (x < 0 && y) { hdr.h.g = 10; } hdr.h.h = (bit<8>)(x + 1); }
                    table t { actions = { f; } const default_action = f(-2, true); }""",
@@ -270,6 +285,10 @@ REFUSED = [
      NotSupported, "two places that go on differently"),
     (Case("", None, body="hdr.s[3].v = 1;"), CompileError, "3"),
     (Case("", None, body="clone(CloneType.E2E, 5);"), CompileError, "only be made in egress"),
+    (Case("", None, locals="action a() { switch (hdr.h.a) { 1: { hdr.h.b = 2; } } }", body="a();"),
+     CompileError, "no switch statements in actions"),
+    (Case("", None, locals="register<pair_t>(4) r;", body="r.read(meta.p, 0);"),
+     CompileError, "can't write a struct as a result"),
     (Case("", None, egress="resubmit_preserving_field_list(1);"), CompileError, "only be called in"),
     (Case("", None, top="header odd_t { bit<3> x; }", before="""
         control O(inout headers hdr) { apply { odd_t o; o.setValid(); o.x = 1; hdr.h.a = (bit<8>)o.x; } }""",

@@ -5,10 +5,10 @@ control C(inout H hdr) {
     table t {
         actions = { a; }
         entries = {
+//      ^ "entries" must come after "key"
             1: a();
         }
         key = { hdr.h.a: exact; }
-//      ^ "key" must come before "entries"
     }
     apply {
         t.apply();

@@ -3,8 +3,8 @@
 control C(inout H hdr) {
     apply {
         switch (hdr.h.a) {
+//      ^ "default" must be the last label of a switch
             default: { }
-//          ^ "default" must be the last label
             2: { }
         }
     }

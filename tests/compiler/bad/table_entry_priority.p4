@@ -5,10 +5,10 @@ control C(inout H hdr) {
     action set(bit<8> x) { }
     table t {
         key = { hdr.h.a: exact; }
+//      ^ entries of exact and lpm keys have no priorities
         actions = { a; }
         entries = {
             priority = 1: 1: a();
-//          ^ entries of exact and lpm keys have no priorities
         }
     }
     apply {
