@@ -312,8 +312,9 @@ def _learn_now(made_by: Schema, now: Schema, learn: int) -> int | None:
         return learn
     old = _digest_of(made_by, learn)
     new = next((d for d in now.digests.values() if old is not None and d.name == old.name), None)
-    return new.learn if old is not None and new is not None and new.widths == old.widths else None
+    same = old is not None and new is not None and new.widths == old.widths
+    return new.learns[0] if same and new is not None else None
 
 
 def _digest_of(schema: Schema, learn: int) -> Digest | None:
-    return next((d for d in schema.digests.values() if d.learn == learn), None)
+    return next((d for d in schema.digests.values() if learn in d.learns), None)

@@ -452,6 +452,9 @@ class ExpressionChecker(Converter):
             self._fail(expr.right.pos, "division by zero")
         if is_compile_time(expr.left) and is_compile_time(expr.right):
             return
+        if expr.left.const_value == 0:  # 0 whatever the divisor, which is evaluated all the same
+            expr.op = BinaryOp.BIT_AND
+            return
         divisor = expr.right.const_value
         if not isinstance(divisor, int) or divisor & (divisor - 1):
             self._unsupported(

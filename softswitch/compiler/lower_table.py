@@ -124,9 +124,11 @@ class TableLowering:
     # ------------------------------------------------------------ keys
 
     def _keys(self) -> None:
-        for key in self.decl.keys or []:
+        keys = self.decl.keys or []
+        runs_code = [has_side_effects(key.expr) for key in keys]
+        for number, key in enumerate(keys):
             kind = key.match_kind.name
-            target = self._key_target(key)
+            target = self._key_target(key, saved=any(runs_code[number + 1 :]))
             if kind == "selector":
                 self.table.selector_inputs.append(target)
                 continue
@@ -141,10 +143,13 @@ class TableLowering:
                 self.decl.pos, f"table {self.decl.name} has more than one lpm key"
             )
 
-    def _key_target(self, key: ast.TableKey) -> ir.Field:
-        """The field to match on: the key itself, or a temporary filled before the table."""
+    def _key_target(self, key: ast.TableKey, saved: bool) -> ir.Field:
+        """The field to match on: the key itself, or a temporary filled before the table.
+
+        `saved`: always a temporary, because a later key runs code that may change this one.
+        """
         expr = key.expr
-        if _is_path(expr) or _is_validity(expr):
+        if not saved and (_is_path(expr) or _is_validity(expr)):
             value = self.body.lower(expr)
             if isinstance(value, ir.Field):
                 if value.type.kind is ir.Kind.VARBIT:
@@ -377,8 +382,6 @@ def new_action_code(region_of: Code, pos: Pos) -> Code:
 def prepared(table: LoweredTable, body: BodyLowering) -> None:
     """Fill the temporaries that stand for computed keys, just before the table is applied."""
     for target, expr in table.prepare:
-        if has_side_effects(expr) and not isinstance(expr, ast.Call):
-            raise NotSupported.at(expr.pos, "a table key with side effects")
         value = body.lower(expr)
         if not isinstance(value, SCALARS):
             raise NotSupported.at(expr.pos, f"a table key of type {expr.type}")

@@ -104,14 +104,18 @@ class ExpressionParser(ParserBase):
         return self._ternary(allow_greater=True)
 
     def _ternary(self, *, allow_greater: bool) -> ast.Expr:
+        """`cond ? then : otherwise`.
+
+        In p4c's grammar `:` binds tighter than `?`, so `a ? x : b ? y : z` is
+        `(a ? x : b) ? y : z`, unlike in C.
+        """
         cond = self._binary(0, allow_greater=allow_greater)
-        if self._kind != "?":
-            return cond
-        self._advance()
-        then = self.expression()
-        self._expect(":")
-        otherwise = self._ternary(allow_greater=allow_greater)
-        return ast.Ternary(cond.pos, cond, then, otherwise)
+        while self._accept("?"):
+            then = self.expression()
+            self._expect(":")
+            otherwise = self._binary(0, allow_greater=allow_greater)
+            cond = ast.Ternary(cond.pos, cond, then, otherwise)
+        return cond
 
     def _binary(self, minimum: int, *, allow_greater: bool) -> ast.Expr:
         left = self._unary()

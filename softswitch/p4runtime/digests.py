@@ -38,7 +38,9 @@ class DigestManager:
 
     def __init__(self, digests: dict[int, Digest]) -> None:
         self._states = {number: _State(digest) for number, digest in digests.items()}
-        self._by_learn = {state.digest.learn: state for state in self._states.values()}
+        self._by_learn: dict[int, _State] = {}
+        for state in self._states.values():
+            self._route(state)
 
     def take_over(self, other: DigestManager, pairs: Mapping[int, int]) -> None:
         """Go on with what waits and what was sent in `other`; `pairs` are ids (its: ours)."""
@@ -57,7 +59,7 @@ class DigestManager:
         def restore() -> None:
             state.config = config
             self._states[digest_id] = state
-            self._by_learn[state.digest.learn] = state
+            self._route(state)
 
         return restore
 
@@ -73,7 +75,7 @@ class DigestManager:
         if kind == p4r.Update.DELETE:
             fresh = _State(state.digest, next_list=state.next_list)
             self._states[message.digest_id] = fresh
-            self._by_learn[state.digest.learn] = fresh
+            self._route(fresh)
             return
         config = message.config
         if min(config.max_timeout_ns, config.max_list_size, config.ack_timeout_ns) < 0:
@@ -135,6 +137,9 @@ class DigestManager:
         """When (ns) `due` next returns something, None if nothing waits."""
         deadlines = [d for d in map(_deadline, self._states.values()) if d is not None]
         return min(deadlines, default=None)
+
+    def _route(self, state: _State) -> None:
+        self._by_learn |= dict.fromkeys(state.digest.learns, state)
 
     def _state(self, digest_id: int) -> _State:
         state = self._states.get(digest_id)

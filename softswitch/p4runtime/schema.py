@@ -155,14 +155,15 @@ class Register:
 
 @dataclass(frozen=True, slots=True)
 class Digest:
-    """A digest; `learn` is the core's index, `widths` the bits of its members in order.
+    """A digest; `learns` are the core's indices, `widths` the bits of its members in order.
 
+    A program that sends one struct at several places has a list for each place.
     `shape` is the P4Data form of a message: "struct", "tuple" or "bitstring".
     """
 
     id: int
     name: str
-    learn: int
+    learns: tuple[int, ...]
     widths: tuple[int, ...]
     shape: str
 
@@ -361,17 +362,17 @@ class _Binder:
             )
 
     def _digests(self) -> None:
-        learns = {own.name: own for own in self.program.learn_lists}
         for info in self.p4info.digests:
-            own = learns.get(info.preamble.name)
-            if own is None:
+            lists = [own for own in self.program.learn_lists if own.name == info.preamble.name]
+            if not lists:
                 self._miss(info.preamble)
                 continue
+            own = lists[0]
             shape = info.type_spec.WhichOneof("type_spec") or "bitstring"
             self.schema.digests[info.preamble.id] = Digest(
                 id=info.preamble.id,
                 name=own.name,
-                learn=own.index,
+                learns=tuple(each.index for each in lists),
                 widths=tuple(self.program.field(ref).bits for ref in own.fields),
                 shape=shape if shape in ("struct", "tuple") else "bitstring",
             )

@@ -80,7 +80,9 @@ def expression(text: str) -> str:
         ("a ++ b ++ c", "((a ++ b) ++ c)"),
         ("-a + ~b", "((-a) + (~b))"),
         ("!a.b && c", "((!a.b) && c)"),
-        ("a ? b : c ? d : e", "(a ? b : (c ? d : e))"),
+        ("a ? b : c ? d : e", "((a ? b : c) ? d : e)"),  # as p4c's grammar has it
+        ("a ? b ? c : d : e", "(a ? (b ? c : d) : e)"),
+        ("a ? b : c || d ? e : f", "((a ? b : (c || d)) ? e : f)"),
         ("a < b ? c : d", "((a < b) ? c : d)"),
         ("(a + b) * c", "((a + b) * c)"),
         ("a[7:0] ++ b[3 +: c]", "(a[7:0] ++ b[c+:3])"),

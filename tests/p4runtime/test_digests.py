@@ -9,7 +9,7 @@ from softswitch.p4runtime.protos import p4r
 from softswitch.p4runtime.schema import Digest
 from softswitch.p4runtime.status import Code, EntityError
 
-LEARN = Digest(id=7, name="learn_t", learn=0, widths=(32, 9), shape="struct")
+LEARN = Digest(id=7, name="learn_t", learns=(0,), widths=(32, 9), shape="struct")
 A, B, C = b"\n\0\0\1\0\1", b"\n\0\0\2\0\1", b"\n\0\0\3\1\xff"
 
 

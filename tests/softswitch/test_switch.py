@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from softswitch.p4runtime.names import UnknownName
+from softswitch.p4runtime.protos import p4r
 from softswitch.p4runtime.status import PipelineError
 from softswitch.switch import Output, PortState, Switch, SwitchError
 
@@ -23,6 +24,28 @@ LEARNED = bytes.fromhex(
     "0a000000001102cc00000001080045000028000100004011aeb90a090001c00002010fa0138800147ea3"
     "68656c6c6f20776f726c6421"
 )
+TWO_DIGESTS = """
+#include <core.p4>
+#include <v1model.p4>
+header h_t { bit<8> a; bit<8> b; }
+struct headers { h_t h; }
+struct seen_t { bit<8> x; }
+struct metadata { }
+parser P(packet_in p, out headers hdr, inout metadata meta, inout standard_metadata_t std) {
+    state start { p.extract(hdr.h); transition accept; }
+}
+control V(inout headers hdr, inout metadata meta) { apply { } }
+control I(inout headers hdr, inout metadata meta, inout standard_metadata_t std) {
+    apply {
+        if (hdr.h.a != 0) { digest<seen_t>(1, { hdr.h.a }); }
+        else { digest<seen_t>(1, { hdr.h.b }); }
+    }
+}
+control E(inout headers hdr, inout metadata meta, inout standard_metadata_t std) { apply { } }
+control C(inout headers hdr, inout metadata meta) { apply { } }
+control D(packet_out p, in headers hdr) { apply { p.emit(hdr); } }
+V1Switch(P(), V(), I(), E(), C(), D()) main;
+"""
 
 
 @pytest.fixture
@@ -126,8 +149,6 @@ def test_packet_out_and_packet_in(features: Switch) -> None:
 
 
 def test_digests_are_listed_with_their_time(features: Switch) -> None:
-    from softswitch.p4runtime.protos import p4r
-
     entry = p4r.DigestEntry(digest_id=features.names.digest_id("flow_digest_t"))
     entry.config.max_timeout_ns = 3_000
     features.insert(digest_entry=entry)
@@ -141,6 +162,20 @@ def test_digests_are_listed_with_their_time(features: Switch) -> None:
         (5_000, ((0x0A090001, 0xC0000201, 1),)),
         (23_000, ((0x0A090001, 0xC0000201, 2),)),
     ]
+
+
+def test_digests_of_one_struct_come_from_every_place(tmp_path: Path) -> None:
+    source = tmp_path / "twice.p4"
+    source.write_text(TWO_DIGESTS)
+    with Switch.from_p4(source) as switch:
+        switch.set_port(1)
+        switch.insert(digest_entry=p4r.DigestEntry(digest_id=switch.names.digest_id("seen_t")))
+        switch.inject(1, b"\x05\x06", at_ns=1_000)
+        switch.run_until(1_000_000)
+        assert [d.rows for d in switch.digests] == [((5,),)]
+        switch.inject(1, b"\x00\x06", at_ns=1_100_000)
+        switch.run_until(2_000_000)
+        assert [d.rows for d in switch.digests] == [((5,),), ((6,),)]
 
 
 def test_idle_entries_are_listed_with_their_time(features: Switch) -> None:
