@@ -15,7 +15,17 @@ from functools import partial
 from importlib import import_module
 from pathlib import Path
 
-from weft import cli_dcqcn, cli_grade, cli_lab, cli_live, cli_perf, cli_results, cli_sim, cli_sweep
+from weft import (
+    cli_dcqcn,
+    cli_grade,
+    cli_lab,
+    cli_live,
+    cli_perf,
+    cli_results,
+    cli_sim,
+    cli_stf,
+    cli_sweep,
+)
 from weft.cli_arguments import add_json, add_preprocessor
 from weft.errors import UsageError
 
@@ -139,6 +149,7 @@ def _parser() -> argparse.ArgumentParser:
     cli_perf.add_commands(partial(_add, commands))
     cli_results.add_commands(partial(_add, commands))
     cli_sim.add_commands(partial(_add, commands))
+    cli_stf.add_commands(partial(_add, commands))
     cli_sweep.add_commands(partial(_add, commands))
     return parser
 

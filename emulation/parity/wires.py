@@ -74,7 +74,7 @@ class Wires:
                     stdout=out,
                     stderr=subprocess.STDOUT,
                     start_new_session=True,
-                    preexec_fn=_die_with_parent,
+                    preexec_fn=die_with_parent,
                 )
             except OSError as error:
                 raise TargetError(f"can't start {command[0]}: {error.strerror}") from error
@@ -161,7 +161,8 @@ def _with_vlan_tag(data: bytes, ancillary: list[tuple[int, int, bytes]]) -> byte
     return data
 
 
-def _die_with_parent() -> None:
+def die_with_parent() -> None:
+    """For a started process: it is killed when this one ends, however it does."""
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
