@@ -12,8 +12,10 @@ from softswitch.compiler import ast
 from softswitch.compiler import types as ty
 from softswitch.compiler.checker_base import Context, GaveUp
 from softswitch.compiler.checker_convert import is_compile_time
+from softswitch.compiler.checker_formed import fits_in_value_set
 from softswitch.compiler.checker_match import MatchChecker
 from softswitch.compiler.checker_stmt import always_returns
+from softswitch.compiler.checker_types import TypeDecl
 from softswitch.compiler.errors import CompileError, Pos, Reporter
 
 # Annotations whose bodies must be good; others are only tried.
@@ -58,6 +60,10 @@ class Checker(MatchChecker):
                 self.main = decl
                 if decl.type is not None and not isinstance(decl.type, ty.Package):
                     self.reporter.error(decl.pos, f'"main" must be a package, not {decl.type}')
+                return
+        for other in self.globals.here("main"):
+            if isinstance(other, TypeDecl):
+                self.reporter.error(other.pos, '"main" must be an instance of a package')
                 return
         self.reporter.error(
             self._whole_file,
@@ -267,6 +273,11 @@ class Checker(MatchChecker):
                     param.pos,
                     f'parameter "{param.name}" of action "{decl.name}" can\'t be an extern object',
                 )
+            if isinstance(param.type, ty.InfInt):
+                self._fail(
+                    param.pos,
+                    f'parameter "{param.name}" of action "{decl.name}" needs a width, as in bit<8>',
+                )
             if param.direction == "":
                 free = True
             elif free:
@@ -302,7 +313,9 @@ class Checker(MatchChecker):
                 self.block(decl.body)
         if not isinstance(result, ty.Void) and not always_returns(decl.body):
             self._fail(
-                decl.body.end or decl.pos, f'function "{decl.name}" does not always return a value'
+                decl.pos,
+                f'function "{decl.name}" does not always return a value',
+                ((decl.body.end, "it can end here without one"),) if decl.body.end else (),
             )
 
     def _control(self, decl: ast.ControlDecl) -> None:
@@ -371,6 +384,11 @@ class Checker(MatchChecker):
                 self.annotations(decl.annotations)
                 try:
                     decl.element = self.resolve(decl.type_ref)
+                    if not fits_in_value_set(decl.element):
+                        self._fail(
+                            decl.type_ref.pos, f"a value set can't have elements of type "
+                            f"{decl.element}"
+                        )  # fmt: skip
                     decl.size = self.value(decl.size)
                     if not is_compile_time(decl.size):
                         self._fail(decl.size.pos, "the size of a value set must be a constant")

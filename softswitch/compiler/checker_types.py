@@ -5,6 +5,7 @@ from __future__ import annotations
 from softswitch.compiler import ast
 from softswitch.compiler import types as ty
 from softswitch.compiler.checker_base import CheckerBase, GaveUp, counted, describe
+from softswitch.compiler.checker_formed import fits_in_tuple, has_block_body, mentions
 from softswitch.compiler.errors import Pos
 from softswitch.compiler.scope import suggestion
 
@@ -61,7 +62,7 @@ class TypeChecker(CheckerBase):
             case ast.StackTypeRef():
                 return self._stack_type(ref)
             case ast.TupleTypeRef():
-                return ty.Tuple(tuple(self.resolve(each) for each in ref.elements))
+                return ty.Tuple(tuple(self._tuple_element(each) for each in ref.elements))
             case ast.ListTypeRef():
                 return ty.ListType(self.resolve(ref.element))
             case ast.InlineTypeRef():
@@ -72,7 +73,20 @@ class TypeChecker(CheckerBase):
             case _:
                 raise AssertionError(ref)
 
+    def _tuple_element(self, ref: ast.TypeRef) -> ty.Type:
+        element = self.resolve(ref)
+        if not fits_in_tuple(element):
+            self._fail(ref.pos, f"a tuple can't have an element of type {element}")
+        return element
+
+    def require_error_type(self, pos: Pos) -> None:
+        """`error` exists once some `error { ... }` has been declared."""
+        if not self.errors:
+            self._fail(pos, '"error" is not declared yet: #include <core.p4>')
+
     def _base_type(self, ref: ast.BaseTypeRef) -> ty.Type:
+        if ref.name == "error":
+            self.require_error_type(ref.pos)
         if ref.name in _BASE:
             return _BASE[ref.name]
         if ref.width is None:
@@ -125,8 +139,15 @@ class TypeChecker(CheckerBase):
                 f'type "{decl.name}" takes {counted(len(params), "type argument")}, '
                 f"not {len(args)}",
             )
+        if any(mentions(arg, type(declared), decl.name) for arg in args):
+            self._fail(pos, f'"{decl.name}" can\'t have itself as type argument')
         binding = {p.type: a for p, a in zip(params, args, strict=True) if p.type is not None}
-        return ty.substitute(declared, binding)
+        made = ty.substitute(declared, binding)
+        if args and isinstance(decl, ast.StructLikeDecl) and isinstance(made, ty.StructLike):
+            for each in made.fields:
+                if each.decl is not None and not isinstance(each.type, ty.DontCare | ty.Unknown):
+                    self._check_field(decl, each.decl, each.type, pos)
+        return made
 
     def _stack_type(self, ref: ast.StackTypeRef) -> ty.Type:
         element = self.resolve(ref.element)
@@ -183,7 +204,10 @@ class TypeChecker(CheckerBase):
         decl.type = make(decl.name, tuple(fields), args, decl)
         self._declare(decl)
 
-    def _check_field(self, decl: ast.StructLikeDecl, each: ast.FieldDecl, t: ty.Type) -> None:
+    def _check_field(
+        self, decl: ast.StructLikeDecl, each: ast.FieldDecl, t: ty.Type, pos: Pos | None = None
+    ) -> None:
+        """`pos` is where type arguments made the field's type `t`, if they did."""
         base = ty.underlying(t)
         allowed: tuple[type[ty.Type], ...]
         match decl:
@@ -201,12 +225,13 @@ class TypeChecker(CheckerBase):
                 )  # fmt: skip
         if not isinstance(base, allowed):
             self._fail(
-                each.type_ref.pos,
+                pos or each.type_ref.pos,
                 f'field "{each.name}" of {what} "{decl.name}" can\'t have type {t}',
+                ((each.pos, "declared here"),) if pos is not None else (),
             )
         if isinstance(decl, ast.HeaderDecl) and isinstance(base, ty.Struct):
             for inner in base.fields:
-                self._check_field(decl, each, inner.type)
+                self._check_field(decl, each, inner.type, pos)
 
     def _declare_enum(self, decl: ast.EnumDecl) -> None:
         base: ty.Type | None = None
@@ -289,6 +314,12 @@ class TypeChecker(CheckerBase):
     ) -> None:
         if isinstance(t, ty.Parser | ty.Control | ty.Package) and not constructor:
             self._fail(param.pos, f'parameter "{param.name}" of {owner} can\'t have type {t}')
+        if constructor and has_block_body(t):
+            self._fail(
+                param.pos,
+                f'parameter "{param.name}" of {owner} can\'t have type {t}, which has a body: '
+                "declare a type of such",
+            )
         if isinstance(t, ty.Void | ty.DontCare):
             self._fail(param.type_ref.pos, f'parameter "{param.name}" can\'t have type {t}')
         directed = param.direction != ""

@@ -1,9 +1,9 @@
 #include "one_control.p4"
 
 bit<8> f(in bit<8> x) {
+//     ^ function "f" does not always return a value
     if (x == 1) { return 2; }
 }
-// ^1 function "f" does not always return a value
 
 control C(inout H hdr) {
     apply { }

@@ -1,0 +1,55 @@
+"""Which types can be formed of which: type arguments, parts of tuples, elements of value sets.
+
+Pure questions about types; the checker asks them and reports.
+"""
+
+from __future__ import annotations
+
+from softswitch.compiler import ast
+from softswitch.compiler import types as ty
+
+
+def mentions(t: ty.Type, kind: type[ty.Type], name: str) -> bool:
+    """Whether the declared type `name` of class `kind` occurs anywhere in `t`.
+
+    Signatures of controls and parsers count: a type that is specialised with one of them and
+    occurs in its parameters would contain itself.
+    """
+    match t:
+        case ty.StructLike() | ty.Extern() | ty.Package():
+            if isinstance(t, kind) and t.name == name:
+                return True
+            return any(mentions(each, kind, name) for each in t.args)
+        case ty.Parser() | ty.Control():
+            if isinstance(t, kind) and t.name == name:
+                return True
+            return any(mentions(param.type, kind, name) for param in t.params)
+        case ty.Stack() | ty.ListType() | ty.SetType():
+            return mentions(t.element, kind, name)
+        case ty.Tuple():
+            return any(mentions(each, kind, name) for each in t.elements)
+        case _:
+            return False
+
+
+def fits_in_tuple(t: ty.Type) -> bool:
+    """Whether a tuple can have an element of type `t`."""
+    return not isinstance(t, ty.Behaviour | ty.Void | ty.DontCare)
+
+
+def fits_in_value_set(t: ty.Type) -> bool:
+    """Whether the control plane can fill a value set of `t`."""
+    match ty.underlying(t):
+        case ty.Struct() as struct:
+            return all(fits_in_value_set(each.type) for each in struct.fields)
+        case ty.Tuple() as pair:
+            return all(fits_in_value_set(each) for each in pair.elements)
+        case other:
+            return isinstance(other, ty.Bit | ty.Int | ty.Bool | ty.Enum | ty.Error | ty.TypeVar)
+
+
+def has_block_body(t: ty.Type) -> bool:
+    """Whether `t` is one control or parser, with its body, rather than a type of them."""
+    return isinstance(t, ty.Control | ty.Parser) and isinstance(
+        t.decl, ast.ControlDecl | ast.ParserDecl
+    )
