@@ -20,7 +20,8 @@ INCLUDE_DIR = Path(__file__).parent / "include"
 PREDEFINED = ("__TARGET_BMV2__", "__p4c__=1")
 
 _COMMANDS = (("cpp",), ("gcc", "-E"), ("clang", "-E"))
-_FLAGS = ("-undef", "-nostdinc", "-x", "assembler-with-cpp")
+# Comments stay (-C), as with p4c: in a string over several lines they are part of it.
+_FLAGS = ("-C", "-undef", "-nostdinc", "-x", "assembler-with-cpp")
 _MESSAGE = re.compile(r"^(?P<file>[^:\n]+):(?P<line>\d+):(?:(?P<column>\d+):)? "
                       r"(?:fatal )?error: (?P<text>.*)$", re.MULTILINE)  # fmt: skip
 _DEFINE = re.compile(r"[A-Za-z_]\w*(\(.*\))?(=.*)?\Z", re.DOTALL)

@@ -173,6 +173,10 @@ def _note_use(instance: Instance, call: ast.Call) -> None:
             assert isinstance(call.decl, ast.TableDecl)
             if call.decl not in instance.used_tables:
                 instance.used_tables.append(call.decl)
+                for key in call.decl.keys or []:
+                    for expr in expressions_of(key.expr):
+                        if isinstance(expr, ast.Call):
+                            _note_use(instance, expr)
         case ast.CallKind.ACTION:
             assert isinstance(call.decl, ast.ActionDecl)
             if call.decl not in instance.direct_actions:
