@@ -19,7 +19,7 @@ from softswitch.compiler.checker_types import TypeDecl
 from softswitch.compiler.errors import CompileError, Pos, Reporter
 
 # Annotations whose bodies must be good; others are only tried.
-_STRICT_ANNOTATIONS = frozenset({"name", "id", "field_list", "priority"})
+_STRICT_ANNOTATIONS = frozenset({"name", "id", "field_list", "priority", "deprecated"})
 
 
 V1MODEL_VERSIONS = (20180101, 20200408)
@@ -129,21 +129,32 @@ class Checker(MatchChecker):
                 self.reporter.error(annotation.pos, f"@{annotation.name} is given twice")
             seen.add(annotation.name)
             for expr in annotation.exprs:
-                value = self._annotation_value(expr, strict=strict)
+                value = self._annotation_value(
+                    expr, strict=strict, structured=annotation.structured
+                )
                 if value is not None:
                     annotation.values.append(value)
             for key, expr in annotation.pairs:
-                value = self._annotation_value(expr, strict=strict)
+                value = self._annotation_value(
+                    expr, strict=strict, structured=annotation.structured
+                )
                 if value is not None:
                     annotation.value_pairs.append((key, value))
             with self._guard():
                 self._check_known(annotation)
 
-    def _annotation_value(self, expr: ast.Expr, *, strict: bool) -> ast.ConstValue | None:
+    def _annotation_value(
+        self, expr: ast.Expr, *, strict: bool, structured: bool
+    ) -> ast.ConstValue | None:
         try:
             checked = self.value(expr)
             if strict and not is_compile_time(checked):
                 self._fail(expr.pos, "an annotation's values must be known while compiling")
+            if structured and checked.const_value is None:
+                self._fail(
+                    expr.pos,
+                    f"a structured annotation holds numbers, strings and bools, not {checked.type}",
+                )
             return checked.const_value
         except CompileError as error:
             if strict:
@@ -158,6 +169,12 @@ class Checker(MatchChecker):
             len(values) != 1 or isinstance(values[0], bool) or not isinstance(values[0], int)
         ):
             self._fail(annotation.pos, "@id takes one number")
+        if annotation.name == "match":
+            for expr in annotation.exprs:
+                if isinstance(expr.type, ty.InfInt | ty.Bit | ty.Int | ty.Bool | ty.String):
+                    self._fail(expr.pos, f"@match takes a match kind, not {expr.type}")
+        if annotation.name == "pkginfo" and not annotation.text:
+            self._fail(annotation.pos, "@pkginfo takes pairs: key = value")
         if annotation.name == "p4runtime_translation":
             translated = annotation.tokens[-1:] if len(annotation.exprs) == 2 else ["?"]
             if not values or not isinstance(values[0], str) or translated[0] in ("bool", "?"):
@@ -226,6 +243,8 @@ class Checker(MatchChecker):
             params = self.params(
                 method.params, f'"{method.name}"', constructor=method.is_constructor
             )
+            for param in params if owner is not None else ():
+                self._check_method_param(param, method)
             if owner is not None and method.name == owner.name and not method.is_constructor:
                 self._fail(method.pos, f"a constructor of {owner.name} has no result type")
             result: ty.Type = ty.VOID
@@ -234,6 +253,24 @@ class Checker(MatchChecker):
             elif owner is not None and owner.type is not None:
                 result = owner.type
             method.type = ty.Function(method.name, variables, params, result)
+
+    def _check_method_param(self, param: ty.Param, method: ast.MethodDecl) -> None:
+        pos = method.pos if param.decl is None else param.decl.pos
+        if method.is_constructor and isinstance(param.type, ty.Parser | ty.Control | ty.Package):
+            self._fail(pos, f'parameter "{param.name}" of an extern can\'t have type {param.type}')
+
+    def _refuse_same_names(self, decl: ast.ControlDecl | ast.ParserDecl) -> None:
+        """Type parameters and parameters of both kinds share one scope."""
+        seen: dict[str, Pos] = {}
+        names: list[ast.Decl] = [*decl.type_params, *decl.params, *decl.ctor_params]
+        for each in names:
+            if each.name in seen:
+                self._fail(
+                    each.pos,
+                    f'parameter "{each.name}" of "{decl.name}" is already declared',
+                    ((seen[each.name], "first declared here"),),
+                )
+            seen[each.name] = each.pos
 
     def _architecture(
         self, decl: ast.ParserTypeDecl | ast.ControlTypeDecl | ast.PackageDecl
@@ -322,6 +359,7 @@ class Checker(MatchChecker):
         with self._nested():
             args = self.type_params(decl.type_params)
             params = self.params(decl.params, f'control "{decl.name}"')
+            self._refuse_same_names(decl)
             self._constructor_params(decl)
             decl.type = ty.Control(decl.name, args, params, decl)
             clash = self.globals.declare(decl)
@@ -365,6 +403,7 @@ class Checker(MatchChecker):
         with self._nested():
             args = self.type_params(decl.type_params)
             params = self.params(decl.params, f'parser "{decl.name}"')
+            self._refuse_same_names(decl)
             self._constructor_params(decl)
             decl.type = ty.Parser(decl.name, args, params, decl)
             clash = self.globals.declare(decl)
@@ -402,6 +441,10 @@ class Checker(MatchChecker):
         for param in decl.ctor_params:
             param.of_constructor = True
             self._refuse_optional(param)
+            if isinstance(decl, ast.ControlDecl) and isinstance(param.type, ty.Parser):
+                self._fail(param.pos, f'a control can\'t hold the parser "{param.name}"')
+            if isinstance(decl, ast.ParserDecl) and isinstance(param.type, ty.Control):
+                self._fail(param.pos, f'a parser can\'t hold the control "{param.name}"')
             if param.direction:
                 self._fail(
                     param.pos, f'constructor parameter "{param.name}" can\'t have a direction'

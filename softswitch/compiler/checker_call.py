@@ -373,6 +373,9 @@ class CallChecker(BuiltinChecker):
             if not isinstance(arg, ty.DontCare):
                 bindings[variable] = arg
         chosen = self.match_arguments(call.pos, signature.name, signature.params, call.args)
+        for _, each in chosen if call.kind is not CallKind.CONSTRUCTOR else ():
+            if each is not None and isinstance(each.type, ty.Parser | ty.Control | ty.Package):
+                self._fail(each.pos, f"an argument can't have type {each.type}")
         self._infer(signature, chosen, bindings)
         given_args = dict(zip(signature.flexible, args, strict=False))
         solved = self._solved(call.pos, signature, bindings, given_args, chosen)
@@ -474,6 +477,12 @@ class CallChecker(BuiltinChecker):
         self, pos: Pos, signature: Signature, param: ty.Param, arg: ast.Expr | None
     ) -> ast.Binding:
         what = f'argument "{param.name}" of {signature.name}'
+        if isinstance(param.type, ty.String) and param.direction is not ty.Direction.NONE:
+            self._fail(
+                arg.pos if arg is not None else pos,
+                f"{what} can't be a string: the parameter has a direction",
+                ((param.decl.pos, "declared here"),) if param.decl is not None else (),
+            )
         if arg is None:
             default = param.decl.default if param.decl is not None else None
             return ast.Binding(param, default)

@@ -44,7 +44,8 @@ class Converter(TypeChecker):
         given = type_of(expr)
         if isinstance(t, ty.Unknown):
             raise GaveUp
-        if isinstance(expr, _UNTYPED) and (given != t or isinstance(t, ty.Tuple)):
+        untyped = isinstance(expr, ast.Ternary) or is_untyped(expr)
+        if untyped and (given != t or isinstance(t, ty.Tuple)):
             return self._convert_untyped(expr, t, what)
         if given == t:
             return expr
@@ -235,6 +236,19 @@ class Converter(TypeChecker):
                 raise GaveUp
             case decl:
                 self._fail(name.pos, f'{what} "{name.name}": it is {describe(decl)}')
+
+
+def is_untyped(expr: ast.Expr) -> bool:
+    """Whether `expr` is a list, struct or invalid header that has no declared type yet."""
+    match expr:
+        case ast.ListExpr():
+            return isinstance(expr.type, ty.Tuple)
+        case ast.StructExpr():
+            return isinstance(expr.type, ty.Struct) and expr.type.name.startswith("<")
+        case ast.DefaultExpr() | ast.InvalidExpr():
+            return isinstance(expr.type, ty.DontCare)
+        case _:
+            return False
 
 
 def type_of(expr: ast.Expr) -> ty.Type:

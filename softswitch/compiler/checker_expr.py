@@ -10,6 +10,7 @@ from softswitch.compiler.checker_convert import (
     Converter,
     constant_initializer,
     is_compile_time,
+    is_untyped,
     type_of,
 )
 from softswitch.compiler.scope import suggestion
@@ -326,9 +327,9 @@ class ExpressionChecker(Converter):
         a, b = type_of(left), type_of(right)
         if a == b:
             return left, right
-        if _untyped(right) and not _untyped(left):
+        if is_untyped(right) and not is_untyped(left):
             return left, self.convert(right, a, "operand")
-        if _untyped(left) and not _untyped(right):
+        if is_untyped(left) and not is_untyped(right):
             return self.convert(left, b, "operand"), right
         if unify.converts(b, a):
             return left, self.convert(right, a, "operand")
@@ -415,7 +416,7 @@ class ExpressionChecker(Converter):
         incomparable = (
             ty.Behaviour, ty.ApplyResult, ty.ActionRun, ty.DontCare, ty.TypeVar, ty.MatchKind
         )  # fmt: skip
-        anonymous = isinstance(compared, ty.Struct) and _untyped(expr.left)
+        anonymous = isinstance(compared, ty.Struct) and is_untyped(expr.left)
         if isinstance(compared, incomparable) or anonymous:
             self._fail(expr.pos, text)
         expr.type = ty.BOOL
@@ -509,16 +510,3 @@ class ExpressionChecker(Converter):
         elif isinstance(base, ty.InfInt):
             self._unsupported(expr.pos, f"a run-time value ({given}) as int")
         return expr
-
-
-def _untyped(expr: ast.Expr) -> bool:
-    """Whether `expr` is a list, struct or invalid header that has no declared type yet."""
-    match expr:
-        case ast.ListExpr():
-            return isinstance(expr.type, ty.Tuple)
-        case ast.StructExpr():
-            return isinstance(expr.type, ty.Struct) and expr.type.name.startswith("<")
-        case ast.DefaultExpr() | ast.InvalidExpr():
-            return isinstance(expr.type, ty.DontCare)
-        case _:
-            return False

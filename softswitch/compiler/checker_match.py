@@ -210,14 +210,44 @@ class MatchChecker(StatementChecker):
             with self._guard():
                 self._key(key)
         self._actions(table)
-        if table.default_action is not None:
-            with self._guard():
-                self._action_use(table, table.default_action, "default_action")
+        with self._guard():
+            self._default_action(table)
         for each in table.properties:
             with self._guard():
                 self._property(each)
         if table.entries is not None:
             self._entries(table)
+
+    def _default_action(self, table: ast.TableDecl) -> None:
+        chosen, listed = table.default_action, table.actions_pos
+        if chosen is None:
+            self._require_no_action(table)
+            return
+        if listed is not None and (chosen.pos.line, chosen.pos.column) < (
+            listed.line, listed.column
+        ):  # fmt: skip
+            self._fail(
+                table.pos,
+                f'"default_action" of table "{table.name}" must come after "actions"',
+                ((chosen.pos, "it stands here"),),
+            )
+        self._action_use(table, chosen, "default_action")
+
+    def _require_no_action(self, table: ast.TableDecl) -> None:
+        """A table without `default_action` runs `NoAction`, which must be what core.p4 has."""
+        found = self.globals.here("NoAction")
+        if not found:
+            self._fail(
+                table.pos,
+                f'table "{table.name}" has no "default_action", and there is no NoAction: '
+                "#include <core.p4>",
+            )
+        if not isinstance(found[0], ast.ActionDecl) or found[0].params:
+            self._fail(
+                found[0].pos,
+                "NoAction must be an action without parameters",
+                ((table.pos, f'table "{table.name}" has it as default action'),),
+            )
 
     def _key(self, key: ast.TableKey) -> None:
         self.annotations(key.annotations)
