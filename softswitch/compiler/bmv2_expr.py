@@ -90,6 +90,9 @@ def _node(e: ir.Expr) -> Json:
             return constant(number, t.width)
         case ir.Field() | ir.ElementField() | ir.LastField() | ir.ActionParam():
             raw = _raw(e)
+            if isinstance(e, ir.ElementField) and fold.is_inside(e.index) != fold.TRUE:
+                zero = constant(0, e.type.width)
+                raw = operation("?", raw, zero, cond=_node(fold.is_inside(e.index)))
             if isinstance(e, ir.ActionParam) and e.type.signed:
                 return _clamp(raw, e.type)  # run-time data is unsigned
             return operation("d2b", None, raw) if e.type.is_bool else raw

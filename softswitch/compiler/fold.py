@@ -143,17 +143,26 @@ def _fold(op: str, left: ir.Const, right: ir.Const, t: ir.ScalarType) -> ir.Cons
 def bounded_index(index: ir.Expr, size: int) -> ir.Expr:
     """`index` for a stack of `size`: the last element where it would be outside.
 
-    BMv2 ends with an exception on an index outside of the stack; P4 leaves the value open.
+    BMv2 ends with an exception on an index outside of the stack; P4 leaves the value open, and
+    such an element reads as an invalid header of zeros, as with p4c.
     """
+    if index.type.signed:
+        index = convert(index, ir.bit(index.type.width))
     if greatest(index) < size:
         return index
     t = index.type
-    return mux(binary("<", index, const(size, t), ir.BOOL), index, const(size - 1, t))
+    cond = binary("<", index, const(size, t), ir.BOOL)
+    return ir.Mux(cond, index, const(size - 1, t), t, bounds=True)
 
 
 def is_inside(index: ir.Expr) -> ir.Expr:
     """Whether an index made by `bounded_index` was inside."""
-    return index.cond if isinstance(index, ir.Mux) else TRUE
+    return index.cond if isinstance(index, ir.Mux) and index.bounds else TRUE
+
+
+def unbounded_index(index: ir.Expr) -> ir.Expr:
+    """The index as the program computes it, of one made by `bounded_index`."""
+    return index.then if isinstance(index, ir.Mux) and index.bounds else index
 
 
 def greatest(e: ir.Expr) -> int:

@@ -158,12 +158,13 @@ class Binary:
 
 @dataclass(frozen=True, slots=True)
 class Mux:
-    """`cond ? then : otherwise`."""
+    """`cond ? then : otherwise`. `bounds`: it keeps an index (`then`) inside of a stack."""
 
     cond: Expr
     then: Expr
     otherwise: Expr
     type: ScalarType
+    bounds: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from softswitch.compiler import ast, fold, ir
 from softswitch.compiler import types as ty
 from softswitch.compiler.errors import CompileError, NotSupported, Pos
@@ -65,11 +67,17 @@ class AssignLowering(ExprLowering):
         """`place` with its run-time index, if any, in a temporary."""
         match place:
             case ir.ElementField(stack, index, position, t) if not isinstance(index, ir.Const):
-                return ir.ElementField(stack, self.to_temporary(index, pos), position, t)
+                return ir.ElementField(stack, self._fixed_index(index, pos), position, t)
             case ElementPlace(stack_place, index) if not isinstance(index, ir.Const):
-                return ElementPlace(stack_place, self.to_temporary(index, pos))
+                return ElementPlace(stack_place, self._fixed_index(index, pos))
             case _:
                 return place
+
+    def _fixed_index(self, index: ir.Expr, pos: Pos) -> ir.Expr:
+        saved = self.to_temporary(fold.unbounded_index(index), pos)
+        if isinstance(index, ir.Mux) and index.bounds:
+            return fold.bounded_index(saved, _number(index.otherwise) + 1)
+        return saved
 
     def read(self, place: Value) -> Value:
         """The value at a place."""
@@ -120,7 +128,7 @@ class AssignLowering(ExprLowering):
             self.code.emit(ir.Op("assign_VL", (target, value), pos))
             return
         if isinstance(target, ir.ElementField):  # nothing is written outside of the stack
-            value = fold.mux(fold.is_inside(target.index), value, target)
+            value = fold.mux(fold.is_inside(target.index), value, _last(target))
         self.code.emit(ir.Op("assign", (target, value), pos))
 
     def _detached(self, target: Value, value: Value, pos: Pos) -> Value:
@@ -156,6 +164,8 @@ class AssignLowering(ExprLowering):
         self, target: HeaderPlace | ElementPlace | LastPlace, value: Value, pos: Pos
     ) -> None:
         match value:
+            case ElementPlace(index=index) if fold.is_inside(index) != fold.TRUE:
+                self._assign_element(target, value, pos)
             case HeaderPlace() | ElementPlace() | LastPlace():
                 args = (header_ref(target, pos), header_ref(value, pos))
                 self.code.emit(ir.Op("assign_header", args, pos))
@@ -169,6 +179,25 @@ class AssignLowering(ExprLowering):
                     self.assign(self.field(target, name, pos), source.fields[name], pos)
             case _:
                 raise NotSupported.at(pos, "this value for a header")
+
+    def _assign_element(
+        self, target: HeaderPlace | ElementPlace | LastPlace, value: ElementPlace, pos: Pos
+    ) -> None:
+        """`target = stack[index]`: an invalid header where the index is outside of the stack."""
+        bounded = self._fixed(value, pos)
+        assert isinstance(bounded, ElementPlace)
+        inside = fold.is_inside(bounded.index)
+        if self.in_parser():
+            inside = self.to_temporary(inside, pos)
+        then, otherwise, after = ir.Block(pos), ir.Block(pos), ir.Block(pos)
+        self.code.terminate(ir.Branch(inside, then, otherwise, pos))
+        self.code.start(then)
+        args = (header_ref(target, pos), header_ref(bounded, pos))
+        self.code.emit(ir.Op("assign_header", args, pos))
+        self.code.goto(after)
+        self.code.start(otherwise)
+        self.code.emit(ir.Op("remove_header", (header_ref(target, pos),), pos))
+        self._go_on(after)
 
     def _assign_union(self, target: UnionPlace, value: Value, pos: Pos) -> None:
         match value:
@@ -255,6 +284,18 @@ class AssignLowering(ExprLowering):
     def in_parser(self) -> bool:
         """Whether the code being written is a parser's."""
         return self.code.region is Region.PARSER
+
+
+def _last(element: ir.ElementField) -> ir.ElementField:
+    """What a bounded index outside of the stack denotes: the last element itself."""
+    if not isinstance(element.index, ir.Mux) or not element.index.bounds:
+        return element
+    return replace(element, index=element.index.otherwise)
+
+
+def _number(e: ir.Expr) -> int:
+    assert isinstance(e, ir.Const)
+    return e.value
 
 
 def header_ref(value: Value, pos: Pos) -> ir.HeaderRef:

@@ -54,6 +54,17 @@ class CallLowering(AssignLowering):
         copies = self._bind(call.binding, decl.params, frame, home, decl.body, decl.name, call.pos)
         self._run(decl.body, frame, copies, call.pos)
 
+    def run_action(
+        self,
+        bindings: Sequence[ast.Binding],
+        params: Sequence[ast.Parameter],
+        frame: Frame,
+        decl: ast.ActionDecl,
+    ) -> None:
+        """An action run by a table whose action list binds `params`."""
+        copies = self._bind(bindings, params, frame, frame.parent, decl.body, decl.name, decl.pos)
+        self._run(decl.body, frame, copies, decl.pos)
+
     def inline_function(self, call: ast.Call) -> Value:
         """A call of a function; its result."""
         decl = call.decl

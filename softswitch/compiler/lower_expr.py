@@ -361,7 +361,8 @@ class ExprLowering:
                 return fold.TRUE
             case InvalidValue():
                 return fold.FALSE
-            case ElementPlace(stack, index):
+            case ElementPlace(stack, bounded):
+                index = fold.unbounded_index(bounded)
                 result: ir.Expr = fold.FALSE
                 for i in range(stack.size):
                     here = fold.binary("==", index, fold.const(i, index.type), ir.BOOL)

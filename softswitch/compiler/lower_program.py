@@ -332,12 +332,7 @@ class ProgramLowering:
     def table_action(self, ref: ast.ActionRef, frame: Frame) -> LoweredAction:
         """The action of an action list; arguments bound there make a version of its own."""
         assert ref.decl is not None
-        bound = {
-            id(param): binding.arg
-            for param in ref.decl.params
-            for binding in ref.binding
-            if binding.param.name == param.name and binding.arg is not None
-        }
+        bound = [binding for binding in ref.binding if binding.arg is not None]
         return self.action_of(ref.decl, bound, frame)
 
     def no_action(self, pos: Pos) -> ast.ActionDecl:
@@ -348,9 +343,9 @@ class ProgramLowering:
         raise CompileError.at(pos, "NoAction is not declared: include core.p4")
 
     def action_of(
-        self, decl: ast.ActionDecl, bound: dict[int, ast.Expr], frame: Frame
+        self, decl: ast.ActionDecl, bound: list[ast.Binding], frame: Frame
     ) -> LoweredAction:
-        """An action as tables run it."""
+        """An action as tables run it: what the action list binds is read and written each time."""
         home = frame.home_of(decl)
         instance = home.instance if home is not None else frame.instance
         key = (id(decl), id(instance))
@@ -358,15 +353,13 @@ class ProgramLowering:
         if found is not None and not bound:
             return found
         assert instance is not None
-        inner, params = action_frame(bound, decl, home)
+        named = {binding.param.name for binding in bound}
+        given = [param for param in decl.params if param.name in named]
+        inner, params = action_frame(given, decl, home)
         region = self._region_of(frame)
         code = new_action_code(region, decl.pos)
         outer = BodyLowering(self, code, frame)
-        for param in decl.params:
-            if id(param) in bound:
-                self._bind_in_table(outer, inner, param, bound[id(param)])
-        body = BodyLowering(self, code, inner)
-        body.statement(decl.body)
+        outer.run_action(bound, given, inner, decl)
         code.terminate(ir.Stop())
         name = Item(instance, decl).name
         action = LoweredAction(name, decl, params, code.entry, decl.pos)
@@ -374,16 +367,6 @@ class ProgramLowering:
         if not bound:
             self._actions[key] = action
         return action
-
-    def _bind_in_table(
-        self, outer: BodyLowering, inner: Frame, param: ast.Parameter, arg: ast.Expr
-    ) -> None:
-        """Bind a parameter that a table's action list gives: values are read when it runs."""
-        value = outer.lower(arg)
-        if param.direction in ("", "in") and not isinstance(value, ir.Const | ExternObject):
-            assert param.type is not None
-            value = outer.copy_of(value, param.type, arg.pos)
-        inner.values[id(param)] = value
 
     def _region_of(self, frame: Frame) -> Code:
         root = frame.instance

@@ -177,7 +177,7 @@ class TableLowering:
         for action in self.table.actions:
             if action.decl is decl:
                 return action
-        action = self.program.action_of(decl, {}, self.body.frame)
+        action = self.program.action_of(decl, [], self.body.frame)
         self.table.actions.append(action)
         return action
 
@@ -351,17 +351,16 @@ class TableLowering:
 
 
 def action_frame(
-    ref_binding: dict[int, ast.Expr], decl: ast.ActionDecl, home: Frame | None
+    bound: list[ast.Parameter], decl: ast.ActionDecl, home: Frame | None
 ) -> tuple[Frame, list[tuple[str, ir.ScalarType]]]:
     """Frame of an action run by a table, and its run-time parameters.
 
-    `ref_binding` has the parameters that the table's action list binds; they are bound by the
-    caller.
+    `bound` are the parameters that the table's action list binds; the caller gives their values.
     """
     frame = Frame(None, parent=home)
     params: list[tuple[str, ir.ScalarType]] = []
     for param in decl.params:
-        if id(param) in ref_binding:
+        if any(param is each for each in bound):
             continue
         assert param.type is not None
         scalar = scalar_type(param.type)

@@ -192,9 +192,22 @@ CASES = [
          body="hdr.s.push_front(1); hdr.s[0].setValid(); hdr.s[0].v = 0xaa;"),
     Case("a stack at a run-time index", "0102030405061213 117713",
          body="hdr.h.g = hdr.s[hdr.h.a].v; hdr.s[hdr.h.a].v = 0x77; hdr.h.h = hdr.s[hdr.h.b].v;"),
-    Case("nothing is written outside of a stack", "0102030405060713 111213",
+    Case("nothing is written outside of a stack", "0102030405060700 111213",
          body="hdr.s[hdr.h.c].v = 0x77; hdr.s[hdr.h.d].setInvalid(); hdr.s[hdr.h.h] = hdr.extra;"
               "hdr.h.h = hdr.s[hdr.h.h].v;"),
+    Case("what is outside of a stack reads as an invalid header", "0002030005060700 111213",
+         body="if (hdr.s[hdr.h.h].isValid()) hdr.h.b = 0xff; hdr.s[hdr.h.g].v += 1; hdr.h.a = hdr.s[hdr.h.h].v;"
+              "one_t x = hdr.s[0]; x = hdr.s[hdr.h.c]; if (!x.isValid()) hdr.h.d = 0; "
+              "int<8> below = -1; hdr.s[below].v = 0xff; hdr.h.h = hdr.s[below].v;"),
+    Case("what an action list gives for out is written afresh", "0902030405060708 1213",
+         locals="""action fill(out one_t o, out bit<8> x, inout bit<8> y) {
+                     if (o.isValid()) { y = 0xff; } x = 9; }
+                   table u { actions = { fill(hdr.s[0], hdr.h.a, hdr.h.b); } const default_action = fill(hdr.s[0], hdr.h.a, hdr.h.b); }""",
+         body="u.apply();"),
+    Case("what an action list gives is copied in and out", "0304030405060708 111213",
+         locals="""action both(inout bit<8> x) { x = x + 1; hdr.h.b = hdr.h.a + 3; x = x + 1; }
+                   table t { actions = { both(hdr.h.a); } const default_action = both(hdr.h.a); }""",
+         body="t.apply();"),
     Case("headers at a run-time index", "0102030405060708 1112",
          body="one_t x = hdr.s[hdr.h.a]; hdr.s[hdr.h.b] = x; if (hdr.s[hdr.h.a].isValid()) hdr.s[hdr.h.a].setInvalid();"),
     Case("a key that is computed", "0102030405060755 111213",
