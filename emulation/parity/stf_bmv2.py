@@ -4,15 +4,20 @@
 
 Entries go through P4Runtime, which BMv2 has no registers in. What came out is known at the end:
 BMv2 says nowhere that it has finished with a packet.
+
+BMv2 takes packets of all files in the order of their time stamps, so it waits for the next packet
+of every file that has not ended. A file ends here with the last packet that is sent into it.
 """
 
 from __future__ import annotations
 
 import os
+import socket
 import struct
 import subprocess
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -52,6 +57,7 @@ class Bmv2Target:
         self.names = Names(prepared.schema)
         self._scratch = tempfile.TemporaryDirectory(prefix="weft-stf-")
         self._ports = sorted({s.port for s in script if isinstance(s, Packet | Expect)})
+        self._left = Counter(s.port for s in script if isinstance(s, Packet))
         self._fifos: dict[int, int] = {}
         self._process: subprocess.Popen[bytes] | None = None
         self._client: Client | None = None
@@ -100,6 +106,9 @@ class Bmv2Target:
         seconds, micros = now // 10**9, now % 10**9 // 1000
         record = _RECORD.pack(seconds, micros, len(data), len(data))
         os.write(self._fifos[port], record + data)
+        self._left[port] -= 1
+        if not self._left[port]:
+            os.close(self._fifos.pop(port))
         self._sent = True
         time.sleep(PACKET_S)
 
@@ -132,18 +141,23 @@ class Bmv2Target:
         header = _PCAP_HEADER.pack(_PCAP_MAGIC, 2, 4, 0, 0, _SNAP_LENGTH, _ETHERNET)
         for port in self._ports:
             path = self._path(port, "in")
+            if not self._left[port]:
+                path.write_bytes(header)
+                continue
             os.mkfifo(path)
             # For reading too: then neither we nor BMv2 wait for the other to open it.
             self._fifos[port] = os.open(path, os.O_RDWR | os.O_CLOEXEC)
             os.write(self._fifos[port], header)
 
     def _start(self) -> Client:
-        socket = Path(self._scratch.name, "p4runtime")
+        address = Path(self._scratch.name, "p4runtime")
         prefix = Path(self._scratch.name, "port")
         ports = [word for port in self._ports for word in ("-i", f"{port}@{prefix}{port}")]
         command = [BMV2, "--log-console", "--log-level", "warn", "--use-files", "0"]
         command += ["--no-p4", "--device-id", "1", *ports]
-        command += ["--", "--grpc-server-addr", f"unix:{socket}"]
+        # Nobody uses it, but a second switch with the usual one hangs at its start.
+        command += ["--thrift-port", str(_free_port())]
+        command += ["--", "--grpc-server-addr", f"unix:{address}"]
         with self._log.open("wb") as out:
             try:
                 self._process = subprocess.Popen(
@@ -158,12 +172,12 @@ class Bmv2Target:
             except OSError as error:
                 raise TargetError(f"can't start {BMV2}: {error.strerror}") from error
         deadline = time.monotonic() + START_S
-        while not socket.exists():
+        while not address.exists():
             self._check_alive()
             if time.monotonic() > deadline:
                 raise TargetError(f"{BMV2} does not listen after {START_S:g} s")
             time.sleep(0.005)
-        return Client(f"unix:{socket}")
+        return Client(f"unix:{address}")
 
     @property
     def _log(self) -> Path:
@@ -179,6 +193,12 @@ class Bmv2Target:
     def _idle_client(self) -> Client:
         assert self._client is not None
         if self._sent:
+            if len(self._fifos) > 1:
+                several = ", ".join(map(str, self._fifos))
+                raise NotOnTarget(
+                    f"entries between packets, while more follow on ports {several}: BMv2 holds "
+                    f"packets back until each port has its next one"
+                )
             self._settle()
         return self._client
 
@@ -193,6 +213,14 @@ class Bmv2Target:
             if size != before:
                 before, since = size, time.monotonic()
             time.sleep(PACKET_S)
+
+
+def _free_port() -> int:
+    """A TCP port that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
 
 
 def _packets(path: Path) -> list[bytes]:

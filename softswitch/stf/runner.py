@@ -119,6 +119,8 @@ class _Run:
                 self._do(statement)
             except (UnknownName, StfError) as error:
                 raise StfError(str(error), statement.line) from None
+            except NotOnTarget as error:
+                raise NotOnTarget(f"line {statement.line}: {error}") from None
         self._came += [Came(port, data) for port, data in self._target.end()]
         expects = [s for s in script if isinstance(s, Expect)]
         ports = frozenset(s.port for s in script if isinstance(s, Packet | Expect))
@@ -227,7 +229,12 @@ class _Run:
     def _counter(self, name: str, cell: int | str) -> tuple[int, int]:
         """(packets, bytes) of a cell by index, or of a direct counter by an entry's label."""
         if isinstance(cell, str):
-            of = p4r.DirectCounterEntry(table_entry=_key_of(self._labelled(cell)))
+            entry = self._labelled(cell)
+            table = self._schema.tables[entry.table_id]
+            names = [table.name, *([table.counter.name] if table.counter else [])]
+            if not any(full.endswith(name) for full in names):
+                raise StfError(f"entry {cell} is of table {table.name}, which {name!r} is not of")
+            of = p4r.DirectCounterEntry(table_entry=_key_of(entry))
             found = self._target.read(p4r.Entity(direct_counter_entry=of))
             data = [entity.direct_counter_entry.data for entity in found]
         else:
