@@ -10,7 +10,12 @@ from softswitch.compiler.lower_call import CallLowering
 from softswitch.compiler.lower_expr import elements_of
 from softswitch.compiler.lower_frame import Code, Frame, Region
 from softswitch.compiler.places import StackPlace, StackValue, StructValue, Value
-from softswitch.compiler.walk import expressions_of, has_side_effects, statements_of
+from softswitch.compiler.walk import (
+    constant_case,
+    expressions_of,
+    has_side_effects,
+    statements_of,
+)
 
 UNROLL_LIMIT = 256
 _APPLIES = frozenset(
@@ -148,6 +153,11 @@ class StmtLowering(CallLowering):
     def _switch(self, stmt: ast.Switch) -> None:
         if stmt.in_action:
             raise CompileError.at(stmt.pos, "BMv2 has no switch statements in actions: use if")
+        known = constant_case(stmt)
+        if known is not None:
+            for body in known:
+                self.statement(body)
+            return
         groups: list[tuple[list[ast.Expr], ast.Block]] = []
         labels: list[ast.Expr] = []
         for case in stmt.cases:

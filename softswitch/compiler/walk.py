@@ -8,31 +8,94 @@ from softswitch.compiler import ast
 
 
 def statements_of(stmt: ast.Stmt) -> Iterator[ast.Stmt]:
-    """`stmt` and all statements inside, in program order; branches never taken are skipped."""
+    """`stmt` and all statements inside, in program order; what is never reached is left out.
+
+    That is: branches and cases that constants rule out, and what follows a return on every path.
+    An exit alone hides nothing, as in p4c, which only looks where a body has a return, too.
+    """
+    yield from _reached(stmt, _has_return(stmt))
+
+
+def _reached(stmt: ast.Stmt, returns: bool) -> Iterator[ast.Stmt]:
     yield stmt
     match stmt:
         case ast.Block(statements=statements):
             for each in statements:
-                yield from statements_of(each)
-                if isinstance(each, ast.Return):
+                yield from _reached(each, returns)
+                if returns and _ends(each):
                     return
-        case ast.If(cond=cond, then=then, otherwise=otherwise):
-            if cond.const_value is not False:
-                yield from statements_of(then)
-            if otherwise is not None and cond.const_value is not True:
-                yield from statements_of(otherwise)
-        case ast.Switch(cases=cases):
-            for case in cases:
-                if case.body is not None:
-                    yield from statements_of(case.body)
+        case ast.If():
+            for branch in _branches(stmt):
+                yield from _reached(branch, returns)
+        case ast.Switch():
+            for body in _bodies(stmt):
+                yield from _reached(body, returns)
         case ast.For(init=init, update=update, body=body):
             for each in [*init, *update]:
-                yield from statements_of(each)
-            yield from statements_of(body)
+                yield from _reached(each, returns)
+            yield from _reached(body, returns)
         case ast.ForIn(body=body):
-            yield from statements_of(body)
+            yield from _reached(body, returns)
         case _:
             pass
+
+
+def constant_case(stmt: ast.Switch) -> list[ast.Block] | None:
+    """The one body that a switch on a constant runs, or none; None if only a packet can tell."""
+    value = stmt.expr.const_value
+    labels = [case.label for case in stmt.cases]
+    if value is None or stmt.table is not None:
+        return None
+    if any(not isinstance(e, ast.DefaultKey) and e.const_value is None for e in labels):
+        return None
+    wanted: ast.Expr | None = next((e for e in labels if e.const_value == value), None)
+    if wanted is None:
+        wanted = next((e for e in labels if isinstance(e, ast.DefaultKey)), None)
+    if wanted is None:
+        return []
+    bodies = [case.body for case in stmt.cases[labels.index(wanted) :]]
+    return [body for body in bodies if body is not None][:1]
+
+
+def _branches(stmt: ast.If) -> list[ast.Stmt]:
+    known = stmt.cond.const_value
+    then = [stmt.then] if known is not False else []
+    return then + ([stmt.otherwise] if stmt.otherwise is not None and known is not True else [])
+
+
+def _bodies(stmt: ast.Switch) -> list[ast.Block]:
+    known = constant_case(stmt)
+    return [c.body for c in stmt.cases if c.body is not None] if known is None else known
+
+
+def _has_return(stmt: ast.Stmt) -> bool:
+    match stmt:
+        case ast.Return():
+            return True
+        case ast.Block(statements=statements):
+            return any(_has_return(each) for each in statements)
+        case ast.If():
+            return any(_has_return(each) for each in _branches(stmt))
+        case ast.Switch():
+            return any(_has_return(each) for each in _bodies(stmt))
+        case ast.For(body=body) | ast.ForIn(body=body):
+            return _has_return(body)
+        case _:
+            return False
+
+
+def _ends(stmt: ast.Stmt) -> bool:
+    """Whether nothing behind `stmt` is reached, as far as p4c sees: of a switch it does not."""
+    match stmt:
+        case ast.Return() | ast.Exit():
+            return True
+        case ast.Block(statements=statements):
+            return any(_ends(each) for each in statements)
+        case ast.If(cond=cond, otherwise=otherwise):
+            both = isinstance(cond.const_value, bool) or otherwise is not None
+            return both and all(_ends(each) for each in _branches(stmt)) and bool(_branches(stmt))
+        case _:
+            return False
 
 
 def expressions_of(node: ast.Stmt | ast.Expr) -> Iterator[ast.Expr]:

@@ -212,6 +212,31 @@ def test_selectors_value_sets_and_package(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("apply", "listed"),
+    [
+        ("t.apply(); return; u.apply();", "t"),
+        ("if (hdr.h.a == 1) { return; } else { return; } u.apply();", ""),
+        ("if (hdr.h.a == 1) { exit; } else { return; } u.apply();", ""),
+        ("if (true) { return; } u.apply();", ""),
+        ("if (hdr.h.a == 1) { exit; } else { exit; } u.apply();", "u"),
+        ("t.apply(); exit; u.apply();", "tu"),
+        ("switch (hdr.h.a) { 1: { return; } default: { return; } } u.apply();", "u"),
+        ("switch (8w3) { 1: { t.apply(); } 2: 3: 4: { u.apply(); } default: { v.apply(); } }", "u"),
+        ("switch (8w3) { 1: { t.apply(); } default: { v.apply(); } }", "v"),
+        ("switch (8w3) { 1: { t.apply(); } } u.apply();", "u"),
+        ("if (false && t.apply().hit || u.apply().hit) { v.apply(); }", "uv"),
+        ("if (w.apply().hit) { }", "tw"),
+    ],
+)
+def test_tables_that_can_be_reached(tmp_path: Path, apply: str, listed: str) -> None:
+    # Which ones p4c 1.2.5.16 lists: it looks past a return, but past an exit only beside a return.
+    tables = "".join(f"table {n} {{ key = {{ hdr.h.a: exact; }} actions = {{ }} }}" for n in "tuv")
+    keyed = 'table w { key = { t.apply().hit: exact @name("t"); } actions = { } }'
+    info = info_of(tmp_path, locals=tables + keyed, apply=apply)
+    assert "".join(t.preamble.alias for t in info.tables) == listed
+
+
+@pytest.mark.parametrize(
     ("parts", "complaint"),
     [
         ({"locals": "@id(0x03000001) table t { actions = { NoAction; } }", "apply": "t.apply();"},
