@@ -250,6 +250,8 @@ class Checker(MatchChecker):
             result: ty.Type = ty.VOID
             if method.result is not None:
                 result = self.resolve(method.result)
+                if owner is not None and isinstance(result, ty.InfInt | ty.String):
+                    self._fail(method.result.pos, f"a method can't return {result}")
             elif owner is not None and owner.type is not None:
                 result = owner.type
             method.type = ty.Function(method.name, variables, params, result)

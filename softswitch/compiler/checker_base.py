@@ -28,7 +28,8 @@ class GaveUp(CompileError):
 class Context:
     """What surrounds the code that is being checked.
 
-    `kind` is "program", "control", "parser", "action", "function" or "extern".
+    `kind` is "program", "control", "parser", "action", "function" or "extern"; `receiver` is what
+    `this` means, in a method that an instance defines.
     """
 
     kind: str
@@ -37,6 +38,7 @@ class Context:
     loops: int = 0
     states: dict[str, ast.ParserState] = field(default_factory=dict)
     returns: bool = False
+    receiver: ty.Type | None = None
 
 
 class CheckerBase:

@@ -35,6 +35,9 @@ class Signature:
 class CallChecker(BuiltinChecker):
     """`call(node)`: checks a call or construction."""
 
+    # The constructor call of the instance declaration that is being checked.
+    _declared: ast.Call | None = None
+
     def call(self, call: ast.Call) -> ast.Expr:
         """Checked call with kind, declaration, receiver, binding and type."""
         callee = call.callee
@@ -270,6 +273,7 @@ class CallChecker(BuiltinChecker):
 
     def construct(self, call: ast.Call) -> ty.Type:
         """Check the constructor call of an instance declaration; its type."""
+        self._declared = call
         self.call(call)
         if call.kind is not CallKind.CONSTRUCTOR:
             self._fail(call.pos, "an instance is made of an extern, control, parser or package")
@@ -338,8 +342,11 @@ class CallChecker(BuiltinChecker):
         if chosen.type is None:
             raise GaveUp
         self.warn_deprecated(decl, call.pos)
-        if any(m.abstract for m in decl.methods):
-            self._unsupported(call.pos, f"extern {made.name} with abstract methods")
+        if call is not self._declared and any(m.abstract for m in decl.methods):
+            self._fail(
+                call.pos,
+                f"extern {made.name} has abstract methods: declare an instance that defines them",
+            )
         call.decl = decl
         flexible = tuple(p.type for p in decl.type_params if p.type is not None)
         signature = Signature(

@@ -70,7 +70,9 @@ class ExpressionChecker(Converter):
             case ast.Mask() | ast.Range():
                 self._fail(expr.pos, "a mask or range can only stand in a keyset")
             case ast.ThisExpr():
-                self._unsupported(expr.pos, '"this"')
+                if self._context.receiver is None:
+                    self._fail(expr.pos, '"this" only means something in an abstract method')
+                expr.type = self._context.receiver
             case _:
                 raise AssertionError(expr)
         return expr

@@ -7,7 +7,7 @@ from softswitch.compiler import types as ty
 from softswitch.compiler.checker_base import GaveUp, counted, describe
 from softswitch.compiler.checker_call import Signature, calls_in
 from softswitch.compiler.checker_convert import is_compile_time, same_expression, type_of
-from softswitch.compiler.checker_stmt import StatementChecker
+from softswitch.compiler.checker_methods import InitializerChecker
 from softswitch.compiler.errors import BUILTIN_POS, Pos
 from softswitch.compiler.scope import suggestion
 
@@ -25,7 +25,7 @@ _PROPERTY_EXTERNS = {
 }
 
 
-class MatchChecker(StatementChecker):
+class MatchChecker(InitializerChecker):
     """Everything that matches values against sets."""
 
     # ------------------------------------------------------------ keysets

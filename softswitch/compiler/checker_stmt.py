@@ -140,15 +140,18 @@ class StatementChecker(CallChecker):
 
     def instance(self, decl: ast.InstanceDecl) -> None:
         """`T(args) name;`"""
-        if decl.methods is not None:
-            self._unsupported(decl.pos, "instances that define abstract methods")
         decl.type = self.construct(decl.call)
+        self.initializer(decl)
         if self._context.kind == "program" and isinstance(decl.type, ty.Parser | ty.Control):
             made = decl.type
             self._fail(
                 decl.pos,
                 f"{made} can't be instantiated at top level: give {made}(...) to a package",
             )
+
+    def initializer(self, decl: ast.InstanceDecl) -> None:
+        """Check `= { methods }` of an instance; see `checker_methods`."""
+        raise NotImplementedError
 
     # ------------------------------------------------------------ control flow
 

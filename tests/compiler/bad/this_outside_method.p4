@@ -3,7 +3,7 @@
 control C(inout H hdr) {
     apply {
         hdr.h.a = this.x;
-//                ^ not supported yet: "this"
+//                ^ "this" only means something in an abstract method
     }
 }
 
