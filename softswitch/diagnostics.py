@@ -130,6 +130,17 @@ class DiagnosticsClient:
         """Takes a port up or down, as a cable does."""
         self.call("SetPort", port=port, up=up)
 
+    def add_port(self, port: int, interface: str, pcap: str | None = None) -> None:
+        """Opens an interface as a port; `pcap`: write its packets to PCAP_in.pcap, PCAP_out.pcap.
+
+        Paths are the switch's.
+        """
+        self.call("AddPort", port=port, interface=interface, pcap=pcap)
+
+    def remove_port(self, port: int) -> None:
+        """Closes a port's interface."""
+        self.call("RemovePort", port=port)
+
     def set_link(
         self,
         port: int,

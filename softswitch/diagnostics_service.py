@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
+from pathlib import Path
 from typing import NoReturn, TypeGuard
 
 import grpc
@@ -49,6 +50,8 @@ class DiagnosticsService:
             "QueuePeak": self._queue_peak,
             "SetPort": self._set_port,
             "SetLink": self._set_link,
+            "AddPort": self._add_port,
+            "RemovePort": self._remove_port,
         }
 
     def handler(self) -> grpc.GenericRpcHandler:
@@ -146,6 +149,30 @@ class DiagnosticsService:
         with self._loop.locked() as core:
             change.apply(core, port)
             return link_row(core, port)
+
+    def _add_port(self, request: Json) -> Json:
+        port, interface, pcap = _port(request), request.get("interface"), request.get("pcap")
+        if not isinstance(interface, str) or not interface:
+            raise EntityError(Code.INVALID_ARGUMENT, '"interface" has to be a name')
+        if pcap is not None and not isinstance(pcap, str):
+            raise EntityError(Code.INVALID_ARGUMENT, '"pcap" has to be a path')
+        with self._lock:
+            if port in self._ports:
+                raise EntityError(
+                    Code.ALREADY_EXISTS, f"port {port} is there already: {self._ports[port]}"
+                )
+            self._loop.add_port(port, interface, pcap=None if pcap is None else Path(pcap))
+            self._ports = {**self._ports, port: interface}
+        return {}
+
+    def _remove_port(self, request: Json) -> Json:
+        port = _port(request)
+        with self._lock:
+            if port not in self._ports:
+                raise EntityError(Code.NOT_FOUND, f"there is no port {port}")
+            self._loop.remove_port(port)
+            self._ports = {p: name for p, name in self._ports.items() if p != port}
+        return {}
 
     # --- traces -------------------------------------------------------------------------------
 

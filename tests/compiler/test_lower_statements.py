@@ -198,7 +198,7 @@ CASES = [
     Case("what is outside of a stack reads as an invalid header", "0002030005060700 111213",
          body="if (hdr.s[hdr.h.h].isValid()) hdr.h.b = 0xff; hdr.s[hdr.h.g].v += 1; hdr.h.a = hdr.s[hdr.h.h].v;"
               "one_t x = hdr.s[0]; x = hdr.s[hdr.h.c]; if (!x.isValid()) hdr.h.d = 0; "
-              "int<8> below = -1; hdr.s[below].v = 0xff; hdr.h.h = hdr.s[below].v;"),
+              "int<8> below = (int<8>)hdr.h.h - 9; hdr.s[below].v = 0xff; hdr.h.h = hdr.s[below].v;"),
     Case("what an action list gives for out is written afresh", "0902030405060708 1213",
          locals="""action fill(out one_t o, out bit<8> x, inout bit<8> y) {
                      if (o.isValid()) { y = 0xff; } x = 9; }
