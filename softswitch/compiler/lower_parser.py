@@ -8,6 +8,7 @@ from softswitch.compiler import ast, ir
 from softswitch.compiler import types as ty
 from softswitch.compiler.errors import CompileError, NotSupported, Pos
 from softswitch.compiler.layout import unique
+from softswitch.compiler.lower_frame import Frame
 from softswitch.compiler.lower_stmt import StmtLowering
 from softswitch.compiler.places import (
     SCALARS,
@@ -27,6 +28,19 @@ RANGE_CASE_LIMIT = 512
 
 class BodyLowering(StmtLowering):
     """The complete lowering of a body: statements, and what only parsers have."""
+
+    def applied(self, call: ast.Call) -> tuple[ast.ControlDecl, BodyLowering]:
+        """The control that `call` applies, and its lowering with the parameters bound by name.
+
+        For places that take no code. Raises `NotSupported` where an argument needs a copy.
+        """
+        instance = self._callee(call)
+        decl = instance.decl
+        assert isinstance(decl, ast.ControlDecl)
+        frame = Frame(instance, caller=self.frame)
+        if self._bind_apply(call, decl, frame, by_copy=False):
+            raise NotSupported.at(call.pos, "arguments that overlap, in a checksum control")
+        return decl, BodyLowering(self.program, self.code, frame)
 
     # ------------------------------------------------------------ packets
 
@@ -61,7 +75,15 @@ class BodyLowering(StmtLowering):
     def lookahead(self, call: ast.Call) -> Value:
         """`packet.lookahead<T>()`, read now, into temporaries."""
         self._require_parser(call)
-        value, _ = self._look(self.type_of(call), 0, call.pos)
+        t = self.type_of(call)
+        total = ty.width_of(t)
+        if total and scalar_type(t) is None:
+            # BMv2 compares the packet's length with a value's width, wherever the value begins:
+            # only one look at everything notices that the packet is too short.
+            whole = ir.bit(total)
+            place = self.program.layout.scalar("tmp", whole)
+            self.code.emit(ir.Op("assign", (place, ir.Lookahead(0, whole)), call.pos))
+        value, _ = self._look(t, 0, call.pos)
         return value
 
     def _look(self, t: ty.Type, offset: int, pos: Pos) -> tuple[Value, int]:

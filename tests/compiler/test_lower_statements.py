@@ -83,6 +83,8 @@ CASES = [
          body="hdr.h = { hdr.h.h, hdr.h.g, hdr.h.f, hdr.h.e, hdr.h.d, hdr.h.c, hdr.h.b, hdr.h.a };"),
     Case("bits of a field", "0132030405060708 111213", body="hdr.h.b[6:4] = hdr.h.c[2:0];"),
     Case("compound assignment", "0902030405060708 111213", body="hdr.h.a += hdr.h.h;"),
+    Case("compound division by powers of 2", "0102030405060302 111213",
+         body="hdr.h.g %= 4; hdr.h.h /= 4;"),
     Case("if, else if, else", "010203aa05060708 111213",
          body="if (hdr.h.a == 2) hdr.h.d = 1; else if (hdr.h.a == 1 && hdr.h.b == 2) hdr.h.d = 0xaa;"
               "else hdr.h.d = 2;"),
@@ -208,6 +210,14 @@ CASES = [
          locals="""action both(inout bit<8> x) { x = x + 1; hdr.h.b = hdr.h.a + 3; x = x + 1; }
                    table t { actions = { both(hdr.h.a); } const default_action = both(hdr.h.a); }""",
          body="t.apply();"),
+    Case("a look at more than there is", "01021112",
+         parser="""state start { h_t h = p.lookahead<h_t>(); one_t one = p.lookahead<one_t>();
+                     p.extract(hdr.s.next); hdr.s[0].v = h.a; transition accept; }""",
+         packet="01021112", body="if (std.parser_error != error.PacketTooShort) hdr.extra.setValid();"),
+    Case("a look at all that there is", "0701031112130715",
+         parser="""state start { h_t h = p.lookahead<h_t>();
+                     p.extract(hdr.s.next); hdr.s[0].v = h.g; transition accept; }""",
+         packet="0001031112130715"),
     Case("headers at a run-time index", "0102030405060708 1112",
          body="one_t x = hdr.s[hdr.h.a]; hdr.s[hdr.h.b] = x; if (hdr.s[hdr.h.a].isValid()) hdr.s[hdr.h.a].setInvalid();"),
     Case("a key that is computed", "0102030405060755 111213",
@@ -302,6 +312,8 @@ REFUSED = [
      CompileError, "no switch statements in actions"),
     (Case("", None, locals="register<pair_t>(4) r;", body="r.read(meta.p, 0);"),
      CompileError, "can't write a struct as a result"),
+    (Case("", None, body="hdr.h.a = hdr.h.a / 3;"), CompileError, 'no "/" at run time'),
+    (Case("", None, body="hdr.h.a %= hdr.h.b;"), CompileError, 'no "%" at run time'),
     (Case("", None, egress="resubmit_preserving_field_list(1);"), CompileError, "only be called in"),
     (Case("", None, top="header odd_t { bit<3> x; }", before="""
         control O(inout headers hdr) { apply { odd_t o; o.setValid(); o.x = 1; hdr.h.a = (bit<8>)o.x; } }""",
