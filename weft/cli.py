@@ -25,6 +25,7 @@ from weft import (
     cli_sim,
     cli_stf,
     cli_sweep,
+    cli_switch,
 )
 from weft.cli_arguments import add_json, add_preprocessor
 from weft.errors import UsageError
@@ -151,6 +152,7 @@ def _parser() -> argparse.ArgumentParser:
     cli_sim.add_commands(partial(_add, commands))
     cli_stf.add_commands(partial(_add, commands))
     cli_sweep.add_commands(partial(_add, commands))
+    cli_switch.add_commands(partial(_add, commands))
     return parser
 
 

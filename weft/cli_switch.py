@@ -1,0 +1,36 @@
+"""Arguments of `weft cli`."""
+
+from __future__ import annotations
+
+from weft.cli_arguments import Add
+
+
+def add_commands(add: Add) -> None:
+    """Add the command; `add` is `weft.cli`'s, with the subparsers given."""
+    command = add(
+        "cli",
+        "weft.switch_cli:run",
+        "take simple_switch_CLI's commands for a running switch: tables, registers, multicast and more",
+        "  weft cli s1                                a prompt, with completion\n"
+        "  weft cli s1 < s1-commands.txt              an old lab's file\n"
+        "  weft cli s1 -c 'table_dump ipv4_lpm'       one command\n"
+        "  weft cli --grpc 127.0.0.1:9559             any softswitch or simple_switch_grpc\n",
+    )
+    command.add_argument("switch", nargs="?", metavar="SWITCH", help="a switch of the run")
+    command.add_argument("--grpc", metavar="HOST:PORT", help="a switch by its P4Runtime address")
+    command.add_argument(
+        "--device-id", type=int, metavar="N",
+        help="P4Runtime's device id (default: the run's; with --grpc 0)",
+    )  # fmt: skip
+    command.add_argument(
+        "--election-id", type=int, metavar="N",
+        help="take the controller's place with this id (default: write beside it, if the "
+        "switch has roles, else with id 1)",
+    )  # fmt: skip
+    command.add_argument(
+        "-c", dest="command", action="append", metavar="COMMAND", help="do this and leave"
+    )
+    command.add_argument(
+        "--strict", action="store_true",
+        help="end at the first command that fails, with exit code 1 (default: go on, end with 0)",
+    )  # fmt: skip

@@ -1,0 +1,210 @@
+"""A P4Runtime session beside the controller's: what `weft cli` writes and reads through.
+
+On our own switch it has a role of its own, so that the controller stays primary. A switch without
+roles (BMv2) lets one client write: there it takes the default role, with the election id given.
+"""
+
+from __future__ import annotations
+
+import queue
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import grpc
+
+from softswitch.client_tls import ClientTls, channel
+from softswitch.p4runtime.protos import p4i, p4r, rpc_code, rpc_status
+
+ROLE = "weft-cli"
+TIMEOUT_S = 10.0
+_SERVICE = "/p4.v1.P4Runtime/"
+
+
+class ConnectionFailedError(Exception):
+    """The switch does not answer, or does not let this client in; the message says why."""
+
+
+class RefusedError(Exception):
+    """The switch refused a request. `code` is gRPC's name of it, such as "ALREADY_EXISTS"."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class Connection:
+    """One session. A context manager: it ends the session."""
+
+    def __init__(
+        self,
+        address: str,
+        device_id: int,
+        *,
+        election_id: int | None = None,
+        tls: ClientTls | None = None,
+    ) -> None:
+        """Connect to HOST:PORT. Without `election_id`, a role beside the controller is tried.
+
+        Raises ConnectionFailedError.
+        """
+        self.address = address
+        self._device_id = device_id
+        self._election_id = election_id
+        self._role = "" if election_id is not None else ROLE
+        self._channel = channel(address, tls)
+        self._requests: queue.SimpleQueue[p4r.StreamMessageRequest | None] = queue.SimpleQueue()
+        self._stream: Any = None
+        try:
+            grpc.channel_ready_future(self._channel).result(timeout=TIMEOUT_S)
+        except grpc.FutureTimeoutError:
+            self._channel.close()
+            raise ConnectionFailedError(f"no switch answers on {address}") from None
+        try:
+            self._begin()
+        except ConnectionFailedError:
+            self.close()
+            raise
+
+    def __enter__(self) -> Connection:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the session."""
+        self._requests.put(None)
+        self._channel.close()
+
+    def p4info(self) -> p4i.P4Info:
+        """The program's P4Info. Raises RefusedError when there is none."""
+        request = p4r.GetForwardingPipelineConfigRequest(
+            device_id=self._device_id,
+            response_type=p4r.GetForwardingPipelineConfigRequest.P4INFO_AND_COOKIE,
+        )
+        answer = self._unary(
+            "GetForwardingPipelineConfig", request, p4r.GetForwardingPipelineConfigResponse
+        )
+        if not answer.config.HasField("p4info"):
+            raise RefusedError(
+                "FAILED_PRECONDITION",
+                f"the switch on {self.address} has no program with P4Info: load one through "
+                "P4Runtime first",
+            )
+        info: p4i.P4Info = answer.config.p4info
+        return info
+
+    def read(self, **entity: Any) -> Iterator[p4r.Entity]:
+        """Read one kind of entity: `read(table_entry=...)`. Raises RefusedError."""
+        request = p4r.ReadRequest(device_id=self._device_id, role=self._role)
+        request.entities.append(p4r.Entity(**entity))
+        call = self._channel.unary_stream(
+            f"{_SERVICE}Read",
+            request_serializer=p4r.ReadRequest.SerializeToString,
+            response_deserializer=p4r.ReadResponse.FromString,
+        )
+        try:
+            for answer in call(request, timeout=TIMEOUT_S):
+                yield from answer.entities
+        except grpc.RpcError as error:
+            raise _refused(error) from None
+
+    def insert(self, **entity: Any) -> None:
+        """Write one new entity. Raises RefusedError."""
+        self._write(p4r.Update(type=p4r.Update.INSERT, entity=p4r.Entity(**entity)))
+
+    def modify(self, **entity: Any) -> None:
+        """Change one entity. Raises RefusedError."""
+        self._write(p4r.Update(type=p4r.Update.MODIFY, entity=p4r.Entity(**entity)))
+
+    def delete(self, **entity: Any) -> None:
+        """Remove one entity. Raises RefusedError."""
+        self._write(p4r.Update(type=p4r.Update.DELETE, entity=p4r.Entity(**entity)))
+
+    def _write(self, update: p4r.Update) -> None:
+        try:
+            self._write_once(update)
+        except RefusedError as error:
+            if error.code != "PERMISSION_DENIED" or not self._role:
+                raise
+            # Another `weft cli` has begun since: whoever writes last is primary of the role.
+            self._begin()
+            self._write_once(update)
+
+    def _write_once(self, update: p4r.Update) -> None:
+        request = p4r.WriteRequest(device_id=self._device_id, role=self._role, updates=[update])
+        request.election_id.CopyFrom(self._election())
+        self._unary("Write", request, p4r.WriteResponse)
+
+    def _election(self) -> p4r.Uint128:
+        return p4r.Uint128(high=0, low=self._election_id or 0)
+
+    def _begin(self) -> None:
+        """Become primary, of the own role where the switch has roles."""
+        failure = self._arbitrate()
+        if failure and self._role:
+            self._role, self._election_id = "", 1
+            failure = self._arbitrate()
+        if failure:
+            raise ConnectionFailedError(
+                f"the switch on {self.address} lets nobody write: {failure}"
+            )
+
+    def _arbitrate(self) -> str:
+        """Open a stream and say who this is; returns what is wrong, or ""."""
+        self._requests.put(None)
+        self._requests = queue.SimpleQueue()
+        if self._role:
+            self._election_id = time.time_ns()  # more than any `weft cli` before
+        request = p4r.StreamMessageRequest()
+        request.arbitration.device_id = self._device_id
+        request.arbitration.election_id.CopyFrom(self._election())
+        if self._role:
+            request.arbitration.role.name = self._role
+        self._requests.put(request)
+        call = self._channel.stream_stream(
+            f"{_SERVICE}StreamChannel",
+            request_serializer=p4r.StreamMessageRequest.SerializeToString,
+            response_deserializer=p4r.StreamMessageResponse.FromString,
+        )
+        self._stream = call(iter(self._requests.get, None))
+        try:
+            for answer in self._stream:
+                if answer.HasField("arbitration"):
+                    status = answer.arbitration.status
+                    if status.code == rpc_code.OK:
+                        return ""
+                    taken = answer.arbitration.election_id.low
+                    return (
+                        f"another controller is primary, with election id {taken}; "
+                        "--election-id takes a higher one"
+                    )
+        except grpc.RpcError as error:
+            return str(_refused(error))
+        return "the stream ended"
+
+    def _unary(self, method: str, request: Any, answer: Any) -> Any:
+        function: Callable[..., Any] = self._channel.unary_unary(
+            f"{_SERVICE}{method}",
+            request_serializer=type(request).SerializeToString,
+            response_deserializer=answer.FromString,
+        )
+        try:
+            return function(request, timeout=TIMEOUT_S)
+        except grpc.RpcError as error:
+            raise _refused(error) from None
+
+
+def _refused(error: grpc.RpcError) -> RefusedError:
+    """What the switch said, of a batch's one update where it says it there."""
+    code, text = error.code().name, str(error.details() or "")
+    for key, data in error.trailing_metadata() or ():
+        if key == "grpc-status-details-bin":
+            status = rpc_status.Status.FromString(data)
+            for detail in status.details:
+                one = p4r.Error()
+                if detail.Unpack(one) and one.canonical_code:
+                    code = rpc_code.Code.Name(one.canonical_code)
+                    text = one.message or text
+    return RefusedError(code, text or code)
