@@ -435,6 +435,8 @@ class ExpressionChecker(Converter):
                 if isinstance(side.type, ty.NewType):
                     hint = f": cast it to {side.type.base} first"
                 self._fail(side.pos, f'"{op.value}" is not defined for {side.type}{hint}')
+        if op in (BinaryOp.DIV, BinaryOp.MOD):
+            self._refuse_negative(expr)
         text = f'operands of "{op.value}" have types {expr.left.type} and {expr.right.type}'
         expr.left, expr.right = self._join(expr.left, expr.right, text)
         common = type_of(expr.left)
@@ -447,10 +449,12 @@ class ExpressionChecker(Converter):
             self._check_division(expr)
         self._fold(expr)
 
-    def _check_division(self, expr: ast.Binary) -> None:
+    def _refuse_negative(self, expr: ast.Binary) -> None:
         for side in (expr.left, expr.right):
             if isinstance(side.const_value, int) and side.const_value < 0:
                 self._fail(side.pos, f'"{expr.op.value}" is not defined for negative numbers')
+
+    def _check_division(self, expr: ast.Binary) -> None:
         if expr.right.const_value == 0:
             self._fail(expr.right.pos, "division by zero")
         if is_compile_time(expr.left) and is_compile_time(expr.right):
@@ -460,9 +464,7 @@ class ExpressionChecker(Converter):
             return
         divisor = expr.right.const_value
         if not isinstance(divisor, int) or divisor & (divisor - 1):
-            self._unsupported(
-                expr.pos, f'"{expr.op.value}" at run time, except by a constant power of 2'
-            )
+            return  # The lowering refuses it, unless no packet ever gets there.
         # Targets have no divider: by a power of 2 it is a shift or a mask.
         right = ast.IntLiteral(expr.right.pos, divisor.bit_length() - 1)
         right.type = ty.INFINT

@@ -91,7 +91,7 @@ class StatementChecker(CallChecker):
                 f'"{stmt.op.value}=" gives {combined.type}, which is not the type of its target: '
                 f"{target}",
             )
-        stmt.right = combined.right
+        stmt.op, stmt.right = combined.op, combined.right
 
     def local(
         self, decl: ast.VarDecl | ast.ConstDecl | ast.InstanceDecl, *, in_body: bool = False

@@ -47,7 +47,9 @@ class AssignLowering(ExprLowering):
         if runs_code:
             left = self.to_temporary(left, stmt.left.pos)
         right = self.scalar(stmt.right)
-        self.assign(target, self.operator(stmt.op, left, right, self.type_of(stmt.left)), stmt.pos)
+        self.assign(
+            target, self.operator(stmt.op, left, right, self.type_of(stmt.left), stmt.pos), stmt.pos
+        )
 
     def place(self, target: ast.Expr, *, fixed: bool) -> Value:
         """The place of an l-value expression. `fixed`: run-time indices are evaluated now."""

@@ -303,15 +303,22 @@ class ExprLowering:
             equal = self.equal(a, b, expr.pos)
             return equal if expr.op is ast.BinaryOp.EQ else _not_equal(equal)
         left, right = self.scalars([expr.left, expr.right])
-        return self.operator(expr.op, left, right, self.type_of(expr))
+        return self.operator(expr.op, left, right, self.type_of(expr), expr.pos)
 
-    def operator(self, op: ast.BinaryOp, left: ir.Expr, right: ir.Expr, t: ty.Type) -> ir.Expr:
+    def operator(
+        self, op: ast.BinaryOp, left: ir.Expr, right: ir.Expr, t: ty.Type, pos: Pos
+    ) -> ir.Expr:
         """`left op right` of scalars, for the operators that take scalars only."""
         if op is ast.BinaryOp.CONCAT:
             return fold.concat(left, right)
         if op in (ast.BinaryOp.AND, ast.BinaryOp.OR):
             return fold.binary("and" if op is ast.BinaryOp.AND else "or", left, right, ir.BOOL)
         assert op in _SIMPLE_BINARY
+        constant = isinstance(left, ir.Const) and isinstance(right, ir.Const)
+        if op in (ast.BinaryOp.DIV, ast.BinaryOp.MOD) and not constant:
+            raise CompileError.at(
+                pos, f'BMv2 has no "{op.value}" at run time, except by a constant power of 2'
+            )
         result = scalar_type(t)
         return fold.binary(op.value, left, right, result or left.type)
 
