@@ -390,7 +390,7 @@ class _Binder:
                     f"{what}: P4Info has keys of {[m.bitwidth for m in info.match]} bits, the "
                     f"JSON of {list(own.key)}"
                 )
-            unsupported = [m.match_type for m in info.match if m.match_type not in _SET_KINDS]
+            unsupported = [m.match_type for m in info.match if m.match_type not in _MATCH_KINDS]
             if unsupported:
                 raise PipelineError(f"{what}: match type {unsupported[0]} is not supported")
             self.schema.value_sets[info.preamble.id] = ValueSet(
@@ -458,7 +458,6 @@ def _fields(info: p4i.Table, table: bmv2.Table) -> tuple[Field, ...]:
 
 
 _MATCH_KINDS = frozenset(int(kind) for kind in MatchKind)
-_SET_KINDS = _MATCH_KINDS - {int(MatchKind.RANGE)}
 
 
 def _check_params(table: str, action: Action, own: bmv2.Action) -> None:

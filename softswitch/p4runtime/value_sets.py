@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import product
 from typing import TYPE_CHECKING
 
 from softswitch.p4runtime import keys
@@ -39,14 +40,22 @@ class ValueSetStore:
                 Code.RESOURCE_EXHAUSTED,
                 f"{len(message.members)} members are above its size of {value_set.size}",
             )
-        members: dict[Member, p4r.ValueSetMember] = {}
+        members: dict[tuple[Member, ...], p4r.ValueSetMember] = {}
         for given in message.members:
-            member, canonical = _parse(value_set, given)
-            if member in members:
+            rows, canonical = _parse(value_set, given)
+            if rows in members:
                 raise _error(value_set, Code.ALREADY_EXISTS, "a member is given twice")
-            members[member] = canonical
+            members[rows] = canonical
+        flat = [row for rows in members for row in rows]
+        if len(flat) > value_set.size:
+            raise _error(
+                value_set,
+                Code.RESOURCE_EXHAUSTED,
+                f"the ranges of its members need {len(flat)} masks, above its size of "
+                f"{value_set.size}",
+            )
         with core_errors(f"value set {value_set.name!r}"):
-            self._core.value_set_set(value_set.index, list(members))
+            self._core.value_set_set(value_set.index, flat)
         self._members[value_set.id] = list(members.values())
 
     def read(self, value_set: ValueSet) -> p4r.ValueSetEntry:
@@ -62,7 +71,10 @@ class ValueSetStore:
                 yield p4r.ValueSetEntry(value_set_id=number, members=members)
 
 
-def _parse(value_set: ValueSet, given: p4r.ValueSetMember) -> tuple[Member, p4r.ValueSetMember]:
+def _parse(
+    value_set: ValueSet, given: p4r.ValueSetMember
+) -> tuple[tuple[Member, ...], p4r.ValueSetMember]:
+    """The core's values and masks for a member (several where it has ranges); its usual form."""
     owner = f"value set {value_set.name!r}"
     matches: dict[int, p4r.FieldMatch] = {}
     known = {field.id for field in value_set.fields}
@@ -76,7 +88,7 @@ def _parse(value_set: ValueSet, given: p4r.ValueSetMember) -> tuple[Member, p4r.
                 value_set, Code.INVALID_ARGUMENT, f"match field {match.field_id} is given twice"
             )
         matches[match.field_id] = match
-    values, masks = [], []
+    parts: list[list[tuple[int, int]]] = []
     canonical = p4r.ValueSetMember()
     for field in value_set.fields:
         value = mask = 0
@@ -87,9 +99,23 @@ def _parse(value_set: ValueSet, given: p4r.ValueSetMember) -> tuple[Member, p4r.
             raise _error(
                 value_set, Code.INVALID_ARGUMENT, f"match field {field.name or field.id} is missing"
             )
-        values.append(value)
-        masks.append(mask)
-    return (tuple(values), tuple(masks)), canonical
+        ranged = field.kind is MatchKind.RANGE and field.id in matches
+        parts.append(_cover(value, mask, field.bitwidth) if ranged else [(value, mask)])
+    rows = (tuple(zip(*row, strict=True)) for row in product(*parts))
+    return tuple((values, masks) for values, masks in rows), canonical
+
+
+def _cover(low: int, high: int, bitwidth: int) -> list[tuple[int, int]]:
+    """The fewest (value, mask) pairs that match exactly the numbers low..high."""
+    full = (1 << bitwidth) - 1
+    pairs = []
+    while low <= high:
+        size = low & -low or 1 << bitwidth
+        while low + size - 1 > high:
+            size >>= 1
+        pairs.append((low, full & ~(size - 1)))
+        low += size
+    return pairs
 
 
 def _error(value_set: ValueSet, code: Code, message: str) -> EntityError:

@@ -138,3 +138,25 @@ def test_a_changed_program_keeps_them(sw: Switch) -> None:
     assert "1 members of 'P.pairs' would be lost" in str(refused.value)
     assert "3 members are above its size of 2" in str(refused.value)
     assert (seen(sw, 3), seen(sw, 1, 6)) == (2, 2)
+
+
+def test_a_range_stands_for_as_many_masks_as_it_needs(tmp_path: Path) -> None:
+    source = tmp_path / "ranges.p4"
+    text = PROGRAM.read_text()
+    assert "@match(ternary)" in text
+    source.write_text(text.replace("@match(ternary)", "@match(range)"))
+    with Switch.from_p4(source) as ranges:
+        entry = p4r.ValueSetEntry(value_set_id=ranges.names.value_set_id("P.pairs"))
+        member = entry.members.add()
+        member.match.add(field_id=1).exact.value = b"\x07"
+        between = member.match.add(field_id=2).range
+        between.low, between.high = b"\x03", b"\x06"  # 3, 4-5, 6
+        ranges.modify(value_set_entry=entry)
+        ways = [seen(ranges, 1, 7, label) for label in range(2, 8)]
+        assert ways == [4, 3, 3, 3, 3, 4]
+        assert seen(ranges, 1, 8, 4) == 4
+        between.low, between.high = b"\x01", b"\xff" * 8 + b"\xfe"
+        with pytest.raises(WriteError) as caught:
+            ranges.modify(value_set_entry=entry)
+        assert caught.value.statuses[0].code is Code.RESOURCE_EXHAUSTED
+        assert seen(ranges, 1, 7, 5) == 3
