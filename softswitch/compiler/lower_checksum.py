@@ -28,7 +28,8 @@ def lower_checksums(body: BodyLowering, verify: bool) -> list[Checksum]:
     """Checksums of the VerifyChecksum or ComputeChecksum control that `body` stands in.
 
     Only calls of `verify_checksum` / `update_checksum` (and `.._with_payload`) may stand there,
-    also under `if`: the condition is then part of the checksum's.
+    also under `if`: the condition is then part of the checksum's. Controls that hold nothing
+    else may be applied.
     """
     assert body.frame.instance is not None
     decl = body.frame.instance.decl
@@ -51,6 +52,12 @@ def _statement(
             if otherwise is not None:
                 other = fold.binary("and", condition, fold.negate(own), ir.BOOL)
                 _statement(body, otherwise, other, verify, found)
+        case ast.CallStmt(call=call) if call.kind is ast.CallKind.CONTROL_APPLY:
+            decl, inner = body.applied(call)
+            for local in decl.locals:
+                if isinstance(local, ast.VarDecl):
+                    raise NotSupported.at(local.pos, "a variable in a checksum control")
+            _statement(inner, decl.body, condition, verify, found)
         case ast.CallStmt(call=call):
             found.append(_checksum(body, call, condition, verify))
         case ast.Empty():

@@ -23,6 +23,7 @@ from softswitch.compiler.lower_table import (
     new_action_code,
     prepared,
 )
+from softswitch.compiler.p4info_types import struct_name
 from softswitch.compiler.places import (
     ExternObject,
     HeaderPlace,
@@ -428,7 +429,7 @@ class ProgramLowering:
         """Name of a digest for the control plane: its struct's, else `digest_N`."""
         t = call.binding[1].param.type
         if isinstance(t, ty.StructLike):
-            return local_name(t.decl) if t.decl is not None else str(t)
+            return struct_name(t)
         found = self._digest_names.get(id(call))
         if found is None:
             found = self._digest_names[id(call)] = f"digest_{len(self._digest_names)}"

@@ -77,7 +77,7 @@ class P4InfoBuilder(P4InfoWriter):
         self._value_sets = [
             item
             for item in flatten(program.blocks["parser"])
-            if isinstance(item.decl, ast.ValueSetDecl)
+            if isinstance(item.decl, ast.ValueSetDecl) and item.decl in _selected(item.instance)
         ]
         self._digests_done: set[str] = set()
         self._actions_done: set[str] = set()
@@ -380,6 +380,34 @@ class P4InfoBuilder(P4InfoWriter):
             meter = self._info.direct_meters.add()
             self._counterlike(meter, ResourceType.DIRECT_METER, table.meter)
             meter.direct_table_id = message.preamble.id
+
+
+def _selected(instance: Instance) -> set[ast.Decl]:
+    """Value sets that the reachable states of a parser name."""
+    assert isinstance(instance.decl, ast.ParserDecl)
+    states = {state.name: state for state in instance.decl.states}
+    found: set[ast.Decl] = set()
+    seen: set[str] = set()
+    todo = ["start"]
+    while todo:
+        name = todo.pop()
+        if name in seen or name not in states:
+            continue
+        seen.add(name)
+        match states[name].transition:
+            case ast.Name(name=target):
+                todo.append(target)
+            case ast.Select(cases=cases):
+                todo += [case.target.name for case in cases]
+                keysets = [keyset for case in cases for keyset in case.keysets]
+                found.update(
+                    k.decl
+                    for k in keysets
+                    if isinstance(k, ast.Name) and isinstance(k.decl, ast.ValueSetDecl)
+                )
+            case _:
+                pass
+    return found
 
 
 def _calls(body: ast.Block) -> Iterator[ast.Call]:

@@ -177,20 +177,20 @@ class TypeSpecs:
                 for element in elements:
                     spec.tuple.members.add().CopyFrom(self.spec(element, pos))
             case ty.Struct():
-                spec.struct.name = _name(t)
+                spec.struct.name = struct_name(t)
                 self._struct(t, pos)
             case ty.Header():
-                spec.header.name = _name(t)
+                spec.header.name = struct_name(t)
                 self._header(t, pos)
             case ty.HeaderUnion():
-                spec.header_union.name = _name(t)
+                spec.header_union.name = struct_name(t)
                 self._union(t, pos)
             case ty.Stack(element=ty.Header() as element, size=size):
-                spec.header_stack.header.name = _name(element)
+                spec.header_stack.header.name = struct_name(element)
                 spec.header_stack.size = size
                 self._header(element, pos)
             case ty.Stack(element=ty.HeaderUnion() as element, size=size):
-                spec.header_union_stack.header_union.name = _name(element)
+                spec.header_union_stack.header_union.name = struct_name(element)
                 spec.header_union_stack.size = size
                 self._union(element, pos)
             case ty.Enum():
@@ -213,18 +213,18 @@ class TypeSpecs:
 
     def _struct(self, t: ty.Struct, pos: Pos) -> None:
         structs = self._info().structs
-        if _name(t) in structs:
+        if struct_name(t) in structs:
             return
         members = p4t.P4StructTypeSpec()
         for f in t.fields:
             member = members.members.add()
-            member.name = _field_name(f)
+            member.name = field_name(f)
             member.type_spec.CopyFrom(self.spec(f.type, pos))
-        structs[_name(t)].CopyFrom(members)
+        structs[struct_name(t)].CopyFrom(members)
 
     def _header(self, t: ty.Header, pos: Pos) -> None:
         headers = self._info().headers
-        if _name(t) in headers:
+        if struct_name(t) in headers:
             return
         members = p4t.P4HeaderTypeSpec()
         for name, field_type, _ in flat_fields(t):
@@ -234,18 +234,18 @@ class TypeSpecs:
             member = members.members.add()
             member.name = name
             member.type_spec.CopyFrom(spec.bitstring)
-        headers[_name(t)].CopyFrom(members)
+        headers[struct_name(t)].CopyFrom(members)
 
     def _union(self, t: ty.HeaderUnion, pos: Pos) -> None:
         unions = self._info().header_unions
-        if _name(t) in unions:
+        if struct_name(t) in unions:
             return
         members = p4t.P4HeaderUnionTypeSpec()
         for f in t.fields:
             member = members.members.add()
             member.name = f.name
             member.header.CopyFrom(self.spec(f.type, pos).header)
-        unions[_name(t)].CopyFrom(members)
+        unions[struct_name(t)].CopyFrom(members)
 
     def _enum(self, t: ty.Enum) -> None:
         enums = self._info().enums
@@ -294,7 +294,7 @@ def flat_fields(t: ty.Header) -> list[tuple[str, ty.Type, list[ast.Annotation]]]
 
     def walk(prefix: str, fields: tuple[ty.Field, ...]) -> None:
         for f in fields:
-            name = prefix + _field_name(f)
+            name = prefix + field_name(f)
             if isinstance(f.type, ty.Struct):
                 walk(f"{name}.", f.type.fields)
             else:
@@ -305,11 +305,15 @@ def flat_fields(t: ty.Header) -> list[tuple[str, ty.Type, list[ast.Annotation]]]
     return found
 
 
-def _name(t: ty.StructLike) -> str:
-    if t.decl is not None and not t.args:
-        return local_name(t.decl).removeprefix(".")
-    return str(t)
+def struct_name(t: ty.StructLike) -> str:
+    """Name of a type; of a generic one with its arguments, as p4c names it: `pair_bit8_bit16`."""
+    if not t.args:
+        return local_name(t.decl).removeprefix(".") if t.decl is not None else t.name
+    arguments = [struct_name(a) if isinstance(a, ty.StructLike) else str(a) for a in t.args]
+    plain = str.maketrans({"<": "", ">": "", " ": "", ",": "_", ".": "_"})
+    return "_".join([t.name, *(argument.translate(plain) for argument in arguments)])
 
 
-def _field_name(f: ty.Field) -> str:
+def field_name(f: ty.Field) -> str:
+    """`@name`'s value, else the declared name of a field."""
     return local_name(f.decl) if f.decl is not None else f.name

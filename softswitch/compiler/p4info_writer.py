@@ -16,6 +16,7 @@ from softswitch.compiler.p4info_types import (
     TypeSpecs,
     add_annotations,
     add_documentation,
+    field_name,
     flat_fields,
     int_value,
     string_value,
@@ -162,12 +163,20 @@ class P4InfoWriter:
             for f, number in zip(fields, numbers, strict=True):
                 match = message.match.add()
                 match.id = number
-                match.name = f.name
+                match.name = field_name(f)
                 match.bitwidth = width(f.type, decl.pos)
                 annotations = f.decl.annotations if f.decl is not None else []
                 match.match_type = _value_set_match(annotations)
                 add_annotations(match, annotations, {"match"})
                 add_documentation(match, annotations)
+        elif isinstance(element, ty.SerEnum) and element.decl is not None:
+            # As p4c has it: one match per member, though a packet's value is only one.
+            for index, member in enumerate(element.decl.members, start=1):
+                match = message.match.add()
+                match.id = index
+                match.name = member.name
+                match.bitwidth = width(element, decl.pos)
+                match.match_type = p4i.MatchField.EXACT
         elif isinstance(element, ty.Bit):
             match = message.match.add()
             match.id = 1

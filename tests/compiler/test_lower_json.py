@@ -422,3 +422,46 @@ def test_the_checker_notices(complaint: str, change: list[Any]) -> None:
         target = target[step]
     target[key] = value
     assert any(complaint in each for each in Checker(json).problems())
+
+
+CHECKSUMS = """
+#include <core.p4>
+#include <v1model.p4>
+header h_t { bit<16> sum; bit<16> a; bit<16> b; }
+struct headers { h_t outer; h_t inner; }
+struct metadata { }
+parser P(packet_in p, out headers hdr, inout metadata m, inout standard_metadata_t std) {
+    state start { p.extract(hdr.outer); p.extract(hdr.inner); transition accept; }
+}
+control V(inout headers hdr, inout metadata m) { apply { } }
+control I(inout headers hdr, inout metadata m, inout standard_metadata_t std) { apply { } }
+control E(inout headers hdr, inout metadata m, inout standard_metadata_t std) { apply { } }
+control Sum(inout h_t h, in h_t other) {
+    apply {
+        update_checksum(h.isValid(), { h.a, other.b }, h.sum, HashAlgorithm.csum16);
+    }
+}
+control C(inout headers hdr, inout metadata m) {
+    Sum() outer;
+    Sum() inner;
+    apply {
+        outer.apply(hdr.outer, hdr.inner);
+        if (hdr.outer.isValid()) { inner.apply(hdr.inner, hdr.outer); }
+    }
+}
+control D(packet_out p, in headers hdr) { apply { p.emit(hdr); } }
+V1Switch(P(), V(), I(), E(), C(), D()) main;
+"""
+
+
+def test_checksums_of_applied_controls(tmp_path: Path) -> None:
+    source = tmp_path / "sums.p4"
+    source.write_text(CHECKSUMS)
+    json = compile_p4(source).json
+    inputs = {
+        each["name"]: [part["value"] for part in each["input"]] for each in json["calculations"]
+    }
+    assert [(each["target"], inputs[each["calculation"]]) for each in json["checksums"]] == [
+        (["outer", "sum"], [["outer", "a"], ["inner", "b"]]),
+        (["inner", "sum"], [["inner", "a"], ["outer", "b"]]),
+    ]

@@ -180,6 +180,46 @@ def test_default_actions_with_arguments(tmp_path: Path) -> None:
     assert values == [(1, b"\x01\x2c"), (2, b"\0\0\0\0\0\5")]
 
 
+def test_value_sets_as_p4c_lists_them(tmp_path: Path) -> None:
+    info = info_of(
+        tmp_path,
+        top="""
+            enum bit<8> kind_t { DATA = 1, ACK = 2 }
+            struct pair_t { @name("first") bit<8> a; bit<16> b; }""",
+        parser="""
+            value_set<kind_t>(4) kinds;
+            value_set<pair_t>(4) pairs;
+            value_set<bit<8>>(4) never;
+            value_set<bit<8>>(4) unreachable;
+            state lost { transition select(hdr.h.a) { unreachable: accept; } }
+            state more {
+                transition select(hdr.h.b, hdr.h.c) { pairs: accept; default: accept; }
+            }""",
+        next="select((kind_t)hdr.h.a) { kinds: more; default: accept; }",
+    )
+    assert [
+        (v.preamble.name, [(m.id, m.name, m.bitwidth) for m in v.match]) for v in info.value_sets
+    ] == [
+        ("P.kinds", [(1, "DATA", 8), (2, "ACK", 8)]),
+        ("P.pairs", [(1, "first", 8), (2, "b", 16)]),
+    ]
+
+
+def test_digests_of_generic_structs_are_told_apart(tmp_path: Path) -> None:
+    info = info_of(
+        tmp_path,
+        top="struct box_t<T> { T a; bit<8> b; } struct two_t<T, U> { T a; U b; }",
+        apply="""
+            digest<box_t<bit<8>>>(1, { hdr.h.a, hdr.h.b });
+            digest<box_t<bit<16>>>(1, { hdr.h.c, hdr.h.b });
+            digest<two_t<bit<8>, box_t<int<4>>>>(1, { hdr.h.a, { 1, hdr.h.b } });""",
+    )
+    names = ["box_t_bit8", "box_t_bit16", "two_t_bit8_box_t_int4"]
+    assert [d.preamble.name for d in info.digests] == names
+    assert [d.type_spec.struct.name for d in info.digests] == names
+    assert sorted(info.type_info.structs) == sorted([*names, "box_t_int4"])
+
+
 def test_selectors_value_sets_and_package(tmp_path: Path) -> None:
     info = info_of(
         tmp_path,
