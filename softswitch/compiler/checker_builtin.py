@@ -110,6 +110,13 @@ class BuiltinChecker(ExpressionChecker):
                 return
             self._fail(pos, f"extract fills a header, not {extracted}")
         variable = [f for f in extracted.fields if isinstance(f.type, ty.Varbit)]
+        if len(variable) > 1:
+            first = variable[0].decl
+            self._fail(
+                pos if first is None else first.pos,
+                f"header {extracted} has more than one varbit field: it can't be extracted",
+                ((pos, "extracted here"),),
+            )
         if len(call.binding) == 1 and variable:
             self._fail(
                 pos,

@@ -114,10 +114,14 @@ def castable(given: ty.Type, wanted: ty.Type) -> bool:
     if given == wanted:
         return True
     match given, wanted:
-        case (ty.SerEnum() | ty.NewType()) as named, _:
-            return castable(named.base, wanted)
-        case _, (ty.SerEnum() | ty.NewType()) as named:
-            return castable(given, named.base)
+        case ty.InfInt(), ty.SerEnum() | ty.NewType():
+            return isinstance(ty.underlying(wanted), ty.Bit | ty.Int)
+        case ty.SerEnum(base=a), ty.SerEnum(base=b):
+            return a == b
+        case ((ty.SerEnum() | ty.NewType()), _) if given.base == wanted:
+            return True
+        case _, (ty.SerEnum() | ty.NewType()):
+            return wanted.base == given
         case (ty.Bit(), ty.Bit()) | (ty.Int(), ty.Int()):
             return True
         case (ty.Bit(a), ty.Int(b)) | (ty.Int(a), ty.Bit(b)):
