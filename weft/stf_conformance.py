@@ -223,7 +223,7 @@ def page(outcomes: Sequence[Outcome], compiler: str, target: str) -> str:
         "",
         f"**{counts[Verdict.PASSED]} of {tried} pass.** {counts[Verdict.FAILED]} fail, "
         f"{counts[Verdict.UNSUPPORTED]} need what is not supported;",
-        f"{counts[Verdict.ELSEWHERE]} more are for other architectures (PSA) and were not run.",
+        f"{counts[Verdict.ELSEWHERE]} more are for other architectures and were not run.",
     ]
     for verdict, title in ((Verdict.FAILED, "Fail"), (Verdict.UNSUPPORTED, "Not supported")):
         found = [outcome for outcome in outcomes if outcome.verdict is verdict]

@@ -68,7 +68,9 @@ def difference(expect: Expect, got: str) -> tuple[str, str]:
     why = []
     if wrong:
         first = wrong[0]
-        why.append(f"byte {first // 2}: {len(wrong)} digit{'s' if len(wrong) > 1 else ''} differ")
+        why.append(
+            f"byte {first // 2}: {len(wrong)} digit{' differs' if len(wrong) == 1 else 's differ'}"
+        )
     if len(got) < len(wanted):
         why.append(f"{_bytes(len(got))}, expected {_bytes(len(wanted))}")
     elif expect.exact and len(got) > len(wanted):

@@ -97,7 +97,7 @@ def test_mistake(text: str, line: int, message: str) -> None:
         ("0102", "010203", "", ""),
         ("0102$", "010203", "3 B, expected exactly 2 B", ""),
         ("010203", "0102", "2 B, expected 3 B", ""),
-        ("0102", "0103", "byte 1: 1 digit differ", "   ^"),
+        ("0102", "0103", "byte 1: 1 digit differs", "   ^"),
         ("A1B2$", "A2B3", "byte 0: 2 digits differ", " ^ ^"),
         ("", "00", "", ""),
         ("$", "00", "1 B, expected exactly 0 B", ""),
