@@ -37,6 +37,7 @@ from softswitch.compiler.p4info_types import (
 )
 from softswitch.compiler.p4info_writer import MATCH_TYPES, P4InfoWriter
 from softswitch.compiler.places import ExternObject
+from softswitch.compiler.usage import is_needed
 from softswitch.compiler.walk import expressions_of, statements_of
 
 _EXTERNS = {
@@ -109,13 +110,28 @@ class P4InfoBuilder(P4InfoWriter):
         """A control's declarations as they stand after inlining: global actions first."""
         instance = self._program.blocks[role]
         items = list(flatten(instance))
-        local = [i for i in items if not isinstance(i.decl, ast.ActionDecl) or self._used(i)]
+        local = [i for i in items if self._is_listed(i)]
         seen: set[int] = set()
         for action in self._action_uses(instance, items):
             if id(action) not in seen and not any(i.decl is action for i in items):
                 seen.add(id(action))
                 yield Item(instance, action)
         yield from local
+
+    def _is_listed(self, item: Item) -> bool:
+        """Unused actions are not; of unused externs those whose type is written as a typedef.
+
+        p4c keeps unused externs, but does not look through the typedef to see that it is one.
+        """
+        match item.decl:
+            case ast.ActionDecl():
+                return self._used(item)
+            case ast.InstanceDecl(call=call, type=ty.Extern(name=name)) as decl:
+                ref = call.callee.ref if isinstance(call.callee, ast.TypeExpr) else None
+                control = item.instance.decl
+                if isinstance(ref, ast.NamedTypeRef) and isinstance(control, ast.ControlDecl):
+                    return ref.name == name or is_needed(decl, control)
+        return True
 
     def _action_uses(self, instance: Instance, items: list[Item]) -> Iterator[ast.ActionDecl]:
         """Actions in the order in which tables and apply bodies name them."""

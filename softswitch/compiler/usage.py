@@ -25,7 +25,7 @@ def warn_unused(program: ast.Program, reporter: Reporter) -> None:
     declared: list[tuple[ast.Decl, str]] = []
     for decl in program.decls:
         own = not decl.pos.file.startswith(str(INCLUDE_DIR))
-        for node in _below(decl):
+        for node in below(decl):
             target = None if isinstance(node, ast.DeclStmt) else getattr(node, "decl", None)
             if isinstance(target, ast.Node):
                 used.add(target)
@@ -46,7 +46,7 @@ def _candidates(decl: ast.Decl, *, top: bool = False) -> Iterator[tuple[ast.Decl
             for each in decl.locals:
                 yield from _candidates(each)
             bodies = [decl.body] if isinstance(decl, ast.ControlDecl) else decl.states
-            for node in _below(list(bodies)):
+            for node in below(list(bodies)):
                 if isinstance(node, ast.VarDecl | ast.ConstDecl | ast.InstanceDecl):
                     yield from _candidates(node)
         case ast.ActionDecl() | ast.FunctionDecl():
@@ -54,7 +54,7 @@ def _candidates(decl: ast.Decl, *, top: bool = False) -> Iterator[tuple[ast.Decl
             if isinstance(decl, ast.ActionDecl):
                 for param in decl.params:
                     yield param, f'"{param.name}" is unused'
-            for node in _below(decl.body):
+            for node in below(decl.body):
                 if isinstance(node, ast.VarDecl | ast.ConstDecl):
                     yield from _candidates(node)
         case ast.TableDecl():
@@ -72,7 +72,30 @@ def _silenced(decl: ast.Decl) -> bool:
     return any(a.name == "noWarn" and "unused" in a.values for a in decl.annotations)
 
 
-def _below(node: object) -> Iterator[ast.Node]:
+def is_needed(instance: ast.InstanceDecl, control: ast.ControlDecl) -> bool:
+    """Whether anything names an instance, reads into variables that nothing else names aside."""
+    nodes = list(below(control))
+    named: dict[int, int] = {}
+    for node in nodes:
+        if isinstance(node, ast.Name) and node.decl is not None:
+            named[id(node.decl)] = named.get(id(node.decl), 0) + 1
+    idle = 0
+    for node in nodes:
+        if (
+            isinstance(node, ast.CallStmt)
+            and isinstance(node.call.receiver, ast.Name)
+            and node.call.receiver.decl is instance
+            and isinstance(node.call.callee, ast.Member)
+            and node.call.callee.member == "read"
+            and isinstance(result := node.call.args[0].value, ast.Name)
+            and isinstance(result.decl, ast.VarDecl)
+            and named[id(result.decl)] == 1
+        ):
+            idle += 1
+    return named.get(id(instance), 0) > idle
+
+
+def below(node: object) -> Iterator[ast.Node]:
     """All nodes of the tree at and below `node`."""
     todo: list[object] = [node]
     while todo:

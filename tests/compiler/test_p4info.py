@@ -205,6 +205,24 @@ def test_value_sets_as_p4c_lists_them(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("top", "instance", "apply", "listed"),
+    [
+        ("", "counter(4, CounterType.bytes) x;", "", True),
+        ("typedef counter c_t;", "c_t(4, CounterType.bytes) x;", "", False),
+        ("typedef counter c_t;", "c_t(4, CounterType.bytes) x;", "x.count(1);", True),
+        ("", "register<bit<8>>(4) x;", "bit<8> v; x.read(v, 0);", True),
+        ("typedef register<bit<8>> r_t;", "r_t(4) x;", "bit<8> v; x.read(v, 0);", False),
+        ("typedef register<bit<8>> r_t;", "r_t(4) x;", "x.write(0, hdr.h.a);", True),
+    ],
+)
+def test_externs_that_nothing_uses(
+    tmp_path: Path, top: str, instance: str, apply: str, listed: bool
+) -> None:
+    info = info_of(tmp_path, top=top, locals=instance, apply=apply)
+    assert len(info.counters) + len(info.registers) == int(listed)
+
+
 def test_digests_of_generic_structs_are_told_apart(tmp_path: Path) -> None:
     info = info_of(
         tmp_path,
