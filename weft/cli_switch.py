@@ -10,7 +10,7 @@ def add_commands(add: Add) -> None:
     command = add(
         "cli",
         "weft.switch_cli:run",
-        "take simple_switch_CLI's commands for a running switch: tables, registers, multicast and more",
+        "take simple_switch_CLI's commands for a running switch: tables, registers, multicast",
         "  weft cli s1                                a prompt, with completion\n"
         "  weft cli s1 < s1-commands.txt              an old lab's file\n"
         "  weft cli s1 -c 'table_dump ipv4_lpm'       one command\n"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 
 from emulation import fabric_record
 from softswitch.diagnostics import DiagnosticsClient
@@ -42,8 +41,6 @@ def run(arguments: argparse.Namespace) -> int:
                     if shell.onecmd(line):
                         break
             else:
-                if not sys.stdin.isatty():
-                    shell.use_rawinput = True
                 shell.cmdloop(INTRO)
     except (ConnectionFailedError, RefusedError) as error:
         raise UsageError(str(error)) from None

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -343,6 +345,32 @@ def test_comments_and_empty_lines_are_nothing_and_others_may_write(bench: Bench)
     assert bench.done("table_add lpm drop 11.0.0.0/8 =>")[-1].endswith("handle 1")
     bench.shell = first
     assert bench.done("table_add lpm drop 12.0.0.0/8 =>", "table_num_entries lpm")[-1] == "3"
+
+
+@pytest.mark.parametrize(
+    ("more", "code", "entries"), [((), 0, 2), (("--strict",), 1, 1)], ids=["goes on", "strict"]
+)
+def test_a_file_of_commands_on_standard_input(
+    bench: Bench, more: tuple[str, ...], code: int, entries: int
+) -> None:
+    text = "table_add lpm drop 10.0.0.0/8 =>\nfly\ntable_add lpm drop 11.0.0.0/8 =>\n"
+    command = [sys.executable, "-m", "weft.cli", "cli", "--grpc", bench.address, *more]
+    done = subprocess.run(
+        command, input=text, capture_output=True, text=True, check=False, timeout=60
+    )
+    assert (done.returncode, done.stderr) == (code, "")
+    assert done.stdout.startswith("Control utility for runtime P4 table manipulation\n")
+    assert "RuntimeCmd: Adding entry to lpm match table lpm\n" in done.stdout
+    assert "RuntimeCmd: *** Unknown syntax: fly\n" in done.stdout
+    assert bench.done("table_num_entries lpm") == [str(entries)]
+
+
+def test_a_switch_that_is_not_there_is_said(bench: Bench) -> None:
+    command = [sys.executable, "-m", "weft.cli", "cli"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 2
+    assert "weft cli s1" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 @pytest.mark.parametrize(
