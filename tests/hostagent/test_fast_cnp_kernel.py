@@ -16,7 +16,8 @@ import numpy.typing as npt
 import pytest
 
 from hostagent.rnic.binding import native
-from tests.hostagent.kernel_replay import ASK_RATE, STATES, STEP, Kernel, Words, replay
+from tests.hostagent.kernel_replay import ASK_RATE, STEP, Kernel, Words, replay
+from tests.hostagent.native_replay import Header, agreed
 from topologies.congestion import MAX_RATE_BPS, FastCnpParameters, fast_cnp_parameters
 
 pytestmark = pytest.mark.root
@@ -26,14 +27,12 @@ EVENTS = 11
 STEPS = EVENTS + 1  # the last asks for the rate
 
 
-@pytest.fixture(scope="module")
-def state_bytes() -> int:
-    return int(native().ffi.sizeof("struct fast_cnp"))
+HEADER = Header("fast_cnp", "cc_fast_init", "cc_replay_fast")
 
 
 @pytest.fixture(scope="module")
-def kernel(state_bytes: int) -> Iterator[Kernel]:
-    with replay("fast_cnp_replay", "fast_states", state_bytes) as loaded:
+def kernel() -> Iterator[Kernel]:
+    with replay("fast_cnp_replay", "fast_states", HEADER.state_bytes()) as loaded:
         yield loaded
 
 
@@ -84,30 +83,6 @@ def sequences(random: np.random.Generator, n: int) -> tuple[Words, npt.NDArray[n
     return params, steps.reshape(-1)
 
 
-def fresh(params: Words, state_bytes: int) -> Words:
-    """States as fast_cnp_init makes them."""
-    module = native()
-    states = np.zeros((len(params), state_bytes // 8), np.uint64)
-    array = module.ffi.from_buffer("struct fast_cnp[]", states.view(np.uint8).reshape(-1))
-    rows = module.ffi.from_buffer("struct fast_cnp_params[]", params.view(np.uint8).reshape(-1))
-    for i in range(len(params)):
-        module.lib.cc_fast_init(array + i, rows + i, 10**12)
-    return states
-
-
-def replayed(steps: npt.NDArray[np.void], states: Words) -> Words:
-    """Run natively: states are changed, rates returned."""
-    module = native()
-    rates = np.zeros(len(states), np.uint64)
-    module.lib.cc_replay_fast(
-        module.ffi.from_buffer("struct cc_step[]", steps.view(np.uint8)),
-        len(steps),
-        module.ffi.from_buffer("struct fast_cnp[]", states.view(np.uint8).reshape(-1)),
-        module.ffi.from_buffer("uint64_t[]", rates),
-    )
-    return rates
-
-
 def test_the_parameters_are_laid_out_as_the_test_thinks() -> None:
     ffi = native().ffi
     names = [field for field, _ in ffi.typeof("struct fast_cnp_params").fields]
@@ -120,22 +95,10 @@ def test_the_parameters_are_laid_out_as_the_test_thinks() -> None:
     assert ours == names[:7]
 
 
-def test_kernel_and_native_header_agree(kernel: Kernel, state_bytes: int) -> None:
-    random = np.random.default_rng(6)
-    left, limited, grown = SEQUENCES, 0, 0
-    while left > 0:
-        n = min(left, STATES)
-        params, steps = sequences(random, n)
-        expected = fresh(params, state_bytes)
-        states, said = kernel.play(steps, expected)
-        rates = replayed(steps, expected)
-        different = np.flatnonzero((states != expected).any(axis=1))
-        assert not len(different), f"sequence {different[0]}: {params[different[0]]}"
-        assert (said == rates).all()
-        # The events did something: rates were cut, grew again, and are within their bounds.
-        limited += int((rates < params[:, 0]).sum())
-        grown += int((rates > expected[:, 7]).sum())  # since the last notification
-        assert (rates >= params[:, 1]).all()
-        assert (rates <= params[:, 0]).all()
-        left -= n
-    assert limited > SEQUENCES // 10 and grown > SEQUENCES // 20
+def test_kernel_and_native_header_agree(kernel: Kernel) -> None:
+    limited, grown = 0, 0
+    for each in agreed(HEADER, kernel, np.random.default_rng(6), SEQUENCES, sequences):
+        limited += int((each.rates < each.params[:, 0]).sum())
+        grown += int((each.rates > each.states[:, 7]).sum())  # since the last notification
+    assert limited > SEQUENCES // 10  # the events did something
+    assert grown > SEQUENCES // 20
