@@ -10,7 +10,8 @@ here and nowhere else: rates are divided by it, times multiplied, bytes stay (DE
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from typing import Any, TypeVar
 
 GBPS = 10**9
 MBPS = 10**6
@@ -24,6 +25,9 @@ MAX_RATE_BPS = 1 << 42
 """What the algorithm's integers hold (hostagent/include/dcqcn.h)."""
 
 
+AnyParameters = TypeVar("AnyParameters", "DcqcnParameters", "FastCnpParameters")
+
+
 class CongestionError(ValueError):
     """A parameter set that is not there, or a rate that no set serves; the message says which."""
 
@@ -31,6 +35,20 @@ class CongestionError(ValueError):
 def _slower(rate_bps: int, scale: int) -> int:
     """To the nearest bit/s, so that small rates are not off to one side; at least one."""
     return max((rate_bps + scale // 2) // scale, 1)
+
+
+def _slowed(parameters: AnyParameters, scale: int) -> AnyParameters:
+    """Return the same with rates (`..._bps`) and times (`..._ns`) of a run that is so slow."""
+    if scale < 1:
+        raise CongestionError(f"a time scale of {scale}: it has to be a positive integer")
+    changed: dict[str, Any] = {}
+    for name in (each.name for each in fields(parameters)):
+        value = getattr(parameters, name)
+        if name.endswith("_bps"):
+            changed[name] = _slower(value, scale)
+        elif name.endswith("_ns"):
+            changed[name] = value * scale
+    return replace(parameters, **changed)
 
 
 @dataclass(frozen=True)
@@ -58,19 +76,7 @@ class DcqcnParameters:
 
     def with_time_scale(self, scale: int) -> DcqcnParameters:
         """Return the same algorithm slowed down by `scale`. Raises CongestionError."""
-        if scale < 1:
-            raise CongestionError(f"a time scale of {scale}: it has to be a positive integer")
-        return replace(
-            self,
-            line_rate_bps=_slower(self.line_rate_bps, scale),
-            min_rate_bps=_slower(self.min_rate_bps, scale),
-            rate_ai_bps=_slower(self.rate_ai_bps, scale),
-            rate_hai_bps=_slower(self.rate_hai_bps, scale),
-            alpha_timer_ns=self.alpha_timer_ns * scale,
-            increase_timer_ns=self.increase_timer_ns * scale,
-            cut_interval_ns=self.cut_interval_ns * scale,
-            cnp_interval_ns=self.cnp_interval_ns * scale,
-        )
+        return _slowed(self, scale)
 
 
 @dataclass(frozen=True)
@@ -92,17 +98,7 @@ class FastCnpParameters:
 
     def with_time_scale(self, scale: int) -> FastCnpParameters:
         """Return the same algorithm slowed down by `scale`. Raises CongestionError."""
-        if scale < 1:
-            raise CongestionError(f"a time scale of {scale}: it has to be a positive integer")
-        return replace(
-            self,
-            line_rate_bps=_slower(self.line_rate_bps, scale),
-            min_rate_bps=_slower(self.min_rate_bps, scale),
-            rate_ai_bps=_slower(self.rate_ai_bps, scale),
-            rate_hai_bps=_slower(self.rate_hai_bps, scale),
-            increase_timer_ns=self.increase_timer_ns * scale,
-            validity_unit_ns=self.validity_unit_ns * scale,
-        )
+        return _slowed(self, scale)
 
 
 VALIDITY_UNIT_NS = 256
