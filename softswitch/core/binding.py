@@ -109,6 +109,14 @@ class SwitchCore(ProgramObjects):
         status = self.lib.ws_set_port(self.pointer, port, int(state), pause_mask, now_ps)
         self._check(status, f"port {port}")
 
+    def grant_port(self, port: int, packets: int | None, *, now_ps: int = 0) -> None:
+        """Lets `packets` more leave by a port that is up; then it is blocked until the next grant.
+
+        None: as many as want to, as before the first grant.
+        """
+        granted = self.lib.WS_UNLIMITED if packets is None else packets
+        self._check(self.lib.ws_grant_port(self.pointer, port, granted, now_ps), f"port {port}")
+
     def port_state(self, port: int) -> tuple[PortState, int]:
         """The state and pause mask in force."""
         state = self.ffi.new("enum ws_port_state *")

@@ -55,10 +55,28 @@ static ws_time wire_time(const struct ws_port *port, uint32_t length)
     return (ws_time)((bits * (uint64_t)PS_PER_S + rate - 1) / rate);
 }
 
-static void emit(ws_switch *sw, struct ws_packet *packet)
+static void settle_state(struct ws_port *port)
 {
-    if (!ws_output_add(&sw->outputs, packet))
-        ws_packet_free(packet);
+    port->state = (enum ws_port_state)port->asked;
+    if (port->asked == WS_PORT_UP && port->metered)
+        port->state = port->credit ? WS_PORT_GRANTED : WS_PORT_BLOCKED;
+}
+
+/* A packet that the driver will never see: it must not wait for the driver to grant another in its place. */
+static __attribute__((cold, noinline)) void give_back(struct ws_port *port)
+{
+    if (!port->metered)
+        return;
+    port->credit++;
+    settle_state(port);
+}
+
+static void emit(ws_switch *sw, struct ws_port *port, struct ws_packet *packet)
+{
+    if (ws_output_add(&sw->outputs, packet))
+        return;
+    give_back(port);
+    ws_packet_free(packet);
 }
 
 /* Hands a packet to a wire on which things go wrong. Kept out of the path of the others. */
@@ -74,6 +92,7 @@ static __attribute__((cold, noinline)) void emit_impaired(ws_switch *sw, struct 
     struct ws_fate fate = ws_wire_pass(port->wires[WS_SEND], packet->out, packet->length, packet->tail, packet->time, slot);
     if (fate.lost) {
         ws_trace_end(sw, packet, WS_TRACE_LOST, port->number);
+        give_back(port);
         ws_packet_free(packet);
         return;
     }
@@ -83,7 +102,7 @@ static __attribute__((cold, noinline)) void emit_impaired(ws_switch *sw, struct 
         ws_trace_child(sw, copy, packet, WS_TRACE_DUPLICATE);
     if (packet->trace)
         ws_trace_sent(sw, packet);
-    emit(sw, packet);
+    emit(sw, port, packet);
     if (!copy)
         return;
     copy->time = fate.at[1];
@@ -91,7 +110,7 @@ static __attribute__((cold, noinline)) void emit_impaired(ws_switch *sw, struct 
         ws_trace_sent(sw, copy);
     if (slot)
         port->busy_until += slot;
-    emit(sw, copy);
+    emit(sw, port, copy);
 }
 
 /* Runs egress and hands the packet to the wire, if it survives. */
@@ -106,11 +125,15 @@ static void depart(ws_switch *sw, struct ws_port *port, struct ws_packet *packet
         end += wire_time(port, ws_packet_total(packet));
         port->busy_until = end;
     }
-    if (port->state == WS_PORT_DOWN) {
-        port->stats.drop_down++;
-        ws_trace_end(sw, packet, WS_TRACE_DROP_PORT_DOWN, port->number);
-        ws_packet_free(packet);
-        return;
+    if (port->state != WS_PORT_UP) {
+        if (port->state == WS_PORT_DOWN) {
+            port->stats.drop_down++;
+            ws_trace_end(sw, packet, WS_TRACE_DROP_PORT_DOWN, port->number);
+            ws_packet_free(packet);
+            return;
+        }
+        port->credit--;
+        settle_state(port);
     }
     port->stats.tx_packets++;
     port->stats.tx_bytes += ws_packet_total(packet);
@@ -123,7 +146,7 @@ static void depart(ws_switch *sw, struct ws_port *port, struct ws_packet *packet
     }
     if (packet->trace)
         ws_trace_sent(sw, packet);
-    emit(sw, packet);
+    emit(sw, port, packet);
 }
 
 void ws_port_insert(ws_switch *sw, struct ws_port *port, struct ws_packet *packet)
@@ -136,10 +159,13 @@ void ws_port_insert(ws_switch *sw, struct ws_port *port, struct ws_packet *packe
     packet->kind = WS_OUT_PACKET;
     packet->port = port->number;
     packet->time = end + port->config.tx_delay_ps;
+    uint32_t credit = port->credit;
     if (port->wires[WS_SEND])
         emit_impaired(sw, port, packet);
     else
-        emit(sw, packet);
+        emit(sw, port, packet);
+    port->credit = credit; /* it took none, so there is none to give back */
+    settle_state(port);
 }
 
 uint32_t ws_port_flush(ws_switch *sw, struct ws_port *port, uint32_t number)
@@ -370,6 +396,8 @@ void ws_ports_forget_packets(struct ws_ports *ports)
         port->nonempty = 0;
         port->ready = 0;
         port->wake_at = WS_NEVER;
+        port->metered = 0; /* the driver never sees what was on its way, and grants anew when it sees a packet */
+        settle_state(port);
         port->stats.depth_packets = 0;
         port->stats.depth_bytes = 0;
     }
@@ -399,7 +427,8 @@ int ws_set_port(ws_switch *sw, uint32_t number, enum ws_port_state state, uint32
         return WS_EINVAL;
     ws_advance(sw, now);
     int changes = (port->state == WS_PORT_DOWN) != (state == WS_PORT_DOWN);
-    port->state = state;
+    port->asked = (uint8_t)state;
+    settle_state(port);
     port->asked_mask = pause_mask;
     port->pause_mask = pause_mask | (port->pauses ? port->pauses->mask | port->pauses->storm : 0);
     if (state == WS_PORT_DOWN)
@@ -413,12 +442,26 @@ int ws_set_port(ws_switch *sw, uint32_t number, enum ws_port_state state, uint32
     return WS_OK;
 }
 
+int ws_grant_port(ws_switch *sw, uint32_t number, uint32_t packets, ws_time now)
+{
+    struct ws_port *port = ws_port_at(sw, number);
+    if (!port)
+        return WS_EINVAL;
+    ws_advance(sw, now);
+    port->metered = packets != WS_UNLIMITED;
+    port->credit = packets;
+    settle_state(port);
+    ws_port_serve(sw, port);
+    ws_ports_settle(sw);
+    return WS_OK;
+}
+
 int ws_port_state_get(const ws_switch *sw, uint32_t number, enum ws_port_state *state, uint32_t *pause_mask)
 {
     if (number >= WS_PORTS_MAX)
         return WS_EINVAL;
     const struct ws_port *port = number < sw->ports.capacity ? sw->ports.table[number] : NULL;
-    *state = port ? port->state : WS_PORT_UP;
+    *state = !port || port->state == WS_PORT_GRANTED ? WS_PORT_UP : port->state;
     *pause_mask = port ? port->asked_mask : 0;
     return WS_OK;
 }
@@ -484,47 +527,6 @@ int ws_port_scheduler_get(const ws_switch *sw, uint32_t number, struct ws_schedu
     *scheduler = (struct ws_scheduler){0};
     if (number < sw->ports.capacity && sw->ports.table[number])
         memcpy(scheduler->quantum, sw->ports.table[number]->round.quantum, sizeof scheduler->quantum);
-    return WS_OK;
-}
-
-int ws_impair_port(ws_switch *sw, uint32_t number, enum ws_direction direction, const struct ws_port_impair *impair)
-{
-    struct ws_port *port = ws_port_at(sw, number);
-    if (!port || (unsigned)direction > WS_RECEIVE || !ws_impair_valid(impair))
-        return WS_EINVAL;
-    if (!port->wires_made[direction]) {
-        port->wires_made[direction] = calloc(1, sizeof(struct ws_wire));
-        if (!port->wires_made[direction])
-            return WS_ENOMEM;
-    }
-    ws_wire_set(port->wires_made[direction], impair, sw->config.seed, number, direction);
-    port->wires[direction] = ws_impair_active(impair) ? port->wires_made[direction] : NULL;
-    return WS_OK;
-}
-
-static const struct ws_wire *wire_made(const ws_switch *sw, uint32_t number, enum ws_direction direction)
-{
-    static const struct ws_wire good;
-    if (number >= sw->ports.capacity || !sw->ports.table[number] || !sw->ports.table[number]->wires_made[direction])
-        return &good;
-    return sw->ports.table[number]->wires_made[direction];
-}
-
-int ws_port_impair_get(const ws_switch *sw, uint32_t number, enum ws_direction direction,
-                       struct ws_port_impair *impair)
-{
-    if (number >= WS_PORTS_MAX || (unsigned)direction > WS_RECEIVE)
-        return WS_EINVAL;
-    *impair = wire_made(sw, number, direction)->impair;
-    return WS_OK;
-}
-
-int ws_port_impair_stats_get(const ws_switch *sw, uint32_t number, enum ws_direction direction,
-                             struct ws_impair_stats *stats)
-{
-    if (number >= WS_PORTS_MAX || (unsigned)direction > WS_RECEIVE)
-        return WS_EINVAL;
-    *stats = wire_made(sw, number, direction)->stats;
     return WS_OK;
 }
 

@@ -19,6 +19,9 @@ enum {
     WS_CELL_BYTES = 256,     /* of queue_cells when depths are in packets */
 };
 
+/* Up while it has credit; told as WS_PORT_UP. A state of its own, so that ports that are simply up pay nothing for it. */
+#define WS_PORT_GRANTED ((enum ws_port_state)3)
+
 struct ws_queue {
     struct ws_packet *head, *tail;
     uint32_t packets;
@@ -39,7 +42,7 @@ struct ws_round {
 
 struct ws_port {
     uint32_t number;
-    enum ws_port_state state;
+    enum ws_port_state state; /* or WS_PORT_GRANTED */
     uint32_t pause_mask;  /* classes that may not send: asked_mask, and by PFC */
     uint32_t asked_mask;  /* by ws_set_port */
     uint32_t nonempty;    /* bit c: queue c holds packets */
@@ -48,6 +51,9 @@ struct ws_port {
     ws_time wake_at;      /* the pending event, WS_NEVER if none */
     ws_time release_step; /* picoseconds between packets of rate_pps, 0 = none */
     uint8_t ready;        /* in the switch's ready list */
+    uint8_t asked;        /* enum ws_port_state by ws_set_port; `state` is what that and `credit` come to */
+    uint8_t metered;      /* only as many packets as its driver granted may leave: `credit` */
+    uint32_t credit;
     struct ws_port *next_ready;
     struct ws_wire *wires[2]; /* by enum ws_direction; NULL: nothing goes wrong */
     struct ws_port_config config;

@@ -93,6 +93,11 @@ enum ws_port_state { WS_PORT_UP = 0, WS_PORT_DOWN = 1, WS_PORT_BLOCKED = 2 };
  * pause_mask: bit c set = priority c may not send (PFC). */
 int ws_set_port(ws_switch *sw, uint32_t port, enum ws_port_state state, uint32_t pause_mask, ws_time now);
 int ws_port_state_get(const ws_switch *sw, uint32_t port, enum ws_port_state *state, uint32_t *pause_mask);
+/* For drivers whose wire pushes back: of a port that is up, `packets` more may leave, then it is blocked until the next
+ * grant, and what is to leave waits in its queues. Takes the place of an older grant. A packet that leaves the switch
+ * takes one of them, unless it is lost on the way out; PFC frames take none. WS_UNLIMITED: as before the first grant. */
+#define WS_UNLIMITED 0xffffffff
+int ws_grant_port(ws_switch *sw, uint32_t port, uint32_t packets, ws_time now);
 
 #define WS_DELAY_MAX 0x1000000000000000 /* picoseconds: 13 days; longer is WS_EINVAL */
 struct ws_port_config {

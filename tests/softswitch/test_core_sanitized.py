@@ -13,6 +13,7 @@ HERE = Path(__file__).resolve().parent
 TESTS = (
     "test_core_tables.py",
     "test_core_queues.py",
+    "test_core_grants.py",
     "test_core_schedulers.py",
     "test_core_wires.py",
     "test_buffer.py",
