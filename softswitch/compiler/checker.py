@@ -30,9 +30,10 @@ class Checker(MatchChecker):
 
     main: ast.InstanceDecl | None = None
 
-    def __init__(self, reporter: Reporter, source: str) -> None:
+    def __init__(self, reporter: Reporter, source: str, *, needs_main: bool = True) -> None:
         super().__init__(reporter)
         self._whole_file = Pos(source, 0, 0)
+        self._needs_main = needs_main
 
     def program(self, program: ast.Program) -> None:
         """All declarations, in order. Errors go to the reporter."""
@@ -49,9 +50,10 @@ class Checker(MatchChecker):
                 version = decl.init.const_value
                 if version not in V1MODEL_VERSIONS:
                     known = " and ".join(map(str, V1MODEL_VERSIONS))
-                    self.reporter.error(
+                    self.reporter.warn(
                         self._whole_file,
                         f"V1MODEL_VERSION {version} is not known: there are {known}",
+                        "mismatch",
                     )
 
     def _find_main(self, program: ast.Program) -> None:
@@ -65,6 +67,9 @@ class Checker(MatchChecker):
             if isinstance(other, TypeDecl):
                 self.reporter.error(other.pos, '"main" must be an instance of a package')
                 return
+        if not self._needs_main:
+            self.reporter.warn(self._whole_file, 'the program has no "main"', "missing")
+            return
         self.reporter.error(
             self._whole_file,
             'the program has no "main": end it with, for example, V1Switch(...) main;',

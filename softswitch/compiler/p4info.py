@@ -82,6 +82,7 @@ class P4InfoBuilder(P4InfoWriter):
         ]
         self._digests_done: set[str] = set()
         self._actions_done: set[str] = set()
+        self._tables_named: set[str] = set()
 
     def build(self) -> p4i.P4Info:
         """The message. Raises `CompileError` for bad `@id`s and the like."""
@@ -197,6 +198,13 @@ class P4InfoBuilder(P4InfoWriter):
                 for call in _calls(item.decl.body):
                     self._collect_digest(call)
             case ast.TableDecl():
+                if item.name in self._tables_named:
+                    raise CompileError.at(
+                        item.decl.pos,
+                        f'two instances of table "{item.decl.name}" have the control-plane name'
+                        f' "{item.name}": without the dot before it, @name keeps them apart',
+                    )
+                self._tables_named.add(item.name)
                 self._add(ResourceType.TABLE, item.name, item.decl)
                 self._collect_table(item)
             case ast.InstanceDecl(type=ty.Extern(name=kind)) if kind in _EXTERNS:

@@ -323,6 +323,8 @@ def test_every_v1model_version_checks(tmp_path: Path) -> None:
     program.write_text(text)
     for defines in ([], ["V1MODEL_VERSION=20180101"], ["V1MODEL_VERSION=20200408"]):
         assert frontend.check(program, defines=defines).main.type is not None
+    unknown = frontend.check(program, defines=["V1MODEL_VERSION=20190101"])
+    assert any("V1MODEL_VERSION 20190101 is not known" in str(w) for w in unknown.warnings)
 
 
 def test_speed() -> None:

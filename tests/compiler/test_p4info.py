@@ -307,6 +307,10 @@ def test_tables_that_can_be_reached(tmp_path: Path, apply: str, listed: str) -> 
           "apply": "t.apply();"}, "both @tableonly and @defaultonly"),
         ({"locals": """@name("x", "y") table t { actions = { NoAction; } }""",
           "apply": "t.apply();"}, "@name takes one string"),
+        ({"top": """control Twice() { @name(".t") table t { actions = { NoAction; } }
+                    apply { t.apply(); } }""",
+          "locals": "Twice() one; Twice() two;", "apply": "one.apply(); two.apply();"},
+         "two instances of table"),
     ],
 )  # fmt: skip
 def test_bad_annotations_are_errors_with_a_place(
