@@ -12,7 +12,6 @@ paces by the slot that it maps read-only; without, it runs in the card itself. T
 
 from __future__ import annotations
 
-import enum
 import mmap
 import os
 import random
@@ -44,6 +43,13 @@ from hostagent.rnic.binding import (
     fast_cnp_params,
     native,
 )
+from hostagent.rnic.endpoint_records import (
+    EndpointConfig,
+    EndpointStats,
+    Pair,
+    Task,
+    TaskState,
+)
 from hostagent.rnic.interface import MTUS
 from hostagent.rnic.measurement import Times
 from topologies.congestion import DcqcnParameters, FastCnpParameters
@@ -62,88 +68,6 @@ _ENUMS = ("state", "failure")
 
 class EndpointError(Exception):
     """The endpoint can't do what was asked; the message says why."""
-
-
-class TaskKind(enum.IntEnum):
-    """What the loop does for a queue pair by itself (enum rnicd_task_kind)."""
-
-    NONE = 0
-    BANDWIDTH = 1
-    LATENCY = 2
-    SERVE = 3
-    ANSWER = 4
-
-
-@dataclass(frozen=True)
-class EndpointConfig:
-    """Addresses are integers in host order; `line_rate_bps` 0: frames leave as fast as they can."""
-
-    interface: str
-    ip: int
-    mac: int
-    gateway_mac: int
-    line_rate_bps: int = 0
-    max_qps: int = 1024
-    af_packet: bool = False
-    cnp_dscp: int = 48
-    check_icrc: bool = True
-
-
-@dataclass(frozen=True)
-class Pair:
-    """A queue pair as its peer has to know it."""
-
-    qpn: int
-    psn: int
-    rkey: int
-    address: int
-
-
-@dataclass(frozen=True)
-class Task:
-    """struct rnicd_task; `count` messages of `size`, sent from and to the queue pair's buffer."""
-
-    kind: TaskKind
-    operation: Operation
-    size: int
-    count: int = 0
-    depth: int = 1
-    rkey: int = 0
-    remote_address: int = 0
-    duration_ns: int = 0
-
-
-@dataclass(frozen=True)
-class TaskState:
-    """struct rnicd_task_state; `posts`: when each message was posted, if that was asked for.
-
-    `times`: when each was complete (BANDWIDTH), how long each took (LATENCY).
-    """
-
-    posted: int
-    completed: int
-    started_ns: int
-    ended_ns: int
-    done: bool
-    failure: Failure
-    posts: Times
-    times: Times
-
-
-@dataclass(frozen=True)
-class EndpointStats:
-    """struct rnicd_stats, as far as it is of use to others."""
-
-    rx_packets: int
-    rx_bytes: int
-    tx_packets: int
-    tx_bytes: int
-    rx_batches: int
-    wakeups: int
-    tx_full: int
-    rx_dropped: int
-    tx_dropped: int
-    cpu_ns: int
 
 
 @dataclass

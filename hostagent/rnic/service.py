@@ -75,7 +75,8 @@ from typing import Any
 
 from hostagent.pinned_maps import MapsError, PinnedMaps
 from hostagent.rnic.binding import NO_CNPS, CardError, Operation, QueuePairConfig, Repeat
-from hostagent.rnic.endpoint import Endpoint, EndpointConfig, EndpointError, Task, TaskKind
+from hostagent.rnic.endpoint import Endpoint, EndpointError
+from hostagent.rnic.endpoint_records import EndpointConfig, Task, TaskKind
 from hostagent.rnic.interface import (
     InterfaceError,
     gateway_of,

@@ -23,7 +23,8 @@ from pathlib import Path
 from emulation.parity.client import Client
 from emulation.parity.wires import Wires
 from hostagent.rnic.binding import Operation, QueuePairConfig
-from hostagent.rnic.endpoint import Endpoint, EndpointConfig, Pair, Task, TaskKind
+from hostagent.rnic.endpoint import Endpoint
+from hostagent.rnic.endpoint_records import EndpointConfig, Pair, Task, TaskKind
 from labs import LabError, Runtime
 from softswitch.diagnostics import DiagnosticsClient
 from softswitch.p4runtime.names import Names

@@ -20,7 +20,8 @@ from hostagent.rnic.binding import (
     Work,
 )
 from hostagent.rnic.client import EndpointClient, RequestRefused, join
-from hostagent.rnic.endpoint import EndpointError, Task, TaskKind
+from hostagent.rnic.endpoint import EndpointError
+from hostagent.rnic.endpoint_records import Task, TaskKind
 from tests.hostagent.two_hosts import (
     CONFIG,
     MEGABYTE,

@@ -11,7 +11,7 @@ import pytest
 from hostagent.rnic import build
 from hostagent.rnic.binding import Failure
 from hostagent.rnic.client import EndpointClient, EndpointGone
-from hostagent.rnic.endpoint import TaskState
+from hostagent.rnic.endpoint_records import TaskState
 from hostagent.rnic.interface import (
     InterfaceError,
     gateway_of,

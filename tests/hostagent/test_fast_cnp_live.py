@@ -26,7 +26,7 @@ from hostagent.pinned_maps import CC_FAST_CNP, PinnedMaps
 from hostagent.rnic.binding import Operation
 from hostagent.rnic.client import EndpointClient, RequestRefused
 from hostagent.rnic.client import join as join_pairs
-from hostagent.rnic.endpoint import Task, TaskKind
+from hostagent.rnic.endpoint_records import Task, TaskKind
 from hostagent.rnic.interface import mac_text
 from protocols.notification import Notification, as_cnp_padding
 from protocols.rocev2 import ROCE_V2_PORT, Opcode

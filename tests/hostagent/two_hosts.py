@@ -31,7 +31,8 @@ from hostagent.agent import in_namespace
 from hostagent.pinned_maps import PinnedMaps
 from hostagent.rnic import interface
 from hostagent.rnic.binding import Event, EventKind, QueuePairConfig
-from hostagent.rnic.endpoint import Endpoint, EndpointConfig, Pair
+from hostagent.rnic.endpoint import Endpoint
+from hostagent.rnic.endpoint_records import EndpointConfig, Pair
 from topologies.congestion import DcqcnParameters, FastCnpParameters
 
 MEGABYTE = 1 << 20
