@@ -16,6 +16,7 @@ from importlib import import_module
 from pathlib import Path
 
 from weft import (
+    cli_conformance,
     cli_dcqcn,
     cli_grade,
     cli_lab,
@@ -151,6 +152,7 @@ def _parser() -> argparse.ArgumentParser:
     cli_results.add_commands(partial(_add, commands))
     cli_sim.add_commands(partial(_add, commands))
     cli_stf.add_commands(partial(_add, commands))
+    cli_conformance.add_commands(partial(_add, commands))
     cli_sweep.add_commands(partial(_add, commands))
     cli_switch.add_commands(partial(_add, commands))
     return parser

@@ -16,7 +16,7 @@ def add_commands(add: Add) -> None:
         "  weft stf prog.p4 prog.stf                  on our switch, in virtual time\n"
         "  weft stf prog.p4 prog.stf --target bmv2    on simple_switch_grpc, if it is on PATH\n"
         "  weft stf prog.p4 prog.stf --compiler p4c   as p4c compiles it\n"
-        "  weft stf --all testdata/p4_16_samples --report docs/CONFORMANCE.md\n"
+        "  weft stf --all testdata/p4_16_samples --report stf.md\n"
         "                                             every *-bmv2.stf there, and a page of it\n"
         "\nexit codes: 0 all is as expected, 1 not all, 2 wrong arguments\n",
     )

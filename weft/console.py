@@ -10,7 +10,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Literal, TextIO
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 PROGRESS_AFTER_S = 0.5
 _REDRAW_S = 0.1
+_BAR = 24
 _SPINNER = "|/-\\"
 
 
@@ -82,6 +83,32 @@ def progress(what: str, *, quiet: bool = False) -> Iterator[None]:
             print("\r\033[K", end="", file=sys.stderr)
     seconds = f"{time.monotonic() - started:.1f} s"
     print(f"  {what} {_styled(seconds, '2', sys.stderr)}", file=sys.stderr, flush=True)
+
+
+@contextmanager
+def progress_bar(what: str, total: int, *, quiet: bool = False) -> Iterator[Callable[[], None]]:
+    """As `progress`, for `total` steps: call what it gives after each of them."""
+    started = time.monotonic()
+    live = sys.stderr.isatty() and not quiet
+    done = 0
+
+    def step() -> None:
+        nonlocal done
+        done += 1
+        if live:
+            filled = _BAR * done // max(total, 1)
+            bar = "#" * filled + "." * (_BAR - filled)
+            text = f"\r\033[K[{bar}] {done}/{total} {what} {time.monotonic() - started:.0f} s"
+            print(text, end="", file=sys.stderr, flush=True)
+
+    try:
+        yield step
+    finally:
+        if live:
+            print("\r\033[K", end="", file=sys.stderr)
+    if not quiet:
+        seconds = f"{time.monotonic() - started:.1f} s"
+        print(f"  {what} {_styled(seconds, '2', sys.stderr)}", file=sys.stderr, flush=True)
 
 
 def _draw(what: str, started: float, done: threading.Event) -> None:

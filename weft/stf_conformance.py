@@ -4,26 +4,23 @@ from __future__ import annotations
 
 import argparse
 import json
-import multiprocessing
-import re
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from multiprocessing.connection import Connection, wait
-from multiprocessing.context import ForkProcess
+from functools import partial
 from pathlib import Path
 
+from softswitch.conformance import pool
+from softswitch.conformance.page import cell, filled, one_line
+from softswitch.conformance.testdata import Architecture, architecture_of
 from weft import console, stf
 from weft.errors import UsageError
+from weft.p4_cache import Job
 
 PATTERN = "*-bmv2.stf"
 LIMIT_S = 120.0
 """What one test may take, with its compilation."""
-REASON_LENGTH = 300
-_V1MODEL = re.compile(r"^\s*#\s*include\s*[<\"][^>\"]*\bv1model\.p4[>\"]", re.MULTILINE)
-_INCLUDED = re.compile(r"^\s*#\s*include\s*\"([^\"]+)\"", re.MULTILINE)
-_OWN_PATHS = re.compile(r"(?:/[^\s/:]+)+/([^\s/:]+)")
 
 
 class Verdict(Enum):
@@ -46,6 +43,19 @@ class Outcome:
     seconds: float = 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """Who compiles, and which switch runs: names as of the options of `weft stf`."""
+
+    compiler: str = "weft"
+    target: str = "softswitch"
+    include_dirs: tuple[Path, ...] = ()
+    defines: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.compiler}, {self.target}"
+
+
 def run(arguments: argparse.Namespace) -> int:
     """Run them all. Returns 0 when each test passes or is for another architecture, else 1."""
     if arguments.program is not None:
@@ -54,70 +64,55 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError(f"{arguments.all}: no such directory")
     if arguments.jobs < 1:
         raise UsageError("--jobs: at least 1")
-    tests = sorted(arguments.all.glob(PATTERN))
+    tests = find(arguments.all)
     if not tests:
         raise UsageError(f"{arguments.all}: no {PATTERN} there")
-    outcomes = []
-    with console.progress(f"{len(tests)} tests of {arguments.all}", quiet=arguments.json):
-        for outcome in _run_all(tests, arguments):
+    setting = Setting(
+        arguments.compiler,
+        arguments.target,
+        tuple(arguments.include),
+        tuple(arguments.define),
+    )
+    what = f"{len(tests)} tests of {arguments.all}"
+    with console.progress_bar(what, len(tests), quiet=arguments.json) as step:
+        outcomes = []
+        for outcome in run_all(tests, setting, arguments.jobs):
             outcomes.append(outcome)
+            step()
     outcomes.sort(key=lambda outcome: outcome.name)
     if arguments.report is not None:
-        arguments.report.write_text(page(outcomes, arguments.compiler, arguments.target))
+        arguments.report.write_text(page(outcomes, setting))
     if arguments.json:
-        print(json.dumps([_as_json(outcome) for outcome in outcomes], indent=1))
+        print(json.dumps([as_json(outcome) for outcome in outcomes], indent=1))
     else:
         _print(outcomes)
     good = (Verdict.PASSED, Verdict.ELSEWHERE)
     return 0 if all(outcome.verdict in good for outcome in outcomes) else 1
 
 
-@dataclass
-class _Running:
-    test: Path
-    process: ForkProcess
-    started: float
+def find(directory: Path) -> list[Path]:
+    """The tests of a directory, by name."""
+    return sorted(directory.glob(PATTERN))
 
 
-def _run_all(tests: Sequence[Path], arguments: argparse.Namespace) -> Iterator[Outcome]:
-    """Each in a forked process: what one does to it, or how long it takes, is its own matter."""
-    context = multiprocessing.get_context("fork")
+def run_all(tests: Sequence[Path], setting: Setting, jobs: int) -> Iterator[Outcome]:
+    """Outcomes of `tests`, each run in a process of its own, as they end."""
     _import_all()
-    left = list(reversed(tests))
-    running: dict[Connection, _Running] = {}
-    while left or running:
-        while left and len(running) < arguments.jobs:
-            test = left.pop()
-            ours, theirs = context.Pipe(duplex=False)
-            process = context.Process(target=_child, args=(test, arguments, theirs), daemon=True)
-            process.start()
-            theirs.close()
-            running[ours] = _Running(test, process, time.monotonic())
-        now = time.monotonic()
-        next_end = min(one.started for one in running.values()) + LIMIT_S
-        for ready in wait(list(running), timeout=max(0.0, next_end - now)):
-            assert isinstance(ready, Connection)
-            yield _finished(ready, running.pop(ready))
-        for connection, one in list(running.items()):
-            if time.monotonic() - one.started > LIMIT_S:
-                del running[connection]
-                one.process.kill()
-                one.process.join()
-                why = f"not done after {LIMIT_S:g} s"
-                yield Outcome(one.test.stem, Verdict.FAILED, "run", why, LIMIT_S)
+    return pool.run(
+        tests, partial(_outcome, setting=setting), at_once=jobs, limit_s=LIMIT_S, lost=_lost
+    )
 
 
-def _finished(connection: Connection, one: _Running) -> Outcome:
-    seconds = time.monotonic() - one.started
-    try:
-        verdict, stage, reason = connection.recv()
-    except EOFError:
-        one.process.join()
-        verdict, stage = Verdict.FAILED, "run"
-        reason = f"the process ended with code {one.process.exitcode}"
-    connection.close()
-    one.process.join()
-    return Outcome(one.test.stem, verdict, stage, _one_line(reason), round(seconds, 2))
+def _outcome(test: Path, setting: Setting) -> Outcome:
+    started = time.monotonic()
+    verdict, stage, reason = _judge(test, setting)
+    return Outcome(
+        test.stem, verdict, stage, one_line(reason), round(time.monotonic() - started, 2)
+    )
+
+
+def _lost(test: Path, why: str, seconds: float) -> Outcome:
+    return Outcome(test.stem, Verdict.FAILED, "run", why, round(seconds, 2))
 
 
 def _import_all() -> None:
@@ -127,12 +122,7 @@ def _import_all() -> None:
     import softswitch.stf.script  # noqa: F401
 
 
-def _child(test: Path, arguments: argparse.Namespace, out: Connection) -> None:
-    out.send(_judge(test, arguments))
-    out.close()
-
-
-def _judge(test: Path, arguments: argparse.Namespace) -> tuple[Verdict, str, str]:
+def _judge(test: Path, setting: Setting) -> tuple[Verdict, str, str]:
     """The verdict, the stage and the reason."""
     from softswitch.compiler.errors import CompileError, NotSupported
     from softswitch.stf.runner import NotOnTarget
@@ -140,13 +130,14 @@ def _judge(test: Path, arguments: argparse.Namespace) -> tuple[Verdict, str, str
     program = test.with_suffix(".p4")
     if not program.is_file():
         return Verdict.FAILED, "compile", f"there is no {program.name}"
-    if not _is_for_v1model(program):
+    if architecture_of(program) is not Architecture.V1MODEL:
         return Verdict.ELSEWHERE, "", "does not include v1model.p4"
     stage = "compile"
     try:
-        pipeline = stf.build(stf.job_of(arguments, program))
+        job = Job(program, setting.include_dirs, setting.defines, compiler=setting.compiler)
+        pipeline = stf.build(job)
         stage = "run"
-        result = stf.run_script(stf.read(test), pipeline, arguments.target, test)
+        result = stf.run_script(stf.read(test), pipeline, setting.target, test)
     except (NotSupported, NotOnTarget) as error:
         return Verdict.UNSUPPORTED, stage, str(error)
     except CompileError as error:
@@ -163,25 +154,11 @@ def _judge(test: Path, arguments: argparse.Namespace) -> tuple[Verdict, str, str
     return Verdict.FAILED, "compare", reason
 
 
-def _is_for_v1model(program: Path, depth: int = 3) -> bool:
-    """Whether it, or a file beside it that it includes, includes v1model.p4."""
-    text = program.read_text(encoding="utf-8", errors="replace")
-    if _V1MODEL.search(text):
-        return True
-    beside = [program.parent / name for name in _INCLUDED.findall(text)]
-    return depth > 0 and any(_is_for_v1model(path, depth - 1) for path in beside if path.is_file())
-
-
-def _one_line(text: str) -> str:
-    """A reason on one line, without the directories of this machine."""
-    line = " ".join(_OWN_PATHS.sub(r"\1", text).split())
-    return line if len(line) <= REASON_LENGTH else line[:REASON_LENGTH] + "..."
-
-
 # --- results ------------------------------------------------------------------------------------
 
 
-def _as_json(outcome: Outcome) -> dict[str, object]:
+def as_json(outcome: Outcome) -> dict[str, object]:
+    """An outcome for a program to read."""
     return {
         "test": outcome.name,
         "verdict": outcome.verdict.value,
@@ -206,45 +183,41 @@ def _counts(outcomes: Sequence[Outcome]) -> list[tuple[Verdict, int]]:
     return [(v, sum(outcome.verdict is v for outcome in outcomes)) for v in Verdict]
 
 
-def page(outcomes: Sequence[Outcome], compiler: str, target: str) -> str:
+def page(outcomes: Sequence[Outcome], setting: Setting) -> str:
     """The page of a run, in Markdown."""
-    counts = dict(_counts(outcomes))
-    tried = len(outcomes) - counts[Verdict.ELSEWHERE]
     lines = [
-        "# Conformance: p4c's own tests",
+        "# p4c's own tests in its simple test format",
         "",
         "This page is written by a command:",
         "",
-        "    weft stf --all P4C/testdata/p4_16_samples --report docs/CONFORMANCE.md",
+        "    weft stf --all DIRECTORY --report FILE",
         "",
-        f"It runs every `{PATTERN}` of p4c's `testdata/p4_16_samples` that is for v1model,",
-        f"compiled by `{compiler}`, on `{target}`: packets in, packets expected, digit by digit",
-        "([how](stf.md)).",
+        *section(outcomes, setting, level=2),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def section(outcomes: Sequence[Outcome], setting: Setting, *, level: int) -> list[str]:
+    """Lines on the outcomes of a run; its headings are of `level`."""
+    counts = dict(_counts(outcomes))
+    tried = len(outcomes) - counts[Verdict.ELSEWHERE]
+    lines = [
+        f"Every `{PATTERN}` of p4c's `p4_16_samples` that is for v1model, compiled by "
+        f"`{setting.compiler}`,",
+        f"on `{setting.target}`: packets in, packets expected, digit by digit.",
         "",
         f"**{counts[Verdict.PASSED]} of {tried} pass.** {counts[Verdict.FAILED]} fail, "
         f"{counts[Verdict.UNSUPPORTED]} need what is not supported;",
         f"{counts[Verdict.ELSEWHERE]} more are for other architectures and were not run.",
     ]
+    mark = "#" * level
     for verdict, title in ((Verdict.FAILED, "Fail"), (Verdict.UNSUPPORTED, "Not supported")):
         found = [outcome for outcome in outcomes if outcome.verdict is verdict]
         if found:
-            lines += ["", f"## {title}", "", "| test | at | reason |", "|---|---|---|"]
-            lines += [f"| {o.name} | {o.stage} | {_cell(o.reason)} |" for o in found]
+            lines += ["", f"{mark} {title}", "", "| test | at | reason |", "|---|---|---|"]
+            lines += [f"| {o.name} | {o.stage} | {cell(o.reason)} |" for o in found]
     for verdict, title in ((Verdict.PASSED, "Pass"), (Verdict.ELSEWHERE, "Other architectures")):
         names = [outcome.name for outcome in outcomes if outcome.verdict is verdict]
         if names:
-            lines += ["", f"## {title}", "", *_filled(names)]
-    return "\n".join(lines) + "\n"
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|").replace("*", "\\*").replace("<", "&lt;")
-
-
-def _filled(names: Sequence[str], width: int = 110) -> list[str]:
-    lines = [""]
-    for name in names:
-        if lines[-1] and len(lines[-1]) + len(name) + 2 > width:
-            lines.append("")
-        lines[-1] += f"{name}, " if name != names[-1] else name
-    return [line.rstrip() for line in lines]
+            lines += ["", f"{mark} {title}", "", *filled(names)]
+    return lines

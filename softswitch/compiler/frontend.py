@@ -73,6 +73,19 @@ def check(
             raise CompileError(reporter.errors) from None
 
 
+def check_library(
+    path: Path, include_dirs: Sequence[Path] = (), defines: Sequence[str] = ()
+) -> list[Diagnostic]:
+    """Check a file that need not have a `main`, and return the warnings. Raises as `check`."""
+    reporter = Reporter()
+    with deep_recursion(path):
+        try:
+            _read_and_check(path, include_dirs, defines, reporter, {}, needs_main=False)
+        except TooManyErrors:
+            raise CompileError(reporter.errors) from None
+    return reporter.warnings
+
+
 def _check(
     path: Path,
     include_dirs: Sequence[Path],
@@ -80,21 +93,7 @@ def _check(
     reporter: Reporter,
     timings: dict[str, float],
 ) -> CheckedProgram:
-    start = perf_counter()
-    text = cpp.preprocess(path, include_dirs, defines)
-    preprocessed = perf_counter()
-    timings["cpp"] = preprocessed - start
-    program = parser.parse(lexer.tokenize(text, str(path), _read_source), reporter)
-    parsed = perf_counter()
-    timings["parse"] = parsed - preprocessed
-    reporter.raise_if_errors()
-    checker = Checker(reporter, str(path))
-    checker.program(program)
-    if not reporter.errors:
-        check_control_plane_names(program, reporter)
-        warn_unused(program, reporter)
-    timings["check"] = perf_counter() - parsed
-    reporter.raise_if_errors()
+    program, checker = _read_and_check(path, include_dirs, defines, reporter, timings)
     if checker.main is None:
         raise AssertionError("a program without main passed the checker")
     return CheckedProgram(
@@ -106,6 +105,34 @@ def _check(
         path,
         timings,
     )
+
+
+def _read_and_check(
+    path: Path,
+    include_dirs: Sequence[Path],
+    defines: Sequence[str],
+    reporter: Reporter,
+    timings: dict[str, float],
+    *,
+    needs_main: bool = True,
+) -> tuple[ast.Program, Checker]:
+    """The tree, checked, and who checked it; what there is to say is in `reporter`."""
+    start = perf_counter()
+    text = cpp.preprocess(path, include_dirs, defines)
+    preprocessed = perf_counter()
+    timings["cpp"] = preprocessed - start
+    program = parser.parse(lexer.tokenize(text, str(path), _read_source), reporter)
+    parsed = perf_counter()
+    timings["parse"] = parsed - preprocessed
+    reporter.raise_if_errors()
+    checker = Checker(reporter, str(path), needs_main=needs_main)
+    checker.program(program)
+    if not reporter.errors:
+        check_control_plane_names(program, reporter)
+        warn_unused(program, reporter)
+    timings["check"] = perf_counter() - parsed
+    reporter.raise_if_errors()
+    return program, checker
 
 
 def _read_source(file: str) -> str | None:

@@ -1,0 +1,57 @@
+"""What our compiler says of a program."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+from softswitch.compiler import driver, frontend
+from softswitch.compiler.errors import CompileError, Diagnostic, NotSupported
+from softswitch.conformance.findings import UNSUPPORTED, Finding, Said, Verdict
+from softswitch.conformance.testdata import Architecture, Program
+
+REASON_LENGTH = 200
+
+
+def judge(program: Program) -> Said:
+    """Compile a v1model program; check another one, whether it has a `main` or not."""
+    started = time.monotonic()
+    said = _judge(program)
+    return Said(
+        said.verdict,
+        said.errors,
+        said.warnings,
+        said.also,
+        said.p4info,
+        said.reason,
+        round(time.monotonic() - started, 3),
+    )
+
+
+def _judge(program: Program) -> Said:
+    try:
+        if program.architecture is Architecture.V1MODEL:
+            result = driver.compile_p4(program.path)
+            warnings = _findings(result.warnings)
+            return Said(Verdict.ACCEPTED, warnings=warnings, p4info=result.p4info_text)
+        found = frontend.check_library(program.path)
+        return Said(Verdict.ACCEPTED, warnings=_findings(found))
+    except CompileError as error:
+        unsupported = isinstance(error, NotSupported)
+        verdict = Verdict.UNSUPPORTED if unsupported else Verdict.REFUSED
+        real = [d for d in error.diagnostics if unsupported or d.code != UNSUPPORTED]
+        also = {(Path(pos.file).name, pos.line) for d in real for pos, _ in d.notes}
+        return Said(verdict, _findings(real), also=frozenset(also))
+    except Exception as error:  # whatever it is, it is this program's result: a bug of ours
+        return lost(program, f"{type(error).__name__}: {error}", 0.0)
+
+
+def lost(program: Program, why: str, seconds: float) -> Said:
+    """The result of a program whose compilation gave none."""
+    reason = why.replace(str(program.path.parent) + "/", "")[:REASON_LENGTH]
+    return Said(Verdict.CRASHED, reason=reason, seconds=seconds)
+
+
+def _findings(diagnostics: Iterable[Diagnostic]) -> tuple[Finding, ...]:
+    return tuple(Finding(Path(d.pos.file).name, d.pos.line, d.code, d.message) for d in diagnostics)

@@ -1,0 +1,90 @@
+"""Jobs in forked processes: what one does to its process, or how long it takes, is its own matter.
+
+for result in pool.run(paths, judge, at_once=2, limit_s=60.0, lost=no_answer):
+    ...
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import ForkProcess
+from typing import Generic, TypeVar
+
+Job = TypeVar("Job")
+Result = TypeVar("Result")
+
+
+@dataclass
+class _Running(Generic[Job]):
+    job: Job
+    process: ForkProcess
+    started: float
+
+
+def run(
+    jobs: Sequence[Job],
+    work: Callable[[Job], Result],
+    *,
+    at_once: int,
+    limit_s: float,
+    lost: Callable[[Job, str, float], Result],
+) -> Iterator[Result]:
+    """Results of `work`, each made in a process of its own, in the order in which they end.
+
+    At most `at_once` run at a time. A job that takes longer than `limit_s` is killed; for it, and
+    for one whose process ends without a result, `lost(job, why, seconds)` makes the result.
+    `work` may raise nothing; its results must be picklable.
+    """
+    context = multiprocessing.get_context("fork")
+    left = list(reversed(jobs))
+    running: dict[Connection, _Running[Job]] = {}
+    try:
+        while left or running:
+            while left and len(running) < at_once:
+                job = left.pop()
+                ours, theirs = context.Pipe(duplex=False)
+                process = context.Process(target=_child, args=(work, job, theirs), daemon=True)
+                process.start()
+                theirs.close()
+                running[ours] = _Running(job, process, time.monotonic())
+            next_end = min(one.started for one in running.values()) + limit_s
+            for ready in wait(list(running), timeout=max(0.0, next_end - time.monotonic())):
+                assert isinstance(ready, Connection)
+                yield _finished(ready, running.pop(ready), lost)
+            for connection, one in list(running.items()):
+                seconds = time.monotonic() - one.started
+                if seconds > limit_s:
+                    del running[connection]
+                    _kill(one.process)
+                    yield lost(one.job, f"not done after {limit_s:g} s", seconds)
+    finally:
+        for one in running.values():
+            _kill(one.process)
+
+
+def _child(work: Callable[[Job], Result], job: Job, out: Connection) -> None:
+    out.send(work(job))
+    out.close()
+
+
+def _finished(
+    connection: Connection, one: _Running[Job], lost: Callable[[Job, str, float], Result]
+) -> Result:
+    try:
+        result: Result = connection.recv()
+        one.process.join()
+    except EOFError:
+        one.process.join()
+        why = f"the process ended with code {one.process.exitcode}"
+        result = lost(one.job, why, time.monotonic() - one.started)
+    connection.close()
+    return result
+
+
+def _kill(process: ForkProcess) -> None:
+    process.kill()
+    process.join()

@@ -1,0 +1,128 @@
+"""A whole survey: every program through our compiler, beside p4c's words; and its numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from softswitch.conformance import compare, ours, p4c, pool
+from softswitch.conformance.compare import Refusals, Row, Warnings
+from softswitch.conformance.findings import Said, Verdict
+from softswitch.conformance.testdata import ERRORS, SAMPLES, Architecture, Program, Testdata
+
+LIMIT_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """All rows; `compiler` is the version of p4c that was run, "" if p4c's own outputs were read.
+
+    Programs that are not for v1model are always compared with those outputs: p4c-bm2-ss wants
+    v1model.
+    """
+
+    testdata: Testdata
+    rows: Sequence[Row]
+    compiler: str
+
+    def of(self, suite: str, architecture: Architecture) -> list[Row]:
+        """The rows of one suite and architecture."""
+        return compare.of_suite(self.rows, suite, architecture)
+
+    @property
+    def crashes(self) -> list[Row]:
+        """What made our compiler fail in another way than by an error of the program."""
+        return [row for row in self.rows if row.ours.verdict is Verdict.CRASHED]
+
+    @property
+    def samples(self) -> list[Row]:
+        """The good programs for v1model."""
+        return self.of(SAMPLES, Architecture.V1MODEL)
+
+    def samples_that(self, verdict: Verdict) -> list[Row]:
+        """Those of them that ended so."""
+        return [row for row in self.samples if row.ours.verdict is verdict]
+
+    def refusals(self, architecture: Architecture) -> Refusals:
+        """The error tests of an architecture, sorted."""
+        return compare.refusals(self.of(ERRORS, architecture))
+
+    def p4infos(self) -> dict[compare.Match, list[Row]]:
+        """The samples for v1model of which both have P4Info."""
+        found: dict[compare.Match, list[Row]] = {match: [] for match in compare.Match}
+        for row in self.samples:
+            match = compare.p4info_match(row)
+            if match is not None:
+                found[match].append(row)
+        return found
+
+    def warnings(self, architecture: Architecture) -> Warnings:
+        """Warnings on the good programs of an architecture."""
+        return compare.warnings(self.of(SAMPLES, architecture))
+
+    def numbers(self) -> dict[str, float]:
+        """What a limit can be set on: shares in percent, `crashes` as a count."""
+        infos = self.p4infos()
+        equal = len(infos[compare.Match.EQUAL])
+        warned = self.warnings(Architecture.V1MODEL)
+        return {
+            "refusals": self.refusals(Architecture.V1MODEL).right,
+            "core-refusals": self.refusals(Architecture.CORE).refused,
+            "unsupported": compare.share(
+                len(self.samples_that(Verdict.UNSUPPORTED)), len(self.samples)
+            ),
+            "crashes": float(len(self.crashes)),
+            "p4info": compare.share(equal, sum(map(len, infos.values()))),
+            "warnings-precision": warned.precision,
+            "warnings-recall": warned.recall,
+        }
+
+
+def run(
+    testdata: Testdata, compiler: Path | None, *, at_once: int, step: Callable[[], None]
+) -> Survey:
+    """Survey everything in `testdata`; runs `compiler` on the programs for v1model if given.
+
+    `step` is called after each of the `steps(...)` pieces of work.
+    """
+    programs = testdata.programs()
+    said = _all(programs, ours.judge, ours.lost, at_once, step)
+    theirs: dict[tuple[str, str], Said | None] = {
+        program.key: p4c.expected(testdata, program) for program in programs
+    }
+    if compiler is not None:
+        chosen = _for_p4c(programs)
+        theirs |= _all(chosen, lambda program: p4c.run(compiler, program), ours.lost, at_once, step)
+    rows = [Row(program, said[program.key], theirs[program.key]) for program in programs]
+    return Survey(testdata, rows, p4c.version(compiler) if compiler is not None else "")
+
+
+def steps(testdata: Testdata, compiler: Path | None) -> int:
+    """How many pieces of work a survey has."""
+    programs = testdata.programs()
+    return len(programs) + (len(_for_p4c(programs)) if compiler is not None else 0)
+
+
+def _for_p4c(programs: Sequence[Program]) -> list[Program]:
+    return [program for program in programs if program.architecture is Architecture.V1MODEL]
+
+
+def _all(
+    programs: Sequence[Program],
+    judge: Callable[[Program], Said],
+    lost: Callable[[Program, str, float], Said],
+    at_once: int,
+    step: Callable[[], None],
+) -> dict[tuple[str, str], Said]:
+    found = {}
+    for program, said in pool.run(
+        programs,
+        lambda program: (program.key, judge(program)),
+        at_once=at_once,
+        limit_s=LIMIT_S,
+        lost=lambda program, why, seconds: (program.key, lost(program, why, seconds)),
+    ):
+        found[program] = said
+        step()
+    return found
