@@ -89,7 +89,7 @@ static int make_ring(struct wd_iface *iface, int mtu)
 int wd_iface_open(struct wd_iface *iface, char *error, size_t error_size)
 {
     struct ifreq answer;
-    int status;
+    int status, mtu = 0;
     iface->ring = NULL;
     /* Protocol 0: nothing arrives before the ring is there and the socket is bound to its interface. */
     iface->fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -107,7 +107,8 @@ int wd_iface_open(struct wd_iface *iface, char *error, size_t error_size)
     }
     if (status == 0) {
         step = "map a receive ring on";
-        status = make_ring(iface, answer.ifr_mtu);
+        mtu = answer.ifr_mtu;
+        status = make_ring(iface, mtu);
     }
     if (status == 0) {
         step = "ask not to hear our own frames on";
@@ -135,7 +136,7 @@ int wd_iface_open(struct wd_iface *iface, char *error, size_t error_size)
         return status;
     }
     iface->up = wd_iface_link(iface) == 1;
-    iface->pushed_back = 0;
+    wd_send_open(&iface->send, iface->fd, mtu);
     return 0;
 }
 
@@ -147,12 +148,7 @@ void wd_iface_close(struct wd_iface *iface)
     if (iface->fd >= 0)
         close(iface->fd);
     iface->fd = -1;
-    iface->n_messages = 0;
-    for (uint32_t i = 0; iface->backlog && i < WD_BACKLOG_MAX; i++)
-        free(iface->backlog[i].data);
-    free(iface->backlog);
-    iface->backlog = NULL;
-    iface->backlog_head = iface->backlog_n = 0;
+    wd_send_close(&iface->send);
 }
 
 /* --- receive -------------------------------------------------------------------------------- */
@@ -211,81 +207,4 @@ void wd_iface_release(struct wd_iface *iface, uint32_t n)
         if (++iface->at == iface->n_frames)
             iface->at = 0;
     }
-}
-
-/* --- send ----------------------------------------------------------------------------------- */
-
-int wd_iface_queue(struct wd_iface *iface, const uint8_t *data, uint32_t length)
-{
-    if (iface->n_messages == WD_TX_BATCH)
-        return 0;
-    uint32_t i = iface->n_messages++;
-    iface->vectors[i] = (struct iovec){.iov_base = (void *)(uintptr_t)data, .iov_len = length};
-    iface->messages[i].msg_hdr = (struct msghdr){.msg_iov = &iface->vectors[i], .msg_iovlen = 1};
-    return 1;
-}
-
-static void keep(struct wd_iface *iface, const struct iovec *vector, struct wd_stats *stats)
-{
-    if (!iface->backlog)
-        iface->backlog = calloc(WD_BACKLOG_MAX, sizeof *iface->backlog);
-    if (!iface->backlog || iface->backlog_n == WD_BACKLOG_MAX) {
-        stats->tx_errors++;
-        return;
-    }
-    struct wd_frame *frame = &iface->backlog[(iface->backlog_head + iface->backlog_n) % WD_BACKLOG_MAX];
-    if (frame->capacity < vector->iov_len) {
-        uint8_t *data = realloc(frame->data, vector->iov_len);
-        if (!data) {
-            stats->tx_errors++;
-            return;
-        }
-        frame->data = data;
-        frame->capacity = (uint32_t)vector->iov_len;
-    }
-    memcpy(frame->data, vector->iov_base, vector->iov_len);
-    frame->length = (uint32_t)vector->iov_len;
-    iface->backlog_n++;
-}
-
-/* 1: the socket is full. */
-static int send_backlog(struct wd_iface *iface, struct wd_stats *stats)
-{
-    while (iface->backlog_n) {
-        const struct wd_frame *frame = &iface->backlog[iface->backlog_head];
-        ssize_t sent = send(iface->fd, frame->data, frame->length, MSG_DONTWAIT);
-        if (sent < 0 && errno == EAGAIN)
-            return 1;
-        if (sent < 0)
-            stats->tx_errors++;
-        else
-            stats->tx++;
-        iface->backlog_head = (iface->backlog_head + 1) % WD_BACKLOG_MAX;
-        iface->backlog_n--;
-    }
-    return 0;
-}
-
-void wd_iface_flush(struct wd_iface *iface, struct wd_stats *stats)
-{
-    uint32_t i = 0, n = iface->n_messages;
-    int full = iface->backlog_n && send_backlog(iface, stats);
-    while (i < n && !full) {
-        int sent = sendmmsg(iface->fd, iface->messages + i, n - i, MSG_DONTWAIT);
-        if (sent > 0) {
-            stats->tx += (uint64_t)sent;
-            i += (uint32_t)sent;
-        } else if (errno == EAGAIN) {
-            full = 1;
-        } else if (errno != EINTR) { /* too long for the MTU, interface down, dropped by its qdisc: that frame is lost */
-            stats->tx_errors++;
-            i++;
-        }
-    }
-    if (full && !iface->pushed_back)
-        stats->tx_blocked++;
-    iface->pushed_back = full;
-    for (; i < n; i++)
-        keep(iface, &iface->vectors[i], stats);
-    iface->n_messages = 0;
 }

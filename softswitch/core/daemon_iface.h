@@ -1,30 +1,17 @@
 /* Interfaces: owns one AF_PACKET socket a port, its receive ring, what waits to be sent, its capture files.
  *
- * Frames come in by a TPACKET_V2 ring (each frame visible at once, unlike V3's blocks) and leave by sendmmsg
- * through the device's qdisc: when a shaper holds frames the socket's send buffer fills and the
- * interface pushes back (EAGAIN).
+ * Frames come in by a TPACKET_V2 ring (each frame visible at once, unlike V3's blocks) and leave as daemon_send.h says.
  */
 #ifndef WEFT_DAEMON_IFACE_H
 #define WEFT_DAEMON_IFACE_H
 
 #include <net/if.h>
 #include <stddef.h>
-#include <sys/socket.h>
-#include <sys/uio.h>
 
+#include "daemon_links.h"
+#include "daemon_send.h"
 #include "pcap.h"
 #include "weft_switch.h"
-
-enum {
-    WD_TX_BATCH = 128,
-    WD_BACKLOG_MAX = 4096, /* frames kept while the socket pushes back: what was on the way already */
-};
-
-struct wd_frame {
-    uint32_t length;
-    uint32_t capacity;
-    uint8_t *data;
-};
 
 struct wd_iface {
     struct wd_iface *next;
@@ -32,16 +19,12 @@ struct wd_iface {
     char name[IF_NAMESIZE];
     int fd; /* -1: the interface is gone */
     int ifindex;
-    int up;        /* the link as last seen */
-    int pushed_back; /* the socket's buffer is full, EPOLLOUT is awaited */
+    int up; /* the link as last seen */
+    char qdisc[WD_QDISC_NAME]; /* its root queueing discipline, likewise */
+    struct wd_send send;
     uint8_t *ring;
     size_t ring_bytes;
     uint32_t frame_bytes, n_frames, at;
-    struct mmsghdr messages[WD_TX_BATCH];
-    struct iovec vectors[WD_TX_BATCH];
-    uint32_t n_messages;
-    struct wd_frame *backlog; /* of WD_BACKLOG_MAX, made when first needed */
-    uint32_t backlog_head, backlog_n;
     struct wd_pcap *pcap_in, *pcap_out;
 };
 
@@ -58,10 +41,5 @@ int wd_iface_fits(const struct wd_iface *iface);
 uint32_t wd_iface_receive(struct wd_iface *iface, struct ws_packet_in *packets, int64_t *ns, uint32_t max,
                           uint64_t *truncated);
 void wd_iface_release(struct wd_iface *iface, uint32_t n);
-
-/* Adds a frame to the batch; `data` must stay until wd_iface_flush. 0 when the batch is full (flush first). */
-int wd_iface_queue(struct wd_iface *iface, const uint8_t *data, uint32_t length);
-/* Sends backlog and batch. What the socket does not take goes to the backlog and sets pushed_back. */
-void wd_iface_flush(struct wd_iface *iface, struct wd_stats *stats);
 
 #endif

@@ -3,15 +3,19 @@
 #include <errno.h>
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
+#include <string.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <unistd.h>
+
+enum { ANSWER_BYTES = 32768 }; /* what the kernel puts into one answer, at most */
 
 int wd_links_open(void)
 {
     int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE);
     if (fd < 0)
         return -errno;
-    struct sockaddr_nl address = {.nl_family = AF_NETLINK, .nl_groups = RTMGRP_LINK};
+    struct sockaddr_nl address = {.nl_family = AF_NETLINK, .nl_groups = RTMGRP_LINK | RTMGRP_TC};
     if (bind(fd, (struct sockaddr *)&address, sizeof address) < 0) {
         int status = -errno;
         close(fd);
@@ -20,14 +24,145 @@ int wd_links_open(void)
     return fd;
 }
 
+static int news_of(const struct nlmsghdr *message)
+{
+    switch (message->nlmsg_type) {
+    case RTM_NEWQDISC:
+    case RTM_DELQDISC:
+        return WD_NEWS_QDISC;
+    case RTM_NEWTCLASS: /* classes and filters change nothing that we look at */
+    case RTM_DELTCLASS:
+    case RTM_NEWTFILTER:
+    case RTM_DELTFILTER:
+        return 0;
+    default:
+        return WD_NEWS_LINK;
+    }
+}
+
 int wd_links_drain(int fd)
 {
-    char buffer[8192];
-    int any = 0;
+    _Alignas(struct nlmsghdr) char buffer[8192];
+    int news = 0;
     for (;;) {
         ssize_t n = recv(fd, buffer, sizeof buffer, 0);
         if (n < 0 && errno != ENOBUFS && errno != EINTR)
-            return any;
-        any = 1; /* ENOBUFS: messages were lost, so something changed */
+            return news;
+        if (n < 0) { /* ENOBUFS: messages were lost, so something changed */
+            news |= WD_NEWS_LINK | WD_NEWS_QDISC;
+            continue;
+        }
+        unsigned left = (unsigned)n;
+        for (struct nlmsghdr *message = (struct nlmsghdr *)buffer; NLMSG_OK(message, left);
+             message = NLMSG_NEXT(message, left))
+            news |= news_of(message);
     }
+}
+
+/* Sends a request and hands each message of the answer to `each` until that returns non-zero, which is returned. 0: all
+ * were seen; -errno. */
+static int ask(void *request, size_t bytes, int (*each)(const struct nlmsghdr *, void *), void *opaque)
+{
+    static const int WAIT_S = 1; /* the kernel answers at once; should it not, the loop must go on */
+    _Alignas(struct nlmsghdr) char answer[ANSWER_BYTES];
+    struct timeval limit = {.tv_sec = WAIT_S};
+    int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
+    if (fd < 0)
+        return -errno;
+    int status = setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit) < 0 ||
+                         send(fd, request, bytes, 0) < 0
+                     ? -errno
+                     : 0;
+    int several = ((struct nlmsghdr *)request)->nlmsg_flags & NLM_F_DUMP, more = status == 0;
+    while (more) {
+        ssize_t n = recv(fd, answer, sizeof answer, 0);
+        if (n < 0) {
+            status = -errno;
+            break;
+        }
+        more = several;
+        unsigned left = (unsigned)n;
+        for (struct nlmsghdr *message = (struct nlmsghdr *)answer; !status && NLMSG_OK(message, left);
+             message = NLMSG_NEXT(message, left)) {
+            if (message->nlmsg_type == NLMSG_DONE) {
+                more = 0;
+                break;
+            }
+            status = message->nlmsg_type == NLMSG_ERROR ? ((struct nlmsgerr *)NLMSG_DATA(message))->error
+                                                        : each(message, opaque);
+        }
+        if (status)
+            break;
+    }
+    close(fd);
+    return status;
+}
+
+/* The text of attribute `type` behind a message's `header_bytes`, or NULL. */
+static const char *text_of(const struct nlmsghdr *message, size_t header_bytes, int type)
+{
+    unsigned left = (unsigned)NLMSG_PAYLOAD(message, header_bytes);
+    const char *start = (const char *)NLMSG_DATA(message) + NLMSG_ALIGN(header_bytes);
+    for (const struct rtattr *attribute = (const struct rtattr *)start; RTA_OK(attribute, left);
+         attribute = RTA_NEXT(attribute, left))
+        if (attribute->rta_type == type)
+            return (const char *)RTA_DATA(attribute);
+    return NULL;
+}
+
+static int root_of_link(const struct nlmsghdr *message, void *name)
+{
+    const char *found = message->nlmsg_type == RTM_NEWLINK ? text_of(message, sizeof(struct ifinfomsg), IFLA_QDISC) : NULL;
+    if (!found)
+        return -ENOENT;
+    strncpy(name, found, WD_QDISC_NAME - 1);
+    ((char *)name)[WD_QDISC_NAME - 1] = '\0';
+    return 0;
+}
+
+static int is_one_of(const char *name, const char *const *names)
+{
+    while (*names && strcmp(name, *names) != 0)
+        names++;
+    return *names != NULL;
+}
+
+/* Disciplines that keep frames back for a time of their own, at whatever rate they come. */
+static const char *const delaying[] = {"netem", "etf", "taprio", NULL};
+static const char *const shaping[] = {"htb", "tbf", "hfsc", "cbq", "cake", NULL};
+static const char *const none[] = {"noqueue", "noop", NULL};
+
+static int delays(const struct nlmsghdr *message, void *ifindex)
+{
+    const struct tcmsg *qdisc = NLMSG_DATA(message);
+    if (message->nlmsg_type != RTM_NEWQDISC || qdisc->tcm_ifindex != *(const int *)ifindex)
+        return 0;
+    const char *kind = text_of(message, sizeof *qdisc, TCA_KIND);
+    return kind && is_one_of(kind, delaying);
+}
+
+int wd_links_holding(int ifindex, char name[WD_QDISC_NAME])
+{
+    struct {
+        struct nlmsghdr header;
+        struct ifinfomsg link;
+    } link = {
+        .header = {.nlmsg_len = sizeof link, .nlmsg_type = RTM_GETLINK, .nlmsg_flags = NLM_F_REQUEST},
+        .link = {.ifi_family = AF_UNSPEC, .ifi_index = ifindex},
+    };
+    struct {
+        struct nlmsghdr header;
+        struct tcmsg qdisc;
+    } all = {
+        .header = {.nlmsg_len = sizeof all, .nlmsg_type = RTM_GETQDISC, .nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP},
+        .qdisc = {.tcm_family = AF_UNSPEC, .tcm_ifindex = ifindex},
+    };
+    int status = ask(&link, sizeof link, root_of_link, name);
+    if (status < 0)
+        return status;
+    if (is_one_of(name, none))
+        return WD_HOLDS_NOTHING;
+    if (!is_one_of(name, shaping))
+        return WD_HOLDS_SOME;
+    return ask(&all, sizeof all, delays, &ifindex) == 0 ? WD_HOLDS_BY_RATE : WD_HOLDS_SOME;
 }

@@ -97,22 +97,53 @@ static void say(wd_loop *loop, const struct wd_iface *iface, const char *what)
     loop->sw->log(loop->sw->log_opaque, LOG_PORT, line);
 }
 
-/* Moves the port from `from` to `to`, unless someone else put it elsewhere. */
-static void change_state(wd_loop *loop, uint32_t port, int from, enum ws_port_state to)
+static void change_state(wd_loop *loop, uint32_t port, enum ws_port_state to)
 {
     enum ws_port_state state;
     uint32_t pause_mask;
-    if (ws_port_state_get(loop->sw, port, &state, &pause_mask) == WS_OK && (from < 0 || (int)state == from))
+    if (ws_port_state_get(loop->sw, port, &state, &pause_mask) == WS_OK)
         ws_set_port(loop->sw, port, to, pause_mask, wd_now(loop));
 }
 
 static void watch(wd_loop *loop, struct wd_iface *iface, int operation)
 {
     struct epoll_event event = {
-        .events = EPOLLIN | (iface->pushed_back ? EPOLLOUT : 0u),
+        .events = EPOLLIN | (iface->send.waits ? EPOLLOUT : 0u),
         .data.u64 = iface->port,
     };
     epoll_ctl(loop->epoll, operation, iface->fd, &event);
+}
+
+/* Lets the port send what its device will take, and waits for the socket where that is nothing. */
+static void grant_room(wd_loop *loop, struct wd_iface *iface)
+{
+    ws_time now = wd_now(loop);
+    int waited = iface->send.waits;
+    uint32_t room = wd_send_room(&iface->send, now);
+    if (iface->send.waits != waited) {
+        watch(loop, iface, EPOLL_CTL_MOD);
+        loop->stats.tx_blocked += (uint64_t)iface->send.waits;
+    }
+    ws_grant_port(loop->sw, iface->port, room, now);
+}
+
+/* Asks what the interface's queueing discipline is now: whether frames may wait there. */
+static void look_at_qdisc(wd_loop *loop, struct wd_iface *iface)
+{
+    static const char *const says[] = {"", ", which may hold frames: what it does not take waits in the port's queues",
+                                       ", which shapes: what it does not take waits in the port's queues"};
+    char name[WD_QDISC_NAME] = "", line[128];
+    int holds = wd_links_holding(iface->ifindex, name), same = strcmp(name, iface->qdisc) == 0;
+    if (holds < 0 || (same && holds == (int)iface->send.holds))
+        return;
+    if (holds != WD_HOLDS_NOTHING || iface->qdisc[0]) {
+        snprintf(line, sizeof line, "queueing discipline %s%s", name, says[holds]);
+        say(loop, iface, line);
+    }
+    memcpy(iface->qdisc, name, sizeof name);
+    wd_send_hold(&iface->send, (enum wd_holding)holds);
+    wd_send_flush(&iface->send, &loop->stats);
+    grant_room(loop, iface);
 }
 
 static struct wd_iface *iface_of(const wd_loop *loop, uint32_t port)
@@ -135,7 +166,14 @@ static void close_socket(wd_loop *loop, struct wd_iface *iface)
     count_kernel_drops(loop, iface);
     epoll_ctl(loop->epoll, EPOLL_CTL_DEL, iface->fd, NULL);
     wd_iface_close(iface);
-    iface->pushed_back = 0;
+    iface->qdisc[0] = '\0';
+}
+
+/* Likewise, of a port that stays: nobody would grant it anything. */
+static void cut_off(wd_loop *loop, struct wd_iface *iface)
+{
+    close_socket(loop, iface);
+    ws_grant_port(loop->sw, iface->port, WS_UNLIMITED, wd_now(loop));
 }
 
 static void iface_free(wd_loop *loop, struct wd_iface *iface)
@@ -203,7 +241,8 @@ static int add_port(wd_loop *loop, uint32_t port, const char *ifname, const char
     *end = iface;
     loop->by_port[port] = iface;
     watch(loop, iface, EPOLL_CTL_ADD);
-    change_state(loop, port, -1, iface->up ? WS_PORT_UP : WS_PORT_DOWN);
+    look_at_qdisc(loop, iface);
+    change_state(loop, port, iface->up ? WS_PORT_UP : WS_PORT_DOWN);
     return 0;
 }
 
@@ -226,7 +265,8 @@ int wd_remove_port(wd_loop *loop, uint32_t port)
         struct wd_iface *iface = *link;
         *link = iface->next;
         loop->by_port[port] = NULL;
-        change_state(loop, port, -1, WS_PORT_DOWN);
+        change_state(loop, port, WS_PORT_DOWN);
+        cut_off(loop, iface);
         iface_free(loop, iface);
         status = 0;
     } else {
@@ -242,48 +282,47 @@ static void look_at_link(wd_loop *loop, struct wd_iface *iface)
     int link = wd_iface_link(iface);
     if (link < 0) {
         say(loop, iface, "the interface is gone, port closed");
-        close_socket(loop, iface);
+        cut_off(loop, iface);
         link = 0;
     } else if (!wd_iface_fits(iface)) {
         char error[256];
-        close_socket(loop, iface);
+        cut_off(loop, iface);
         if (wd_iface_open(iface, error, sizeof error) < 0) {
             say(loop, iface, error);
             link = 0;
         } else {
             watch(loop, iface, EPOLL_CTL_ADD);
+            look_at_qdisc(loop, iface);
         }
     }
     if (link == iface->up)
         return;
     iface->up = link;
-    if (iface->fd >= 0)
+    if (iface->fd >= 0) {
         say(loop, iface, link ? "up" : "down");
-    change_state(loop, iface->port, -1, link ? WS_PORT_UP : WS_PORT_DOWN);
+        look_at_qdisc(loop, iface); /* a link that comes up for the first time gets one, and nobody says so */
+    }
+    change_state(loop, iface->port, link ? WS_PORT_UP : WS_PORT_DOWN);
 }
 
 static void links_changed(wd_loop *loop)
 {
-    if (!wd_links_drain(loop->links))
-        return;
-    for (struct wd_iface *iface = loop->ifaces; iface; iface = iface->next)
-        if (iface->fd >= 0)
+    int news = wd_links_drain(loop->links);
+    for (struct wd_iface *iface = loop->ifaces; iface; iface = iface->next) {
+        if (iface->fd >= 0 && news & WD_NEWS_LINK)
             look_at_link(loop, iface);
+        if (iface->fd >= 0 && news & WD_NEWS_QDISC)
+            look_at_qdisc(loop, iface);
+    }
 }
 
 /* --- packets -------------------------------------------------------------------------------- */
 
 static void flush(wd_loop *loop, struct wd_iface *iface)
 {
-    int before = iface->pushed_back;
-    wd_iface_flush(iface, &loop->stats);
-    if (iface->pushed_back == before)
-        return;
-    watch(loop, iface, EPOLL_CTL_MOD);
-    if (iface->pushed_back)
-        change_state(loop, iface->port, WS_PORT_UP, WS_PORT_BLOCKED);
-    else
-        change_state(loop, iface->port, WS_PORT_BLOCKED, WS_PORT_UP);
+    wd_send_flush(&iface->send, &loop->stats);
+    if (iface->send.holds)
+        grant_room(loop, iface);
 }
 
 static void send_packet(wd_loop *loop, const struct ws_output *output)
@@ -291,15 +330,15 @@ static void send_packet(wd_loop *loop, const struct ws_output *output)
     struct wd_iface *iface = iface_of(loop, output->port);
     if (!iface || iface->fd < 0)
         return; /* a port without an interface: the packet leaves into nothing, as in BMv2 */
-    if (!wd_iface_queue(iface, output->data, output->length)) {
+    if (!wd_send_add(&iface->send, output->data, output->length)) {
         flush(loop, iface);
-        wd_iface_queue(iface, output->data, output->length);
+        wd_send_add(&iface->send, output->data, output->length);
     }
     if (iface->pcap_out)
         wd_pcap_write(iface->pcap_out, clock_ns(CLOCK_REALTIME), output->data, output->length);
 }
 
-/* Sends all outputs that are due. Blocking a port makes none, releasing one may: until there are no more. */
+/* Sends all outputs that are due. A grant may make new ones: until there are no more. */
 static void send_outputs(wd_loop *loop)
 {
     for (;;) {
@@ -313,7 +352,7 @@ static void send_outputs(wd_loop *loop)
                 wd_events_put(&loop->events, &loop->outputs[i]);
         }
         for (struct wd_iface *iface = loop->ifaces; iface; iface = iface->next)
-            if (iface->n_messages)
+            if (iface->send.n_messages)
                 flush(loop, iface);
     }
 }
