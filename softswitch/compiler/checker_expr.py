@@ -9,7 +9,6 @@ from softswitch.compiler.checker_base import GaveUp
 from softswitch.compiler.checker_convert import (
     Converter,
     constant_initializer,
-    is_compile_time,
     is_untyped,
     type_of,
 )
@@ -457,7 +456,7 @@ class ExpressionChecker(Converter):
     def _check_division(self, expr: ast.Binary) -> None:
         if expr.right.const_value == 0:
             self._fail(expr.right.pos, "division by zero")
-        if is_compile_time(expr.left) and is_compile_time(expr.right):
+        if expr.left.const_value is not None and expr.right.const_value is not None:
             return
         if expr.left.const_value == 0:  # 0 whatever the divisor, which is evaluated all the same
             expr.op = BinaryOp.BIT_AND

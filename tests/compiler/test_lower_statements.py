@@ -120,6 +120,10 @@ CASES = [
                    table t { key = { inner.apply().hit: exact @name("hit"); }
                              actions = { yes; NoAction; } const entries = { true: yes(); } }""",
          body="t.apply();"),
+    Case("an action's data divided by powers of 2", "0302030405060708 111213",
+         locals="""action half(bit<8> x) { hdr.h.a = x / 4; hdr.h.b = x % 4; }
+                   table t { actions = { half; } const default_action = half(14); }""",
+         body="t.apply();"),
     Case("nothing divided by a run-time value", "0002000905060708 111213",
          top="bit<8> f(inout bit<8> x) { x = 9; return 2; }",
          body="hdr.h.a = 0 / hdr.h.b; hdr.h.c = 0 % f(hdr.h.d);"),
