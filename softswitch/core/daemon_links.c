@@ -2,7 +2,9 @@
 
 #include <errno.h>
 #include <linux/netlink.h>
+#include <linux/pkt_sched.h>
 #include <linux/rtnetlink.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/time.h>
@@ -98,25 +100,28 @@ static int ask(void *request, size_t bytes, int (*each)(const struct nlmsghdr *,
     return status;
 }
 
-/* The text of attribute `type` behind a message's `header_bytes`, or NULL. */
-static const char *text_of(const struct nlmsghdr *message, size_t header_bytes, int type)
+/* What attribute `type` behind a message's `header_bytes` holds, and how many bytes; or NULL. */
+static const char *find(const struct nlmsghdr *message, size_t header_bytes, int type, size_t *bytes)
 {
     unsigned left = (unsigned)NLMSG_PAYLOAD(message, header_bytes);
     const char *start = (const char *)NLMSG_DATA(message) + NLMSG_ALIGN(header_bytes);
     for (const struct rtattr *attribute = (const struct rtattr *)start; RTA_OK(attribute, left);
          attribute = RTA_NEXT(attribute, left))
-        if (attribute->rta_type == type)
+        if (attribute->rta_type == type) {
+            *bytes = RTA_PAYLOAD(attribute);
             return (const char *)RTA_DATA(attribute);
+        }
     return NULL;
 }
 
 static int root_of_link(const struct nlmsghdr *message, void *name)
 {
-    const char *found = message->nlmsg_type == RTM_NEWLINK ? text_of(message, sizeof(struct ifinfomsg), IFLA_QDISC) : NULL;
+    size_t bytes;
+    const char *found =
+        message->nlmsg_type == RTM_NEWLINK ? find(message, sizeof(struct ifinfomsg), IFLA_QDISC, &bytes) : NULL;
     if (!found)
         return -ENOENT;
-    strncpy(name, found, WD_QDISC_NAME - 1);
-    ((char *)name)[WD_QDISC_NAME - 1] = '\0';
+    snprintf(name, WD_QDISC_NAME, "%.*s", (int)bytes, found);
     return 0;
 }
 
@@ -137,8 +142,16 @@ static int delays(const struct nlmsghdr *message, void *ifindex)
     const struct tcmsg *qdisc = NLMSG_DATA(message);
     if (message->nlmsg_type != RTM_NEWQDISC || qdisc->tcm_ifindex != *(const int *)ifindex)
         return 0;
-    const char *kind = text_of(message, sizeof *qdisc, TCA_KIND);
-    return kind && is_one_of(kind, delaying);
+    size_t bytes;
+    const char *kind = find(message, sizeof *qdisc, TCA_KIND, &bytes);
+    if (!kind || !is_one_of(kind, delaying))
+        return 0;
+    const char *netem = strcmp(kind, "netem") == 0 ? find(message, sizeof *qdisc, TCA_OPTIONS, &bytes) : NULL;
+    struct tc_netem_qopt options;
+    if (!netem || bytes < sizeof options)
+        return 1;
+    memcpy(&options, netem, sizeof options);
+    return options.latency != 0; /* Mininet's links have a netem of no delay */
 }
 
 int wd_links_holding(int ifindex, char name[WD_QDISC_NAME])

@@ -9,13 +9,16 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from softswitch.core import CoreConfig, Output, OutputKind, Spec, SwitchCore
 from tests.softswitch.lanes import lanes_core, port_100g
+from tests.softswitch.veth_rig import Rig
 
 HERE = Path(__file__).resolve().parent
 CORE = HERE.parents[1] / "softswitch" / "core"
@@ -215,3 +218,22 @@ def six_ports(lanes_so: Path) -> Iterator[Callable[..., SwitchCore]]:
 def frame_fixture() -> Callable[..., bytes]:
     """Makes a frame of the toy: frame(table=.., flags=.., ...)."""
     return frame
+
+
+@pytest.fixture
+def rig(toy_so: Path, make_core: Callable[..., SwitchCore]) -> Callable[..., Any]:
+    """Runs the toy on veth pairs; a context manager, in a namespace of the test's own."""
+
+    @contextmanager
+    def make(
+        ports: int = 2, pcap: Path | None = None, mtu: int = 1500, **config: int
+    ) -> Iterator[Rig]:
+        core = make_core(**config)
+        core.load(toy_so)
+        made = Rig(core, ports, pcap, mtu)
+        try:
+            yield made
+        finally:
+            made.close()
+
+    return make

@@ -7,15 +7,11 @@ The namespace has no name and belongs to one thread: it goes with it, whatever h
 
 from __future__ import annotations
 
-import ctypes
 import socket
 import struct
-import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from functools import wraps
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -30,110 +26,11 @@ from softswitch.core import (
     Spec,
     SwitchCore,
 )
+from tests.softswitch.veth_rig import DEADLINE, in_namespace, ip, link, tc, until
 
 pytestmark = pytest.mark.root
 
-CLONE_NEWNET = 0x40000000
-ETH_P_ALL = 3
 LEARN = 4
-DEADLINE = 5.0
-
-
-def in_namespace(test: Callable[..., None]) -> Callable[..., None]:
-    """Runs a test in a thread that has a network namespace to itself."""
-
-    @wraps(test)
-    def run(*args: object, **kwargs: object) -> None:
-        failure: list[BaseException] = []
-
-        def body() -> None:
-            try:
-                if ctypes.CDLL(None, use_errno=True).unshare(CLONE_NEWNET):
-                    raise OSError(ctypes.get_errno(), "unshare")
-                test(*args, **kwargs)
-            except BaseException as error:
-                failure.append(error)
-
-        thread = threading.Thread(target=body)
-        thread.start()
-        thread.join()
-        if failure:
-            raise failure[0]
-
-    return run
-
-
-def ip(command: str) -> None:
-    subprocess.run(["ip", *command.split()], check=True, capture_output=True)
-
-
-def link(n: int, mtu: int = 1500) -> None:
-    ip(f"link add near{n} mtu {mtu} type veth peer name far{n} mtu {mtu}")
-    for name in (f"near{n}", f"far{n}"):
-        Path(f"/proc/sys/net/ipv6/conf/{name}/disable_ipv6").write_text("1")
-        ip(f"link set {name} up")
-
-
-def tap(name: str) -> socket.socket:
-    """A raw socket on the far end of a link."""
-    raw = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ETH_P_ALL))
-    raw.setsockopt(263, 23, 1)  # SOL_PACKET, PACKET_IGNORE_OUTGOING
-    raw.bind((name, 0))
-    raw.settimeout(DEADLINE)
-    return raw
-
-
-def until(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + DEADLINE
-    while not condition():
-        assert time.monotonic() < deadline, f"not within {DEADLINE} s: {what}"
-        time.sleep(0.001)
-
-
-class Rig:
-    """A running loop with ports 1..n on near1..nearn and a raw socket at each far end."""
-
-    def __init__(self, core: SwitchCore, ports: int, pcap: Path | None, mtu: int) -> None:
-        self.core = core
-        self.lines: list[str] = []
-        self.core.set_log(lambda level, line: self.lines.append(f"{level} {line}"))
-        self.loop = DaemonLoop(self.core)
-        self.taps = {}
-        for n in range(1, ports + 1):
-            link(n, mtu)
-            self.loop.add_port(n, f"near{n}", pcap=pcap / f"s1-near{n}" if pcap else None)
-            self.taps[n] = tap(f"far{n}")
-        self.loop.start()
-
-    def state(self, port: int) -> PortState:
-        with self.loop.locked() as core:
-            return core.port_state(port)[0]
-
-    def close(self) -> None:
-        for raw in self.taps.values():
-            raw.close()
-        self.loop.close()
-        self.core.close()
-        for _index, name in socket.if_nameindex():
-            if name.startswith("far"):
-                ip(f"link delete {name}")
-
-
-@pytest.fixture
-def rig(toy_so: Path, make_core: Callable[..., SwitchCore]) -> Callable[..., Any]:
-    @contextmanager
-    def make(
-        ports: int = 2, pcap: Path | None = None, mtu: int = 1500, **config: int
-    ) -> Iterator[Rig]:
-        core = make_core(**config)
-        core.load(toy_so)
-        made = Rig(core, ports, pcap, mtu)
-        try:
-            yield made
-        finally:
-            made.close()
-
-    return make
 
 
 @in_namespace
@@ -263,24 +160,7 @@ def test_a_shaped_interface_blocks_its_port_and_loses_nothing(
     rig: Callable[..., Any], frame: Callable[..., bytes]
 ) -> None:
     with rig() as r:
-        subprocess.run(
-            [
-                "tc",
-                "qdisc",
-                "add",
-                "dev",
-                "near2",
-                "root",
-                "tbf",
-                "rate",
-                "80mbit",
-                "burst",
-                "3kb",
-                "limit",
-                "4mb",
-            ],
-            check=True,
-        )
+        tc("qdisc add dev near2 root tbf rate 80mbit burst 3kb limit 4mb")
         with r.loop.locked() as core:
             core.configure_port(2, PortConfig(queue_packets=0))
         n = 1000

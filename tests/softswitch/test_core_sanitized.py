@@ -23,6 +23,7 @@ TESTS = (
     "test_core_loading.py",
     "test_core_trace.py",
     "test_core_loop.py",
+    "test_core_pushback.py",
 )
 
 

@@ -1,0 +1,246 @@
+"""Interfaces that shape what the switch sends: what they do not take waits in the port's queues.
+
+    far1 ===veth=== near1 [1 switch 2] near2 (htb or tbf) ===veth=== far2
+                              [ 3 ] near3 ===veth=== far3
+
+A shaper lets no frame go early, so what the tests say about waiting holds on a busy machine too.
+"""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from softswitch.core import PortConfig, PortState
+from tests.softswitch.veth_rig import in_namespace, tc, until
+
+pytestmark = pytest.mark.root
+
+SIZE = 1032
+RATE = 8_000_000
+FRAME_US = SIZE * 8 * 1_000_000 // RATE
+OUTSIDE = 10
+"""Frames that may be beyond the queues: three with the device, the shaper's burst, rounded up."""
+
+
+def htb(rate: int = RATE, device: str = "near2") -> None:
+    """As Mininet's TCLink(bw=...) sets it, with a smaller burst."""
+    tc(f"qdisc add dev {device} root handle 5: htb default 1")
+    tc(f"class add dev {device} parent 5: classid 5:1 htb rate {rate} burst 3kb")
+
+
+def tbf(rate: int = RATE, device: str = "near2") -> None:
+    tc(f"qdisc add dev {device} root tbf rate {rate} burst 3kb limit 1mb")
+
+
+@dataclass(frozen=True)
+class Arrived:
+    """A frame at the far end: its number, and what the toy wrote into it in egress."""
+
+    number: int
+    priority: int
+    enq_qdepth: int
+    deq_timedelta_us: int
+
+
+def arrived(r: Any, port: int, wait_s: float = 1.0) -> list[Arrived]:
+    """All frames that come at a far end until none comes any more."""
+    r.taps[port].settimeout(wait_s)
+    found = []
+    try:
+        while True:
+            data = r.taps[port].recv(2000)
+            found.append(
+                Arrived(
+                    int.from_bytes(data[4:8], "big"),
+                    data[12],
+                    int.from_bytes(data[22:24], "big"),
+                    int.from_bytes(data[26:30], "big"),
+                )
+            )
+    except TimeoutError:
+        return found
+
+
+def noticed(r: Any, text: str, port: int = 2) -> None:
+    """Waits for a line of the loop's."""
+    name = f"port {port} (near{port}): queueing discipline {text}"
+    until(lambda: any(name in line for line in r.lines), f"{name!r} in {r.lines}")
+
+
+Send = Callable[..., None]
+
+
+@pytest.fixture
+def send(frame: Callable[..., bytes]) -> Send:
+    """Sends numbered frames to port 1: send(rig, 0, 1, 2, out=2, priority=0)."""
+
+    def make(r: Any, *numbers: int, **fields: int) -> None:
+        for number in numbers:
+            data = frame(**{"out": 2, **fields}, key32=number, payload=bytes(SIZE - 32))  # type: ignore[arg-type]
+            r.taps[1].send(data)
+
+    return make
+
+
+@pytest.mark.parametrize("shape", [htb, tbf])
+@in_namespace
+def test_queues_build_to_their_limit_and_drops_are_counted(
+    rig: Callable[..., Any], send: Send, shape: Callable[[], None]
+) -> None:
+    with rig() as r:
+        shape()
+        noticed(r, shape.__name__)
+        send(r, *range(200))
+        got = arrived(r, 2)
+        with r.loop.locked() as core:
+            stats = core.port_stats(2)
+        loop = r.loop.stats()
+        assert [f.number for f in got] == sorted(f.number for f in got)
+        assert (loop.rx, loop.tx_errors) == (200, 0)
+        assert len(got) + stats.drop_queue == 200
+        assert stats.drop_queue > 50
+        assert stats.max_depth_packets == 64
+        assert max(f.enq_qdepth for f in got) == 63
+        assert sum(f.enq_qdepth == 0 for f in got) < OUTSIDE
+        # A packet that found 63 before it waited for all of them but a burst.
+        last = max(got, key=lambda f: (f.enq_qdepth, f.number))
+        assert last.deq_timedelta_us > (63 - OUTSIDE) * FRAME_US
+        until(lambda: r.state(2) is PortState.UP, "port 2 up")
+
+
+@in_namespace
+def test_below_the_limit_nothing_is_lost(rig: Callable[..., Any], send: Send) -> None:
+    with rig() as r:
+        htb()
+        noticed(r, "htb")
+        send(r, *range(64))
+        got = arrived(r, 2)
+        assert [f.number for f in got] == list(range(64))
+        assert [f.enq_qdepth for f in got] == sorted(f.enq_qdepth for f in got)
+        with r.loop.locked() as core:
+            assert core.port_stats(2).drop_queue == 0
+
+
+@in_namespace
+def test_a_queue_is_as_deep_as_it_is_told(rig: Callable[..., Any], send: Send) -> None:
+    with rig() as r:
+        with r.loop.locked() as core:
+            core.configure_port(2, PortConfig(queue_packets=20))
+        htb()
+        noticed(r, "htb")
+        send(r, *range(100))
+        got = arrived(r, 2)
+        assert 20 < len(got) < 20 + 2 * OUTSIDE
+        assert max(f.enq_qdepth for f in got) == 19
+
+
+@in_namespace
+def test_higher_priorities_pass_what_waits(rig: Callable[..., Any], send: Send) -> None:
+    with rig(priorities=8) as r:
+        htb()
+        noticed(r, "htb")
+        send(r, *range(50), priority=0)
+        until(lambda: r.loop.stats().rx == 50, "all low ones")
+        send(r, *range(100, 110), priority=3)
+        send(r, *range(200, 210), priority=7)
+        until(lambda: r.loop.stats().rx == 70, "all high ones")
+        got = arrived(r, 2)
+        assert len(got) == 70
+        for priority, number in ((0, 0), (3, 100), (7, 200)):
+            of_one = [f.number for f in got if f.priority == priority]
+            assert of_one == list(range(number, number + len(of_one)))
+        order = [f.priority for f in got]
+        low_after_high = [p for p in order[order.index(7) :] if p == 0]
+        assert len(low_after_high) > 20  # they passed what had come before them
+        last_high = len(order) - 1 - order[::-1].index(7)
+        assert order.count(3) - order[:last_high].count(3) > 10 - OUTSIDE
+        assert 0 not in order[order.index(7) : last_high]
+
+
+@in_namespace
+def test_other_ports_do_not_wait(rig: Callable[..., Any], send: Send) -> None:
+    with rig(ports=3) as r:
+        htb(rate=80_000)  # a tenth of a second for a frame
+        noticed(r, "htb")
+        send(r, *range(80))
+        until(lambda: r.state(2) is PortState.BLOCKED, "port 2 blocked")
+        send(r, *range(500), out=3)
+        got = arrived(r, 3, wait_s=0.3)
+        with r.loop.locked() as core:
+            waiting, others = core.port_stats(2), core.port_stats(3)
+        assert [f.number for f in got] == list(range(500))
+        assert max(f.enq_qdepth for f in got) == 0
+        assert waiting.depth_packets > 40
+        assert (others.drop_queue, others.max_depth_packets) == (0, 0)
+
+
+@in_namespace
+def test_a_blocked_port_costs_no_turns(rig: Callable[..., Any], send: Send) -> None:
+    with rig() as r:
+        htb(rate=80_000)
+        noticed(r, "htb")
+        send(r, *range(60))
+        until(lambda: r.loop.stats().rx == 60, "the frames")
+        before = r.loop.stats().wakeups
+        time.sleep(0.3)  # three frames' time: a loop that spins turns thousands of times
+        assert r.loop.stats().wakeups - before < 30
+
+
+@in_namespace
+def test_a_discipline_is_noticed_while_the_switch_runs(rig: Callable[..., Any], send: Send) -> None:
+    with rig() as r:
+        send(r, *range(100))
+        got = arrived(r, 2, wait_s=0.2)
+        assert (len(got), max(f.enq_qdepth for f in got)) == (100, 0)
+        htb(rate=80_000)
+        noticed(r, "htb, which shapes")
+        send(r, *range(60))
+        until(lambda: r.state(2) is PortState.BLOCKED, "port 2 blocked")
+        with r.loop.locked() as core:
+            assert core.port_stats(2).depth_packets > 60 - OUTSIDE
+        tc("qdisc del dev near2 root")  # loses what it held; what waits in the switch leaves
+        noticed(r, "noqueue")
+        got = arrived(r, 2, wait_s=0.3)
+        assert len(got) > 60 - OUTSIDE
+        assert got[-1].number == 59
+        assert r.state(2) is PortState.UP
+        tc("qdisc add dev near2 root pfifo limit 100")
+        noticed(r, "pfifo, which may hold frames")
+        send(r, *range(100))
+        assert [f.number for f in arrived(r, 2, wait_s=0.3)] == list(range(100))
+
+
+@in_namespace
+def test_what_a_discipline_drops_is_counted(rig: Callable[..., Any], send: Send) -> None:
+    with rig() as r:
+        tc("qdisc add dev near2 root bfifo limit 500")  # less than one frame
+        noticed(r, "bfifo")
+        send(r, *range(10))
+        until(lambda: r.loop.stats().tx_errors == 10, "ten lost frames")
+        assert arrived(r, 2, wait_s=0.1) == []
+        assert r.state(2) is PortState.UP
+
+
+@in_namespace
+def test_a_shaped_interface_that_goes_down_and_comes_back(
+    rig: Callable[..., Any], send: Send
+) -> None:
+    with rig() as r:
+        htb(rate=80_000)
+        noticed(r, "htb")
+        send(r, *range(60))
+        until(lambda: r.state(2) is PortState.BLOCKED, "port 2 blocked")
+        r.link("far2", up=False)
+        until(lambda: r.state(2) is PortState.DOWN, "port 2 down")
+        r.link("far2", up=True)
+        until(lambda: r.state(2) is not PortState.DOWN, "port 2 up")
+        r.taps[2].getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)  # that the link was down
+        arrived(r, 2, wait_s=0.3)
+        send(r, 1000)
+        assert [f.number for f in arrived(r, 2)] == [1000]
