@@ -18,6 +18,7 @@ from pathlib import Path
 from weft import (
     cli_conformance,
     cli_dcqcn,
+    cli_drop_in,
     cli_grade,
     cli_lab,
     cli_live,
@@ -145,6 +146,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_bench(commands)
     _add_doctor(commands)
     cli_dcqcn.add_commands(partial(_add, commands))
+    cli_drop_in.add_commands(partial(_add, commands))
     cli_grade.add_commands(partial(_add, commands))
     cli_lab.add_commands(partial(_add, commands))
     cli_live.add_commands(partial(_add, commands))

@@ -34,8 +34,21 @@ def preprocess(source: Path, include_dirs: Sequence[Path], defines: Sequence[str
     `defines` are `NAME` or `NAME=VALUE`. Raises `CompileError` where the file can't be read, a
     definition is malformed, no preprocessor is installed, or the preprocessor reports errors.
     """
+    return _run(source, include_dirs, defines, ())
+
+
+def dependencies(
+    source: Path, include_dirs: Sequence[Path], defines: Sequence[str], flags: Sequence[str]
+) -> str:
+    """What the preprocessor prints with `flags`, those of its -M family. Raises as `preprocess`."""
+    return _run(source, include_dirs, defines, flags)
+
+
+def _run(
+    source: Path, include_dirs: Sequence[Path], defines: Sequence[str], flags: Sequence[str]
+) -> str:
     _require_readable(source)
-    command = [*_preprocessor(source), *_FLAGS]
+    command = [*_preprocessor(source), *_FLAGS, *flags]
     for define in (*PREDEFINED, *defines):
         if not _DEFINE.match(define):
             raise CompileError.at(

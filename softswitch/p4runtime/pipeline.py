@@ -11,6 +11,7 @@ from google.protobuf import text_format
 from softswitch.codegen import Bmv2Program, JsonError
 from softswitch.codegen.build import BuildError, build_pipeline, default_cache
 from softswitch.p4runtime import schema
+from softswitch.p4runtime.device_config import bmv2_json
 from softswitch.p4runtime.protos import p4i
 from softswitch.p4runtime.status import PipelineError
 
@@ -52,12 +53,13 @@ def parse_p4info(text: bytes, name: str) -> p4i.P4Info:
 def prepare_program(
     device_config: bytes, *, cache_dir: Path | None = None
 ) -> tuple[Bmv2Program, Path]:
-    """Check and build BMv2 JSON alone. Raises PipelineError.
+    """Check and build BMv2 JSON alone, in PI's envelope or without. Raises PipelineError.
 
     The last ones are remembered: who plays a hundred runs of a program prepares it once.
     """
     if not device_config:
         raise PipelineError("the device config is empty; it must be BMv2 JSON")
+    device_config = bmv2_json(device_config)
     directory = default_cache() if cache_dir is None else cache_dir
     program, library = _prepared(device_config, directory)
     if not library.exists():  # the cache was emptied since
