@@ -37,9 +37,10 @@ class ClientTls:
 
 def channel(address: str, tls: ClientTls | None) -> grpc.Channel:
     """A channel to HOST:PORT, in clear text without `tls`. Raises ClientTlsError."""
+    options = [("grpc.max_receive_message_length", -1)]  # a large program's JSON is over 4 MiB
     if tls is None:
-        return grpc.insecure_channel(address)
-    return grpc.secure_channel(address, tls.credentials())
+        return grpc.insecure_channel(address, options)
+    return grpc.secure_channel(address, tls.credentials(), options)
 
 
 def _pem(path: Path | None, kind: str) -> bytes | None:

@@ -277,20 +277,24 @@ class Daemon:
         ports = {interface.port: interface.name for interface in self.options.interfaces}
         if self.options.cpu_port:
             ports.setdefault(self.options.cpu_port, "")
-        return DiagnosticsService(device, loop, service.lock, ports)
+        return DiagnosticsService(device, loop, service.lock, ports, device_id=service.device_id)
 
     def _listen(
         self, service: P4RuntimeService, diagnostics: DiagnosticsService
     ) -> P4RuntimeServer:
         from softswitch.p4runtime.server import AddressError, P4RuntimeServer, ServerError
 
+        options, also = self.options, None
+        if options.thrift_port:
+            also = f"127.0.0.1:{options.thrift_port}"
         try:
             server = P4RuntimeServer(
-                service, self.options.grpc_address, [diagnostics.handler()], self.options.tls
+                service, options.grpc_address, [diagnostics.handler()], options.tls, also=also
             )
         except AddressError as error:
             raise DaemonError(
                 f"{error}; choose another with `-- --grpc-server-addr HOST:PORT`"
+                + (" or --thrift-port PORT" if also else "")
             ) from error
         except ServerError as error:
             raise DaemonError(str(error)) from error

@@ -108,7 +108,8 @@ class DiagnosticsClient:
 
     def switch_stats(self) -> Json:
         """Counts of the switch (ws_stats) under `switch`, of the packet loop (wd_stats) under
-        `loop`, of tracing (ws_trace_stats) under `trace`, and `now_ps`, the switch's clock."""
+        `loop`, of tracing (ws_trace_stats) under `trace`; `now_ps`, the switch's clock;
+        `epoch_us`, its machine's (microseconds since 1970); and `device_id`, P4Runtime's."""
         return self.call("SwitchStats")
 
     def queue(self, port: int) -> Json:
@@ -177,6 +178,27 @@ class DiagnosticsClient:
             clear=clear,
             **settings,
         )
+
+    # --- what a client keeps in the switch ----------------------------------------------------
+
+    def ledger(
+        self,
+        section: str,
+        *,
+        put: Mapping[str, object] | None = None,
+        drop: Sequence[str] | None = None,
+        clear: bool | None = None,
+        revision: int | None = None,
+    ) -> tuple[int, Json | None]:
+        """Change rows of a section, which live as long as the program; `clear`: drop all before.
+
+        Returns the section's revision and its rows; None for rows when they were those of
+        `revision` before the change.
+        """
+        answer = self.call(
+            "Ledger", section=section, put=put, drop=drop, clear=clear, revision=revision
+        )
+        return answer["revision"], answer.get("rows")
 
     # --- traces -------------------------------------------------------------------------------
 

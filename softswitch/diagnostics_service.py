@@ -7,6 +7,7 @@ They run in gRPC's threads and take `device_lock` or `loop.locked()` themselves.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -17,6 +18,7 @@ import grpc
 from softswitch.core import CoreError, DaemonLoop, PortState
 from softswitch.device import Device
 from softswitch.diagnostics import SERVICE, Json, decode, encode
+from softswitch.diagnostics_ledger import Ledger
 from softswitch.link_settings import LinkChange, link_row, wire_row
 from softswitch.p4runtime.status import Code, EntityError
 from softswitch.tracing.filter import FilterError
@@ -36,12 +38,16 @@ class DiagnosticsService:
         loop: DaemonLoop,
         device_lock: threading.RLock,
         ports: Mapping[int, str],
+        *,
+        device_id: int = 0,
     ) -> None:
         self._device = device
         self._loop = loop
         self._lock = device_lock
         self._ports = dict(ports)
+        self._device_id = device_id
         self._traces = TraceHub(device, loop, device_lock)
+        self._ledger = Ledger(lambda: device.program)
         self._methods: dict[str, Callable[[Json], Json]] = {
             "PortStats": self._port_stats,
             "SwitchStats": self._switch_stats,
@@ -52,6 +58,7 @@ class DiagnosticsService:
             "SetLink": self._set_link,
             "AddPort": self._add_port,
             "RemovePort": self._remove_port,
+            "Ledger": self._ledger_rows,
         }
 
     def handler(self) -> grpc.GenericRpcHandler:
@@ -90,6 +97,8 @@ class DiagnosticsService:
             "loop": asdict(self._loop.stats()),  # takes the lock itself
             "trace": asdict(self._traces.stats()),
             "now_ps": self._loop.now(),
+            "device_id": self._device_id,
+            "epoch_us": time.time_ns() // 1000,
         }
 
     def _queue(self, request: Json) -> Json:
@@ -173,6 +182,10 @@ class DiagnosticsService:
             self._loop.remove_port(port)
             self._ports = {p: name for p, name in self._ports.items() if p != port}
         return {}
+
+    def _ledger_rows(self, request: Json) -> Json:
+        with self._lock:
+            return self._ledger.answer(request)
 
     # --- traces -------------------------------------------------------------------------------
 

@@ -14,7 +14,6 @@ MAX_PORT = 511
 """Ports are v1model's 9 bits."""
 
 IGNORED = {
-    "thrift_port": "--thrift-port: there is no Thrift server",
     "nanolog": "--nanolog: there are no nanomsg logs",
     "notifications_addr": "--notifications-addr: there are no nanomsg notifications",
     "debugger": "--debugger: there is no debugger",
@@ -105,6 +104,7 @@ class Options:
     log_level: str = "info"
     log_flush: bool = False
     grpc_address: str = "127.0.0.1:9559"
+    thrift_port: int = 0
     tls: Tls | None = None
     cpu_port: int = 0
     drop_port: int = 511
@@ -162,6 +162,7 @@ def parse(argv: Sequence[str]) -> Options:
         log_level=general.log_level,
         log_flush=general.log_flush,
         grpc_address=target.grpc_server_addr,
+        thrift_port=general.thrift_port,
         tls=_tls(target, notes),
         cpu_port=target.cpu_port,
         drop_port=target.drop_port,
@@ -197,6 +198,13 @@ def _general_parser() -> _Parser:
         help="attach network interface NAME as port PORT; repeatable",
     )
     add("--device-id", type=_uint, default=0, metavar="ID", help="P4Runtime device id (default 0)")
+    add(
+        "--thrift-port",
+        type=_tcp_port,
+        default=0,
+        metavar="PORT",
+        help="listen there too, on 127.0.0.1, for `weft cli --thrift-port` (it is not Thrift)",
+    )
     add("--no-p4", action="store_true", help="start empty; P4Runtime brings the program")
     add(
         "--pcap",
@@ -292,6 +300,12 @@ def _interface(text: str) -> Interface:
 def _port(text: str) -> int:
     if not text.isdecimal() or int(text) > MAX_PORT:
         raise argparse.ArgumentTypeError(f"{text!r} is not a port number of 0..{MAX_PORT}")
+    return int(text)
+
+
+def _tcp_port(text: str) -> int:
+    if not text.isdecimal() or not 0 < int(text) < 1 << 16:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a TCP port")
     return int(text)
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import argparse
+from pathlib import Path
+
 from weft.cli_arguments import Add
 
 
@@ -14,13 +17,21 @@ def add_commands(add: Add) -> None:
         "  weft cli s1                                a prompt, with completion\n"
         "  weft cli s1 < s1-commands.txt              an old lab's file\n"
         "  weft cli s1 -c 'table_dump ipv4_lpm'       one command\n"
-        "  weft cli --grpc 127.0.0.1:9559             any softswitch or simple_switch_grpc\n",
+        "  weft cli --grpc 127.0.0.1:9559             any softswitch or simple_switch_grpc\n"
+        "  weft cli --thrift-port 9091 < commands.txt a softswitch started with that option\n",
     )
     command.add_argument("switch", nargs="?", metavar="SWITCH", help="a switch of the run")
     command.add_argument("--grpc", metavar="HOST:PORT", help="a switch by its P4Runtime address")
     command.add_argument(
+        "--thrift-port", type=int, metavar="N",
+        help="a switch by the --thrift-port that it was started with, as for simple_switch_CLI",
+    )  # fmt: skip
+    command.add_argument("--thrift-ip", default="127.0.0.1", metavar="HOST", help="its machine")
+    command.add_argument("--json", type=Path, metavar="FILE", help="BMv2 JSON to take names from")
+    command.add_argument("--pre", help=argparse.SUPPRESS)  # simple_switch_CLI's; there is one kind
+    command.add_argument(
         "--device-id", type=int, metavar="N",
-        help="P4Runtime's device id (default: the run's; with --grpc 0)",
+        help="P4Runtime's device id (default: what the switch says, or 0)",
     )  # fmt: skip
     command.add_argument(
         "--election-id", type=int, metavar="N",

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 from emulation import fabric_record
-from softswitch.diagnostics import DiagnosticsClient
+from softswitch.diagnostics import DiagnosticsClient, DiagnosticsError
 from weft.errors import UsageError
 from weft.switch_cli_connection import Connection, ConnectionFailedError, RefusedError
-from weft.switch_cli_ports import PortCommands
+from weft.switch_cli_program_commands import ProgramCommands
 
 INTRO = "Control utility for runtime P4 table manipulation"
+_OBTAINED = "Obtaining JSON from switch...\nDone\n"
 
 
-class SwitchShell(PortCommands):
+class SwitchShell(ProgramCommands):
     """All commands."""
 
     def cmdloop(self, intro: str | None = None) -> None:
@@ -29,35 +31,79 @@ def run(arguments: argparse.Namespace) -> int:
 
     Raises UsageError for a switch that is not there, NoRunError when nothing runs.
     """
-    address, device_id = _where(arguments)
+    program = _program(arguments.json)
     try:
-        with (
-            Connection(address, device_id, election_id=arguments.election_id) as connection,
-            DiagnosticsClient(address) as diagnostics,
-        ):
-            shell = SwitchShell(connection, diagnostics, strict=arguments.strict)
-            if arguments.command:
-                for line in arguments.command:
-                    if shell.onecmd(line):
-                        break
-            else:
-                shell.cmdloop(INTRO)
+        address = _address(arguments)
+        with DiagnosticsClient(address) as diagnostics:
+            device_id = _device_id(arguments, diagnostics)
+            with Connection(address, device_id, election_id=arguments.election_id) as connection:
+                shell = SwitchShell(
+                    connection, diagnostics, strict=arguments.strict, program=program
+                )
+                if arguments.command:
+                    for line in arguments.command:
+                        if shell.onecmd(line):
+                            break
+                else:
+                    shell.cmdloop(INTRO if program else _OBTAINED + INTRO)
     except (ConnectionFailedError, RefusedError) as error:
         raise UsageError(str(error)) from None
     return 1 if arguments.strict and shell.failures else 0
 
 
-def _where(arguments: argparse.Namespace) -> tuple[str, int]:
-    """The address and P4Runtime's device id."""
+def _address(arguments: argparse.Namespace) -> str:
+    """Where the switch listens."""
+    given = [
+        name
+        for name, value in (
+            ("SWITCH", arguments.switch),
+            ("--grpc", arguments.grpc),
+            ("--thrift-port", arguments.thrift_port),
+        )
+        if value is not None
+    ]
+    if len(given) > 1:
+        raise UsageError(f"{' and '.join(given)} both say which switch: give one of them")
     if arguments.grpc is not None:
-        return arguments.grpc, arguments.device_id or 0
+        return str(arguments.grpc)
+    if arguments.thrift_port is not None:
+        return f"{arguments.thrift_ip}:{arguments.thrift_port}"
     if arguments.switch is None:
-        raise UsageError("say which switch: weft cli s1, or weft cli --grpc HOST:PORT")
+        raise UsageError(
+            "say which switch: weft cli s1, weft cli --grpc HOST:PORT or weft cli --thrift-port N"
+        )
     record = fabric_record.running()
     if arguments.switch not in record.addresses:
         names = ", ".join(record.addresses)
         raise UsageError(
             f"there is no switch {arguments.switch!r} in run {record.run}: it has {names}"
         )
-    device_id = arguments.device_id or record.topology.switch(arguments.switch).device_id
-    return record.addresses[arguments.switch], device_id
+    return record.addresses[arguments.switch]
+
+
+def _device_id(arguments: argparse.Namespace, diagnostics: DiagnosticsClient) -> int:
+    """P4Runtime's device id: the one given, else the switch's own word, else 0 (as BMv2's)."""
+    if arguments.device_id is not None:
+        return int(arguments.device_id)
+    try:
+        return int(diagnostics.switch_stats()["device_id"])
+    except DiagnosticsError as error:
+        if error.gone:
+            raise ConnectionFailedError(f"{error}{_hint(arguments)}") from None
+        return 0
+
+
+def _hint(arguments: argparse.Namespace) -> str:
+    if arguments.thrift_port is None:
+        return ""
+    return f": a softswitch that was started with --thrift-port {arguments.thrift_port} would"
+
+
+def _program(path: Path | None) -> bytes:
+    """The JSON of `--json`; raises UsageError."""
+    if path is None:
+        return b""
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise UsageError(f"--json {path}: {error.strerror}") from None

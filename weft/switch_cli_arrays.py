@@ -1,13 +1,14 @@
-"""`weft cli`'s commands on counters, meters and registers."""
+"""`weft cli`'s commands on counters, meters, registers and parser value sets."""
 
 from __future__ import annotations
 
 from softswitch.p4runtime.bytestrings import encode
 from softswitch.p4runtime.protos import p4d, p4r
-from weft.switch_cli_program import Array, find
+from weft.switch_cli_ledger import is_same_entry
+from weft.switch_cli_program import Array, ValueSet, find
 from weft.switch_cli_shell import command
-from weft.switch_cli_tables import TableCommands, is_same_entry
-from weft.switch_cli_values import CommandError, whole
+from weft.switch_cli_tables import TableCommands
+from weft.switch_cli_values import CommandError, OperationError, cut, digits, full, whole
 
 _PER_MICROSECOND = 1_000_000
 """BMv2's CLI says meter rates a microsecond, P4Runtime a second."""
@@ -22,6 +23,7 @@ class ArrayCommands(TableCommands):
     def do_counter_read(self, words: list[str]) -> None:
         """Read a counter: counter_read <name> <index>"""
         counter, index = self._counter(words[0]), whole(words[1], "index")
+        data: list[p4r.CounterData]
         if counter.table is not None:
             self.say("this is the direct counter for table", counter.table.name)
             key = self.entry(counter.table, index)
@@ -32,7 +34,7 @@ class ArrayCommands(TableCommands):
                 if is_same_entry(each.direct_counter_entry.table_entry, key)
             ]
         else:
-            cell = p4r.CounterEntry(counter_id=counter.id, index=_index(counter, index))
+            cell = p4r.CounterEntry(counter_id=counter.id, index=_index("counter", counter, index))
             data = [each.counter_entry.data for each in self.switch.read(counter_entry=cell)]
         for value in data:
             count = f"({value.byte_count} bytes, {value.packet_count} packets)"
@@ -52,7 +54,7 @@ class ArrayCommands(TableCommands):
                 direct_counter_entry=p4r.DirectCounterEntry(table_entry=key, data=data)
             )
         else:
-            at = _index(counter, index)
+            at = _index("counter", counter, index)
             self.switch.modify(
                 counter_entry=p4r.CounterEntry(counter_id=counter.id, index=at, data=data)
             )
@@ -68,11 +70,9 @@ class ArrayCommands(TableCommands):
                 self.switch.modify(counter_entry=cell)
             return
         self.say("this is the direct counter for table", counter.table.name)
-        for handle in list(self._renew(counter.table)):
-            key = self.entry(counter.table, handle)
-            self.switch.modify(
-                direct_counter_entry=p4r.DirectCounterEntry(table_entry=key, data=zero)
-            )
+        for _, place in self.handles(counter.table, renew=True):
+            direct = p4r.DirectCounterEntry(table_entry=place.key, data=zero)
+            self.switch.modify(direct_counter_entry=direct)
 
     def _counter(self, name: str) -> Array:
         return find(self.program.counters, name, "counter")
@@ -85,7 +85,8 @@ class ArrayCommands(TableCommands):
 
         Rates are in packets or bytes a microsecond, bursts in packets or bytes.
         """
-        self._set_rates(words[0], whole(words[1], "index"), words[2:])
+        meter, index = self._meter(words[0]), whole(words[1], "index")
+        self._set_rates(meter, index, _meter_config(words[2:]))
 
     @command(least=1, kind="meter")
     def do_meter_array_set_rates(self, words: list[str]) -> None:
@@ -94,10 +95,13 @@ class ArrayCommands(TableCommands):
         meter_array_set_rates <name> <rate_1>:<burst_1> <rate_2>:<burst_2>
         """
         meter = self._meter(words[0])
-        if meter.table is not None:
-            raise CommandError(f"{words[0]} is a direct meter: set its entries' rates one by one")
-        for index in range(meter.size):
-            self._set_rates(words[0], index, words[1:])
+        config = _meter_config(words[1:])
+        if meter.table is None:
+            for index in range(meter.size):
+                self._set_rates(meter, index, config)
+            return
+        for handle, _ in self.handles(meter.table, renew=True):
+            self._set_rates(meter, handle, config)
 
     @command(2, kind="meter")
     def do_meter_get_rates(self, words: list[str]) -> None:
@@ -114,12 +118,14 @@ class ArrayCommands(TableCommands):
                 and is_same_entry(each.direct_meter_entry.table_entry, key)
             ]
         else:
-            cell = p4r.MeterEntry(meter_id=meter.id, index=_index(meter, index))
+            cell = p4r.MeterEntry(meter_id=meter.id, index=_index("meter", meter, index))
             configs = [
                 each.meter_entry.config
                 for each in self.switch.read(meter_entry=cell)
                 if each.meter_entry.HasField("config")
             ]
+        if not configs:
+            self.say("WARNING: expected 2 rates but only received 0")
         for config in configs:
             rates = ((config.cir, config.cburst), (config.pir, config.pburst))
             for number, (rate, burst) in enumerate(rates):
@@ -129,15 +135,15 @@ class ArrayCommands(TableCommands):
     def _meter(self, name: str) -> Array:
         return find(self.program.meters, name, "meter")
 
-    def _set_rates(self, name: str, index: int, words: list[str]) -> None:
-        meter = self._meter(name)
-        config = _meter_config(words)
+    def _set_rates(self, meter: Array, index: int, config: p4r.MeterConfig) -> None:
         if meter.table is not None:
             key = self.entry(meter.table, index)
             direct = p4r.DirectMeterEntry(table_entry=key, config=config)
             self.switch.modify(direct_meter_entry=direct)
         else:
-            cell = p4r.MeterEntry(meter_id=meter.id, index=_index(meter, index), config=config)
+            cell = p4r.MeterEntry(
+                meter_id=meter.id, index=_index("meter", meter, index), config=config
+            )
             self.switch.modify(meter_entry=cell)
 
     # --- registers ----------------------------------------------------------------------------
@@ -150,7 +156,7 @@ class ArrayCommands(TableCommands):
             raise CommandError(f"Wrong number of args, expected 2 but got {len(words)}")
         cell = p4r.RegisterEntry(register_id=register.id)
         if len(words) == 2:
-            cell.index.CopyFrom(_index(register, whole(words[1], "index")))
+            cell.index.CopyFrom(_index("register", register, whole(words[1], "index")))
         else:
             self.note("register index omitted, reading entire array")
         values = [
@@ -168,8 +174,10 @@ class ArrayCommands(TableCommands):
             value = int(words[2], 0)
         except ValueError:
             raise CommandError("Bad format for value, must be an integer") from None
-        if not 0 <= value < 1 << register.bits:
-            raise CommandError(f"Value {value} does not fit in {register.bits} bits")
+        if not 0 <= value <= full(register.bits):
+            fits = cut(value, register.bits)
+            self.note(f"  {register.name} has {register.bits} bits: {value} becomes {fits}")
+            value = fits
         self._write(register, index, value)
 
     @command(1, kind="register")
@@ -183,15 +191,110 @@ class ArrayCommands(TableCommands):
     def _write(self, register: Array, index: int | None, value: int) -> None:
         cell = p4r.RegisterEntry(register_id=register.id, data=p4d.P4Data(bitstring=encode(value)))
         if index is not None:
-            cell.index.CopyFrom(_index(register, index))
+            cell.index.CopyFrom(_index("register", register, index))
         self.switch.modify(register_entry=cell)
 
+    # --- parser value sets --------------------------------------------------------------------
 
-def _index(array: Array, index: int) -> p4r.Index:
-    if not 0 <= index < array.size:
+    @command(0)
+    def do_show_pvs(self, _words: list[str]) -> None:
+        """List parser value sets defined in the P4 program: show_pvs"""
+        for name in sorted(self.program.value_sets):
+            self.say(self.program.value_sets[name].text())
+
+    @command(2, kind="parser value set")
+    def do_pvs_add(self, words: list[str]) -> None:
+        """Add a value: pvs_add <parser value set name> <value>
+
+        Members of several fields are one number, the first field's bits on the left.
+        """
+        value_set = self._value_set(words[0])
+        values = self._values(value_set)
+        value = _member(value_set, words[1])
+        if value not in values:
+            self._put_values(value_set, [*values, value])
+
+    @command(2, kind="parser value set")
+    def do_pvs_remove(self, words: list[str]) -> None:
+        """Remove a value: pvs_remove <parser value set name> <value>"""
+        value_set = self._value_set(words[0])
+        value = _member(value_set, words[1])
+        values = self._values(value_set)
+        if value in values:
+            self._put_values(value_set, [each for each in values if each != value])
+
+    @command(1, kind="parser value set")
+    def do_pvs_get(self, words: list[str]) -> None:
+        """Show the values, one a line: pvs_get <parser value set name>"""
+        value_set = self._value_set(words[0])
+        for value in self._values(value_set):
+            self.say(digits(value, value_set.bits, ""))
+
+    @command(1, kind="parser value set")
+    def do_pvs_clear(self, words: list[str]) -> None:
+        """Remove all values: pvs_clear <parser value set name>"""
+        self._put_values(self._value_set(words[0]), [])
+
+    def _value_set(self, name: str) -> ValueSet:
+        return find(self.program.value_sets, name, "parser value set")
+
+    def _values(self, value_set: ValueSet) -> list[int]:
+        query = p4r.ValueSetEntry(value_set_id=value_set.id)
+        values = []
+        for found in self.switch.read(value_set_entry=query):
+            for member in found.value_set_entry.members:
+                of_field = {match.field_id: _match_value(match) for match in member.match}
+                number = 0
+                for field in value_set.fields:
+                    number = number << field.bitwidth | of_field.get(field.id, 0)
+                values.append(number)
+        return values
+
+    def _put_values(self, value_set: ValueSet, values: list[int]) -> None:
+        entry = p4r.ValueSetEntry(value_set_id=value_set.id)
+        for value in values:
+            member, left = entry.members.add(), value_set.bits
+            for field in value_set.fields:
+                left -= field.bitwidth
+                part = encode(cut(value >> left, field.bitwidth))
+                match = member.match.add(field_id=field.id)
+                match field.kind:
+                    case "lpm":
+                        match.lpm.value, match.lpm.prefix_len = part, field.bitwidth
+                    case "ternary":
+                        match.ternary.value = part
+                        match.ternary.mask = encode(full(field.bitwidth))
+                    case "range":
+                        match.range.low = match.range.high = part
+                    case "optional":
+                        match.optional.value = part
+                    case _:
+                        match.exact.value = part
+        self.switch.modify(value_set_entry=entry)
+
+
+def _match_value(match: p4r.FieldMatch) -> int:
+    kind = match.WhichOneof("field_match_type")
+    part = getattr(match, kind) if kind else None
+    return int.from_bytes(part.low if kind == "range" else part.value, "big") if part else 0
+
+
+def _member(value_set: ValueSet, text: str) -> int:
+    try:
+        value = int(text, 0)
+    except ValueError:
         raise CommandError(
-            f"Invalid index {index}: {array.name} has indices from 0 to {array.size - 1}"
-        )
+            "Invalid input, could not cast to integer, try in hex with 0x prefix"
+        ) from None
+    if not 0 <= value <= full(value_set.bits):
+        raise CommandError(f"Input is too large, it should fit within {value_set.bits} bits")
+    return value
+
+
+def _index(kind: str, array: Array, index: int) -> p4r.Index:
+    if not 0 <= index < array.size:
+        why = f"{array.name} has indices from 0 to {array.size - 1}"
+        raise OperationError(kind, "INVALID_INDEX", why)
     return p4r.Index(index=index)
 
 

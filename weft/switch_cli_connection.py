@@ -14,10 +14,13 @@ from typing import Any
 import grpc
 
 from softswitch.client_tls import ClientTls, channel
-from softswitch.p4runtime.protos import p4i, p4r, rpc_code, rpc_status
+from softswitch.p4runtime.protos import p4r, rpc_code, rpc_status
 
 ROLE = "weft-cli"
 TIMEOUT_S = 10.0
+BUILD_S = 120.0
+"""Longest wait for a switch that builds a program."""
+
 _SERVICE = "/p4.v1.P4Runtime/"
 
 
@@ -49,7 +52,7 @@ class Connection:
         Raises ConnectionFailedError.
         """
         self.address = address
-        self._device_id = device_id
+        self.device_id = device_id
         self._election_id = election_id
         self._role = "" if election_id is not None else ROLE
         self._channel = channel(address, tls)
@@ -77,27 +80,53 @@ class Connection:
         self._requests.put(None)
         self._channel.close()
 
-    def p4info(self) -> p4i.P4Info:
-        """The program's P4Info. Raises RefusedError when there is none."""
-        request = p4r.GetForwardingPipelineConfigRequest(
-            device_id=self._device_id,
-            response_type=p4r.GetForwardingPipelineConfigRequest.P4INFO_AND_COOKIE,
-        )
-        answer = self._unary(
-            "GetForwardingPipelineConfig", request, p4r.GetForwardingPipelineConfigResponse
-        )
-        if not answer.config.HasField("p4info"):
+    def config(self) -> p4r.ForwardingPipelineConfig:
+        """The program's P4Info and, where the switch tells it, its device config.
+
+        Raises RefusedError when there is none.
+        """
+        kinds = p4r.GetForwardingPipelineConfigRequest
+        answer = self._config(kinds.ALL)
+        if not answer.HasField("p4info"):
+            answer = self._config(kinds.P4INFO_AND_COOKIE)
+        if not answer.HasField("p4info"):
             raise RefusedError(
                 "FAILED_PRECONDITION",
                 f"the switch on {self.address} has no program with P4Info: load one through "
                 "P4Runtime first",
             )
-        info: p4i.P4Info = answer.config.p4info
-        return info
+        return answer
+
+    def set_config(self, action: int, config: p4r.ForwardingPipelineConfig | None = None) -> None:
+        """Give the switch a program. Raises RefusedError."""
+        try:
+            self._set_config_once(action, config)
+        except RefusedError as error:
+            if error.code != "PERMISSION_DENIED" or not self._role:
+                raise
+            self._begin()
+            self._set_config_once(action, config)
+
+    def _set_config_once(self, action: int, config: p4r.ForwardingPipelineConfig | None) -> None:
+        request = p4r.SetForwardingPipelineConfigRequest(
+            device_id=self.device_id, role=self._role, election_id=self._election(), config=config
+        )
+        request.action = action  # type: ignore[assignment]  # the enum's numbers are plain ones
+        answer = p4r.SetForwardingPipelineConfigResponse
+        self._unary("SetForwardingPipelineConfig", request, answer, BUILD_S)
+
+    def _config(self, kind: int) -> p4r.ForwardingPipelineConfig:
+        request = p4r.GetForwardingPipelineConfigRequest(device_id=self.device_id)
+        request.response_type = kind  # type: ignore[assignment]  # likewise
+        answer = self._unary(
+            "GetForwardingPipelineConfig", request, p4r.GetForwardingPipelineConfigResponse
+        )
+        config: p4r.ForwardingPipelineConfig = answer.config
+        return config
 
     def read(self, **entity: Any) -> Iterator[p4r.Entity]:
         """Read one kind of entity: `read(table_entry=...)`. Raises RefusedError."""
-        request = p4r.ReadRequest(device_id=self._device_id, role=self._role)
+        request = p4r.ReadRequest(device_id=self.device_id, role=self._role)
         request.entities.append(p4r.Entity(**entity))
         call = self._channel.unary_stream(
             f"{_SERVICE}Read",
@@ -133,7 +162,7 @@ class Connection:
             self._write_once(update)
 
     def _write_once(self, update: p4r.Update) -> None:
-        request = p4r.WriteRequest(device_id=self._device_id, role=self._role, updates=[update])
+        request = p4r.WriteRequest(device_id=self.device_id, role=self._role, updates=[update])
         request.election_id.CopyFrom(self._election())
         self._unary("Write", request, p4r.WriteResponse)
 
@@ -158,7 +187,7 @@ class Connection:
         if self._role:
             self._election_id = time.time_ns()  # more than any `weft cli` before
         request = p4r.StreamMessageRequest()
-        request.arbitration.device_id = self._device_id
+        request.arbitration.device_id = self.device_id
         request.arbitration.election_id.CopyFrom(self._election())
         if self._role:
             request.arbitration.role.name = self._role
@@ -184,14 +213,14 @@ class Connection:
             return str(_refused(error))
         return "the stream ended"
 
-    def _unary(self, method: str, request: Any, answer: Any) -> Any:
+    def _unary(self, method: str, request: Any, answer: Any, timeout_s: float = TIMEOUT_S) -> Any:
         function: Callable[..., Any] = self._channel.unary_unary(
             f"{_SERVICE}{method}",
             request_serializer=type(request).SerializeToString,
             response_deserializer=answer.FromString,
         )
         try:
-            return function(request, timeout=TIMEOUT_S)
+            return function(request, timeout=timeout_s)
         except grpc.RpcError as error:
             raise _refused(error) from None
 

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from softswitch.p4runtime.protos import p4r
 from weft.switch_cli_arrays import ArrayCommands
-from weft.switch_cli_program import Action, Profile, find
+from weft.switch_cli_program import Action, Profile, Table, find
 from weft.switch_cli_shell import command
-from weft.switch_cli_values import CommandError, whole
+from weft.switch_cli_values import CommandError, OperationError, whole
+
+_GONE_OR_USED = {
+    "MBR": {"NOT_FOUND": "INVALID_MBR_HANDLE", "FAILED_PRECONDITION": "MBR_STILL_USED"},
+    "GRP": {"NOT_FOUND": "INVALID_GRP_HANDLE", "FAILED_PRECONDITION": "GRP_STILL_USED"},
+}
 
 
 class ProfileCommands(ArrayCommands):
@@ -37,17 +44,18 @@ class ProfileCommands(ArrayCommands):
             action_profile_id=profile.id, member_id=_id(words[2], "member handle")
         )
         member.action.CopyFrom(self.action_message(action, self.arguments(action, parameters)))
-        self.switch.modify(action_profile_member=member)
+        with self.renamed(NOT_FOUND="INVALID_MBR_HANDLE"):
+            self.switch.modify(action_profile_member=member)
 
     @command(2)
     def do_act_prof_delete_member(self, words: list[str]) -> None:
         """Remove a member: act_prof_delete_member <action profile name> <member handle>"""
-        self.switch.delete(
-            action_profile_member=p4r.ActionProfileMember(
-                action_profile_id=self._profile(words[0]).id,
-                member_id=_id(words[1], "member handle"),
-            )
+        member = p4r.ActionProfileMember(
+            action_profile_id=self._profile(words[0]).id,
+            member_id=_id(words[1], "member handle"),
         )
+        with self.renamed(**_GONE_OR_USED["MBR"]):
+            self.switch.delete(action_profile_member=member)
 
     @command(1)
     def do_act_prof_create_group(self, words: list[str]) -> None:
@@ -64,12 +72,12 @@ class ProfileCommands(ArrayCommands):
     @command(2)
     def do_act_prof_delete_group(self, words: list[str]) -> None:
         """Remove a group: act_prof_delete_group <action profile name> <group handle>"""
-        self.switch.delete(
-            action_profile_group=p4r.ActionProfileGroup(
-                action_profile_id=self._selector(words[0]).id,
-                group_id=_id(words[1], "group handle"),
-            )
+        group = p4r.ActionProfileGroup(
+            action_profile_id=self._selector(words[0]).id,
+            group_id=_id(words[1], "group handle"),
         )
+        with self.renamed(**_GONE_OR_USED["GRP"]):
+            self.switch.delete(action_profile_group=group)
 
     @command(3)
     def do_act_prof_add_member_to_group(self, words: list[str]) -> None:
@@ -79,9 +87,10 @@ class ProfileCommands(ArrayCommands):
         """
         group, member = self._group_and_member(words)
         if any(each.member_id == member for each in group.members):
-            raise CommandError("Invalid table operation (MBR_ALREADY_IN_GRP)")
+            raise OperationError("table", "MBR_ALREADY_IN_GRP")
         group.members.add(member_id=member, weight=1)
-        self.switch.modify(action_profile_group=group)
+        with self.renamed(NOT_FOUND="INVALID_MBR_HANDLE"):
+            self.switch.modify(action_profile_group=group)
 
     @command(3)
     def do_act_prof_remove_member_from_group(self, words: list[str]) -> None:
@@ -92,7 +101,7 @@ class ProfileCommands(ArrayCommands):
         group, member = self._group_and_member(words)
         left = [each for each in group.members if each.member_id != member]
         if len(left) == len(group.members):
-            raise CommandError("Invalid table operation (MBR_NOT_IN_GRP)")
+            raise OperationError("table", "MBR_NOT_IN_GRP")
         del group.members[:]
         group.members.extend(left)
         self.switch.modify(action_profile_group=group)
@@ -109,13 +118,86 @@ class ProfileCommands(ArrayCommands):
         for member in self._members(self._profile(words[0])):
             if member.member_id == number:
                 return self._dump_member(member)
-        raise CommandError("Invalid table operation (INVALID_MBR_HANDLE)")
+        raise OperationError("table", "INVALID_MBR_HANDLE")
 
     @command(2)
     def do_act_prof_dump_group(self, words: list[str]) -> None:
         """Show a group: act_prof_dump_group <action profile name> <group handle>"""
         number = _id(words[1], "group handle")
-        self._dump_group(self._group(self._selector(words[0]), number))
+        self._dump_group(self._group(self._profile(words[0]), number))
+
+    # --- tables with members ------------------------------------------------------------------
+
+    @command(least=2)
+    def do_table_indirect_add(self, words: list[str]) -> None:
+        """Add an entry with a member:
+
+        table_indirect_add <table name> <match fields> => <member handle> [priority]
+        """
+        self._indirect_add(words, group=False)
+
+    @command(least=2)
+    def do_table_indirect_add_with_group(self, words: list[str]) -> None:
+        """Add an entry with a group:
+
+        table_indirect_add_with_group <table name> <match fields> => <group handle> [priority]
+        """
+        self._indirect_add(words, group=True)
+
+    def _indirect_add(self, words: list[str], *, group: bool) -> None:
+        table = self.indirect(words[0], with_selector=group)
+        rest, priority = self.priority(table, words[1:])
+        at = rest.index("=>") if "=>" in rest else len(rest) - 1
+        if len(rest) != at + 2:
+            raise CommandError("Invalid arguments, could not find handle")
+        handle = whole(rest[at + 1], "handle")
+        match = self.match(table, words[0], rest[:at])
+        self.say("Adding entry to indirect match table", table.name)
+        entry = self.key_entry(table, match, priority)
+        if group:
+            entry.action.action_profile_group_id = handle + 1
+        else:
+            entry.action.action_profile_member_id = handle + 1
+        with self.renamed(NOT_FOUND="INVALID_GRP_HANDLE" if group else "INVALID_MBR_HANDLE"):
+            self.insert(table, entry, match)
+
+    @command(2)
+    def do_table_indirect_delete(self, words: list[str]) -> None:
+        """Remove an entry: table_indirect_delete <table name> <entry handle>"""
+        table, handle = self.indirect(words[0]), whole(words[1], "entry handle")
+        self.say("Deleting entry", handle, "from", words[0])
+        self.delete_entry(table, handle)
+
+    @command(2)
+    def do_table_indirect_set_default(self, words: list[str]) -> None:
+        """Not there: P4Runtime gives a table with members no default one."""
+        self._no_default(self.indirect(words[0]))
+
+    @command(2)
+    def do_table_indirect_set_default_with_group(self, words: list[str]) -> None:
+        """Not there: P4Runtime gives a table with groups no default one."""
+        self._no_default(self.indirect(words[0], with_selector=True))
+
+    @command(1)
+    def do_table_indirect_reset_default(self, words: list[str]) -> None:
+        """Nothing to do: a table with members has no other default entry than its program's."""
+        self.indirect(words[0])
+
+    def _no_default(self, table: Table) -> None:
+        why = f"{table.name}: P4Runtime gives a table with members no default member or group"
+        raise OperationError("table", "ERROR", why)
+
+    def indirect(self, name: str, *, with_selector: bool = False) -> Table:
+        """The table with members that is called so. Raises CommandError."""
+        table = self.table(name)
+        if with_selector and (table.profile is None or not table.profile.with_selector):
+            raise CommandError(
+                "Cannot run this command on non-indirect table, or on indirect table with no "
+                "selector"
+            )
+        if table.profile is None:
+            raise CommandError("Cannot run this command on non-indirect table")
+        return table
 
     def dump_profile(self, name: str) -> None:
         """Show members and groups of an action profile."""
@@ -158,18 +240,18 @@ class ProfileCommands(ArrayCommands):
     def _members(self, profile: Profile) -> list[p4r.ActionProfileMember]:
         query = p4r.ActionProfileMember(action_profile_id=profile.id)
         found = self.switch.read(action_profile_member=query)
-        return [each.action_profile_member for each in found]
+        return sorted((each.action_profile_member for each in found), key=lambda m: m.member_id)
 
     def _groups(self, profile: Profile) -> list[p4r.ActionProfileGroup]:
         query = p4r.ActionProfileGroup(action_profile_id=profile.id)
         found = self.switch.read(action_profile_group=query)
-        return [each.action_profile_group for each in found]
+        return sorted((each.action_profile_group for each in found), key=lambda g: g.group_id)
 
     def _group(self, profile: Profile, number: int) -> p4r.ActionProfileGroup:
         for group in self._groups(profile):
             if group.group_id == number:
                 return group
-        raise CommandError("Invalid table operation (INVALID_GRP_HANDLE)")
+        raise OperationError("table", "INVALID_GRP_HANDLE")
 
     def _dump_member(self, member: p4r.ActionProfileMember) -> None:
         self.say(f"Dumping member {member.member_id - 1}")
@@ -193,3 +275,37 @@ def _lowest_free(taken: set[int]) -> int:
     while number in taken:
         number += 1
     return number
+
+
+def _by_table(new: str, *, with_selector: bool, is_old: bool) -> Callable[..., None]:
+    """A command that names a table where `new` names its action profile; `is_old`: tell so."""
+
+    @command(least=1)
+    def run(self: ProfileCommands, words: list[str]) -> None:
+        table = self.indirect(words[0], with_selector=with_selector)
+        assert table.profile is not None  # what `indirect` is for
+        users = [each for each in self.program.tables.values() if each.profile == table.profile]
+        if is_old and len(users) > 1:
+            raise CommandError("Legacy command does not work with shared action profiles")
+        if is_old:
+            self.note(f"This is a deprecated command, use '{new}' instead")
+        getattr(self, f"do_{new}")(" ".join([table.profile.name, *words[1:]]))
+
+    run.__doc__ = f"{new} by the name of a table that has the profile to itself."
+    return run
+
+
+for _what, _with_selector in (
+    ("create_member", False),
+    ("delete_member", False),
+    ("modify_member", False),
+    ("create_group", True),
+    ("delete_group", True),
+    ("add_member_to_group", True),
+    ("remove_member_from_group", True),
+):
+    _run = _by_table(f"act_prof_{_what}", with_selector=_with_selector, is_old=True)
+    setattr(ProfileCommands, f"do_table_indirect_{_what}", _run)
+for _what in ("dump_member", "dump_group"):
+    _run = _by_table(f"act_prof_{_what}", with_selector=False, is_old=False)
+    setattr(ProfileCommands, f"do_table_{_what}", _run)

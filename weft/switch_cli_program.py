@@ -1,14 +1,24 @@
-"""A switch's program in simple_switch_CLI's words: tables, actions, arrays, by name or its end."""
+"""A switch's program in simple_switch_CLI's words: tables, actions, arrays, by name or its end.
+
+P4Info has the ids that P4Runtime needs. Names of key fields, and the tables and actions that the
+compiler made for itself, are told as in the program's JSON, where the switch gives that away.
+"""
 
 from __future__ import annotations
 
+import json
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Protocol, TypeVar
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol, TypeVar
 
 from softswitch.p4runtime.protos import p4i
 from weft.switch_cli_values import CommandError, KeyField
+
+Json = Mapping[str, Any]
+
+CUSTOM_CRCS = {"crc16_custom": 16, "crc32_custom": 32}
+"""Hash algorithms whose parameters can be changed, and their bits."""
 
 _KINDS: Mapping[int, str] = {
     p4i.MatchField.EXACT: "exact",
@@ -53,7 +63,10 @@ class Profile:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table; `kind` is that of the whole key, as BMv2 sees it."""
+    """A table; `kind` is that of the whole key, as BMv2 sees it.
+
+    `id` is 0 for a table that the compiler made for itself: `only` is the action it always does.
+    """
 
     id: int
     name: str
@@ -61,6 +74,8 @@ class Table:
     actions: Mapping[str, Action]
     profile: Profile | None
     ages: bool
+    constant: bool = False
+    only: str = ""
 
     @property
     def kind(self) -> str:
@@ -91,9 +106,27 @@ class Array:
     table: Table | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class ValueSet:
+    """A parser's value set: the fields of its members."""
+
+    id: int
+    name: str
+    fields: tuple[KeyField, ...]
+
+    @property
+    def bits(self) -> int:
+        """The bits of a whole member."""
+        return sum(field.bitwidth for field in self.fields)
+
+    def text(self) -> str:
+        """Its row in `show_pvs`."""
+        return f"{self.name:30} [compressed bitwidth:{self.bits}]"
+
+
 @dataclass(slots=True)
 class Program:
-    """Everything that commands may name, by full name."""
+    """Everything that commands may name, by full name; `crcs` has bits by calculation."""
 
     actions: dict[str, Action] = field(default_factory=dict)
     tables: dict[str, Table] = field(default_factory=dict)
@@ -101,10 +134,23 @@ class Program:
     counters: dict[str, Array] = field(default_factory=dict)
     meters: dict[str, Array] = field(default_factory=dict)
     registers: dict[str, Array] = field(default_factory=dict)
+    value_sets: dict[str, ValueSet] = field(default_factory=dict)
+    crcs: dict[str, int] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, info: p4i.P4Info) -> Program:
-        """Read P4Info."""
+    def of(cls, info: p4i.P4Info, config: bytes = b"") -> Program:
+        """Read P4Info, and the program's JSON where there is one."""
+        program = cls._of_p4info(info)
+        try:
+            found = json.loads(config or b"{}")
+        except ValueError:  # what another target takes
+            found = {}
+        if isinstance(found, dict):
+            program._told_by(found)
+        return program
+
+    @classmethod
+    def _of_p4info(cls, info: p4i.P4Info) -> Program:
         program = cls()
         by_id: dict[int, Action] = {}
         for action in info.actions:
@@ -124,15 +170,13 @@ class Program:
             profiles[profile.id] = program.profiles[profile.name] = profile
         tables: dict[int, Table] = {}
         for table in info.tables:
-            key = tuple(
-                KeyField(m.id, m.name, _KINDS.get(m.match_type, "exact"), m.bitwidth)
-                for m in table.match_fields
-            )
+            key = _key_fields(table.match_fields)
             made_table = Table(
                 *(table.preamble.id, table.preamble.name, key),
                 _actions(by_id, (ref.id for ref in table.action_refs)),
                 profiles.get(table.implementation_id),
                 table.idle_timeout_behavior != p4i.Table.NO_TIMEOUT,
+                table.is_const_table,
             )
             tables[made_table.id] = program.tables[made_table.name] = made_table
         program._arrays(info, tables)
@@ -157,6 +201,78 @@ class Program:
             name = register.preamble.name
             bits = register.type_spec.bitstring.bit.bitwidth
             self.registers[name] = Array(register.preamble.id, name, register.size, bits)
+        for value_set in info.value_sets:
+            fields = _key_fields(value_set.match)
+            name = value_set.preamble.name
+            self.value_sets[name] = ValueSet(value_set.preamble.id, name, fields)
+
+    def _told_by(self, config: Json) -> None:
+        """Take over what the JSON calls things. It need not be BMv2's: what is odd is left."""
+        by_number: dict[int, str] = {}
+        for row in _rows(config, "actions"):
+            data = _rows(row, "runtime_data")
+            params = tuple((0, str(p.get("name")), int(p.get("bitwidth", 0))) for p in data)
+            by_number[row["id"]] = name = str(row["name"])
+            self.actions.setdefault(name, Action(0, name, params))
+        bits = _field_bits(config)
+        for pipeline in _rows(config, "pipelines"):
+            for row in _rows(pipeline, "tables"):
+                name, table = str(row["name"]), self.tables.get(str(row["name"]))
+                if table is None:
+                    number = row.get("default_entry", {}).get("action_id")
+                    only = by_number.get(number, "")
+                    actions = {each: self.actions[each] for each in row["actions"]}
+                    key = tuple(KeyField(0, *_key_field(k, bits)) for k in _rows(row, "key"))
+                    self.tables[name] = Table(0, name, key, actions, None, False, True, only)
+                elif len(row["key"]) == len(table.key):
+                    names = (_key_field(k, bits)[0] for k in _rows(row, "key"))
+                    fields = zip(table.key, names, strict=True)
+                    key = tuple(replace(each, name=shown) for each, shown in fields)
+                    self.tables[name] = replace(table, key=key)
+        for array in (self.counters, self.meters):
+            for name, each in array.items():
+                if each.table is not None:
+                    array[name] = replace(each, table=self.tables[each.table.name])
+        for calculation in _rows(config, "calculations"):
+            width = CUSTOM_CRCS.get(str(calculation.get("algo")))
+            if width is not None:
+                self.crcs[str(calculation["name"])] = width
+
+
+def _key_fields(fields: Iterable[p4i.MatchField]) -> tuple[KeyField, ...]:
+    return tuple(
+        KeyField(each.id, each.name, _KINDS.get(each.match_type, "exact"), each.bitwidth)
+        for each in fields
+    )
+
+
+def _rows(config: Json, name: str) -> Sequence[Json]:
+    rows: Sequence[Json] = config.get(name) or []
+    return rows
+
+
+def _field_bits(config: Json) -> dict[tuple[str, str], int]:
+    """Bits of every field of every header, by their names."""
+    of_type = {
+        str(kind["name"]): {str(entry[0]): entry[1] for entry in kind["fields"]}
+        for kind in _rows(config, "header_types")
+    }
+    return {
+        (str(header["name"]), name): width
+        for header in _rows(config, "headers")
+        for name, width in of_type.get(str(header["header_type"]), {}).items()
+        if isinstance(width, int)
+    }
+
+
+def _key_field(row: Json, bits: Mapping[tuple[str, str], int]) -> tuple[str, str, int]:
+    """Name, kind and bits of a key's field, as simple_switch_CLI tells them."""
+    kind, target = str(row["match_type"]), row["target"]
+    if kind == "valid":
+        return f"{target}_valid", "exact", 1
+    if target[1] == "$valid$":
+        return f"{target[0]}_valid", kind, 1
+    return ".".join(target), kind, bits.get((target[0], target[1]), 0)
 
 
 def find(objects: Mapping[str, N], name: str, what: str) -> N:

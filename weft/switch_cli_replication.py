@@ -1,25 +1,16 @@
-"""`weft cli`'s commands on multicast and mirroring.
-
-P4Runtime's groups hold replicas (port, instance), BMv2's hold nodes (rid, ports). Nodes live in the
-session: what a switch has already is taken as a node for each group and instance.
-"""
+"""`weft cli`'s commands on multicast and mirroring."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from softswitch.p4runtime.protos import p4r
 from weft.switch_cli_connection import RefusedError
+from weft.switch_cli_nodes import Node, Nodes, Replicas
 from weft.switch_cli_profiles import ProfileCommands
 from weft.switch_cli_shell import command
-from weft.switch_cli_values import CommandError, whole
+from weft.switch_cli_values import CommandError, OperationError, whole
 
-
-@dataclass(slots=True)
-class _Node:
-    rid: int
-    ports: list[int]
-    group: int | None = None
+_HIGHEST = 511
+"""The highest port or LAG."""
 
 
 class ReplicationCommands(ProfileCommands):
@@ -32,7 +23,12 @@ class ReplicationCommands(ProfileCommands):
         """Create a multicast group: mc_mgrp_create <group id>"""
         group = whole(words[0], "multicast group id")
         self.say("Creating multicast group", group)
+        nodes = self._nodes
+        if group in nodes.groups:  # BMv2 takes it as done
+            return
         self.switch.insert(packet_replication_engine_entry=_group_entry(group, []))
+        nodes.add_group(group)
+        nodes.keep()
 
     @command(1, kind="PRE")
     def do_mc_mgrp_destroy(self, words: list[str]) -> None:
@@ -40,129 +36,152 @@ class ReplicationCommands(ProfileCommands):
         group = whole(words[0], "multicast group id")
         self.say("Destroying multicast group", group)
         nodes = self._nodes
+        if group not in nodes.groups:
+            return
         self.switch.delete(packet_replication_engine_entry=_group_entry(group, []))
-        for node in nodes.values():
-            if node.group == group:
-                node.group = None
+        nodes.drop_group(group)
+        nodes.keep()
 
     @command(least=1, kind="PRE")
     def do_mc_node_create(self, words: list[str]) -> None:
-        """Create a node: mc_node_create <rid> <space-separated port list>"""
-        rid, ports = whole(words[0], "rid"), _ports(words[1:])
-        self.say("Creating node with rid", rid, ", port map", _map(ports), "and lag map ")
+        """Create a node:
+
+        mc_node_create <rid> <space-separated port list> [ | <space-separated lag list> ]
+        """
+        rid = whole(words[0], "rid")
+        ports, lags = _ports_and_lags(words[1:])
+        shown = _map(ports), "and lag map", _map(lags)
+        self.say("Creating node with rid", rid, ", port map", *shown)
         nodes = self._nodes
-        handle = next(number for number in range(len(nodes) + 1) if number not in nodes)
-        nodes[handle] = _Node(rid, ports)
+        handle = nodes.free_handle()
+        nodes.nodes[handle] = Node(rid, ports, lags)
+        nodes.keep()
         self.say("node was created with handle", handle)
 
     @command(least=2, kind="PRE")
     def do_mc_node_update(self, words: list[str]) -> None:
-        """Change a node's ports: mc_node_update <node handle> <space-separated port list>"""
-        handle, ports = whole(words[0], "node handle"), _ports(words[1:])
-        node = self._node(handle)
-        self.say("Updating node", handle, "with port map", _map(ports), "and lag map ")
-        before, node.ports = node.ports, ports
+        """Change a node's ports and LAGs:
+
+        mc_node_update <node handle> <space-separated port list> [ | <space-separated lag list> ]
+        """
+        handle = whole(words[0], "node handle")
+        ports, lags = _ports_and_lags(words[1:])
+        self.say("Updating node", handle, "with port map", _map(ports), "and lag map", _map(lags))
+        nodes = self._nodes
+        node = _node(nodes, handle)
+        before = node.ports, node.lags
+        node.ports, node.lags = ports, lags
         try:
-            self._put(node.group)
+            self._put(nodes, node.group)
         except RefusedError:
-            node.ports = before
+            node.ports, node.lags = before
             raise
+        nodes.keep()
 
     @command(2, kind="PRE")
     def do_mc_node_associate(self, words: list[str]) -> None:
         """Put a node into a group: mc_node_associate <group id> <node handle>"""
         group, handle = whole(words[0], "multicast group id"), whole(words[1], "node handle")
-        node = self._node(handle)
         self.say("Associating node", handle, "to multicast group", group)
+        nodes = self._nodes
+        node = _node(nodes, handle)
+        _check_group(nodes, group)
         if node.group is not None:
-            raise CommandError(f"node {handle} is in multicast group {node.group} already")
-        node.group = group
+            why = f"node {handle} is in multicast group {node.group} already"
+            raise OperationError("PRE", "ERROR", why)
+        nodes.associate(node, group)
         try:
-            self._put(group)
+            self._put(nodes, group)
         except RefusedError:
             node.group = None
             raise
+        nodes.keep()
 
     @command(2, kind="PRE")
     def do_mc_node_dissociate(self, words: list[str]) -> None:
         """Take a node out of a group: mc_node_dissociate <group id> <node handle>"""
         group, handle = whole(words[0], "multicast group id"), whole(words[1], "node handle")
-        node = self._node(handle)
         self.say("Dissociating node", handle, "from multicast group", group)
+        nodes = self._nodes
+        node = _node(nodes, handle)
+        _check_group(nodes, group)
         if node.group != group:
-            raise CommandError(f"node {handle} is not in multicast group {group}")
+            why = f"node {handle} is not in multicast group {group}"
+            raise OperationError("PRE", "ERROR", why)
         node.group = None
-        self._put(group)
+        self._put(nodes, group)
+        nodes.keep()
 
     @command(1, kind="PRE")
     def do_mc_node_destroy(self, words: list[str]) -> None:
         """Remove a node: mc_node_destroy <node handle>"""
         handle = whole(words[0], "node handle")
-        node = self._node(handle)
         self.say("Destroying node", handle)
-        del self._nodes[handle]
-        self._put(node.group)
+        nodes = self._nodes
+        node = _node(nodes, handle)
+        del nodes.nodes[handle]
+        self._put(nodes, node.group)
+        nodes.keep()
+
+    @command(least=2, kind="PRE")
+    def do_mc_set_lag_membership(self, words: list[str]) -> None:
+        """Set a LAG's ports: mc_set_lag_membership <lag index> <space-separated port list>"""
+        lag, ports = whole(words[0], "lag index"), _numbers(words[1:], "lag")
+        self.say("Setting lag membership:", lag, "<-", _map(ports))
+        nodes = self._nodes
+        nodes.lags[lag] = ports
+        for group in {node.group for node in nodes.nodes.values() if lag in node.lags}:
+            self._put(nodes, group)
+        nodes.keep()
 
     @command(kind="PRE")
-    def do_mc_set_lag_membership(self, _words: list[str]) -> None:
-        """Not there: P4Runtime has no LAGs in multicast groups."""
-        raise CommandError("P4Runtime has no LAGs in multicast groups: give nodes their ports")
-
-    @command(0, kind="PRE")
     def do_mc_dump(self, _words: list[str]) -> None:
-        """Show multicast groups: mc_dump"""
+        """Show multicast groups, their nodes, and LAGs: mc_dump"""
         nodes = self._nodes
+        handles = {id(node): handle for handle, node in nodes.nodes.items()}
         self.say("==========")
         self.say("MC ENTRIES")
-        for group in self._groups_there():
+        for group in nodes.newest_groups():
             self.say("**********")
-            self.say(f"mgrp({group.multicast_group_id})")
-            for handle, node in nodes.items():
-                if node.group == group.multicast_group_id:
-                    ports = ", ".join(str(port) for port in node.ports)
-                    node_text = f"  -> (L1h={handle}, rid={node.rid})"
-                    self.say(f"{node_text} -> (ports=[{ports}], lags=[])")
+            self.say(f"mgrp({group})")
+            for node in nodes.of_group(group):
+                where = f"(ports=[{_list(node.ports)}], lags=[{_list(node.lags)}])"
+                self.say(f"  -> (L1h={handles[id(node)]}, rid={node.rid}) -> {where}")
         self.say("==========")
         self.say("LAGS")
+        for number, ports in reversed(nodes.lags.items()):
+            self.say(f"lag({number}) -> ports=[{_list(ports)}]")
         self.say("==========")
 
     @property
-    def _nodes(self) -> dict[int, _Node]:
-        """All nodes; at first those that the switch's groups are made of."""
-        known: dict[int, _Node] | None = self.__dict__.get("nodes")
-        if known is None:
-            known = {}
-            for group in self._groups_there():
-                by_rid: dict[int, list[int]] = {}
-                for replica in group.replicas:
-                    by_rid.setdefault(replica.instance, []).append(_port_of(replica))
-                for rid, ports in by_rid.items():
-                    known[len(known)] = _Node(rid, sorted(ports), group.multicast_group_id)
-            self.__dict__["nodes"] = known
-        return known
+    def _nodes(self) -> Nodes:
+        """The nodes as they are now."""
+        nodes: Nodes | None = self.__dict__.get("nodes")
+        if nodes is None:
+            nodes = self.__dict__["nodes"] = Nodes(self.diagnostics)
+        nodes.meet(self._groups_there())
+        return nodes
 
-    def _node(self, handle: int) -> _Node:
-        node = self._nodes.get(handle)
-        if node is None:
-            raise CommandError(f"Invalid PRE operation (INVALID_L1_HANDLE): no node {handle}")
-        return node
+    def forget_nodes(self) -> None:
+        """The switch has begun anew."""
+        self.__dict__.pop("nodes", None)
 
-    def _groups_there(self) -> list[p4r.MulticastGroupEntry]:
+    def _groups_there(self) -> dict[int, Replicas]:
         query = p4r.PacketReplicationEngineEntry()
         query.multicast_group_entry.SetInParent()
         found = self.switch.read(packet_replication_engine_entry=query)
-        return [each.packet_replication_engine_entry.multicast_group_entry for each in found]
+        entries = (each.packet_replication_engine_entry.multicast_group_entry for each in found)
+        return {
+            entry.multicast_group_id: [(_port_of(each), each.instance) for each in entry.replicas]
+            for entry in entries
+        }
 
-    def _replicas(self, group: int) -> list[tuple[int, int]]:
-        of_group = [node for node in self._nodes.values() if node.group == group]
-        return [(port, node.rid) for node in of_group for port in node.ports]
-
-    def _put(self, group: int | None) -> None:
+    def _put(self, nodes: Nodes, group: int | None) -> None:
         if group is None:
             return
-        replicas = self._replicas(group)
+        replicas = nodes.replicas(group)
         self.switch.modify(packet_replication_engine_entry=_group_entry(group, replicas))
-        for session, mirrored in self._mirrored_groups.items():
+        for session, mirrored in nodes.mirrored.items():
             if mirrored == group:
                 self._mirror(session, replicas)
 
@@ -171,35 +190,47 @@ class ReplicationCommands(ProfileCommands):
     @command(2, kind="mirroring")
     def do_mirroring_add(self, words: list[str]) -> None:
         """Mirror to a port: mirroring_add <mirror id> <egress port>"""
-        session, port = whole(words[0], "mirror_id"), whole(words[1], "egress_port")
+        session, port = (
+            whole(words[0], "mirror_id, expected integer"),
+            whole(words[1], "egress_port, expected integer"),
+        )
+        nodes = self._nodes
         self._mirror(session, [(port, 0)])
-        self._mirrored_groups.pop(session, None)
+        nodes.mirrored.pop(session, None)
+        nodes.keep()
 
     @command(2, kind="mirroring")
     def do_mirroring_add_mc(self, words: list[str]) -> None:
         """Mirror to a multicast group: mirroring_add_mc <mirror id> <group id>"""
-        session, group = whole(words[0], "mirror_id"), whole(words[1], "mgrp")
-        self._mirror(session, self._replicas(group))
-        self._mirrored_groups[session] = group
+        session, group = (
+            whole(words[0], "mirror_id, expected integer"),
+            whole(words[1], "mgrp, expected integer"),
+        )
+        nodes = self._nodes
+        self._mirror(session, nodes.replicas(group))
+        nodes.mirrored[session] = group
+        nodes.keep()
 
     @command(1, kind="mirroring")
     def do_mirroring_delete(self, words: list[str]) -> None:
         """Remove a mirroring session: mirroring_delete <mirror id>"""
-        session = whole(words[0], "mirror_id")
+        session = whole(words[0], "mirror_id, expected integer")
+        nodes = self._nodes
         self.switch.delete(packet_replication_engine_entry=_session_entry(session, []))
-        self._mirrored_groups.pop(session, None)
+        nodes.mirrored.pop(session, None)
+        nodes.keep()
 
     @command(1, kind="mirroring")
     def do_mirroring_get(self, words: list[str]) -> None:
         """Show a mirroring session: mirroring_get <mirror id>"""
-        session = whole(words[0], "mirror_id")
+        session = whole(words[0], "mirror_id, expected integer")
         query = _session_entry(session, [])
         for found in self.switch.read(packet_replication_engine_entry=query):
             entry = found.packet_replication_engine_entry.clone_session_entry
             if entry.session_id != session:
                 continue
             ports = [_port_of(replica) for replica in entry.replicas]
-            group = self._mirrored_groups.get(session)
+            group = self._nodes.mirrored.get(session)
             if group is not None:
                 self.say(f"MirroringSessionConfig(port=None, mgid={group})")
             elif len(ports) == 1:
@@ -207,13 +238,7 @@ class ReplicationCommands(ProfileCommands):
             else:
                 self.say(f"MirroringSessionConfig(port={ports}, mgid=None)")
             return
-        raise CommandError("Invalid mirroring operation (SESSION_NOT_FOUND)")
-
-    @property
-    def _mirrored_groups(self) -> dict[int, int]:
-        """The multicast groups of sessions that mirror to one, by session."""
-        groups: dict[int, int] = self.__dict__.setdefault("mirrored_groups", {})
-        return groups
+        raise OperationError("mirroring", "SESSION_NOT_FOUND")
 
     def _mirror(self, session: int, replicas: list[tuple[int, int]]) -> None:
         entry = _session_entry(session, replicas)
@@ -257,22 +282,41 @@ def _port_of(replica: p4r.Replica) -> int:
     return replica.egress_port
 
 
-def _ports(words: list[str]) -> list[int]:
-    """The ports of a node. Raises CommandError."""
+def _node(nodes: Nodes, handle: int) -> Node:
+    node = nodes.nodes.get(handle)
+    if node is None:
+        raise OperationError("PRE", "INVALID_L1_HANDLE", f"there is no node {handle}")
+    return node
+
+
+def _check_group(nodes: Nodes, group: int) -> None:
+    if group not in nodes.groups:
+        raise OperationError("PRE", "INVALID_MGRP_HANDLE", f"there is no multicast group {group}")
+
+
+def _ports_and_lags(words: list[str]) -> tuple[list[int], list[int]]:
+    """A node's ports, and its LAGs after a `|`. Raises CommandError."""
     at = words.index("|") if "|" in words else len(words)
-    if words[at + 1 :]:
-        raise CommandError("P4Runtime has no LAGs in multicast groups: give nodes their ports")
-    ports = []
-    for word in words[:at]:
-        if not word.isdecimal() or int(word) > 511:
-            raise CommandError(f"'{word}' is not a valid port number")
-        ports.append(int(word))
-    for port in ports:
-        if ports.count(port) > 1:
-            raise CommandError(f"Found duplicate port number '{port}'")
-    return sorted(ports)
+    return _numbers(words[:at], "port"), _numbers(words[at + 1 :], "lag")
 
 
-def _map(ports: list[int]) -> str:
-    """A digit a port, the highest first."""
-    return f"{sum(1 << port for port in ports):b}" if ports else ""
+def _numbers(words: list[str], what: str) -> list[int]:
+    """Numbers in order. Raises CommandError."""
+    numbers = []
+    for word in words:
+        if not word.isdecimal() or int(word) > _HIGHEST:
+            raise CommandError(f"'{word}' is not a valid {what} number")
+        numbers.append(int(word))
+    for number in numbers:
+        if numbers.count(number) > 1:
+            raise CommandError(f"Found duplicate {what} number '{number}'")
+    return sorted(numbers)
+
+
+def _map(numbers: list[int]) -> str:
+    """A digit a number, the highest first."""
+    return f"{sum(1 << number for number in numbers):b}" if numbers else ""
+
+
+def _list(numbers: list[int]) -> str:
+    return ", ".join(str(number) for number in numbers)

@@ -1,9 +1,14 @@
-"""What all commands of `weft cli` share: the line, errors as one line, names, completion."""
+"""What all commands of `weft cli` share: the line, errors as one line, names, completion.
+
+Standard output has what simple_switch_CLI would print, so that scripts that read it go on working.
+What we know beyond that (why the switch refused) goes to standard error.
+"""
 
 from __future__ import annotations
 
 import cmd
 import functools
+import subprocess
 import sys
 from collections.abc import Callable, Iterable
 from typing import TypeVar
@@ -11,7 +16,7 @@ from typing import TypeVar
 from softswitch.diagnostics import DiagnosticsClient, DiagnosticsError
 from weft.switch_cli_connection import Connection, RefusedError
 from weft.switch_cli_program import Action, Program
-from weft.switch_cli_values import CommandError, argument, digits
+from weft.switch_cli_values import CommandError, OperationError, argument, digits, short_digits
 
 S = TypeVar("S", bound="ShellBase")
 
@@ -22,7 +27,7 @@ _BMV2_NAMES = {
         "RESOURCE_EXHAUSTED": "TABLE_FULL",
     },
     "counter": {"OUT_OF_RANGE": "INVALID_INDEX"},
-    "meter": {"OUT_OF_RANGE": "INVALID_INDEX"},
+    "meter": {"OUT_OF_RANGE": "INVALID_INDEX", "INVALID_ARGUMENT": "INVALID_INFO_RATE_VALUE"},
     "register": {"OUT_OF_RANGE": "INVALID_INDEX"},
     "mirroring": {"NOT_FOUND": "SESSION_NOT_FOUND"},
 }
@@ -49,12 +54,12 @@ def command(
                     raise CommandError("Insufficient number of args")
                 function(self, words)
             except CommandError as error:
-                self.fail(f"{error.prefix}: {error}")
+                self.fail(error.line(), error.why)
             except RefusedError as error:
                 name = _BMV2_NAMES.get(kind, {}).get(error.code, "ERROR")
-                self.fail(f"Invalid {kind} operation ({name}): {error}")
+                self.fail(OperationError(kind, name).line(), str(error))
             except DiagnosticsError as error:
-                self.fail(f"Error: {error}")
+                self.fail(OperationError(kind, "ERROR").line(), str(error))
 
         return run
 
@@ -67,38 +72,62 @@ class ShellBase(cmd.Cmd):
     prompt = "RuntimeCmd: "
 
     def __init__(
-        self, connection: Connection, diagnostics: DiagnosticsClient, *, strict: bool = False
+        self,
+        connection: Connection,
+        diagnostics: DiagnosticsClient,
+        *,
+        strict: bool = False,
+        program: bytes = b"",
     ) -> None:
-        """`strict`: the first failure ends it. Raises RefusedError without a program."""
+        """`strict`: the first failure ends it, and an empty line does nothing. `program`: the JSON
+        to take names from, instead of the switch's own.
+
+        Raises RefusedError without a program.
+        """
         super().__init__()
         self.switch = connection
         self.diagnostics = diagnostics
-        self.program = Program.of(connection.p4info())
+        self._json = program
+        self.read_program()
         self.strict = strict
         self.failures = 0
 
-    def fail(self, message: str) -> None:
-        """Tell what is wrong, in one line."""
+    def read_program(self) -> None:
+        """Ask the switch for its program. Raises RefusedError."""
+        config = self.switch.config()
+        self.program = Program.of(config.p4info, self._json or config.p4_device_config)
+
+    def fail(self, message: str, why: str = "") -> None:
+        """Tell what is wrong, in one line; and why, to the user."""
         self.failures += 1
         self.say(" ".join(message.split()))
+        if why:
+            self.note(f"  {' '.join(why.split())}")
 
     def say(self, *words: object) -> None:
         """Print a line."""
-        print(*words, file=self.stdout)
+        print(*words, file=self.stdout, flush=True)
+
+    def note(self, message: str) -> None:
+        """Tell something that scripts that read the output must not meet."""
+        print(message, file=sys.stderr)
 
     # --- cmd's hooks --------------------------------------------------------------------------
 
     def onecmd(self, line: str) -> bool:
         """A line; comments (`#`, `//`) are left out. True ends the loop."""
         if line.lstrip().startswith(("#", "//")):
+            self.lastcmd = ""
             return False
         before = self.failures
         ended = bool(super().onecmd(line))
         return ended or (self.strict and self.failures > before)
 
     def emptyline(self) -> bool:
-        """Nothing: an empty line is no reason to add an entry once more."""
-        return False
+        """The line before once more, as in simple_switch_CLI: old files' handles count on it."""
+        if self.strict or not self.lastcmd:
+            return False
+        return self.onecmd(self.lastcmd)
 
     def default(self, line: str) -> None:
         """A command that is not there."""
@@ -107,10 +136,15 @@ class ShellBase(cmd.Cmd):
     def do_help(self, arg: str) -> None:
         """List commands, or say what one does: help [command]"""
         function = getattr(self, f"do_{arg}", None) if arg else None
-        if function is None:
+        if function is None or not function.__doc__:
             super().do_help(arg)
         else:
-            self.say(" ".join((function.__doc__ or "").split()))
+            self.say(" ".join(function.__doc__.split()))
+
+    def do_shell(self, line: str) -> None:
+        """Run a command of the system: shell <command>, or !<command>"""
+        done = subprocess.run(line, shell=True, stdout=subprocess.PIPE, check=False)
+        self.say(done.stdout.decode(errors="replace"))
 
     def do_EOF(self, _line: str) -> bool:
         """Leave."""
@@ -142,12 +176,15 @@ class ShellBase(cmd.Cmd):
 
     def _objects(self, word: str) -> Iterable[str]:
         program = self.program
+        if word in ("set_crc16_parameters", "set_crc32_parameters"):
+            return [name for name, bits in program.crcs.items() if f"crc{bits}_" in word]
         for start, names in (
             ("table_", program.tables),
             ("act_prof_", program.profiles),
             ("counter_", program.counters),
             ("meter_", program.meters),
             ("register_", program.registers),
+            ("pvs_", program.value_sets),
         ):
             if word.startswith(start):
                 return names
@@ -155,21 +192,22 @@ class ShellBase(cmd.Cmd):
 
     # --- what several families need -----------------------------------------------------------
 
-    def arguments(self, action: Action, words: list[str]) -> list[int]:
-        """An action's arguments. Raises CommandError."""
+    def arguments(self, action: Action, words: list[str], called: str = "") -> list[int]:
+        """An action's arguments; `called`: its name in messages. Raises CommandError."""
         if len(words) != len(action.params):
-            raise CommandError(f"Action {action.name} needs {len(action.params)} parameters")
+            name, count = called or action.name, len(action.params)
+            raise CommandError(f"Action {name} needs {count} parameters")
         params = zip(action.params, words, strict=True)
         return [argument(word, bits) for (_, _, bits), word in params]
 
-    def data_text(self, action: Action, values: list[int], separator: str, between: str) -> str:
-        """An action's arguments in hexadecimal."""
+    def given_data(self, action: Action, values: list[int]) -> str:
+        """An action's arguments as commands that set them show them."""
         params = zip(action.params, values, strict=True)
-        return between.join(digits(value, bits, separator) for (_, _, bits), value in params)
+        return "\t".join(digits(value, bits, ":") for (_, _, bits), value in params)
 
-    def note(self, message: str) -> None:
-        """Tell something that scripts that read the output must not meet."""
-        print(message, file=sys.stderr)
+    def dumped_data(self, values: Iterable[int]) -> str:
+        """An action's arguments as dumps show them."""
+        return ", ".join(short_digits(value) for value in values)
 
 
 _WITH_ACTION = frozenset(

@@ -2,7 +2,8 @@
 
 Widths are in bits. A value is a number (decimal, 0x, 0b, 0o), of 32 bits also an IPv4 address, of
 48 a MAC address, of 128 an IPv6 address. A key is `value`, `value/length`, `value&&&mask` or
-`low->high` by its match kind.
+`low->high` by its match kind. As in BMv2 a value may fill the whole bytes of its field; what is
+beyond the field's bits is cut off where it is written (`cut`), not where it is shown.
 """
 
 from __future__ import annotations
@@ -12,9 +13,20 @@ from dataclasses import dataclass
 
 
 class CommandError(Exception):
-    """A command that can't be done; printed as one line: `prefix`: message."""
+    """A command that can't be done; printed as one line: `prefix`: message.
+
+    `why` says more than BMv2's CLI does; it goes to standard error.
+    """
 
     prefix = "Error"
+
+    def __init__(self, message: str, why: str = "") -> None:
+        super().__init__(message)
+        self.why = why
+
+    def line(self) -> str:
+        """What is printed."""
+        return f"{self.prefix}: {self}"
 
 
 class KeyValueError(CommandError):
@@ -27,6 +39,17 @@ class ArgumentValueError(CommandError):
     """An action's argument that can't be one."""
 
     prefix = "Invalid runtime data"
+
+
+class OperationError(CommandError):
+    """What the switch does not do: "Invalid `kind` operation (`code`)", with BMv2's names."""
+
+    def __init__(self, kind: str, code: str, why: str = "") -> None:
+        super().__init__(f"Invalid {kind} operation ({code})", why)
+
+    def line(self) -> str:
+        """What is printed."""
+        return str(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +69,7 @@ class KeyField:
 
 @dataclass(frozen=True, slots=True)
 class KeyValue:
-    """One field of a key: the value and the prefix length, the mask or the upper end."""
+    """One field of a key: the value and the prefix length, the mask or the upper end, as given."""
 
     field: KeyField
     first: int
@@ -59,14 +82,40 @@ class KeyValue:
             case "lpm" | "ternary" | "optional":
                 return self.second == 0
             case "range":
-                return self.first == 0 and self.second == _full(self.field.bitwidth)
+                return self.first == 0 and self.second >= full(self.field.bitwidth)
             case _:
                 return False
 
     @classmethod
     def anything(cls, field: KeyField) -> KeyValue:
         """The value of a field that was left out."""
-        return cls(field, 0, _full(field.bitwidth) if field.kind == "range" else 0)
+        return cls(field, 0, full(field.bitwidth) if field.kind == "range" else 0)
+
+    def written(self) -> tuple[int, int]:
+        """Both numbers as the switch takes them. Raises OperationError."""
+        width = self.field.bitwidth
+        first = cut(self.first, width)
+        match self.field.kind:
+            case "lpm":
+                if not 0 <= self.second <= width:
+                    raise OperationError(
+                        *("table", "BAD_MATCH_KEY"),
+                        f"prefix length {self.second}: {self.field.name} has {width} bits",
+                    )
+                return first >> (width - self.second) << (width - self.second), self.second
+            case "ternary":
+                mask = cut(self.second, width)
+                return first & mask, mask
+            case "optional":
+                mask = cut(self.second, width)
+                if mask not in (0, full(width)):
+                    raise OperationError(
+                        *("table", "BAD_MATCH_KEY"),
+                        f"the mask of {self.field.name} is neither 0 nor all ones: it is optional",
+                    )
+                return first, mask
+            case _:
+                return first, cut(self.second, width)
 
     def added(self) -> str:
         """As `table_add` shows it: `LPM-0a:00:00:00/8`."""
@@ -92,7 +141,10 @@ class KeyValue:
 
 
 def value(text: str, bitwidth: int) -> int:
-    """The number that `text` stands for. Raises CommandError."""
+    """The number that `text` stands for, of as many bytes as `bitwidth` needs.
+
+    Raises CommandError.
+    """
     number = _address(text, bitwidth)
     if number is None:
         try:
@@ -103,8 +155,8 @@ def value(text: str, bitwidth: int) -> int:
             ) from None
     if number < 0:
         raise CommandError("Parameter is negative")
-    if number > _full(bitwidth):
-        raise CommandError(f"Parameter is too large, it has {bitwidth} bits")
+    if number.bit_length() > 8 * byte_count(bitwidth):
+        raise CommandError("Parameter is too large")
     return number
 
 
@@ -114,17 +166,13 @@ def key_value(field: KeyField, text: str) -> KeyValue:
     match field.shown_kind:
         case "lpm":
             first, length = _two(text, "/", "LPM", "prefix and length")
-            prefix = _key(first, width)
-            bits = whole(length, "prefix length")
-            if not 0 <= bits <= width:
-                raise KeyValueError(f"Prefix length {bits} in {text}, the field has {width} bits")
-            return KeyValue(field, prefix >> (width - bits) << (width - bits), bits)
+            try:
+                return KeyValue(field, _key(first, width), int(length))
+            except ValueError:
+                raise KeyValueError(f"Invalid prefix length in {text}") from None
         case "ternary":
             first, second = _two(text, "&&&", "ternary", "key and mask")
-            mask = _key(second, width)
-            if field.kind == "optional" and mask not in (0, _full(width)):
-                raise KeyValueError(f"Mask of {text} is neither 0 nor all ones: key is optional")
-            return KeyValue(field, _key(first, width) & mask, mask)
+            return KeyValue(field, _key(first, width), _key(second, width))
         case "range":
             first, second = _two(text, "->", "range", "range start and range end")
             low, high = _key(first, width), _key(second, width)
@@ -148,17 +196,43 @@ def whole(text: str, what: str) -> int:
     try:
         return int(text)
     except ValueError:
-        raise CommandError(f"Bad format for {what}, expected integer") from None
+        raise CommandError(f"Bad format for {what}") from None
+
+
+def true_or_false(text: str) -> bool:
+    """true, True, false, False or a number. Raises CommandError."""
+    if text in ("true", "True", "false", "False"):
+        return text.lower() == "true"
+    try:
+        return bool(int(text, 0))
+    except ValueError:
+        raise CommandError("Invalid bool parameter") from None
 
 
 def digits(number: int, bitwidth: int, separator: str) -> str:
-    """Two hexadecimal digits a byte."""
-    data = number.to_bytes((max(bitwidth, number.bit_length()) + 7) // 8, "big")
+    """Two hexadecimal digits a byte, all bytes that `bitwidth` needs."""
+    data = number.to_bytes(max(byte_count(bitwidth), byte_count(number.bit_length())), "big")
     return data.hex(separator) if separator else data.hex()
 
 
-def _full(bitwidth: int) -> int:
+def short_digits(number: int) -> str:
+    """Two hexadecimal digits a byte, without leading zero bytes: so dumps show arguments."""
+    return digits(number, max(1, number.bit_length()), "")
+
+
+def byte_count(bitwidth: int) -> int:
+    """The bytes that so many bits need."""
+    return (bitwidth + 7) // 8
+
+
+def full(bitwidth: int) -> int:
+    """The highest number of that width."""
     return (1 << bitwidth) - 1
+
+
+def cut(number: int, bitwidth: int) -> int:
+    """The lowest `bitwidth` bits."""
+    return number & full(bitwidth)
 
 
 def _key(text: str, bitwidth: int) -> int:
@@ -176,20 +250,22 @@ def _two(text: str, separator: str, kind: str, parts: str) -> tuple[str, str]:
 
 
 def _address(text: str, bitwidth: int) -> int | None:
-    try:
-        if bitwidth == 32 and "." in text:
-            return int(ipaddress.IPv4Address(text))
-        if bitwidth == 128 and ":" in text:
-            return int(ipaddress.IPv6Address(text))
-    except ValueError:
-        raise CommandError(f"Invalid IPv{4 if bitwidth == 32 else 6} address") from None
-    if bitwidth == 48 and ":" in text:
-        parts = text.split(":")
+    if bitwidth == 32 and "." in text:
+        octets = text.split(".")
+        if len(octets) == 4 and all(part.isdecimal() and int(part) <= 0xFF for part in octets):
+            return int.from_bytes(bytes(int(part) for part in octets), "big")
+        raise CommandError("Invalid IPv4 address")
+    if bitwidth == 128 and ":" in text:
         try:
-            octets = [int(part, 16) for part in parts]
+            return int(ipaddress.IPv6Address(text))
         except ValueError:
-            octets = []
-        if len(octets) != 6 or not all(0 <= octet <= 0xFF for octet in octets):
+            raise CommandError("Invalid IPv6 address") from None
+    if bitwidth == 48 and ":" in text:
+        try:
+            numbers = [int(part, 16) for part in text.split(":")]
+        except ValueError:
+            numbers = []
+        if len(numbers) != 6 or not all(0 <= octet <= 0xFF for octet in numbers):
             raise CommandError("Invalid MAC address")
-        return int.from_bytes(bytes(octets), "big")
+        return int.from_bytes(bytes(numbers), "big")
     return None

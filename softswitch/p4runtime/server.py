@@ -61,9 +61,12 @@ class P4RuntimeServer:
         address: str,
         beside: Sequence[grpc.GenericRpcHandler] = (),
         tls: Tls | None = None,
+        *,
+        also: str | None = None,
     ) -> None:
         """`address` is HOST:PORT; port 0 takes a free one. `beside`: other services on the same
-        address. Without `tls` nothing is encrypted. Raises ServerError."""
+        address; `also`: another address with the same services. Without `tls` nothing is encrypted.
+        Raises ServerError."""
         self._service = service
         self._server = grpc.server(
             ThreadPoolExecutor(WORKERS, thread_name_prefix="p4runtime"),
@@ -76,15 +79,21 @@ class P4RuntimeServer:
         )
         p4r_grpc.add_P4RuntimeServicer_to_server(_Servicer(service), self._server)
         self._server.add_generic_rpc_handlers(tuple(beside))
+        self.port: int = self._listen(address, tls)
+        if also is not None:
+            self._listen(also, tls)
+
+    def _listen(self, address: str, tls: Tls | None) -> int:
         _check_address(address)
         try:
-            self.port: int = (
+            port: int = (
                 self._server.add_insecure_port(address)
                 if tls is None
                 else self._server.add_secure_port(address, _credentials(tls))
             )
         except RuntimeError as error:
             raise AddressError(f"can't listen on {address}: {error}") from error
+        return port
 
     def start(self) -> None:
         """Accept calls."""
