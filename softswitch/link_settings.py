@@ -2,7 +2,8 @@
 
 A change names members of ws_port_config, `quanta` (ws_scheduler), and under `send` and `receive`
 members of ws_port_impair; times may be given in nanoseconds as NAME_ns. `clear` forgets what
-goes wrong before that. What a change leaves out stays.
+goes wrong before that. With `queue` it is about that queue alone, and names `rate_pps` and
+`queue_packets`. What a change leaves out stays.
 """
 
 from __future__ import annotations
@@ -11,7 +12,14 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
-from softswitch.core import Direction, PortConfig, PortImpair, Scheduler, SwitchCore
+from softswitch.core import (
+    Direction,
+    PortConfig,
+    PortImpair,
+    QueueConfig,
+    Scheduler,
+    SwitchCore,
+)
 from softswitch.p4runtime.status import Code, EntityError
 
 Json = dict[str, Any]
@@ -55,6 +63,7 @@ class LinkChange:
     quanta: tuple[int, ...] | None
     clear: bool
     wires: Mapping[Direction, Mapping[str, int]]
+    queue: int | None = None
 
     @classmethod
     def read(cls, request: Json) -> LinkChange:
@@ -63,6 +72,9 @@ class LinkChange:
         clear = rest.pop("clear", False)
         if not isinstance(clear, bool):
             raise _wrong(f'"clear" has to be true or false, not {clear!r}')
+        queue = rest.pop("queue", None)
+        if queue is not None:
+            return cls(_of_queue(queue, rest), None, False, {}, queue)
         quanta = _quanta(rest.pop("quanta", None))
         wires = {}
         for direction in Direction:
@@ -76,8 +88,14 @@ class LinkChange:
 
     def apply(self, core: SwitchCore, port: int) -> None:
         """Change the port; the caller holds the core's lock. Raises CoreError."""
-        if self.link:
+        if self.queue is not None:
+            _change_queue(core, port, self.queue, self.link)
+        elif self.link:
+            apart = _queues_apart(core, port)
             core.configure_port(port, replace(core.port_config(port), **self.link))
+            for queue, config in apart.items():
+                kept = {name: value for name, value in config.items() if name not in self.link}
+                _change_queue(core, port, queue, kept)
         if self.quanta is not None:
             core.schedule_port(port, Scheduler(self.quanta))
         for direction in Direction if self.clear else self.wires:
@@ -90,9 +108,11 @@ class LinkChange:
 
 
 def link_row(core: SwitchCore, port: int) -> Json:
-    """The settings in force: members of ws_port_config, `quanta`, `send` and `receive`."""
+    """The settings in force: members of ws_port_config, `queues` (by number: those with limits of
+    their own), `quanta`, `send` and `receive`."""
     return {
         **asdict(core.port_config(port)),
+        "queues": {str(queue): own for queue, own in _queues_apart(core, port).items()},
         "quanta": list(core.port_scheduler(port).quanta),
         **{d.name.lower(): asdict(core.port_impair(port, d)) for d in Direction},
     }
@@ -101,6 +121,37 @@ def link_row(core: SwitchCore, port: int) -> Json:
 def wire_row(core: SwitchCore, port: int) -> Json:
     """What went wrong so far on what the port sends and receives (ws_impair_stats)."""
     return {d.name.lower(): asdict(core.port_impair_stats(port, d)) for d in Direction}
+
+
+_OF_QUEUE = ("rate_pps", "queue_packets")
+
+
+def _of_queue(queue: object, given: Json) -> dict[str, int]:
+    if not _whole(queue) or queue not in range(_QUEUES):
+        raise _wrong(f'"queue" is a number from 0 to {_QUEUES - 1}, not {queue!r}')
+    for name in given:
+        if name not in _OF_QUEUE:
+            raise _wrong(f"a queue has no {name!r} of its own; it has {', '.join(_OF_QUEUE)}")
+    return _members(given, PortConfig)
+
+
+def _change_queue(core: SwitchCore, port: int, queue: int, change: Mapping[str, int]) -> None:
+    now = core.queue_config(port, queue)
+    packets = change.get("queue_packets", now.packets)
+    after = QueueConfig(packets, change.get("rate_pps", now.rate_pps))
+    if after != now:
+        core.configure_queue(port, queue, after)
+
+
+def _queues_apart(core: SwitchCore, port: int) -> dict[int, dict[str, int]]:
+    """The queues whose limits are not the port's, with their members as a change names them."""
+    config = core.port_config(port)
+    apart = {}
+    for queue in range(core.config.priorities):
+        own = core.queue_config(port, queue)
+        if (own.packets, own.rate_pps) != (config.queue_packets, config.rate_pps):
+            apart[queue] = {"queue_packets": own.packets, "rate_pps": own.rate_pps}
+    return apart
 
 
 def _quanta(value: object) -> tuple[int, ...] | None:

@@ -26,6 +26,7 @@ from softswitch.core.records import (
     PortImpair,
     PortState,
     PortStats,
+    QueueConfig,
     QueuePeak,
     Scheduler,
     Waiting,
@@ -128,6 +129,19 @@ class SwitchCore(ProgramObjects):
         """Rate, delays and queue sizes from now on."""
         c = self.ffi.new("struct ws_port_config *", config.as_dict())
         self._check(self.lib.ws_configure_port(self.pointer, port, c), f"port {port}")
+
+    def configure_queue(self, port: int, priority: int, config: QueueConfig) -> None:
+        """BMv2's limits of one queue; `configure_port` sets those of all of them."""
+        c = self.ffi.new("struct ws_queue_config *", config.as_dict())
+        status = self.lib.ws_configure_queue(self.pointer, port, priority, c)
+        self._check(status, f"port {port}, queue {priority}")
+
+    def queue_config(self, port: int, priority: int) -> QueueConfig:
+        """The limits in force of one queue."""
+        c = self.ffi.new("struct ws_queue_config *")
+        status = self.lib.ws_queue_config_get(self.pointer, port, priority, c)
+        self._check(status, f"port {port}, queue {priority}")
+        return QueueConfig.read(c)
 
     def port_config(self, port: int) -> PortConfig:
         """The configuration in force (the default for a port never used)."""

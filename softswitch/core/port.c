@@ -344,9 +344,10 @@ void ws_port_enqueue(ws_switch *sw, uint32_t number, struct ws_packet *packet)
             return;
         }
     }
+    uint32_t most = port->apart ? port->limits->queues[priority].packets : port->config.queue_packets;
     if (packet->buffered && ws_buffer_lossless(sw, packet))
         ; /* the buffer alone decides */
-    else if ((port->config.queue_packets && queue->packets >= port->config.queue_packets) ||
+    else if ((most && queue->packets >= most) ||
         (port->config.queue_bytes && queue->bytes + bytes > port->config.queue_bytes) ||
         (port->config.queue_cells && queue->cells + packet->cells > port->config.queue_cells)) {
         struct ws_hold hold = ws_buffer_hold(packet);
@@ -359,8 +360,9 @@ void ws_port_enqueue(ws_switch *sw, uint32_t number, struct ws_packet *packet)
     }
     packet->queued_at = sw->now;
     if (port->release_step) {
-        if (queue->last_release + port->release_step > packet->time)
-            packet->time = queue->last_release + port->release_step;
+        ws_time step = port->apart ? port->limits->release_step[priority] : port->release_step;
+        if (queue->last_release + step > packet->time)
+            packet->time = queue->last_release + step;
         queue->last_release = packet->time;
     }
     packet->queued_bytes = bytes;
@@ -412,6 +414,7 @@ void ws_ports_free(struct ws_ports *ports)
         free(ports->table[i]->wires_made[WS_SEND]);
         free(ports->table[i]->wires_made[WS_RECEIVE]);
         free(ports->table[i]->pauses);
+        free(ports->table[i]->limits);
         free(ports->table[i]);
     }
     free(ports->table);
@@ -481,9 +484,9 @@ int ws_configure_port(ws_switch *sw, uint32_t number, const struct ws_port_confi
         return WS_EINVAL;
     if (port->config.rate_pps != config->rate_pps || !config->rate_pps)
         for (int c = 0; c < WS_PRIORITIES_MAX; c++)
-            port->queues[c].last_release = -PS_PER_S * 3600;
+            port->queues[c].last_release = WS_LONG_AGO;
     port->config = *config;
-    port->release_step = config->rate_pps ? PS_PER_S / (ws_time)config->rate_pps : 0;
+    ws_port_limits_follow(port);
     ws_port_serve(sw, port);
     ws_ports_settle(sw);
     return WS_OK;
@@ -497,60 +500,6 @@ int ws_port_config_get(const ws_switch *sw, uint32_t number, struct ws_port_conf
         *config = sw->ports.table[number]->config;
     else
         *config = (struct ws_port_config){.queue_packets = sw->config.queue_packets};
-    return WS_OK;
-}
-
-int ws_schedule_port(ws_switch *sw, uint32_t number, const struct ws_scheduler *scheduler)
-{
-    struct ws_port *port = ws_port_at(sw, number);
-    if (!port)
-        return WS_EINVAL;
-    uint32_t weighted = 0;
-    for (int c = 0; c < WS_PRIORITIES_MAX; c++) {
-        uint32_t quantum = scheduler->quantum[c];
-        if (quantum && (quantum < WS_QUANTUM_MIN || quantum > WS_QUANTUM_MAX))
-            return WS_EINVAL;
-        weighted |= quantum ? 1u << c : 0;
-    }
-    port->weighted = weighted;
-    port->round = (struct ws_round){0};
-    memcpy(port->round.quantum, scheduler->quantum, sizeof port->round.quantum);
-    ws_port_serve(sw, port);
-    ws_ports_settle(sw);
-    return WS_OK;
-}
-
-int ws_port_scheduler_get(const ws_switch *sw, uint32_t number, struct ws_scheduler *scheduler)
-{
-    if (number >= WS_PORTS_MAX)
-        return WS_EINVAL;
-    *scheduler = (struct ws_scheduler){0};
-    if (number < sw->ports.capacity && sw->ports.table[number])
-        memcpy(scheduler->quantum, sw->ports.table[number]->round.quantum, sizeof scheduler->quantum);
-    return WS_OK;
-}
-
-int ws_queue_watch(ws_switch *sw, uint32_t number, uint32_t priority, uint64_t bytes)
-{
-    struct ws_port *port = ws_port_at(sw, number);
-    if (!port || priority >= sw->config.priorities)
-        return WS_EINVAL;
-    struct ws_queue *queue = &port->queues[priority];
-    queue->watched_bytes = bytes;
-    queue->peak_bytes = queue->bytes;
-    queue->above_at = queue->bytes > bytes ? sw->now : -1;
-    return WS_OK;
-}
-
-int ws_queue_peak_get(const ws_switch *sw, uint32_t number, uint32_t priority, struct ws_queue_peak *peak)
-{
-    if (number >= WS_PORTS_MAX || priority >= sw->config.priorities)
-        return WS_EINVAL;
-    *peak = (struct ws_queue_peak){.above_at = -1};
-    if (number < sw->ports.capacity && sw->ports.table[number]) {
-        const struct ws_queue *queue = &sw->ports.table[number]->queues[priority];
-        *peak = (struct ws_queue_peak){.bytes = queue->peak_bytes, .above_at = queue->above_at};
-    }
     return WS_OK;
 }
 

@@ -18,6 +18,7 @@ enum {
     WS_FRAME_MIN = 84,       /* a minimum frame with its overhead */
     WS_CELL_BYTES = 256,     /* of queue_cells when depths are in packets */
 };
+static const ws_time WS_LONG_AGO = -INT64_C(3600000000000000); /* an hour before the start: no rate remembers it */
 
 /* Up while it has credit; told as WS_PORT_UP. A state of its own, so that ports that are simply up pay nothing for it. */
 #define WS_PORT_GRANTED ((enum ws_port_state)3)
@@ -30,6 +31,12 @@ struct ws_queue {
     ws_time last_release; /* of rate_pps */
     uint64_t peak_bytes, watched_bytes; /* highest since it is watched; with one more byte than that it is too long */
     ws_time above_at;                   /* when it was, first; -1: never */
+};
+
+/* What holds for each queue of a port where they differ. */
+struct ws_limits {
+    struct ws_queue_config queues[WS_PRIORITIES_MAX];
+    ws_time release_step[WS_PRIORITIES_MAX];
 };
 
 /* Deficit round robin among the queues with a quantum. */
@@ -49,9 +56,10 @@ struct ws_port {
     uint32_t weighted;    /* bit c: queue c is not strict */
     ws_time busy_until;
     ws_time wake_at;      /* the pending event, WS_NEVER if none */
-    ws_time release_step; /* picoseconds between packets of rate_pps, 0 = none */
+    ws_time release_step; /* picoseconds between packets of rate_pps, 0 = none; with `apart`: not 0 if any queue has one */
     uint8_t ready;        /* in the switch's ready list */
     uint8_t asked;        /* enum ws_port_state by ws_set_port; `state` is what that and `credit` come to */
+    uint8_t apart;        /* queues have limits of their own: `limits` holds */
     uint8_t metered;      /* only as many packets as its driver granted may leave: `credit` */
     uint32_t credit;
     struct ws_port *next_ready;
@@ -61,6 +69,7 @@ struct ws_port {
     struct ws_queue queues[WS_PRIORITIES_MAX];
     struct ws_round round;
     struct ws_pauses *pauses; /* buffer.h; NULL: never used */
+    struct ws_limits *limits; /* NULL: never used */
     struct ws_wire *wires_made[2]; /* what `wires` points to, once there was something wrong */
 };
 
@@ -77,6 +86,14 @@ static inline uint32_t ws_wire_bytes(uint32_t length)
     return bytes < WS_FRAME_MIN ? WS_FRAME_MIN : bytes;
 }
 
+/* Picoseconds between packets at a rate in packets a second; 0 for 0. */
+static inline ws_time ws_release_step(uint64_t rate_pps)
+{
+    return rate_pps ? INT64_C(1000000000000) / (ws_time)rate_pps : 0;
+}
+
+/* All queues follow the port's configuration again. */
+void ws_port_limits_follow(struct ws_port *port);
 /* The port, made at first use; NULL for a number out of range or when memory is out. */
 struct ws_port *ws_port_at(ws_switch *sw, uint32_t number);
 /* A port that pushes back is up too, and so is one that was never used. */

@@ -124,6 +124,16 @@ class PortConfig(_Record):
 
 
 @dataclass(frozen=True, slots=True)
+class QueueConfig(_Record):
+    """struct ws_queue_config: BMv2's limits of one queue."""
+
+    packets: int = 64
+    """0: not limited by count."""
+    rate_pps: int = 0
+    """Packets per second; 0: none."""
+
+
+@dataclass(frozen=True, slots=True)
 class Scheduler:
     """How a port chooses among its queues (struct ws_scheduler).
 

@@ -112,6 +112,14 @@ struct ws_port_config {
 int ws_configure_port(ws_switch *sw, uint32_t port, const struct ws_port_config *config);
 int ws_port_config_get(const ws_switch *sw, uint32_t port, struct ws_port_config *config);
 
+/* BMv2's limits of one queue. ws_configure_port sets them for all queues of its port, this for one after that. */
+struct ws_queue_config {
+    uint32_t packets;  /* capacity; 0 = not limited by count */
+    uint64_t rate_pps; /* 0 = none */
+};
+int ws_configure_queue(ws_switch *sw, uint32_t port, uint32_t priority, const struct ws_queue_config *config);
+int ws_queue_config_get(const ws_switch *sw, uint32_t port, uint32_t priority, struct ws_queue_config *config);
+
 /* How a port chooses among its queues. Those of quantum 0 are strict: the highest non-empty one is always next. The
  * others share what is left by deficit round robin, `quantum` bytes a round, counted as a rate counts them. */
 enum { WS_QUANTUM_MIN = 84, WS_QUANTUM_MAX = 1 << 24 }; /* a minimum frame; so that sums fit */

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from softswitch.core import CoreError, PortConfig, PortState
+from softswitch.core import CoreError, PortConfig, PortState, QueueConfig
 
 NS = 1_000
 US = 1_000_000
@@ -254,6 +254,52 @@ def test_late_advance_runs_events_at_their_time(toy: Any) -> None:
     assert times(toy.take()) == sorted(
         [n * SLOT_10G for n in (1, 2, 3)] + [n * 10 * SLOT_10G for n in (1, 2, 3)]
     )
+
+
+def test_each_queue_may_have_a_rate_of_its_own(make_toy: Callable[..., Any]) -> None:
+    """As BMv2: packets of a queue leave a step apart, and lower ones pass those not yet due."""
+    toy = make_toy(priorities=3)
+    toy.core.configure_port(1, PortConfig(rate_pps=1000))
+    toy.core.configure_queue(1, 2, QueueConfig(rate_pps=100))
+    toy.core.configure_queue(1, 0, QueueConfig(rate_pps=0))
+    for priority in (2, 1, 0, 2, 1, 0):
+        toy.send(priority=priority)
+    toy.core.advance(SECOND)
+    outputs = toy.take()
+    ms = 1000 * US
+    assert [(o.at_ps, o.data[12]) for o in outputs] == [
+        *((0, priority) for priority in (2, 1, 0, 0)),
+        (ms, 1),
+        (10 * ms, 2),
+    ]
+    assert toy.core.queue_config(1, 1) == QueueConfig(rate_pps=1000)
+    assert toy.core.queue_config(1, 2) == QueueConfig(rate_pps=100)
+
+
+def test_each_queue_may_have_a_depth_of_its_own(make_toy: Callable[..., Any]) -> None:
+    toy = make_toy(priorities=3)
+    toy.core.set_port(1, PortState.BLOCKED)
+    toy.core.configure_queue(1, 2, QueueConfig(packets=3))
+    toy.core.configure_queue(1, 0, QueueConfig(packets=0))
+    for _ in range(100):
+        for priority in range(3):
+            toy.send(priority=priority)
+    toy.core.set_port(1, PortState.UP)
+    left = [o.data[12] for o in toy.take()]
+    assert [left.count(priority) for priority in range(3)] == [100, 64, 3]
+    assert toy.core.port_stats(1).drop_queue == 36 + 97
+    toy.core.configure_port(1, PortConfig(queue_packets=5))  # of all of them
+    assert [toy.core.queue_config(1, q).packets for q in range(3)] == [5, 5, 5]
+    assert toy.core.queue_config(9, 1) == QueueConfig()
+
+
+def test_queues_out_of_range(make_toy: Callable[..., Any]) -> None:
+    toy = make_toy(priorities=3)
+    for port, queue in ((1, 3), (65536, 0)):
+        with pytest.raises(CoreError, match=f"port {port}, queue {queue}"):
+            toy.core.configure_queue(port, queue, QueueConfig())
+        with pytest.raises(CoreError, match=f"port {port}, queue {queue}"):
+            toy.core.queue_config(port, queue)
 
 
 def test_ports_out_of_range(toy: Any) -> None:

@@ -10,7 +10,14 @@ import grpc
 import pytest
 
 from softswitch.compiler import compile_p4
-from softswitch.core import CoreConfig, DaemonLoop, PortState, Scheduler, SwitchCore
+from softswitch.core import (
+    CoreConfig,
+    DaemonLoop,
+    PortState,
+    QueueConfig,
+    Scheduler,
+    SwitchCore,
+)
 from softswitch.device import Device
 from softswitch.diagnostics import DiagnosticsClient, DiagnosticsError
 from softswitch.diagnostics_service import DiagnosticsService
@@ -102,6 +109,19 @@ def test_a_link_keeps_what_is_not_given(daemon: Daemon, client: DiagnosticsClien
     assert client.port_stats()[1]["link"] == link
     assert client.queue(1)["queue_bytes"] == 9000
     assert client.queue(1)["priorities"] == 2
+
+
+def test_a_queue_has_limits_of_its_own(daemon: Daemon, client: DiagnosticsClient) -> None:
+    client.set_link(1, rate_pps=7)
+    link = client.set_link(1, queue=1, queue_packets=5)
+    assert link["queues"] == {"1": {"queue_packets": 5, "rate_pps": 7}}
+    assert client.port_stats()[1]["link"] == link
+    link = client.set_link(1, tx_delay_ns=1)  # something else of the port
+    assert link["queues"] == {"1": {"queue_packets": 5, "rate_pps": 7}}
+    link = client.set_link(1, rate_pps=9)  # of all queues; the depth stays apart
+    assert link["queues"] == {"1": {"queue_packets": 5, "rate_pps": 9}}
+    assert daemon.core.queue_config(1, 1) == QueueConfig(packets=5, rate_pps=9)
+    assert client.set_link(1, queue_packets=64)["queues"] == {}
 
 
 def test_what_goes_wrong_on_a_link(daemon: Daemon, client: DiagnosticsClient) -> None:
@@ -196,6 +216,9 @@ def test_a_port_down_and_up(daemon: Daemon, client: DiagnosticsClient) -> None:
         ("SetLink", {"port": 1, "receive": {"los": 1}}, "no 'los'; it has bit_error"),
         ("SetLink", {"port": 1, "send": 1}, '"send" has to be an object'),
         ("SetLink", {"port": 1, "clear": 1}, '"clear" has to be true or false'),
+        ("SetLink", {"port": 1, "queue": 2, "rate_pps": 1}, "port 1, queue 2"),
+        ("SetLink", {"port": 1, "queue": 8, "rate_pps": 1}, "number from 0 to 7"),
+        ("SetLink", {"port": 1, "queue": 1, "rate_bps": 1}, "no 'rate_bps' of its own"),
         ("SetLink", {"port": 1, "quanta": [0]}, '"quanta" are 8 whole numbers'),
         ("SetLink", {"port": 1, "quanta": [83] * 8}, "84 to 16777216 bytes"),
     ],
