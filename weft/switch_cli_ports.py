@@ -60,13 +60,16 @@ class PortCommands(ReplicationCommands):
             raise CommandError(f"Bad format for {setting}: it is not negative")
         there = sorted(self.diagnostics.port_stats())
         ports = [whole(words[0], "egress_port, expected integer")] if words else there
-        if len(words) > 1:
-            priority = whole(words[1], "priority, expected integer")
-            priorities = self.diagnostics.queue(ports[0])["priorities"] if ports[0] in there else 1
-            if priorities > 1 and 0 <= priority < priorities:
-                self.note(f"  all {priorities} queues of port {ports[0]} share one {setting}")
+        change = {setting: value}
+        if len(words) > 1 and ports[0] in there:
+            queue = whole(words[1], "priority, expected integer")
+            queues = self.diagnostics.queue(ports[0])["priorities"]
+            if queue not in range(queues):
+                raise CommandError(f"port {ports[0]} has no queue {queue}: 0 to {queues - 1}")
+            if queues > 1:
+                change["queue"] = queue
         for port in ports:
             if port in there:  # BMv2 has queues for ports that it does not have
-                self.diagnostics.call("SetLink", port=port, **{setting: value})
+                self.diagnostics.call("SetLink", port=port, **change)
             else:
                 self.note(f"  there is no port {port}")

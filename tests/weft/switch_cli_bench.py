@@ -55,7 +55,7 @@ def compile_into(folder: Path, program: Path) -> Path:
 def bench_of(compiled: Path) -> Iterator[Bench]:
     """A switch that runs what `compile_into` made."""
     with ExitStack() as stack:
-        core = SwitchCore(CoreConfig())
+        core = SwitchCore(CoreConfig(priorities=2))
         stack.callback(core.close)
         loop = DaemonLoop(core)
         stack.callback(loop.close)

@@ -257,6 +257,12 @@ def test_queues_and_ports(bench: Bench, capsys: pytest.CaptureFixture[str]) -> N
         ports = client.port_stats()
     assert [ports[port]["link"]["rate_pps"] for port in (1, 2)] == [100, 100]
     assert [ports[port]["link"]["queue_packets"] for port in (1, 2)] == [64, 30]
+    bench.done("set_queue_depth 20 2 1", "set_queue_rate 50 1 0", "set_queue_depth 9 9")
+    with DiagnosticsClient(bench.address) as client:
+        ports = client.port_stats()
+    assert ports[2]["link"]["queues"] == {"1": {"queue_packets": 20, "rate_pps": 100}}
+    assert ports[1]["link"]["queues"] == {"0": {"queue_packets": 64, "rate_pps": 50}}
+    assert bench.done("set_queue_depth 20 2 2") == ["Error: port 2 has no queue 2: 0 to 1"]
     assert [line.split() for line in bench.done("show_ports")[2:]] == [
         ["1", "s1-eth1", "UP"],
         ["2", "s1-eth2", "UP"],
