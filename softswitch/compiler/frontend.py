@@ -30,7 +30,7 @@ from softswitch.compiler.checker import Checker
 from softswitch.compiler.control_names import check_control_plane_names
 from softswitch.compiler.depth import deep_recursion
 from softswitch.compiler.errors import CompileError, Diagnostic, Pos, Reporter, TooManyErrors
-from softswitch.compiler.usage import warn_unused
+from softswitch.compiler.warnings import warn
 
 
 @dataclass
@@ -129,7 +129,7 @@ def _read_and_check(
     checker.program(program)
     if not reporter.errors:
         check_control_plane_names(program, reporter)
-        warn_unused(program, reporter)
+        warn(program, reporter)
     timings["check"] = perf_counter() - parsed
     reporter.raise_if_errors()
     return program, checker

@@ -152,7 +152,10 @@ class Warnings:
 
 
 def warnings(rows: Iterable[Row]) -> Warnings:
-    """Compare warnings of the programs that both accept: the same kind at the same line."""
+    """Compare warnings of the programs that both accept: the same kind at the same line.
+
+    Where p4c names no line (it speaks of a temporary of its own), any of ours of that kind will do.
+    """
     result = Warnings()
     for row in rows:
         if row.theirs is None or row.theirs.verdict is not Verdict.ACCEPTED:
@@ -161,9 +164,16 @@ def warnings(rows: Iterable[Row]) -> Warnings:
             continue
         result.programs += 1
         ours, theirs = _by_place(row.ours.warnings), _by_place(row.theirs.warnings)
-        result.both.update(kind for _, _, kind in ours.keys() & theirs.keys())
-        result.extra += [(row.program, ours[key]) for key in ours if key not in theirs]
-        result.missed += [(row.program, theirs[key]) for key in theirs if key not in ours]
+        without_place = {kind for _, line, kind in theirs if not line}
+        for key, finding in theirs.items():
+            same = key in ours if finding.line else any(kind == finding.kind for *_, kind in ours)
+            if same:
+                result.both[finding.kind] += 1
+            else:
+                result.missed.append((row.program, finding))
+        for key, finding in ours.items():
+            if key not in theirs and finding.kind not in without_place:
+                result.extra.append((row.program, finding))
     return result
 
 
