@@ -66,7 +66,8 @@ class Frame:
 
     `parent` is the frame of the enclosing control for its actions. `copy_out` runs before an
     `exit` that leaves this frame: (destination, source) pairs. `loops` are the places where
-    `break` and `continue` lead, the innermost loop last.
+    `break` and `continue` lead, the innermost loop last. `returned`, inside of a loop that became
+    one action: the flag that a `return` sets, as the action can't leave the body it stands in.
     """
 
     instance: Instance | None
@@ -78,6 +79,7 @@ class Frame:
     copy_out: list[tuple[Value, Value, Pos]] = field(default_factory=list)
     caller: Frame | None = None
     loops: list[tuple[ir.Block, ir.Block]] = field(default_factory=list)
+    returned: ir.Field | None = None
 
     def lookup(self, decl: ast.Decl) -> Value | None:
         """Value of a variable or parameter here or in an enclosing frame."""

@@ -134,6 +134,8 @@ class StmtLowering(CallLowering):
         frame = self.frame
         if stmt.value is not None and frame.result is not None:
             self.assign(frame.result, self.lower(stmt.value), stmt.pos)
+        if frame.returned is not None:
+            self.code.emit(ir.Op("assign", (frame.returned, fold.TRUE), stmt.pos))
         if frame.return_to is None:
             self.code.terminate(ir.Stop())
         else:
@@ -308,9 +310,9 @@ class StmtLowering(CallLowering):
         BMv2 runs an action without another packet in between on the registers it uses, but not
         the several actions that an `if` between reading and writing would make.
         """
-        if not _fits_one_action(stmt):
+        if not _fits_one_action(stmt, may_return=isinstance(stmt, ast.For)):
             if isinstance(stmt, ast.For):
-                raise NotSupported.at(stmt.pos, "a run-time loop with return or table applies")
+                raise NotSupported.at(stmt.pos, "a run-time loop with table applies")
             self.program.warn(
                 stmt.pos, "@atomic has no effect on a block with return or table applies"
             )
@@ -320,10 +322,15 @@ class StmtLowering(CallLowering):
         inner.in_action = True
         after = ir.Block(stmt.pos)
         body = type(self)(self.program, inner, self.frame)
+        outside = self.frame.return_to
+        returned = self._return_flag(stmt)
+        if returned is not None:
+            self.frame.return_to, self.frame.returned = after, returned
         if isinstance(stmt, ast.Block):
             body._plain_block(stmt)
         else:
             body.statement(stmt)
+        self.frame.return_to, self.frame.returned = outside, None
         inner.goto(after)
         inner.start(after)
         ended = inner.current is None
@@ -331,6 +338,17 @@ class StmtLowering(CallLowering):
         self.code.emit(ir.Inline(inner.entry, after, stmt.pos))
         if ended:
             self.code.terminate(ir.Stop())
+        elif returned is not None:
+            leave = outside or ir.Block(stmt.pos, end=ir.Stop())
+            following = ir.Block(stmt.pos)
+            self.code.terminate(ir.Branch(returned, leave, following, stmt.pos))
+            self.code.start(following)
+
+    def _return_flag(self, stmt: ast.Stmt) -> ir.Field | None:
+        """A new flag, false, if `stmt` holds a `return`."""
+        if not any(isinstance(each, ast.Return) for each in statements_of(stmt)):
+            return None
+        return self.to_temporary(fold.FALSE, stmt.pos)
 
     def _plain_block(self, stmt: ast.Stmt) -> None:
         assert isinstance(stmt, ast.Block)
@@ -412,10 +430,10 @@ class StmtLowering(CallLowering):
             raise CompileError.at(call.pos, "this call belongs into a parser")
 
 
-def _fits_one_action(stmt: ast.Stmt) -> bool:
-    """Whether a statement applies nothing and does not return from the control."""
+def _fits_one_action(stmt: ast.Stmt, *, may_return: bool) -> bool:
+    """Whether a statement applies nothing and (unless it may) does not return."""
     for each in statements_of(stmt):
-        if isinstance(each, ast.Return):
+        if isinstance(each, ast.Return) and not may_return:
             return False
         for expr in expressions_of(each):
             if isinstance(expr, ast.Call) and expr.kind in _APPLIES:
