@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from softswitch.codegen.hashes import call_name, hash_code
+from softswitch.codegen.hashes import call_name, custom_crc_code, hash_code
 from softswitch.codegen.layout import Layout, Names, Place, comment
 from softswitch.codegen.model import CalcInput, Calculation, Checksum
 from softswitch.codegen.pack import Piece, append, const_pieces, field_pieces, store
@@ -83,7 +83,13 @@ class CalculationGen:
         """CRC tables and the functions of the calculations that are called."""
         used = [key for key in self._calcs if key in self._calls]
         return [
-            *hash_code({self._calcs[key].algorithm for key in used}),
+            *hash_code({self._calcs[key].algorithm for key in used if not self._calcs[key].crc}),
+            *(
+                line
+                for key in used
+                if (crc := self._calcs[key].crc) is not None
+                for line in custom_crc_code(self._calls[key], self._calcs[key].algorithm, crc)
+            ),
             *(self._function(self._calls[key], self._calcs[key], key) for key in used),
         ]
 
@@ -152,7 +158,7 @@ class CalculationGen:
             lines += self._aligned(groups)
         else:
             lines += self._bitwise(groups)
-        call = call_name(calc.algorithm)
+        call = call_name(calc.algorithm) if calc.crc is None else f"wpx_{name}"
         if payload:
             lines += [
                 "    uint32_t m = ctx->data_len - ctx->parsed_len;",

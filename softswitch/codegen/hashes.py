@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from softswitch.codegen.model import CustomCrc
+
 
 @dataclass(frozen=True)
 class Crc:
@@ -20,7 +22,7 @@ CRCS = {
     "crc16": Crc(16, 0x8005, 0, 0, True),
     "crc32": Crc(32, 0x04C11DB7, 0xFFFFFFFF, 0xFFFFFFFF, True),
     "crcCCITT": Crc(16, 0x1021, 0xFFFF, 0, False),
-    # the parameters that BMv2 starts with; only its Thrift interface changes them
+    # the parameters that they begin with; `CustomCrc` stands for others
     "crc8_custom": Crc(8, 0x07, 0, 0, False),
     "crc16_custom": Crc(16, 0x8005, 0, 0, True),
     "crc32_custom": Crc(32, 0x04C11DB7, 0xFFFFFFFF, 0xFFFFFFFF, True),
@@ -37,12 +39,12 @@ def crc_table(crc: Crc) -> list[int]:
     """The 256 remainders of one byte."""
     table = []
     mask = (1 << crc.bits) - 1
-    mirrored = int(f"{crc.polynomial:0{crc.bits}b}"[::-1], 2)
+    reflection = mirrored(crc.polynomial, crc.bits)
     for byte in range(256):
         if crc.reflected:
             rest = byte
             for _ in range(8):
-                rest = (rest >> 1) ^ (mirrored if rest & 1 else 0)
+                rest = (rest >> 1) ^ (reflection if rest & 1 else 0)
         else:
             rest = byte << (crc.bits - 8)
             for _ in range(8):
@@ -54,17 +56,40 @@ def crc_table(crc: Crc) -> list[int]:
 
 def hash_code(algorithms: set[str]) -> list[str]:
     """C tables and functions for the CRCs among `algorithms`."""
-    parts = []
-    for name in sorted(algorithms & CRCS.keys()):
-        crc = CRCS[name]
-        ctype = f"uint{crc.bits}_t"
-        values = [f"{value:#x}" for value in crc_table(crc)]
-        rows = ",\n    ".join(", ".join(values[i : i + 8]) for i in range(0, 256, 8))
-        table = f"wpx_table_{name}"
-        parts.append(f"static const {ctype} {table}[256] = {{\n    {rows}}};")
-        numbers = f"{crc.initial:#x}, {crc.final:#x}"
-        if crc.reflected:
-            parts.append(f"WPX_CRC_REFLECTED({name}, {ctype}, {table}, {numbers})")
-        else:
-            parts.append(f"WPX_CRC_STRAIGHT({name}, {ctype}, {crc.bits}, {table}, {numbers})")
-    return parts
+    return [
+        part for name in sorted(algorithms & CRCS.keys()) for part in _crc_code(name, CRCS[name])
+    ]
+
+
+def custom_crc_code(name: str, algorithm: str, crc: CustomCrc) -> list[str]:
+    """C table and functions of a custom CRC with other parameters; `wpx_<name>` is to be called."""
+    bits = CRCS[algorithm].bits
+    initial = mirrored(crc.initial, bits) if crc.reflects_data else crc.initial
+    inner = Crc(bits, crc.polynomial, initial, 0, crc.reflects_data)
+    result = f"wpx_{name}_inner(a, n, b, m)"
+    if crc.reflects_data != crc.reflects_remainder:
+        result = f"wpx_mirrored({result}, {bits})"
+    function = (
+        f"static inline uint64_t wpx_{name}"
+        "(const uint8_t *a, size_t n, const uint8_t *b, size_t m)\n"
+        f"{{\n    return {result} ^ {crc.final:#x};\n}}"
+    )
+    return [*_crc_code(f"{name}_inner", inner), function]
+
+
+def mirrored(number: int, bits: int) -> int:
+    """The bits in reverse order."""
+    return int(f"{number:0{bits}b}"[::-1], 2)
+
+
+def _crc_code(name: str, crc: Crc) -> list[str]:
+    ctype = f"uint{crc.bits}_t"
+    values = [f"{value:#x}" for value in crc_table(crc)]
+    rows = ",\n    ".join(", ".join(values[i : i + 8]) for i in range(0, 256, 8))
+    table = f"wpx_table_{name}"
+    numbers = f"{crc.initial:#x}, {crc.final:#x}"
+    if crc.reflected:
+        function = f"WPX_CRC_REFLECTED({name}, {ctype}, {table}, {numbers})"
+    else:
+        function = f"WPX_CRC_STRAIGHT({name}, {ctype}, {crc.bits}, {table}, {numbers})"
+    return [f"static const {ctype} {table}[256] = {{\n    {rows}}};", function]

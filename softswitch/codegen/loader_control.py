@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from softswitch.codegen.expr_loader import ExprLoader, Symbols, source_of
 from softswitch.codegen.expressions import Expr, FieldRef, HeaderField, Kind, StackElement
+from softswitch.codegen.hashes import CRCS
 from softswitch.codegen.json_reader import Node
 from softswitch.codegen.model import (
     Action,
@@ -14,6 +15,7 @@ from softswitch.codegen.model import (
     Checksum,
     Conditional,
     Counter,
+    CustomCrc,
     DefaultEntry,
     Entry,
     EntryKey,
@@ -119,7 +121,7 @@ class ControlLoader:
                     inputs.append(CalcInput(kind))
                 case _:
                     raise item["type"].error(f'unsupported input type "{kind}" of a calculation')
-        return Calculation(name, algorithm, tuple(inputs))
+        return Calculation(name, algorithm, tuple(inputs), _custom_crc(node, algorithm))
 
     @staticmethod
     def _direct(node: Node) -> bool:
@@ -443,3 +445,20 @@ class ControlLoader:
                 return EntryKey(match, number("start"), high=number("end"))
             case _:
                 return EntryKey(match, number("key"), mask=number("mask"))
+
+
+def _custom_crc(node: Node, algorithm: str) -> CustomCrc | None:
+    """The calculation's own "crc", which BMv2's JSON does not have: there Thrift changes it."""
+    crc = node.opt("crc")
+    if crc is None:
+        return None
+    if algorithm not in CRCS or not algorithm.endswith("_custom"):
+        raise crc.error(f"{algorithm} has no parameters")
+    highest = (1 << CRCS[algorithm].bits) - 1
+    return CustomCrc(
+        crc["polynomial"].number(0, highest),
+        crc["initial"].number(0, highest),
+        crc["final"].number(0, highest),
+        crc["reflect_data"].flag(),
+        crc["reflect_remainder"].flag(),
+    )

@@ -227,12 +227,27 @@ class CalcInput:
 
 
 @dataclass(frozen=True)
+class CustomCrc:
+    """What a custom CRC computes, when its parameters were changed."""
+
+    polynomial: int
+    initial: int
+    final: int
+    reflects_data: bool
+    reflects_remainder: bool
+
+
+@dataclass(frozen=True)
 class Calculation:
-    """A hash or checksum over packet fields. `name` is empty for a selector's."""
+    """A hash or checksum over packet fields. `name` is empty for a selector's.
+
+    `crc` stands for the parameters that a custom CRC begins with.
+    """
 
     name: str
     algorithm: str
     inputs: tuple[CalcInput, ...]
+    crc: CustomCrc | None = None
 
 
 @dataclass(frozen=True)

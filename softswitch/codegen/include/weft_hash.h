@@ -61,6 +61,14 @@ static inline uint64_t wpx_csum16(const uint8_t *a, size_t n, const uint8_t *b, 
         return (type)(crc ^ (final));                                                           \
     }
 
+/* The lowest `bits` bits in reverse order. */
+static inline uint64_t wpx_mirrored(uint64_t v, unsigned bits)
+{
+    uint64_t r = 0;
+    for (unsigned i = 0; i < bits; i++) r = r << 1 | (v >> i & 1);
+    return r;
+}
+
 /* --- others --------------------------------------------------------------------------------- */
 
 /* The first eight bytes as a number. */
