@@ -11,7 +11,7 @@ from typing import Protocol
 from emulation.parity.cases import CPU_PORT, PORTS, Answer, Json, Packet, Round, Seen
 from softswitch.codegen.build import build_c
 from softswitch.codegen.generate import generate_c
-from softswitch.core import CoreConfig
+from softswitch.core import CoreConfig, PortState
 from softswitch.p4runtime import pipeline
 from softswitch.p4runtime.named_updates import MalformedUpdate, NamedUpdates
 from softswitch.p4runtime.names import UnknownName
@@ -43,6 +43,7 @@ class Target(Protocol):
 
     name: str
     live: bool
+    prepared: Pipeline
 
     def run(self, round_: Round, hint: Sequence[Seen] | None = None, patience: int = 1) -> Answer:
         """Run a round. `hint`: what to expect; `patience` multiplies how long to wait for more."""
@@ -60,6 +61,8 @@ class Environment:
     seed: int = 1
     start_ns: int = 1_000_000
     step_ns: int = STEP_NS
+    queued_ns: int = 0
+    """How long packets stay in the queues: egress sees another time than ingress."""
     vary_undefined: bool = False
 
     @staticmethod
@@ -70,6 +73,7 @@ class Environment:
             seed=rng.getrandbits(31) + 2,
             start_ns=rng.getrandbits(52),
             step_ns=STEP_NS + rng.getrandbits(16),
+            queued_ns=1 + rng.getrandbits(19),
             vary_undefined=True,
         )
 
@@ -111,7 +115,7 @@ class InProcess:
     def __init__(self, prepared: Pipeline, cache_dir: Path | None = None) -> None:
         self.name = "softswitch"
         self.prepared = prepared
-        self._cache_dir = cache_dir
+        self.cache_dir = cache_dir
         self._scrambled: Pipeline | None = None
 
     def run(self, round_: Round, hint: Sequence[Seen] | None = None, patience: int = 1) -> Answer:
@@ -125,7 +129,7 @@ class InProcess:
             answer = Answer([], self._prepare(switch, environment, round_), {}, registers=True)
             for number, packet in enumerate(round_.packets):
                 before = switch.switch_stats()
-                answer.seen.append(self._packet(switch, packet, environment.step_ns))
+                answer.seen.append(self._packet(switch, packet, environment))
                 after = switch.switch_stats()
                 passes = after.recirculated + after.resubmitted
                 endless = passes - before.recirculated - before.resubmitted > MOST_PASSES
@@ -144,7 +148,7 @@ class InProcess:
             self._prepare(switch, Environment(), round_)
             with switch.trace():
                 for packet in round_.packets:
-                    self._packet(switch, packet, STEP_NS)
+                    self._packet(switch, packet, Environment())
             return [Watched.of(trace) for trace in switch.traced]
 
     def close(self) -> None:
@@ -156,7 +160,7 @@ class InProcess:
         if self._scrambled is None:
             code = generate_c(self.prepared.program, vary_undefined=True)
             self._scrambled = replace(
-                self.prepared, library=build_c(code, cache_dir=self._cache_dir)
+                self.prepared, library=build_c(code, cache_dir=self.cache_dir)
             )
         return self._scrambled
 
@@ -166,12 +170,18 @@ class InProcess:
         updates = NamedUpdates(switch.names)
         return [refusal(switch, updates, update) for update in round_.setup]
 
-    def _packet(self, switch: Switch, packet: Packet, step_ns: int) -> Seen:
+    def _packet(self, switch: Switch, packet: Packet, environment: Environment) -> Seen:
+        held = PORTS if environment.queued_ns else ()
+        for port in held:
+            switch.set_port(port, PortState.BLOCKED)
         if packet.metadata is None:
             switch.inject(packet.port, packet.data)
         else:
             switch.packet_out(packet.data, packet.metadata)
-        outputs = switch.run_until(switch.now_ns + step_ns)
+        outputs = switch.run_until(switch.now_ns + environment.queued_ns)
+        for port in held:
+            switch.set_port(port)
+        outputs += switch.run_until(switch.now_ns + environment.step_ns)
         frames: dict[int, tuple[bytes, ...]] = {}
         for output in outputs:
             if output.port in PORTS and len(output.packet) >= SHORTEST_FRAME:

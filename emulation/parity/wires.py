@@ -32,10 +32,19 @@ _AUXDATA = struct.Struct("=IIIHHHH")
 _VLAN_VALID = 0x10
 _VLAN_TPID_VALID = 0x40
 _ETH_P_8021Q = 0x8100
+_ETH_P_8021AD = 0x88A8
 _MAC_BYTES = 12
+_TAGGED_BYTES = _MAC_BYTES + 2 + 4 + 2
+"""What a tagged frame needs for the kernel to take its tag out: it drops a shorter one."""
 MTU = 9500
 
 _libc = ctypes.CDLL(None, use_errno=True)
+
+
+def carries(frame: bytes) -> bool:
+    """Whether a link takes the frame to its other end: short ones with a VLAN tag get lost."""
+    tag = int.from_bytes(frame[_MAC_BYTES : _MAC_BYTES + 2], "big")
+    return tag not in (_ETH_P_8021Q, _ETH_P_8021AD) or len(frame) >= _TAGGED_BYTES
 
 
 class Wires:

@@ -16,6 +16,7 @@ from emulation.parity.compare import Loose, differences
 from emulation.parity.minimise import minimise
 from emulation.parity.report import Compiler, Report, Row
 from emulation.parity.session import ParitySession, Plan, Program
+from emulation.parity.wires import carries
 from softswitch.compiler import compile_p4
 
 PLAN = Plan("test.p4", packets=150, live=False)
@@ -54,7 +55,7 @@ control I(inout headers h, inout meta_t m, inout standard_metadata_t s) {
         %s
     }
 }
-control E(inout headers h, inout meta_t m, inout standard_metadata_t s) { apply { } }
+control E(inout headers h, inout meta_t m, inout standard_metadata_t s) { apply { /* egress */ } }
 control C(inout headers h, inout meta_t m) { apply { } }
 control D(packet_out b, in headers h) { apply { b.emit(h.eth); b.emit(h.extra); } }
 V1Switch(P(), V(), I(), E(), C(), D()) main;
@@ -67,16 +68,19 @@ RunTwo = Callable[..., Report]
 
 @pytest.fixture
 def run(tmp_path: Path) -> RunTwo:
-    """run(statements, other statements, plan): the report of the two programs."""
+    """run(statements, other statements, plan, egress statements): the two programs' report."""
 
-    def compiled(name: str, statements: str) -> Program:
+    def compiled(name: str, statements: str, egress: str) -> Program:
         source = tmp_path / f"{name}.p4"
-        source.write_text(TEXT % statements)
+        source.write_text(TEXT.replace("/* egress */", egress) % statements)
         result = compile_p4(source)
         return Program(result.json_text, result.p4info_text)
 
-    def run(one: str, other: str, plan: Plan = PLAN) -> Report:
-        programs = {Compiler.P4C: compiled("one", one), Compiler.WEFT: compiled("other", other)}
+    def run(one: str, other: str, plan: Plan = PLAN, egress: tuple[str, str] = ("", "")) -> Report:
+        programs = {
+            Compiler.P4C: compiled("one", one, egress[0]),
+            Compiler.WEFT: compiled("other", other, egress[1]),
+        }
         session = ParitySession(plan, programs)
         try:
             return session.run()
@@ -230,6 +234,26 @@ def test_bits_are_compared_one_by_one() -> None:
     assert differences(frame("00ff00"), frame("00f300"), loose) == []
     (found,) = differences(frame("00ff00"), frame("00ff01"), loose)
     assert found.text == "port 1, bytes 2..2: 00 / 01"
+
+
+def test_how_long_a_packet_was_queued_is_not_compared(run: RunTwo) -> None:
+    queued = "(bit<32>)(s.egress_global_timestamp - s.ingress_global_timestamp)"
+    report = run("", "", egress=(f"h.extra.b = {queued};", f"h.extra.b = {queued} + 7;"))
+    assert report.agrees and report.partly_compared
+
+
+@pytest.mark.parametrize(
+    ("frame", "carried"),
+    [
+        ("88a80001", False),
+        ("81000001080000", False),
+        ("8100000108000000", True),
+        ("08004500", True),
+        ("", True),
+    ],
+)
+def test_short_frames_with_a_tag_do_not_cross_a_link(frame: str, carried: bool) -> None:
+    assert carries(bytes(12) + bytes.fromhex(frame)) is carried
 
 
 def test_a_run_that_ended_among_its_updates_leaves_the_packets_loose() -> None:
