@@ -16,7 +16,7 @@ enum {
 };
 
 /* What the device may hold, in time: long enough for a loop that is woken late, short beside what a full queue takes. */
-static const ws_time WINDOW_PS = 2000000000;
+static const ws_time WINDOW_PS = 5000000000;
 
 /* As the kernel counts a frame: a power of 2, or whole pages, and its own structures. */
 static uint32_t charge_of(int mtu)
