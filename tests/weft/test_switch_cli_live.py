@@ -1,7 +1,7 @@
 """`weft cli s1` while a fabric is up: old commands on a switch that has its controller.
 
-    make run-topo CLI=1           the default topology, its controller, a prompt that keeps it
-    weft cli s1 < commands        from another terminal
+make run-topo CLI=1           the default topology, its controller, a prompt that keeps it
+weft cli s1 < commands        from another terminal
 """
 
 from __future__ import annotations
