@@ -1,0 +1,113 @@
+"""p4lang/tutorials by its own scripts: where its checkout is, our programs, and the closing table.
+
+WEFT_P4LANG_TUTORIALS names a checkout of https://github.com/p4lang/tutorials. Without it, or
+without root, every test here is skipped; nothing of that repository is part of this one.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Generator, Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+import pytest
+
+from tests.tutorials.exercise import Exercise, environment
+
+VARIABLE = "WEFT_P4LANG_TUTORIALS"
+FOLDER = Path(__file__).parent
+RESULTS = pytest.StashKey[dict[str, str]]()
+PROMISES = pytest.StashKey[dict[str, tuple[str, str]]]()
+
+Play = Callable[[str], AbstractContextManager[Exercise]]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[RESULTS] = {}
+    config.stash[PROMISES] = {}
+    config.addinivalue_line("markers", "promise(exercise, text): what the exercise's README says")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    missing = [name for name in ("mn", "iperf", "telnet") if not shutil.which(name)]
+    for item in items:
+        if FOLDER not in item.path.parents:
+            continue
+        # `reference`: it needs what set-up does not install, and may skip in CI.
+        item.add_marker(pytest.mark.reference("unshare"))
+        item.add_marker(pytest.mark.root)
+        promise = item.get_closest_marker("promise")
+        if promise is not None:
+            config.stash[PROMISES][item.nodeid] = promise.args
+        if VARIABLE not in os.environ:
+            reason = f"{VARIABLE} names no checkout of p4lang/tutorials"
+            item.add_marker(pytest.mark.skip(reason=reason))
+        elif missing:
+            reason = f"not installed: {', '.join(missing)} (apt install mininet iperf telnet)"
+            item.add_marker(pytest.mark.skip(reason=reason))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if report.when == "call" or not report.passed:
+        item.config.stash[RESULTS][item.nodeid] = report.outcome
+    return report
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    rows = [
+        (*config.stash[PROMISES][test], outcome)
+        for test, outcome in config.stash[RESULTS].items()
+        if test in config.stash[PROMISES] and outcome != "skipped"
+    ]
+    if not rows:
+        return
+    terminalreporter.section("p4lang/tutorials")
+    for exercise, promise, outcome in rows:
+        terminalreporter.write_line(f"{exercise:<15} {promise:<62} {outcome}")
+
+
+@pytest.fixture(scope="session")
+def checkout() -> Path:
+    """The checkout of p4lang/tutorials."""
+    path = Path(os.environ[VARIABLE])
+    assert (path / "utils" / "run_exercise.py").is_file(), f"{VARIABLE}={path} has no utils/"
+    return path
+
+
+@pytest.fixture(scope="session")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of `weft drop-in`; with a sudo for root where there is none."""
+    folder = tmp_path_factory.mktemp("programs")
+    weft = Path(sys.executable).with_name("weft")
+    subprocess.run([weft, "drop-in", folder, "--python"], check=True, stdout=subprocess.DEVNULL)
+    if shutil.which("sudo") is None:
+        sudo = folder / "sudo"
+        sudo.write_text('#!/bin/sh\nexec env "$@"\n')
+        sudo.chmod(0o755)
+    return folder
+
+
+@pytest.fixture
+def play(checkout: Path, programs: Path, tmp_path: Path) -> Iterator[Play]:
+    """Start an exercise by its name."""
+
+    def start(name: str) -> Exercise:
+        return Exercise(checkout, name, programs, tmp_path)
+
+    yield start
+
+
+@pytest.fixture
+def variables(programs: Path) -> dict[str, str]:
+    """The environment in which scripts find our programs."""
+    return environment(programs)
