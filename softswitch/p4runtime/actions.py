@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from softswitch.p4runtime.bytestrings import decode, encode
 from softswitch.p4runtime.protos import p4r
 from softswitch.p4runtime.schema import ActionRef
 from softswitch.p4runtime.status import Code, EntityError
+from softswitch.p4runtime.strings import bytes_of, value_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ def message_of(ref: ActionRef, args: Sequence[int]) -> p4r.Action:
     """The canonical P4Runtime form of an action with argument values in parameter order."""
     message = p4r.Action(action_id=ref.action.id)
     for param, value in zip(ref.action.params, args, strict=True):
-        message.params.add(param_id=param.id, value=encode(value))
+        message.params.add(param_id=param.id, value=bytes_of(param, value))
     return message
 
 
@@ -60,7 +60,7 @@ def parse(actions: Mapping[int, ActionRef], message: p4r.Action, owner: str) -> 
                 Code.INVALID_ARGUMENT, f"action {name!r}: parameter {param.name!r} is given twice"
             )
         what = f"action {name!r}, parameter {param.name!r}"
-        values[param.id] = decode(given.value, param.bitwidth, what, Code.INVALID_ARGUMENT)
+        values[param.id] = value_of(param, given.value, what, Code.INVALID_ARGUMENT)
     missing = [p.name for p in ref.action.params if p.id not in values]
     if missing:
         raise EntityError(

@@ -9,6 +9,7 @@ from softswitch.p4runtime.bytestrings import decode, encode
 from softswitch.p4runtime.protos import p4r
 from softswitch.p4runtime.schema import Field, MatchKind, Table
 from softswitch.p4runtime.status import Code, EntityError
+from softswitch.p4runtime.strings import bytes_of, value_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +76,7 @@ def _form(field: Field, value: int, mask: int) -> p4r.FieldMatch | None:
     form = p4r.FieldMatch(field_id=field.id)
     match field.kind:
         case MatchKind.EXACT:
-            form.exact.value = encode(value)
+            form.exact.value = bytes_of(field, value)
         case MatchKind.LPM:
             if mask == 0:
                 return None
@@ -94,7 +95,7 @@ def _form(field: Field, value: int, mask: int) -> p4r.FieldMatch | None:
         case MatchKind.OPTIONAL:
             if mask == 0:
                 return None
-            form.optional.value = encode(value)
+            form.optional.value = bytes_of(field, value)
     return form
 
 
@@ -150,7 +151,7 @@ def field_of(owner: str, field: Field, match: p4r.FieldMatch) -> tuple[int, int,
     full = (1 << width) - 1
     match field.kind:
         case MatchKind.EXACT:
-            value, mask = decode(match.exact.value, width, what), full
+            value, mask = value_of(field, match.exact.value, what), full
         case MatchKind.LPM:
             value = decode(match.lpm.value, width, what)
             length = match.lpm.prefix_len
@@ -178,7 +179,7 @@ def field_of(owner: str, field: Field, match: p4r.FieldMatch) -> tuple[int, int,
             if value == 0 and mask == full:
                 raise _dont_care(what, "the whole range")
         case MatchKind.OPTIONAL:
-            value, mask = decode(match.optional.value, width, what), full
+            value, mask = value_of(field, match.optional.value, what), full
     form = _form(field, value, mask)
     assert form is not None
     return value, mask, form

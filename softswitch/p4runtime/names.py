@@ -12,7 +12,8 @@ from typing import TypeVar
 
 from softswitch.p4runtime.bytestrings import encode
 from softswitch.p4runtime.protos import p4i, p4r
-from softswitch.p4runtime.schema import ControllerHeader, Field, MatchKind, Schema, Table
+from softswitch.p4runtime.schema import ControllerHeader, Field, MatchKind, Param, Schema, Table
+from softswitch.p4runtime.strings import value_of
 
 Value = int | str | bytes
 """A value: a number, "0x1f", "10.0.0.1", "2001:db8::1", "02:00:00:00:00:01", or raw bytes."""
@@ -79,7 +80,7 @@ class Names:
             param = known.get(param_name)
             if param is None:
                 raise _unknown("parameter", param_name, known, f"action {name!r}")
-            message.params.add(param_id=param.id, value=encode(number(value)))
+            message.params.add(param_id=param.id, value=_given(param, value))
         return message
 
     def key(
@@ -131,7 +132,7 @@ class Names:
             field = known.get(name)
             if field is None:
                 raise _unknown("metadata", name, known, "packet_out")
-            message.metadata.add(metadata_id=field.id, value=encode(number(value)))
+            message.metadata.add(metadata_id=field.id, value=_given(field, value))
         return message
 
     def _add_match(self, entry: p4r.TableEntry, field: Field, value: MatchValue) -> None:
@@ -139,9 +140,9 @@ class Names:
         match = p4r.FieldMatch(field_id=field.id)
         match field.kind:
             case MatchKind.EXACT:
-                match.exact.value = encode(number(_single(field, value)))
+                match.exact.value = _given(field, _single(field, value))
             case MatchKind.OPTIONAL:
-                match.optional.value = encode(number(_single(field, value)))
+                match.optional.value = _given(field, _single(field, value))
             case MatchKind.LPM:
                 first, length = _pair(value, field.bitwidth)
                 if length == 0:
@@ -166,11 +167,11 @@ class Names:
 
 def metadata_names(header: ControllerHeader | None, message: p4r.PacketIn) -> dict[str, int]:
     """A packet-in's metadata by name."""
-    names = {f.id: f.name for f in header.fields} if header is not None else {}
+    fields = {f.id: f for f in header.fields} if header is not None else {}
     return {
-        names[m.metadata_id]: int.from_bytes(m.value, "big")
+        fields[m.metadata_id].name: value_of(fields[m.metadata_id], m.value, "metadata")
         for m in message.metadata
-        if m.metadata_id in names
+        if m.metadata_id in fields
     }
 
 
@@ -193,6 +194,13 @@ def number(value: Value) -> int:
     raise UnknownName(
         f"{value!r} is no value: give a number >= 0, '0x1f', an IP or MAC address, or bytes"
     )
+
+
+def _given(of: Field | Param, value: Value) -> bytes:
+    """A value as the controller gives it; a number of a type with strings as its decimal digits."""
+    if of.strings is None:
+        return encode(number(value))
+    return value.encode() if isinstance(value, str) else str(number(value)).encode()
 
 
 def _pair(value: MatchValue, default: int) -> tuple[int, int]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from softswitch.p4runtime.bytestrings import decode, encode
 from softswitch.p4runtime.protos import p4r
 from softswitch.p4runtime.schema import ControllerHeader
 from softswitch.p4runtime.status import Code, EntityError
+from softswitch.p4runtime.strings import bytes_of, value_of
 
 
 def packet_in(header: ControllerHeader | None, data: bytes) -> p4r.PacketIn | None:
@@ -25,7 +25,7 @@ def packet_in(header: ControllerHeader | None, data: bytes) -> p4r.PacketIn | No
     for field in header.fields:
         left -= field.bitwidth
         bits = (value >> left) & ((1 << field.bitwidth) - 1)
-        message.metadata.add(metadata_id=field.id, value=encode(bits))
+        message.metadata.add(metadata_id=field.id, value=bytes_of(field, bits))
     return message
 
 
@@ -51,9 +51,7 @@ def packet_out(header: ControllerHeader | None, message: p4r.PacketOut) -> bytes
                 Code.INVALID_ARGUMENT,
                 f"packet_out has no metadata with id {metadata.metadata_id}",
             )
-        values[field.id] = decode(
-            metadata.value, field.bitwidth, f"packet-out metadata {field.name!r}"
-        )
+        values[field.id] = value_of(field, metadata.value, f"packet-out metadata {field.name!r}")
     size = (header.bits + 7) // 8
     value = 0
     for field in header.fields:

@@ -15,6 +15,7 @@ from softswitch.codegen import model as bmv2
 from softswitch.codegen.model import Bmv2Program
 from softswitch.p4runtime.protos import p4i
 from softswitch.p4runtime.status import PipelineError
+from softswitch.p4runtime.strings import Strings, string_types
 
 
 class MatchKind(IntEnum):
@@ -48,6 +49,7 @@ class Field:
     bitwidth: int
     offset: int
     size: int
+    strings: Strings | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +63,7 @@ class Param:
     name: str
     bitwidth: int
     translated: bool = False
+    strings: Strings | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,19 +227,12 @@ class _Binder:
         self.p4info = p4info
         self.program = program
         self.schema = Schema(p4info=p4info)
+        self.strings = string_types(p4info, program)
 
     def run(self) -> Schema:
         schema = self.schema
         for action in self.p4info.actions:
-            params = tuple(
-                Param(
-                    p.id,
-                    p.name,
-                    _width(p.bitwidth, f"parameter {p.name!r}"),
-                    p.HasField("type_name"),
-                )
-                for p in action.params
-            )
+            params = tuple(self._param(p, f"parameter {p.name!r}") for p in action.params)
             schema.actions[action.preamble.id] = Action(
                 action.preamble.id, action.preamble.name, params
             )
@@ -280,7 +276,7 @@ class _Binder:
             id=info.preamble.id,
             name=table.name,
             index=table.index,
-            fields=_fields(info, table),
+            fields=_fields(info, table, self.strings),
             key_bytes=sum(key.bytes for key in table.key),
             actions=actions,
             size=info.size,
@@ -408,21 +404,27 @@ class _Binder:
         for info in self.p4info.controller_packet_metadata:
             header = ControllerHeader(
                 info.preamble.name,
-                tuple(
-                    Param(m.id, m.name, _width(m.bitwidth, f"metadata {m.name!r}"))
-                    for m in info.metadata
-                ),
+                tuple(self._param(m, f"metadata {m.name!r}") for m in info.metadata),
             )
             if header.name == "packet_in":
                 self.schema.packet_in = header
             elif header.name == "packet_out":
                 self.schema.packet_out = header
 
+    def _param(
+        self, of: p4i.Action.Param | p4i.ControllerPacketMetadata.Metadata, what: str
+    ) -> Param:
+        strings = self.strings.get(of.type_name.name)
+        bits = strings.bits if strings is not None else _width(of.bitwidth, what)
+        return Param(of.id, of.name, bits, of.HasField("type_name"), strings)
+
     def _miss(self, preamble: p4i.Preamble) -> None:
         self.schema.missing[preamble.id] = preamble.name
 
 
-def _fields(info: p4i.Table, table: bmv2.Table) -> tuple[Field, ...]:
+def _fields(
+    info: p4i.Table, table: bmv2.Table, strings: Mapping[str, Strings]
+) -> tuple[Field, ...]:
     """Pair P4Info's match fields with the JSON's keys: by name where names agree, else by order."""
     if len(info.match_fields) != len(table.key):
         raise PipelineError(
@@ -448,12 +450,15 @@ def _fields(info: p4i.Table, table: bmv2.Table) -> tuple[Field, ...]:
         if (kind is MatchKind.RANGE) != (key.match == "range"):
             raise PipelineError(f"{what}: {kind.name} in P4Info, {key.match} in the JSON")
         # p4c gives no width where the controller has no type for a field: those of type error.
-        plain = not match.bitwidth and not match.HasField("type_name")
+        named = strings.get(match.type_name.name)
+        if named is not None and kind not in (MatchKind.EXACT, MatchKind.OPTIONAL):
+            raise PipelineError(f"{what}: strings match exact or optional only, not {kind.name}")
+        plain = not match.bitwidth and (named or not match.HasField("type_name"))
         width = key.bits if plain else _width(match.bitwidth, what)
         # A translated type has the controller's width in P4Info; its numbers are taken as they are.
         if width != key.bits and not match.HasField("type_name"):
             raise PipelineError(f"{what}: {width} bits in P4Info, {key.bits} in the JSON")
-        fields.append(Field(match.id, match.name, kind, key.bits, at, key.bytes))
+        fields.append(Field(match.id, match.name, kind, key.bits, at, key.bytes, named))
     return tuple(fields)
 
 
@@ -475,7 +480,7 @@ def _check_params(table: str, action: Action, own: bmv2.Action) -> None:
 
 def _width(bitwidth: int, what: str) -> int:
     if bitwidth <= 0:
-        raise PipelineError(f"{what}: has no bit width (strings as values are not supported)")
+        raise PipelineError(f"{what}: has no bit width")
     return bitwidth
 
 
