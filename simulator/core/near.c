@@ -31,6 +31,13 @@ static void bring_objects(const struct ws_slots *slots, size_t bytes)
                 bring(slots->objects[slot], bytes);
 }
 
+/* What a hit reads and writes of an entry: one line, where its cell tells whose it is and no time is kept. */
+static size_t entry_bytes(const struct ws_table *table)
+{
+    const int one = table->desc->key_bytes <= sizeof(uint64_t) && !table->desc->support_timeout;
+    return one ? LINE : offsetof(struct ws_entry, next);
+}
+
 void near_soon(const struct node *node)
 {
     const struct ws_switch *sw = node->sw;
@@ -46,7 +53,8 @@ void near_soon(const struct node *node)
     bring(sw->ports.table, node->n_ends * sizeof *sw->ports.table);
     bring(program->env.counters, pipeline->n_counters * sizeof *program->env.counters);
     for (uint32_t i = 0; i < pipeline->n_tables; i++)
-        bring(program->env.tables[i], sizeof(struct ws_table));
+        if (!pipeline->tables[i].inlined)
+            bring(program->env.tables[i], 2 * LINE);
     for (uint32_t i = 0; i < pipeline->n_profiles; i++)
         bring(program->profiles[i].members.objects, program->profiles[i].members.capacity * sizeof(void *));
 }
@@ -64,7 +72,7 @@ void near_next(const struct node *node)
     for (uint32_t p = 0; p < node->n_ends && p < sw->ports.capacity; p++)
         if (node->ends[p].out && sw->ports.table[p]) {
             bring(node->ends[p].out, sizeof *node->ends[p].out);
-            bring(sw->ports.table[p], sizeof(struct ws_port));
+            bring(sw->ports.table[p], (WS_PORT_LINES + sw->config.priorities) * LINE);
         }
     /* Most arrays are indexed by port. */
     for (uint32_t i = 0; i < pipeline->n_counters; i++) {
@@ -73,8 +81,12 @@ void near_next(const struct node *node)
         bring(counter->cells, cells * sizeof *counter->cells);
     }
     for (uint32_t i = 0; i < pipeline->n_tables; i++) {
+        if (pipeline->tables[i].inlined)
+            continue;
         const struct ws_table *table = (const struct ws_table *)program->env.tables[i];
-        bring_objects(&table->slots, offsetof(struct ws_entry, next));
+        if (!table->space.n)
+            continue;
+        bring_objects(&table->slots, entry_bytes(table));
         for (uint32_t t = 0; worth_it(&table->slots) && table->space.probes && t < table->space.n; t++)
             bring(table->space.probes[t].cells, (table->space.probes[t].wrap + 1) * sizeof(struct ws_cell));
     }

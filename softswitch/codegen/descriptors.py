@@ -46,7 +46,8 @@ def _table(program: Bmv2Program, table: Table) -> str:
         f".key_bytes = {sum(k.bytes for k in table.key)}, "
         f".with_counters = {int(table.with_counters)}, "
         f".support_timeout = {int(table.support_timeout)}, .profile = {profile}, "
-        f".direct_meter = {meter}, .json_id = {table.id}}}"
+        f".direct_meter = {meter}, .json_id = {table.id}, "
+        f".inlined = {int(table.fixed_action is not None)}}}"
     )
 
 

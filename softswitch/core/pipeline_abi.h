@@ -14,7 +14,7 @@
 
 #include <stdint.h>
 
-#define WP_ABI_RELEASE 6u
+#define WP_ABI_RELEASE 7u
 /* With the release go the sizes of what both sides see: a switch that goes on running while its sources change must
  * not take a pipeline built with another layout, bumped or not. (One line each: cffi reads this file too.) */
 #define WP_ABI_VERSION (WP_ABI_RELEASE | (uint32_t)(WP_ABI_PACKET + WP_ABI_STATE + WP_ABI_DESCRIPTORS) << 16)
@@ -216,6 +216,7 @@ struct wp_table_desc {
     int32_t profile;      /* index of the action profile, -1 = none */
     int32_t direct_meter; /* index into meters, -1 = none */
     uint32_t json_id;
+    uint32_t inlined; /* 1: its only action is part of the code, and no packet looks it up */
 };
 
 struct wp_action_desc {

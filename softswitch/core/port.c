@@ -28,9 +28,10 @@ struct ws_port *ws_port_at(ws_switch *sw, uint32_t number)
         ports->table = table;
         ports->capacity = capacity;
     }
-    struct ws_port *port = calloc(1, sizeof *port);
+    struct ws_port *port = aligned_alloc(WS_LINE, sizeof *port);
     if (!port)
         return NULL;
+    *port = (struct ws_port){0};
     port->number = number;
     port->wake_at = WS_NEVER;
     port->config.queue_packets = sw->config.queue_packets;
@@ -361,9 +362,9 @@ void ws_port_enqueue(ws_switch *sw, uint32_t number, struct ws_packet *packet)
     packet->queued_at = sw->now;
     if (port->release_step) {
         ws_time step = port->apart ? port->limits->release_step[priority] : port->release_step;
-        if (queue->last_release + step > packet->time)
-            packet->time = queue->last_release + step;
-        queue->last_release = packet->time;
+        if (port->last_release[priority] + step > packet->time)
+            packet->time = port->last_release[priority] + step;
+        port->last_release[priority] = packet->time;
     }
     packet->queued_bytes = bytes;
     packet->next = NULL;
@@ -394,6 +395,7 @@ void ws_ports_forget_packets(struct ws_ports *ports)
         if (!port)
             continue;
         memset(port->queues, 0, sizeof port->queues);
+        memset(port->last_release, 0, sizeof port->last_release);
         memset(port->round.deficit, 0, sizeof port->round.deficit);
         port->nonempty = 0;
         port->ready = 0;
@@ -484,7 +486,7 @@ int ws_configure_port(ws_switch *sw, uint32_t number, const struct ws_port_confi
         return WS_EINVAL;
     if (port->config.rate_pps != config->rate_pps || !config->rate_pps)
         for (int c = 0; c < WS_PRIORITIES_MAX; c++)
-            port->queues[c].last_release = WS_LONG_AGO;
+            port->last_release[c] = WS_LONG_AGO;
     port->config = *config;
     ws_port_limits_follow(port);
     ws_port_serve(sw, port);

@@ -7,6 +7,7 @@
 #ifndef WEFT_PORT_H
 #define WEFT_PORT_H
 
+#include "memory.h"
 #include "packet.h"
 #include "wire.h"
 
@@ -17,6 +18,7 @@ enum {
     WS_FRAME_OVERHEAD = 24,  /* preamble 8, FCS 4, gap 12 */
     WS_FRAME_MIN = 84,       /* a minimum frame with its overhead */
     WS_CELL_BYTES = 256,     /* of queue_cells when depths are in packets */
+    WS_PORT_LINES = 4,       /* of struct ws_port, in front of its queues */
 };
 static const ws_time WS_LONG_AGO = -INT64_C(3600000000000000); /* an hour before the start: no rate remembers it */
 
@@ -25,10 +27,9 @@ static const ws_time WS_LONG_AGO = -INT64_C(3600000000000000); /* an hour before
 
 struct ws_queue {
     struct ws_packet *head, *tail;
-    uint32_t packets;
     uint64_t bytes;
     uint64_t cells;
-    ws_time last_release; /* of rate_pps */
+    uint32_t packets;
     uint64_t peak_bytes, watched_bytes; /* highest since it is watched; with one more byte than that it is too long */
     ws_time above_at;                   /* when it was, first; -1: never */
 };
@@ -47,31 +48,35 @@ struct ws_round {
     uint8_t begun; /* it has got this round's quantum */
 };
 
+/* What every packet touches comes first, in four lines of the cache; then a line for each queue. */
 struct ws_port {
-    uint32_t number;
+    _Alignas(WS_LINE) uint32_t number;
     enum ws_port_state state; /* or WS_PORT_GRANTED */
     uint32_t pause_mask;  /* classes that may not send: asked_mask, and by PFC */
-    uint32_t asked_mask;  /* by ws_set_port */
     uint32_t nonempty;    /* bit c: queue c holds packets */
     uint32_t weighted;    /* bit c: queue c is not strict */
-    ws_time busy_until;
-    ws_time wake_at;      /* the pending event, WS_NEVER if none */
-    ws_time release_step; /* picoseconds between packets of rate_pps, 0 = none; with `apart`: not 0 if any queue has one */
+    uint32_t credit;
     uint8_t ready;        /* in the switch's ready list */
     uint8_t asked;        /* enum ws_port_state by ws_set_port; `state` is what that and `credit` come to */
     uint8_t apart;        /* queues have limits of their own: `limits` holds */
     uint8_t metered;      /* only as many packets as its driver granted may leave: `credit` */
-    uint32_t credit;
+    ws_time busy_until;
+    ws_time wake_at;      /* the pending event, WS_NEVER if none */
+    ws_time release_step; /* picoseconds between packets of rate_pps, 0 = none; with `apart`: not 0 if any queue has one */
     struct ws_port *next_ready;
     struct ws_wire *wires[2]; /* by enum ws_direction; NULL: nothing goes wrong */
     struct ws_port_config config;
     struct ws_port_stats stats;
-    struct ws_queue queues[WS_PRIORITIES_MAX];
+    _Alignas(WS_LINE) struct ws_queue queues[WS_PRIORITIES_MAX];
+    ws_time last_release[WS_PRIORITIES_MAX]; /* of rate_pps, by queue */
     struct ws_round round;
+    uint32_t asked_mask;      /* by ws_set_port */
     struct ws_pauses *pauses; /* buffer.h; NULL: never used */
     struct ws_limits *limits; /* NULL: never used */
     struct ws_wire *wires_made[2]; /* what `wires` points to, once there was something wrong */
 };
+_Static_assert(offsetof(struct ws_port, queues) == WS_PORT_LINES * WS_LINE, "as many lines as said");
+_Static_assert(sizeof(struct ws_queue) == WS_LINE, "a queue is a line");
 
 struct ws_ports {
     struct ws_port **table; /* by number, NULL = never used */

@@ -30,7 +30,7 @@ int ws_configure_queue(ws_switch *sw, uint32_t number, uint32_t priority, const 
     for (uint32_t q = 0; q < WS_PRIORITIES_MAX && !port->apart; q++)
         limits->queues[q] = (struct ws_queue_config){port->config.queue_packets, port->config.rate_pps};
     if (limits->queues[priority].rate_pps != config->rate_pps || !config->rate_pps)
-        port->queues[priority].last_release = WS_LONG_AGO;
+        port->last_release[priority] = WS_LONG_AGO;
     limits->queues[priority] = *config;
     port->apart = 1;
     port->release_step = 0; /* of any queue: then packets have to pass through theirs */

@@ -82,9 +82,9 @@ static int table_init(struct ws_table *table, const struct wp_table_desc *desc, 
     if (!desc->key_bytes)
         table->t.lookup = lookup_none;
     else if (desc->match == WP_EXACT)
-        table->t.lookup = table->space.words == 1 ? lookup_exact_word : lookup_exact;
+        table->t.lookup = ws_space_words(&table->space) == 1 ? lookup_exact_word : lookup_exact;
     else if (desc->match == WP_LPM)
-        table->t.lookup = table->space.words == 1 ? lookup_lpm_word : lookup_lpm;
+        table->t.lookup = ws_space_words(&table->space) == 1 ? lookup_lpm_word : lookup_lpm;
     else
         table->t.lookup = lookup_best;
     return WS_OK;
@@ -298,7 +298,7 @@ static int check_key(const struct wp_table_desc *desc, const uint8_t *value, con
 static struct ws_entry *entry_new(const struct ws_table *table, const uint8_t *key, const uint8_t *mask)
 {
     uint32_t bytes = table->desc->key_bytes;
-    size_t words = table->space.words * sizeof(uint64_t);
+    size_t words = ws_space_words(&table->space) * sizeof(uint64_t);
     size_t total = (sizeof(struct ws_entry) + words + 2 * bytes + WS_LINE - 1) / WS_LINE * WS_LINE;
     struct ws_entry *entry = aligned_alloc(WS_LINE, total);
     if (!entry)
@@ -336,7 +336,7 @@ int ws_table_insert(ws_switch *sw, uint32_t table_index, const uint8_t *key, con
     uint64_t mask_words[WS_KEY_WORDS_MAX], words[WS_KEY_WORDS_MAX];
     ws_key_load(mask_words, full, desc->key_bytes);
     ws_key_load(words, key, desc->key_bytes);
-    for (uint32_t w = 0; w < table->space.words; w++)
+    for (uint32_t w = 0; w < ws_space_words(&table->space); w++)
         words[w] &= mask_words[w];
     if (ws_space_find(&table->space, mask_words, words, priority, key, mask))
         return WS_EEXIST;
@@ -352,7 +352,7 @@ int ws_table_insert(ws_switch *sw, uint32_t table_index, const uint8_t *key, con
         entry->e.meter = ws_meter_new();
     if (!entry || (desc->direct_meter >= 0 && !entry->e.meter))
         goto no_memory;
-    memcpy(entry->words, words, table->space.words * sizeof *words);
+    memcpy(entry->words, words, ws_space_words(&table->space) * sizeof *words);
     entry->priority = priority;
     entry->handle = ws_slots_put(&table->slots, entry);
     if (!entry->handle)

@@ -9,10 +9,12 @@
 struct ws_table {
     _Alignas(2 * WS_LINE) struct wp_table t; /* first: generated code's view */
     struct ws_space space;
-    _Alignas(WS_LINE) struct ws_entry miss; /* the default entry */
+    _Alignas(WS_LINE) struct ws_entry miss; /* the default entry: its first line is next to the one above */
     const struct wp_table_desc *desc;
     struct ws_slots slots;
 };
+
+_Static_assert(offsetof(struct ws_table, miss) == WS_LINE, "what a lookup reads of a table is one line");
 
 /* Creates the tables of `pipeline`; 0 or a WS_E* with `error` (of `error_size`) saying why. */
 int ws_tables_create(const struct wp_pipeline *pipeline, struct wp_table ***tables, char *error,

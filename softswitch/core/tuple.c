@@ -72,7 +72,7 @@ struct ws_entry *ws_space_exact(const struct ws_space *space, const uint8_t *key
         return NULL;
     uint64_t words[WS_KEY_WORDS_MAX];
     ws_key_load(words, key, space->key_bytes);
-    return probe(space->tuples[0], words, tag_of(words, space->words), space->words)->head;
+    return probe(space->tuples[0], words, tag_of(words, ws_space_words(space)), ws_space_words(space))->head;
 }
 
 struct ws_entry *ws_space_longest(const struct ws_space *space, const uint8_t *key)
@@ -80,7 +80,7 @@ struct ws_entry *ws_space_longest(const struct ws_space *space, const uint8_t *k
     uint64_t words[WS_KEY_WORDS_MAX];
     ws_key_load(words, key, space->key_bytes);
     for (uint32_t t = 0; t < space->n; t++) {
-        struct ws_entry *entry = chain_of(space->tuples[t], words, space->words);
+        struct ws_entry *entry = chain_of(space->tuples[t], words, ws_space_words(space));
         if (entry)
             return entry;
     }
@@ -146,7 +146,7 @@ struct ws_entry *ws_space_best(const struct ws_space *space, const uint8_t *key)
     for (uint32_t t = 0; t < space->n; t++) {
         if (best && space->tuples[t]->rank < best->priority)
             break;
-        struct ws_entry *entry = chain_of(space->tuples[t], words, space->words);
+        struct ws_entry *entry = chain_of(space->tuples[t], words, ws_space_words(space));
         if (space->n_ranges)
             while (entry && !in_ranges(space, entry, key))
                 entry = entry->next;
@@ -159,7 +159,7 @@ struct ws_entry *ws_space_best(const struct ws_space *space, const uint8_t *key)
 static struct ws_tuple *tuple_of(const struct ws_space *space, const uint64_t *mask)
 {
     for (uint32_t t = 0; t < space->n; t++)
-        if (same_words(space->tuples[t]->mask, mask, space->words))
+        if (same_words(space->tuples[t]->mask, mask, ws_space_words(space)))
             return space->tuples[t];
     return NULL;
 }
@@ -170,7 +170,7 @@ struct ws_entry *ws_space_find(const struct ws_space *space, const uint64_t *mas
     const struct ws_tuple *tuple = tuple_of(space, mask);
     if (!tuple)
         return NULL;
-    struct ws_entry *entry = chain_of(tuple, masked_key, space->words);
+    struct ws_entry *entry = chain_of(tuple, masked_key, ws_space_words(space));
     for (; entry; entry = entry->next) {
         if (entry->priority != priority)
             continue;
@@ -211,15 +211,14 @@ static uint32_t index_of(const struct ws_space *space, const struct ws_tuple *tu
 
 void ws_space_init(struct ws_space *space, uint32_t key_bytes)
 {
-    space->key_bytes = key_bytes;
-    space->words = (key_bytes + 7) / 8;
+    space->key_bytes = (uint16_t)key_bytes;
     space->probes = space->first;
 }
 
 /* Tells the lookups of one word about the tuples as they are now. */
 static void show_probes(struct ws_space *space)
 {
-    if (space->words != 1)
+    if (ws_space_words(space) != 1)
         return;
     for (uint32_t t = 0; t < space->n; t++) {
         const struct ws_tuple *tuple = space->tuples[t];
@@ -237,7 +236,7 @@ static int widen(struct ws_space *space)
     if (!tuples)
         return 0;
     space->tuples = tuples;
-    if (space->words != 1 || space->n < WS_FIRST_PROBES)
+    if (ws_space_words(space) != 1 || space->n < WS_FIRST_PROBES)
         return 1;
     struct ws_probe *old = space->probes == space->first ? NULL : space->probes;
     struct ws_probe *probes = realloc(old, (space->n + 1) * sizeof *probes);
@@ -253,7 +252,7 @@ static struct ws_tuple *new_tuple(struct ws_space *space, const uint64_t *mask, 
 {
     if (!widen(space))
         return NULL;
-    size_t mask_bytes = space->words * sizeof *mask;
+    size_t mask_bytes = ws_space_words(space) * sizeof *mask;
     struct ws_tuple *tuple = calloc(1, sizeof *tuple + mask_bytes);
     if (!tuple)
         return NULL;
@@ -295,13 +294,13 @@ int ws_space_add(struct ws_space *space, const uint64_t *mask, int32_t rank, str
     struct ws_tuple *tuple = tuple_of(space, mask);
     if (!tuple && !(tuple = new_tuple(space, mask, rank)))
         return 0;
-    if ((tuple->used + 1) * 2 > tuple->capacity && !grow(tuple, space->words)) {
+    if ((tuple->used + 1) * 2 > tuple->capacity && !grow(tuple, ws_space_words(space))) {
         show_probes(space);
         return 0;
     }
     entry->tuple = tuple;
-    entry->tag = tag_of(entry->words, space->words);
-    struct ws_cell *cell = probe(tuple, entry->words, entry->tag, space->words);
+    entry->tag = tag_of(entry->words, ws_space_words(space));
+    struct ws_cell *cell = probe(tuple, entry->words, entry->tag, ws_space_words(space));
     if (!cell->head) {
         cell->tag = entry->tag;
         tuple->used++;
@@ -342,14 +341,14 @@ static void close_gap(struct ws_tuple *tuple, uint64_t hole, uint32_t words)
 void ws_space_remove(struct ws_space *space, struct ws_entry *entry)
 {
     struct ws_tuple *tuple = entry->tuple;
-    struct ws_cell *cell = probe(tuple, entry->words, entry->tag, space->words);
+    struct ws_cell *cell = probe(tuple, entry->words, entry->tag, ws_space_words(space));
     /* The cell's key is its head's: take the entry out only after the cell was found. */
     struct ws_entry **link = &cell->head;
     while (*link != entry)
         link = &(*link)->next;
     *link = entry->next;
     if (!cell->head) {
-        close_gap(tuple, (uint64_t)(cell - tuple->cells), space->words);
+        close_gap(tuple, (uint64_t)(cell - tuple->cells), ws_space_words(space));
         tuple->used--;
     }
     uint32_t t = index_of(space, tuple);

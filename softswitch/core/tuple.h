@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "memory.h"
 #include "pipeline_abi.h"
 
 enum {
@@ -18,7 +19,6 @@ enum {
     WS_KEY_WORDS_MAX = WS_KEY_BYTES_MAX / 8,
     WS_OWN_LIMBS = 3,    /* of action data that lies in the entry itself */
     WS_FIRST_PROBES = 1, /* tuples of which a lookup finds all in the table itself */
-    WS_LINE = 64,        /* of the caches that matter; a wrong guess costs time only */
 };
 
 struct ws_tuple;
@@ -61,16 +61,18 @@ struct ws_probe {
     uint64_t wrap; /* number of cells - 1 */
 };
 
+/* With a table's function in front this is one line of the cache. */
 struct ws_space {
     uint32_t n;
-    uint32_t key_bytes;
+    uint16_t key_bytes;
+    uint16_t n_ranges;
     struct ws_probe *probes; /* of the tuples, where keys are one word; `first` while they fit there */
     struct ws_probe first[WS_FIRST_PROBES];
     struct ws_tuple **tuples; /* highest rank first */
     struct ws_range *ranges;
-    uint32_t words;
-    uint32_t n_ranges;
 };
+
+static inline uint32_t ws_space_words(const struct ws_space *space) { return (space->key_bytes + 7u) / 8; }
 
 /* `key` (key_bytes) as words, zero padded. */
 static inline void ws_key_load(uint64_t *words, const uint8_t *key, uint32_t bytes)
