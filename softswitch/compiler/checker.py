@@ -5,6 +5,7 @@ errors, match kinds and main are found on the Checker after `program(...)`.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -33,6 +34,10 @@ class Checker(MatchChecker):
     def __init__(self, reporter: Reporter, source: str, *, needs_main: bool = True) -> None:
         super().__init__(reporter)
         self._whole_file = Pos(source, 0, 0)
+        self._unchecked: dict[int, ast.ParserDecl | ast.ControlDecl] = {}
+        self._specialised: dict[
+            tuple[int, tuple[ty.Type, ...]], ast.ParserDecl | ast.ControlDecl
+        ] = {}
         self._needs_main = needs_main
 
     def program(self, program: ast.Program) -> None:
@@ -362,16 +367,52 @@ class Checker(MatchChecker):
                 ((decl.body.end, "it can end here without one"),) if decl.body.end else (),
             )
 
-    def _control(self, decl: ast.ControlDecl) -> None:
+    def specialised_block(
+        self, decl: ast.ParserDecl | ast.ControlDecl, args: tuple[ty.Type, ...], pos: Pos
+    ) -> ast.ParserDecl | ast.ControlDecl:
+        """A generic control or parser for these type arguments: a copy, checked with them."""
+        unbound = [p.type for p in decl.type_params]
+        if any(isinstance(arg, ty.DontCare) or arg in unbound for arg in args):
+            self._fail(pos, f'"{decl.name}" is generic: write its type arguments, {decl.name}<...>')
+        key = (id(decl), args)
+        made = self._specialised.get(key)
+        if made is not None:
+            return made
+        made = self._specialised[key] = copy.deepcopy(self._unchecked[id(decl)])
+        outer, declared = self._scope, self._declared
+        self._scope = self.globals
+        try:
+            with self._nested():
+                for param, arg in zip(made.type_params, args, strict=True):
+                    bound = ast.TypedefDecl(param.pos, param.name, ast.BaseTypeRef(pos, "_", None))
+                    bound.type = arg
+                    self._declare(bound)
+                made.type_params = []
+                self.annotations(made.annotations)
+                if isinstance(made, ast.ControlDecl):
+                    self._control(made, named=False)
+                else:
+                    self._parser(made, named=False)
+        finally:
+            self._scope, self._declared = outer, declared
+        return made
+
+    def _declare_block(self, decl: ast.ParserDecl | ast.ControlDecl, named: bool) -> None:
+        if named:
+            clash = self.globals.declare(decl)
+            if clash is not None:
+                self._already_declared(decl, clash)
+
+    def _control(self, decl: ast.ControlDecl, *, named: bool = True) -> None:
+        if decl.type_params:
+            self._unchecked[id(decl)] = copy.deepcopy(decl)
         with self._nested():
             args = self.type_params(decl.type_params)
             params = self.params(decl.params, f'control "{decl.name}"')
             self._refuse_same_names(decl)
             self._constructor_params(decl)
             decl.type = ty.Control(decl.name, args, params, decl)
-            clash = self.globals.declare(decl)
-            if clash is not None:
-                self._already_declared(decl, clash)
+            self._declare_block(decl, named)
             with self._within(Context("control", decl)), self._block_scope(decl):
                 for each in decl.locals:
                     with self._guard():
@@ -406,16 +447,16 @@ class Checker(MatchChecker):
             case _:
                 raise AssertionError(decl)
 
-    def _parser(self, decl: ast.ParserDecl) -> None:
+    def _parser(self, decl: ast.ParserDecl, *, named: bool = True) -> None:
+        if decl.type_params:
+            self._unchecked[id(decl)] = copy.deepcopy(decl)
         with self._nested():
             args = self.type_params(decl.type_params)
             params = self.params(decl.params, f'parser "{decl.name}"')
             self._refuse_same_names(decl)
             self._constructor_params(decl)
             decl.type = ty.Parser(decl.name, args, params, decl)
-            clash = self.globals.declare(decl)
-            if clash is not None:
-                self._already_declared(decl, clash)
+            self._declare_block(decl, named)
             with self._within(Context("parser", decl)), self._block_scope(decl):
                 for each in decl.locals:
                     with self._guard():

@@ -264,7 +264,10 @@ class CallChecker(BuiltinChecker):
             if not isinstance(decl, ast.ParserDecl | ast.ControlDecl):
                 self._fail(call.pos, f'"{given.name}" has no body: it can\'t be applied')
             if decl.type_params:
-                self._unsupported(call.pos, f'generic {_block_word(decl)} "{given.name}"')
+                decl = self.specialised_block(decl, given.args, call.pos)
+                if decl.type is None:
+                    raise GaveUp
+                given = decl.type
         call.kind = CallKind.PARSER_APPLY if is_parser else CallKind.CONTROL_APPLY
         call.decl, call.type, call.direct = decl, ty.VOID, direct
         self._bind(call, Signature(f"{given.name}.apply", given.params), [])
@@ -303,7 +306,10 @@ class CallChecker(BuiltinChecker):
     ) -> None:
         self._refuse_recursion(decl, call.pos)
         if decl.type_params:
-            self._unsupported(call.pos, f'generic {_block_word(decl)} "{made.name}"')
+            decl = self.specialised_block(decl, made.args, call.pos)
+            if decl.type is None:
+                raise GaveUp
+            made = decl.type
         inside = self._context.kind
         if inside == "parser" and isinstance(made, ty.Control):
             self._fail(call.pos, f'control "{made.name}" can\'t be instantiated in a parser')
@@ -312,6 +318,12 @@ class CallChecker(BuiltinChecker):
         call.decl, call.type = decl, made
         params = tuple(self._param_of(p) for p in decl.ctor_params)
         self._bind(call, Signature(f"constructor {made.name}", params, constants=True), [])
+
+    def specialised_block(
+        self, decl: ast.ParserDecl | ast.ControlDecl, args: tuple[ty.Type, ...], pos: Pos
+    ) -> ast.ParserDecl | ast.ControlDecl:
+        """The generic block `decl` for these type arguments (see `Checker`)."""
+        raise NotImplementedError
 
     def _param_of(self, param: ast.Parameter) -> ty.Param:
         if param.type is None:
@@ -573,10 +585,6 @@ def _accepts(params: list[ast.Parameter], args: list[ast.Argument]) -> bool:
         param.name in taken or param.default is not None or param.annotation("optional")
         for param in params
     )
-
-
-def _block_word(decl: ast.ParserDecl | ast.ControlDecl) -> str:
-    return "control" if isinstance(decl, ast.ControlDecl) else "parser"
 
 
 def _article(word: str) -> str:

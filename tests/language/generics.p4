@@ -1,4 +1,5 @@
 // feature: generic functions, structs and headers (7.2.11, 10)
+// feature: generic controls with a body (p4c)
 // feature: type inference (8.21) of functions' and externs' type arguments
 // feature: controls and parsers with constructor parameters, externs and controls as arguments (15)
 // feature: one control instance applied at two places (14.4)
@@ -46,6 +47,25 @@ void turn<A, B>(in pair_t<A, B> p, out pair_t<B, A> turned) {
     turned = { p.second, p.first };
 }
 
+control Least<T>(inout T a, in T b)(T low, bit<8> mode) {
+    apply {
+        T before = a;
+        a = mode == 0 ? low : b;
+        if (mode == 2) { a = before; }
+    }
+}
+
+control Turned<T>(inout T a, inout T b)(T low, bit<8> least_wanted) {
+    Least<T>(low, 1) least;
+    Least<T>(low, 0) lowest;
+    apply {
+        T kept = a;
+        least.apply(a, b);
+        b = kept;
+        if (least_wanted == 0) { lowest.apply(b, kept); }
+    }
+}
+
 control Counted(inout bit<16> total)(register<bit<16>> memory, bit<32> cell) {
     apply {
         memory.read(total, cell);
@@ -63,6 +83,8 @@ control Main(inout headers_t hdr, inout metadata_t meta, inout standard_metadata
     Counted(memory, 1) one;
     Counted(memory, 2) two;
     Add(0x100) add;
+    Turned<bit<16>>(0x77, 0) turned_wide;
+    Turned<bit<8>>(0x33, 1) turned_narrow;
     apply {
         std.egress_spec = 1;
         hdr.wide.setValid();
@@ -88,6 +110,12 @@ control Main(inout headers_t hdr, inout metadata_t meta, inout standard_metadata
             }
         } else if (hdr.i.op == 5) {
             hash(hdr.wide.value, HashAlgorithm.csum16, 16w0, { hdr.i.b }, 32w65536);
+        } else if (hdr.i.op == 6) {
+            hdr.wide.value = 5;
+            turned_wide.apply(hdr.i.b, hdr.wide.value);
+            bit<8> low = hdr.wide.value[7:0];
+            turned_narrow.apply(hdr.i.a, low);
+            hdr.narrow = { low };
         } else {
             hdr.wide.value = meta.h;
         }
