@@ -80,6 +80,7 @@ class DiagnosticsService:
     def _port_row(self, port: int) -> Json:
         core = self._device.core
         state, pause_mask = core.port_state(port)
+        sends = self._loop.interface_stats(port)
         return {
             "interface": self._ports.get(port, ""),
             "state": state.name.lower(),
@@ -87,6 +88,7 @@ class DiagnosticsService:
             **asdict(core.port_stats(port)),
             "link": link_row(core, port),
             "wire": wire_row(core, port),
+            "sends": None if sends is None else asdict(sends),
         }
 
     def _switch_stats(self, _request: Json) -> Json:

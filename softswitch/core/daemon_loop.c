@@ -122,6 +122,7 @@ static void grant_room(wd_loop *loop, struct wd_iface *iface)
     uint32_t room = wd_send_room(&iface->send, now);
     if (iface->send.waits != waited) {
         watch(loop, iface, EPOLL_CTL_MOD);
+        iface->send.blocked += (uint64_t)iface->send.waits;
         loop->stats.tx_blocked += (uint64_t)iface->send.waits;
     }
     ws_grant_port(loop->sw, iface->port, room, now);
@@ -558,6 +559,16 @@ size_t wd_wait_events(wd_loop *loop, struct ws_output *out, size_t max, uint8_t 
 }
 
 void wd_nudge_events(wd_loop *loop) { wd_events_nudge(&loop->events); }
+
+int wd_port_stats_get(const wd_loop *loop, uint32_t port, struct wd_port_stats *stats)
+{
+    const struct wd_iface *iface = iface_of(loop, port);
+    if (!iface)
+        return -ENOENT;
+    *stats = (struct wd_port_stats){.blocked = iface->send.blocked, .lost = iface->send.lost};
+    memcpy(stats->discipline, iface->qdisc, sizeof iface->qdisc);
+    return 0;
+}
 
 void wd_stats_get(const wd_loop *loop_, struct wd_stats *stats)
 {

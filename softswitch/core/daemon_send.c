@@ -131,19 +131,25 @@ int wd_send_add(struct wd_send *send, const uint8_t *data, uint32_t length)
     return 1;
 }
 
+static void lose(struct wd_send *send, struct wd_stats *stats)
+{
+    send->lost++;
+    stats->tx_errors++;
+}
+
 static void keep(struct wd_send *send, const struct iovec *vector, struct wd_stats *stats)
 {
     if (!send->backlog)
         send->backlog = calloc(WD_BACKLOG_MAX, sizeof *send->backlog);
     if (!send->backlog || send->backlog_n == WD_BACKLOG_MAX) {
-        stats->tx_errors++;
+        lose(send, stats);
         return;
     }
     struct wd_frame *frame = &send->backlog[(send->backlog_head + send->backlog_n) % WD_BACKLOG_MAX];
     if (frame->capacity < vector->iov_len) {
         uint8_t *data = realloc(frame->data, vector->iov_len);
         if (!data) {
-            stats->tx_errors++;
+            lose(send, stats);
             return;
         }
         frame->data = data;
@@ -163,7 +169,7 @@ static int send_backlog(struct wd_send *batch, struct wd_stats *stats)
         if (sent < 0 && errno == EAGAIN)
             return 1;
         if (sent < 0)
-            stats->tx_errors++;
+            lose(batch, stats);
         else
             stats->tx++;
         batch->backlog_head = (batch->backlog_head + 1) % WD_BACKLOG_MAX;
@@ -184,7 +190,7 @@ void wd_send_flush(struct wd_send *send, struct wd_stats *stats)
         } else if (errno == EAGAIN) {
             full = 1;
         } else if (errno != EINTR) { /* too long for the MTU, interface down, dropped by its discipline: that frame is lost */
-            stats->tx_errors++;
+            lose(send, stats);
             i++;
         }
     }

@@ -36,6 +36,7 @@ struct wd_send {
     uint32_t window_most; /* what the socket began with */
     ws_time full_at;      /* since when there is no room; -1: there is */
     uint32_t full_bytes;  /* that were with the device then */
+    uint64_t blocked, lost; /* as in struct wd_port_stats */
     struct mmsghdr messages[WD_TX_BATCH];
     struct iovec vectors[WD_TX_BATCH];
     uint32_t n_messages;

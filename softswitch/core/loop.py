@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from softswitch.core.binding import SwitchCore
-from softswitch.core.records import CoreError, LoopStats, Output, OutputKind
+from softswitch.core.records import CoreError, InterfaceStats, LoopStats, Output, OutputKind
 
 _EVENTS = 64
 _EVENT_BYTES = 1 << 20
@@ -124,6 +124,14 @@ class DaemonLoop:
     def now(self) -> int:
         """The switch's time in ps: what the loop takes for `now`."""
         return int(self._lib.wd_now(self._pointer))
+
+    def interface_stats(self, port: int) -> InterfaceStats | None:
+        """What the port's interface did to frames; None without one. Inside `locked()`."""
+        s = self._ffi.new("struct wd_port_stats *")
+        if self._lib.wd_port_stats_get(self._pointer, port, s) < 0:
+            return None
+        name = self._ffi.string(s.discipline).decode(errors="replace")
+        return InterfaceStats(name, int(s.blocked), int(s.lost))
 
     def stats(self) -> LoopStats:
         """Counts of the loop's sockets and the CPU time of its thread."""

@@ -328,6 +328,16 @@ class LoopStats(_Record):
 
 
 @dataclass(frozen=True, slots=True)
+class InterfaceStats:
+    """struct wd_port_stats: what a port's interface does to what the port sends."""
+
+    discipline: str
+    """The interface's root queueing discipline, such as "noqueue" or "htb"."""
+    blocked: int
+    lost: int
+
+
+@dataclass(frozen=True, slots=True)
 class Counter(_Record):
     """struct wp_counter."""
 

@@ -422,8 +422,8 @@ void ws_trace_stats_get(const ws_switch *sw, struct ws_trace_stats *stats);
 typedef struct wd_loop wd_loop;
 struct wd_stats {
     uint64_t rx, tx;         /* frames */
-    uint64_t tx_blocked;     /* how often a socket pushed back: its port was blocked until it took frames again */
-    uint64_t tx_errors;      /* frames that no socket took (too long, interface down) */
+    uint64_t tx_blocked;     /* how often an interface pushed back: its port was blocked until it took frames again */
+    uint64_t tx_errors;      /* frames that no interface took (too long, down, dropped by its queueing discipline) */
     uint64_t wakeups;
     uint64_t truncated;      /* longer than the receive ring's frames, dropped */
     uint64_t rx_dropped;     /* the kernel found a receive ring full */
@@ -456,5 +456,13 @@ void wd_nudge_events(wd_loop *loop);
 /* The switch's time: CLOCK_MONOTONIC since wd_create. */
 ws_time wd_now(const wd_loop *loop);
 void wd_stats_get(const wd_loop *loop, struct wd_stats *stats);
+struct wd_port_stats {
+    char discipline[16]; /* root queueing discipline of the port's interface: "noqueue", "htb", ... */
+    uint64_t blocked;    /* how often the port had to wait until its interface took frames again */
+    uint64_t lost;       /* frames that left the switch and that the interface did not take: its discipline dropped
+                            them, too long, down */
+};
+/* Between wd_lock and wd_unlock. -ENOENT: the port has no interface. */
+int wd_port_stats_get(const wd_loop *loop, uint32_t port, struct wd_port_stats *stats);
 
 #endif

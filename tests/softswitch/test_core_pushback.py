@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from softswitch.core import PortConfig, PortState
+from softswitch.core import InterfaceStats, PortConfig, PortState
 from tests.softswitch.veth_rig import in_namespace, tc, until
 
 pytestmark = pytest.mark.root
@@ -106,6 +106,11 @@ def test_queues_build_to_their_limit_and_drops_are_counted(
         assert len(got) + stats.drop_queue == 200
         assert stats.drop_queue > 50
         assert stats.max_depth_packets == 64
+        with r.loop.locked():
+            sends, unshaped = r.loop.interface_stats(2), r.loop.interface_stats(1)
+        assert (sends.discipline, sends.lost) == (shape.__name__, 0)
+        assert sends.blocked > 10
+        assert unshaped == InterfaceStats("noqueue", 0, 0)
         assert max(f.enq_qdepth for f in got) == 63
         assert sum(f.enq_qdepth == 0 for f in got) < OUTSIDE
         # A packet that found 63 before it waited for all of them but a burst.
@@ -223,6 +228,9 @@ def test_what_a_discipline_drops_is_counted(rig: Callable[..., Any], send: Send)
         noticed(r, "bfifo")
         send(r, *range(10))
         until(lambda: r.loop.stats().tx_errors == 10, "ten lost frames")
+        with r.loop.locked():
+            assert r.loop.interface_stats(2) == InterfaceStats("bfifo", 0, 10)
+            assert r.loop.interface_stats(9) is None
         assert arrived(r, 2, wait_s=0.1) == []
         assert r.state(2) is PortState.UP
 

@@ -89,6 +89,7 @@ def test_counts_of_ports_and_switch(daemon: Daemon, client: DiagnosticsClient) -
     assert (ports[2]["rx_packets"], ports[2]["state"]) == (0, "up")
     assert ports[2]["interface"] == "s1-eth2"
     assert ports[1]["link"]["queue_packets"] == 64
+    assert ports[1]["sends"] is None  # no interface
     stats = client.switch_stats()
     assert stats["switch"]["ingress"] == 3
     assert stats["switch"]["drop_ingress"] == 3  # no route
