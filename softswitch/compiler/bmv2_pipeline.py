@@ -222,12 +222,12 @@ class PipelineWriter:
         assert table.default is not None
         action, args = table.default
         if table.implementation is not None:
-            if action.decl.name != "NoAction":
-                self._program.warn(
-                    table.decl.pos,
-                    f"BMv2 has no default_action for table {table.decl.name},"
-                    " which uses an action profile",
-                )
+            self._program.warn(
+                table.decl.pos,
+                f"BMv2 has no default_action for table {table.decl.name},"
+                " which uses an action profile",
+                "unsupported",
+            )
             return {}
         entry = _default(self._actions.id_of(action), table.default_const, args)
         return {"default_entry": entry}

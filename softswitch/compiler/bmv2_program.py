@@ -239,7 +239,8 @@ def _arrays(program: ProgramLowering, text: SourceText) -> Json:
                     }
                 )
             case "direct_counter":
-                program.warn(target.decl.pos, f"direct counter {target.decl.name} is not used")
+                unused = f"direct counter {target.decl.name} is not used"
+                program.warn(target.decl.pos, unused, "unused")
             case "meter":
                 meters.append(
                     {
@@ -271,7 +272,7 @@ def _arrays(program: ProgramLowering, text: SourceText) -> Json:
                     }
                 )
             case "direct_meter":
-                program.warn(target.decl.pos, f"direct meter {target.decl.name} is not used")
+                program.inform(target.decl.pos, f"direct meter {target.decl.name} is not used")
             case "register":
                 registers.append(
                     {

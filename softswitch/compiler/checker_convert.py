@@ -102,9 +102,11 @@ class Converter(TypeChecker):
         wrapped = constants.wrap(value, t)
         if wrapped != value:
             text = f"value {value} does not fit in {t}, it becomes {wrapped}"
+            kind = "overflow"
             if value < 0 and isinstance(t, ty.Bit):
+                kind = "mismatch"
                 text = f"negative value {value} in unsigned {t}, it becomes {wrapped}"
-            self.reporter.warn(pos, text, "mismatch" if value < 0 else "overflow")
+            self.reporter.warn(pos, text, kind)
         return wrapped
 
     def _convert_untyped(self, expr: ast.Expr, t: ty.Type, what: str) -> ast.Expr:

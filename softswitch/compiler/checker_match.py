@@ -426,7 +426,8 @@ class MatchChecker(InitializerChecker):
                 self._fail(each.value.pos, f"priority_delta must be positive, not {delta}")
         elif each.name not in _PROPERTIES:
             hint = suggestion(each.name, [*_PROPERTIES, "key", "actions", "default_action"])
-            self.reporter.warn(each.pos, f'unknown table property "{each.name}"{hint}', "unknown")
+            text = f'unknown table property "{each.name}"{hint}'
+            self.reporter.warn(each.pos, text, "ignore-prop")
 
     # ------------------------------------------------------------ entries
 

@@ -35,6 +35,7 @@ class Severity(Enum):
 
     ERROR = "error"
     WARNING = "warning"
+    INFO = "info"
 
 
 @dataclass(frozen=True, slots=True)

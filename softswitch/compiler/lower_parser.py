@@ -146,19 +146,18 @@ class BodyLowering(StmtLowering):
             return
         match state.transition:
             case None:
-                self.program.warn(state.pos, f"state {state.name}: implicit transition to reject")
+                self._warn_reject(state.pos)
                 self.code.goto(blocks["reject"])
             case ast.Name() as target:
-                self._warn_reject(target)
+                if target.name == "reject":
+                    self._warn_reject(target.pos)
                 self.code.goto(blocks[target.name])
             case ast.Select() as select:
                 self._select(select, blocks)
 
-    def _warn_reject(self, target: ast.Name) -> None:
-        if target.name == "reject":
-            self.program.warn(
-                target.pos, "BMv2 has no reject: an explicit transition to it accepts the packet"
-            )
+    def _warn_reject(self, pos: Pos) -> None:
+        text = "BMv2 has no reject: a transition to it accepts the packet"
+        self.program.warn(pos, text, "unsupported")
 
     def _select(self, select: ast.Select, blocks: dict[str, ir.Block]) -> None:
         keys: list[ir.Expr] = []
@@ -169,7 +168,8 @@ class BodyLowering(StmtLowering):
                 keys.append(leaf if simple else self.to_temporary(leaf, expr.pos))
         cases: list[ir.SelectTarget] = []
         for case in select.cases:
-            self._warn_reject(case.target)
+            if case.target.name == "reject":
+                self._warn_reject(case.target.pos)
             cases.extend(self._select_case(case, keys, blocks[case.target.name]))
         self.code.terminate(ir.Select(keys, cases, select.pos))
 

@@ -202,9 +202,15 @@ class ProgramLowering:
 
     # ------------------------------------------------------------ names and instances
 
-    def warn(self, pos: Pos, message: str) -> None:
-        """Record a warning once."""
-        diagnostic = Diagnostic(pos, message, Severity.WARNING)
+    def warn(self, pos: Pos, message: str, code: str) -> None:
+        """Record a warning of a kind once."""
+        self._note(Diagnostic(pos, message, Severity.WARNING, code))
+
+    def inform(self, pos: Pos, message: str) -> None:
+        """Record, once, what is worth knowing but no fault."""
+        self._note(Diagnostic(pos, message, Severity.INFO))
+
+    def _note(self, diagnostic: Diagnostic) -> None:
         if diagnostic not in self.warnings:
             self.warnings.append(diagnostic)
 
@@ -433,6 +439,7 @@ class ProgramLowering:
         found = self._digest_names.get(id(call))
         if found is None:
             found = self._digest_names[id(call)] = f"digest_{len(self._digest_names)}"
+            self.warn(call.pos, f'a digest of no struct gets the name "{found}"', "mismatch")
         return found
 
     def _declared_field_lists(self, struct: ty.Struct, meta: StructValue) -> None:
@@ -453,7 +460,7 @@ class ProgramLowering:
         for each in self.field_lists:
             if each.name == f"field_list{index}":
                 return each.number
-        self.warn(pos, f"no user metadata fields tagged with @field_list({index})")
+        self.warn(pos, f"no user metadata fields tagged with @field_list({index})", "invalid")
         return self.empty_field_list(f"field_list{index}")
 
     def empty_field_list(self, name: str) -> int:

@@ -313,7 +313,7 @@ class StmtLowering(CallLowering):
         if not _fits_one_action(stmt, may_return=isinstance(stmt, ast.For)):
             if isinstance(stmt, ast.For):
                 raise NotSupported.at(stmt.pos, "a run-time loop with table applies")
-            self.program.warn(
+            self.program.inform(
                 stmt.pos, "@atomic has no effect on a block with return or table applies"
             )
             self._plain_block(stmt)

@@ -227,7 +227,7 @@ class TableLowering:
                 case "largest_priority_wins" | "priority_delta":
                     pass  # read with the entries
                 case _:
-                    self.program.warn(prop.pos, f"table property {prop.name} is ignored")
+                    pass  # told of by the checker, as are all properties that BMv2 does not know
         self._attach()
 
     def _attach(self) -> None:
@@ -239,7 +239,7 @@ class TableLowering:
         if selector is not None:
             self.program.attach_profile(selector, table)
         if table.selector_inputs and (selector is None or selector.type.name != "action_selector"):
-            self.program.warn(
+            self.program.inform(
                 table.decl.pos,
                 f"table {table.decl.name} has selector keys but no action_selector as"
                 " implementation: they are ignored",
@@ -270,7 +270,7 @@ class TableLowering:
             return
         self.table.size = len(entries) or self.table.size
         if entries and not self.decl.entries_const:
-            self.program.warn(
+            self.program.inform(
                 entries[0].pos,
                 f"BMv2 lets nobody change table {self.decl.name}, though its entries are not const",
             )

@@ -118,15 +118,14 @@ class P4InfoWriter:
         message.size = self._program.constructor_value(target, 1 if selector else 0).value
         for annotation in annotations:
             if selector:
-                self._selector_annotation(message, annotation)
+                self._selector_annotation(message, annotation, target.decl.pos)
             elif annotation.name in ("max_group_size", "selector_size_semantics"):
-                self._program.warn(
-                    annotation.pos, f"@{annotation.name} is ignored without a selector"
-                )
+                text = f"@{annotation.name} is ignored without a selector"
+                self._program.warn(target.decl.pos, text, "ignore")
         for name in sorted(self._profile_tables.get(target.name, [])):
             message.table_ids.append(self._symbols.id_of(ResourceType.TABLE, name))
 
-    def _selector_annotation(self, message: p4i.ActionProfile, a: ast.Annotation) -> None:
+    def _selector_annotation(self, message: p4i.ActionProfile, a: ast.Annotation, pos: Pos) -> None:
         match a.name:
             case "max_group_size":
                 message.max_group_size = int_value(a)
@@ -140,7 +139,8 @@ class P4InfoWriter:
             case "max_member_weight" if message.HasField("sum_of_members"):
                 message.sum_of_members.max_member_weight = int_value(a)
             case "max_member_weight":
-                self._program.warn(a.pos, "@max_member_weight is ignored without sum_of_members")
+                text = "@max_member_weight is ignored without sum_of_members"
+                self._program.warn(pos, text, "ignore")
             case _:
                 pass
 
@@ -231,14 +231,14 @@ class P4InfoWriter:
             return
         if annotation.name == "pkginfo":
             if key not in ("name", "version", "organization", "contact", "url", "arch"):
-                self._program.warn(pos, f"unknown key {key} in @pkginfo")
+                self._program.warn(pos, f"unknown key {key} in @pkginfo", "unknown")
             elif not isinstance(value, str):
                 raise CompileError.at(pos, f"@pkginfo: {key} must be a string")
             else:
                 setattr(package, key, value)
         elif annotation.name == "platform_property":
             if not hasattr(package.platform_properties, key):
-                self._program.warn(pos, f"unknown key {key} in @platform_property")
+                self._program.warn(pos, f"unknown key {key} in @platform_property", "unknown")
             else:
                 setattr(package.platform_properties, key, value)
 

@@ -10,10 +10,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import fields
+from typing import TypeAlias
 
 from softswitch.compiler import ast
 from softswitch.compiler.cpp import INCLUDE_DIR
 from softswitch.compiler.errors import Reporter
+
+_Generic: TypeAlias = (
+    ast.FunctionDecl
+    | ast.PackageDecl
+    | ast.ControlTypeDecl
+    | ast.ParserTypeDecl
+    | ast.ExternDecl
+    | ast.MethodDecl
+    | ast.StructLikeDecl
+)
 
 # Links that the checker makes from uses to declarations; not part of the tree.
 _LINKS = frozenset({"decl", "table", "type", "receiver", "binding", "pos"})
@@ -46,17 +57,15 @@ def _candidates(decl: ast.Decl, *, top: bool = False) -> Iterator[tuple[ast.Decl
             for each in decl.locals:
                 yield from _candidates(each)
             bodies = [decl.body] if isinstance(decl, ast.ControlDecl) else decl.states
-            for node in below(list(bodies)):
-                if isinstance(node, ast.VarDecl | ast.ConstDecl | ast.InstanceDecl):
-                    yield from _candidates(node)
+            yield from _in_bodies(list(bodies))
         case ast.ActionDecl() | ast.FunctionDecl():
             yield decl, f"{name} is unused"
             if isinstance(decl, ast.ActionDecl):
                 for param in decl.params:
                     yield param, f'"{param.name}" is unused'
-            for node in below(decl.body):
-                if isinstance(node, ast.VarDecl | ast.ConstDecl):
-                    yield from _candidates(node)
+            if isinstance(decl, ast.FunctionDecl):
+                yield from _type_params(decl)
+            yield from _in_bodies([decl.body])
         case ast.TableDecl():
             yield decl, f"table {name} is unused"
         case ast.InstanceDecl():
@@ -64,8 +73,31 @@ def _candidates(decl: ast.Decl, *, top: bool = False) -> Iterator[tuple[ast.Decl
                 yield decl, f"{name} is unused"
         case ast.ConstDecl(init=ast.Call(kind=ast.CallKind.STATIC_ASSERT)):
             pass  # the declaration is only there to be checked
+        case ast.PackageDecl() | ast.ControlTypeDecl() | ast.ParserTypeDecl():
+            yield decl, f"{name} is unused"
+            yield from _type_params(decl)
+        case ast.ExternDecl(methods=methods):
+            yield from _type_params(decl)
+            for method in methods:
+                yield from _type_params(method)
+        case ast.MethodDecl() | ast.StructLikeDecl():
+            yield from _type_params(decl)
         case ast.VarDecl() | ast.ConstDecl() | ast.TypedefDecl() | ast.NewtypeDecl():
             yield decl, f"{name} is unused"
+
+
+def _in_bodies(bodies: list[ast.Node]) -> Iterator[tuple[ast.Decl, str]]:
+    """Those among statements; what a `for (x in ...)` declares need not be used."""
+    nodes = list(below(bodies))
+    loops = {node.var for node in nodes if isinstance(node, ast.ForIn)}
+    for node in nodes:
+        if isinstance(node, ast.VarDecl | ast.ConstDecl | ast.InstanceDecl) and node not in loops:
+            yield from _candidates(node)
+
+
+def _type_params(decl: _Generic) -> Iterator[tuple[ast.Decl, str]]:
+    for param in decl.type_params:
+        yield param, f'type parameter "{param.name}" is unused'
 
 
 def _silenced(decl: ast.Decl) -> bool:

@@ -8,12 +8,25 @@ from softswitch.compiler.cpp import INCLUDE_DIR
 from softswitch.compiler.errors import Reporter
 from softswitch.compiler.usage import below, warn_unused
 from softswitch.compiler.warnings_flow import FlowWarnings
+from softswitch.compiler.warnings_names import warn_deprecated
+from softswitch.compiler.warnings_order import warn_order
+from softswitch.compiler.warnings_parsers import warn_parser
+from softswitch.compiler.warnings_silenced import Silenced
+from softswitch.compiler.warnings_tables import warn_tables
 
 
 def warn(program: ast.Program, reporter: Reporter) -> None:
     """Report what is worth a warning in a program without errors."""
+    own = [decl for decl in program.decls if _is_users(decl)]
+    silenced = Silenced(own, reporter)
     warn_unused(program, reporter)
-    found = [d for d in needed(program) if not d.pos.file.startswith(str(INCLUDE_DIR))]
+    found = [decl for decl in needed(program) if _is_users(decl)]
+    warn_deprecated(own, reporter)
+    for parser in own:
+        if isinstance(parser, ast.ParserDecl):
+            warn_parser(parser, reporter, needed=parser in found)
+    warn_tables(_tables(found), reporter)
+    warn_order(found, reporter)
     flow = FlowWarnings(reporter)
     for decl in found:
         match decl:
@@ -34,6 +47,23 @@ def warn(program: ast.Program, reporter: Reporter) -> None:
             flow.parser(decl)
         elif isinstance(decl, ast.ControlDecl):
             flow.control(decl)
+    reporter.warnings[:] = [each for each in reporter.warnings if not silenced.hides(each)]
+
+
+def _is_users(decl: ast.Decl) -> bool:
+    return not decl.pos.file.startswith(str(INCLUDE_DIR))
+
+
+def _tables(decls: list[ast.Decl]) -> list[ast.TableDecl]:
+    """Tables that are applied, as far as names tell."""
+    used = {getattr(node, "decl", None) for node in below(decls) if isinstance(node, ast.Name)}
+    return [
+        table
+        for decl in decls
+        if isinstance(decl, ast.ControlDecl)
+        for table in decl.locals
+        if isinstance(table, ast.TableDecl) and table in used
+    ]
 
 
 def _applied(decls: list[ast.Decl]) -> set[ast.Node]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from softswitch.compiler import driver, frontend
-from softswitch.compiler.errors import CompileError, Diagnostic, NotSupported
+from softswitch.compiler.errors import CompileError, Diagnostic, NotSupported, Severity
 from softswitch.conformance.findings import UNSUPPORTED, Finding, Said, Verdict
 from softswitch.conformance.testdata import Architecture, Program
 
@@ -33,8 +33,8 @@ def _judge(program: Program) -> Said:
     try:
         if program.architecture is Architecture.V1MODEL:
             result = driver.compile_p4(program.path)
-            warnings = _findings(result.warnings)
-            return Said(Verdict.ACCEPTED, warnings=warnings, p4info=result.p4info_text)
+            warned = [each for each in result.warnings if each.severity is Severity.WARNING]
+            return Said(Verdict.ACCEPTED, warnings=_findings(warned), p4info=result.p4info_text)
         found = frontend.check_library(program.path)
         return Said(Verdict.ACCEPTED, warnings=_findings(found))
     except CompileError as error:

@@ -93,7 +93,8 @@ def test_state_without_transition(tmp_path: Path) -> None:
         "control C(inout H hdr) { apply { } }\nBoth(P(), C()) main;\n"
     )
     assert warnings_of(tmp_path, text) == [
-        (3, 8, "parser-transition", 'state "start" has no transition: it goes to reject')
+        (3, 8, "parser-transition", 'state "start" has no transition: it goes to reject'),
+        (2, 8, "unreachable", 'parser "P" never reaches accept'),
     ]
 
 
@@ -103,7 +104,7 @@ def test_unknown_table_property(tmp_path: Path) -> None:
         "apply { t.apply(); } }\nTop(C()) main;\n"
     )
     assert warnings_of(tmp_path, text) == [
-        (4, 1, "unknown", 'unknown table property "sise"; did you mean "size"?')
+        (4, 1, "ignore-prop", 'unknown table property "sise"; did you mean "size"?')
     ]
 
 
