@@ -1,15 +1,15 @@
-"""Arguments of `weft cli`."""
+"""Arguments of `weft cli` and `weft lab-files`."""
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
 
-from weft.cli_arguments import Add
+from weft.cli_arguments import Add, add_json
 
 
 def add_commands(add: Add) -> None:
-    """Add the command; `add` is `weft.cli`'s, with the subparsers given."""
+    """Add the commands; `add` is `weft.cli`'s, with the subparsers given."""
     command = add(
         "cli",
         "weft.switch_cli:run",
@@ -45,3 +45,19 @@ def add_commands(add: Add) -> None:
         "--strict", action="store_true",
         help="end at the first command that fails, with exit code 1 (default: go on, end with 0)",
     )  # fmt: skip
+
+    check = add(
+        "lab-files",
+        "weft.lab_files:run",
+        "run every file of simple_switch_CLI's commands in a folder, each with its program",
+        "  weft lab-files p4-learning                 what our switch refuses, and why\n"
+        "  weft lab-files p4-learning --beside simple_switch_CLI\n"
+        "                                             and whether BMv2 prints the same\n"
+        "\nexit codes: 0 nothing is refused or differs, 1 something, 2 wrong arguments\n",
+    )
+    check.add_argument("folder", type=Path, metavar="DIR")
+    check.add_argument(
+        "--beside", metavar="CLI",
+        help="BMv2's own CLI, as a command; simple_switch_grpc has to be on PATH",
+    )  # fmt: skip
+    add_json(check)

@@ -67,7 +67,10 @@ def command(
 
 
 class ShellBase(cmd.Cmd):
-    """A command line on one switch. `failures` counts commands that were not done."""
+    """A command line on one switch. `failures` counts commands that were not done.
+
+    `repeats`: an empty line does the line before once more.
+    """
 
     prompt = "RuntimeCmd: "
 
@@ -90,6 +93,7 @@ class ShellBase(cmd.Cmd):
         self._json = program
         self.read_program()
         self.strict = strict
+        self.repeats = not strict
         self.failures = 0
 
     def read_program(self) -> None:
@@ -125,7 +129,7 @@ class ShellBase(cmd.Cmd):
 
     def emptyline(self) -> bool:
         """The line before once more, as in simple_switch_CLI: old files' handles count on it."""
-        if self.strict or not self.lastcmd:
+        if not self.repeats or not self.lastcmd:
             return False
         return self.onecmd(self.lastcmd)
 

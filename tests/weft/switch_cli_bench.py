@@ -8,14 +8,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from softswitch.compiler import compile_p4
-from softswitch.core import CoreConfig, DaemonLoop, SwitchCore
-from softswitch.device import Device
 from softswitch.diagnostics import DiagnosticsClient
-from softswitch.diagnostics_service import DiagnosticsService
-from softswitch.p4runtime.pipeline import read_p4info
-from softswitch.p4runtime.protos import p4r
-from softswitch.p4runtime.server import P4RuntimeServer
-from softswitch.p4runtime.service import P4RuntimeService
+from weft.lab_switch import lab_switch
 from weft.switch_cli import SwitchShell
 from weft.switch_cli_connection import Connection
 
@@ -23,8 +17,7 @@ from weft.switch_cli_connection import Connection
 class Bench:
     """A switch, and commands on it; `done` returns what they print."""
 
-    def __init__(self, stack: ExitStack, device: Device, address: str) -> None:
-        self.device = device
+    def __init__(self, stack: ExitStack, address: str) -> None:
         self.address = address
         self._stack = stack
         self.shell = self.open()
@@ -54,24 +47,9 @@ def compile_into(folder: Path, program: Path) -> Path:
 @contextmanager
 def bench_of(compiled: Path) -> Iterator[Bench]:
     """A switch that runs what `compile_into` made."""
+    json, p4info = (compiled / name for name in ("lab.json", "lab.p4info.txtpb"))
+    ports = {1: "s1-eth1", 2: "s1-eth2"}
     with ExitStack() as stack:
-        core = SwitchCore(CoreConfig(priorities=2))
-        stack.callback(core.close)
-        loop = DaemonLoop(core)
-        stack.callback(loop.close)
-        device = Device(core, clock=loop.now, guard=loop.locked)
-        service = P4RuntimeService(
-            device,
-            0,
-            packet_out=loop.packet_out,
-            make_draft=lambda: Device(SwitchCore(core.config), clock=lambda: 0),
-        )
-        diagnostics = DiagnosticsService(device, loop, service.lock, {1: "s1-eth1", 2: "s1-eth2"})
-        server = P4RuntimeServer(service, "127.0.0.1:0", [diagnostics.handler()])
-        server.start()
-        stack.callback(server.stop, 0.0)
-        loop.start()
-        config = p4r.ForwardingPipelineConfig(p4info=read_p4info(compiled / "lab.p4info.txtpb"))
-        config.p4_device_config = (compiled / "lab.json").read_bytes()
-        service.set_local_config(config)
-        yield Bench(stack, device, f"127.0.0.1:{server.port}")
+        switch = lab_switch(json.read_text(), p4info.read_text(), ports, priorities=2)
+        address = stack.enter_context(switch)
+        yield Bench(stack, address)

@@ -296,7 +296,7 @@ def test_names_are_completed(bench: Bench) -> None:
 def test_an_empty_line_is_the_line_before_once_more(bench: Bench) -> None:
     assert bench.done("mc_node_create 1 1", "")[-1] == "node was created with handle 1"
     assert bench.done("mc_node_create 1 1", "# a comment", "")[-1].endswith("handle 2")
-    bench.shell.strict = True
+    bench.shell.repeats = False
     assert bench.done("mc_node_create 1 1", "")[-1].endswith("handle 3")
 
 
