@@ -1,0 +1,249 @@
+"""Runs a case with our compiler and our switch, and says where that differs from the oracle."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+
+from softswitch import Switch
+from softswitch.codegen import Bmv2Program, build_pipeline
+from softswitch.codegen.build import BuildError
+from softswitch.compiler import CompileError, compile_p4
+from softswitch.compiler.driver import CompileResult
+from softswitch.p4runtime import schema
+from softswitch.p4runtime.names import MatchValue, Names
+from softswitch.p4runtime.pipeline import Pipeline
+from softswitch.p4runtime.protos import p4r
+from softswitch.p4runtime.status import PipelineError, WriteError
+from tests.random_programs import model as m
+from tests.random_programs import printer
+from tests.random_programs.draw_packets import Case
+from tests.random_programs.oracle import Entries, Oracle, Sent
+from tests.random_programs.types import Bits, width_of
+
+START_NS = 1_000_000_000
+STEP_NS = 300_000
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something that is not as it must be; `kind` stays the same while a program shrinks."""
+
+    kind: str
+    text: str
+
+    @property
+    def line(self) -> str:
+        """The text in one line."""
+        return " | ".join(part.strip() for part in self.text.splitlines())[:300]
+
+
+@dataclass(frozen=True)
+class Target:
+    """Which build of the core runs, and whether pipelines are built with the sanitizers."""
+
+    module: ModuleType | None = None
+    sanitize: bool = False
+    cache_dir: Path | None = None
+
+
+def check(case: Case, target: Target) -> Finding | None:
+    """Compile, run, compare. Nothing but a Finding comes of what goes wrong in the product."""
+    try:
+        compiled = compile_text(printer.program(case.program))
+    except CompileError as error:
+        return Finding("refused " + _first_words(str(error)), str(error))
+    except Exception as error:  # any other one is a fault of the compiler: that is the test
+        return Finding(f"compiler {type(error).__name__}", f"{type(error).__name__}: {error}")
+    try:
+        prepared = prepare(compiled, target)
+    except (BuildError, PipelineError) as error:
+        return Finding(f"build {type(error).__name__}", str(error))
+    except Exception as error:
+        return Finding(f"build {type(error).__name__}", f"{type(error).__name__}: {error}")
+    return run_case(case, prepared, target)
+
+
+def compile_text(text: str) -> CompileResult:
+    """Compile a program given as text. Raises CompileError."""
+    with tempfile.TemporaryDirectory(prefix="weft-random-") as scratch:
+        source = Path(scratch, "program.p4")
+        source.write_text(text)
+        return compile_p4(source)
+
+
+def prepare(compiled: CompileResult, target: Target) -> Pipeline:
+    """Build a compiled program. Raises PipelineError, BuildError."""
+    device_config = compiled.json_text.encode()
+    program = Bmv2Program.from_json(device_config)
+    library = build_pipeline(program, cache_dir=target.cache_dir, sanitize=target.sanitize)
+    return Pipeline(
+        compiled.p4info, device_config, program, schema.bind(compiled.p4info, program), library
+    )
+
+
+def run_case(case: Case, prepared: Pipeline, target: Target) -> Finding | None:
+    """Run a built program's case on our switch, and compare with the oracle packet by packet."""
+    oracle = Oracle(case.program, case.entries)
+    with Switch(module=target.module) as switch:
+        switch.load(prepared)
+        switch.run_until(START_NS)
+        try:
+            for update in updates(switch.names, case.program, case.entries):
+                switch.write([update])
+        except WriteError as error:
+            return Finding("write", str(error))
+        for at, (port, data) in enumerate(case.packets):
+            wanted = oracle.run(port, data)
+            switch.inject(port, data)
+            outputs = switch.run_until(switch.now_ns + STEP_NS)
+            got = [(output.port, output.packet) for output in outputs]
+            if not agree(wanted, got):
+                return Finding("output", difference(at, port, data, wanted, got))
+        return _state(switch, case, oracle)
+
+
+def agree(wanted: Sequence[Sent], got: Sequence[tuple[int, bytes]]) -> bool:
+    """Whether these packets are those."""
+    pairs = zip(wanted, got, strict=False)
+    return len(wanted) == len(got) and all(sent.agrees(*output) for sent, output in pairs)
+
+
+def difference(
+    at: int, port: int, data: bytes, wanted: Sequence[Sent], got: Sequence[tuple[int, bytes]]
+) -> str:
+    """What was sent, what had to come and what came."""
+    lines = [f"packet {at}: port {port}: {data.hex()}"]
+    lines += [f"  expected port {sent.port}: {masked(sent)}" for sent in wanted] or [
+        "  expected nothing"
+    ]
+    lines += [f"  got      port {to}: {out.hex()}" for to, out in got] or ["  got      nothing"]
+    return "\n".join(lines)
+
+
+def masked(sent: Sent) -> str:
+    """The digits of a packet, `*` where not all bits are defined."""
+    digits = zip(sent.data.hex(), sent.mask.hex(), strict=True)
+    return "".join(digit if of == "f" else "*" for digit, of in digits)
+
+
+def _state(switch: Switch, case: Case, oracle: Oracle) -> Finding | None:
+    """Registers and counters at the end."""
+    for control in (case.program.ingress, case.program.egress):
+        for register in control.registers:
+            name = f"{control.name}.{register.name}"
+            got = [switch.register_read(name, at) for at in range(register.size)]
+            if got != oracle.registers[register.name]:
+                wanted = oracle.registers[register.name]
+                return Finding("register", f"{name}: {got}, not {wanted}")
+        for counter in control.counters:
+            name = f"{control.name}.{counter.name}"
+            got = [switch.counter_read(name, at)[0] for at in range(counter.size)]
+            if got != oracle.counters[counter.name]:
+                wanted = oracle.counters[counter.name]
+                return Finding("counter", f"{name}: {got}, not {wanted}")
+        for table in control.tables:
+            found = _direct(switch, control, table, case.entries, oracle)
+            if found is not None:
+                return found
+    return None
+
+
+def _direct(
+    switch: Switch, control: m.Control, table: m.Table, entries: Entries, oracle: Oracle
+) -> Finding | None:
+    if not table.counter or not _known(switch.names, f"{control.name}.{table.name}"):
+        return None
+    for at, entry in enumerate(entries.tables.get(table.name, [])):
+        message = table_entry(switch.names, control, table, entry)
+        message.ClearField("action")
+        of = p4r.Entity(direct_counter_entry=p4r.DirectCounterEntry(table_entry=message))
+        got = [e.direct_counter_entry.data.packet_count for e in switch.read(of)]
+        wanted = [oracle.hits.get((table.name, at), 0)]
+        if got != wanted:
+            return Finding("counter", f"{table.counter} of entry {at}: {got}, not {wanted}")
+    return None
+
+
+# --- entries as P4Runtime has them ----------------------------------------------------------------
+
+
+def updates(names: Names, program: m.Program, entries: Entries) -> list[p4r.Update]:
+    """All entries of a case."""
+    made = []
+    for control in (program.ingress, program.egress):
+        for table in control.tables:
+            if not _known(names, f"{control.name}.{table.name}"):
+                continue  # never applied
+            for entry in entries.tables.get(table.name, []):
+                message = table_entry(names, control, table, entry)
+                entity = p4r.Entity(table_entry=message)
+                made.append(p4r.Update(type=p4r.Update.INSERT, entity=entity))
+    known_sets = {value_set.preamble.name for value_set in names.schema.p4info.value_sets}
+    for name, values in entries.value_sets.items():
+        if f"{program.parser.name}.{name}" not in known_sets:
+            continue
+        set_entry = p4r.ValueSetEntry(
+            value_set_id=names.value_set_id(f"{program.parser.name}.{name}")
+        )
+        for value in values:
+            member = set_entry.members.add()
+            member.match.add(field_id=1).exact.value = _bytes(value)
+        entity = p4r.Entity(value_set_entry=set_entry)
+        made.append(p4r.Update(type=p4r.Update.MODIFY, entity=entity))
+    return made
+
+
+def _known(names: Names, table: str) -> bool:
+    return any(known.name == table for known in names.schema.tables.values())
+
+
+def _bytes(value: int) -> bytes:
+    return value.to_bytes((value.bit_length() + 7) // 8 or 1, "big")
+
+
+def table_entry(names: Names, control: m.Control, table: m.Table, entry: m.Entry) -> p4r.TableEntry:
+    """One entry as a message."""
+    match: dict[str, MatchValue] = {}
+    for key, one in zip(table.keys, entry.matches, strict=True):
+        assert key.expr.type is not None
+        width = width_of(key.expr.type)
+        value: MatchValue | None = matched(one, width)
+        if value is not None:
+            match[key.name] = value
+    action = next(known for known in control.actions if known.name == entry.action)
+    params = [param for param in action.params if param.direction == ""]
+    data = {
+        param.name: value & ((1 << param.type.width) - 1)
+        for param, value in zip(params, entry.args, strict=True)
+        if isinstance(param.type, Bits)
+    }
+    return names.entry(
+        f"{control.name}.{table.name}",
+        match,
+        f"{control.name}.{entry.action}",
+        data,
+        priority=entry.priority,
+    )
+
+
+def matched(match: m.Match, width: int) -> MatchValue | None:
+    """A match as Names takes it; None: left out."""
+    match match.kind:
+        case "value":
+            return match.low
+        case "mask" | "range":
+            return match.low, match.high
+        case "prefix":
+            shift = width - match.high
+            return match.low >> shift << shift, match.high
+    return None
+
+
+def _first_words(text: str) -> str:
+    """What an error says, without the place and the program's names."""
+    line = text.split("\n", 1)[0].split("error: ", 1)[-1]
+    return " ".join(word for word in line.split() if word.isalpha())

@@ -1,0 +1,149 @@
+"""The same cases with p4c and on simple_switch_grpc, where they are on PATH."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from emulation.parity.stf_bmv2 import BMV2, Bmv2Target
+from emulation.parity.targets import TargetError
+from softswitch.codegen import Bmv2Program, BuildError, JsonError, build_pipeline
+from softswitch.p4runtime import schema
+from softswitch.p4runtime.pipeline import Pipeline, parse_p4info
+from softswitch.p4runtime.status import PipelineError
+from softswitch.stf.statements import Expect, Packet, Statement
+from tests.random_programs.draw_packets import Case
+from tests.random_programs.draw_program import PORTS
+from tests.random_programs.oracle import Oracle, Sent
+from tests.random_programs.ours import Finding, Target, difference, run_case, updates
+
+P4C = "p4c-bm2-ss"
+P4C_SECONDS = 120
+_PI_LPM = "Invalid LPM value, incorrect number of trailing zeros"
+"""PI counts them wrongly where a key's width is no multiple of 8 (docs/parity.md)."""
+
+
+@dataclass(frozen=True)
+class P4cOutput:
+    """What p4c made of a program, or what it said against it."""
+
+    json: bytes = b""
+    p4info: bytes = b""
+    error: str = ""
+
+
+LEVELS = {"p4c": (P4C,), "bmv2": (P4C, BMV2)}
+"""What a search may be held against, and the programs that it takes."""
+
+
+def missing(level: str) -> list[str]:
+    """Which of the programs are not on PATH."""
+    return [name for name in LEVELS[level] if shutil.which(name) is None]
+
+
+def run_p4c(text: str) -> P4cOutput:
+    """Compile with p4c; its include folder is looked for beside it, too."""
+    binary = shutil.which(P4C)
+    assert binary is not None
+    beside = Path(binary).resolve().parent / "p4include"
+    with tempfile.TemporaryDirectory(prefix="weft-random-") as scratch:
+        source, json, info = (Path(scratch, name) for name in ("p.p4", "p.json", "p.txtpb"))
+        source.write_text(text)
+        command = [P4C, *(["-I", str(beside)] if beside.is_dir() else [])]
+        command += ["-o", str(json), "--p4runtime-files", str(info), str(source)]
+        try:
+            done = subprocess.run(
+                command, capture_output=True, text=True, check=False, timeout=P4C_SECONDS
+            )
+        except subprocess.TimeoutExpired:
+            return P4cOutput(error=f"p4c gives no answer in {P4C_SECONDS} s")
+        if done.returncode != 0:
+            errors = re.search(r"^.*(error:|terminate|Compiler Bug).*$", done.stderr, re.MULTILINE)
+            said = errors.group(0) if errors is not None else done.stderr.strip()[:300]
+            return P4cOutput(error=said.replace(str(source), "program.p4") or "p4c failed")
+        return P4cOutput(json.read_bytes(), info.read_bytes())
+
+
+def pipeline_of(output: P4cOutput, target: Target) -> Pipeline:
+    """p4c's output made ready for our switch. Raises JsonError, BuildError, PipelineError."""
+    info = parse_p4info(output.p4info, "p4c's P4Info")
+    program = Bmv2Program.from_json(output.json)
+    library = build_pipeline(program, cache_dir=target.cache_dir, sanitize=target.sanitize)
+    return Pipeline(info, output.json, program, schema.bind(info, program), library)
+
+
+def check_bmv2(case: Case, prepared: Pipeline) -> Finding | None:
+    """Run a case on BMv2 and compare with the oracle, port by port."""
+    oracle = Oracle(case.program, case.entries)
+    wanted: list[Sent] = []
+    for port, data in case.packets:
+        wanted += oracle.run(port, data)
+    script: list[Statement] = [Packet(0, "packet", port, data) for port, data in case.packets]
+    script += [Expect(0, "expect", port, None, False) for port in range(PORTS)]
+    try:
+        with Bmv2Target(prepared, script) as bmv2:
+            for update in updates(bmv2.names, case.program, case.entries):
+                refused = bmv2.write(update)
+                if _PI_LPM in refused:
+                    return None
+                if refused:
+                    return Finding("bmv2 write", refused)
+            for port, data in case.packets:
+                bmv2.packet(port, data)
+            came = bmv2.end()
+    except TargetError as error:
+        return Finding("bmv2 ended", str(error))
+    for port in range(PORTS):
+        here = [sent for sent in wanted if sent.port == port]
+        got = [output for output in came if output[0] == port]
+        for at, pair in enumerate(zip(here, got, strict=False)):
+            if not pair[0].agrees(*pair[1]):
+                return Finding("bmv2 output", difference(at, -1, b"", [pair[0]], [pair[1]]))
+        if len(here) != len(got):
+            text = f"port {port}: {len(got)} packets, not {len(here)}"
+            return Finding("bmv2 packets", text)
+    return None
+
+
+OWN_FAULTS = (
+    (r"Compiler Bug", "p4c stops by itself"),
+    (r"\[--Werror=type-error\] error: '\(int<\d+>\)", "p4c drops a cast, then refuses the program"),
+)
+"""p4c's own faults, which docs/parity.md lists: they are no finding about us."""
+
+
+def own_fault(error: str) -> str:
+    """Which fault of p4c's own that message shows, "" for none."""
+    return next((why for pattern, why in OWN_FAULTS if re.search(pattern, error)), "")
+
+
+def check_reference(
+    case: Case, text: str, prepared: Pipeline, target: Target, live: bool
+) -> Finding | None:
+    """The other three of {our compiler, p4c} x {our switch, BMv2}, each beside the oracle.
+
+    `live`: BMv2 too, which takes a second for each.
+    """
+    output = run_p4c(text)
+    if own_fault(output.error):
+        return None
+    if output.error:
+        return Finding("only ours accepts", output.error)
+    try:
+        theirs = pipeline_of(output, target)
+    except (JsonError, BuildError, PipelineError) as error:
+        return Finding("p4c's JSON", str(error))
+    found = run_case(case, theirs, target)
+    if found is not None:
+        return Finding(f"p4c's JSON: {found.kind}", found.text)
+    if not live or case.entries.value_sets:  # BMv2's P4Runtime writes no value sets
+        return None
+    for name, pipeline in (("ours", prepared), ("p4c's", theirs)):
+        found = check_bmv2(case, pipeline)
+        if found is not None:
+            return Finding(f"{name} on BMv2: {found.kind}", found.text)
+    return None
