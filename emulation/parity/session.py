@@ -134,6 +134,8 @@ class ParitySession:
                 lacking = ""
                 if target != "softswitch":
                     lacking = absent(target) if self.plan.live else "not asked for"
+                if target == BMV2 and not lacking and self._has_strings(compiler):
+                    lacking = "BMv2 refuses values that are strings"
                 program = programs[compiler]
                 row.missing = "; ".join(filter(None, (program.missing, lacking)))
                 row.refused = program.refused and not lacking
@@ -145,6 +147,10 @@ class ParitySession:
         for compiler in (Compiler.P4C, Compiler.WEFT):
             if compiler in self.prepared and self._unlike is None:
                 self._unlike = InProcess(self.prepared[compiler], self.plan.cache_dir)
+
+    def _has_strings(self, compiler: Compiler) -> bool:
+        prepared = self.prepared.get(compiler)
+        return prepared is not None and prepared.schema.has_strings
 
     def _target(self, name: str, prepared: Pipeline) -> Target:
         if name == "softswitch":

@@ -197,10 +197,15 @@ def number(value: Value) -> int:
 
 
 def _given(of: Field | Param, value: Value) -> bytes:
-    """A value as the controller gives it; a number of a type with strings as its decimal digits."""
+    """A value as the controller gives it.
+
+    Of a type with strings, a number (also as "0x1f") is the string of its decimal digits.
+    """
     if of.strings is None:
         return encode(number(value))
-    return value.encode() if isinstance(value, str) else str(number(value)).encode()
+    if isinstance(value, str) and not value.startswith("0x"):
+        return value.encode()
+    return str(number(value)).encode()
 
 
 def _pair(value: MatchValue, default: int) -> tuple[int, int]:

@@ -211,6 +211,7 @@ class Schema:
     packet_in: ControllerHeader | None = None
     packet_out: ControllerHeader | None = None
     missing: dict[int, str] = field(default_factory=dict)
+    has_strings: bool = False
 
 
 def bind(p4info: p4i.P4Info, program: Bmv2Program) -> Schema:
@@ -226,8 +227,8 @@ class _Binder:
     def __init__(self, p4info: p4i.P4Info, program: Bmv2Program) -> None:
         self.p4info = p4info
         self.program = program
-        self.schema = Schema(p4info=p4info)
         self.strings = string_types(p4info, program)
+        self.schema = Schema(p4info=p4info, has_strings=bool(self.strings))
 
     def run(self) -> Schema:
         schema = self.schema

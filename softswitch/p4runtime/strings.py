@@ -74,7 +74,7 @@ class Strings:
 def string_types(p4info: p4i.P4Info, program: Bmv2Program) -> dict[str, Strings]:
     """The types of a program that the controller has strings for, by name.
 
-    P4Info does not say how wide their numbers are: the keys and parameters that have them do.
+    P4Info does not say how wide their numbers are: keys, parameters and headers that have them do.
     """
     names = {
         name
@@ -89,7 +89,7 @@ def string_types(p4info: p4i.P4Info, program: Bmv2Program) -> dict[str, Strings]
 
 
 def _uses(p4info: p4i.P4Info, program: Bmv2Program) -> Iterator[tuple[str, int]]:
-    """(type name, bits) of match fields and action parameters."""
+    """(type name, bits) of match fields, action parameters and packet metadata."""
     tables = {table.name: table for table in program.tables}
     for table in p4info.tables:
         own = tables.get(table.preamble.name)
@@ -103,6 +103,13 @@ def _uses(p4info: p4i.P4Info, program: Bmv2Program) -> Iterator[tuple[str, int]]
         params = actions[action.preamble.name].params if action.preamble.name in actions else ()
         for param, given in zip(action.params, params, strict=False):
             yield param.type_name.name, given.bits
+    types = [header.type.fields for header in program.headers.values()]
+    for header in p4info.controller_packet_metadata:
+        names = [of.name for of in header.metadata]
+        for fields in types:
+            if [of.name for of in fields] == names:
+                for of, own_field in zip(header.metadata, fields, strict=True):
+                    yield of.type_name.name, own_field.bits
 
 
 def value_of(of: Field | Param, data: bytes, what: str, code: Code = Code.OUT_OF_RANGE) -> int:

@@ -73,7 +73,7 @@ def test_packets_go_by_entries_that_only_strings_name(switch: Switch) -> None:
     switch.table_add("I.hops", {"h.h.v": 1}, "I.use", {"hop": "spine-1"}, priority=1)
     switch.table_add("I.hops", {"h.h.v": 2}, "I.use", {"hop": "spine-2"}, priority=1)
     switch.table_add("I.ports", {"m.hop": "spine-1"}, "I.fwd", {"port": "4"})
-    switch.table_add("I.ports", {"m.hop": "spine-2"}, "I.fwd", {"port": "5"})
+    switch.table_add("I.ports", {"m.hop": "spine-2"}, "I.fwd", {"port": "0x5"})
     for value in (1, 2, 3):
         switch.inject(1, bytes([value]))
     assert [(o.port, o.packet) for o in switch.run_until(MS)] == [(4, b"\1"), (5, b"\2")]
