@@ -106,7 +106,12 @@ uint32_t wd_send_room(struct wd_send *send, ws_time now)
         return WS_UNLIMITED;
     if (ioctl(send->fd, SIOCOUTQ, &bytes) < 0)
         return WS_UNLIMITED; /* a kernel that can't tell: the backlog holds what does not fit */
-    if (send->backlog_n || (uint32_t)bytes >= send->window) {
+    int full = send->backlog_n || (uint32_t)bytes >= send->window;
+    if (!full && send->full_at >= 0) {
+        follow_rate(send, (uint32_t)bytes, now);
+        full = (uint32_t)bytes >= send->window; /* that may have made it smaller */
+    }
+    if (full) {
         if (send->full_at < 0) {
             send->full_at = now;
             send->full_bytes = (uint32_t)bytes;
@@ -114,9 +119,7 @@ uint32_t wd_send_room(struct wd_send *send, ws_time now)
         send->waits = 1;
         return 0;
     }
-    if (send->full_at >= 0)
-        follow_rate(send, (uint32_t)bytes, now);
-    return (uint32_t)bytes < send->window ? (send->window - (uint32_t)bytes + send->charge - 1) / send->charge : 1;
+    return (send->window - (uint32_t)bytes + send->charge - 1) / send->charge;
 }
 
 /* --- frames ------------------------------------------------------------------------------------ */
