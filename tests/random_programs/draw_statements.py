@@ -110,7 +110,7 @@ class StatementDraw(ExpressionDraw):
             options += [
                 (6, lambda: self._guarded(sight, depth - 1)),
             ]
-            if sight.control is not None or not self.portable:
+            if not self.portable:
                 options.append((3, lambda: self._for(sight)))
             if not sight.in_action:
                 options.append((4, lambda: self._switch(sight, depth - 1)))
@@ -397,7 +397,8 @@ class StatementDraw(ExpressionDraw):
         body = self.open_body(params, inner)
         body += self.body(inner, self.random.randint(1, 3), 1 if self.chance(50) else 0)
         if self.chance(15):
-            word = self.random.choice(("return", "exit"))
+            may_exit = not self.portable or all(param.direction == "" for param in params)
+            word = self.random.choice(("return", "exit") if may_exit else ("return",))
             body.append(m.If(self.expr(BOOL, inner, 2), [m.Jump(word)]))
             body += self.body(inner, 1, 0)
         return m.Function(self.name("a"), params, None, body)
