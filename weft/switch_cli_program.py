@@ -209,11 +209,14 @@ class Program:
     def _told_by(self, config: Json) -> None:
         """Take over what the JSON calls things. It need not be BMv2's: what is odd is left."""
         by_number: dict[int, str] = {}
+        actions: dict[str, Action] = {}
         for row in _rows(config, "actions"):
             data = _rows(row, "runtime_data")
             params = tuple((0, str(p.get("name")), int(p.get("bitwidth", 0))) for p in data)
             by_number[row["id"]] = name = str(row["name"])
-            self.actions.setdefault(name, Action(0, name, params))
+            actions[name] = self.actions.get(name) or Action(0, name, params)
+        if actions:  # P4Info has those too that the compiler put where they are called
+            self.actions = actions
         bits = _field_bits(config)
         for pipeline in _rows(config, "pipelines"):
             for row in _rows(pipeline, "tables"):
