@@ -253,20 +253,26 @@ class Daemon:
     ) -> None:
         from softswitch.p4runtime.pipeline import parse_p4info
         from softswitch.p4runtime.protos import p4r
-        from softswitch.p4runtime.status import PipelineError
+        from softswitch.p4runtime.status import EntityError, PipelineError
 
         if program is None:
             return
         json, p4info = program
         try:
+            config = p4r.ForwardingPipelineConfig(p4_device_config=json)
             if p4info:
-                config = p4r.ForwardingPipelineConfig(p4_device_config=json)
                 config.p4info.CopyFrom(parse_p4info(p4info, str(self.options.p4info)))
-                service.set_local_config(config)
             else:
+                config.p4info.CopyFrom(device.derive_p4info(json))
+            service.set_local_config(config)
+        except (PipelineError, EntityError) as error:
+            if p4info:
+                raise DaemonError(f"{self.options.json}: {error}") from error
+            try:
                 device.load_without_p4info(json)
-        except PipelineError as error:
-            raise DaemonError(f"{self.options.json}: {error}") from error
+            except PipelineError as other:
+                raise DaemonError(f"{self.options.json}: {other}") from other
+            LOG.warning("P4Runtime waits for a config, as no P4Info fits the program: %s", error)
         LOG.info("runs %s", self.options.json)
 
     def _make_diagnostics(

@@ -131,6 +131,12 @@ class Device:
         """`prepare` and `load` in one."""
         self.load(self.prepare(p4info, device_config))
 
+    def derive_p4info(self, device_config: bytes) -> p4i.P4Info:
+        """P4Info of BMv2 JSON, for a program that comes without one. Raises PipelineError."""
+        from softswitch.p4runtime.derived import derive
+
+        return derive(pipeline.prepare_program(device_config, cache_dir=self._cache_dir)[0])
+
     def load_without_p4info(self, device_config: bytes) -> None:
         """Run BMv2 JSON with its own entries; P4Runtime has no config. Raises PipelineError."""
         program, library = pipeline.prepare_program(device_config, cache_dir=self._cache_dir)

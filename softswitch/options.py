@@ -33,6 +33,19 @@ IGNORED_TARGET = {
     "max_l2_entries": "--max-l2-entries: multicast entries are not limited",
 }
 
+REFUSED = {
+    "use_files": "attach interfaces with -i",
+    "packet_in": "there are no nanomsg packets; attach interfaces with -i",
+    "load_modules": "C++ modules can't be loaded",
+}
+"""BMv2's options without which the program could not do what was asked, and what would be right."""
+
+BMV2_VERSION = "1.15.5"
+"""The version of BMv2 that this switch follows; scripts compare it."""
+
+JSON_VERSION = "2.24"
+"""The newest BMv2 JSON format that is read."""
+
 LEVELS = ("trace", "debug", "info", "warn", "error", "off")
 
 _EXAMPLES = """\
@@ -146,8 +159,9 @@ def parse(argv: Sequence[str]) -> Options:
         raise UsageError(
             "give a BMv2 JSON file (from p4c or `weft compile`), or --no-p4 to wait for P4Runtime"
         )
-    if general.use_files is not None:
-        raise UsageError("--use-files is not supported: attach interfaces with -i")
+    for name, reason in REFUSED.items():
+        if getattr(general, name, None) or getattr(target, name, None):
+            raise UsageError(f"--{name.replace('_', '-')} is not supported: {reason}")
     if general.pcap is not None and not general.pcap.is_dir():
         raise UsageError(f"--pcap: {general.pcap} is not a directory")
     _check_ports(general.interface, target)
@@ -218,7 +232,10 @@ def _general_parser() -> _Parser:
     add("--log-console", action="store_true", help="log to standard output")
     add("-L", "--log-level", choices=LEVELS, default="info", help="default: info")
     add("--log-flush", action="store_true", help="flush the log file at every line")
-    add("--use-files", type=int, help=argparse.SUPPRESS)
+    add("-v", "--version", action="version", version=BMV2_VERSION, help="show BMv2's version")
+    add("--json-version", action="version", version=JSON_VERSION, help=argparse.SUPPRESS)
+    add("--use-files", help=argparse.SUPPRESS)
+    add("--packet-in", help=argparse.SUPPRESS)
     for name in IGNORED:
         flag = "--" + name.replace("_", "-")
         if name == "debugger":
@@ -244,6 +261,7 @@ def _target_parser() -> _Parser:
     add("--recirculation", type=_recirculation, default=1_000_000, metavar="TIME")
     add("--link", action="append", default=[], type=_link)
     add("--ready-file", type=Path)
+    add("--load-modules")
     for name in IGNORED_TARGET:
         flag = "--" + name.replace("_", "-")
         if name == "disable_swap":

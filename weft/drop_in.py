@@ -18,17 +18,13 @@ MARK = "# Made by `weft drop-in`; the same command makes it again."
 """What says that a file is ours to replace."""
 
 PROGRAMS: Mapping[str, str] = {
-    "p4c-bm2-ss": "import sys; from weft.p4c import main; sys.exit(main())",
-    "p4c": "import sys; from weft.p4c import driver_main; sys.exit(driver_main())",
-    "simple_switch_grpc": "import sys; from softswitch.daemon import main; sys.exit(main())",
-    "simple_switch": (
-        "import sys; from softswitch.daemon import simple_switch; sys.exit(simple_switch())"
-    ),
-    "simple_switch_CLI": (
-        "import sys; from weft.cli import main; sys.exit(main(['cli', *sys.argv[1:]]))"
-    ),
+    "p4c-bm2-ss": "from weft.p4c import main as run",
+    "p4c": "from weft.p4c import driver_main as run",
+    "simple_switch_grpc": "from softswitch.simple_switch import simple_switch_grpc as run",
+    "simple_switch": "from softswitch.simple_switch import simple_switch as run",
+    "simple_switch_CLI": "from weft.drop_in import simple_switch_cli as run",
 }
-"""What each program is in Python."""
+"""What each program runs."""
 
 SCRIPT_PROGRAMS = ("python3", "ptf")
 """What --python adds: a Python that has what p4lang's scripts import, and its `ptf`."""
@@ -40,6 +36,15 @@ class DropInError(Exception):
     def __init__(self, message: str, remedy: str) -> None:
         super().__init__(message)
         self.remedy = remedy
+
+
+def simple_switch_cli() -> int:
+    """Run as `simple_switch_CLI`, which finds a switch by its Thrift port; returns the code."""
+    from weft.cli import main
+
+    own = sys.argv[1:]
+    named = any(word.partition("=")[0] in ("--thrift-port", "--help", "-h") for word in own)
+    return main(["cli", *([] if named else ["--thrift-port", "9090"]), *own])
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -94,7 +99,8 @@ def _check_ours(path: Path) -> None:
 
 def _script(python: str, code: str) -> str:
     # -I: neither the current folder nor PYTHONPATH may put a module in front of ours.
-    return _wrapper(f'{shlex.quote(python)} -I -c {shlex.quote(code)} "$@"')
+    command = f"import sys; {code}; sys.exit(run())"
+    return _wrapper(f'{shlex.quote(python)} -I -c {shlex.quote(command)} "$@"')
 
 
 def _wrapper(command: str) -> str:

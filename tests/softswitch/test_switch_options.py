@@ -141,6 +141,8 @@ def test_what_goes_wrong_on_a_link() -> None:
         ("--no-p4 -- --recirculation 5", "not a time with unit"),
         ("--no-p4 --nonsense", "--nonsense"),
         ("--no-p4 --use-files 1", "--use-files"),
+        ("--no-p4 --packet-in ipc:///tmp/x", "--packet-in"),
+        ("--no-p4 -- --load-modules x.so", "--load-modules"),
         ("--no-p4 -i 5@a -- --cpu-port 5", "--cpu-port 5"),
         ("--no-p4 -- --cpu-port 511", "both 511"),
         ("--no-p4 -- --grpc-server-addr 9559", "HOST:PORT"),

@@ -24,7 +24,9 @@ from types import TracebackType
 PROMPT = "mininet> "
 START_S = 180.0
 ANSWER_S = 60.0
-_CONTROL_C = b"\x03"
+KEY_S = 0.03
+"""How long a key takes."""
+
 _OWN_NAMESPACES = ("unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc")
 _PREPARE = 'mount -t sysfs sysfs /sys && ip link set lo up && exec "$@"'
 
@@ -106,33 +108,22 @@ class Exercise:
     # ------------------------------------------------------------------ at the prompt
 
     def type(self, line: str) -> None:
-        """Type `line` and Enter."""
-        os.write(self._terminal, f"{line}\n".encode())
+        """Type `line` and Enter, key by key.
+
+        Mininet hands a host's program one key each time that its terminal has something new.
+        """
+        for key in f"{line}\n":
+            os.write(self._terminal, key.encode())
+            self._read(KEY_S)
 
     def says(self, command: str, *, seconds: float = ANSWER_S) -> str:
         """Give the CLI a command; return what it prints until the next prompt."""
-        self.type(command)
+        os.write(self._terminal, f"{command}\n".encode())
         return self._until(PROMPT, seconds)
 
     def waits_for(self, text: str, *, seconds: float = ANSWER_S) -> str:
         """Wait until the terminal shows `text`; return all up to it that was not returned yet."""
         return self._until(text, seconds)
-
-    def stays_silent(self, seconds: float) -> str:
-        """What the terminal shows in `seconds`; raises ExerciseError if a prompt is in it."""
-        deadline = time.monotonic() + seconds
-        start = self._read_to
-        while time.monotonic() < deadline:
-            self._read(deadline - time.monotonic())
-            if PROMPT in self._text[start:]:
-                raise ExerciseError(f"it ended: {self._text[start:]}")
-        self._read_to = len(self._text)
-        return self._text[start:]
-
-    def interrupt(self) -> str:
-        """Press Ctrl-C; return what is shown until the next prompt."""
-        os.write(self._terminal, _CONTROL_C)
-        return self._until(PROMPT, ANSWER_S)
 
     # ------------------------------------------------------------------ beside the prompt
 
@@ -216,7 +207,7 @@ class Exercise:
 
 
 def _take_terminal() -> None:
-    """Make standard input the session's terminal, so that Ctrl-C reaches the programs."""
+    """Make standard input the session's terminal, as a shell that a reader types at has it."""
     import fcntl
     import termios
 

@@ -28,14 +28,26 @@ def loss(output: str) -> str:
     return found[1]
 
 
-def rates(output: str) -> list[float]:
-    """Both rates in Mbit/s that Mininet's `iperf` reports."""
-    found = re.search(
-        r"Results: \['([\d.]+) ([KMG])bits/sec', '([\d.]+) ([KMG])bits/sec'\]", output
+def rate(output: str) -> float:
+    """The rate in Mbit/s of iperf's last line; 0 where there is none."""
+    found = re.findall(r"([\d.]+) ([KMG]?)bits/sec", output)
+    return (
+        float(found[-1][0]) * {"": 1e-6, "K": 1e-3, "M": 1.0, "G": 1e3}[found[-1][1]]
+        if found
+        else 0
     )
-    assert found, output
-    unit = {"K": 1e-3, "M": 1.0, "G": 1e3}
-    return [float(found[1]) * unit[found[2]], float(found[3]) * unit[found[4]]]
+
+
+def tcp(exercise: Exercise, client: str, server: str, address: str) -> float:
+    """Mbit/s of a TCP transfer, 0 if it can't be opened.
+
+    By iperf's own commands: with Debian 12's iperf 2.1.8, which does not report a connection that
+    closes at once, the `iperf` of Mininet's prompt never ends, whatever the switches are.
+    """
+    exercise.starts(server, "iperf -s", f"iperf-{server}.log")
+    listening = f"{server} netstat -lnt"
+    exercise.until(lambda: ":5001 " in exercise.says(listening), f"iperf listens on {server}")
+    return rate(exercise.says(f"{client} timeout -s KILL 12 iperf -c {address} -t 5"))
 
 
 def fields(log: str, name: str) -> list[str]:
@@ -113,11 +125,10 @@ def test_load_balance(play: Play) -> None:
 @promise("firewall", "TCP within and outwards works; h3 can't open TCP to h1")
 def test_firewall(play: Play) -> None:
     with play("firewall") as exercise:
-        assert min(rates(exercise.says("iperf h1 h2"))) > 0
-        assert min(rates(exercise.says("iperf h1 h3"))) > 0
-        exercise.type("iperf h3 h1")
-        assert "Results" not in exercise.stays_silent(15)
-        exercise.interrupt()
+        assert tcp(exercise, "h1", "h2", "10.0.2.2") > 0
+        assert tcp(exercise, "h1", "h3", "10.0.3.3") > 0
+        assert tcp(exercise, "h3", "h1", "10.0.1.1") == 0
+        assert "connected" not in exercise.log("iperf-h1.log")
 
 
 def congested(exercise: Exercise, receive: str, send: str) -> str:
@@ -182,7 +193,7 @@ def test_link_monitor(play: Play) -> None:
         exercise.starts("h1", "./send.py", "send.log")
         exercise.until(lambda: len(utilisation(exercise.log("probes.log"))) > 15, "probes return")
         idle = max(utilisation(exercise.log("probes.log")))
-        reported = rates(exercise.says("iperf h1 h4"))[0]
+        reported = tcp(exercise, "h1", "h4", "10.0.4.4")
         busy = max(utilisation(exercise.log("probes.log")))
         assert idle < 1, idle
         assert 0.5 * reported < busy < 2 * reported, (busy, reported)
@@ -213,14 +224,21 @@ def test_flowcache(play: Play) -> None:
         def said(text: str) -> bool:
             return text in exercise.log("controller.log")
 
-        exercise.until(lambda: exercise.log("controller.log").count("SetForwarding") >= 3, "set")
-        exercise.says("h1 ping -c 3 h2")
-        assert " 0% packet loss" in exercise.says("h1 ping -c 3 h2")
-        exercise.until(lambda: said("added table entry"), "it added entries")
+        exercise.until(lambda: said("SetForwardingPipelineConfig on s3"), "the programs are set")
+        # Its notifications are read a moment later, and until then pings are lost.
         exercise.until(
-            lambda: bool(
-                re.search(r"ingressPktOutCounter \d+: [1-9]", exercise.log("controller.log"))
-            ),
-            "the counter of packet-outs rises",
+            lambda: " 0% packet loss" in exercise.says("h1 ping -c 1 -W 1 h2"), "a reply"
         )
-        exercise.until(lambda: said("Deleted flow_cache entry"), "idle entries are deleted")
+        assert " 0% packet loss" in exercise.says("h1 ping -c 3 h2")
+        for told in (
+            "Received PacketIn message",
+            "added table entry to send packets to port 2",
+            "MyEgress.egressPktInCounter 2: 1 packets",
+        ):
+            assert said(told), told
+        exercise.until(lambda: said("Deleted flow_cache entry on s1"), "idle entries are deleted")
+        exercise.says("h1 ping -c 3 h2")
+        exercise.until(
+            lambda: said("s1 MyEgress.egressPktInCounter 2: 2 packets"),
+            "flows that were deleted are learnt again",
+        )

@@ -1,0 +1,68 @@
+"""The daemon under BMv2's names, as `weft drop-in` installs it.
+
+What differs from `softswitch` is only what scripts around those programs lean on: the process's
+name, the log file's, and that `simple_switch` has no P4Runtime address but one Thrift port.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from softswitch.daemon import main
+
+DEFAULT_THRIFT_PORT = 9090
+_NO_EFFECT = ("--enable-swap",)
+"""Options of simple_switch alone; programs can always be swapped here."""
+
+
+def simple_switch_grpc() -> int:
+    """Run as `simple_switch_grpc`; returns the exit code."""
+    _be_called("simple_switch_grpc")
+    return main(with_bmv2_log(sys.argv[1:]))
+
+
+def simple_switch() -> int:
+    """Run as `simple_switch`; returns the exit code."""
+    _be_called("simple_switch")
+    return main(without_grpc(with_bmv2_log(sys.argv[1:])))
+
+
+def with_bmv2_log(argv: Sequence[str]) -> list[str]:
+    """`argv` with BMv2's name of the log file, which is the given one and `.txt`."""
+    found = list(argv)
+    end = found.index("--") if "--" in found else len(found)
+    for at, word in enumerate(found[:end]):
+        if word == "--log-file" and at + 1 < end:
+            found[at + 1] += ".txt"
+        elif word.startswith("--log-file="):
+            found[at] += ".txt"
+    return found
+
+
+def without_grpc(argv: Sequence[str]) -> list[str]:
+    """`argv` of `simple_switch` as the daemon's: it listens on the Thrift port of this machine."""
+    general, target = list(argv), list[str]()
+    if "--" in general:
+        at = general.index("--")
+        general, target = general[:at], general[at + 1 :]
+    port = str(DEFAULT_THRIFT_PORT)
+    kept: list[str] = []
+    words = iter(general)
+    for word in words:
+        if word == "--thrift-port":
+            port = next(words, port)
+        elif word.startswith("--thrift-port="):
+            port = word.partition("=")[2]
+        else:
+            kept.append(word)
+    target = [word for word in target if word not in _NO_EFFECT]
+    return [*kept, "--", *target, "--grpc-server-addr", f"127.0.0.1:{port}"]
+
+
+def _be_called(name: str) -> None:
+    """Give the process the name by which scripts find it (`pkill simple_switch`)."""
+    with suppress(OSError):
+        Path("/proc/self/comm").write_text(name, encoding="ascii")
