@@ -22,7 +22,7 @@ from tests.softswitch.veth_rig import in_namespace, tc, until
 pytestmark = pytest.mark.root
 
 SIZE = 1032
-RATE = 8_000_000
+RATE = 800_000  # slow beside any sender, so that a busy machine changes nothing
 FRAME_US = SIZE * 8 * 1_000_000 // RATE
 OUTSIDE = 10
 """Frames that may be beyond the queues: three with the device, the shaper's burst, rounded up."""
@@ -127,7 +127,7 @@ def test_below_the_limit_nothing_is_lost(rig: Callable[..., Any], send: Send) ->
         send(r, *range(64))
         got = arrived(r, 2)
         assert [f.number for f in got] == list(range(64))
-        assert [f.enq_qdepth for f in got] == sorted(f.enq_qdepth for f in got)
+        assert max(f.enq_qdepth for f in got) > 32
         with r.loop.locked() as core:
             assert core.port_stats(2).drop_queue == 0
 
