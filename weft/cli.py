@@ -17,6 +17,7 @@ from pathlib import Path
 
 from weft import (
     cli_conformance,
+    cli_corpus,
     cli_dcqcn,
     cli_drop_in,
     cli_grade,
@@ -29,7 +30,7 @@ from weft import (
     cli_sweep,
     cli_switch,
 )
-from weft.cli_arguments import add_json, add_preprocessor
+from weft.cli_arguments import add_diagnostics, add_json, add_preprocessor, without_kinds
 from weft.errors import UsageError
 
 EXIT_FAILED = 1
@@ -59,7 +60,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns the exit code. No exception leaves it but argparse's SystemExit.
     """
     try:
-        arguments = _parser().parse_args(argv)
+        arguments = _parser().parse_args(without_kinds(sys.argv[1:] if argv is None else argv))
         module, _, function = arguments.handler.partition(":")
         code = getattr(import_module(module), function)(arguments)
         sys.stdout.flush()
@@ -155,6 +156,7 @@ def _parser() -> argparse.ArgumentParser:
     cli_sim.add_commands(partial(_add, commands))
     cli_stf.add_commands(partial(_add, commands))
     cli_conformance.add_commands(partial(_add, commands))
+    cli_corpus.add_commands(partial(_add, commands))
     cli_sweep.add_commands(partial(_add, commands))
     cli_switch.add_commands(partial(_add, commands))
     return parser
@@ -266,6 +268,7 @@ def _add_compile(commands: _Commands[argparse.ArgumentParser]) -> None:
         "-o", dest="out", type=Path, required=True, metavar="DIR", help="where the files go"
     )
     add_preprocessor(command)
+    add_diagnostics(command)
     command.add_argument(
         "--std", choices=("p4-16",), default="p4-16", help="the language (default: %(default)s)"
     )

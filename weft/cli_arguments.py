@@ -3,16 +3,59 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 Add = Callable[..., argparse.ArgumentParser]
 """`weft.cli`'s, with the subparsers given: name, handler, text, examples."""
 
 
+_DIAGNOSTICS = {
+    "Wdisable": "don't report warnings (=KIND: of one kind, as `unused`)",
+    "Wwarn": "report warnings (=KIND: also of one that is off unless asked for)",
+    "Werror": "take warnings (=KIND: of one kind) for errors",
+}
+
+
 def add_json(command: argparse.ArgumentParser) -> None:
     """Add --json, for a command with one result."""
     command.add_argument("--json", action="store_true", help="print the result as JSON")
+
+
+def add_diagnostics(command: argparse.ArgumentParser) -> None:
+    """Add p4c's --Wdisable, --Wwarn and --Werror; `diagnostics` has them in the order given."""
+    for name, text in _DIAGNOSTICS.items():
+        command.add_argument(
+            f"--{name}", dest="diagnostics", action=_Diagnostic, nargs="?", default=[],
+            metavar="KIND", help=text,
+        )  # fmt: skip
+
+
+def without_kinds(argv: Sequence[str]) -> list[str]:
+    """The arguments with `--Werror` alone as `--Werror=`: it takes no program for a KIND."""
+    alone = {f"--{name}" for name in _DIAGNOSTICS}
+    return [f"{each}=" if each in alone else each for each in argv]
+
+
+class _Diagnostic(argparse.Action):
+    """Appends `Werror` or `Werror=KIND`."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: str | Sequence[object] | None,
+        option_string: str | None = None,
+    ) -> None:
+        from softswitch.compiler.diagnostic_actions import DiagnosticActions, UnknownKind
+
+        assert option_string is not None
+        option = option_string.lstrip("-") + (f"={values}" if values else "")
+        try:
+            DiagnosticActions.of([option])
+        except UnknownKind as error:
+            raise argparse.ArgumentError(None, str(error)) from None
+        setattr(namespace, self.dest, [*getattr(namespace, self.dest), option])
 
 
 def add_preprocessor(command: argparse.ArgumentParser) -> None:

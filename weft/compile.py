@@ -32,6 +32,7 @@ def run(arguments: argparse.Namespace) -> int:
                 defines=tuple(arguments.define),
                 std=arguments.std,
                 compiler=arguments.compiler,
+                diagnostics=tuple(arguments.diagnostics),
             )
         )
         json_path, p4info_path = _write(compiled, arguments.out, arguments.program)

@@ -43,13 +43,14 @@ class P4cError(Exception):
 
 @dataclass(frozen=True)
 class Job:
-    """What to compile and how."""
+    """What to compile and how; `diagnostics` as p4c's options: "Werror=unused"."""
 
     source: Path
     include_dirs: tuple[Path, ...] = ()
     defines: tuple[str, ...] = ()
     std: str = "p4-16"
     compiler: str = "weft"
+    diagnostics: tuple[str, ...] = ()
 
 
 @dataclass
@@ -108,7 +109,8 @@ def _timed(timings: dict[str, float], phase: str) -> Iterator[None]:
 
 def _key(job: Job, preprocessed: str) -> str:
     digest = hashlib.sha256()
-    for part in (str(_FORMAT), job.compiler, job.std, job.source.name, preprocessed):
+    options = " ".join(job.diagnostics)
+    for part in (str(_FORMAT), job.compiler, job.std, options, job.source.name, preprocessed):
         digest.update(f"{len(part)}:{part}".encode())
     for path in _tool_files(job):
         state = path.stat()
@@ -134,7 +136,13 @@ def _tool_files(job: Job) -> list[Path]:
 def _compile(job: Job) -> Compiled:
     from softswitch.compiler import compile_p4
 
-    result = compile_p4(job.source, include_dirs=job.include_dirs, defines=job.defines, std=job.std)
+    result = compile_p4(
+        job.source,
+        include_dirs=job.include_dirs,
+        defines=job.defines,
+        std=job.std,
+        diagnostics=job.diagnostics,
+    )
     timings = dict(result.timings)
     pipeline = _build(result.json_text, timings)
     warnings = [str(warning) for warning in result.warnings]
@@ -151,6 +159,7 @@ def _compile_with_p4c(job: Job) -> Compiled:
         for directory in job.include_dirs:
             command += ["-I", str(directory)]
         command += [f"-D{define}" for define in job.defines]
+        command += [f"--{option}" for option in job.diagnostics]
         with _timed(timings, "p4c"):
             done = subprocess.run(
                 [*command, str(job.source)], capture_output=True, text=True, check=False

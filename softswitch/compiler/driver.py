@@ -14,6 +14,7 @@ from finsy.proto import p4i
 from softswitch.compiler import frontend
 from softswitch.compiler.bmv2_program import write_program
 from softswitch.compiler.depth import deep_recursion
+from softswitch.compiler.diagnostic_actions import DiagnosticActions
 from softswitch.compiler.elaborate import elaborate
 from softswitch.compiler.errors import Diagnostic
 from softswitch.compiler.lower_program import ProgramLowering
@@ -38,19 +39,26 @@ def compile_p4(
     include_dirs: Sequence[Path] = (),
     defines: Sequence[str] = (),
     std: str = "p4-16",
+    diagnostics: Sequence[str] = (),
 ) -> CompileResult:
     """Compile a v1model program.
 
     `include_dirs` are searched before our own core.p4 and v1model.p4; `defines` are `NAME` or
-    `NAME=VALUE`. Raises `CompileError` with everything found wrong, `NotSupported` if the program
-    needs what this compiler can't do yet.
+    `NAME=VALUE`; `diagnostics` are p4c's options for warnings, such as "Werror=unused". Raises
+    `CompileError` with everything found wrong, `NotSupported` if the program needs what this
+    compiler can't do yet, `UnknownKind` for diagnostics that there are none of.
     """
+    actions = DiagnosticActions.of(diagnostics)
     with deep_recursion(source):
-        return _compile(source, include_dirs, defines, std)
+        return _compile(source, include_dirs, defines, std, actions)
 
 
 def _compile(
-    source: Path, include_dirs: Sequence[Path], defines: Sequence[str], std: str
+    source: Path,
+    include_dirs: Sequence[Path],
+    defines: Sequence[str],
+    std: str,
+    actions: DiagnosticActions,
 ) -> CompileResult:
     checked = frontend.check(source, include_dirs, defines, std)
     timings = dict(checked.timings)
@@ -68,7 +76,8 @@ def _compile(
         "p4info": described - lowered,
         "json": time.perf_counter() - described,
     }
-    warnings = [*checked.warnings, *program.warnings]
+    actions = actions.with_annotations(checked.program)
+    warnings = actions.apply([*checked.warnings, *program.warnings])
     return CompileResult(written, info, text, json_text, warnings, timings)
 
 

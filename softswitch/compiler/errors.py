@@ -53,7 +53,8 @@ class Diagnostic:
     notes: tuple[tuple[Pos, str], ...] = ()
 
     def __str__(self) -> str:
-        lines = [f"{self.pos}: {self.severity.value}: {self.message}"]
+        kind = f" [{self.code}]" if self.severity is Severity.WARNING and self.code else ""
+        lines = [f"{self.pos}: {self.severity.value}: {self.message}{kind}"]
         lines += [f"{pos}: note: {text}" for pos, text in self.notes]
         return "\n".join(lines)
 

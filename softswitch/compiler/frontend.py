@@ -29,6 +29,7 @@ from softswitch.compiler import ast, cpp, lexer, parser
 from softswitch.compiler.checker import Checker
 from softswitch.compiler.control_names import check_control_plane_names
 from softswitch.compiler.depth import deep_recursion
+from softswitch.compiler.diagnostic_actions import DiagnosticActions
 from softswitch.compiler.errors import CompileError, Diagnostic, Pos, Reporter, TooManyErrors
 from softswitch.compiler.warnings import warn
 
@@ -80,10 +81,12 @@ def check_library(
     reporter = Reporter()
     with deep_recursion(path):
         try:
-            _read_and_check(path, include_dirs, defines, reporter, {}, needs_main=False)
+            program, _ = _read_and_check(
+                path, include_dirs, defines, reporter, {}, needs_main=False
+            )
         except TooManyErrors:
             raise CompileError(reporter.errors) from None
-    return reporter.warnings
+    return DiagnosticActions.of([]).with_annotations(program).apply(reporter.warnings)
 
 
 def _check(

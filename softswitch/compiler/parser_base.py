@@ -38,7 +38,7 @@ _EXPRESSION_ANNOTATIONS = frozenset(
         "name", "id", "field_list", "priority", "alias", "match", "deprecated", "noWarn",
         "brief", "description", "controller_header", "format", "p4runtime_translation",
         "pkginfo", "platform_property", "max_group_size", "selector_size_semantics",
-        "max_member_weight",
+        "max_member_weight", "diagnostic",
     }
 )  # fmt: skip
 

@@ -16,5 +16,5 @@ def warn_deprecated(decls: Iterable[ast.Decl], reporter: Reporter) -> None:
             continue
         found = node.decl.annotation("deprecated")
         if found is not None:
-            text = "".join(str(each) for each in found.values)
+            text = " ".join(str(each) for each in found.values)
             reporter.warn(node.pos, f'"{node.decl.name}" is deprecated: {text}', "deprecated")

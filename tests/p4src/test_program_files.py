@@ -23,9 +23,15 @@ def p4info_of(text: str) -> p4i.P4Info:
     return text_format.Parse(text, p4i.P4Info())
 
 
+# Said of every table with an action selector, whatever it looks like; no option turns it off.
+KNOWN_P4C = "Target does not support default_action for"
+KNOWN_OURS = "BMv2 has no default_action for table"
+
+
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_compiles_without_warnings(program: str) -> None:
-    assert compile_p4(P4SRC / f"{program}.p4").warnings == []
+    warnings = compile_p4(P4SRC / f"{program}.p4", diagnostics=["Werror"]).warnings
+    assert [each for each in warnings if KNOWN_OURS not in each.message] == []
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
@@ -45,10 +51,8 @@ def test_p4c_takes_it_with_werror_and_makes_the_same_p4info(program: str, tmp_pa
     command = [p4c, "--std", "p4-16", "--Werror", *outputs, str(P4SRC / f"{program}.p4")]
     result = subprocess.run(command, capture_output=True, text=True)
     assert result.returncode == 0, result.stderr
-    # Said of every table with an action selector, whatever it looks like; no option turns it off.
-    known = "Target does not support default_action for"
     said = [line for line in result.stderr.splitlines() if "warning:" in line]
-    assert [line for line in said if known not in line] == []
+    assert [line for line in said if KNOWN_P4C not in line] == []
     ours = compile_p4(P4SRC / f"{program}.p4").p4info
     assert p4info_of((tmp_path / "p.txtpb").read_text()) == ours
 
