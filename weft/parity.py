@@ -29,7 +29,10 @@ def run(arguments: argparse.Namespace) -> int:
 
     quiet = arguments.json
     plan = _plan(arguments)
-    session = ParitySession(plan, _compile(arguments, quiet))
+    programs = compile_both(
+        arguments.program, tuple(arguments.include), tuple(arguments.define), quiet=quiet
+    )
+    session = ParitySession(plan, programs)
     try:
         with console.progress(f"run {arguments.program}", quiet=quiet):
             report = session.run()
@@ -66,21 +69,23 @@ def _plan(arguments: argparse.Namespace) -> Plan:
     )
 
 
-def _compile(arguments: argparse.Namespace, quiet: bool) -> dict[Compiler, Program]:
+def compile_both(
+    source: Path, include_dirs: tuple[Path, ...], defines: tuple[str, ...], *, quiet: bool
+) -> dict[Compiler, Program]:
     """The program as each compiler makes it. Raises the error of ours if neither does."""
     from emulation.parity.report import Compiler
     from softswitch.compiler.errors import CompileError
     from weft import p4_cache
 
-    if not arguments.program.is_file():
-        raise UsageError(f"{arguments.program}: no such file")
+    if not source.is_file():
+        raise UsageError(f"{source}: no such file")
     programs: dict[Compiler, Program] = {}
     refusal: Exception | None = None
     for compiler in Compiler:
         job = p4_cache.Job(
-            source=arguments.program,
-            include_dirs=tuple(arguments.include),
-            defines=tuple(arguments.define),
+            source=source,
+            include_dirs=include_dirs,
+            defines=defines,
             compiler=compiler.value,
         )
         with console.progress(f"compile with {compiler.value}", quiet=quiet):

@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from softswitch.conformance.findings import Finding, Said, Verdict
@@ -50,18 +51,23 @@ def version(compiler: Path) -> str:
 
 def run(compiler: Path, program: Program) -> Said:
     """What `compiler` says of a program; its exit code is the verdict."""
+    return compile_file(compiler, program.path)
+
+
+def compile_file(compiler: Path, path: Path, options: Sequence[str] = ()) -> Said:
+    """What `compiler` says of a file, given `options` (-I, -D) too."""
     include = compiler.resolve().parent / "p4include"
     beside = compiler.parent / "p4include"
     with tempfile.TemporaryDirectory(prefix="weft-p4c-") as directory:
         p4info = Path(directory) / "p4info.txtpb"
-        command = [str(compiler), "--std", "p4-16", "-o", f"{directory}/out.json"]
+        command = [str(compiler), "--std", "p4-16", "-o", f"{directory}/out.json", *options]
         command += [f"-I{each}" for each in (include, beside) if each.is_dir()]
-        command += ["--p4runtime-files", str(p4info), program.path.name]
+        command += ["--p4runtime-files", str(p4info), path.name]
         try:
             ran = subprocess.run(
                 command,
                 capture_output=True,
-                cwd=program.path.parent,
+                cwd=path.parent,
                 timeout=LIMIT_S,
                 check=False,
             )

@@ -1,0 +1,135 @@
+"""`weft corpus`: finds programs, reads lists, says what is refused, slow or answers otherwise."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from softswitch.conformance import corpus
+from softswitch.conformance.corpus import ListError, Source
+from softswitch.conformance.findings import Verdict
+from weft.cli import main
+
+OTHERS = "WEFT_P4_CORPUS"
+PROGRAM = """
+#include <core.p4>
+#include <v1model.p4>
+#include "types.p4"
+struct headers { h_t h; }
+struct meta_t { }
+parser P(packet_in p, out headers h, inout meta_t m, inout standard_metadata_t s) {
+    state start { p.extract(h.h); transition accept; }
+}
+control V(inout headers h, inout meta_t m) { apply {} }
+control I(inout headers h, inout meta_t m, inout standard_metadata_t s) {
+    apply { s.egress_spec = PORT; h.h.v = h.h.v + 1; }
+}
+control E(inout headers h, inout meta_t m, inout standard_metadata_t s) { apply {} }
+control C(inout headers h, inout meta_t m) { apply {} }
+control D(packet_out p, in headers h) { apply { p.emit(h.h); } }
+V1Switch(P(), V(), I(), E(), C(), D()) main;
+"""
+
+
+@pytest.fixture
+def others(tmp_path: Path) -> Path:
+    """A checkout: a program that needs a definition, one that is wrong, and parts of them."""
+    folder = tmp_path / "others"
+    (folder / "sub").mkdir(parents=True)
+    (folder / "include").mkdir()
+    (folder / "include" / "types.p4").write_text("header h_t { bit<16> v; }\n")
+    (folder / "sub" / "port.p4").write_text(PROGRAM)
+    (folder / "sub" / "wrong.p4").write_text(PROGRAM.replace("h.h.v + 1", "h.h.w"))
+    (folder / "sub" / "part.p4").write_text(
+        "// V1Switch(P()) main;\nheader other_t { bit<8> x; }\n"
+    )
+    return folder
+
+
+def test_programs_are_those_with_a_switch_as_main(others: Path) -> None:
+    found = corpus.find(others, [others / "include"], ["PORT=3"])
+    assert [source.path.name for source in found] == ["port.p4", "wrong.p4"]
+    assert found[0].options() == [f"-I{others / 'include'}", "-DPORT=3"]
+
+
+def test_a_list_names_programs_as_its_own_folder_sees_them(others: Path) -> None:
+    path = others / "list"
+    path.write_text(
+        "# two of one file\n\nsub/port.p4 -I include -DPORT=1\n"
+        'sub/port.p4 -Iinclude -D "PORT=2"  # the other\n'
+    )
+    include = (others / "include",)
+    program = others / "sub" / "port.p4"
+    assert corpus.read_list(path) == [
+        Source(program, include, ("PORT=1",)),
+        Source(program, include, ("PORT=2",)),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("none.p4", "no such file"),
+        ("sub/port.p4 -I", "-I needs a value"),
+        ("sub/port.p4 sub/wrong.p4", "one program a line is wanted, 2 found"),
+        ("-DPORT=1", "one program a line is wanted, 0 found"),
+    ],
+)
+def test_a_wrong_line_is_named(others: Path, line: str, says: str) -> None:
+    path = others / "list"
+    path.write_text(f"\n{line}\n")
+    with pytest.raises(ListError, match=f"list:2: .*{says}"):
+        corpus.read_list(path)
+
+
+def test_a_program_is_judged_down_to_machine_code(others: Path) -> None:
+    source = Source(others / "sub" / "port.p4", (others / "include",), ("PORT=1",))
+    judged = corpus.judge(source, None)
+    assert judged.ours is Verdict.ACCEPTED and judged.agrees and judged.theirs is None
+    assert {"parse", "lower", "machine code"} <= judged.seconds.keys()
+    assert 0 < judged.total_s < 10 and judged.p4info_bytes > 0
+    refused = corpus.judge(Source(source.path, source.include_dirs), None)
+    assert refused.ours is Verdict.REFUSED and 'unknown name "PORT"' in refused.reason
+
+
+def test_the_command_says_what_is_refused_and_what_packets_show(
+    others: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")  # without p4c
+    words = ["corpus", str(others), "-I", str(others / "include"), "-D", "PORT=1", "--json"]
+    assert main([*words, "--packets", "20"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert [(Path(p["program"]).name, p["ours"]) for p in result["programs"]] == [
+        ("port.p4", "accepted"),
+        ("wrong.p4", "refused"),
+    ]
+    (packets,) = result["packets"]
+    assert packets["cases"] == 20 and packets["answered"] > 0 and packets["different"] == []
+
+
+def test_a_program_that_takes_too_long_fails_the_run(
+    others: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    words = ["corpus", str(others), "-I", str(others / "include"), "-D", "PORT=1"]
+    assert main([*words, "--limit", "0.000001"]) == 1
+    assert "more than 1e-06 s" in capsys.readouterr().out
+
+
+def test_folders_without_programs_are_refused(tmp_path: Path) -> None:
+    assert main(["corpus", str(tmp_path)]) == 2
+    assert main(["corpus", str(tmp_path / "none")]) == 2
+    assert main(["corpus"]) == 2
+
+
+@pytest.mark.skipif(OTHERS not in os.environ, reason=f"{OTHERS} names no directories of programs")
+def test_programs_by_others_compile_as_with_p4c(capsys: pytest.CaptureFixture[str]) -> None:
+    """$WEFT_P4_CORPUS: directories and list files, with colons between."""
+    words = ["corpus"]
+    for name in os.environ[OTHERS].split(os.pathsep):
+        words += [name] if Path(name).is_dir() else ["--list", name]
+    status = main(words)
+    assert status == 0, capsys.readouterr().out
