@@ -81,7 +81,7 @@ def limbs(bits: int) -> int:
 
 
 def storage_bits(bits: int) -> int:
-    """Width of the C integer that holds a field of 1..64 bits."""
+    """Width of the C integer that holds a field of 0..64 bits."""
     return next(size for size in (8, 16, 32, 64) if bits <= size)
 
 

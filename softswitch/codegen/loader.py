@@ -206,7 +206,7 @@ class _Loader:
                     raise item.error("a second variable-length field")
                 fields.append(Field(parts[0].text(), 0, signed, saturating, varbit=True))
             else:
-                bits = parts[1].number(2 if signed else 1)
+                bits = parts[1].number(2 if signed else 0)
                 fields.append(Field(parts[0].text(), bits, signed, saturating))
         fixed_bytes = (sum(field.bits for field in fields) + 7) // 8
         length_exp = node.opt("length_exp")

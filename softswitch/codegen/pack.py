@@ -21,7 +21,9 @@ class Piece:
 
 
 def load(base: str, bit: int, bits: int) -> str:
-    """An expression for `bits` (1..64) bits at bit offset `bit` of the bytes at `base`."""
+    """An expression for `bits` (0..64) bits at bit offset `bit` of the bytes at `base`."""
+    if not bits:
+        return "0"
     first, last = bit // 8, (bit + bits - 1) // 8
     count = last - first + 1
     tail = (last + 1) * 8 - (bit + bits)
@@ -53,6 +55,8 @@ def extract_field(place: Place, base: str, bit: int) -> list[str]:
 
 def field_pieces(place: Place) -> list[Piece]:
     """A field of fixed width as pieces, the most significant first."""
+    if not place.bits:
+        return []
     if place.bits <= LIMB:
         return [Piece(f"(uint64_t){place.code}", place.bits)]
     return [

@@ -13,11 +13,13 @@ from softswitch.compiler import types as ty
 from softswitch.compiler.elaborate import local_name
 from softswitch.compiler.errors import CompileError, NotSupported, Pos
 from softswitch.compiler.places import (
+    NO_BITS,
     HeaderPlace,
     StackPlace,
     StructValue,
     UnionPlace,
     Value,
+    has_no_bits,
     header_fields,
     scalar_type,
     stack_element,
@@ -101,6 +103,8 @@ class Layout:
         scalar = scalar_type(t)
         if scalar is not None and scalar.kind is ir.Kind.VARBIT:
             return self._varbit(name, scalar)
+        if scalar is not None and has_no_bits(scalar):
+            return NO_BITS
         if scalar is not None and scalar.kind is not ir.Kind.STRING and scalar.width > 0:
             if exact and name not in self._scalar_names:
                 self._scalar_names.add(name)

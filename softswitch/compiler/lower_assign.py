@@ -10,6 +10,7 @@ from softswitch.compiler.errors import CompileError, NotSupported, Pos
 from softswitch.compiler.lower_expr import ExprLowering, elements_of
 from softswitch.compiler.lower_frame import Region
 from softswitch.compiler.places import (
+    NO_BITS,
     SCALARS,
     ElementPlace,
     HeaderPlace,
@@ -55,17 +56,15 @@ class AssignLowering(ExprLowering):
         """The place of an l-value expression. `fixed`: run-time indices are evaluated now."""
         if not isinstance(target, ast.Slice):
             found = self.lower(target)
-            return self._fixed(found, target.pos) if fixed else found
-        if target.plus:
-            raise NotSupported.at(target.pos, "assignment to a slice with a run-time position")
-        high, low = self.constant(target.hi).value, self.constant(target.lo).value
+            return self.fixed(found, target.pos) if fixed else found
+        high, low = self.slice_bounds(target)
         base = self.place(_without_slices(target), fixed=fixed)
         if not isinstance(base, SCALARS):
             raise CompileError.at(target.pos, "a slice of something that is no scalar")
         offset = _slice_offset(self, target.base)
         return SlicePlace(base, high + offset, low + offset)
 
-    def _fixed(self, place: Value, pos: Pos) -> Value:
+    def fixed(self, place: Value, pos: Pos) -> Value:
         """`place` with its run-time index, if any, in a temporary."""
         match place:
             case ir.ElementField(stack, index, position, t) if not isinstance(index, ir.Const):
@@ -93,7 +92,7 @@ class AssignLowering(ExprLowering):
 
     def assign(self, target: Value, value: Value, pos: Pos) -> None:
         """Write code that assigns `value` to the place `target`."""
-        if target == value or isinstance(target, Unset):
+        if target in (value, NO_BITS) or isinstance(target, Unset):
             return
         value = self.read(value)
         match target:
@@ -186,7 +185,7 @@ class AssignLowering(ExprLowering):
         self, target: HeaderPlace | ElementPlace | LastPlace, value: ElementPlace, pos: Pos
     ) -> None:
         """`target = stack[index]`: an invalid header where the index is outside of the stack."""
-        bounded = self._fixed(value, pos)
+        bounded = self.fixed(value, pos)
         assert isinstance(bounded, ElementPlace)
         inside = fold.is_inside(bounded.index)
         if self.in_parser():
@@ -323,6 +322,6 @@ def _slice_offset(lowering: ExprLowering, expr: ast.Expr) -> int:
     """Position of bit 0 of a (nested) slice in the innermost value."""
     offset = 0
     while isinstance(expr, ast.Slice):
-        offset += lowering.constant(expr.lo).value
+        offset += lowering.slice_bounds(expr)[1]
         expr = expr.base
     return offset

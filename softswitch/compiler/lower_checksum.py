@@ -35,8 +35,22 @@ def lower_checksums(body: BodyLowering, verify: bool) -> list[Checksum]:
     decl = body.frame.instance.decl
     assert isinstance(decl, ast.ControlDecl)
     found: list[Checksum] = []
+    _locals(body, decl)
     _statement(body, decl.body, fold.TRUE, verify, found)
     return found
+
+
+def _locals(body: BodyLowering, control: ast.ControlDecl) -> None:
+    for decl in control.locals:
+        _local(body, decl)
+
+
+def _local(body: BodyLowering, decl: ast.Decl) -> None:
+    """A variable: nothing can be assigned here, so it stands for its initial value."""
+    if isinstance(decl, ast.VarDecl):
+        if decl.init is None:
+            raise NotSupported.at(decl.pos, "a variable without a value in a checksum control")
+        body.frame.values[id(decl)] = body.lower(decl.init)
 
 
 def _statement(
@@ -54,12 +68,12 @@ def _statement(
                 _statement(body, otherwise, other, verify, found)
         case ast.CallStmt(call=call) if call.kind is ast.CallKind.CONTROL_APPLY:
             decl, inner = body.applied(call)
-            for local in decl.locals:
-                if isinstance(local, ast.VarDecl):
-                    raise NotSupported.at(local.pos, "a variable in a checksum control")
+            _locals(inner, decl)
             _statement(inner, decl.body, condition, verify, found)
         case ast.CallStmt(call=call):
             found.append(_checksum(body, call, condition, verify))
+        case ast.DeclStmt(decl=decl):
+            _local(body, decl)
         case ast.Empty():
             pass
         case _:

@@ -14,6 +14,7 @@ from softswitch.compiler import types as ty
 from softswitch.compiler.errors import CompileError, NotSupported, Pos
 from softswitch.compiler.lower_frame import Code, Frame, Region
 from softswitch.compiler.places import (
+    NO_BITS,
     SCALARS,
     SIMPLE,
     ElementPlace,
@@ -28,6 +29,7 @@ from softswitch.compiler.places import (
     UnionPlace,
     Unset,
     Value,
+    has_no_bits,
     header_fields,
     header_member,
     scalar_type,
@@ -119,7 +121,7 @@ class ExprLowering:
     def copy_of(self, value: Value, t: ty.Type, pos: Pos) -> Value:
         """A copy of `value` in a new temporary."""
         if isinstance(value, SCALARS):
-            return self.to_temporary(value, pos)
+            return value if has_no_bits(value.type) else self.to_temporary(value, pos)
         place = self.program.layout.local("tmp", t, pos)
         self.assign(place, value, pos)
         return place
@@ -275,8 +277,17 @@ class ExprLowering:
             width = self.constant(expr.hi).value
             shifted = fold.binary(">>", base, low, base.type)
             return fold.convert(shifted, ir.bit(width))
-        high, low_bound = self.constant(expr.hi).value, self.constant(expr.lo).value
+        high, low_bound = self.slice_bounds(expr)
         return fold.slice_bits(self.scalar(expr.base), high, low_bound)
+
+    def slice_bounds(self, expr: ast.Slice) -> tuple[int, int]:
+        """The highest and the lowest bit of a slice at a constant place."""
+        if not expr.plus:
+            return self.constant(expr.hi).value, self.constant(expr.lo).value
+        low = self.lower(expr.lo)
+        if not isinstance(low, ir.Const):
+            raise NotSupported.at(expr.pos, "assignment to a slice with a run-time position")
+        return low.value + self.constant(expr.hi).value - 1, low.value
 
     # ------------------------------------------------------------ operators
 
@@ -513,6 +524,8 @@ def _element_member(stack: StackPlace, index: ir.Expr, header: ty.Header, name: 
         if scalar is None:
             assert isinstance(t, ty.Struct)
             return StructValue({f.name: place(f"{path}.{f.name}", f.type) for f in t.fields})
+        if has_no_bits(scalar):
+            return NO_BITS
         position = next(i for i, (n, _) in enumerate(flat) if n == path)
         return ir.ElementField(stack.name, index, position, scalar)
 
@@ -527,7 +540,7 @@ def _last_member(stack: StackPlace, header: ty.Header, name: str) -> Value:
         if scalar is None:
             assert isinstance(t, ty.Struct)
             return StructValue({f.name: place(f"{path}.{f.name}", f.type) for f in t.fields})
-        return ir.LastField(stack.name, path, scalar)
+        return NO_BITS if has_no_bits(scalar) else ir.LastField(stack.name, path, scalar)
 
     found = header.field_named(name)
     assert found is not None

@@ -15,6 +15,7 @@ from softswitch.compiler.errors import CompileError, NotSupported, Pos
 from softswitch.compiler.layout import STANDARD_METADATA
 from softswitch.compiler.lower_frame import Region
 from softswitch.compiler.places import (
+    NO_BITS,
     SCALARS,
     SIMPLE,
     ExternObject,
@@ -122,7 +123,7 @@ def leaves(value: Value, pos: Pos) -> list[ir.Expr]:
                 leaf for f in t.fields for leaf in leaves(header_member(name, f.name, f.type), pos)
             ]
         case _ if isinstance(value, SCALARS):
-            return [value]
+            return [] if value is NO_BITS else [value]
         case _:
             raise NotSupported.at(pos, "a stack or union in a list of values")
 
@@ -286,10 +287,9 @@ def _execute_meter(body: StmtLowering, call: ast.Call, target: ExternObject) -> 
 
 
 def _read_direct_meter(body: StmtLowering, call: ast.Call, target: ExternObject) -> None:
-    place = body.lower(argument(call, 0))
-    if not isinstance(place, ir.Field):
-        raise NotSupported.at(call.pos, "a direct meter read into something that is no field")
+    place, finish = _destination(body, call, 0)
     body.program.direct_meter_target(target, place, call.pos)
+    finish()
 
 
 def _register_read(body: StmtLowering, call: ast.Call, target: ExternObject) -> None:

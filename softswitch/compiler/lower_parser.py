@@ -11,6 +11,7 @@ from softswitch.compiler.layout import unique
 from softswitch.compiler.lower_frame import Frame
 from softswitch.compiler.lower_stmt import StmtLowering
 from softswitch.compiler.places import (
+    NO_BITS,
     SCALARS,
     ElementPlace,
     HeaderPlace,
@@ -20,6 +21,7 @@ from softswitch.compiler.places import (
     StructValue,
     Unset,
     Value,
+    has_no_bits,
     scalar_type,
 )
 
@@ -30,16 +32,16 @@ class BodyLowering(StmtLowering):
     """The complete lowering of a body: statements, and what only parsers have."""
 
     def applied(self, call: ast.Call) -> tuple[ast.ControlDecl, BodyLowering]:
-        """The control that `call` applies, and its lowering with the parameters bound by name.
+        """The control that `call` applies, and its lowering with the arguments in place of names.
 
-        For places that take no code. Raises `NotSupported` where an argument needs a copy.
+        For places that take no code: nothing can be assigned there, so nothing is copied.
         """
         instance = self._callee(call)
         decl = instance.decl
         assert isinstance(decl, ast.ControlDecl)
         frame = Frame(instance, caller=self.frame)
-        if self._bind_apply(call, decl, frame, by_copy=False):
-            raise NotSupported.at(call.pos, "arguments that overlap, in a checksum control")
+        for param, value in zip(decl.params, self._arguments(call.binding), strict=True):
+            frame.values[id(param)] = value
         return decl, BodyLowering(self.program, self.code, frame)
 
     # ------------------------------------------------------------ packets
@@ -60,10 +62,21 @@ class BodyLowering(StmtLowering):
                 self._skip(call)
                 return
             case ElementPlace():
-                raise NotSupported.at(call.pos, "extract into a stack at a run-time index")
+                self._extract_element(call, target, length)
+                return
             case _:
                 raise NotSupported.at(call.pos, "extract into this expression")
         self.code.emit(op)
+
+    def _extract_element(
+        self, call: ast.Call, target: ElementPlace, length: ir.Expr | None
+    ) -> None:
+        """Extract into a stack at a run-time index: BMv2 has no such operation."""
+        place = self.fixed(target, call.pos)
+        header = self.program.layout.local("tmp", target.type, call.pos)
+        assert isinstance(header, HeaderPlace)
+        self.code.emit(ir.Extract("regular", header.name, call.pos, length=length))
+        self.assign(place, header, call.pos)
 
     def _skip(self, call: ast.Call) -> None:
         """`extract<T>(_)`: the bits are skipped."""
@@ -92,6 +105,8 @@ class BodyLowering(StmtLowering):
         if scalar is not None:
             if scalar.kind is ir.Kind.VARBIT:
                 raise CompileError.at(pos, "lookahead of a varbit")
+            if has_no_bits(scalar):
+                return NO_BITS, offset
             raw = ir.bit(scalar.width)
             place = self.program.layout.scalar("tmp", scalar)
             self.code.emit(ir.Op("assign", (place, ir.Lookahead(offset, raw)), pos))
@@ -222,11 +237,13 @@ class BodyLowering(StmtLowering):
 
 def cover(low: int, high: int, t: ir.ScalarType, pos: Pos) -> list[ir.Match]:
     """The fewest value/mask pairs that match exactly the numbers low..high of type `t`."""
-    if t.signed:
-        raise NotSupported.at(pos, "a range of signed numbers in a select")
     if low > high:
         raise CompileError.at(pos, f"the range {low} .. {high} is empty")
     full = (1 << t.width) - 1
+    if low < 0:  # negative numbers stand behind the others in two's complement
+        negative = ir.bit(t.width)
+        below = cover(low & full, min(high, -1) & full, negative, pos)
+        return below + (cover(0, high, t, pos) if high >= 0 else [])
     result: list[ir.Match] = []
     while low <= high:
         size = low & -low if low else 1 << t.width

@@ -188,8 +188,11 @@ class ProgramLowering:
         instance = self.blocks["deparser"]
         decl = instance.decl
         assert isinstance(decl, ast.ControlDecl)
-        body = self._body(instance, Region.OTHER, values)
-        for stmt in statements_of(decl.body):
+        self._emits(self._body(instance, Region.OTHER, values), decl)
+
+    def _emits(self, body: BodyLowering, control: ast.ControlDecl) -> None:
+        """Emits of a deparser, in order. Controls that only emit may be applied."""
+        for stmt in statements_of(control.body):
             match stmt:
                 case ast.Block() | ast.Empty():
                     pass
@@ -197,6 +200,9 @@ class ProgramLowering:
                     argument = call.binding[0].arg if call.binding else call.args[0].value
                     assert argument is not None
                     self.deparser_order += _headers_in(body.lower(argument), argument.pos)
+                case ast.CallStmt(call=ast.Call(kind=ast.CallKind.CONTROL_APPLY) as call):
+                    inner_control, inner = body.applied(call)
+                    self._emits(inner, inner_control)
                 case _:
                     raise NotSupported.at(stmt.pos, "anything but emit in the deparser")
 

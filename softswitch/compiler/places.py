@@ -182,9 +182,19 @@ def scalar_type(t: ty.Type) -> ir.ScalarType | None:
             return None
 
 
+NO_BITS = ir.Const(0, ir.bit(0))
+"""Place and value of everything of type bit<0>: BMv2 holds nothing for it."""
+
+
+def has_no_bits(t: ir.ScalarType) -> bool:
+    """Whether `t` is `bit<0>`, whose only value is 0."""
+    return t.kind is ir.Kind.BIT and t.width == 0
+
+
 def header_fields(header: ty.Header) -> list[tuple[str, ir.ScalarType]]:
-    """Fields of a header in order, structs inside taken apart (`s.f`)."""
-    return [entry for f in header.fields for entry in _flat(f.name, f.type)]
+    """Fields of a header in order, structs inside taken apart (`s.f`), without those of bit<0>."""
+    flat = [entry for f in header.fields for entry in _flat(f.name, f.type)]
+    return [(name, t) for name, t in flat if not has_no_bits(t)]
 
 
 def _flat(name: str, t: ty.Type) -> list[tuple[str, ir.ScalarType]]:
@@ -199,7 +209,7 @@ def header_member(header: str, name: str, t: ty.Type) -> Value:
     """Field `name` of header instance `header`: a Field, or a StructValue of Fields."""
     scalar = scalar_type(t)
     if scalar is not None:
-        return ir.Field(header, name, scalar)
+        return NO_BITS if has_no_bits(scalar) else ir.Field(header, name, scalar)
     assert isinstance(t, ty.Struct), f"{t} in a header"
     return StructValue(
         {f.name: header_member(header, f"{name}.{f.name}", f.type) for f in t.fields}

@@ -2,6 +2,7 @@
 // feature: assignment between elements at run-time indices (8.19)
 // feature: slices of signed values as targets (8.8)
 // feature: validity and comparison of header unions in stacks (8.20)
+// feature: extract into a stack's element at a run-time index (13.8.1)
 // not with p4c: what p4c-bm2-ss 1.2.5 writes for these does not load in BMv2
 #include "begin.p4"
 
@@ -25,7 +26,11 @@ parser Parse(packet_in packet, out headers_t hdr, inout metadata_t meta,
     state start {
         packet.extract(hdr.op);
         packet.extract(hdr.items.next);
-        packet.extract(hdr.items.next);
+        if (hdr.op.op == 5) {
+            packet.extract(hdr.items[hdr.op.index]);
+        } else {
+            packet.extract(hdr.items.next);
+        }
         packet.extract(hdr.unions.next.one);
         packet.extract(hdr.unions.next.two);
         transition accept;

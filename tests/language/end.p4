@@ -2,6 +2,9 @@
 #ifndef VERIFY
 #define VERIFY NoChecks
 #endif
+#ifndef DEPARSER
+#define DEPARSER Emit
+#endif
 #ifndef EGRESS
 #define EGRESS NoEgress
 #endif
@@ -23,4 +26,4 @@ control Emit(packet_out packet, in headers_t hdr) {
     }
 }
 
-V1Switch(Parse(), VERIFY(), Main(), EGRESS(), COMPUTE(), Emit()) main;
+V1Switch(Parse(), VERIFY(), Main(), EGRESS(), COMPUTE(), DEPARSER()) main;

@@ -155,7 +155,7 @@ MISSING = object()
         (L3, "headers.2", MISSING, 'unknown header "eth"'),
         (L3, "headers.1.name", "std", 'unknown header "standard_metadata"'),
         (L3, "header_types.2.fields.0", ["dst"], "header_types[2].fields[0]: expected [name"),
-        (L3, "header_types.2.fields.0.1", 0, "header_types[2].fields[0][1]: expected an integer"),
+        (L3, "header_types.2.fields.0.1", -1, "header_types[2].fields[0][1]: expected an integer"),
         (L3, "header_types.2.fields.0.1", 47, 'headers[2]: header "eth" has 111 bits'),
         (L3, "header_types.1.fields.1.0", "out", 'missing field "standard_metadata.egress_spec"'),
         (L3, "parsers.0.name", "Parser", 'parsers: no parser is named "parser"'),
