@@ -23,10 +23,10 @@ class _Section:
 
 
 class Ledger:
-    """Sections of rows by name. All are forgotten when `program` (its identity) changes."""
+    """Sections of rows by name. All are forgotten when `state` is another object: another program."""
 
-    def __init__(self, program: Callable[[], object]) -> None:
-        self._program = program
+    def __init__(self, state: Callable[[], object]) -> None:
+        self._state = state
         self._of: object = None
         self._sections: dict[str, _Section] = {}
         self._revision = 0
@@ -42,9 +42,9 @@ class Ledger:
             raise EntityError(
                 Code.INVALID_ARGUMENT, '"section" is a name, "put" an object, "drop" a list'
             )
-        program = self._program()
-        if program is not self._of:
-            self._of = program
+        state = self._state()
+        if state is not self._of:
+            self._of = state
             self._sections.clear()
         section = self._sections.setdefault(name, _Section())
         is_known = section.revision == request.get("revision", -1)

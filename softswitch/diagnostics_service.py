@@ -47,7 +47,7 @@ class DiagnosticsService:
         self._ports = dict(ports)
         self._device_id = device_id
         self._traces = TraceHub(device, loop, device_lock)
-        self._ledger = Ledger(lambda: device.program)
+        self._ledger = Ledger(lambda: device.forwarding)
         self._methods: dict[str, Callable[[Json], Json]] = {
             "PortStats": self._port_stats,
             "SwitchStats": self._switch_stats,

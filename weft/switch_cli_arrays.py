@@ -228,7 +228,7 @@ class ArrayCommands(TableCommands):
         """Show the values, one a line: pvs_get <parser value set name>"""
         value_set = self._value_set(words[0])
         for value in self._values(value_set):
-            self.say(digits(value, value_set.bits, ""))
+            self.say(digits(value, value_set.bits + 7, ""))  # with BMv2's CLI's byte too many
 
     @command(1, kind="parser value set")
     def do_pvs_clear(self, words: list[str]) -> None:

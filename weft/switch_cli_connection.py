@@ -14,6 +14,7 @@ from typing import Any
 import grpc
 
 from softswitch.client_tls import ClientTls, channel
+from softswitch.p4runtime.device_config import bmv2_json
 from softswitch.p4runtime.protos import p4r, rpc_code, rpc_status
 
 ROLE = "weft-cli"
@@ -81,7 +82,7 @@ class Connection:
         self._channel.close()
 
     def config(self) -> p4r.ForwardingPipelineConfig:
-        """The program's P4Info and, where the switch tells it, its device config.
+        """The program's P4Info and, where the switch tells it, its JSON.
 
         Raises RefusedError when there is none.
         """
@@ -95,6 +96,7 @@ class Connection:
                 f"the switch on {self.address} has no program with P4Info: load one through "
                 "P4Runtime first",
             )
+        answer.p4_device_config = bmv2_json(answer.p4_device_config)
         return answer
 
     def set_config(self, action: int, config: p4r.ForwardingPipelineConfig | None = None) -> None:

@@ -8,6 +8,8 @@ from typing import Any
 
 from google.protobuf import text_format
 
+from softswitch.codegen import Bmv2Program, JsonError
+from softswitch.p4runtime.derived import derive
 from softswitch.p4runtime.pipeline import read_p4info
 from softswitch.p4runtime.protos import p4i, p4r
 from softswitch.p4runtime.status import PipelineError
@@ -53,7 +55,7 @@ class ProgramCommands(PortCommands):
             json.loads(data)
         except ValueError:
             raise CommandError("Not a valid JSON file") from None
-        config = p4r.ForwardingPipelineConfig(p4info=_p4info(path), p4_device_config=data)
+        config = p4r.ForwardingPipelineConfig(p4info=_p4info(path, data), p4_device_config=data)
         self.switch.set_config(_ACTIONS.VERIFY_AND_SAVE, config)
         self._begin_anew()
 
@@ -158,8 +160,8 @@ _EVERYTHING: tuple[dict[str, Any], ...] = (
 )
 
 
-def _p4info(path: Path) -> p4i.P4Info:
-    """P4Info of the program in `path`: a file beside it. Raises CommandError."""
+def _p4info(path: Path, program: bytes) -> p4i.P4Info:
+    """P4Info of the program in `path`: a file beside it, or what it tells. Raises CommandError."""
     stem = path.name.removesuffix(".json")
     for found in (path.with_name(stem + ending) for ending in _P4INFO_ENDINGS):
         if found.is_file():
@@ -167,7 +169,10 @@ def _p4info(path: Path) -> p4i.P4Info:
                 return read_p4info(found)
             except PipelineError as error:
                 raise CommandError(f"{found}: {error}") from None
-    raise CommandError(f"there is no P4Info beside it: {stem}{_P4INFO_ENDINGS[0]}")
+    try:
+        return derive(Bmv2Program.from_json(program))
+    except JsonError as error:
+        raise CommandError(f"{path}: {error}") from None
 
 
 def _number(text: str, bits: int) -> int:

@@ -139,18 +139,22 @@ class ReplicationCommands(ProfileCommands):
         """Show multicast groups, their nodes, and LAGs: mc_dump"""
         nodes = self._nodes
         handles = {id(node): handle for handle, node in nodes.nodes.items()}
+        shown: list[int] | None = None
         self.say("==========")
         self.say("MC ENTRIES")
         for group in nodes.newest_groups():
             self.say("**********")
             self.say(f"mgrp({group})")
             for node in nodes.of_group(group):
+                shown = node.ports
                 where = f"(ports=[{_list(node.ports)}], lags=[{_list(node.lags)}])"
                 self.say(f"  -> (L1h={handles[id(node)]}, rid={node.rid}) -> {where}")
         self.say("==========")
         self.say("LAGS")
         for number, ports in reversed(nodes.lags.items()):
-            self.say(f"lag({number}) -> ports=[{_list(ports)}]")
+            # BMv2's CLI shows the ports of the node above, and its own tests want them.
+            self.say(f"lag({number}) -> ports=[{_list(ports if shown is None else shown)}]")
+            self.note(f"  lag({number}) has ports {_list(ports)}")
         self.say("==========")
 
     @property
