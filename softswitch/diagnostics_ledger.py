@@ -23,7 +23,7 @@ class _Section:
 
 
 class Ledger:
-    """Sections of rows by name. All are forgotten when `state` is another object: another program."""
+    """Sections of rows by name. All are forgotten when `state` is another object than before."""
 
     def __init__(self, state: Callable[[], object]) -> None:
         self._state = state
