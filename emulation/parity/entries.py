@@ -197,7 +197,9 @@ class EntryMaker:
                 length = rng.choice([bits, bits, rng.randrange(bits + 1)])
                 if length == 0:
                     return None
-                return {"lpm": [hex(value >> (bits - length) << (bits - length)), length]}
+                # BMv2's server counts the bits that must be 0 from whole bytes of the value.
+                zeros = -(-bits // 8) * 8 - length
+                return {"lpm": [hex(value >> zeros << zeros), length]}
             case MatchKind.TERNARY:
                 mask = rng.choice([full, full, rng.getrandbits(bits), full ^ (full >> bits // 2)])
                 return {"ternary": [hex(value & mask), hex(mask)]} if mask else None
