@@ -388,20 +388,31 @@ void ws_port_enqueue(ws_switch *sw, uint32_t number, struct ws_packet *packet)
     ws_port_serve(sw, port);
 }
 
-void ws_ports_forget_packets(struct ws_ports *ports)
+static void give_back_output(ws_switch *sw, const struct ws_packet *packet)
 {
+    if (packet->kind == WS_OUT_PACKET)
+        give_back(sw->ports.table[packet->port]);
+}
+
+void ws_ports_forget_packets(ws_switch *sw)
+{
+    struct ws_ports *ports = &sw->ports;
+    for (const struct ws_packet *packet = sw->outputs.head; packet; packet = packet->next)
+        give_back_output(sw, packet);
+    for (size_t i = 0; i < sw->outputs.n; i++)
+        give_back_output(sw, sw->outputs.heap[i]);
     for (uint32_t i = 0; i < ports->capacity; i++) {
         struct ws_port *port = ports->table[i];
         if (!port)
             continue;
         memset(port->queues, 0, sizeof port->queues);
+        for (uint32_t q = 0; q < WS_PRIORITIES_MAX; q++)
+            port->queues[q].above_at = -1;
         memset(port->last_release, 0, sizeof port->last_release);
         memset(port->round.deficit, 0, sizeof port->round.deficit);
         port->nonempty = 0;
         port->ready = 0;
         port->wake_at = WS_NEVER;
-        port->metered = 0; /* the driver never sees what was on its way, and grants anew when it sees a packet */
-        settle_state(port);
         port->stats.depth_packets = 0;
         port->stats.depth_bytes = 0;
     }

@@ -113,8 +113,8 @@ uint32_t ws_port_flush(ws_switch *sw, struct ws_port *port, uint32_t queue);
 void ws_port_serve(ws_switch *sw, struct ws_port *port);
 /* Serves the ports that egress processing gave packets to. */
 void ws_ports_settle(ws_switch *sw);
-/* Empties all queues (the packets die with their pool). */
-void ws_ports_forget_packets(struct ws_ports *ports);
+/* Empties all queues (the packets die with their pool). What was on its way to the driver takes no grant. */
+void ws_ports_forget_packets(ws_switch *sw);
 void ws_ports_free(struct ws_ports *ports);
 
 #endif

@@ -38,7 +38,7 @@ ws_switch *ws_create(const struct ws_config *config)
 static void unload(ws_switch *sw)
 {
     ws_trace_unloaded(sw);
-    ws_ports_forget_packets(&sw->ports);
+    ws_ports_forget_packets(sw);
     ws_buffer_forget_packets(sw);
     ws_events_free(&sw->events);
     ws_outputs_free(&sw->outputs);

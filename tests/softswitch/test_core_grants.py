@@ -152,14 +152,21 @@ def test_a_packet_that_the_wire_loses_uses_no_grant(toy: Any) -> None:
     assert toy.core.port_stats(1).depth_packets == 1
 
 
-def test_a_new_program_forgets_grants_with_what_they_were_for(toy: Any, toy_so: Path) -> None:
-    toy.core.configure_port(1, PortConfig(tx_delay_ps=MS))
-    toy.core.grant_port(1, 1)
-    send(toy, 1, 2)
+def test_what_a_new_program_forgets_uses_no_grant(toy: Any, toy_so: Path) -> None:
+    for port, delay in ((1, MS), (2, 2 * MS)):
+        toy.core.configure_port(port, PortConfig(tx_delay_ps=delay))
+        toy.core.grant_port(port, 2)
+    for port in (2, 1, 2, 1):  # out of order, so some wait in the heap
+        send(toy, 1, out=port)
+    send(toy, 2)
+    assert toy.core.port_state(1)[0] is PortState.BLOCKED
     toy.core.load(toy_so)  # what was on the way to the driver is gone
-    send(toy, 3)
+    assert toy.core.port_state(1)[0] is PortState.UP
+    for port in (1, 2):
+        send(toy, 3, 4, 5, out=port)
     toy.core.advance(5 * MS)
-    assert names(toy) == [3]
+    assert names(toy) == [3, 4, 3, 4]
+    assert toy.core.port_stats(1).depth_packets == 1
 
 
 def test_ports_out_of_range(toy: Any) -> None:
