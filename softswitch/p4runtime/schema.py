@@ -451,10 +451,11 @@ def _fields(
         if (kind is MatchKind.RANGE) != (key.match == "range"):
             raise PipelineError(f"{what}: {kind.name} in P4Info, {key.match} in the JSON")
         # p4c gives no width where the controller has no type for a field: those of type error.
-        named = strings.get(match.type_name.name)
-        if named is not None and kind not in (MatchKind.EXACT, MatchKind.OPTIONAL):
-            raise PipelineError(f"{what}: strings match exact or optional only, not {kind.name}")
-        plain = not match.bitwidth and (named or not match.HasField("type_name"))
+        # Strings have no prefixes, masks or ranges: numbers stand there as they are.
+        masked = kind not in (MatchKind.EXACT, MatchKind.OPTIONAL)
+        known = strings.get(match.type_name.name)
+        named = None if masked else known
+        plain = not match.bitwidth and (known or not match.HasField("type_name"))
         width = key.bits if plain else _width(match.bitwidth, what)
         # A translated type has the controller's width in P4Info; its numbers are taken as they are.
         if width != key.bits and not match.HasField("type_name"):

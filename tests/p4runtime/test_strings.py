@@ -41,10 +41,12 @@ control I(inout headers h, inout meta_t m, inout standard_metadata_t s) {
         const default_action = NoAction;
     }
     table ports { key = { m.hop: exact; } actions = { fwd; NoAction; } }
+    table masked { key = { m.hop: ternary; } actions = { fwd; NoAction; } }
     apply {
         mark_to_drop(s);
         hops.apply();
         ports.apply();
+        masked.apply();
         if (h.from_controller.isValid()) {
             s.egress_spec = (bit<9>)h.from_controller.port;
             h.from_controller.setInvalid();
@@ -77,6 +79,14 @@ def test_packets_go_by_entries_that_only_strings_name(switch: Switch) -> None:
     for value in (1, 2, 3):
         switch.inject(1, bytes([value]))
     assert [(o.port, o.packet) for o in switch.run_until(MS)] == [(4, b"\1"), (5, b"\2")]
+
+
+def test_where_a_mask_is_numbers_stand_as_they_are(switch: Switch) -> None:
+    switch.table_add("I.hops", {"h.h.v": 1}, "I.use", {"hop": "9"}, priority=1)
+    switch.table_add("I.masked", {"m.hop": (8, 0xF8)}, "I.fwd", {"port": "4"}, priority=1)
+    switch.inject(1, b"\1")
+    switch.inject(1, b"\2")
+    assert [(o.port, o.packet) for o in switch.run_until(MS)] == [(4, b"\1")]
 
 
 def test_an_optional_match_and_packets_of_the_controller(switch: Switch) -> None:
