@@ -2,6 +2,8 @@
 
 WEFT_P4LANG_TUTORIALS names a checkout of https://github.com/p4lang/tutorials. Without it, or
 without root, every test here is skipped; nothing of that repository is part of this one.
+WEFT_TUTORIALS_PROGRAMS may name a folder whose programs take the place of ours, to see what p4c
+and BMv2 themselves give.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ import pytest
 from tests.tutorials.exercise import Exercise, environment
 
 VARIABLE = "WEFT_P4LANG_TUTORIALS"
+OTHERS = "WEFT_TUTORIALS_PROGRAMS"
 FOLDER = Path(__file__).parent
 RESULTS = pytest.StashKey[dict[str, str]]()
 PROMISES = pytest.StashKey[dict[str, tuple[str, str]]]()
@@ -90,6 +93,9 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("programs")
     weft = Path(sys.executable).with_name("weft")
     subprocess.run([weft, "drop-in", folder, "--python"], check=True, stdout=subprocess.DEVNULL)
+    for other in Path(os.environ[OTHERS]).iterdir() if OTHERS in os.environ else ():
+        (folder / other.name).unlink(missing_ok=True)
+        (folder / other.name).symlink_to(other.resolve())
     if shutil.which("sudo") is None:
         sudo = folder / "sudo"
         sudo.write_text('#!/bin/sh\nexec env "$@"\n')

@@ -112,13 +112,15 @@ class Exercise:
 
         Mininet hands a host's program one key each time that its terminal has something new.
         """
-        for key in f"{line}\n":
+        for key in f"{line}\r":
             os.write(self._terminal, key.encode())
-            self._read(KEY_S)
+            pressed = time.monotonic()
+            while (left := pressed + KEY_S - time.monotonic()) > 0:
+                self._read(left)
 
     def says(self, command: str, *, seconds: float = ANSWER_S) -> str:
         """Give the CLI a command; return what it prints until the next prompt."""
-        os.write(self._terminal, f"{command}\n".encode())
+        os.write(self._terminal, f"{command}\r".encode())
         return self._until(PROMPT, seconds)
 
     def waits_for(self, text: str, *, seconds: float = ANSWER_S) -> str:
@@ -180,7 +182,7 @@ class Exercise:
             data = os.read(self._terminal, 65536)
         except OSError:
             return False
-        self._text += data.decode(errors="replace").replace("\r\n", "\n")
+        self._text += data.decode(errors="replace").replace("\r", "")
         return bool(data)
 
     def _logs(self) -> str:
