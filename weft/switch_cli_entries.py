@@ -94,10 +94,8 @@ class Entries(ShellBase):
             handles = self._handles[table.id] = Handles(section, table.id)
             renew = True
         handles.look()
-        if renew and table.id:
-            found = self.switch.read(table_entry=p4r.TableEntry(table_id=table.id))
-            entries = (each.table_entry for each in found)
-            handles.meet([each for each in entries if not each.is_default_action])
+        if renew:
+            handles.meet(self.read_table(table))
         return handles
 
     def forget_handles(self) -> None:
@@ -139,6 +137,24 @@ class Entries(ShellBase):
         }
         self.say("Entry has been added with handle", handles.add(entry, given))
 
+    def read_table(self, table: Table) -> list[p4r.TableEntry]:
+        """All entries but the default one."""
+        if not table.id:
+            return []
+        query = p4r.TableEntry(table_id=table.id)
+        if table.ages:
+            query.time_since_last_hit.SetInParent()  # asks for it
+        entries = (each.table_entry for each in self.switch.read(table_entry=query))
+        return [entry for entry in entries if not entry.is_default_action]
+
+    def read_place(self, table: Table, place: Place) -> p4r.TableEntry:
+        """The whole entry in a place. Raises OperationError."""
+        query = p4r.TableEntry()
+        query.CopyFrom(place.key or p4r.TableEntry())
+        if table.ages:
+            query.time_since_last_hit.SetInParent()
+        return self.read_entry(query)
+
     def read_entry(self, key: p4r.TableEntry) -> p4r.TableEntry:
         """The whole entry with that key. Raises OperationError."""
         for found in self.switch.read(table_entry=key):
@@ -148,13 +164,8 @@ class Entries(ShellBase):
 
     # --- dumps --------------------------------------------------------------------------------
 
-    def dump_entry(self, table: Table, handle: int, place: Place) -> None:
+    def dump_entry(self, table: Table, handle: int, place: Place, entry: p4r.TableEntry) -> None:
         """Show an entry."""
-        query = p4r.TableEntry()
-        query.CopyFrom(place.key or p4r.TableEntry())
-        if table.ages:
-            query.time_since_last_hit.SetInParent()  # asks for it
-        entry = self.read_entry(query)
         width = max(20, *(len(field.name) for field in table.key))
         self.say(f"Dumping entry {handle:#x}")
         self.say("Match key:")

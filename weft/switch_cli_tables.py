@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from softswitch.p4runtime.protos import p4r
 from weft.switch_cli_entries import Entries
+from weft.switch_cli_ledger import identity
 from weft.switch_cli_program import Table
 from weft.switch_cli_shell import command
 from weft.switch_cli_values import CommandError, OperationError, whole
 
 _NS_PER_MS = 1_000_000
+_NOTHING = p4r.TableEntry()
 
 
 class TableCommands(Entries):
@@ -169,12 +171,15 @@ class TableCommands(Entries):
     def do_table_dump(self, words: list[str]) -> None:
         """Show all entries: table_dump <table name>"""
         table = self.table(words[0])
-        handles = self.handles(table, renew=True)
+        entries = self.read_table(table)
+        handles = self.handles(table)
+        handles.meet(entries)
+        by_key = {identity(entry): entry for entry in entries}
         self.say("==========")
         self.say("TABLE ENTRIES")
         for handle, place in handles:
             self.say("**********")
-            self.dump_entry(table, handle, place)
+            self.dump_entry(table, handle, place, by_key[identity(place.key or _NOTHING)])
         if table.profile is not None:
             self.dump_profile(table.profile.name)
         self.say("==========")
@@ -191,7 +196,8 @@ class TableCommands(Entries):
     def do_table_dump_entry(self, words: list[str]) -> None:
         """Show an entry: table_dump_entry <table name> <entry handle>"""
         table, handle = self.table(words[0]), whole(words[1], "entry handle")
-        self.dump_entry(table, handle, self.place(table, handle))
+        place = self.place(table, handle)
+        self.dump_entry(table, handle, place, self.read_place(table, place))
 
     @command(least=1)
     def do_table_dump_entry_from_key(self, words: list[str]) -> None:
@@ -204,7 +210,7 @@ class TableCommands(Entries):
         place = None if handle is None else handles.find(handle)
         if handle is None or place is None:
             raise OperationError("table", "BAD_MATCH_KEY", "there is no such entry")
-        self.dump_entry(table, handle, place)
+        self.dump_entry(table, handle, place, self.read_place(table, place))
 
     def dump_profile(self, name: str) -> None:
         """Show members and groups of an action profile."""
