@@ -145,7 +145,15 @@ class Entries(ShellBase):
         if table.ages:
             query.time_since_last_hit.SetInParent()  # asks for it
         entries = (each.table_entry for each in self.switch.read(table_entry=query))
-        return [entry for entry in entries if not entry.is_default_action]
+        return [self._usual(table, entry) for entry in entries if not entry.is_default_action]
+
+    def _usual(self, table: Table, entry: p4r.TableEntry) -> p4r.TableEntry:
+        """The entry without fields that match everything, which BMv2 tells and we leave out."""
+        if table.kind != "exact":
+            key = self.key_entry(table, match_of(table, entry, {}), entry.priority)
+            del entry.match[:]
+            entry.match.extend(key.match)
+        return entry
 
     def read_place(self, table: Table, place: Place) -> p4r.TableEntry:
         """The whole entry in a place. Raises OperationError."""
@@ -153,13 +161,14 @@ class Entries(ShellBase):
         query.CopyFrom(place.key or p4r.TableEntry())
         if table.ages:
             query.time_since_last_hit.SetInParent()
-        return self.read_entry(query)
+        return self.read_entry(table, query)
 
-    def read_entry(self, key: p4r.TableEntry) -> p4r.TableEntry:
+    def read_entry(self, table: Table, key: p4r.TableEntry) -> p4r.TableEntry:
         """The whole entry with that key. Raises OperationError."""
         for found in self.switch.read(table_entry=key):
-            if is_same_entry(found.table_entry, key):
-                return found.table_entry
+            entry = self._usual(table, found.table_entry)
+            if is_same_entry(entry, key):
+                return entry
         raise OperationError("table", "INVALID_HANDLE", "the entry has gone meanwhile")
 
     # --- dumps --------------------------------------------------------------------------------

@@ -84,7 +84,7 @@ class TableCommands(Entries):
         self.say("Modifying entry", handle, "for", table.kind, "match table", words[0])
         self.check_writable(table)
         key = self.entry(table, handle)
-        entry = self.read_entry(key) if table.ages else key  # else its timeout would be gone
+        entry = self.read_entry(table, key) if table.ages else key  # else its timeout would be gone
         entry.action.action.CopyFrom(self.action_message(action, values))
         self.switch.modify(table_entry=entry)
 
@@ -120,7 +120,7 @@ class TableCommands(Entries):
             raise CommandError(f"Table {words[0]} does not support entry timeouts")
         handle, timeout = whole(words[1], "entry handle"), whole(words[2], "timeout")
         self.say("Setting a", timeout, "ms timeout for entry", handle)
-        entry = self.read_entry(self.entry(table, handle))
+        entry = self.read_entry(table, self.entry(table, handle))
         entry.idle_timeout_ns = timeout * _NS_PER_MS
         entry.ClearField("time_since_last_hit")
         self.switch.modify(table_entry=entry)
