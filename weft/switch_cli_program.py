@@ -75,6 +75,7 @@ class Table:
     profile: Profile | None
     ages: bool
     constant: bool = False
+    constant_default: bool = False
     only: str = ""
 
     @property
@@ -177,6 +178,7 @@ class Program:
                 profiles.get(table.implementation_id),
                 table.idle_timeout_behavior != p4i.Table.NO_TIMEOUT,
                 table.is_const_table,
+                table.const_default_action_id != 0,
             )
             tables[made_table.id] = program.tables[made_table.name] = made_table
         program._arrays(info, tables)
@@ -226,7 +228,7 @@ class Program:
                     only = by_number.get(number, "")
                     actions = {each: self.actions[each] for each in row["actions"]}
                     key = tuple(KeyField(0, *_key_field(k, bits)) for k in _rows(row, "key"))
-                    self.tables[name] = Table(0, name, key, actions, None, False, True, only)
+                    self.tables[name] = Table(0, name, key, actions, None, False, True, True, only)
                 elif len(row["key"]) == len(table.key):
                     names = (_key_field(k, bits)[0] for k in _rows(row, "key"))
                     fields = zip(table.key, names, strict=True)

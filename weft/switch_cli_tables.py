@@ -11,6 +11,7 @@ from weft.switch_cli_values import CommandError, OperationError, whole
 
 _NS_PER_MS = 1_000_000
 _NOTHING = p4r.TableEntry()
+_CONSTANT_DEFAULT = ("table", "DEFAULT_ENTRY_IS_CONST")
 
 
 class TableCommands(Entries):
@@ -146,15 +147,18 @@ class TableCommands(Entries):
         self._check_default(table)
         entry = p4r.TableEntry(table_id=table.id, is_default_action=True)
         entry.action.action.CopyFrom(self.action_message(action, values))
-        with self.renamed(INVALID_ARGUMENT="DEFAULT_ENTRY_IS_CONST"):
-            self.switch.modify(table_entry=entry)
+        if table.constant_default:
+            raise OperationError(*_CONSTANT_DEFAULT, f"the default entry of {table.name} is const")
+        self.switch.modify(table_entry=entry)
 
     @command(1)
     def do_table_reset_default(self, words: list[str]) -> None:
         """Set the program's own default action again: table_reset_default <table name>"""
         table = self.table(words[0])
         self._check_default(table)
-        self.switch.modify(table_entry=p4r.TableEntry(table_id=table.id, is_default_action=True))
+        if not table.constant_default:
+            entry = p4r.TableEntry(table_id=table.id, is_default_action=True)
+            self.switch.modify(table_entry=entry)
 
     def _check_default(self, table: Table) -> None:
         if table.profile is not None:
@@ -163,7 +167,7 @@ class TableCommands(Entries):
             )
         if not table.id:
             why = f"{table.name} is the compiler's own: it always does {table.only}"
-            raise OperationError("table", "DEFAULT_ENTRY_IS_CONST", why)
+            raise OperationError(*_CONSTANT_DEFAULT, why)
 
     # --- dumps --------------------------------------------------------------------------------
 

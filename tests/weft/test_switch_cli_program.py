@@ -101,3 +101,15 @@ def test_program_and_state_are_written(folder: Path, tmp_path: Path) -> None:
     state = (tmp_path / "state").read_text()
     assert all(f"{kind} {{" in state for kind in ("table_entry", "register_entry"))
     assert "session_id: 4" in state
+
+
+def test_a_default_entry_that_is_constant_stays(tmp_path: Path) -> None:
+    text = PROGRAM.replace("NAME", "one")
+    text = text.replace("NoAction; } }", "NoAction; } const default_action = to(1); }")
+    (tmp_path / "program.p4").write_text(text)
+    with bench_of(compile_into(tmp_path, tmp_path / "program.p4")) as bench:
+        refused = "Invalid table operation (DEFAULT_ENTRY_IS_CONST)"
+        for action in ("NoAction", "to 1", "to 2"):
+            assert bench.done(f"table_set_default one {action}")[-1] == refused
+        assert bench.done("table_reset_default one") == []  # BMv2 has nothing against it
+        assert bench.done("table_dump one")[-2] == "Action entry: I.to - 01"
