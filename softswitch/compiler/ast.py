@@ -487,6 +487,7 @@ class TableDecl(Decl):
     actions_pos: Pos | None = None
     keys_pos: Pos | None = None
     entries_pos: Pos | None = None
+    entries_annotations: list[Annotation] = field(default_factory=list)
     type: ty.Table | None = field(default=None, init=False, repr=False)
 
     def prop(self, name: str) -> Property | None:

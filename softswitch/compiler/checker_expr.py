@@ -388,6 +388,11 @@ class ExpressionChecker(Converter):
         if isinstance(a, int) and isinstance(b, int):
             expr.const_value = constants.concat(a, left, b, right)
 
+    def _warn_shifted_out(self, expr: ast.Binary, distance: int) -> None:
+        value = expr.left.const_value
+        if isinstance(value, int):
+            self.fit(value << distance, type_of(expr.left), expr.pos)
+
     def _shift(self, expr: ast.Binary) -> None:
         expr.left, expr.right = self._without_enum(expr.left), self._without_enum(expr.right)
         left, right = type_of(expr.left), type_of(expr.right)
@@ -407,6 +412,8 @@ class ExpressionChecker(Converter):
             self.reporter.warn(
                 expr.pos, f"shift of {left} by {distance}: no bit is left", "overflow"
             )
+        elif width is not None and isinstance(distance, int) and expr.op is BinaryOp.SHL:
+            self._warn_shifted_out(expr, distance)
         expr.type = left
         self._fold(expr)
 

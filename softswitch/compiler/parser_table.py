@@ -63,6 +63,7 @@ class TableParser(StatementParser):
                 table.entries_const = is_const
                 table.entries_pos = name.pos
                 table.entries = self._entries()
+                table.entries_annotations = annotations
             case "default_action":
                 self._once(table.default_action is None, name.text, name.pos)
                 table.default_action_const = is_const

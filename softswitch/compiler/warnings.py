@@ -7,6 +7,7 @@ from softswitch.compiler import types as ty
 from softswitch.compiler.cpp import INCLUDE_DIR
 from softswitch.compiler.errors import Reporter
 from softswitch.compiler.usage import below, warn_unused
+from softswitch.compiler.warnings_actions import warn_actions
 from softswitch.compiler.warnings_flow import FlowWarnings
 from softswitch.compiler.warnings_names import warn_deprecated
 from softswitch.compiler.warnings_order import warn_order
@@ -26,6 +27,7 @@ def warn(program: ast.Program, reporter: Reporter) -> None:
         if isinstance(parser, ast.ParserDecl):
             warn_parser(parser, reporter, needed=parser in found)
     warn_tables(_tables(found), reporter)
+    warn_actions(found, reporter)
     warn_order(found, reporter)
     flow = FlowWarnings(reporter)
     for decl in found:

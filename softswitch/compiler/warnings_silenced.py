@@ -57,9 +57,15 @@ class Silenced:
                     if value not in KINDS:
                         text = f'@noWarn: there is no kind of warning "{value}"'
                         reporter.warn(annotation.pos, text, "unknown")
-            if kinds:
-                places = {each.pos for each in below(node)}
-                self._places |= {(pos, kind) for pos in places for kind in kinds}
+            self._silence(node, kinds)
+            if isinstance(node, ast.TableDecl):
+                inner = (a for a in node.entries_annotations if a.name == "noWarn")
+                self._silence(node.entries, {str(v) for a in inner for v in a.values})
+
+    def _silence(self, nodes: object, kinds: set[str]) -> None:
+        if kinds:
+            places = {each.pos for each in below(nodes)}
+            self._places |= {(pos, kind) for pos in places for kind in kinds}
 
     def hides(self, diagnostic: Diagnostic) -> bool:
         """Whether a warning is one of them."""
