@@ -1,8 +1,8 @@
 """`weft lab-files DIR`: do old labs' files of commands do what they did?
 
-Every file of simple_switch_CLI's commands under DIR is run, with the program beside it or in a
-folder above, on a switch of its own. With `--beside CLI` BMv2 runs it too, and what both print, the
-dumps of all tables and of multicast included, is compared.
+Every file of simple_switch_CLI's commands under DIR is run, with the program (P4, else BMv2 JSON)
+beside it or in a folder above, on a switch of its own. With `--beside CLI` BMv2 runs it too, and
+what both print, the dumps of all tables and of multicast included, is compared.
 """
 
 from __future__ import annotations
@@ -16,9 +16,12 @@ from contextlib import redirect_stderr
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from google.protobuf import text_format
+
+from softswitch.codegen import Bmv2Program, JsonError
 from softswitch.compiler import CompileError, compile_p4
-from softswitch.compiler.driver import CompileResult
 from softswitch.diagnostics import DiagnosticsClient
+from softswitch.p4runtime.derived import derive
 from softswitch.p4runtime.status import PipelineError
 from weft import console
 from weft.errors import UsageError
@@ -51,6 +54,15 @@ class LabFile:
     problem: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Built:
+    """A program as a switch takes it: BMv2 JSON and P4Info's text."""
+
+    name: str
+    json: str
+    p4info: str
+
+
 def run(arguments: argparse.Namespace) -> int:
     """Run every file; returns the exit code."""
     if not arguments.folder.is_dir():
@@ -58,7 +70,7 @@ def run(arguments: argparse.Namespace) -> int:
     found = list(find(arguments.folder))
     if not found:
         raise UsageError(f"{arguments.folder} has no files of simple_switch_CLI's commands")
-    compiled: dict[Path, CompileResult | str] = {}
+    compiled: dict[Path, Built | str] = {}
     rows = []
     with console.progress_bar("lab files", len(found), quiet=arguments.json) as step:
         for path in found:
@@ -91,11 +103,15 @@ def commands_of(text: str) -> list[str]:
 
 
 def programs_for(path: Path, root: Path) -> list[Path]:
-    """The programs of the nearest folder that has some, from that of `path` up to `root`."""
+    """The programs of the nearest folder that has some, from that of `path` up to `root`.
+
+    P4 programs; where there are none that we could compile, BMv2 JSON.
+    """
     folder = path.parent
     for _ in range(_FOLDERS_UP + 1):
         for place in (folder, folder / "p4src", folder / "p4"):
             found = [each for each in sorted(place.glob("*.p4")) if _is_program(each)]
+            found = found or [each for each in sorted(place.glob("*.json")) if _is_bmv2(each)]
             if found:
                 return found
         if folder == root:
@@ -109,21 +125,36 @@ def _is_program(path: Path) -> bool:
     return bool(_MAIN.search(text) and _INCLUDE.search(text))
 
 
-def _best(
-    arguments: argparse.Namespace, path: Path, compiled: dict[Path, CompileResult | str]
-) -> LabFile:
+def _is_bmv2(path: Path) -> bool:
+    try:
+        found = json.loads(path.read_bytes())
+    except ValueError:
+        return False
+    return isinstance(found, dict) and "pipelines" in found and "parsers" in found
+
+
+def _built(program: Path) -> Built | str:
+    """The program for a switch, or what is wrong with it."""
+    try:
+        if program.suffix == ".json":
+            data = program.read_text()
+            info = derive(Bmv2Program.from_json(data.encode()))
+            return Built(program.name, data, text_format.MessageToString(info))
+        result = compile_p4(program, include_dirs=[program.parent])
+    except (CompileError, JsonError) as error:
+        return str(error).splitlines()[0].replace(f"{program.parent}/", "")
+    return Built(program.name, result.json_text, result.p4info_text)
+
+
+def _best(arguments: argparse.Namespace, path: Path, compiled: dict[Path, Built | str]) -> LabFile:
     """The file with that program of its folder that refuses the fewest commands."""
     name = str(path.relative_to(arguments.folder))
     text = path.read_text()
     best = LabFile(name, problem="there is no program with it")
-    done: CompileResult | None = None
+    done: Built | None = None
     for program in programs_for(path, arguments.folder):
         if program not in compiled:
-            try:
-                compiled[program] = compile_p4(program, include_dirs=[program.parent])
-            except CompileError as error:
-                first = str(error).splitlines()[0]
-                compiled[program] = first.replace(f"{program.parent}/", "")
+            compiled[program] = _built(program)
         result = compiled[program]
         if isinstance(result, str):
             if not done:
@@ -144,11 +175,11 @@ def _best(
     return best
 
 
-def _refused(program: CompileResult, text: str) -> list[str]:
+def _refused(program: Built, text: str) -> list[str]:
     """What is refused: the line, what is printed and why."""
     refused = []
     with (
-        lab_switch(program.json_text, program.p4info_text) as address,
+        lab_switch(program.json, program.p4info) as address,
         Connection(address, 0) as connection,
         DiagnosticsClient(address) as diagnostics,
     ):
@@ -168,20 +199,18 @@ def _refused(program: CompileResult, text: str) -> list[str]:
     return refused
 
 
-def _differs(
-    arguments: argparse.Namespace, program: CompileResult, text: str, folder: Path
-) -> list[str]:
+def _differs(arguments: argparse.Namespace, program: Built, text: str, folder: Path) -> list[str]:
     """Lines that differ from BMv2's, with all tables dumped at the end. Raises Bmv2Error."""
     tables = [
         table["name"]
-        for pipeline in json.loads(program.json_text)["pipelines"]
+        for pipeline in json.loads(program.json)["pipelines"]
         for table in pipeline["tables"]
     ]
     dumps = [*(f"table_dump {name}" for name in tables), "show_tables", "show_actions", "mc_dump"]
     lines = [line for line in text.splitlines() if not line.strip().startswith(("#", "//"))]
     whole = "\n".join([*lines, "help help", *dumps, ""])
-    bmv2 = bmv2_text(arguments.beside, program.json_text, whole, folder)
-    with lab_switch(program.json_text, program.p4info_text) as address:
+    bmv2 = bmv2_text(arguments.beside, program.json, whole, folder)
+    with lab_switch(program.json, program.p4info) as address:
         ours = _text(address, whole)
     return same_lines(bmv2, ours)
 

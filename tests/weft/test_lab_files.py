@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from softswitch.compiler import compile_p4
 from weft.lab_files import commands_of, find, programs_for
 from weft.lab_files_bmv2 import same_lines
 
@@ -55,6 +56,15 @@ def test_what_works_is_counted_and_what_does_not_run_is_said(labs: Path) -> None
         "alone/s1-commands.txt: not run: there is no program with it",
         "2 files, 1 run with their programs: 5 commands, 0 refused",
     ]
+
+
+def test_bmv2_json_serves_where_there_is_no_p4(labs: Path) -> None:
+    alone = labs / "alone"
+    (alone / "lab.json").write_text(compile_p4(LAB / "lab.p4").json_text)
+    (alone / "other.json").write_text("{}")
+    assert programs_for(alone / "s1-commands.txt", labs) == [alone / "lab.json"]
+    done = lab_files(str(labs))
+    assert done.stdout == "2 files, 2 run with their programs: 6 commands, 0 refused\n"
 
 
 def test_a_refused_command_is_told_with_its_line(labs: Path) -> None:
