@@ -220,7 +220,7 @@ class ExprLoader:
     def lookahead(self, value: Node) -> Lookahead:
         """An [offset, width] pair."""
         offset, bits = value.items(2)
-        return Lookahead(offset.number(0), bits.number(1))
+        return Lookahead(offset.width(0), bits.width())
 
     def _operation(self, node: Node) -> tuple[Expr, Kind]:
         op = node["op"].text()

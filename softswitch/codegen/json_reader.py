@@ -10,6 +10,10 @@ from typing import Any
 
 _HEX = re.compile(r"(-?)(?:0[xX])?([0-9a-fA-F]+)")
 
+MOST_BITS = 1 << 16
+"""Of one value; p4c itself stops at 2048."""
+MOST_COUNT = (1 << 32) - 1
+
 
 class JsonError(Exception):
     """The document is no BMv2 JSON, or asks for what the switch can't do.
@@ -103,6 +107,14 @@ class Node:
         if high is not None and value > high:
             raise self.error(f"expected an integer of at most {high}, found {value}")
         return value
+
+    def width(self, low: int = 1) -> int:
+        """The value as a number of bits. What is wider than any program's needs all memory."""
+        return self.number(low, MOST_BITS)
+
+    def count(self, low: int = 0) -> int:
+        """The value as a number of entries or cells, which the core keeps in 32 bits."""
+        return self.number(low, MOST_COUNT)
 
     def flag(self) -> bool:
         """The value as a boolean."""

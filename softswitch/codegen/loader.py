@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from softswitch.codegen.expr_loader import ExprLoader, Symbols
 from softswitch.codegen.expressions import Const, Expr, Kind, LastField, LastUnionField
-from softswitch.codegen.json_reader import JsonError, Node, read_document
+from softswitch.codegen.json_reader import MOST_BITS, MOST_COUNT, JsonError, Node, read_document
 from softswitch.codegen.loader_control import ControlLoader
 from softswitch.codegen.model import (
     Advance,
@@ -206,14 +206,14 @@ class _Loader:
                     raise item.error("a second variable-length field")
                 fields.append(Field(parts[0].text(), 0, signed, saturating, varbit=True))
             else:
-                bits = parts[1].number(2 if signed else 0)
+                bits = parts[1].width(2 if signed else 0)
                 fields.append(Field(parts[0].text(), bits, signed, saturating))
         fixed_bytes = (sum(field.bits for field in fields) + 7) // 8
         length_exp = node.opt("length_exp")
         max_length = node.opt("max_length")
         max_bytes = 0
         if any(field.varbit for field in fields):
-            given = max_length.number(0) if max_length is not None else 0
+            given = max_length.number(0, MOST_BITS // 8) if max_length is not None else 0
             max_bytes = given or fixed_bytes + DEFAULT_VARBIT_BYTES
             if max_bytes < fixed_bytes:
                 raise node.error(
@@ -379,8 +379,8 @@ class _Loader:
         for index, node in enumerate(self.root.list_of("parse_vsets")):
             name, size = node["name"].text(), node.opt("max_size")
             key = keys.get(name, ())
-            unlimited = 2**32 - 1  # BMv2 itself does not look at the size
-            limit = unlimited if size is None else size.number(0, unlimited)
+            # BMv2 itself does not look at the size
+            limit = MOST_COUNT if size is None else size.count()
             found.append(ValueSet(name, index, limit, key))
         for state in parser.states.values():
             for transition in state.transitions:
@@ -432,7 +432,8 @@ class _Loader:
                 return ref, symbols.field_type(ref).bits
             case "stack_field":
                 expr, _ = ExprLoader(symbols).any(node)
-                assert isinstance(expr, LastField)
+                if not isinstance(expr, LastField):
+                    raise node.error("a select looks at fields: this is a whole header")
                 field = symbols.stacks[expr.stack].type.field(expr.field)
                 assert field is not None
                 return expr, field.bits
@@ -509,7 +510,7 @@ class _Loader:
                     code if code is not None else loader.load(error, Kind.DATA),
                 )
             case "shift":
-                return Advance(Const(params.items(1)[0].number(0) * 8))
+                return Advance(Const(params.items(1)[0].width(0) * 8))
             case "advance":
                 return Advance(loader.load(params.items(1)[0], Kind.DATA))
             case "primitive":

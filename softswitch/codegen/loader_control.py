@@ -62,7 +62,7 @@ class ControlLoader:
             self.calculations[calc.name] = calc
         self.registers = tuple(
             Register(
-                n["name"].text(), n["id"].number(), i, n["size"].number(0), n["bitwidth"].number(1)
+                n["name"].text(), n["id"].number(), i, n["size"].count(), n["bitwidth"].width()
             )
             for i, n in enumerate(root.list_of("register_arrays"))
         )
@@ -113,7 +113,7 @@ class ControlLoader:
                     ref = self.symbols.field_ref(item["value"])
                     inputs.append(CalcInput(kind, ref.header, ref.field))
                 case "hexstr":
-                    bits, value = item["bitwidth"].number(1), item["value"].hex_number()
+                    bits, value = item["bitwidth"].width(), item["value"].hex_number()
                     inputs.append(CalcInput(kind, value=value & ((1 << bits) - 1), bits=bits))
                 case "header":
                     inputs.append(CalcInput(kind, self.symbols.header(item["value"]).name))
@@ -136,7 +136,7 @@ class ControlLoader:
             node["name"].text(),
             node["id"].number(),
             index,
-            0 if direct else node["size"].number(0),
+            0 if direct else node["size"].count(),
             table,
         )
 
@@ -151,7 +151,7 @@ class ControlLoader:
             node["name"].text(),
             node["id"].number(),
             index,
-            0 if direct else node["size"].number(0),
+            0 if direct else node["size"].count(),
             unit == "bytes",
             node["rate_count"].number(1),
             binding.text() if binding is not None else None,
@@ -160,7 +160,7 @@ class ControlLoader:
 
     def _action(self, node: Node, index: int) -> Action:
         params = tuple(
-            Param(p["name"].text(), p["bitwidth"].number(1)) for p in node.list_of("runtime_data")
+            Param(p["name"].text(), p["bitwidth"].width()) for p in node.list_of("runtime_data")
         )
         loader = ExprLoader(self.symbols, len(params))
         primitives = tuple(loader.primitive(p) for p in node.list_of("primitives"))
@@ -246,7 +246,7 @@ class ControlLoader:
                 name,
                 node["id"].number(),
                 len(self.profiles),
-                size.number(0) if size is not None else 0,
+                size.count() if size is not None else 0,
                 calculation,
             )
         )
@@ -285,7 +285,7 @@ class ControlLoader:
             key=key,
             match_type=match_type,
             type=table_type,
-            max_size=max(max_size.number(0) if max_size is not None else 0, len(entries)),
+            max_size=max(max_size.count() if max_size is not None else 0, len(entries)),
             with_counters=self._flag(node, "with_counters"),
             support_timeout=self._flag(node, "support_timeout"),
             direct_meter=meter.value if meter is not None else None,

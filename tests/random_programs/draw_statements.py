@@ -294,7 +294,7 @@ class StatementDraw(ExpressionDraw):
             return []
         items = [self.expr(of, sight, 1) for _, of in header.type.fields]
         sight.valid.add(name)
-        if self.chance(50):
+        if not self.portable and self.chance(50):
             return [m.Assign(header, m.Tuple(header.type, items, named=self.chance(50)))]
         pairs = zip(header.type.fields, items, strict=True)
         fields: list[m.Stmt] = [m.Assign(m.Field(f[1], header, f[0]), item) for f, item in pairs]

@@ -363,3 +363,25 @@ def test_nesting_beyond_reason() -> None:
     conditional["expression"] = expression
     with pytest.raises(JsonError, match="nested too deeply"):
         Bmv2Program.from_json(document)
+
+
+def test_what_is_too_large_is_refused_at_once() -> None:
+    """A width beyond all reason would take all memory long before C is generated."""
+    document = golden("features")
+    document["header_types"][0]["fields"][0][1] = 1 << 70
+    with pytest.raises(JsonError, match=r"header_types\[0\].fields\[0\]\[1\]: .* at most 65536"):
+        Bmv2Program.from_json(document)
+    document = golden("features")
+    document["register_arrays"][0]["size"] = 1 << 32
+    with pytest.raises(JsonError, match=r"register_arrays\[0\].size: .* at most 4294967295"):
+        Bmv2Program.from_json(document)
+
+
+def test_a_select_on_a_whole_header_is_refused() -> None:
+    document = golden("features")
+    state = document["parsers"][0]["parse_states"][0]
+    stack = document["header_stacks"][0]["name"]
+    state["transition_key"] = [{"type": "stack_field", "value": [stack, "last"]}]
+    state["transitions"] = []
+    with pytest.raises(JsonError, match="a whole header"):
+        Bmv2Program.from_json(document)
