@@ -306,7 +306,7 @@ int endpoint_send(struct sim *s, struct nic *nic)
 
 void endpoint_receive(struct sim *s, struct nic *nic, struct flow *flow, const struct flight *flight)
 {
-    const uint8_t *frame = flight->long_data ? flight->long_data : flight->data;
+    const uint8_t *frame = flight_is_long(flight) ? flight->long_data : flight->data;
     const uint32_t opcode = frame[ETHERNET + IPV4 + UDP];
     const int data = opcode <= DATA_LAST_OPCODE || (opcode >= RESPONSE_FIRST && opcode <= RESPONSE_LAST);
     if (!rnic_receive(nic->card, frame, flight->length, flight->tail, s->now)) {

@@ -3,8 +3,8 @@
  * Switches run one after the other in windows of virtual time, as long as the smallest delay of a link: nothing that is
  * sent in a window arrives in it, so that no switch can tell, and each finds its tables in the cache. Within a switch
  * its own events come first, then arrivals by port. Hosts, which messages join without any delay, follow in the
- * same window: what can happen next there is kept by source, the arrivals at an interface or its next frame, in the order
- * of (time, node, port), arrivals first. Timers (streams, messages, scripts) of an instant come before all sources, in the
+ * same window, in the order of (time, node, port), at an interface arrivals before its next frame: each has a number as
+ * a source. What arrives at them is known when their turn begins, and is sorted then. Timers (streams, messages, scripts) of an instant come before all sources, in the
  * order in which they were set. So the order is that of (time, node, port, sequence) wherever one thing can bear
  * on another. Without any delay a window is one instant, again and again until nothing is left in it. Samples show an
  * instant after everything in it has happened.
@@ -12,6 +12,7 @@
 #ifndef WEFT_SIM_ENGINE_H
 #define WEFT_SIM_ENGINE_H
 
+#include "memory.h"
 #include "sim.h"
 #include "wire.h"
 
@@ -38,13 +39,18 @@ static const uint64_t PS_PER_S = 1000000000000;
 struct flight {
     ws_time at; /* arrival of its last bit */
     struct flight *next;
+    ws_time next_at; /* the next one's, told here so that it need not be looked at yet; WS_NEVER: there is none */
     uint64_t tail_seed;
     uint32_t length, tail;
-    uint8_t *long_data; /* NULL: inline */
-    uint8_t data[INLINE_BYTES];
+    union {
+        uint8_t data[INLINE_BYTES];
+        uint8_t *long_data; /* of more bytes */
+    };
 };
 
-static inline uint8_t *flight_data(struct flight *flight) { return flight->long_data ? flight->long_data : flight->data; }
+_Static_assert(sizeof(struct flight) == 2 * LINE, "a flight is two lines");
+static inline int flight_is_long(const struct flight *flight) { return flight->length > INLINE_BYTES; }
+static inline uint8_t *flight_data(struct flight *flight) { return flight_is_long(flight) ? flight->long_data : flight->data; }
 
 /* A flight has two cache lines. What comes next on a lane was sent long ago. */
 static inline void flight_prefetch(const struct flight *flight)
@@ -53,20 +59,23 @@ static inline void flight_prefetch(const struct flight *flight)
     __builtin_prefetch((const uint8_t *)flight + LINE);
 }
 
-/* One direction of a link, owned by the end that it leads to. */
+/* One direction of a link, owned by the end that it leads to. Its first line is all that frames between switches touch. */
 struct lane {
-    struct flight *head, *tail;
-    ws_time last_at; /* of the tail */
-    uint32_t to_node, to_port;
-    uint32_t source;    /* to a host: number of its arrivals */
-    ws_time *first;     /* to a switch: when the first frame arrives, WS_NEVER if none is there */
-    ws_time *to_next;   /* and what else is next there */
-    uint32_t link;
-    uint8_t direction; /* 0: a to b */
+    _Alignas(LINE) struct flight *head;
+    struct flight *tail;
+    ws_time last_at;         /* of the tail */
+    ws_time *first;          /* when the first frame arrives, WS_NEVER if none is there */
+    ws_time *to_next;        /* and what else is next there: at a switch, at all hosts */
+    uint64_t packets, bytes; /* put on it, as they count on a wire */
+    uint32_t to_port;
     uint8_t up;
-    uint64_t packets, bytes;                 /* put on it, as they count on a wire */
+    uint8_t direction;       /* 0: a to b */
+    uint32_t to_node;
+    uint32_t source;         /* to a host: number of its arrivals */
+    uint32_t link;
     uint64_t sampled_packets, sampled_bytes; /* of which in samples */
 };
+_Static_assert(offsetof(struct lane, to_node) == LINE, "frames between switches touch one line");
 
 struct link {
     uint32_t node[2], port[2];
@@ -81,6 +90,9 @@ struct end {
     uint32_t tap; /* index into taps + 1, 0 = none */
 };
 
+/* Flights lie in slabs; the first one's place points to the slab before. */
+enum { FLIGHT_SLAB = 1024, FLIGHT_SLAB_BYTES = FLIGHT_SLAB * sizeof(struct flight) };
+
 /* Something that a flow has to send: a message, or equal packets of a stream. */
 struct work {
     struct work *next;
@@ -90,6 +102,8 @@ struct work {
     uint32_t payload;
     uint32_t begun;       /* of a message: its first packet was sent */
 };
+
+enum { WORK_SLAB = 1024, WORK_SLAB_BYTES = WORK_SLAB * sizeof(struct work) };
 
 /* A million of them may take turns: what a packet's arrival touches lies in lines 0 and 2, its departure in the others. */
 struct flow {
@@ -114,6 +128,12 @@ struct flow {
 };
 _Static_assert(offsetof(struct flow, highest_psn) == 2 * LINE, "what arrivals touch begins a line");
 _Static_assert(offsetof(struct flow, config) == 3 * LINE, "so does what departures touch");
+
+/* What a flow takes; with a transport the card knows what has been seen. */
+static inline size_t flow_bytes(const struct sim_flow_config *config)
+{
+    return config->transport ? offsetof(struct flow, seen) : sizeof(struct flow);
+}
 
 static inline void flow_prefetch(const struct flow *flow, int departs)
 {
@@ -202,20 +222,25 @@ struct heap_entry {
     uint32_t pad_;
 };
 
-enum source_kind { SOURCE_ARRIVAL, SOURCE_NIC };
-
 /* The next arrival by one inlet of the switch that runs. */
 struct arrival {
     ws_time time;
     uint32_t inlet;
     uint32_t pad_;
 };
+/* A frame that arrives at a host. */
+struct due {
+    ws_time time;
+    uint32_t source;
+    uint32_t round; /* which one on its lane */
+    struct lane *lane;
+    const struct flight *flight;
+};
+/* Something that may happen at a host by itself: a departure. Arrivals have numbers of the same row. */
 struct source {
-    void *object; /* ARRIVAL: struct lane; NIC: struct nic */
+    struct nic *nic; /* NULL: of arrivals */
     uint32_t node;
-    uint16_t port;
-    uint8_t kind;
-    uint8_t pad_;
+    uint32_t port;
 };
 
 struct tap {
@@ -281,6 +306,14 @@ struct sim {
     ws_time *switch_next;  /* when they next have something to do, or sooner */
     uint32_t n_switches;
     struct arrival *arrivals; /* room for those of any switch */
+    struct lane **host_lanes; /* what leads to hosts, in the order of their sources */
+    ws_time *host_firsts;     /* and their first arrivals */
+    uint32_t n_host_lanes;
+    ws_time hosts_next;       /* the first of these, or sooner */
+    struct due *due;          /* what arrives at hosts in this window, in order */
+    struct due *due_found;    /* the same as it was found, and room to sort it */
+    uint32_t *due_places;
+    size_t due_n, due_capacity;
     ws_time window;        /* the smallest delay between two nodes */
     uint8_t window_stale;
     ws_time latest;        /* of what the switches have done */
@@ -326,10 +359,19 @@ void punts_forget(struct sim *s);
 /* The time that every frame takes at least from one node to another. */
 ws_time smallest_delay(const struct sim *s);
 
+/* --- arrivals.c: what arrives at hosts ------------------------------------------------------------------ */
+/* Puts what arrives up to and at `last` into s->due, in order. */
+void arrivals_gather(struct sim *s, ws_time last);
+/* The one at `i` has its turn soon: what it touches is brought near. */
+void arrivals_expect(const struct sim *s, size_t i);
+/* All of s->due has been taken. */
+void arrivals_done(struct sim *s);
+
 /* --- near.c ---------------------------------------------------------------------------------------- */
 
 void near_soon(const struct node *node); /* a switch whose turn is the next but one */
 void near_next(const struct node *node);
+void near_now(const struct node *node);  /* and one that is about to run */
 
 /* --- host.c: network cards -------------------------------------------------------------------------- */
 int nic_send(struct sim *s, uint32_t node, uint32_t port);  /* one frame, if one may go */
@@ -346,8 +388,8 @@ void flow_header(struct sim *s, struct flow *flow); /* makes the bytes that all 
 void nic_emit(struct sim *s, struct nic *nic, struct flight *flight);
 
 /* --- receive.c: what arrives at hosts ------------------------------------------------------------------ */
-/* A frame will arrive soon: what it belongs to is brought near. */
-void nic_expect(const struct sim *s, const struct flight *flight);
+/* A frame will arrive there soon: what it belongs to is brought near. */
+void nic_expect(const struct sim *s, uint32_t node, uint32_t port, const struct flight *flight);
 void nic_receive(struct sim *s, uint32_t node, uint32_t port, struct flight *flight);
 
 /* --- endpoint.c: flows with a transport ---------------------------------------------------------------- */

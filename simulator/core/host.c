@@ -12,7 +12,6 @@
 #include "switch.h"
 
 enum {
-    WORK_SLAB = 1024,
     SEND_FIRST = 0,
     SEND_MIDDLE = 1,
     SEND_LAST = 2,
@@ -40,13 +39,13 @@ uint64_t nic_paused(const struct nic_queue *queue, ws_time now)
 struct work *work_new(struct sim *s)
 {
     if (!s->free_work) {
-        struct work *slab = malloc(16 + WORK_SLAB * sizeof *slab);
+        struct work *slab = ws_memory_get(WORK_SLAB_BYTES);
         if (!slab)
             return NULL;
         *(void **)slab = s->work_slabs;
         s->work_slabs = slab;
-        struct work *first = (struct work *)((uint8_t *)slab + 16);
-        for (int i = 0; i < WORK_SLAB; i++) {
+        struct work *first = slab + 1; /* the first one's place points to the slab before */
+        for (int i = 0; i < WORK_SLAB - 1; i++) {
             first[i].next = s->free_work;
             s->free_work = &first[i];
         }

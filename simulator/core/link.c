@@ -6,19 +6,17 @@
 
 #include "switch.h"
 
-enum { SLAB = 1024 };
-
 struct flight *flight_new(struct sim *s, uint32_t length)
 {
     struct flight *flight = s->free_flights;
     if (!flight) {
-        struct flight *slab = aligned_alloc(64, 64 + SLAB * sizeof *slab);
+        struct flight *slab = ws_memory_get(FLIGHT_SLAB_BYTES);
         if (!slab)
             return NULL;
         *(void **)slab = s->flight_slabs;
         s->flight_slabs = slab;
-        flight = (struct flight *)((uint8_t *)slab + 64);
-        for (int i = SLAB; i-- > 0;) {
+        flight = slab + 1; /* the first one's place points to the slab before */
+        for (int i = FLIGHT_SLAB - 1; i-- > 0;) {
             flight[i].next = s->free_flights;
             s->free_flights = &flight[i];
         }
@@ -29,26 +27,22 @@ struct flight *flight_new(struct sim *s, uint32_t length)
     s->free_flights = flight->next;
     flight->next = NULL;
     flight->length = length;
-    flight->long_data = long_data;
+    if (long_data)
+        flight->long_data = long_data;
     return flight;
 }
 
 void flight_free(struct sim *s, struct flight *flight)
 {
-    if (flight->long_data)
+    if (flight_is_long(flight))
         free(flight->long_data);
     flight->next = s->free_flights;
     s->free_flights = flight;
 }
 
 /* The first frame is another one. */
-static inline void head_changed(struct sim *s, struct lane *lane)
+static inline void head_changed(struct lane *lane, ws_time at)
 {
-    ws_time at = lane->head ? lane->head->at : WS_NEVER;
-    if (!lane->first) {
-        order_set(s, lane->source, at);
-        return;
-    }
     *lane->first = at;
     if (at < *lane->to_next)
         *lane->to_next = at;
@@ -65,22 +59,31 @@ void lane_put(struct sim *s, struct lane *lane, struct flight *flight)
     lane->bytes += ws_wire_bytes(flight->length + flight->tail);
     s->totals.in_flight++;
     flight->next = NULL;
+    flight->next_at = WS_NEVER;
     if (!lane->head) {
         lane->head = lane->tail = flight;
         lane->last_at = flight->at;
-        head_changed(s, lane);
+        head_changed(lane, flight->at);
     } else if (flight->at >= lane->last_at) {
         lane->tail->next = flight;
+        lane->tail->next_at = flight->at;
         lane->tail = flight;
         lane->last_at = flight->at;
     } else { /* something held others back: behind what comes no later */
-        struct flight **at = &lane->head;
-        while ((*at)->at <= flight->at)
-            at = &(*at)->next;
-        flight->next = *at;
-        *at = flight;
-        if (lane->head == flight)
-            head_changed(s, lane);
+        struct flight *before = NULL, *after = lane->head;
+        while (after->at <= flight->at) {
+            before = after;
+            after = after->next;
+        }
+        flight->next = after;
+        flight->next_at = after->at;
+        if (before) {
+            before->next = flight;
+            before->next_at = flight->at;
+        } else {
+            lane->head = flight;
+            head_changed(lane, flight->at);
+        }
     }
 }
 
@@ -90,8 +93,8 @@ struct flight *lane_take(struct sim *s, struct lane *lane)
     lane->head = flight->next;
     s->totals.in_flight--;
     if (lane->head)
-        flight_prefetch(lane->head->next);
-    head_changed(s, lane);
+        flight_prefetch(lane->head);
+    head_changed(lane, flight->next_at);
     return flight;
 }
 

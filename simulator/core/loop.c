@@ -6,19 +6,14 @@
 static void handle_source(struct sim *s, uint32_t number)
 {
     const struct source *source = &s->sources[number];
-    struct lane *lane = source->object;
-    struct flight *flight;
-    switch ((enum source_kind)source->kind) {
-    case SOURCE_ARRIVAL:
-        flight = lane_take(s, lane);
-        if (lane->head)
-            nic_expect(s, lane->head);
-        nic_receive(s, lane->to_node, lane->to_port, flight);
-        break;
-    case SOURCE_NIC:
-        nic_send(s, source->node, source->port);
-        break;
-    }
+    nic_send(s, source->node, source->port);
+}
+
+static void handle_arrival(struct sim *s, size_t i)
+{
+    struct lane *lane = s->due[i].lane;
+    arrivals_expect(s, i);
+    nic_receive(s, lane->to_node, lane->to_port, lane_take(s, lane));
 }
 
 static void handle_timer(struct sim *s)
@@ -57,32 +52,37 @@ static ws_time next_at_switches(const struct sim *s)
 /* What is second in the heap is likely to be next. */
 static inline void expect_sources(const struct sim *s)
 {
-    for (uint32_t i = 1; i <= 4 && i < s->heap_n; i++) {
-        const struct source *source = &s->sources[s->heap[i].source];
-        const struct lane *lane = source->object;
-        if (source->kind == SOURCE_NIC)
-            __builtin_prefetch(source->object);
-        else
-            flight_prefetch(lane->head);
-    }
+    for (uint32_t i = 1; i <= 4 && i < s->heap_n; i++)
+        __builtin_prefetch(s->sources[s->heap[i].source].nic);
 }
 
 /* All that happens at hosts up to and at `last`. */
 static void run_hosts(struct sim *s, ws_time last)
 {
-    for (;;) {
-        ws_time source = next_source(s), timer = next_timer(s), next = timer <= source ? timer : source;
+    arrivals_gather(s, last);
+    for (size_t i = 0;;) {
+        const struct due *due = i < s->due_n ? &s->due[i] : NULL;
+        ws_time source = next_source(s), timer = next_timer(s);
+        const int arrives = due && (due->time < source || (due->time == source && due->source < s->heap[0].source));
+        if (arrives)
+            source = due->time;
+        ws_time next = timer <= source ? timer : source;
         if (next > last)
-            return;
+            break;
         if (next > s->now)
             s->now = next;
         s->totals.events++;
-        if (timer <= source)
+        if (timer <= source) {
             handle_timer(s);
-        else
+            expect_sources(s);
+        } else if (arrives) {
+            handle_arrival(s, i++);
+        } else {
             handle_source(s, s->heap[0].source);
-        expect_sources(s);
+            expect_sources(s);
+        }
     }
+    arrivals_done(s);
 }
 
 /* The first switch from `from` on that has something to do up to `last`. */
@@ -103,6 +103,7 @@ static void run_window(struct sim *s, ws_time last)
             near_soon(&s->nodes[s->switches[soon]]);
         if (next < s->n_switches)
             near_next(&s->nodes[s->switches[next]]);
+        near_now(&s->nodes[s->switches[here]]);
         switch_run(s, s->switches[here], last);
         here = next;
         next = soon;
@@ -133,7 +134,7 @@ static void sample_due(struct sim *s, ws_time quiet)
 {
     if (s->next_sample > s->now)
         s->now = s->next_sample;
-    const int changed = s->totals.events != s->sampled_events || s->heap_n || s->timers_n;
+    const int changed = s->totals.events != s->sampled_events || s->heap_n || s->timers_n || s->hosts_next != WS_NEVER;
     s->sampled_events = s->totals.events;
     if (changed || next_at_switches(s) != WS_NEVER)
         sample_now(s);
@@ -161,6 +162,8 @@ enum sim_stop sim_run(sim *s, ws_time until, uint64_t budget, int to_the_end)
         ws_time next = next_at_switches(s), source = next_source(s), timer = next_timer(s);
         if (source < next)
             next = source;
+        if (s->hosts_next < next)
+            next = s->hosts_next;
         if (timer < next)
             next = timer;
         if (s->next_sample < next && s->next_sample <= until && (next != WS_NEVER || until != WS_NEVER)) {

@@ -41,22 +41,30 @@ static size_t entry_bytes(const struct ws_table *table)
 void near_soon(const struct node *node)
 {
     const struct ws_switch *sw = node->sw;
-    bring(sw, sizeof *sw);
+    bring(sw, offsetof(struct ws_switch, error));
     bring(node->ends, node->n_ends * sizeof *node->ends);
     bring(node->firsts, node->n_inlets * sizeof *node->firsts);
     for (uint32_t i = 0; i < node->n_inlets; i++)
-        bring(node->inlets[i], sizeof *node->inlets[i]);
+        bring(node->inlets[i], LINE);
     if (node->recent < PACKETS_LEAST || !sw->program)
         return;
     const struct ws_program *program = sw->program;
     const struct wp_pipeline *pipeline = program->pipeline;
-    bring(sw->ports.table, node->n_ends * sizeof *sw->ports.table);
+    for (uint32_t p = 0; p < node->n_ends && p < sw->ports.capacity; p++)
+        if (sw->ports.table[p])
+            bring(sw->ports.table[p], WS_PORT_LINES * LINE);
     bring(program->env.counters, pipeline->n_counters * sizeof *program->env.counters);
     for (uint32_t i = 0; i < pipeline->n_tables; i++)
         if (!pipeline->tables[i].inlined)
             bring(program->env.tables[i], 2 * LINE);
     for (uint32_t i = 0; i < pipeline->n_profiles; i++)
         bring(program->profiles[i].members.objects, program->profiles[i].members.capacity * sizeof(void *));
+}
+
+static void bring_queues(const struct ws_port *port)
+{
+    for (uint32_t left = port->used; left; left &= left - 1)
+        bring(&port->queues[__builtin_ctz(left)], LINE);
 }
 
 void near_next(const struct node *node)
@@ -71,8 +79,8 @@ void near_next(const struct node *node)
     const struct wp_pipeline *pipeline = program->pipeline;
     for (uint32_t p = 0; p < node->n_ends && p < sw->ports.capacity; p++)
         if (node->ends[p].out && sw->ports.table[p]) {
-            bring(node->ends[p].out, sizeof *node->ends[p].out);
-            bring(sw->ports.table[p], (WS_PORT_LINES + sw->config.priorities) * LINE);
+            bring(node->ends[p].out, LINE);
+            bring_queues(sw->ports.table[p]);
         }
     /* Most arrays are indexed by port. */
     for (uint32_t i = 0; i < pipeline->n_counters; i++) {
@@ -92,4 +100,18 @@ void near_next(const struct node *node)
     }
     for (uint32_t i = 0; i < pipeline->n_profiles; i++)
         bring_objects(&program->profiles[i].members, sizeof(struct ws_member));
+}
+
+void near_now(const struct node *node)
+{
+    const struct ws_switch *sw = node->sw;
+    if (node->recent < PACKETS_LEAST || !sw->program)
+        return;
+    for (uint32_t p = 0; p < node->n_ends && p < sw->ports.capacity; p++) {
+        const struct ws_port *port = sw->ports.table[p];
+        for (uint32_t left = port ? port->nonempty : 0; left; left &= left - 1) {
+            const struct ws_packet *packet = port->queues[__builtin_ctz(left)].head;
+            ws_packet_prefetch(packet, &sw->program->pool);
+        }
+    }
 }

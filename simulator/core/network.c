@@ -47,7 +47,7 @@ sim *sim_create(uint64_t seed)
     if (!s)
         return NULL;
     s->seed = seed;
-    s->next_sample = WS_NEVER;
+    s->next_sample = s->hosts_next = WS_NEVER;
     s->dirty_head = s->dirty_tail = NONE;
     return s;
 }
@@ -65,17 +65,18 @@ static void free_node(struct node *node)
         free(node->nics[p].wire);
         rnic_destroy(node->nics[p].card);
     }
-    free(node->nics);
+    ws_memory_put(node->nics, node->n_nics * sizeof *node->nics);
     free(node->ends);
     free(node->inlets);
     free(node->firsts);
 }
 
-static void free_slabs(void *slab)
+/* `bytes` each. */
+static void free_slabs(void *slab, size_t bytes)
 {
     while (slab) {
         void *next = *(void **)slab;
-        free(slab);
+        ws_memory_put(slab, bytes);
         slab = next;
     }
 }
@@ -87,19 +88,20 @@ void sim_destroy(sim *s)
     for (uint32_t i = 0; i < s->n_links; i++) {
         for (int d = 0; d < 2; d++)
             for (struct flight *at = s->links[i]->lanes[d].head; at; at = at->next)
-                free(at->long_data);
-        free(s->links[i]);
+                if (flight_is_long(at))
+                    free(at->long_data);
+        ws_memory_put(s->links[i], sizeof *s->links[i]);
     }
     for (uint32_t i = 0; i < s->n_nodes; i++)
         free_node(&s->nodes[i]);
     for (uint32_t i = 0; i < s->n_flows; i++)
-        free(s->flows[i]);
+        ws_memory_put(s->flows[i], flow_bytes(&s->flows[i]->config));
     for (uint32_t i = 0; i < s->n_script; i++)
         free(s->script[i].frame);
     punts_forget(s);
     observe_free(s);
-    free_slabs(s->flight_slabs);
-    free_slabs(s->work_slabs);
+    free_slabs(s->flight_slabs, FLIGHT_SLAB_BYTES);
+    free_slabs(s->work_slabs, WORK_SLAB_BYTES);
     free(s->links);
     free(s->nodes);
     free(s->flows);
@@ -115,6 +117,11 @@ void sim_destroy(sim *s)
     free(s->sources);
     free(s->heap);
     free(s->place);
+    free(s->host_lanes);
+    free(s->host_firsts);
+    free(s->due);
+    free(s->due_found);
+    free(s->due_places);
     free(s->timers);
     free(s);
 }
@@ -160,7 +167,7 @@ int sim_add_host(sim *s, const struct sim_port_config *ports, uint32_t n)
     struct node *node = node_new(s);
     if (!node)
         return s->fixed ? SIM_EINVAL : SIM_ENOMEM;
-    node->nics = calloc(n, sizeof *node->nics);
+    node->nics = ws_memory_get(n * sizeof *node->nics);
     if (!node->nics)
         return sim_fail(s, SIM_ENOMEM, "no memory for a host");
     node->n_nics = n;
@@ -265,9 +272,9 @@ int sim_add_link(sim *s, uint32_t node_a, uint32_t port_a, uint32_t node_b, uint
     a = end_of(s, node_a, port_a); /* it may have moved */
     if (b->out || a == b)
         return sim_fail(s, SIM_EINVAL, "port %u of node %u has a link", port_b, node_b);
-    struct link *link = calloc(1, sizeof *link);
+    struct link *link = ws_memory_get(sizeof *link);
     if (!link || !room32((void **)&s->links, s->n_links, &s->links_capacity, sizeof *s->links))
-        return free(link), sim_fail(s, SIM_ENOMEM, "no memory for another link");
+        return ws_memory_put(link, sizeof *link), sim_fail(s, SIM_ENOMEM, "no memory for another link");
     *link = (struct link){.node = {node_a, node_b}, .port = {port_a, port_b}, .wanted = 1, .up = 1};
     link->lanes[0] = (struct lane){.to_node = node_b, .to_port = port_b, .link = s->n_links, .direction = 0, .up = 1};
     link->lanes[1] = (struct lane){.to_node = node_a, .to_port = port_a, .link = s->n_links, .direction = 1, .up = 1};

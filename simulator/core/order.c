@@ -1,4 +1,4 @@
-/* Owns the order of events at hosts, a 4-ary heap of sources and a binary heap of timers, and the numbering of sources. */
+/* Owns the order of what hosts do by themselves, a 4-ary heap of sources and a binary heap of timers, and the numbering. */
 #include "engine.h"
 
 #include <stdlib.h>
@@ -119,13 +119,15 @@ static int fix_host(struct sim *s, uint32_t number)
         return 0;
     for (uint32_t p = 0; p < node->n_nics; p++)
         if (into[p]) {
-            into[p]->source = s->n_sources;
-            s->sources[s->n_sources++] =
-                (struct source){.object = into[p], .node = number, .port = (uint16_t)p, .kind = SOURCE_ARRIVAL};
+            into[p]->source = s->n_sources++;
+            s->host_firsts[s->n_host_lanes] = WS_NEVER;
+            into[p]->first = &s->host_firsts[s->n_host_lanes];
+            into[p]->to_next = &s->hosts_next;
+            s->host_lanes[s->n_host_lanes++] = into[p];
         }
     for (uint32_t p = 0; p < node->n_nics; p++) {
         node->nics[p].source = s->n_sources;
-        s->sources[s->n_sources++] = (struct source){.object = &node->nics[p], .node = number, .port = (uint16_t)p, .kind = SOURCE_NIC};
+        s->sources[s->n_sources++] = (struct source){.nic = &node->nics[p], .node = number, .port = p};
     }
     free(into);
     return 1;
@@ -144,9 +146,11 @@ int order_fix(struct sim *s)
     s->sources = calloc(sources + 1, sizeof *s->sources);
     s->heap = calloc(sources + 1, sizeof *s->heap);
     s->place = malloc((sources + 1) * sizeof *s->place);
+    s->host_lanes = calloc(sources + 1, sizeof *s->host_lanes);
+    s->host_firsts = calloc(sources + 1, sizeof *s->host_firsts);
     s->switches = calloc(switches + 1, sizeof *s->switches);
     s->switch_next = calloc(switches + 1, sizeof *s->switch_next);
-    int enough = s->sources && s->heap && s->place && s->switches && s->switch_next;
+    int enough = s->sources && s->heap && s->place && s->host_lanes && s->host_firsts && s->switches && s->switch_next;
     uint32_t most = 0;
     for (uint32_t i = 0; enough && i < s->n_nodes; i++)
         enough = s->nodes[i].sw ? fix_switch(s, i, &most) : fix_host(s, i);

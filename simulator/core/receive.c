@@ -134,9 +134,12 @@ static inline struct flow *flow_of(const struct sim *s, const struct flight *fli
     return qp >= 1 && qp <= s->n_flows ? s->flows[qp - 1] : NULL;
 }
 
-void nic_expect(const struct sim *s, const struct flight *flight)
+void nic_expect(const struct sim *s, uint32_t node, uint32_t port, const struct flight *flight)
 {
-    const struct flow *flow = flow_of(s, flight, flight->long_data ? flight->long_data : flight->data);
+    const struct nic *nic = &s->nodes[node].nics[port];
+    __builtin_prefetch(&nic->stats.rx_packets);
+    __builtin_prefetch(&nic->end);
+    const struct flow *flow = flow_of(s, flight, flight_is_long(flight) ? flight->long_data : flight->data);
     if (flow)
         flow_prefetch(flow, 0);
 }

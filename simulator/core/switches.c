@@ -128,8 +128,6 @@ static void warm(const struct node *node, const struct arrival *arrivals, uint32
 {
     for (uint32_t i = 0; i < n; i++)
         flight_prefetch(node->inlets[arrivals[i].inlet]->head);
-    for (uint32_t i = 0; i < n; i++)
-        flight_prefetch(node->inlets[arrivals[i].inlet]->head->next);
 }
 
 /* A heap of the inlets by which something comes up to `last`; returns how many. */

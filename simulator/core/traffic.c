@@ -69,13 +69,9 @@ int sim_add_flows(sim *s, const struct sim_flow_config *flows, uint32_t n)
         return sim_fail(s, SIM_ENOMEM, "no memory for %u flows", n);
     int first = (int)s->n_flows;
     for (uint32_t i = 0; i < n; i++) {
-        /* With a transport the card knows what has been seen. */
-        const size_t used = flows[i].transport ? offsetof(struct flow, seen) : sizeof(struct flow);
-        const size_t size = (used + LINE - 1) / LINE * LINE;
-        struct flow *flow = aligned_alloc(LINE, size);
+        struct flow *flow = ws_memory_get(flow_bytes(&flows[i]));
         if (!flow)
             return sim_fail(s, SIM_ENOMEM, "no memory for %u flows", n);
-        memset(flow, 0, size);
         flow->config = flows[i];
         flow->config.payload = payload_of(s, &flows[i]);
         flow->number = s->n_flows;
@@ -88,7 +84,7 @@ int sim_add_flows(sim *s, const struct sim_flow_config *flows, uint32_t n)
         flow_header(s, flow);
         const int status = flow->config.transport ? endpoint_add(s, flow) : SIM_OK;
         if (status) {
-            free(flow);
+            ws_memory_put(flow, flow_bytes(&flows[i]));
             return status;
         }
         s->flows[s->n_flows++] = flow;

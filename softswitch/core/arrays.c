@@ -8,15 +8,19 @@
 /* In front of shared cells; 16 bytes, so that cells are as aligned as malloc's. */
 struct cells {
     uint64_t users;
-    uint64_t pad;
+    uint64_t bytes; /* with this */
 };
+
+enum { FEW_BYTES = 16384 }; /* more may never be used: they are zeros of the system, which take no memory */
 
 void *ws_cells_new(size_t n, size_t size)
 {
-    struct cells *head = calloc(1, sizeof *head + (n + 1) * size); /* + 1: a size of 0 has an address too */
+    const size_t bytes = sizeof(struct cells) + (n + 1) * size; /* + 1: a size of 0 has an address too */
+    struct cells *head = bytes > FEW_BYTES ? calloc(1, bytes) : ws_memory_get(bytes);
     if (!head)
         return NULL;
     head->users = 1;
+    head->bytes = bytes;
     return head + 1;
 }
 
@@ -31,8 +35,12 @@ void ws_cells_free(void *cells)
     if (!cells)
         return;
     struct cells *head = (struct cells *)cells - 1;
-    if (--head->users == 0)
+    if (--head->users)
+        return;
+    if (head->bytes > FEW_BYTES)
         free(head);
+    else
+        ws_memory_put(head, head->bytes);
 }
 
 int ws_arrays_create(const struct wp_pipeline *pipeline, struct wp_env *env)

@@ -1,6 +1,7 @@
 #include "packet.h"
 
 #include "icrc.h"
+#include "memory.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +13,7 @@ static const uint32_t class_slab[WS_PACKET_CLASSES] = {SLAB_TINY, SLAB_SMALL, SL
 
 struct ws_slab {
     struct ws_slab *next;
+    size_t bytes;
 };
 
 static uint32_t round16(uint32_t n) { return (n + 15u) & ~15u; }
@@ -30,7 +32,7 @@ void ws_pool_free(struct ws_pool *pool)
     while (pool->slabs) {
         struct ws_slab *slab = pool->slabs;
         pool->slabs = slab->next;
-        free(slab);
+        ws_memory_put(slab, slab->bytes);
     }
     for (int c = 0; c < WS_PACKET_CLASSES; c++)
         pool->free[c] = NULL;
@@ -41,14 +43,16 @@ static int grow(struct ws_pool *pool, uint8_t size_class)
     uint32_t head = round16(sizeof(struct ws_packet));
     size_t each = (size_t)head + pool->phv_size + pool->headroom + class_bytes[size_class];
     uint32_t n = class_slab[size_class];
-    uint8_t *block = aligned_alloc(16, 16 + n * each);
+    const size_t bytes = WS_LINE + n * each;
+    uint8_t *block = ws_memory_get(bytes);
     if (!block)
         return 0;
     struct ws_slab *slab = (struct ws_slab *)block;
+    slab->bytes = bytes;
     slab->next = pool->slabs;
     pool->slabs = slab;
     for (uint32_t i = 0; i < n; i++) {
-        uint8_t *at = block + 16 + i * each;
+        uint8_t *at = block + WS_LINE + i * each;
         struct ws_packet *packet = (struct ws_packet *)at;
         packet->phv = (struct wp_phv *)(at + head);
         packet->frame = at + head + pool->phv_size + pool->headroom;

@@ -28,10 +28,9 @@ struct ws_port *ws_port_at(ws_switch *sw, uint32_t number)
         ports->table = table;
         ports->capacity = capacity;
     }
-    struct ws_port *port = aligned_alloc(WS_LINE, sizeof *port);
+    struct ws_port *port = ws_memory_get(sizeof *port);
     if (!port)
         return NULL;
-    *port = (struct ws_port){0};
     port->number = number;
     port->wake_at = WS_NEVER;
     port->config.queue_packets = sw->config.queue_packets;
@@ -374,6 +373,7 @@ void ws_port_enqueue(ws_switch *sw, uint32_t number, struct ws_packet *packet)
         queue->head = packet;
     queue->tail = packet;
     port->nonempty |= 1u << priority;
+    port->used |= (uint8_t)(1u << priority);
     queue->packets++;
     queue->bytes += bytes;
     queue->cells += packet->cells;
@@ -428,7 +428,7 @@ void ws_ports_free(struct ws_ports *ports)
         free(ports->table[i]->wires_made[WS_RECEIVE]);
         free(ports->table[i]->pauses);
         free(ports->table[i]->limits);
-        free(ports->table[i]);
+        ws_memory_put(ports->table[i], sizeof *ports->table[i]);
     }
     free(ports->table);
     *ports = (struct ws_ports){0};

@@ -56,6 +56,7 @@ struct ws_port {
     uint32_t nonempty;    /* bit c: queue c holds packets */
     uint32_t weighted;    /* bit c: queue c is not strict */
     uint32_t credit;
+    uint8_t used;         /* bit c: queue c has held packets */
     uint8_t ready;        /* in the switch's ready list */
     uint8_t asked;        /* enum ws_port_state by ws_set_port; `state` is what that and `credit` come to */
     uint8_t apart;        /* queues have limits of their own: `limits` holds */

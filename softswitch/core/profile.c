@@ -17,15 +17,15 @@ int ws_profiles_create(const struct wp_pipeline *pipeline, struct ws_profile **p
 static void member_free(struct ws_member *member)
 {
     free(member->args);
-    free(member);
+    ws_memory_put(member, sizeof *member);
 }
 
 static void group_free(struct ws_group *group)
 {
-    free(group->members);
+    ws_memory_put(group->members, (group->n_all + 1) * sizeof *group->members);
     free(group->all);
     free(group->watch);
-    free(group);
+    ws_memory_put(group, sizeof *group);
 }
 
 void ws_profiles_destroy(const struct wp_pipeline *pipeline, struct ws_profile *profiles)
@@ -110,10 +110,9 @@ int ws_member_add(ws_switch *sw, uint32_t profile_index, uint32_t action, const 
     struct ws_profile *profile = profile_at(sw, profile_index);
     if (!profile)
         return WS_ENOENT;
-    struct ws_member *member = aligned_alloc(WS_LINE, (sizeof *member + WS_LINE - 1) / WS_LINE * WS_LINE);
+    struct ws_member *member = ws_memory_get(sizeof *member);
     if (!member)
         return WS_ENOMEM;
-    *member = (struct ws_member){0};
     member->e.hit = 1;
     int status = fill(sw, member, action, args, limbs);
     if (status == WS_OK && !(*handle = ws_slots_put(&profile->members, member)))
@@ -173,7 +172,7 @@ static void release_members(struct ws_group *group)
 static int set_members(const ws_switch *sw, struct ws_profile *profile, struct ws_group *group,
                        const uint64_t *members, const uint32_t *watch, uint32_t n)
 {
-    struct ws_member **all = calloc(n + 1, sizeof *all), **list = calloc(n + 1, sizeof *list);
+    struct ws_member **all = calloc(n + 1, sizeof *all), **list = ws_memory_get((n + 1) * sizeof *list);
     uint32_t *ports = watch ? calloc(n + 1, sizeof *ports) : NULL;
     int status = all && list && (ports || !watch) ? WS_OK : WS_ENOMEM;
     for (uint32_t i = 0; status == WS_OK && i < n; i++) {
@@ -183,7 +182,7 @@ static int set_members(const ws_switch *sw, struct ws_profile *profile, struct w
     }
     if (status != WS_OK) {
         free(all);
-        free(list);
+        ws_memory_put(list, (n + 1) * sizeof *list);
         free(ports);
         return status;
     }
@@ -193,7 +192,7 @@ static int set_members(const ws_switch *sw, struct ws_profile *profile, struct w
     if (watch)
         memcpy(ports, watch, n * sizeof *ports);
     free(group->all);
-    free(group->members);
+    ws_memory_put(group->members, (group->n_all + 1) * sizeof *group->members);
     free(group->watch);
     group->all = all;
     group->members = list;
@@ -221,7 +220,7 @@ int ws_group_add(ws_switch *sw, uint32_t profile_index, const uint64_t *members,
     struct ws_profile *profile = profile_at(sw, profile_index);
     if (!profile)
         return WS_ENOENT;
-    struct ws_group *group = calloc(1, sizeof *group);
+    struct ws_group *group = ws_memory_get(sizeof *group);
     if (!group)
         return WS_ENOMEM;
     group->nobody.action = WP_NO_ACTION;

@@ -130,7 +130,7 @@ struct ws_program *ws_program_load(ws_switch *sw, const char *so_path, int *stat
     void *library = ws_program_open(sw, so_path, &pipeline);
     if (!library)
         return NULL;
-    struct ws_program *program = calloc(1, sizeof *program);
+    struct ws_program *program = ws_memory_get(sizeof *program);
     fail(sw, WS_ENOMEM, "%s: out of memory", so_path);
     if (!program) {
         *status = WS_ENOMEM;
@@ -163,7 +163,7 @@ void ws_program_free(struct ws_program *program)
         dlclose(program->variant.library);
     free(program->variant.shadow);
     dlclose(program->library);
-    free(program);
+    ws_memory_put(program, sizeof *program);
 }
 
 void ws_programs_collect(ws_switch *sw)

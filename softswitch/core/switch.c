@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "buffer.h"
+#include "memory.h"
 #include "pipeline.h"
 #include "trace.h"
 
@@ -27,7 +28,7 @@ ws_switch *ws_create(const struct ws_config *config)
     if (config->priorities < 1 || config->priorities > WS_PRIORITIES_MAX || config->tick_ps <= 0 ||
         config->recirculate_ps <= 0)
         return NULL;
-    ws_switch *sw = calloc(1, sizeof *sw);
+    ws_switch *sw = ws_memory_get(sizeof *sw);
     if (!sw)
         return NULL;
     sw->config = *config;
@@ -61,7 +62,7 @@ void ws_destroy(ws_switch *sw)
     ws_trace_free(sw);
     ws_buffer_free(sw);
     ws_ports_free(&sw->ports);
-    free(sw);
+    ws_memory_put(sw, sizeof *sw);
 }
 
 int ws_load(ws_switch *sw, const char *so_path)

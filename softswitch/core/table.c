@@ -90,19 +90,26 @@ static int table_init(struct ws_table *table, const struct wp_table_desc *desc, 
     return WS_OK;
 }
 
+static size_t pointers_bytes(const struct wp_pipeline *pipeline)
+{
+    const size_t alignment = _Alignof(struct ws_table);
+    return (pipeline->n_tables * sizeof(struct wp_table *) + alignment - 1) / alignment * alignment;
+}
+
+static size_t tables_bytes(const struct wp_pipeline *pipeline)
+{
+    return pointers_bytes(pipeline) + pipeline->n_tables * sizeof(struct ws_table);
+}
+
 int ws_tables_create(const struct wp_pipeline *pipeline, struct wp_table ***tables, char *error,
                      size_t error_size)
 {
     /* Side by side, behind the pointers to them: packets touch nearly all of them. */
-    const size_t alignment = _Alignof(struct ws_table);
-    size_t pointers = pipeline->n_tables * sizeof **tables;
-    pointers = (pointers + alignment - 1) / alignment * alignment;
-    size_t bytes = pointers + pipeline->n_tables * sizeof(struct ws_table);
-    uint8_t *block = aligned_alloc(alignment, bytes ? bytes : alignment);
+    const size_t pointers = pointers_bytes(pipeline), bytes = tables_bytes(pipeline);
+    uint8_t *block = ws_memory_get(bytes);
     *tables = (struct wp_table **)block;
     if (!block)
         return WS_ENOMEM;
-    memset(block, 0, bytes);
     struct ws_table *table = (struct ws_table *)(block + pointers);
     int status = WS_OK;
     for (uint32_t i = 0; i < pipeline->n_tables; i++) {
@@ -118,11 +125,16 @@ int ws_tables_create(const struct wp_pipeline *pipeline, struct wp_table ***tabl
     return status;
 }
 
-static void entry_free(struct ws_entry *entry)
+static size_t entry_bytes(const struct ws_table *table)
+{
+    return sizeof(struct ws_entry) + ws_space_words(&table->space) * sizeof(uint64_t) + 2 * table->desc->key_bytes;
+}
+
+static void entry_free(const struct ws_table *table, struct ws_entry *entry)
 {
     free(entry->args);
     free(entry->e.meter);
-    free(entry);
+    ws_memory_put(entry, entry_bytes(table));
 }
 
 static void clear(struct ws_table *table)
@@ -133,7 +145,7 @@ static void clear(struct ws_table *table)
             continue;
         ws_profile_release(entry->target, entry->object);
         ws_slots_drop(&table->slots, entry->handle);
-        entry_free(entry);
+        entry_free(table, entry);
     }
     ws_space_free(&table->space);
 }
@@ -148,7 +160,7 @@ void ws_tables_destroy(const struct wp_pipeline *pipeline, struct wp_table **tab
         free(table->miss.args);
         free(table->space.ranges);
     }
-    free(tables);
+    ws_memory_put(tables, tables_bytes(pipeline));
 }
 
 static struct ws_table *table_at(const ws_switch *sw, uint32_t table)
@@ -299,11 +311,9 @@ static struct ws_entry *entry_new(const struct ws_table *table, const uint8_t *k
 {
     uint32_t bytes = table->desc->key_bytes;
     size_t words = ws_space_words(&table->space) * sizeof(uint64_t);
-    size_t total = (sizeof(struct ws_entry) + words + 2 * bytes + WS_LINE - 1) / WS_LINE * WS_LINE;
-    struct ws_entry *entry = aligned_alloc(WS_LINE, total);
+    struct ws_entry *entry = ws_memory_get(entry_bytes(table));
     if (!entry)
         return NULL;
-    memset(entry, 0, total);
     entry->words = (uint64_t *)(entry + 1);
     entry->low = (uint8_t *)entry->words + words;
     entry->high = entry->low + bytes;
@@ -370,7 +380,7 @@ int ws_table_insert(ws_switch *sw, uint32_t table_index, const uint8_t *key, con
 no_memory:
     free(what.args);
     if (entry)
-        entry_free(entry);
+        entry_free(table, entry);
     return WS_ENOMEM;
 }
 
@@ -415,7 +425,7 @@ int ws_table_delete(ws_switch *sw, uint32_t table_index, uint64_t handle)
     ws_space_remove(&table->space, entry);
     ws_slots_drop(&table->slots, handle);
     ws_profile_release(entry->target, entry->object);
-    entry_free(entry);
+    entry_free(table, entry);
     return WS_OK;
 }
 

@@ -256,7 +256,7 @@ static struct ws_tuple *new_tuple(struct ws_space *space, const uint64_t *mask, 
     struct ws_tuple *tuple = calloc(1, sizeof *tuple + mask_bytes);
     if (!tuple)
         return NULL;
-    tuple->cells = calloc(FIRST_CAPACITY, sizeof *tuple->cells);
+    tuple->cells = ws_memory_get(FIRST_CAPACITY * sizeof *tuple->cells);
     if (!tuple->cells) {
         free(tuple);
         return NULL;
@@ -272,7 +272,7 @@ static struct ws_tuple *new_tuple(struct ws_space *space, const uint64_t *mask, 
 static int grow(struct ws_tuple *tuple, uint32_t words)
 {
     uint64_t capacity = tuple->capacity * 2;
-    struct ws_cell *cells = calloc(capacity, sizeof *cells);
+    struct ws_cell *cells = ws_memory_get(capacity * sizeof *cells);
     if (!cells)
         return 0;
     for (uint64_t i = 0; i < tuple->capacity; i++) {
@@ -283,7 +283,7 @@ static int grow(struct ws_tuple *tuple, uint32_t words)
             j = (j + 1) & (capacity - 1);
         cells[j] = tuple->cells[i];
     }
-    free(tuple->cells);
+    ws_memory_put(tuple->cells, tuple->capacity * sizeof *cells);
     tuple->cells = cells;
     tuple->capacity = capacity;
     return 1;
@@ -320,7 +320,7 @@ int ws_space_add(struct ws_space *space, const uint64_t *mask, int32_t rank, str
 
 static void free_tuple(struct ws_tuple *tuple)
 {
-    free(tuple->cells);
+    ws_memory_put(tuple->cells, tuple->capacity * sizeof *tuple->cells);
     free(tuple);
 }
 
