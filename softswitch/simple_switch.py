@@ -6,6 +6,7 @@ name, the log file's, and that `simple_switch` has no P4Runtime address but one 
 
 from __future__ import annotations
 
+import socket
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -21,7 +22,7 @@ _NO_EFFECT = ("--enable-swap",)
 def simple_switch_grpc() -> int:
     """Run as `simple_switch_grpc`; returns the exit code."""
     _be_called("simple_switch_grpc")
-    return main(with_bmv2_log(sys.argv[1:]))
+    return main(with_thrift_port(with_bmv2_log(sys.argv[1:])))
 
 
 def simple_switch() -> int:
@@ -40,6 +41,25 @@ def with_bmv2_log(argv: Sequence[str]) -> list[str]:
         elif word.startswith("--log-file="):
             found[at] += ".txt"
     return found
+
+
+def with_thrift_port(argv: Sequence[str]) -> list[str]:
+    """`argv` with BMv2's default Thrift port, if it names none and nobody listens there."""
+    general = argv[: argv.index("--")] if "--" in argv else argv
+    named = any(word.partition("=")[0] == "--thrift-port" for word in general)
+    if named or not _is_free(DEFAULT_THRIFT_PORT):
+        return list(argv)
+    return ["--thrift-port", str(DEFAULT_THRIFT_PORT), *argv]
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
 
 
 def without_grpc(argv: Sequence[str]) -> list[str]:

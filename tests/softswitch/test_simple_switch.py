@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import socket
+
 import pytest
 
+from softswitch import simple_switch
 from softswitch.options import parse
-from softswitch.simple_switch import with_bmv2_log, without_grpc
+from softswitch.simple_switch import with_bmv2_log, with_thrift_port, without_grpc
 
 
 @pytest.mark.parametrize(
@@ -34,6 +37,30 @@ def test_simple_switch_listens_on_its_thrift_port(given: str, address: str) -> N
     assert options.grpc_address == address
     assert str(options.json) == "prog.json"
     assert not options.thrift_port
+
+
+@pytest.mark.parametrize(
+    ("given", "free", "right"),
+    [
+        ("--no-p4", True, "--thrift-port 9090 --no-p4"),
+        ("--no-p4 -- --cpu-port 5", True, "--thrift-port 9090 --no-p4 -- --cpu-port 5"),
+        ("--no-p4", False, "--no-p4"),
+        ("--thrift-port 9091 --no-p4", True, "--thrift-port 9091 --no-p4"),
+        ("--thrift-port=9091 --no-p4", True, "--thrift-port=9091 --no-p4"),
+    ],
+)
+def test_bmv2s_thrift_port_is_open_where_it_is_free(
+    given: str, free: bool, right: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(simple_switch, "_is_free", lambda port: free)
+    assert with_thrift_port(given.split()) == right.split()
+
+
+def test_a_port_that_is_taken_is_seen() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        assert not simple_switch._is_free(taken.getsockname()[1])
 
 
 def test_target_options_stay() -> None:
