@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from softswitch.compiler import graph, ir
 from softswitch.compiler.bmv2_code import CodeWriter
 from softswitch.compiler.bmv2_expr import Json, condition, field_ref, hexstr, value
-from softswitch.compiler.errors import NotSupported
+from softswitch.compiler.errors import CompileError
 from softswitch.compiler.layout import unique
 from softswitch.compiler.lower_program import Pipeline, ProgramLowering
 from softswitch.compiler.lower_table import KeyMatch, LoweredAction, LoweredKey, LoweredTable
@@ -175,10 +175,11 @@ class PipelineWriter:
         before = self._applies.get(id(table))
         if before is not None:
             if before[1] != following:
-                raise NotSupported.at(
-                    apply.pos,
-                    f"table {table.decl.name} applied at two places that go on differently",
-                    notes=[(before[0].pos, "applied here before")],
+                raise CompileError.at(
+                    table.decl.pos,
+                    f"table {table.decl.name} is applied at two places that go on differently:"
+                    " BMv2 can't do that",
+                    notes=[(before[0].pos, "applied here"), (apply.pos, "and here")],
                 )
             return None
         self._applies[id(table)] = (apply, following)

@@ -106,7 +106,7 @@ class BuiltinChecker(ExpressionChecker):
         pos = target.arg.pos if target.arg is not None else call.pos
         extracted = target.param.type
         if not isinstance(extracted, ty.Header):
-            if isinstance(target.arg, ast.Wildcard) or isinstance(extracted, ty.TypeVar):
+            if isinstance(target.arg, ast.Wildcard):
                 return
             self._fail(pos, f"extract fills a header, not {extracted}")
         variable = [f for f in extracted.fields if isinstance(f.type, ty.Varbit)]

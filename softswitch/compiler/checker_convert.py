@@ -37,6 +37,14 @@ class Converter(TypeChecker):
         """Checked `expr`, converted to `t`. `what` names its role: "argument \"x\" of f"."""
         return self.convert(self.value(expr), t, what)
 
+    def assigned_value(self, expr: ast.Expr, t: ty.Type, what: str) -> ast.Expr:
+        """Like `value_of`, where a number may become a new type: in assignments (as in p4c)."""
+        checked = self.value(expr)
+        of_number = isinstance(t, ty.NewType) and isinstance(ty.underlying(t), ty.Bit | ty.Int)
+        if of_number and isinstance(checked.type, ty.InfInt):
+            return self._implicit_cast(checked, t)
+        return self.convert(checked, t, what)
+
     # ------------------------------------------------------------ conversion
 
     def convert(self, expr: ast.Expr, t: ty.Type, what: str) -> ast.Expr:
@@ -201,7 +209,7 @@ class Converter(TypeChecker):
 
     def check_constant_of(self, expr: ast.Expr, t: ty.Type) -> ast.Expr:
         """`expr` checked, converted to `t`, and known while compiling."""
-        checked = self.value_of(expr, t, "constant")
+        checked = self.assigned_value(expr, t, "constant")
         if not is_compile_time(checked):
             self._fail(checked.pos, "this value must be known while compiling")
         return checked

@@ -81,7 +81,7 @@ class StatementChecker(CallChecker):
         if isinstance(target, ty.Behaviour):
             self._fail(stmt.pos, f"{target} can't be assigned")
         if stmt.op is None:
-            stmt.right = self.value_of(stmt.right, target, "assigned value")
+            stmt.right = self.assigned_value(stmt.right, target, "assigned value")
             return
         combined = ast.Binary(stmt.pos, stmt.op, stmt.left, stmt.right)
         self.expr(combined)
@@ -128,7 +128,7 @@ class StatementChecker(CallChecker):
             self._fail(decl.type_ref.pos, f"a variable can't have type {declared}{hint}")
         decl.type = declared
         if decl.init is not None:
-            decl.init = self.value_of(decl.init, declared, f'initial value of "{decl.name}"')
+            decl.init = self.assigned_value(decl.init, declared, f'initial value of "{decl.name}"')
 
     def constant(self, decl: ast.ConstDecl) -> None:
         """`const T name = value;`"""
@@ -185,13 +185,13 @@ class StatementChecker(CallChecker):
             kind = self._context.kind
             what = "a void function" if kind == "function" else f"the body of this {kind}"
             self._fail(stmt.value.pos, f"{what} returns no value")
-        stmt.value = self.value_of(stmt.value, result, "returned value")
+        stmt.value = self.assigned_value(stmt.value, result, "returned value")
 
     def _switch(self, stmt: ast.Switch) -> None:
         stmt.expr = self.value(stmt.expr)
         switched = type_of(stmt.expr)
-        allowed = (ty.Bit, ty.Int, ty.InfInt, ty.Bool, ty.Enum, ty.Error, ty.ActionRun)
-        if not isinstance(ty.underlying(switched), allowed):
+        allowed = (ty.Bit, ty.Int, ty.InfInt, ty.Enum, ty.SerEnum, ty.ActionRun)
+        if not isinstance(switched, allowed):
             self._fail(stmt.expr.pos, f"switch can't choose by a value of type {switched}")
         stmt.in_action = self._context.kind == "action"
         with self._guard():

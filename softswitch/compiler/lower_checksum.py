@@ -78,7 +78,7 @@ def _statement(
             pass
         case _:
             word = "verify" if verify else "update"
-            raise NotSupported.at(stmt.pos, f"anything but calls of {word}_checksum here")
+            raise CompileError.at(stmt.pos, f"only calls of {word}_checksum can stand here")
 
 
 def _checksum(body: BodyLowering, call: ast.Call, condition: ir.Expr, verify: bool) -> Checksum:
@@ -91,7 +91,7 @@ def _checksum(body: BodyLowering, call: ast.Call, condition: ir.Expr, verify: bo
     inputs = leaves(body.lower(data), data.pos)
     for value in inputs:
         if not isinstance(value, ir.Field | ir.Const):
-            raise NotSupported.at(data.pos, "computed values in a checksum's data")
+            raise CompileError.at(data.pos, "BMv2 takes only fields and constants into a checksum")
     target = body.lower(argument(call, 2))
     if not isinstance(target, ir.Field):
         raise NotSupported.at(argument(call, 2).pos, "a checksum that is not a field")

@@ -24,6 +24,7 @@ from softswitch.compiler.places import (
     StructValue,
     Value,
     header_member,
+    scalar_type,
 )
 
 if TYPE_CHECKING:
@@ -163,6 +164,8 @@ def _hash(body: StmtLowering, call: ast.Call) -> None:
     algorithm = enum_name(body, argument(call, 1))
     if algorithm not in HASH_ALGORITHMS:
         raise NotSupported.at(argument(call, 1).pos, f"hash algorithm {algorithm}")
+    if scalar_type(body.type_of(argument(call, 3))) is not None:
+        raise CompileError.at(argument(call, 3).pos, "a hash takes a list or a struct: {...}")
     target, finish = _destination(body, call, 0)
     (base,) = _simple_arguments(body, call, 2)
     inputs = _copied(body, argument(call, 3), constants=False)
@@ -183,6 +186,8 @@ def _hash(body: StmtLowering, call: ast.Call) -> None:
 def _digest(body: StmtLowering, call: ast.Call) -> None:
     (receiver,) = _simple_arguments(body, call, 0)
     data = argument(call, 1)
+    if isinstance(body.type_of(data), ty.Header):
+        raise CompileError.at(data.pos, "a digest takes a list or a struct, not a header")
     fields = _copied(body, data, constants=True)
     if any(f.type.kind is ir.Kind.VARBIT for f in fields):
         raise NotSupported.at(data.pos, "a varbit field in a digest")
@@ -236,6 +241,8 @@ def _log_msg(body: StmtLowering, call: ast.Call) -> None:
     values: list[ir.Expr] = []
     if len(call.binding) > 1:
         data = argument(call, 1)
+        if scalar_type(body.type_of(data)) is not None:
+            raise CompileError.at(data.pos, "log_msg takes a list of values: {...}")
         values = [
             v if isinstance(v, SIMPLE) and not v.type.is_bool else body.to_temporary(v, data.pos)
             for v in leaves(body.lower(data), data.pos)

@@ -204,7 +204,7 @@ class ProgramLowering:
                     inner_control, inner = body.applied(call)
                     self._emits(inner, inner_control)
                 case _:
-                    raise NotSupported.at(stmt.pos, "anything but emit in the deparser")
+                    raise CompileError.at(stmt.pos, "a deparser of BMv2 can only emit")
 
     # ------------------------------------------------------------ names and instances
 

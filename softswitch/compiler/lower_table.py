@@ -322,6 +322,8 @@ class TableLowering:
         full = (1 << width) - 1
         wild = isinstance(expr, ast.DefaultKey | ast.Wildcard)
         kind = lowered.match_type
+        if isinstance(key.expr.type, ty.Error) and not wild:
+            raise CompileError.at(expr.pos, "BMv2 can't match an error in an entry of the program")
         if isinstance(expr, ast.Range):
             if kind != "range":
                 raise CompileError.at(expr.pos, f"a range for a key that is matched {kind}")
@@ -366,6 +368,11 @@ def action_frame(
         scalar = scalar_type(param.type)
         if scalar is None or scalar.kind in (ir.Kind.VARBIT, ir.Kind.STRING) or not scalar.width:
             raise NotSupported.at(param.pos, f"an action parameter of type {param.type}")
+        if scalar.is_bool:
+            raise CompileError.at(
+                param.pos,
+                f"BMv2 takes only bit<> and int<> from the control plane, not {param.type}",
+            )
         frame.values[id(param)] = ir.ActionParam(len(params), scalar)
         params.append((local_name(param), scalar))
     return frame, params

@@ -161,6 +161,11 @@ class P4InfoWriter:
                 [user_id(f.decl.annotations) if f.decl is not None else None for f in fields]
             )
             for f, number in zip(fields, numbers, strict=True):
+                if isinstance(f.type, ty.Struct):
+                    raise CompileError.at(
+                        decl.pos if element.decl is None else element.decl.pos,
+                        f"P4Runtime has no value sets of structs in structs ({f.name})",
+                    )
                 match = message.match.add()
                 match.id = number
                 match.name = field_name(f)

@@ -99,8 +99,6 @@ def converts(given: ty.Type, wanted: ty.Type) -> bool:
     match given, wanted:
         case ty.InfInt(), ty.Bit() | ty.Int():
             return True
-        case ty.InfInt(), ty.NewType():
-            return isinstance(ty.underlying(wanted), ty.Bit | ty.Int)
         case ty.SerEnum(base=base), _:
             return base == wanted
         case ty.Behaviour(), ty.Behaviour():

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from softswitch import Switch
-from softswitch.compiler import CompileError, NotSupported, compile_p4
+from softswitch.compiler import CompileError, compile_p4
 
 PROGRAM = """
 #include <core.p4>
@@ -127,9 +127,9 @@ CASES = [
     Case("nothing divided by a run-time value", "0002000905060708 111213",
          top="bit<8> f(inout bit<8> x) { x = 9; return 2; }",
          body="hdr.h.a = 0 / hdr.h.b; hdr.h.c = 0 % f(hdr.h.d);"),
-    Case("signed and boolean action parameters", "0102030405060aff 111213",
-         locals="""action f(int<8> x, bool y) { if (x < 0 && y) { hdr.h.g = 10; } hdr.h.h = (bit<8>)(x + 1); }
-                   table t { actions = { f; } const default_action = f(-2, true); }""",
+    Case("signed action parameters", "0102030405060aff 111213",
+         locals="""action f(int<8> x, bit<1> y) { if (x < 0 && y == 1) { hdr.h.g = 10; } hdr.h.h = (bit<8>)(x + 1); }
+                   table t { actions = { f; } const default_action = f(-2, 1); }""",
          body="t.apply();"),
     Case("names that BMv2 uses too", "0102030405060755 111213",
          top="header scalars_0 { bit<8> x; }", before="""
@@ -309,7 +309,11 @@ def test_an_atomic_block_is_one_action(tmp_path: Path) -> None:
 
 REFUSED = [
     (Case("", None, body="t.apply(); t.apply();", locals="table t { actions = { NoAction; } }"),
-     NotSupported, "two places that go on differently"),
+     CompileError, "two places that go on differently"),
+    (Case("", None, locals="action a(bool f) { } table t { actions = { a; } default_action = a(true); }",
+          body="t.apply();"), CompileError, "only bit<> and int<>"),
+    (Case("", None, body="bit<16> x; hash(x, HashAlgorithm.crc16, 16w0, hdr.h.a, 16w9);"),
+     CompileError, "a hash takes a list"),
     (Case("", None, body="hdr.s[3].v = 1;"), CompileError, "3"),
     (Case("", None, body="clone(CloneType.E2E, 5);"), CompileError, "only be made in egress"),
     (Case("", None, locals="action a() { switch (hdr.h.a) { 1: { hdr.h.b = 2; } } }", body="a();"),
