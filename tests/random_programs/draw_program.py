@@ -297,11 +297,15 @@ class ProgramDraw(StatementDraw):
     def _match(self, width: int) -> m.Match:
         top = (1 << width) - 1
         value = self.random.randint(0, top)
+        if self.portable and width == 1:
+            return m.Match("value", value)
         match self.random.randrange(5):
             case 0:
-                return m.Match("mask", value, self.random.randint(0, top))
+                return m.Match("mask", value, self.random.randint(int(self.portable), top))
             case 1:
                 low, high = sorted((value, self.random.randint(0, top)))
+                if self.portable and (low, high) == (0, top):
+                    low = 1
                 return m.Match("range", low, high)
             case 2:
                 return m.Match("any") if width > 1 else m.Match("value", value)

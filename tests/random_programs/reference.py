@@ -114,6 +114,7 @@ OWN_FAULTS = (
     (r"\[--Werror=type-error\] error: '\(int<\d+>\)", "p4c drops a cast, then refuses the program"),
 )
 """p4c's own faults, which docs/parity.md lists: they are no finding about us."""
+P4C_WRONG = "p4c's JSON is wrong on both switches"
 
 
 def own_fault(error: str) -> str:
@@ -137,13 +138,18 @@ def check_reference(
         theirs = pipeline_of(output, target)
     except (JsonError, BuildError, PipelineError) as error:
         return Finding("p4c's JSON", str(error))
-    found = run_case(case, theirs, target)
-    if found is not None:
-        return Finding(f"p4c's JSON: {found.kind}", found.text)
+    here = run_case(case, theirs, target)
     if not live or case.entries.value_sets:  # BMv2's P4Runtime writes no value sets
-        return None
-    for name, pipeline in (("ours", prepared), ("p4c's", theirs)):
-        found = check_bmv2(case, pipeline)
-        if found is not None:
-            return Finding(f"{name} on BMv2: {found.kind}", found.text)
-    return None
+        return None if here is None else Finding(f"p4c's JSON: {here.kind}", here.text)
+    ours = check_bmv2(case, prepared)
+    if ours is not None:
+        return Finding(f"ours on BMv2: {ours.kind}", ours.text)
+    there = check_bmv2(case, theirs)
+    match here, there:
+        case None, None:
+            return None
+        case Finding(), None:
+            return Finding(f"only on our switch p4c's JSON: {here.kind}", here.text)
+        case None, Finding():
+            return Finding(f"only on BMv2 p4c's JSON: {there.kind}", there.text)
+    return Finding(P4C_WRONG, here.text)
