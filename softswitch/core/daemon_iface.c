@@ -151,6 +151,23 @@ void wd_iface_close(struct wd_iface *iface)
     wd_send_close(&iface->send);
 }
 
+int wd_iface_capture(struct wd_iface *iface, const char *stem, char *error, size_t error_size)
+{
+    static const char *const ends[] = {"_in.pcap", "_out.pcap"};
+    struct wd_pcap **files[] = {&iface->pcap_in, &iface->pcap_out};
+    for (int i = 0; i < 2; i++) {
+        char path[4096];
+        snprintf(path, sizeof path, "%s%s", stem, ends[i]);
+        *files[i] = wd_pcap_open(path);
+        if (!*files[i]) {
+            int status = -errno;
+            snprintf(error, error_size, "port %u: can't write %.400s", iface->port, path);
+            return status;
+        }
+    }
+    return 0;
+}
+
 /* --- receive -------------------------------------------------------------------------------- */
 
 static struct tpacket2_hdr *frame_at(const struct wd_iface *iface, uint32_t i)

@@ -22,6 +22,7 @@ struct wd_iface {
     int up; /* the link as last seen */
     char qdisc[WD_QDISC_NAME]; /* its root queueing discipline, likewise */
     struct wd_send send;
+    int limited; /* its port is granted packets: the device may push back */
     uint8_t *ring;
     size_t ring_bytes;
     uint32_t frame_bytes, n_frames, at;
@@ -31,6 +32,8 @@ struct wd_iface {
 /* 0 or -errno; fills `error` on failure. Allocates nothing that wd_iface_close does not free. */
 int wd_iface_open(struct wd_iface *iface, char *error, size_t error_size);
 void wd_iface_close(struct wd_iface *iface);
+/* Writes what passes to STEM_in.pcap and STEM_out.pcap. 0 or -errno; fills `error`. */
+int wd_iface_capture(struct wd_iface *iface, const char *stem, char *error, size_t error_size);
 /* The link's state now: 1 up with carrier, 0 down, -errno when the interface is gone. */
 int wd_iface_link(const struct wd_iface *iface);
 /* Whether frames of the device's MTU fit the ring (0 after the MTU grew: close and open again). */

@@ -19,6 +19,7 @@
 
 enum {
     RX_BATCH = 64,     /* frames of one interface before the next one has its turn */
+    RX_BATCH_LIMITED = 16, /* where an interface may push back: a batch that waits for its grants shows as depth */
     OUTPUT_BATCH = 256,
     READY_MAX = 64,
     LOG_PORT = 2,      /* level of our own lines through ws_set_log */
@@ -36,6 +37,7 @@ struct wd_loop {
     struct timespec started;
     struct wd_events events;
     struct wd_stats stats;
+    int limited; /* as wd_iface.limited, of any */
     atomic_int stop;
     atomic_int waiting;  /* the loop is in epoll or about to be: work has to wake it */
     pthread_mutex_t next, mutex; /* whoever holds `next` is the next to get `mutex`: nobody barges in */
@@ -114,12 +116,23 @@ static void watch(wd_loop *loop, struct wd_iface *iface, int operation)
     epoll_ctl(loop->epoll, operation, iface->fd, &event);
 }
 
+static void count_limited(wd_loop *loop)
+{
+    loop->limited = 0;
+    for (const struct wd_iface *iface = loop->ifaces; iface; iface = iface->next)
+        loop->limited |= iface->limited;
+}
+
 /* Lets the port send what its device will take, and waits for the socket where that is nothing. */
 static void grant_room(wd_loop *loop, struct wd_iface *iface)
 {
     ws_time now = wd_now(loop);
     int waited = iface->send.waits;
     uint32_t room = wd_send_room(&iface->send, now);
+    int changed = iface->limited != (room != WS_UNLIMITED);
+    iface->limited = room != WS_UNLIMITED;
+    if (changed)
+        count_limited(loop);
     if (iface->send.waits != waited) {
         watch(loop, iface, EPOLL_CTL_MOD);
         iface->send.blocked += (uint64_t)iface->send.waits;
@@ -174,6 +187,8 @@ static void close_socket(wd_loop *loop, struct wd_iface *iface)
 static void cut_off(wd_loop *loop, struct wd_iface *iface)
 {
     close_socket(loop, iface);
+    iface->limited = 0;
+    count_limited(loop);
     ws_grant_port(loop->sw, iface->port, WS_UNLIMITED, wd_now(loop));
 }
 
@@ -183,23 +198,6 @@ static void iface_free(wd_loop *loop, struct wd_iface *iface)
     wd_pcap_close(iface->pcap_in);
     wd_pcap_close(iface->pcap_out);
     free(iface);
-}
-
-static int open_pcap(wd_loop *loop, struct wd_iface *iface, const char *stem)
-{
-    static const char *const ends[] = {"_in.pcap", "_out.pcap"};
-    struct wd_pcap **files[] = {&iface->pcap_in, &iface->pcap_out};
-    for (int i = 0; i < 2; i++) {
-        char path[4096];
-        snprintf(path, sizeof path, "%s%s", stem, ends[i]);
-        *files[i] = wd_pcap_open(path);
-        if (!*files[i]) {
-            int status = -errno;
-            snprintf(loop->sw->error, sizeof loop->sw->error, "port %u: can't write %.400s", iface->port, path);
-            return status;
-        }
-    }
-    return 0;
 }
 
 static int add_port(wd_loop *loop, uint32_t port, const char *ifname, const char *pcap_path)
@@ -229,7 +227,7 @@ static int add_port(wd_loop *loop, uint32_t port, const char *ifname, const char
     iface->port = port;
     iface->fd = -1;
     snprintf(iface->name, sizeof iface->name, "%s", ifname);
-    int status = pcap_path ? open_pcap(loop, iface, pcap_path) : 0;
+    int status = pcap_path ? wd_iface_capture(iface, pcap_path, sw->error, sizeof sw->error) : 0;
     if (status == 0)
         status = wd_iface_open(iface, sw->error, sizeof sw->error);
     if (status < 0) {
@@ -361,7 +359,8 @@ static void send_outputs(wd_loop *loop)
 /* Takes one batch from an interface. 1: more may be there. */
 static int receive(wd_loop *loop, struct wd_iface *iface)
 {
-    uint32_t n = wd_iface_receive(iface, loop->packets, loop->arrivals, RX_BATCH, &loop->stats.truncated);
+    uint32_t most = loop->limited ? RX_BATCH_LIMITED : RX_BATCH;
+    uint32_t n = wd_iface_receive(iface, loop->packets, loop->arrivals, most, &loop->stats.truncated);
     if (!n)
         return 0;
     ws_time now = wd_now(loop);
@@ -378,7 +377,7 @@ static int receive(wd_loop *loop, struct wd_iface *iface)
     loop->stats.rx += kept;
     ws_inject(loop->sw, loop->packets, kept, now);
     wd_iface_release(iface, n);
-    return n == RX_BATCH;
+    return n == most;
 }
 
 static void flush_captures(wd_loop *loop)
