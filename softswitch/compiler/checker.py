@@ -253,8 +253,9 @@ class Checker(MatchChecker):
             params = self.params(
                 method.params, f'"{method.name}"', constructor=method.is_constructor
             )
-            for param in params if owner is not None else ():
-                self._check_method_param(param, method)
+            if owner is not None:
+                for param in params:
+                    self._check_method_param(param, method, owner)
             if owner is not None and method.name == owner.name and not method.is_constructor:
                 self._fail(method.pos, f"a constructor of {owner.name} has no result type")
             result: ty.Type = ty.VOID
@@ -266,8 +267,15 @@ class Checker(MatchChecker):
                 result = owner.type
             method.type = ty.Function(method.name, variables, params, result)
 
-    def _check_method_param(self, param: ty.Param, method: ast.MethodDecl) -> None:
+    def _check_method_param(
+        self, param: ty.Param, method: ast.MethodDecl, owner: ast.ExternDecl
+    ) -> None:
         pos = method.pos if param.decl is None else param.decl.pos
+        if isinstance(param.type, ty.Extern) and param.type.decl is owner:
+            self._fail(
+                pos, f'"{owner.name}" can\'t have a method that takes a "{owner.name}"',
+                ((owner.pos, "declared here"),),
+            )  # fmt: skip
         if method.is_constructor and isinstance(param.type, ty.Parser | ty.Control | ty.Package):
             self._fail(pos, f'parameter "{param.name}" of an extern can\'t have type {param.type}')
 

@@ -1,6 +1,6 @@
 """Which types can be formed of which: type arguments, parts of tuples, elements of value sets.
 
-Pure questions about types; the checker asks them and reports.
+Pure questions about types; the checker asks them and reports. And lists in `select` taken apart.
 """
 
 from __future__ import annotations
@@ -53,3 +53,22 @@ def has_block_body(t: ty.Type) -> bool:
     return isinstance(t, ty.Control | ty.Parser) and isinstance(
         t.decl, ast.ControlDecl | ast.ParserDecl
     )
+
+
+def flatten_lists(select: ast.Select) -> None:
+    """`select(a, {b, c})` with `(1, {2, 3})` is `select(a, b, c)` with `(1, 2, 3)`."""
+    if len(select.exprs) < 2:
+        return
+    for at in reversed(range(len(select.exprs))):
+        whole = select.exprs[at]
+        if not isinstance(whole, ast.ListExpr):
+            continue
+        for case in select.cases:
+            if len(case.keysets) != len(select.exprs):
+                continue
+            part = case.keysets[at]
+            if isinstance(part, ast.Wildcard | ast.DefaultKey):
+                case.keysets[at : at + 1] = [type(part)(part.pos) for _ in whole.elements]
+            elif isinstance(part, ast.ListExpr):
+                case.keysets[at : at + 1] = part.elements
+        select.exprs[at : at + 1] = whole.elements

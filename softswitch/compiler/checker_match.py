@@ -7,6 +7,7 @@ from softswitch.compiler import types as ty
 from softswitch.compiler.checker_base import GaveUp, counted, describe
 from softswitch.compiler.checker_call import Signature, calls_in
 from softswitch.compiler.checker_convert import is_compile_time, same_expression, type_of
+from softswitch.compiler.checker_formed import flatten_lists
 from softswitch.compiler.checker_methods import InitializerChecker
 from softswitch.compiler.errors import BUILTIN_POS, Pos
 from softswitch.compiler.scope import suggestion
@@ -158,6 +159,7 @@ class MatchChecker(InitializerChecker):
         if isinstance(transition, ast.Name):
             self._target(transition)
         elif isinstance(transition, ast.Select):
+            flatten_lists(transition)
             transition.exprs = [self.value(each) for each in transition.exprs]
             wanted = self._select_types(transition)
             for case in transition.cases:
@@ -186,7 +188,8 @@ class MatchChecker(InitializerChecker):
                 return [type_of(inner) for inner in each.elements]
             if isinstance(t, ty.Tuple):
                 self._unsupported(each.pos, "select on a tuple")
-            if not isinstance(ty.underlying(t), (*_SELECT_TYPES, ty.TypeVar)):
+            unfit = isinstance(t, ty.Error | ty.NewType)
+            if unfit or not isinstance(ty.underlying(t), (*_SELECT_TYPES, ty.TypeVar)):
                 self._fail(each.pos, f"select can't match a value of type {t}")
             wanted.append(t)
         return wanted
@@ -433,6 +436,7 @@ class MatchChecker(InitializerChecker):
 
     def _entries(self, table: ast.TableDecl) -> None:
         entries = table.entries or []
+        self.annotations(table.entries_annotations)
         if not table.keys:
             if entries:
                 self.reporter.error(table.pos, f'table "{table.name}" has entries but no "key"')

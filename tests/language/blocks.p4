@@ -1,6 +1,7 @@
 // feature: controls in the deparser and in checksum controls (14.4)
 // feature: slices with a position and a width, [low+:width] (8.7)
 // feature: select on signed numbers, with ranges (13.6)
+// feature: lists among the keys of select (13.6)
 // feature: several `value_set`s, and cases without any (13.11)
 #include "begin.p4"
 
@@ -34,9 +35,17 @@ parser Parse(packet_in packet, out headers_t hdr, inout metadata_t meta,
     state negative {
         transition select(hdr.i.a) {
             -128 .. -120: least;
-            default: accept;
+            default: listed;
         }
     }
+    state listed {
+        transition select(hdr.i.op, { hdr.i.b[15:8], hdr.i.b[7:0] }) {
+            (1, { 0x12, 0x34 }): in_list;
+            (1, _): accept;
+            (_, { 0, 0 }): small;
+        }
+    }
+    state in_list { meta.state = 4; transition accept; }
     state small { meta.state = 1; transition accept; }
     state least { meta.state = 2; transition accept; }
     state great { meta.state = 3; transition accept; }
