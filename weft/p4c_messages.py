@@ -52,7 +52,7 @@ class Messages:
             return Level.ERROR
         if diagnostic.severity is Severity.INFO:
             return Level.INFO
-        if diagnostic.code == "unsupported":  # p4c's back end tells it whatever the options are
+        if diagnostic.back_end:  # p4c tells these whatever the options are
             return Level.WARNING
         own = self._levels.get(diagnostic.code)
         return own if own is not None else self._levels.get("", Level.WARNING)

@@ -228,6 +228,7 @@ class PipelineWriter:
                 f"BMv2 has no default_action for table {table.decl.name},"
                 " which uses an action profile",
                 "unsupported",
+                back_end=True,
             )
             return {}
         entry = _default(self._actions.id_of(action), table.default_const, args)

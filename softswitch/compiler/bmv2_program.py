@@ -240,7 +240,7 @@ def _arrays(program: ProgramLowering, text: SourceText) -> Json:
                 )
             case "direct_counter":
                 unused = f"direct counter {target.decl.name} is not used"
-                program.warn(target.decl.pos, unused, "unused")
+                program.warn(target.decl.pos, unused, "unused", back_end=True)
             case "meter":
                 meters.append(
                     {

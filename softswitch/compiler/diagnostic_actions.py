@@ -24,9 +24,6 @@ class Action(Enum):
     ERROR = "Werror"
 
 
-_ALWAYS_TOLD = "unsupported"
-"""What BMv2 can't do: p4c's back end tells it whatever the options are."""
-
 _ANNOTATED = {"disable": Action.DISABLE, "warn": Action.WARN, "error": Action.ERROR}
 
 
@@ -77,7 +74,7 @@ class DiagnosticActions:
         kept, errors = [], []
         for each in warnings:
             action = Action.WARN
-            if each.severity is Severity.WARNING and each.code != _ALWAYS_TOLD:
+            if each.severity is Severity.WARNING and not each.back_end:
                 action = self.by_kind.get(each.code, self.default)
             if action is Action.ERROR:
                 message = f"{each.message} [{each.code}]"

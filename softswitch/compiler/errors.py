@@ -43,7 +43,8 @@ class Diagnostic:
     """One message about one place, e.g. ``l3.p4:12:7: error: unknown name "hrd"``.
 
     `code` is a short stable word for tools and for `@noWarn` ("unused", "deprecated", ...).
-    `notes` point at related places, such as an earlier declaration.
+    `notes` point at related places, such as an earlier declaration. `back_end`: it is about what
+    BMv2 does, which p4c tells whatever its options are.
     """
 
     pos: Pos
@@ -51,6 +52,7 @@ class Diagnostic:
     severity: Severity = Severity.ERROR
     code: str = ""
     notes: tuple[tuple[Pos, str], ...] = ()
+    back_end: bool = False
 
     def __str__(self) -> str:
         kind = f" [{self.code}]" if self.severity is Severity.WARNING and self.code else ""
@@ -114,12 +116,14 @@ class Reporter:
         if len(self.errors) >= self._max_errors:
             raise TooManyErrors
 
-    def warn(self, pos: Pos, message: str, code: str) -> None:
+    def warn(self, pos: Pos, message: str, code: str, *, back_end: bool = False) -> None:
         """Record a warning once."""
         key = (pos, message)
         if key not in self._seen:
             self._seen.add(key)
-            self.warnings.append(Diagnostic(pos, message, Severity.WARNING, code))
+            self.warnings.append(
+                Diagnostic(pos, message, Severity.WARNING, code, back_end=back_end)
+            )
 
     def raise_if_errors(self) -> None:
         """Raise a `CompileError` (`NotSupported` if nothing but unsupported parts was found)."""

@@ -172,7 +172,7 @@ class BodyLowering(StmtLowering):
 
     def _warn_reject(self, pos: Pos) -> None:
         text = "BMv2 has no reject: a transition to it accepts the packet"
-        self.program.warn(pos, text, "unsupported")
+        self.program.warn(pos, text, "unsupported", back_end=True)
 
     def _select(self, select: ast.Select, blocks: dict[str, ir.Block]) -> None:
         keys: list[ir.Expr] = []

@@ -208,9 +208,9 @@ class ProgramLowering:
 
     # ------------------------------------------------------------ names and instances
 
-    def warn(self, pos: Pos, message: str, code: str) -> None:
-        """Record a warning of a kind once."""
-        self._note(Diagnostic(pos, message, Severity.WARNING, code))
+    def warn(self, pos: Pos, message: str, code: str, *, back_end: bool = False) -> None:
+        """Record a warning of a kind once; `back_end`: of what BMv2 does."""
+        self._note(Diagnostic(pos, message, Severity.WARNING, code, back_end=back_end))
 
     def inform(self, pos: Pos, message: str) -> None:
         """Record, once, what is worth knowing but no fault."""
@@ -466,7 +466,8 @@ class ProgramLowering:
         for each in self.field_lists:
             if each.name == f"field_list{index}":
                 return each.number
-        self.warn(pos, f"no user metadata fields tagged with @field_list({index})", "invalid")
+        text = f"no user metadata fields tagged with @field_list({index})"
+        self.warn(pos, text, "invalid", back_end=True)
         return self.empty_field_list(f"field_list{index}")
 
     def empty_field_list(self, name: str) -> int:

@@ -28,7 +28,7 @@ def warn_actions(decls: Iterable[ast.Decl], reporter: Reporter) -> None:
     for _, param in params:
         if param in idle - unnamed:
             text = f'what "{param.name}" is used for has no effect'
-            reporter.warn(param.pos, text, "unused")
+            reporter.warn(param.pos, text, "unused", back_end=True)
 
 
 def _read(nodes: list[ast.Node]) -> set[ast.Node]:

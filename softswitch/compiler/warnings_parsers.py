@@ -155,4 +155,4 @@ def _value_set(decl: ast.ValueSetDecl, reporter: Reporter) -> None:
         found = each.decl.annotation("match") if each.decl is not None else None
         if found is not None and "".join(found.tokens) != "exact":
             text = f'BMv2 matches value sets exactly: @match of "{each.name}" is ignored'
-            reporter.warn(each.decl.pos, text, "unsupported")
+            reporter.warn(each.decl.pos, text, "unsupported", back_end=True)

@@ -21,13 +21,15 @@ class Verdict(Enum):
 class Finding:
     """One error or warning. `file` has no directory; `line` is 0 where there is no place.
 
-    `kind` is p4c's word for it ("unused", "mismatch", ...), "" if it has none.
+    `kind` is p4c's word for it ("unused", "mismatch", ...), "" if it has none. `back_end`: only
+    p4c's back end for BMv2 says it.
     """
 
     file: str
     line: int
     kind: str
     text: str
+    back_end: bool = False
 
     @property
     def where(self) -> tuple[str, int]:

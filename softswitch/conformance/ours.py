@@ -54,4 +54,7 @@ def lost(program: Program, why: str, seconds: float) -> Said:
 
 
 def _findings(diagnostics: Iterable[Diagnostic]) -> tuple[Finding, ...]:
-    return tuple(Finding(Path(d.pos.file).name, d.pos.line, d.code, d.message) for d in diagnostics)
+    return tuple(
+        Finding(Path(d.pos.file).name, d.pos.line, d.code, d.message, d.back_end)
+        for d in diagnostics
+    )

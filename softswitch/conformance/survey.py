@@ -59,7 +59,8 @@ class Survey:
 
     def warnings(self, architecture: Architecture) -> Warnings:
         """Warnings on the good programs of an architecture."""
-        return compare.warnings(self.of(SAMPLES, architecture))
+        rows = self.of(SAMPLES, architecture)
+        return compare.warnings(rows, back_end=bool(self.compiler))
 
     def numbers(self) -> dict[str, float]:
         """What a limit can be set on: shares in percent, `crashes` as a count."""

@@ -14,7 +14,7 @@ POS = Pos("l3.p4", 3, 7)
 UNUSED = Diagnostic(POS, "x is unused", Severity.WARNING, "unused")
 SHADOW = Diagnostic(POS, "x shadows y", Severity.WARNING, "shadow")
 BRANCH = Diagnostic(POS, "never taken", Severity.WARNING, "branch")
-BMV2 = Diagnostic(POS, "BMv2 has no reject", Severity.WARNING, "unsupported")
+BMV2 = Diagnostic(POS, "BMv2 has no reject", Severity.WARNING, "unused", back_end=True)
 NOTE = Diagnostic(POS, "an atomic block", Severity.INFO)
 ALL = (UNUSED, SHADOW, BRANCH, BMV2, NOTE)
 
