@@ -16,6 +16,7 @@ from emulation.parity.compare import Loose, differences
 from emulation.parity.minimise import minimise
 from emulation.parity.report import Compiler, Report, Row
 from emulation.parity.session import ParitySession, Plan, Program
+from emulation.parity.targets import Environment, InProcess, prepare
 from emulation.parity.wires import carries
 from softswitch.compiler import compile_p4
 
@@ -240,6 +241,16 @@ def test_how_long_a_packet_was_queued_is_not_compared(run: RunTwo) -> None:
     queued = "(bit<32>)(s.egress_global_timestamp - s.ingress_global_timestamp)"
     report = run("", "", egress=(f"h.extra.b = {queued};", f"h.extra.b = {queued} + 7;"))
     assert report.agrees and report.partly_compared
+
+
+def test_junk_in_invalid_headers_is_sometimes_what_a_program_compares_with(tmp_path: Path) -> None:
+    source = tmp_path / "junk.p4"
+    source.write_text(TEXT % "s.egress_spec = 1; if (h.never.a == 1) { s.egress_spec = 2; }")
+    result = compile_p4(source)
+    switch = InProcess(prepare(result.json_text, result.p4info_text))
+    round_ = cases.Round((), (cases.Packet(1, bytes(14)),))
+    runs = [switch.run_in(Environment.varied(n), round_) for n in range(20)]
+    assert {tuple(run.seen[0].frames) for run in runs} == {(1,), (2,)}
 
 
 @pytest.mark.parametrize(
