@@ -50,11 +50,12 @@ class CounterStore:
         self._core = core
 
     def write(self, array: Array, kind: int, message: p4r.CounterEntry) -> None:
-        """MODIFY one cell, or all without an index."""
+        """MODIFY one cell, or all without an index; without `data` nothing changes."""
         _only_modify(kind, f"counter {array.name!r}")
+        indices = _indices(array, message)
         if not message.HasField("data"):
             return
-        for index in _indices(array, message):
+        for index in indices:
             with core_errors(f"counter {array.name!r}[{index}]"):
                 value = Counter(message.data.packet_count, message.data.byte_count)
                 self._core.counter_set(array.index, index, value)

@@ -212,6 +212,8 @@ def test_indirect_counters(switch: Switch) -> None:
     for index, code in ((-1, Code.INVALID_ARGUMENT), (512, Code.OUT_OF_RANGE)):
         cell.index.index = index
         assert write(switch, MODIFY, counter_entry=cell) is code
+        bare = p4r.CounterEntry(counter_id=number, index=cell.index)
+        assert write(switch, MODIFY, counter_entry=bare) is code
         with pytest.raises(ReadError) as refused:
             read(switch, counter_entry=cell)
         assert refused.value.statuses[0].code is code
