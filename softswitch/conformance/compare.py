@@ -186,11 +186,13 @@ def _by_place(found: Iterable[Finding]) -> dict[tuple[str, int, str], Finding]:
 
 
 def of_suite(rows: Iterable[Row], suite: str, architecture: Architecture) -> list[Row]:
-    """The rows of one suite and architecture."""
+    """The rows of one suite and architecture; parts of other programs left out."""
     return [
         row
         for row in rows
-        if row.program.suite == suite and row.program.architecture is architecture
+        if row.program.suite == suite
+        and row.program.architecture is architecture
+        and not row.program.part
     ]
 
 

@@ -125,8 +125,8 @@ def _said(row: Row) -> str:
     return str(row.ours.errors[0]) if row.ours.errors else row.ours.reason
 
 
-def _row(*cells: str) -> str:
-    return f"| {' | '.join(cell(one_line(each)) for each in cells)} |"
+def _row(name: str, *cells: str) -> str:
+    return f"| {' | '.join([name, *(cell(one_line(each)) for each in cells)])} |"
 
 
 def one_line(text: str) -> str:

@@ -34,12 +34,16 @@ class Architecture(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """One file; `name` is its path below its suite's directory, `suite` SAMPLES or ERRORS."""
+    """One file; `name` is its path below its suite's directory, `suite` SAMPLES or ERRORS.
+
+    `part`: it lies deeper than p4c's own tests look, so it is a part of some other program.
+    """
 
     path: Path
     suite: str
     name: str
     architecture: Architecture
+    part: bool = False
 
     @property
     def key(self) -> tuple[str, str]:
@@ -68,8 +72,9 @@ class Testdata:
         top = self.directory / suite
         for path in sorted(top.rglob("*.p4")):
             if path.is_file():
-                name = str(path.relative_to(top))
-                yield Program(path, suite, name, architecture_of(path))
+                name = path.relative_to(top)
+                part = len(name.parts) > 2
+                yield Program(path, suite, str(name), architecture_of(path), part)
 
 
 def find(directory: Path) -> Testdata:
