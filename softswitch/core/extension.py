@@ -16,6 +16,7 @@ import sys
 import sysconfig
 import tempfile
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -99,12 +100,16 @@ class Extension:
             make_c_source(builder, f"{self.package}.{name}", includes, str(glue))
             output = Path(work) / target.name
             objects: list[str] = []
+            commands: list[list[str]] = []
             for source in [*self.sources(), glue]:
                 strict = WARNINGS if source is not glue else ("-std=gnu11", "-w")
                 objects.append(str(Path(work) / f"{source.parent.name}-{len(objects)}.o"))
                 common = [*strict, *flags, *self.defines, "-fPIC", "-fvisibility=hidden"]
                 common += [f"-I{folder}" for folder in folders]
-                run([compiler, *common, "-c", str(source), "-o", objects[-1]])
+                commands.append([compiler, *common, "-c", str(source), "-o", objects[-1]])
+            with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as compilers:
+                for _ in compilers.map(run, commands):  # the first source's error, if several have
+                    pass
             run([compiler, *flags, "-shared", *objects, "-o", str(output), *self.libraries])
             output.replace(target)
 
