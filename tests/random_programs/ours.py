@@ -14,7 +14,7 @@ from softswitch.codegen.build import BuildError
 from softswitch.compiler import CompileError, compile_p4
 from softswitch.compiler.driver import CompileResult
 from softswitch.p4runtime import schema
-from softswitch.p4runtime.names import MatchValue, Names
+from softswitch.p4runtime.names import MatchValue, Names, UnknownName
 from softswitch.p4runtime.pipeline import Pipeline
 from softswitch.p4runtime.protos import p4r
 from softswitch.p4runtime.status import PipelineError, WriteError
@@ -94,8 +94,8 @@ def run_case(case: Case, prepared: Pipeline, target: Target) -> Finding | None:
         try:
             for update in updates(switch.names, case.program, case.entries):
                 switch.write([update])
-        except WriteError as error:
-            return Finding("write", str(error))
+        except (WriteError, UnknownName) as error:
+            return Finding(f"write {type(error).__name__}", str(error))
         for at, (port, data) in enumerate(case.packets):
             wanted = oracle.run(port, data)
             switch.inject(port, data)

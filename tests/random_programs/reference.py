@@ -13,6 +13,7 @@ from emulation.parity.stf_bmv2 import BMV2, Bmv2Target
 from emulation.parity.targets import TargetError
 from softswitch.codegen import Bmv2Program, BuildError, JsonError, build_pipeline
 from softswitch.p4runtime import schema
+from softswitch.p4runtime.names import UnknownName
 from softswitch.p4runtime.pipeline import Pipeline, parse_p4info
 from softswitch.p4runtime.status import PipelineError
 from softswitch.stf.statements import Expect, Packet, Statement
@@ -95,6 +96,8 @@ def check_bmv2(case: Case, prepared: Pipeline) -> Finding | None:
             for port, data in case.packets:
                 bmv2.packet(port, data)
             came = bmv2.end()
+    except UnknownName as error:
+        return Finding("bmv2 write UnknownName", str(error))
     except TargetError as error:
         return Finding("bmv2 ended", str(error))
     for port in range(PORTS):
