@@ -42,6 +42,24 @@ def written(body: ast.Stmt) -> Iterator[ast.Expr]:
                     yield _base_of_slice(binding.arg)
 
 
+def fixed_value(expr: ast.Expr, block: ast.ControlDecl | ast.ParserDecl) -> int | None:
+    """The value of a variable that `block` initialises with a constant and never changes."""
+    if not isinstance(expr, ast.Name) or not isinstance(expr.decl, ast.VarDecl):
+        return None
+    init = expr.decl.init
+    if init is None or not isinstance(init.const_value, int):
+        return None
+    if isinstance(block, ast.ControlDecl):
+        bodies: list[ast.Stmt] = [block.body]
+    else:
+        bodies = [stmt for state in block.states for stmt in state.statements]
+    for body in bodies:
+        for target in written(body):
+            if isinstance(target, ast.Name) and target.decl is expr.decl:
+                return None
+    return int(init.const_value)
+
+
 def _all_statements(body: ast.Stmt, seen: set[int]) -> Iterator[ast.Stmt]:
     for stmt in statements_of(body):
         yield stmt

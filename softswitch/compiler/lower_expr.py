@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from softswitch.compiler import ast, fold, ir
+from softswitch.compiler import ast, effects, fold, ir
 from softswitch.compiler import types as ty
 from softswitch.compiler.errors import CompileError, NotSupported, Pos
 from softswitch.compiler.lower_frame import Code, Frame, Region
@@ -253,6 +253,8 @@ class ExprLowering:
     def _index(self, expr: ast.Index) -> Value:
         base = self.lower(expr.base)
         index = self.scalar(expr.index)
+        if isinstance(base, StackPlace) and not isinstance(base.element, ty.Header):
+            index = self._fixed_index_of(expr.index, index)
         if isinstance(base, StructValue | HeaderValue) and isinstance(index, ir.Const):
             return list(base.fields.values())[index.value]
         if isinstance(base, StackValue) and isinstance(index, ir.Const):
@@ -270,6 +272,16 @@ class ExprLowering:
         if isinstance(index, ir.LastIndex):
             return ElementPlace(base, index)
         return ElementPlace(base, fold.bounded_index(index, base.size))
+
+    def _fixed_index_of(self, expr: ast.Expr, index: ir.Expr) -> ir.Expr:
+        """`index`, or the number that it always is: BMv2 has only constant ones for unions."""
+        frame: Frame | None = self.frame
+        while frame is not None and frame.instance is None:
+            frame = frame.parent
+        if frame is None or frame.instance is None or isinstance(index, ir.Const):
+            return index
+        known = effects.fixed_value(expr, frame.instance.decl)
+        return index if known is None else ir.Const(known, index.type)
 
     def _slice(self, expr: ast.Slice) -> Value:
         if expr.plus:

@@ -1,5 +1,5 @@
 // feature: header unions (8.20): one member valid at a time, setValid, assignment, emit
-// feature: header union stacks (8.20): extract by next, constant index
+// feature: header union stacks (8.20): extract by next, constant index, also by a variable
 #include "begin.p4"
 
 header kind_t { bit<8> kind; bit<8> op; }
@@ -45,6 +45,7 @@ parser Parse(packet_in packet, out headers_t hdr, inout metadata_t meta,
 control Main(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t std) {
     body_t other;
     apply {
+        bit<8> from = 1;
         std.egress_spec = 1;
         hdr.tail.setValid();
         hdr.tail.valid = 0;
@@ -60,7 +61,7 @@ control Main(inout headers_t hdr, inout metadata_t meta, inout standard_metadata
             hdr.body.l.setInvalid();
             hdr.more[1] = other;
         } else if (hdr.kind.op == 4) {
-            hdr.more[0] = hdr.more[1];
+            hdr.more[0] = hdr.more[from];
         } else if (hdr.kind.op == 5) {
             hdr.more[0].l = { 0xaaaa, 0xbbbb };
             hdr.more[1].s = hdr.body.s;
