@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from softswitch.compiler import compile_p4
 from softswitch import Switch
+from softswitch.compiler import compile_p4
 from tests.weft.switch_cli_bench import bench_of
 
 PROGRAM = """
