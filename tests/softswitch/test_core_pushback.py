@@ -48,7 +48,7 @@ class Arrived:
     deq_timedelta_us: int
 
 
-def arrived(r: Any, port: int, wait_s: float = 1.0) -> list[Arrived]:
+def arrived(r: Any, port: int, wait_s: float = 0.5) -> list[Arrived]:
     """All frames that come at a far end until none comes any more."""
     r.taps[port].settimeout(wait_s)
     found = []

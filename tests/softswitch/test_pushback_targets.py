@@ -31,9 +31,10 @@ PROGRAM = Path(__file__).parent / "programs" / "depth.p4"
 RATE = 5_000_000
 SIZE = 1500
 PPS = 2 * RATE // (SIZE * 8)
-SENT = 3 * PPS
+SENT = 2 * PPS // 3 * 3
 QUEUE = 64
-QUIET_S = 1.0
+QUIET_S = 0.6
+START_S = 30.0  # what is to be compiled first included
 
 TARGETS = [
     "softswitch",
@@ -94,7 +95,7 @@ def running(target: str, program: Path, queues: int) -> Iterator[dict[int, socke
                 except TimeoutError:
                     return False
 
-            until(passes, f"{target} forwards")
+            until(passes, f"{target} forwards", START_S)
             taps[3].settimeout(QUIET_S)
             yield taps
         finally:

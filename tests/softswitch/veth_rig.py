@@ -72,11 +72,11 @@ def tap(name: str) -> socket.socket:
     return raw
 
 
-def until(condition: Callable[[], bool], what: str) -> None:
-    """Polls; fails after the deadline."""
-    deadline = time.monotonic() + DEADLINE
+def until(condition: Callable[[], bool], what: str, within_s: float = DEADLINE) -> None:
+    """Polls; fails after so long."""
+    deadline = time.monotonic() + within_s
     while not condition():
-        assert time.monotonic() < deadline, f"not within {DEADLINE} s: {what}"
+        assert time.monotonic() < deadline, f"not within {within_s} s: {what}"
         time.sleep(0.001)
 
 
