@@ -34,6 +34,7 @@ class Sight:
 
     leaves: list[Leaf] = field(default_factory=list)
     headers: dict[str, m.Expr] = field(default_factory=dict)
+    stacks: list[m.Field] = field(default_factory=list)
     valid: set[str] = field(default_factory=set)
     functions: list[m.Function] = field(default_factory=list)
     actions: list[m.Function] = field(default_factory=list)

@@ -362,6 +362,7 @@ class ProgramDraw(StatementDraw):
         sight = Sight(functions=functions, control=control, valid={FIRST})
         sight.leaves = [*leaves_of(hdr, headers), *leaves_of(meta, metadata)]
         sight.headers = headers_of(hdr, headers)
+        sight.stacks = [m.Field(of, hdr, n) for n, of in headers.fields if isinstance(of, Stack)]
         std = m.Var(m.STANDARD, m.STD)
         if control.name == "In":
             for field in ("ingress_port", "packet_length", "checksum_error", "parser_error"):
@@ -415,9 +416,11 @@ class ProgramDraw(StatementDraw):
             leaf for leaf in sight.readable()
             if isinstance(leaf.type, Bits) and not leaf.type.signed
             and (kind not in ("range", "lpm") or leaf.type.width <= 64)
+            and not (self.portable and kind == "lpm" and leaf.type.width % 8)
         ]  # fmt: skip
         if not found or self.chance(25):
-            widths = [width for width in self.widths if width <= 64]
+            whole = 8 if self.portable and kind == "lpm" else 1
+            widths = [width for width in self.widths if width <= 64 and width % whole == 0]
             of = bit(self.random.choice(widths))
             return self.expr(of, sight, 2)
         return self.random.choice(found).expr

@@ -119,6 +119,7 @@ class StatementDraw(ExpressionDraw):
                 (9, lambda: self._call_stmt(sight, sight.actions)),
                 (8, lambda: self._validity(sight)),
                 (6, lambda: self._register(sight)),
+                (5 if sight.stacks else 0, lambda: self._stack(sight)),
                 (3, lambda: self._count(sight)),
                 (4, lambda: self._hash(sight)),
             ]
@@ -299,6 +300,22 @@ class StatementDraw(ExpressionDraw):
         pairs = zip(header.type.fields, items, strict=True)
         fields: list[m.Stmt] = [m.Assign(m.Field(f[1], header, f[0]), item) for f, item in pairs]
         return [m.SetValidity(header, True), *fields]
+
+    def _stack(self, sight: Sight) -> list[m.Stmt]:
+        """A stack moved by some, or an element that is found only when it runs."""
+        stack = self.random.choice(sight.stacks)
+        assert isinstance(stack.type, Stack)
+        element, size = stack.type.element, stack.type.size
+        if self.chance(40):
+            sight.valid = {name for name in sight.valid if not name.startswith(key_of(stack))}
+            return [m.Push(stack, self.random.choice((1, -1, 1, -1, size)))]
+        index = self.expr(bit((size - 1).bit_length()), sight, 1)
+        if isinstance(index, m.Lit):
+            return []
+        names = [(name, of) for name, of in element.fields if isinstance(of, Bits)]
+        name, of = self.random.choice(names)
+        place = m.Field(of, m.Index(element, stack, index), name)
+        return [m.Assign(place, self.expr(of, sight, 2))]
 
     def _register(self, sight: Sight) -> list[m.Stmt]:
         assert sight.control is not None
