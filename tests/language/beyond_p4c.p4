@@ -2,6 +2,7 @@
 // feature: assignment between elements at run-time indices (8.19)
 // feature: slices of signed values as targets (8.8)
 // feature: validity and comparison of header unions in stacks (8.20)
+// feature: elements at run-time indices as inout arguments (6.8)
 // feature: extract into a stack's element at a run-time index (13.8.1)
 // not with p4c: what p4c-bm2-ss 1.2.5 writes for these does not load in BMv2
 #include "begin.p4"
@@ -38,6 +39,10 @@ parser Parse(packet_in packet, out headers_t hdr, inout metadata_t meta,
 }
 
 control Main(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t std) {
+    action add_one(inout one_t item) {
+        item.a = item.a + 1;
+        hdr.op.index = 0;
+    }
     apply {
         std.egress_spec = 1;
         hdr.seen.setValid();
@@ -51,6 +56,7 @@ control Main(inout headers_t hdr, inout metadata_t meta, inout standard_metadata
             s[3:1] = 0;
             hdr.items[0].a = (bit<8>)s;
         }
+        if (hdr.op.op == 6) { add_one(hdr.items[hdr.op.index]); }
         if (hdr.items[i].isValid()) { hdr.seen.flags[0:0] = 1; }
         if (hdr.unions[2].isValid()) { hdr.seen.flags[1:1] = 1; }
         if (hdr.unions[0] == hdr.unions[2]) { hdr.seen.flags[2:2] = 1; }
