@@ -13,6 +13,7 @@ from softswitch.compiler.warnings_names import warn_deprecated
 from softswitch.compiler.warnings_order import warn_order
 from softswitch.compiler.warnings_parsers import warn_parser
 from softswitch.compiler.warnings_silenced import Silenced
+from softswitch.compiler.warnings_storage import Storage
 from softswitch.compiler.warnings_tables import warn_tables
 
 
@@ -29,7 +30,8 @@ def warn(program: ast.Program, reporter: Reporter) -> None:
     warn_tables(_tables(found), reporter)
     warn_actions(found, reporter)
     warn_order(found, reporter)
-    flow = FlowWarnings(reporter)
+    storage = Storage()
+    flow = FlowWarnings(reporter, storage)
     for decl in found:
         match decl:
             case ast.ParserDecl():
@@ -40,7 +42,7 @@ def warn(program: ast.Program, reporter: Reporter) -> None:
                 flow.function(decl)
             case _:
                 pass
-    flow = FlowWarnings(reporter, inline=True)
+    flow = FlowWarnings(reporter, storage, inline=True)
     applied = _applied(found)
     for decl in found:
         if decl in applied:

@@ -16,57 +16,70 @@ def warn_actions(decls: Iterable[ast.Decl], reporter: Reporter) -> None:
     That is: to variables of a control that nothing reads, and to such parameters of actions.
     """
     nodes = list(below(list(decls)))
-    actions = [node for node in nodes if isinstance(node, ast.ActionDecl)]
-    params = [(action, param) for action in actions for param in action.params]
-    read = _read(nodes)
-    unnamed: set[ast.Node] = {param for action, param in params if not _uses(action, param)}
-    idle = set(unnamed)
-    before = -1
+    uses = _uses(nodes)
+    variables: set[ast.Node] = {decl for decl in uses if isinstance(decl, ast.VarDecl)}
+    read = variables - _only_written(nodes, uses)
+    params = [p for node in nodes if isinstance(node, ast.ActionDecl) for p in node.params]
+    unnamed: set[ast.Node] = {param for param in params if param not in uses}
+    going = _going(nodes, read)
+    idle, before = set(unnamed), -1
     while len(idle) > before:
         before = len(idle)
-        idle |= {param for action, param in params if _is_idle(action, param, read, idle)}
-    for _, param in params:
+        for param in params:
+            without_effect = sum(to is None or to in idle for to in going.get(param, ()))
+            if not param.direction and without_effect == uses.get(param, 0):
+                idle.add(param)
+    for param in params:
         if param in idle - unnamed:
             text = f'what "{param.name}" is used for has no effect'
             reporter.warn(param.pos, text, "unused", back_end=True)
 
 
-def _read(nodes: list[ast.Node]) -> set[ast.Node]:
-    """Variables that are named elsewhere than as the left side of an assignment."""
-    named: Counter[ast.Node | None] = Counter()
+def _uses(nodes: list[ast.Node]) -> Counter[ast.Node]:
+    """How often variables and parameters are named."""
+    kinds = (ast.VarDecl, ast.Parameter)
+    names = (node.decl for node in nodes if isinstance(node, ast.Name))
+    return Counter(decl for decl in names if isinstance(decl, kinds))
+
+
+def _only_written(nodes: list[ast.Node], uses: Counter[ast.Node]) -> set[ast.Node]:
+    """Variables that are named nowhere but as the left side of assignments."""
+    written: Counter[ast.Node] = Counter()
     for node in nodes:
-        if isinstance(node, ast.Name) and isinstance(node.decl, ast.VarDecl):
-            named[node.decl] += 1
-        if isinstance(node, ast.Assign) and node.op is None and isinstance(node.left, ast.Name):
-            target = node.left.decl
-            named[target] -= isinstance(target, ast.VarDecl)
-    return {decl for decl, count in named.items() if decl is not None and count > 0}
+        target = _assigned(node)
+        if target is not None:
+            written[target] += 1
+    return {decl for decl, count in written.items() if count == uses[decl]}
 
 
-def _is_idle(
-    action: ast.ActionDecl, param: ast.Parameter, read: set[ast.Node], idle: set[ast.Node]
-) -> bool:
-    if param.direction:
-        return False
-    without_effect = 0
-    for node in below(action.body):
-        if isinstance(node, ast.Assign) and node.op is None and isinstance(node.left, ast.Name):
-            target = node.left.decl
-            if isinstance(target, ast.VarDecl) and target not in read and _is(node.right, param):
-                without_effect += 1
-        elif isinstance(node, ast.Call) and node.kind is ast.CallKind.ACTION:
-            without_effect += sum(
-                each.arg is not None and _is(each.arg, param) and each.param.decl in idle
-                for each in node.binding
-            )
-    return _uses(action, param) == without_effect
+def _assigned(node: ast.Node) -> ast.VarDecl | None:
+    """The variable that a plain assignment gives its whole value to."""
+    if isinstance(node, ast.Assign) and node.op is None and isinstance(node.left, ast.Name):
+        return node.left.decl if isinstance(node.left.decl, ast.VarDecl) else None
+    return None
 
 
-def _uses(action: ast.ActionDecl, param: ast.Parameter) -> int:
-    return sum(isinstance(n, ast.Name) and n.decl is param for n in below(action.body))
+def _going(
+    nodes: list[ast.Node], read: set[ast.Node]
+) -> dict[ast.Node, list[ast.Parameter | None]]:
+    """Where parameters go as they are: into a parameter of an action, or (None) to nobody."""
+    found: dict[ast.Node, list[ast.Parameter | None]] = {}
+    for node in nodes:
+        target = _assigned(node)
+        if target is not None and target not in read and isinstance(node, ast.Assign):
+            source = _parameter(node.right)
+            if source is not None:
+                found.setdefault(source, []).append(None)
+        if isinstance(node, ast.Call) and node.kind is ast.CallKind.ACTION:
+            for each in node.binding:
+                source = None if each.arg is None else _parameter(each.arg)
+                if source is not None and each.param.decl is not None:
+                    found.setdefault(source, []).append(each.param.decl)
+    return found
 
 
-def _is(expr: ast.Expr, param: ast.Parameter) -> bool:
+def _parameter(expr: ast.Expr) -> ast.Parameter | None:
     while isinstance(expr, ast.Cast):
         expr = expr.operand
-    return isinstance(expr, ast.Name) and expr.decl is param
+    found = expr.decl if isinstance(expr, ast.Name) else None
+    return found if isinstance(found, ast.Parameter) else None

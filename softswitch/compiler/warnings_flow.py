@@ -16,19 +16,20 @@ from softswitch.compiler import ast, walk
 from softswitch.compiler import types as ty
 from softswitch.compiler.errors import Reporter
 from softswitch.compiler.usage import below
-from softswitch.compiler.warnings_storage import Place, bits_of, headers_of
+from softswitch.compiler.warnings_storage import Place, Storage, bits_of, headers_of
 from softswitch.compiler.warnings_values import State, Values, union
 
 
 class FlowWarnings(Values):
     """Walks bodies in the order of execution, and reports."""
 
-    def __init__(self, reporter: Reporter, *, inline: bool = False) -> None:
+    def __init__(self, reporter: Reporter, storage: Storage, *, inline: bool = False) -> None:
         """`inline`: also walk through the functions, controls and parsers that are called."""
-        super().__init__(reporter)
+        super().__init__(reporter, storage)
         self._inline = inline
         self._unreachable = False
         self._returned: list[State] = []
+        self._inside: dict[ast.Node, list[ast.VarDecl]] = {}
         self._breaks: list[State] = []
         self._split: State | None = None  # at the first branch of an action: what callers see
 
@@ -417,7 +418,9 @@ class FlowWarnings(Values):
             else:
                 self._read(arg)
                 self._validity_from(place, arg)
-        for variable in _variables([action.body]):
+        if action not in self._inside:
+            self._inside[action] = _variables([action.body])
+        for variable in self._inside[action]:
             self._forget(self._storage.of(variable))
         returned, self._returned = self._returned, []
         ended, self._unreachable = self._unreachable, False

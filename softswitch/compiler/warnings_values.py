@@ -42,9 +42,9 @@ class State:
 class Values(ABC):
     """The state, with what is told when a value is read."""
 
-    def __init__(self, reporter: Reporter) -> None:
+    def __init__(self, reporter: Reporter, storage: Storage) -> None:
         self._reporter = reporter
-        self._storage = Storage()
+        self._storage = storage
         self._state = State()
         self._quiet = False
         self._seen: set[tuple[Pos, str]] = set()
