@@ -8,6 +8,7 @@ from softswitch.compiler.cpp import INCLUDE_DIR
 from softswitch.compiler.errors import Reporter
 from softswitch.compiler.usage import below, warn_unused
 from softswitch.compiler.warnings_actions import warn_actions
+from softswitch.compiler.warnings_branches import warn_branches
 from softswitch.compiler.warnings_flow import FlowWarnings
 from softswitch.compiler.warnings_names import warn_deprecated
 from softswitch.compiler.warnings_order import warn_order
@@ -30,6 +31,7 @@ def warn(program: ast.Program, reporter: Reporter) -> None:
     warn_tables(_tables(found), reporter)
     warn_actions(found, reporter)
     warn_order(found, reporter)
+    warn_branches(found, reporter)
     storage = Storage()
     flow = FlowWarnings(reporter, storage)
     for decl in found:

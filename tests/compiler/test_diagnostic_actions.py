@@ -82,3 +82,26 @@ def test_no_warn_covers_what_carries_it(tmp_path: Path) -> None:
     assert warnings_of(tmp_path, '@noWarn("shadow") ' + action) == [(1, "unused"), (2, "unused")]
     unknown = warnings_of(tmp_path, '@noWarn("unusd") ' + action)
     assert unknown == [(1, "unknown"), (1, "unused"), (2, "unused")]
+
+
+HINTS = """#include <core.p4>
+control Inner(inout bit<8> x);
+package Top(Inner inner);
+control Hints(inout bit<8> x) {
+    apply {
+        if (true) @unlikely { x = 1; }
+        else @likely { x = 2; }
+        if (x == 1) @unlikely { x = 3; }
+    }
+}
+Top(Hints()) main;
+"""
+
+
+def test_hints_on_branches_are_told_of_when_asked_for(tmp_path: Path) -> None:
+    program = tmp_path / "hints.p4"
+    program.write_text(HINTS)
+    found = frontend.check(program).warnings
+    assert [(each.pos.line, each.code) for each in found] == [(6, "branch"), (7, "branch")]
+    assert DiagnosticActions.of([]).apply(found) == []
+    assert DiagnosticActions.of(["Wwarn=branch"]).apply(found) == found
