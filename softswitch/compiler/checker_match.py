@@ -137,13 +137,13 @@ class MatchChecker(InitializerChecker):
             state = table.get(todo.pop())
             if state is None or state.name in ("accept", "reject") or state.transition is None:
                 return
-            targets = (
-                [case.target.name for case in state.transition.cases]
-                if isinstance(state.transition, ast.Select)
-                else [state.transition.name]
-            )
-            if isinstance(state.transition, ast.Select) and not _matches_all(state.transition):
-                return
+            if isinstance(state.transition, ast.Select):
+                cases = _taken(state.transition)
+                if not any(map(_matches_all, cases)):
+                    return  # what no case takes is rejected
+                targets = [case.target.name for case in cases]
+            else:
+                targets = [state.transition.name]
             todo += [name for name in targets if name not in seen]
             seen.update(targets)
         self.reporter.error(decl.pos, f'parser "{decl.name}" never reaches accept or reject')
@@ -544,12 +544,16 @@ def _parts(keyset: ast.Expr) -> list[ast.Expr]:
             return [keyset]
 
 
-def _matches_all(select: ast.Select) -> bool:
-    """Whether a select has a case for everything, so that it can't end in reject by itself."""
-    return any(
-        all(isinstance(keyset, ast.Wildcard | ast.DefaultKey) for keyset in case.keysets)
-        for case in select.cases
-    )
+def _taken(select: ast.Select) -> list[ast.SelectCase]:
+    """The cases up to the first default: p4c drops those after it (not those after `(_, _)`)."""
+    for at, case in enumerate(select.cases):
+        if len(case.keysets) == 1 and _matches_all(case):
+            return select.cases[: at + 1]
+    return select.cases
+
+
+def _matches_all(case: ast.SelectCase) -> bool:
+    return all(isinstance(keyset, ast.Wildcard | ast.DefaultKey) for keyset in case.keysets)
 
 
 def _has_control_plane_name(expr: ast.Expr) -> bool:
