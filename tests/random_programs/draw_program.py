@@ -173,7 +173,8 @@ class ProgramDraw(StatementDraw):
         self, headers: Struct, metadata: Struct, functions: list[m.Function]
     ) -> m.Parser:
         hdr, meta = m.Var(headers, m.HDR), m.Var(metadata, m.META)
-        sight = Sight(functions=functions if self.chance(30) else [], in_parser=True)
+        calls = functions if self.chance(30) and not self.portable else []
+        sight = Sight(functions=calls, in_parser=True)
         sight.leaves = [*leaves_of(hdr, headers), *leaves_of(meta, metadata)]
         # A member of a stack is known by its index only after parsing.
         sight.leaves = [leaf for leaf in sight.leaves if "[" not in leaf.needs]
