@@ -8,7 +8,12 @@ from simulator.core import build
 from tests.sanitized import pass_sanitized
 
 HERE = Path(__file__).resolve().parent
-TESTS = ("test_engine.py", "test_engine_traffic.py", "test_engine_transport.py")
+TESTS = (
+    "test_arrivals.py",
+    "test_engine.py",
+    "test_engine_traffic.py",
+    "test_engine_transport.py",
+)
 
 
 def test_engine_under_sanitizers() -> None:
