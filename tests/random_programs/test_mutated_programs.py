@@ -33,7 +33,7 @@ SANITIZE = os.environ.get("WEFT_CORE_SANITIZE") == "1"
 BATCHES = 4
 MUTATIONS = 120
 JSON_MUTATIONS = 250
-BUILDS = 4
+BUILDS = 2 if SANITIZE else 4
 ODD_VALUES: tuple[Any, ...] = (
     None, True, 0, -1, 1 << 70, 1.5, "", "x", [], {}, [[]], [None], {"type": "x"}, "0xzz", 999_999,
     "0xffffffffffff", "hexstr", "field", "header", "+", "<<", "valid", "last", [0], ["a", "b"],

@@ -20,8 +20,8 @@ from tests.random_programs.oracle import Oracle
 from tests.random_programs.ours import Target
 
 SANITIZE = os.environ.get("WEFT_CORE_SANITIZE") == "1"
-CHUNK = 4 if SANITIZE else 10
-CHUNKS = 1 if SANITIZE else 16
+CHUNK = 3 if SANITIZE else 10
+CHUNKS = 1 if SANITIZE else 14
 LIVE_CHUNKS, LIVE_SEEDS = 3, 5
 SHRINK_SECONDS = 20.0
 
