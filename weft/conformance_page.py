@@ -34,12 +34,13 @@ def text(survey: Survey, packets: Mapping[Setting, Sequence[Outcome]], seconds: 
     for setting, outcomes in packets.items():
         if setting == Setting():
             numbers["stf"] = float(_passed(outcomes))
+    pairings = " --pairings" if len(packets) > 1 else ""
     lines = [
         "# Conformance: p4c's own test programs",
         "",
         "This page is written by a command, with a checkout of p4c and nothing else needed:",
         "",
-        "    weft conformance P4C --report docs/CONFORMANCE.md",
+        f"    weft conformance P4C{pairings} --report docs/CONFORMANCE.md",
         "",
         *_against(survey),
         f"It took {seconds:.0f} s on {len(os.sched_getaffinity(0))} cores.",
@@ -62,7 +63,7 @@ def _against(survey: Survey) -> list[str]:
     if survey.compiler:
         return [
             f"Programs for v1model are compared with what p4c-bm2-ss {survey.compiler} says of "
-            "them,",
+            "them when asked for P4Info too,",
             f"the others with {outputs} beside its tests.",
         ]
     return [f"All is compared with {outputs} beside its tests; p4c itself was not run."]
