@@ -25,12 +25,29 @@ static struct piece *pieces[SIZES];
 static uint8_t *region;
 static size_t region_left, regions;
 
-/* Sanitizers have to see each piece by itself. */
+/* Sanitizers have to see each piece by itself; and then it is checked that as much is given back as was got. */
 #ifdef __SANITIZE_ADDRESS__
-enum { OWN = 0 };
+enum { CHECKED = 1 };
 #else
-enum { OWN = 1 };
+enum { CHECKED = 0 };
 #endif
+
+static void *checked_get(size_t bytes)
+{
+    uint8_t *block = aligned_alloc(PAIR, (PAIR + bytes + PAIR - 1) / PAIR * PAIR);
+    if (!block)
+        return NULL;
+    memcpy(block, &bytes, sizeof bytes);
+    return memset(block + PAIR, 0, bytes);
+}
+
+static void checked_put(void *memory, size_t bytes)
+{
+    uint8_t *block = (uint8_t *)memory - PAIR;
+    if (memcmp(block, &bytes, sizeof bytes))
+        abort();
+    free(block);
+}
 
 static size_t rounded(size_t bytes)
 {
@@ -66,7 +83,9 @@ void *ws_memory_get(size_t bytes)
 {
     const size_t size = rounded(bytes);
     void *memory;
-    if (!OWN || size > MOST) {
+    if (CHECKED)
+        return checked_get(bytes);
+    if (size > MOST) {
         memory = aligned_alloc(PAIR, (size + PAIR - 1) / PAIR * PAIR);
     } else {
         pthread_mutex_lock(&lock);
@@ -86,7 +105,11 @@ void ws_memory_put(void *memory, size_t bytes)
     const size_t size = rounded(bytes);
     if (!memory)
         return;
-    if (!OWN || size > MOST) {
+    if (CHECKED) {
+        checked_put(memory, bytes);
+        return;
+    }
+    if (size > MOST) {
         free(memory);
         return;
     }
