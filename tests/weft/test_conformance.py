@@ -236,8 +236,9 @@ def test_jobs_that_end_or_hang_are_lost_alone() -> None:
 
 LIMITS = (
     "stf=187,refusals=90%,core-refusals=95%,unsupported=5%,crashes=0,p4info=100%,"
-    "warnings-precision=95%,warnings-recall=90%"
+    "warnings-precision=90%,warnings-recall=90%"
 )
+"""p4c's outputs lack what its middle end for BMv2 warns of: without p4c itself, we warn of more."""
 
 
 @pytest.mark.reference("gcc")
