@@ -34,7 +34,6 @@ from typing import Any
 import numpy as np
 
 from hostagent import agent, pins
-from hostagent.rnic.binding import native
 from hostagent.rnic.client import EndpointClient, join
 from topologies.congestion import BANDWIDTH_SCALED, parameters
 from weft import cli
@@ -196,26 +195,27 @@ def real(rounds: int, messages: int) -> dict[str, Any]:
 # --- the header in the kernel and natively -------------------------------------------------------
 
 
-def replay_test() -> ModuleType:
-    """The test that compares both: its events are what is timed here."""
+def replay_tests() -> tuple[ModuleType, ModuleType]:
+    """The test that compares both, whose events are what is timed here, and its kernel side."""
     sys.path.insert(0, str(ROOT))  # the tests' own package is not installed
-    return importlib.import_module("tests.hostagent.test_dcqcn_kernel")
+    names = ("tests.hostagent.test_dcqcn_kernel", "tests.hostagent.kernel_replay")
+    test, kernel_side = map(importlib.import_module, names)
+    return test, kernel_side
 
 
 def replay(rounds: int) -> dict[str, float]:
     """Nanoseconds an event of DCQCN takes, in the kernel and natively; medians."""
-    test = replay_test()
-    size = int(native().ffi.sizeof("struct dcqcn"))
-    params, steps = test.sequences(np.random.default_rng(1), test.STATES)
+    test, kernel_side = replay_tests()
+    params, steps = test.sequences(np.random.default_rng(1), kernel_side.STATES)
     times: dict[str, list[float]] = {"kernel_ns": [], "native_ns": []}
-    with test.replay("dcqcn_replay", "dcqcn_states", size) as kernel:
+    with kernel_side.replay("dcqcn_replay", "dcqcn_states", test.HEADER.state_bytes()) as kernel:
         for _ in range(rounds):
-            begin = test.fresh(params, size)
+            begin = test.HEADER.fresh(params)
             kernel.give(steps, begin)
             started = time.perf_counter()
             kernel.run(len(steps))
             between = time.perf_counter()
-            test.replayed(steps, begin)
+            test.HEADER.replayed(steps, begin)
             ended = time.perf_counter()
             times["kernel_ns"].append((between - started) * 1e9 / len(steps))
             times["native_ns"].append((ended - between) * 1e9 / len(steps))
