@@ -150,7 +150,10 @@ def _check_existence(kind: int, there: bool, what: str) -> None:
 
 
 def _replicas(messages: Sequence[p4r.Replica], what: str) -> list[Replica]:
-    """The core's replicas in BMv2's order: by instance, then by port; backups behind their own."""
+    """The core's replicas by instance, then by port, backups behind their own.
+
+    P4Runtime leaves the order open; BMv2's is that of its hash map (docs/parity.md).
+    """
     seen: set[tuple[int, int]] = set()
     found: list[tuple[tuple[int, int], list[tuple[int, int]]]] = []
     for message in messages:
