@@ -7,6 +7,8 @@ for result in pool.run(paths, judge, at_once=2, limit_s=60.0, lost=no_answer):
 from __future__ import annotations
 
 import multiprocessing
+import os
+import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -48,7 +50,12 @@ def run(
                 job = left.pop()
                 ours, theirs = context.Pipe(duplex=False)
                 process = context.Process(target=_child, args=(work, job, theirs), daemon=True)
-                process.start()
+                # Until the child has a handler of its own it would tell of Ctrl-C by a traceback.
+                heard = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+                try:
+                    process.start()
+                finally:
+                    signal.pthread_sigmask(signal.SIG_SETMASK, heard)
                 theirs.close()
                 running[ours] = _Running(job, process, time.monotonic())
             next_end = min(one.started for one in running.values()) + limit_s
@@ -67,6 +74,8 @@ def run(
 
 
 def _child(work: Callable[[Job], Result], job: Job, out: Connection) -> None:
+    signal.signal(signal.SIGINT, lambda number, frame: os._exit(128 + number))
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     out.send(work(job))
     out.close()
 
