@@ -206,7 +206,8 @@ def test_a_discipline_is_noticed_while_the_switch_runs(rig: Callable[..., Any], 
         htb(rate=80_000)
         noticed(r, "htb, which shapes")
         send(r, *range(60))
-        until(lambda: r.state(2) is PortState.BLOCKED, "port 2 blocked")
+        until(lambda: r.loop.stats().rx == 160, "all frames")
+        assert r.state(2) is PortState.BLOCKED
         with r.loop.locked() as core:
             assert core.port_stats(2).depth_packets > 60 - OUTSIDE
         tc("qdisc del dev near2 root")  # loses what it held; what waits in the switch leaves
