@@ -309,4 +309,6 @@ def _meter_config(words: list[str]) -> p4r.MeterConfig:
             values += [round(float(rate) * _PER_MICROSECOND), int(burst)]
         except (ValueError, OverflowError):
             raise CommandError("Error while parsing rates") from None
+    if any(value.bit_length() > 63 for value in values):
+        raise CommandError("Error while parsing rates", "P4Runtime's numbers have 63 bits")
     return p4r.MeterConfig(cir=values[0], cburst=values[1], pir=values[2], pburst=values[3])

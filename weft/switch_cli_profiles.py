@@ -150,14 +150,14 @@ class ProfileCommands(ArrayCommands):
         at = rest.index("=>") if "=>" in rest else len(rest) - 1
         if len(rest) != at + 2:
             raise CommandError("Invalid arguments, could not find handle")
-        handle = whole(rest[at + 1], "handle")
+        number = max(0, whole(rest[at + 1], "handle", 32) + 1)  # 0 is none, refused as such
         match = self.match(table, words[0], rest[:at])
         self.say("Adding entry to indirect match table", table.name)
         entry = self.key_entry(table, match, priority)
         if group:
-            entry.action.action_profile_group_id = handle + 1
+            entry.action.action_profile_group_id = number
         else:
-            entry.action.action_profile_member_id = handle + 1
+            entry.action.action_profile_member_id = number
         with self.renamed(NOT_FOUND="INVALID_GRP_HANDLE" if group else "INVALID_MBR_HANDLE"):
             self.insert(table, entry, match)
 
@@ -264,7 +264,7 @@ class ProfileCommands(ArrayCommands):
 
 
 def _id(text: str, what: str) -> int:
-    handle = whole(text, what)
+    handle = whole(text, what, 32)
     if handle < 0:
         raise CommandError(f"Bad format for {what}")
     return handle + 1

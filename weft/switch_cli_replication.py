@@ -48,7 +48,7 @@ class ReplicationCommands(ProfileCommands):
 
         mc_node_create <rid> <space-separated port list> [ | <space-separated lag list> ]
         """
-        rid = whole(words[0], "rid")
+        rid = _unsigned(whole(words[0], "rid"), "rid")
         ports, lags = _ports_and_lags(words[1:])
         shown = _map(ports), "and lag map", _map(lags)
         self.say("Creating node with rid", rid, ", port map", *shown)

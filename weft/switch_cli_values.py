@@ -191,12 +191,15 @@ def argument(text: str, bitwidth: int) -> int:
         raise ArgumentValueError(f"Error while parsing {text} - {error}") from None
 
 
-def whole(text: str, what: str) -> int:
-    """A number of decimal digits. Raises CommandError."""
+def whole(text: str, what: str, bits: int = 64) -> int:
+    """A number of decimal digits that fits into `bits` with its sign. Raises CommandError."""
     try:
-        return int(text)
+        number = int(text)
     except ValueError:
         raise CommandError(f"Bad format for {what}") from None
+    if not -1 << bits - 1 <= number < 1 << bits - 1:
+        raise CommandError(f"Bad format for {what}", f"{number} does not fit into {bits} bits")
+    return number
 
 
 def true_or_false(text: str) -> bool:

@@ -16,6 +16,15 @@ if TYPE_CHECKING:
     from softswitch.core import SwitchCore
 
 
+def check_counter(data: p4r.CounterData, what: str) -> None:
+    """Refuse counts below 0, which P4Runtime's signed numbers can have."""
+    for name in ("packet_count", "byte_count"):
+        if getattr(data, name) < 0:
+            raise EntityError(
+                Code.INVALID_ARGUMENT, f"{what}: {name} {getattr(data, name)} is negative"
+            )
+
+
 def check_meter(config: p4r.MeterConfig, what: str) -> None:
     """Refuse rates or bursts that no two-rate three-colour meter has (RFC 2698)."""
     for name in ("cir", "cburst", "pir", "pburst"):
@@ -55,6 +64,7 @@ class CounterStore:
         indices = _indices(array, message)
         if not message.HasField("data"):
             return
+        check_counter(message.data, f"counter {array.name!r}")
         for index in indices:
             with core_errors(f"counter {array.name!r}[{index}]"):
                 value = Counter(message.data.packet_count, message.data.byte_count)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from softswitch.core import Counter, MeterConfig, Spec
 from softswitch.p4runtime import actions, keys
-from softswitch.p4runtime.arrays import check_meter, meter_config
+from softswitch.p4runtime.arrays import check_counter, check_meter, meter_config
 from softswitch.p4runtime.core_errors import core_errors
 from softswitch.p4runtime.profiles import OneShot, ProfileStore
 from softswitch.p4runtime.protos import p4r
@@ -351,8 +351,10 @@ class TableStore:
     # --- direct resources ---------------------------------------------------------------------
 
     def _check_direct(self, message: p4r.TableEntry) -> None:
-        if message.HasField("counter_data") and self.table.counter is None:
-            raise self._error(Code.INVALID_ARGUMENT, "it has no direct counter")
+        if message.HasField("counter_data"):
+            if self.table.counter is None:
+                raise self._error(Code.INVALID_ARGUMENT, "it has no direct counter")
+            check_counter(message.counter_data, f"table {self.table.name!r}")
         if message.HasField("meter_config"):
             if self.table.meter is None:
                 raise self._error(Code.INVALID_ARGUMENT, "it has no direct meter")
@@ -399,6 +401,7 @@ class TableStore:
         """Set an entry's direct counter (specification, "DirectCounterEntry")."""
         if self.table.counter is None:
             raise self._error(Code.INVALID_ARGUMENT, "it has no direct counter")
+        check_counter(message.data, f"table {self.table.name!r}")
         handle, _ = self._locate(message.table_entry)
         if message.HasField("data"):
             self._set_counter(handle, message.data)

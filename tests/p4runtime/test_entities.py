@@ -217,6 +217,8 @@ def test_indirect_counters(switch: Switch) -> None:
         with pytest.raises(ReadError) as refused:
             read(switch, counter_entry=cell)
         assert refused.value.statuses[0].code is code
+    negative = p4r.CounterEntry(counter_id=number, data=p4r.CounterData(byte_count=-1))
+    assert write(switch, MODIFY, counter_entry=negative) is Code.INVALID_ARGUMENT
     everything = p4r.CounterEntry(counter_id=number, data=p4r.CounterData(packet_count=1))
     assert write(switch, MODIFY, counter_entry=everything) is Code.OK
     assert switch.counter_read("port_counter", 511) == (1, 0)

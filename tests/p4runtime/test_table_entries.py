@@ -168,6 +168,7 @@ BAD = Code.INVALID_ARGUMENT
         (lambda entry: entry.action.action.params.add(param_id=1, value=b"\1"), BAD),
         (lambda entry: entry.meter_counter_data.SetInParent(), Code.UNIMPLEMENTED),
         (lambda entry: setattr(entry.meter_config, "cir", -2), BAD),
+        (lambda entry: setattr(entry.counter_data, "packet_count", -1), BAD),
     ],
 )
 def test_a_bad_entry_is_refused_and_nothing_is_left(

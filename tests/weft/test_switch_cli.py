@@ -158,6 +158,16 @@ def test_less_wins_as_in_bmv2_and_keys_of_all_kinds_are_read(bench: Bench) -> No
         ("mirroring_get 7", "Invalid mirroring operation (SESSION_NOT_FOUND)"),
         ("mc_mgrp_create 0", "Invalid PRE operation (ERROR)"),
         ("fly away", "*** Unknown syntax: fly away"),
+        # Numbers that no message of P4Runtime's can have.
+        ("table_indirect_add spread 1 => -2", "Invalid table operation (INVALID_MBR_HANDLE)"),
+        (f"table_indirect_add spread 1 => {1 << 32}", "Error: Bad format for handle"),
+        (f"act_prof_delete_member ways {1 << 32}", "Error: Bad format for member handle"),
+        (f"table_delete lpm {1 << 64}", "Error: Bad format for entry handle"),
+        (f"counter_write seen 0 {1 << 63} 0", "Error: Bad format for packets"),
+        ("counter_write seen 0 -1 0", "Invalid counter operation (ERROR)"),
+        ("meter_set_rates speed 0 1e30:1 1e30:1", "Error: Error while parsing rates"),
+        ("mc_node_create -1 1", "Error: rid -1 is out of range"),
+        (f"mc_node_create {1 << 32} 1", "Error: rid 4294967296 is out of range"),
     ],
 )
 def test_a_command_that_fails_says_why_in_one_line(bench: Bench, line: str, says: str) -> None:
