@@ -13,6 +13,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import wraps
 from pathlib import Path
 
@@ -20,7 +21,8 @@ from softswitch.core import DaemonLoop, PortState, SwitchCore
 
 CLONE_NEWNET = 0x40000000
 ETH_P_ALL = 3
-DEADLINE = 5.0
+DEADLINE = 30.0
+"""For what has to happen: only a fault takes so long, however busy the machine is."""
 
 
 def in_namespace(test: Callable[..., None]) -> Callable[..., None]:
@@ -70,6 +72,17 @@ def tap(name: str) -> socket.socket:
     raw.bind((name, 0))
     raw.settimeout(DEADLINE)
     return raw
+
+
+def take(raw: socket.socket, count: int) -> list[bytes]:
+    """The next frames, however slowly they come; no more than these may be there then."""
+    raw.settimeout(DEADLINE)
+    found = [raw.recv(65536) for _ in range(count)]
+    raw.setblocking(False)
+    with suppress(BlockingIOError):
+        raise AssertionError(f"one more than {count}: {raw.recv(65536).hex()}")
+    raw.settimeout(DEADLINE)
+    return found
 
 
 def until(condition: Callable[[], bool], what: str, within_s: float = DEADLINE) -> None:
