@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from softswitch.compiler import ast
 from softswitch.compiler.errors import Reporter
 
-BMV2_UNKNOWN = frozenset({"largest_priority_wins", "priority_delta"})
+BMV2_UNKNOWN = ("largest_priority_wins", "priority_delta")
 """Properties of the language that BMv2's back end has no use for after the front end."""
 
 
