@@ -12,7 +12,7 @@ from enum import Enum
 
 from softswitch.compiler import ast
 from softswitch.compiler.errors import CompileError, Diagnostic, Pos, Severity
-from softswitch.compiler.usage import below
+from softswitch.compiler.walk import below
 from softswitch.compiler.warnings_silenced import KINDS
 
 

@@ -8,13 +8,12 @@ our own include files or carries `@noWarn("unused")`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import fields
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeAlias
 
 from softswitch.compiler import ast
-from softswitch.compiler.cpp import INCLUDE_DIR
 from softswitch.compiler.errors import Reporter
+from softswitch.compiler.walk import below
 
 _Generic: TypeAlias = (
     ast.FunctionDecl
@@ -26,25 +25,24 @@ _Generic: TypeAlias = (
     | ast.StructLikeDecl
 )
 
-# Links that the checker makes from uses to declarations; not part of the tree.
-_LINKS = frozenset({"decl", "table", "type", "receiver", "binding", "pos"})
 
+def warn_unused(
+    nodes: Mapping[ast.Decl, Iterable[ast.Node]], own: Iterable[ast.Decl], reporter: Reporter
+) -> None:
+    """Warn of everything declared in the user's `own` declarations that is never named.
 
-def warn_unused(program: ast.Program, reporter: Reporter) -> None:
-    """Warn of everything declared in the user's files that is never named."""
+    `nodes` are those of each top-level declaration, also of the files that come with the compiler.
+    """
     used: set[ast.Node] = set()
-    declared: list[tuple[ast.Decl, str]] = []
-    for decl in program.decls:
-        own = not decl.pos.file.startswith(str(INCLUDE_DIR))
-        for node in below(decl):
+    for found in nodes.values():
+        for node in found:
             target = None if isinstance(node, ast.DeclStmt) else getattr(node, "decl", None)
             if isinstance(target, ast.Node):
                 used.add(target)
-        if own:
-            declared += _candidates(decl, top=True)
-    for decl, text in declared:
-        if decl not in used and not decl.name.startswith("__") and not _silenced(decl):
-            reporter.warn(decl.pos, text, "unused")
+    for top in own:
+        for decl, text in _candidates(top, top=True):
+            if decl not in used and not decl.name.startswith("__"):
+                reporter.warn(decl.pos, text, "unused")
 
 
 def _candidates(decl: ast.Decl, *, top: bool = False) -> Iterator[tuple[ast.Decl, str]]:
@@ -100,10 +98,6 @@ def _type_params(decl: _Generic) -> Iterator[tuple[ast.Decl, str]]:
         yield param, f'type parameter "{param.name}" is unused'
 
 
-def _silenced(decl: ast.Decl) -> bool:
-    return any(a.name == "noWarn" and "unused" in a.values for a in decl.annotations)
-
-
 def is_needed(instance: ast.InstanceDecl, control: ast.ControlDecl) -> bool:
     """Whether anything names an instance, reads into variables that nothing else names aside."""
     nodes = list(below(control))
@@ -125,24 +119,3 @@ def is_needed(instance: ast.InstanceDecl, control: ast.ControlDecl) -> bool:
         ):
             idle += 1
     return named.get(id(instance), 0) > idle
-
-
-def below(node: object) -> Iterator[ast.Node]:
-    """All nodes of the tree at and below `node`."""
-    todo: list[object] = [node]
-    while todo:
-        current = todo.pop()
-        if isinstance(current, list | tuple):
-            todo += reversed(current)
-        elif isinstance(current, ast.Node):
-            yield current
-            names = _FIELDS.get(type(current))
-            if names is None:
-                names = tuple(f.name for f in fields(current) if f.name not in _LINKS)
-                _FIELDS[type(current)] = names
-            todo += [getattr(current, name) for name in reversed(names)]
-            if isinstance(current, ast.DeclStmt):
-                todo.append(current.decl)
-
-
-_FIELDS: dict[type[ast.Node], tuple[str, ...]] = {}

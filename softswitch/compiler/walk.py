@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import fields
 
 from softswitch.compiler import ast
 
@@ -178,3 +179,30 @@ PURE_CALLS = frozenset(
 def has_side_effects(expr: ast.Expr) -> bool:
     """Whether evaluating `expr` runs code (a function, a table, a lookahead)."""
     return any(isinstance(e, ast.Call) and e.kind not in PURE_CALLS for e in expressions_of(expr))
+
+
+# Links that the checker makes from uses to declarations; not part of the tree.
+_LINKS = frozenset({"decl", "table", "type", "receiver", "binding", "pos"})
+
+_FIELDS: dict[type[ast.Node], tuple[str, ...]] = {}
+
+
+def below(node: object) -> Iterator[ast.Node]:
+    """All nodes of the tree at and below `node`."""
+    todo: list[object] = [node]
+    while todo:
+        current = todo.pop()
+        if isinstance(current, list | tuple):
+            todo += reversed(current)
+        elif isinstance(current, ast.Node):
+            yield current
+            names = _FIELDS.get(type(current))
+            if names is None:
+                names = tuple(f.name for f in fields(current) if f.name not in _LINKS)
+                _FIELDS[type(current)] = names
+            for name in reversed(names):
+                value = getattr(current, name)
+                if isinstance(value, ast.Node | list | tuple):
+                    todo.append(value)
+            if isinstance(current, ast.DeclStmt):
+                todo.append(current.decl)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+
 from softswitch.compiler import ast
 from softswitch.compiler import types as ty
 from softswitch.compiler.cpp import INCLUDE_DIR
 from softswitch.compiler.errors import Reporter
-from softswitch.compiler.usage import below, warn_unused
+from softswitch.compiler.usage import warn_unused
+from softswitch.compiler.walk import below
 from softswitch.compiler.warnings_actions import warn_actions
 from softswitch.compiler.warnings_branches import warn_branches
 from softswitch.compiler.warnings_flow import FlowWarnings
@@ -20,18 +23,21 @@ from softswitch.compiler.warnings_tables import warn_tables
 
 def warn(program: ast.Program, reporter: Reporter) -> None:
     """Report what is worth a warning in a program without errors."""
+    nodes = {decl: list(below(decl)) for decl in program.decls}
     own = [decl for decl in program.decls if _is_users(decl)]
-    silenced = Silenced(own, reporter)
-    warn_unused(program, reporter)
-    found = [decl for decl in needed(program) if _is_users(decl)]
-    warn_deprecated(own, reporter)
+    own_nodes = [node for decl in own for node in nodes[decl]]
+    silenced = Silenced(own_nodes, reporter)
+    warn_unused(nodes, own, reporter)
+    found = [decl for decl in _needed(nodes) if _is_users(decl)]
+    found_nodes = [node for decl in found for node in nodes[decl]]
+    warn_deprecated(own_nodes, reporter)
     for parser in own:
         if isinstance(parser, ast.ParserDecl):
             warn_parser(parser, reporter, needed=parser in found)
-    warn_tables(_tables(found), reporter)
-    warn_actions(found, reporter)
-    warn_order(found, reporter)
-    warn_branches(found, reporter)
+    warn_tables(_tables(found, found_nodes), reporter)
+    warn_actions(found_nodes, reporter)
+    warn_order(found_nodes, reporter)
+    warn_branches(found_nodes, reporter)
     storage = Storage()
     flow = FlowWarnings(reporter, storage)
     for decl in found:
@@ -45,7 +51,7 @@ def warn(program: ast.Program, reporter: Reporter) -> None:
             case _:
                 pass
     flow = FlowWarnings(reporter, storage, inline=True)
-    applied = _applied(found)
+    applied = _applied(found_nodes)
     for decl in found:
         if decl in applied:
             continue
@@ -60,9 +66,9 @@ def _is_users(decl: ast.Decl) -> bool:
     return not decl.pos.file.startswith(str(INCLUDE_DIR))
 
 
-def _tables(decls: list[ast.Decl]) -> list[ast.TableDecl]:
-    """Tables that are applied, as far as names tell."""
-    used = {getattr(node, "decl", None) for node in below(decls) if isinstance(node, ast.Name)}
+def _tables(decls: list[ast.Decl], nodes: Iterable[ast.Node]) -> list[ast.TableDecl]:
+    """Tables of `decls` that are applied, as far as names among `nodes` tell."""
+    used = {node.decl for node in nodes if isinstance(node, ast.Name)}
     return [
         table
         for decl in decls
@@ -72,30 +78,29 @@ def _tables(decls: list[ast.Decl]) -> list[ast.TableDecl]:
     ]
 
 
-def _applied(decls: list[ast.Decl]) -> set[ast.Node]:
+def _applied(nodes: Iterable[ast.Node]) -> set[ast.Node]:
     """What is walked through where it is called."""
     kinds = (ast.CallKind.CONTROL_APPLY, ast.CallKind.PARSER_APPLY)
-    calls = (node for node in below(decls) if isinstance(node, ast.Call) and node.kind in kinds)
+    calls = (node for node in nodes if isinstance(node, ast.Call) and node.kind in kinds)
     return {call.decl for call in calls if call.decl is not None}
 
 
-def needed(program: ast.Program) -> list[ast.Decl]:
+def _needed(nodes: Mapping[ast.Decl, Iterable[ast.Node]]) -> list[ast.Decl]:
     """Top-level declarations that `main` and externs at top level need, in the file's order."""
     found: set[ast.Node] = set()
-    todo: list[ast.Node] = [
+    todo: list[ast.Decl] = [
         decl
-        for decl in program.decls
+        for decl in nodes
         if isinstance(decl, ast.InstanceDecl)
         and (decl.name == "main" or isinstance(decl.type, ty.Extern))
     ]
-    top = set(program.decls)
     while todo:
         decl = todo.pop()
         if decl in found:
             continue
         found.add(decl)
-        for node in below(decl):
+        for node in nodes[decl]:
             target = getattr(node, "decl", None)
-            if isinstance(target, ast.Node) and target in top:
+            if isinstance(target, ast.Decl) and target in nodes:
                 todo.append(target)
-    return [decl for decl in program.decls if decl in found]
+    return [decl for decl in nodes if decl in found]

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from softswitch.compiler import ast
 from softswitch.compiler.errors import Reporter
-from softswitch.compiler.usage import below
 
 
-def warn_actions(decls: Iterable[ast.Decl], reporter: Reporter) -> None:
-    """Report a control plane's parameter that only goes to what is never used.
+def warn_actions(nodes: Sequence[ast.Node], reporter: Reporter) -> None:
+    """Report a control plane's parameter, among `nodes`, that only goes to what is never used.
 
     That is: to variables of a control that nothing reads, and to such parameters of actions.
     """
-    nodes = list(below(list(decls)))
     uses = _uses(nodes)
     variables: set[ast.Node] = {decl for decl in uses if isinstance(decl, ast.VarDecl)}
     read = variables - _only_written(nodes, uses)
@@ -35,14 +33,14 @@ def warn_actions(decls: Iterable[ast.Decl], reporter: Reporter) -> None:
             reporter.warn(param.pos, text, "unused", back_end=True)
 
 
-def _uses(nodes: list[ast.Node]) -> Counter[ast.Node]:
+def _uses(nodes: Sequence[ast.Node]) -> Counter[ast.Node]:
     """How often variables and parameters are named."""
     kinds = (ast.VarDecl, ast.Parameter)
     names = (node.decl for node in nodes if isinstance(node, ast.Name))
     return Counter(decl for decl in names if isinstance(decl, kinds))
 
 
-def _only_written(nodes: list[ast.Node], uses: Counter[ast.Node]) -> set[ast.Node]:
+def _only_written(nodes: Sequence[ast.Node], uses: Counter[ast.Node]) -> set[ast.Node]:
     """Variables that are named nowhere but as the left side of assignments."""
     written: Counter[ast.Node] = Counter()
     for node in nodes:
@@ -60,7 +58,7 @@ def _assigned(node: ast.Node) -> ast.VarDecl | None:
 
 
 def _going(
-    nodes: list[ast.Node], read: set[ast.Node]
+    nodes: Sequence[ast.Node], read: set[ast.Node]
 ) -> dict[ast.Node, list[ast.Parameter | None]]:
     """Where parameters go as they are: into a parameter of an action, or (None) to nobody."""
     found: dict[ast.Node, list[ast.Parameter | None]] = {}

@@ -6,12 +6,11 @@ from collections.abc import Iterable
 
 from softswitch.compiler import ast
 from softswitch.compiler.errors import Reporter
-from softswitch.compiler.usage import below
 
 
-def warn_branches(decls: Iterable[ast.Decl], reporter: Reporter) -> None:
+def warn_branches(nodes: Iterable[ast.Node], reporter: Reporter) -> None:
     """Report hints that the condition itself contradicts."""
-    for node in below(list(decls)):
+    for node in nodes:
         if not isinstance(node, ast.If) or not isinstance(node.cond.const_value, bool):
             continue
         branches = [node.then, node.otherwise]

@@ -15,8 +15,7 @@ from collections.abc import Iterable, Sequence
 from softswitch.compiler import ast, walk
 from softswitch.compiler import types as ty
 from softswitch.compiler.errors import Reporter
-from softswitch.compiler.usage import below
-from softswitch.compiler.warnings_storage import Place, Storage, bits_of, headers_of
+from softswitch.compiler.warnings_storage import Body, Place, Storage, bits_of, headers_of
 from softswitch.compiler.warnings_values import State, Values, union
 
 
@@ -29,7 +28,6 @@ class FlowWarnings(Values):
         self._inline = inline
         self._unreachable = False
         self._returned: list[State] = []
-        self._inside: dict[ast.Node, list[ast.VarDecl]] = {}
         self._breaks: list[State] = []
         self._split: State | None = None  # at the first branch of an action: what callers see
 
@@ -37,20 +35,20 @@ class FlowWarnings(Values):
 
     def control(self, decl: ast.ControlDecl) -> None:
         """A control with all actions and tables that it reaches."""
-        self._enter(decl.params, _variables([decl.body, *_outside_actions(decl.locals)]))
+        self._enter(decl)
         self._locals(decl.locals)
         self._body(decl.body)
         self._check_out(decl.params, decl.name)
 
     def function(self, decl: ast.FunctionDecl) -> None:
         """A function, as if called from anywhere."""
-        self._enter(decl.params, _variables([decl.body]))
+        self._enter(decl)
         self._body(decl.body)
         self._check_out(decl.params, decl.name)
 
     def parser(self, decl: ast.ParserDecl) -> None:
         """A parser."""
-        self._enter(decl.params, _variables([*decl.locals, *decl.states]))
+        self._enter(decl)
         self._locals(decl.locals)
         known = self._states(decl)
         ends = [known[name] for name in ("accept", "reject") if name in known]
@@ -93,12 +91,15 @@ class FlowWarnings(Values):
                 for keyset in case.keysets:
                     self._read(keyset)
 
-    def _enter(self, params: Iterable[ast.Parameter], variables: Iterable[ast.VarDecl]) -> None:
+    def _enter(self, decl: ast.ControlDecl | ast.ParserDecl | ast.FunctionDecl) -> None:
         self._state = State()
         self._unreachable = False
         self._returned = []
-        self._params(params)
-        for variable in variables:
+        self._params(decl.params)
+        self._forget_variables(decl)
+
+    def _forget_variables(self, decl: Body) -> None:
+        for variable in self._storage.variables(decl):
             self._forget(self._storage.of(variable))
 
     def _params(self, params: Iterable[ast.Parameter]) -> None:
@@ -333,11 +334,9 @@ class FlowWarnings(Values):
         return True
 
     def _run_inlined(self, decl: ast.ControlDecl | ast.ParserDecl | ast.FunctionDecl) -> None:
-        body = decl.states if isinstance(decl, ast.ParserDecl) else [decl.body]
-        locals_ = [] if isinstance(decl, ast.FunctionDecl) else _outside_actions(decl.locals)
-        for variable in _variables([*body, *locals_]):
-            self._forget(self._storage.of(variable))
-        self._locals(locals_)
+        self._forget_variables(decl)
+        if not isinstance(decl, ast.FunctionDecl):
+            self._locals(decl.locals)
         if isinstance(decl, ast.ParserDecl):
             known = self._states(decl)
             self._state = known.get("accept", self._state).copy()
@@ -418,10 +417,7 @@ class FlowWarnings(Values):
             else:
                 self._read(arg)
                 self._validity_from(place, arg)
-        if action not in self._inside:
-            self._inside[action] = _variables([action.body])
-        for variable in self._inside[action]:
-            self._forget(self._storage.of(variable))
+        self._forget_variables(action)
         returned, self._returned = self._returned, []
         ended, self._unreachable = self._unreachable, False
         split, self._split = self._split, None
@@ -440,14 +436,6 @@ class FlowWarnings(Values):
                 self._state.unset &= ~bits_of(self._written(arg))
                 for target in self._places(arg):
                     self._validity_of_places(target, [place])
-
-
-def _outside_actions(decls: Iterable[ast.Decl]) -> list[ast.Decl]:
-    return [decl for decl in decls if isinstance(decl, ast.VarDecl)]
-
-
-def _variables(nodes: Sequence[ast.Node]) -> list[ast.VarDecl]:
-    return [node for node in below(list(nodes)) if isinstance(node, ast.VarDecl)]
 
 
 def _successors(state: ast.ParserState) -> list[str]:

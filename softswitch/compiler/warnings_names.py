@@ -6,12 +6,11 @@ from collections.abc import Iterable
 
 from softswitch.compiler import ast
 from softswitch.compiler.errors import Reporter
-from softswitch.compiler.usage import below
 
 
-def warn_deprecated(decls: Iterable[ast.Decl], reporter: Reporter) -> None:
+def warn_deprecated(nodes: Iterable[ast.Node], reporter: Reporter) -> None:
     """Report each use of what carries @deprecated."""
-    for node in below(list(decls)):
+    for node in nodes:
         if not isinstance(node, ast.Name | ast.NamedTypeRef) or node.decl is None:
             continue
         found = node.decl.annotation("deprecated")

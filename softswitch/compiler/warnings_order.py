@@ -7,18 +7,18 @@ from collections.abc import Iterable
 from softswitch.compiler import ast
 from softswitch.compiler import types as ty
 from softswitch.compiler.errors import Reporter
-from softswitch.compiler.usage import below
+from softswitch.compiler.walk import below
 
 _WRITTEN = (ty.Direction.OUT, ty.Direction.INOUT)
 
 
-def warn_order(decls: Iterable[ast.Decl], reporter: Reporter) -> None:
+def warn_order(nodes: Iterable[ast.Node], reporter: Reporter) -> None:
     """Report an argument that a call writes and that shares fields with what else it writes.
 
     What else it writes are its other out and inout arguments, and those of the calls inside of
     its arguments.
     """
-    for call in below(list(decls)):
+    for call in nodes:
         if not isinstance(call, ast.Call) or call.kind is ast.CallKind.TABLE_APPLY:
             continue
         written = [each for inner in _calls(call) for each in outputs(inner)]

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from softswitch.compiler import ast
 from softswitch.compiler.errors import Diagnostic, Pos, Reporter
-from softswitch.compiler.usage import below
+from softswitch.compiler.walk import below
 
 KINDS = frozenset(
     {
@@ -46,10 +46,10 @@ KINDS = frozenset(
 class Silenced:
     """Where which kinds are not wanted."""
 
-    def __init__(self, decls: Iterable[ast.Decl], reporter: Reporter) -> None:
-        """Find all @noWarn in `decls`; reports those that name no kind."""
+    def __init__(self, nodes: Iterable[ast.Node], reporter: Reporter) -> None:
+        """Find all @noWarn among `nodes`; reports those that name no kind."""
         self._places: set[tuple[Pos, str]] = set()
-        for node in below(list(decls)):
+        for node in nodes:
             annotations = getattr(node, "annotations", ())
             kinds = {str(v) for a in annotations if a.name == "noWarn" for v in a.values}
             for annotation in annotations:

@@ -9,9 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from softswitch.compiler import ast
 from softswitch.compiler import types as ty
+from softswitch.compiler.walk import below
+
+Body: TypeAlias = ast.ControlDecl | ast.ParserDecl | ast.FunctionDecl | ast.ActionDecl
+"""What declares variables."""
 
 
 @dataclass(eq=False, slots=True)
@@ -44,6 +49,7 @@ class Storage:
 
     def __init__(self) -> None:
         self._places: dict[ast.Node, Place | None] = {}
+        self._variables: dict[ast.Node, list[ast.VarDecl]] = {}
         self._next_bit = 0
         self._next_header = 0
 
@@ -54,6 +60,19 @@ class Storage:
         if decl not in self._places:
             self._places[decl] = self._make(decl.type)
         return self._places[decl]
+
+    def variables(self, decl: Body) -> list[ast.VarDecl]:
+        """The variables that `decl` declares; of a control, without those of its actions."""
+        if decl not in self._variables:
+            match decl:
+                case ast.ParserDecl(locals=own, states=states):
+                    nodes = below([*own, *states])
+                case ast.ControlDecl(locals=own, body=body):
+                    nodes = below([*(d for d in own if isinstance(d, ast.VarDecl)), body])
+                case _:
+                    nodes = below(decl.body)
+            self._variables[decl] = [node for node in nodes if isinstance(node, ast.VarDecl)]
+        return self._variables[decl]
 
     def _bit(self) -> int:
         self._next_bit += 1
