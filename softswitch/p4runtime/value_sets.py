@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import product
+from math import prod
 from typing import TYPE_CHECKING
 
 from softswitch.p4runtime import keys
@@ -47,13 +48,7 @@ class ValueSetStore:
                 raise _error(value_set, Code.ALREADY_EXISTS, "a member is given twice")
             members[rows] = canonical
         flat = [row for rows in members for row in rows]
-        if len(flat) > value_set.size:
-            raise _error(
-                value_set,
-                Code.RESOURCE_EXHAUSTED,
-                f"the ranges of its members need {len(flat)} masks, above its size of "
-                f"{value_set.size}",
-            )
+        _check_masks(value_set, len(flat))
         with core_errors(f"value set {value_set.name!r}"):
             self._core.value_set_set(value_set.index, flat)
         self._members[value_set.id] = list(members.values())
@@ -101,6 +96,7 @@ def _parse(
             )
         ranged = field.kind is MatchKind.RANGE and field.id in matches
         parts.append(_cover(value, mask, field.bitwidth) if ranged else [(value, mask)])
+    _check_masks(value_set, prod(map(len, parts)))  # before they are made: it can be millions
     rows = (tuple(zip(*row, strict=True)) for row in product(*parts))
     return tuple((values, masks) for values, masks in rows), canonical
 
@@ -116,6 +112,15 @@ def _cover(low: int, high: int, bitwidth: int) -> list[tuple[int, int]]:
         pairs.append((low, full & ~(size - 1)))
         low += size
     return pairs
+
+
+def _check_masks(value_set: ValueSet, count: int) -> None:
+    if count > value_set.size:
+        raise _error(
+            value_set,
+            Code.RESOURCE_EXHAUSTED,
+            f"the ranges of its members need {count} masks, above its size of {value_set.size}",
+        )
 
 
 def _error(value_set: ValueSet, code: Code, message: str) -> EntityError:

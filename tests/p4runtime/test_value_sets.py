@@ -160,3 +160,25 @@ def test_a_range_stands_for_as_many_masks_as_it_needs(tmp_path: Path) -> None:
             ranges.modify(value_set_entry=entry)
         assert caught.value.statuses[0].code is Code.RESOURCE_EXHAUSTED
         assert seen(ranges, 1, 7, 5) == 3
+
+
+def test_ranges_of_far_too_many_masks_are_refused_before_these_are_made(tmp_path: Path) -> None:
+    source = tmp_path / "wide.p4"
+    fields = "".join(f"@match(range) bit<64> f{number};" for number in range(4))
+    keys = ", ".join("hdr.first.label[63:0]" for _ in range(4))
+    text = PROGRAM.read_text().replace("@match(exact) bit<8> kind;", fields)
+    source.write_text(
+        text.replace("@match(ternary) bit<72> label;", "").replace(
+            "hdr.first.kind, hdr.first.label", keys
+        )
+    )
+    with Switch.from_p4(source) as ranges:
+        entry = p4r.ValueSetEntry(value_set_id=ranges.names.value_set_id("P.pairs"))
+        member = entry.members.add()
+        for number in range(4):
+            between = member.match.add(field_id=number + 1).range
+            between.low, between.high = b"\x01", b"\xff" * 7 + b"\xfe"
+        with pytest.raises(WriteError) as caught:
+            ranges.modify(value_set_entry=entry)
+        assert caught.value.statuses[0].code is Code.RESOURCE_EXHAUSTED
+        assert str(126**4) in caught.value.statuses[0].message
