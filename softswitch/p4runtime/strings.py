@@ -29,6 +29,7 @@ class Strings:
         self._numbers: dict[str, int] = {}
         self._strings: dict[int, str] = {}
         self._next = (1 << bits) - 1
+        self._digits = len(str(self._next))
 
     def number(self, data: bytes, what: str, code: Code = Code.OUT_OF_RANGE) -> int:
         """The number that a string stands for.
@@ -55,10 +56,11 @@ class Strings:
         return self._strings.get(value, str(value)).encode()
 
     def _own(self, string: str) -> int | None:
-        if not (string.isascii() and string.isdecimal()) or string != str(int(string)):
+        if not (string.isascii() and string.isdecimal()) or len(string) > self._digits:
             return None
         value = int(string)
-        return value if value.bit_length() <= self.bits and value not in self._strings else None
+        fits = value.bit_length() <= self.bits and string == str(value)
+        return value if fits and value not in self._strings else None
 
     def _free(self, what: str) -> int:
         while self._next in self._strings:
