@@ -35,7 +35,7 @@ class Ledger:
         """Do `put` (rows by name) and `drop` (names), or `clear` first; tell the `revision`.
 
         The `rows` come with it, unless the section is still that of the `revision` in the request.
-        Raises EntityError.
+        `guarded`: nothing is done unless it is. Raises EntityError.
         """
         name, put, drop = request.get("section"), request.get("put", {}), request.get("drop", [])
         if not isinstance(name, str) or not isinstance(put, dict) or not isinstance(drop, list):
@@ -48,20 +48,21 @@ class Ledger:
             self._sections.clear()
         section = self._sections.setdefault(name, _Section())
         is_known = section.revision == request.get("revision", -1)
-        if put or drop or request.get("clear"):
+        is_wanted = is_known or not request.get("guarded")
+        if is_wanted and (put or drop or request.get("clear")):
             self._change(section, put, drop, clear=bool(request.get("clear")))
         answer: Json = {"revision": section.revision}
         if not is_known:
-            answer["rows"] = section.rows
+            answer["rows"] = dict(section.rows)  # the caller reads it without the lock
         return answer
 
     def _change(self, section: _Section, put: Json, drop: list[object], *, clear: bool) -> None:
+        if (0 if clear else len(section.rows)) + len(put) > MAX_ROWS:
+            raise EntityError(Code.RESOURCE_EXHAUSTED, f"a section has at most {MAX_ROWS} rows")
         if clear:
             section.rows.clear()
         for name in drop:
             section.rows.pop(str(name), None)
-        if len(section.rows) + len(put) > MAX_ROWS:
-            raise EntityError(Code.RESOURCE_EXHAUSTED, f"a section has at most {MAX_ROWS} rows")
         section.rows.update(put)
         self._revision += 1  # never twice, so that a forgotten section is not taken for the new one
         section.revision = self._revision
