@@ -7,6 +7,9 @@ from pathlib import Path
 
 import grpc
 
+MAX_METADATA_BYTES = 4 << 20
+"""Longest metadata of an answer that is taken."""
+
 
 class ClientTlsError(Exception):
     """A file of certificates or keys that can't be used; the message says which and why."""
@@ -37,7 +40,12 @@ class ClientTls:
 
 def channel(address: str, tls: ClientTls | None) -> grpc.Channel:
     """A channel to HOST:PORT, in clear text without `tls`. Raises ClientTlsError."""
-    options = [("grpc.max_receive_message_length", -1)]  # a large program's JSON is over 4 MiB
+    options = [
+        ("grpc.max_receive_message_length", -1),  # a large program's JSON is over 4 MiB
+        # What became of each update of a batch comes as metadata: 8 KB would be some 50 updates.
+        ("grpc.max_metadata_size", MAX_METADATA_BYTES),
+        ("grpc.absolute_max_metadata_size", MAX_METADATA_BYTES),
+    ]
     if tls is None:
         return grpc.insecure_channel(address, options)
     return grpc.secure_channel(address, tls.credentials(), options)

@@ -189,14 +189,21 @@ class DiagnosticsClient:
         drop: Sequence[str] | None = None,
         clear: bool | None = None,
         revision: int | None = None,
+        guarded: bool | None = None,
     ) -> tuple[int, Json | None]:
         """Change rows of a section, which live as long as the program; `clear`: drop all before.
 
         Returns the section's revision and its rows; None for rows when they were those of
-        `revision` before the change.
+        `revision` before the change. `guarded`: nothing is changed unless they were.
         """
         answer = self.call(
-            "Ledger", section=section, put=put, drop=drop, clear=clear, revision=revision
+            "Ledger",
+            section=section,
+            put=put,
+            drop=drop,
+            clear=clear,
+            revision=revision,
+            guarded=guarded,
         )
         return answer["revision"], answer.get("rows")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 
 from emulation import fabric_record
@@ -19,11 +20,16 @@ class SwitchShell(ProgramCommands):
     """All commands."""
 
     def cmdloop(self, intro: str | None = None) -> None:
-        """Read commands until the end; Ctrl-C leaves."""
+        """Read commands of standard input until the end; Ctrl-C leaves. Raises UsageError."""
         try:
-            super().cmdloop(intro)
+            if sys.stdin.isatty():
+                super().cmdloop(intro)
+            else:
+                self.read_commands(sys.stdin.fileno(), intro or "")
         except KeyboardInterrupt:
             self.say()
+        except OSError as error:
+            raise UsageError(f"standard input: {error.strerror}") from None
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -65,14 +65,18 @@ class ArrayCommands(TableCommands):
         """Set a whole counter to 0: counter_reset <name>"""
         counter, zero = self._counter(words[0]), p4r.CounterData()
         if counter.table is None:
-            for at in range(counter.size):
-                cell = p4r.CounterEntry(counter_id=counter.id, index=p4r.Index(index=at), data=zero)
-                self.switch.modify(counter_entry=cell)
+            cells = (
+                p4r.CounterEntry(counter_id=counter.id, index=p4r.Index(index=at), data=zero)
+                for at in range(counter.size)
+            )
+            self.all_done(self.switch.modify_each(p4r.Entity(counter_entry=c) for c in cells))
             return
         self.say("this is the direct counter for table", counter.table.name)
-        for _, place in self.handles(counter.table, renew=True):
-            direct = p4r.DirectCounterEntry(table_entry=place.key, data=zero)
-            self.switch.modify(direct_counter_entry=direct)
+        directs = (
+            p4r.DirectCounterEntry(table_entry=place.key, data=zero)
+            for _, place in self.handles(counter.table, renew=True)
+        )
+        self.all_done(self.switch.modify_each(p4r.Entity(direct_counter_entry=d) for d in directs))
 
     def _counter(self, name: str) -> Array:
         return find(self.program.counters, name, "counter")

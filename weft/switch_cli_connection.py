@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import queue
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import grpc
@@ -22,6 +22,9 @@ TIMEOUT_S = 10.0
 BUILD_S = 120.0
 """Longest wait for a switch that builds a program."""
 
+BATCH = 256
+"""Updates in one request: what becomes of them is told together."""
+
 _SERVICE = "/p4.v1.P4Runtime/"
 
 
@@ -30,11 +33,16 @@ class ConnectionFailedError(Exception):
 
 
 class RefusedError(Exception):
-    """The switch refused a request. `code` is gRPC's name of it, such as "ALREADY_EXISTS"."""
+    """The switch refused a request. `code` is gRPC's name of it, such as "ALREADY_EXISTS".
 
-    def __init__(self, code: str, message: str) -> None:
+    `each`: what became of each update of a write, None for those that were done; empty where the
+    whole request was refused.
+    """
+
+    def __init__(self, code: str, message: str, each: Sequence[RefusedError | None] = ()) -> None:
         super().__init__(message)
         self.code = code
+        self.each = each
 
 
 class Connection:
@@ -143,28 +151,58 @@ class Connection:
 
     def insert(self, **entity: Any) -> None:
         """Write one new entity. Raises RefusedError."""
-        self._write(p4r.Update(type=p4r.Update.INSERT, entity=p4r.Entity(**entity)))
+        self._write([p4r.Update(type=p4r.Update.INSERT, entity=p4r.Entity(**entity))])
 
     def modify(self, **entity: Any) -> None:
         """Change one entity. Raises RefusedError."""
-        self._write(p4r.Update(type=p4r.Update.MODIFY, entity=p4r.Entity(**entity)))
+        self._write([p4r.Update(type=p4r.Update.MODIFY, entity=p4r.Entity(**entity))])
 
     def delete(self, **entity: Any) -> None:
         """Remove one entity. Raises RefusedError."""
-        self._write(p4r.Update(type=p4r.Update.DELETE, entity=p4r.Entity(**entity)))
+        self._write([p4r.Update(type=p4r.Update.DELETE, entity=p4r.Entity(**entity))])
 
-    def _write(self, update: p4r.Update) -> None:
+    def insert_each(self, entities: Iterable[p4r.Entity]) -> list[RefusedError | None]:
+        """Write new entities in order; a refused one does not stop the next.
+
+        Returns why each was refused, None for those that are written.
+        """
+        return self._write_each(p4r.Update.INSERT, entities)
+
+    def modify_each(self, entities: Iterable[p4r.Entity]) -> list[RefusedError | None]:
+        """Change entities, as `insert_each` does."""
+        return self._write_each(p4r.Update.MODIFY, entities)
+
+    def delete_each(self, entities: Iterable[p4r.Entity]) -> list[RefusedError | None]:
+        """Remove entities, as `insert_each` does."""
+        return self._write_each(p4r.Update.DELETE, entities)
+
+    def _write_each(
+        self, kind: p4r.Update.Type.ValueType, entities: Iterable[p4r.Entity]
+    ) -> list[RefusedError | None]:
+        updates = [p4r.Update(type=kind, entity=each) for each in entities]
+        told: list[RefusedError | None] = []
+        for start in range(0, len(updates), BATCH):
+            batch = updates[start : start + BATCH]
+            try:
+                self._write(batch)
+            except RefusedError as error:
+                told += error.each if len(error.each) == len(batch) else [error] * len(batch)
+            else:
+                told += [None] * len(batch)
+        return told
+
+    def _write(self, updates: Sequence[p4r.Update]) -> None:
         try:
-            self._write_once(update)
+            self._write_once(updates)
         except RefusedError as error:
-            if error.code != "PERMISSION_DENIED" or not self._role:
+            if error.code != "PERMISSION_DENIED" or error.each or not self._role:
                 raise
             # Another `weft cli` has begun since: whoever writes last is primary of the role.
             self._begin()
-            self._write_once(update)
+            self._write_once(updates)
 
-    def _write_once(self, update: p4r.Update) -> None:
-        request = p4r.WriteRequest(device_id=self.device_id, role=self._role, updates=[update])
+    def _write_once(self, updates: Sequence[p4r.Update]) -> None:
+        request = p4r.WriteRequest(device_id=self.device_id, role=self._role, updates=updates)
         request.election_id.CopyFrom(self._election())
         self._unary("Write", request, p4r.WriteResponse)
 
@@ -228,14 +266,18 @@ class Connection:
 
 
 def _refused(error: grpc.RpcError) -> RefusedError:
-    """What the switch said, of a batch's one update where it says it there."""
+    """What the switch said: of the updates, where it says it of them, else of the request."""
     code, text = error.code().name, str(error.details() or "")
+    each: list[RefusedError | None] = []
     for key, data in error.trailing_metadata() or ():
         if key == "grpc-status-details-bin":
-            status = rpc_status.Status.FromString(data)
-            for detail in status.details:
+            for detail in rpc_status.Status.FromString(data).details:
                 one = p4r.Error()
-                if detail.Unpack(one) and one.canonical_code:
-                    code = rpc_code.Code.Name(one.canonical_code)
-                    text = one.message or text
-    return RefusedError(code, text or code)
+                if detail.Unpack(one):
+                    name = rpc_code.Code.Name(one.canonical_code)
+                    done = one.canonical_code == rpc_code.OK
+                    each.append(None if done else RefusedError(name, one.message or name))
+    first = next((one for one in each if one is not None), None)
+    if first is None:
+        return RefusedError(code, text or code)
+    return RefusedError(first.code, str(first), each)

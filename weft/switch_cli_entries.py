@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from softswitch.p4runtime.bytestrings import encode
 from softswitch.p4runtime.protos import p4r
-from weft.switch_cli_connection import RefusedError
+from weft.switch_cli_connection import BATCH, RefusedError
 from weft.switch_cli_ledger import Handles, Place, Section, is_same_entry
 from weft.switch_cli_program import Action, Table, find
 from weft.switch_cli_shell import ShellBase
@@ -17,6 +18,17 @@ MAX_PRIORITY = (1 << 31) - 1
 """BMv2's priority n (less wins) is P4Runtime's MAX_PRIORITY - n (more wins), as in p4lang's PI."""
 
 _NS_PER_MS = 1_000_000
+
+
+@dataclass(slots=True)
+class _New:
+    """An entry to be written, with its `Place.given`; then its handle, or why it has none."""
+
+    table: Table
+    entry: p4r.TableEntry
+    given: dict[int, int]
+    handle: int = 0
+    refusal: RefusedError | None = None
 
 
 class Entries(ShellBase):
@@ -68,6 +80,12 @@ class Entries(ShellBase):
                 raise
             raise OperationError(kind, names[error.code], str(error)) from None
 
+    def all_done(self, refusals: Iterable[RefusedError | None]) -> None:
+        """Raises the first refusal of many updates."""
+        for refusal in refusals:
+            if refusal is not None:
+                raise refusal
+
     def check_writable(self, table: Table, *, new: bool = False) -> None:
         """Raises OperationError for a table without entries of its own."""
         if table.profile is not None:
@@ -88,13 +106,21 @@ class Entries(ShellBase):
 
     def handles(self, table: Table, *, renew: bool = False) -> Handles:
         """The handles of a table's entries; `renew`: others may have written since."""
+        known = table.id in self._handles
+        handles = self._known_handles(table)
+        if known:
+            handles.look()
+            if renew:
+                handles.meet(self.read_table(table))
+        return handles
+
+    def _known_handles(self, table: Table) -> Handles:
+        """As this session last saw them."""
         handles = self._handles.get(table.id)
         if handles is None:
             section = Section(self.diagnostics, f"handles {table.id}")
             handles = self._handles[table.id] = Handles(section, table.id)
-            renew = True
-        handles.look()
-        if renew:
+            handles.look()
             handles.meet(self.read_table(table))
         return handles
 
@@ -127,15 +153,59 @@ class Entries(ShellBase):
         return copy
 
     def insert(self, table: Table, entry: p4r.TableEntry, match: list[KeyValue]) -> None:
-        """Write a new entry, give it a handle and tell it."""
-        handles = self.handles(table)
-        self.switch.insert(table_entry=entry)
-        given = {
-            each.field.id: each.first
-            for each in match
-            if each.field.kind == "lpm" and each.second and each.written()[0] != each.first
-        }
-        self.say("Entry has been added with handle", handles.add(entry, given))
+        """Write a new entry, give it a handle and tell it. Raises RefusedError."""
+        new = _new(table, entry, match)
+        self._write_new([new])
+        self._tell_new(new)
+
+    def insert_later(self, table: Table, entry: p4r.TableEntry, match: list[KeyValue]) -> None:
+        """`insert`, of a file of commands together with others: see `settle`."""
+        if self.answers is None or self.strict:
+            self.insert(table, entry, match)
+            return
+        new = _new(table, entry, match)
+        self._waiting.append(new)
+        self.answers.hold(lambda: self._tell_waiting(new))
+        if len(self._waiting) >= BATCH:
+            self.settle()
+
+    def settle(self) -> None:
+        """Write the entries that wait, and print what that and later commands had to say."""
+        if not self._waiting or self.answers is None:
+            return
+        waiting = list(self._waiting)
+        self._waiting.clear()
+        self._write_new(waiting)
+        self.answers.release()
+
+    def _write_new(self, entries: list[_New]) -> None:
+        """Write entries, and give those that the switch took their handles."""
+        by_table: dict[int, list[_New]] = {}
+        for each in entries:
+            self._known_handles(each.table)  # of those that are there before
+            by_table.setdefault(each.table.id, []).append(each)
+        refusals = self.switch.insert_each([p4r.Entity(table_entry=e.entry) for e in entries])
+        for each, refusal in zip(entries, refusals, strict=True):
+            each.refusal = refusal
+        for number, rows in by_table.items():
+            done = [each for each in rows if each.refusal is None]
+            handles = self._handles[number].add([(each.entry, each.given) for each in done])
+            for each, handle in zip(done, handles, strict=True):
+                each.handle = handle
+
+    def _tell_new(self, new: _New) -> None:
+        if new.refusal is not None:
+            raise new.refusal
+        self.say("Entry has been added with handle", new.handle)
+
+    def _tell_waiting(self, new: _New) -> None:
+        with self.told("table"):
+            self._tell_new(new)
+
+    @property
+    def _waiting(self) -> list[_New]:
+        waiting: list[_New] = self.__dict__.setdefault("new_entries", [])
+        return waiting
 
     def read_table(self, table: Table) -> list[p4r.TableEntry]:
         """All entries but the default one."""
@@ -247,6 +317,15 @@ class Entries(ShellBase):
                 case _:
                     message.exact.value = encode(first)
         return entry
+
+
+def _new(table: Table, entry: p4r.TableEntry, match: list[KeyValue]) -> _New:
+    given = {
+        each.field.id: each.first
+        for each in match
+        if each.field.kind == "lpm" and each.second and each.written()[0] != each.first
+    }
+    return _New(table, entry, given)
 
 
 def match_of(table: Table, entry: p4r.TableEntry, given: dict[int, int]) -> list[KeyValue]:

@@ -6,7 +6,7 @@ was freed: so a handle of an entry that has gone is never that of another one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -35,6 +35,13 @@ class Section:
         """Fetch what others changed; whether there was something."""
         return self._exchange({}, (), clear=False)
 
+    def add(self, put: Mapping[str, Any]) -> bool:
+        """Set rows, unless others have changed any since: then False, and `rows` are theirs."""
+        if self._exchange(put, (), clear=False, guarded=True):
+            return False
+        self.rows.update(put)
+        return True
+
     def change(
         self, put: Mapping[str, Any], drop: Iterable[str] = (), *, clear: bool = False
     ) -> None:
@@ -48,7 +55,9 @@ class Section:
         if put or gone or clear:
             self._exchange(put, gone, clear=clear)
 
-    def _exchange(self, put: Mapping[str, Any], drop: Iterable[str], *, clear: bool) -> bool:
+    def _exchange(
+        self, put: Mapping[str, Any], drop: Iterable[str], *, clear: bool, guarded: bool = False
+    ) -> bool:
         if not self._is_kept:
             return False
         try:
@@ -58,6 +67,7 @@ class Section:
                 drop=list(drop) or None,
                 clear=clear or None,
                 revision=self._revision,
+                guarded=guarded or None,
             )
         except DiagnosticsError:
             self._is_kept = False
@@ -112,17 +122,20 @@ class Handles:
             changed.add(at)
         self._keep(changed)
 
-    def add(self, entry: p4r.TableEntry, given: dict[int, int]) -> int:
-        """The handle of a new entry."""
-        at = self._take(entry, given)
-        self._keep([at])
-        return self._handle(at)
+    def add(self, entries: Sequence[tuple[p4r.TableEntry, dict[int, int]]]) -> list[int]:
+        """The handles of new entries, each with its `Place.given`."""
+        while True:
+            places = [self._take(entry, given) for entry, given in entries]
+            if self._section.add(self._rows(places)):
+                return [self._handle(at) for at in places]
+            self._read()  # another session gave out numbers meanwhile, perhaps these
 
-    def remove(self, handle: int) -> None:
-        """An entry has gone."""
-        at = handle & _PLACE
-        self._free(at)
-        self._keep([at])
+    def remove(self, *handles: int) -> None:
+        """Entries have gone."""
+        places = [handle & _PLACE for handle in handles]
+        for at in places:
+            self._free(at)
+        self._keep(places)
 
     def clear(self) -> None:
         """All entries have gone at once: numbers begin again."""
@@ -159,14 +172,16 @@ class Handles:
         return self._places[at].version << PLACE_BITS | at
 
     def _take(self, entry: p4r.TableEntry, given: dict[int, int]) -> int:
-        while self._lowest < len(self._places) and self._places[self._lowest].key is not None:
-            self._lowest += 1
-        at = self._lowest
-        if at == len(self._places):
-            self._places.append(Place())
+        name = identity(entry)
+        at = self._by_key.get(name)  # another session may have met it already
+        if at is None:
+            while self._lowest < len(self._places) and self._places[self._lowest].key is not None:
+                self._lowest += 1
+            at = self._by_key[name] = self._lowest
+            if at == len(self._places):
+                self._places.append(Place())
         key = p4r.TableEntry(table_id=self._table_id, match=entry.match, priority=entry.priority)
         self._places[at].key, self._places[at].given = key, given
-        self._by_key[identity(key)] = at
         return at
 
     def _free(self, at: int) -> None:
@@ -177,12 +192,15 @@ class Handles:
         self._lowest = min(self._lowest, at)
 
     def _keep(self, places: Iterable[int]) -> None:
+        self._section.change(self._rows(places))
+
+    def _rows(self, places: Iterable[int]) -> dict[str, Any]:
         rows = {}
         for at in places:
             place = self._places[at]
             key = None if place.key is None else place.key.SerializeToString().hex()
             rows[str(at)] = [place.version, key, {str(n): v for n, v in place.given.items()}]
-        self._section.change(rows)
+        return rows
 
     def _read(self) -> None:
         self._places, self._by_key, self._lowest = [], {}, 0

@@ -10,12 +10,14 @@ import cmd
 import functools
 import subprocess
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import TypeVar
 
 from softswitch.diagnostics import DiagnosticsClient, DiagnosticsError
 from weft.switch_cli_connection import Connection, RefusedError
 from weft.switch_cli_program import Action, Program
+from weft.switch_cli_stream import Answers, Lines
 from weft.switch_cli_values import CommandError, OperationError, argument, digits, short_digits
 
 S = TypeVar("S", bound="ShellBase")
@@ -33,19 +35,23 @@ _BMV2_NAMES = {
 }
 
 
+_MAY_WAIT = "may_wait"
+
+
 def command(
-    count: int | None = None, *, least: int = 0, kind: str = "table"
+    count: int | None = None, *, least: int = 0, kind: str = "table", may_wait: bool = False
 ) -> Callable[[Callable[[S, list[str]], None]], Callable[[S, str], None]]:
     """Make a `do_` method of a function of words: exactly `count` of them, or at `least` so many.
 
-    `kind` is what a refusal is called: "Invalid table operation (...)".
+    `kind` is what a refusal is called: "Invalid table operation (...)". `may_wait`: the command
+    asks the switch nothing, so that it need not be done before the next one is read (`settle`).
     """
 
     def wrap(function: Callable[[S, list[str]], None]) -> Callable[[S, str], None]:
         @functools.wraps(function)
         def run(self: S, line: str) -> None:
             words = line.split()
-            try:
+            with self.told(kind):
                 if count is not None and len(words) != count:
                     raise CommandError(
                         f"Wrong number of args, expected {count} but got {len(words)}"
@@ -53,14 +59,8 @@ def command(
                 if len(words) < least:
                     raise CommandError("Insufficient number of args")
                 function(self, words)
-            except CommandError as error:
-                self.fail(error.line(), error.why)
-            except RefusedError as error:
-                name = _BMV2_NAMES.get(kind, {}).get(error.code, "ERROR")
-                self.fail(OperationError(kind, name).line(), str(error))
-            except DiagnosticsError as error:
-                self.fail(OperationError(kind, "ERROR").line(), str(error))
 
+        setattr(run, _MAY_WAIT, may_wait)
         return run
 
     return wrap
@@ -95,6 +95,7 @@ class ShellBase(cmd.Cmd):
         self.strict = strict
         self.repeats = not strict
         self.failures = 0
+        self.answers: Answers | None = None
 
     def read_program(self) -> None:
         """Ask the switch for its program. Raises RefusedError."""
@@ -108,13 +109,57 @@ class ShellBase(cmd.Cmd):
         if why:
             self.note(f"  {' '.join(why.split())}")
 
+    @contextmanager
+    def told(self, kind: str) -> Iterator[None]:
+        """What goes wrong meanwhile is printed; `kind` as in `command`."""
+        try:
+            yield
+        except CommandError as error:
+            self.fail(error.line(), error.why)
+        except RefusedError as error:
+            name = _BMV2_NAMES.get(kind, {}).get(error.code, "ERROR")
+            self.fail(OperationError(kind, name).line(), str(error))
+        except DiagnosticsError as error:
+            self.fail(OperationError(kind, "ERROR").line(), str(error))
+
     def say(self, *words: object) -> None:
         """Print a line."""
         print(*words, file=self.stdout, flush=True)
 
     def note(self, message: str) -> None:
         """Tell something that scripts that read the output must not meet."""
-        print(message, file=sys.stderr)
+        if self.answers is not None:
+            self.answers.note(f"{message}\n")
+        else:
+            print(message, file=sys.stderr)
+
+    # --- files of commands --------------------------------------------------------------------
+
+    def read_commands(self, descriptor: int, intro: str) -> None:
+        """Do the commands of an open file, where some may wait for the next ones. Raises OSError.
+
+        What is printed, and its order, is as if they did not.
+        """
+        terminal = self.stdout
+        self.answers = Answers(terminal, sys.stderr)
+        lines = Lines(descriptor, self._before_waiting)
+        self.stdin = lines  # type: ignore[assignment]  # cmd asks for readline alone
+        self.stdout = self.answers  # type: ignore[assignment]  # and for write and flush
+        self.use_rawinput = False
+        try:
+            super().cmdloop(intro)
+            self.settle()
+        finally:
+            self.answers.show()
+            self.stdout, self.answers = terminal, None
+
+    def settle(self) -> None:
+        """Do what waits."""
+
+    def _before_waiting(self) -> None:
+        self.settle()
+        if self.answers is not None:
+            self.answers.show()
 
     # --- cmd's hooks --------------------------------------------------------------------------
 
@@ -123,6 +168,9 @@ class ShellBase(cmd.Cmd):
         if line.lstrip().startswith(("#", "//")):
             self.lastcmd = ""
             return False
+        function = getattr(self, f"do_{self.parseline(line)[0]}", None)
+        if function is not None and not getattr(function, _MAY_WAIT, False):
+            self.settle()
         before = self.failures
         ended = bool(super().onecmd(line))
         return ended or (self.strict and self.failures > before)

@@ -50,7 +50,7 @@ class TableCommands(Entries):
 
     # --- entries ------------------------------------------------------------------------------
 
-    @command(least=3)
+    @command(least=3, may_wait=True)
     def do_table_add(self, words: list[str]) -> None:
         """Add an entry:
 
@@ -70,7 +70,7 @@ class TableCommands(Entries):
         self.check_writable(table, new=True)
         entry = self.key_entry(table, match, priority)
         entry.action.action.CopyFrom(self.action_message(action, values))
-        self.insert(table, entry, match)
+        self.insert_later(table, entry, match)
 
     @command(least=3)
     def do_table_modify(self, words: list[str]) -> None:
@@ -108,10 +108,14 @@ class TableCommands(Entries):
         table = self.table(words[0])
         self.check_variable(table)
         handles = self.handles(table, renew=True)
-        for handle, place in list(handles):
-            self.switch.delete(table_entry=place.key)
-            handles.remove(handle)
-        handles.clear()
+        there = list(handles)
+        refusals = self.switch.delete_each(p4r.Entity(table_entry=place.key) for _, place in there)
+        gone = [at for (at, _), each in zip(there, refusals, strict=True) if each is None]
+        if len(gone) == len(there):
+            handles.clear()
+        else:
+            handles.remove(*gone)
+        self.all_done(refusals)
 
     @command(3)
     def do_table_set_timeout(self, words: list[str]) -> None:
@@ -119,7 +123,7 @@ class TableCommands(Entries):
         table = self.table(words[0])
         if not table.ages:
             raise CommandError(f"Table {words[0]} does not support entry timeouts")
-        handle, timeout = whole(words[1], "entry handle"), whole(words[2], "timeout")
+        handle, timeout = whole(words[1], "entry handle"), whole(words[2], "timeout", 32)
         self.say("Setting a", timeout, "ms timeout for entry", handle)
         entry = self.read_entry(table, self.entry(table, handle))
         entry.idle_timeout_ns = timeout * _NS_PER_MS
