@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 from softswitch.compiler import ast
 from softswitch.compiler.types import Direction
-from softswitch.compiler.walk import children, expressions_of, statements_of
+from softswitch.compiler.walk import below, children, expressions_of, statements_of
 
+_OUT = (Direction.OUT, Direction.INOUT)
 _CHANGES_RECEIVER = frozenset(
     {
         ast.CallKind.SET_VALID,
@@ -27,19 +28,26 @@ def mentioned(body: ast.Stmt) -> Iterator[ast.Expr]:
 def written(body: ast.Stmt) -> Iterator[ast.Expr]:
     """The l-values that a body and the actions it calls may write."""
     for stmt in _all_statements(body, set()):
-        if isinstance(stmt, ast.Assign):
-            yield _base_of_slice(stmt.left)
+        yield from _written_by(stmt)
         for expr in expressions_of(stmt):
-            if not isinstance(expr, ast.Call):
-                continue
-            if expr.kind in _CHANGES_RECEIVER and expr.receiver is not None:
-                yield expr.receiver
-            for binding in expr.binding:
-                if (
-                    binding.param.direction in (Direction.OUT, Direction.INOUT)
-                    and binding.arg is not None
-                ):
-                    yield _base_of_slice(binding.arg)
+            yield from _written_by(expr)
+
+
+def _written_by(node: ast.Node) -> Iterator[ast.Expr]:
+    """The l-values that a node itself may write, not those that nodes inside of it do."""
+    match node:
+        case ast.Assign(left=left):
+            yield _base_of_slice(left)
+        case ast.ForIn(var=ast.Name() as var):
+            yield var
+        case ast.Call(binding=binding) | ast.ActionRef(binding=binding):
+            if isinstance(node, ast.Call) and node.kind in _CHANGES_RECEIVER and node.receiver:
+                yield node.receiver
+            for each in binding:
+                if each.param.direction in _OUT and each.arg is not None:
+                    yield _base_of_slice(each.arg)
+        case _:
+            pass
 
 
 def fixed_value(expr: ast.Expr, block: ast.ControlDecl | ast.ParserDecl) -> int | None:
@@ -49,14 +57,10 @@ def fixed_value(expr: ast.Expr, block: ast.ControlDecl | ast.ParserDecl) -> int 
     init = expr.decl.init
     if init is None or not isinstance(init.const_value, int):
         return None
-    if isinstance(block, ast.ControlDecl):
-        bodies: list[ast.Stmt] = [block.body]
-    else:
-        bodies = [stmt for state in block.states for stmt in state.statements]
-    for body in bodies:
-        for target in written(body):
-            if isinstance(target, ast.Name) and target.decl is expr.decl:
-                return None
+    # All of the block counts: its tables run actions, and tables' keys and action lists write, too.
+    targets = (target for node in below(block) for target in _written_by(node))
+    if any(isinstance(target, ast.Name) and target.decl is expr.decl for target in targets):
+        return None
     return int(init.const_value)
 
 

@@ -1,4 +1,7 @@
-"""Walks over the checked syntax tree: statements and expressions, dead branches left out."""
+"""Walks over the checked syntax tree: statements and expressions, dead branches left out.
+
+`below` alone leaves out nothing.
+"""
 
 from __future__ import annotations
 

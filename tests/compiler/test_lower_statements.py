@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from softswitch import Switch
-from softswitch.compiler import CompileError, compile_p4
+from softswitch.compiler import CompileError, NotSupported, compile_p4
 
 PROGRAM = """
 #include <core.p4>
@@ -307,6 +307,8 @@ def test_an_atomic_block_is_one_action(tmp_path: Path) -> None:
     assert any("register_read" in b and "register_write" in b for b in bodies)
 
 
+UNIONS = "header_union either_t { one_t one; h_t h; } struct unions_t { either_t[2] e; }"
+
 REFUSED = [
     (Case("", None, body="t.apply(); t.apply();", locals="table t { actions = { NoAction; } }"),
      CompileError, "two places that go on differently"),
@@ -329,6 +331,17 @@ REFUSED = [
     (Case("", None, locals="""table t { key = { hdr.h.a: lpm; hdr.h.b: lpm; } actions = { NoAction; } }""",
           body="t.apply();"), CompileError, "more than one lpm"),
     (Case("", None, body="bit<32> n = p; "), CompileError, "p"),
+    (Case("", None, top=UNIONS, locals="""bit<1> at = 0; action move() { at = 1; }
+          table t { actions = { move; } const default_action = move(); }""",
+          body="t.apply(); unions_t u; hdr.h.a = u.e[at].one.v;"),
+     NotSupported, "a run-time index into a stack of header unions"),
+    (Case("", None, top=UNIONS, locals="""action move() { bit<1> at = 0; unions_t u; at = 1; hdr.h.a = u.e[at].one.v; }
+          table t { actions = { move; } const default_action = move(); }""", body="t.apply();"),
+     NotSupported, "a run-time index into a stack of header unions"),
+    (Case("", None, top=UNIONS, locals="""bit<1> at = 0; action move(out bit<1> to) { to = 1; }
+          table t { actions = { move(at); } const default_action = move(at); }""",
+          body="t.apply(); unions_t u; hdr.h.a = u.e[at].one.v;"),
+     NotSupported, "a run-time index into a stack of header unions"),
 ]  # fmt: skip
 
 
