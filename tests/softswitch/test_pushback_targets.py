@@ -1,10 +1,11 @@
 """The queue behind a shaped interface, as a P4 program sees it: on our switch and on BMv2.
 
-    far1 ===veth=== near1 [1 switch 2] near2, htb 5 Mb/s ===veth=== far2
+    far1 ===veth=== near1 [1 switch 2] near2, htb 1 Mb/s ===veth=== far2
                               [ 3 ] near3 ===veth=== far3
 
 Frames come at twice the rate of the shaper. BMv2 keeps some 200 of them behind its queues (in its
-output buffer and its socket), we keep few there: so its queue fills later, and sways.
+output buffer and its socket), we keep few there: so its queue fills later, and sways. The shaper is
+slow: what a stalled machine brings at once is few frames beside the queues' 64.
 """
 
 from __future__ import annotations
@@ -28,13 +29,14 @@ from tests.softswitch.veth_rig import in_namespace, ip, link, tap, tc, until
 pytestmark = pytest.mark.root
 
 PROGRAM = Path(__file__).parent / "programs" / "depth.p4"
-RATE = 5_000_000
+RATE = 1_000_000
 SIZE = 1500
-PPS = 2 * RATE // (SIZE * 8)
-SENT = 2 * PPS // 3 * 3
+PPS = 2 * RATE / (SIZE * 8)
+LATE_S = 0.02  # how far a sender may be behind and still make up for it
+SENT = {"softswitch": 666, "bmv2": 1665}
 QUEUE = 64
-QUIET_S = 0.6
-START_S = 30.0  # what is to be compiled first included
+START_S = 60.0  # what is to be compiled first included
+LAST = 1 << 31  # the number of the frames that end a test
 
 TARGETS = [
     "softswitch",
@@ -96,7 +98,6 @@ def running(target: str, program: Path, queues: int) -> Iterator[dict[int, socke
                     return False
 
             until(passes, f"{target} forwards", START_S)
-            taps[3].settimeout(QUIET_S)
             yield taps
         finally:
             process.terminate()
@@ -105,32 +106,41 @@ def running(target: str, program: Path, queues: int) -> Iterator[dict[int, socke
 
 
 def offer(raw: socket.socket, frames: Iterator[bytes]) -> None:
-    """Sends at PPS; late frames are made up for."""
-    began = time.monotonic()
-    for n, data in enumerate(frames):
-        time.sleep(max(0.0, began + n / PPS - time.monotonic()))
+    """Sends at PPS; after a longer pause at PPS again, without making up for it."""
+    due = time.monotonic()
+    for data in frames:
+        time.sleep(max(0.0, due - time.monotonic()))
         raw.send(data)
+        due = max(due + 1 / PPS, time.monotonic() - LATE_S)
 
 
-def reports(raw: socket.socket) -> list[Report]:
-    """What has come until nothing comes any more."""
-    raw.settimeout(QUIET_S)
-    found = []
-    try:
-        while True:
-            found.append(report(raw.recv(2000)))
-    except TimeoutError:
-        return found
+def reports(taps: dict[int, socket.socket], port: int) -> list[Report]:
+    """All that comes out of a port: until one of the lowest priority comes that is sent after."""
+    found: list[Report] = []
+    taps[port].settimeout(0.1)
+
+    def ended() -> bool:
+        taps[1].send(frame(LAST, port))
+        try:
+            while not found or found[-1].number != LAST:
+                found.append(report(taps[port].recv(2000)))
+        except TimeoutError:
+            return False
+        return True
+
+    until(ended, f"the last frame at port {port}")
+    return found[:-1]
 
 
 @pytest.mark.parametrize("target", TARGETS)
 @in_namespace
 def test_depth_and_waiting_time_grow_to_the_queues_limit(target: str, program: Path) -> None:
+    sent = SENT[target]
     with running(target, program, 1) as taps:
-        offer(taps[1], (frame(n) for n in range(SENT)))
+        offer(taps[1], (frame(n) for n in range(sent)))
         taps[1].send(frame(7, port=3))
-        got = reports(taps[2])
-        assert 7 in [r.number for r in reports(taps[3])]
+        got = reports(taps, 2)
+        assert 7 in [r.number for r in reports(taps, 3)]
     assert [r.number for r in got] == sorted(r.number for r in got)
     assert max(r.enq_qdepth for r in got) == QUEUE - 1
     assert got[0].enq_qdepth == 0
@@ -138,18 +148,21 @@ def test_depth_and_waiting_time_grow_to_the_queues_limit(target: str, program: P
     assert mean(r.enq_qdepth for r in late) > QUEUE / 3
     # A full queue takes 64 frames' time; half of that at least, as both send in bursts.
     assert max(r.deq_timedelta_us for r in late) > QUEUE * SIZE * 8 * 1e6 / RATE / 2
-    assert len(got) < SENT - PPS / 4  # the rest found the queue full
+    assert len(got) < sent - PPS / 4  # the rest found the queue full
 
 
 @pytest.mark.parametrize("target", TARGETS)
 @in_namespace
 def test_priorities_are_strict(target: str, program: Path) -> None:
+    sent = SENT[target]
     with running(target, program, 3) as taps:
-        offer(taps[1], (frame(n, klass=n % 3) for n in range(SENT)))
-        got = reports(taps[2])
+        offer(taps[1], (frame(n, klass=n % 3) for n in range(sent)))
+        got = reports(taps, 2)
     of = {klass: [r for r in got if r.klass == klass] for klass in range(3)}
     # A third of twice the rate: all of it passes, but for what a stalled machine brings at once.
-    assert len(of[2]) > 0.9 * SENT / 3
+    assert len(of[2]) > 0.9 * sent / 3
     assert len(of[0]) < len(of[1]) < len(of[2])
     assert max(r.enq_qdepth for r in of[0]) == QUEUE - 1
-    assert max(r.deq_timedelta_us for r in of[2]) < max(r.deq_timedelta_us for r in of[0]) / 3
+    waits = [sorted(r.deq_timedelta_us for r in of[klass]) for klass in range(3)]
+    # One in twenty may have waited for the machine.
+    assert waits[2][len(waits[2]) * 19 // 20] < waits[0][-1] / 3

@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 import os
 import queue
+import select
 import signal
 import socket
 import subprocess
@@ -33,7 +34,7 @@ from softswitch.p4runtime.protos import p4r
 from softswitch.p4runtime.schema import bind
 
 GOLDEN = Path(__file__).resolve().parent.parent / "golden"
-DEADLINE_S = 20.0
+DEADLINE_S = 60.0
 ETH_P_ALL = 3
 CPU_PORT = 255
 p4r_grpc: Any = importlib.import_module(f"{protos.PACKAGE}.p4.v1.p4runtime_pb2_grpc")
@@ -290,9 +291,15 @@ def test_a_link_option_delays_packets(wire: Wire, start: Callable[..., Running])
     controller = Controller(daemon)
     controller.set_config("l3")
     controller.insert(table_entry=route())
-    before = time.monotonic()
-    crosses(wire)
-    assert 0.06 <= time.monotonic() - before < 1.0
+
+    def in_time() -> bool:
+        before = time.monotonic()
+        crosses(wire)
+        took = time.monotonic() - before
+        assert took >= 0.06
+        return took < 1.0
+
+    wait_for(in_time, "a delay of less than a second")  # a busy machine gets several attempts
     controller.close()
 
 
@@ -348,17 +355,23 @@ def test_groups_follow_links(wire: Wire, start: Callable[..., Running]) -> None:
     def flow(sport: int) -> bytes:
         return FRAME[:34] + sport.to_bytes(2, "big") + FRAME[36:]
 
-    def leaves(host: socket.socket, sport: int) -> bool:
+    def leaves_by(sport: int, send_again: bool = False) -> int:
+        """The host to which a flow goes; `send_again`: its first packets may be lost."""
         wire.hosts[0].send(flow(sport))
-        try:
-            receive(host, lambda f: f[34:36] == sport.to_bytes(2, "big"), 0.2)
-        except AssertionError:
-            return False
-        return True
+        deadline = time.monotonic() + DEADLINE_S
+        while time.monotonic() < deadline:
+            for ready in select.select(wire.hosts, [], [], 0.1)[0]:
+                frame, address = ready.recvfrom(65536)
+                ours = frame[34:36] == sport.to_bytes(2, "big")
+                if ours and address[2] != socket.PACKET_OUTGOING:
+                    return wire.hosts.index(ready)
+            if send_again:
+                wire.hosts[0].send(flow(sport))
+        raise AssertionError("the flow leaves nowhere")
 
-    by_b = next(sport for sport in range(1, 64) if leaves(wire.hosts[1], sport))
+    by_b = next(sport for sport in range(1, 64) if leaves_by(sport) == 1)
     ip("link", "set", wire.ports[1], "down")
-    wait_for(lambda: leaves(wire.hosts[0], by_b), "the flow on the other link")
+    assert leaves_by(by_b, send_again=True) == 0
     controller.close()
 
 
@@ -370,9 +383,12 @@ def test_an_idle_daemon_uses_no_cpu(wire: Wire, start: Callable[..., Running]) -
         fields = Path(f"/proc/{daemon.process.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
-    before = cpu_s()
-    time.sleep(1.0)  # the span that is measured
-    assert cpu_s() - before <= 0.1
+    def rests() -> bool:
+        before = cpu_s()
+        time.sleep(1.0)  # the span that is measured
+        return cpu_s() - before <= 0.1
+
+    wait_for(rests, "the daemon to rest")  # it may still be busy with its start
 
 
 # --- what goes wrong: one line, exit code 1, nothing left -----------------------------------------
@@ -431,9 +447,11 @@ def test_a_real_link_loses_what_the_one_in_process_loses(
         stats = like.impair_stats(2)
     assert stats.lost > 40 and stats.corrupted > 9 and stats.duplicated > 9
     with DiagnosticsClient(daemon.address) as client:
+        # The last ones may be among the lost.
+        wait_for(lambda: client.port_stats()[2]["tx_packets"] == len(frames), "all frames")
         row = client.port_stats()[2]
         assert row["wire"]["send"] == asdict(stats)
-        assert row["tx_packets"] == stats.frames == len(frames)
+        assert stats.frames == len(frames)
         client.set_link(2, clear=True, send=changes(flow=Flow(), flow_loss=1))
         wire.hosts[0].send(frames[0])  # no IPv4: the filter lets it pass
         assert receive(wire.hosts[1], lambda f: f[12:14] == b"\x88\xb5") == frames[0]

@@ -24,6 +24,7 @@ from typing import Any
 import grpc
 import pytest
 
+from softswitch.diagnostics import DiagnosticsClient
 from softswitch.p4runtime import protos
 from softswitch.p4runtime.named_updates import NamedUpdates
 from softswitch.p4runtime.names import Names
@@ -32,7 +33,7 @@ from softswitch.p4runtime.protos import p4r
 from softswitch.p4runtime.schema import bind
 from tests.softswitch import vectors
 
-DEADLINE_S = 20.0
+DEADLINE_S = 60.0
 ETH_P_ALL = 3
 QUIET_S = 0.02
 """How long nothing may come after what was expected; a packet needs some 50 us."""
@@ -57,7 +58,9 @@ class Bench:
         while not ready.exists():
             assert self.process.poll() is None and time.monotonic() < deadline
             time.sleep(0.005)
-        self.channel = grpc.insecure_channel(ready.read_text().split()[1])
+        address = ready.read_text().split()[1]
+        self.diagnostics = DiagnosticsClient(address)
+        self.channel = grpc.insecure_channel(address)
         self.stub = p4r_grpc.P4RuntimeStub(self.channel)
         self.outgoing: queue.SimpleQueue[p4r.StreamMessageRequest | None] = queue.SimpleQueue()
         self.incoming: queue.SimpleQueue[p4r.StreamMessageResponse] = queue.SimpleQueue()
@@ -100,9 +103,11 @@ class Bench:
         """Run one case; what is not as recorded."""
         for update in case.get("before", ()):
             self.write(update)
-        sent = case["in"]
-        for packet in [sent] if isinstance(sent, dict) else sent:
+        sent = [case["in"]] if isinstance(case["in"], dict) else case["in"]
+        before = self._taken()
+        for packet in sent:
             self._send(packet)
+        self._wait_until_taken(before, sent)
         frames, packet_ins = self._collect(len(case["out"]), len(case.get("packet_in", ())))
         found = []
         for port in self.hosts:
@@ -121,6 +126,21 @@ class Bench:
             self.outgoing.put(p4r.StreamMessageRequest(packet=message))
         else:
             self.hosts[packet["port"]].send(bytes.fromhex(packet["hex"]))
+
+    def _taken(self) -> tuple[int, int]:
+        """How many frames the daemon has read so far, and how many packets have entered."""
+        stats = self.diagnostics.switch_stats()
+        return stats["loop"]["rx"], stats["switch"]["ingress"]
+
+    def _wait_until_taken(self, before: tuple[int, int], sent: list[Any]) -> None:
+        """Until what was sent has been through: what it meets must not change before."""
+        frames = sum("packet_out" not in packet for packet in sent)
+        deadline = time.monotonic() + DEADLINE_S
+        while True:
+            rx, ingress = self._taken()
+            if rx >= before[0] + frames and ingress >= before[1] + len(sent):
+                return
+            assert time.monotonic() < deadline, f"{sent} has not been taken"
 
     def _collect(
         self, wanted_frames: int, wanted_packets: int
@@ -161,6 +181,7 @@ class Bench:
     def close(self) -> int:
         self.outgoing.put(None)
         self.channel.close()
+        self.diagnostics.close()
         self.process.terminate()
         return self.process.wait(DEADLINE_S)
 

@@ -21,7 +21,7 @@ from softswitch.core import DaemonLoop, PortState, SwitchCore
 
 CLONE_NEWNET = 0x40000000
 ETH_P_ALL = 3
-DEADLINE = 30.0
+DEADLINE = 60.0
 """For what has to happen: only a fault takes so long, however busy the machine is."""
 
 
