@@ -20,7 +20,7 @@ from topologies import Topology
 
 P4SRC = Path(__file__).parents[2] / "p4src"
 CPU_PORT = 255
-START_SECONDS = 20
+START_SECONDS = 60
 
 
 @pytest.fixture(scope="session")

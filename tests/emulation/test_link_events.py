@@ -12,7 +12,7 @@ from topologies.events import Call, LinksCall, PortCall
 
 MS = 10**6
 LINK = Link(Endpoint("s1", 1), Endpoint("s2", 1), 10**9, 10**6, 10**6)
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 
 
 def port(at_ns: int, says: str, number: int = 1) -> PortCall:

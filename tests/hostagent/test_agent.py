@@ -34,7 +34,7 @@ HOST, PEER = IPv4Address("10.9.0.1"), IPv4Address("10.9.0.2")
 QPN, PEER_QPN = 0x11, 0x22
 SEND_ONLY, CNP = 0x04, 0x81
 LINE_BPS, SCALE = 40_000_000, 10_000
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 
 
 @dataclass

@@ -24,7 +24,7 @@ from weft import dask_setup, p4_cache
 ROOT = Path(__file__).resolve().parents[2]
 DASK = Path(sys.executable).parent / "dask"
 FILES = ("results.json", "results.csv", "results.parquet", "best.yaml")
-DEADLINE_S = 30.0
+DEADLINE_S = 60.0
 VERSION = "the same"
 START = "traffic.1.message.start"
 RUN: dict[str, Any] = {

@@ -27,7 +27,7 @@ GOLDEN = Path(__file__).resolve().parent.parent / "golden"
 CPU_PORT = 255
 DEVICE_ID = 3
 MS = 1_000_000_000  # in ps
-TIMEOUT_S = 20.0
+TIMEOUT_S = 60.0
 
 p4r_grpc: Any = importlib.import_module(f"{protos.PACKAGE}.p4.v1.p4runtime_pb2_grpc")
 Action = p4r.SetForwardingPipelineConfigRequest

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 GOLDEN = Path(__file__).resolve().parent.parent / "golden"
 CPU_PORT = 255
-TIMEOUT_S = 20.0
+TIMEOUT_S = 60.0
 
 FRAME = bytes.fromhex(
     "0a000000001102cc00000001080045000028000100004011aec10a010001c00002010fa0138800147eab"

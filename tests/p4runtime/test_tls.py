@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from conftest import Running
 
 GOLDEN = Path(__file__).resolve().parent.parent / "golden"
-TIMEOUT_S = 20.0
+TIMEOUT_S = 60.0
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ pytestmark = pytest.mark.root
 
 PORTS = (1, 2, 3, 4)
 CPU_PORT = 255
-START_SECONDS = 20
+START_SECONDS = 60
 QUIET_SECONDS = 2
 PACKET_OUTGOING = 4
 ETH_P_ALL = 3

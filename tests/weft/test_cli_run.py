@@ -29,7 +29,7 @@ from emulation.run_state import RunRecord
 pytestmark = pytest.mark.root
 
 REPOSITORY = Path(run_state.__file__).resolve().parent.parent
-PATIENCE_S = 40.0
+PATIENCE_S = 60.0
 
 
 @dataclass

@@ -21,7 +21,7 @@ from emulation import run_state, teardown
 pytestmark = pytest.mark.root
 
 REPOSITORY = Path(run_state.__file__).resolve().parent.parent
-PATIENCE_S = 40.0
+PATIENCE_S = 60.0
 LATE_PACKETS = 20  # TCP's last words
 
 

@@ -31,7 +31,7 @@ PATIENCE_S = 100.0
 
 NOT_HERE = {
     "make test": "it is what runs this",
-    "make bench": "it measures, which needs a machine of its own; tests/bench is type-checked",
+    "make bench": "it measures, which needs a machine of its own; tests/bench tests its parts",
 }
 # Commands about a run that is up, and those of them that go on until Ctrl-C.
 LIVE = {"top", "trace", "metrics", "web", "exec", "link", "reload", "perf"}

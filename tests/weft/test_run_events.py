@@ -28,7 +28,7 @@ from softswitch.diagnostics import DiagnosticsClient, DiagnosticsError
 pytestmark = pytest.mark.root
 
 REPOSITORY = Path(run_state.__file__).resolve().parent.parent
-PATIENCE_S = 40.0
+PATIENCE_S = 60.0
 TOPOLOGY = """\
 time_scale: 1000
 link: {rate: 100Gbps, delay: 500ns, queue: 1MB}

@@ -30,7 +30,7 @@ from weft.follow import Moment
 from weft.top_rows import Order
 
 REPOSITORY = Path(cli.__file__).resolve().parent.parent
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 
 RECORD = FabricRecord(
     "w0001", "softswitch", topologies.load("leafspine"), {f"s{n}": f"a:{n}" for n in (1, 2, 3, 4)}

@@ -35,7 +35,7 @@ from weft.errors import UsageError
 from weft.trace import address_of
 
 REPOSITORY = Path(run_state.__file__).resolve().parent.parent
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 p4r_grpc: Any = importlib.import_module(f"{protos.PACKAGE}.p4.v1.p4runtime_pb2_grpc")
 Action = p4r.SetForwardingPipelineConfigRequest
 

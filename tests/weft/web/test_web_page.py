@@ -21,7 +21,7 @@ from weft.loopback_http import LoopbackServer
 
 pytestmark = pytest.mark.reference("chromium", "chromedriver")
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 # Chromium asks for nothing beyond the page: the rest of the network is not there.
 OPTIONS = [
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",

@@ -23,7 +23,7 @@ from weft import cli
 from weft.loopback_http import LoopbackServer, PortInUseError
 from weft.web.server import PAGE
 
-PATIENCE_S = 10.0
+PATIENCE_S = 60.0
 Answer = tuple[int, dict[str, str], bytes]
 
 
