@@ -43,6 +43,7 @@ lint: setup ## ruff, its formatter as a check, and mypy
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/ruff format --check --quiet .
 	@$(BIN)/mypy
+	@$(BIN)/mypy tests/bench
 
 doctor: ## what this machine has, what each missing thing costs, and what mends it
 	@if [ -x $(BIN)/python ]; then $(BIN)/python -m weft.doctor $(ARGS); else python3 -m weft.doctor $(ARGS); fi

@@ -27,6 +27,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+import command_line
 import l3
 
 HERE = Path(__file__).resolve().parent
@@ -172,9 +173,9 @@ def run(pps: int, count: int, seconds: float) -> dict[str, object]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--pps", type=int, default=100_000)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--seconds", type=float, default=3.0, help="of one round")
+    parser.add_argument("--pps", type=command_line.count, default=100_000)
+    parser.add_argument("--rounds", type=command_line.count, default=5)
+    parser.add_argument("--seconds", type=command_line.seconds, default=3.0, help="of one round")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     if os.geteuid() != 0:
@@ -191,4 +192,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    command_line.run(main)

@@ -31,6 +31,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import command_line
 import numpy as np
 
 from hostagent import agent, pins
@@ -225,8 +226,10 @@ def replay(rounds: int) -> dict[str, float]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", action="store_true")
-    parser.add_argument("--rounds", type=int, default=21)
-    parser.add_argument("--messages", type=int, default=300, help=f"of {SIZE} bytes, a round")
+    parser.add_argument("--rounds", type=command_line.count, default=21)
+    parser.add_argument(
+        "--messages", type=command_line.count, default=300, help=f"of {SIZE} bytes, a round"
+    )
     arguments = parser.parse_args()
     result: dict[str, Any] = {"virtual": virtual()}
     if os.geteuid() == 0:
@@ -238,4 +241,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    command_line.run(main)

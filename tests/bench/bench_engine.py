@@ -16,6 +16,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+import command_line
 import numpy as np
 
 import topologies
@@ -116,11 +117,14 @@ def offer(fabric: Fabric, share: float) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", action="store_true")
-    parser.add_argument("--k", type=int, nargs="+", default=[4, 8, 16])
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--hops", type=int, default=2_000_000)
+    parser.add_argument("--k", type=command_line.count, nargs="+", default=[4, 8, 16])
+    parser.add_argument("--rounds", type=command_line.count, default=3)
+    parser.add_argument("--hops", type=command_line.count, default=2_000_000)
     arguments = parser.parse_args()
-    found = [measure(k, rounds=arguments.rounds, hops=arguments.hops) for k in arguments.k]
+    try:
+        found = [measure(k, rounds=arguments.rounds, hops=arguments.hops) for k in arguments.k]
+    except topologies.TopologyError as error:
+        parser.error(str(error))
     growth = found[0].hops_per_s / found[-1].hops_per_s
     if arguments.json:
         fabrics = [vars(result) for result in found]
@@ -137,4 +141,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    command_line.run(main)

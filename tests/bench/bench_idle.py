@@ -22,6 +22,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+import command_line
 import grpc
 import l3
 from finsy.proto import p4r, p4r_grpc
@@ -131,8 +132,8 @@ def run(switches: int, seconds: float) -> dict[str, float]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--switches", type=int, default=20)
-    parser.add_argument("--seconds", type=float, default=20.0)
+    parser.add_argument("--switches", type=command_line.count, default=20)
+    parser.add_argument("--seconds", type=command_line.seconds, default=20.0)
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     if os.geteuid() != 0:
@@ -148,4 +149,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    command_line.run(main)

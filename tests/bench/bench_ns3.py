@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import bench_engine
+import command_line
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = Path(__file__).with_name("ns3") / "fat_tree.cc"
@@ -61,4 +62,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    command_line.run(main)

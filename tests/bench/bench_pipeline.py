@@ -13,6 +13,7 @@ import statistics
 import time
 from pathlib import Path
 
+import command_line
 import l3
 
 from softswitch.core import CoreConfig, PortConfig, SwitchCore
@@ -79,8 +80,8 @@ def measure(so: Path | None, rounds: int, seconds: float) -> dict[str, float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--so", type=Path, help="a compiled l3 pipeline; default: compile it")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--seconds", type=float, default=0.5, help="of one round")
+    parser.add_argument("--rounds", type=command_line.count, default=5)
+    parser.add_argument("--seconds", type=command_line.seconds, default=0.5, help="of one round")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     results = measure(arguments.so, arguments.rounds, arguments.seconds)
@@ -93,4 +94,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    command_line.run(main)

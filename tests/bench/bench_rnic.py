@@ -15,6 +15,8 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+import command_line
+
 from hostagent.rnic import build
 from softswitch.core import build as core_build
 
@@ -45,7 +47,7 @@ def measure(rounds: int = 5) -> dict[str, float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", action="store_true")
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=command_line.count, default=5)
     arguments = parser.parse_args()
     result = measure(arguments.rounds)
     if arguments.json:
@@ -56,4 +58,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    command_line.run(main)

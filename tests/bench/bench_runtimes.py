@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import command_line
 from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
 
@@ -264,7 +265,7 @@ def measure(seconds: float) -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, default=8.0)
+    parser.add_argument("--seconds", type=command_line.seconds, default=8.0)
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     if os.geteuid() != 0:
@@ -275,4 +276,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    command_line.run(main)

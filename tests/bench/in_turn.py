@@ -17,6 +17,8 @@ import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+import command_line
+
 BENCH = Path("tests") / "bench" / "bench_engine.py"
 
 
@@ -41,14 +43,14 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("checkouts", nargs="+", type=Path, metavar="DIR")
-    parser.add_argument("--rounds", type=int, default=4)
-    parser.add_argument("--k", type=int, nargs="+", default=[4, 16])
+    parser.add_argument("--rounds", type=command_line.count, default=4)
+    parser.add_argument("--k", type=command_line.count, nargs="+", default=[4, 16])
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     checkouts = [each.resolve() for each in arguments.checkouts]
     missing = [each for each in checkouts if not (each / BENCH).is_file()]
-    if missing or arguments.rounds < 1:
-        parser.error(f"{missing[0]} has no {BENCH}" if missing else "--rounds has to be at least 1")
+    if missing:
+        parser.error(f"{missing[0]} has no {BENCH}")
     rounds: list[list[dict[int, float]]] = []
     for number in range(arguments.rounds):
         if sys.stderr.isatty():
@@ -94,4 +96,4 @@ def print_result(found: list[Compared], arguments: argparse.Namespace) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    command_line.run(main)

@@ -16,6 +16,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import command_line
+
 HERE = Path(__file__).resolve().parent
 
 
@@ -33,10 +35,15 @@ def script(name: str, *arguments: str) -> dict[str, Any]:
     """The JSON that one benchmark prints."""
     command = [sys.executable, str(HERE / name), "--json", *arguments]
     environment = {**os.environ, "PYTHONPATH": str(HERE.parents[1])}
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False, env=environment)
-    if done.returncode:
-        raise SystemExit(done.returncode)
-    result: dict[str, Any] = json.loads(done.stdout)
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as child:
+        try:
+            said, _ = child.communicate()
+        except KeyboardInterrupt:
+            child.wait()  # it got the Ctrl-C too, and removes what it made
+            raise
+    if child.returncode:
+        raise SystemExit(child.returncode)
+    result: dict[str, Any] = json.loads(said)
     return result
 
 
@@ -207,4 +214,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    command_line.run(main)
