@@ -6,7 +6,7 @@ import importlib
 import os
 import queue
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 # Switches are started while a client is open; gRPC would comment on each fork.
@@ -78,9 +78,9 @@ class Client:
             return _text(error)
         return ""
 
-    def read(self, entity: p4r.Entity) -> list[p4r.Entity]:
-        """All entities that `entity` selects. Raises TargetError."""
-        request = p4r.ReadRequest(device_id=DEVICE_ID, entities=[entity])
+    def read(self, entities: Sequence[p4r.Entity]) -> list[p4r.Entity]:
+        """All that `entities` select. Raises TargetError."""
+        request = p4r.ReadRequest(device_id=DEVICE_ID, entities=entities)
         try:
             return [
                 found
@@ -88,7 +88,7 @@ class Client:
                 for found in response.entities
             ]
         except grpc.RpcError as error:
-            raise TargetError(f"reading {entity}: {_text(error)}") from error
+            raise TargetError(f"reading counters: {_text(error)}") from error
 
     def send(self, message: p4r.StreamMessageRequest) -> None:
         """A packet-out or the acknowledgement of a digest."""

@@ -6,6 +6,8 @@ are; others are filled by chance. Expressions are evaluated on what is known so 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from softswitch.codegen.expressions import (
     BoolConst,
     Const,
@@ -100,6 +102,13 @@ class Draft:
     def has(self, header: str) -> bool:
         """Whether the packet has this header."""
         return header in self._places
+
+    def fields(self) -> Iterator[tuple[FieldRef, Location]]:
+        """Each field of the packet's headers, and where it is."""
+        for header, places in self._places.items():
+            for name, at in places.items():
+                if at[1]:
+                    yield FieldRef(header, name), at
 
     def locate(self, expr: Expr) -> Location | None:
         """Where the packet holds what `expr` yields, None when it does not directly."""

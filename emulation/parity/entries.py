@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from emulation.parity.cases import PORTS, Json
@@ -23,26 +23,19 @@ from softswitch.p4runtime.schema import (
 GROUPS = (1, 2, 3)
 MOST_ENTRIES = 8
 MOST_MEMBERS = 4
-MET_SHARE = 0.7
-"""Of entries: those made for a key that a packet was seen with."""
+MOST_PRIORITY = 1000
 
 
 class EntryMaker:
     """Makes the updates of one round, in the order in which they are to be applied."""
 
-    def __init__(
-        self,
-        pipeline: Pipeline,
-        values: RoundValues,
-        rng: random.Random,
-        met: Mapping[str, Sequence[tuple[int, ...]]],
-    ) -> None:
-        """`met`: keys, by table, that packets were seen to be looked up with."""
-        self._met = met
+    def __init__(self, pipeline: Pipeline, values: RoundValues, rng: random.Random) -> None:
         self.schema = pipeline.schema
         self.program = pipeline.program
         self.values = values
         self.rng = rng
+        self._tables = {table.name: table for table in self.schema.tables.values()}
+        self._profiles = {profile.name: profile for profile in self.schema.profiles.values()}
         self._members: dict[int, list[int]] = {}
         self._groups: dict[int, list[int]] = {}
 
@@ -109,21 +102,44 @@ class EntryMaker:
             return
         keys: set[str] = set()
         count = min(rng.choice([1, 2, 4, MOST_ENTRIES]), table.size or MOST_ENTRIES)
-        priorities = rng.sample(range(1, 1000), count)
-        own = self.program.tables[table.index]
-        for priority in priorities:
-            match = self._match(table, own)
-            if str(match) in keys or (table.profile_id and not self._members.get(table.profile_id)):
-                continue
-            keys.add(str(match))
-            what = self._what(table)
-            if what is None:
-                return
-            body: dict[str, Any] = {"table": table.name, "match": match, **what}
-            if table.needs_priority:
-                body["priority"] = priority
-            yield {"type": "INSERT", "table_entry": body}
+        for priority in rng.sample(range(1, MOST_PRIORITY), count):
+            update = self.entry(table, priority)
+            if update is not None and str(update["table_entry"]["match"]) not in keys:
+                keys.add(str(update["table_entry"]["match"]))
+                yield update
         yield from self._default(table)
+
+    def entry(self, table: Table, priority: int, key: tuple[int, ...] | None = None) -> Json | None:
+        """One entry, for a `key` that a packet has if one is given.
+
+        None where a table takes none: of constant entries, without a key, without members.
+        """
+        if table.const_entries or not table.fields:
+            return None
+        match, what = self._match(table, self.program.tables[table.index], key), self._what(table)
+        if what is None:
+            return None
+        body: dict[str, Any] = {"table": table.name, "match": match, **what}
+        if table.needs_priority:
+            body["priority"] = priority
+        return {"type": "INSERT", "table_entry": body}
+
+    def otherwise(self, update: Json) -> Json:
+        """The same update with another action or member, where it has any."""
+        table = self._tables.get(update.get("table_entry", {}).get("table"))
+        profile = self._profiles.get(update.get("action_profile_member", {}).get("profile"))
+        if table is not None:
+            body = update["table_entry"]
+            if body.get("default"):
+                actions = _usable(table.actions, Scope.TABLE_ONLY)
+                return {**update, "table_entry": {**body, "action": self._call(actions)}}
+            kept = {name: body[name] for name in ("table", "match", "priority") if name in body}
+            return {**update, "table_entry": {**kept, **(self._what(table) or {})}}
+        if profile is not None:
+            action = self._call(_usable(profile.actions))
+            member = {**update["action_profile_member"], "action": action}
+            return {**update, "action_profile_member": member}
+        return update
 
     def _default(self, table: Table) -> Iterator[Json]:
         actions = _usable(table.actions, Scope.TABLE_ONLY)
@@ -138,10 +154,10 @@ class EntryMaker:
         if not table.profile_id:
             actions = _usable(table.actions)
             return {"action": self._call(actions)} if actions else None
-        groups = self._groups[table.profile_id]
+        groups, members = self._groups[table.profile_id], self._members[table.profile_id]
         if groups and self.rng.random() < 0.6:
             return {"group": self.rng.choice(groups)}
-        return {"member": self.rng.choice(self._members[table.profile_id])}
+        return {"member": self.rng.choice(members)} if members else None
 
     def _call(self, refs: list[ActionRef]) -> dict[str, Any]:
         # Actions with data do more than those that drop or do nothing.
@@ -156,15 +172,13 @@ class EntryMaker:
             for n, param in enumerate(action.params)
         }
 
-    def _match(self, table: Table, own: bmv2.Table) -> dict[str, Any]:
+    def _match(self, table: Table, own: bmv2.Table, seen: tuple[int, ...] | None) -> dict[str, Any]:
         keys: dict[int, bmv2.TableKey] = {}
         offset = 0
         for key in own.key:
             keys[offset] = key
             offset += key.bytes
         match: dict[str, Any] = {}
-        met = self._met.get(table.name, ())
-        seen = self.rng.choice(met) if met and self.rng.random() < MET_SHARE else None
         values = dict(zip(keys, seen, strict=True)) if seen is not None else {}
         for field in table.fields:
             form = self._field(field, keys[field.offset], values.get(field.offset))

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from emulation.parity.cases import CPU_PORT, PORTS, Answer, Packet, Round, Seen
 from emulation.parity.client import Client
-from emulation.parity.targets import TargetError, counter_cells
+from emulation.parity.targets import TargetError, counter_cells, counter_queries
 from emulation.parity.wires import Wires
 from softswitch.p4runtime.named_updates import MalformedUpdate, NamedUpdates
 from softswitch.p4runtime.names import Names, UnknownName, metadata_names
@@ -208,14 +208,8 @@ class LiveSwitch:
 
     def _cells(self, client: Client) -> dict[str, int]:
         """Counters; P4Runtime can't read BMv2's registers."""
-        entities: list[p4r.Entity] = []
-        if self.prepared.schema.counters:
-            entities += client.read(p4r.Entity(counter_entry=p4r.CounterEntry()))
-        for table in self.prepared.schema.tables.values():
-            if table.counter is not None:
-                of = p4r.DirectCounterEntry(table_entry=p4r.TableEntry(table_id=table.id))
-                entities += client.read(p4r.Entity(direct_counter_entry=of))
-        return counter_cells(entities, self.prepared)
+        queries = counter_queries(self.prepared)
+        return counter_cells(client.read(queries) if queries else (), self.prepared)
 
 
 def _row(data: object) -> tuple[int, ...]:

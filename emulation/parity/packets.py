@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from copy import deepcopy
+from dataclasses import dataclass, replace
 
 from emulation.parity.cases import CPU_PORT, PORTS, Packet
 from emulation.parity.draft import Draft
@@ -33,6 +35,14 @@ SHORTEST = 14
 LONGEST_ADVANCE_BITS = 8 * 256
 
 
+@dataclass(frozen=True)
+class Made:
+    """A packet, and the draft that it was made of."""
+
+    packet: Packet
+    draft: Draft
+
+
 class PacketMaker:
     """Makes the packets of one round."""
 
@@ -50,22 +60,38 @@ class PacketMaker:
 
     def packet(self) -> Packet:
         """One more packet."""
+        return self.made().packet
+
+    def made(self) -> Made:
+        """One more packet, with its draft."""
         header = self.schema.packet_out
         if header is not None and self.rng.random() < 0.1:
             metadata = {f.name: self.rng.choice(self._ports(f.bitwidth)) for f in header.fields}
-            return self._from_controller(metadata)
+            draft = self._walk(CPU_PORT)
+            return Made(self._sent(draft, Packet(CPU_PORT, b"", metadata)), draft)
         port = self.rng.choice(PORTS)
         draft = self._walk(port)
-        return Packet(port, self._finish(draft))
+        return Made(self._sent(draft, Packet(port, b"")), draft)
+
+    def varied(self, made: Made) -> Made:
+        """The same way through the parser, with another value in a field or two."""
+        draft = deepcopy(made.draft, {id(self.program): self.program})
+        fields = list(draft.fields())
+        for ref, at in self.rng.sample(fields, min(len(fields), self.rng.choice([0, 1, 1, 2, 4]))):
+            of = self.program.headers[ref.header].type
+            draft.fill(at, self.values.pick((of.name, ref.field), at[1]))
+        return Made(self._sent(draft, made.packet), draft)
 
     def _ports(self, bits: int) -> list[int]:
         return [port % (1 << bits) for port in PORTS] + [0, self.rng.getrandbits(bits)]
 
-    def _from_controller(self, metadata: Mapping[str, int]) -> Packet:
-        draft = self._walk(CPU_PORT)
-        assert self.schema.packet_out is not None
-        header_bytes = (self.schema.packet_out.bits + 7) // 8
-        return Packet(CPU_PORT, self._finish(draft)[header_bytes:], metadata)
+    def _sent(self, draft: Draft, like: Packet) -> Packet:
+        """The draft's packet, from where `like` comes from."""
+        data = self._finish(draft)
+        if like.metadata is not None:
+            assert self.schema.packet_out is not None
+            data = data[(self.schema.packet_out.bits + 7) // 8 :]
+        return replace(like, data=data)
 
     # --- the walk -------------------------------------------------------------------------------
 

@@ -1,23 +1,22 @@
 """Rounds that do something: of several sets of entries, and of many packets, the telling ones.
 
-By chance most packets are dropped early. The in-process switch is fast enough to try more than are
-asked for, and to keep those with an answer, and a share of the others.
+The in-process switch is fast enough to try more than are asked for, and to keep those that show
+something new, many with an answer, and a share of the others.
 """
 
 from __future__ import annotations
 
 import random
-from collections import defaultdict
+from collections.abc import Sequence
 
 from emulation.parity.cases import PORTS, Json, Packet, Round
+from emulation.parity.coverage import Mark, Watched
 from emulation.parity.entries import EntryMaker
+from emulation.parity.growth import Growth
 from emulation.parity.packets import PacketMaker
 from emulation.parity.targets import Environment, InProcess
 from emulation.parity.values import ProgramValues, RoundValues
 
-CHAINS = 2
-CHAIN_LENGTH = 4
-TRIAL_PACKETS = 40
 SURPLUS = 4
 """Packets made for each one that is kept."""
 ANSWERED_SHARE = 0.75
@@ -37,50 +36,44 @@ class RoundMaker:
     def round(self, number: int, count: int) -> Round:
         """Round `number`, of `count` packets; fewer where the program leaves much undefined."""
         rng = random.Random(f"{self.seed} {number}")
-        values, setup = self._entries(rng)
-        maker = PacketMaker(self.switch.prepared, values, rng)
-        made = [maker.packet() for _ in range(SURPLUS * count)]
+        values = RoundValues(self.known, rng, PORTS)
+        prepared = self.switch.prepared
+        maker = PacketMaker(prepared, values, rng)
+        growth = Growth(self.switch, EntryMaker(prepared, values, rng), maker, rng)
+        setup, far = growth.run(self.entries)
+        made = [one.packet for one in far]
+        for turn in range(SURPLUS * count - len(far)):
+            if turn % 2:  # the last ones got furthest
+                one = far[max(rng.randrange(len(far)) for _ in range(2))]
+                made.append(maker.varied(one).packet)
+            else:
+                made.append(maker.packet())
         made = self._kept(setup, made, Environment.varied(0))
-        seen = self.switch.run_in(Environment(), Round(setup, tuple(made)), cells=False).seen
-        answered = [n for n, s in enumerate(seen) if s.count]
-        silent = [n for n, s in enumerate(seen) if not s.count]
-        wanted = min(len(answered), round(ANSWERED_SHARE * count))
-        chosen = rng.sample(answered, wanted)
-        chosen += rng.sample(silent, min(len(silent), count - wanted))
-        rest = sorted(set(range(len(made))) - set(chosen))
-        chosen += rng.sample(rest, min(len(rest), count - len(chosen)))
+        chosen = self._chosen(self.switch.watch(Round(setup, tuple(made))), count, rng)
         packets = [made[n] for n in sorted(chosen)]
         for run in range(UNLIKE_RUNS):
             packets = self._kept(setup, packets, Environment.varied(run))
         return Round(setup, tuple(packets))
 
-    def _entries(self, rng: random.Random) -> tuple[RoundValues, tuple[Json, ...]]:
-        """The set of entries that leads packets to the most places.
-
-        What packets are looked up with is seen, and the next set has entries for it: so each set
-        leads further into the program.
-        """
-        prepared = self.switch.prepared
-        best: tuple[int, RoundValues, tuple[Json, ...]] | None = None
-        for _ in range(CHAINS):
-            values = RoundValues(self.known, rng, PORTS)
-            met: dict[str, list[tuple[int, ...]]] = defaultdict(list)
-            for _ in range(CHAIN_LENGTH):
-                setup = self.entries
-                if setup is None:
-                    setup = EntryMaker(prepared, values, rng, met).setup()
-                maker = PacketMaker(prepared, values, rng)
-                trial = [maker.packet() for _ in range(TRIAL_PACKETS)]
-                trial = self._kept(setup, trial, Environment())
-                watched = self.switch.watch(Round(setup, tuple(trial)))
-                for one in watched:
-                    for table, key in one.keys:
-                        met[table].append(key)
-                found = len(frozenset[object]().union(*(one.marks for one in watched)))
-                if best is None or found > best[0]:
-                    best = found, values, setup
-        assert best is not None
-        return best[1], best[2]
+    def _chosen(self, watched: Sequence[Watched], count: int, rng: random.Random) -> list[int]:
+        """Packets that show something new each, then some of those with an answer, and others."""
+        known: set[Mark] = set()
+        telling = []
+        for number in rng.sample(range(len(watched)), len(watched)):
+            if not watched[number].marks <= known:
+                known |= watched[number].marks
+                telling.append(number)
+        chosen = telling[:count]
+        left = [n for n in range(len(watched)) if n not in set(chosen)]
+        answered = [n for n in left if watched[n].answered]
+        has = sum(watched[n].answered for n in chosen)
+        wanted = max(0, round(ANSWERED_SHARE * count) - has)
+        chosen += rng.sample(answered, min(len(answered), wanted, count - len(chosen)))
+        for silent_only in (True, False):
+            rest = sorted(set(left) - set(chosen))
+            rest = [n for n in rest if not (silent_only and watched[n].answered)]
+            chosen += rng.sample(rest, min(len(rest), count - len(chosen)))
+        return chosen
 
     def _kept(
         self, setup: tuple[Json, ...], packets: list[Packet], environment: Environment

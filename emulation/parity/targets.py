@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Protocol
 
 from emulation.parity.cases import CPU_PORT, PORTS, Answer, Json, Packet, Round, Seen
+from emulation.parity.coverage import Watched
 from softswitch.codegen.build import build_c
 from softswitch.codegen.generate import generate_c
 from softswitch.core import CoreConfig, PortState
@@ -19,7 +20,6 @@ from softswitch.p4runtime.pipeline import Pipeline
 from softswitch.p4runtime.protos import p4r
 from softswitch.p4runtime.status import WriteError
 from softswitch.switch import Switch
-from softswitch.tracing.records import Condition, Lookup, PacketTrace, Parsed, State
 
 STEP_NS = 300_000
 """Virtual time that each packet has to pass the switch; another pass takes 1 us."""
@@ -28,7 +28,7 @@ SHORTEST_FRAME = 14
 """Bytes of an Ethernet header: nothing shorter gets onto a link."""
 
 MOST_CELLS = 4096
-"""Cells of each register that are compared."""
+"""Cells of each register and counter that are compared."""
 
 MOST_PASSES = 200
 """A packet that is recirculated or resubmitted more often counts as one that never leaves."""
@@ -78,35 +78,6 @@ class Environment:
         )
 
 
-@dataclass(frozen=True)
-class Watched:
-    """What one packet met: `marks` name each branch that it took, `keys` are (table, key values in
-    the JSON's order) of the tables that it was looked up in."""
-
-    marks: frozenset[tuple[object, ...]]
-    keys: tuple[tuple[str, tuple[int, ...]], ...]
-
-    @staticmethod
-    def of(trace: PacketTrace) -> Watched:
-        """What a trace tells."""
-        marks: set[tuple[object, ...]] = set()
-        keys = []
-        for branch in trace.branches:
-            marks.add((branch.origin, branch.outcome))
-            for step in branch.steps:
-                match step:
-                    case State():
-                        marks.add(("state", step.name))
-                    case Parsed():
-                        marks.add(("parsed", step.error, step.checksum_error))
-                    case Condition():
-                        marks.add(("if", step.where, step.text, step.value))
-                    case Lookup():
-                        marks.add(("table", step.table, step.hit, step.action))
-                        keys.append((step.table, tuple(part.value for part in step.key)))
-        return Watched(frozenset(marks), tuple(keys))
-
-
 class InProcess:
     """Our switch in this process, under a virtual clock."""
 
@@ -128,28 +99,28 @@ class InProcess:
             switch.run_until(environment.start_ns)
             answer = Answer([], self._prepare(switch, environment, round_), {}, registers=True)
             for number, packet in enumerate(round_.packets):
-                before = switch.switch_stats()
-                answer.seen.append(self._packet(switch, packet, environment))
-                after = switch.switch_stats()
-                passes = after.recirculated + after.resubmitted
-                endless = passes - before.recirculated - before.resubmitted > MOST_PASSES
+                failures = switch.switch_stats().assert_failures
+                seen, endless = self._whole(switch, packet, environment, round_)
+                answer.seen.append(seen)
                 # A failed assertion ends BMv2, an index beyond an array's end may do so.
-                if endless or after.assert_failures != before.assert_failures:
+                if endless or switch.switch_stats().assert_failures != failures:
                     answer.undefined.add(number)
-                if endless:  # it would go on under the next packets
-                    self._prepare(switch, environment, round_)
             if cells:
                 answer.cells = self._cells(switch)
             return answer
 
     def watch(self, round_: Round) -> list[Watched]:
         """What each packet met on its way."""
+        usual = Environment()
+        answered = []
         with Switch(CoreConfig(cpu_port=CPU_PORT)) as switch:
-            self._prepare(switch, Environment(), round_)
+            self._prepare(switch, usual, round_)
             with switch.trace():
                 for packet in round_.packets:
-                    self._packet(switch, packet, Environment())
-            return [Watched.of(trace) for trace in switch.traced]
+                    seen, endless = self._whole(switch, packet, usual, round_)
+                    answered.append(seen.count > 0 and not endless)
+            traced = switch.traced
+        return [Watched.of(*one) for one in zip(traced, answered, strict=True)]
 
     def close(self) -> None:
         """Nothing is held."""
@@ -169,6 +140,19 @@ class InProcess:
         switch.load(self._pipeline(environment))
         updates = NamedUpdates(switch.names)
         return [refusal(switch, updates, update) for update in round_.setup]
+
+    def _whole(
+        self, switch: Switch, packet: Packet, environment: Environment, round_: Round
+    ) -> tuple[Seen, bool]:
+        """What comes of a packet, and whether it goes round without end; then it is thrown away."""
+        before = switch.switch_stats()
+        seen = self._packet(switch, packet, environment)
+        after = switch.switch_stats()
+        passes = after.recirculated + after.resubmitted - before.recirculated - before.resubmitted
+        endless = passes > MOST_PASSES
+        if endless:  # it would go on under the next packets
+            self._prepare(switch, environment, round_)
+        return seen, endless
 
     def _packet(self, switch: Switch, packet: Packet, environment: Environment) -> Seen:
         held = PORTS if environment.queued_ns else ()
@@ -197,13 +181,7 @@ class InProcess:
         return Seen(frames, packet_ins, digests)
 
     def _cells(self, switch: Switch) -> dict[str, int]:
-        cells = counter_cells(
-            switch.read(
-                p4r.Entity(counter_entry=p4r.CounterEntry()),
-                p4r.Entity(direct_counter_entry=p4r.DirectCounterEntry()),
-            ),
-            self.prepared,
-        )
+        cells = counter_cells(switch.read(*counter_queries(self.prepared)), self.prepared)
         for register in self.prepared.schema.registers.values():
             for index in range(min(register.size, MOST_CELLS)):
                 value = switch.core.register_get(register.index, index)
@@ -219,6 +197,22 @@ def refusal(switch: Switch, updates: NamedUpdates, update: Json) -> str:
     except (WriteError, UnknownName, MalformedUpdate) as error:
         return str(error)
     return ""
+
+
+def counter_queries(prepared: Pipeline) -> list[p4r.Entity]:
+    """What to ask a switch for: all counters, of large arrays their first cells."""
+    asked: list[p4r.Entity] = []
+    for array in prepared.schema.counters.values():
+        entries = [p4r.CounterEntry(counter_id=array.id)]
+        if array.size > MOST_CELLS:
+            indices = [p4r.Index(index=index) for index in range(MOST_CELLS)]
+            entries = [p4r.CounterEntry(counter_id=array.id, index=index) for index in indices]
+        asked += [p4r.Entity(counter_entry=entry) for entry in entries]
+    for table in prepared.schema.tables.values():
+        if table.counter is not None:
+            of = p4r.DirectCounterEntry(table_entry=p4r.TableEntry(table_id=table.id))
+            asked.append(p4r.Entity(direct_counter_entry=of))
+    return asked
 
 
 def counter_cells(entities: Iterable[p4r.Entity], prepared: Pipeline) -> dict[str, int]:

@@ -14,6 +14,8 @@ from softswitch.tracing.filter import compile_filter
 
 TRACERS_MAX = 8
 
+_LAST: dict[str, tuple[Bmv2Program, Path | None, Path]] = {}
+
 
 class TraceError(Exception):
     """Tracing can't be had; the message says why."""
@@ -21,10 +23,16 @@ class TraceError(Exception):
 
 def build_variant(program: Bmv2Program, cache_dir: Path | None = None) -> Path:
     """The traced variant's shared object, built unless cached. Raises TraceError."""
+    # Even to find it in the cache its C has to be made: not again for each of many short traces.
+    known = _LAST.get("program")
+    if known is not None and known[0] is program and known[1] == cache_dir and known[2].exists():
+        return known[2]
     try:
-        return build_pipeline(program, cache_dir=cache_dir, trace=True)
+        made = build_pipeline(program, cache_dir=cache_dir, trace=True)
     except BuildError as error:
         raise TraceError(f"the traced variant of the program can't be built: {error}") from error
+    _LAST["program"] = program, cache_dir, made
+    return made
 
 
 class TraceSession:
