@@ -136,7 +136,7 @@ class For(Stmt):
 class ForIn(Stmt):
     """`for (type var in collection) body`; collection is a Range, a stack or a list."""
 
-    var: VarDecl | Name
+    var: VarDecl
     collection: Expr
     body: Stmt
     annotations: list[Annotation] = field(default_factory=list)

@@ -265,8 +265,6 @@ class StatementChecker(CallChecker):
     def _for_in(self, stmt: ast.ForIn) -> None:
         self.annotations(stmt.annotations)
         with self._nested():
-            if not isinstance(stmt.var, ast.VarDecl):
-                self._unsupported(stmt.pos, "for over an existing variable")
             self.local(stmt.var)
             element = stmt.var.type
             assert element is not None

@@ -38,8 +38,6 @@ def _written_by(node: ast.Node) -> Iterator[ast.Expr]:
     match node:
         case ast.Assign(left=left):
             yield _base_of_slice(left)
-        case ast.ForIn(var=ast.Name() as var):
-            yield var
         case ast.Call(binding=binding) | ast.ActionRef(binding=binding):
             if isinstance(node, ast.Call) and node.kind in _CHANGES_RECEIVER and node.receiver:
                 yield node.receiver
@@ -89,6 +87,8 @@ def _all_expressions(body: ast.Stmt, seen: set[int]) -> Iterator[ast.Expr]:
                 yield cond
             case ast.Switch(expr=expr):
                 yield expr
+            case ast.ForIn(collection=collection):
+                yield collection
             case ast.Return(value=value) if value is not None:
                 yield value
             case ast.DeclStmt(decl=ast.VarDecl(init=init)) if init is not None:

@@ -296,8 +296,8 @@ class CallLowering(AssignLowering):
         outer = self._within(home)
         found: list[Value] = []
         for expr in exprs:
-            root = _root(expr)
-            if root is not None and root.decl is not None and home.lookup(root.decl) is not None:
+            root = root_of(expr)
+            if root is not None and home.lookup(root) is not None:
                 found.append(outer.lower(_without_run_time_index(expr)))
         return found
 
@@ -324,7 +324,7 @@ def _is_computed(value: Value) -> bool:
 
 
 def _uses(body: ast.Block, params: Sequence[ast.Parameter]) -> dict[int, int]:
-    """How often each parameter is named in a body (2 if in a conditional statement or loop)."""
+    """How often each parameter is named in a body."""
     counts: dict[int, int] = {}
     wanted = {id(p) for p in params}
     for stmt in statements_of(body):
@@ -334,10 +334,11 @@ def _uses(body: ast.Block, params: Sequence[ast.Parameter]) -> dict[int, int]:
     return counts
 
 
-def _root(expr: ast.Expr) -> ast.Name | None:
+def root_of(expr: ast.Expr) -> ast.Decl | None:
+    """The variable that a path like `a.b[i].c` begins with."""
     while isinstance(expr, ast.Member | ast.Index | ast.Slice):
         expr = expr.base
-    return expr if isinstance(expr, ast.Name) else None
+    return expr.decl if isinstance(expr, ast.Name) else None
 
 
 def _without_run_time_index(expr: ast.Expr) -> ast.Expr:

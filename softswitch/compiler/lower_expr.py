@@ -454,6 +454,8 @@ class ExprLowering:
                 missing = t.size - len(values)
                 values += [InvalidValue() for _ in range(missing)]
                 return StackValue(tuple(values))
+            if isinstance(t, ty.ListType):
+                return StructValue({str(i): value for i, value in enumerate(values)})
             names = _component_names(t)
             given = dict(zip(names, values, strict=False))
         else:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from softswitch.compiler import ast, fold, ir, lower_extern
+from softswitch.compiler import ast, effects, fold, ir, lower_extern
 from softswitch.compiler.errors import CompileError, NotSupported, Pos
-from softswitch.compiler.lower_call import CallLowering
+from softswitch.compiler.lower_call import CallLowering, root_of
 from softswitch.compiler.lower_expr import elements_of
 from softswitch.compiler.lower_frame import Code, Frame, Region
 from softswitch.compiler.places import StackPlace, StackValue, StructValue, Value
@@ -256,19 +256,24 @@ class StmtLowering(CallLowering):
         self.code.start(after)
 
     def _for_in(self, stmt: ast.ForIn) -> None:
-        """`for (v in collection)`, unrolled: the number of rounds must be known."""
-        decl = stmt.var if isinstance(stmt.var, ast.VarDecl) else stmt.var.decl
-        assert decl is not None
+        """`for (v in collection)`, unrolled: the number of rounds must be known.
+
+        The items are copies made before the first round: what the body writes changes none, and
+        what it writes to `v` changes nothing else. Numbers need none unless it writes to `v`.
+        """
+        assert stmt.var.type is not None
+        t = self.type_in(stmt.var.type)
+        changes = any(root_of(target) is stmt.var for target in effects.written(stmt.body))
+        items = [
+            item if isinstance(item, ir.Const) and not changes else self.copy_of(item, t, stmt.pos)
+            for item in self._items(stmt.collection)
+        ]
         after = ir.Block(stmt.pos)
-        before = self.frame.values.get(id(decl))
-        for item in self._items(stmt.collection):
+        for item in items:
             if self.code.current is None:
                 break
             following = ir.Block(stmt.pos)
-            if before is not None and not isinstance(stmt.var, ast.VarDecl):
-                self.assign(before, item, stmt.pos)
-            else:
-                self.frame.values[id(decl)] = item
+            self.frame.values[id(stmt.var)] = item
             self._round(stmt.body, after, following)
             self.code.start(following)
         self.code.goto(after)

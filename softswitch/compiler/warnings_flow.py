@@ -251,8 +251,7 @@ class FlowWarnings(Values):
         outer, self._breaks = self._breaks, []
         self._read(stmt.collection)
         before = self._state.copy()
-        decl = stmt.var if isinstance(stmt.var, ast.VarDecl) else stmt.var.decl
-        place = self._storage.of(decl)
+        place = self._storage.of(stmt.var)
         if place is not None:
             self._state.unset &= ~place.bits
             self._set_headers(place.headers, valid=True)

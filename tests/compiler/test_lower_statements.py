@@ -267,6 +267,15 @@ CASES = [
                      hdr.h.g = hdr.h.g - 3; }
                    table t { actions = { sum; } const default_action = sum(); }""",
          body="t.apply(); hdr.h.c = 0; for (bit<8> i in 1 .. 3) { hdr.h.c = hdr.h.c + i; }"),
+    Case("for-in goes through copies", "0905030405040241 111200",
+         body="""for (one_t x in hdr.s) { hdr.s[2].v = 0; x.v = x.v + 1; hdr.h.h = hdr.h.h + x.v; }
+                 for (bit<8> x in (list<bit<8>>){ hdr.h.a, hdr.h.b }) {
+                   hdr.h.a = 9; hdr.h.b = hdr.h.b + x; hdr.h.g = x; }
+                 for (bit<8> x in 1 .. 3) { x = x + 1; hdr.h.f = x; }"""),
+    Case("for-in through a stack that an argument is part of", "0177030405060708 021213",
+         locals="""action sum(inout bit<8> x) { x = 2; hdr.h.b = 0x41;
+                     for (one_t each in hdr.s) { hdr.h.b = hdr.h.b + each.v; } }""",
+         body="sum(hdr.s[0].v);"),
     Case("metadata goes from parser to egress", "0102030405060742 111213",
          parser=PARSER.replace("transition", "meta.m = 0x42; meta.flag = true; transition"),
          egress="if (meta.flag) { hdr.h.h = meta.m; }"),
