@@ -2,7 +2,8 @@
 
 Every file of simple_switch_CLI's commands under DIR is run, with the program (P4, else BMv2 JSON)
 beside it or in a folder above, on a switch of its own. With `--beside CLI` BMv2 runs it too, and
-what both print, the dumps of all tables and of multicast included, is compared.
+what both print, the dumps of all tables and of multicast included, is compared. Lines for the
+system's shell are left out: nobody has read them.
 """
 
 from __future__ import annotations
@@ -38,6 +39,8 @@ _COMMANDS = frozenset(
 _SUFFIXES = frozenset({"", ".txt", ".cmd", ".cmds", ".in"})
 _FOLDERS_UP = 3
 _LARGEST_BYTES = 1 << 20
+_NO_COMMAND = re.compile(r"\s*(?:#|//|!|shell\b)")
+"""Comments, and what would run a program of this machine."""
 _INCLUDE = re.compile(r"^\s*#\s*include", re.MULTILINE)
 _MAIN = re.compile(r"\)\s*main\s*;")
 
@@ -97,9 +100,9 @@ def find(folder: Path) -> Iterator[Path]:
 
 
 def commands_of(text: str) -> list[str]:
-    """The lines that are neither empty nor comments."""
+    """The lines that are neither empty nor comments, nor for the shell."""
     lines = (line.strip() for line in text.splitlines())
-    return [line for line in lines if line and not line.startswith(("#", "//"))]
+    return [line for line in lines if line and not _NO_COMMAND.match(line)]
 
 
 def programs_for(path: Path, root: Path) -> list[Path]:
@@ -121,11 +124,15 @@ def programs_for(path: Path, root: Path) -> list[Path]:
 
 
 def _is_program(path: Path) -> bool:
+    if not path.is_file():  # a folder, or a link to nothing
+        return False
     text = path.read_text(errors="replace")
     return bool(_MAIN.search(text) and _INCLUDE.search(text))
 
 
 def _is_bmv2(path: Path) -> bool:
+    if not path.is_file():
+        return False
     try:
         found = json.loads(path.read_bytes())
     except ValueError:
@@ -164,10 +171,12 @@ def _best(arguments: argparse.Namespace, path: Path, compiled: dict[Path, Built 
         try:
             row.refused = _refused(result, text)
         except PipelineError as error:
-            row.problem = str(error)
+            if not done:
+                best.problem = str(error)
+            continue
         if done is None or len(row.refused) < len(best.refused):
             best, done = row, result
-    if done is not None and arguments.beside and not best.problem:
+    if done is not None and arguments.beside:
         try:
             best.differs = _differs(arguments, done, text, path.parent)
         except (Bmv2Error, PipelineError) as error:
@@ -186,6 +195,8 @@ def _refused(program: Built, text: str) -> list[str]:
         shell = SwitchShell(connection, diagnostics)
         shell.repeats = False
         for number, line in enumerate(text.splitlines(), 1):
+            if _NO_COMMAND.match(line):
+                continue
             output, why = io.StringIO(), io.StringIO()
             shell.stdout = output
             before = shell.failures
@@ -207,7 +218,7 @@ def _differs(arguments: argparse.Namespace, program: Built, text: str, folder: P
         for table in pipeline["tables"]
     ]
     dumps = [*(f"table_dump {name}" for name in tables), "show_tables", "show_actions", "mc_dump"]
-    lines = [line for line in text.splitlines() if not line.strip().startswith(("#", "//"))]
+    lines = [line for line in text.splitlines() if not _NO_COMMAND.match(line)]
     whole = "\n".join([*lines, "help help", *dumps, ""])
     bmv2 = bmv2_text(arguments.beside, program.json, whole, folder)
     with lab_switch(program.json, program.p4info) as address:

@@ -67,11 +67,23 @@ def test_bmv2_json_serves_where_there_is_no_p4(labs: Path) -> None:
     assert done.stdout == "2 files, 2 run with their programs: 6 commands, 0 refused\n"
 
 
+def test_what_is_no_file_is_no_program(labs: Path) -> None:
+    commands = labs / "routing" / "commands"
+    (commands / "gone.p4").symlink_to("nowhere.p4")
+    (commands / "folder.p4").mkdir()
+    (commands / "gone.json").symlink_to("nowhere.json")
+    (commands / "folder.json").mkdir()
+    assert programs_for(commands / "s1-commands.txt", labs) == [labs / "routing" / "lab.p4"]
+
+
 def test_a_refused_command_is_told_with_its_line(labs: Path) -> None:
     with (labs / "routing" / "commands" / "s1-commands.txt").open("a") as file:
         file.write("table_add lpm fly 10.0.0.0/8 =>\n")
+        for word in ("!", "shell "):
+            file.write(f"{word}touch {labs}/ran\n")
     done = lab_files(str(labs), "--json")
     assert done.returncode == 1
+    assert not (labs / "ran").exists()  # a folder of files by others does what nobody has read
     result: dict[str, Any] = json.loads(done.stdout)
     assert result["totals"] == {
         "files": 2, "ran": 1, "commands": 6, "refused": 1, "as BMv2": 0,
