@@ -10,10 +10,13 @@ import tempfile
 import time
 from pathlib import Path
 
+from emulation.tcp_ports import TcpPorts
+
 BMV2 = "simple_switch_grpc"
 START_S = 20.0
 DONE_S = 120.0
 _LINES = 6
+_FIRST_THRIFT_PORT = 20_000
 
 
 class Bmv2Error(Exception):
@@ -28,7 +31,8 @@ def bmv2_text(cli: str, program: str, commands: str, folder: Path) -> str:
     with tempfile.TemporaryDirectory(prefix="weft-bmv2-") as scratch:
         config = Path(scratch, "program.json")
         config.write_text(program)
-        port = _free_port()
+        ports = TcpPorts()
+        (port,) = ports.take(1, _FIRST_THRIFT_PORT)
         switch = [BMV2, "--thrift-port", str(port), str(config), "--"]
         switch += ["--grpc-server-addr", f"unix:{scratch}/p4runtime"]
         try:
@@ -45,11 +49,12 @@ def bmv2_text(cli: str, program: str, commands: str, folder: Path) -> str:
                 input=commands, cwd=folder, capture_output=True, text=True, check=False,
                 timeout=DONE_S,
             )  # fmt: skip
-        except (OSError, subprocess.TimeoutExpired) as error:
+        except (OSError, ValueError, subprocess.TimeoutExpired) as error:
             raise Bmv2Error(f"{cli}: {error}") from None
         finally:
             process.kill()
             process.wait()
+            ports.release()
     if done.returncode:
         last = (done.stderr.strip().splitlines() or ["it says nothing"])[-1]
         raise Bmv2Error(f"BMv2's own CLI ended with {done.returncode}: {last}")
@@ -70,12 +75,6 @@ def _plain(text: str) -> list[str]:
     body = text.partition("RuntimeCmd: ")[2].replace("RuntimeCmd: ", "")
     lines = [line for line in body.splitlines() if line]
     return [line for line in lines if not line.startswith("List ") or "help" not in line]
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def _wait(port: int, process: subprocess.Popen[bytes]) -> None:

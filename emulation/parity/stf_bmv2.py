@@ -12,7 +12,6 @@ of every file that has not ended. A file ends here with the last packet that is 
 from __future__ import annotations
 
 import os
-import socket
 import struct
 import subprocess
 import tempfile
@@ -25,6 +24,7 @@ from emulation.parity.client import Client
 from emulation.parity.live import BMV2, LOG_LINES, START_S, STOP_S
 from emulation.parity.targets import TargetError
 from emulation.parity.wires import die_with_parent
+from emulation.tcp_ports import TcpPorts
 from softswitch.p4runtime.names import Names
 from softswitch.p4runtime.pipeline import Pipeline
 from softswitch.p4runtime.protos import p4r
@@ -35,6 +35,7 @@ QUIET_S = 0.3
 """Nothing has come out for so long: BMv2 has finished."""
 PACKET_S = 0.01
 """Between packets: ports are read by select, so order between them would be chance."""
+_FIRST_THRIFT_PORT = 20_000
 _PCAP_HEADER = struct.Struct("=IHHiIII")
 _PCAP_MAGIC = 0xA1B2C3D4
 _SNAP_LENGTH = 65535
@@ -56,6 +57,7 @@ class Bmv2Target:
         """
         self.names = Names(prepared.schema)
         self._scratch = tempfile.TemporaryDirectory(prefix="weft-stf-")
+        self._tcp_ports = TcpPorts()
         self._ports = sorted({s.port for s in script if isinstance(s, Packet | Expect)})
         self._left = Counter(s.port for s in script if isinstance(s, Packet))
         self._fifos: dict[int, int] = {}
@@ -89,6 +91,7 @@ class Bmv2Target:
             os.close(fd)
         self._fifos.clear()
         self._scratch.cleanup()
+        self._tcp_ports.release()
 
     # --- what a test does -----------------------------------------------------------------------
 
@@ -155,8 +158,9 @@ class Bmv2Target:
         ports = [word for port in self._ports for word in ("-i", f"{port}@{prefix}{port}")]
         command = [BMV2, "--log-console", "--log-level", "warn", "--use-files", "0"]
         command += ["--no-p4", "--device-id", "1", *ports]
+        (port,) = self._tcp_ports.take(1, _FIRST_THRIFT_PORT)
         # Nobody uses it, but a second switch with the usual one hangs at its start.
-        command += ["--thrift-port", str(_free_port())]
+        command += ["--thrift-port", str(port)]
         command += ["--", "--grpc-server-addr", f"unix:{address}"]
         with self._log.open("wb") as out:
             try:
@@ -213,14 +217,6 @@ class Bmv2Target:
             if size != before:
                 before, since = size, time.monotonic()
             time.sleep(PACKET_S)
-
-
-def _free_port() -> int:
-    """A TCP port that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def _packets(path: Path) -> list[bytes]:
