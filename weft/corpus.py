@@ -74,8 +74,10 @@ def _sources(arguments: argparse.Namespace) -> list[Source]:
     if arguments.list is not None:
         try:
             found += corpus.read_list(arguments.list)
-        except (ListError, OSError) as error:
+        except ListError as error:
             raise UsageError(str(error)) from error
+        except OSError as error:
+            raise UsageError(f"--list {arguments.list}: {error.strerror}") from error
     if not found:
         raise UsageError("no program with a V1Switch there; give directories, or --list FILE")
     return found

@@ -95,10 +95,15 @@ def find(
 def read_list(path: Path) -> list[Source]:
     """The programs of a list. Raises ListError, OSError."""
     found = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-        words = shlex.split(line, comments=True)
+    text = path.read_text(encoding="utf-8", errors="replace")
+    for number, line in enumerate(text.splitlines(), 1):
+        where = f"{path}:{number}"
+        try:
+            words = shlex.split(line, comments=True)
+        except ValueError as error:  # a quote that does not end
+            raise ListError(f"{where}: {error}") from error
         if words:
-            found.append(_source(words, path.parent, f"{path}:{number}"))
+            found.append(_source(words, path.parent, where))
     return found
 
 

@@ -1,4 +1,8 @@
-"""`weft corpus`: finds programs, reads lists, says what is refused, slow or answers otherwise."""
+"""`weft corpus`: finds programs, reads lists, says what is refused, slow or answers otherwise.
+
+$WEFT_P4_CORPUS: directories and list files of programs by others, with colons between; without it
+that test is skipped, saying so.
+"""
 
 from __future__ import annotations
 
@@ -77,6 +81,7 @@ def test_a_list_names_programs_as_its_own_folder_sees_them(others: Path) -> None
         ("sub/port.p4 -I", "-I needs a value"),
         ("sub/port.p4 sub/wrong.p4", "one program a line is wanted, 2 found"),
         ("-DPORT=1", "one program a line is wanted, 0 found"),
+        ('sub/port.p4 -D "PORT=1', "No closing quotation"),
     ],
 )
 def test_a_wrong_line_is_named(others: Path, line: str, says: str) -> None:
@@ -133,11 +138,8 @@ def test_our_own_largest_programs_compile_within_the_limit(name: str) -> None:
     assert judged.total_s < 10
 
 
-@pytest.mark.reference("gcc")
+@pytest.mark.reference(variable=OTHERS)
 def test_programs_by_others_compile_as_with_p4c(capsys: pytest.CaptureFixture[str]) -> None:
-    """$WEFT_P4_CORPUS: directories and list files, with colons between."""
-    if OTHERS not in os.environ:
-        pytest.skip(f"{OTHERS} names no directories of programs by others")
     words = ["corpus"]
     for name in os.environ[OTHERS].split(os.pathsep):
         words += [name] if Path(name).is_dir() else ["--list", name]
