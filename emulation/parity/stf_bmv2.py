@@ -101,7 +101,7 @@ class Bmv2Target:
 
     def read(self, entity: p4r.Entity) -> list[p4r.Entity]:
         """All that the entity selects, after the packets before. Raises TargetError."""
-        return self._idle_client().read(entity)
+        return self._idle_client().read([entity])
 
     def packet(self, port: int, data: bytes) -> None:
         """Send a packet into a port."""
