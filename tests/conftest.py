@@ -2,7 +2,9 @@
 
 - `@pytest.mark.root` tests are skipped unless pytest runs as root.
 - `@pytest.mark.reference("p4c-bm2-ss", ...)` tests are skipped unless all the programs named are
-  on PATH (without names: both p4c-bm2-ss and simple_switch_grpc).
+  on PATH (without names: both p4c-bm2-ss and simple_switch_grpc);
+  `@pytest.mark.reference(variable="NAME", names="a checkout of ...")` ones unless the environment
+  has that variable.
 
 How many tests were skipped is printed above pytest's closing line. Where the environment has
 CI=true, the run fails if a test other than a `reference` one was skipped, or if more were
@@ -43,11 +45,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.skip(reason="needs root"))
         reference = item.get_closest_marker("reference")
         if reference:
-            absent = [
-                name for name in reference.args or REFERENCE_PROGRAMS if not shutil.which(name)
-            ]
-            if absent:
-                item.add_marker(pytest.mark.skip(reason=f"not on PATH: {', '.join(absent)}"))
+            why = absence(*reference.args, **reference.kwargs)
+            if why:
+                item.add_marker(pytest.mark.skip(reason=why))
+
+
+def absence(*programs: str, variable: str | None = None, names: str = "anything") -> str:
+    """What a test with this `reference` marker lacks, "" if it can run."""
+    if variable is not None and not os.environ.get(variable):
+        return f"{variable} does not name {names}"
+    wanted = programs or (REFERENCE_PROGRAMS if variable is None else ())
+    missing = [name for name in wanted if not shutil.which(name)]
+    return f"not on PATH: {', '.join(missing)}" if missing else ""
 
 
 class SkipLedger:

@@ -1,7 +1,8 @@
 """p4lang/tutorials by its own scripts: where its checkout is, our programs, and the closing table.
 
-WEFT_P4LANG_TUTORIALS names a checkout of https://github.com/p4lang/tutorials. Without it, or
-without root, every test here is skipped; nothing of that repository is part of this one.
+WEFT_P4LANG_TUTORIALS names a checkout of https://github.com/p4lang/tutorials. Without it, without
+root, or without Debian's mininet, iperf and telnet, every test here is skipped; nothing of that
+repository is part of this one.
 WEFT_TUTORIALS_PROGRAMS may name a folder whose programs take the place of ours, to see what p4c
 and BMv2 themselves give.
 """
@@ -22,6 +23,7 @@ from tests.tutorials.exercise import Exercise, environment
 
 VARIABLE = "WEFT_P4LANG_TUTORIALS"
 OTHERS = "WEFT_TUTORIALS_PROGRAMS"
+PROGRAMS = ("mn", "iperf", "telnet")
 FOLDER = Path(__file__).parent
 RESULTS = pytest.StashKey[dict[str, str]]()
 PROMISES = pytest.StashKey[dict[str, tuple[str, str]]]()
@@ -36,22 +38,18 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    missing = [name for name in ("mn", "iperf", "telnet") if not shutil.which(name)]
     for item in items:
         if FOLDER not in item.path.parents:
             continue
-        # `reference`: it needs what set-up does not install, and may skip in CI.
-        item.add_marker(pytest.mark.reference("unshare"))
+        item.add_marker(
+            pytest.mark.reference(
+                *PROGRAMS, variable=VARIABLE, names="a checkout of p4lang/tutorials"
+            )
+        )
         item.add_marker(pytest.mark.root)
         promise = item.get_closest_marker("promise")
         if promise is not None:
             config.stash[PROMISES][item.nodeid] = promise.args
-        if VARIABLE not in os.environ:
-            reason = f"{VARIABLE} names no checkout of p4lang/tutorials"
-            item.add_marker(pytest.mark.skip(reason=reason))
-        elif missing:
-            reason = f"not installed: {', '.join(missing)} (apt install mininet iperf telnet)"
-            item.add_marker(pytest.mark.skip(reason=reason))
 
 
 @pytest.hookimpl(wrapper=True)

@@ -138,7 +138,7 @@ def test_our_own_largest_programs_compile_within_the_limit(name: str) -> None:
     assert judged.total_s < 10
 
 
-@pytest.mark.reference(variable=OTHERS)
+@pytest.mark.reference(variable=OTHERS, names="programs by others")
 def test_programs_by_others_compile_as_with_p4c(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["corpus"]
     for name in os.environ[OTHERS].split(os.pathsep):

@@ -18,6 +18,18 @@ REFERENCE = """
 
     @pytest.mark.reference("sh")
     def test_compares_with_a_program_that_is_there(): pass
+
+    @pytest.mark.reference("sh", variable="PATH")
+    def test_compares_with_what_a_variable_names(): pass
+"""
+VARIABLE = """
+    import pytest
+
+    @pytest.mark.reference(variable="NO_SUCH_VARIABLE", names="a checkout")
+    def test_compares(): raise AssertionError("must not run")
+
+    @pytest.mark.reference("no-such-compiler", variable="PATH")
+    def test_compares_with_both(): raise AssertionError("must not run")
 """
 OTHER = """
     import pytest
@@ -45,6 +57,8 @@ MODULE = """
             "CI: 1 reference tests were skipped, at most 0*",
         ),
         (REFERENCE, "", ["--most-skipped=0"], 0, "skipped: 1 that compare*"),
+        (VARIABLE, "true", ["-rs"], 0, "SKIPPED*NO_SUCH_VARIABLE does not name a checkout"),
+        (VARIABLE, "true", ["-rs"], 0, "SKIPPED*not on PATH: no-such-compiler"),
         (OTHER, "true", [], 1, "CI: *::test_other was skipped"),
         (OTHER, "", [], 0, "skipped: 0 that compare with p4c or BMv2, 1 others"),
         (MODULE, "true", [], 1, "CI: *.py was skipped"),

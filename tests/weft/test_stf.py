@@ -153,12 +153,9 @@ def test_page_of_a_directory(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert str(tmp_path) not in text
 
 
-@pytest.mark.reference("gcc")
+@pytest.mark.reference(variable="WEFT_P4C_SAMPLES", names="p4c's testdata/p4_16_samples")
 def test_p4c_samples(capsys: pytest.CaptureFixture[str]) -> None:
-    samples = os.environ.get("WEFT_P4C_SAMPLES")
-    if not samples:
-        pytest.skip("WEFT_P4C_SAMPLES does not name p4c's testdata/p4_16_samples")
-    stf("--all", samples, "--json")
+    stf("--all", os.environ["WEFT_P4C_SAMPLES"], "--json")
     outcomes = json.loads(capsys.readouterr().out)
     passed = [one["test"] for one in outcomes if one["verdict"] == "pass"]
     assert len(passed) >= PASSED_OF_P4C
