@@ -5,7 +5,7 @@ from __future__ import annotations
 from softswitch.compiler import ast, unify
 from softswitch.compiler import types as ty
 from softswitch.compiler.checker_call import CallChecker
-from softswitch.compiler.checker_convert import type_of
+from softswitch.compiler.checker_convert import is_untyped, type_of
 from softswitch.compiler.errors import Pos
 from softswitch.compiler.scope import suggestion
 
@@ -276,11 +276,15 @@ class StatementChecker(CallChecker):
             else:
                 stmt.collection = self.value(stmt.collection)
                 collected = type_of(stmt.collection)
-                if not isinstance(collected, ty.Stack | ty.ListType | ty.Tuple):
-                    self._fail(
-                        stmt.collection.pos, f"for can't go through a value of type {collected}"
+                if not isinstance(collected, ty.Stack | ty.ListType):
+                    hint = (
+                        f": write (list<{element}>){{...}}" if is_untyped(stmt.collection) else ""
                     )
-                if isinstance(collected, ty.Stack | ty.ListType) and collected.element != element:
+                    self._fail(
+                        stmt.collection.pos,
+                        f"for can't go through a value of type {collected}{hint}",
+                    )
+                if collected.element != element:
                     self._fail(
                         stmt.var.pos, f'"{stmt.var.name}" must have type {collected.element}'
                     )
