@@ -14,7 +14,7 @@ from typing import Protocol, TypeVar
 from softswitch.p4runtime.names import MatchValue, Names, UnknownName
 from softswitch.p4runtime.protos import p4r
 from softswitch.p4runtime.schema import Field, MatchKind, Table
-from softswitch.stf.statements import Add, Call, SetDefault, StfError
+from softswitch.stf.statements import Add, Call, SetDefault, StfError, number
 
 _DIGIT_BITS = {"0x": 4, "0b": 1}
 
@@ -97,14 +97,6 @@ def match_value(field: Field, text: str) -> MatchValue | None:
             return number(value), number(value)
         case _:
             return number(value)
-
-
-def number(text: str) -> int:
-    """A decimal, 0x or 0b number. Raises StfError."""
-    try:
-        return int(text) if text.isdecimal() else int(text, 0)
-    except ValueError:
-        raise StfError(f"{text!r} is no number") from None
 
 
 def _prefix(field: Field, value: str) -> int:

@@ -11,8 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from softswitch.p4runtime.protos import p4r
-from softswitch.stf.entries import number
-from softswitch.stf.statements import StfError
+from softswitch.stf.statements import StfError, number
 
 LAG_MARK = "|"
 """What comes after it in a node's ports are link aggregation groups."""
@@ -52,7 +51,7 @@ class Replication:
         if name in ("mc_node_create", "mc_node_update"):
             if LAG_MARK in words:
                 raise StfError(f"{name}: link aggregation groups are not supported")
-            first, *ports = (number(word) for word in words)
+            first, *ports = (number(word, bits=32) for word in words)
             if name == "mc_node_create":
                 self._nodes[self._next_node] = _Node(first, ports)
                 self._next_node += 1
@@ -60,7 +59,7 @@ class Replication:
             self._node(first).ports = ports
             self._renew_groups_with(first)
             return ""
-        numbers = [number(word) for word in words]
+        numbers = [number(word, bits=32) for word in words]
         if name.startswith("mirroring"):
             return self._mirroring(name, numbers)
         return self._multicast(name, numbers)

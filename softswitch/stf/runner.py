@@ -13,6 +13,7 @@ from softswitch.stf import entries
 from softswitch.stf.expectations import Came, Row, compare
 from softswitch.stf.replication import Replication
 from softswitch.stf.statements import (
+    CELL_BITS,
     Add,
     CheckCounter,
     Command,
@@ -24,6 +25,7 @@ from softswitch.stf.statements import (
     Statement,
     StfError,
     Wait,
+    number,
 )
 
 PER_SECOND = 1_000_000
@@ -267,27 +269,27 @@ class _Run:
 
     def _counter_command(self, name: str, words: tuple[str, ...]) -> str:
         if name == "counter_read":
-            packets, in_bytes = self._counter(words[0], entries.number(words[1]))
+            packets, in_bytes = self._counter(words[0], number(words[1], "a cell", CELL_BITS))
             return f"{words[0]}[{words[1]}] = {packets} packets, {in_bytes} bytes"
         counter = entries.find(self._schema.counters.values(), words[0], "counter")
         entry = p4r.CounterEntry(counter_id=counter.id)
         if name == "counter_write":
-            entry.index.index = entries.number(words[1])
-        entry.data.packet_count = entries.number(words[2]) if len(words) > 2 else 0
-        entry.data.byte_count = entries.number(words[3]) if len(words) > 3 else 0
+            entry.index.index = number(words[1], "a cell", CELL_BITS)
+        entry.data.packet_count = number(words[2], bits=63) if len(words) > 2 else 0
+        entry.data.byte_count = number(words[3], bits=63) if len(words) > 3 else 0
         self._write(p4r.Update.MODIFY, p4r.Entity(counter_entry=entry))
         return ""
 
     def _register_command(self, name: str, words: tuple[str, ...]) -> str:
         register = entries.find(self._schema.registers.values(), words[0], "register")
-        cells = range(register.size) if len(words) < 2 else [entries.number(words[1])]
+        cells = range(register.size) if len(words) < 2 else [number(words[1])]
         if len(words) > 1 and not 0 <= cells[0] < register.size:
             raise StfError(f"register {register.name} has cells 0..{register.size - 1}")
         if name == "register_read":
             values = [str(self._target.register_read(register.name, index)) for index in cells]
             where = f"[{words[1]}]" if len(words) > 1 else ""
             return f"{words[0]}{where} = {', '.join(values)}"
-        value = entries.number(words[2]) if name == "register_write" else 0
+        value = number(words[2]) if name == "register_write" else 0
         if value >> register.bitwidth:
             raise StfError(f"register {register.name}: {value} is more than its cells hold")
         for index in cells:
@@ -298,7 +300,7 @@ class _Run:
         meter = entries.find(self._schema.meters.values(), words[0], "meter")
         entry = p4r.MeterEntry(meter_id=meter.id)
         if name != "meter_array_set_rates":
-            entry.index.index = entries.number(words[1])
+            entry.index.index = number(words[1], "a cell", CELL_BITS)
         if name == "meter_get_rates":
             found = self._target.read(p4r.Entity(meter_entry=entry))
             configs = [entity.meter_entry.config for entity in found]
@@ -323,6 +325,9 @@ def _rate(text: str) -> tuple[int, int]:
     """A rate by second, and a burst."""
     rate, _, burst = text.partition(":")
     try:
-        return round(float(rate) * PER_SECOND), int(burst)
-    except ValueError:
-        raise StfError(f"a rate is RATE:BURST, such as 0.5:100, found {text!r}") from None
+        found = round(float(rate) * PER_SECOND), int(burst)
+    except (ValueError, OverflowError):
+        found = -1, -1
+    if not all(0 <= each < 1 << 63 for each in found):
+        raise StfError(f"a rate is RATE:BURST, such as 0.5:100, found {text!r}")
+    return found

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterator
 
 from softswitch.stf.statements import (
+    CELL_BITS,
     Add,
     Call,
     CheckCounter,
@@ -22,6 +23,7 @@ from softswitch.stf.statements import (
     Statement,
     StfError,
     Wait,
+    number,
 )
 
 COMMANDS: dict[str, tuple[int, int | None]] = {
@@ -70,7 +72,7 @@ def parse(text: str) -> list[Statement]:
 def _lines(text: str) -> Iterator[tuple[int, str]]:
     """(line number, text) of each statement, without comments."""
     current: tuple[int, str] | None = None
-    for number, raw in enumerate(text.splitlines(), 1):
+    for at, raw in enumerate(text.splitlines(), 1):
         line = raw.partition("#")[0].strip()
         if not line:
             continue
@@ -79,7 +81,7 @@ def _lines(text: str) -> Iterator[tuple[int, str]]:
             continue
         if current is not None:
             yield current
-        current = (number, line)
+        current = (at, line)
     if current is not None:
         yield current
 
@@ -151,7 +153,7 @@ def _port_and_digits(rest: str) -> tuple[int, str]:
     port, *data = rest.split() or [""]
     if not port.isdecimal():
         raise StfError(f"a port is a decimal number, found {port!r}")
-    return int(port), "".join(data)
+    return number(port, "a port", 32), "".join(data)
 
 
 def _no_packet(line: int, text: str, rest: str) -> NoPacket:
@@ -243,7 +245,7 @@ def _add(line: int, text: str, rest: str) -> Add:
     table = tokens.name("a table")
     priority = None
     if tokens.kind() == "number":
-        priority = _decimal(tokens.take("number", "a priority"), "a priority")
+        priority = number(tokens.take("number", "a priority"), "a priority", 30)
     match = []
     while not tokens.comes_call():
         key = tokens.name("a key field")
@@ -285,11 +287,11 @@ def _check_counter(line: int, text: str, rest: str) -> CheckCounter:
     tokens.take("sign", "(", "(")
     cell: int | str
     if tokens.kind() == "number":
-        cell = _decimal(tokens.take("number", "an index"), "an index")
+        cell = number(tokens.take("number", "an index"), "an index", CELL_BITS)
     else:
         cell = tokens.take("name", "an index or a label")
     tokens.take("sign", ")", ")")
-    unit, condition, number = None, "==", 0
+    unit, condition, wanted = None, "==", 0
     if tokens.kind():
         unit = tokens.take("name", "packets or bytes").lower()
         if unit not in ("packets", "bytes"):
@@ -297,16 +299,9 @@ def _check_counter(line: int, text: str, rest: str) -> CheckCounter:
         condition = tokens.take("sign", "a condition")
         if condition not in CONDITIONS:
             raise StfError(f"a condition is one of {' '.join(CONDITIONS)}, found {condition!r}")
-        number = _decimal(tokens.take("number", "a number"), "a number")
+        wanted = number(tokens.take("number", "a number"))
     tokens.end()
-    return CheckCounter(line, text, counter, cell, unit, condition, number)
-
-
-def _decimal(text: str, what: str) -> int:
-    try:
-        return int(text, 0) if not text.isdecimal() else int(text)
-    except ValueError:
-        raise StfError(f"{text!r} is not {what}") from None
+    return CheckCounter(line, text, counter, cell, unit, condition, wanted)
 
 
 _STATEMENTS: dict[str, Callable[[int, str, str], Statement]] = {

@@ -17,6 +17,21 @@ class StfError(Exception):
         self.line = line
 
 
+CELL_BITS = 63
+"""P4Runtime's indices are signed numbers of 64 bits."""
+
+
+def number(text: str, what: str = "a number", bits: int = 0) -> int:
+    """A decimal, 0x or 0b number; with `bits`, one of 0 and more that fits. Raises StfError."""
+    try:
+        value = int(text) if text.isdecimal() else int(text, 0)
+    except ValueError:
+        raise StfError(f"{text!r} is not {what}") from None
+    if bits and not 0 <= value < 1 << bits:
+        raise StfError(f"{text} is not {what} of at most {bits} bits")
+    return value
+
+
 @dataclass(frozen=True, slots=True)
 class Statement:
     """One statement: the line that it begins at, and its words."""

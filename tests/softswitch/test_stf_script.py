@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from softswitch.stf.expectations import Came, compare, difference
+from softswitch.stf.replication import Replication
 from softswitch.stf.script import parse
 from softswitch.stf.statements import (
     Add,
@@ -81,12 +82,31 @@ def test_statement_goes_on_in_the_next_line() -> None:
         ("check_counter c(1) bytes : 2", 1, "a condition is one of"),
         ("remove", 1, "takes `all` or the label"),
         ("setdefault t a(x:%)", 1, "can't read"),
+        ("packet 4294967296 00", 1, "4294967296 is not a port of at most 32 bits"),
+        ("add t 0x40000000 k:1 a()", 1, "is not a priority of at most 30 bits"),
+        ("check_counter c(0x8000000000000000)", 1, "is not an index of at most 63 bits"),
     ],
 )
 def test_mistake(text: str, line: int, message: str) -> None:
     with pytest.raises(StfError, match=message) as caught:
         parse(text)
     assert caught.value.line == line
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("mirroring_add", ["4294967296", "1"]),
+        ("mc_mgrp_create", ["4294967296"]),
+        ("mc_node_create", ["1", "4294967296"]),
+    ],
+)
+def test_numbers_that_p4runtime_can_not_hold(name: str, words: list[str]) -> None:
+    written: list[object] = []
+    replication = Replication(lambda *update: written.append(update))
+    with pytest.raises(StfError, match="4294967296 is not a number of at most 32 bits"):
+        replication.command(name, words)
+    assert not written
 
 
 @pytest.mark.parametrize(
