@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -20,15 +21,25 @@ from tests.random_programs.draw_program import PORTABLE, SMALL
 from tests.random_programs.ours import Target
 
 
-def main() -> int:
-    """Returns 0 when nothing is found, 1 when something is, 2 for wrong arguments."""
-    arguments = _parser().parse_args()
+def main(argv: Sequence[str] | None = None) -> int:
+    """Returns 0: nothing found, 1: something, 2: wrong arguments, 130: ended by Ctrl-C."""
+    parser = _parser()
+    arguments = parser.parse_args(argv)
+    for name in ("seeds", "packets"):
+        if getattr(arguments, name) < 1:
+            parser.error(f"--{name} {getattr(arguments, name)}: at least 1 is wanted")
+    if arguments.output.exists() and not arguments.output.is_dir():
+        parser.error(f"-o {arguments.output}: is a file; give a folder")
     against = arguments.against
     if against is not None and (absent := reference.missing(against)):
         print(f"--against {against}: not on PATH: {', '.join(absent)}", file=sys.stderr)
         return 2
-    with tempfile.TemporaryDirectory(prefix="weft-random-") as cache:
-        return _search(arguments, Target(cache_dir=Path(cache)))
+    try:
+        with tempfile.TemporaryDirectory(prefix="weft-random-") as cache:
+            return _search(arguments, Target(cache_dir=Path(cache)))
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return 130
 
 
 def _search(arguments: argparse.Namespace, target: Target) -> int:

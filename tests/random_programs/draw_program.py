@@ -403,7 +403,7 @@ class ProgramDraw(StatementDraw):
         made = m.Table(name, keys, actions, plain.name, [], self.chance(30), bound=bound)
         if self.chance(40):
             made.default = self.random.choice(actions)
-            made.default_args = self.data(control, made, made.default)
+            made.default_args = self.data(control, made.default)
         if self.chance(30):
             made.entries = self.entries(control, made, self.random.randint(1, 4), [])
             for at, entry in enumerate(made.entries):
@@ -426,10 +426,9 @@ class ProgramDraw(StatementDraw):
             return self.expr(of, sight, 2)
         return self.random.choice(found).expr
 
-    def data(self, control: m.Control, table: m.Table, action: str) -> list[int]:
+    def data(self, control: m.Control, action: str) -> list[int]:
         """What the control plane gives an action."""
         made = next(known for known in control.actions if known.name == action)
-        del table
         return [
             self.number(param.type) if isinstance(param.type, Bits) else 0
             for param in made.params
@@ -458,7 +457,7 @@ class ProgramDraw(StatementDraw):
                 continue
             known.add(same)
             action = self.random.choice(table.actions)
-            entry = m.Entry(matches, action, self.data(control, table, action))
+            entry = m.Entry(matches, action, self.data(control, action))
             made.append(entry)
         priorities = self.random.sample(range(1, 1000), len(made))
         for entry, priority in zip(made, priorities, strict=True):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tests.random_programs import model as m
-from tests.random_programs.types import BOOL, Bits, Stack, Struct, Type, width_of
+from tests.random_programs.types import BOOL, Bits, Struct, Type, width_of
 from tests.random_programs.values import (
     UNDEFINED,
     HeaderValue,
@@ -384,8 +384,7 @@ def _member(base: Value, name: str) -> Place:
                 raise Undefined
             item = base.items[base.next - 1]
             return Place(lambda: item, lambda value: _fill(item, value))
-        case StackValue(next=at, type=Stack(size=size)) if name == "lastIndex":
-            del size
+        case StackValue(next=at) if name == "lastIndex":
             if not at:
                 raise Undefined
             return Place(lambda: at - 1, lambda _value: None)

@@ -290,13 +290,6 @@ class Extract:
 
 
 @dataclass
-class Advance:
-    """`packet.advance(bits)`."""
-
-    bits: Expr
-
-
-@dataclass
 class Verify:
     """`verify(condition, error)`."""
 
@@ -312,18 +305,9 @@ class SubParser:
     args: list[Expr]
 
 
-@dataclass
-class Replay:
-    """`resubmit_preserving_field_list`, `recirculate_...`, by `how`, and only where it is new."""
-
-    how: str
-    fields: int
-
-
 Stmt = (
     Declare | Assign | If | Switch | CallStmt | Apply | SetValidity | Push | For | Jump
-    | RegisterRead | RegisterWrite | Count | Hash | Drop | Extract | Advance | Verify | SubParser
-    | Replay
+    | RegisterRead | RegisterWrite | Count | Hash | Drop | Extract | Verify | SubParser
 )  # fmt: skip
 
 # --- declarations ---------------------------------------------------------------------------------

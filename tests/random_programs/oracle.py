@@ -288,12 +288,10 @@ class ParserRun(Interpreter):
         return NO_MATCH
 
     def extern(self, stmt: m.Stmt, scope: Scope) -> None:
-        """Extract, advance, verify, sub-parsers."""
+        """Extract, verify, sub-parsers."""
         match stmt:
             case m.Extract():
                 self._extract(stmt, scope)
-            case m.Advance(bits=bits):
-                self._take(self.number(bits, scope))
             case m.Verify(condition=condition, error=error):
                 if not self.truth(condition, scope):
                     raise ParserFailed(error)

@@ -156,8 +156,6 @@ def _extern(stmt: m.Stmt) -> str:
             place = f"{expr(target)}.next" if of_stack else expr(target)
             bits = "" if length is None else f", (bit<32>)({expr(length)})"
             return f"packet.extract({place}{bits});"
-        case m.Advance(bits=bits):
-            return f"packet.advance((bit<32>)({expr(bits)}));"
         case m.Verify(condition=condition, error=error):
             return f"verify({expr(condition)}, error.{error});"
         case m.SubParser(name=name, args=args):

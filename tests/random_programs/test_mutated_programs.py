@@ -76,11 +76,10 @@ def test_broken_json_is_an_error_with_its_path(batch: int) -> None:
             pytest.fail(f"seed {seed}: {type(error).__name__}: {error}")
 
 
-@pytest.mark.parametrize("batch", range(1))
-def test_json_that_still_loads_runs(batch: int, tmp_path: Path) -> None:
+def test_json_that_still_loads_runs(tmp_path: Path) -> None:
     """Whatever it computes, it ends and touches nothing that is not its own."""
     built = 0
-    for seed, document in _documents(batch):
+    for seed, document in _documents(0):
         if built == BUILDS:
             break
         text = json.dumps(document).encode()

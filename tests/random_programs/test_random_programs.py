@@ -10,14 +10,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from softswitch.core.native import native
+from tests.random_programs import __main__ as command
 from tests.random_programs import printer, search, stf, values
+from tests.random_programs.draw_packets import Case
 from tests.random_programs.draw_program import PORTABLE, SMALL
-from tests.random_programs.oracle import Oracle
+from tests.random_programs.oracle import Oracle, Sent
 from tests.random_programs.ours import Target
+from tests.random_programs.shrink import shrink
 
 SANITIZE = os.environ.get("WEFT_CORE_SANITIZE") == "1"
 CHUNK = 3 if SANITIZE else 10
@@ -78,17 +82,82 @@ def test_packets_meet_tables_and_errors() -> None:
     assert {"parser PacketTooShort", "parser NoMatch"} <= covered
 
 
-def test_a_difference_is_noticed_and_shrinks(
-    target: Target, monkeypatch: pytest.MonkeyPatch
+def saturation_matters(case: Case) -> bool:
+    """Whether an oracle that forgets to saturate says something else of this case."""
+    right = sent(case)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(values, "saturate", values.wrap)
+        return sent(case) != right
+
+
+def sent(case: Case) -> list[list[Sent]]:
+    oracle = Oracle(case.program, case.entries)
+    return [oracle.run(port, data) for port, data in case.packets]
+
+
+@pytest.fixture(scope="module")
+def saturating() -> int:
+    """A seed that shows whether the oracle saturates."""
+    return next(seed for seed in range(100) if saturation_matters(search.case_of(seed)))
+
+
+def test_a_difference_is_noticed_and_kept(
+    saturating: int, target: Target, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An oracle that forgets to saturate is contradicted, by a program of little else."""
     monkeypatch.setattr(values, "saturate", values.wrap)
-    settings = search.Settings(shrink_seconds=8, target=target)
-    results = (search.one(seed, settings) for seed in range(100))
-    result = next(result for result in results if result is not None)
-    assert result.finding.kind == "output"
-    small = search.smallest(result, settings)
-    text = printer.program(small.case.program)
+    settings = search.Settings(shrink_seconds=0, target=target)
+    result = search.one(saturating, settings)
+    assert result is not None and result.finding.kind == "output"
+    path = search.keep(result, settings, tmp_path)
+    assert path.read_text() == printer.program(result.case.program)
+    assert path.with_suffix(".stf").read_text() == stf.script(result.case)
+    assert path.with_suffix(".txt").read_text() == f"output\n{result.finding.text}\n"
+
+
+def test_what_shows_a_difference_shrinks(saturating: int) -> None:
+    """To a program of little else, and one packet."""
+    case = search.case_of(saturating)
+    small = shrink(case, saturation_matters, SHRINK_SECONDS)
+    assert saturation_matters(small)
+    text = printer.program(small.program)
     assert "|+|" in text or "|-|" in text
-    assert len(text) < len(printer.program(result.case.program)) * 2 / 3
-    assert len(small.case.packets) == 1
+    assert len(text) < len(printer.program(case.program)) / 2
+    assert len(small.packets) == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ("--seeds 0", "--seeds 0: at least 1 is wanted"),
+        ("--packets -3", "--packets -3: at least 1 is wanted"),
+        ("-o FILE", "FILE: is a file; give a folder"),
+        ("--against bmv3", "invalid choice: 'bmv3'"),
+        ("--against p4c", "not on PATH: p4c-bm2-ss"),
+    ],
+)
+def test_wrong_arguments_of_the_search(
+    words: str,
+    says: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("FILE").touch()
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")  # without p4c
+    assert search_main(words.split()) == 2
+    assert says in capsys.readouterr().err
+
+
+def test_a_search_that_finds_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    assert search_main(["--seeds", "1", "--packets", "1"]) == 0
+    assert capsys.readouterr().out.endswith("\n1 programs, 0 found\n")
+
+
+def search_main(words: list[str]) -> int:
+    """The exit code of `python -m tests.random_programs`."""
+    try:
+        return command.main(words)
+    except SystemExit as ended:
+        assert isinstance(ended.code, int)
+        return ended.code
