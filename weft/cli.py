@@ -261,6 +261,7 @@ def _add_compile(commands: _Commands[argparse.ArgumentParser]) -> None:
         "compile a P4_16 program to BMv2 JSON, P4Info and machine code",
         "  weft compile p4src/fabric.p4 -o build/p4\n"
         "  weft compile -I p4src/include -D PORTS=64 prog.p4 -o out --time\n"
+        "  weft compile --no-p4info prog.p4 -o out         JSON alone\n"
         "  weft compile --compiler p4c prog.p4 -o out      with p4c-bm2-ss, where installed\n",
     )
     command.add_argument("program", type=Path, metavar="PROG.p4", help="the program")
@@ -278,6 +279,11 @@ def _add_compile(commands: _Commands[argparse.ArgumentParser]) -> None:
         default="weft",
         help="ours, or p4c-bm2-ss on PATH (default: %(default)s)",
     )
+    command.add_argument(
+        "--no-p4info", dest="with_p4info", action="store_false",
+        help="JSON alone, also of a program that P4Info can't describe, as p4c-bm2-ss without "
+        "--p4runtime-files",
+    )  # fmt: skip
     command.add_argument("--time", action="store_true", help="show how long each phase took")
     add_json(command)
 

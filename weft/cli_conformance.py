@@ -28,9 +28,9 @@ def add_commands(add: Add) -> None:
     )
     command.add_argument(
         "--require", metavar="NAME=LIMIT,...", default="",
-        help="limits: stf (tests passed, at least); refusals, core-refusals, p4info, "
-        "warnings-precision, warnings-recall (at least N%%); unsupported (at most N%%); "
-        "crashes (at most)",
+        help="limits: stf (tests passed, at least); refusals, refusals-json (without P4Info; only "
+        "with p4c-bm2-ss on PATH), core-refusals, p4info, warnings-precision, warnings-recall "
+        "(at least N%%); unsupported (at most N%%); crashes (at most)",
     )  # fmt: skip
     command.add_argument(
         "--outputs", action="store_true", help="compare with p4c's outputs though it is on PATH"

@@ -33,6 +33,7 @@ def run(arguments: argparse.Namespace) -> int:
                 std=arguments.std,
                 compiler=arguments.compiler,
                 diagnostics=tuple(arguments.diagnostics),
+                with_p4info=arguments.with_p4info,
             )
         )
         json_path, p4info_path = _write(compiled, arguments.out, arguments.program)
@@ -43,7 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
             json.dumps(
                 {
                     "json": str(json_path),
-                    "p4info": str(p4info_path),
+                    "p4info": None if p4info_path is None else str(p4info_path),
                     "pipeline": str(compiled.pipeline),
                     "from_cache": compiled.from_cache,
                     "warnings": compiled.warnings,
@@ -56,13 +57,15 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _write(compiled: Compiled, out: Path, program: Path) -> tuple[Path, Path]:
+def _write(compiled: Compiled, out: Path, program: Path) -> tuple[Path, Path | None]:
     if out.exists() and not out.is_dir():
         raise UsageError(f"-o {out}: is a file; give a directory")
     out.mkdir(parents=True, exist_ok=True)
     json_path = out / f"{program.stem}.json"
-    p4info_path = out / f"{program.stem}.p4info.txtpb"
     json_path.write_text(compiled.json_text)
+    if not compiled.p4info_text:
+        return json_path, None
+    p4info_path = out / f"{program.stem}.p4info.txtpb"
     p4info_path.write_text(compiled.p4info_text)
     return json_path, p4info_path
 

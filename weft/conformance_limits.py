@@ -13,6 +13,7 @@ AT_MOST = frozenset({"crashes", "unsupported"})
 NAMES = (
     "stf",
     "refusals",
+    "refusals-json",
     "core-refusals",
     "unsupported",
     "crashes",

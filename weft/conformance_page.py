@@ -14,6 +14,7 @@ from weft.stf_conformance import Outcome, Setting, Verdict
 _MEANING = {
     "stf": "packet tests for v1model that pass",
     "refusals": "v1model programs that p4c refuses, refused at p4c's line",
+    "refusals-json": "the same when neither is asked for P4Info",
     "core-refusals": "core-language programs that p4c refuses, refused",
     "unsupported": "samples for v1model that are not supported",
     "crashes": "files that crash the compiler",

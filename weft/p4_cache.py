@@ -43,7 +43,10 @@ class P4cError(Exception):
 
 @dataclass(frozen=True)
 class Job:
-    """What to compile and how; `diagnostics` as p4c's options: "Werror=unused"."""
+    """What to compile and how; `diagnostics` as p4c's options: "Werror=unused".
+
+    Without `with_p4info` errors that only P4Info has are none.
+    """
 
     source: Path
     include_dirs: tuple[Path, ...] = ()
@@ -51,11 +54,15 @@ class Job:
     std: str = "p4-16"
     compiler: str = "weft"
     diagnostics: tuple[str, ...] = ()
+    with_p4info: bool = True
 
 
 @dataclass
 class Compiled:
-    """A compiled program. `timings` are seconds by phase, of this call only."""
+    """A compiled program. `timings` are seconds by phase, of this call only.
+
+    `p4info_text` is empty where none was wanted.
+    """
 
     json_text: str
     p4info_text: str
@@ -110,7 +117,8 @@ def _timed(timings: dict[str, float], phase: str) -> Iterator[None]:
 def _key(job: Job, preprocessed: str) -> str:
     digest = hashlib.sha256()
     options = " ".join(job.diagnostics)
-    for part in (str(_FORMAT), job.compiler, job.std, options, job.source.name, preprocessed):
+    parts = (str(_FORMAT), job.compiler, job.std, options, job.source.name, preprocessed)
+    for part in (*parts, *([] if job.with_p4info else ["JSON alone"])):
         digest.update(f"{len(part)}:{part}".encode())
     for path in _tool_files(job):
         state = path.stat()
@@ -142,6 +150,7 @@ def _compile(job: Job) -> Compiled:
         defines=job.defines,
         std=job.std,
         diagnostics=job.diagnostics,
+        with_p4info=job.with_p4info,
     )
     timings = dict(result.timings)
     pipeline = _build(result.json_text, timings)
@@ -155,7 +164,8 @@ def _compile_with_p4c(job: Job) -> Compiled:
         json_path = Path(scratch, "program.json")
         p4info_path = Path(scratch, "program.p4info.txtpb")
         command = [P4C, "--std", job.std, "-o", str(json_path)]
-        command += ["--p4runtime-files", str(p4info_path)]
+        if job.with_p4info:
+            command += ["--p4runtime-files", str(p4info_path)]
         for directory in job.include_dirs:
             command += ["-I", str(directory)]
         command += [f"-D{define}" for define in job.defines]
@@ -166,7 +176,8 @@ def _compile_with_p4c(job: Job) -> Compiled:
             )
         if done.returncode != 0:
             raise P4cError(done.stderr.strip() or f"{P4C} failed with code {done.returncode}")
-        json_text, p4info_text = json_path.read_text(), p4info_path.read_text()
+        json_text = json_path.read_text()
+        p4info_text = p4info_path.read_text() if job.with_p4info else ""
     pipeline = _build(json_text, timings)
     return Compiled(json_text, p4info_text, pipeline, done.stderr.splitlines(), False, timings)
 

@@ -98,7 +98,12 @@ def _compile(source: Path, options: P4cOptions) -> int:
         _form(path)
     if options.verbose:
         print(f"compiling {source}", file=sys.stderr)
-    result = compile_p4(source, include_dirs=options.include_dirs, defines=options.defines)
+    result = compile_p4(
+        source,
+        include_dirs=options.include_dirs,
+        defines=options.defines,
+        with_p4info=bool(options.p4info) or options.p4info_deprecated is not None,
+    )
     messages = Messages(options.levels, options.max_errors)
     print(messages.text(result.warnings), end="", file=sys.stderr)
     if messages.errors:

@@ -13,6 +13,7 @@ from softswitch.compiler.bmv2_pipeline import ActionList, Counters, PipelineWrit
 from softswitch.compiler.errors import CompileError
 from softswitch.compiler.layout import STANDARD_METADATA, HeaderType
 from softswitch.compiler.lower_program import Calculation, FieldList, ProgramLowering
+from softswitch.compiler.places import scalar_type
 from softswitch.compiler.source_text import SourceText
 
 FORMAT_VERSION = [2, 23]
@@ -293,7 +294,8 @@ def _unit(kind: ir.Const) -> str:
 
 
 def _register_width(t: ty.Extern, decl: ast.InstanceDecl) -> int:
-    cell = ty.underlying(t.args[0])
-    if not isinstance(cell, ty.Bit | ty.Int) or cell.width == 0:
+    cell = scalar_type(t.args[0])
+    numbers = isinstance(ty.underlying(t.args[0]), ty.Bit | ty.Int | ty.Enum)
+    if cell is None or not numbers or not cell.width:
         raise CompileError.at(decl.pos, f"BMv2's registers hold bit<w> or int<w>, not {t.args[0]}")
     return cell.width

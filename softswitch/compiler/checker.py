@@ -185,13 +185,6 @@ class Checker(MatchChecker):
                     self._fail(expr.pos, f"@match takes a match kind, not {expr.type}")
         if annotation.name == "pkginfo" and not annotation.text:
             self._fail(annotation.pos, "@pkginfo takes pairs: key = value")
-        if annotation.name == "p4runtime_translation":
-            translated = annotation.tokens[-1:] if len(annotation.exprs) == 2 else ["?"]
-            if not values or not isinstance(values[0], str) or translated[0] in ("bool", "?"):
-                self._fail(
-                    annotation.pos,
-                    "@p4runtime_translation takes a URI and a width in bits, bit<W> or string",
-                )
 
     # ------------------------------------------------------------ types
 

@@ -340,7 +340,7 @@ class MatchChecker(InitializerChecker):
 
     def _check_action_data(self, decl: ast.ActionDecl, param: ty.Param) -> None:
         data = ty.underlying(param.type)
-        if not isinstance(data, ty.Bit | ty.Int | ty.Bool):
+        if not isinstance(data, ty.Bit | ty.Int | ty.Bool | ty.Enum):
             self._fail(
                 decl.pos if param.decl is None else param.decl.pos,
                 f'parameter "{param.name}" of action "{decl.name}" is set by the control plane: '

@@ -1,7 +1,8 @@
-"""Names for the control plane must be unique (P4Runtime specification, "P4Info").
+"""What the front end checks for the control plane: unique names, translated types.
 
 The name of a table or action is its control's name, a dot and its own; `@name` replaces the last
 part, or the whole if it begins with a dot. Two of a kind with one name can't be told apart.
+P4Runtime specification: "P4Info", "User-defined types".
 """
 
 from __future__ import annotations
@@ -9,15 +10,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from softswitch.compiler import ast
-from softswitch.compiler.errors import Pos, Reporter
+from softswitch.compiler import types as ty
+from softswitch.compiler.errors import CompileError, Pos, Reporter
 
 _KINDS: dict[type[ast.Decl], str] = {ast.ActionDecl: "action", ast.TableDecl: "table"}
 
 
-def check_control_plane_names(program: ast.Program, reporter: Reporter) -> None:
-    """Report actions and tables whose control-plane names clash. Needs folded annotations."""
+def check_control_plane_names(
+    program: ast.Program, reporter: Reporter, *, with_p4info: bool
+) -> None:
+    """Report actions and tables whose control-plane names clash. Needs folded annotations.
+
+    Without P4Info actions may: BMv2's tables know theirs by number too.
+    """
     seen: dict[tuple[str, str], Pos] = {}
     for name, kind, decl in _named(program):
+        if kind == "action" and not with_p4info:
+            continue
         earlier = seen.setdefault((kind, name), decl.pos)
         if earlier is not decl.pos:
             reporter.error(
@@ -47,3 +56,36 @@ def _control_plane_name(decl: ast.Decl, prefix: str) -> str:
         return prefix + decl.name
     name = str(annotation.values[0])
     return name[1:] if name.startswith(".") else prefix + name
+
+
+def check_translations(program: ast.Program, reporter: Reporter) -> None:
+    """Report wrong `@p4runtime_translation`s, also of types that the control plane never meets."""
+    for decl in program.decls:
+        if isinstance(decl, ast.NewtypeDecl) and decl.type is not None:
+            try:
+                translation(decl.type)
+            except CompileError as error:
+                reporter.add(error)
+
+
+def translation(t: ty.Type) -> tuple[str, int | None] | None:
+    """`@p4runtime_translation` of a new type: URI and controller's width (None: string)."""
+    if not isinstance(t, ty.NewType) or t.decl is None:
+        return None
+    annotation = t.decl.annotation("p4runtime_translation")
+    if annotation is None:
+        return None
+    wrong = CompileError.at(
+        annotation.pos, "@p4runtime_translation takes a URI and a width in bits, bit<W> or string"
+    )
+    tokens = annotation.tokens
+    if len(tokens) < 3 or not tokens[0].startswith('"') or tokens[1] != ",":
+        raise wrong
+    uri, rest = tokens[0].strip('"'), "".join(tokens[2:])
+    if rest == "string":
+        return uri, None
+    digits = rest.removeprefix("bit<").removesuffix(">")
+    try:
+        return uri, int(digits.split("w")[-1], 0)
+    except ValueError:
+        raise wrong from None

@@ -23,7 +23,10 @@ from softswitch.compiler.p4info import P4InfoBuilder, to_text
 
 @dataclass
 class CompileResult:
-    """Both outputs, as objects and as the text of the files; `timings` in seconds by stage."""
+    """Both outputs, as objects and as the text of the files; `timings` in seconds by stage.
+
+    Without P4Info (see `compile_p4`) `p4info` and its text are empty.
+    """
 
     json: dict[str, Any]
     p4info: p4i.P4Info
@@ -40,17 +43,20 @@ def compile_p4(
     defines: Sequence[str] = (),
     std: str = "p4-16",
     diagnostics: Sequence[str] = (),
+    with_p4info: bool = True,
 ) -> CompileResult:
     """Compile a v1model program.
 
     `include_dirs` are searched before our own core.p4 and v1model.p4; `defines` are `NAME` or
-    `NAME=VALUE`; `diagnostics` are p4c's options for warnings, such as "Werror=unused". Raises
-    `CompileError` with everything found wrong, `NotSupported` if the program needs what this
-    compiler can't do yet, `UnknownKind` for diagnostics that there are none of.
+    `NAME=VALUE`; `diagnostics` are p4c's options for warnings, such as "Werror=unused".
+    `with_p4info`: some good programs can't be described to the control plane (registers of plain
+    enums), which is an error only where P4Info is wanted, as with p4c. Raises `CompileError` with
+    everything found wrong, `NotSupported` if the program needs what this compiler can't do yet,
+    `UnknownKind` for diagnostics that there are none of.
     """
     actions = DiagnosticActions.of(diagnostics)
     with deep_recursion(source):
-        return _compile(source, include_dirs, defines, std, actions)
+        return _compile(source, include_dirs, defines, std, actions, with_p4info)
 
 
 def _compile(
@@ -59,15 +65,16 @@ def _compile(
     defines: Sequence[str],
     std: str,
     actions: DiagnosticActions,
+    with_p4info: bool,
 ) -> CompileResult:
-    checked = frontend.check(source, include_dirs, defines, std)
+    checked = frontend.check(source, include_dirs, defines, std, with_p4info=with_p4info)
     timings = dict(checked.timings)
     start = time.perf_counter()
     program = ProgramLowering(checked, elaborate(checked))
     program.run()
     lowered = time.perf_counter()
-    info = P4InfoBuilder(program).build()
-    text = to_text(info)
+    info = P4InfoBuilder(program).build() if with_p4info else p4i.P4Info()
+    text = to_text(info) if with_p4info else ""
     described = time.perf_counter()
     written = write_program(program, source)
     json_text = json.dumps(written, indent=1) + "\n"

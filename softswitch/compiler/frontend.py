@@ -27,7 +27,7 @@ from time import perf_counter
 
 from softswitch.compiler import ast, cpp, lexer, parser
 from softswitch.compiler.checker import Checker
-from softswitch.compiler.control_names import check_control_plane_names
+from softswitch.compiler.control_names import check_control_plane_names, check_translations
 from softswitch.compiler.depth import deep_recursion
 from softswitch.compiler.diagnostic_actions import DiagnosticActions
 from softswitch.compiler.errors import CompileError, Diagnostic, Pos, Reporter, TooManyErrors
@@ -56,12 +56,15 @@ def check(
     include_dirs: Sequence[Path] = (),
     defines: Sequence[str] = (),
     std: str = "p4-16",
+    *,
+    with_p4info: bool = True,
 ) -> CheckedProgram:
     """Read, parse and check the program in `path`.
 
     `include_dirs` are searched before our own core.p4 and v1model.p4; `defines` are `NAME` or
-    `NAME=VALUE`; `std` must be "p4-16". Raises `CompileError` with all errors found (at most 20),
-    `NotSupported` if all of them are things that this compiler can't do yet.
+    `NAME=VALUE`; `std` must be "p4-16"; `with_p4info`: what P4Info alone forbids is an
+    error too. Raises `CompileError` with all errors found (at most 20), `NotSupported` if all of
+    them are things that this compiler can't do yet.
     """
     if std != "p4-16":
         raise CompileError.at(Pos(str(path), 0, 0), f'language "{std}" is not known: use "p4-16"')
@@ -69,7 +72,7 @@ def check(
     reporter = Reporter()
     with deep_recursion(path):
         try:
-            return _check(path, include_dirs, defines, reporter, timings)
+            return _check(path, include_dirs, defines, reporter, timings, with_p4info)
         except TooManyErrors:
             raise CompileError(reporter.errors) from None
 
@@ -95,8 +98,11 @@ def _check(
     defines: Sequence[str],
     reporter: Reporter,
     timings: dict[str, float],
+    with_p4info: bool,
 ) -> CheckedProgram:
-    program, checker = _read_and_check(path, include_dirs, defines, reporter, timings)
+    program, checker = _read_and_check(
+        path, include_dirs, defines, reporter, timings, with_p4info=with_p4info
+    )
     if checker.main is None:
         raise AssertionError("a program without main passed the checker")
     return CheckedProgram(
@@ -118,6 +124,7 @@ def _read_and_check(
     timings: dict[str, float],
     *,
     needs_main: bool = True,
+    with_p4info: bool = True,
 ) -> tuple[ast.Program, Checker]:
     """The tree, checked, and who checked it; what there is to say is in `reporter`."""
     start = perf_counter()
@@ -130,8 +137,10 @@ def _read_and_check(
     reporter.raise_if_errors()
     checker = Checker(reporter, str(path), needs_main=needs_main)
     checker.program(program)
+    if with_p4info:
+        check_translations(program, reporter)
     if not reporter.errors:
-        check_control_plane_names(program, reporter)
+        check_control_plane_names(program, reporter, with_p4info=with_p4info)
         warn(program, reporter)
     timings["check"] = perf_counter() - parsed
     reporter.raise_if_errors()

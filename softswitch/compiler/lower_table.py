@@ -167,8 +167,13 @@ class TableLowering:
     def _actions(self) -> None:
         for ref in self.decl.actions:
             action = self.program.table_action(ref, self.body.frame)
-            if all(a.name != action.name for a in self.table.actions):
+            known = next((a for a in self.table.actions if a.name == action.name), None)
+            if known is None:
                 self.table.actions.append(action)
+            elif known.decl is not action.decl:
+                raise CompileError.at(
+                    ref.pos, f'table {self.decl.name} has two actions with the name "{action.name}"'
+                )
         if self.decl.default_action is None:
             self._no_action()
 

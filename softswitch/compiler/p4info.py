@@ -307,6 +307,7 @@ class P4InfoBuilder(P4InfoWriter):
             message.is_const_table = True
         if decl.entries:
             message.has_initial_entries = True
+            _require_values(decl.entries)
         self._table_resources(message, item)
         if table.support_timeout:
             message.idle_timeout_behavior = p4i.Table.NOTIFY_CONTROL
@@ -404,6 +405,14 @@ class P4InfoBuilder(P4InfoWriter):
             meter = self._info.direct_meters.add()
             self._counterlike(meter, ResourceType.DIRECT_METER, table.meter)
             meter.direct_table_id = message.preamble.id
+
+
+def _require_values(entries: list[ast.Entry]) -> None:
+    """Entries are of P4Runtime too. Raises `CompileError` for what it has no values for."""
+    for entry in entries:
+        for binding in entry.action.binding:
+            if binding.arg is not None and binding.arg.type is not None:
+                width(binding.arg.type, binding.arg.pos)
 
 
 def _selected(instance: Instance) -> set[ast.Decl]:

@@ -12,6 +12,7 @@ from finsy.proto import p4t
 
 from softswitch.compiler import ast
 from softswitch.compiler import types as ty
+from softswitch.compiler.control_names import translation
 from softswitch.compiler.elaborate import local_name
 from softswitch.compiler.errors import CompileError, NotSupported, Pos
 
@@ -100,30 +101,6 @@ def user_id(annotations: list[ast.Annotation]) -> int | None:
 # ---------------------------------------------------------------- widths and names
 
 
-def translation(t: ty.Type) -> tuple[str, int | None] | None:
-    """`@p4runtime_translation` of a new type: URI and controller's width (None: string)."""
-    if not isinstance(t, ty.NewType) or t.decl is None:
-        return None
-    annotation = t.decl.annotation("p4runtime_translation")
-    if annotation is None:
-        return None
-    tokens = annotation.tokens
-    if len(tokens) < 3 or not tokens[0].startswith('"') or tokens[1] != ",":
-        raise CompileError.at(
-            annotation.pos, '@p4runtime_translation takes ("uri", string) or ("uri", width)'
-        )
-    uri, rest = tokens[0].strip('"'), "".join(tokens[2:])
-    if rest == "string":
-        return uri, None
-    digits = rest.removeprefix("bit<").removesuffix(">")
-    try:
-        return uri, int(digits.split("w")[-1], 0)
-    except ValueError:
-        raise CompileError.at(
-            annotation.pos, f"@p4runtime_translation: {rest} is neither string nor a width"
-        ) from None
-
-
 def width(t: ty.Type, pos: Pos) -> int:
     """Bits of a value as the control plane sees it: 0 for strings and errors."""
     translated = translation(t)
@@ -133,7 +110,7 @@ def width(t: ty.Type, pos: Pos) -> int:
         return 0
     bits = ty.width_of(t)
     if bits is None:
-        raise NotSupported.at(pos, f"a value of type {t} for the control plane")
+        raise CompileError.at(pos, f"P4Runtime has no value of type {t} for the control plane")
     return bits
 
 

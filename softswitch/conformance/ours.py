@@ -14,10 +14,10 @@ from softswitch.conformance.testdata import Architecture, Program
 REASON_LENGTH = 200
 
 
-def judge(program: Program) -> Said:
+def judge(program: Program, *, with_p4info: bool = True) -> Said:
     """Compile a v1model program; check another one, whether it has a `main` or not."""
     started = time.monotonic()
-    said = _judge(program)
+    said = _judge(program, with_p4info)
     return Said(
         said.verdict,
         said.errors,
@@ -29,10 +29,10 @@ def judge(program: Program) -> Said:
     )
 
 
-def _judge(program: Program) -> Said:
+def _judge(program: Program, with_p4info: bool) -> Said:
     try:
         if program.architecture is Architecture.V1MODEL:
-            result = driver.compile_p4(program.path)
+            result = driver.compile_p4(program.path, with_p4info=with_p4info)
             warned = [each for each in result.warnings if each.severity is Severity.WARNING]
             return Said(Verdict.ACCEPTED, warnings=_findings(warned), p4info=result.p4info_text)
         found = frontend.check_library(program.path)

@@ -49,20 +49,24 @@ def version(compiler: Path) -> str:
     return found[1] if found else "unknown"
 
 
-def run(compiler: Path, program: Program) -> Said:
+def run(compiler: Path, program: Program, *, with_p4info: bool = True) -> Said:
     """What `compiler` says of a program; its exit code is the verdict."""
-    return compile_file(compiler, program.path)
+    return compile_file(compiler, program.path, with_p4info=with_p4info)
 
 
-def compile_file(compiler: Path, path: Path, options: Sequence[str] = ()) -> Said:
-    """What `compiler` says of a file, given `options` (-I, -D) too."""
+def compile_file(
+    compiler: Path, path: Path, options: Sequence[str] = (), *, with_p4info: bool = True
+) -> Said:
+    """What `compiler` says of a file, given `options` (-I, -D) too, asked for P4Info or not."""
     include = compiler.resolve().parent / "p4include"
     beside = compiler.parent / "p4include"
     with tempfile.TemporaryDirectory(prefix="weft-p4c-") as directory:
         p4info = Path(directory) / "p4info.txtpb"
         command = [str(compiler), "--std", "p4-16", "-o", f"{directory}/out.json", *options]
         command += [f"-I{each}" for each in (include, beside) if each.is_dir()]
-        command += ["--p4runtime-files", str(p4info), path.name]
+        if with_p4info:
+            command += ["--p4runtime-files", str(p4info)]
+        command.append(path.name)
         try:
             ran = subprocess.run(
                 command,
@@ -74,7 +78,8 @@ def compile_file(compiler: Path, path: Path, options: Sequence[str] = ()) -> Sai
         except subprocess.TimeoutExpired:
             return Said(Verdict.CRASHED, reason=f"not done after {LIMIT_S:g} s")
         text = ran.stderr.decode("utf-8", "replace")
-        info = p4info.read_text(encoding="utf-8") if ran.returncode == 0 else ""
+        wrote = with_p4info and ran.returncode == 0
+        info = p4info.read_text(encoding="utf-8") if wrote else ""
     said = parse(text, info)
     if ran.returncode < 0 or "Compiler Bug" in text:
         return Said(Verdict.CRASHED, reason=text[:200])

@@ -19,6 +19,7 @@ def sections(survey: Survey) -> list[str]:
     """Lines of the page's sections on compilation: refusals, samples, P4Info, warnings."""
     return [
         *_refusals("Refusals: v1model", survey.refusals(Architecture.V1MODEL)),
+        *_refusals_of_json(survey),
         *_refusals("Refusals: the core language", survey.refusals(Architecture.CORE)),
         *_samples(survey),
         *_p4info(survey),
@@ -50,6 +51,11 @@ def _refusals(title: str, found: Refusals) -> list[str]:
         others = [r for r in found.accepted_by_p4c if r.ours.verdict is not Verdict.ACCEPTED]
         lines += _ours_only(others)
     return lines
+
+
+def _refusals_of_json(survey: Survey) -> list[str]:
+    found = survey.refusals_of_json()
+    return [] if found is None else _refusals("Refusals: v1model, without P4Info", found)
 
 
 def _samples(survey: Survey) -> list[str]:

@@ -20,12 +20,14 @@ class Survey:
     """All rows; `compiler` is the version of p4c that was run, "" if p4c's own outputs were read.
 
     Programs that are not for v1model are always compared with those outputs: p4c-bm2-ss wants
-    v1model.
+    v1model. `json_alone` are the rows for v1model again, with neither compiler asked for P4Info;
+    empty if p4c was not run, for its outputs are one or the other.
     """
 
     testdata: Testdata
     rows: Sequence[Row]
     compiler: str
+    json_alone: Sequence[Row] = ()
 
     def of(self, suite: str, architecture: Architecture) -> list[Row]:
         """The rows of one suite and architecture."""
@@ -49,6 +51,12 @@ class Survey:
         """The error tests of an architecture, sorted."""
         return compare.refusals(self.of(ERRORS, architecture))
 
+    def refusals_of_json(self) -> Refusals | None:
+        """The error tests for v1model without P4Info, sorted; None if that was not compared."""
+        if not self.json_alone:
+            return None
+        return compare.refusals(compare.of_suite(self.json_alone, ERRORS, Architecture.V1MODEL))
+
     def p4infos(self) -> dict[compare.Match, list[Row]]:
         """The samples for v1model of which both have P4Info."""
         found: dict[compare.Match, list[Row]] = {match: [] for match in compare.Match}
@@ -68,8 +76,10 @@ class Survey:
         infos = self.p4infos()
         equal = len(infos[compare.Match.EQUAL])
         warned = self.warnings(Architecture.V1MODEL)
+        of_json = self.refusals_of_json()
         return {
             "refusals": self.refusals(Architecture.V1MODEL).right,
+            **({} if of_json is None else {"refusals-json": of_json.right}),
             "core-refusals": self.refusals(Architecture.CORE).refused,
             "unsupported": compare.share(
                 len(self.samples_that(Verdict.UNSUPPORTED)), len(self.samples)
@@ -97,7 +107,34 @@ def run(
         chosen = _for_p4c(programs)
         theirs |= _all(chosen, lambda program: p4c.run(compiler, program), ours.lost, at_once, step)
     rows = [Row(program, said[program.key], theirs[program.key]) for program in programs]
-    return Survey(testdata, rows, p4c.version(compiler) if compiler is not None else "")
+    if compiler is None:
+        return Survey(testdata, rows, "")
+    alone = _json_alone(rows, compiler, at_once)
+    return Survey(testdata, rows, p4c.version(compiler), alone)
+
+
+def _json_alone(rows: Sequence[Row], compiler: Path, at_once: int) -> list[Row]:
+    """The rows for v1model without P4Info. What is accepted with it is not compiled again."""
+    rows = [row for row in rows if row.program.architecture is Architecture.V1MODEL]
+    said = {row.program.key: row.ours for row in rows}
+    theirs = {row.program.key: row.theirs for row in rows}
+    again = [row.program for row in rows if row.ours.verdict is not Verdict.ACCEPTED]
+    said |= _all(
+        again, lambda program: ours.judge(program, with_p4info=False), ours.lost, at_once, _no_step
+    )
+    again = [row.program for row in rows if row.theirs and row.theirs.verdict is Verdict.REFUSED]
+    theirs |= _all(
+        again,
+        lambda program: p4c.run(compiler, program, with_p4info=False),
+        ours.lost,
+        at_once,
+        _no_step,
+    )
+    return [Row(row.program, said[row.program.key], theirs[row.program.key]) for row in rows]
+
+
+def _no_step() -> None:
+    """For the few programs compiled again, which no progress bar counts."""
 
 
 def steps(testdata: Testdata, compiler: Path | None) -> int:

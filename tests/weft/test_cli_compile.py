@@ -87,6 +87,22 @@ def test_the_second_time_comes_from_the_cache_and_is_the_same(project: Path) -> 
     assert again == texts
 
 
+def test_json_alone_of_what_p4info_cant_describe(project: Path) -> None:
+    text = PROGRAM.replace("struct meta_t { }", "enum Kind { A, B }\nstruct meta_t { Kind k; }")
+    table = "table t { key = { m.k: exact; } actions = { NoAction; } }"
+    text = text.replace("apply { s.", f"{table} apply {{ t.apply(); s.")
+    (project / "prog.p4").write_text(text)
+    done = compile_it(project)
+    assert done.returncode == 1 and "Kind for the control plane" in done.stderr
+    done = compile_it(project, "--no-p4info", "--json")
+    assert done.returncode == 0, done.stderr
+    said = json.loads(done.stdout)
+    assert said["p4info"] is None
+    assert [path.name for path in (project / "out").iterdir()] == ["prog.json"]
+    tables = json.loads(Path(said["json"]).read_text())["pipelines"][0]["tables"]
+    assert [key["name"] for table in tables for key in table["key"]] == ["m.k"]
+
+
 @pytest.mark.parametrize(
     "change", ["program", "include", "define", "pipeline lost", "entry damaged"]
 )

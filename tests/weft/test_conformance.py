@@ -148,6 +148,8 @@ def test_limits(limits: str, code: int, checkout: Path, capsys: pytest.CaptureFi
         ("--require", "crashes=0%"),
         ("--require", "stf=180"),
         ("--jobs", "0"),
+        ("--report", "."),
+        ("--report", "nowhere/page.md"),
     ],
 )
 def test_wrong_arguments(arguments: tuple[str, ...], checkout: Path) -> None:
@@ -245,3 +247,26 @@ LIMITS = (
 def test_p4cs_own_programs(capsys: pytest.CaptureFixture[str]) -> None:
     code = main(["conformance", os.environ["WEFT_P4C_SAMPLES"], "--require", LIMITS])
     assert code == 0, capsys.readouterr().out
+
+
+@pytest.mark.reference("p4c-bm2-ss")
+def test_refused_for_p4info_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "p4_16_samples").mkdir()
+    (tmp_path / "p4_16_errors").mkdir()
+    text = v1model("t.apply(); u.apply();").replace(
+        "I(inout H h, inout M m, inout standard_metadata_t s) {",
+        'I(inout H h, inout M m, inout standard_metadata_t s) { @name(".a") action a() { }'
+        ' table t { actions = { a; } default_action = a; } @name(".a") action b() { }'
+        " table u { actions = { b; } default_action = b; }",
+    )
+    (tmp_path / "p4_16_errors" / "names.p4").write_text(text)
+    assert main(["conformance", str(tmp_path), "--no-stf", "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    (one,) = result["programs"]
+    assert (one["ours"], one["p4c"]) == ("refused", "refused")
+    report = tmp_path / "page.md"
+    assert main(["conformance", str(tmp_path), "--no-stf", "--report", str(report)]) == 0
+    _, with_it, without, *_ = report.read_text().split("## Refusals")
+    assert "p4c refuses 1 of these" in with_it
+    assert "p4c refuses 0 of these" in without
+    assert "p4c accepts 1 more; of them ours accepts 1." in without

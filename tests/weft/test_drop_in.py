@@ -142,6 +142,17 @@ def test_the_driver_writes_into_a_folder(here: Path) -> None:
     assert (here / "i.txtpb").exists()
 
 
+def test_errors_of_p4info_only_where_it_is_wanted(here: Path) -> None:
+    wrong = '@p4runtime_translation("x", bool) type bit<8> n_t;\n'
+    (here / "prog.p4").write_text(PROGRAM.replace("header a_t", f"{wrong}header a_t"))
+    done = p4c(here, "--p4runtime-files", "i.txtpb", "-o", "out.json", "prog.p4")
+    assert done.returncode == 1 and "prog.p4(6): " in done.stderr
+    assert not (here / "out.json").exists()
+    done = p4c(here, "-o", "out.json", "prog.p4")
+    assert done.returncode == 0, done.stderr
+    assert json.loads((here / "out.json").read_text())["pipelines"]
+
+
 def test_without_o_nothing_is_written(here: Path) -> None:
     before = {path.name for path in here.iterdir()}
     assert p4c(here, "prog.p4").returncode == 0
