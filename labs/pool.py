@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnContext, SpawnProcess
+from multiprocessing.process import BaseProcess
 from typing import Any, TypeVar
 
 Job = TypeVar("Job")
@@ -78,6 +79,32 @@ def work(
             worker.end()
 
 
+def start_deaf(process: BaseProcess) -> None:
+    """Start it deaf to Ctrl-C, which at a terminal goes to all, from its first instruction on."""
+    heard = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        process.start()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, heard)
+
+
+def end(process: BaseProcess) -> None:
+    """Wait until it has ended, a while; then make it."""
+    process.join(_END_S)
+    if process.is_alive():
+        process.kill()
+        process.join()
+
+
+def how_it_ended(process: BaseProcess) -> str:
+    """Say how a process ended that nobody told to."""
+    code = process.exitcode
+    if code is None or code >= 0:
+        return f"ended with code {code}"
+    hint = " (out of memory? try fewer workers)" if code == -signal.SIGKILL else ""
+    return f"was ended by {signal.Signals(-code).name}{hint}"
+
+
 class _Worker:
     """A process and our end of its pipe. `number`: the job that it has."""
 
@@ -86,14 +113,9 @@ class _Worker:
     ) -> None:
         self.pipe, far = context.Pipe()
         self._process: SpawnProcess = context.Process(target=_serve, args=(far, do), daemon=True)
-        # Ctrl-C at a terminal goes to all: a child is deaf to it from its first instruction on. The
-        # resource tracker, which comes with the first child, would unblock the signal again.
+        # It comes with the first child otherwise, and unblocks the signal again.
         resource_tracker.ensure_running()
-        heard = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-        try:
-            self._process.start()
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, heard)
+        start_deaf(self._process)
         far.close()
         self.number = number
         self.give(number, job)
@@ -119,18 +141,11 @@ class _Worker:
         self.pipe.close()
         if self._process.is_alive():
             self._process.terminate()
-        self._process.join(_END_S)
-        if self._process.is_alive():
-            self._process.kill()
-            self._process.join()
+        end(self._process)
 
     def _why(self) -> str:
         self._process.join(_END_S)
-        code = self._process.exitcode
-        if code is None or code >= 0:
-            return f"its process ended with code {code}"
-        hint = " (out of memory? try fewer --workers)" if code == -signal.SIGKILL else ""
-        return f"its process was ended by {signal.Signals(-code).name}{hint}"
+        return f"its process {how_it_ended(self._process)}"
 
 
 def _serve(pipe: Connection[Any, Any], do: Callable[..., Any]) -> None:

@@ -18,12 +18,12 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
+from labs import pool
 from labs.sweep_point import Assignment, Played, leave_interrupts_alone, play
 
 Task = tuple[int, int | None]  # a point and a seed
 
 _PR_SET_PDEATHSIG = 1
-_END_S = 5.0
 
 
 @dataclass
@@ -62,7 +62,7 @@ def played_here(
                     players.remove(player)
                     _ended(player)
                     start()
-                yield result or Played(*player.task, failure=_why(player.process.exitcode))
+                yield result or Played(*player.task, failure=_why(player.process))
     finally:
         for player in players:
             player.process.terminate()
@@ -78,7 +78,7 @@ def _started(
     process = context.Process(
         target=_serve, args=(assignment, scratch, theirs, (mine, *others), os.getpid()), daemon=True
     )
-    process.start()
+    pool.start_deaf(process)
     theirs.close()
     player = _Player(process, mine, task)
     _told(player, task)
@@ -106,20 +106,13 @@ def _result(player: _Player) -> Played | None:
     return result
 
 
-def _why(code: int | None) -> str:
-    if code is None or code >= 0:
-        return f"the process that played it ended with code {code}"
-    name = signal.Signals(-code).name
-    hint = " (out of memory?)" if -code == signal.SIGKILL else ""
-    return f"the process that played it was ended by {name}{hint}"
+def _why(process: BaseProcess) -> str:
+    return f"the process that played it {pool.how_it_ended(process)}"
 
 
 def _ended(player: _Player) -> None:
     player.pipe.close()
-    player.process.join(_END_S)
-    if player.process.is_alive():
-        player.process.kill()
-        player.process.join()
+    pool.end(player.process)
 
 
 def _serve(

@@ -177,7 +177,7 @@ def endless(run: Run) -> dict[str, float]:
     ("start", "measure", "says"),
     [
         ("20 parsecs", None, "traffic[1].incast.start: 'parsecs' is no unit of a duration"),
-        ("20us", killed, "was ended by SIGKILL (out of memory?)"),
+        ("20us", killed, "was ended by SIGKILL (out of memory? try fewer workers)"),
         ("20us", wrong, "measure: test_sweep.py:"),
         ("20us", endless, "measure gave ratio = inf, which is no number"),
     ],
@@ -262,6 +262,15 @@ def test_ctrl_c_keeps_what_was_played(program: Program, tmp_path: Path) -> None:
     document = json.loads((tmp_path / "results.json").read_text())
     assert document["interrupted"] is True
     assert document["runs"] == {"asked": 3, "played": 2, "failed": 0}
+
+
+def test_players_are_deaf_to_ctrl_c_from_their_first_instruction_on(program: Program) -> None:
+    def measure(run: Run) -> dict[str, float]:
+        return {"deaf": float(signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, ()))}
+
+    result = run(spec_of(), workers=2, measure=measure, program=program)
+    assert [each.metrics["deaf"] for each in result.runs] == [1, 1, 1]
+    assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
 
 
 def children() -> Iterator[int]:
