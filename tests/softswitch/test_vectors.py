@@ -11,6 +11,7 @@ import functools
 
 import pytest
 
+from softswitch.compiler import CompileError
 from tests.softswitch import vectors
 
 
@@ -19,7 +20,7 @@ def problems(program: str, compiler: str) -> dict[str, list[str]]:
     """Run all cases once; reasons by case, the empty list where it passed."""
     try:
         results = vectors.run(program, compiler)
-    except vectors.CompilerMissing as error:
+    except CompileError as error:
         names = [case["name"] for case in vectors.recording(program)["cases"]]
         return {name: [str(error)] for name in [*names, "*"]}
     return {result.case: result.problems for result in results} | {"*": []}

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from softswitch.compiler import CompileError
 from softswitch.core import CoreConfig
 from softswitch.p4runtime.named_updates import NamedUpdates
 from softswitch.p4runtime.protos import p4r
@@ -37,10 +38,6 @@ IDLE_NS = 3_000_000_000
 """Time for a case that waits for an idle time-out; BMv2 looks once a second."""
 
 Json = Mapping[str, Any]
-
-
-class CompilerMissing(Exception):
-    """Our compiler can't compile the program (yet); the message says why."""
 
 
 @dataclass
@@ -70,7 +67,7 @@ def recording(program: str) -> Json:
 
 
 def make_switch(program: str, compiler: str, cpu_port: int, cache_dir: Path | None) -> Switch:
-    """A fresh switch with the program as `compiler` made it. Raises CompilerMissing."""
+    """A fresh switch with the program as `compiler` made it. Raises CompileError."""
     config = CoreConfig(cpu_port=cpu_port)
     if compiler == "p4c":
         return Switch.from_json(
@@ -79,23 +76,11 @@ def make_switch(program: str, compiler: str, cpu_port: int, cache_dir: Path | No
             config=config,
             cache_dir=cache_dir,
         )
-    try:
-        from softswitch.compiler import compile_p4
-    except ImportError as error:
-        raise CompilerMissing(f"no compiler: {error}") from error
-    from softswitch.compiler.errors import CompileError
-
-    try:
-        result = compile_p4(GOLDEN / f"{program}.p4")
-    except (CompileError, NotImplementedError) as error:
-        raise CompilerMissing(f"{program}.p4 does not compile: {error}") from error
-    return Switch.from_json(
-        result.json_text.encode(), result.p4info, config=config, cache_dir=cache_dir
-    )
+    return Switch.from_p4(GOLDEN / f"{program}.p4", config=config, cache_dir=cache_dir)
 
 
 def run(program: str, compiler: str, cache_dir: Path | None = None) -> list[Result]:
-    """Run all cases of a program in the recorded order. Raises CompilerMissing."""
+    """Run all cases of a program in the recorded order. Raises CompileError."""
     return Runner(program, compiler, cache_dir).run()
 
 
@@ -346,7 +331,7 @@ def _report(program: str, compiler: str, only: str) -> dict[str, Any]:
     part: dict[str, Any] = {"program": program, "compiler": compiler, "missing": "", "open": []}
     try:
         results = [r for r in run(program, compiler) if only in r.case]
-    except CompilerMissing as error:
+    except CompileError as error:
         return part | {"cases": total, "passed": 0, "missing": str(error)}
     part["cases"] = len(results)
     part["passed"] = sum(r.passed for r in results)
