@@ -47,6 +47,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError("--jobs: at least 1")
     if arguments.no_stf and any(limit.name == "stf" for limit in limits):
         raise UsageError("--require stf needs the packets: leave --no-stf out")
+    stf_conformance.check_report(arguments.report)
     found = testdata.find(arguments.testdata)
     compiler = None if arguments.outputs else p4c.executable()
     started = time.monotonic()

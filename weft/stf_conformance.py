@@ -64,6 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError(f"{arguments.all}: no such directory")
     if arguments.jobs < 1:
         raise UsageError("--jobs: at least 1")
+    check_report(arguments.report)
     tests = find(arguments.all)
     if not tests:
         raise UsageError(f"{arguments.all}: no {PATTERN} there")
@@ -88,6 +89,13 @@ def run(arguments: argparse.Namespace) -> int:
         _print(outcomes)
     good = (Verdict.PASSED, Verdict.ELSEWHERE)
     return 0 if all(outcome.verdict in good for outcome in outcomes) else 1
+
+
+def check_report(path: Path | None) -> None:
+    """Raises UsageError where the page can't be: better than when minutes of work are done."""
+    if path is not None and (path.is_dir() or not path.parent.is_dir()):
+        what = "is a directory" if path.is_dir() else f"there is no directory {path.parent}"
+        raise UsageError(f"--report {path}: {what}")
 
 
 def find(directory: Path) -> list[Path]:
