@@ -245,7 +245,7 @@ class Simulation:
     ) -> Outcome:
         """Play it to its end or to `until_ps`. KeyboardInterrupt ends it with what there is.
 
-        Raises ResultError when `out` can't be written.
+        Raises ResultError when `out` can't be written, EngineError when memory runs out.
         """
         writer = self._writer(out) if out is not None else None
         before = time.process_time()

@@ -26,7 +26,7 @@ static int order(const void *left, const void *right)
     return earlier(left, right) ? -1 : earlier(right, left);
 }
 
-/* Room for one more. */
+/* Room for one more; 0: no memory. */
 static int widen(struct sim *s)
 {
     if (s->due_n < s->due_capacity)
@@ -42,13 +42,12 @@ static int widen(struct sim *s)
     if (places)
         s->due_places = places;
     if (!found || !due || !places)
-        return 0;
+        return sim_short(s, "what arrives at hosts"), 0;
     s->due_capacity = capacity;
     return 1;
 }
 
-/* Fills s->due_found, all lanes' first arrivals before any second one. Short of memory it finds fewer: the others come
- * in the next window, late. */
+/* Fills s->due_found, all lanes' first arrivals before any second one. Short of memory it finds fewer. */
 static void find(struct sim *s, ws_time last)
 {
     s->due_n = 0;

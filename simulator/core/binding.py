@@ -43,7 +43,7 @@ def native(*, sanitize: bool = False) -> Any:
 
 
 class EngineError(Exception):
-    """The engine refuses a call; the message says why."""
+    """The engine refuses a call, or can't go on; the message says why."""
 
 
 class Stop(enum.IntEnum):
@@ -338,8 +338,14 @@ class Engine:
     # --- running ------------------------------------------------------------------------------
 
     def run(self, until: int = NEVER, *, budget: int = NEVER, to_the_end: bool = False) -> Stop:
-        """Run until `until` (included) or another reason to stop."""
-        return Stop(self.lib.sim_run(self.pointer, until, budget, int(to_the_end)))
+        """Run until `until` (included) or another reason to stop.
+
+        Raises EngineError when memory runs out, and ever after: part of what happened is missing.
+        """
+        stop = self.lib.sim_run(self.pointer, until, budget, int(to_the_end))
+        if stop == self.lib.SIM_FAILED:
+            self._check(self.lib.SIM_ENOMEM)
+        return Stop(stop)
 
     @property
     def now(self) -> int:

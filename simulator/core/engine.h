@@ -4,10 +4,10 @@
  * sent in a window arrives in it, so that no switch can tell, and each finds its tables in the cache. Within a switch
  * its own events come first, then arrivals by port. Hosts, which messages join without any delay, follow in the
  * same window, in the order of (time, node, port), at an interface arrivals before its next frame: each has a number as
- * a source. What arrives at them is known when their turn begins, and is sorted then. Timers (streams, messages, scripts) of an instant come before all sources, in the
- * order in which they were set. So the order is that of (time, node, port, sequence) wherever one thing can bear
- * on another. Without any delay a window is one instant, again and again until nothing is left in it. Samples show an
- * instant after everything in it has happened.
+ * a source. What arrives at them is known when their turn begins, and is sorted then. Timers (streams, messages,
+ * scripts) of an instant come before all sources, in the order in which they were set. So the order is that of (time,
+ * node, port, sequence) wherever one thing can bear on another. Without any delay a window is one instant, again and
+ * again until nothing is left in it. Samples show an instant after everything in it has happened.
  */
 #ifndef WEFT_SIM_ENGINE_H
 #define WEFT_SIM_ENGINE_H
@@ -292,7 +292,7 @@ struct sim {
     size_t timers_n, timers_capacity;
     uint64_t timer_sequence;
     uint8_t fixed; /* sources are numbered: no more nodes and links */
-    uint8_t unusable; /* memory was short while they were numbered */
+    const char *short_of; /* what there was no memory for, so that part of what happened is missing; NULL: nothing */
 
     struct flight *free_flights;
     void *flight_slabs;
@@ -417,6 +417,8 @@ void tap_frame(struct sim *s, uint32_t tap, ws_time at, int sent, const uint8_t 
 void observe_free(struct sim *s);
 
 /* --- memory ------------------------------------------------------------------------------------------- */
+/* There was no memory for `what` (which stays): this run ends as SIM_FAILED, and so does every later one. SIM_ENOMEM. */
+int sim_short(struct sim *s, const char *what);
 /* Room for one more of `size` bytes in *array; 0: no memory. */
 int room(void **array, size_t n, size_t *capacity, size_t size);
 int sim_fail(struct sim *s, int status, const char *format, ...) __attribute__((format(printf, 3, 4)));

@@ -41,7 +41,7 @@ struct work *work_new(struct sim *s)
     if (!s->free_work) {
         struct work *slab = ws_memory_get(WORK_SLAB_BYTES);
         if (!slab)
-            return NULL;
+            return sim_short(s, "what hosts have to send"), NULL;
         *(void **)slab = s->work_slabs;
         s->work_slabs = slab;
         struct work *first = slab + 1; /* the first one's place points to the slab before */

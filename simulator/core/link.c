@@ -12,7 +12,7 @@ struct flight *flight_new(struct sim *s, uint32_t length)
     if (!flight) {
         struct flight *slab = ws_memory_get(FLIGHT_SLAB_BYTES);
         if (!slab)
-            return NULL;
+            return sim_short(s, "frames on links"), NULL;
         *(void **)slab = s->flight_slabs;
         s->flight_slabs = slab;
         flight = slab + 1; /* the first one's place points to the slab before */
@@ -23,7 +23,7 @@ struct flight *flight_new(struct sim *s, uint32_t length)
     }
     uint8_t *long_data = NULL;
     if (length > INLINE_BYTES && !(long_data = malloc(length)))
-        return NULL;
+        return sim_short(s, "frames on links"), NULL;
     s->free_flights = flight->next;
     flight->next = NULL;
     flight->length = length;

@@ -41,6 +41,13 @@ int sim_fail(struct sim *s, int status, const char *format, ...)
     return status;
 }
 
+int sim_short(struct sim *s, const char *what)
+{
+    if (!s->short_of)
+        s->short_of = what;
+    return sim_fail(s, SIM_ENOMEM, "no memory for %s", s->short_of);
+}
+
 sim *sim_create(uint64_t seed)
 {
     struct sim *s = calloc(1, sizeof *s);

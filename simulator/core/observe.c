@@ -56,10 +56,10 @@ int sim_sample(sim *s, ws_time start_ps, ws_time interval_ps)
     return SIM_OK;
 }
 
-static void *row(struct rows *rows, size_t size)
+static void *row(struct sim *s, struct rows *rows, size_t size)
 {
     if (!room(&rows->data, rows->n, &rows->capacity, size))
-        return NULL;
+        return sim_short(s, "samples"), NULL;
     return (uint8_t *)rows->data + rows->n++ * size;
 }
 
@@ -75,7 +75,7 @@ static void sample_switch(struct sim *s, uint32_t number)
             uint32_t paused = port->pause_mask >> q & 1;
             if (!port->queues[q].packets && !paused)
                 continue;
-            struct sim_queue_sample *at = row(&s->queue_rows, sizeof *at);
+            struct sim_queue_sample *at = row(s, &s->queue_rows, sizeof *at);
             if (at)
                 *at = (struct sim_queue_sample){.at = s->now, .node = number, .port = p, .queue = q,
                                                 .packets = port->queues[q].packets, .bytes = port->queues[q].bytes,
@@ -88,7 +88,7 @@ static void sample_lane(struct sim *s, struct lane *lane)
 {
     if (lane->packets == lane->sampled_packets)
         return;
-    struct sim_link_sample *at = row(&s->link_rows, sizeof *at);
+    struct sim_link_sample *at = row(s, &s->link_rows, sizeof *at);
     if (!at)
         return;
     *at = (struct sim_link_sample){.at = s->now, .link = lane->link, .direction = lane->direction,
@@ -121,7 +121,7 @@ void sample_now(struct sim *s)
             sample_lane(s, &s->links[i]->lanes[d]);
     while (s->dirty_head != NONE) {
         struct flow *flow = s->flows[s->dirty_head];
-        struct sim_flow_sample *at = row(&s->flow_rows, sizeof *at);
+        struct sim_flow_sample *at = row(s, &s->flow_rows, sizeof *at);
         endpoint_refresh(s, flow);
         if (at)
             *at = (struct sim_flow_sample){.at = s->now, .flow = s->dirty_head,

@@ -136,8 +136,10 @@ static int fix_host(struct sim *s, uint32_t number)
 /* Sources in the order of (node, port): a host's arrivals, then its departures. */
 int order_fix(struct sim *s)
 {
+    if (s->short_of)
+        return sim_short(s, s->short_of);
     if (s->fixed)
-        return s->unusable ? sim_fail(s, SIM_ENOMEM, "no memory for the order of events") : SIM_OK;
+        return SIM_OK;
     size_t sources = 0, switches = 0;
     for (uint32_t i = 0; i < s->n_nodes; i++) {
         sources += 2 * (size_t)s->nodes[i].n_nics;
@@ -156,10 +158,8 @@ int order_fix(struct sim *s)
         enough = s->nodes[i].sw ? fix_switch(s, i, &most) : fix_host(s, i);
     s->arrivals = calloc((size_t)most + 1, sizeof *s->arrivals);
     s->fixed = 1;
-    if (!enough || !s->arrivals) {
-        s->unusable = 1;
-        return sim_fail(s, SIM_ENOMEM, "no memory for the order of events");
-    }
+    if (!enough || !s->arrivals)
+        return sim_short(s, "the order of events");
     for (uint32_t i = 0; i < s->n_sources; i++)
         s->place[i] = NONE;
     s->window_stale = 1;
@@ -176,7 +176,7 @@ static int timer_earlier(const struct timer *a, const struct timer *b)
 int order_timer(struct sim *s, ws_time time, enum timer_kind kind, uint64_t object)
 {
     if (!room((void **)&s->timers, s->timers_n, &s->timers_capacity, sizeof *s->timers))
-        return SIM_ENOMEM;
+        return sim_short(s, "timers");
     struct timer timer = {time, s->timer_sequence++, kind, object};
     size_t at = s->timers_n++;
     while (at > 0 && timer_earlier(&timer, &s->timers[(at - 1) / 2])) {

@@ -117,6 +117,7 @@ enum sim_stop {
     SIM_DONE = 2,     /* all messages are done and no stream or script has more to send (asked for by `to_the_end`) */
     SIM_BUDGET = 3,   /* handled `budget` events */
     SIM_PUNT = 4,     /* a switch has something for the controller: sim_take_punts */
+    SIM_FAILED = 5,   /* memory ran out, sim_error says for what. Part of what happened is missing: no run goes on */
 };
 /* Runs until virtual time `until` (included) or another reason to stop. SIM_DONE, SIM_BUDGET and SIM_PUNT are looked for
  * once in a window (engine.h) of at most the smallest delay of a link: all that was due by sim_now has then happened

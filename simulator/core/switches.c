@@ -10,12 +10,13 @@
 
 static void punt(struct sim *s, uint32_t node, const struct ws_output *output)
 {
-    if (!room((void **)&s->punts, s->punts_n, &s->punts_capacity, sizeof *s->punts))
-        return;
     uint32_t total = output->length + output->tail_length;
     uint8_t *bytes = malloc(total + 1);
-    if (!bytes)
+    if (!bytes || !room((void **)&s->punts, s->punts_n, &s->punts_capacity, sizeof *s->punts)) {
+        free(bytes);
+        sim_short(s, "packets for the controller");
         return;
+    }
     memcpy(bytes, output->data, output->length);
     ws_write_tail(bytes, output->length, output->tail_length, output->tail_seed);
     struct sim_punt *row = &s->punts[s->punts_n++];
