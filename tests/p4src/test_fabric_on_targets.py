@@ -27,13 +27,14 @@ from controller import CompiledProgram, FabricPolicy, TargetFacts
 from controller.diff import changes
 from controller.fabric_state import FabricModel, desired_entries
 from controller.session import SwitchSession
+from tests.free_port import free_port
 
 pytestmark = pytest.mark.root
 
 PORTS = (1, 2, 3, 4)
 CPU_PORT = 255
 START_SECONDS = 60
-QUIET_SECONDS = 2
+QUIET_SECONDS = 60
 PACKET_OUTGOING = 4
 ETH_P_ALL = 3
 NO_FACTS = TargetFacts()
@@ -130,12 +131,6 @@ class Wires:
 
 def ip_command(*words: str) -> None:
     subprocess.run(["ip", *words], check=True, capture_output=True)
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @pytest.fixture(

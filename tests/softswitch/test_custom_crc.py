@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from softswitch import Switch
-from softswitch.compiler import compile_p4
-from tests.weft.switch_cli_bench import bench_of
+from tests.weft.switch_cli_bench import bench_of, compile_into
 
 PROGRAM = """
 #include <core.p4>
@@ -61,10 +60,7 @@ def crc(bits: int, parameters: Parameters) -> int:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("crc")
     (folder / "crc.p4").write_text(PROGRAM)
-    result = compile_p4(folder / "crc.p4")
-    (folder / "lab.json").write_text(result.json_text)
-    (folder / "lab.p4info.txtpb").write_text(result.p4info_text)
-    return folder
+    return compile_into(folder, folder / "crc.p4")
 
 
 def test_the_definition_here_is_the_catalogues() -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from softswitch.p4runtime.pipeline import read_p4info
 from softswitch.p4runtime.protos import p4r
+from tests.free_port import free_port
 from tests.weft.switch_cli_bench import compile_into
 from weft.switch_cli_connection import Connection
 
@@ -20,12 +21,6 @@ pytestmark = pytest.mark.reference("simple_switch_grpc")
 
 LAB = Path(__file__).parent / "switch_cli_lab"
 PATIENCE_S = 60.0
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @pytest.fixture

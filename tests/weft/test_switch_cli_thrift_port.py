@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import subprocess
 import sys
 import time
@@ -11,16 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.free_port import free_port
 from tests.weft.switch_cli_bench import compile_into
 
 LAB = Path(__file__).parent / "switch_cli_lab"
 PATIENCE_S = 60.0
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def daemon(program: Path, port: int, ready: Path) -> list[str]:
