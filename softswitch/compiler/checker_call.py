@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -319,11 +320,11 @@ class CallChecker(BuiltinChecker):
         params = tuple(self._param_of(p) for p in decl.ctor_params)
         self._bind(call, Signature(f"constructor {made.name}", params, constants=True), [])
 
+    @abstractmethod
     def specialised_block(
         self, decl: ast.ParserDecl | ast.ControlDecl, args: tuple[ty.Type, ...], pos: Pos
     ) -> ast.ParserDecl | ast.ControlDecl:
         """The generic block `decl` for these type arguments (see `Checker`)."""
-        raise NotImplementedError
 
     def _param_of(self, param: ast.Parameter) -> ty.Param:
         if param.type is None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
+
 from softswitch.compiler import ast, constants, unify
 from softswitch.compiler import types as ty
 from softswitch.compiler.checker_base import GaveUp, counted, describe
@@ -15,9 +17,9 @@ _UNTYPED = (ast.ListExpr, ast.StructExpr, ast.DefaultExpr, ast.InvalidExpr, ast.
 class Converter(TypeChecker):
     """`convert(expr, type)` and what it needs to know about expressions."""
 
+    @abstractmethod
     def expr(self, expr: ast.Expr) -> ast.Expr:
         """Checked `expr`; see `checker_expr`."""
-        raise NotImplementedError
 
     def value(self, expr: ast.Expr) -> ast.Expr:
         """Checked `expr`, which must have a value: no type, action, table or function."""

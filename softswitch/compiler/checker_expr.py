@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
+
 from softswitch.compiler import ast, constants, unify
 from softswitch.compiler import types as ty
 from softswitch.compiler.ast import BinaryOp, MemberKind, UnaryOp
@@ -24,9 +26,9 @@ _SATURATING = frozenset({BinaryOp.ADD_SAT, BinaryOp.SUB_SAT})
 class ExpressionChecker(Converter):
     """`expr(node)`: checks a node and what is below it; returns it, or what replaces it."""
 
+    @abstractmethod
     def call(self, call: ast.Call) -> ast.Expr:
         """Checked call; see `checker_call`."""
-        raise NotImplementedError
 
     def expr(self, expr: ast.Expr) -> ast.Expr:
         """Checked `expr`: with its type, and its value where constant."""

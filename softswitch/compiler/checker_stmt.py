@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
+
 from softswitch.compiler import ast, unify
 from softswitch.compiler import types as ty
 from softswitch.compiler.checker_call import CallChecker
@@ -21,9 +23,9 @@ _NOT_IN_PARSER = {
 class StatementChecker(CallChecker):
     """`stmt(node)`; errors are reported statement by statement."""
 
+    @abstractmethod
     def annotations(self, annotations: list[ast.Annotation]) -> None:
         """Fold the bodies of annotations."""
-        raise NotImplementedError
 
     def block(self, block: ast.Block) -> None:
         """A block with a scope of its own."""
@@ -149,9 +151,9 @@ class StatementChecker(CallChecker):
                 f"{made} can't be instantiated at top level: give {made}(...) to a package",
             )
 
+    @abstractmethod
     def initializer(self, decl: ast.InstanceDecl) -> None:
         """Check `= { methods }` of an instance; see `checker_methods`."""
-        raise NotImplementedError
 
     # ------------------------------------------------------------ control flow
 

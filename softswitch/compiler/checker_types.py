@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+
 from softswitch.compiler import ast
 from softswitch.compiler import types as ty
 from softswitch.compiler.checker_base import CheckerBase, GaveUp, counted, describe
@@ -35,12 +37,12 @@ TypeDecl = (
 )
 
 
-class TypeChecker(CheckerBase):
+class TypeChecker(CheckerBase, ABC):
     """`resolve(ref)`: from a type as written to a `types.Type`."""
 
+    @abstractmethod
     def check_constant_int(self, expr: ast.Expr, what: str) -> tuple[ast.Expr, int]:
         """Checked `expr` and its value; raises where it is no constant number."""
-        raise NotImplementedError
 
     # ------------------------------------------------------------ references
 
@@ -272,9 +274,9 @@ class TypeChecker(CheckerBase):
             self._fail(member.pos, f'member "{member.name}" of enum "{decl.name}" needs a value')
         member.value = self.check_constant_of(member.value, base)
 
+    @abstractmethod
     def check_constant_of(self, expr: ast.Expr, t: ty.Type) -> ast.Expr:
         """`expr` checked, converted to `t` and constant."""
-        raise NotImplementedError
 
     # ------------------------------------------------------------ parameters
 

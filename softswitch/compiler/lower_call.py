@@ -6,6 +6,7 @@ in the order that P4 prescribes (spec 6.8). Tables' actions are lowered apart (`
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 
 from softswitch.compiler import ast, effects, ir
@@ -35,13 +36,13 @@ _OUT = (Direction.OUT, Direction.INOUT)
 class CallLowering(AssignLowering):
     """Adds inlining to the lowering of assignments and expressions."""
 
+    @abstractmethod
     def statement(self, stmt: ast.Stmt) -> None:
         """Write code for a statement (see `lower_stmt`)."""
-        raise NotImplementedError
 
+    @abstractmethod
     def parser_states(self, decl: ast.ParserDecl, accept: ir.Block, prefix: str) -> None:
         """Write a parser's states and go to its start (see `lower_parser`)."""
-        raise NotImplementedError
 
     # ------------------------------------------------------------ actions and functions
 

@@ -6,6 +6,7 @@ such a call could change are saved before it, so that evaluation is left to righ
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -49,7 +50,7 @@ _SIMPLE_BINARY = {
 }  # fmt: skip
 
 
-class ExprLowering:
+class ExprLowering(ABC):
     """Lowers expressions into `code`, with the names of `frame`."""
 
     def __init__(self, program: ProgramLowering, code: Code, frame: Frame) -> None:
@@ -126,17 +127,17 @@ class ExprLowering:
         self.assign(place, value, pos)
         return place
 
+    @abstractmethod
     def assign(self, target: Value, value: Value, pos: Pos) -> None:
         """Write code that assigns `value` to `target` (see `lower_assign`)."""
-        raise NotImplementedError
 
+    @abstractmethod
     def call_value(self, call: ast.Call) -> Value:
         """Write code for a call, and give its result (see `lower_call`)."""
-        raise NotImplementedError
 
+    @abstractmethod
     def branch(self, cond: ast.Expr, then: ir.Block, otherwise: ir.Block) -> None:
         """Write code that goes on in `then` or `otherwise` (see `lower_stmt`)."""
-        raise NotImplementedError
 
     # ------------------------------------------------------------ dispatch
 

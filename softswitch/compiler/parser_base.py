@@ -6,6 +6,7 @@ cursor carries a stack of scopes that say of each declared name whether it is a 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import NoReturn, TypeVar
@@ -43,7 +44,7 @@ _EXPRESSION_ANNOTATIONS = frozenset(
 )  # fmt: skip
 
 
-class ParserBase:
+class ParserBase(ABC):
     """Cursor over tokens. `reporter` receives the syntax errors after which parsing goes on."""
 
     def __init__(self, tokens: list[Token], reporter: Reporter) -> None:
@@ -285,9 +286,9 @@ class ParserBase:
         if self._kind != close:
             self._fail(f'"{close}"')
 
+    @abstractmethod
     def expression(self) -> ast.Expr:
         """An expression; see `parser_expr`."""
-        raise NotImplementedError
 
 
 def _joined(tokens: list[Token]) -> str:
