@@ -236,8 +236,12 @@ class StmtLowering(CallLowering):
     # ------------------------------------------------------------ loops
 
     def _for(self, stmt: ast.For) -> None:
-        """`for (init; cond; update) body`: BMv2 can loop in actions and parsers only."""
-        if not self.code.in_action and not self.in_parser():
+        """`for (init; cond; update) body`: one action of a pipeline if nothing in it is applied."""
+        if (
+            not self.code.in_action
+            and not self.in_parser()
+            and _fits_one_action(stmt, may_return=True)
+        ):
             self._as_one_action(stmt)
             return
         for each in stmt.init:
@@ -316,8 +320,6 @@ class StmtLowering(CallLowering):
         the several actions that an `if` between reading and writing would make.
         """
         if not _fits_one_action(stmt, may_return=isinstance(stmt, ast.For)):
-            if isinstance(stmt, ast.For):
-                raise NotSupported.at(stmt.pos, "a run-time loop with table applies")
             self.program.inform(
                 stmt.pos, "@atomic has no effect on a block with return or table applies"
             )
