@@ -87,7 +87,12 @@ class Connection:
     def close(self) -> None:
         """End the session."""
         self._requests.put(None)
+        if self._stream is not None:
+            self._stream.cancel()
         self._channel.close()
+        # While Python ends, the stream's own end would wait for a lock that a thread of gRPC's
+        # may have died with: so it goes now.
+        self._stream = None
 
     def config(self) -> p4r.ForwardingPipelineConfig:
         """The program's P4Info and, where the switch tells it, its JSON.

@@ -140,7 +140,7 @@ class ShellBase(cmd.Cmd):
 
         What is printed, and its order, is as if they did not.
         """
-        terminal = self.stdout
+        keyboard, terminal = self.stdin, self.stdout
         self.answers = Answers(terminal, sys.stderr)
         lines = Lines(descriptor, self._before_waiting)
         self.stdin = lines  # type: ignore[assignment]  # cmd asks for readline alone
@@ -151,7 +151,7 @@ class ShellBase(cmd.Cmd):
             self.settle()
         finally:
             self.answers.show()
-            self.stdout, self.answers = terminal, None
+            self.stdin, self.stdout, self.answers = keyboard, terminal, None
 
     def settle(self) -> None:
         """Do what waits."""

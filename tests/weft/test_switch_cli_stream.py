@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import threading
+import weakref
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,7 +14,7 @@ import pytest
 from softswitch.p4runtime.protos import p4r
 from tests.weft.switch_cli_bench import Bench, bench_of, compile_into
 from weft.switch_cli import SwitchShell
-from weft.switch_cli_connection import BATCH
+from weft.switch_cli_connection import BATCH, Connection
 
 LAB = Path(__file__).parent / "switch_cli_lab"
 PROMPT = SwitchShell.prompt
@@ -145,3 +146,19 @@ def test_bytes_that_are_no_text_are_a_wrong_command(compiled: Path, tmp_path: Pa
         bench.shell.stdout = output = io.StringIO()
         bench.shell.read_commands(file.fileno(), "")
     assert "Table lpm has no action dr\ufffdp" in output.getvalue()
+
+
+def test_a_session_that_ends_leaves_no_stream(compiled: Path) -> None:
+    with bench_of(compiled) as bench:
+        connection = Connection(bench.address, 0)
+        stream = weakref.ref(connection._stream)
+        connection.close()
+        assert stream() is None  # what is left until Python ends may hang there
+
+
+def test_a_shell_that_is_done_goes_at_once(compiled: Path, tmp_path: Path) -> None:
+    with bench_of(compiled) as bench:
+        read_file(bench, tmp_path / "one.txt", adds(0, 1))
+        shell = weakref.ref(bench.shell)
+        bench.shell = bench.open()
+        assert shell() is None
