@@ -16,7 +16,7 @@ from emulation.errors import ToolMissingError, TrafficError
 from emulation.network import Network
 from topologies import Topology
 
-START_S = 10.0
+START_S = 60.0
 STOP_S = 5.0
 _POLL_S = 0.01
 

@@ -23,7 +23,7 @@ from hostagent.pins import MAPS, pins_of
 if TYPE_CHECKING:
     from emulation.session import Session
 
-START_DEADLINE_S = 15.0
+START_DEADLINE_S = 60.0
 _REPOSITORY = Path(__file__).resolve().parent.parent
 _END_S = 2.0
 

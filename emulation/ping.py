@@ -104,7 +104,7 @@ def ping_all(
     between: Callable[[LiveHost, LiveHost], bool] = lambda source, destination: True,
     count: int = COUNT,
     interval_s: float = INTERVAL_S,
-    timeout_s: float = 1.0,
+    timeout_s: float = 5.0,
 ) -> PingReport:
     """Send `count` requests (at most 16) from every host to every other, and collect the replies.
 

@@ -81,7 +81,7 @@ def exchange(
     *,
     flows: int = FLOWS,
     packets_a_flow: int = PACKETS_A_FLOW,
-    timeout_s: float = 2.0,
+    timeout_s: float = 5.0,
 ) -> RoceReport:
     """Send `flows` x `packets_a_flow` packets; count what arrives until `timeout_s` after them."""
     packets = [

@@ -23,7 +23,7 @@ from mininet.node import Switch
 from emulation.errors import SwitchDiedError, ToolMissingError
 from topologies.model import PS_PER_NS, RECIRCULATION_PS
 
-READY_DEADLINE_S = 30.0
+READY_DEADLINE_S = 120.0
 POLL_S = 0.01
 LOG_LINES_SHOWN = 15
 FIRST_GRPC_PORT = 9559  # P4Runtime's own port number; below the range of ephemeral ports

@@ -17,7 +17,7 @@ from emulation.live_host import LiveHost
 SECONDS = 2
 PORT = 5201
 
-_LISTEN_DEADLINE_S = 5.0
+_LISTEN_DEADLINE_S = 30.0
 _POLL_S = 0.005
 _PATIENCE_S = 15.0  # beyond the transfer itself: connecting, and the queues running empty
 

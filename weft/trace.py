@@ -18,7 +18,7 @@ from weft import console
 from weft.errors import UsageError
 from weft.follow import OWN_SWITCH
 
-RETURN_S = 10.0
+RETURN_S = 60.0
 """How long a switch that has died may take to be started again."""
 
 _ADDRESS = re.compile(r".+:\d+")

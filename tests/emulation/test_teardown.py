@@ -99,7 +99,7 @@ def start_of(runner: subprocess.Popen[str]) -> RunRecord:
 
 
 def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.01)
