@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from pathlib import Path
 
 import pytest
@@ -11,6 +10,7 @@ from finsy.proto import p4i
 from google.protobuf import text_format
 
 from softswitch.compiler import CompileError, NotSupported, compile_p4, write_outputs
+from tests.call_count import calls
 
 ROOT = Path(__file__).resolve().parents[2]
 GOLDEN = ROOT / "tests/golden"
@@ -77,8 +77,9 @@ def test_a_missing_file_is_an_error_of_ours(tmp_path: Path, missing: str) -> Non
         compile_p4(tmp_path / missing)
 
 
-def test_fabric_takes_well_under_a_second_and_a_half_of_cpu() -> None:
-    before = time.process_time()
-    result = compile_p4(FABRIC, include_dirs=[FABRIC.parent, FABRIC.parent / "include"])
-    assert time.process_time() - before < 1.5
+def test_fabric_takes_some_tenths_of_a_second() -> None:
+    """2 million calls; the fastest machines do some 10 million in a second."""
+    include_dirs = [FABRIC.parent, FABRIC.parent / "include"]
+    assert calls(lambda: compile_p4(FABRIC, include_dirs=include_dirs)) < 5_000_000
+    result = compile_p4(FABRIC, include_dirs=include_dirs)
     assert set(result.timings) >= {"cpp", "parse", "check", "lower", "p4info", "json"}
