@@ -96,7 +96,7 @@ class Switches:
             process.terminate()
         for process in self.processes.values():
             try:
-                process.wait(5)
+                process.wait(START_SECONDS)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
@@ -139,10 +139,10 @@ def fabric(switches: Switches, topology: Topology) -> dict[str, str]:
 
 @pytest.fixture
 def wait_for() -> Callable[[Callable[[], bool]], None]:
-    """Polls a condition until it holds; fails after five seconds."""
+    """Polls a condition until it holds; fails when only a fault can take so long."""
 
     def wait(condition: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + 5
+        deadline = time.monotonic() + START_SECONDS
         while not condition():
             assert time.monotonic() < deadline, "the condition never came true"
             time.sleep(0.005)

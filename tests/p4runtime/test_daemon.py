@@ -15,7 +15,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,13 +35,16 @@ pytestmark = pytest.mark.root
 
 GOLDEN = Path(__file__).resolve().parent.parent / "golden"
 DEVICE_ID = 3
-DEADLINE_S = 20.0
+DEADLINE_S = 60.0
 GENEROUS_S = 2.0
 """For what takes milliseconds on a machine that has nothing else to do."""
 
 ETH_P_ALL = 3
 PORTS = (1, 2, 3)
 PACE_S = 0.0005
+AHEAD = 1000
+"""Frames that may be on their way: fewer than the switch's ring and a far end's socket hold."""
+
 INSERT = p4r.Update.INSERT
 RECONCILE = p4r.SetForwardingPipelineConfigRequest.RECONCILE_AND_COMMIT
 
@@ -70,6 +73,7 @@ class Wire:
                 ip("link", "set", name, "addrgenmode", "none", "up")
             raw = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
             raw.setsockopt(263, 23, 1)  # SOL_PACKET, PACKET_IGNORE_OUTGOING
+            raw.setsockopt(socket.SOL_SOCKET, 33, 4 << 20)  # SO_RCVBUFFORCE: a burst
             raw.bind((far, ETH_P_ALL))
             raw.settimeout(0.05)
             self.far[port] = raw
@@ -93,9 +97,9 @@ def start(tmp_path: Path, wire: Wire) -> Iterator[Callable[..., str]]:
     """Starts the daemon on the wire with more target options; returns its address."""
     running: list[subprocess.Popen[str]] = []
 
-    def make(*target: str) -> str:
+    def make(*target: str, run: Sequence[str] = ("-m", "softswitch")) -> str:
         ready = tmp_path / "ready"
-        command = [sys.executable, "-m", "softswitch", "--no-p4", "--device-id", str(DEVICE_ID)]
+        command = [sys.executable, *run, "--no-p4", "--device-id", str(DEVICE_ID)]
         command += [word for port, near in wire.near.items() for word in ("-i", f"{port}@{near}")]
         command += ["--log-file", str(tmp_path / "log"), "--", "--ready-file", str(ready)]
         command += ["--grpc-server-addr", "127.0.0.1:0", "--cpu-port", "255", *target]
@@ -120,20 +124,27 @@ def names_of(config: p4r.ForwardingPipelineConfig) -> Names:
 
 
 class Stream:
-    """Numbered frames at a steady pace into one port, with the time at which each was sent."""
+    """Numbered frames at a steady pace into one port, with the time at which each was sent.
 
-    def __init__(self, source: socket.socket, head: bytes) -> None:
+    `ear`: all are to come there, and so those sent do not run far ahead of those that came.
+    """
+
+    def __init__(
+        self, source: socket.socket, head: bytes, first: int = 0, ear: Listener | None = None
+    ) -> None:
         self.sent_at: list[float] = []
-        self._source, self._head = source, head
+        self._source, self._head, self._first, self._ear = source, head, first, ear
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run)
 
     def _run(self) -> None:
         while not self._stop.is_set():
-            number = len(self.sent_at)
+            time.sleep(PACE_S)  # the pace, not a wait
+            if self._ear and len(self.sent_at) > len(self._ear.numbers) + AHEAD:
+                continue
+            number = self._first + len(self.sent_at)
             self.sent_at.append(time.monotonic())
             self._source.send(self._head + number.to_bytes(4, "big") + bytes(42))
-            time.sleep(PACE_S)  # the pace, not a wait
 
     def __enter__(self) -> Stream:
         self._thread.start()
@@ -172,6 +183,10 @@ class Listener:
                 self.times.append(time.monotonic())
                 self.numbers.append(int.from_bytes(frame[14:18], "big"))
 
+    def since(self, first: int) -> list[int]:
+        """The numbers from this one on."""
+        return [number for number in self.numbers if number >= first]
+
     def stop(self) -> None:
         self._stop.set()
         self._thread.join()
@@ -206,7 +221,7 @@ def test_a_changed_program_is_loaded_under_traffic(
         ]
     )
     listener = Listener(wire.far[2], head(0xA))
-    with Stream(wire.far[1], head(0xA)) as stream:
+    with Stream(wire.far[1], head(0xA), ear=listener) as stream:
         wait_for(lambda: len(listener.numbers) > 50, "the stream")
         began = time.monotonic()
         client.push(edition("MORE", "NEW_IDS"), RECONCILE)
@@ -253,15 +268,15 @@ def test_members_follow_their_watch_port(
         if len(ears[2].numbers) > heard[0]:
             break
     latencies = []
-    for _ in range(5):
-        ears[3].numbers.clear()
-        with Stream(source, start_of) as stream:
+    for turn in range(1, 6):
+        first = turn * 1_000_000  # frames of the turn before may still come
+        with Stream(source, start_of, first) as stream:
             wait_for(lambda s=stream: len(s.sent_at) > 20, "the stream")
             began = time.monotonic()
             ip("link", "set", wire.near[2], "down")
-            wait_for(lambda: len(ears[3].numbers) > 20, "packets on the other link")
-        first = min(ears[3].numbers)
-        latencies.append(max(0.0, stream.sent_at[first] - began))
+            wait_for(lambda f=first: len(ears[3].since(f)) > 20, "packets on the other link")
+        moved = min(ears[3].since(first))
+        latencies.append(max(0.0, stream.sent_at[moved - first] - began))
         ip("link", "set", wire.near[2], "up")
         heard = len(ears[2].numbers)
 
@@ -270,10 +285,6 @@ def test_members_follow_their_watch_port(
             return len(ears[2].numbers) > heard  # noqa: B023 - called at once
 
         wait_for(back, "packets on the first link again")
-        until_quiet = -1
-        while until_quiet != len(ears[3].numbers):
-            until_quiet = len(ears[3].numbers)
-            time.sleep(0.02)  # frames on the way
     for ear in ears.values():
         ear.stop()
     shown = ", ".join(f"{latency * 1000:.1f}" for latency in sorted(latencies))
@@ -312,9 +323,10 @@ def test_finsy_hears_of_digests_and_idle_entries(
             took = time.monotonic() - began
             assert [entry.idle_timeout_ns for entry in idle.table_entry] == [60_000_000]
             print(f"idle time-out of 60 ms: heard of after {took * 1000:.0f} ms")
-            assert took < 1.0  # a thread that sleeps for a second would be heard of later
 
-    asyncio.run(asyncio.wait_for(controller(start()), DEADLINE_S))
+    # The event thread wakes for what is due, not because it looks again after a while.
+    patient = "from softswitch import daemon; daemon.IDLE_WAIT_S = 3600.0; daemon.main()"
+    asyncio.run(asyncio.wait_for(controller(start(run=("-c", patient))), DEADLINE_S))
 
 
 def test_the_daemon_serves_tls(wire: Wire, start: Callable[..., str], tmp_path: Path) -> None:

@@ -103,7 +103,11 @@ class Running:
             stdout=subprocess.PIPE,
             text=True,
         )
-        wait_for(lambda: ready.exists() or self.process.poll() is not None, "the ready file")
+        try:
+            wait_for(lambda: ready.exists() or self.process.poll() is not None, "the ready file")
+        except AssertionError:
+            self.process.kill()
+            raise
         assert self.process.poll() is None, self.process.communicate()
         self.address = ready.read_text().split()[1]
 

@@ -54,6 +54,14 @@ class Bench:
             [sys.executable, "-m", "softswitch", "--no-p4", *ports, "--", *target],
             stdout=subprocess.DEVNULL,
         )
+        try:
+            self._connect(program, ready)
+        except BaseException:
+            self.process.kill()
+            self.process.wait()
+            raise
+
+    def _connect(self, program: str, ready: Path) -> None:
         deadline = time.monotonic() + DEADLINE_S
         while not ready.exists():
             assert self.process.poll() is None and time.monotonic() < deadline
