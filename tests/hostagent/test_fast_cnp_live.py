@@ -45,7 +45,7 @@ FAST = FastCnpParameters(
     validity_unit_ns=1_000_000,
     quiet=1,
 )
-VALIDITY, STANDS_S = 8, 0.256  # 2^8 ms
+VALIDITY, STANDS_S = 10, 1.024  # 2^10 ms: longer than a busy machine needs to look
 SIZE = 16384
 WIRE_EXTRA = 24  # preamble, FCS and gap, which rates count
 
@@ -162,8 +162,10 @@ def test_the_rate_falls_by_the_severity_and_holds(
         assert held_bps(pair, h2) < 1.05 * quarter
         held_until = time.monotonic() + STANDS_S
         h2.send(fast_cnp(pair, 0))
-        while time.monotonic() < held_until:
-            assert rate(pair) == quarter
+        seen_bps = rate(pair)
+        while time.monotonic() < held_until:  # looked at before
+            assert seen_bps == quarter
+            seen_bps = rate(pair)
         until(lambda: rate(pair) > quarter, pair.one)
         until(lambda: rate(pair) == LINE, pair.one)
         if in_kernel:

@@ -362,9 +362,9 @@ def daemon(host: Host, address: str, path: Path, *options: str) -> Iterator[subp
         yield process
     finally:
         process.terminate()
-        process.communicate(timeout=10)
+        process.communicate(timeout=60)
 
 
-def until(done: Callable[[], bool], endpoint: Endpoint, timeout_s: float = 10.0) -> None:
+def until(done: Callable[[], bool], endpoint: Endpoint, timeout_s: float = 60.0) -> None:
     """Wait for what an endpoint brings about."""
     assert endpoint.wait(done, timeout_s), "nothing more happened"
