@@ -141,12 +141,10 @@ class Finished:
     prompt: str
     errors: str
     record: RunRecord
-    seconds: float
 
 
 @pytest.fixture(scope="module")
 def finished(place: Place) -> Finished:
-    started = time.monotonic()
     process = subprocess.Popen(
         [sys.executable, "-m", "weft.cli", "run-topo", "--json", "--cli"],
         cwd=REPOSITORY,
@@ -158,20 +156,18 @@ def finished(place: Place) -> Finished:
     )
     assert process.stdout is not None
     line = process.stdout.readline()
-    seconds = time.monotonic() - started
     if not line:
         pytest.fail(f"run-topo failed: {process.communicate()[1]}")
     (record,) = place.records()
     commands = ["help", "pingall", "exec h1 ip -4 addr", "counters", "tables s1", "", "# a comment"]
     code, out, err = answer(process, "\n".join([*commands, "exit", "pingall", ""]))
-    return Finished(code, json.loads(line), out, err, record, seconds)
+    return Finished(code, json.loads(line), out, err, record)
 
 
 def test_the_run_is_good_and_leaves_nothing(finished: Finished, place: Place) -> None:
     assert (finished.code, finished.errors) == (0, "")
     assert finished.result["ok"] is True
     place.assert_nothing_is_left(finished.record)
-    assert finished.seconds < 20
 
 
 def test_every_result_states_runtime_and_time_scale(finished: Finished) -> None:

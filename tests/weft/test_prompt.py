@@ -52,7 +52,8 @@ class Terminal:
         Once is not always enough: readline loses a signal that comes between its last look for
         one and its wait for the next key.
         """
-        for _ in range(10):
+        deadline = time.monotonic() + PATIENCE_S
+        while time.monotonic() < deadline:
             self.type(key)
             with suppress(AssertionError):
                 self.expect(text, 1.0)
@@ -122,12 +123,10 @@ def test_keys_and_commands_on_a_terminal(terminal: Terminal, tmp_path: Path) -> 
     terminal.expect("half a lin")
     terminal.press_until("\x03", PROMPT)  # Ctrl-C: the line is given up
 
-    terminal.type("exec h1 echo started; sleep 100\n")
+    terminal.type("exec h1 echo started; sleep 1000\n")
     terminal.expect("\nstarted\n")
-    started = time.monotonic()
     terminal.type("\x03")  # Ctrl-C: the command is ended
     terminal.expect(PROMPT)
-    assert time.monotonic() - started < 5
 
     terminal.type("exec h1 echo listening; cat\n")  # a command may read the terminal
     terminal.expect("\nlistening\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -184,6 +185,12 @@ def test_a_folder_with_other_things_is_left_alone(
     assert (tmp_path / "thesis.tex").read_text() == "precious"
 
 
+def cpu_s(pid: int) -> float:
+    """The CPU time that a process has taken so far."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def test_ctrl_c_leaves_a_whole_result(tmp_path: Path) -> None:
     out = tmp_path / "out"
     run = tmp_path / "long.yaml"
@@ -192,10 +199,13 @@ def test_ctrl_c_leaves_a_whole_result(tmp_path: Path) -> None:
         [str(Path(sys.executable).parent / "weft"), "sim", str(run), "--out", str(out)],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
-    while not (out / "queues.parquet").exists():  # it runs
+    while not (out / "queues.parquet").exists():
         assert process.poll() is None
         time.sleep(0.05)
-    time.sleep(0.3)
+    begun = cpu_s(process.pid)
+    while cpu_s(process.pid) < begun + 0.3:  # it runs
+        assert process.poll() is None
+        time.sleep(0.05)
     process.send_signal(signal.SIGINT)
     shown, errors = process.communicate(timeout=60)
     assert process.returncode == 130, errors

@@ -135,8 +135,12 @@ def test_events_tell_the_fabric_then_every_moment(server: LoopbackServer) -> Non
 def test_two_readers_share_each_look(server: LoopbackServer, recorded: Any) -> None:
     with events(server) as one, events(server) as other:
         assert (next(one)[0], next(other)[0]) == ("fabric", "fabric")
-        heard = [[next(reader)[1]["at"] for _ in range(4)] for reader in (one, other)]
-    assert set(heard[0]) & set(heard[1])
+        heard: tuple[set[int], set[int]] = (set(), set())
+        deadline = time.monotonic() + PATIENCE_S
+        while not heard[0] & heard[1]:
+            assert time.monotonic() < deadline, "no look was shared"
+            for reader, seen in zip((one, other), heard, strict=True):
+                seen.add(next(reader)[1]["at"])
 
 
 def test_nobody_watching_nobody_looking(server: LoopbackServer, recorded: Any) -> None:
