@@ -47,10 +47,10 @@ int wd_links_drain(int fd)
     _Alignas(struct nlmsghdr) char buffer[8192];
     int news = 0;
     for (;;) {
-        ssize_t n = recv(fd, buffer, sizeof buffer, 0);
+        ssize_t n = recv(fd, buffer, sizeof buffer, MSG_TRUNC);
         if (n < 0 && errno != ENOBUFS && errno != EINTR)
             return news;
-        if (n < 0) { /* ENOBUFS: messages were lost, so something changed */
+        if (n < 0 || (size_t)n > sizeof buffer) { /* messages were lost (ENOBUFS) or cut off, so something changed */
             news |= WD_NEWS_LINK | WD_NEWS_QDISC;
             continue;
         }
@@ -78,6 +78,8 @@ static int ask(void *request, size_t bytes, int (*each)(const struct nlmsghdr *,
     int several = ((struct nlmsghdr *)request)->nlmsg_flags & NLM_F_DUMP, more = status == 0;
     while (more) {
         ssize_t n = recv(fd, answer, sizeof answer, 0);
+        if (n < 0 && errno == EINTR)
+            continue; /* with a time limit a stopped process that goes on finds this */
         if (n < 0) {
             status = -errno;
             break;
