@@ -85,8 +85,10 @@ static __attribute__((cold, noinline)) void emit_impaired(ws_switch *sw, struct 
 {
     if (packet->tail && port->wires[WS_SEND]->impair.corrupt) {
         packet = ws_wire_unfold(packet);
-        if (!packet)
+        if (!packet) {
+            give_back(port);
             return;
+        }
     }
     ws_time slot = port->config.rate_bps ? wire_time(port, ws_packet_total(packet)) : 0;
     struct ws_fate fate = ws_wire_pass(port->wires[WS_SEND], packet->out, packet->length, packet->tail, packet->time, slot);
