@@ -26,9 +26,11 @@ static int worth_it(const struct ws_slots *slots) { return slots->used && slots-
 static void bring_objects(const struct ws_slots *slots, size_t bytes)
 {
     if (worth_it(slots))
-        for (uint32_t slot = 0; slot < slots->capacity; slot++)
-            if (slots->objects[slot])
+        for (uint32_t slot = 0, left = slots->used; left; slot++)
+            if (slots->objects[slot]) {
                 bring(slots->objects[slot], bytes);
+                left--;
+            }
 }
 
 /* What a hit reads and writes of an entry: one line, where its cell tells whose it is and no time is kept. */
