@@ -22,6 +22,23 @@ def add_json(command: argparse.ArgumentParser) -> None:
     command.add_argument("--json", action="store_true", help="print the result as JSON")
 
 
+def add_tls(command: argparse.ArgumentParser) -> None:
+    """Add --tls-ca, --tls-cert and --tls-key, which `weft.tls_files.tls_of` reads."""
+    for name, text in (
+        ("ca", "the authority of the switch's certificate"),
+        ("cert", "our own certificate, where the switch asks for one"),
+        ("key", "its key"),
+    ):
+        command.add_argument(f"--tls-{name}", type=Path, metavar="FILE", help=f"TLS: {text}")
+
+
+def id_number(text: str) -> int:
+    """An argument that is an id of P4Runtime's, of 64 bits. Raises ArgumentTypeError."""
+    if not text.isdecimal() or not int(text) < 1 << 64:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 to {(1 << 64) - 1}")
+    return int(text)
+
+
 def add_diagnostics(command: argparse.ArgumentParser) -> None:
     """Add p4c's --Wdisable, --Wwarn and --Werror; `diagnostics` has them in the order given."""
     for name, text in _DIAGNOSTICS.items():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from weft.cli_arguments import Add, add_json
+from weft.cli_arguments import Add, add_json, add_tls, id_number
 
 
 def add_commands(add: Add) -> None:
@@ -18,7 +18,9 @@ def add_commands(add: Add) -> None:
         "  weft cli s1 < s1-commands.txt              an old lab's file\n"
         "  weft cli s1 -c 'table_dump ipv4_lpm'       one command\n"
         "  weft cli --grpc 127.0.0.1:9559             any softswitch or simple_switch_grpc\n"
-        "  weft cli --thrift-port 9091 < commands.txt a softswitch started with that option\n",
+        "  weft cli --thrift-port 9091 < commands.txt a softswitch started with that option\n"
+        "  weft cli --grpc 10.0.0.7:9559 --tls-ca ca.pem\n"
+        "                                             one with --grpc-server-ssl\n",
     )
     command.add_argument("switch", nargs="?", metavar="SWITCH", help="a switch of the run")
     command.add_argument("--grpc", metavar="HOST:PORT", help="a switch by its P4Runtime address")
@@ -30,11 +32,11 @@ def add_commands(add: Add) -> None:
     command.add_argument("--json", type=Path, metavar="FILE", help="BMv2 JSON to take names from")
     command.add_argument("--pre", help=argparse.SUPPRESS)  # simple_switch_CLI's; there is one kind
     command.add_argument(
-        "--device-id", type=int, metavar="N",
+        "--device-id", type=id_number, metavar="N",
         help="P4Runtime's device id (default: what the switch says, or 0)",
     )  # fmt: skip
     command.add_argument(
-        "--election-id", type=int, metavar="N",
+        "--election-id", type=id_number, metavar="N",
         help="take the controller's place with this id (default: write beside it, if the "
         "switch has roles, else with id 1)",
     )  # fmt: skip
@@ -45,6 +47,8 @@ def add_commands(add: Add) -> None:
         "--strict", action="store_true",
         help="end at the first command that fails, with exit code 1 (default: go on, end with 0)",
     )  # fmt: skip
+
+    add_tls(command)
 
     check = add(
         "lab-files",

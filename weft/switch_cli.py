@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from softswitch.diagnostics import DiagnosticsClient, DiagnosticsError
 from weft.errors import UsageError
 from weft.switch_cli_connection import Connection, ConnectionFailedError, RefusedError
 from weft.switch_cli_program_commands import ProgramCommands
+from weft.tls_files import tls_of
 
 INTRO = "Control utility for runtime P4 table manipulation"
 _OBTAINED = "Obtaining JSON from switch...\nDone\n"
@@ -40,9 +42,12 @@ def run(arguments: argparse.Namespace) -> int:
     program = _program(arguments.json)
     try:
         address = _address(arguments)
-        with DiagnosticsClient(address) as diagnostics:
+        tls = tls_of(arguments)
+        with DiagnosticsClient(address, tls=tls) as diagnostics:
             device_id = _device_id(arguments, diagnostics)
-            with Connection(address, device_id, election_id=arguments.election_id) as connection:
+            with Connection(
+                address, device_id, election_id=arguments.election_id, tls=tls
+            ) as connection:
                 shell = SwitchShell(
                     connection, diagnostics, strict=arguments.strict, program=program
                 )
@@ -100,9 +105,11 @@ def _device_id(arguments: argparse.Namespace, diagnostics: DiagnosticsClient) ->
 
 
 def _hint(arguments: argparse.Namespace) -> str:
+    clear = not (arguments.tls_ca or arguments.tls_cert)
+    tls = " (one with --grpc-server-ssl wants --tls-ca FILE here)" if clear else ""
     if arguments.thrift_port is None:
-        return ""
-    return f": a softswitch that was started with --thrift-port {arguments.thrift_port} would"
+        return tls
+    return f": a softswitch that was started with --thrift-port {arguments.thrift_port} would{tls}"
 
 
 def _program(path: Path | None) -> bytes:
@@ -110,6 +117,12 @@ def _program(path: Path | None) -> bytes:
     if path is None:
         return b""
     try:
-        return path.read_bytes()
+        data = path.read_bytes()
+        found = json.loads(data)
     except OSError as error:
         raise UsageError(f"--json {path}: {error.strerror}") from None
+    except ValueError:
+        found = None
+    if not isinstance(found, dict) or "pipelines" not in found:
+        raise UsageError(f"--json {path}: is not BMv2 JSON, as p4c or `weft compile` writes it")
+    return data

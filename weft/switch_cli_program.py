@@ -7,7 +7,6 @@ compiler made for itself, are told as in the program's JSON, where the switch gi
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeVar
@@ -140,14 +139,12 @@ class Program:
 
     @classmethod
     def of(cls, info: p4i.P4Info, config: bytes = b"") -> Program:
-        """Read P4Info, and the program's JSON where there is one."""
+        """Read P4Info, and the program's JSON where there is one that is BMv2's."""
         program = cls._of_p4info(info)
         try:
-            found = json.loads(config or b"{}")
-        except ValueError:  # what another target takes
-            found = {}
-        if isinstance(found, dict):
-            program._told_by(found)
+            program._told_by(json.loads(config or b"{}"))
+        except (ValueError, LookupError, TypeError, AttributeError):  # what another target takes
+            return cls._of_p4info(info)
         return program
 
     @classmethod
@@ -209,7 +206,7 @@ class Program:
             self.value_sets[name] = ValueSet(value_set.preamble.id, name, fields)
 
     def _told_by(self, config: Json) -> None:
-        """Take over what the JSON calls things. It need not be BMv2's: what is odd is left."""
+        """Take over what the JSON calls things. Any error if it is not BMv2's."""
         by_number: dict[int, str] = {}
         actions: dict[str, Action] = {}
         for row in _rows(config, "actions"):
@@ -294,17 +291,6 @@ def find(objects: Mapping[str, N], name: str, what: str) -> N:
         names = ", ".join(each.name for each in found)
         raise CommandError(f"Invalid {what} name ({name}): it may be {names}")
     raise CommandError(f"Invalid {what} name ({name})")
-
-
-def short_names(names: Iterable[str]) -> list[str]:
-    """All names by which `find` finds one object: for completion."""
-    full = list(names)
-    ends = [
-        ".".join(parts[at:])
-        for parts in (name.split(".") for name in full)
-        for at in range(len(parts))
-    ]
-    return sorted(end for end, times in Counter(ends).items() if times == 1)
 
 
 def _actions(by_id: Mapping[int, Action], ids: Iterable[int]) -> dict[str, Action]:

@@ -12,6 +12,8 @@ import pytest
 from softswitch.diagnostics import DiagnosticsClient
 from softswitch.p4runtime.protos import p4r
 from tests.weft.switch_cli_bench import Bench, bench_of, compile_into
+from weft.cli import main
+from weft.switch_cli_program import Program
 from weft.switch_cli_values import CommandError, KeyField, KeyValueError, key_value, value
 
 PROGRAM = """
@@ -348,6 +350,47 @@ def test_a_file_of_commands_on_standard_input(
     assert "RuntimeCmd: Adding entry to lpm match table lpm\n" in done.stdout
     assert "RuntimeCmd: *** Unknown syntax: fly\n" in done.stdout
     assert bench.done("table_num_entries lpm") == [str(entries)]
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        b"",
+        b"\xff",
+        b"[1]",
+        b'{"actions": 3}',
+        b'{"actions": [{"name": "I.drop"}]}',
+        b'{"pipelines": [{"tables": [{"name": "I.lpm"}]}]}',
+        b'{"header_types": [{"name": "h", "fields": [1]}]}',
+    ],
+)
+def test_what_is_not_bmv2s_gives_no_names(bench: Bench, config: bytes) -> None:
+    info = bench.shell.switch.config().p4info
+    assert Program.of(info, config) == Program.of(info)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("--json", "none.json"), "none.json: No such file"),
+        (("--json", "."), "Is a directory"),
+        (("--json", "list.json"), "is not BMv2 JSON"),
+        (("--device-id", "-1"), "'-1' is not a number from 0 to"),
+        (("--election-id", f"{1 << 64}"), "is not a number from 0 to"),
+    ],
+)
+def test_wrong_arguments(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+    arguments: tuple[str, ...], says: str,
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    Path("list.json").write_text("[1]")
+    try:
+        code = main(["cli", "--grpc", "127.0.0.1:1", *arguments])
+    except SystemExit as wrong:  # argparse's
+        code = int(wrong.code or 0)
+    assert code == 2
+    assert says in capsys.readouterr().err
 
 
 def test_a_switch_that_is_not_there_is_said(bench: Bench) -> None:
