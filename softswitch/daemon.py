@@ -73,7 +73,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         _start_log(options)
     except OSError as error:
-        print(f"softswitch: --log-file: {error}", file=sys.stderr)
+        print(f"softswitch: --log-file {error.filename}: {error.strerror}", file=sys.stderr)
         return 1
     try:
         return _run(options)
