@@ -395,7 +395,7 @@ class ExprLowering(ABC):
             case ElementPlace(stack, bounded):
                 index = fold.unbounded_index(bounded)
                 result: ir.Expr = fold.FALSE
-                for i in range(stack.size):
+                for i in range(min(stack.size, fold.greatest(index) + 1)):
                     here = fold.binary("==", index, fold.const(i, index.type), ir.BOOL)
                     valid = ir.valid(stack_element(stack, i).name)
                     result = fold.binary(

@@ -222,6 +222,8 @@ CASES = [
          parser="""state start { h_t h = p.lookahead<h_t>();
                      p.extract(hdr.s.next); hdr.s[0].v = h.g; transition accept; }""",
          packet="0001031112130715"),
+    Case("an index too narrow for its stack", "0102030405060700 1213",
+         body="hdr.s[0].setInvalid(); bit<1> i = hdr.h.b[0:0]; if (!hdr.s[i].isValid()) hdr.h.h = 0;"),
     Case("headers at a run-time index", "0102030405060708 1112",
          body="one_t x = hdr.s[hdr.h.a]; hdr.s[hdr.h.b] = x; if (hdr.s[hdr.h.a].isValid()) hdr.s[hdr.h.a].setInvalid();"),
     Case("a key that is computed", "0102030405060755 111213",
