@@ -45,11 +45,17 @@ def run(arguments: argparse.Namespace) -> int:
     limits = parse(arguments.require)
     if arguments.jobs < 1:
         raise UsageError("--jobs: at least 1")
-    if arguments.no_stf and any(limit.name == "stf" for limit in limits):
+    compiler = None if arguments.outputs else p4c.executable()
+    required = {limit.name for limit in limits}
+    if arguments.no_stf and "stf" in required:
         raise UsageError("--require stf needs the packets: leave --no-stf out")
+    if compiler is None and "refusals-json" in required:
+        raise UsageError(
+            f"--require refusals-json needs {p4c.PROGRAM} on PATH (and no --outputs): p4c keeps no "
+            "outputs of programs compiled without P4Info"
+        )
     stf_conformance.check_report(arguments.report)
     found = testdata.find(arguments.testdata)
-    compiler = None if arguments.outputs else p4c.executable()
     started = time.monotonic()
     total = survey.steps(found, compiler)
     what = f"{total} compilations of {found.directory}"
@@ -60,10 +66,11 @@ def run(arguments: argparse.Namespace) -> int:
         setting: _packets(found, setting, arguments.jobs, arguments.json) for setting in settings
     }
     results = Results(compiled, packets, time.monotonic() - started)
+    numbers = results.numbers()
     if arguments.report is not None:
-        text = conformance_page.text(results.survey, results.packets, results.seconds)
+        text = conformance_page.text(compiled, packets, numbers, results.seconds)
         arguments.report.write_text(text, encoding="utf-8")
-    missed = [limit for limit in limits if not limit.holds(results.numbers())]
+    missed = [limit for limit in limits if not limit.holds(numbers)]
     if arguments.json:
         print(json.dumps(_as_json(results, missed), indent=1))
     else:

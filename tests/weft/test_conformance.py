@@ -148,6 +148,8 @@ def test_limits(limits: str, code: int, checkout: Path, capsys: pytest.CaptureFi
         ("--require", "crashes=0%"),
         ("--require", "stf=180"),
         ("--jobs", "0"),
+        ("--require", "stf=1", "--no-stf"),
+        ("--require", "refusals-json=1%", "--outputs"),
         ("--report", "."),
         ("--report", "nowhere/page.md"),
     ],
