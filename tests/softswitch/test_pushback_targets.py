@@ -50,8 +50,13 @@ class Report:
 
     klass: int
     number: int
+    enq_timestamp_us: int
     enq_qdepth: int
     deq_timedelta_us: int
+
+    @property
+    def left_us(self) -> int:
+        return self.enq_timestamp_us + self.deq_timedelta_us
 
 
 def frame(number: int, port: int = 2, klass: int = 0) -> bytes:
@@ -61,7 +66,7 @@ def frame(number: int, port: int = 2, klass: int = 0) -> bytes:
 
 def report(data: bytes) -> Report:
     words = [int.from_bytes(data[at : at + 4], "big") for at in range(16, 36, 4)]
-    return Report(data[15], words[0], words[2], words[4])
+    return Report(data[15], words[0], words[1], words[2], words[4])
 
 
 @pytest.fixture
@@ -145,6 +150,15 @@ def test_depth_and_waiting_time_grow_to_the_queues_limit(target: str, program: P
     assert max(r.enq_qdepth for r in got) == QUEUE - 1
     assert got[0].enq_qdepth == 0
     late = got[-len(got) // 3 :]
+    half = next(r for r in got if r.enq_qdepth >= QUEUE // 2)
+    half_s = (half.enq_timestamp_us - got[0].enq_timestamp_us) / 1e6
+    rate = (len(late) - 1) * SIZE * 8 / (late[-1].left_us - late[0].left_us)
+    print(
+        f"{target}: depth {QUEUE // 2} after {half_s:.1f} s; "
+        f"the last third: depth {mean(r.enq_qdepth for r in late):.0f}, "
+        f"deq_timedelta {mean(r.deq_timedelta_us for r in late) / 1e3:.0f} ms, "
+        f"highest {max(r.deq_timedelta_us for r in late) / 1e3:.0f} ms, {rate:.2f} Mb/s"
+    )
     assert mean(r.enq_qdepth for r in late) > QUEUE / 3
     # A full queue takes 64 frames' time; half of that at least, as both send in bursts.
     assert max(r.deq_timedelta_us for r in late) > QUEUE * SIZE * 8 * 1e6 / RATE / 2
@@ -164,5 +178,9 @@ def test_priorities_are_strict(target: str, program: Path) -> None:
     assert len(of[0]) < len(of[1]) < len(of[2])
     assert max(r.enq_qdepth for r in of[0]) == QUEUE - 1
     waits = [sorted(r.deq_timedelta_us for r in of[klass]) for klass in range(3)]
+    print(
+        f"{target}: of the highest priority {sent // 3 - len(of[2])} of {sent // 3} frames lost, "
+        f"deq_timedelta {mean(waits[2]) / 1e3:.0f} ms; of the lowest {mean(waits[0]) / 1e3:.0f} ms"
+    )
     # One in twenty may have waited for the machine.
     assert waits[2][len(waits[2]) * 19 // 20] < waits[0][-1] / 3
