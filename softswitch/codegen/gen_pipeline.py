@@ -183,6 +183,8 @@ class PipelineGen:
 
     def _key_field(self, key: TableKey, base: str, at: int) -> list[str]:
         header = self.program.headers[key.header]
+        if not key.bits:
+            return [f"key[{at}] = 0; /* {comment(key.name)}: bit<0> */"]
         if key.field is None:
             return [
                 f"key[{at}] = {self.layout.valid(key.header)} ? 1 : 0; /* {comment(key.name)} */"

@@ -160,7 +160,7 @@ class ControlLoader:
 
     def _action(self, node: Node, index: int) -> Action:
         params = tuple(
-            Param(p["name"].text(), p["bitwidth"].width()) for p in node.list_of("runtime_data")
+            Param(p["name"].text(), p["bitwidth"].width(0)) for p in node.list_of("runtime_data")
         )
         loader = ExprLoader(self.symbols, len(params))
         primitives = tuple(loader.primitive(p) for p in node.list_of("primitives"))

@@ -351,8 +351,8 @@ class TableKey:
 
     @property
     def bytes(self) -> int:
-        """Bytes the field takes in the key."""
-        return (self.bits + 7) // 8
+        """Bytes the field takes in the key: one also for `bit<0>`, so that no key is empty."""
+        return max(1, (self.bits + 7) // 8)
 
 
 @dataclass(frozen=True)

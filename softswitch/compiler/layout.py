@@ -89,6 +89,12 @@ class Layout:
         self.scalars.fields.append((name, t))
         return ir.Field(self.scalars_name, name, t)
 
+    def empty_scalar(self, hint: str) -> ir.Field:
+        """A scalar of `bit<0>`, for a table to match on; nothing is read from it or written."""
+        name = unique(hint, self._scalar_names)
+        self.scalars.fields.append((name, NO_BITS.type))
+        return ir.Field(self.scalars_name, name, NO_BITS.type)
+
     def metadata(self, struct: ty.Struct, prefix: str, pos: Pos) -> StructValue:
         """Places of the user metadata: its scalars are `prefix.field`."""
         value = self._place(struct, prefix, pos, exact=True)
@@ -233,8 +239,6 @@ class Layout:
         varbits = [f for f in fields if f[1].kind is ir.Kind.VARBIT]
         if len(varbits) > 1:
             raise CompileError.at(at, f"header {t} has more than one varbit field")
-        if any(not f[1].width for f in fields):
-            raise NotSupported.at(at, f"header {t} has a field without bits")
         total = sum(f[1].width for f in fields)
         if total % 8:
             raise CompileError.at(

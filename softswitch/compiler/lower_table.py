@@ -11,7 +11,14 @@ from softswitch.compiler.elaborate import Instance, Item, local_name
 from softswitch.compiler.errors import CompileError, NotSupported, Pos
 from softswitch.compiler.key_names import key_name
 from softswitch.compiler.lower_frame import Code, Frame
-from softswitch.compiler.places import SCALARS, ExternObject, Value, scalar_type
+from softswitch.compiler.places import (
+    NO_BITS,
+    SCALARS,
+    ExternObject,
+    Value,
+    has_no_bits,
+    scalar_type,
+)
 from softswitch.compiler.walk import has_side_effects
 
 if TYPE_CHECKING:
@@ -156,8 +163,10 @@ class TableLowering:
                     raise CompileError.at(key.pos, "a varbit field can't be a table key")
                 return value
         t = scalar_type(self.body.type_of(expr))
-        if t is None or t.width == 0:
+        if t is None or (t.width == 0 and not has_no_bits(t)):
             raise NotSupported.at(key.pos, f"a table key of type {expr.type}")
+        if has_no_bits(t):
+            return self.program.layout.empty_scalar("key")
         temporary = self.program.layout.scalar("key", t)
         self.table.prepare.append((temporary, expr))
         return temporary
@@ -371,14 +380,15 @@ def action_frame(
             continue
         assert param.type is not None
         scalar = scalar_type(param.type)
-        if scalar is None or scalar.kind in (ir.Kind.VARBIT, ir.Kind.STRING) or not scalar.width:
+        if scalar is None or scalar.kind in (ir.Kind.VARBIT, ir.Kind.STRING):
             raise NotSupported.at(param.pos, f"an action parameter of type {param.type}")
         if scalar.is_bool:
             raise CompileError.at(
                 param.pos,
                 f"BMv2 takes only bit<> and int<> from the control plane, not {param.type}",
             )
-        frame.values[id(param)] = ir.ActionParam(len(params), scalar)
+        empty = has_no_bits(scalar)
+        frame.values[id(param)] = NO_BITS if empty else ir.ActionParam(len(params), scalar)
         params.append((local_name(param), scalar))
     return frame, params
 

@@ -64,7 +64,8 @@ static int table_init(struct ws_table *table, const struct wp_table_desc *desc, 
     }
     for (uint32_t k = 0; k < desc->n_keys; k++) {
         const struct wp_key_desc *key = &desc->keys[k];
-        if (key->offset + key->bytes > desc->key_bytes || key->bytes != (key->bitwidth + 7) / 8) {
+        const uint32_t bytes = key->bitwidth ? (key->bitwidth + 7) / 8 : 1;
+        if (key->offset + key->bytes > desc->key_bytes || key->bytes != bytes) {
             snprintf(error, error_size, "table %s: key %s lies outside the key", desc->name, key->name);
             return WS_ELOAD;
         }

@@ -232,8 +232,15 @@ class _Binder:
 
     def run(self) -> Schema:
         schema = self.schema
+        widths = {own.name: [p.bits for p in own.params] for own in self.program.actions}
         for action in self.p4info.actions:
-            params = tuple(self._param(p, f"parameter {p.name!r}") for p in action.params)
+            bits = widths.get(action.preamble.name, [])
+            if len(bits) != len(action.params):
+                bits = [p.bitwidth for p in action.params]
+            params = tuple(
+                self._param(p, f"parameter {p.name!r}", own)
+                for p, own in zip(action.params, bits, strict=True)
+            )
             schema.actions[action.preamble.id] = Action(
                 action.preamble.id, action.preamble.name, params
             )
@@ -405,7 +412,7 @@ class _Binder:
         for info in self.p4info.controller_packet_metadata:
             header = ControllerHeader(
                 info.preamble.name,
-                tuple(self._param(m, f"metadata {m.name!r}") for m in info.metadata),
+                tuple(self._param(m, f"metadata {m.name!r}", 0) for m in info.metadata),
             )
             if header.name == "packet_in":
                 self.schema.packet_in = header
@@ -413,10 +420,13 @@ class _Binder:
                 self.schema.packet_out = header
 
     def _param(
-        self, of: p4i.Action.Param | p4i.ControllerPacketMetadata.Metadata, what: str
+        self, of: p4i.Action.Param | p4i.ControllerPacketMetadata.Metadata, what: str, own: int
     ) -> Param:
+        """`own` is the JSON's width, which counts where P4Info has none: enums and bit<0>."""
         strings = self.strings.get(of.type_name.name)
-        bits = strings.bits if strings is not None else _width(of.bitwidth, what)
+        bits = strings.bits if strings is not None else of.bitwidth or own
+        if not bits and isinstance(of, p4i.ControllerPacketMetadata.Metadata):
+            raise PipelineError(f"{what}: has no bit width")
         return Param(of.id, of.name, bits, of.HasField("type_name"), strings)
 
     def _miss(self, preamble: p4i.Preamble) -> None:

@@ -154,8 +154,8 @@ _TAIL = """
 Where p4c and BMv2 differ from the specification, and we do as they do: a `select` that no case
 matches ends the parser without an error, and so does `transition reject`; after recirculation and
 resubmission `instance_type` is that of a normal packet in egress. Not there: run-time values of
-type `int`, arrays of anything but headers, run-time indices into stacks of header unions, plain
-enums and bit<0> as data of actions, externs that v1model does not have.
+type `int`, arrays of anything but headers, run-time indices into stacks of header unions, externs
+that v1model does not have.
 
 ## Notes
 
