@@ -30,7 +30,13 @@ from weft import (
     cli_sweep,
     cli_switch,
 )
-from weft.cli_arguments import add_diagnostics, add_json, add_preprocessor, without_kinds
+from weft.cli_arguments import (
+    add_diagnostics,
+    add_json,
+    add_preprocessor,
+    add_tls,
+    without_kinds,
+)
 from weft.errors import UsageError
 
 EXIT_FAILED = 1
@@ -379,11 +385,7 @@ def _add_trace(commands: _Commands[argparse.ArgumentParser]) -> None:
     command.add_argument(
         "--count", type=_positive, metavar="N", help="end after N packets (default: go on)"
     )
-    command.add_argument(
-        "--tls-ca", type=Path, metavar="FILE", help="TLS: the authority of the switch's certificate"
-    )
-    command.add_argument("--tls-cert", type=Path, metavar="FILE", help="TLS: our own certificate")
-    command.add_argument("--tls-key", type=Path, metavar="FILE", help="TLS: its key")
+    add_tls(command)
     add_json(command)
 
 

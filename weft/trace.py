@@ -10,13 +10,14 @@ import time
 
 from emulation import fabric_record
 from emulation.fabric_record import NoRunError
-from softswitch.client_tls import ClientTls, ClientTlsError
+from softswitch.client_tls import ClientTls
 from softswitch.diagnostics import DiagnosticsClient, DiagnosticsError, Json
 from softswitch.tracing.records import PacketTrace
 from softswitch.tracing.text import COLOURS, PLAIN, Style, render
 from weft import console
 from weft.errors import UsageError
 from weft.follow import OWN_SWITCH
+from weft.tls_files import tls_of
 
 RETURN_S = 60.0
 """How long a switch that has died may take to be started again."""
@@ -39,7 +40,7 @@ def run(arguments: argparse.Namespace) -> int:
         arguments.switch, arguments.json, COLOURS if console.is_coloured(sys.stdout) else PLAIN
     )
     left: int | None = arguments.count
-    tls = _tls(arguments)
+    tls = tls_of(arguments)
     try:
         while True:
             seen = viewer.seen
@@ -79,19 +80,6 @@ class _Viewer:
             )
         else:
             console.notice(f"{self._name}: {event['text']}")
-
-
-def _tls(arguments: argparse.Namespace) -> ClientTls | None:
-    """What the options say of TLS. Raises UsageError for files that can't be used."""
-    files = (arguments.tls_ca, arguments.tls_cert, arguments.tls_key)
-    if files == (None, None, None):
-        return None
-    tls = ClientTls(*files)
-    try:
-        tls.credentials()
-    except ClientTlsError as error:
-        raise UsageError(f"--tls-ca, --tls-cert, --tls-key: {error}") from None
-    return tls
 
 
 def _follow(

@@ -182,3 +182,23 @@ def test_a_trace_over_tls(
                     continue
             lines = trace.stdout.read().splitlines()
     assert json.loads(lines[0])["event"] == "packet"
+
+
+def test_the_switch_cli_over_tls(
+    address: str,
+    files: dict[str, tuple[Path, Path]],
+    one_switch: Topology,
+    program: CompiledProgram,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    cert, key = map(str, files["switch"])
+    asked = ["cli", "--grpc", address, "-c", "show_tables"]
+    assert main(asked) == 2
+    assert "one with --grpc-server-ssl wants --tls-ca FILE" in capsys.readouterr().err
+    assert main([*asked, "--tls-ca", cert, "--tls-key", key]) == 2
+    assert "given together" in capsys.readouterr().err
+    with BlockingController(one_switch, {"s1": address}, program, tls=tls_of(files)) as controller:
+        controller.bring_up()
+        options = ["--tls-ca", cert, "--tls-cert", cert, "--tls-key", key]
+        assert main([*asked, *options]) == 0
+    assert "[implementation=None, mk=" in capsys.readouterr().out
