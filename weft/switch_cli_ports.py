@@ -39,11 +39,14 @@ class PortCommands(ReplicationCommands):
 
     @command(least=1, kind="queue")
     def do_set_queue_depth(self, words: list[str]) -> None:
-        """Set how many packets queues hold:
+        """Set how many packets queues hold (0: none, all are dropped):
 
         set_queue_depth <packets> [<egress port> [<priority>]]
         """
-        self._set_queues("queue_packets", whole(words[0], "nb_pkts, expected integer"), words[1:])
+        from softswitch.core import CLOSED_QUEUE
+
+        depth = whole(words[0], "nb_pkts, expected integer")
+        self._set_queues("queue_packets", depth or CLOSED_QUEUE, words[1:])
 
     @command(0, kind="clock")
     def do_get_time_elapsed(self, _words: list[str]) -> None:

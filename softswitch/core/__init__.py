@@ -20,6 +20,7 @@ from softswitch.core.descriptor import (
 )
 from softswitch.core.loop import DaemonLoop
 from softswitch.core.records import (
+    CLOSED_QUEUE,
     BufferConfig,
     BufferStats,
     CoreConfig,
@@ -51,6 +52,7 @@ from softswitch.core.records import (
 )
 
 __all__ = [
+    "CLOSED_QUEUE",
     "ActionDescriptor",
     "BufferConfig",
     "BufferStats",

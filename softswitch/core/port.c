@@ -349,7 +349,7 @@ void ws_port_enqueue(ws_switch *sw, uint32_t number, struct ws_packet *packet)
     uint32_t most = port->apart ? port->limits->queues[priority].packets : port->config.queue_packets;
     if (packet->buffered && ws_buffer_lossless(sw, packet))
         ; /* the buffer alone decides */
-    else if ((most && queue->packets >= most) ||
+    else if ((most && queue->packets >= most) || most == WS_QUEUE_CLOSED ||
         (port->config.queue_bytes && queue->bytes + bytes > port->config.queue_bytes) ||
         (port->config.queue_cells && queue->cells + packet->cells > port->config.queue_cells)) {
         struct ws_hold hold = ws_buffer_hold(packet);

@@ -63,7 +63,7 @@ struct ws_port {
     uint8_t metered;      /* only as many packets as its driver granted may leave: `credit` */
     ws_time busy_until;
     ws_time wake_at;      /* the pending event, WS_NEVER if none */
-    ws_time release_step; /* picoseconds between packets of rate_pps, 0 = none; with `apart`: not 0 if any queue has one */
+    ws_time release_step; /* ws_release_step of all queues; with `apart`: not 0 if that of any is not */
     struct ws_port *next_ready;
     struct ws_wire *wires[2]; /* by enum ws_direction; NULL: nothing goes wrong */
     struct ws_port_config config;
@@ -92,10 +92,12 @@ static inline uint32_t ws_wire_bytes(uint32_t length)
     return bytes < WS_FRAME_MIN ? WS_FRAME_MIN : bytes;
 }
 
-/* Picoseconds between packets at a rate in packets a second; 0 for 0. */
-static inline ws_time ws_release_step(uint64_t rate_pps)
+/* Picoseconds between packets of such a queue; 0 if they need not pass through it while the port is idle. */
+static inline ws_time ws_release_step(const struct ws_queue_config *queue)
 {
-    return rate_pps ? INT64_C(1000000000000) / (ws_time)rate_pps : 0;
+    if (queue->rate_pps)
+        return INT64_C(1000000000000) / (ws_time)queue->rate_pps;
+    return queue->packets == WS_QUEUE_CLOSED;
 }
 
 /* All queues follow the port's configuration again. */

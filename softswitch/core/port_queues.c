@@ -13,7 +13,8 @@ static int no_queue(const ws_switch *sw, uint32_t number, uint32_t priority)
 void ws_port_limits_follow(struct ws_port *port)
 {
     port->apart = 0;
-    port->release_step = ws_release_step(port->config.rate_pps);
+    struct ws_queue_config each = {port->config.queue_packets, port->config.rate_pps};
+    port->release_step = ws_release_step(&each);
 }
 
 int ws_configure_queue(ws_switch *sw, uint32_t number, uint32_t priority, const struct ws_queue_config *config)
@@ -35,7 +36,7 @@ int ws_configure_queue(ws_switch *sw, uint32_t number, uint32_t priority, const 
     port->apart = 1;
     port->release_step = 0; /* of any queue: then packets have to pass through theirs */
     for (uint32_t q = 0; q < sw->config.priorities; q++) {
-        limits->release_step[q] = ws_release_step(limits->queues[q].rate_pps);
+        limits->release_step[q] = ws_release_step(&limits->queues[q]);
         if (limits->release_step[q])
             port->release_step = limits->release_step[q];
     }

@@ -11,6 +11,9 @@ from typing import Any, TypeVar
 
 R = TypeVar("R", bound="_Record")
 
+CLOSED_QUEUE = 0xFFFF_FFFF
+"""A queue's capacity in packets with which it takes none, as BMv2's depth 0 (WS_QUEUE_CLOSED)."""
+
 _LEAST_QUANTUM = 2048
 _REASONS = {
     -1: "no such object",
@@ -114,7 +117,7 @@ class PortConfig(_Record):
     tx_delay_ps: int = 0
     rx_delay_ps: int = 0
     queue_packets: int = 64
-    """Of each queue; 0: not limited by count."""
+    """Of each queue; 0: not limited by count; CLOSED_QUEUE: takes none."""
     queue_bytes: int = 0
     """Of each queue; 0: not limited by bytes."""
     rate_pps: int = 0
@@ -128,7 +131,7 @@ class QueueConfig(_Record):
     """struct ws_queue_config: BMv2's limits of one queue."""
 
     packets: int = 64
-    """0: not limited by count."""
+    """0: not limited by count; CLOSED_QUEUE: takes none."""
     rate_pps: int = 0
     """Packets per second; 0: none."""
 

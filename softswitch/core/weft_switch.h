@@ -99,12 +99,13 @@ int ws_port_state_get(const ws_switch *sw, uint32_t port, enum ws_port_state *st
 #define WS_UNLIMITED 0xffffffff
 int ws_grant_port(ws_switch *sw, uint32_t port, uint32_t packets, ws_time now);
 
+#define WS_QUEUE_CLOSED 0xffffffff /* a capacity of no packet: all are dropped, even while the port is idle */
 #define WS_DELAY_MAX 0x1000000000000000 /* picoseconds: 13 days; longer is WS_EINVAL */
 struct ws_port_config {
     uint64_t rate_bps;      /* 0 = not limited. Counts preamble, FCS and gap: frame + 24 B, at least 84 B */
     ws_time tx_delay_ps;    /* propagation after the last bit */
     ws_time rx_delay_ps;    /* added to arrivals (host links, where the far end can't delay) */
-    uint32_t queue_packets; /* capacity of each queue of the port; 0 = not limited by count */
+    uint32_t queue_packets; /* capacity of each queue of the port; 0 = not limited by count, or WS_QUEUE_CLOSED */
     uint64_t queue_bytes;   /* capacity in bytes; 0 = not limited by bytes */
     uint64_t rate_pps;      /* BMv2's packet rate per queue, 0 = none */
     uint64_t queue_cells;   /* capacity in cells of depth_cell_bytes (256 if that is 0); 0 = not limited by cells */
@@ -114,7 +115,7 @@ int ws_port_config_get(const ws_switch *sw, uint32_t port, struct ws_port_config
 
 /* BMv2's limits of one queue. ws_configure_port sets them for all queues of its port, this for one after that. */
 struct ws_queue_config {
-    uint32_t packets;  /* capacity; 0 = not limited by count */
+    uint32_t packets;  /* capacity; 0 = not limited by count, or WS_QUEUE_CLOSED */
     uint64_t rate_pps; /* 0 = none */
 };
 int ws_configure_queue(ws_switch *sw, uint32_t port, uint32_t priority, const struct ws_queue_config *config);

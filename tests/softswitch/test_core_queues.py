@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from softswitch.core import CoreError, PortConfig, PortState, QueueConfig
+from softswitch.core import CLOSED_QUEUE, CoreError, PortConfig, PortState, QueueConfig
 
 NS = 1_000
 US = 1_000_000
@@ -291,6 +291,22 @@ def test_each_queue_may_have_a_depth_of_its_own(make_toy: Callable[..., Any]) ->
     toy.core.configure_port(1, PortConfig(queue_packets=5))  # of all of them
     assert [toy.core.queue_config(1, q).packets for q in range(3)] == [5, 5, 5]
     assert toy.core.queue_config(9, 1) == QueueConfig()
+
+
+def test_a_closed_queue_takes_nothing(make_toy: Callable[..., Any]) -> None:
+    toy = make_toy(priorities=2)
+    toy.core.configure_port(1, PortConfig(queue_packets=CLOSED_QUEUE))
+    for priority in (0, 1):
+        toy.send(priority=priority)
+    assert (toy.take(), toy.core.port_stats(1).drop_queue) == ([], 2)
+    toy.core.configure_queue(1, 1, QueueConfig())  # the other one opens
+    for priority in (0, 1, 1):
+        toy.send(priority=priority)
+    assert [o.data[12] for o in toy.take()] == [1, 1]
+    assert toy.core.port_stats(1).drop_queue == 3
+    toy.core.configure_port(1, PortConfig())
+    toy.send(priority=0)
+    assert len(toy.take()) == 1
 
 
 def test_queues_out_of_range(make_toy: Callable[..., Any]) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from softswitch.core import CLOSED_QUEUE
 from softswitch.diagnostics import DiagnosticsClient
 from softswitch.p4runtime.protos import p4r
 from tests.weft.switch_cli_bench import Bench, bench_of, compile_into
@@ -274,6 +275,9 @@ def test_queues_and_ports(bench: Bench, capsys: pytest.CaptureFixture[str]) -> N
         ports = client.port_stats()
     assert ports[2]["link"]["queues"] == {"1": {"queue_packets": 20, "rate_pps": 100}}
     assert ports[1]["link"]["queues"] == {"0": {"queue_packets": 64, "rate_pps": 50}}
+    bench.done("set_queue_depth 0 1")
+    with DiagnosticsClient(bench.address) as client:
+        assert client.port_stats()[1]["link"]["queue_packets"] == CLOSED_QUEUE
     assert bench.done("set_queue_depth 20 2 2") == ["Error: port 2 has no queue 2: 0 to 1"]
     assert [line.split() for line in bench.done("show_ports")[2:]] == [
         ["1", "s1-eth1", "UP"],
