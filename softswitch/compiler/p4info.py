@@ -38,7 +38,7 @@ from softswitch.compiler.p4info_types import (
 from softswitch.compiler.p4info_writer import MATCH_TYPES, P4InfoWriter
 from softswitch.compiler.places import ExternObject
 from softswitch.compiler.usage import is_needed
-from softswitch.compiler.walk import expressions_of, statements_of
+from softswitch.compiler.walk import below, expressions_of, statements_of, successors
 
 _EXTERNS = {
     "counter": ResourceType.COUNTER,
@@ -427,19 +427,12 @@ def _selected(instance: Instance) -> set[ast.Decl]:
         if name in seen or name not in states:
             continue
         seen.add(name)
-        match states[name].transition:
-            case ast.Name(name=target):
-                todo.append(target)
-            case ast.Select(cases=cases):
-                todo += [case.target.name for case in cases]
-                keysets = [keyset for case in cases for keyset in case.keysets]
-                found.update(
-                    k.decl
-                    for k in keysets
-                    if isinstance(k, ast.Name) and isinstance(k.decl, ast.ValueSetDecl)
-                )
-            case _:
-                pass
+        todo += successors(states[name])
+        found.update(
+            node.decl
+            for node in below(states[name].transition)
+            if isinstance(node, ast.Name) and isinstance(node.decl, ast.ValueSetDecl)
+        )
     return found
 
 

@@ -102,6 +102,17 @@ def _ends(stmt: ast.Stmt) -> bool:
             return False
 
 
+def successors(state: ast.ParserState) -> list[str]:
+    """Names of the states that a parser's state may go to."""
+    match state.transition:
+        case ast.Name(name=name):
+            return [name]
+        case ast.Select(cases=cases):
+            return [case.target.name for case in cases]
+        case _:
+            return ["reject"]
+
+
 def expressions_of(node: ast.Stmt | ast.Expr) -> Iterator[ast.Expr]:
     """Expressions that stand directly in a statement (not in nested statements), with all of
     their sub-expressions; for an expression: itself and its sub-expressions.

@@ -15,8 +15,8 @@ from collections.abc import Iterable, Sequence
 from softswitch.compiler import ast, walk
 from softswitch.compiler import types as ty
 from softswitch.compiler.errors import Reporter
-from softswitch.compiler.warnings_storage import Body, Place, Storage, bits_of, headers_of
-from softswitch.compiler.warnings_values import State, Values, union
+from softswitch.compiler.warnings_storage import Body, Place, Storage, bits_of, headers_of, union
+from softswitch.compiler.warnings_values import State, Values
 
 
 class FlowWarnings(Values):
@@ -66,7 +66,7 @@ class FlowWarnings(Values):
             if name not in states:
                 continue
             self._parser_state(states[name], known[name])
-            for following in _successors(states[name]):
+            for following in walk.successors(states[name]):
                 before = known.get(following)
                 after = self._state.copy() if before is None else before.join(self._state)
                 if after != before:
@@ -435,13 +435,3 @@ class FlowWarnings(Values):
                 self._state.unset &= ~bits_of(self._written(arg))
                 for target in self._places(arg):
                     self._validity_of_places(target, [place])
-
-
-def _successors(state: ast.ParserState) -> list[str]:
-    match state.transition:
-        case ast.Name(name=name):
-            return [name]
-        case ast.Select(cases=cases):
-            return [case.target.name for case in cases]
-        case _:
-            return ["reject"]

@@ -133,20 +133,22 @@ class Storage:
             place.headers |= part.headers
 
 
+def union(sets: Iterable[int]) -> int:
+    """All that is in any of some sets of bits."""
+    total = 0
+    for each in sets:
+        total |= each
+    return total
+
+
 def bits_of(places: Iterable[Place]) -> int:
     """All scalars of some places."""
-    total = 0
-    for place in places:
-        total |= place.bits
-    return total
+    return union(place.bits for place in places)
 
 
 def headers_of(places: Iterable[Place]) -> int:
     """All headers in some places."""
-    total = 0
-    for place in places:
-        total |= place.headers
-    return total
+    return union(place.headers for place in places)
 
 
 def member(places: Iterable[Place], name: str) -> list[Place]:

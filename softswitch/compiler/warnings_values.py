@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from softswitch.compiler import ast, walk, warnings_storage
 from softswitch.compiler import types as ty
 from softswitch.compiler.errors import Pos, Reporter
-from softswitch.compiler.warnings_storage import Place, Storage, all_elements, bits_of, headers_of
+from softswitch.compiler.warnings_storage import (
+    Place,
+    Storage,
+    all_elements,
+    bits_of,
+    headers_of,
+    union,
+)
 
 
 @dataclass(slots=True)
@@ -286,13 +293,6 @@ def _is_unknown_element(expr: ast.Expr) -> bool:
     if isinstance(expr, ast.Index):
         return not isinstance(expr.index.const_value, int)
     return isinstance(expr, ast.Member) and isinstance(expr.base.type, ty.Stack)
-
-
-def union(values: Iterable[int]) -> int:
-    total = 0
-    for value in values:
-        total |= value
-    return total
 
 
 def _moved(bits: int, source: int, to: int) -> int:
