@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from pathlib import Path
 
@@ -57,13 +57,17 @@ class P4cOptions:
 def parse(argv: Sequence[str], *, driver: bool) -> P4cOptions:
     """Read arguments, without the program's name. `driver`: p4c's own. Raises P4cUsage."""
     options = P4cOptions(driver)
-    words = iter(list(_expanded(list(argv), _ARGUMENT_FILES)))
+    _read(options, list(_expanded(list(argv), _ARGUMENT_FILES)))
+    return options
+
+
+def _read(options: P4cOptions, argv: Sequence[str]) -> None:
+    words = iter(argv)
     for word in words:
         if not word.startswith("-") or word == "-":
             options.sources.append(Path(word))
         else:
             _Reader(options, word, words).read()
-    return options
 
 
 def _expanded(argv: Sequence[str], depth: int) -> Iterator[str]:
@@ -185,13 +189,16 @@ def _undefine(options: P4cOptions, name: str) -> None:
 
 def _passed_on(options: P4cOptions, value: str) -> None:
     """-Xp4c ARG: an argument of the compiler proper."""
-    inner = parse(shlex.split(value), driver=False)
+    try:
+        words = shlex.split(value)
+    except ValueError as error:
+        raise P4cUsage(f"-Xp4c {value}: {error}") from error
+    inner = replace(options, driver=False, sources=[], output=None)
+    _read(inner, words)
     if inner.sources or inner.output is not None:
         raise P4cUsage(f"-Xp4c {value}: is no option of the compiler")
-    options.levels |= inner.levels
-    options.p4info += inner.p4info
-    options.include_dirs += inner.include_dirs
-    options.defines += inner.defines
+    outer = {"driver": True, "sources": options.sources, "output": options.output}
+    vars(options).update(vars(inner) | outer)
 
 
 def _to_preprocessor(options: P4cOptions, value: str) -> None:

@@ -260,3 +260,14 @@ def test_options_of_the_driver_alone(here: Path) -> None:
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert "bit<16> a" in (here / "prog.p4i").read_text()
+    for inner, says in (
+        ('"--Werror', "No closing quotation"),
+        ("other.p4", "is no option of the compiler"),
+        ("-b bmv2", "Unknown option -b"),
+        ("--maxErrorCount 0", "give a number above 0"),
+    ):
+        done = p4c(here, "-Xp4c", inner, "prog.p4", driver=True)
+        assert (done.returncode, "Traceback" in done.stderr) == (1, False)
+        assert says in done.stderr
+    done = p4c(here, "-Xp4c", "--version", driver=True)
+    assert done.stdout.startswith("p4c\nVersion ")
