@@ -150,4 +150,10 @@ class Extension:
         except CoreBuildError as error:
             print(f"error: {error}", file=sys.stderr)
             return 1
+        except OSError as error:
+            print(f"error: {error.filename or self.folder}: {error.strerror}", file=sys.stderr)
+            return 1
+        except KeyboardInterrupt:
+            print("interrupted", file=sys.stderr)
+            return 130
         return 0
