@@ -230,20 +230,23 @@ class BodyLowering(StmtLowering):
                 number = self.constant(value).value & bits
                 return [ir.Match(number, None if bits == full else bits)]
             case ast.Range(low=low, high=high):
-                return cover(self.constant(low).value, self.constant(high).value, t, expr.pos)
+                return cover(self.constant(low).value, self.constant(high).value, t)
             case _:
                 return [ir.Match(self.constant(expr).value & full, None)]
 
 
-def cover(low: int, high: int, t: ir.ScalarType, pos: Pos) -> list[ir.Match]:
-    """The fewest value/mask pairs that match exactly the numbers low..high of type `t`."""
+def cover(low: int, high: int, t: ir.ScalarType) -> list[ir.Match]:
+    """The fewest value/mask pairs that match exactly the numbers low..high of type `t`.
+
+    None for an empty range, of which the checker has warned.
+    """
     if low > high:
-        raise CompileError.at(pos, f"the range {low} .. {high} is empty")
+        return []
     full = (1 << t.width) - 1
     if low < 0:  # negative numbers stand behind the others in two's complement
         negative = ir.bit(t.width)
-        below = cover(low & full, min(high, -1) & full, negative, pos)
-        return below + (cover(0, high, t, pos) if high >= 0 else [])
+        below = cover(low & full, min(high, -1) & full, negative)
+        return below + (cover(0, high, t) if high >= 0 else [])
     result: list[ir.Match] = []
     while low <= high:
         size = low & -low if low else 1 << t.width

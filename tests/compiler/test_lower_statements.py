@@ -251,6 +251,11 @@ CASES = [
                  (0x80 &&& 0x80, _, _): reject; (1, 3 .. 9, _): accept; (0 .. 5, 1 .. 2, true): more;
                  default: accept; } }
              state more { hdr.extra.setValid(); hdr.extra.v = 0xee; transition accept; }"""),
+    Case("an empty range matches nothing", "01ff030405060708 111213",
+         parser="""state start { p.extract(hdr.h); p.extract(hdr.s.next); p.extract(hdr.s.next);
+             p.extract(hdr.s.next); transition select(hdr.h.a) { 2 .. 0: more; 0 .. 1: right; default: more; } }
+             state more { hdr.h.b = 0xee; transition accept; }
+             state right { hdr.h.b = 0xff; transition accept; }"""),
     Case("lookahead, advance and if in a parser", "0102030405060708 13",
          parser="""state start { p.extract(hdr.h);
              pair_t ahead = p.lookahead<pair_t>();
