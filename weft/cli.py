@@ -81,7 +81,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Exception as error:
         if os.environ.get("WEFT_DEBUG"):
             raise
-        return _report(error)
+        return report(error)
 
 
 def doctor(arguments: argparse.Namespace) -> int:
@@ -91,7 +91,8 @@ def doctor(arguments: argparse.Namespace) -> int:
     return doctor_command.run(arguments.json)
 
 
-def _report(error: Exception) -> int:
+def report(error: Exception) -> int:
+    """Say what ended a command, in a line; of a bug also where its trace is. Returns its code."""
     from weft import console
 
     if _is_ours(error):

@@ -47,6 +47,11 @@ def main(argv: Sequence[str] | None = None, *, driver: bool = False) -> int:
         return 1
     except KeyboardInterrupt:
         return 130
+    except Exception as error:  # a bug of ours: the user gets a line, a file the trace
+        from weft import cli
+
+        cli.report(error)
+        return 1
 
 
 def driver_main() -> int:

@@ -14,6 +14,7 @@ from google.protobuf import json_format, text_format
 
 from softswitch.p4runtime.protos import p4i
 from weft.cli import main
+from weft.p4c import main as p4c_main
 
 PROGRAM = """\
 #include <core.p4>
@@ -225,6 +226,20 @@ def test_what_is_wrong_is_one_clear_message(words: Sequence[str], says: str, her
     assert says in done.stderr
     assert "error: " in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_bug_of_ours_is_one_line_too(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken(*_arguments: object, **_options: object) -> None:
+        raise KeyError("gone")
+
+    monkeypatch.setattr("softswitch.compiler.compile_p4", broken)
+    monkeypatch.setenv("XDG_STATE_HOME", str(here / "state"))
+    assert p4c_main([str(here / "prog.p4")]) == 1
+    error, remedy = capsys.readouterr().err.splitlines()
+    assert error == "error: this is a bug in Weft (KeyError: 'gone')"
+    assert Path(remedy.split()[-1]).read_text().endswith("KeyError: 'gone'\n")
 
 
 def test_preprocessor_options(here: Path) -> None:
