@@ -101,6 +101,9 @@ def report(error: Exception) -> int:
     if isinstance(error, OSError) and error.filename and error.errno in _USERS_FILES:
         console.error(f"{error.filename}: {error.strerror}")
         return EXIT_FAILED
+    if isinstance(error, MemoryError):
+        console.error("out of memory", "end other programs, or ask for less at once")
+        return EXIT_FAILED
     where = _log_traceback(error)
     text = str(error).strip().splitlines()
     first = f": {text[0]}" if text else ""

@@ -141,6 +141,18 @@ def test_nothing_to_stop_is_no_error(tmp_path: Path) -> None:
         assert (done.returncode, done.stdout) == (0, f"{says}\n")
 
 
+def test_too_little_memory_is_no_bug(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def greedy(_name: str) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr("topologies.load", greedy)
+    monkeypatch.delenv("WEFT_DEBUG", raising=False)
+    assert cli.main(["topo", "show", "leafspine"]) == cli.EXIT_FAILED
+    assert capsys.readouterr().err.startswith("error: out of memory\nremedy: ")
+
+
 def test_a_bug_is_one_line_and_a_log_with_the_trace(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
