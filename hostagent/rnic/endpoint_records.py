@@ -7,6 +7,9 @@ from dataclasses import dataclass
 
 from hostagent.rnic.binding import Failure, Operation
 from hostagent.rnic.measurement import Times
+from topologies.congestion import MAX_RATE_BPS
+
+MAX_QPS = 1 << 20
 
 
 class TaskKind(enum.IntEnum):
@@ -21,7 +24,10 @@ class TaskKind(enum.IntEnum):
 
 @dataclass(frozen=True)
 class EndpointConfig:
-    """Addresses are integers in host order; `line_rate_bps` 0: frames leave as fast as they can."""
+    """Addresses are integers in host order; `line_rate_bps` 0: frames leave as fast as they can.
+
+    Raises ValueError for a number out of range.
+    """
 
     interface: str
     ip: int
@@ -32,6 +38,14 @@ class EndpointConfig:
     af_packet: bool = False
     cnp_dscp: int = 48
     check_icrc: bool = True
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.max_qps <= MAX_QPS:
+            raise ValueError(f"{self.max_qps} queue pairs: from 1 to {MAX_QPS} are possible")
+        if not 0 <= self.line_rate_bps <= MAX_RATE_BPS:
+            raise ValueError(
+                f"a line rate of {self.line_rate_bps} bit/s: from 0 to {MAX_RATE_BPS} is possible"
+            )
 
 
 @dataclass(frozen=True)
