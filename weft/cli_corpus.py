@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from pathlib import Path
 
@@ -38,6 +39,15 @@ def add_commands(add: Add) -> None:
     command.add_argument(
         "--live-packets", type=int, default=0, metavar="N",
         help="so many of them on simple_switch_grpc too, which needs root (default: none)",
+    )  # fmt: skip
+    command.add_argument(
+        "--time-limit", type=float, default=180.0, metavar="SECONDS",
+        help="for each program, to compile and again for its packets; then it is ended and "
+        "counted as not done (default: %(default)g)",
+    )  # fmt: skip
+    command.add_argument(
+        "--total-time", type=float, default=math.inf, metavar="SECONDS",
+        help="for all together; what is not done then is counted as such (default: no limit)",
     )  # fmt: skip
     command.add_argument(
         "--jobs", type=int, default=len(os.sched_getaffinity(0)), metavar="N",

@@ -98,7 +98,9 @@ def progress_bar(what: str, total: int, *, quiet: bool = False) -> Iterator[Call
         if live:
             filled = _BAR * done // max(total, 1)
             bar = "#" * filled + "." * (_BAR - filled)
-            text = f"\r\033[K[{bar}] {done}/{total} {what} {time.monotonic() - started:.0f} s"
+            passed = time.monotonic() - started
+            left = passed / done * (total - done)
+            text = f"\r\033[K[{bar}] {done}/{total} {what} {passed:.0f} s, {left:.0f} s left"
             print(text, end="", file=sys.stderr, flush=True)
 
     try:

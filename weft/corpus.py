@@ -4,33 +4,20 @@ from __future__ import annotations
 
 import argparse
 import json
+import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 
 from softswitch.conformance import corpus, p4c, pool
 from softswitch.conformance.corpus import Judged, ListError, Source
 from softswitch.conformance.findings import Verdict
-from weft import console
+from weft import console, corpus_packets
+from weft.corpus_packets import Packets, Status
 from weft.errors import UsageError
 
-LIMIT_S = 120.0
-PACKETS_LIMIT_S = 900.0
 REASON = 110
-
-
-@dataclass(frozen=True, slots=True)
-class Packets:
-    """What generated packets showed: how many each pairing ran and how many were `answered`.
-
-    `different`: a line for each pairing with a difference, or why nothing ran.
-    """
-
-    source: Source
-    cases: int = 0
-    answered: int = 0
-    undefined: int = 0
-    different: tuple[str, ...] = ()
+LARGEST = 12
+"""Programs of which the summary says how far packets got: those with the most tables."""
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -41,6 +28,9 @@ def run(arguments: argparse.Namespace) -> int:
     sources = _sources(arguments)
     if arguments.jobs < 1 or arguments.packets < 0 or arguments.live_packets < 0:
         raise UsageError("--jobs: at least 1; --packets, --live-packets: at least 0")
+    if not (arguments.time_limit > 0 and arguments.total_time > 0):
+        raise UsageError("--time-limit, --total-time: more than 0 s")
+    until = time.monotonic() + arguments.total_time
     compiler = p4c.executable()
     quiet = arguments.json
     with console.progress_bar(f"{len(sources)} programs", len(sources), quiet=quiet) as step:
@@ -49,20 +39,42 @@ def run(arguments: argparse.Namespace) -> int:
             sources,
             partial(corpus.judge, compiler=compiler),
             at_once=arguments.jobs,
-            limit_s=LIMIT_S,
+            limit_s=arguments.time_limit,
             lost=corpus.lost,
+            until=until,
         ):
             judged.append(one)
             step()
     judged.sort(key=lambda one: str(one.source))
-    packets = _packets(judged, arguments) if arguments.packets else []
+    packets = _packets(judged, arguments, until) if arguments.packets else []
     good = all(_good(one, arguments.limit) for one in judged)
-    good = good and not any(one.different for one in packets)
+    good = good and all(one.status is Status.EQUAL for one in packets)
     if arguments.json:
         print(json.dumps(_as_json(judged, packets, good), indent=1))
     else:
         _print(judged, packets, arguments.limit, compared=compiler is not None)
     return 0 if good else 1
+
+
+def _packets(
+    judged: Sequence[Judged], arguments: argparse.Namespace, until: float
+) -> list[Packets]:
+    takes = (None, Verdict.ACCEPTED)
+    jobs = [one for one in judged if one.ours is Verdict.ACCEPTED and one.theirs in takes]
+    what = f"packets through {len(jobs)} programs"
+    found = []
+    with console.progress_bar(what, len(jobs), quiet=arguments.json) as step:
+        for one in corpus_packets.through(
+            jobs,
+            packets=arguments.packets,
+            live_packets=arguments.live_packets,
+            at_once=arguments.jobs,
+            limit_s=arguments.time_limit,
+            until=until,
+        ):
+            found.append(one)
+            step()
+    return sorted(found, key=lambda one: str(one.source))
 
 
 def _sources(arguments: argparse.Namespace) -> list[Source]:
@@ -87,62 +99,6 @@ def _good(one: Judged, limit_s: float) -> bool:
     return one.agrees and not (one.ours is Verdict.ACCEPTED and one.total_s > limit_s)
 
 
-# --- packets ------------------------------------------------------------------------------------
-
-
-def _packets(judged: Sequence[Judged], arguments: argparse.Namespace) -> list[Packets]:
-    takes = (None, Verdict.ACCEPTED)
-    sources = [o.source for o in judged if o.ours is Verdict.ACCEPTED and o.theirs in takes]
-    work = partial(_run_packets, packets=arguments.packets, live=arguments.live_packets)
-    found = []
-    what = f"packets through {len(sources)} programs"
-    with console.progress_bar(what, len(sources), quiet=arguments.json) as step:
-        for one in pool.run(
-            sources, work, at_once=arguments.jobs, limit_s=PACKETS_LIMIT_S, lost=_lost
-        ):
-            found.append(one)
-            step()
-    return sorted(found, key=lambda one: str(one.source))
-
-
-def _run_packets(source: Source, packets: int, live: int) -> Packets:
-    try:
-        return _compared(source, packets, live)
-    except Exception as error:  # whatever it is, it is this program's result
-        return _lost(source, f"{type(error).__name__}: {error}", 0.0)
-
-
-def _compared(source: Source, packets: int, live: int) -> Packets:
-    from emulation.parity.session import ParitySession, Plan
-    from weft.parity import compile_both
-
-    programs = compile_both(source.path, source.include_dirs, source.defines, quiet=True)
-    session = ParitySession(
-        Plan(str(source.path), packets=packets, live_packets=live, live=live > 0), programs
-    )
-    try:
-        report = session.run()
-    finally:
-        session.close()
-    ran = [row for row in report.rows if not row.missing]
-    wrong = [
-        f"{row.name}: {row.missing or [*(e.what for e in row.examples), *row.other][0]}"
-        for row in report.rows
-        if row.failed or (row.against and not row.agrees)
-    ]
-    return Packets(
-        source,
-        max((row.cases for row in ran), default=0),
-        report.answered,
-        max((row.undefined for row in ran), default=0),
-        tuple(wrong),
-    )
-
-
-def _lost(source: Source, why: str, seconds: float) -> Packets:
-    return Packets(source, different=(why,))
-
-
 # --- results ------------------------------------------------------------------------------------
 
 
@@ -155,25 +111,63 @@ def _print(
         rows.append([verdict.value, str(sum(one.ours is verdict for one in judged))])
     if compared:
         both = [one for one in judged if one.same_p4info is not None]
-        only = [one for one in judged if one.theirs is Verdict.ACCEPTED]
-        rows.append(["accepted by p4c", str(len(only))])
+        theirs = sum(one.theirs is Verdict.ACCEPTED for one in judged)
+        rows.append(["accepted by p4c", str(theirs)])
         rows.append(["accepted by both", str(len(both))])
         rows.append(["P4Info equal, of those", str(sum(bool(one.same_p4info) for one in both))])
     if accepted:
         slowest = max(accepted, key=lambda one: one.total_s)
         rows.append(["slowest, source to machine code", f"{slowest.total_s:.2f} s"])
-    if packets:
-        rows.append(["compared by packets", str(len(packets))])
-        rows.append(["that answer packets", str(sum(one.answered > 0 for one in packets))])
-        rows.append(["packets", str(sum(one.cases for one in packets))])
-        rows.append(["programs that differ", str(sum(bool(one.different) for one in packets))])
-    console.table(["", ""], rows, right=[""])
+    console.table(["", ""], rows + _packet_rows(packets), right=[""])
+    _print_largest(packets)
     for one in judged:
         for text in _complaints(one, limit_s):
             print(f"{one.source}: {text}")
     for each in packets:
-        for text in each.different:
-            print(f"{each.source}: {text}")
+        for text in each.reasons:
+            print(f"{each.source}: {each.status.value}: {text}")
+
+
+def _packet_rows(packets: Sequence[Packets]) -> list[list[str]]:
+    if not packets:
+        return []
+    ran = [one for one in packets if one.cases]
+    sums = {
+        name: sum(one.coverage.get(name, 0) for one in ran)
+        for name in ("changed", "unchanged", "dropped", "tables_hit", "tables")
+    }
+    actions = [sum(one.coverage.get(n, 0) for one in ran) for n in ("actions_run", "actions")]
+    return [
+        ["programs that packets went through", str(len(packets))],
+        *([f"of them {s.value}", str(sum(o.status is s for o in packets))] for s in Status),
+        ["compared with BMv2", str(sum(one.on_bmv2 > 0 for one in packets))],
+        ["without any answer", str(sum(not one.answered for one in ran))],
+        ["packets", str(sum(one.cases for one in ran))],
+        ["of them on BMv2", str(sum(one.on_bmv2 for one in ran))],
+        ["left changed", str(sums["changed"])],
+        ["left as they came", str(sums["unchanged"])],
+        ["dropped", str(sums["dropped"])],
+        ["tables hit", f"{sums['tables_hit']} of {sums['tables']}"],
+        ["actions run", f"{actions[0]} of {actions[1]}"],
+    ]
+
+
+def _print_largest(packets: Sequence[Packets]) -> None:
+    """How far packets got in the programs with the most tables."""
+    largest = sorted(packets, key=lambda one: -one.coverage.get("tables", 0))[:LARGEST]
+    rows = [
+        [
+            " ".join([each.source.path.name, *(f"-D{name}" for name in each.source.defines)]),
+            *(str(each.coverage[name]) for name in ("changed", "unchanged", "dropped")),
+            f"{each.coverage['tables_hit']} of {each.coverage['tables']}",
+            f"{each.coverage['actions_run']} of {each.coverage['actions']}",
+        ]
+        for each in largest
+        if each.coverage
+    ]
+    if rows:
+        titles = ["most tables", "changed", "unchanged", "dropped", "tables hit", "actions run"]
+        console.table(titles, rows, right=titles[1:])
 
 
 def _complaints(one: Judged, limit_s: float) -> list[str]:
@@ -205,16 +199,7 @@ def _as_json(judged: Sequence[Judged], packets: Sequence[Packets], good: bool) -
             }
             for one in judged
         ],
-        "packets": [
-            {
-                **_named(one.source),
-                "cases": one.cases,
-                "answered": one.answered,
-                "undefined": one.undefined,
-                "different": list(one.different),
-            }
-            for one in packets
-        ],
+        "packets": [{**_named(one.source), **one.as_json()} for one in packets],
     }
 
 

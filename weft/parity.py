@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -70,18 +71,26 @@ def _plan(arguments: argparse.Namespace) -> Plan:
 
 
 def compile_both(
-    source: Path, include_dirs: tuple[Path, ...], defines: tuple[str, ...], *, quiet: bool
+    source: Path,
+    include_dirs: tuple[Path, ...],
+    defines: tuple[str, ...],
+    *,
+    quiet: bool,
+    made: Mapping[Compiler, Program] | None = None,
 ) -> dict[Compiler, Program]:
-    """The program as each compiler makes it. Raises the error of ours if neither does."""
+    """The program as each compiler makes it; what is `made` already is taken as it is.
+
+    Raises the error of ours if neither takes the program.
+    """
     from emulation.parity.report import Compiler
     from softswitch.compiler.errors import CompileError
     from weft import p4_cache
 
     if not source.is_file():
         raise UsageError(f"{source}: no such file")
-    programs: dict[Compiler, Program] = {}
+    programs: dict[Compiler, Program] = dict(made or {})
     refusal: Exception | None = None
-    for compiler in Compiler:
+    for compiler in [each for each in Compiler if each not in programs]:
         job = p4_cache.Job(
             source=source,
             include_dirs=include_dirs,
@@ -173,6 +182,12 @@ def _conditions(report: Report) -> str:
     if report.partly_compared:
         text += f"; in {report.partly_compared} answers bits that vary by themselves are left out"
     failed = [row for row in report.rows if row.failed]
+    covered = report.coverage
+    if any(row.cases for row in report.rows):
+        text += (
+            f"\n{covered.changed} packets left changed, {covered.unchanged} as they came, "
+            f"{covered.dropped} were dropped; {covered.tables_text()}"
+        )
     return "\n".join([text, *(f"{row.name}: {row.missing}" for row in failed)])
 
 
@@ -210,6 +225,7 @@ def _as_json(report: Report, files: dict[int, Path]) -> dict[str, Any]:
         "compared": report.compares,
         "answered": report.answered,
         "partly_compared": report.partly_compared,
+        "coverage": report.coverage.as_json(),
         "p4info": report.p4info,
         "pairings": [
             {

@@ -20,19 +20,21 @@ Parts = tuple[tuple[str, bytes], ...]
 @dataclass
 class Loose:
     """What need not agree in a round: `shape` packets whose answers vary in kind, `bits` by packet
-    (a mask a part, the 1 bits are compared), `cells` and `updates` that vary."""
+    (a mask a part, the 1 bits are compared), `cells` and `updates` that vary. The frames of one
+    packet that leave `unordered` ports may come in any order."""
 
     shape: set[int] = field(default_factory=set)
     bits: dict[int, list[bytes]] = field(default_factory=dict)
     cells: set[str] = field(default_factory=set)
     updates: set[int] = field(default_factory=set)
+    unordered: frozenset[int] = frozenset()
 
     def learn(self, one: Answer, other: Answer) -> None:
         """Two runs of the same pairing: what differs is loose from now on."""
         self.shape |= one.undefined | other.undefined
         for number, (a, b) in enumerate(zip(one.seen, other.seen, strict=False)):
             if a != b:
-                self._packet(number, parts(a), parts(b))
+                self._packet(number, parts(a, self.unordered), parts(b, self.unordered))
         for number in range(
             min(len(one.seen), len(other.seen)), max(len(one.seen), len(other.seen))
         ):
@@ -59,10 +61,12 @@ class Loose:
 
 @dataclass(frozen=True)
 class Difference:
-    """One thing that differs: `packet` is its place in the round, None for cells and updates."""
+    """One thing that differs: `packet` or `update` is its place in the round, None where it is none
+    of them."""
 
     packet: int | None
     text: str
+    update: int | None = None
 
 
 def differences(reference: Answer, other: Answer, loose: Loose) -> list[Difference]:
@@ -71,11 +75,12 @@ def differences(reference: Answer, other: Answer, loose: Loose) -> list[Differen
     for number, (x, y) in enumerate(zip(reference.refused, other.refused, strict=False)):
         if bool(x) != bool(y) and number not in loose.updates:
             found.append(
-                Difference(None, f"update {number}: {x or 'accepted'} / {y or 'accepted'}")
+                Difference(None, f"update {number}: {x or 'accepted'} / {y or 'accepted'}", number)
             )
     for number, (a, b) in enumerate(zip(reference.seen, other.seen, strict=False)):
         if number not in loose.shape:
-            text = "; ".join(_unlike(parts(a), parts(b), loose.bits.get(number)))
+            sides = parts(a, loose.unordered), parts(b, loose.unordered)
+            text = "; ".join(_unlike(*sides, loose.bits.get(number)))
             if number in other.undefined:
                 text = "leaves / is recirculated without end, or fails an assertion"
             if text:
@@ -88,11 +93,22 @@ def differences(reference: Answer, other: Answer, loose: Loose) -> list[Differen
     return found
 
 
-def parts(seen: Seen) -> Parts:
+def unordered_ports(setup: Sequence[Json]) -> frozenset[int]:
+    """Ports to which a multicast group sends several copies: in which order, P4Runtime leaves
+    open."""
+    found: set[int] = set()
+    for update in setup:
+        ports = [r["port"] for r in update.get("multicast_group", {}).get("replicas", ())]
+        found.update(port for port in ports if ports.count(port) > 1)
+    return frozenset(found)
+
+
+def parts(seen: Seen, unordered: frozenset[int] = frozenset()) -> Parts:
     """An answer's parts in a fixed order."""
     result: list[tuple[str, bytes]] = []
     for port, frames in sorted(seen.frames.items()):
-        result += [(f"port {port}", frame) for frame in frames]
+        ordered = sorted(frames) if port in unordered else frames
+        result += [(f"port {port}", frame) for frame in ordered]
     for payload, metadata in seen.packet_ins:
         result.append(("packet-in", payload))
         result += [(f"metadata {name}", _word(value)) for name, value in metadata]

@@ -111,3 +111,22 @@ class Coverage:
                         self.hit.add(table)
                     if action in actions[table]:
                         self.ran.add((table, action))
+
+    def tables_text(self) -> str:
+        """Of how many tables and actions the packets met how many."""
+        return (
+            f"{len(self.hit)} of {self.of_tables} tables hit, "
+            f"{len(self.ran)} of {self.of_actions} actions run"
+        )
+
+    def as_json(self) -> dict[str, int]:
+        """Its numbers."""
+        return {
+            "changed": self.changed,
+            "unchanged": self.unchanged,
+            "dropped": self.dropped,
+            "tables_hit": len(self.hit),
+            "tables": self.of_tables,
+            "actions_run": len(self.ran),
+            "actions": self.of_actions,
+        }

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from emulation.parity.cases import Answer, Round
+from emulation.parity.coverage import Coverage
 
 
 class Compiler(Enum):
@@ -79,6 +80,7 @@ class Report:
     p4info: str = ""
     partly_compared: int = 0
     answered: int = 0
+    coverage: Coverage = field(default_factory=Coverage)
 
     @property
     def agrees(self) -> bool:

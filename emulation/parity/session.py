@@ -8,7 +8,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from emulation.parity.cases import Answer, Json, Packet, Round, Seen
-from emulation.parity.compare import Difference, Loose, compared_bits, differences
+from emulation.parity.compare import (
+    Difference,
+    Loose,
+    compared_bits,
+    differences,
+    unordered_ports,
+)
+from emulation.parity.coverage import Coverage
 from emulation.parity.live import BMV2, LiveSwitch, absent
 from emulation.parity.minimise import minimise
 from emulation.parity.report import Compiler, Example, Report, Row
@@ -24,6 +31,8 @@ FIRST_VARIANTS = 3
 """Unlike environments that each round is tried in."""
 MORE_VARIANTS = 16
 """And as many more before something is called a difference."""
+MOST_VARIANTS = 64
+"""And these where a running switch differs: what it left in invalid headers may be seldom met."""
 LIVE_REPEATS = 3
 PATIENCE = 10
 MOST_EXAMPLES = 2
@@ -50,7 +59,8 @@ class Program:
 @dataclass(frozen=True)
 class Plan:
     """What to run: so many `packets` in process, `live_packets` of them on running switches
-    (none without `live`). `entries` and `replay` are the user's own."""
+    (none without `live`). `entries` and `replay` are the user's own. Differences are made small
+    unless not `minimised`."""
 
     program: str
     packets: int = 1000
@@ -61,6 +71,7 @@ class Plan:
     daemon: bool = False
     replay: Round | None = None
     cache_dir: Path | None = None
+    minimised: bool = True
 
 
 @dataclass
@@ -93,6 +104,8 @@ class ParitySession:
         report.p4info = self._p4info()
         if not self._pairings:
             return report
+        assert self._unlike is not None
+        report.coverage = Coverage.of(self._unlike.prepared.schema)
         rounds = list(self._sizes())
         for number, (size, live) in enumerate(rounds):
             progress(number, len(rounds))
@@ -199,22 +212,50 @@ class ParitySession:
     # --- a round --------------------------------------------------------------------------------
 
     def _round(self, round_: Round, live: bool, report: Report) -> None:
+        assert self._unlike is not None
         judge = _Judge(self._unlike, round_)
-        report.answered += sum(1 for seen in judge.hint.seen if seen.count)
         answers = self._answers(judge, live)
         if not answers:
             return
+        taken = self._taken(answers, judge)
+        if taken is not round_:
+            round_, judge = taken, _Judge(self._unlike, taken)
+            answers = self._answers(judge, live)
+            if not answers:
+                return
+        report.answered += sum(1 for seen in judge.hint.seen if seen.count)
+        schema, watched = self._unlike.prepared.schema, self._unlike.watch(round_)
+        report.coverage.add(schema, round_.packets, judge.hint.seen, watched)
         base, reference = answers[0]
         for pairing, answer in answers[1:]:
             pairing.row.against = pairing.row.against or base.row.name
             found = judge.differences(base.target, pairing.target, reference, answer)
-            self._count(pairing, base, found, judge)
+            self._count(pairing, base, found, judge, (reference, answer))
         undefined, partly = compared_bits(reference.seen, judge.loose)
         report.partly_compared += partly
         base.row.reference += len(round_.packets)
         for pairing, _ in answers:
             pairing.row.cases += len(round_.packets)
             pairing.row.undefined += undefined
+
+    def _taken(self, answers: Sequence[tuple[_Pairing, Answer]], judge: _Judge) -> Round:
+        """The round without updates that only some pairings refuse: these are differences, but
+        the packets can be compared all the same."""
+        base, reference = answers[0]
+        apart: set[int] = set()
+        refused = [[bool(text) for text in answer.refused] for _, answer in answers]
+        if all(one == refused[0] for one in refused):
+            return judge.round_
+        for pairing, answer in answers[1:]:
+            pairing.row.against = pairing.row.against or base.row.name
+            found = judge.differences(base.target, pairing.target, reference, answer)
+            updates = [d for d in found if d.update is not None]
+            pairing.row.other += [d.text for d in updates]
+            apart.update(d.update for d in updates if d.update is not None)
+        if not apart:
+            return judge.round_
+        kept = [update for n, update in enumerate(judge.round_.setup) if n not in apart]
+        return replace(judge.round_, setup=tuple(kept))
 
     def _answers(self, judge: _Judge, live: bool) -> list[tuple[_Pairing, Answer]]:
         """What each pairing makes of a round; one that can't go on is out."""
@@ -235,6 +276,7 @@ class ParitySession:
         base: _Pairing,
         found: Sequence[Difference],
         judge: _Judge,
+        answers: tuple[Answer, Answer],
     ) -> None:
         row, round_ = pairing.row, judge.round_
         wrong = {d.packet for d in found if d.packet is not None}
@@ -246,7 +288,10 @@ class ParitySession:
             if len(row.examples) >= MOST_EXAMPLES:
                 return
             if difference.packet is not None:
-                row.examples.append(self._example(pairing, base, round_, difference))
+                if self.plan.minimised:
+                    row.examples.append(self._example(pairing, base, round_, difference))
+                else:
+                    row.examples.append(Example(difference.text, round_, *answers))
                 return
 
     def _example(
@@ -291,7 +336,7 @@ class _Judge:
         assert unlike is not None
         self.round_ = round_
         self.unlike = unlike
-        self.loose = Loose()
+        self.loose = Loose(unordered=unordered_ports(round_.setup))
         self.hint = unlike.run(round_)
         self._variants = 0
         self._vary(FIRST_VARIANTS)
@@ -312,6 +357,9 @@ class _Judge:
             found = differences(reference, answer, self.loose)
         if not found or not (base.live or target.live):
             return found
+        while self._variants < MOST_VARIANTS and any(d.packet is not None for d in found):
+            self._vary(MORE_VARIANTS)
+            found = differences(reference, answer, self.loose)
         if target.live and target.prepared is not self.unlike.prepared:
             loose = self._stale(target.prepared)
             if loose is not None and not differences(reference, answer, loose):

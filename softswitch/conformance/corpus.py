@@ -54,7 +54,7 @@ class Judged:
     """What the compilers make of a program.
 
     `reason`: our first error; `theirs` is None without p4c. `seconds` by stage, the C compiler's
-    too. `same_p4info` is None unless both accept.
+    too. `same_p4info` is None unless both accept. The texts are what ours made.
     """
 
     source: Source
@@ -66,6 +66,8 @@ class Judged:
     their_reason: str = ""
     their_seconds: float = 0.0
     same_p4info: bool | None = None
+    json_text: str = ""
+    p4info_text: str = ""
 
     @property
     def total_s(self) -> float:
@@ -130,10 +132,10 @@ def _source(words: list[str], base: Path, where: str) -> Source:
 def judge(source: Source, compiler: Path | None) -> Judged:
     """Compile a program to machine code, and with p4c's `compiler` if there is one."""
     seconds: dict[str, float] = {}
-    verdict, reason, info = _ours(source, seconds)
+    verdict, reason, made, info = _ours(source, seconds)
     size = len(info.encode())
     if compiler is None:
-        return Judged(source, verdict, reason, seconds, size)
+        return Judged(source, verdict, reason, seconds, size, json_text=made, p4info_text=info)
     started = time.monotonic()
     said = p4c.compile_file(compiler, source.path, source.options())
     same = None
@@ -149,10 +151,13 @@ def judge(source: Source, compiler: Path | None) -> Judged:
         said.reason or next((str(error) for error in said.errors), ""),
         round(time.monotonic() - started, 2),
         same,
+        made,
+        info,
     )
 
 
-def _ours(source: Source, seconds: dict[str, float]) -> tuple[Verdict, str, str]:
+def _ours(source: Source, seconds: dict[str, float]) -> tuple[Verdict, str, str, str]:
+    """The verdict, our first error, the JSON and the P4Info."""
     try:
         result = driver.compile_p4(
             source.path, include_dirs=source.include_dirs, defines=source.defines
@@ -164,15 +169,15 @@ def _ours(source: Source, seconds: dict[str, float]) -> tuple[Verdict, str, str]
         with tempfile.TemporaryDirectory(prefix="weft-corpus-") as scratch:
             build_pipeline(program, cache_dir=Path(scratch))
         seconds["machine code"] = time.monotonic() - started
-        return Verdict.ACCEPTED, "", result.p4info_text
+        return Verdict.ACCEPTED, "", result.json_text, result.p4info_text
     except NotSupported as error:
-        return Verdict.UNSUPPORTED, str(error.diagnostics[0]), ""
+        return Verdict.UNSUPPORTED, str(error.diagnostics[0]), "", ""
     except CompileError as error:
-        return Verdict.REFUSED, str(error.diagnostics[0]), ""
+        return Verdict.REFUSED, str(error.diagnostics[0]), "", ""
     except (JsonError, BuildError) as error:
-        return Verdict.CRASHED, f"our own JSON: {error}", ""
+        return Verdict.CRASHED, f"our own JSON: {error}", "", ""
     except Exception as error:  # whatever it is, it is this program's result: a bug of ours
-        return Verdict.CRASHED, f"{type(error).__name__}: {error}", ""
+        return Verdict.CRASHED, f"{type(error).__name__}: {error}", "", ""
 
 
 def lost(source: Source, why: str, seconds: float) -> Judged:

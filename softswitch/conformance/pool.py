@@ -6,6 +6,7 @@ for result in pool.run(paths, judge, at_once=2, limit_s=60.0, lost=no_answer):
 
 from __future__ import annotations
 
+import math
 import multiprocessing
 import os
 import signal
@@ -34,11 +35,13 @@ def run(
     at_once: int,
     limit_s: float,
     lost: Callable[[Job, str, float], Result],
+    until: float = math.inf,
 ) -> Iterator[Result]:
     """Results of `work`, each made in a process of its own, in the order in which they end.
 
-    At most `at_once` run at a time. A job that takes longer than `limit_s` is killed; for it, and
-    for one whose process ends without a result, `lost(job, why, seconds)` makes the result.
+    At most `at_once` run at a time. A job that takes longer than `limit_s` is killed, and so are
+    those that are not done `until` then (time.monotonic); for each, for those that were not begun,
+    and for one whose process ends without a result, `lost(job, why, seconds)` makes the result.
     `work` may raise nothing; its results must be picklable.
     """
     context = multiprocessing.get_context("fork")
@@ -58,16 +61,20 @@ def run(
                     signal.pthread_sigmask(signal.SIG_SETMASK, heard)
                 theirs.close()
                 running[ours] = _Running(job, process, time.monotonic())
-            next_end = min(one.started for one in running.values()) + limit_s
+            next_end = min(until, min(one.started for one in running.values()) + limit_s)
             for ready in wait(list(running), timeout=max(0.0, next_end - time.monotonic())):
                 assert isinstance(ready, Connection)
                 yield _finished(ready, running.pop(ready), lost)
+            over = time.monotonic() >= until
             for connection, one in list(running.items()):
                 seconds = time.monotonic() - one.started
-                if seconds > limit_s:
+                if over or seconds > limit_s:
                     del running[connection]
                     _kill(one.process)
-                    yield lost(one.job, f"not done after {limit_s:g} s", seconds)
+                    after = "when the whole time was over" if over else f"after {limit_s:g} s"
+                    yield lost(one.job, f"not done {after}", seconds)
+            while over and left:
+                yield lost(left.pop(), "not begun when the whole time was over", 0.0)
     finally:
         for one in running.values():
             _kill(one.process)

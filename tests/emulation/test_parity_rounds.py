@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from emulation.parity.cases import PORTS
+from emulation.parity.cases import PORTS, Round
+from emulation.parity.coverage import Coverage
 from emulation.parity.draft import Draft
 from emulation.parity.packets import PacketMaker
 from emulation.parity.rounds import RoundMaker
@@ -151,6 +152,77 @@ def test_unlike_environments_agree_where_all_is_defined(parser_switch: InProcess
 
 
 # --- the draft ------------------------------------------------------------------------------------
+
+
+# A packet comes out when five tables have hit in a row, each with the action that lets it pass.
+CHAIN = """
+#include <core.p4>
+#include <v1model.p4>
+header h_t { bit<32> a; bit<32> b; bit<48> c; }
+struct headers { h_t h; }
+struct meta_t { bit<16> next; bit<1> good; }
+parser P(packet_in p, out headers h, inout meta_t m, inout standard_metadata_t s) {
+    state start { p.extract(h.h); transition accept; }
+}
+control V(inout headers h, inout meta_t m) { apply { } }
+control I(inout headers h, inout meta_t m, inout standard_metadata_t s) {
+    action deny() { mark_to_drop(s); exit; }
+    action pass(bit<16> next, bit<1> good) { m.next = next; m.good = good; }
+    action leave(bit<9> port) { s.egress_spec = port; }
+    table t1 { key = { h.h.a: exact; } actions = { pass; deny; } const default_action = deny; }
+    table t2 { key = { m.next: exact; h.h.b: lpm; }
+               actions = { pass; deny; } const default_action = deny; }
+    table t3 { key = { m.next: exact; h.h.c: ternary; }
+               actions = { pass; deny; } const default_action = deny; }
+    table t4 { key = { m.next: exact; h.h.a: exact; h.h.b: exact; }
+               actions = { pass; deny; } const default_action = deny; }
+    table t5 { key = { m.next: exact; } actions = { leave; deny; } const default_action = deny; }
+    apply {
+        t1.apply(); t2.apply(); t3.apply(); t4.apply();
+        if (m.good == 0) { deny(); }
+        t5.apply();
+    }
+}
+control E(inout headers h, inout meta_t m, inout standard_metadata_t s) { apply { } }
+control C(inout headers h, inout meta_t m) { apply { } }
+control D(packet_out b, in headers h) { apply { b.emit(h.h); } }
+V1Switch(P(), V(), I(), E(), C(), D()) main;
+"""
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_packets_get_through_many_tables_in_a_row(tmp_path: Path, seed: int) -> None:
+    source = tmp_path / "chain.p4"
+    source.write_text(CHAIN)
+    switch = in_process(source)
+    round_ = RoundMaker(switch, seed, None).round(0, 60)
+    answer = switch.run(round_)
+    assert [text for text in answer.refused if text] == []
+    schema, coverage = switch.prepared.schema, Coverage.of(switch.prepared.schema)
+    coverage.add(schema, round_.packets, answer.seen, switch.watch(round_))
+    assert coverage.unchanged >= 5 and coverage.dropped >= 5 and coverage.changed == 0
+    assert coverage.unchanged + coverage.dropped == len(round_.packets)
+    assert len(coverage.hit) == coverage.of_tables == 5
+    assert coverage.of_actions == 10 and ("I.t5", "I.leave") in coverage.ran
+
+
+def test_varied_packets_go_the_same_way(parser_switch: InProcess) -> None:
+    rng = random.Random(4)
+    values = RoundValues(ProgramValues(parser_switch.prepared.program), rng, PORTS)
+    maker = PacketMaker(parser_switch.prepared, values, rng)
+    made = [maker.made() for _ in range(100)]
+    varied = [maker.varied(one) for one in made]
+    assert [one.packet.port for one in made] == [one.packet.port for one in varied]
+    ways = []
+    for of in (made, varied):
+        watched = parser_switch.watch(Round((), tuple(one.packet for one in of)))
+        ways.append([{mark for mark in one.marks if mark[0] == "state"} for one in watched])
+    pairs = list(zip(*ways, strict=True))
+    # Some are cut short, or get another value where any leads on.
+    assert sum(one == other for one, other in pairs) > 60
+    assert len({frozenset(one) for one, _ in pairs}) > 4
+    unlike = [a.packet != b.packet for a, b in zip(made, varied, strict=True)]
+    assert sum(unlike) > 80
 
 
 @pytest.fixture
