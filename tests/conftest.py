@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 from collections.abc import Generator
 
 import pytest
@@ -35,6 +36,10 @@ OF_MAKE = ("MAKEFLAGS", "MFLAGS", "MAKEOVERRIDES", "MAKELEVEL", "ARGS")
 def pytest_configure(config: pytest.Config) -> None:
     for variable in OF_MAKE:
         os.environ.pop(variable, None)
+    # In the background of a script Ctrl-C is ignored, by all that tests start as well: what a test
+    # interrupts would go on for ever.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     in_ci = os.environ.get("CI") == "true"
     config.pluginmanager.register(SkipLedger(config.getoption("most_skipped"), in_ci))
 

@@ -1,7 +1,8 @@
-"""The rule of tests/conftest.py: what may be skipped, and what CI says of it."""
+"""tests/conftest.py: what may be skipped, what CI says of it, and Ctrl-C in the background."""
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 
 import pytest
@@ -82,3 +83,23 @@ def test_ci_fails_for_unexpected_skips_only(
     result = pytester.runpytest_subprocess(*arguments)
     assert result.ret == code
     result.stdout.fnmatch_lines([line])
+
+
+def test_in_the_background_what_tests_start_takes_ctrl_c(pytester: pytest.Pytester) -> None:
+    """A shell without job control starts what it puts there with SIGINT ignored."""
+    pytester.makeini(INI)
+    pytester.makeconftest(CONFTEST.read_text())
+    pytester.makepyfile("""
+        import signal, subprocess, sys
+
+        def test_interrupted():
+            child = "import signal; signal.raise_signal(signal.SIGINT)"
+            done = subprocess.run([sys.executable, "-c", child], stderr=subprocess.DEVNULL)
+            assert done.returncode == -signal.SIGINT
+    """)
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        result = pytester.runpytest_subprocess()
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert result.ret == 0
