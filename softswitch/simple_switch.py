@@ -28,7 +28,15 @@ def simple_switch_grpc() -> int:
 def simple_switch() -> int:
     """Run as `simple_switch`; returns the exit code."""
     _be_called("simple_switch")
-    return main(without_grpc(with_bmv2_log(sys.argv[1:])))
+    argv = without_grpc(with_bmv2_log(sys.argv[1:]))
+    port = argv[-1].rpartition(":")[2]
+    if _is_port(port) and not _is_free(int(port)):
+        # The daemon would name --grpc-server-addr, which this program's users do not give.
+        sys.stderr.write(
+            f"simple_switch: port {port} is in use; choose another with --thrift-port N\n"
+        )
+        return 1
+    return main(argv)
 
 
 def with_bmv2_log(argv: Sequence[str]) -> list[str]:
@@ -52,6 +60,10 @@ def with_thrift_port(argv: Sequence[str]) -> list[str]:
     return ["--thrift-port", str(DEFAULT_THRIFT_PORT), *argv]
 
 
+def _is_port(text: str) -> bool:
+    return text.isdecimal() and 0 < int(text) < 1 << 16
+
+
 def _is_free(port: int) -> bool:
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -72,12 +84,15 @@ def without_grpc(argv: Sequence[str]) -> list[str]:
     kept: list[str] = []
     words = iter(general)
     for word in words:
-        if word == "--thrift-port":
-            port = next(words, port)
-        elif word.startswith("--thrift-port="):
-            port = word.partition("=")[2]
-        else:
+        name, given, value = word.partition("=")
+        if name != "--thrift-port":
             kept.append(word)
+            continue
+        value = value if given else next(words, "")
+        if _is_port(value):
+            port = value
+        else:  # the daemon says what is wrong
+            kept.append(f"--thrift-port={value}")
     target = [word for word in target if word not in _NO_EFFECT]
     return [*kept, "--", *target, "--grpc-server-addr", f"127.0.0.1:{port}"]
 

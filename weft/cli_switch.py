@@ -25,7 +25,7 @@ def add_commands(add: Add) -> None:
     command.add_argument("switch", nargs="?", metavar="SWITCH", help="a switch of the run")
     command.add_argument("--grpc", metavar="HOST:PORT", help="a switch by its P4Runtime address")
     command.add_argument(
-        "--thrift-port", type=int, metavar="N",
+        "--thrift-port", type=_tcp_port, metavar="N",
         help="a switch by the --thrift-port that it was started with, as for simple_switch_CLI",
     )  # fmt: skip
     command.add_argument("--thrift-ip", default="127.0.0.1", metavar="HOST", help="its machine")
@@ -65,3 +65,9 @@ def add_commands(add: Add) -> None:
         help="BMv2's own CLI, as a command; simple_switch_grpc has to be on PATH",
     )  # fmt: skip
     add_json(check)
+
+
+def _tcp_port(text: str) -> int:
+    if not text.isdecimal() or not 0 < int(text) < 1 << 16:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a TCP port")
+    return int(text)

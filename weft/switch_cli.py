@@ -24,14 +24,14 @@ class SwitchShell(ProgramCommands):
     def cmdloop(self, intro: str | None = None) -> None:
         """Read commands of standard input until the end; Ctrl-C leaves. Raises UsageError."""
         try:
+            if sys.stdin is None:
+                raise UsageError("standard input is closed: give commands there, or with -c")
             if sys.stdin.isatty():
                 super().cmdloop(intro)
             else:
                 self.read_commands(sys.stdin.fileno(), intro or "")
         except KeyboardInterrupt:
             self.say()
-        except OSError as error:
-            raise UsageError(f"standard input: {error.strerror}") from None
 
 
 def run(arguments: argparse.Namespace) -> int:

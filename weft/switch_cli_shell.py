@@ -136,7 +136,7 @@ class ShellBase(cmd.Cmd):
     # --- files of commands --------------------------------------------------------------------
 
     def read_commands(self, descriptor: int, intro: str) -> None:
-        """Do the commands of an open file, where some may wait for the next ones. Raises OSError.
+        """Do the commands of an open file, where some may wait for others. Raises UsageError.
 
         What is printed, and its order, is as if they did not.
         """

@@ -12,6 +12,8 @@ import select
 from collections.abc import Callable
 from typing import IO, Protocol
 
+from weft.errors import UsageError
+
 _CHUNK = 1 << 16
 
 
@@ -26,7 +28,7 @@ class Lines:
         self._ended = False
 
     def readline(self) -> str:
-        """The next line with its end; "" after the last one. Raises OSError."""
+        """The next line with its end; "" after the last one. Raises UsageError."""
         while not self._lines and not self._ended:
             if not select.select([self._descriptor], [], [], 0)[0]:
                 self._before_waiting()
@@ -38,7 +40,10 @@ class Lines:
         return line.decode(errors="replace")
 
     def _fill(self) -> None:
-        data = os.read(self._descriptor, _CHUNK)
+        try:
+            data = os.read(self._descriptor, _CHUNK)
+        except OSError as error:
+            raise UsageError(f"the commands can't be read: {error.strerror}") from None
         self._ended = not data
         *lines, self._read = (self._read + data).split(b"\n")
         self._lines = [line + b"\n" for line in reversed(lines)]

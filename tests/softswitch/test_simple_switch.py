@@ -7,7 +7,7 @@ import socket
 import pytest
 
 from softswitch import simple_switch
-from softswitch.options import parse
+from softswitch.options import UsageError, parse
 from softswitch.simple_switch import with_bmv2_log, with_thrift_port, without_grpc
 
 
@@ -61,6 +61,26 @@ def test_a_port_that_is_taken_is_seen() -> None:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         assert not simple_switch._is_free(taken.getsockname()[1])
+
+
+@pytest.mark.parametrize("given", ["--thrift-port x p.json", "--thrift-port=70000 p.json"])
+def test_a_wrong_thrift_port_is_called_that(given: str) -> None:
+    with pytest.raises(UsageError, match=r"argument --thrift-port: .* is not a TCP port"):
+        parse(without_grpc(given.split()))
+
+
+def test_a_taken_thrift_port_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        monkeypatch.setattr("sys.argv", ["simple_switch", "--thrift-port", str(port), "--no-p4"])
+        monkeypatch.setattr(simple_switch, "_be_called", lambda name: None)
+        assert simple_switch.simple_switch() == 1
+    said = capsys.readouterr().err
+    assert said == f"simple_switch: port {port} is in use; choose another with --thrift-port N\n"
 
 
 def test_target_options_stay() -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from softswitch.p4runtime.protos import p4r
 from tests.weft.switch_cli_bench import Bench, bench_of, compile_into
+from weft.errors import UsageError
 from weft.switch_cli import SwitchShell
 from weft.switch_cli_connection import BATCH, Connection
 
@@ -146,6 +147,32 @@ def test_bytes_that_are_no_text_are_a_wrong_command(compiled: Path, tmp_path: Pa
         bench.shell.stdout = output = io.StringIO()
         bench.shell.read_commands(file.fileno(), "")
     assert "Table lpm has no action dr\ufffdp" in output.getvalue()
+
+
+def test_commands_that_can_not_be_read_are_one_line(
+    compiled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with bench_of(compiled) as bench:
+        folder = os.open(tmp_path, os.O_RDONLY)
+        with pytest.raises(UsageError, match="the commands can't be read: Is a directory"):
+            bench.shell.read_commands(folder, "")
+        os.close(folder)
+        monkeypatch.setattr("sys.stdin", None)
+        with pytest.raises(UsageError, match="standard input is closed"):
+            bench.shell.cmdloop("")
+
+
+def test_a_reader_that_has_gone_is_no_error_of_the_input(compiled: Path, tmp_path: Path) -> None:
+    path = tmp_path / "tables.txt"
+    path.write_text("show_tables\n" * 3)
+    read, write = os.pipe()
+    os.close(read)
+    output = os.fdopen(write, "w")
+    with bench_of(compiled) as bench, path.open("rb") as file, pytest.raises(BrokenPipeError):
+        bench.shell.stdout = output
+        bench.shell.read_commands(file.fileno(), "")
+    with pytest.raises(BrokenPipeError):
+        output.close()
 
 
 def test_a_session_that_ends_leaves_no_stream(compiled: Path) -> None:
