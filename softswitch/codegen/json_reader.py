@@ -151,11 +151,12 @@ def read_document(source: dict[str, Any] | str | bytes | Path) -> Node:
     if isinstance(source, dict):
         return Node(source)
     where = str(source) if isinstance(source, Path) else "document"
-    text = source.read_text(encoding="utf-8") if isinstance(source, Path) else source
     try:
-        value = json.loads(text)
+        value = json.loads(source.read_bytes() if isinstance(source, Path) else source)
     except ValueError as error:
         raise JsonError(where, f"not JSON: {error}") from None
+    except RecursionError:
+        raise JsonError(where, "nested too deeply") from None
     if not isinstance(value, dict):
         raise JsonError(where, f"expected an object, found {describe(value)}")
     return Node(value)

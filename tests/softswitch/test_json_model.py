@@ -122,12 +122,14 @@ def test_the_parser_may_shift_advance_and_call() -> None:
     [
         ("", "document: not JSON"),
         ("{", "document: not JSON"),
+        (b"\xff\xfe{", "document: not JSON"),
+        pytest.param("[" * 100_000, "document: nested too deeply", id="nested"),
         ("[]", "document: expected an object, found an array of 0"),
         ("{}", 'document: no BMv2 JSON: missing key "header_types"'),
         ('{"header_types": []}', 'document: no BMv2 JSON: missing key "headers"'),
     ],
 )
-def test_what_is_no_document(text: str, message: str) -> None:
+def test_what_is_no_document(text: str | bytes, message: str) -> None:
     with pytest.raises(JsonError) as caught:
         Bmv2Program.from_json(text)
     assert str(caught.value).startswith(message)
