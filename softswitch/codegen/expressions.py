@@ -232,5 +232,4 @@ ARITHMETIC = frozenset(
     }
 )
 COMPARISONS = frozenset({"==", "!=", ">", ">=", "<", "<="})
-LOGICAL = frozenset({"and", "or", "not"})
 VALID_FIELD = "$valid$"

@@ -276,10 +276,6 @@ class Layout:
         """The names of a union's members."""
         return self._union_types[union_type][1]
 
-    def union_type_name(self, union_type: str) -> str:
-        """The struct tag of a union type."""
-        return self._union_types[union_type][0]
-
     def stack(self, name: str) -> str:
         """The array of a header stack or union stack."""
         return f"p->{self._stacks[name]}"
