@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from typing import NoReturn
 
 from softswitch.compiler import ast, constants, unify
 from softswitch.compiler import types as ty
@@ -61,13 +62,20 @@ class Converter(TypeChecker):
             return expr
         if isinstance(t, ty.InfInt) and isinstance(given, ty.Bit | ty.Int):
             if expr.const_value is None:
-                self._unsupported(expr.pos, f"a run-time value ({given}) as int")
+                self._refuse_int(expr.pos, given)
             return self._implicit_cast(expr, t)
         if unify.converts(given, t):
             if isinstance(given, ty.Behaviour):
                 return expr
             return self._implicit_cast(expr, t)
         return self._mismatch(expr, t, what)
+
+    def _refuse_int(self, pos: Pos, given: ty.Type) -> NoReturn:
+        self._fail(
+            pos,
+            f"a run-time value ({given}) can't become int, which has no width and so exists while "
+            "compiling only: cast to bit<w> or int<w>",
+        )
 
     def _mismatch(self, expr: ast.Expr, t: ty.Type, what: str) -> ast.Expr:
         given = type_of(expr)
@@ -204,7 +212,11 @@ class Converter(TypeChecker):
         if isinstance(value, bool) or not isinstance(value, int):
             if isinstance(ty.underlying(type_of(expr)), ty.Bit | ty.Int | ty.InfInt):
                 if is_compile_time(expr):
-                    self._unsupported(expr.pos, f"a {what} that is a constructor's parameter")
+                    self._fail(
+                        expr.pos,
+                        f"the {what} must be a number that the text gives: no constructor's "
+                        "parameter, which differs from instance to instance",
+                    )
                 self._fail(expr.pos, f"the {what} must be known while compiling")
             self._fail(expr.pos, f"the {what} must be a number, not {expr.type}")
         return expr, value

@@ -520,5 +520,5 @@ class ExpressionChecker(Converter):
         elif isinstance(value, int):
             expr.const_value = constants.wrap(int(value), base)
         elif isinstance(base, ty.InfInt):
-            self._unsupported(expr.pos, f"a run-time value ({given}) as int")
+            self._refuse_int(expr.pos, given)
         return expr

@@ -156,7 +156,11 @@ class TypeChecker(CheckerBase, ABC):
         ref.size, size = self.check_constant_int(ref.size, "size of a stack")
         if not isinstance(element, ty.Header | ty.HeaderUnion):
             if isinstance(element, ty.TypeVar | ty.Bit | ty.Int | ty.Bool | ty.Struct):
-                self._unsupported(ref.pos, f"arrays of {element}: only headers have stacks")
+                self._fail(
+                    ref.pos,
+                    f"BMv2 has no arrays of {element}, only stacks of headers and header unions: "
+                    "use a register, or a stack of headers with one field",
+                )
             self._fail(ref.pos, f"a stack holds headers or header unions, not {element}")
         if size < 0:
             self._fail(ref.size.pos, f"the size of a stack can't be negative ({size})")

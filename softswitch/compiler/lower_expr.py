@@ -269,7 +269,9 @@ class ExprLowering(ABC):
                 )
             return stack_element(base, index.value)
         if not isinstance(base.element, ty.Header):
-            raise NotSupported.at(expr.pos, "a run-time index into a stack of header unions")
+            raise CompileError.at(
+                expr.index.pos, "BMv2 takes only constant indices into a stack of header unions"
+            )
         if isinstance(index, ir.LastIndex):
             return ElementPlace(base, index)
         return ElementPlace(base, fold.bounded_index(index, base.size))

@@ -126,7 +126,11 @@ def leaves(value: Value, pos: Pos) -> list[ir.Expr]:
         case _ if isinstance(value, SCALARS):
             return [] if value is NO_BITS else [value]
         case _:
-            raise NotSupported.at(pos, "a stack or union in a list of values")
+            raise CompileError.at(
+                pos,
+                "BMv2 can't put a header stack or header union into a hash, digest or message as "
+                "a whole: name its headers or fields",
+            )
 
 
 def _copied(body: StmtLowering, expr: ast.Expr, *, constants: bool) -> list[ir.Expr]:

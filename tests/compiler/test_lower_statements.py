@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from softswitch import Switch
-from softswitch.compiler import CompileError, NotSupported, compile_p4
+from softswitch.compiler import CompileError, compile_p4
 
 PROGRAM = """
 #include <core.p4>
@@ -350,14 +350,17 @@ REFUSED = [
     (Case("", None, top=UNIONS, locals="""bit<1> at = 0; action move() { at = 1; }
           table t { actions = { move; } const default_action = move(); }""",
           body="t.apply(); unions_t u; hdr.h.a = u.e[at].one.v;"),
-     NotSupported, "a run-time index into a stack of header unions"),
+     CompileError, "only constant indices into a stack of header unions"),
     (Case("", None, top=UNIONS, locals="""action move() { bit<1> at = 0; unions_t u; at = 1; hdr.h.a = u.e[at].one.v; }
           table t { actions = { move; } const default_action = move(); }""", body="t.apply();"),
-     NotSupported, "a run-time index into a stack of header unions"),
+     CompileError, "only constant indices into a stack of header unions"),
     (Case("", None, top=UNIONS, locals="""bit<1> at = 0; action move(out bit<1> to) { to = 1; }
           table t { actions = { move(at); } const default_action = move(at); }""",
           body="t.apply(); unions_t u; hdr.h.a = u.e[at].one.v;"),
-     NotSupported, "a run-time index into a stack of header unions"),
+     CompileError, "only constant indices into a stack of header unions"),
+    (Case("", None, body="digest(1, hdr);"), CompileError, "a header stack or header union into"),
+    (Case("", None, body="hash(hdr.h.a, HashAlgorithm.crc16, 8w0, { hdr.s }, 8w9);"),
+     CompileError, "a header stack or header union into"),
 ]  # fmt: skip
 
 
