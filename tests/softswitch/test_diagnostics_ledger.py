@@ -37,6 +37,14 @@ def test_rows_come_where_others_changed_them(ledger: Ledger) -> None:
     assert rows(ledger) == {"3": "c"}
 
 
+def test_a_guarded_change_is_done_only_on_what_was_seen(ledger: Ledger) -> None:
+    seen = ledger.answer({"section": "s", "put": {"1": "a"}})
+    guarded = {"section": "s", "put": {"2": "mine"}, "guarded": True}
+    assert "rows" not in ledger.answer({**guarded, "revision": seen["revision"]})
+    late = ledger.answer({**guarded, "put": {"2": "late"}, "revision": seen["revision"]})
+    assert late["rows"] == rows(ledger) == {"1": "a", "2": "mine"}
+
+
 def test_another_program_forgets_all(ledger: Ledger, states: list[object]) -> None:
     before = ledger.answer({"section": "s", "put": {"1": "a"}})
     states.append(object())
