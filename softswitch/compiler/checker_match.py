@@ -386,7 +386,9 @@ class MatchChecker(InitializerChecker):
                 self._fail(binding.arg.pos, f'argument "{binding.param.name}" must be a constant')
 
     def _check_same_arguments(self, listed: ast.ActionRef, args: list[ast.Argument]) -> None:
-        for binding, arg in zip(listed.binding, args, strict=False):
+        named = {arg.name: arg for arg in args}
+        for binding, other in zip(listed.binding, args, strict=False):
+            arg = named.get(binding.param.name, other)
             again = self.value(arg.value)
             same = binding.arg is not None and same_expression(binding.arg, again)
             if not same:

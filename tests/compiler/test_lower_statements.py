@@ -214,6 +214,11 @@ CASES = [
          locals="""action both(inout bit<8> x) { x = x + 1; hdr.h.b = hdr.h.a + 3; x = x + 1; }
                    table t { actions = { both(hdr.h.a); } const default_action = both(hdr.h.a); }""",
          body="t.apply();"),
+    Case("named arguments in another order than the parameters", "0104030405060708 111213",
+         locals="""action add(in bit<8> x, inout bit<8> y, bit<8> z) { y = x + z; }
+                   table t { actions = { add(y = hdr.h.b, x = hdr.h.a); }
+                     const default_action = add(z = 3, y = hdr.h.b, x = hdr.h.a); }""",
+         body="t.apply();"),
     Case("a look at more than there is", "01021112",
          parser="""state start { h_t h = p.lookahead<h_t>(); one_t one = p.lookahead<one_t>();
                      p.extract(hdr.s.next); hdr.s[0].v = h.a; transition accept; }""",
