@@ -277,9 +277,9 @@ struct sim {
     struct stream *streams;
     uint32_t n_streams, streams_capacity, streams_open;
     struct message *messages;
-    uint64_t n_messages, messages_capacity;
+    uint64_t n_messages;
     uint32_t *dependents;
-    uint64_t n_dependents, dependents_capacity;
+    uint64_t n_dependents;
     struct script_packet *script;
     uint32_t n_script, script_capacity, script_open;
 
