@@ -23,7 +23,7 @@ from types import TracebackType
 
 PROMPT = "mininet> "
 START_S = 180.0
-ANSWER_S = 60.0
+ANSWER_S = 120.0
 KEY_S = 0.03
 """How long a key takes."""
 

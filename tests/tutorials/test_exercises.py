@@ -142,7 +142,7 @@ def congested(exercise: Exercise, receive: str, send: str) -> str:
     exercise.until(
         lambda: exercise.log("h2.log").count("got a packet") >= 3, "h2 gets packets before iperf"
     )
-    exercise.says(f"h11 iperf -c 10.0.2.22 -t {CONGESTION_S} -u", seconds=60)
+    exercise.says(f"h11 iperf -c 10.0.2.22 -t {CONGESTION_S} -u")
     before = exercise.log("h2.log").count("got a packet")
     exercise.until(
         lambda: exercise.log("h2.log").count("got a packet") >= before + 3,
