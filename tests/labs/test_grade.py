@@ -84,14 +84,14 @@ def test_an_item_that_is_stuck_or_kills_the_switch_costs_its_own_marks_only(lab:
     folder, program = lab("right", "stuck", "half", "dies", "asks", "right")
     heard: list[str] = []
     found = grade_worker.grade(
-        "made-up", folder, program, seed=7, item_s=1.0, tell=lambda item: heard.append(item.name)
+        "made-up", folder, program, seed=7, item_s=10.0, tell=lambda item: heard.append(item.name)
     )
     assert [(item.name, item.earned) for item in found.items] == [
         ("right", 4), ("stuck", 0), ("half", 2), ("dies", 0), ("asks", 0), ("right", 4),
     ]  # fmt: skip
     assert heard == [item.name for item in found.items]
     reasons = [item.finding.reason for item in found.items]
-    assert reasons[1] == "the switch was still busy after 1 s: stopped"
+    assert reasons[1] == "the switch was still busy after 10 s: stopped"
     assert reasons[2] == "1 of 2 are wrong: b"
     assert reasons[3] == "the switch died: SIGSEGV"
     assert "no table 'route'" in reasons[4]
