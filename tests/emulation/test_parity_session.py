@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from emulation.parity import cases
-from emulation.parity.compare import Loose, differences
+from emulation.parity.compare import Loose, differences, unordered_ports
 from emulation.parity.minimise import minimise
 from emulation.parity.report import Compiler, Report, Row
 from emulation.parity.session import ParitySession, Plan, Program
@@ -224,6 +224,48 @@ def test_a_program_that_only_one_compiler_takes_is_a_difference(tmp_path: Path) 
 
 def answer(*seen: cases.Seen, **cells: int) -> cases.Answer:
     return cases.Answer(list(seen), [], dict(cells))
+
+
+def test_packets_are_compared_without_entries_that_one_side_refuses(tmp_path: Path) -> None:
+    programs = {}
+    for compiler, size in ((Compiler.P4C, 1), (Compiler.WEFT, 2)):
+        source = tmp_path / f"{compiler.value}.p4"
+        text = TEXT.replace("table ports {", f"table ports {{ size = {size};")
+        source.write_text(text % "if (m.class == 0 && h.extra.isValid()) { s.egress_spec = 3; }")
+        result = compile_p4(source)
+        programs[compiler] = Program(result.json_text, result.p4info_text)
+    entries = tuple(
+        {
+            "type": "INSERT",
+            "table_entry": {
+                "table": "I.ports",
+                "match": {"m.class": {"exact": hex(key)}},
+                "action": {"name": "I.to", "params": {"port": "0x1"}},
+            },
+        }
+        for key in (5, 0)
+    )
+    session = ParitySession(replace(PLAN, packets=40, entries=entries), programs)
+    report = session.run()
+    session.close()
+    row = rows_that_ran(report)[1]
+    assert [text.split(":")[0] for text in row.other] == ["update 1"] and not row.agrees
+    assert (row.cases, row.equal, row.different) == (40, 40, 0)
+    # Without that entry: what has no class goes nowhere but for the statement's packets.
+    assert report.answered == report.coverage.unchanged + report.coverage.changed > 0
+    assert report.coverage.dropped > 0
+
+
+def test_several_copies_to_one_port_come_in_any_order() -> None:
+    replicas = [{"port": 1, "instance": 1}, {"port": 2, "instance": 1}, {"port": 1, "instance": 2}]
+    group = {"type": "INSERT", "multicast_group": {"id": 1, "replicas": replicas}}
+    assert unordered_ports([group]) == {1}
+    one = answer(cases.Seen({1: (b"ab", b"cd"), 2: (b"ab", b"cd")}))
+    other = answer(cases.Seen({1: (b"cd", b"ab"), 2: (b"ab", b"cd")}))
+    ordered = answer(cases.Seen({1: (b"ab", b"cd"), 2: (b"cd", b"ab")}))
+    assert differences(one, other, Loose(unordered=frozenset({1}))) == []
+    assert differences(one, other, Loose()) != []
+    assert differences(one, ordered, Loose(unordered=frozenset({1}))) != []
 
 
 def test_bits_are_compared_one_by_one() -> None:
