@@ -7,7 +7,6 @@ import json
 import sys
 from pathlib import Path
 
-from emulation import fabric_record
 from softswitch.diagnostics import DiagnosticsClient, DiagnosticsError
 from weft.errors import UsageError
 from weft.switch_cli_connection import Connection, ConnectionFailedError, RefusedError
@@ -83,6 +82,8 @@ def _address(arguments: argparse.Namespace) -> str:
         raise UsageError(
             "say which switch: weft cli s1, weft cli --grpc HOST:PORT or weft cli --thrift-port N"
         )
+    from emulation import fabric_record  # imports topologies, which takes its time
+
     record = fabric_record.running()
     if arguments.switch not in record.addresses:
         names = ", ".join(record.addresses)

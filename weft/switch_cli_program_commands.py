@@ -8,9 +8,6 @@ from typing import Any
 
 from google.protobuf import text_format
 
-from softswitch.codegen import Bmv2Program, JsonError
-from softswitch.p4runtime.derived import derive
-from softswitch.p4runtime.pipeline import read_p4info
 from softswitch.p4runtime.protos import p4i, p4r
 from softswitch.p4runtime.status import PipelineError
 from weft.switch_cli_connection import RefusedError
@@ -162,6 +159,11 @@ _EVERYTHING: tuple[dict[str, Any], ...] = (
 
 def _p4info(path: Path, program: bytes) -> p4i.P4Info:
     """P4Info of the program in `path`: a file beside it, or what it tells. Raises CommandError."""
+    # What reads a whole program takes longer to import than most sessions last.
+    from softswitch.codegen import Bmv2Program, JsonError
+    from softswitch.p4runtime.derived import derive
+    from softswitch.p4runtime.pipeline import read_p4info
+
     stem = path.name.removesuffix(".json")
     for found in (path.with_name(stem + ending) for ending in _P4INFO_ENDINGS):
         if found.is_file():

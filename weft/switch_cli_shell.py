@@ -124,7 +124,8 @@ class ShellBase(cmd.Cmd):
 
     def say(self, *words: object) -> None:
         """Print a line."""
-        print(*words, file=self.stdout, flush=True)
+        self.stdout.write(f"{' '.join(map(str, words))}\n")
+        self.stdout.flush()
 
     def note(self, message: str) -> None:
         """Tell something that scripts that read the output must not meet."""

@@ -61,14 +61,14 @@ class Answers:
     def __init__(self, output: IO[str], errors: IO[str]) -> None:
         self._output = output
         self._errors = errors
-        self._held: list[Printer] = []
+        self._held: list[str | Printer] = []
 
     def write(self, text: str) -> int:
         """Print to standard output."""
         if self._held:
-            self._held.append(lambda: self._print(text))
+            self._held.append(text)
         else:
-            self._print(text)
+            self._output.write(text)
         return len(text)
 
     def flush(self) -> None:
@@ -89,14 +89,14 @@ class Answers:
         """Print what is held."""
         held, self._held = self._held, []
         for each in held:
-            each()
+            if isinstance(each, str):
+                self._output.write(each)
+            else:
+                each()
 
     def show(self) -> None:
         """Make what is printed visible."""
         self._output.flush()
-
-    def _print(self, text: str) -> None:
-        self._output.write(text)
 
     def _note(self, text: str) -> None:
         self._output.flush()

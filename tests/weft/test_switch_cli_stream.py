@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import os
+import subprocess
+import sys
 import threading
 import weakref
 from collections.abc import Sequence
@@ -189,3 +191,11 @@ def test_a_shell_that_is_done_goes_at_once(compiled: Path, tmp_path: Path) -> No
         shell = weakref.ref(bench.shell)
         bench.shell = bench.open()
         assert shell() is None
+
+
+def test_a_session_does_not_wait_for_what_it_does_not_need() -> None:
+    """A file of ten lines is done in less time than these imports took."""
+    slow = ["topologies", "pydantic", "softswitch.codegen", "softswitch.compiler"]
+    ask = f"import sys, weft.switch_cli; print([name for name in {slow} if name in sys.modules])"
+    command = [sys.executable, "-c", ask]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "[]\n"
