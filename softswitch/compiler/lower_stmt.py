@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 
 from softswitch.compiler import ast, effects, fold, ir, lower_extern
@@ -419,13 +420,13 @@ class StmtLowering(CallLowering):
                 raise NotSupported.at(call.pos, "this call")
         return StructValue({})
 
+    @abstractmethod
     def extract(self, call: ast.Call) -> None:
         """`packet.extract(..)` (see `lower_parser`)."""
-        raise NotImplementedError
 
+    @abstractmethod
     def lookahead(self, call: ast.Call) -> Value:
         """`packet.lookahead<T>()` (see `lower_parser`)."""
-        raise NotImplementedError
 
     def _verify(self, call: ast.Call) -> None:
         self._require_parser(call)
