@@ -255,7 +255,7 @@ class ExprLowering(ABC):
         base = self.lower(expr.base)
         index = self.scalar(expr.index)
         if isinstance(base, StackPlace) and not isinstance(base.element, ty.Header):
-            index = self._fixed_index_of(expr.index, index)
+            index = self._fixed_value_of(expr.index, index)
         if isinstance(base, StructValue | HeaderValue) and isinstance(index, ir.Const):
             return list(base.fields.values())[index.value]
         if isinstance(base, StackValue) and isinstance(index, ir.Const):
@@ -276,15 +276,15 @@ class ExprLowering(ABC):
             return ElementPlace(base, index)
         return ElementPlace(base, fold.bounded_index(index, base.size))
 
-    def _fixed_index_of(self, expr: ast.Expr, index: ir.Expr) -> ir.Expr:
-        """`index`, or the number that it always is: BMv2 has only constant ones for unions."""
+    def _fixed_value_of(self, expr: ast.Expr, value: ir.Expr) -> ir.Expr:
+        """`value` of `expr`, or the number that it always is: some of BMv2 takes constants only."""
         frame: Frame | None = self.frame
         while frame is not None and frame.instance is None:
             frame = frame.parent
-        if frame is None or frame.instance is None or isinstance(index, ir.Const):
-            return index
+        if frame is None or frame.instance is None or isinstance(value, ir.Const):
+            return value
         known = effects.fixed_value(expr, frame.instance.decl)
-        return index if known is None else ir.Const(known, index.type)
+        return value if known is None else ir.Const(known, value.type)
 
     def _slice(self, expr: ast.Slice) -> Value:
         if expr.plus:
@@ -329,6 +329,9 @@ class ExprLowering(ABC):
             equal = self.equal(a, b, expr.pos)
             return equal if expr.op is ast.BinaryOp.EQ else _not_equal(equal)
         left, right = self.scalars([expr.left, expr.right])
+        if expr.op in (ast.BinaryOp.DIV, ast.BinaryOp.MOD):
+            left = self._fixed_value_of(expr.left, left)
+            right = self._fixed_value_of(expr.right, right)
         return self.operator(expr.op, left, right, self.type_of(expr), expr.pos)
 
     def operator(
@@ -340,13 +343,25 @@ class ExprLowering(ABC):
         if op in (ast.BinaryOp.AND, ast.BinaryOp.OR):
             return fold.binary("and" if op is ast.BinaryOp.AND else "or", left, right, ir.BOOL)
         assert op in _SIMPLE_BINARY
-        constant = isinstance(left, ir.Const) and isinstance(right, ir.Const)
-        if op in (ast.BinaryOp.DIV, ast.BinaryOp.MOD) and not constant:
-            raise CompileError.at(
-                pos, f'BMv2 has no "{op.value}" at run time, except by a constant power of 2'
-            )
+        if op in (ast.BinaryOp.DIV, ast.BinaryOp.MOD):
+            return self._divide(op, left, right, pos)
         result = scalar_type(t)
         return fold.binary(op.value, left, right, result or left.type)
+
+    def _divide(self, op: ast.BinaryOp, left: ir.Expr, right: ir.Expr, pos: Pos) -> ir.Expr:
+        """Quotient or remainder: of constants, or by a power of 2, which is a shift or a mask."""
+        if isinstance(right, ir.Const) and right.value > 0:
+            if isinstance(left, ir.Const):
+                return fold.binary(op.value, left, right, left.type)
+            if right.value.bit_count() == 1 and left.type.kind is ir.Kind.BIT:
+                if op is ast.BinaryOp.MOD:
+                    mask = ir.Const(right.value - 1, left.type)
+                    return fold.binary("&", left, mask, left.type)
+                amount = ir.Const(right.value.bit_length() - 1, left.type)
+                return fold.binary(">>", left, amount, left.type)
+        raise CompileError.at(
+            pos, f'BMv2 has no "{op.value}" at run time, except by a constant power of 2'
+        )
 
     def equal(self, a: Value, b: Value, pos: Pos) -> ir.Expr:
         """`a == b` for scalars, structs, headers (invalid ones are equal) and stacks."""

@@ -32,6 +32,7 @@ from softswitch.compiler.places import (
     StructValue,
     UnionPlace,
     Value,
+    scalar_type,
     union_member,
 )
 from softswitch.compiler.walk import expressions_of, statements_of
@@ -233,6 +234,11 @@ class ProgramLowering:
         found = self._externs.get(key)
         if found is None:
             assert isinstance(decl.type, ty.Extern)
+            cell = scalar_type(decl.type.args[0]) if decl.type.name == "register" else None
+            if cell is not None and not cell.width:
+                raise CompileError.at(
+                    decl.pos, f"BMv2's registers hold bit<w> or int<w>, not {decl.type.args[0]}"
+                )
             name = instance.name_of(decl) if instance is not None else local_name(decl)
             found = ExternObject(decl, instance, name.removeprefix("."), decl.type)
             self._externs[key] = found

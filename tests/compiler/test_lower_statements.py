@@ -305,6 +305,8 @@ CASES = [
          locals="register<bit<8>>(4) r;",
          body="""@atomic { bit<8> v; r.read(v, 2); if (v == 0) { v = 5; } else { v = 7; } r.write(2, v); }
                  bit<8> w; r.read(w, 2); hdr.h.h = w;"""),
+    Case("a variable that never changes divides as its constant does", "0a02030405060703 111213",
+         body="bit<8> a = 31; bit<8> b = 3; bit<8> c = 4; hdr.h.a = a / b; hdr.h.h = (hdr.h.g + c) % c;"),
 ]  # fmt: skip
 
 
@@ -344,6 +346,10 @@ REFUSED = [
     (Case("", None, locals="register<pair_t>(4) r;", body="r.read(meta.p, 0);"),
      CompileError, "can't write a struct as a result"),
     (Case("", None, body="hdr.h.a = hdr.h.a / 3;"), CompileError, 'no "/" at run time'),
+    (Case("", None, body="bit<8> b = 4; hdr.h.b = 3; b = 8; hdr.h.a = hdr.h.a / b;"),
+     CompileError, 'no "/" at run time'),
+    (Case("", None, locals="register<bit<0>>(4) r;", body="bit<0> x; r.read(x, 0);"),
+     CompileError, "registers hold"),
     (Case("", None, body="hdr.h.a %= hdr.h.b;"), CompileError, 'no "%" at run time'),
     (Case("", None, egress="resubmit_preserving_field_list(1);"), CompileError, "only be called in"),
     (Case("", None, top="header odd_t { bit<3> x; }", before="""
