@@ -29,7 +29,7 @@ from softswitch.diagnostics import DiagnosticsClient, DiagnosticsError, Json
 from softswitch.p4runtime.protos import p4i, p4r
 from topologies import Topology
 
-TIMEOUT_S = 2.0
+TIMEOUT_S = 10.0
 PROGRAM_CHECK_S = 10.0  # how long a program that was replaced may go unnoticed
 _SERVICE = "/p4.v1.P4Runtime"
 _THREADS = 8

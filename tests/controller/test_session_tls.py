@@ -60,10 +60,10 @@ def address(files: dict[str, tuple[Path, Path]]) -> Iterator[str]:
         stderr=subprocess.DEVNULL,
     )
     with DiagnosticsClient(where, tls=tls_of(files)) as client:
-        assert client.wait(20)
+        assert client.wait(60)
     yield where
     process.terminate()
-    process.wait(5)
+    process.wait(60)
 
 
 @pytest.fixture(scope="module")

@@ -65,7 +65,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Ran:
     small_lab.write(root / "labs")
     command = [sys.executable, "-m", "weft.cli", "lab", "run", "small"]
     command += ["--labs", str(root / "labs"), "--out", str(root / "out")]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=REPOSITORY, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, cwd=REPOSITORY, timeout=300)
     return Ran(done.returncode, done.stdout, done.stderr, root / "out")
 
 
@@ -307,7 +307,7 @@ def test_ctrl_c_ends_all_processes_and_keeps_what_was_there(tmp_path: Path, when
     try:
         _wait(started.exists if when == "running" else lambda: _group(lab.pid, "spawn_main"))
         os.killpg(lab.pid, signal.SIGINT)
-        _, errors = lab.communicate(timeout=60)
+        _, errors = lab.communicate(timeout=300)
         assert lab.returncode == 130
         assert errors.splitlines()[-1] == "interrupted"
         assert "Traceback" not in errors

@@ -38,7 +38,10 @@ group.insert()
 print("groups", [g.group_id for g in sh.MulticastGroupEntry().read()])
 packet = sh.PacketOut(bytes(60), egress_port="255")
 packet.send()
-sh.PacketIn().sniff(lambda p: print("packet-in", len(p.packet.payload)), timeout=2)
+packet_ins, heard = sh.PacketIn(), []
+while not heard:
+    heard = [len(p.packet.payload) for p in packet_ins.sniff(timeout=1)]
+print("packet-in", *heard)
 sh.teardown()
 """
 

@@ -159,7 +159,7 @@ def target(request: Any, tmp_path: Path) -> Iterator[tuple[Wires, str]]:
             yield wires, address
         finally:
             process.terminate()
-            process.wait(10)
+            process.wait(60)
 
 
 def wait_for_listener(address: str, process: subprocess.Popen[bytes], log: Path) -> None:

@@ -21,6 +21,6 @@ def test_a_run_out_of_memory_fails_and_so_does_every_later_one(until_ps: int, wh
     build.ensure()  # so that the time below is the run's
     command = [sys.executable, "-m", "tests.simulator.short_of_memory", str(until_ps)]
     done = subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=120
+        command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=300
     )
     assert done.stdout.splitlines() == [f"no memory for {what}"] * 2

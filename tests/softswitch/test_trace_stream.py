@@ -217,7 +217,7 @@ def test_nothing_is_left_of_a_client_that_goes(daemon: Daemon) -> None:
 
         follower.close = closed  # type: ignore[method-assign]
         del events
-    assert gone.wait(20)
+    assert gone.wait(60)
     assert daemon.tracers() == 0
 
 

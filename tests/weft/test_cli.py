@@ -28,7 +28,7 @@ def weft(*arguments: str | Path, **environment: str) -> subprocess.CompletedProc
         text=True,
         check=False,
         env={**os.environ, **environment},
-        timeout=60,
+        timeout=300,
     )
 
 

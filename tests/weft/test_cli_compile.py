@@ -61,7 +61,7 @@ def compile_it(
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=300,
     )
 
 

@@ -231,7 +231,7 @@ def bare_copy() -> Iterator[Path]:
 
 def test_before_set_up_with_the_standard_library_alone(bare_copy: Path) -> None:
     command = ["/usr/bin/python3", "-I", "-S", "-c", _RUN_IN.format(folder=str(bare_copy))]
-    run = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    run = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
     assert run.returncode == 1, run.stderr
     assert "no .venv" in run.stdout
     assert "remedy: make setup" in run.stdout
@@ -242,7 +242,7 @@ def test_without_root_it_says_what_it_could_not_try(bare_copy: Path) -> None:
     run = subprocess.run(
         ["/usr/bin/python3", "-m", "weft.doctor", "--json"],
         cwd=bare_copy, user=NOBODY, group=NOBODY, extra_groups=[],
-        capture_output=True, text=True, check=False, timeout=60,
+        capture_output=True, text=True, check=False, timeout=300,
     )  # fmt: skip
     assert run.returncode == 1, run.stderr
     states = {check["name"]: check for check in json.loads(run.stdout)["checks"]}

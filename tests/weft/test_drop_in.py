@@ -68,7 +68,7 @@ def run(here: Path, program: Path, *words: str) -> Run:
         env={**os.environ, "PYTHONPATH": str(here)},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
 

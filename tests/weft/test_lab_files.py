@@ -19,7 +19,7 @@ LAB = Path(__file__).parent / "switch_cli_lab"
 
 def lab_files(*arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "weft.cli", "lab-files", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
 
 
 @pytest.fixture

@@ -40,7 +40,7 @@ def bash(tree: Path, script: str, **environment: str) -> subprocess.CompletedPro
     """Run `script` with the functions of setup.sh at hand."""
     return subprocess.run(
         ["bash", "-c", f"source setup/setup.sh\n{script}"],
-        cwd=tree, env={**os.environ, **environment}, timeout=60,
+        cwd=tree, env={**os.environ, **environment}, timeout=300,
         capture_output=True, text=True, check=False,
     )  # fmt: skip
 
@@ -216,7 +216,7 @@ def no_sudo(tmp_path: Path) -> Iterator[str]:
 
 def as_nobody(tree: Path, *command: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        command, cwd=tree, env={**os.environ, **environment}, timeout=60,
+        command, cwd=tree, env={**os.environ, **environment}, timeout=300,
         user=NOBODY, group=NOBODY, extra_groups=[], capture_output=True, text=True, check=False,
     )  # fmt: skip
 

@@ -207,7 +207,7 @@ def test_ctrl_c_leaves_a_whole_result(tmp_path: Path) -> None:
         assert process.poll() is None
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
-    shown, errors = process.communicate(timeout=60)
+    shown, errors = process.communicate(timeout=300)
     assert process.returncode == 130, errors
     assert "interrupted" in shown
     assert "Traceback" not in errors

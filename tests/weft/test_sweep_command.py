@@ -171,7 +171,7 @@ def test_an_interrupt_leaves_what_was_played(
         errors += (line := process.stderr.readline())
         assert line, errors
     (os.killpg if to_all else os.kill)(process.pid, number)
-    shown, rest = process.communicate(timeout=60)
+    shown, rest = process.communicate(timeout=300)
     assert process.returncode == 130, errors + rest
     assert "best: point 0" in shown
     assert "2 of 4 runs were played" in rest

@@ -347,7 +347,7 @@ def test_a_file_of_commands_on_standard_input(
     text = "table_add lpm drop 10.0.0.0/8 =>\nfly\ntable_add lpm drop 11.0.0.0/8 =>\n"
     command = [sys.executable, "-m", "weft.cli", "cli", "--grpc", bench.address, *more]
     done = subprocess.run(
-        command, input=text, capture_output=True, text=True, check=False, timeout=60
+        command, input=text, capture_output=True, text=True, check=False, timeout=300
     )
     assert (done.returncode, done.stderr) == (code, "")
     assert done.stdout.startswith("Obtaining JSON from switch...\nDone\nControl utility for")
@@ -399,7 +399,7 @@ def test_wrong_arguments(
 
 def test_a_switch_that_is_not_there_is_said(bench: Bench) -> None:
     command = [sys.executable, "-m", "weft.cli", "cli"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 2
     assert "weft cli s1" in done.stderr
     assert "Traceback" not in done.stderr

@@ -34,7 +34,7 @@ def test_the_text_is_bmv2s(commands: Path, compiled: Path) -> None:
             capture_output=True,
             text=True,
             check=False,
-            timeout=60,
+            timeout=300,
         )
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == commands.with_suffix(".expected").read_text().splitlines()
