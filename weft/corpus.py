@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import time
 from collections.abc import Sequence
 from functools import partial
+
+# Each program has a process of its own; gRPC, which the compiler brings, would comment on forks.
+os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 
 from softswitch.conformance import corpus, p4c, pool
 from softswitch.conformance.corpus import Judged, ListError, Source

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
@@ -68,7 +67,6 @@ def through(
 
     What takes longer than `limit_s`, or is not done `until` then (time.monotonic), is lost.
     """
-    os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")  # it would comment on each fork
     # What is loaded here each process has already.
     from emulation.parity import session
     from weft import parity

@@ -12,6 +12,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkProcess
@@ -59,6 +60,7 @@ def run(
                     process.start()
                 finally:
                     signal.pthread_sigmask(signal.SIG_SETMASK, heard)
+                _lead_group(process)
                 theirs.close()
                 running[ours] = _Running(job, process, time.monotonic())
             next_end = min(until, min(one.started for one in running.values()) + limit_s)
@@ -81,6 +83,7 @@ def run(
 
 
 def _child(work: Callable[[Job], Result], job: Job, out: Connection) -> None:
+    os.setpgid(0, 0)
     signal.signal(signal.SIGINT, lambda number, frame: os._exit(128 + number))
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     out.send(work(job))
@@ -101,6 +104,16 @@ def _finished(
     return result
 
 
+def _lead_group(process: ForkProcess) -> None:
+    """The process and what it starts are a group, whichever of the two runs first."""
+    assert process.pid is not None
+    with suppress(ProcessLookupError):
+        os.setpgid(process.pid, process.pid)
+
+
 def _kill(process: ForkProcess) -> None:
-    process.kill()
+    """End a job with the compilers and switches that it started."""
+    assert process.pid is not None
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
     process.join()

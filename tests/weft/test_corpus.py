@@ -9,12 +9,13 @@ from __future__ import annotations
 import json
 import os
 import re
+import subprocess
 import time
 from pathlib import Path
 
 import pytest
 
-from softswitch.conformance import corpus
+from softswitch.conformance import corpus, pool
 from softswitch.conformance.corpus import ListError, Source
 from softswitch.conformance.findings import Verdict
 from weft import corpus_packets
@@ -139,12 +140,42 @@ def test_packets_that_do_not_end_in_time_are_counted_as_not_done(others: Path) -
     )
     assert one.status is Status.NOT_DONE and one.cases == 0
     assert one.reasons == ("not done after 0.01 s",)
-    given = {"packets": 100_000, "live_packets": 0, "at_once": 1, "limit_s": 60.0}
-    both = list(corpus_packets.through(judged * 2, **given, until=time.monotonic() + 0.01))
+    until = time.monotonic() + 0.01
+    both = list(
+        corpus_packets.through(
+            judged * 2, packets=100_000, live_packets=0, at_once=1, limit_s=60.0, until=until
+        )
+    )
     assert [one.reasons for one in both] == [
         ("not done when the whole time was over",),
         ("not begun when the whole time was over",),
     ]
+
+
+def _starts_another(path: Path) -> str:
+    started = subprocess.Popen(["sleep", "600"])
+    path.write_text(str(started.pid))
+    started.wait()
+    return "ended by itself"
+
+
+def _runs(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_what_a_job_started_ends_with_the_job(tmp_path: Path) -> None:
+    path = tmp_path / "pid"
+    results = pool.run(
+        [path], _starts_another, at_once=1, limit_s=5.0, lost=lambda job, why, seconds: why
+    )
+    assert list(results) == ["not done after 5 s"]
+    deadline = time.monotonic() + 60
+    while _runs(int(path.read_text())) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert not _runs(int(path.read_text()))
 
 
 def test_the_summary_says_how_far_packets_got(
