@@ -115,6 +115,7 @@ def test_strict_ends_before_the_next_one(compiled: Path, tmp_path: Path) -> None
 
 def test_a_script_that_waits_for_each_answer_gets_it(compiled: Path) -> None:
     commands, to_commands = os.pipe()
+    os.set_blocking(commands, False)  # as some event loops leave it
     from_answers, answers = os.pipe()
     with bench_of(compiled) as bench, os.fdopen(answers, "w") as output:
         bench.shell.stdout = output
