@@ -41,7 +41,7 @@ def run(arguments: argparse.Namespace) -> int:
         judged = []
         for one in pool.run(
             sources,
-            partial(corpus.judge, compiler=compiler),
+            partial(corpus.judge, compiler=compiler, limit_s=arguments.time_limit),
             at_once=arguments.jobs,
             limit_s=arguments.time_limit,
             lost=corpus.lost,

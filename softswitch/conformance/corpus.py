@@ -129,15 +129,16 @@ def _source(words: list[str], base: Path, where: str) -> Source:
     return Source(files[0], tuple(base / name for name in given["I"]), tuple(given["D"]))
 
 
-def judge(source: Source, compiler: Path | None) -> Judged:
-    """Compile a program to machine code, and with p4c's `compiler` if there is one."""
+def judge(source: Source, compiler: Path | None, limit_s: float = p4c.LIMIT_S) -> Judged:
+    """Compile a program to machine code, and with p4c's `compiler` if there is one, which may take
+    `limit_s`."""
     seconds: dict[str, float] = {}
     verdict, reason, made, info = _ours(source, seconds)
     size = len(info.encode())
     if compiler is None:
         return Judged(source, verdict, reason, seconds, size, json_text=made, p4info_text=info)
     started = time.monotonic()
-    said = p4c.compile_file(compiler, source.path, source.options())
+    said = p4c.compile_file(compiler, source.path, source.options(), limit_s=limit_s)
     same = None
     if verdict is Verdict.ACCEPTED and said.verdict is Verdict.ACCEPTED:
         same = said.p4info == info

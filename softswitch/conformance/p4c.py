@@ -55,9 +55,17 @@ def run(compiler: Path, program: Program, *, with_p4info: bool = True) -> Said:
 
 
 def compile_file(
-    compiler: Path, path: Path, options: Sequence[str] = (), *, with_p4info: bool = True
+    compiler: Path,
+    path: Path,
+    options: Sequence[str] = (),
+    *,
+    with_p4info: bool = True,
+    limit_s: float = LIMIT_S,
 ) -> Said:
-    """What `compiler` says of a file, given `options` (-I, -D) too, asked for P4Info or not."""
+    """What `compiler` says of a file, given `options` (-I, -D) too, asked for P4Info or not.
+
+    Longer than `limit_s` counts as a crash.
+    """
     include = compiler.resolve().parent / "p4include"
     beside = compiler.parent / "p4include"
     with tempfile.TemporaryDirectory(prefix="weft-p4c-") as directory:
@@ -72,11 +80,11 @@ def compile_file(
                 command,
                 capture_output=True,
                 cwd=path.parent,
-                timeout=LIMIT_S,
+                timeout=limit_s,
                 check=False,
             )
         except subprocess.TimeoutExpired:
-            return Said(Verdict.CRASHED, reason=f"not done after {LIMIT_S:g} s")
+            return Said(Verdict.CRASHED, reason=f"not done after {limit_s:g} s")
         text = ran.stderr.decode("utf-8", "replace")
         wrote = with_p4info and ran.returncode == 0
         info = p4info.read_text(encoding="utf-8") if wrote else ""
