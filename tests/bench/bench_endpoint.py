@@ -35,6 +35,7 @@ import command_line
 import numpy as np
 
 from hostagent import agent, pins
+from hostagent.rnic.binding import native
 from hostagent.rnic.client import EndpointClient, join
 from topologies.congestion import BANDWIDTH_SCALED, parameters
 from weft import cli
@@ -55,7 +56,7 @@ VIRTUAL_GOAL, REAL_GOAL = 0.98, 0.8
 SIZE, DEPTH, INTERFACE_MTU = 65536, 32, 3000
 LINE_BPS = 100 * 10**9  # for DCQCN's parameters: far above what a processor can send
 ADDRESSES = ("10.99.0.1", "10.99.0.2")
-START_S = 20.0
+START_S = 60.0  # for a daemon to be ready, at most
 PR_SET_PDEATHSIG = 1
 
 
@@ -163,6 +164,7 @@ def real(rounds: int, messages: int) -> dict[str, Any]:
     """Between two namespaces: congestion control on and off in turns, then AF_PACKET."""
     directory = pins.BPF_FILE_SYSTEM / f"weft-bench-{os.getpid()}"
     found: dict[str, Any] = {"rounds": rounds, "goal": REAL_GOAL}
+    native()  # compiles what is to be compiled, before daemons wait for it
     with two_namespaces() as held, tempfile.TemporaryDirectory() as folder:
         try:
             attach = [(Path(f"/proc/{pid}/ns/net"), "b0") for pid in held]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -62,7 +63,9 @@ def test_it_measures(script: str, table: ModuleType) -> None:
     assert done.returncode == 0, done.stderr
     shown = getattr(table, lines)(json.loads(done.stdout))
     assert shown
-    assert all(line.what and any(digit.isdigit() for digit in line.value) for line in shown)
+    for line in shown:  # a number, or why there is none on this machine
+        assert line.what
+        assert re.search(r"\d", line.value) or (line.value == "not measured" and line.goal), line
 
 
 @pytest.mark.parametrize("script", NEVER_SMALL)
