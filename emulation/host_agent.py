@@ -103,7 +103,7 @@ class HostAgent:
             process.kill()
             process.communicate()
             return self._without(f"it did not end within {agent.TIMEOUT_S:.0f} s")
-        report = agent.read_report(self.pins, output, errors)
+        report = agent.read_report(self.pins, output, errors, process.returncode)
         if report.error is not None:
             whole = f" (whole log: {report.log})" if report.log else ""
             return self._without(report.error + whole)

@@ -20,6 +20,8 @@ import ctypes
 import json
 import os
 import re
+import resource
+import signal
 import subprocess
 import sys
 import tempfile
@@ -36,8 +38,9 @@ BPF_DIRECTORY = Path(__file__).resolve().parent / "bpf"
 SOURCE = BPF_DIRECTORY / "roce.bpf.c"
 ROOT = BPF_DIRECTORY.parent.parent
 PROGRAM = "roce_xdp"
-TIMEOUT_S = 120.0
-OTHERS_S = 60.0  # for another agent that loads into the same pins
+CPU_S = 120  # of processor time: fifty times what it takes, however busy the machine is
+TIMEOUT_S = 600.0  # for one that waits for ever
+OTHERS_S = 300.0  # for another agent that loads into the same pins
 
 _CLONE_NEWNET = 0x40000000
 _GENERIC, _NATIVE = 1 << 1, 1 << 2  # XDP_FLAGS_SKB_MODE, XDP_FLAGS_DRV_MODE
@@ -271,8 +274,11 @@ def attach_lines(hosts: Iterable[tuple[int | Path, str]]) -> str:
     return "".join(f"{namespace}:{interface}\n" for namespace, interface in hosts)
 
 
-def read_report(pins: Path, output: str, errors: str) -> Report:
-    """Return what that process said. Never raises: see `Report.error`."""
+def read_report(pins: Path, output: str, errors: str, code: int = 0) -> Report:
+    """Return what that process said, which ended with `code`. Never raises: see `Report.error`."""
+    if code == -signal.SIGXCPU:
+        error = f"the compiler was not done after {CPU_S} s of processor time"
+        return Report(str(pins), error=error)
     try:
         data = json.loads(output.splitlines()[-1])
         attached = [Attached(**each) for each in data.pop("attached")]
@@ -295,10 +301,10 @@ def run(pins: Path, hosts: Iterable[tuple[int | Path, str]], log: Path | None = 
             check=False,
         )
     except subprocess.TimeoutExpired:
-        return Report(str(pins), error=f"the compiler did not end within {TIMEOUT_S:.0f} s")
+        return Report(str(pins), error=f"the agent did not end within {TIMEOUT_S:.0f} s")
     except OSError as error:
         return Report(str(pins), error=f"the agent can't be started: {error.strerror}")
-    return read_report(pins, done.stdout, done.stderr)
+    return read_report(pins, done.stdout, done.stderr, done.returncode)
 
 
 def load_and_attach(
@@ -367,6 +373,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--log", type=Path, help="where a refusing verifier's whole log goes")
     parser.add_argument("--source", type=Path, default=SOURCE, help="another program")
     arguments = parser.parse_args(argv)
+    resource.setrlimit(resource.RLIMIT_CPU, (CPU_S, CPU_S + 1))  # by SIGXCPU, which tells why
     hosts = (
         (_namespace(where), name)
         for text in arguments.attach

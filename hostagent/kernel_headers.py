@@ -95,8 +95,9 @@ def export(environment: MutableMapping[str, str] | None = None) -> Path | None:
 def merge(packages: HeaderPackages, destination: Path) -> int:
     """Build at `destination` one tree of links with `packages.flavour` laid over `.common`.
 
-    A directory that only one half has is one link, so the tree stays small. Replaces what was
-    at `destination`. Returns the number of links.
+    A directory that only one half has is one link, so the tree stays small. What is right already
+    is left alone, and another tree replaced whole: a compiler may be reading it. Returns the number
+    of links.
     """
     fresh = destination.with_name(destination.name + ".new")
     shutil.rmtree(fresh, ignore_errors=True)
@@ -105,9 +106,24 @@ def merge(packages: HeaderPackages, destination: Path) -> int:
         _overlay([half / part for half in (packages.flavour, packages.common)], fresh / part)
         for part in _MERGED_PARTS
     )
-    shutil.rmtree(destination, ignore_errors=True)
+    before = destination.with_name(destination.name + ".old")
+    shutil.rmtree(before, ignore_errors=True)
+    if destination.is_dir():
+        if _shape(fresh) == _shape(destination):
+            shutil.rmtree(fresh)
+            return links
+        destination.rename(before)
     fresh.rename(destination)
+    shutil.rmtree(before, ignore_errors=True)
     return links
+
+
+def _shape(tree: Path) -> dict[Path, Path | None]:
+    """All that is in a tree, with what its links point to."""
+    return {
+        each.relative_to(tree): each.readlink() if each.is_symlink() else None
+        for each in tree.rglob("*")
+    }
 
 
 def _overlay(layers: list[Path], target: Path) -> int:

@@ -357,6 +357,20 @@ def test_without_bcc_it_says_which_package(
     assert not wire.pins.exists()
 
 
+def test_the_compiler_may_take_processor_time_not_time(
+    wire: Wire, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a machine with much to do, two seconds of compiling take minutes."""
+    (tmp_path / "bcc.py").write_text(
+        "import os, resource, signal\n"
+        f"assert resource.getrlimit(resource.RLIMIT_CPU)[0] == {agent.CPU_S}\n"
+        "os.kill(os.getpid(), signal.SIGXCPU)\n"  # what the kernel does then
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+    report = agent.run(wire.pins, [wire.host])
+    assert report.error == "the compiler was not done after 120 s of processor time"
+
+
 def test_an_agent_that_dies_is_a_report_not_an_exception(
     wire: Wire, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -56,7 +56,22 @@ def test_merging_again_replaces_the_tree(tmp_path: Path) -> None:
     (tree / "include/stale.h").write_text("old")
     merge(installed_packages(tmp_path)[-1], tree)
     assert not (tree / "include/stale.h").exists()
-    assert not tree.with_name("tree.new").exists()
+    assert sorted(path.name for path in tmp_path.glob("tree*")) == ["tree"]
+
+
+def test_a_tree_that_is_right_is_left_alone(tmp_path: Path) -> None:
+    """A set-up must not take the headers from under a compiler that is reading them."""
+    header_version(tmp_path, "6.1.0-9")
+    tree = tmp_path / "tree"
+    packages = installed_packages(tmp_path)[-1]
+    links = merge(packages, tree)
+    before = tree.stat().st_ino
+    assert merge(packages, tree) == links
+    assert tree.stat().st_ino == before
+    assert sorted(path.name for path in tmp_path.glob("tree*")) == ["tree"]
+    (tree / "include/linux").unlink()  # one that is not is made anew
+    merge(packages, tree)
+    assert (tree / "include/linux/kconfig.h").is_file()
 
 
 def test_the_newest_complete_version_is_last(tmp_path: Path) -> None:
