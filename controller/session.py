@@ -36,7 +36,7 @@ from controller.errors import (
 )
 from controller.p4info import P4Info
 from controller.program import CompiledProgram
-from softswitch.client_tls import ClientTls, ClientTlsError
+from softswitch.client_tls import MAX_METADATA_BYTES, ClientTls, ClientTlsError
 
 # P4Runtime messages are at most 4 MB by gRPC's default; an update of ours is under 200 bytes.
 UPDATES_PER_WRITE = 2000
@@ -50,7 +50,9 @@ DEFAULT_ELECTION_ID = 100
 _CHANNEL_OPTIONS = (
     ("grpc.use_local_subchannel_pool", 1),
     ("grpc.max_reconnect_backoff_ms", 1000),
-    ("grpc.max_metadata_size", 64 * 1024),  # errors of a large batch
+    # What became of each update of a batch comes as metadata: 64 KB would be some 400 updates.
+    ("grpc.max_metadata_size", MAX_METADATA_BYTES),
+    ("grpc.absolute_max_metadata_size", MAX_METADATA_BYTES),
 )
 
 T = TypeVar("T")

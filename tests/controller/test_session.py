@@ -26,7 +26,7 @@ from controller.diff import Change, Operation
 from controller.entries import Exact, Lpm, TableEntry, call, match
 from controller.errors import PipelineRefused, SeveralFailures
 from controller.fabric_state import desired_entries
-from controller.session import PacketIn, SwitchSession
+from controller.session import UPDATES_PER_WRITE, PacketIn, SwitchSession
 from topologies import Topology
 
 FRAME = b"\xff\xff\xff\xff\xff\xff\x02\x00\x0a\x00\x01\x01\x88\xb5" + bytes(46)
@@ -172,6 +172,28 @@ def test_refused_updates_are_named_one_by_one(
             assert fresh in await session.read_entries("next_hop")
             with pytest.raises(UnknownName, match="no action 'no_such'"):
                 await session.write([Change(insert, there)])
+
+    asyncio.run(scenario())
+
+
+def test_a_whole_batch_of_refused_updates_has_its_reasons(
+    fabric: dict[str, str], topology: Topology, program: CompiledProgram
+) -> None:
+    no_such = [
+        Change(
+            Operation.DELETE,
+            TableEntry("ipv4_route", match(dst=Lpm(n, 32)), call("route_to", next_hop=1)),
+        )
+        for n in range(UPDATES_PER_WRITE)
+    ]
+
+    async def scenario() -> None:
+        async with FabricController(topology, fabric, program) as controller:
+            await controller.bring_up()
+            with pytest.raises(WriteFailed) as error:
+                await controller.sessions["s1"].write(no_such)
+            assert len(error.value.failures) == UPDATES_PER_WRITE
+            assert {failure.code for failure in error.value.failures} == {"NOT_FOUND"}
 
     asyncio.run(scenario())
 
