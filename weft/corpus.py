@@ -111,7 +111,7 @@ def _print(
 ) -> None:
     accepted = [one for one in judged if one.ours is Verdict.ACCEPTED]
     rows = [["programs", str(len(judged))], ["accepted", str(len(accepted))]]
-    for verdict in (Verdict.REFUSED, Verdict.UNSUPPORTED, Verdict.CRASHED):
+    for verdict in (Verdict.REFUSED, Verdict.UNSUPPORTED, Verdict.CRASHED, Verdict.NOT_DONE):
         rows.append([verdict.value, str(sum(one.ours is verdict for one in judged))])
     if compared:
         both = [one for one in judged if one.same_p4info is not None]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from softswitch.conformance import pool
 from softswitch.conformance.corpus import Judged, Source
+from softswitch.conformance.pool import Loss
 
 if TYPE_CHECKING:
     from emulation.parity.report import Report
@@ -80,7 +81,7 @@ def _run(program: Judged, packets: int, live: int) -> Packets:
     try:
         return _compared(program, packets, live)
     except Exception as error:  # whatever it is, it is this program's result
-        return _lost(program, f"{type(error).__name__}: {error}", 0.0)
+        return _lost(program, Loss(f"{type(error).__name__}: {error}", 0.0, ended=True))
 
 
 def _compared(program: Judged, packets: int, live: int) -> Packets:
@@ -128,5 +129,5 @@ def _result(source: Source, report: Report) -> Packets:
     )
 
 
-def _lost(program: Judged, why: str, seconds: float) -> Packets:
-    return Packets(program.source, Status.NOT_DONE, reasons=(why,))
+def _lost(program: Judged, loss: Loss) -> Packets:
+    return Packets(program.source, Status.NOT_DONE, reasons=(loss.why,))

@@ -119,8 +119,8 @@ def _outcome(test: Path, setting: Setting) -> Outcome:
     )
 
 
-def _lost(test: Path, why: str, seconds: float) -> Outcome:
-    return Outcome(test.stem, Verdict.FAILED, "run", why, round(seconds, 2))
+def _lost(test: Path, loss: pool.Loss) -> Outcome:
+    return Outcome(test.stem, Verdict.FAILED, "run", loss.why, round(loss.seconds, 2))
 
 
 def _import_all() -> None:

@@ -35,6 +35,7 @@ class Refusal(Enum):
     UNSUPPORTED = "not supported"
     ACCEPTED = "accepted"
     CRASHED = "crashed"
+    NOT_DONE = "not done"
 
 
 def refusal(row: Row) -> Refusal:
@@ -49,6 +50,7 @@ def refusal(row: Row) -> Refusal:
         Verdict.UNSUPPORTED: Refusal.UNSUPPORTED,
         Verdict.ACCEPTED: Refusal.ACCEPTED,
         Verdict.CRASHED: Refusal.CRASHED,
+        Verdict.NOT_DONE: Refusal.NOT_DONE,
     }
     if row.ours.verdict in kinds:
         return kinds[row.ours.verdict]

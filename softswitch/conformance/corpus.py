@@ -22,6 +22,7 @@ from softswitch.compiler import driver
 from softswitch.compiler.errors import CompileError, NotSupported
 from softswitch.conformance import p4c
 from softswitch.conformance.findings import Verdict
+from softswitch.conformance.pool import Loss
 
 _MAIN = re.compile(r"\bV1Switch\s*(?:<[^;]*>)?\s*\(.*\)\s*main\s*;", re.DOTALL)
 _COMMENTS = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
@@ -76,9 +77,10 @@ class Judged:
 
     @property
     def agrees(self) -> bool:
-        """No crash, nothing refused that p4c accepts, and the same P4Info."""
+        """Compiled in time, no crash, nothing refused that p4c accepts, and the same P4Info."""
         lost = self.theirs is Verdict.ACCEPTED and self.ours is not Verdict.ACCEPTED
-        return self.ours is not Verdict.CRASHED and not lost and self.same_p4info is not False
+        failed = self.ours in (Verdict.CRASHED, Verdict.NOT_DONE)
+        return not failed and not lost and self.same_p4info is not False
 
 
 def find(
@@ -181,6 +183,7 @@ def _ours(source: Source, seconds: dict[str, float]) -> tuple[Verdict, str, str,
         return Verdict.CRASHED, f"{type(error).__name__}: {error}", "", ""
 
 
-def lost(source: Source, why: str, seconds: float) -> Judged:
+def lost(source: Source, loss: Loss) -> Judged:
     """The result of a program whose compilation gave none."""
-    return Judged(source, Verdict.CRASHED, why, {"": seconds})
+    verdict = Verdict.CRASHED if loss.ended else Verdict.NOT_DONE
+    return Judged(source, verdict, loss.why, {"": loss.seconds})

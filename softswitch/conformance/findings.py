@@ -15,6 +15,7 @@ class Verdict(Enum):
     REFUSED = "refused"
     UNSUPPORTED = "not supported"
     CRASHED = "crashed"
+    NOT_DONE = "not done"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +47,8 @@ class Finding:
 class Said:
     """All that a compiler says of a program.
 
-    `also` are further lines that its errors name; `reason` is set where it crashed. `p4info` is
-    the text, "" where none was made.
+    `also` are further lines that its errors name; `reason` is set where it crashed or was not done.
+    `p4info` is the text, "" where none was made.
     """
 
     verdict: Verdict

@@ -9,6 +9,7 @@ from pathlib import Path
 from softswitch.compiler import driver, frontend
 from softswitch.compiler.errors import CompileError, Diagnostic, NotSupported, Severity
 from softswitch.conformance.findings import UNSUPPORTED, Finding, Said, Verdict
+from softswitch.conformance.pool import Loss
 from softswitch.conformance.testdata import Architecture, Program
 
 REASON_LENGTH = 200
@@ -44,13 +45,14 @@ def _judge(program: Program, with_p4info: bool) -> Said:
         also = {(Path(pos.file).name, pos.line) for d in real for pos, _ in d.notes}
         return Said(verdict, _findings(real), also=frozenset(also))
     except Exception as error:  # whatever it is, it is this program's result: a bug of ours
-        return lost(program, f"{type(error).__name__}: {error}", 0.0)
+        return lost(program, Loss(f"{type(error).__name__}: {error}", 0.0, ended=True))
 
 
-def lost(program: Program, why: str, seconds: float) -> Said:
+def lost(program: Program, loss: Loss) -> Said:
     """The result of a program whose compilation gave none."""
-    reason = why.replace(str(program.path.parent) + "/", "")[:REASON_LENGTH]
-    return Said(Verdict.CRASHED, reason=reason, seconds=seconds)
+    reason = loss.why.replace(str(program.path.parent) + "/", "")[:REASON_LENGTH]
+    verdict = Verdict.CRASHED if loss.ended else Verdict.NOT_DONE
+    return Said(verdict, reason=reason, seconds=loss.seconds)
 
 
 def _findings(diagnostics: Iterable[Diagnostic]) -> tuple[Finding, ...]:

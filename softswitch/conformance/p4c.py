@@ -64,7 +64,7 @@ def compile_file(
 ) -> Said:
     """What `compiler` says of a file, given `options` (-I, -D) too, asked for P4Info or not.
 
-    Longer than `limit_s` counts as a crash.
+    Longer than `limit_s` is "not done".
     """
     include = compiler.resolve().parent / "p4include"
     beside = compiler.parent / "p4include"
@@ -84,7 +84,7 @@ def compile_file(
                 check=False,
             )
         except subprocess.TimeoutExpired:
-            return Said(Verdict.CRASHED, reason=f"not done after {limit_s:g} s")
+            return Said(Verdict.NOT_DONE, reason=f"not done after {limit_s:g} s")
         text = ran.stderr.decode("utf-8", "replace")
         wrote = with_p4info and ran.returncode == 0
         info = p4info.read_text(encoding="utf-8") if wrote else ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from softswitch.conformance.compare import Match, Refusal, Refusals, Row, Warnings
 from softswitch.conformance.findings import Verdict
@@ -28,8 +28,14 @@ def sections(survey: Survey) -> list[str]:
     ]
 
 
+def _counted(found: Mapping[str, int]) -> str:
+    """How many of each; "not done" is a matter of the machine, told only where there are some."""
+    rare = Verdict.NOT_DONE.value
+    return ", ".join(f"{count} {name}" for name, count in found.items() if count or name != rare)
+
+
 def _refusals(title: str, found: Refusals) -> list[str]:
-    counted = ", ".join(f"{len(found.found[kind])} {kind.value}" for kind in Refusal)
+    counted = _counted({kind.value: len(found.found[kind]) for kind in Refusal})
     lines = [
         "",
         f"## {title}",
@@ -60,7 +66,7 @@ def _refusals_of_json(survey: Survey) -> list[str]:
 
 def _samples(survey: Survey) -> list[str]:
     rows = survey.samples
-    counted = ", ".join(f"{len(survey.samples_that(v))} {v.value}" for v in Verdict)
+    counted = _counted({v.value: len(survey.samples_that(v)) for v in Verdict})
     others = [row for row in rows if row.ours.verdict is not Verdict.ACCEPTED]
     by_p4c = [r for r in others if r.theirs is not None and r.theirs.verdict is Verdict.ACCEPTED]
     lines = [

@@ -9,10 +9,11 @@ from pathlib import Path
 from softswitch.conformance import compare, ours, p4c, pool
 from softswitch.conformance.compare import Refusals, Row, Warnings
 from softswitch.conformance.findings import Said, Verdict
+from softswitch.conformance.pool import Loss
 from softswitch.conformance.testdata import ERRORS, SAMPLES, Architecture, Program, Testdata
 
 LIMIT_S = 180.0
-"""What one program may take; much, so that a busy machine is no crash."""
+"""What one program may take; much, for a busy machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +151,7 @@ def _for_p4c(programs: Sequence[Program]) -> list[Program]:
 def _all(
     programs: Sequence[Program],
     judge: Callable[[Program], Said],
-    lost: Callable[[Program, str, float], Said],
+    lost: Callable[[Program, Loss], Said],
     at_once: int,
     step: Callable[[], None],
 ) -> dict[tuple[str, str], Said]:
@@ -160,7 +161,7 @@ def _all(
         lambda program: (program.key, judge(program)),
         at_once=at_once,
         limit_s=LIMIT_S,
-        lost=lambda program, why, seconds: (program.key, lost(program, why, seconds)),
+        lost=lambda program, loss: (program.key, lost(program, loss)),
     ):
         found[program] = said
         step()

@@ -228,7 +228,7 @@ def _work(job: str) -> str:
 def test_jobs_that_end_or_hang_are_lost_alone() -> None:
     jobs = ["a", "ends", "hangs", "b"]
     results = pool.run(
-        jobs, _work, at_once=2, limit_s=2.0, lost=lambda job, why, seconds: f"{job}: {why}"
+        jobs, _work, at_once=2, limit_s=2.0, lost=lambda job, loss: f"{job}: {loss.why}"
     )
     assert sorted(results) == [
         "A",

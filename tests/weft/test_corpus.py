@@ -10,12 +10,14 @@ import json
 import os
 import re
 import subprocess
+import sys
+import tempfile
 import time
 from pathlib import Path
 
 import pytest
 
-from softswitch.conformance import corpus, pool
+from softswitch.conformance import corpus, p4c, pool
 from softswitch.conformance.corpus import ListError, Source
 from softswitch.conformance.findings import Verdict
 from weft import corpus_packets
@@ -169,13 +171,74 @@ def _runs(pid: int) -> bool:
 def test_what_a_job_started_ends_with_the_job(tmp_path: Path) -> None:
     path = tmp_path / "pid"
     results = pool.run(
-        [path], _starts_another, at_once=1, limit_s=5.0, lost=lambda job, why, seconds: why
+        [path], _starts_another, at_once=1, limit_s=5.0, lost=lambda job, loss: loss.why
     )
     assert list(results) == ["not done after 5 s"]
     deadline = time.monotonic() + 60
     while _runs(int(path.read_text())) and time.monotonic() < deadline:
         time.sleep(0.01)
     assert not _runs(int(path.read_text()))
+
+
+def _hangs_with_files(_: int) -> str:
+    tempfile.mkdtemp()
+    subprocess.run(["sh", "-c", "mktemp; exec sleep 600"], check=False, stdout=subprocess.DEVNULL)
+    return "ended by itself"
+
+
+def test_a_killed_job_leaves_no_temporary_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    results = pool.run(
+        [1, 2], _hangs_with_files, at_once=2, limit_s=2.0, lost=lambda job, loss: loss.why
+    )
+    first = next(results)
+    assert len(list(tmp_path.glob("*/*/*"))) >= 2  # what the other has made
+    assert [first, *results] == ["not done after 2 s"] * 2
+    assert list(tmp_path.iterdir()) == []
+
+
+PARENT = """
+import sys, time
+from softswitch.conformance import pool
+
+def work(job):
+    import os
+    print(os.getpid(), flush=True)
+    time.sleep(600)
+
+list(pool.run([1], work, at_once=1, limit_s=600.0, lost=lambda job, loss: loss.why))
+"""
+
+
+def test_jobs_end_when_the_process_that_asked_is_killed(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", PARENT], cwd=REPOSITORY, text=True, stdout=subprocess.PIPE,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+    ) as parent:  # fmt: skip
+        assert parent.stdout is not None
+        job = int(parent.stdout.readline())
+        parent.kill()
+    deadline = time.monotonic() + 60
+    while _runs(job) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert not _runs(job)
+
+
+def test_a_compilation_that_takes_too_long_is_not_done_and_no_crash(
+    others: Path, tmp_path: Path
+) -> None:
+    source = Source(others / "sub" / "port.p4", (others / "include",), ("PORT=1",))
+    late = corpus.lost(source, pool.Loss("not done after 60 s", 60.0))
+    assert (late.ours, late.agrees) == (Verdict.NOT_DONE, False)
+    ended = corpus.lost(source, pool.Loss("the process ended with code -11", 1.0, ended=True))
+    assert (ended.ours, ended.agrees) == (Verdict.CRASHED, False)
+    slow = tmp_path / "p4c-bm2-ss"
+    slow.write_text("#!/bin/sh\nexec sleep 600\n")
+    slow.chmod(0o755)
+    assert p4c.compile_file(slow, source.path, limit_s=0.1).verdict is Verdict.NOT_DONE
 
 
 def test_the_summary_says_how_far_packets_got(
