@@ -195,6 +195,7 @@ class Device:
     ) -> list[UpdateStatus]:
         hold = len(updates) if atomicity == p4r.WriteRequest.DATAPLANE_ATOMIC else UPDATES_PER_HOLD
         orders = Orders.of(forwarding, updates)
+        strings = forwarding.schema.strings.mark()
         undo: list[Undo] = []
         for start in range(0, len(updates), max(1, hold)):
             with self._guard():
@@ -207,6 +208,7 @@ class Device:
                         for back in reversed(undo):
                             back()
                         orders.restore()
+                        forwarding.schema.strings.back_to(strings)
                         return _rolled_back(len(updates), len(undo), error.status)
                     undo.append(step)
         return [OK] * len(updates)
@@ -245,7 +247,9 @@ class Device:
 
     def packet_out(self, message: p4r.PacketOut) -> bytes:
         """The bytes to inject at the CPU port. Raises EntityError."""
-        return packetio.packet_out(self._loaded().schema.packet_out, message)
+        schema = self._loaded().schema
+        with schema.strings.unless_refused():
+            return packetio.packet_out(schema.packet_out, message)
 
     def notification(self, output: Output) -> p4r.StreamMessageResponse | None:
         """The stream message for a CPU packet or digest of the core, if it is due at once."""

@@ -62,6 +62,13 @@ class Forwarding:
 
     def write(self, update: p4r.Update, now_ps: int) -> None:
         """Apply one update or raise EntityError, in which case nothing has changed."""
+        if self.schema.strings:
+            with self.schema.strings.unless_refused():
+                self._write(update, now_ps)
+        else:
+            self._write(update, now_ps)
+
+    def _write(self, update: p4r.Update, now_ps: int) -> None:
         kind = update.type
         if kind not in (p4r.Update.INSERT, p4r.Update.MODIFY, p4r.Update.DELETE):
             raise EntityError(Code.INVALID_ARGUMENT, "the update's type is not set")
@@ -121,6 +128,24 @@ class Forwarding:
 
     def read(self, entity: p4r.Entity, now_ps: int) -> Iterator[p4r.Entity]:
         """What `entity` selects; id 0 and unset keys are wildcards. Raises EntityError."""
+        strings = self.schema.strings
+        if not strings:
+            yield from self._read(entity, now_ps)
+            return
+        found: list[p4r.Entity] = []
+        refusal = None
+        mark = strings.mark()
+        try:
+            for each in self._read(entity, now_ps):
+                found.append(each)
+        except EntityError as error:
+            refusal = error
+        strings.back_to(mark)  # before anyone can write
+        yield from found
+        if refusal is not None:
+            raise refusal
+
+    def _read(self, entity: p4r.Entity, now_ps: int) -> Iterator[p4r.Entity]:
         match entity.WhichOneof("entity"):
             case "table_entry":
                 query = entity.table_entry

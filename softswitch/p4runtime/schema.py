@@ -15,7 +15,7 @@ from softswitch.codegen import model as bmv2
 from softswitch.codegen.model import Bmv2Program
 from softswitch.p4runtime.protos import p4i
 from softswitch.p4runtime.status import PipelineError
-from softswitch.p4runtime.strings import Strings, string_types
+from softswitch.p4runtime.strings import Strings, Vocabulary, string_types
 
 
 class MatchKind(IntEnum):
@@ -211,7 +211,12 @@ class Schema:
     packet_in: ControllerHeader | None = None
     packet_out: ControllerHeader | None = None
     missing: dict[int, str] = field(default_factory=dict)
-    has_strings: bool = False
+    strings: Vocabulary = field(default_factory=lambda: Vocabulary({}), compare=False)
+
+    @property
+    def has_strings(self) -> bool:
+        """Whether the controller has strings for some of the program's numbers."""
+        return bool(self.strings)
 
 
 def bind(p4info: p4i.P4Info, program: Bmv2Program) -> Schema:
@@ -228,7 +233,7 @@ class _Binder:
         self.p4info = p4info
         self.program = program
         self.strings = string_types(p4info, program)
-        self.schema = Schema(p4info=p4info, has_strings=bool(self.strings))
+        self.schema = Schema(p4info=p4info, strings=Vocabulary(self.strings))
 
     def run(self) -> Schema:
         schema = self.schema

@@ -2,12 +2,14 @@
 
 Programs know numbers only, so each string of a type stands for a number (specification, "User-
 defined types"). A decimal number stands for itself, so that "7" is port 7 in the program too; any
-other string gets a number of its own, from the type's greatest down.
+other string gets a number of its own, from the type's greatest down. What is refused, or only read,
+gives back the numbers that it took.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from softswitch.codegen.model import Bmv2Program
@@ -55,6 +57,18 @@ class Strings:
         """The string that stands for a number, decimal digits where there is no other."""
         return self._strings.get(value, str(value)).encode()
 
+    @property
+    def known(self) -> int:
+        """How many strings have numbers."""
+        return len(self._numbers)
+
+    def keep(self, oldest: int) -> None:
+        """Forget all strings but the `oldest`; nothing may have the others' numbers."""
+        while len(self._numbers) > oldest:
+            _, freed = self._numbers.popitem()
+            del self._strings[freed]
+            self._next = max(self._next, freed)
+
     def _own(self, string: str) -> int | None:
         if not (string.isascii() and string.isdecimal()) or len(string) > self._digits:
             return None
@@ -71,6 +85,36 @@ class Strings:
                 f"{what}: all {1 << self.bits} numbers of {self.type_name} stand for strings",
             )
         return self._next
+
+
+class Vocabulary:
+    """The types of a program that the controller has strings for; false where there are none."""
+
+    def __init__(self, types: Mapping[str, Strings]) -> None:
+        """`types`: by name."""
+        self._types = list(types.values())
+
+    def __bool__(self) -> bool:
+        return bool(self._types)
+
+    def mark(self) -> list[int]:
+        """How many strings are known now, for `back_to`."""
+        return [of.known for of in self._types]
+
+    def back_to(self, mark: list[int]) -> None:
+        """Forget the strings that have become known since."""
+        for of, known in zip(self._types, mark, strict=True):
+            of.keep(known)
+
+    @contextmanager
+    def unless_refused(self) -> Iterator[None]:
+        """What becomes known meanwhile is forgotten after an EntityError."""
+        mark = self.mark()
+        try:
+            yield
+        except EntityError:
+            self.back_to(mark)
+            raise
 
 
 def string_types(p4info: p4i.P4Info, program: Bmv2Program) -> dict[str, Strings]:

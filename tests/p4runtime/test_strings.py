@@ -130,3 +130,51 @@ def test_numbers_stand_for_themselves_and_others_come_from_the_top() -> None:
     assert caught.value.code is Code.RESOURCE_EXHAUSTED
     assert [strings.string(n) for n in range(4)] == [b"01", b"1", b"b", b"a"]
     assert Strings("t", 2).string(2) == b"2"
+
+
+def test_what_is_forgotten_frees_its_number() -> None:
+    strings = Strings("t", 2)
+    strings.number(b"a", "x")
+    known = strings.known
+    for _ in range(3):
+        assert [strings.number(s, "x") for s in (b"b", b"0", b"c")] == [2, 0, 1]
+        strings.keep(known)
+    assert [strings.number(s, "x") for s in (b"1", b"a", b"d")] == [1, 3, 2]
+
+
+def test_what_is_refused_or_only_asked_for_takes_no_numbers(switch: Switch) -> None:
+    """bit<8> has 256 of them, and each of these would take one."""
+    ports = switch.names.table("I.ports")
+
+    def entry(hop: str, port: str) -> p4r.TableEntry:
+        made = p4r.TableEntry(table_id=ports.id)
+        made.match.add(field_id=ports.fields[0].id).exact.value = hop.encode()
+        made.action.action.CopyFrom(switch.names.action("I.fwd", {"port": port}))
+        return made
+
+    def write(*entries: p4r.TableEntry, atomicity: int = 0, kind: int = p4r.Update.INSERT) -> int:
+        updates = [p4r.Update(type=kind, entity=p4r.Entity(table_entry=e)) for e in entries]
+        statuses = switch.device.write(updates, atomicity)
+        return sum(status.code is Code.OK for status in statuses)
+
+    assert write(entry("kept", "4")) == 1
+    for n in range(300):
+        made = entry(f"in vain {n}", "4")
+        made.priority = 1  # after the key was read: none belongs here
+        assert write(made) == 0
+        assert write(entry(f"not there {n}", "4"), kind=p4r.Update.DELETE) == 0
+        query = entry(f"asked for {n}", "4")
+        query.ClearField("action")
+        assert list(switch.read(p4r.Entity(table_entry=query))) == []
+        batch = entry(f"undone {n}", "5"), entry("kept", "6")  # which is there already
+        assert write(*batch, atomicity=p4r.WriteRequest.ROLLBACK_ON_ERROR) == 0
+        message = p4r.PacketOut(payload=b"x")
+        for number, value in ((1, b"port %d" % n), (2, b"\xff")):  # 2: more than its 7 bits
+            message.metadata.add(metadata_id=number, value=value)
+        with pytest.raises(EntityError):
+            switch.device.packet_out(message)
+    assert write(entry("also kept", "4")) == 1
+    assert write(entry("kept", "4"), entry("also kept", "5"), kind=p4r.Update.MODIFY) == 2
+    switch.table_add("I.hops", {"h.h.v": 1}, "I.use", {"hop": "also kept"}, priority=1)
+    switch.inject(1, b"\1")
+    assert [(o.port, o.packet) for o in switch.run_until(MS)] == [(5, b"\1")]
