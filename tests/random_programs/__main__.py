@@ -12,12 +12,13 @@ import argparse
 import sys
 import tempfile
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from tests.random_programs import reference, search
-from tests.random_programs.draw_program import PORTABLE, SMALL
+from tests.random_programs.draw_program import SMALL
 from tests.random_programs.ours import Target
 
 
@@ -45,7 +46,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _search(arguments: argparse.Namespace, target: Target) -> int:
     against = arguments.against
     settings = search.Settings(
-        size=SMALL if against is None else PORTABLE,
+        size=replace(SMALL, portable=against is not None, traffic=arguments.traffic),
         packets=arguments.packets,
         against=against,
         shrink_seconds=arguments.shrink,
@@ -90,6 +91,10 @@ def _parser() -> argparse.ArgumentParser:
     add(
         "--against", choices=reference.LEVELS,
         help="p4c: its JSON on our switch too; bmv2: both compilers' JSON on BMv2 too",
+    )  # fmt: skip
+    add(
+        "--traffic", action="store_true",
+        help="programs that make more packets of one: clones, multicast, resubmission, ...",
     )  # fmt: skip
     add("--shrink", type=float, default=60, metavar="S", help="seconds to make one small (60)")
     add(

@@ -7,11 +7,18 @@ from dataclasses import dataclass
 
 from tests.random_programs import model as m
 from tests.random_programs.draw_program import PORTS, ProgramDraw
+from tests.random_programs.draw_traffic import NUMBERS
 from tests.random_programs.oracle import Entries, Oracle
 from tests.random_programs.types import Stack, Struct, width_of
 from tests.random_programs.values import Undefined
 
 LONGEST_REST = 12
+START_US, STEP_US = 1_000_000, 300
+
+
+def moment_us(at: int) -> int:
+    """When a packet arrives."""
+    return START_US + at * STEP_US
 
 
 @dataclass
@@ -29,11 +36,14 @@ def draw_case(program: m.Program, draw: ProgramDraw, packets: int) -> Case:
     size = sum(_bytes(of) for _, of in program.headers.fields[:-1])
     made = [(chance.randrange(PORTS), _packet(chance, size)) for _ in range(packets)]
     entries = Entries()
+    if draw.traffic:
+        entries.sessions = {number: draw.copies(PORTS) for number in NUMBERS}
+        entries.groups = {number: draw.copies(PORTS) for number in NUMBERS}
     for _ in range(2):  # a second time: entries of the first lead to keys of others
         oracle = Oracle(program, entries)
-        for port, data in made:
+        for at, (port, data) in enumerate(made):
             try:
-                oracle.run(port, data)
+                oracle.run(port, data, moment_us(at))
             except Undefined:
                 continue
         for control in (program.ingress, program.egress):
@@ -58,7 +68,7 @@ def defined(
         oracle = Oracle(program, entries)
         for at, (port, data) in enumerate(packets):
             try:
-                oracle.run(port, data)
+                oracle.run(port, data, moment_us(at))
             except Undefined:
                 del packets[at]
                 break

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tests.random_programs import model as m
 from tests.random_programs.draw_expressions import WIDTHS, Leaf, Sight
-from tests.random_programs.draw_statements import StatementDraw, headers_of, leaves_of
+from tests.random_programs.draw_statements import headers_of, key_of, leaves_of
+from tests.random_programs.draw_traffic import HOPS, TrafficDraw
 from tests.random_programs.types import (
     BOOL,
     Bits,
@@ -35,10 +36,14 @@ class Size:
     headers: int = 3
     portable: bool = False
     """Leave out what p4c 1.2.5 refuses or crashes on by faults of its own (docs/parity.md)."""
+    traffic: bool = False
+    """Programs that make more packets of one."""
 
 
 SMALL = Size()
 PORTABLE = Size(portable=True)
+TRAFFIC = Size(traffic=True)
+PORTABLE_TRAFFIC = Size(portable=True, traffic=True)
 
 
 def draw(seed: int, size: Size = SMALL) -> m.Program:
@@ -46,12 +51,12 @@ def draw(seed: int, size: Size = SMALL) -> m.Program:
     return ProgramDraw(seed, size).program()
 
 
-class ProgramDraw(StatementDraw):
+class ProgramDraw(TrafficDraw):
     def __init__(self, seed: int, size: Size) -> None:
         chance = random.Random(seed)
         widths = [8, *chance.sample(WIDTHS, 4)]
         super().__init__(chance, widths, [], size.portable)
-        self.seed, self.size = seed, size
+        self.seed, self.size, self.traffic = seed, size, size.traffic
         self.structs: list[Struct] = []
         self.sub_parsers: list[m.Parser] = []
         self.value_sets: dict[str, tuple[Bits, int]] = {}
@@ -65,6 +70,7 @@ class ProgramDraw(StatementDraw):
         for _ in range(self.random.randrange(self.size.functions + 1)):
             functions.append(self.function(functions))
         metadata = self._draw_metadata()
+        lists = self.draw_field_lists(metadata) if self.traffic else {}
         if self.chance(20):
             self.errors = ["Odd", "Strange"]
         parser = self._draw_parser(headers, metadata, functions)
@@ -77,6 +83,7 @@ class ProgramDraw(StatementDraw):
         made = m.Program(
             self.seed, self.enums, self.structs, headers, metadata, functions, parser,
             self.sub_parsers, self.value_sets, ingress, egress, emits, checksums, self.errors,
+            lists,
         )  # fmt: skip
         whole = m.Var(headers, m.HDR)
         if self.chance(30):
@@ -146,6 +153,8 @@ class ProgramDraw(StatementDraw):
             inner = Struct("inner_t", tuple((f"n{at}", self.leaf_type()) for at in range(2)))
             self.structs.append(inner)
             fields += [("in1", inner), ("in2", inner)]
+        if self.traffic:
+            fields.append((HOPS, bit(8)))
         return Struct("metadata_t", tuple(fields))
 
     def _add_dump(self, headers: Struct, metadata: Struct, egress: m.Control) -> Struct:
@@ -175,7 +184,10 @@ class ProgramDraw(StatementDraw):
         hdr, meta = m.Var(headers, m.HDR), m.Var(metadata, m.META)
         calls = functions if self.chance(30) and not self.portable else []
         sight = Sight(functions=calls, in_parser=True)
-        sight.leaves = [*leaves_of(hdr, headers), *leaves_of(meta, metadata)]
+        sight.leaves = leaves_of(hdr, headers)
+        if not (self.portable and self.traffic):
+            # BMv2 parses an ingress clone's packet with metadata that another packet left.
+            sight.leaves += self._metadata_leaves(meta, metadata)
         # A member of a stack is known by its index only after parsing.
         sight.leaves = [leaf for leaf in sight.leaves if "[" not in leaf.needs]
         locals_: list[m.Declare] = []
@@ -234,8 +246,10 @@ class ProgramDraw(StatementDraw):
         following = self._next(targets, sight)
         if following == name:
             following = "accept"
-        elif isinstance(following, m.Select) and all(c.state == name for c in following.cases):
-            following.cases[0].state = "accept"  # p4c refuses a parser without an end
+        elif isinstance(following, m.Select):
+            taken = _reachable(following.cases)
+            if all(case.state == name for case in taken):
+                taken[-1].state = "accept"  # p4c refuses a parser without an end
         return m.State(name, body, following)
 
     def _variable(self, place: m.Field, of: Struct) -> list[m.Stmt]:
@@ -325,7 +339,8 @@ class ProgramDraw(StatementDraw):
             made = m.Declare(self.name("c"), of, self.literal(of))
             control.locals.append(made)
             sight.leaves.append(Leaf(m.Var(of, made.name), of))
-        if self.chance(40):
+        # BMv2's threads take copies in an order that is chance.
+        if not (self.portable and self.traffic) and self.chance(40):
             of_bits = bit(self.random.choice([w for w in self.widths if w <= 64]))
             register = m.Register(f"{lead}reg", of_bits, self.random.choice((2, 4, 8)))
             control.registers.append(register)
@@ -361,7 +376,7 @@ class ProgramDraw(StatementDraw):
     ) -> Sight:
         hdr, meta = m.Var(headers, m.HDR), m.Var(metadata, m.META)
         sight = Sight(functions=functions, control=control, valid={FIRST})
-        sight.leaves = [*leaves_of(hdr, headers), *leaves_of(meta, metadata)]
+        sight.leaves = [*leaves_of(hdr, headers), *self._metadata_leaves(meta, metadata)]
         sight.headers = headers_of(hdr, headers)
         sight.stacks = [m.Field(of, hdr, n) for n, of in headers.fields if isinstance(of, Stack)]
         std = m.Var(m.STANDARD, m.STD)
@@ -371,7 +386,15 @@ class ProgramDraw(StatementDraw):
                 sight.leaves.append(Leaf(m.Field(of, std, field), of, writable=False))
         else:
             sight.leaves.append(Leaf(m.Field(bit(9), std, "egress_port"), bit(9), writable=False))
+        if self.traffic:
+            sight.leaves += self.standard_leaves(control)
         return sight
+
+    def _metadata_leaves(self, meta: m.Var, metadata: Struct) -> list[Leaf]:
+        return [
+            replace(leaf, writable=leaf.writable and key_of(leaf.expr) != f"{m.META}.{HOPS}")
+            for leaf in leaves_of(meta, metadata)
+        ]
 
     # --- tables ---------------------------------------------------------------------------------
 
@@ -512,6 +535,14 @@ class ProgramDraw(StatementDraw):
         if len(made) > 2 and self.chance(10):
             made.pop()
         return made
+
+
+def _reachable(cases: list[m.SelectCase]) -> list[m.SelectCase]:
+    """The cases up to the first that takes all."""
+    for at, case in enumerate(cases):
+        if case.matches and all(match.kind == "any" for match in case.matches):
+            return cases[: at + 1]
+    return cases
 
 
 def canonical(match: m.Match, key: m.Key) -> tuple[int, ...]:

@@ -127,10 +127,15 @@ class StatementDraw(ExpressionDraw):
                 options.append((1, lambda: [m.Drop()]))
             if sight.tables and depth > 0 and not sight.in_loop:
                 options.append((26, lambda: self._apply(sight, depth - 1)))
+        options += self.more(sight)
         if sight.may_exit and depth == 0:
             options.append((2, lambda: [m.Jump("exit")]))
         weights = [weight for weight, _ in options]
         return self.random.choices([draw for _, draw in options], weights)[0]()
+
+    def more(self, sight: Sight) -> list[tuple[int, Callable[[], list[m.Stmt]]]]:
+        """Other kinds of statements with their weights."""
+        return []
 
     # --- assignments ----------------------------------------------------------------------------
 

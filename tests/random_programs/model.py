@@ -305,9 +305,30 @@ class SubParser:
     args: list[Expr]
 
 
+@dataclass
+class Clone:
+    """`clone(type, session)`, or (with a list) `clone_preserving_field_list(type, session, N)`.
+
+    `kind`: I2E in ingress, E2E in egress.
+    """
+
+    kind: str
+    session: Expr
+    field_list: int | None
+
+
+@dataclass
+class Again:
+    """`resubmit_preserving_field_list(N)` in ingress, `recirculate_...` in egress, by `word`."""
+
+    word: str
+    field_list: int
+
+
 Stmt = (
     Declare | Assign | If | Switch | CallStmt | Apply | SetValidity | Push | For | Jump
     | RegisterRead | RegisterWrite | Count | Hash | Drop | Extract | Verify | SubParser
+    | Clone | Again
 )  # fmt: skip
 
 # --- declarations ---------------------------------------------------------------------------------
@@ -457,7 +478,10 @@ class Checksum:
 
 @dataclass
 class Program:
-    """All of a program. `headers` and `metadata` are the two structs of v1model."""
+    """All of a program. `headers` and `metadata` are the two structs of v1model.
+
+    `field_lists`: the lists that fields of `metadata` are in.
+    """
 
     seed: int
     enums: list[Enum]
@@ -473,6 +497,7 @@ class Program:
     emits: list[Expr]
     checksums: list[Checksum] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
+    field_lists: dict[str, tuple[int, ...]] = field(default_factory=dict)
 
 
 HDR, META, STD = "hdr", "meta", "std"
@@ -486,6 +511,7 @@ STANDARD = Struct(
         ("instance_type", Bits(32)),
         ("packet_length", Bits(32)),
         ("mcast_grp", Bits(16)),
+        ("egress_rid", Bits(16)),
         ("checksum_error", Bits(1)),
         ("parser_error", ERROR),
     ),

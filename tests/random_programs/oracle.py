@@ -1,13 +1,18 @@
-"""What a made program must do with a packet, by the specification and v1model alone."""
+"""What a made program must do with a packet, by the specification and v1model alone.
+
+A packet passes ingress, and each copy that leaves it passes egress: more of them come of clones,
+multicast, resubmission and recirculation, as BMv2's simple_switch.md has them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import heapq
 from dataclasses import dataclass, field
 
 from tests.random_programs import model as m
-from tests.random_programs.interpreter import HASHES, Interpreter, Jumped, Scope, csum16, packed
-from tests.random_programs.types import Bits, Type, Varbit, width_of
+from tests.random_programs.blocks import DROP_PORT, ControlRun, ParserRun, block_scope
+from tests.random_programs.interpreter import Interpreter, Jumped, Scope, csum16, packed
+from tests.random_programs.types import Type, Varbit, width_of
 from tests.random_programs.values import (
     UNDEFINED,
     Bitstring,
@@ -19,18 +24,14 @@ from tests.random_programs.values import (
     Value,
     copy,
     fresh,
-    of_raw,
     raw,
 )
 
-DROP_PORT = 511
-MOST_STATES = 200
-NO_MATCH = "no match"
-"""Where a select leads that nothing matches: parsing ends, and BMv2 leaves `parser_error` alone."""
-
-
-class ParserFailed(Exception):
-    """The parser ended with an error; the message is its name."""
+MOST_PASSES = 48
+"""So often a packet and all that comes of it may pass ingress and egress."""
+NORMAL, INGRESS_CLONE, EGRESS_CLONE, RECIRCULATED, REPLICATED, RESUBMITTED = 0, 1, 2, 4, 5, 6
+AGAIN_US = 1
+"""Microseconds until a packet that was sent back is in ingress."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +51,59 @@ class Sent:
 
 @dataclass
 class Entries:
-    """What the control plane has written."""
+    """What the control plane has written.
+
+    `sessions` and `groups`: (port, instance) of each copy, by clone session and multicast group.
+    """
 
     tables: dict[str, list[m.Entry]] = field(default_factory=dict)
     value_sets: dict[str, list[int]] = field(default_factory=dict)
+    sessions: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
+    groups: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
+
+
+@dataclass
+class Requests:
+    """What a packet's code asked for; the last call counts."""
+
+    clone: m.Clone | None = None
+    session: int = 0
+    again: int | None = None
+
+
+@dataclass
+class Passing:
+    """A packet in ingress or egress.
+
+    `arrived`: its bytes before parsing, `payload`: what follows its headers, `length`: what
+    `packet_length` says, `counted`: the bytes that counters count.
+    """
+
+    hdr: StructValue
+    meta: StructValue
+    std: StructValue
+    arrived: bytes
+    length: int
+    counted: int
+    at_us: int
+    payload: bytes = b""
+    generation: int = 0
+    requests: Requests = field(default_factory=Requests)
+
+    def number(self, name: str) -> int:
+        """A field of standard metadata."""
+        value = self.std.fields[name]
+        assert isinstance(value, int)
+        return value
+
+    def copy(self) -> Passing:
+        """Another one, which has asked for nothing."""
+        made = (copy(part) for part in (self.hdr, self.meta, self.std))
+        hdr, meta, std = (part for part in made if isinstance(part, StructValue))
+        return Passing(
+            hdr, meta, std, self.arrived, self.length, self.counted, self.at_us, self.payload,
+            self.generation,
+        )  # fmt: skip
 
 
 class Oracle:
@@ -67,46 +117,157 @@ class Oracle:
         self.seen: dict[str, list[tuple[int, ...]]] = {}
         self.seen_sets: dict[str, list[int]] = {}
         self.covered: set[str] = set()
+        self._due: list[tuple[int, int, bool, Passing]] = []
+        self._order = 0
         for control in (program.ingress, program.egress):
             for register in control.registers:
                 self.registers[register.name] = [0] * register.size
             for counter in control.counters:
                 self.counters[counter.name] = [0] * counter.size
 
-    def run(self, port: int, packet: bytes) -> list[Sent]:
+    def run(self, port: int, packet: bytes, at_us: int = 0) -> list[Sent]:
         """What comes out for a packet. Raises Undefined; what comes after is undefined too."""
-        program = self.program
-        hdr, meta = fresh(program.headers), fresh(program.metadata, zero=True)
-        std = fresh(m.STANDARD, zero=True)
-        assert isinstance(hdr, StructValue)
-        assert isinstance(meta, StructValue) and isinstance(std, StructValue)
-        std.fields |= {"ingress_port": port, "packet_length": len(packet)}
-        block = ParserRun(self, packet)
-        rest = block.parse(hdr, meta, std)
-        self._verify(hdr, meta, std)
-        self._control(program.ingress, hdr, meta, std)
-        out = std.fields["egress_spec"]
-        assert isinstance(out, int)
-        if out == DROP_PORT:
+        first = self._new(packet, at_us)
+        first.std.fields |= {"ingress_port": port, "packet_length": len(packet)}
+        self._due = []
+        self._later(first, 0, egress=False)
+        sent: list[Sent] = []
+        for _ in range(MOST_PASSES):
+            if not self._due:
+                return sent
+            at, _, egress, passing = heapq.heappop(self._due)
+            passing.at_us = at
+            if egress:
+                sent += self._egress(passing)
+            else:
+                self._ingress(passing)
+        raise Undefined
+
+    def _new(self, packet: bytes, at_us: int) -> Passing:
+        made = (
+            fresh(self.program.headers),
+            fresh(self.program.metadata, zero=True),
+            fresh(m.STANDARD, zero=True),
+        )
+        hdr, meta, std = (part for part in made if isinstance(part, StructValue))
+        return Passing(hdr, meta, std, packet, len(packet), len(packet), at_us)
+
+    def _later(self, passing: Passing, after_us: int, *, egress: bool) -> None:
+        self._order += 1
+        heapq.heappush(self._due, (passing.at_us + after_us, self._order, egress, passing))
+
+    # --- ingress --------------------------------------------------------------------------------
+
+    def _parse(self, passing: Passing) -> None:
+        block = ParserRun(self, passing.arrived)
+        passing.payload = block.parse(passing.hdr, passing.meta, passing.std)
+
+    def _ingress(self, passing: Passing) -> None:
+        self._parse(passing)
+        self._verify(passing.hdr, passing.meta, passing.std)
+        self._control(self.program.ingress, passing)
+        asked = passing.requests
+        if asked.clone is not None:
+            self._clone_ingress(passing, asked.clone)
+        if asked.again is not None:
+            self.covered.add("resubmit")
+            self._enter_again(passing, passing.arrived, RESUBMITTED, passing.length)
+            return
+        group = passing.number("mcast_grp")
+        if group:
+            passing.std.fields["instance_type"] = REPLICATED
+            self._replicate(passing, self.entries.groups.get(group, []))
+        elif passing.number("egress_spec") != DROP_PORT:
+            passing.std.fields["instance_type"] = NORMAL
+            passing.requests = Requests()
+            self._leave(passing, passing.number("egress_spec"))
+
+    def _clone_ingress(self, passing: Passing, clone: m.Clone) -> None:
+        """The packet as it came, parsed again; of its metadata the field list stays."""
+        copies = self.entries.sessions.get(passing.requests.session)
+        if copies is None:
+            return
+        self.covered.add("ingress clone")
+        made = self._new(passing.arrived, passing.at_us)
+        made.length, made.counted = passing.length, passing.counted
+        self._parse(made)
+        self._forget(made, passing, clone.field_list, INGRESS_CLONE)
+        self._replicate(made, copies)
+
+    def _replicate(self, passing: Passing, copies: list[tuple[int, int]]) -> None:
+        for port, instance in copies:
+            made = passing.copy()
+            made.std.fields["egress_rid"] = instance
+            self.covered.add("replica")
+            self._leave(made, port)
+
+    def _leave(self, passing: Passing, port: int) -> None:
+        passing.std.fields["egress_port"] = port
+        # A clone of a clone takes time, so that it can't make clones for ever in no time.
+        self._later(passing, int(passing.generation > 1), egress=True)
+
+    def _enter_again(self, passing: Passing, data: bytes, kind: int, length: int) -> None:
+        made = self._new(data, passing.at_us)
+        made.counted = passing.counted if kind == RESUBMITTED else length
+        made.length = length
+        self._forget(made, passing, passing.requests.again, kind)
+        made.std.fields["packet_length"] = length
+        self._later(made, AGAIN_US, egress=False)
+
+    def _forget(self, made: Passing, of: Passing, number: int | None, kind: int) -> None:
+        """All metadata of `made` zero but for what the field list has of the other."""
+        zero = fresh(self.program.metadata, zero=True)
+        standard = fresh(m.STANDARD, zero=True)
+        assert isinstance(zero, StructValue) and isinstance(standard, StructValue)
+        for name, lists in self.program.field_lists.items():
+            if number in lists:
+                zero.fields[name] = copy(of.meta.fields[name])
+        made.meta, made.std = zero, standard
+        made.std.fields["instance_type"] = kind
+
+    # --- egress ---------------------------------------------------------------------------------
+
+    def _egress(self, passing: Passing) -> list[Sent]:
+        passing.std.fields |= {"egress_spec": 0, "packet_length": passing.length}
+        self._control(self.program.egress, passing)
+        asked = passing.requests
+        if asked.clone is not None:
+            self._clone_egress(passing, asked.clone)
+        if passing.number("egress_spec") == DROP_PORT:
             return []
-        std.fields |= {"egress_port": out, "egress_spec": 0}
-        self._control(program.egress, hdr, meta, std)
-        if std.fields["egress_spec"] == DROP_PORT:
-            return []
-        self._update(hdr, meta)
+        self._update(passing.hdr, passing.meta)
+        data, mask = self._deparse(passing)
+        if asked.again is None:
+            return [Sent(passing.number("egress_port"), data, mask)]
+        if mask.strip(b"\xff"):
+            raise Undefined
+        self.covered.add("recirculate")
+        self._enter_again(passing, data, RECIRCULATED, len(data))
+        return []
+
+    def _clone_egress(self, passing: Passing, clone: m.Clone) -> None:
+        """The packet with its headers as they are now; of its metadata the field list stays."""
+        copies = self.entries.sessions.get(passing.requests.session)
+        if copies is None:
+            return
+        self.covered.add("egress clone")
+        made = passing.copy()
+        made.generation += 1
+        self._forget(made, passing, clone.field_list, EGRESS_CLONE)
+        self._replicate(made, copies)
+
+    def _deparse(self, passing: Passing) -> tuple[bytes, bytes]:
         writer = _Writer()
-        scope = _scope(hdr, meta, std)
+        scope = block_scope(passing.hdr, passing.meta, passing.std)
         reader = Interpreter([], [], scope)
-        for item in program.emits:
+        for item in self.program.emits:
             writer.emit(reader.place(item, scope).get())
         data, mask = writer.bytes()
-        return [Sent(out, data + rest, mask + b"\xff" * len(rest))]
+        return data + passing.payload, mask + b"\xff" * len(passing.payload)
 
-    def _control(
-        self, control: m.Control, hdr: StructValue, meta: StructValue, std: StructValue
-    ) -> None:
-        scope = _scope(hdr, meta, std)
-        run = ControlRun(self, control, scope)
+    def _control(self, control: m.Control, passing: Passing) -> None:
+        scope = block_scope(passing.hdr, passing.meta, passing.std)
+        run = ControlRun(self, control, scope, passing)
         for local in control.locals:
             run._run(local, scope)
         try:
@@ -118,7 +279,7 @@ class Oracle:
     # --- checksums ------------------------------------------------------------------------------
 
     def _verify(self, hdr: StructValue, meta: StructValue, std: StructValue) -> None:
-        scope = _scope(hdr, meta, std)
+        scope = block_scope(hdr, meta, std)
         reader = Interpreter([], [], scope)
         for checksum in self.program.checksums:
             if not checksum.verify or not reader.truth(checksum.condition, scope):
@@ -138,228 +299,6 @@ class Oracle:
     def _checksum(self, checksum: m.Checksum, reader: Interpreter, scope: Scope) -> int:
         items = [(item.type, reader.value(item, scope)) for item in checksum.items]
         return csum16(packed(items))  # type: ignore[arg-type]
-
-
-def _scope(hdr: StructValue, meta: StructValue, std: StructValue) -> Scope:
-    scope = Scope()
-    scope.own |= {m.HDR: hdr, m.META: meta, m.STD: std}
-    return scope
-
-
-class ControlRun(Interpreter):
-    """Ingress or egress at work on one packet."""
-
-    def __init__(self, oracle: Oracle, control: m.Control, scope: Scope) -> None:
-        super().__init__(oracle.program.functions, control.actions, scope)
-        self.oracle, self.control = oracle, control
-        self.tables = {table.name: table for table in control.tables}
-
-    def apply(self, table: str, scope: Scope) -> tuple[bool, str]:
-        """Look the table's keys up, run the action."""
-        made = self.tables[table]
-        keys = tuple(self.number(key.expr, self.outer) for key in made.keys)
-        self.oracle.seen.setdefault(table, []).append(keys)
-        written = self.oracle.entries.tables.get(table, [])
-        entries = made.entries or written
-        at = find(made, entries, keys)
-        if at is None:
-            action, args = made.default, made.default_args
-        else:
-            action, args = entries[at].action, entries[at].args
-            self.oracle.hits[table, at] = self.oracle.hits.get((table, at), 0) + 1
-        self.oracle.covered.add(f"{table} {action} {at is not None}")
-        call = m.Call(None, action, made.bound.get(action, []))
-        self.call(call, self.outer, args)
-        return at is not None, action
-
-    def extern(self, stmt: m.Stmt, scope: Scope) -> None:
-        """Registers, counters, hashes, drops."""
-        oracle = self.oracle
-        match stmt:
-            case m.RegisterRead(register=name, target=target, index=index):
-                place = self.place(target, scope)
-                value = oracle.registers[name][self.number(index, scope)]
-                assert target.type is not None
-                place.set(of_raw(target.type, value))
-            case m.RegisterWrite(register=name, index=index, value=value):
-                at = self.number(index, scope)
-                oracle.registers[name][at] = self.number(value, scope)
-            case m.Count(counter=name, index=index):
-                oracle.counters[name][self.number(index, scope)] += 1
-            case m.Hash():
-                self._hash(stmt, scope)
-            case m.Drop():
-                std = self.outer.own[m.STD]
-                assert isinstance(std, StructValue)
-                std.fields |= {"egress_spec": DROP_PORT, "mcast_grp": 0}
-            case _:
-                raise TypeError(f"no such statement in a control: {stmt}")
-
-    def _hash(self, stmt: m.Hash, scope: Scope) -> None:
-        place = self.place(stmt.target, scope)
-        base = self.number(stmt.base, scope)
-        data = packed([(item.type, self.value(item, scope)) for item in stmt.items])  # type: ignore[misc]
-        limit = self.number(stmt.limit, scope)
-        assert isinstance(stmt.target.type, Bits)
-        value = HASHES[stmt.algorithm](data)
-        place.set(of_raw(stmt.target.type, base + value % limit if limit else base))
-
-
-def find(table: m.Table, entries: Sequence[m.Entry], keys: tuple[int, ...]) -> int | None:
-    """The index of the entry that wins, None for a miss."""
-    best: tuple[int, int] | None = None
-    widths = [width_of(key.expr.type) for key in table.keys]  # type: ignore[arg-type]
-    for at, entry in enumerate(entries):
-        pairs = zip(entry.matches, keys, widths, strict=True)
-        if not all(accepts(match, key, width) for match, key, width in pairs):
-            continue
-        longest = sum(match.high for match in entry.matches if match.kind == "prefix")
-        rank = (entry.priority, longest)
-        if best is None or rank > best:
-            best, winner = rank, at
-    return None if best is None else winner
-
-
-def accepts(match: m.Match, key: int, width: int) -> bool:
-    """Whether one key's bits are what an entry or a select case asks for."""
-    match match.kind:
-        case "value":
-            return key == match.low
-        case "mask":
-            return key & match.high == match.low & match.high
-        case "range":
-            return match.low <= key <= match.high
-        case "prefix":
-            shift = width - match.high
-            return key >> shift == match.low >> shift
-    return True
-
-
-class ParserRun(Interpreter):
-    """The parser at work on one packet."""
-
-    def __init__(self, oracle: Oracle, packet: bytes) -> None:
-        super().__init__(oracle.program.functions, [], Scope())
-        self.oracle = oracle
-        self.bits = int.from_bytes(packet, "big")
-        self.length, self.at = len(packet) * 8, 0
-        self.packet = packet
-        self.states = 0
-
-    def parse(self, hdr: StructValue, meta: StructValue, std: StructValue) -> bytes:
-        """Parse; returns what follows the headers."""
-        scope = _scope(hdr, meta, std)
-        try:
-            self._parse(self.oracle.program.parser, scope)
-        except ParserFailed as failed:
-            std.fields["parser_error"] = str(failed)
-            self.oracle.covered.add(f"parser {failed}")
-        return self.packet[self.at // 8 :]
-
-    def _parse(self, parser: m.Parser, scope: Scope) -> None:
-        for local in parser.locals:
-            self._run(local, scope)
-        states = {state.name: state for state in parser.states}
-        name = "start"
-        while name not in ("accept", NO_MATCH):
-            self.states += 1
-            if self.states > MOST_STATES:
-                raise Undefined
-            state = states[name]
-            inner = Scope(scope)
-            for stmt in state.body:
-                self._run(stmt, inner)
-            name = state.next if isinstance(state.next, str) else self._select(state.next, inner)
-
-    def _select(self, select: m.Select, scope: Scope) -> str:
-        keys = [self.number(key, scope) for key in select.exprs]
-        widths = [width_of(key.type) for key in select.exprs]  # type: ignore[arg-type]
-        for case in select.cases:
-            if case.set_name:
-                self.oracle.seen_sets.setdefault(case.set_name, []).append(keys[0])
-                if keys[0] in self.oracle.entries.value_sets.get(case.set_name, []):
-                    return case.state
-            elif all(
-                accepts(match, key, width)
-                for match, key, width in zip(case.matches, keys, widths, strict=True)
-            ):
-                return case.state
-        self.oracle.covered.add("parser NoMatch")
-        return NO_MATCH
-
-    def extern(self, stmt: m.Stmt, scope: Scope) -> None:
-        """Extract, verify, sub-parsers."""
-        match stmt:
-            case m.Extract():
-                self._extract(stmt, scope)
-            case m.Verify(condition=condition, error=error):
-                if not self.truth(condition, scope):
-                    raise ParserFailed(error)
-            case m.SubParser(name=name, args=args):
-                self._sub_parser(name, args, scope)
-            case _:
-                raise TypeError(f"no such statement in a parser: {stmt}")
-
-    def lookahead(self, type_: Type) -> Value:
-        """Bits ahead, not taken."""
-        at = self.at
-        bits = self._take(width_of(type_))
-        self.at = at
-        return of_raw(type_, bits)
-
-    def _take(self, bits: int) -> int:
-        if self.at + bits > self.length:
-            raise ParserFailed("PacketTooShort")
-        self.at += bits
-        return (self.bits >> (self.length - self.at)) & ((1 << bits) - 1)
-
-    def _extract(self, stmt: m.Extract, scope: Scope) -> None:
-        stack: StackValue | None = None
-        place = self.place(stmt.target, scope)
-        header = place.get()
-        if stmt.next:
-            assert isinstance(header, StackValue)
-            stack = header
-            if stack.next >= len(stack.items):
-                raise ParserFailed("StackOutOfBounds")
-            header = stack.items[stack.next]
-        assert isinstance(header, HeaderValue)
-        extra = 0 if stmt.length is None else self.number(stmt.length, scope)
-        made = HeaderValue(header.type, {}, True)
-        most = max((of.width for _, of in header.type.fields if isinstance(of, Varbit)), default=0)
-        if self.at + width_of(header.type) + extra > self.length:
-            raise ParserFailed("PacketTooShort")
-        if extra > most:
-            raise ParserFailed("HeaderTooShort")
-        for name, of in header.type.fields:
-            if isinstance(of, Varbit):
-                made.fields[name] = Bitstring(extra, self._take(extra))
-            else:
-                made.fields[name] = of_raw(of, self._take(width_of(of)))
-        if stack is not None:
-            header.valid, header.fields = True, made.fields
-            stack.next += 1
-        else:
-            place.set(made)
-
-    def _sub_parser(self, name: str, args: Sequence[m.Expr], scope: Scope) -> None:
-        parser = next(sub for sub in self.oracle.program.sub_parsers if sub.name == name)
-        inner = Scope()
-        back = []
-        for param, arg in zip(parser.params, args, strict=True):
-            if param.direction == "in":
-                inner.own[param.name] = copy(self.value(arg, scope))
-                continue
-            place = self.place(arg, scope)
-            back.append((param.name, place))
-            value = copy(place.get()) if param.direction == "inout" else fresh(param.type)
-            inner.own[param.name] = value
-        try:
-            self._parse(parser, inner)
-        except ParserFailed:
-            raise Undefined from None  # what its out parameters hold then is nowhere said
-        for param_name, place in back:
-            place.set(copy(inner.own[param_name]))
 
 
 class _Writer:

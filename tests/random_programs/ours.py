@@ -20,12 +20,11 @@ from softswitch.p4runtime.protos import p4r
 from softswitch.p4runtime.status import PipelineError, WriteError
 from tests.random_programs import model as m
 from tests.random_programs import printer
-from tests.random_programs.draw_packets import Case
+from tests.random_programs.draw_packets import Case, moment_us
 from tests.random_programs.oracle import Entries, Oracle, Sent
 from tests.random_programs.types import Bits, width_of
 
-START_NS = 1_000_000_000
-STEP_NS = 300_000
+NS_PER_US = 1000
 
 
 @dataclass(frozen=True)
@@ -90,16 +89,16 @@ def run_case(case: Case, prepared: Pipeline, target: Target) -> Finding | None:
     oracle = Oracle(case.program, case.entries)
     with Switch(module=target.module) as switch:
         switch.load(prepared)
-        switch.run_until(START_NS)
+        switch.run_until(moment_us(0) * NS_PER_US)
         try:
             for update in updates(switch.names, case.program, case.entries):
                 switch.write([update])
         except (WriteError, UnknownName) as error:
             return Finding(f"write {type(error).__name__}", str(error))
         for at, (port, data) in enumerate(case.packets):
-            wanted = oracle.run(port, data)
-            switch.inject(port, data)
-            outputs = switch.run_until(switch.now_ns + STEP_NS)
+            wanted = oracle.run(port, data, moment_us(at))
+            switch.inject(port, data, moment_us(at) * NS_PER_US)
+            outputs = switch.run_until(moment_us(at + 1) * NS_PER_US - 1)
             got = [(output.port, output.packet) for output in outputs]
             if not agree(wanted, got):
                 return Finding("output", difference(at, port, data, wanted, got))
@@ -107,9 +106,14 @@ def run_case(case: Case, prepared: Pipeline, target: Target) -> Finding | None:
 
 
 def agree(wanted: Sequence[Sent], got: Sequence[tuple[int, bytes]]) -> bool:
-    """Whether these packets are those."""
-    pairs = zip(wanted, got, strict=False)
-    return len(wanted) == len(got) and all(sent.agrees(*output) for sent, output in pairs)
+    """Whether these packets are those, in whatever order: copies have none between each other."""
+    left = list(got)
+    for sent in sorted(wanted, key=lambda sent: -int.from_bytes(sent.mask, "big").bit_count()):
+        found = next((at for at, output in enumerate(left) if sent.agrees(*output)), None)
+        if found is None:
+            return False
+        del left[found]
+    return not left
 
 
 def difference(
@@ -194,6 +198,25 @@ def updates(names: Names, program: m.Program, entries: Entries) -> list[p4r.Upda
             member.match.add(field_id=1).exact.value = _bytes(value)
         entity = p4r.Entity(value_set_entry=set_entry)
         made.append(p4r.Update(type=p4r.Update.MODIFY, entity=entity))
+    return [*made, *_replication(entries)]
+
+
+def _replication(entries: Entries) -> list[p4r.Update]:
+    made = []
+    for group, copies in entries.groups.items():
+        entity = p4r.Entity()
+        message = entity.packet_replication_engine_entry.multicast_group_entry
+        message.multicast_group_id = group
+        for port, instance in copies:
+            message.replicas.add(egress_port=port, instance=instance)
+        made.append(p4r.Update(type=p4r.Update.INSERT, entity=entity))
+    for session, copies in entries.sessions.items():
+        entity = p4r.Entity()
+        clones = entity.packet_replication_engine_entry.clone_session_entry
+        clones.session_id = session
+        for port, instance in copies:
+            clones.replicas.add(egress_port=port, instance=instance)
+        made.append(p4r.Update(type=p4r.Update.INSERT, entity=entity))
     return made
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 
 from tests.random_programs import model as m
 from tests.random_programs.types import (
@@ -18,6 +19,7 @@ from tests.random_programs.types import (
 )
 
 INDENT = "    "
+_NO_LISTS: Mapping[str, tuple[int, ...]] = MappingProxyType({})
 
 
 def type_text(type_: Type | None) -> str:
@@ -158,6 +160,13 @@ def _extern(stmt: m.Stmt) -> str:
             return f"packet.extract({place}{bits});"
         case m.Verify(condition=condition, error=error):
             return f"verify({expr(condition)}, error.{error});"
+        case m.Clone(kind=kind, session=session, field_list=None):
+            return f"clone(CloneType.{kind}, {expr(session)});"
+        case m.Clone(kind=kind, session=session, field_list=number):
+            rest = f"CloneType.{kind}, {expr(session)}, {number}"
+            return f"clone_preserving_field_list({rest});"
+        case m.Again(word=word, field_list=number):
+            return f"{word}_preserving_field_list({number});"
         case m.SubParser(name=name, args=args):
             return f"{name}_i.apply(packet, {_list(args)});"
     raise TypeError(f"no text for {stmt}")
@@ -194,8 +203,9 @@ def program(made: m.Program) -> str:
         lines.append(f"error {{ {', '.join(made.errors)} }}")
     for enum in made.enums:
         lines += _enum(enum)
-    for struct in [*made.structs, made.headers, made.metadata]:
+    for struct in [*made.structs, made.headers]:
         lines += _struct(struct)
+    lines += _struct(made.metadata, made.field_lists)
     for function in made.functions:
         lines += _function(function, type_text(function.result))
     for sub in made.sub_parsers:
@@ -219,9 +229,14 @@ def _enum(enum: Enum) -> list[str]:
     return [f"enum bit<{enum.width}> {enum.name} {{ {members} }}"]
 
 
-def _struct(struct: Struct) -> list[str]:
+def _struct(
+    struct: Struct, lists: Mapping[str, tuple[int, ...]] = MappingProxyType({})
+) -> list[str]:
     word = {"struct": "struct", "header": "header", "union": "header_union"}[struct.kind]
-    fields = [f"{INDENT}{type_text(of)} {name};" for name, of in struct.fields]
+    fields = []
+    for name, of in struct.fields:
+        marks = f"@field_list({', '.join(map(str, lists[name]))}) " if lists.get(name) else ""
+        fields.append(f"{INDENT}{marks}{type_text(of)} {name};")
     return [f"{word} {struct.name} {{", *fields, "}"]
 
 

@@ -17,10 +17,10 @@ from softswitch.p4runtime.names import UnknownName
 from softswitch.p4runtime.pipeline import Pipeline, parse_p4info
 from softswitch.p4runtime.status import PipelineError
 from softswitch.stf.statements import Expect, Packet, Statement
-from tests.random_programs.draw_packets import Case
+from tests.random_programs.draw_packets import Case, moment_us
 from tests.random_programs.draw_program import PORTS
 from tests.random_programs.oracle import Oracle, Sent
-from tests.random_programs.ours import Finding, Target, difference, run_case, updates
+from tests.random_programs.ours import Finding, Target, agree, difference, run_case, updates
 
 P4C = "p4c-bm2-ss"
 P4C_SECONDS = 120
@@ -81,8 +81,8 @@ def check_bmv2(case: Case, prepared: Pipeline) -> Finding | None:
     """Run a case on BMv2 and compare with the oracle, port by port."""
     oracle = Oracle(case.program, case.entries)
     wanted: list[Sent] = []
-    for port, data in case.packets:
-        wanted += oracle.run(port, data)
+    for at, (port, data) in enumerate(case.packets):
+        wanted += oracle.run(port, data, moment_us(at))
     script: list[Statement] = [Packet(0, "packet", port, data) for port, data in case.packets]
     script += [Expect(0, "expect", port, None, False) for port in range(PORTS)]
     try:
@@ -103,12 +103,11 @@ def check_bmv2(case: Case, prepared: Pipeline) -> Finding | None:
     for port in range(PORTS):
         here = [sent for sent in wanted if sent.port == port]
         got = [output for output in came if output[0] == port]
-        for at, pair in enumerate(zip(here, got, strict=False)):
-            if not pair[0].agrees(*pair[1]):
-                return Finding("bmv2 output", difference(at, -1, b"", [pair[0]], [pair[1]]))
         if len(here) != len(got):
             text = f"port {port}: {len(got)} packets, not {len(here)}"
             return Finding("bmv2 packets", text)
+        if not agree(here, got):
+            return Finding("bmv2 output", difference(-1, port, b"", here, got))
     return None
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tests.random_programs import model as m
-from tests.random_programs.draw_packets import Case
-from tests.random_programs.oracle import Oracle
+from tests.random_programs.draw_packets import Case, moment_us
+from tests.random_programs.oracle import Entries, Oracle
 from tests.random_programs.ours import masked
 from tests.random_programs.types import Bits, width_of
 
@@ -18,12 +18,28 @@ def script(case: Case) -> str:
                 lines.append(_add(control, table, entry))
     for name, values in case.entries.value_sets.items():
         lines.append(f"# value set {name}: {', '.join(map(str, values))} (not in this format)")
+    lines += _replication(case.entries)
     oracle = Oracle(case.program, case.entries)
-    for port, data in case.packets:
+    for at, (port, data) in enumerate(case.packets):
         lines.append(f"packet {port} {data.hex()}")
-        sent = oracle.run(port, data)
+        sent = oracle.run(port, data, moment_us(at))
         lines += [f"expect {one.port} {masked(one)}$" for one in sent] or ["no_packet"]
     return "\n".join(lines) + "\n"
+
+
+def _replication(entries: Entries) -> list[str]:
+    """A group for each clone session too, with ids that follow those of the multicast groups."""
+    beyond = max(entries.groups, default=0)
+    groups = entries.groups | {beyond + at: to for at, to in entries.sessions.items()}
+    lines = [f"mirroring_add_mc {session} {beyond + session}" for session in entries.sessions]
+    node = 0
+    for group, copies in groups.items():
+        lines.insert(0, f"mc_mgrp_create {group}")
+        for port, instance in copies:
+            lines.append(f"mc_node_create {instance} {port}")
+            lines.append(f"mc_node_associate {group} {node}")
+            node += 1
+    return lines
 
 
 def _add(control: m.Control, table: m.Table, entry: m.Entry) -> str:

@@ -18,14 +18,15 @@ from softswitch.core.native import native
 from tests.random_programs import __main__ as command
 from tests.random_programs import printer, search, stf, values
 from tests.random_programs.draw_packets import Case
-from tests.random_programs.draw_program import PORTABLE, SMALL
+from tests.random_programs.draw_program import PORTABLE, PORTABLE_TRAFFIC, SMALL, TRAFFIC
 from tests.random_programs.oracle import Oracle, Sent
 from tests.random_programs.ours import Target
 from tests.random_programs.shrink import shrink
 
 SANITIZE = os.environ.get("WEFT_CORE_SANITIZE") == "1"
 CHUNK = 3 if SANITIZE else 10
-CHUNKS = 1 if SANITIZE else 14
+CHUNKS = 1 if SANITIZE else 11
+TRAFFIC_CHUNKS = 1 if SANITIZE else 3
 LIVE_CHUNKS, LIVE_SEEDS = 3, 5
 SHRINK_SECONDS = 20.0
 
@@ -58,11 +59,20 @@ def test_random_programs(chunk: int, target: Target) -> None:
         holds(seed, settings)
 
 
+@pytest.mark.parametrize("chunk", range(TRAFFIC_CHUNKS))
+def test_random_programs_that_make_packets(chunk: int, target: Target) -> None:
+    """Clones, multicast, resubmission and recirculation."""
+    settings = search.Settings(TRAFFIC, shrink_seconds=SHRINK_SECONDS, target=target)
+    for seed in range(chunk * CHUNK, (chunk + 1) * CHUNK):
+        holds(seed, settings)
+
+
 @pytest.mark.reference
 @pytest.mark.parametrize("chunk", range(LIVE_CHUNKS))
 def test_the_same_with_p4c_and_bmv2(chunk: int, target: Target) -> None:
     """Both compilers take a program or neither; all four pairings do what the oracle says."""
-    settings = search.Settings(PORTABLE, 12, "bmv2", SHRINK_SECONDS, target)
+    size = PORTABLE_TRAFFIC if chunk == LIVE_CHUNKS - 1 else PORTABLE
+    settings = search.Settings(size, 12, "bmv2", SHRINK_SECONDS, target)
     for seed in range(chunk * LIVE_SEEDS, (chunk + 1) * LIVE_SEEDS):
         holds(seed, settings)
 
@@ -80,6 +90,18 @@ def test_packets_meet_tables_and_errors() -> None:
     assert any(line.endswith(" True") for line in covered)
     assert any(line.endswith(" False") for line in covered)
     assert {"parser PacketTooShort", "parser NoMatch"} <= covered
+
+
+def test_packets_are_cloned_and_sent_back() -> None:
+    """Each way to more packets is taken, and none without end."""
+    covered: set[str] = set()
+    for seed in range(15):
+        case = search.case_of(seed, TRAFFIC)
+        oracle = Oracle(case.program, case.entries)
+        for port, data in case.packets:
+            oracle.run(port, data)
+        covered |= oracle.covered
+    assert {"ingress clone", "egress clone", "replica", "resubmit", "recirculate"} <= covered
 
 
 def saturation_matters(case: Case) -> bool:
