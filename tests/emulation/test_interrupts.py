@@ -4,10 +4,27 @@ from __future__ import annotations
 
 import signal
 import sys
+from collections.abc import Iterator
 
 import pytest
 
 from emulation.interrupts import SIGNALS, Interrupted, handled
+
+
+@pytest.fixture(autouse=True)
+def nothing_ignored() -> Iterator[None]:
+    """As in a terminal: under nohup a hang-up is ignored, and `handled` leaves that as it is."""
+    before = [(number, signal.signal(number, signal.SIG_DFL)) for number in SIGNALS]
+    yield
+    for number, handler in before:
+        signal.signal(number, handler)
+
+
+def test_what_was_ignored_stays_so() -> None:
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    with handled() as interrupts:
+        signal.raise_signal(signal.SIGHUP)
+        interrupts.check()
 
 
 @pytest.mark.parametrize("number", SIGNALS, ids=lambda number: number.name)
