@@ -95,9 +95,17 @@ static ws_time next_of(const struct node *node)
     return next;
 }
 
+/* A switch goes on without what it has no memory for; a simulation does not. */
+static void check_memory(struct sim *s, const struct node *node)
+{
+    if (node->sw->stats.drop_no_memory)
+        sim_short(s, "packets in switches");
+}
+
 void switch_refresh(struct sim *s, uint32_t number)
 {
     settle(s, number);
+    check_memory(s, &s->nodes[number]);
     s->switch_next[s->nodes[number].turn] = next_of(&s->nodes[number]);
 }
 
@@ -188,6 +196,7 @@ void switch_run(struct sim *s, uint32_t number, ws_time last)
         }
         settle(s, number);
     }
+    check_memory(s, node);
     node->recent = taken;
     s->switch_next[node->turn] = next_of(node);
 }

@@ -100,6 +100,8 @@ static void wake(ws_switch *sw, struct ws_port *port, ws_time at)
         return;
     if (ws_events_push(&sw->events, at, WS_EVENT_PAUSE, port->number, port))
         pauses->wake_at = at;
+    else
+        sw->stats.drop_no_memory++;
 }
 
 /* Leaves behind the frame that is on the wire, before all that waits. */

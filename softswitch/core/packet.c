@@ -18,12 +18,14 @@ struct ws_slab {
 
 static uint32_t round16(uint32_t n) { return (n + 15u) & ~15u; }
 
-void ws_pool_init(struct ws_pool *pool, struct ws_program *program, uint32_t phv_size, uint32_t max_header_bytes)
+void ws_pool_init(struct ws_pool *pool, struct ws_program *program, uint32_t phv_size, uint32_t max_header_bytes,
+                  uint64_t *refused)
 {
     *pool = (struct ws_pool){
         .phv_size = round16(phv_size),
         .headroom = round16(max_header_bytes),
         .program = program,
+        .refused = refused,
     };
 }
 
@@ -71,8 +73,10 @@ struct ws_packet *ws_packet_new(struct ws_pool *pool, uint32_t length)
     if (length > WS_PACKET_BIG)
         return NULL;
     uint8_t size_class = (uint8_t)((length > WS_PACKET_TINY) + (length > WS_PACKET_SMALL));
-    if (!pool->free[size_class] && !grow(pool, size_class))
+    if (!pool->free[size_class] && !grow(pool, size_class)) {
+        ++*pool->refused;
         return NULL;
+    }
     struct ws_packet *packet = pool->free[size_class];
     pool->free[size_class] = packet->next;
     pool->live++;
@@ -80,6 +84,7 @@ struct ws_packet *ws_packet_new(struct ws_pool *pool, uint32_t length)
     packet->kind = WS_OUT_PACKET;
     packet->priority = 0;
     packet->generation = 0;
+    packet->granted = 0;
     packet->tail = 0;
     packet->class_in = 0;
     packet->buffered = 0;

@@ -39,6 +39,7 @@ struct ws_packet {
     uint8_t class_in;         /* of the buffer: by the DSCP as it arrived */
     uint8_t buffered;         /* buffer.c: where its bytes are accounted */
     uint8_t generation;       /* egress clones since the packet last took time */
+    uint8_t granted;          /* an output: it used up one of the packets that its port's driver granted */
     ws_time queued_at;        /* when it entered its queue */
     ws_time time;             /* queue: may leave from then on; output: `at` */
     uint64_t id;              /* output's running number */
@@ -55,10 +56,12 @@ struct ws_pool {
     uint32_t headroom;  /* rounded to 16 */
     uint64_t live;      /* packets given out and not freed */
     struct ws_program *program; /* whose layout the PHVs have */
+    uint64_t *refused;  /* counts the packets that there was no memory for */
 };
 
-/* An empty pool for the packets of `program`, which has these sizes. */
-void ws_pool_init(struct ws_pool *pool, struct ws_program *program, uint32_t phv_size, uint32_t max_header_bytes);
+/* An empty pool for the packets of `program`, which has these sizes; what memory is missing for counts in *refused. */
+void ws_pool_init(struct ws_pool *pool, struct ws_program *program, uint32_t phv_size, uint32_t max_header_bytes,
+                  uint64_t *refused);
 void ws_pool_free(struct ws_pool *pool);
 /* A packet for a frame of `length` bytes: requests cleared, data_len = length, PHV not cleared.
  * NULL when the frame is longer than WS_PACKET_BIG or memory is out. */

@@ -74,6 +74,21 @@ static struct ws_packet *copy_packet(ws_switch *sw, const struct ws_packet *from
     return copy;
 }
 
+/* Has a packet wait as long as recirculation takes; 0 where too many do, or memory is out. */
+static int postpone(ws_switch *sw, struct ws_packet *packet, enum ws_event_class then, uint32_t port)
+{
+    if (sw->waiting >= sw->config.recirculate_packets) {
+        sw->stats.drop_recirculate++;
+        return 0;
+    }
+    if (!ws_events_push(&sw->events, sw->now + sw->config.recirculate_ps, then, port, packet)) {
+        sw->stats.drop_no_memory++;
+        return 0;
+    }
+    sw->waiting++;
+    return 1;
+}
+
 static void enqueue(ws_switch *sw, uint32_t port, struct ws_packet *packet)
 {
     if (packet->generation <= GENERATIONS_AT_ONCE) {
@@ -82,12 +97,8 @@ static void enqueue(ws_switch *sw, uint32_t port, struct ws_packet *packet)
     }
     packet->generation = 0;
     packet->port = port;
-    if (sw->waiting < sw->config.recirculate_packets &&
-        ws_events_push(&sw->events, sw->now + sw->config.recirculate_ps, WS_EVENT_REQUEUE, port, packet)) {
-        sw->waiting++;
+    if (postpone(sw, packet, WS_EVENT_REQUEUE, port))
         return;
-    }
-    sw->stats.drop_recirculate++;
     ws_trace_end(sw, packet, WS_TRACE_DROP_RECIRCULATE, port);
     ws_packet_free(packet);
 }
@@ -220,8 +231,10 @@ static void learn(ws_switch *sw, const struct ws_packet *packet)
         digest->time = sw->now;
         sw->stats.digests++;
         ws_trace(sw, packet, WS_TRACE_DIGEST, i, 0, 0, 0, 0);
-        if (!ws_output_add(&sw->outputs, digest))
+        if (!ws_output_add(&sw->outputs, digest)) {
+            sw->stats.drop_no_memory++;
             ws_packet_free(digest);
+        }
         return;
     }
 }
@@ -230,13 +243,10 @@ static void learn(ws_switch *sw, const struct ws_packet *packet)
 static void reenter(ws_switch *sw, struct ws_packet *packet, uint64_t *counter)
 {
     packet->generation = 0;
-    if (sw->waiting < sw->config.recirculate_packets &&
-        ws_events_push(&sw->events, sw->now + sw->config.recirculate_ps, WS_EVENT_REENTER, 0, packet)) {
-        sw->waiting++;
+    if (postpone(sw, packet, WS_EVENT_REENTER, 0)) {
         ++*counter;
         return;
     }
-    sw->stats.drop_recirculate++;
     ws_trace_end(sw, packet, WS_TRACE_DROP_RECIRCULATE, 0);
     ws_packet_free(packet);
 }
@@ -376,8 +386,8 @@ TWICE void deparse(ws_switch *sw, struct ws_packet *packet, const struct wp_pipe
 static void recirculate(ws_switch *sw, struct ws_packet *packet)
 {
     struct ws_packet *again = copy_frame(sw, packet, packet->out, packet->length);
-    if (!again) { /* grown past WS_PACKET_BIG */
-        sw->stats.drop_recirculate++;
+    if (!again) {
+        sw->stats.drop_recirculate += packet->length + packet->tail > WS_PACKET_BIG; /* it has grown */
         ws_trace_end(sw, packet, WS_TRACE_DROP_RECIRCULATE, 0);
         return;
     }

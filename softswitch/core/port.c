@@ -22,15 +22,19 @@ struct ws_port *ws_port_at(ws_switch *sw, uint32_t number)
         while (capacity <= number)
             capacity *= 2;
         struct ws_port **table = realloc(ports->table, capacity * sizeof(struct ws_port *));
-        if (!table)
+        if (!table) {
+            sw->stats.drop_no_memory++;
             return NULL;
+        }
         memset(table + ports->capacity, 0, (capacity - ports->capacity) * sizeof(struct ws_port *));
         ports->table = table;
         ports->capacity = capacity;
     }
     struct ws_port *port = ws_memory_get(sizeof *port);
-    if (!port)
+    if (!port) {
+        sw->stats.drop_no_memory++;
         return NULL;
+    }
     port->number = number;
     port->wake_at = WS_NEVER;
     port->config.queue_packets = sw->config.queue_packets;
@@ -46,6 +50,8 @@ static void wake_later(ws_switch *sw, struct ws_port *port, ws_time at)
         return;
     if (ws_events_push(&sw->events, at, WS_EVENT_PORT, port->number, port))
         port->wake_at = at;
+    else
+        sw->stats.drop_no_memory++;
 }
 
 /* Time on the wire, rounded up to a picosecond. */
@@ -75,7 +81,9 @@ static void emit(ws_switch *sw, struct ws_port *port, struct ws_packet *packet)
 {
     if (ws_output_add(&sw->outputs, packet))
         return;
-    give_back(port);
+    sw->stats.drop_no_memory++;
+    if (packet->granted)
+        give_back(port);
     ws_packet_free(packet);
 }
 
@@ -83,10 +91,12 @@ static void emit(ws_switch *sw, struct ws_port *port, struct ws_packet *packet)
 static __attribute__((cold, noinline)) void emit_impaired(ws_switch *sw, struct ws_port *port,
                                                           struct ws_packet *packet)
 {
+    const int granted = packet->granted; /* a copy of it is not, nor is a pause */
     if (packet->tail && port->wires[WS_SEND]->impair.corrupt) {
         packet = ws_wire_unfold(packet);
         if (!packet) {
-            give_back(port);
+            if (granted)
+                give_back(port);
             return;
         }
     }
@@ -94,7 +104,8 @@ static __attribute__((cold, noinline)) void emit_impaired(ws_switch *sw, struct 
     struct ws_fate fate = ws_wire_pass(port->wires[WS_SEND], packet->out, packet->length, packet->tail, packet->time, slot);
     if (fate.lost) {
         ws_trace_end(sw, packet, WS_TRACE_LOST, port->number);
-        give_back(port);
+        if (granted)
+            give_back(port);
         ws_packet_free(packet);
         return;
     }
@@ -135,6 +146,7 @@ static void depart(ws_switch *sw, struct ws_port *port, struct ws_packet *packet
             return;
         }
         port->credit--;
+        packet->granted = 1;
         settle_state(port);
     }
     port->stats.tx_packets++;
@@ -161,13 +173,10 @@ void ws_port_insert(ws_switch *sw, struct ws_port *port, struct ws_packet *packe
     packet->kind = WS_OUT_PACKET;
     packet->port = port->number;
     packet->time = end + port->config.tx_delay_ps;
-    uint32_t credit = port->credit;
     if (port->wires[WS_SEND])
         emit_impaired(sw, port, packet);
     else
         emit(sw, port, packet);
-    port->credit = credit; /* it took none, so there is none to give back */
-    settle_state(port);
 }
 
 uint32_t ws_port_flush(ws_switch *sw, struct ws_port *port, uint32_t number)
@@ -392,7 +401,7 @@ void ws_port_enqueue(ws_switch *sw, uint32_t number, struct ws_packet *packet)
 
 static void give_back_output(ws_switch *sw, const struct ws_packet *packet)
 {
-    if (packet->kind == WS_OUT_PACKET)
+    if (packet->granted)
         give_back(sw->ports.table[packet->port]);
 }
 

@@ -109,7 +109,8 @@ static int make_state(ws_switch *sw, struct ws_program *program)
         .log = log_line,
         .trace = ws_trace_step,
     };
-    ws_pool_init(&program->pool, program, pipeline->phv_size, pipeline->max_header_bytes);
+    ws_pool_init(&program->pool, program, pipeline->phv_size, pipeline->max_header_bytes,
+                 &sw->stats.drop_no_memory);
     program->headers = malloc((size_t)pipeline->max_header_bytes + 1);
     int status = program->headers ? WS_OK : WS_ENOMEM;
     if (status == WS_OK)
@@ -234,6 +235,7 @@ int ws_adopt(ws_switch *sw, ws_switch *donor, const struct ws_keep *keep, size_t
     /* The donor's own packets, if any, go nowhere; its packets' pool moves along with the program. */
     donor->program = NULL;
     to->env.core = sw;
+    to->pool.refused = &sw->stats.drop_no_memory;
     to->number = ++sw->programs;
     struct ws_replication replication = sw->replication;
     sw->replication = donor->replication;

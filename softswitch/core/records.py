@@ -313,6 +313,7 @@ class CoreStats(_Record):
     cloned: int
     replicated: int
     digests: int
+    drop_no_memory: int
 
 
 @dataclass(frozen=True, slots=True)

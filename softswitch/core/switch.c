@@ -183,8 +183,10 @@ static inline void arrive(ws_switch *sw, struct ws_packet *packet, struct ws_por
 {
     if (arrival > now) {
         packet->port = port->number;
-        if (!ws_events_push(&sw->events, arrival, WS_EVENT_ARRIVE, port->number, packet))
+        if (!ws_events_push(&sw->events, arrival, WS_EVENT_ARRIVE, port->number, packet)) {
+            sw->stats.drop_no_memory++;
             ws_packet_free(packet);
+        }
         return;
     }
     run_until(sw, arrival > sw->now ? arrival : sw->now);
@@ -234,13 +236,13 @@ static void inject_one(ws_switch *sw, const struct ws_packet_in *in, ws_time now
         sw->stats.drop_no_pipeline++;
         return;
     }
-    struct ws_packet *packet = in->length <= WS_PACKET_BIG && in->tail_length <= WS_PACKET_BIG - in->length
-                                   ? ws_packet_new(&sw->program->pool, in->length)
-                                   : NULL;
-    if (!packet) { /* longer than any frame */
+    if (in->length > WS_PACKET_BIG || in->tail_length > WS_PACKET_BIG - in->length) { /* longer than any frame */
         sw->stats.drop_ingress++;
         return;
     }
+    struct ws_packet *packet = ws_packet_new(&sw->program->pool, in->length);
+    if (!packet)
+        return;
     memcpy(packet->frame, in->data, in->length);
     if (in->tail_length)
         set_tail(packet, in->tail_length, in->tail_seed);

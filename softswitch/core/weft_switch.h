@@ -245,6 +245,7 @@ struct ws_stats {
     uint64_t ingress, egress, drop_ingress, drop_egress, drop_no_pipeline, drop_recirculate, drop_bad_port,
         drop_bad_priority, clone_unknown_session, multicast_unknown_group, parser_errors, assert_failures, recirculated, resubmitted,
         cloned, replicated, digests;
+    uint64_t drop_no_memory; /* packets, digests and events of ports that the switch had no memory for */
 };
 void ws_stats_get(const ws_switch *sw, struct ws_stats *stats);
 /* log_msg and assert lines land here; NULL = none. */

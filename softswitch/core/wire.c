@@ -186,6 +186,7 @@ struct ws_packet *ws_wire_unfold(struct ws_packet *packet)
         whole->kind = packet->kind;
         whole->port = packet->port;
         whole->time = packet->time;
+        whole->granted = packet->granted;
         whole->trace = packet->trace;
         whole->trace_root = packet->trace_root;
         packet->trace = 0;

@@ -24,3 +24,12 @@ def test_a_run_out_of_memory_fails_and_so_does_every_later_one(until_ps: int, wh
         command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=300
     )
     assert done.stdout.splitlines() == [f"no memory for {what}"] * 2
+
+
+def test_what_a_switch_has_no_memory_for_is_counted_and_ends_the_run() -> None:
+    build.ensure()
+    command = [sys.executable, "-m", "tests.simulator.short_of_memory", "20000000", "switch"]
+    done = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=300
+    )
+    assert done.stdout.splitlines() == ["no memory for packets in switches"] * 2 + ["True"]

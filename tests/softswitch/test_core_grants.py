@@ -169,6 +169,18 @@ def test_what_a_new_program_forgets_uses_no_grant(toy: Any, toy_so: Path) -> Non
     assert toy.core.port_stats(1).depth_packets == 1
 
 
+def test_a_duplicate_that_a_new_program_forgets_gives_no_grant_back(toy: Any, toy_so: Path) -> None:
+    toy.core.configure_port(1, PortConfig(tx_delay_ps=MS))
+    toy.core.impair_port(1, Direction.SEND, impair(duplicate=1))
+    toy.core.grant_port(1, 1)
+    send(toy, 1)  # twice on the way, for one grant
+    toy.core.load(toy_so)
+    toy.core.impair_port(1, Direction.SEND, impair())
+    send(toy, 2, 3)
+    toy.core.advance(5 * MS)
+    assert names(toy) == [2]
+
+
 def test_ports_out_of_range(toy: Any) -> None:
     with pytest.raises(CoreError, match="port 65536"):
         toy.core.grant_port(65536, 1)
