@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hostagent.rnic.binding import NO_CNPS, Repeat, dcqcn_params, fast_cnp_params
-from simulator.core import build
 from softswitch.core import CoreError, Output, OutputKind, PortImpair, SwitchCore
 from softswitch.core.native import attach_log
 from topologies.congestion import DcqcnParameters, FastCnpParameters
@@ -35,6 +34,8 @@ def native(*, sanitize: bool = False) -> Any:
     Raises softswitch.core.build.CoreBuildError.
     """
     if sanitize not in _loaded:
+        from simulator.core import build  # not above: as a command it is to be loaded as one
+
         build.ensure(sanitize=sanitize)
         module = importlib.import_module(f"simulator.core.{build.module_name(sanitize)}")
         attach_log(module)

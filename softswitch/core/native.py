@@ -13,7 +13,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from softswitch.core import build
 from softswitch.core.descriptor import PipelineDescriptor, read_descriptor
 from softswitch.core.records import CoreConfig, CoreError, Keep
 
@@ -24,9 +23,11 @@ _loaded: dict[bool, Any] = {}
 def native(*, sanitize: bool = False) -> Any:
     """The extension module (`.ffi`, `.lib`), compiled first when its sources changed.
 
-    Raises build.CoreBuildError.
+    Raises softswitch.core.build.CoreBuildError.
     """
     if sanitize not in _loaded:
+        from softswitch.core import build  # not above: as a command it is to be loaded as one
+
         build.ensure(sanitize=sanitize)
         module = importlib.import_module(f"softswitch.core.{build.module_name(sanitize)}")
         attach_log(module)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from softswitch.core import extension
 from softswitch.core.extension import Extension
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -66,3 +70,11 @@ def test_ctrl_c_ends_it_without_a_trace(
     monkeypatch.setattr(extension, "run", interrupted)
     assert small.main(None, []) == 130
     assert capsys.readouterr().err == "interrupted\n"
+
+
+@pytest.mark.parametrize("package", ["softswitch.core", "simulator.core", "hostagent.rnic"])
+def test_the_command_is_not_loaded_twice(package: str) -> None:
+    """Python would warn of that in every set-up."""
+    command = [sys.executable, "-m", f"{package}.build", "--help"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stderr == ""
