@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from softswitch.diagnostics import DiagnosticsError
 from softswitch.p4runtime.bytestrings import encode
 from softswitch.p4runtime.protos import p4r
 from weft.switch_cli_connection import BATCH, RefusedError
@@ -28,7 +29,7 @@ class _New:
     entry: p4r.TableEntry
     given: dict[int, int]
     handle: int = 0
-    refusal: RefusedError | None = None
+    refusal: RefusedError | DiagnosticsError | None = None
 
 
 class Entries(ShellBase):
@@ -175,7 +176,11 @@ class Entries(ShellBase):
             return
         waiting = list(self._waiting)
         self._waiting.clear()
-        self._write_new(waiting)
+        try:
+            self._write_new(waiting)
+        except (RefusedError, DiagnosticsError) as error:  # before any was written: the switch left
+            for each in waiting:
+                each.refusal = error
         self.answers.release()
 
     def _write_new(self, entries: list[_New]) -> None:

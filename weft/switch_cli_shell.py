@@ -11,12 +11,12 @@ import functools
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TypeVar
 
 from softswitch.diagnostics import DiagnosticsClient, DiagnosticsError
 from weft.switch_cli_connection import Connection, RefusedError
-from weft.switch_cli_program import Action, Program
+from weft.switch_cli_program import Action, Program, find
 from weft.switch_cli_stream import Answers, Lines
 from weft.switch_cli_values import CommandError, OperationError, argument, digits, short_digits
 
@@ -219,12 +219,12 @@ class ShellBase(cmd.Cmd):
         if place == 1:
             names = self._objects(words[0])
         elif place == 2 and words[0] in _WITH_ACTION:
-            table = self.program.tables.get(words[1])
-            profile = self.program.profiles.get(words[1])
-            if table is not None:
-                names = table.actions
-            elif profile is not None:
-                names = profile.actions
+            of_profile = words[0].startswith("act_prof_")
+            with suppress(CommandError):  # no such table, no actions
+                if of_profile:
+                    names = find(self.program.profiles, words[1], "action profile").actions
+                else:
+                    names = find(self.program.tables, words[1], "table").actions
         return [name for name in sorted(names) if name.startswith(text)]
 
     def _objects(self, word: str) -> Iterable[str]:

@@ -306,6 +306,8 @@ def test_names_are_completed(bench: Bench) -> None:
     shell = bench.shell
     assert shell.completedefault("I.l", "table_dump I.l", 0, 0) == ["I.lpm"]
     assert shell.completedefault("I.f", "table_add I.lpm I.f", 0, 0) == ["I.forward"]
+    assert shell.completedefault("I.f", "table_add lpm I.f", 0, 0) == ["I.forward"]
+    assert shell.completedefault("I.f", "table_add nosuch I.f", 0, 0) == []
     assert shell.completedefault("", "register_read ", 0, 0) == ["I.cells"]
 
 

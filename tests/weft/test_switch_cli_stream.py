@@ -9,6 +9,7 @@ import sys
 import threading
 import weakref
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ import pytest
 from softswitch.p4runtime.protos import p4r
 from tests.weft.switch_cli_bench import Bench, bench_of, compile_into
 from weft.errors import UsageError
+from weft.lab_switch import lab_switch
 from weft.switch_cli import SwitchShell
 from weft.switch_cli_connection import BATCH, Connection
 
@@ -141,6 +143,20 @@ def test_two_sessions_never_give_out_the_same_handle(compiled: Path, tmp_path: P
         bench.shell = first
         assert read_file(bench, tmp_path / "more.txt", adds(2, 2))[-2].endswith("handle 3")
         assert bench.done("table_num_entries lpm") == ["4"]
+
+
+def test_entries_for_a_switch_that_has_gone_are_told_one_by_one(
+    compiled: Path, tmp_path: Path
+) -> None:
+    json, p4info = (compiled / name for name in ("lab.json", "lab.p4info.txtpb"))
+    with ExitStack() as sessions:
+        with lab_switch(json.read_text(), p4info.read_text(), {}, priorities=2) as address:
+            first, second = Bench(sessions, address), Bench(sessions, address)
+        one_by_one = first.done(*adds(0, 3))
+        together = read_file(second, tmp_path / "adds.txt", adds(0, 3))
+    assert one_by_one.count("Adding entry to lpm match table lpm") == 3
+    assert together == [*one_by_one, ""]
+    assert first.shell.failures == second.shell.failures == 3
 
 
 def test_bytes_that_are_no_text_are_a_wrong_command(compiled: Path, tmp_path: Path) -> None:
