@@ -14,6 +14,7 @@ from emulation.parity.compare import (
     compared_bits,
     differences,
     unordered_ports,
+    without_varying_arrays,
 )
 from emulation.parity.coverage import Coverage
 from emulation.parity.live import BMV2, LiveSwitch, absent
@@ -355,6 +356,8 @@ class _Judge:
         if self._variants < MORE_VARIANTS:
             self._vary(MORE_VARIANTS)
             found = differences(reference, answer, self.loose)
+        if base.live != target.live:
+            found = without_varying_arrays(found, self.loose)
         if not found or not (base.live or target.live):
             return found
         while self._variants < MOST_VARIANTS and any(d.packet is not None for d in found):
@@ -373,7 +376,7 @@ class _Judge:
             found = differences(reference, answer, self.loose)
             if not found:
                 break
-        return found
+        return without_varying_arrays(found, self.loose) if base.live != target.live else found
 
     def _stale(self, prepared: Pipeline) -> Loose | None:
         """What junk in invalid headers changes in the other compiler's program as well.

@@ -6,7 +6,7 @@ errors, match kinds and main are found on the Checker after `program(...)`.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from softswitch.compiler import ast
@@ -18,9 +18,13 @@ from softswitch.compiler.checker_match import MatchChecker
 from softswitch.compiler.checker_stmt import always_returns
 from softswitch.compiler.checker_types import TypeDecl
 from softswitch.compiler.errors import CompileError, Pos, Reporter
+from softswitch.compiler.walk import expressions_of
 
 # Annotations whose bodies must be good; others are only tried.
 _STRICT_ANNOTATIONS = frozenset({"name", "id", "field_list", "priority", "deprecated"})
+
+# Annotations in which each name must be declared, whatever else they hold.
+_NAMING_ANNOTATIONS = frozenset({"length", "match"})
 
 
 V1MODEL_VERSIONS = (20180101, 20200408)
@@ -87,8 +91,8 @@ class Checker(MatchChecker):
             case ast.ConstDecl() | ast.InstanceDecl():
                 self.local(decl)
             case ast.StructLikeDecl():
-                for each in decl.fields:
-                    self.annotations(each.annotations)
+                for at, each in enumerate(decl.fields):
+                    self.annotations(each.annotations, [f.name for f in decl.fields[:at]])
                 self._or_declare(decl, lambda: self.declare_type(decl))
             case ast.EnumDecl():
                 self._or_declare(decl, lambda: self.declare_type(decl))
@@ -128,8 +132,11 @@ class Checker(MatchChecker):
 
     # ------------------------------------------------------------ annotations
 
-    def annotations(self, annotations: list[ast.Annotation]) -> None:
-        """Fold bodies; wrong ones are errors where the annotation has a meaning for us."""
+    def annotations(self, annotations: list[ast.Annotation], fields: Sequence[str] = ()) -> None:
+        """Fold bodies; wrong ones are errors where the annotation has a meaning for us.
+
+        `fields`: those that stand before an annotated field, which @length may name.
+        """
         seen: set[str] = set()
         for annotation in annotations:
             if annotation.values or annotation.value_pairs:
@@ -138,6 +145,8 @@ class Checker(MatchChecker):
             if annotation.structured and annotation.name in seen:
                 self.reporter.error(annotation.pos, f"@{annotation.name} is given twice")
             seen.add(annotation.name)
+            if annotation.name in _NAMING_ANNOTATIONS:
+                self._check_names(annotation, fields)
             for expr in annotation.exprs:
                 value = self._annotation_value(
                     expr, strict=strict, structured=annotation.structured
@@ -152,6 +161,14 @@ class Checker(MatchChecker):
                     annotation.value_pairs.append((key, value))
             with self._guard():
                 self._check_known(annotation)
+
+    def _check_names(self, annotation: ast.Annotation, fields: Sequence[str]) -> None:
+        """Each name is that of something declared before; what it means is not asked."""
+        known = {*fields, *(kind.name for kind in self.match_kinds)}
+        inside = [each for expr in annotation.exprs for each in expressions_of(expr)]
+        for name in (each for each in inside if isinstance(each, ast.Name)):
+            if name.name not in known and not self._scope.lookup(name.name):
+                self.reporter.error(name.pos, f'unknown name "{name.name}"')
 
     def _annotation_value(
         self, expr: ast.Expr, *, strict: bool, structured: bool
@@ -183,6 +200,8 @@ class Checker(MatchChecker):
             for expr in annotation.exprs:
                 if isinstance(expr.type, ty.InfInt | ty.Bit | ty.Int | ty.Bool | ty.String):
                     self._fail(expr.pos, f"@match takes a match kind, not {expr.type}")
+        if annotation.name == "length" and len(annotation.exprs) != 1:
+            self._fail(annotation.pos, "@length takes one expression")
         if annotation.name == "pkginfo" and not annotation.text:
             self._fail(annotation.pos, "@pkginfo takes pairs: key = value")
 

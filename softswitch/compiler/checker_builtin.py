@@ -55,6 +55,8 @@ class BuiltinChecker(ExpressionChecker):
     def stack_method(self, call: ast.Call, callee: ast.Member, given: ty.Stack) -> None:
         """`push_front(n)`, `pop_front(n)`."""
         kind = _STACK_METHODS.get(callee.member)
+        if given.is_array:
+            self._no_method(callee, given, [])
         if kind is None:
             self._no_method(callee, given, list(_STACK_METHODS))
         if len(call.args) != 1:
@@ -178,8 +180,10 @@ class BuiltinChecker(ExpressionChecker):
 
 def _emittable(t: ty.Type) -> bool:
     match t:
-        case ty.Header() | ty.HeaderUnion() | ty.Stack() | ty.TypeVar():
+        case ty.Header() | ty.HeaderUnion() | ty.TypeVar():
             return True
+        case ty.Stack():
+            return not t.is_array
         case ty.Struct():
             return all(_emittable(f.type) for f in t.fields)
         case ty.Tuple():

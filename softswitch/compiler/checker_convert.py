@@ -161,7 +161,7 @@ class Converter(TypeChecker):
             case ty.Stack():
                 wanted = [(f"element {i} of {what}", t.element) for i in range(t.size)]
             case ty.ListType():
-                wanted = [(f"element {i} of {what}", t.element) for i in range(len(expr.elements))]
+                self._fail(expr.pos, f"{what} has type {t}: write a cast: ({t}){{...}}")
             case _:
                 self._fail(expr.pos, f"{what} must have type {t}, not a list {{...}}")
         if len(wanted) < len(expr.elements) or (len(wanted) > len(expr.elements) and not expr.rest):
@@ -178,6 +178,15 @@ class Converter(TypeChecker):
             if not unify.has_default(each):
                 self._fail(expr.pos, f"{text} has no default value: ... can't stand for it")
         expr.type = t
+
+    def as_list(self, expr: ast.ListExpr, t: ty.ListType) -> ast.Expr:
+        """`(list<T>){...}`: nothing becomes a list without a cast."""
+        expr.elements = [
+            self.convert(element, t.element, f"element {i} of the list")
+            for i, element in enumerate(expr.elements)
+        ]
+        expr.type = t
+        return expr
 
     def _convert_struct(self, expr: ast.StructExpr, t: ty.Type, what: str) -> None:
         if not isinstance(t, ty.Struct | ty.Header):

@@ -183,6 +183,8 @@ class ExpressionChecker(Converter):
             expr.const_value = known.const_value
 
     def _stack_member(self, expr: ast.Member, base: ty.Stack) -> None:
+        if base.is_array:
+            self._fail(expr.member_pos, f'an array has no member "{expr.member}"')
         match expr.member:
             case "next" | "last":
                 expr.type = base.element
@@ -503,6 +505,8 @@ class ExpressionChecker(Converter):
         if isinstance(expr.operand, untyped):
             if isinstance(expr.operand, ast.StructExpr):
                 expr.operand.type_ref = expr.to
+            if isinstance(expr.operand, ast.ListExpr) and isinstance(target, ty.ListType):
+                return self.as_list(expr.operand, target)
             return self.convert(expr.operand, target, "operand of the cast")
         given = type_of(expr.operand)
         if not unify.castable(given, target):

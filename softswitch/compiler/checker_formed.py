@@ -37,6 +37,19 @@ def fits_in_tuple(t: ty.Type) -> bool:
     return not isinstance(t, ty.Behaviour | ty.Void | ty.DontCare)
 
 
+def fits_in_array(t: ty.Type) -> bool:
+    """Whether there are arrays of `t`, beside stacks of headers and header unions."""
+    match ty.underlying(t):
+        case ty.Struct() as struct:
+            return all(fits_in_array(each.type) for each in struct.fields)
+        case ty.Tuple() as several:
+            return all(fits_in_array(each) for each in several.elements)
+        case ty.Stack() as array:
+            return array.is_array
+        case other:
+            return isinstance(other, ty.Bit | ty.Int | ty.Bool | ty.Enum | ty.Error)
+
+
 def fits_in_value_set(t: ty.Type) -> bool:
     """Whether the control plane can fill a value set of `t`."""
     match ty.underlying(t):

@@ -7,7 +7,12 @@ from abc import ABC, abstractmethod
 from softswitch.compiler import ast
 from softswitch.compiler import types as ty
 from softswitch.compiler.checker_base import CheckerBase, GaveUp, counted, describe
-from softswitch.compiler.checker_formed import fits_in_tuple, has_block_body, mentions
+from softswitch.compiler.checker_formed import (
+    fits_in_array,
+    fits_in_tuple,
+    has_block_body,
+    mentions,
+)
 from softswitch.compiler.errors import Pos
 from softswitch.compiler.scope import suggestion
 
@@ -154,14 +159,11 @@ class TypeChecker(CheckerBase, ABC):
     def _stack_type(self, ref: ast.StackTypeRef) -> ty.Type:
         element = self.resolve(ref.element)
         ref.size, size = self.check_constant_int(ref.size, "size of a stack")
-        if not isinstance(element, ty.Header | ty.HeaderUnion):
-            if isinstance(element, ty.TypeVar | ty.Bit | ty.Int | ty.Bool | ty.Struct):
-                self._fail(
-                    ref.pos,
-                    f"BMv2 has no arrays of {element}, only stacks of headers and header unions: "
-                    "use a register, or a stack of headers with one field",
-                )
-            self._fail(ref.pos, f"a stack holds headers or header unions, not {element}")
+        if not isinstance(element, ty.Header | ty.HeaderUnion) and not fits_in_array(element):
+            self._fail(
+                ref.pos,
+                f"a stack holds headers or header unions, an array numbers and such, not {element}",
+            )
         if size < 0:
             self._fail(ref.size.pos, f"the size of a stack can't be negative ({size})")
         return ty.Stack(element, size)
@@ -227,7 +229,7 @@ class TypeChecker(CheckerBase, ABC):
                 what = "struct"
                 allowed = (
                     ty.Bit, ty.Int, ty.Varbit, ty.Bool, ty.Error, ty.Enum, ty.StructLike, ty.Stack,
-                    ty.Tuple, ty.TypeVar, ty.ListType, ty.String, ty.MatchKind,
+                    ty.Tuple, ty.TypeVar, ty.String, ty.MatchKind,
                 )  # fmt: skip
         if not isinstance(base, allowed):
             self._fail(

@@ -132,6 +132,13 @@ class Layout:
                         for i, e in enumerate(elements)
                     }
                 )
+            case ty.Stack(element=element, size=size) if t.is_array:
+                return StructValue(
+                    {
+                        str(i): self._place(element, f"{name}.{i}", pos, exact=exact)
+                        for i in range(size)
+                    }
+                )
             case ty.Header() | ty.Stack() | ty.HeaderUnion():
                 return self.instance(unique(name, self._used), t, pos)
             case _:
@@ -184,7 +191,8 @@ class Layout:
             if isinstance(f.type, ty.Struct):
                 self._headers_of(f.type, f"{name}.", pos, places, stacks=stacks)
             elif isinstance(f.type, ty.Stack) == stacks:
-                if not isinstance(f.type, ty.Header | ty.HeaderUnion | ty.Stack):
+                array = isinstance(f.type, ty.Stack) and f.type.is_array
+                if array or not isinstance(f.type, ty.Header | ty.HeaderUnion | ty.Stack):
                     raise CompileError.at(
                         at,
                         f"{f.name}: the struct of headers may hold only headers, header stacks, "

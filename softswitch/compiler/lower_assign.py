@@ -11,6 +11,7 @@ from softswitch.compiler.lower_expr import ExprLowering, elements_of
 from softswitch.compiler.lower_frame import Region
 from softswitch.compiler.places import (
     NO_BITS,
+    ONLY_EXTRACTED,
     SCALARS,
     ElementPlace,
     HeaderPlace,
@@ -37,6 +38,8 @@ class AssignLowering(ExprLowering):
 
     def assign_statement(self, stmt: ast.Assign) -> None:
         """`left = right` and `left op= right`; the target is evaluated first (spec 12.2)."""
+        if isinstance(self.type_of(stmt.left), ty.ListType):
+            raise CompileError.at(stmt.pos, "a list is what it was declared as: it can't change")
         runs_code = has_side_effects(stmt.right)
         target = self.place(stmt.left, fixed=runs_code or stmt.op is not None)
         if stmt.op is None:
@@ -118,7 +121,7 @@ class AssignLowering(ExprLowering):
             case StackPlace():
                 self._assign_stack(target, value, pos)
             case NextPlace():
-                raise NotSupported.at(pos, "assignment to .next of a stack")
+                raise CompileError.at(pos, ONLY_EXTRACTED)
             case _:
                 raise NotSupported.at(pos, "assignment to this expression")
 

@@ -207,6 +207,10 @@ class CallLowering(AssignLowering):
     def declare(self, decl: ast.VarDecl) -> None:
         """A variable declaration: reset its headers, run its initialiser."""
         assert decl.type is not None
+        if isinstance(decl.type, ty.ListType):  # known while compiling, and never changed
+            value = StructValue({}) if decl.init is None else self.lower(decl.init)
+            self.frame.values[id(decl)] = value
+            return
         place = self.frame.values.get(id(decl))
         if place is None:
             place = self.program.layout.local(decl.name, self.type_in(decl.type), decl.pos)

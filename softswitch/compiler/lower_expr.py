@@ -16,6 +16,7 @@ from softswitch.compiler.errors import CompileError, NotSupported, Pos
 from softswitch.compiler.lower_frame import Code, Frame, Region
 from softswitch.compiler.places import (
     NO_BITS,
+    ONLY_EXTRACTED,
     SCALARS,
     SIMPLE,
     ElementPlace,
@@ -246,6 +247,8 @@ class ExprLowering(ABC):
                 return union_member(base, name)
             case NextPlace(stack, None) if isinstance(stack.element, ty.HeaderUnion):
                 return NextPlace(stack, name)
+            case NextPlace():
+                raise CompileError.at(pos, ONLY_EXTRACTED)
             case InvalidValue():
                 raise NotSupported.at(pos, "a field of {#}")
             case _:
@@ -254,12 +257,17 @@ class ExprLowering(ABC):
     def _index(self, expr: ast.Index) -> Value:
         base = self.lower(expr.base)
         index = self.scalar(expr.index)
-        if isinstance(base, StackPlace) and not isinstance(base.element, ty.Header):
+        array = isinstance(base, StructValue)
+        if array or (isinstance(base, StackPlace) and not isinstance(base.element, ty.Header)):
             index = self._fixed_value_of(expr.index, index)
         if isinstance(base, StructValue | HeaderValue) and isinstance(index, ir.Const):
             return list(base.fields.values())[index.value]
         if isinstance(base, StackValue) and isinstance(index, ir.Const):
             return base.elements[index.value]
+        if array:
+            raise CompileError.at(
+                expr.index.pos, "BMv2 has no arrays at run time: an index must be a constant"
+            )
         if not isinstance(base, StackPlace):
             raise NotSupported.at(expr.pos, "an index into this expression")
         if isinstance(index, ir.Const):
@@ -470,7 +478,9 @@ class ExprLowering(ABC):
             values = self.operands(expr.elements)
             if isinstance(t, ty.Stack):
                 missing = t.size - len(values)
-                values += [InvalidValue() for _ in range(missing)]
+                values += [default_value(t.element, expr.pos) for _ in range(missing)]
+                if t.is_array:
+                    return StructValue({str(i): value for i, value in enumerate(values)})
                 return StackValue(tuple(values))
             if isinstance(t, ty.ListType):
                 return StructValue({str(i): value for i, value in enumerate(values)})
@@ -509,6 +519,8 @@ def default_value(t: ty.Type, pos: Pos) -> Value:
     match t:
         case ty.Header() | ty.HeaderUnion():
             return InvalidValue()
+        case ty.Stack(element=element, size=size) if t.is_array:
+            return StructValue({str(i): default_value(element, pos) for i in range(size)})
         case ty.Stack(size=size):
             return StackValue(tuple(InvalidValue() for _ in range(size)))
         case ty.Struct() | ty.Tuple():

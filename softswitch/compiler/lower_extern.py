@@ -44,7 +44,7 @@ def function(body: StmtLowering, call: ast.Call) -> Value:
     assert call.decl is not None
     handler = _FUNCTIONS.get(call.decl.name)
     if handler is None:
-        raise NotSupported.at(call.pos, f"the extern function {call.decl.name}")
+        raise _unknown(body, call, f"the extern function {call.decl.name}")
     if body.code.region is Region.OTHER:
         raise CompileError.at(call.pos, f"{call.decl.name} can't be called here")
     if body.in_parser() and call.decl.name not in _IN_PARSER:
@@ -62,11 +62,25 @@ def method(body: StmtLowering, call: ast.Call) -> Value:
         raise NotSupported.at(call.pos, "a method of this object")
     handler = _METHODS.get((target.type.name, call.decl.name))
     if handler is None:
-        raise NotSupported.at(call.pos, f"{target.type.name}.{call.decl.name}")
+        raise _unknown(body, call, f"the method {target.type.name}.{call.decl.name}")
     if body.in_parser() or body.code.region is Region.OTHER:
         raise CompileError.at(call.pos, f"{target.type.name}.{call.decl.name} can't be called here")
     handler(body, call, target)
     return NOTHING
+
+
+def _unknown(body: StmtLowering, call: ast.Call, what: str) -> CompileError:
+    """The error of a call of what v1model does not have: at its declaration, or where p4c says it.
+
+    That is at the call in parsers and where the result is used.
+    """
+    assert call.decl is not None
+    places = [(call.decl.pos, "declared here"), (call.pos, "called here")]
+    inside = body.in_parser() or body.code.region is Region.OTHER
+    if inside or not isinstance(call.type, ty.Void):
+        places.reverse()
+    (pos, _), other = places
+    return CompileError.at(pos, f"v1model does not have {what}", notes=(other,))
 
 
 def argument(call: ast.Call, index: int) -> ast.Expr:
@@ -194,7 +208,7 @@ def _digest(body: StmtLowering, call: ast.Call) -> None:
         raise CompileError.at(data.pos, "a digest takes a list or a struct, not a header")
     fields = _copied(body, data, constants=True)
     if any(f.type.kind is ir.Kind.VARBIT for f in fields):
-        raise NotSupported.at(data.pos, "a varbit field in a digest")
+        raise CompileError.at(data.pos, "BMv2 can't put a varbit field into a digest")
     number = body.program.learn_list(call, fields)
     _emit(body, "generate_digest", call.pos, receiver, ir.Const(number, ir.bit(0)))
 
@@ -314,6 +328,14 @@ def _register_write(body: StmtLowering, call: ast.Call, target: ExternObject) ->
     index, value = _simple_arguments(body, call, 0, 1)
     _emit(body, "register_write", call.pos, ir.Named("register_array", target.name), index, value)
 
+
+OBJECTS = frozenset(
+    {
+        "counter", "direct_counter", "meter", "direct_meter", "register", "action_profile",
+        "action_selector", "Checksum16",
+    }
+)  # fmt: skip
+"""v1model's extern objects."""
 
 _METHODS: dict[tuple[str, str], MethodHandler] = {
     ("counter", "count"): _count,

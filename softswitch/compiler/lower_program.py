@@ -12,6 +12,7 @@ from softswitch.compiler.frontend import CheckedProgram
 from softswitch.compiler.layout import Layout
 from softswitch.compiler.lower_checksum import Checksum, lower_checksums
 from softswitch.compiler.lower_expr import elements_of
+from softswitch.compiler.lower_extern import OBJECTS
 from softswitch.compiler.lower_frame import Code, Frame, Region
 from softswitch.compiler.lower_parser import BodyLowering
 from softswitch.compiler.lower_stmt import StmtLowering
@@ -172,6 +173,8 @@ class ProgramLowering:
         body.locals(decl.locals)
         body.statement(decl.body)
         body.code.terminate(ir.Stop())
+        for extern in externs:
+            _check_known(extern)
         unreached = self._unreached_tables(instance, body.code)
         self.pipelines.append(Pipeline(name, body.code.entry, externs, unreached, decl.pos))
 
@@ -234,8 +237,9 @@ class ProgramLowering:
         found = self._externs.get(key)
         if found is None:
             assert isinstance(decl.type, ty.Extern)
-            cell = scalar_type(decl.type.args[0]) if decl.type.name == "register" else None
-            if cell is not None and not cell.width:
+            register = decl.type.name == "register"
+            cell = scalar_type(decl.type.args[0]) if register else None
+            if register and (cell is None or not cell.width):
                 raise CompileError.at(
                     decl.pos, f"BMv2's registers hold bit<w> or int<w>, not {decl.type.args[0]}"
                 )
@@ -485,6 +489,17 @@ class ProgramLowering:
             own, count = f"{name}_{count}", count + 1
         self.field_lists.append(FieldList(self._list_numbers, own, ()))
         return self._list_numbers
+
+
+def _check_known(extern: ExternObject) -> None:
+    """Raise where v1model has no such object; at the extern's declaration, as p4c."""
+    name, decl = extern.type.name, extern.type.decl
+    if name not in OBJECTS:
+        raise CompileError.at(
+            extern.decl.pos if decl is None else decl.pos,
+            f"v1model does not have the extern {name}",
+            notes=((extern.decl.pos, "instantiated here"),),
+        )
 
 
 def _tagged(struct: ty.Struct, value: StructValue, found: dict[int, list[ir.Expr]]) -> None:

@@ -36,7 +36,7 @@ _DECLARATION_STARTS = frozenset(
 # Bodies of these annotations are expression lists; all others stay as they are written.
 _EXPRESSION_ANNOTATIONS = frozenset(
     {
-        "name", "id", "field_list", "priority", "alias", "match", "deprecated", "noWarn",
+        "name", "id", "field_list", "priority", "alias", "match", "length", "deprecated", "noWarn",
         "brief", "description", "controller_header", "format", "p4runtime_translation",
         "pkginfo", "platform_property", "max_group_size", "selector_size_semantics",
         "max_member_weight", "diagnostic",

@@ -52,6 +52,9 @@ class ElementPlace:
         return self.stack.element
 
 
+ONLY_EXTRACTED = "next of a stack is what extract fills: it can't be read or assigned to"
+
+
 @dataclass(frozen=True, slots=True)
 class NextPlace:
     """`stack.next`, or (with `member`) `stack.next.member` of a stack of unions."""

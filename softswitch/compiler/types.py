@@ -167,10 +167,15 @@ class HeaderUnion(StructLike):
 
 @dataclass(frozen=True)
 class Stack(Type):
-    """`H[size]`: a stack of headers or header unions."""
+    """`H[size]`: a stack of headers or header unions, or an array of anything else."""
 
     element: Type
     size: int
+
+    @property
+    def is_array(self) -> bool:
+        """Whether it has elements only: no validity, `next`, `last` or `push_front`."""
+        return not isinstance(self.element, Header | HeaderUnion)
 
     def __str__(self) -> str:
         return f"{self.element}[{self.size}]"

@@ -153,10 +153,11 @@ cell was not compared. Programs of others are compared by `weft stf` and `weft p
 _TAIL = """
 Where p4c and BMv2 differ from the specification, and we do as they do: a `select` that no case
 matches ends the parser without an error, and so does `transition reject`; after recirculation and
-resubmission `instance_type` is that of a normal packet in egress. Not there: arrays of anything but
-headers, run-time indices into stacks of header unions, externs that v1model does not have. Refused
-though p4c takes them: run-time values as `int`, which p4c-bm2-ss masks with 0, and whole header
-stacks and unions in digests and hashes, whose JSON BMv2 does not load.
+resubmission `instance_type` is that of a normal packet in egress. Not there: run-time indices into
+arrays and into stacks of header unions, arrays in headers, externs that v1model does not have.
+Refused though p4c takes them: run-time values as `int`, which p4c-bm2-ss masks with 0, and whole
+header stacks, unions and varbits in digests (the first two in hashes too), which BMv2 does not
+load.
 
 ## Notes
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from softswitch import Switch
-from softswitch.compiler import CompileError, compile_p4
+from softswitch.compiler import CompileError, NotSupported, compile_p4
 
 PROGRAM = """
 #include <core.p4>
@@ -307,6 +307,17 @@ CASES = [
                  bit<8> w; r.read(w, 2); hdr.h.h = w;"""),
     Case("a variable that never changes divides as its constant does", "0a02030405060703 111213",
          body="bit<8> a = 31; bit<8> b = 3; bit<8> c = 4; hdr.h.a = a / b; hdr.h.h = (hdr.h.g + c) % c;"),
+    Case("arrays of numbers and structs are copied, compared and passed whole",
+         "0903040505060702 111213",
+         top="""struct with_t { bit<8>[2] n; }
+                bit<8>[2] swap(in bit<8>[2] a) { bit<8>[2] r; r[0] = a[1]; r[1] = a[0]; return r; }""",
+         locals="action set(inout pair_t[2] p, in bit<8>[2] n) { p[1].x = n[0]; p[0] = p[1]; }",
+         body="""bit<8>[2] n = { 2, 3 }; with_t w; w.n = swap(n); pair_t[2] p; p[1] = { 0, 4 };
+                 set(p, w.n); hdr.h.b = p[0].x; hdr.h.c = p[1].y; hdr.h.h = w.n[1];
+                 n[0][3:2] = 1; n[1] += 2; if (n != w.n && p[0] == p[1]) { hdr.h.a = n[0] + hdr.h.c - 1; }
+                 hdr.h.d = n[1];"""),
+    Case("a list that is only known while compiling takes no place", "0302030405060708 111213",
+         body="list<bit<8>> none; list<bit<8>> l = (list<bit<8>>){ 1, 2 }; for (bit<8> x in l) { hdr.h.a = x + 1; }"),
 ]  # fmt: skip
 
 
@@ -343,7 +354,7 @@ REFUSED = [
     (Case("", None, body="clone(CloneType.E2E, 5);"), CompileError, "only be made in egress"),
     (Case("", None, locals="action a() { switch (hdr.h.a) { 1: { hdr.h.b = 2; } } }", body="a();"),
      CompileError, "no switch statements in actions"),
-    (Case("", None, locals="register<pair_t>(4) r;", body="r.read(meta.p, 0);"),
+    (Case("", None, body="random(meta.p, meta.p, meta.p);"),
      CompileError, "can't write a struct as a result"),
     (Case("", None, body="hdr.h.a = hdr.h.a / 3;"), CompileError, 'no "/" at run time'),
     (Case("", None, body="bit<8> b = 4; hdr.h.b = 3; b = 8; hdr.h.a = hdr.h.a / b;"),
@@ -370,6 +381,17 @@ REFUSED = [
           body="t.apply(); unions_t u; hdr.h.a = u.e[at].one.v;"),
      CompileError, "only constant indices into a stack of header unions"),
     (Case("", None, body="digest(1, hdr);"), CompileError, "a header stack or header union into"),
+    (Case("", None, top="header long_t { varbit<16> v; }", locals="long_t l;", body="digest(1, { l.v });"),
+     CompileError, "can't put a varbit field into a digest"),
+    (Case("", None, body="bit<8>[2] a = { 1, 2 }; hdr.h.a = a[hdr.h.b];"),
+     CompileError, "no arrays at run time"),
+    (Case("", None, body="list<bit<8>> l; l = (list<bit<8>>){ 1 };"), CompileError, "can't change"),
+    (Case("", None, top="struct reg_t { bit<8> v; }", locals="register<reg_t>(2) r;"),
+     CompileError, "registers hold"),
+    (Case("", None, parser="state start { p.extract(hdr.s.next); hdr.h.a = hdr.s.next.v; transition accept; }"),
+     CompileError, "what extract fills"),
+    (Case("", None, parser="state start { hdr.s.next = { 1 }; transition accept; }"),
+     CompileError, "what extract fills"),
     (Case("", None, body="hash(hdr.h.a, HashAlgorithm.crc16, 8w0, { hdr.s }, 8w9);"),
      CompileError, "a header stack or header union into"),
 ]  # fmt: skip
@@ -385,3 +407,32 @@ def test_what_can_not_be_done_is_said_with_its_place(
     first = caught.value.diagnostics[0]
     assert first.pos.file == str(source)
     assert first.pos.line > 0
+
+
+OWN = "extern own_t { own_t(); void run(); }\nextern void act();\nextern bit<8> value();"
+
+
+@pytest.mark.parametrize(
+    ("case", "line", "complaint"),
+    [
+        (Case("", None, top=OWN, locals="own_t() o;"), "extern own_t", "the extern own_t"),
+        (Case("", None, top=OWN, locals="own_t() o;", body="o.run();"), "extern own_t", "own_t.run"),
+        (Case("", None, top=OWN, body="act();"), "extern void act", "the extern function act"),
+        (Case("", None, top=OWN, body="hdr.h.a = value();"), "apply { std", "function value"),
+        (Case("", None, top=OWN, parser="state start { act(); transition accept; }"),
+         "state start", "function act"),
+    ],
+)  # fmt: skip
+def test_externs_of_ones_own_are_refused_where_p4c_refuses_them(
+    case: Case, line: str, complaint: str, tmp_path: Path
+) -> None:
+    source = case.write(tmp_path)
+    with pytest.raises(CompileError, match=f"v1model does not have .*{complaint}") as caught:
+        compile_p4(source)
+    assert not isinstance(caught.value, NotSupported)
+    (diagnostic,) = caught.value.diagnostics
+    assert line in source.read_text().splitlines()[diagnostic.pos.line - 1]
+
+
+def test_an_extern_that_nothing_uses_is_no_fault(tmp_path: Path) -> None:
+    compile_p4(Case("", None, top=OWN).write(tmp_path))

@@ -5,6 +5,7 @@
 // feature: tuples and lists (8.13, 8.15): index, nesting, comparison, assignment
 // feature: structure-valued and header-valued initializers (8.14, 8.18, 8.27), `...` and `{#}`
 // feature: operator assignment (12.1)
+// feature: arrays of numbers and bools (8.19) with constant indices, comparison
 #include "begin.p4"
 
 enum bit<8> Color { Red = 1, Green = 2, Blue = 0x40 }
@@ -101,6 +102,15 @@ control Main(inout headers_t hdr, inout metadata_t meta, inout standard_metadata
             hdr.i.op = (Color)(bit<8>)(hdr.i.op == Color.Red ? Color.Blue : Color.Green);
             hdr.o.x = (bit<32>)(int<32>)(int<8>)(bit<8>)a;
             hdr.o.y = (bit<8>)(int<8>)(int<4>)b[3:0];
+        } else if (op == 26) {
+            bit<8>[3] n = { 1, 2, 3 };
+            bool[2] bits;
+            n[1] = a[7:0];
+            n[2] = n[1] + n[0];
+            bits[0] = a == b;
+            bits[1] = n == n;
+            hdr.o.x = n[0] ++ n[1] ++ n[2] ++ 8w0;
+            if (bits[0] && bits[1]) { hdr.o.y = 1; }
         }
     }
 }
