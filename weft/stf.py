@@ -43,7 +43,8 @@ def run(arguments: argparse.Namespace) -> int:
         if path is None:
             raise UsageError("give a P4 program and a test, or --all DIRECTORY")
         if not path.is_file():
-            raise UsageError(f"{path}: no such file")
+            what = "is a directory" if path.is_dir() else "no such file"
+            raise UsageError(f"{path}: {what}")
     job = job_of(arguments, arguments.program)
     quiet = arguments.json
     script = read(arguments.test)

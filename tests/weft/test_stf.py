@@ -126,6 +126,11 @@ def test_wrong_arguments(arguments: tuple[str | Path, ...]) -> None:
     assert stf(*arguments) == 2
 
 
+def test_a_directory_is_not_called_missing(capsys: pytest.CaptureFixture[str]) -> None:
+    assert stf(OWN, own("keys")[1]) == 2
+    assert f"{OWN}: is a directory" in capsys.readouterr().err
+
+
 def test_page_of_a_directory(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     samples = tmp_path / "samples"
     samples.mkdir()
