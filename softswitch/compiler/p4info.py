@@ -6,7 +6,7 @@ all of them), then messages are written in the order of the inlined program.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from finsy.proto import p4i
 from google.protobuf import text_format
@@ -186,7 +186,7 @@ class P4InfoBuilder(P4InfoWriter):
         for instance, items in self._controls:
             for item in items:
                 self._collect_item(item)
-            for call in apply_calls(instance):
+            for call in _with_called(apply_calls(instance)):
                 self._collect_digest(call)
         for header in self._controller_headers():
             self._add(ResourceType.CONTROLLER_HEADER, local_name(header), header)
@@ -233,7 +233,7 @@ class P4InfoBuilder(P4InfoWriter):
                 self._action(item, item.decl)
                 for call in _calls(item.decl.body):
                     self._extern_function(call)
-        for call in apply_calls(instance):
+        for call in _with_called(apply_calls(instance)):
             self._extern_function(call)
 
     def _action(self, item: Item, decl: ast.ActionDecl) -> None:
@@ -437,10 +437,20 @@ def _selected(instance: Instance) -> set[ast.Decl]:
 
 
 def _calls(body: ast.Block) -> Iterator[ast.Call]:
+    """Calls in an action, with those of the actions and functions that it calls."""
     for stmt in statements_of(body):
         for expr in expressions_of(stmt):
             if isinstance(expr, ast.Call):
-                yield expr
+                yield from _with_called([expr])
+
+
+def _with_called(calls: Iterable[ast.Call]) -> Iterator[ast.Call]:
+    """Calls, each with those in the action or function that it calls, which p4c has inlined."""
+    for call in calls:
+        yield call
+        match call.decl:
+            case ast.ActionDecl(body=body) | ast.FunctionDecl(body=body):
+                yield from _calls(body)
 
 
 def _is_digest(call: ast.Call) -> bool:

@@ -223,6 +223,26 @@ def test_externs_that_nothing_uses(
     assert len(info.counters) + len(info.registers) == int(listed)
 
 
+@pytest.mark.parametrize(
+    ("top", "local", "apply"),
+    [
+        ("", "action tell() { digest<d_t>(1, { hdr.h.a }); } action a() { tell(); }", "a();"),
+        ("void tell(in bit<8> x) { digest<d_t>(1, { x }); }", "", "tell(hdr.h.a);"),
+        (
+            "void tell(in bit<8> x) { digest<d_t>(1, { x }); }",
+            "action a() { if (hdr.h.b == 2) { tell(hdr.h.a); } }",
+            "a();",
+        ),
+    ],
+    ids=["action in action", "function", "function in action"],
+)
+def test_digests_of_what_is_called(tmp_path: Path, top: str, local: str, apply: str) -> None:
+    """Without its digest in P4Info, nobody can ask for the messages."""
+    info = info_of(tmp_path, top="struct d_t { bit<8> a; } " + top, locals=local, apply=apply)
+    assert [d.preamble.name for d in info.digests] == ["d_t"]
+    assert list(info.type_info.structs) == ["d_t"]
+
+
 def test_digests_of_generic_structs_are_told_apart(tmp_path: Path) -> None:
     info = info_of(
         tmp_path,
