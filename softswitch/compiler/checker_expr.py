@@ -14,6 +14,7 @@ from softswitch.compiler.checker_convert import (
     is_untyped,
     type_of,
 )
+from softswitch.compiler.checker_types import MAX_WIDTH
 from softswitch.compiler.scope import suggestion
 
 _RELATIONAL = frozenset({BinaryOp.LT, BinaryOp.LE, BinaryOp.GT, BinaryOp.GE})
@@ -245,6 +246,10 @@ class ExpressionChecker(Converter):
         expr.base = self.value(expr.base)
         base = type_of(expr.base)
         number = base.base if isinstance(base, ty.SerEnum) else base
+        whole = isinstance(number, ty.InfInt) and expr.base.const_value is not None
+        if whole and not expr.plus:
+            self._fixed_slice(expr, None)
+            return
         if not isinstance(number, ty.Bit | ty.Int):
             self._fail(expr.pos, f"bits can be taken of bit<W> and int<W>, not of {base}")
         if expr.base.type != number:
@@ -252,16 +257,21 @@ class ExpressionChecker(Converter):
         if expr.plus:
             self._plus_slice(expr, number)
             return
+        self._fixed_slice(expr, number.width)
+
+    def _fixed_slice(self, expr: ast.Slice, width: int | None) -> None:
+        """`e[hi:lo]`; without a `width`, `e` is a constant `int`, with as many bits as asked."""
         expr.hi, hi = self.check_constant_int(expr.hi, "upper bound of a slice")
         expr.lo, lo = self.check_constant_int(expr.lo, "lower bound of a slice")
         if lo < 0 or hi < 0:
             self._fail(expr.lo.pos, f"a slice [{hi}:{lo}] has no negative bounds")
         if hi < lo:
             self._fail(expr.hi.pos, f"the slice [{hi}:{lo}] is empty: the upper bound comes first")
-        if hi >= number.width:
-            self._fail(
-                expr.hi.pos, f"bit {hi} is outside of {base}: the highest is {number.width - 1}"
-            )
+        if width is not None and hi >= width:
+            base = expr.base.type
+            self._fail(expr.hi.pos, f"bit {hi} is outside of {base}: the highest is {width - 1}")
+        if hi >= MAX_WIDTH:
+            self._fail(expr.hi.pos, f"bit {hi} is too far: there are {MAX_WIDTH}")
         expr.type = ty.Bit(hi - lo + 1)
         if isinstance(expr.base.const_value, int):
             expr.const_value = constants.slice_bits(expr.base.const_value, hi, lo)

@@ -279,6 +279,15 @@ class TypeChecker(CheckerBase, ABC):
         if member.value is None:
             self._fail(member.pos, f'member "{member.name}" of enum "{decl.name}" needs a value')
         member.value = self.check_constant_of(member.value, base)
+        cast = member.value
+        if not isinstance(cast, ast.Cast) or not cast.implicit:
+            return
+        number = cast.operand
+        if isinstance(number.type, ty.InfInt) and number.const_value != cast.const_value:
+            self._fail(
+                cast.pos,
+                f'value {number.const_value} of member "{member.name}" does not fit in {base}',
+            )
 
     @abstractmethod
     def check_constant_of(self, expr: ast.Expr, t: ty.Type) -> ast.Expr:

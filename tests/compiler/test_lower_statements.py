@@ -316,6 +316,9 @@ CASES = [
                  set(p, w.n); hdr.h.b = p[0].x; hdr.h.c = p[1].y; hdr.h.h = w.n[1];
                  n[0][3:2] = 1; n[1] += 2; if (n != w.n && p[0] == p[1]) { hdr.h.a = n[0] + hdr.h.c - 1; }
                  hdr.h.d = n[1];"""),
+    Case("bits of numbers without a width", "3402fd0405060700 111213",
+         top="const int N = 0x1234; const bit<8> R = N[7:0];",
+         body="hdr.h.a = R; hdr.h.c = (-3)[7:0]; hdr.h.h = (N << 80)[79:72];"),
     Case("a list that is only known while compiling takes no place", "0302030405060708 111213",
          body="list<bit<8>> none; list<bit<8>> l = (list<bit<8>>){ 1, 2 }; for (bit<8> x in l) { hdr.h.a = x + 1; }"),
 ]  # fmt: skip
