@@ -342,6 +342,8 @@ class TableLowering:
             if kind != "range":
                 raise CompileError.at(expr.pos, f"a range for a key that is matched {kind}")
             low, high = self._number(expr.low, full), self._number(expr.high, full)
+            if low > high:
+                raise CompileError.at(expr.pos, f"a range from {low} to {high} matches nothing")
             return KeyMatch(low, high=high)
         if isinstance(expr, ast.Mask):
             if kind not in ("ternary", "lpm") or lowered.optional:

@@ -389,6 +389,9 @@ REFUSED = [
     (Case("", None, body="bit<8>[2] a = { 1, 2 }; hdr.h.a = a[hdr.h.b];"),
      CompileError, "no arrays at run time"),
     (Case("", None, body="list<bit<8>> l; l = (list<bit<8>>){ 1 };"), CompileError, "can't change"),
+    (Case("", None, locals="""table t { key = { hdr.h.a : range; } actions = { NoAction; }
+          const entries = { 3 .. 3 : NoAction(); 5 .. 3 : NoAction(); } }""", body="t.apply();"),
+     CompileError, "from 5 to 3 matches nothing"),
     (Case("", None, top="struct reg_t { bit<8> v; }", locals="register<reg_t>(2) r;"),
      CompileError, "registers hold"),
     (Case("", None, parser="state start { p.extract(hdr.s.next); hdr.h.a = hdr.s.next.v; transition accept; }"),
