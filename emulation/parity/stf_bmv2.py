@@ -103,6 +103,10 @@ class Bmv2Target:
         """All that the entity selects, after the packets before. Raises TargetError."""
         return self._idle_client().read([entity])
 
+    def told(self) -> list[p4r.StreamMessageResponse]:
+        """What the controller was told since it was asked for last: digests, packet-ins."""
+        return list(self._idle_client().incoming())
+
     def packet(self, port: int, data: bytes) -> None:
         """Send a packet into a port."""
         now = time.time_ns()

@@ -94,7 +94,7 @@ def _parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     add(
         "--traffic", action="store_true",
-        help="programs that make more packets of one: clones, multicast, resubmission, ...",
+        help="programs with clones, multicast, resubmission, recirculation, digests and meters",
     )  # fmt: skip
     add("--shrink", type=float, default=60, metavar="S", help="seconds to make one small (60)")
     add(

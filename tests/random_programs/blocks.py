@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from tests.random_programs import model as m
 from tests.random_programs.interpreter import HASHES, Interpreter, Scope, packed
+from tests.random_programs.meters import GREEN, TwoRate
 from tests.random_programs.types import Bits, Type, Varbit, width_of
 from tests.random_programs.values import (
     Bitstring,
@@ -60,6 +61,10 @@ class ControlRun(Interpreter):
         else:
             action, args = entries[at].action, entries[at].args
             self.oracle.hits[table, at] = self.oracle.hits.get((table, at), 0) + 1
+            self.oracle.hit_bytes[table, at] += self.passing.counted
+            if made.meter is not None and made.color is not None:
+                color = self._color((table, at), entries[at].rates, made.meter)
+                self.place(made.color, self.outer).set(color)
         self.oracle.covered.add(f"{table} {action} {at is not None}")
         call = m.Call(None, action, made.bound.get(action, []))
         self.call(call, self.outer, args)
@@ -78,7 +83,9 @@ class ControlRun(Interpreter):
                 at = self.number(index, scope)
                 oracle.registers[name][at] = self.number(value, scope)
             case m.Count(counter=name, index=index):
-                oracle.counters[name][self.number(index, scope)] += 1
+                at = self.number(index, scope)
+                oracle.counters[name][at] += 1
+                oracle.counter_bytes[name, at] += self.passing.counted
             case m.Hash():
                 self._hash(stmt, scope)
             case m.Drop():
@@ -87,10 +94,27 @@ class ControlRun(Interpreter):
                 std.fields |= {"egress_spec": DROP_PORT, "mcast_grp": 0}
             case m.Clone(session=session):
                 requests.clone, requests.session = stmt, self.number(session, scope)
+            case m.Digest(type=type_, items=items):
+                requests.digest = type_.name, tuple(self.number(item, scope) for item in items)
+            case m.ExecuteMeter(meter=name, index=index, target=target):
+                place, at = self.place(target, scope), self.number(index, scope)
+                meter = next(known for known in self.control.meters if known.name == name)
+                place.set(self._color((name, at), oracle.entries.meters.get((name, at)), meter))
+            case m.ReadMeter():
+                pass  # the color was set when the entry was hit
             case m.Again(field_list=number):
                 requests.again = number
             case _:
                 raise TypeError(f"no such statement in a control: {stmt}")
+
+    def _color(self, cell: tuple[str, int], rates: m.Rates | None, meter: m.Meter) -> int:
+        if rates is None:
+            return GREEN
+        buckets = self.oracle.meters.setdefault(cell, TwoRate(rates))
+        size = self.passing.counted if meter.bytes else 1
+        color = buckets.color(self.passing.at_us, size)
+        self.oracle.covered.add(f"color {color}")
+        return color
 
     def _hash(self, stmt: m.Hash, scope: Scope) -> None:
         place = self.place(stmt.target, scope)

@@ -38,6 +38,13 @@ def draw_case(program: m.Program, draw: ProgramDraw, packets: int) -> Case:
     entries = Entries()
     if draw.traffic:
         entries.sessions = {number: draw.copies(PORTS) for number in NUMBERS}
+        for control in (program.ingress, program.egress):
+            for meter in control.meters:
+                entries.meters |= {
+                    (meter.name, at): draw.rates(meter.bytes)
+                    for at in range(meter.size)
+                    if draw.chance(80)
+                }
         entries.groups = {number: draw.copies(PORTS) for number in NUMBERS}
     for _ in range(2):  # a second time: entries of the first lead to keys of others
         oracle = Oracle(program, entries)

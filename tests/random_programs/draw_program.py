@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from tests.random_programs import model as m
 from tests.random_programs.draw_expressions import WIDTHS, Leaf, Sight
 from tests.random_programs.draw_statements import headers_of, key_of, leaves_of
-from tests.random_programs.draw_traffic import HOPS, TrafficDraw
+from tests.random_programs.draw_traffic import COLOR, HOPS, TrafficDraw
 from tests.random_programs.types import (
     BOOL,
     Bits,
@@ -70,6 +70,8 @@ class ProgramDraw(TrafficDraw):
         for _ in range(self.random.randrange(self.size.functions + 1)):
             functions.append(self.function(functions))
         metadata = self._draw_metadata()
+        self.digests = self.draw_digests() if self.traffic else []
+        self.structs += self.digests
         lists = self.draw_field_lists(metadata) if self.traffic else {}
         if self.chance(20):
             self.errors = ["Odd", "Strange"]
@@ -83,7 +85,7 @@ class ProgramDraw(TrafficDraw):
         made = m.Program(
             self.seed, self.enums, self.structs, headers, metadata, functions, parser,
             self.sub_parsers, self.value_sets, ingress, egress, emits, checksums, self.errors,
-            lists,
+            list(self.digests), lists,
         )  # fmt: skip
         whole = m.Var(headers, m.HDR)
         if self.chance(30):
@@ -154,7 +156,7 @@ class ProgramDraw(TrafficDraw):
             self.structs.append(inner)
             fields += [("in1", inner), ("in2", inner)]
         if self.traffic:
-            fields.append((HOPS, bit(8)))
+            fields += [(COLOR, bit(8)), (HOPS, bit(8))]
         return Struct("metadata_t", tuple(fields))
 
     def _add_dump(self, headers: Struct, metadata: Struct, egress: m.Control) -> Struct:
@@ -339,13 +341,16 @@ class ProgramDraw(TrafficDraw):
             made = m.Declare(self.name("c"), of, self.literal(of))
             control.locals.append(made)
             sight.leaves.append(Leaf(m.Var(of, made.name), of))
-        # BMv2's threads take copies in an order that is chance.
-        if not (self.portable and self.traffic) and self.chance(40):
+        # In egress the order of copies is nowhere said, in BMv2's threads not in ingress either.
+        if not (self.traffic and (self.portable or name == "Out")) and self.chance(40):
             of_bits = bit(self.random.choice([w for w in self.widths if w <= 64]))
             register = m.Register(f"{lead}reg", of_bits, self.random.choice((2, 4, 8)))
             control.registers.append(register)
         if self.chance(20):
             control.counters.append(m.Counter(f"{lead}cnt", 4))
+        # Colors go by the order of packets, as registers do.
+        if self.traffic and self.chance(50) and name == "In":
+            control.meters.append(m.Meter(f"{lead}met", 2, self.chance(50)))
         for _ in range(self.random.randrange(self.size.actions + 1)):
             action = self.action(sight)
             control.actions.append(action)
@@ -356,6 +361,11 @@ class ProgramDraw(TrafficDraw):
         sight.may_exit = self.chance(20)
         port = self.expr(bit(3), sight, 2)
         body = self.body(sight, self.random.randint(2, self.size.statements), 2)
+        if self.traffic and self.chance(60):
+            body += self.request(sight)
+        # p4c refuses direct meters of tables that are never applied.
+        metered = [table.name for table in control.tables if table.meter is not None]
+        body += [m.Apply(table) for table in metered if table in sight.tables]
         guard = m.IsValid(m.Field(headers.fields[0][1], m.Var(headers, m.HDR), "h0"))
         control.body = [m.If(guard, body)] if body else []
         if name == "In":
@@ -408,6 +418,7 @@ class ProgramDraw(TrafficDraw):
             action.name
             for action in control.actions
             if all(param.direction == "" for param in action.params)
+            and action.name not in self.metered
         ]
         actions = [action for action in usable if self.chance(80)]
         inner = sight.inner()
@@ -427,7 +438,10 @@ class ProgramDraw(TrafficDraw):
         if self.chance(40):
             made.default = self.random.choice(actions)
             made.default_args = self.data(control, made.default)
-        if self.chance(30):
+        if self.traffic and self.chance(40) and control.name == "In":
+            made.const_default, made.default, made.default_args = True, plain.name, []
+            self.direct_meter(control, made, sight)
+        if made.meter is None and self.chance(30):
             made.entries = self.entries(control, made, self.random.randint(1, 4), [])
             for at, entry in enumerate(made.entries):
                 entry.priority = len(made.entries) - at
@@ -481,6 +495,8 @@ class ProgramDraw(TrafficDraw):
             known.add(same)
             action = self.random.choice(table.actions)
             entry = m.Entry(matches, action, self.data(control, action))
+            if table.meter is not None and self.chance(80):
+                entry.rates = self.rates(table.meter.bytes)
             made.append(entry)
         priorities = self.random.sample(range(1, 1000), len(made))
         for entry, priority in zip(made, priorities, strict=True):

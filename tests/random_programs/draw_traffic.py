@@ -1,9 +1,13 @@
-"""Draws what makes more packets of one: clones, multicast, resubmission, recirculation."""
+"""Draws what makes more packets of one, and digests and meters.
+
+Clones, multicast, resubmission and recirculation: every request asks first whether the packet has
+not made too many before.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Sequence
+from typing import Any, Final
 
 from tests.random_programs import model as m
 from tests.random_programs.draw_expressions import Leaf, Sight
@@ -12,6 +16,8 @@ from tests.random_programs.types import BOOL, Bits, Struct, bit
 
 HOPS: Final = "hops"
 """The field of metadata that counts how often a packet was sent back or cloned."""
+COLOR: Final = "color"
+"""Where direct meters are read to."""
 MOST_HOPS = 2
 LISTS = (1, 2, 3)
 NUMBERS = range(1, 4)
@@ -21,20 +27,29 @@ NUMBERS = range(1, 4)
 class TrafficDraw(StatementDraw):
     """Adds requests to the statements of controls. `traffic`: whether any are drawn.
 
-    Every request asks first whether the packet has not made too many before. `hops` counts them,
-    and all field lists keep it; what keeps no fields is asked for only by packets that are new.
+    `hops` counts requests, and all field lists keep it; what keeps no fields is asked for only by
+    packets that are new.
     """
 
     traffic = False
+    digests: Sequence[Struct] = ()
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.metered: set[str] = set()
+        """Actions that read a table's meter: no other table has them."""
 
     def more(self, sight: Sight) -> list[tuple[int, Callable[[], list[m.Stmt]]]]:
         if not self.traffic or sight.control is None or sight.in_loop:
             return []
         options: list[tuple[int, Callable[[], list[m.Stmt]]]] = [
-            (8, lambda: self._request(sight)),
+            (8 if sight.control.name == "In" else 16, lambda: self.request(sight)),
         ]
         if sight.control.name == "In":
             options.append((4, lambda: self._multicast(sight)))
+            options.append((5, lambda: self._digest(sight)))
+        if sight.control.meters:
+            options.append((6, lambda: self._meter(sight)))
         return options
 
     def draw_field_lists(self, metadata: Struct) -> dict[str, tuple[int, ...]]:
@@ -61,7 +76,8 @@ class TrafficDraw(StatementDraw):
         std = m.Var(m.STANDARD, m.STD)
         return [Leaf(m.Field(fields[n], std, n), fields[n], writable=False) for n in names]
 
-    def _request(self, sight: Sight) -> list[m.Stmt]:
+    def request(self, sight: Sight) -> list[m.Stmt]:
+        """A clone, or the packet once more, unless it has been asked for too often."""
         assert sight.control is not None
         ingress = sight.control.name == "In"
         hops = m.Field(bit(8), m.Var(Struct("metadata_t", ()), m.META), HOPS)
@@ -91,9 +107,70 @@ class TrafficDraw(StatementDraw):
     def _number(self, width: int, sight: Sight) -> m.Expr:
         """A session or group: mostly one that is there."""
         of = Bits(width)
-        if self.chance(50):
+        if self.chance(75):
             return m.Lit(of, self.random.choice((*NUMBERS, *NUMBERS, 0, 9)))
         return m.Cast(of, self.expr(bit(2), sight, 2))
+
+    def draw_digests(self) -> list[Struct]:
+        """The types of one or two digests; BMv2's P4Runtime takes none with signed members."""
+        made = []
+        for at in range(self.random.randint(1, 2)):
+            members = [self.bits_type() for _ in range(self.random.randint(1, 3))]
+            if self.portable:
+                members = [bit(of.width) for of in members]
+            made.append(
+                Struct(f"digest{at}_t", tuple((f"f{i}", of) for i, of in enumerate(members)))
+            )
+        return made
+
+    def rates(self, bytes_: bool) -> m.Rates:
+        """A meter's rates, some of a packet or few in the time of a case.
+
+        Beside BMv2, whose time is the machine's, nothing but bursts.
+        """
+        unit = 100 if bytes_ else 1
+        bursts = sorted(self.random.randrange(6) * unit for _ in range(2))
+        if self.portable:
+            return 0, bursts[0], 0, bursts[1]
+        rates = sorted(self.random.choice((0, 1, 700, 3000, 9999)) * unit for _ in range(2))
+        return rates[0], self.random.choice(bursts), rates[1], self.random.choice(bursts)
+
+    def direct_meter(self, control: m.Control, table: m.Table, sight: Sight) -> None:
+        """Make the table one with a direct meter, which its own actions read."""
+        color = m.Field(bit(8), m.Var(Struct("metadata_t", ()), m.META), COLOR)
+        table.meter = m.Meter(f"{table.name}_meter", 0, self.chance(50))
+        table.color = color
+        table.actions, table.bound = [], {}
+        for _ in range(self.random.randint(1, 2)):
+            action = self.action(sight)
+            action.params = [param for param in action.params if param.direction == ""]
+            inner = sight.inner()
+            inner.in_action = True
+            for param in action.params:
+                place = m.Var(param.type, param.name)
+                inner.leaves.append(Leaf(place, param.type, writable=False))
+            read = m.ReadMeter(table.meter.name, color)
+            action.body = [read, *self.body(inner, self.random.randint(1, 2), 0)]
+            control.actions.append(action)
+            table.actions.append(action.name)
+            self.metered.add(action.name)
+
+    def _digest(self, sight: Sight) -> list[m.Stmt]:
+        of = self.random.choice(self.digests)
+        return [m.Digest(of, [self.expr(type_, sight, 2) for _, type_ in of.fields])]
+
+    def _meter(self, sight: Sight) -> list[m.Stmt]:
+        assert sight.control is not None
+        meter = self.random.choice(sight.control.meters)
+        targets = [
+            leaf for leaf in sight.readable()
+            if leaf.writable and isinstance(leaf.type, Bits)
+            and 2 <= leaf.type.width <= 64 and not leaf.type.signed
+        ]  # fmt: skip
+        if not targets:
+            return []
+        index = self.expr(bit((meter.size - 1).bit_length()), sight, 1)
+        return [m.ExecuteMeter(meter.name, index, self.random.choice(targets).expr)]
 
     def _multicast(self, sight: Sight) -> list[m.Stmt]:
         place = m.Field(bit(16), m.Var(m.STANDARD, m.STD), "mcast_grp")

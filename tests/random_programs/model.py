@@ -325,10 +325,35 @@ class Again:
     field_list: int
 
 
+@dataclass
+class Digest:
+    """`digest<type>(1, { items })`."""
+
+    type: Struct
+    items: list[Expr]
+
+
+@dataclass
+class ExecuteMeter:
+    """`meter.execute_meter(index, target)`."""
+
+    meter: str
+    index: Expr
+    target: Expr
+
+
+@dataclass
+class ReadMeter:
+    """`meter.read(target)` of a table's direct meter, in its actions."""
+
+    meter: str
+    target: Expr
+
+
 Stmt = (
     Declare | Assign | If | Switch | CallStmt | Apply | SetValidity | Push | For | Jump
     | RegisterRead | RegisterWrite | Count | Hash | Drop | Extract | Verify | SubParser
-    | Clone | Again
+    | Clone | Again | Digest | ExecuteMeter | ReadMeter
 )  # fmt: skip
 
 # --- declarations ---------------------------------------------------------------------------------
@@ -374,19 +399,28 @@ class Key:
     kind: str
 
 
+Rates = tuple[int, int, int, int]
+"""A meter's cir, cburst, pir, pburst; rates are by second."""
+
+
 @dataclass
 class Entry:
-    """An entry of a table; a higher priority wins."""
+    """An entry of a table; a higher priority wins. `rates`: of its direct meter."""
 
     matches: list[Match]
     action: str
     args: list[int]
     priority: int = 0
+    rates: Rates | None = None
 
 
 @dataclass
 class Table:
-    """A table of a control; `bound`: arguments that its action list gives, by action."""
+    """A table of a control; `bound`: arguments that its action list gives, by action.
+
+    A table with a direct meter has actions that read it into `color` before all else, and a default
+    action that no entry has.
+    """
 
     name: str
     keys: list[Key]
@@ -396,7 +430,18 @@ class Table:
     const_default: bool = False
     entries: list[Entry] = field(default_factory=list)
     counter: str = ""
+    meter: Meter | None = None
+    color: Expr | None = None
     bound: dict[str, list[Expr]] = field(default_factory=dict)
+
+
+@dataclass
+class Meter:
+    """`meter(size, bytes or packets)`, or a direct one."""
+
+    name: str
+    size: int
+    bytes: bool
 
 
 @dataclass
@@ -424,6 +469,7 @@ class Control:
     locals: list[Declare] = field(default_factory=list)
     registers: list[Register] = field(default_factory=list)
     counters: list[Counter] = field(default_factory=list)
+    meters: list[Meter] = field(default_factory=list)
     actions: list[Function] = field(default_factory=list)
     tables: list[Table] = field(default_factory=list)
     body: list[Stmt] = field(default_factory=list)
@@ -497,6 +543,7 @@ class Program:
     emits: list[Expr]
     checksums: list[Checksum] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
+    digests: list[Struct] = field(default_factory=list)
     field_lists: dict[str, tuple[int, ...]] = field(default_factory=dict)
 
 

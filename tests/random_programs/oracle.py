@@ -7,11 +7,13 @@ multicast, resubmission and recirculation, as BMv2's simple_switch.md has them.
 from __future__ import annotations
 
 import heapq
+from collections import Counter
 from dataclasses import dataclass, field
 
 from tests.random_programs import model as m
 from tests.random_programs.blocks import DROP_PORT, ControlRun, ParserRun, block_scope
 from tests.random_programs.interpreter import Interpreter, Jumped, Scope, csum16, packed
+from tests.random_programs.meters import TwoRate
 from tests.random_programs.types import Type, Varbit, width_of
 from tests.random_programs.values import (
     UNDEFINED,
@@ -58,6 +60,7 @@ class Entries:
 
     tables: dict[str, list[m.Entry]] = field(default_factory=dict)
     value_sets: dict[str, list[int]] = field(default_factory=dict)
+    meters: dict[tuple[str, int], m.Rates] = field(default_factory=dict)
     sessions: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
     groups: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
 
@@ -69,6 +72,7 @@ class Requests:
     clone: m.Clone | None = None
     session: int = 0
     again: int | None = None
+    digest: tuple[str, tuple[int, ...]] | None = None
 
 
 @dataclass
@@ -107,12 +111,19 @@ class Passing:
 
 
 class Oracle:
-    """A switch with a program; registers and counters last from packet to packet."""
+    """A switch with a program; registers, counters and meters last from packet to packet.
+
+    `digests`: what the controller was told, by name.
+    """
 
     def __init__(self, program: m.Program, entries: Entries) -> None:
         self.program, self.entries = program, entries
         self.registers: dict[str, list[int]] = {}
         self.counters: dict[str, list[int]] = {}
+        self.counter_bytes: Counter[tuple[str, int]] = Counter()
+        self.hit_bytes: Counter[tuple[str, int]] = Counter()
+        self.meters: dict[tuple[str, int], TwoRate] = {}
+        self.digests: list[tuple[str, tuple[int, ...]]] = []
         self.hits: dict[tuple[str, int], int] = {}
         self.seen: dict[str, list[tuple[int, ...]]] = {}
         self.seen_sets: dict[str, list[int]] = {}
@@ -169,6 +180,9 @@ class Oracle:
         asked = passing.requests
         if asked.clone is not None:
             self._clone_ingress(passing, asked.clone)
+        if asked.digest is not None:
+            self.covered.add("digest")
+            self.digests.append(asked.digest)
         if asked.again is not None:
             self.covered.add("resubmit")
             self._enter_again(passing, passing.arrived, RESUBMITTED, passing.length)

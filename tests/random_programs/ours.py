@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -102,7 +102,11 @@ def run_case(case: Case, prepared: Pipeline, target: Target) -> Finding | None:
             got = [(output.port, output.packet) for output in outputs]
             if not agree(wanted, got):
                 return Finding("output", difference(at, port, data, wanted, got))
-        return _state(switch, case, oracle)
+        told = [(digest.name, row) for digest in switch.digests for row in digest.rows]
+        if told != oracle.digests:
+            return Finding("digest", f"{told}, not {oracle.digests}")
+        found = _registers(switch, case, oracle)
+        return found or counters(switch.names, case, oracle, lambda of: list(switch.read(of)))
 
 
 def agree(wanted: Sequence[Sent], got: Sequence[tuple[int, bytes]]) -> bool:
@@ -134,8 +138,8 @@ def masked(sent: Sent) -> str:
     return "".join(digit if of == "f" else "*" for digit, of in digits)
 
 
-def _state(switch: Switch, case: Case, oracle: Oracle) -> Finding | None:
-    """Registers and counters at the end."""
+def _registers(switch: Switch, case: Case, oracle: Oracle) -> Finding | None:
+    """Registers at the end."""
     for control in (case.program.ingress, case.program.egress):
         for register in control.registers:
             name = f"{control.name}.{register.name}"
@@ -143,31 +147,46 @@ def _state(switch: Switch, case: Case, oracle: Oracle) -> Finding | None:
             if got != oracle.registers[register.name]:
                 wanted = oracle.registers[register.name]
                 return Finding("register", f"{name}: {got}, not {wanted}")
+    return None
+
+
+Read = Callable[[p4r.Entity], list[p4r.Entity]]
+
+
+def counters(names: Names, case: Case, oracle: Oracle, read: Read) -> Finding | None:
+    """Packets and bytes of counters at the end, direct ones too."""
+    for control in (case.program.ingress, case.program.egress):
         for counter in control.counters:
             name = f"{control.name}.{counter.name}"
-            got = [switch.counter_read(name, at)[0] for at in range(counter.size)]
-            if got != oracle.counters[counter.name]:
-                wanted = oracle.counters[counter.name]
-                return Finding("counter", f"{name}: {got}, not {wanted}")
+            for at in range(counter.size):
+                cell = p4r.CounterEntry(counter_id=names.counter_id(name))
+                cell.index.index = at
+                data = [e.counter_entry.data for e in read(p4r.Entity(counter_entry=cell))]
+                got = [(one.packet_count, one.byte_count) for one in data]
+                wanted = (oracle.counters[counter.name][at], oracle.counter_bytes[counter.name, at])
+                if got != [wanted]:
+                    return Finding("counter", f"{name}[{at}]: {got}, not {wanted}")
         for table in control.tables:
-            found = _direct(switch, control, table, case.entries, oracle)
+            found = _direct(names, control, table, oracle, read)
             if found is not None:
                 return found
     return None
 
 
 def _direct(
-    switch: Switch, control: m.Control, table: m.Table, entries: Entries, oracle: Oracle
+    names: Names, control: m.Control, table: m.Table, oracle: Oracle, read: Read
 ) -> Finding | None:
-    if not table.counter or not _known(switch.names, f"{control.name}.{table.name}"):
+    if not table.counter or not _known(names, f"{control.name}.{table.name}"):
         return None
-    for at, entry in enumerate(entries.tables.get(table.name, [])):
-        message = table_entry(switch.names, control, table, entry)
+    for at, entry in enumerate(oracle.entries.tables.get(table.name, [])):
+        message = table_entry(names, control, table, entry)
         message.ClearField("action")
+        message.ClearField("meter_config")
         of = p4r.Entity(direct_counter_entry=p4r.DirectCounterEntry(table_entry=message))
-        got = [e.direct_counter_entry.data.packet_count for e in switch.read(of)]
-        wanted = [oracle.hits.get((table.name, at), 0)]
-        if got != wanted:
+        data = [e.direct_counter_entry.data for e in read(of)]
+        got = [(one.packet_count, one.byte_count) for one in data]
+        wanted = oracle.hits.get((table.name, at), 0), oracle.hit_bytes[table.name, at]
+        if got != [wanted]:
             return Finding("counter", f"{table.counter} of entry {at}: {got}, not {wanted}")
     return None
 
@@ -198,7 +217,37 @@ def updates(names: Names, program: m.Program, entries: Entries) -> list[p4r.Upda
             member.match.add(field_id=1).exact.value = _bytes(value)
         entity = p4r.Entity(value_set_entry=set_entry)
         made.append(p4r.Update(type=p4r.Update.MODIFY, entity=entity))
-    return [*made, *_replication(entries)]
+    return [*made, *_meters(names, program, entries), *_replication(entries), *_digests(names)]
+
+
+def _meters(names: Names, program: m.Program, entries: Entries) -> list[p4r.Update]:
+    made = []
+    for control in (program.ingress, program.egress):
+        for meter in control.meters:
+            for at in range(meter.size):
+                rates = entries.meters.get((meter.name, at))
+                if rates is None:
+                    continue
+                cell = p4r.MeterEntry(meter_id=names.meter_id(f"{control.name}.{meter.name}"))
+                cell.index.index = at
+                _configure(cell.config, rates)
+                entity = p4r.Entity(meter_entry=cell)
+                made.append(p4r.Update(type=p4r.Update.MODIFY, entity=entity))
+    return made
+
+
+def _configure(config: p4r.MeterConfig, rates: m.Rates) -> None:
+    config.cir, config.cburst, config.pir, config.pburst = rates
+
+
+def _digests(names: Names) -> list[p4r.Update]:
+    """Each message in a list of its own, at once."""
+    made = []
+    for number in names.schema.digests:
+        entity = p4r.Entity(digest_entry=p4r.DigestEntry(digest_id=number))
+        entity.digest_entry.config.max_list_size = 1
+        made.append(p4r.Update(type=p4r.Update.INSERT, entity=entity))
+    return made
 
 
 def _replication(entries: Entries) -> list[p4r.Update]:
@@ -244,13 +293,16 @@ def table_entry(names: Names, control: m.Control, table: m.Table, entry: m.Entry
         for param, value in zip(params, entry.args, strict=True)
         if isinstance(param.type, Bits)
     }
-    return names.entry(
+    made = names.entry(
         f"{control.name}.{table.name}",
         match,
         f"{control.name}.{entry.action}",
         data,
         priority=entry.priority,
     )
+    if entry.rates is not None:
+        _configure(made.meter_config, entry.rates)
+    return made
 
 
 def matched(match: m.Match, width: int) -> MatchValue | None:

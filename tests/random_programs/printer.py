@@ -165,6 +165,12 @@ def _extern(stmt: m.Stmt) -> str:
         case m.Clone(kind=kind, session=session, field_list=number):
             rest = f"CloneType.{kind}, {expr(session)}, {number}"
             return f"clone_preserving_field_list({rest});"
+        case m.Digest(type=type_, items=items):
+            return f"digest<{type_.name}>(1, {{ {_list(items)} }});"
+        case m.ExecuteMeter(meter=meter, index=index, target=target):
+            return f"{meter}.execute_meter((bit<32>)({expr(index)}), {expr(target)});"
+        case m.ReadMeter(meter=meter, target=target):
+            return f"{meter}.read({expr(target)});"
         case m.Again(word=word, field_list=number):
             return f"{word}_preserving_field_list({number});"
         case m.SubParser(name=name, args=args):
@@ -317,7 +323,14 @@ def _control(control: m.Control) -> list[str]:
     for counter in control.counters:
         kind = "CounterType.packets_and_bytes"
         lines.append(f"{INDENT}counter({counter.size}, {kind}) {counter.name};")
+    for meter in control.meters:
+        lines.append(f"{INDENT}meter({meter.size}, {_unit(meter)}) {meter.name};")
     lines += block(list(control.locals), 1)
+    # Actions may read the direct meters of tables that come after them.
+    for table in control.tables:
+        if table.meter is not None:
+            of = type_text(None if table.color is None else table.color.type)
+            lines.append(f"{INDENT}direct_meter<{of}>({_unit(table.meter)}) {table.meter.name};")
     for action in control.actions:
         lines += [INDENT + line for line in _function(action, "action")]
     for table in control.tables:
@@ -337,6 +350,8 @@ def _table(table: m.Table, control: m.Control) -> list[str]:
     for name in table.actions:
         bound = table.bound.get(name)
         lines.append(f"{INDENT * 2}{name}{f'({_list(bound)})' if bound else ''};")
+    if table.default not in table.actions:
+        lines.append(f"{INDENT * 2}@defaultonly {table.default};")
     lines.append(f"{INDENT}}}")
     const = "const " if table.const_default else ""
     default = _chosen(table, table.default, table.default_args, control)
@@ -352,7 +367,13 @@ def _table(table: m.Table, control: m.Control) -> list[str]:
         lines.append(f"{INDENT}}}")
     if table.counter:
         lines.append(f"{INDENT}counters = {table.counter};")
+    if table.meter is not None:
+        lines.append(f"{INDENT}meters = {table.meter.name};")
     return [*lines, "}"]
+
+
+def _unit(meter: m.Meter) -> str:
+    return f"MeterType.{'bytes' if meter.bytes else 'packets'}"
 
 
 def _chosen(table: m.Table, name: str, args: list[int], control: m.Control) -> str:

@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,14 +14,23 @@ from emulation.parity.stf_bmv2 import BMV2, Bmv2Target
 from emulation.parity.targets import TargetError
 from softswitch.codegen import Bmv2Program, BuildError, JsonError, build_pipeline
 from softswitch.p4runtime import schema
-from softswitch.p4runtime.names import UnknownName
+from softswitch.p4runtime.names import Names, UnknownName
 from softswitch.p4runtime.pipeline import Pipeline, parse_p4info
+from softswitch.p4runtime.protos import p4r
 from softswitch.p4runtime.status import PipelineError
 from softswitch.stf.statements import Expect, Packet, Statement
 from tests.random_programs.draw_packets import Case, moment_us
 from tests.random_programs.draw_program import PORTS
 from tests.random_programs.oracle import Oracle, Sent
-from tests.random_programs.ours import Finding, Target, agree, difference, run_case, updates
+from tests.random_programs.ours import (
+    Finding,
+    Target,
+    agree,
+    counters,
+    difference,
+    run_case,
+    updates,
+)
 
 P4C = "p4c-bm2-ss"
 P4C_SECONDS = 120
@@ -96,6 +106,8 @@ def check_bmv2(case: Case, prepared: Pipeline) -> Finding | None:
             for port, data in case.packets:
                 bmv2.packet(port, data)
             came = bmv2.end()
+            told = {row for message in bmv2.told() for row in _rows(bmv2.names, message)}
+            found = counters(bmv2.names, case, oracle, bmv2.read)
     except UnknownName as error:
         return Finding("bmv2 write UnknownName", str(error))
     except TargetError as error:
@@ -108,7 +120,19 @@ def check_bmv2(case: Case, prepared: Pipeline) -> Finding | None:
             return Finding("bmv2 packets", text)
         if not agree(here, got):
             return Finding("bmv2 output", difference(-1, port, b"", here, got))
-    return None
+    if told != set(oracle.digests):  # BMv2 tells the same only once, until it is acknowledged
+        return Finding("bmv2 digest", f"{told}, not {oracle.digests}")
+    return None if found is None else Finding(f"bmv2 {found.kind}", found.text)
+
+
+def _rows(
+    names: Names, message: p4r.StreamMessageResponse
+) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """The digests in a message of the stream."""
+    for data in message.digest.data:
+        members = data.struct.members if data.WhichOneof("data") == "struct" else [data]
+        name = names.schema.digests[message.digest.digest_id].name
+        yield name, tuple(int.from_bytes(member.bitstring, "big") for member in members)
 
 
 OWN_FAULTS = (

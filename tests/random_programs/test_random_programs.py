@@ -17,7 +17,7 @@ import pytest
 from softswitch.core.native import native
 from tests.random_programs import __main__ as command
 from tests.random_programs import printer, search, stf, values
-from tests.random_programs.draw_packets import Case
+from tests.random_programs.draw_packets import Case, moment_us
 from tests.random_programs.draw_program import PORTABLE, PORTABLE_TRAFFIC, SMALL, TRAFFIC
 from tests.random_programs.oracle import Oracle, Sent
 from tests.random_programs.ours import Target
@@ -61,7 +61,7 @@ def test_random_programs(chunk: int, target: Target) -> None:
 
 @pytest.mark.parametrize("chunk", range(TRAFFIC_CHUNKS))
 def test_random_programs_that_make_packets(chunk: int, target: Target) -> None:
-    """Clones, multicast, resubmission and recirculation."""
+    """Clones, multicast, resubmission and recirculation; digests and meters."""
     settings = search.Settings(TRAFFIC, shrink_seconds=SHRINK_SECONDS, target=target)
     for seed in range(chunk * CHUNK, (chunk + 1) * CHUNK):
         holds(seed, settings)
@@ -92,16 +92,17 @@ def test_packets_meet_tables_and_errors() -> None:
     assert {"parser PacketTooShort", "parser NoMatch"} <= covered
 
 
-def test_packets_are_cloned_and_sent_back() -> None:
-    """Each way to more packets is taken, and none without end."""
+def test_packets_are_cloned_sent_back_metered_and_told_of() -> None:
+    """Each way to more packets is taken, and none without end; meters have all colors."""
     covered: set[str] = set()
-    for seed in range(15):
+    for seed in range(20):
         case = search.case_of(seed, TRAFFIC)
         oracle = Oracle(case.program, case.entries)
-        for port, data in case.packets:
-            oracle.run(port, data)
+        for at, (port, data) in enumerate(case.packets):
+            oracle.run(port, data, moment_us(at))
         covered |= oracle.covered
     assert {"ingress clone", "egress clone", "replica", "resubmit", "recirculate"} <= covered
+    assert {"digest", "color 0", "color 1", "color 2"} <= covered
 
 
 def saturation_matters(case: Case) -> bool:
