@@ -131,6 +131,8 @@ def _unlike(a: Parts, b: Parts, masks: list[bytes] | None) -> Iterator[str]:
     if [what for what, _ in a] != [what for what, _ in b]:
         yield f"{_names(a)} / {_names(b)}"
         return
+    if masks is not None and len(masks) != len(a):
+        masks = None  # made from answers of another shape: they say nothing of these
     for index, ((what, x), (_, y)) in enumerate(zip(a, b, strict=True)):
         if len(x) != len(y):
             yield f"{what}: {len(x)} B / {len(y)} B: {x.hex()} / {y.hex()}"

@@ -37,6 +37,7 @@ class Draft:
         self._length = 0
         self._fixed = 0  # bit i from the left at (1 << i): a decision was made about it
         self._places: dict[str, dict[str, Location]] = {}
+        self._types: dict[str, HeaderType] = {}
         self._alias: dict[FieldRef, Location] = {}
         self._next: dict[str, int] = {}
 
@@ -88,6 +89,7 @@ class Draft:
             places[field.name] = (self.cursor, bits)
             self.cursor += bits
         self._places[header] = places
+        self._types[header] = of
         return places
 
     def next_of(self, stack: str) -> str | None:
@@ -103,12 +105,12 @@ class Draft:
         """Whether the packet has this header."""
         return header in self._places
 
-    def fields(self) -> Iterator[tuple[FieldRef, Location]]:
-        """Each field of the packet's headers, and where it is."""
+    def fields(self) -> Iterator[tuple[tuple[str, str], Location]]:
+        """Each field of the packet's headers, as (header type, field), and where it is."""
         for header, places in self._places.items():
             for name, at in places.items():
                 if at[1]:
-                    yield FieldRef(header, name), at
+                    yield (self._types[header].name, name), at
 
     def locate(self, expr: Expr) -> Location | None:
         """Where the packet holds what `expr` yields, None when it does not directly."""

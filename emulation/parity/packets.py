@@ -77,11 +77,10 @@ class PacketMaker:
         """The same way through the parser, with another value in a field or two."""
         draft = deepcopy(made.draft, {id(self.program): self.program})
         fields = list(draft.fields())
-        for ref, at in self.rng.sample(
+        for field, at in self.rng.sample(
             fields, min(len(fields), self.rng.choice([0, 0, 1, 1, 2, 4]))
         ):
-            of = self.program.headers[ref.header].type
-            draft.fill(at, self.values.pick((of.name, ref.field), at[1]))
+            draft.fill(at, self.values.pick(field, at[1]))
         return Made(self._sent(draft, made.packet), draft)
 
     def _ports(self, bits: int) -> list[int]:

@@ -273,3 +273,12 @@ def test_a_condition_is_made_true_or_false(
     both = Op("and", condition, Op("not", None, Op("!=", FieldRef("eth", "macs"), Const(5))))
     draft.satisfy(both)
     assert draft.evaluate(FieldRef("eth", "macs")) == 5
+
+
+def test_packets_with_members_of_union_stacks_are_varied() -> None:
+    compiled = compile_p4(REPOSITORY / "tests/language/header_unions.p4")
+    prepared = prepare(compiled.json_text, compiled.p4info_text)
+    rng = random.Random(5)
+    maker = PacketMaker(prepared, RoundValues(ProgramValues(prepared.program), rng, PORTS), rng)
+    made = [maker.made() for _ in range(40)]
+    assert sum(maker.varied(one).packet != one.packet for one in made) > 20

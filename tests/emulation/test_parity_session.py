@@ -284,6 +284,17 @@ def test_bits_are_compared_one_by_one() -> None:
     assert found.text == "port 1, bytes 2..2: 00 / 01"
 
 
+def test_bits_learnt_from_answers_of_another_shape_say_nothing() -> None:
+    def frames(*data: str) -> cases.Answer:
+        return answer(cases.Seen({1: tuple(bytes.fromhex(each) for each in data)}))
+
+    loose = Loose()
+    loose.learn(frames("00"), frames("01"))
+    assert differences(frames("00", "02"), frames("00", "02"), loose) == []
+    (found,) = differences(frames("00", "02"), frames("01", "02"), loose)
+    assert found.text == "port 1, bytes 0..0: 00 / 01"
+
+
 def test_cells_of_an_array_that_varies_are_not_compared_with_bmv2() -> None:
     def counted(**cells: int) -> cases.Answer:
         return cases.Answer(
