@@ -18,7 +18,7 @@ RUNTIME ?=
 # More arguments for pytest or a lab, for example: make test ARGS='-k compiler'
 ARGS ?=
 
-.PHONY: help setup run-topo lab test bench lint doctor setup-p4rt-shell setup-dask stop clean
+.PHONY: help setup run-topo lab test test-long bench lint doctor setup-p4rt-shell setup-dask stop clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -32,18 +32,23 @@ run-topo: setup ## the default lab; TOPO=file.yaml, TARGET=softswitch|bmv2, CLI=
 lab: setup ## a lab, its checks and its report; LAB=name (without: the list), RUNTIME=simulator|softswitch|bmv2
 	@$(if $(filter-out simulator,$(RUNTIME)),$(AS_ROOT)) $(BIN)/weft lab $(if $(LAB),run $(LAB) $(if $(RUNTIME),--runtime $(RUNTIME)) $(ARGS),list)
 
-test: setup lint ## lint, then every test (those marked `root` only as root); ARGS='-k name'
+test: setup lint ## lint, then the tests (those that need root only as root); ARGS='-k name'
 	@$(BIN)/weft setup-dask || echo "no Dask: its tests are left out"
-	@$(BIN)/python -m pytest $(ARGS)
+	@$(BIN)/python tests/run.py $(ARGS)
+
+test-long: setup ## the long ones: sanitizers, random programs, beside p4c and BMv2; ARGS='-k name'
+	@$(BIN)/weft setup-dask || echo "no Dask: its tests are left out"
+	@$(BIN)/python tests/run.py --long $(ARGS)
 
 bench: setup ## what the switch can do: Mpps a core, CPU time a packet
 	@$(AS_ROOT) $(BIN)/weft bench $(ARGS)
 
-lint: setup ## ruff, its formatter as a check, and mypy
+lint: setup ## ruff, its formatter as a check, mypy, and that imports go one way
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/ruff format --check --quiet .
 	@$(BIN)/mypy
 	@$(BIN)/mypy tests/bench
+	@mkdir -p build/logs; $(BIN)/lint-imports >build/logs/lint-imports.log || { cat build/logs/lint-imports.log; exit 1; }
 
 doctor: ## what this machine has, what each missing thing costs, and what mends it
 	@if [ -x $(BIN)/python ]; then $(BIN)/python -m weft.doctor $(ARGS); else python3 -m weft.doctor $(ARGS); fi
@@ -59,4 +64,4 @@ stop: ## stop the running topology, and remove exactly what it made
 
 clean: ## stop, remove what crashed runs left, then what was built (not .venv)
 	@if [ -x $(BIN)/weft ]; then $(AS_ROOT) $(BIN)/weft stop; fi
-	@$(AS_ROOT) rm -rf build {softswitch,simulator}/core/{_build,*.so} hostagent/rnic/{_build,*.so} .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	@$(AS_ROOT) rm -rf build {softswitch,simulator}/core/{_build,*.so} hostagent/rnic/{_build,*.so} .pytest_cache .mypy_cache .import_linter_cache .ruff_cache .hypothesis

@@ -18,7 +18,6 @@ from controller.errors import (
 from controller.fabric_controller import (
     BringUp,
     FabricController,
-    FastCnpState,
     PortCounters,
     Restored,
 )
@@ -34,7 +33,6 @@ __all__ = [
     "ControllerError",
     "FabricController",
     "FabricPolicy",
-    "FastCnpState",
     "NotPrimary",
     "PortCounters",
     "ProgramError",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -16,14 +16,13 @@ from controller.entries import Entry
 from controller.fabric_controller import (
     BringUp,
     FabricController,
-    FastCnpState,
     PortCounters,
     Restored,
 )
 from controller.p4info import P4Info
+from controller.parts import Learned
 from controller.policy import FabricPolicy
 from controller.program import CompiledProgram
-from controller.queue_pair_watch import KnownQueuePairs
 from controller.session import DEFAULT_ELECTION_ID, DEFAULT_TIMEOUT, PacketHandler, Reloaded
 from controller.table_rows import TableRow
 from controller.target_facts import TargetFacts
@@ -98,25 +97,32 @@ class BlockingController:
         """Route around a link, or over it again; return how many updates that took."""
         return self._call(self._controller.set_link(link, up))
 
-    def switch_fast_cnp(self, on: bool) -> int:
-        """Let all switches send fast CNPs, or none; return how many updates that took."""
-        return self._call(self._controller.switch_fast_cnp(on))
+    def switch_mechanism(self, name: str, on: bool) -> int:
+        """Enable or disable a mechanism in all switches; return how many updates that took."""
+        return self._call(self._controller.switch_mechanism(name, on))
 
-    def read_fast_cnp(self) -> dict[str, FastCnpState]:
-        """Return what each switch does about fast CNPs, as read from it."""
-        return self._call(self._controller.read_fast_cnp())
+    def ask(self, name: str, question: Callable[[Any], T]) -> T:
+        """Return what `question` says of a mechanism's learner, in the controller's thread."""
+        return self._call(self._controller.ask(name, question))
 
-    def report_queue_pair(
-        self, source: str, destination: str, destination_qp: int, source_qp: int | None
-    ) -> None:
-        """Take a host agent's word for which queue pair of a stock NIC sends to another one."""
-        self._call(
-            self._controller.report_queue_pair(source, destination, destination_qp, source_qp)
-        )
+    def tell(self, name: str, saying: Callable[[Any], Learned | None]) -> None:
+        """Tell a mechanism's learner something, and write what follows from it."""
+        self._call(self._controller.tell(name, saying))
 
-    def read_queue_pairs(self) -> KnownQueuePairs | None:
-        """Return what is known of stock NICs' queue pairs; None where there are no such NICs."""
-        return self._call(self._controller.read_queue_pairs())
+    @property
+    def digests_dropped(self) -> int:
+        """Digests that came faster than they could be worked off."""
+        return self._controller.digests_dropped
+
+    def has(self, switch: str, *, table: str = "", counter: str = "") -> bool:
+        """Say whether a switch's program has a table and a counter."""
+        return self._controller.has(switch, table=table, counter=counter)
+
+    def read_cells(
+        self, counter: str, cells: Mapping[str, Sequence[int]]
+    ) -> dict[str, dict[int, int]]:
+        """Return packets counted in cells of one counter: by switch, by index."""
+        return self._call(self._controller.read_cells(counter, cells))
 
     @property
     def policy(self) -> FabricPolicy:
@@ -145,9 +151,9 @@ class BlockingController:
         """Load a changed program into one switch, keeping its entries."""
         return self._call(self._controller.reload(switch, program))
 
-    def read_entries(self, switch: str) -> tuple[Entry, ...]:
+    def read_entries(self, switch: str, table: str | None = None) -> tuple[Entry, ...]:
         """Return everything that a switch holds."""
-        return self._call(self._controller.read_entries(switch))
+        return self._call(self._controller.read_entries(switch, table))
 
     def p4info(self, switch: str) -> P4Info:
         """Return the names and ids of the program that a switch runs."""

@@ -7,39 +7,31 @@ import contextlib
 import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from ipaddress import IPv4Address
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, cast
 
 from controller.diff import Change, changes
-from controller.entries import DefaultEntry, Entry, TableEntry
+from controller.digest_pump import DigestPump
+from controller.entries import Entry, TableEntry
 from controller.errors import ControllerError, SeveralFailures, UnknownName, WriteFailed
 from controller.fabric_state import (
+    Event,
     FabricModel,
-    FastCnpSwitched,
     LinkChanged,
+    MechanismSwitched,
     SwitchReady,
     Writes,
-    step,
 )
-from controller.fast_cnp import MODE_TABLE, STAND_STILL
-from controller.metrics import FAST_CNP_COUNTER, fast_cnp_cells
+from controller.loop import ControlLoop, Work
+from controller.parts import Learned
 from controller.policy import FabricPolicy
 from controller.program import CompiledProgram
-from controller.queue_pair_watch import KnownQueuePairs, QueuePairWatch
 from controller.session import (
     DEFAULT_ELECTION_ID,
     DEFAULT_TIMEOUT,
     PacketHandler,
     Reloaded,
     SwitchSession,
-)
-from controller.stock_queue_pairs import (
-    PORT_TABLE,
-    STOCK_TABLE,
-    Learned,
-    StockQueuePairs,
-    watches,
 )
 from controller.table_rows import TableRow, table_rows
 from controller.target_facts import TargetFacts
@@ -58,18 +50,6 @@ class PortCounters:
     rx_bytes: int
     tx_packets: int
     tx_bytes: int
-
-
-@dataclass(frozen=True)
-class FastCnpState:
-    """Whether a switch sends fast CNPs, and its counts by port and outcome.
-
-    `runs` is None where its program knows none. Outcomes are FAST_CNP_OUTCOMES of
-    `controller.metrics`; a port whose counts are all 0 is left out.
-    """
-
-    runs: bool | None
-    counts: Mapping[int, Mapping[str, int]]
 
 
 @dataclass(frozen=True)
@@ -120,7 +100,7 @@ class FabricController:
         # What changes the model and writes the difference is one step: else two could overtake
         # each other on their way to a switch.
         self._steps = asyncio.Lock()
-        self.model = FabricModel(
+        model = FabricModel(
             topology,
             program.p4info,
             facts or TargetFacts(time_scale=topology.time_scale),
@@ -128,6 +108,7 @@ class FabricController:
             down=frozenset(down),
             p4infos={name: other.p4info for name, other in (programs or {}).items()},
         )
+        self.loop = ControlLoop(model)
         self.sessions = {
             switch.name: SwitchSession(
                 switch.name,
@@ -140,13 +121,18 @@ class FabricController:
             )
             for switch in topology.switches
         }
-        self._queue_pairs: StockQueuePairs | None = None
-        self.queue_pairs: QueuePairWatch | None = None
-        if watches(self.model.policy) and PORT_TABLE in program.p4info.tables:
-            self._queue_pairs = StockQueuePairs(topology, self.model.facts, self.model.policy)
-            self.queue_pairs = QueuePairWatch(
-                self._queue_pairs, list(self.sessions.values()), self._learn, _now
-            )
+        self.pump: DigestPump | None = None
+        if self.loop.learners:
+            self.pump = DigestPump(self.loop, list(self.sessions.values()), self._learned, _now)
+
+    @property
+    def model(self) -> FabricModel:
+        """What the logic remembers."""
+        return self.loop.model
+
+    @model.setter
+    def model(self, model: FabricModel) -> None:
+        self.loop.model = model
 
     async def __aenter__(self) -> Self:
         try:
@@ -166,8 +152,8 @@ class FabricController:
 
     async def close(self) -> None:
         """End all sessions. The switches go on forwarding."""
-        if self.queue_pairs is not None:
-            await self.queue_pairs.stop()
+        if self.pump is not None:
+            await self.pump.stop()
         await asyncio.gather(*(session.close() for session in self.sessions.values()))
 
     async def bring_up(self) -> BringUp:
@@ -182,11 +168,11 @@ class FabricController:
             written: dict[str, int] = {}
             work: dict[str, Writes] = {}
             for name, entries in there.items():
-                self.model, work[name] = step(self.model, SwitchReady(name, entries), _now())
+                work[name] = self.loop.handle(SwitchReady(name, entries), _now()).planned
                 written[name] = sum(len(changes) for changes in work[name].values())
             await self._on_all(lambda session: session.write(work[session.name][session.name]))
-        if self.queue_pairs is not None:
-            self.queue_pairs.start()
+        if self.pump is not None:
+            self.pump.start()
         new = tuple(name for name, fresh in loaded.items() if fresh)
         return BringUp(new, written, time.monotonic() - start)
 
@@ -201,7 +187,7 @@ class FabricController:
             await session.reconnect()
             loaded = await session.set_pipeline()
             ready = SwitchReady(switch, await session.read_entries())
-            self.model, writes = step(self.model, ready, _now())
+            writes = self.loop.handle(ready, _now()).planned
             await session.write(writes[switch])
         return Restored(loaded, len(writes[switch]))
 
@@ -236,73 +222,47 @@ class FabricController:
 
         A switch that can't be reached is told when it is restored; the others are told now.
         """
-        async with self._steps:
-            self.model, writes = step(self.model, LinkChanged(link, up), _now())
-            await self._on_all(lambda session: session.write(writes.get(session.name, ())))
-        if self._queue_pairs is not None:
-            learned = self._queue_pairs.routed(self.model.down)
-            if learned is not None:
-                await self._learn(learned)
-        return sum(len(changes) for changes in writes.values())
+        return await self._handle(LinkChanged(link, up))
 
-    async def switch_fast_cnp(self, on: bool) -> int:
-        """Let all switches send fast CNPs, or none; return how many updates that took.
+    async def switch_mechanism(self, name: str, on: bool) -> int:
+        """Enable or disable a mechanism in all switches; return how many updates that took.
 
         It stays so until it is called again, whatever links and switches do. What switches hold
-        for it stays with them. A switch that can't be reached is told when it is restored; the
-        others are told now. In a fabric without fast CNPs nothing is written.
+        for it stays with them. A switch that can't be reached gets it when it is restored; the
+        others get it now. In a fabric that does not use the mechanism nothing is written.
         """
+        return await self._handle(MechanismSwitched(name, on))
+
+    async def _handle(self, event: Event) -> int:
+        """Take an event and write what follows; return how many updates its plans took."""
         async with self._steps:
-            self.model, writes = step(self.model, FastCnpSwitched(on), _now())
-            await self._on_all(lambda session: session.write(writes.get(session.name, ())))
-        return sum(len(changes) for changes in writes.values())
+            work = self.loop.handle(event, _now())
+            try:
+                await self._on_all(lambda each: each.write(work.planned.get(each.name, ())))
+            finally:
+                await self._write_all_learned(work)
+        return sum(len(changes) for changes in work.planned.values())
 
-    async def read_fast_cnp(self) -> dict[str, FastCnpState]:
-        """Return what each switch does about fast CNPs, as read from it."""
-        return await self._on_all(self._fast_cnp)
+    async def ask(self, name: str, question: Callable[[Any], T]) -> T:
+        """Return what `question` says of a mechanism's learner (None where it has none)."""
+        return cast(T, self.loop.ask(name, question))
 
-    async def _fast_cnp(self, session: SwitchSession) -> FastCnpState:
-        known = session.p4info
-        if MODE_TABLE not in known.tables or FAST_CNP_COUNTER not in known.counters:
-            return FastCnpState(None, {})
-        there = await session.read_entries(MODE_TABLE)
-        runs = any(isinstance(each, DefaultEntry) and each.action != STAND_STILL for each in there)
-        cells = {
-            port.number: fast_cnp_cells(port.number)
-            for port in self.topology.ports_of(session.name)
-        }
-        indexes = [index for each in cells.values() for index in each]
-        found = await self._counter(session, FAST_CNP_COUNTER, indexes)
-        counts = {
-            port: {outcome: found[index][0] for index, outcome in each.items()}
-            for port, each in cells.items()
-        }
-        return FastCnpState(
-            runs, {port: each for port, each in counts.items() if any(each.values())}
-        )
+    async def tell(self, name: str, saying: Callable[[Any], Learned | None]) -> None:
+        """Tell a mechanism's learner something, and write what follows from it."""
+        await self._learned(self.loop.tell(name, saying, _now()))
 
-    async def read_queue_pairs(self) -> KnownQueuePairs | None:
-        """Return what is known of stock NICs' queue pairs; None where there are no such NICs."""
-        return None if self.queue_pairs is None else self.queue_pairs.known()
+    @property
+    def digests_dropped(self) -> int:
+        """Digests that came faster than they could be worked off."""
+        return 0 if self.pump is None else self.pump.dropped
 
-    async def report_queue_pair(
-        self, source: str, destination: str, destination_qp: int, source_qp: int | None
-    ) -> None:
-        """Take a host agent's word for the queue pair that sends to a destination's; None: ended.
-
-        `source`, `destination`: IPv4 addresses. Does nothing in a fabric without stock NICs.
-        """
-        if self._queue_pairs is None:
-            return
-        addresses = (int(IPv4Address(source)), int(IPv4Address(destination)))
-        learned = self._queue_pairs.report(*addresses, destination_qp, source_qp)
-        if learned is not None:
-            await self._learn(learned)
-
-    async def _learn(self, learned: Learned) -> None:
-        """Write what was learned of stock NICs. Switches that fail are asked what they have."""
+    async def _learned(self, work: Work) -> None:
+        """Write what was learned. Switches that fail are asked what they have."""
         async with self._steps:
-            self.model, writes = step(self.model, learned, _now())
+            await self._write_all_learned(work)
+
+    async def _write_all_learned(self, work: Work) -> None:
+        for writes in work.learned:
             await asyncio.gather(
                 *(self._write_learned(name, updates) for name, updates in writes.items())
             )
@@ -321,8 +281,14 @@ class FabricController:
                 await self._hold_learned(session)
 
     async def _hold_learned(self, session: SwitchSession) -> tuple[Entry, ...]:
-        """Take what a switch has of the table of stock NICs for what it was given."""
-        there = await session.read_entries(STOCK_TABLE)
+        """Take what a switch has of tables that are learned for what it was given."""
+        tables = sorted(
+            table
+            for part in self.model.parts
+            for table in part.learned_tables
+            if table in session.p4info.tables
+        )
+        there = [each for table in tables for each in await session.read_entries(table)]
         entries = {each.key: each for each in there if isinstance(each, TableEntry)}
         self.model = replace(self.model, learned={**self.model.learned, session.name: entries})
         return tuple(entries.values())
@@ -348,6 +314,21 @@ class FabricController:
         }
         return {index: data for index, data in sorted(cells.items()) if any(data)}
 
+    async def read_cells(
+        self, counter: str, cells: Mapping[str, Sequence[int]]
+    ) -> dict[str, dict[int, int]]:
+        """Return packets counted in cells of one counter: by switch, by index."""
+        found: dict[str, dict[int, int]] = {}
+        for switch, indexes in cells.items():
+            read = await self._counter(self._session(switch), counter, list(indexes))
+            found[switch] = {index: data[0] for index, data in read.items()}
+        return found
+
+    def has(self, switch: str, *, table: str = "", counter: str = "") -> bool:
+        """Say whether a switch's program has a table and a counter."""
+        known = self._session(switch).p4info
+        return (not table or table in known.tables) and (not counter or counter in known.counters)
+
     async def _counter(
         self, session: SwitchSession, name: str, indexes: list[int]
     ) -> dict[int, tuple[int, int]]:
@@ -365,9 +346,9 @@ class FabricController:
         entries = await session.read_entries(table)
         return table_rows(entries, session.p4info)
 
-    async def read_entries(self, switch: str) -> tuple[Entry, ...]:
-        """Return everything that a switch holds."""
-        return await self._session(switch).read_entries()
+    async def read_entries(self, switch: str, table: str | None = None) -> tuple[Entry, ...]:
+        """Return everything that a switch holds, in one table or in all."""
+        return await self._session(switch).read_entries(table)
 
     def on_packet(self, handler: PacketHandler) -> Callable[[], None]:
         """Call `handler` for each packet-in of any switch. Returns what takes it off again."""

@@ -16,7 +16,6 @@ from typing import TypeAlias
 
 from controller.diff import Change, Operation, changes
 from controller.entries import (
-    ActionCall,
     DefaultEntry,
     Entry,
     Exact,
@@ -28,18 +27,14 @@ from controller.entries import (
     call,
     match,
 )
-from controller.fast_cnp import fast_cnp_entries, host_ports
-from controller.loops import Loops
 from controller.p4info import P4Info
+from controller.parts import Learned, Part, View, all_parts
 from controller.policy import FabricPolicy
 from controller.routing import Paths, shortest_paths
-from controller.stock_queue_pairs import PORT_TABLE, STOCK_TABLE, Learned, sampling_entries
 from controller.target_facts import TargetFacts
-from topologies.congestion import EcnThresholds, at_rate
 from topologies.model import Link, Switch, Topology
 
 SELECTOR = "ecmp_members"
-MAX_SLOPE = (1 << 32) - 1  # of a bit<32>: the probability that a unit of depth adds
 
 
 @dataclass(frozen=True)
@@ -48,7 +43,7 @@ class FabricModel:
 
     `p4infos` holds those of switches that run another program than the rest. `learned`: entries
     that come from what switches saw rather than from the topology, by switch and key; they are not
-    among `installed`.
+    among `installed`. `parts`: what mechanisms add (`controller.parts`).
     """
 
     topology: Topology
@@ -59,6 +54,11 @@ class FabricModel:
     installed: Mapping[str, tuple[Entry, ...]] = field(default_factory=dict)
     p4infos: Mapping[str, P4Info] = field(default_factory=dict)
     learned: Mapping[str, Mapping[object, TableEntry]] = field(default_factory=dict)
+    parts: tuple[Part, ...] = field(default_factory=all_parts)
+
+    def info(self, switch: str) -> P4Info:
+        """Return the P4Info of the program that a switch runs."""
+        return self.p4infos.get(switch, self.p4info)
 
 
 @dataclass(frozen=True)
@@ -85,13 +85,14 @@ class LinkChanged:
 
 
 @dataclass(frozen=True)
-class FastCnpSwitched:
-    """Somebody wants switches to send fast CNPs, or no more."""
+class MechanismSwitched:
+    """Request to enable or disable a mechanism in all switches."""
 
+    name: str
     on: bool
 
 
-Event: TypeAlias = SwitchReady | FabricReady | LinkChanged | FastCnpSwitched | Learned
+Event: TypeAlias = SwitchReady | FabricReady | LinkChanged | MechanismSwitched | Learned
 Writes: TypeAlias = Mapping[str, tuple[Change, ...]]
 
 
@@ -111,21 +112,23 @@ def step(model: FabricModel, event: Event, now: int) -> tuple[FabricModel, Write
         case LinkChanged(link, up):
             down = model.down - {link} if up else model.down | {link}
             model = replace(model, down=down)
-        case FastCnpSwitched(on):
-            model = replace(model, policy=replace(model.policy, fast_cnp_runs=on))
+        case MechanismSwitched(name, on):
+            off = model.policy.off - {name} if on else model.policy.off | {name}
+            model = replace(model, policy=replace(model.policy, off=off))
         case Learned():
             return _learn(model, event)
     paths = shortest_paths(model.topology, model.down)
     writes: dict[str, tuple[Change, ...]] = {}
     installed = dict(model.installed)
+    learned_tables = {table for part in model.parts for table in part.learned_tables}
     for name in ready or installed:
         wanted = desired_entries(model, name, paths)
-        p4info = model.p4infos.get(name, model.p4info)
+        p4info = model.info(name)
         if name in ready:
             learned = _known(model, name, model.learned.get(name, {}).values())
             writes[name] = changes((*wanted, *learned), ready[name], p4info)
         else:
-            there = (entry for entry in installed[name] if not _is_learned(entry))
+            there = (entry for entry in installed[name] if not _in(learned_tables, entry))
             writes[name] = changes(wanted, there, p4info)
         installed[name] = wanted
     return replace(model, installed=installed), MappingProxyType(writes)
@@ -155,12 +158,12 @@ def _learn(model: FabricModel, event: Learned) -> tuple[FabricModel, Writes]:
 
 def _known(model: FabricModel, name: str, entries: Iterable[TableEntry]) -> Iterator[TableEntry]:
     """Yield the entries whose table a switch's program has."""
-    tables = model.p4infos.get(name, model.p4info).tables
+    tables = model.info(name).tables
     return (entry for entry in entries if entry.table in tables)
 
 
-def _is_learned(entry: Entry) -> bool:
-    return isinstance(entry, TableEntry) and entry.table == STOCK_TABLE
+def _in(tables: set[str], entry: Entry) -> bool:
+    return isinstance(entry, TableEntry) and entry.table in tables
 
 
 def desired_entries(
@@ -173,36 +176,41 @@ def desired_entries(
     groups = _Groups()
     routes = list(_routes(topology, switch, paths, groups))
     return (
-        DefaultEntry("router", call("be_router", mac=mac_number(switch.mac))),
+        DefaultEntry("router", call("set_router_mac", mac=mac_number(switch.mac))),
         *_classes(model),
         *_next_hops(topology, switch),
         *groups.entries(),
         *routes,
         *_own_addresses(switch),
         *_arp_targets(topology, switch),
-        *_ecn_thresholds(model, switch),
-        *_if_known(model, switch, "host_port", host_ports(topology, switch)),
-        *_if_known(
-            model,
-            switch,
-            "fast_cnp_queue",
-            fast_cnp_entries(topology, switch, model.facts, model.policy, Loops(topology, paths)),
-        ),
-        *_if_known(
-            model,
-            switch,
-            PORT_TABLE,
-            sampling_entries(topology, switch, model.facts, model.policy),
-        ),
+        *_if_known(model, switch, "host_port", _host_ports(topology, switch)),
+        *_of_parts(model, switch, paths),
     )
 
 
 def _if_known(
     model: FabricModel, switch: Switch, table: str, entries: Iterator[Entry]
 ) -> Iterator[Entry]:
-    """Yield the entries of a feature, if the switch's program has it: features are modules."""
-    if table in model.p4infos.get(switch.name, model.p4info).tables:
+    """Yield the entries of a table, if the switch's program has it: features are modules."""
+    if table in model.info(switch.name).tables:
         yield from entries
+
+
+def _of_parts(model: FabricModel, switch: Switch, paths: Paths) -> Iterator[Entry]:
+    """Yield what mechanisms want a switch to hold, as far as its program has their tables."""
+    known = model.info(switch.name).tables
+    for part in model.parts:
+        tables = frozenset(table for table in part.tables if table in known)
+        if tables:
+            view = View(model.topology, switch, paths, model.facts, model.policy, tables)
+            yield from part.entries(view)
+
+
+def _host_ports(topology: Topology, switch: Switch) -> Iterator[TableEntry]:
+    """Yield what says which address is behind which port, so that hosts can't speak for others."""
+    for interface in topology.interfaces_of(switch.name):
+        attached = call("guard_host", address=int(interface.address.ip))
+        yield TableEntry("host_port", match(port=Exact(interface.port)), attached)
 
 
 def mac_number(mac: str) -> int:
@@ -221,7 +229,7 @@ class _Groups:
 
     def entries(self) -> Iterator[Entry]:
         for port in sorted({port for ports in self._ids for port in ports}):
-            yield Member(SELECTOR, port, call("choose", next_hop=port))
+            yield Member(SELECTOR, port, call("choose_next_hop", next_hop=port))
         for ports, number in self._ids.items():
             yield Group(SELECTOR, number, tuple((port, 1) for port in ports))
         for number in self._ids.values():
@@ -267,7 +275,7 @@ def _routes(
 def _own_addresses(switch: Switch) -> Iterator[Entry]:
     if switch.gateway is not None:
         key = match(address=Exact(int(switch.gateway.ip)))
-        yield TableEntry("own_addresses", key, call("is_ours"))
+        yield TableEntry("own_addresses", key, call("take_packet"))
 
 
 def _arp_targets(topology: Topology, switch: Switch) -> Iterator[Entry]:
@@ -276,7 +284,7 @@ def _arp_targets(topology: Topology, switch: Switch) -> Iterator[Entry]:
     attached = [interface.address.ip for interface in topology.interfaces_of(switch.name)]
     for address in [switch.gateway.ip, *attached]:
         key = match(target_ip=Exact(int(address)))
-        yield TableEntry("arp_targets", key, call("answer_with", mac=mac_number(switch.mac)))
+        yield TableEntry("arp_targets", key, call("answer_request", mac=mac_number(switch.mac)))
 
 
 def _classes(model: FabricModel) -> Iterator[Entry]:
@@ -284,27 +292,5 @@ def _classes(model: FabricModel) -> Iterator[Entry]:
     for dscp, wanted in sorted(model.policy.class_of_dscp.items()):
         class_of_service = min(wanted, highest)
         if class_of_service:  # 0 is the table's default
-            use = call("use_class", class_of_service=class_of_service)
+            use = call("set_class", class_of_service=class_of_service)
             yield TableEntry("dscp_class", match(dscp=Exact(dscp)), use)
-
-
-def _ecn_thresholds(model: FabricModel, switch: Switch) -> Iterator[Entry]:
-    policy = model.policy
-    for port in model.topology.ports_of(switch.name):
-        for class_of_service, marking in sorted(policy.ecn.items()):
-            if class_of_service >= model.facts.priorities:
-                continue
-            key = {"port": Exact(port.number), "class": Exact(class_of_service)}
-            mark = _marking(model, at_rate(marking, port.link.rate_bps))
-            yield TableEntry("ecn_threshold", match(**key), mark)
-
-
-def _marking(model: FabricModel, thresholds: EcnThresholds) -> ActionCall:
-    """Return the action that marks so, in the target's unit of depth."""
-    packet = model.policy.packet_bytes
-    low = model.facts.depth(thresholds.min_bytes, packet)
-    high = model.facts.depth(thresholds.max_bytes, packet)
-    if low >= high:
-        return call("mark_above", threshold=low)
-    slope = thresholds.probability // (high - low)  # at `high` at most the probability
-    return call("mark_between", low=low, high=high, slope=min(max(slope, 1), MAX_SLOPE))

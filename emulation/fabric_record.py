@@ -17,7 +17,7 @@ from emulation.errors import EmulationError, StateError
 from topologies import Topology
 
 _FILE = "fabric.json"
-_FORMAT = 1
+_FORMAT = 2
 
 
 @dataclass(frozen=True)

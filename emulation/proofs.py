@@ -16,8 +16,8 @@ from emulation.errors import TrafficError
 from emulation.live_host import LiveHost
 from emulation.session import Session
 from topologies import Role, Topology
-from topologies.congestion import BANDWIDTH_SCALED
 from topologies.model import Endpoint, Interface
+from workloads.senders import senders, titles
 
 COUNTERS_DEADLINE_S = 15.0
 POLL_S = 0.02
@@ -158,7 +158,8 @@ LONG_WAY = 0.05  # of the time measured: from there on it is told
 
 
 def rdma_write(session: Session, milliseconds: int = RDMA_MS) -> Row:
-    """RDMA WRITEs between the hosts that are farthest apart, by their endpoints, under DCQCN.
+    """RDMA WRITEs between the hosts that are farthest apart, by their endpoints, under the
+    default congestion control.
 
     They are posted for so long, as many at a time as keep the path full, and all that were are
     waited for: a round trip is part of the time measured.
@@ -173,7 +174,7 @@ def rdma_write(session: Session, milliseconds: int = RDMA_MS) -> Row:
     count = line * milliseconds // 8000 // RDMA_BYTES + depth
     work = rdma.Work(
         "write", "bandwidth", RDMA_BYTES, count,
-        depth=depth, duration_ms=milliseconds, set_name=BANDWIDTH_SCALED,
+        depth=depth, duration_ms=milliseconds, control={},
     )  # fmt: skip
     [answer] = rdma.measure(topology, sockets, ends[:1], ends[1], work)
     what = f"RDMA WRITE {source.name} -> {destination.name}"
@@ -186,7 +187,11 @@ def rdma_write(session: Session, milliseconds: int = RDMA_MS) -> Row:
         text += f", a round trip of {_duration(trip_s)} included"
     kind = rdma.info(sockets[source.name])
     by = "AF_XDP" if kind["mode"] == "af_xdp" else "AF_PACKET"
-    return Row(what, f"{text}, {answer.said['messages']} of 16 kB by {by}, DCQCN", True)
+    return Row(
+        what,
+        f"{text}, {answer.said['messages']} of 16 kB by {by}, {titles(senders()[0].name)}",
+        True,
+    )
 
 
 def _endpoint(host: LiveHost) -> Endpoint:

@@ -8,14 +8,15 @@ from __future__ import annotations
 import contextlib
 import select
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from hostagent.rnic.client import EndpointClient, EndpointGone, RequestRefused, join
 from topologies import Topology
-from topologies.congestion import fast_cnp_parameters, parameters
 from topologies.model import Interface
+from workloads.transport import transport_for
+from workloads.transport_schema import transport_entry
 
 RETRIES = 7
 _SHORTEST_TIMEOUT_US = 200_000
@@ -28,7 +29,10 @@ Draw = Callable[[], None]
 
 @dataclass(frozen=True)
 class Work:
-    """What every source does: as the endpoints' `measure`. `duration_ms` 0: `count` messages."""
+    """What every source does: as the endpoints' `measure`. `duration_ms` 0: `count` messages.
+
+    `control`: what lowers rates, in the keys of a run file's `transport:`.
+    """
 
     operation: str
     mode: str
@@ -38,8 +42,7 @@ class Work:
     depth: int = 128
     duration_ms: int = 0
     mtu: int | None = None
-    set_name: str | None = None
-    fast_cnp: bool = False
+    control: Mapping[str, Any] = field(default_factory=lambda: {"congestion_control": "none"})
     retransmission: str = "go-back-n"
 
 
@@ -125,21 +128,21 @@ def measure(
         return _answers(ends, draw)
 
 
-def _fast(topology: Topology, interface: Interface) -> dict[str, Any] | None:
-    """Return how a host takes fast CNPs, None for a stock card: there they are CNPs."""
-    if interface.host in topology.stock_nics:
-        return None
+def _control(topology: Topology, interface: Interface, work: Work) -> dict[str, Any]:
+    """Return what runs at a host's sender, as its endpoint is told."""
     rate = topology.link_at(interface.host, interface.number).rate_bps
-    return asdict(fast_cnp_parameters(rate, topology.time_scale))
+    entry = transport_entry().model_validate(dict(work.control))
+    stock = interface.host in topology.stock_nics
+    transport = transport_for(entry, rate, stock=stock)
+    return {
+        "congestion_control": transport.fields(topology.time_scale),
+        "cnp_interval_ns": transport.cnp_interval_ns(topology.time_scale),
+    }
 
 
 def _join(
     topology: Topology, ends: _Ends, source: Interface, target: Interface, work: Work
 ) -> _Ends:
-    rate = topology.link_at(source.host, source.number).rate_bps
-    dcqcn = None
-    if work.set_name is not None:
-        dcqcn = asdict(parameters(work.set_name, rate, topology.time_scale))
     settings: dict[str, Any] = {} if work.mtu is None else {"mtu": work.mtu}
     ours, theirs = join(
         ends.here,
@@ -147,9 +150,8 @@ def _join(
         qps=1 if work.mode == "latency" else work.qps,
         buffer_bytes=work.size,
         repeat=work.retransmission,
-        params=dcqcn,
-        fast=_fast(topology, source) if work.fast_cnp else None,
-        at_target={"fast": _fast(topology, target)} if work.fast_cnp else None,
+        **_control(topology, source, work),
+        at_target=_control(topology, target, work),
         timeout_us=timeout_us(topology),
         retries=RETRIES,
         **settings,

@@ -2,7 +2,7 @@
 
     maps = PinnedMaps.open(Path("/sys/fs/bpf/weft-1f3a"))
     slot = maps.add_queue_pair(
-        local_ip, qpn, peer_ip, peer_qpn, mtu=1024, parameters=..., fast_cnp=...)
+        local_ip, qpn, peer_ip, peer_qpn, mtu=1024, congestion_control=...)
     for each in maps.slots(): print(each.qpn, each.rate_bps)
 
 Several processes may use one directory at a time. Addresses are integers in host order. Who made
@@ -17,27 +17,24 @@ import mmap
 import os
 import struct
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hostagent import bpf_syscall, pins
+from hostagent import algorithms, bpf_syscall, pins
+from hostagent.algorithms import Parameters
 from hostagent.pins import MAPS
-from hostagent.rnic.binding import dcqcn_params, fast_cnp_params, native
-from topologies.congestion import DcqcnParameters, FastCnpParameters
+from hostagent.rnic.native import native
 
 SLOTS = 4096  # hostagent/bpf/roce_consts.h: CC_SLOTS, ENDPOINTS
 ENDPOINTS = 256
 COUNTERS = (
-    "packets", "bytes", "data", "acks", "naks", "cnps", "fast_cnps", "marked", "malformed",
+    "packets", "bytes", "data", "acks", "naks", "cnps", "notified", "marked", "malformed",
     "unknown_qp", "notification_type", "notification_qp", "redirected", "passed",
 )  # fmt: skip
 """enum roce_counter."""
-
-CC_DCQCN, CC_FAST_CNP = 1, 2
-"""enum cc_algorithm: the bits of a slot's `algorithm`."""
 
 _INDEX_KEY = struct.Struct("=II")  # struct queue_pair_key: own address and number
 _PEER_KEY = struct.Struct("=III")  # struct peer_key: own address, peer's address and number
@@ -57,10 +54,11 @@ class QueuePairLimit(MapsError):
 class Slot:
     """A queue pair as the kernel keeps it: struct cc_slot.
 
-    `rate_bps`: the smaller one of what its algorithms allow (`algorithm` has a bit for each), 0
-    without any; `fast_rate_bps`: what fast CNPs alone allow. `limited`: DCQCN has had a CNP, and
-    `target_bps` and `alpha` are its state. `first_cut_at`: when the rate was first lowered, 0 for
-    never; times are ns of CLOCK_MONOTONIC. `cnps` and `fast_cnps` have no packet in common.
+    `algorithms`: those that apply, by name; `rates`: what each alone allows, in bits/s, `rate_bps`
+    the smallest of these, 0 without any; `states`: each one's own fields, as its header in
+    hostagent/include has them. `first_cut_at`: when the rate was first lowered, 0 for never; times
+    are ns of CLOCK_MONOTONIC. `notified`: switches' notifications that an algorithm hears; `cnps`:
+    all other CNPs.
     """
 
     number: int
@@ -68,22 +66,20 @@ class Slot:
     qpn: int
     peer_ip: int
     peer_qpn: int
-    algorithm: int
+    algorithms: tuple[str, ...]
     packets: int
     bytes: int
     cnps: int
-    fast_cnps: int
+    notified: int
     marked: int
     acks: int
     naks: int
     last_ns: int
     first_cut_at: int
     rate_bps: int
-    fast_rate_bps: int
-    target_bps: int
     line_rate_bps: int
-    alpha: float
-    limited: bool
+    rates: Mapping[str, int]
+    states: Mapping[str, Mapping[str, int]]
 
     @property
     def local(self) -> str:
@@ -170,28 +166,20 @@ class PinnedMaps:
         *,
         mtu: int,
         first_psn: int = 0,
-        parameters: DcqcnParameters | None = None,
-        fast_cnp: FastCnpParameters | None = None,
+        congestion_control: Parameters | None = None,
     ) -> int:
         """Give a queue pair a slot, whose congestion control starts now; returns its number.
 
-        Fast CNPs that name its peer are for it from now on, and for no older one of that peer.
+        Notifications that name its peer are for it from now on, and for no older one of that peer.
 
-        Raises QueuePairLimit; MapsError if it has one already.
+        Raises QueuePairLimit; MapsError if it has one already; AlgorithmError.
         """
         slot = self._ffi.new("struct cc_slot *")
         slot.qpn, slot.peer_qpn = qpn, peer_qpn
         slot.local_ip, slot.peer_ip = local_ip, peer_ip
         slot.mtu, slot.acked_psn = mtu, first_psn
-        now = time.monotonic_ns()
-        if parameters is not None:
-            slot.algorithm |= CC_DCQCN
-            params = dcqcn_params(self._ffi, parameters)
-            self._lib.cc_init(self._ffi.addressof(slot, "dcqcn"), params, now)
-        if fast_cnp is not None:
-            slot.algorithm |= CC_FAST_CNP
-            fast = fast_cnp_params(self._ffi, fast_cnp)
-            self._lib.cc_fast_init(self._ffi.addressof(slot, "fast"), fast, now)
+        params = algorithms.pack(self._ffi, congestion_control)
+        self._lib.cc_start_slot(slot, params, time.monotonic_ns())
         key, peer = _INDEX_KEY.pack(local_ip, qpn), _PEER_KEY.pack(local_ip, peer_ip, peer_qpn)
         with self._locked():
             if bpf_syscall.map_lookup(self._fds["cc_index"], key, 4) is not None:
@@ -225,7 +213,7 @@ class PinnedMaps:
             bpf_syscall.map_update(self.slots_fd, number, bytes(self.slot_bytes))
 
     def _remove_peer(self, number: bytes) -> None:
-        """Fast CNPs that name a slot's peer are for nobody, unless a newer one has that peer."""
+        """Notifications that name a slot's peer are for nobody, unless a newer one has it."""
         slot = self.slot(struct.unpack("=I", number)[0])
         if slot is None:
             return
@@ -266,33 +254,39 @@ class PinnedMaps:
                 break
         if not row.qpn:
             return None
-        state, now = row.dcqcn, time.monotonic_ns()
-        by_dcqcn = bool(row.algorithm & CC_DCQCN)
-        by_fast = bool(row.algorithm & CC_FAST_CNP)
-        line = state.params.line_rate if by_dcqcn else row.fast.params.line_rate
-        limited = bool(by_dcqcn and state.limited)
+        return self._read(number, row)
+
+    def _read(self, number: int, row: Any) -> Slot:
+        """Return a copy of a slot, which it changes, as Python has it."""
+        now = time.monotonic_ns()
+        own = algorithms.members(self._ffi, row.algorithms)
+        rate = self._lib.cc_rate_now(row, now)
+        rates: dict[str, int] = {}
+        for place, name in enumerate(algorithms.names(self._ffi)):
+            if name in own:
+                row.algorithms = 1 << place
+                rates[name] = self._lib.cc_rate_now(row, now)
+        lines = [getattr(row, name).params.line_rate for name in own]
         return Slot(
             number,
             row.local_ip,
             row.qpn,
             row.peer_ip,
             row.peer_qpn,
-            row.algorithm,
+            own,
             row.packets,
             row.bytes,
             row.cnps,
-            row.fast_cnps,
+            row.notified,
             row.marked,
             row.acks,
             row.naks,
             row.last_at,
             row.first_cut_at,
-            self._lib.cc_rate_now(row, now),
-            self._lib.cc_fast_rate_now(row, now) if by_fast else 0,
-            state.target if by_dcqcn else 0,
-            line if by_dcqcn or by_fast else 0,
-            state.alpha / (1 << 32) if limited else 0.0,
-            limited,
+            rate,
+            min(lines, default=0),
+            rates,
+            {name: algorithms.state(self._ffi, getattr(row, name)) for name in own},
         )
 
     # --- hosts ----------------------------------------------------------------------------------

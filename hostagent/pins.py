@@ -30,13 +30,13 @@ _LOOK_AGAIN_S = 0.02
 _HERE = Path(__file__).resolve().parent
 _DECLARATIONS = {  # whole, or only the structures in it
     "include/weft_types.h": True,
-    "include/dcqcn.h": False,
-    "include/fast_cnp.h": False,
+    "include/cc_algorithms.h": True,
     "include/cc_slot.h": False,
     "bpf/roce_consts.h": True,
     "bpf/roce_structs.h": True,
     "bpf/roce_maps.h": True,
 }
+_LISTED = re.compile(r'^#include "([^"]+)"', re.MULTILINE)
 _ZERO = struct.pack("=I", 0)
 _STRUCTURE = re.compile(r"\b(?:struct|enum) \w+ \{[^}]*\};")
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
@@ -158,11 +158,17 @@ def digest() -> int:
     Of the source, not of what was compiled from it: the agent's process has to be quick.
     """
     hashed = hashlib.sha256()
-    for name, whole in _DECLARATIONS.items():
+    for name, whole in {**_DECLARATIONS, **_algorithms()}.items():
         code = " ".join(_COMMENT.sub("", (_HERE / name).read_text()).split())
         for part in [code] if whole else _STRUCTURE.findall(code):
             hashed.update(f"{part}\n".encode())
     return int.from_bytes(hashed.digest()[:8], "little")
+
+
+def _algorithms() -> dict[str, bool]:
+    """Return the headers whose state the slots hold: those that the list of algorithms has."""
+    text = (_HERE / "include" / "cc_algorithms.h").read_text()
+    return {f"include/{name}": False for name in _LISTED.findall(text)}
 
 
 def check(directory: Path) -> bool:

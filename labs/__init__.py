@@ -1,24 +1,24 @@
-"""The labs: one folder each, with its text, its variants and its checks; what runs them is here.
+"""The labs: one folder each, with its text, its variants and its checks.
 
-A lab composes what the packages below offer and says what a learner should see.
-Only `weft` imports what is here, and no lab brings its own switch or controller.
+What a lab's checks.py may use is offered here under the names that docs/labs.md gives; what runs,
+sweeps and grades labs is `experiments`. No lab brings its own switch or controller.
 """
 
-from labs.api import (
+from controller.program import CompiledProgram as Program
+from experiments.api import (
     Check,
     Context,
     Figure,
     Finished,
     Measured,
-    Program,
     Run,
     Runtime,
     Table,
     Variant,
     Verdict,
 )
-from labs.errors import LabError, NotRunError, RuntimeMissingError
-from labs.statistics import Estimate
+from experiments.errors import LabError, NotRunError, RuntimeMissingError
+from experiments.statistics import Estimate
 
 __all__ = [
     "Check",

@@ -10,7 +10,7 @@ from simulator.fabric import Fabric
 from softswitch.core import BufferConfig, SwitchCore
 from topologies.buffers import headroom_bytes
 from topologies.model import Topology
-from topologies.workload_model import BufferSettings
+from workloads.model import BufferSettings
 
 CLASSES = 8
 DSCPS = 64

@@ -15,12 +15,11 @@ from controller.diff import Change, batches
 from controller.digests import DigestMessage, digest_messages
 from controller.entries import describe
 from controller.errors import FailedUpdate, WriteFailed
-from controller.fabric_state import Event, FabricModel, FabricReady, LinkChanged, step
-from controller.metrics import FAST_CNP_COUNTER, FAST_CNP_OUTCOMES, fast_cnp_cells
+from controller.fabric_state import Event, FabricModel, FabricReady
+from controller.loop import ControlLoop, Work
 from controller.policy import FabricPolicy
 from controller.program import CompiledProgram
-from controller.queue_pairs import QueuePairCounts
-from controller.stock_queue_pairs import PORT_TABLE, Learned, StockQueuePairs, watches
+from mechanisms.contract import PortCounter
 from simulator.core.binding import Punt
 from simulator.fabric import Fabric, target_facts
 from softswitch.p4runtime.status import Code
@@ -58,49 +57,37 @@ class ControlPlane:
         topology = self.fabric.topology
         policy = self.policy or FabricPolicy.of(topology)
         facts = target_facts(topology)
-        self.model = FabricModel(topology, self.program.p4info, facts, policy)
-        self._queue_pairs: StockQueuePairs | None = None
-        if watches(policy) and PORT_TABLE in self.program.p4info.tables:
-            self._queue_pairs = StockQueuePairs(topology, facts, policy)
+        self.loop = ControlLoop(FabricModel(topology, self.program.p4info, facts, policy))
         self._names = {switch.node: name for name, switch in self.fabric.switches.items()}
 
     def bring_up(self) -> int:
         """Install everything in all switches; return how many updates that took."""
-        return self._step(FabricReady(dict.fromkeys(self.fabric.switches, ())))
+        ready = FabricReady(dict.fromkeys(self.fabric.switches, ()))
+        return self._do(self.loop.handle(ready, self._now))
 
     def take(self, event: Event, dead: Set[str] = frozenset()) -> int:
         """React to an event; return how many updates that took.
 
         Nothing is written to switches that are `dead`: they get it all when they are back.
         """
-        written = self._step(event, dead)
-        if self._queue_pairs is not None and isinstance(event, LinkChanged):
-            written += self._learn(self._queue_pairs.routed(self.model.down))
-        return written
+        return self._do(self.loop.handle(event, self._now), dead)
 
-    @property
-    def queue_pair_counts(self) -> QueuePairCounts | None:
-        """What became of samples of stock NICs' connections; None where there are no such NICs."""
-        return None if self._queue_pairs is None else self._queue_pairs.counts
+    def counts(self, counter: PortCounter) -> dict[str, int]:
+        """Return the packets of a mechanism's counter by label, at all switches together.
 
-    def fast_cnp_counts(self) -> dict[str, int]:
-        """What became of packets that met a long queue, by outcome, at all switches together.
-
-        Empty where no class has fast CNPs, or the program knows none. Each switch has counted
-        since its program started.
+        Empty where the program does not have it. Each switch counts since its program started.
         """
-        counters = self.program.p4info.counters
-        if not self.model.policy.fast_cnp or FAST_CNP_COUNTER not in counters:
+        if counter.name not in self.program.p4info.counters:
             return {}
-        number = counters[FAST_CNP_COUNTER].id
-        found = dict.fromkeys(FAST_CNP_OUTCOMES.values(), 0)
+        number = self.program.p4info.counters[counter.name].id
+        found = dict.fromkeys(counter.labels, 0)
         for name, switch in self.fabric.switches.items():
             pipeline = switch.device.pipeline
             assert pipeline is not None
             array = pipeline.schema.counters[number].index
             for port in self.fabric.topology.ports_of(name):
-                for cell, outcome in fast_cnp_cells(port.number).items():
-                    found[outcome] += switch.device.core.counter_get(array, cell).packets
+                for cell, label in counter.cells(port.number).items():
+                    found[label] += switch.device.core.counter_get(array, cell).packets
         return found
 
     # --- digests --------------------------------------------------------------------------------
@@ -134,26 +121,32 @@ class ControlPlane:
         self._wake(switch)
 
     def _heard(self, messages: Sequence[DigestMessage]) -> None:
-        if self._queue_pairs is not None:
-            self._learn(self._queue_pairs.heard(messages, self.fabric.engine.now // PS_PER_NS))
+        self._do(self.loop.heard(messages, self._now), self.dead)
 
     def _elapsed(self) -> None:
-        if self._queue_pairs is not None:
-            self._learn(self._queue_pairs.elapsed(self.fabric.engine.now // PS_PER_NS))
-
-    def _learn(self, learned: Learned | None) -> int:
-        assert self._queue_pairs is not None
-        due = self._queue_pairs.due()
-        if due is not None and self._due != due:
-            self._due = due
-            self.at(due * PS_PER_NS, self._elapsed)
-        return 0 if learned is None else self._step(learned, self.dead)
+        self._do(self.loop.elapsed(self._now), self.dead)
 
     # --- writes ---------------------------------------------------------------------------------
 
-    def _step(self, event: Event, dead: Set[str] = frozenset()) -> int:
-        self.model, writes = step(self.model, event, self.fabric.engine.now // 1000)
-        return self._write({name: found for name, found in writes.items() if name not in dead})
+    @property
+    def model(self) -> FabricModel:
+        """What the logic remembers."""
+        return self.loop.model
+
+    @property
+    def _now(self) -> int:
+        return self.fabric.engine.now // PS_PER_NS
+
+    def _do(self, work: Work, dead: Set[str] = frozenset()) -> int:
+        """Write what is to be written, and see to it that the loop goes on when it is due."""
+        due = self.loop.due()
+        if due is not None and self._due != due:
+            self._due = due
+            self.at(due * PS_PER_NS, self._elapsed)
+        return sum(
+            self._write({name: found for name, found in writes.items() if name not in dead})
+            for writes in (work.planned, *work.learned)
+        )
 
     def _write(self, writes: Mapping[str, Sequence[Change]]) -> int:
         written = 0

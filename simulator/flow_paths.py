@@ -19,7 +19,7 @@ from softswitch import Switch
 from softswitch.core import CoreConfig
 from softswitch.p4runtime import pipeline
 from topologies.model import Endpoint, Interface, Topology
-from topologies.workload_model import Flow, Traffic
+from workloads.model import Flow, Traffic
 
 MOST_HOPS = 32
 _TTL = 64

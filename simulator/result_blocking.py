@@ -16,11 +16,12 @@ so for the queues in which that port's packets of the same class wait:
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import networkx as nx
+import rustworkx as rx
 
 from simulator.result_model import Records
 from topologies.model import Topology
@@ -146,23 +147,32 @@ def _cycles(
     ahead: Mapping[Queue, tuple[Queue, ...]], stuck: set[Queue]
 ) -> tuple[tuple[Queue, ...], ...]:
     """Return one shortest cycle of each knot of stuck queues."""
-    graph: nx.DiGraph[Queue] = nx.DiGraph()
-    for queue in sorted(stuck):
-        graph.add_edges_from((queue, other) for other in ahead[queue])
+    queues = sorted(stuck)
+    number = {queue: i for i, queue in enumerate(queues)}
+    graph: rx.PyDiGraph[Queue, None] = rx.PyDiGraph()
+    graph.add_nodes_from(queues)
+    graph.add_edges_from_no_data(
+        [(number[queue], number[other]) for queue in queues for other in ahead[queue]]
+    )
     found = []
-    for knot in nx.strongly_connected_components(graph):
+    for knot in rx.strongly_connected_components(graph):
         first = min(knot)
         if len(knot) == 1 and not graph.has_edge(first, first):
             continue  # waits for a deadlock, is none
-        inside = graph.subgraph(knot)
-        ways = nx.single_source_shortest_path(inside, first)
-        back = min((way for end, way in ways.items() if inside.has_edge(end, first)), key=_order)
-        found.append(tuple(back))
+        found.append(_way_back(ahead, queues[first]))
     return tuple(sorted(found))
 
 
-def _order(way: Sequence[Queue]) -> tuple[int, list[Queue]]:
-    return len(way), list(way)
+def _way_back(ahead: Mapping[Queue, tuple[Queue, ...]], first: Queue) -> tuple[Queue, ...]:
+    """Return the shortest cycle through a queue of a knot; of equally short ones the smallest."""
+    ways: deque[tuple[Queue, ...]] = deque([(first,)])
+    seen = {first}
+    while first not in ahead[ways[0][-1]]:
+        way = ways.popleft()
+        fresh = [other for other in ahead[way[-1]] if other not in seen]
+        seen.update(fresh)
+        ways.extend((*way, other) for other in fresh)
+    return ways[0]
 
 
 def _roots(

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from simulator.result_model import Records
 from simulator.result_statistics import rate_bps, ratios, spread, total
 from simulator.result_tables import Column, Kind, TableWriter, integers
-from topologies.workload_model import Span, SpanKind, Traffic
+from workloads.model import Span, SpanKind, Traffic
 
 _CHUNK = 1 << 17
 _TIMES = ("ready", "first_sent", "last_sent", "done")

@@ -79,7 +79,7 @@ class RunEnd:
     for each flow and message. `switches` by name. `host_ports`: sim_host_port_stats by host and
     interface. `flow_paths`: where known, the switch ports that a flow leaves through, in order.
     `transport_stats`: one sim_transport_stats for each flow, None where all are open loop.
-    `fast_cnps`: packets that met a long queue, by what became of that; empty without fast CNPs.
+    `counters`: what mechanisms have counted in all switches, by the counter's key and by label.
     """
 
     stop: Stop
@@ -93,4 +93,4 @@ class RunEnd:
     )
     flow_paths: Mapping[int, Sequence[tuple[str, int]]] = field(default_factory=dict)
     transport_stats: Records | None = None
-    fast_cnps: Counters = field(default_factory=dict)
+    counters: Mapping[str, Counters] = field(default_factory=dict)

@@ -17,9 +17,10 @@ from simulator.result_flows import Outcome
 from simulator.result_model import Records, RunEnd, RunIdentity, Stop
 from simulator.result_statistics import MILLION, spread, total
 from simulator.result_tables import Column, Kind, integers
-from topologies.congestion import CERTAIN, at_rate
-from topologies.transport_schema import DEFAULT_WINDOW
-from topologies.workload_model import Traffic
+from topologies.ecn import CERTAIN
+from workloads.model import Traffic
+from workloads.senders import columns
+from workloads.transport_schema import DEFAULT_WINDOW
 
 SHOWN_FAILURES = 16
 """Failed queue pairs that summary.json names; flows.parquet has all of them."""
@@ -35,15 +36,16 @@ _FAILURES: Mapping[Failure, str] = {
     Failure.REMOTE_OPERATION: "failed at the peer",
     Failure.LOCAL_LENGTH: "longer than the posted buffer",
 }
-_COUNTERS = (
-    "repeated_packets",
-    "repeated_bytes",
-    "timeouts",
-    "acks",
-    "naks",
-    "cnps",
-    "fast_cnps",
-)
+_COUNTERS = {
+    "repeated_packets": "repeated_packets",
+    "repeated_bytes": "repeated_bytes",
+    "timeouts": "timeouts",
+    "acks": "acks",
+    "naks": "naks",
+    "cnps": "cnps",
+    **{each.name: each.counter for each in columns()},
+}
+"""Columns, and their fields of sim_transport_stats."""
 FLOW_COLUMNS = (
     *integers("transport", *_COUNTERS, "duplicates", "dropped", "cc_rate_bps", "first_cut_ps"),
     Column("failure", Kind.NAME, tuple(_FAILURES.values())),
@@ -67,7 +69,8 @@ def flow_columns(outcome: Outcome) -> dict[str, Any]:
     failed = codes[stats["failure"].astype(np.int64)]
     return {
         "transport": number,
-        **{name: known(stats[name]) for name in (*_COUNTERS, "dropped")},
+        **{name: known(stats[counter]) for name, counter in _COUNTERS.items()},
+        "dropped": known(stats["dropped"]),
         "duplicates": known(outcome.flow_stats["duplicates"]),
         "cc_rate_bps": limited_rates(stats["rate_bps"]),
         "first_cut_ps": known(stats["first_cut_at"]),
@@ -166,7 +169,8 @@ def transport_summary(
         "transport": {
             "flows": int(reliable.sum()),
             "received_bytes": total(outcome.flow_stats["received_bytes"][reliable]),
-            **{name: total(stats[name]) for name in (*_COUNTERS, "dropped")},
+            **{name: total(stats[counter]) for name, counter in _COUNTERS.items()},
+            "dropped": total(stats["dropped"]),
             "duplicates": total(outcome.flow_stats["duplicates"][reliable]),
             "failed": len(failed),
             "failures": reasons,
@@ -185,8 +189,7 @@ def _parameters(traffic: Traffic, scale: int) -> list[dict[str, Any]]:
     found = []
     for number, each in enumerate(traffic.transports, start=1):
         flows = traffic.flows[traffic.flows["transport"] == number]
-        dcqcn = each.dcqcn and each.dcqcn.with_time_scale(scale)
-        fast = each.fast_cnp and each.fast_cnp.with_time_scale(scale)
+        told = {name: known.with_time_scale(scale) for name, known in each.algorithms.items()}
         found.append(
             {
                 "operation": each.operation,
@@ -199,9 +202,8 @@ def _parameters(traffic: Traffic, scale: int) -> list[dict[str, Any]]:
                 "retries": each.retries,
                 "udp_ports": each.udp_ports,
                 "line_rate_bps": max(1, each.line_rate_bps // scale),
-                "congestion_control": "fast-cnp" if fast else "dcqcn" if dcqcn else "none",
-                "dcqcn": asdict(dcqcn) if dcqcn else None,
-                "fast_cnp": asdict(fast) if fast else None,
+                "congestion_control": each.congestion_control,
+                **{name: asdict(known) for name, known in told.items()},
             }
         )
     return found
@@ -213,14 +215,15 @@ def _marking(traffic: Traffic, reliable: npt.NDArray[np.bool_]) -> list[dict[str
     rates = sorted({link.rate_bps for link in traffic.topology.links})
     found = []
     for each in traffic.topology.classes:
-        if each.ecn is None or not used & set(each.dscps):
+        marking = each.setting("ecn")
+        if marking is None or not used & set(each.dscps):
             continue
         for rate in rates:
-            at = at_rate(each.ecn, rate)
+            at = marking.at(rate)
             found.append(
                 {
                     "class": each.name,
-                    "set": each.ecn if isinstance(each.ecn, str) else None,
+                    "set": marking.set_name,
                     "rate_bps": rate,
                     "min_bytes": at.min_bytes,
                     "max_bytes": at.max_bytes,

@@ -26,7 +26,7 @@ from simulator.result_model import Records, ResultError, RunEnd, RunIdentity, St
 from simulator.result_statistics import MILLION, spread, total
 from simulator.result_tables import Column, Kind, TableWriter, integers
 from topologies.model import Link
-from topologies.workload_model import Traffic
+from workloads.model import Traffic
 
 FORMAT = 1
 RUNTIME = "simulator"
@@ -324,7 +324,7 @@ class ResultWriter:
                 "most_used_ppm": self._busiest,
             },
             **result_transport.transport_summary(outcome, identity, end, self._sharing),
-            **({"fast_cnps": dict(end.fast_cnps)} if end.fast_cnps else {}),
+            **{key: dict(counts) for key, counts in end.counters.items()},
             "switches": _summed(switch.stats for switch in end.switches.values()),
             "buffers": {
                 name: dict(switch.buffer) for name, switch in end.switches.items() if switch.buffer

@@ -21,23 +21,24 @@ import numpy as np
 from controller.fabric_state import FabricReady, LinkChanged
 from controller.policy import FabricPolicy
 from controller.program import CompiledProgram
-from hostagent.rnic.binding import Repeat
+from hostagent.rnic.binding import NO_CNPS, Repeat
+from mechanisms.registry import counters
 from simulator.buffers import apply_buffer, buffer_end
 from simulator.controller_link import ControlPlane
 from simulator.core.binding import NEVER, Engine, Transport
 from simulator.core.binding import Stop as EngineStop
-from simulator.dag import OPERATIONS
 from simulator.fabric import Fabric
 from simulator.flow_paths import FlowPaths
 from simulator.pcap import PortCapture
-from simulator.plan import plan
 from simulator.result_model import Records, RunEnd, RunIdentity, Stop, SwitchEnd
 from simulator.results import ResultWriter
 from softswitch.core import Direction
 from topologies.events import LinksCall, PortCall, SwitchCall, calls
 from topologies.model import CNP_DSCP, Endpoint, Link
-from topologies.transport import Transport as PlannedTransport
-from topologies.workload_model import RunFile, Traffic
+from workloads.dag import OPERATIONS
+from workloads.model import RunFile, Traffic
+from workloads.plan import plan
+from workloads.transport import Transport as PlannedTransport
 
 SLICE_EVENTS = 200_000
 """Events between two looks at the clock and at Ctrl-C."""
@@ -165,6 +166,7 @@ class Simulation:
     def _transport(self, planned: PlannedTransport) -> Transport:
         """Return a transport as it runs: at this time scale, CNPs in their class's queue."""
         scale = self.fabric.topology.time_scale
+        interval_ns = planned.cnp_interval_ns(scale)
         return Transport(
             Repeat.SELECTIVE if planned.retransmission == "selective-repeat" else Repeat.GO_BACK_N,
             planned.ack_every,
@@ -174,8 +176,8 @@ class Simulation:
             cnp_queue=FabricPolicy.of(self.fabric.topology).class_of_dscp.get(CNP_DSCP, 0),
             cnp_dscp=CNP_DSCP,
             timeout_ps=planned.timeout_ps * scale,
-            dcqcn=planned.dcqcn and planned.dcqcn.with_time_scale(scale),
-            fast_cnp=planned.fast_cnp and planned.fast_cnp.with_time_scale(scale),
+            congestion_control=planned.fields(scale),
+            cnp_interval_ns=NO_CNPS if interval_ns is None else interval_ns,
         )
 
     def _events(self) -> None:
@@ -348,8 +350,8 @@ class Simulation:
         return RunEnd(
             stop=stop,
             now_ps=engine.now,
-            totals={**asdict(engine.totals()), "punts": self.punts, **self._queue_pairs()},
-            fast_cnps=self.control.fast_cnp_counts(),
+            totals={**asdict(engine.totals()), "punts": self.punts, **self.control.loop.totals()},
+            counters=self._counters(),
             flow_stats=flow_stats,
             message_times=engine.message_times(0, len(traffic.messages)),
             switches=switches,
@@ -366,10 +368,11 @@ class Simulation:
             },
         )
 
-    def _queue_pairs(self) -> dict[str, int]:
-        """What became of samples of stock NICs' connections; empty where there are no such NICs."""
-        counts = self.control.queue_pair_counts
-        return {f"queue_pairs_{k}": v for k, v in asdict(counts).items()} if counts else {}
+    def _counters(self) -> dict[str, dict[str, int]]:
+        """Return what the mechanisms that the topology uses have counted in all switches."""
+        used = counters(self.fabric.topology)
+        found = {each.key: self.control.counts(each) for each in used}
+        return {key: counts for key, counts in found.items() if counts}
 
     def _flow_paths(
         self, flow_stats: Records, switches: Mapping[str, SwitchEnd]

@@ -1,4 +1,4 @@
-"""The embedded switch: compiler (P4 to JSON), codegen (JSON to C), core (C), P4Runtime, daemon.
+"""The embedded switch: codegen (JSON to C), core (C), P4Runtime, daemon.
 
 `from softswitch import Switch` is the in-process switch. Nothing here knows topologies, controllers
 or emulation; heavy parts (gRPC, the compiler) are imported when first used.

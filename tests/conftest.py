@@ -1,10 +1,15 @@
-"""Which tests can run on this machine, and the rule that CI skips no others.
+"""Which tests can run on this machine, which run together, and the rule that CI skips no others.
 
 - `@pytest.mark.root` tests are skipped unless pytest runs as root.
 - `@pytest.mark.reference("p4c-bm2-ss", ...)` tests are skipped unless all the programs named are
   on PATH (without names: both p4c-bm2-ss and simple_switch_grpc);
   `@pytest.mark.reference(variable="NAME", names="a checkout of ...")` ones unless the environment
   has that variable.
+
+`make test` leaves out what is `long`, which `make test-long` runs. In both, tests run side by side
+on all cores, and then, with nothing beside them, those that are `realtime`. Single tests are marked
+so where they are; for whole files and folders TIERS says it. Whatever needs root is `realtime`,
+except ROOT_BESIDE.
 
 How many tests were skipped is printed above pytest's closing line. Where the environment has
 CI=true, the run fails if a test other than a `reference` one was skipped, or if more were
@@ -13,17 +18,72 @@ skipped than `--most-skipped` allows: coverage cannot fade away unseen.
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
-from collections.abc import Generator
+from fnmatch import fnmatch
+from pathlib import Path
 
 import pytest
+
+HERE = Path(__file__).resolve().parent
+
+# Markers of whole files, by patterns of their paths below this folder.
+TIERS = {
+    "long": (
+        # once more, under the sanitizers
+        "*/test_*_sanitized.py",
+        # random programs, models that results are held against, fabrics of all sizes
+        "random_programs/*",
+        "mechanisms/dcqcn/test_dcqcn_fluid.py",
+        "weft/test_generated_fabrics.py",
+        # beside p4c and BMv2, and in their place
+        "compat/*",
+        "tutorials/*",
+        "softswitch/test_pushback_targets.py",
+        # whole runs, each with a fabric of its own
+        "hostagent/test_fast_cnp_live.py",
+        "experiments/test_live.py",
+        "weft/test_live_run.py",
+        "weft/test_perf_live.py",
+        "mechanisms/fast_cnp/test_prompt_fast_cnp.py",
+        "mechanisms/test_toy_mechanism.py",
+        "shipped/test_goldens.py",
+        "weft/test_readme.py",
+        # tools round about
+        "bench/*",
+        "labs/test_cnp_by_hand*.py",
+        "experiments/test_grade.py",
+        "labs/test_long_haul_fast_cnp.py",
+        "experiments/test_sweep.py",
+        "experiments/test_sweep_dask.py",
+        "weft/test_locked_venv.py",
+        "weft/test_skip_rule.py",
+        "weft/test_sweep_command.py",
+        "weft/test_test_phases.py",
+    ),
+    "realtime": (
+        "bench/*",  # they measure
+        "experiments/test_sweep_dask.py",  # workers with deadlines
+        "softswitch/test_core_sanitized.py",  # the packet loop is among what it runs
+        "tutorials/*",
+        "weft/test_top.py",  # rates
+    ),
+}
+# Root only to load programs into the kernel, which runs them on packets that the test hands it.
+ROOT_BESIDE = {
+    "hostagent/test_dcqcn_kernel.py",
+    "hostagent/test_fast_cnp_kernel.py",
+}
 
 REFERENCE_PROGRAMS = ("p4c-bm2-ss", "simple_switch_grpc")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--tally", type=Path, metavar="FILE", help="write there how many passed, failed, skipped"
+    )
     parser.addoption(
         "--most-skipped", type=int, metavar="N", help="in CI: fail if more reference tests skip"
     )
@@ -40,12 +100,20 @@ def pytest_configure(config: pytest.Config) -> None:
     # interrupts would go on for ever.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if hasattr(config, "workerinput"):
+        return  # what a worker of pytest-xdist reports is counted where all of it arrives
     in_ci = os.environ.get("CI") == "true"
-    config.pluginmanager.register(SkipLedger(config.getoption("most_skipped"), in_ci))
+    ledger = SkipLedger(config.getoption("most_skipped"), in_ci)
+    config.pluginmanager.register(ledger)
+    if config.getoption("tally"):
+        config.pluginmanager.register(Tally(config.getoption("tally"), ledger))
 
 
+# Called after those of the folders' own conftest.py, which may mark tests, and before `-m` selects.
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
+        for marker in _tier(item):
+            item.add_marker(marker)
         if item.get_closest_marker("root") and os.geteuid() != 0:
             item.add_marker(pytest.mark.skip(reason="needs root"))
         reference = item.get_closest_marker("reference")
@@ -53,6 +121,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             why = absence(*reference.args, **reference.kwargs)
             if why:
                 item.add_marker(pytest.mark.skip(reason=why))
+
+
+def _tier(item: pytest.Item) -> set[str]:
+    """The markers that a test has by its place, or because it needs root."""
+    path = item.path.relative_to(HERE).as_posix() if item.path.is_relative_to(HERE) else ""
+    markers = {
+        marker for marker, places in TIERS.items() if any(fnmatch(path, place) for place in places)
+    }
+    if item.get_closest_marker("root") and path not in ROOT_BESIDE:
+        markers.add("realtime")
+    return markers
 
 
 def absence(*programs: str, variable: str | None = None, names: str = "anything") -> str:
@@ -81,15 +160,10 @@ class SkipLedger:
             found.append(f"{skipped} reference tests were skipped, at most {most} expected")
         return found
 
-    @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_makereport(
-        self, item: pytest.Item
-    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-        report = yield
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.skipped and not hasattr(report, "wasxfail"):
-            reference = item.get_closest_marker("reference")
-            (self.reference if reference else self.others).append(item.nodeid)
-        return report
+            reference = "reference" in report.keywords  # the names of its markers are among them
+            (self.reference if reference else self.others).append(report.nodeid)
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         if report.skipped:  # a whole module, by importorskip
@@ -108,3 +182,20 @@ class SkipLedger:
         if self.in_ci:
             for problem in self.problems():
                 terminalreporter.write_line(f"CI: {problem}", red=True)
+
+
+class Tally:
+    """Leaves for tests/run.py how many tests passed, failed (or broke) and were skipped."""
+
+    def __init__(self, path: Path, ledger: SkipLedger) -> None:
+        self.path, self.ledger = path, ledger
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        count = {name: len(reports) for name, reports in terminalreporter.stats.items()}
+        tally = {
+            "passed": count.get("passed", 0),
+            "failed": count.get("failed", 0) + count.get("error", 0),
+            "skipped": count.get("skipped", 0),
+            "reference": len(self.ledger.reference),
+        }
+        self.path.write_text(json.dumps(tally))

@@ -11,12 +11,12 @@ from collections.abc import Mapping
 
 from topologies.address_plan import AddressPlan, Attachment
 from topologies.addressing import switch_mac
-from topologies.congestion import FastCnp
 from topologies.document import Document
 from topologies.errors import FieldPath, Problem, TopologyError, did_you_mean
 from topologies.event_model import Event
 from topologies.events import build_events
-from topologies.fields import MAX_PORT, ClassEntry
+from topologies.extensions import Settings
+from topologies.fields import MAX_PORT, ClassFields
 from topologies.model import DEFAULT_MTU, Endpoint, Host, Link, Role, Switch, Topology, TrafficClass
 from topologies.schema import ExplicitFile, LinkEntry
 
@@ -76,6 +76,7 @@ class _Builder:
             classes=classes,
             events=events,
             stock_nics=self._stock_nics(),
+            settings=Settings.said(self.spec, "topology"),
         )
 
     def _report(self, path: FieldPath, message: str) -> None:
@@ -209,14 +210,12 @@ class _Builder:
         return tuple(_traffic_class(name, entry) for name, entry in self.spec.classes.items())
 
 
-def _traffic_class(name: str, entry: ClassEntry) -> TrafficClass:
-    fast = entry.fast_cnp
+def _traffic_class(name: str, entry: ClassFields) -> TrafficClass:
     return TrafficClass(
         name,
         tuple(entry.dscp),
         entry.queue,
         entry.lossless,
-        entry.ecn,
         entry.weight,
-        FastCnp(fast.low, fast.high, fast.share, fast.gateway) if fast else None,
+        Settings.said(entry, "class"),
     )

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from typing import Annotated
+from functools import cache
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -15,12 +16,13 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    create_model,
     model_validator,
 )
 
-from topologies.congestion import CERTAIN, SETS, EcnMarking, EcnThresholds, step
+from topologies import extensions
 from topologies.model import PS_PER_METRE
-from topologies.units import parse_duration, parse_length, parse_rate, parse_share, parse_size
+from topologies.units import parse_duration, parse_length, parse_rate, parse_size
 
 # Interfaces are called <node>-eth<port> and Linux allows 15 characters, so names stay short.
 NAME = re.compile(r"[a-z][a-z0-9_]{0,7}")
@@ -147,71 +149,47 @@ class LinkSettings(Model):
         )
 
 
-def _ppm(value: object) -> int:
-    """Return a share such as 1% in millionths."""
-    share = parse_share(value) * 1_000_000 // CERTAIN
-    if share == 0:
-        raise ValueError(f"{value!r} of the port's rate is nothing: write a share such as 1%")
-    return share
+class ClassFields(Model):
+    """A traffic class: its DSCPs, the queue that serves it, and how that queue behaves.
 
-
-def _ecn(value: object) -> EcnMarking:
-    """Return how a class marks: a size is a step, a mapping a ramp, a name a parameter set's."""
-    if isinstance(value, str) and value in SETS:
-        return value
-    if isinstance(value, dict):
-        right = "write {min: 400kB, max: 1600kB, probability: 20%}"
-        if set(value) != {"min", "max", "probability"}:
-            raise ValueError(f"a ramp has min, max and probability: {right}")
-        low, high = parse_size(value["min"]), parse_size(value["max"])
-        if low > high:
-            raise ValueError(f"min is above max: {right}")
-        return EcnThresholds(low, high, parse_share(value["probability"]))
-    try:
-        return step(parse_size(value))
-    except ValueError:
-        raise ValueError(
-            f"{value!r} is no threshold: write a size (mark above it), "
-            f"{{min: 400kB, max: 1600kB, probability: 20%}}, or a parameter set: {', '.join(SETS)}"
-        ) from None
-
-
-class FastCnpEntry(Model):
-    """Fast CNPs of a class: `fast_cnp: true`, or what differs from what the controller computes."""
-
-    low: Size | None = None
-    high: Size | None = None
-    share: Annotated[int, BeforeValidator(_ppm)] = 10_000
-    gateway: bool = False
-
-    @model_validator(mode="after")
-    def _in_order(self) -> FastCnpEntry:
-        if self.low is not None and self.high is not None and self.low > self.high:
-            raise ValueError("low is above high: write {low: 200kB, high: 800kB}")
-        return self
-
-
-def _fast_cnp(value: object) -> object:
-    if value is True:
-        return {}
-    return None if value is False else value
-
-
-class ClassEntry(Model):
-    """A traffic class: its DSCPs, the queue that serves it, and how that queue behaves."""
+    `class_entry` adds what mechanisms know of a class.
+    """
 
     dscp: Annotated[list[Dscp], BeforeValidator(_listed)] = Field(default=[])
     queue: Queue | None = None
     lossless: bool = False
-    ecn: Annotated[EcnMarking, BeforeValidator(_ecn)] | None = None
     weight: Weight | None = None
-    fast_cnp: Annotated[FastCnpEntry | None, BeforeValidator(_fast_cnp)] = None
+
+
+@cache
+def class_entry() -> type[ClassFields]:
+    """Return the schema of a class with the settings of all mechanisms."""
+    added: Any = {each.key: (each.type, None) for each in extensions.settings("class")}
+    return create_model("ClassEntry", __base__=ClassFields, **added)
+
+
+if TYPE_CHECKING:
+    ClassEntry = ClassFields
 
 
 class CommonFile(Model):
-    """What both forms of a topology file may say beside the nodes and links."""
+    """What both forms of a topology file may say beside the nodes and links.
+
+    Forms are complete after `completed`: what a class may say is known when the first file is read.
+    """
 
     time_scale: TimeScale
     description: str = ""
     classes: dict[str, ClassEntry] = {}
     stock_nics: list[Name] = Field(default=[])
+
+
+AnyForm = TypeVar("AnyForm", bound=CommonFile)
+
+
+@cache
+def completed(form: type[AnyForm]) -> type[AnyForm]:
+    """Return a form of which every part is known, with the settings of all mechanisms."""
+    form.model_rebuild(_types_namespace={"ClassEntry": class_entry()})
+    added: Any = {each.key: (each.type, None) for each in extensions.settings("topology")}
+    return create_model(form.__name__, __base__=form, **added) if added else form

@@ -12,9 +12,10 @@ import ipaddress
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
-from topologies.congestion import EcnMarking, FastCnp
 from topologies.event_model import Event
+from topologies.extensions import NOTHING_SAID, Settings
 
 PS_PER_NS = 1000
 PS_PER_METRE = 5000  # light in glass: 5 us a kilometre
@@ -153,18 +154,21 @@ class TrafficClass:
     """Packets that share a queue: those with these DSCPs.
 
     `queue` is the ports' queue that serves them, None where the file names none; the highest is
-    served first. `ecn`: when packets are marked, None for never. `lossless` says that
-    senders are paused rather than packets dropped. Queues with a `weight` share by it what strict
-    ones (None) leave. `fast_cnp`: how sources are told of their queues, None for not at all.
+    served first. `lossless` says that senders are paused rather than packets dropped. Queues with
+    a `weight` share by it what strict ones (None) leave. `settings`: what mechanisms are told of
+    the class, by the keys of the file (`topologies.extensions`).
     """
 
     name: str
     dscps: tuple[int, ...]
     queue: int | None
     lossless: bool = False
-    ecn: EcnMarking | None = None
     weight: int | None = None
-    fast_cnp: FastCnp | None = None
+    settings: Settings = NOTHING_SAID
+
+    def setting(self, key: str) -> Any:
+        """Return what a mechanism is told under a key; None where the file says nothing."""
+        return self.settings.get(key)
 
 
 @dataclass(frozen=True)
@@ -172,6 +176,7 @@ class Topology:
     """A whole network. Order of `switches`, `hosts`, `links` and `classes` is the file's.
 
     `events` are in order of time. `stock_nics`: hosts whose cards know plain CNPs only.
+    `settings`: what mechanisms are told, by the keys of the file (`topologies.extensions`).
     """
 
     name: str
@@ -183,6 +188,11 @@ class Topology:
     classes: tuple[TrafficClass, ...] = ()
     events: tuple[Event, ...] = ()
     stock_nics: frozenset[str] = frozenset()
+    settings: Settings = NOTHING_SAID
+
+    def setting(self, key: str) -> Any:
+        """Return what a mechanism is told under a key of the file; None where it says nothing."""
+        return self.settings.get(key)
 
     @cached_property
     def _switch_index(self) -> dict[str, Switch]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from topologies import extensions
 from topologies.addressing import MAX_HOSTS_PER_LEAF
 from topologies.document import Document
 from topologies.errors import FieldPath, Problem, TopologyError, did_you_mean
-from topologies.fields import MAX_PORT, LinkSettings
+from topologies.fields import MAX_PORT, LinkSettings, completed
 from topologies.generator_schema import GeneratedFile
 from topologies.schema import ExplicitFile, HostEntry, LinkEntry, SwitchEntry
 
@@ -125,7 +126,10 @@ class Plan:
         self._override()
         if self.problems:
             raise TopologyError(self.problems)
-        return ExplicitFile.model_construct(
+        told = {each.key: getattr(self.spec, each.key) for each in extensions.settings("topology")}
+        form: type[ExplicitFile] = completed(ExplicitFile)
+        return form.model_construct(
+            **told,
             time_scale=self.spec.time_scale,
             description=self.spec.description,
             classes=self.spec.classes,

@@ -6,10 +6,11 @@ hosts do not meet.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator, Mapping
 from functools import cached_property
+from math import isfinite
 
+from topologies.graph import SwitchGraph
 from topologies.model import Host, Interface, Topology
 
 
@@ -21,28 +22,23 @@ class Reach:
         self._distances: dict[str, Mapping[str, int]] = {}
 
     @cached_property
+    def _graph(self) -> SwitchGraph:
+        return SwitchGraph(self.topology)
+
+    @property
     def islands(self) -> Mapping[str, int]:
         """The part of the fabric that each switch is in: switches that meet share a number."""
-        number: dict[str, int] = {}
-        for switch in self.topology.switches:
-            if switch.name not in number:
-                island = len(set(number.values()))
-                number.update(dict.fromkeys(self.distances(switch.name), island))
-        return number
+        return self._graph.islands
 
     def distances(self, source: str) -> Mapping[str, int]:
         """Return how many links each switch that can be reached is away from `source`."""
         if source not in self._distances:
-            distance = {source: 0}
-            queue = deque([source])
-            while queue:
-                here = queue.popleft()
-                for port in self.topology.ports_of(here):
-                    peer = port.peer.node
-                    if self.topology.is_switch(peer) and peer not in distance:
-                        distance[peer] = distance[here] + 1
-                        queue.append(peer)
-            self._distances[source] = distance
+            row = self._graph.distances[self._graph.index[source]]
+            self._distances[source] = {
+                name: int(distance)
+                for name, distance in zip(self._graph.names, row, strict=True)
+                if isfinite(distance)
+            }
         return self._distances[source]
 
     def layers(self, source: str, destination: str) -> tuple[tuple[str, ...], ...]:

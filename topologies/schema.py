@@ -18,7 +18,15 @@ from pydantic import BaseModel, BeforeValidator, Field, ValidationError, model_v
 from topologies.document import Document
 from topologies.errors import FieldPath, Problem, TopologyError, did_you_mean
 from topologies.event_schema import EventEntry
-from topologies.fields import CommonFile, InterfaceAddress, LinkSettings, Mac, Model, Name
+from topologies.fields import (
+    CommonFile,
+    InterfaceAddress,
+    LinkSettings,
+    Mac,
+    Model,
+    Name,
+    completed,
+)
 from topologies.generator_schema import GENERATORS, AnyGenerated
 
 
@@ -97,13 +105,13 @@ def validate(document: Document) -> ExplicitFile | AnyGenerated:
 def _form(document: Document) -> type[ExplicitFile] | type[AnyGenerated]:
     assert isinstance(document.data, dict)
     if "generator" not in document.data:
-        return ExplicitFile
+        return completed(ExplicitFile)
     generator = document.data["generator"]
     if not isinstance(generator, str) or generator not in GENERATORS:
         hint = did_you_mean(str(generator), GENERATORS) or f": there is {', '.join(GENERATORS)}"
         problem = document.problem(("generator",), f"no generator {generator!r}{hint}")
         raise TopologyError([problem])
-    return GENERATORS[generator]
+    return completed(GENERATORS[generator])
 
 
 def schema_problem(document: Document, detail: Any, form: type[BaseModel]) -> Problem:

@@ -22,9 +22,11 @@ from emulation.fabric_record import FabricRecord, NoRunError
 from emulation.host_agent import LOG, host_interfaces
 from hostagent import agent, pins
 from hostagent.pinned_maps import MapsError, PinnedMaps, Slot
-from weft import agent_rows, console
-from weft.errors import UsageError
-from weft.top import interval_seconds
+from observe import agent_rows
+from observe.errors import UsageError
+from observe.interval import interval_seconds
+from weft import console
+from workloads.senders import columns, name_of
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -225,7 +227,7 @@ def look_json(look: Look, names: agent_rows.Names) -> dict[str, object]:
         "topology": topology.name,
         "time_scale": topology.time_scale,
         "at": round(look.at, 3),
-        "counters": dict(look.counters),
+        "counters": agent_rows.counters(look.counters),
         "queue_pairs": [_pair_json(slot, look, names) for slot in look.slots],
     }
 
@@ -233,22 +235,22 @@ def look_json(look: Look, names: agent_rows.Names) -> dict[str, object]:
 def _pair_json(slot: Slot, look: Look, names: agent_rows.Names) -> dict[str, object]:
     data = asdict(slot)
     last, cut = data.pop("last_ns"), data.pop("first_cut_at")
+    for name in ("algorithms", "rates", "states"):
+        del data[name]
     data |= {
+        **{each.name: data.pop(each.counter) for each in columns()},
+        **agent_rows.states(slot),
         "host": names.host_of(slot.local_ip),
         "peer_host": names.host_of(slot.peer_ip),
         "local_ip": slot.local,
         "peer_ip": slot.peer,
-        "algorithm": agent_rows.algorithm(slot),
+        "algorithm": name_of(slot.algorithms),
         "packets_ps": round(look.packets_ps.get((slot.local_ip, slot.qpn), 0.0), 1),
         "last_seen_s": round((look.now_ns - last) / 1e9, 6) if last else None,
         "first_cut_s": round((look.now_ns - cut) / 1e9, 6) if cut else None,
     }
     if not slot.rate_bps:
         data |= {"rate_bps": None, "line_rate_bps": None}
-    if not slot.target_bps:
-        data |= {"target_bps": None, "alpha": None}
-    if not slot.fast_rate_bps:
-        data["fast_rate_bps"] = None
     return data
 
 

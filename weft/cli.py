@@ -15,6 +15,7 @@ from functools import partial
 from importlib import import_module
 from pathlib import Path
 
+from observe.errors import UsageError
 from weft import (
     cli_conformance,
     cli_corpus,
@@ -37,7 +38,6 @@ from weft.cli_arguments import (
     add_tls,
     without_kinds,
 )
-from weft.errors import UsageError
 
 EXIT_FAILED = 1
 EXIT_USAGE = 2
@@ -50,7 +50,8 @@ WEB_PORT = 9480
 # An exception of a class made here is a message for the user; any other one is a bug.
 _OUR_PACKAGES = frozenset(
     {"weft", "labs", "emulation", "simulator", "controller", "hostagent", "topologies"}
-    | {"softswitch", "protocols"}
+    | {"compat", "experiments", "observe", "mechanisms", "workloads"}
+    | {"softswitch", "compiler", "protocols"}
 )
 
 # Of OSErrors that name a file, those that say something about the user's machine.
@@ -302,7 +303,7 @@ def _add_parity(commands: _Commands[argparse.ArgumentParser]) -> None:
     command = _add(
         commands,
         "parity",
-        "weft.parity:run",
+        "compat.commands.parity:run",
         "run a program on every pairing of {our compiler, p4c} and {our switch, BMv2} there is, "
         "and compare",
         "  weft parity p4src/fabric.p4\n"
@@ -419,7 +420,6 @@ def _add_top(commands: _Commands[argparse.ArgumentParser]) -> None:
     command.add_argument("--once", action="store_true", help="one look after one interval")
     command.add_argument(
         "--sort",
-        choices=("name", "load", "rx", "tx", "queue", "drops", "marks", "fast-cnps"),
         default="name",
         help="what ports are sorted by, highest first (default: %(default)s)",
     )
@@ -430,7 +430,7 @@ def _add_web(commands: _Commands[argparse.ArgumentParser]) -> None:
     command = _add(
         commands,
         "web",
-        "weft.web.server:run",
+        "observe.web.server:run",
         "serve a page, on this machine only, that shows the running fabric live",
         "  weft web                 then open the address that it prints\n"
         "  weft web --port 0        on any free port\n",
@@ -445,7 +445,7 @@ def _add_metrics(commands: _Commands[argparse.ArgumentParser]) -> None:
     command = _add(
         commands,
         "metrics",
-        "weft.metrics:run",
+        "observe.metrics:run",
         "serve Prometheus metrics of the running fabric, on this machine only",
         "  weft metrics                                  until Ctrl-C, run after run\n"
         f"  curl -s http://127.0.0.1:{METRICS_PORT}/metrics        what Prometheus scrapes\n",

@@ -64,7 +64,7 @@ class _Diagnostic(argparse.Action):
         values: str | Sequence[object] | None,
         option_string: str | None = None,
     ) -> None:
-        from softswitch.compiler.diagnostic_actions import DiagnosticActions, UnknownKind
+        from compiler.passes.diagnostic_actions import DiagnosticActions, UnknownKind
 
         assert option_string is not None
         option = option_string.lstrip("-") + (f"={values}" if values else "")

@@ -12,7 +12,7 @@ def add_commands(add: Add) -> None:
     """Add the command; `add` is `weft.cli`'s, with the subparsers given."""
     command = add(
         "conformance",
-        "weft.conformance:run",
+        "compat.commands.conformance:run",
         "p4c's own test programs and packets through our compiler and switch, beside p4c",
         "  weft conformance P4C                     P4C is a checkout of p4c, or its testdata\n"
         "  weft conformance P4C --report docs/CONFORMANCE.md\n"

@@ -13,7 +13,7 @@ def add_commands(add: Add) -> None:
     """Add the command; `add` is `weft.cli`'s, with the subparsers given."""
     command = add(
         "corpus",
-        "weft.corpus:run",
+        "compat.commands.corpus:run",
         "every v1model program of a checkout: does it compile, how fast, as with p4c, same packets",
         "  weft corpus tutorials/exercises           each program below that makes a V1Switch\n"
         "  weft corpus --list fabrics.txt            a line a program: PROG.p4 [-I DIR] [-D NAME]\n"

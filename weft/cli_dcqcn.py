@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from experiments.perf_request import MTUS
 from weft.cli_arguments import Add, add_json
-from weft.perf_request import MTUS
 
 
 def add_commands(add: Add) -> None:

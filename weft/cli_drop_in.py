@@ -11,7 +11,7 @@ def add_commands(add: Add) -> None:
     """Add the command; `add` is `weft.cli`'s, with the subparsers given."""
     command = add(
         "drop-in",
-        "weft.drop_in:run",
+        "compat.dropin.drop_in:run",
         "make p4c-bm2-ss, p4c, simple_switch_grpc, simple_switch and simple_switch_CLI of this "
         "installation, for others' scripts",
         '  eval "$(weft drop-in ~/weft-bin)"             then they are first on PATH\n'

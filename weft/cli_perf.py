@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 
+from experiments.perf_request import MTUS, OPERATIONS, RETRANSMISSIONS
 from weft.cli_arguments import Add, add_json
-from weft.perf_request import CONTROLS, MTUS, OPERATIONS, RETRANSMISSIONS
 
 
 def add_commands(add: Add) -> None:
@@ -17,7 +17,6 @@ def add_commands(add: Add) -> None:
         "  sudo weft perf write h1 h3             in the fabric that is up (make run-topo CLI=1)\n"
         "  sudo weft perf send -s 4096 -n 500 -q 4 h1 h3\n"
         "  sudo weft perf write h1,h2 h3 --bw --duration 5s    two share a link; Jain's index\n"
-        "  sudo weft perf write h1,h2 h3 --bw --congestion fast-cnp    switches tell the sources\n"
         "  weft perf read h1 h3 -a --sim leafspine    in virtual time, all sizes, no root\n"
         "  weft perf write h1 h3 --sim leafspine --set none --json\n"
         "\nexit codes: 0 measured, 1 something failed, 2 wrong arguments, 130 interrupted\n",
@@ -60,13 +59,12 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         help="payload of a packet: 256 to 4096 (default: the largest that the links allow)",
     )  # fmt: skip
     command.add_argument(
-        "--congestion", choices=CONTROLS, default=CONTROLS[0], dest="control",
-        help="what lowers rates: CNPs by DCQCN, switches' fast CNPs and DCQCN beside them, or "
-        "nothing (default: %(default)s)",
+        "--congestion", metavar="NAME", dest="control",
+        help="what lowers rates: a run file's congestion_control, or none (default: the first)",
     )  # fmt: skip
     command.add_argument(
         "--set", metavar="NAME",
-        help="DCQCN's parameter set, or none (default: hpcc-dcqcn)",
+        help="the parameter set of what lowers rates, or none",
     )  # fmt: skip
     command.add_argument(
         "--retransmission", choices=RETRANSMISSIONS, default=RETRANSMISSIONS[0],

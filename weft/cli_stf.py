@@ -11,7 +11,7 @@ def add_commands(add: Add) -> None:
     """Add the command; `add` is `weft.cli`'s, with the subparsers given."""
     command = add(
         "stf",
-        "weft.stf:run",
+        "compat.commands.stf:run",
         "run a test in p4c's simple test format: packets in, packets expected, digit by digit",
         "  weft stf prog.p4 prog.stf                  on our switch, in virtual time\n"
         "  weft stf prog.p4 prog.stf --target bmv2    on simple_switch_grpc, if it is on PATH\n"

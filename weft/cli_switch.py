@@ -12,7 +12,7 @@ def add_commands(add: Add) -> None:
     """Add the commands; `add` is `weft.cli`'s, with the subparsers given."""
     command = add(
         "cli",
-        "weft.switch_cli:run",
+        "compat.bmv2_cli.main:run",
         "take simple_switch_CLI's commands for a running switch: tables, registers, multicast",
         "  weft cli s1                                a prompt, with completion\n"
         "  weft cli s1 < s1-commands.txt              an old lab's file\n"
@@ -52,7 +52,7 @@ def add_commands(add: Add) -> None:
 
     check = add(
         "lab-files",
-        "weft.lab_files:run",
+        "compat.dropin.lab_files:run",
         "run every file of simple_switch_CLI's commands in a folder, each with its program",
         "  weft lab-files p4-learning                 what our switch refuses, and why\n"
         "  weft lab-files p4-learning --beside simple_switch_CLI\n"

@@ -10,11 +10,11 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from observe.errors import UsageError
 from weft import console
-from weft.errors import UsageError
 
 if TYPE_CHECKING:
-    from weft.p4_cache import Compiled
+    from softswitch.program_cache import Compiled
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -22,11 +22,11 @@ def run(arguments: argparse.Namespace) -> int:
 
     Raises the compiler's CompileError, which holds every diagnostic.
     """
-    from weft import p4_cache
+    from softswitch import program_cache
 
     with console.progress(f"compile {arguments.program}", quiet=not sys.stderr.isatty()):
-        compiled = p4_cache.compile_program(
-            p4_cache.Job(
+        compiled = program_cache.compile_program(
+            program_cache.Job(
                 source=arguments.program,
                 include_dirs=tuple(arguments.include),
                 defines=tuple(arguments.define),

@@ -1,11 +1,12 @@
 """What a command says and how: results to stdout, progress and messages to stderr.
 
-Colours only on a terminal (and never with $NO_COLOR). `rich` is imported when a table is printed,
-so that commands which print none start fast.
+Colours only on a terminal (and never with $NO_COLOR). `rich` is imported when a table or
+progress is drawn, so that commands which draw none start fast.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 import threading
@@ -16,11 +17,10 @@ from typing import TYPE_CHECKING, Literal, TextIO
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.progress import Progress, ProgressColumn
 
 PROGRESS_AFTER_S = 0.5
 _REDRAW_S = 0.1
-_BAR = 24
-_SPINNER = "|/-\\"
 
 
 def is_coloured(stream: TextIO) -> bool:
@@ -66,12 +66,9 @@ def progress(what: str, *, quiet: bool = False) -> Iterator[None]:
     On a terminal, a step that is over at once leaves no trace but its time.
     """
     started = time.monotonic()
-    if quiet:
-        yield
-        return
     done = threading.Event()
-    drawer = threading.Thread(target=_draw, args=(what, started, done), daemon=True)
-    live = sys.stderr.isatty()
+    drawer = threading.Thread(target=_draw, args=(what, done), daemon=True)
+    live = not quiet and sys.stderr.isatty()
     if live:
         drawer.start()
     try:
@@ -80,50 +77,95 @@ def progress(what: str, *, quiet: bool = False) -> Iterator[None]:
         done.set()
         if live:
             drawer.join()
-            print("\r\033[K", end="", file=sys.stderr)
-    seconds = f"{time.monotonic() - started:.1f} s"
-    print(f"  {what} {_styled(seconds, '2', sys.stderr)}", file=sys.stderr, flush=True)
+    if not quiet:
+        _took(what, started)
 
 
 @contextmanager
 def progress_bar(what: str, total: int, *, quiet: bool = False) -> Iterator[Callable[[], None]]:
     """As `progress`, for `total` steps: call what it gives after each of them."""
     started = time.monotonic()
-    live = sys.stderr.isatty() and not quiet
     done = 0
+    with bar(quiet=quiet) as draw:
 
-    def step() -> None:
-        nonlocal done
-        done += 1
-        if live:
-            filled = _BAR * done // max(total, 1)
-            bar = "#" * filled + "." * (_BAR - filled)
-            passed = time.monotonic() - started
-            left = passed / done * (total - done)
-            text = f"\r\033[K[{bar}] {done}/{total} {what} {passed:.0f} s, {left:.0f} s left"
-            print(text, end="", file=sys.stderr, flush=True)
+        def step() -> None:
+            nonlocal done
+            done += 1
+            left = (time.monotonic() - started) / done * (total - done)
+            draw(done / max(total, 1), f"{done}/{total} {what}, {left:.0f} s left")
+
+        yield step
+    if not quiet:
+        _took(what, started)
+
+
+@contextmanager
+def bar(
+    *, quiet: bool = False, after_s: float = 0.0
+) -> Iterator[Callable[[float | None, str], None]]:
+    """Yield what draws a bar on a terminal's stderr: the share done, None if unknown, and a text.
+
+    It draws once `after_s` are over, and leaves no trace; elsewhere, and if quiet, it does nothing.
+    No thread draws, so that a caller may fork.
+    """
+    if quiet or not sys.stderr.isatty():
+        yield lambda share, text: None
+        return
+    from rich.progress import BarColumn, TextColumn
+
+    texts = TextColumn("{task.description}", markup=False), TextColumn("{task.elapsed:.0f} s")
+    drawing = _drawing(BarColumn(), *texts, auto_refresh=False)
+    task = drawing.add_task("", total=None)
+    started, last = time.monotonic(), -math.inf
+
+    def draw(share: float | None, text: str) -> None:
+        nonlocal last
+        now = time.monotonic()
+        if now - started < after_s or now - last < _REDRAW_S:
+            return
+        last = now
+        if share is None:
+            drawing.update(task, description=text)
+        else:
+            text = f"{share:4.0%} {text}"
+            drawing.update(task, total=1.0, completed=share, description=text)
+        drawing.start()
+        drawing.refresh()
 
     try:
-        yield step
+        yield draw
     finally:
-        if live:
-            print("\r\033[K", end="", file=sys.stderr)
-    if not quiet:
-        seconds = f"{time.monotonic() - started:.1f} s"
-        print(f"  {what} {_styled(seconds, '2', sys.stderr)}", file=sys.stderr, flush=True)
+        drawing.stop()
 
 
-def _draw(what: str, started: float, done: threading.Event) -> None:
+def _drawing(*columns: ProgressColumn, auto_refresh: bool = True) -> Progress:
+    """Return progress on stderr that leaves no trace, and what others print as it is."""
+    from rich.progress import Progress
+
+    return Progress(
+        *columns,
+        console=_rich(sys.stderr),
+        auto_refresh=auto_refresh,
+        transient=True,
+        redirect_stdout=False,
+        redirect_stderr=False,
+    )
+
+
+def _took(what: str, started: float) -> None:
+    seconds = f"{time.monotonic() - started:.1f} s"
+    print(f"  {what} {_styled(seconds, '2', sys.stderr)}", file=sys.stderr, flush=True)
+
+
+def _draw(what: str, done: threading.Event) -> None:
     if done.wait(PROGRESS_AFTER_S):
         return
-    turn = 0
-    while True:
-        seconds = time.monotonic() - started
-        line = f"\r\033[K{_SPINNER[turn % len(_SPINNER)]} {what} {seconds:.0f} s"
-        print(line, end="", file=sys.stderr, flush=True)
-        if done.wait(_REDRAW_S):
-            return
-        turn += 1
+    from rich.progress import SpinnerColumn, TextColumn
+
+    texts = TextColumn("{task.description}", markup=False), TextColumn("{task.elapsed:.0f} s")
+    with _drawing(SpinnerColumn("line", style=""), *texts) as drawing:
+        drawing.add_task(what)
+        done.wait()
 
 
 def _rich(stream: TextIO) -> Console:

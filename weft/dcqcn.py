@@ -7,11 +7,12 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 
-from simulator.dcqcn_model import FluidModel, Solution
-from topologies.congestion import SETS, CongestionError, parameters, thresholds
+from mechanisms.dcqcn.fluid_model import FluidModel, Solution
+from mechanisms.dcqcn.parameters import SETS, parameters, thresholds
+from observe.errors import UsageError
 from topologies.units import format_duration, format_rate, parse_duration, parse_rate
 from weft import console
-from weft.errors import UsageError
+from workloads.slow_motion import ParameterError
 
 MOST_FLOWS = 100_000
 LEAST_DELAY_PS = 1000
@@ -65,7 +66,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Print the table. Returns the exit code; raises UsageError."""
     try:
         rows = list(_rows(arguments))
-    except (CongestionError, ValueError) as error:
+    except (ParameterError, ValueError) as error:
         raise UsageError(str(error)) from None
     if arguments.json:
         print(json.dumps([{**asdict(row), "stable": row.stable} for row in rows], indent=2))

@@ -20,8 +20,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
+from emulation import kernel_features
 from hostagent import bpf_probe, kernel_headers, pins
-from weft import kernel_features
 
 State = Literal["ok", "missing", "degraded"]
 
@@ -132,7 +132,7 @@ _FEATURES: dict[str, _Feature] = {
     "BTF": _Feature(_AGENTS, "no kernel types for eBPF", _OTHER_KERNEL),
     "bpffs": _Feature(
         _AGENTS,
-        "no host agent: RoCE endpoints use AF_PACKET, and do DCQCN themselves",
+        "no host agent: RoCE endpoints use AF_PACKET, and do congestion control themselves",
         _OTHER_KERNEL,
     ),
     "htb": _Feature(_LINKS, "no rate limits by the kernel", "none needed: our ports set the rate"),

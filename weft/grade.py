@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from weft import console
 
 if TYPE_CHECKING:
-    from labs.grade import Grade, Graded
+    from experiments.grade import Grade, Graded
 
 SEEDS = 1_000_000
 MOST_DETAILS = 12
@@ -25,7 +25,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     2: no such lab, no such file, a lab without grading.
     """
-    from labs.errors import LabError
+    from experiments.errors import LabError
 
     try:
         return _run(arguments)
@@ -35,7 +35,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from labs import grade, loader
+    from experiments import grade, loader
 
     folder = loader.load(arguments.lab, arguments.labs or loader.DIRECTORY).folder
     seed = secrets.randbelow(SEEDS) if arguments.seed is None else arguments.seed
@@ -48,7 +48,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _judge(arguments: argparse.Namespace, folder: Path, source: Path, seed: int) -> int:
-    from labs import grade_worker
+    from experiments import grade_worker
 
     quiet = arguments.json or not sys.stderr.isatty()
     with console.progress(f"grade {source.name}", quiet=quiet):

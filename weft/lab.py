@@ -10,22 +10,22 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from observe.errors import UsageError
 from weft import console, run_options
-from weft.errors import UsageError
 
 if TYPE_CHECKING:
-    from labs.api import Runtime
-    from labs.loader import Lab
-    from labs.results import LabResult
-    from labs.runner import Done, Progress
+    from experiments.api import Runtime
+    from experiments.loader import Lab
+    from experiments.results import LabResult
+    from experiments.runner import Done, Progress
 
 _VERDICTS = {"pass": "ok", "fail": "FAILED"}
 
 
 def show_list(arguments: argparse.Namespace) -> int:
     """`weft lab list`; returns the exit code: 2 if a lab can't be read."""
-    from labs import loader
-    from labs.errors import LabError
+    from experiments import loader
+    from experiments.errors import LabError
 
     found: list[Lab] = []
     broken: list[LabError] = []
@@ -75,9 +75,9 @@ def _minutes(lab: Lab) -> str:
 
 def run_lab(arguments: argparse.Namespace) -> int:
     """`weft lab run`: 0 all checks passed, 1 one failed, 2 wrong input, 3 no such runtime here."""
-    from labs import loader
-    from labs.errors import LabError
-    from labs.runner import LabRun, Request
+    from experiments import loader
+    from experiments.errors import LabError
+    from experiments.runner import LabRun, Request
 
     try:
         lab = loader.load(arguments.name, arguments.labs or loader.DIRECTORY)
@@ -108,7 +108,7 @@ def run_lab(arguments: argparse.Namespace) -> int:
 
 
 def _runtime(text: str) -> Runtime:
-    from labs.api import Runtime
+    from experiments.api import Runtime
 
     if text not in list(Runtime):
         raise UsageError(f"--runtime {text}: there is {', '.join(Runtime)}")
@@ -160,7 +160,7 @@ def _ended(progress: Progress) -> str:
 
 def show(done: Done) -> None:
     """Print what a lab came to: what was measured, the checks, and where the report is."""
-    from labs import wording
+    from experiments import wording
 
     result = done.result
     columns = wording.columns(result)
@@ -183,7 +183,7 @@ def show(done: Done) -> None:
 
 
 def _show_checks(result: LabResult) -> None:
-    from labs import wording
+    from experiments import wording
 
     rows: list[tuple[str, ...]] = [
         (

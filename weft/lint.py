@@ -13,14 +13,15 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from observe.errors import UsageError
 from weft import console
-from weft.errors import UsageError
 
 if TYPE_CHECKING:
     from controller.program import CompiledProgram
-    from topologies.findings import Finding, Remark
+    from softswitch.program_cache import Compiled
+    from topologies.lint.findings import Finding, Remark
     from topologies.loader import Source
-    from topologies.workload_model import RunFile
+    from workloads.model import RunFile
 
 PROGRAM = Path(__file__).resolve().parent.parent / "p4src" / "fabric.p4"
 _YAML = (".yaml", ".yml")
@@ -32,7 +33,7 @@ def run(arguments: argparse.Namespace) -> int:
     Raises the compiler's CompileError, JsonError, LintError, UsageError; a topology or run file
     that can't be loaded is findings.
     """
-    from topologies.findings import Severity
+    from topologies.lint.findings import Severity
 
     programs = _Programs(arguments)
     findings: list[Finding] = []
@@ -54,32 +55,34 @@ class _Programs:
         self._arguments = arguments
         self._fabric: CompiledProgram | None = None
 
-    def compiled(self, source: Path) -> tuple[str, str]:
-        """Return BMv2 JSON and P4Info of a program. Raises CompileError."""
-        from weft import p4_cache
+    def compiled(self, source: Path) -> Compiled:
+        """Return a program, compiled. Raises CompileError."""
+        from softswitch import program_cache
 
-        job = p4_cache.Job(
+        job = program_cache.Job(
             source=source,
             include_dirs=tuple(self._arguments.include),
             defines=tuple(self._arguments.define),
         )
-        result = p4_cache.compile_program(job)
-        return result.json_text, result.p4info_text
+        return program_cache.compile_program(job)
+
+    def has_table(self, name: str) -> bool:
+        """Say whether the program that the fabric runs has a table."""
+        return name in self.fabric().p4info.tables
 
     def fabric(self) -> CompiledProgram:
         """Return the program that the fabric runs."""
         from controller.program import CompiledProgram
 
         if self._fabric is None:
-            json_text, p4info = self.compiled(self._arguments.p4 or PROGRAM)
-            self._fabric = CompiledProgram.of(json_text.encode(), p4info.encode())
+            self._fabric = CompiledProgram.of(self.compiled(self._arguments.p4 or PROGRAM))
         return self._fabric
 
 
 def _lint(file: str, programs: _Programs) -> list[Finding]:
     from topologies import TopologyError, available
-    from topologies.findings import Finding
-    from topologies.workload_loader import available_runs
+    from topologies.lint.findings import Finding
+    from workloads.loader import available_runs
 
     path = Path(file)
     if path.suffix in (".p4", ".json"):
@@ -99,11 +102,11 @@ def _lint(file: str, programs: _Programs) -> list[Finding]:
 
 def _lint_program(path: Path, programs: _Programs) -> list[Finding]:
     from softswitch.codegen import Bmv2Program
-    from topologies.findings import Finding, Severity
-    from weft.lint_registers import register_findings
+    from softswitch.lint_registers import register_findings
+    from topologies.lint.findings import Finding, Severity
 
     text = path.read_text(encoding="utf-8") if path.suffix == ".json" else ""
-    program = Bmv2Program.from_json(text or programs.compiled(path)[0])
+    program = Bmv2Program.from_json(text or programs.compiled(path).json_text)
     found = []
     for each in register_findings(program):
         file = str(path)
@@ -126,42 +129,52 @@ def _is_run(path: Path) -> bool:
 
 
 def _lint_topology(file: str, programs: _Programs) -> list[Finding]:
-    from topologies.findings import merged
-    from topologies.lint import lint
+    from mechanisms import registry
+    from topologies.lint.findings import merged
+    from topologies.lint.topology import lint
     from topologies.loader import load_source
 
     source = load_source(file)
-    return [*lint(source).findings, *merged(_queue_remarks(source, programs), source.document)]
+    lacks = registry.missing(source.topology, programs.has_table)
+    report = lint(source, [*registry.remarks(source.topology), *lacks])
+    return [*report.findings, *merged(_queue_remarks(source, programs), source.document)]
 
 
 def _queue_remarks(source: Source, programs: _Programs) -> Iterable[Remark]:
-    from weft.lint_queues import queue_faults, queues_of_dscps
+    from controller.lint_queues import queue_faults, queues_of_dscps
 
     queues = queues_of_dscps(source.topology, programs.fabric())
     return queue_faults(source.topology, queues)
 
 
 def _lint_run(file: str, programs: _Programs) -> list[Finding]:
-    from topologies.findings import merged
-    from topologies.lint_classes import class_faults
+    from controller.lint_queues import queue_faults, queues_of_dscps
+    from mechanisms import registry
+    from topologies.lint.classes import class_faults
+    from topologies.lint.findings import merged
     from topologies.loader import Source
-    from topologies.workload_loader import load_run_file
-    from weft.lint_buffer import buffer_faults
-    from weft.lint_queues import queue_faults, queues_of_dscps
-    from weft.lint_transport import transport_faults
+    from workloads.lint_buffer import buffer_faults
+    from workloads.lint_transport import transport_faults
+    from workloads.loader import load_run_file
 
     loaded: RunFile = load_run_file(file)
     data = loaded.document.data
     inline = isinstance(data, dict) and isinstance(data.get("topology"), dict)
     source = Source(loaded.topology, loaded.document, ())
     queues = queues_of_dscps(loaded.topology, programs.fabric())
-    remarks = [*class_faults(source), *queue_faults(loaded.topology, queues)]
+    remarks = [
+        *class_faults(source),
+        *queue_faults(loaded.topology, queues),
+        *registry.remarks(loaded.topology),
+        *registry.missing(loaded.topology, programs.has_table),
+    ]
     if inline:
         placed = [_moved(each, ("topology",)) for each in remarks]
     else:
         placed = [_moved(each, ("topology",), whole=True) for each in remarks]
-    placed += buffer_faults(loaded, ("topology",))
-    placed += transport_faults(loaded, ("topology",))
+    placed += buffer_faults(loaded)
+    placed += transport_faults(loaded)
+    placed += registry.run_remarks(loaded, ("topology",))
     return merged(placed, loaded.document)
 
 

@@ -5,22 +5,18 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NoReturn
 
+from experiments.perf_request import Request, request_of
+from observe.errors import UsageError
 from weft import console
-from weft.errors import UsageError
-from weft.perf_request import Request, request_of
 
 if TYPE_CHECKING:
+    from experiments.perf_report import Report
     from simulator.runner import Progress
-    from weft.perf_report import Report
 
 PROGRESS_AFTER_S = 2.0
-_REDRAW_S = 0.2
-_BAR = 30
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -53,7 +49,7 @@ def parse(words: Sequence[str]) -> Request:
 def show(report: Report, *, as_json: bool = False) -> None:
     """Print a report: tables and what failed, or JSON."""
     if as_json:
-        from weft.perf_report import as_json as in_json
+        from experiments.perf_report import as_json as in_json
 
         print(json.dumps(in_json(report), indent=2))
         return
@@ -69,14 +65,15 @@ def show(report: Report, *, as_json: bool = False) -> None:
 def _simulated(request: Request, name: str, *, quiet: bool) -> Report:
     import topologies
     from controller.program import CompiledProgram
-    from weft import p4_cache, perf_request, perf_simulated
-    from weft.sim import PROGRAM
+    from experiments import perf_request, perf_simulated
+    from mechanisms.program import job
+    from softswitch import program_cache
 
     topology = topologies.load(name)
     perf_request.interfaces(request, topology)
-    compiled = p4_cache.compile_program(p4_cache.Job(PROGRAM))
-    program = CompiledProgram.of(compiled.json_text.encode(), compiled.p4info_text.encode())
-    with bar(quiet=quiet) as draw:
+    compiled = program_cache.compile_program(job(topology))
+    program = CompiledProgram.of(compiled)
+    with console.bar(quiet=quiet, after_s=PROGRESS_AFTER_S) as draw:
 
         def tell(progress: Progress) -> None:
             if progress.until_ps:
@@ -89,36 +86,7 @@ def _simulated(request: Request, name: str, *, quiet: bool) -> Report:
 
 
 def _live(request: Request, *, quiet: bool) -> Report:
-    from weft import perf_live
+    from experiments import perf_live
 
-    with bar(quiet=quiet) as draw:
+    with console.bar(quiet=quiet, after_s=PROGRESS_AFTER_S) as draw:
         return perf_live.from_elsewhere(request, draw)
-
-
-@contextmanager
-def bar(*, quiet: bool = False) -> Iterator[Callable[[float, str], None]]:
-    """Yield what draws a progress bar (share done, text), once it takes longer than two seconds.
-
-    On a terminal only; it leaves no trace.
-    """
-    if quiet or not sys.stderr.isatty():
-        yield lambda _share, _text: None
-        return
-    started = last = time.monotonic()
-    drawn = False
-
-    def draw(share: float, text: str) -> None:
-        nonlocal last, drawn
-        now = time.monotonic()
-        if now - started < PROGRESS_AFTER_S or now - last < _REDRAW_S:
-            return
-        last, drawn = now, True
-        full = round(_BAR * min(max(share, 0.0), 1.0))
-        line = f"[{'#' * full}{'.' * (_BAR - full)}] {share:4.0%} {text} {now - started:.0f} s"
-        print(f"\r\033[K{line}", end="", file=sys.stderr, flush=True)
-
-    try:
-        yield draw
-    finally:
-        if drawn:
-            print("\r\033[K", end="", file=sys.stderr, flush=True)

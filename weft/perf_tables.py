@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from experiments.perf_report import Bandwidth, Latency, Measurement, Report
 from weft import console
-from weft.perf_report import Bandwidth, Latency, Measurement, Report
+from workloads.senders import columns, titles
 
 BANDWIDTH_COLUMNS = (
     "#bytes", "#iterations", "BW peak[Gb/sec]", "BW average[Gb/sec]", "MsgRate[Mpps]",
@@ -90,10 +91,7 @@ def conditions(report: Report) -> str:
     text = f" runtime {report.runtime}, {report.clock} time; time_scale {scale}"
     if scale != 1:
         text += f": {scale} s here are 1 s in the fabric"
-    control = given["congestion_control"]
-    control = "no congestion control" if control == "none" else f"DCQCN {control}"
-    if given["fast_cnp"]:
-        control = f"fast CNPs and {control}"
+    control = titles(given["control"], given["congestion_control"])
     depth = "" if given["depth"] is None else f", depth {given['depth']}"
     text += f"\n {given['qps']} queue pair(s) a source{depth}, MTU {given['mtu']}"
     return f"{text}, {control}, {given['retransmission']}"
@@ -117,5 +115,5 @@ _COUNTED = {
     "timeouts": "time-outs",
     "naks": "NAKs",
     "cnps": "CNPs",
-    "fast_cnps": "fast CNPs",
+    **{each.name: each.title for each in columns()},
 }

@@ -6,7 +6,7 @@ import argparse
 import json
 from pathlib import Path
 
-from weft.errors import UsageError
+from observe.errors import UsageError
 
 ENDINGS = (".png", ".svg", ".pdf")
 

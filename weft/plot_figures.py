@@ -5,13 +5,13 @@ Every figure says its runtime, time scale, run and seed below, and the unit of e
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from labs.drawing import COLOURS, DPI, HEIGHT, INK, NOTE, STYLES, WIDTH, title, use_style
+from experiments.drawing import COLOURS, DPI, HEIGHT, INK, NOTE, STYLES, WIDTH, title, use_style
 from simulator.result_model import ResultError
 from simulator.result_reader import ResultFolder
 from topologies.model import Endpoint
@@ -24,6 +24,7 @@ from weft.plot_series import (
     queue_series,
     rate_series,
 )
+from workloads.senders import senders, titles
 
 _LINES = len(COLOURS)
 _MAP_POINTS = 400
@@ -186,17 +187,25 @@ def _rates(folder: ResultFolder, figure: Any) -> None:
     _lines(top, grid, allowed, _time_axis(top, folder), 1.0)
     top.set_xlabel("")
     top.set_ylabel("rate allowed [Gb/s]")
-    names = {
-        each["dcqcn"]["name"]: None
+    controls = {
+        titles(each["congestion_control"]): _set_names(each)
         for each in folder.summary["transports"]
         if each["congestion_control"] != "none"
     }
-    title(top, f"What DCQCN lets {_these(len(rates))} send ({', '.join(names)})")
+    sets = ", ".join(dict.fromkeys(name for names in controls.values() for name in names))
+    what = " or ".join(controls)
+    title(top, f"What {what} lets {_these(len(rates))} send" + (f" ({sets})" if sets else ""))
     goodput = [Series(each.label, each.goodput) for each in rates]
     _lines(bottom, grid, goodput, _time_axis(bottom, folder), 1.0)
     bottom.get_legend().remove()
     bottom.set_ylabel("goodput [Gb/s]")
     title(bottom, f"What {_these(len(rates))} get")
+
+
+def _set_names(transport: Mapping[str, Any]) -> list[str]:
+    """Return the parameter sets that a transport's summary names."""
+    running = (transport.get(each.algorithm) or {} for each in senders() if each.sets)
+    return [given["name"] for given in running if "name" in given]
 
 
 def _these(count: int) -> str:

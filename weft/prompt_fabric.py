@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict
-from ipaddress import IPv4Address
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from emulation.switch_node import Target
 from weft import console
 from weft.prompt_command import Command, CommandError, Shell, no_arguments, one_of, split
-from weft.prompt_fast_cnp import FastCnpCommand
+from weft.prompt_words import words
 from weft.reload import Programs
 
 if TYPE_CHECKING:
-    from controller.queue_pairs import Answer
     from controller.table_rows import TableRow
 
 ROLE = "shell"  # what p4runtime-shell calls itself where it writes
@@ -55,15 +52,7 @@ class FabricCommands:
                 "tables s1 ipv4_route    one of them",
                 self._table_words,
             ),
-            Command(
-                "queue-pairs",
-                "",
-                "which queue pair of a stock NIC sends to which, as far as the controller knows",
-                self._queue_pairs,
-                "Switches have to know it to send fast CNPs to stock NICs; others resolve them\n"
-                "themselves. It is found out from samples of both directions.",
-            ),
-            FastCnpCommand(self._shell).command(),
+            *words(self._shell),
             Command(
                 "reload",
                 "SWITCH|all [FILE.p4]",
@@ -177,24 +166,6 @@ class FabricCommands:
             title=f"tables of {switch}, over P4Runtime",
         )
 
-    def _queue_pairs(self, rest: str) -> None:
-        no_arguments("queue-pairs", rest)
-        known = self._session.controller.read_queue_pairs()
-        if known is None:
-            print("no host has a stock NIC, or no class has fast CNPs: nothing is to be known")
-            return
-        rows = sorted(known.answers.items())
-        console.table(
-            ["destination", "queue pair", "source", "queue pair"],
-            [
-                [str(IPv4Address(target.destination)), str(target.qp), *_source(answer)]
-                for target, answer in rows
-            ],
-            title="queue pairs of stock NICs",
-        )
-        counts = ", ".join(f"{value} {name}" for name, value in asdict(known.counts).items())
-        print(f"{counts}, {known.dropped} dropped")
-
     def _reload(self, rest: str) -> None:
         words = split(rest)
         usage = "reload SWITCH|all [FILE.p4]"
@@ -257,11 +228,3 @@ class FabricCommands:
         code = self._shell.foreground([sys.executable, "-m", "weft.cli", command, *words])
         if code != 0:
             raise CommandError(f"weft {command} ended with exit code {code}")
-
-
-def _source(answer: Answer) -> list[str]:
-    from controller.queue_pairs import SourceIs
-
-    if isinstance(answer, SourceIs):
-        return [str(IPv4Address(answer.source)), str(answer.qp)]
-    return [" or ".join(str(IPv4Address(each)) for each in sorted(answer.sources)), "ambiguous"]

@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from weft.perf_request import OPERATIONS
+from experiments.perf_request import OPERATIONS
 from weft.prompt_capture import Captures
 from weft.prompt_command import Command, CommandError, Shell, no_arguments, one_of, split
 
@@ -118,10 +118,11 @@ class TrafficCommands:
 
     def _perf(self, rest: str) -> None:
         from emulation.errors import TrafficError
-        from weft import perf, perf_live
+        from experiments import perf_live
+        from weft import console, perf
 
         request = perf.parse(split(rest))
-        with perf.bar() as draw:
+        with console.bar(after_s=perf.PROGRESS_AFTER_S) as draw:
             report = perf_live.in_session(self._shell.session, request, draw)
         perf.show(report)
         if not report.ok and not report.interrupted:

@@ -36,11 +36,12 @@ class Programs:
 
     def _reload(self, switch: str, source: Path) -> str:
         from controller import CompiledProgram, Reloaded
-        from weft import p4_cache
+        from mechanisms.program import job
+        from softswitch import program_cache
 
         started = time.monotonic()
-        compiled = p4_cache.compile_program(p4_cache.Job(source))
-        program = CompiledProgram.of(compiled.json_text.encode(), compiled.p4info_text.encode())
+        compiled = program_cache.compile_program(job(self._session.topology, source))
+        program = CompiledProgram.of(compiled)
         compile_s = time.monotonic() - started
         controller = self._session.controller
         before = set(controller.read_entries(switch))

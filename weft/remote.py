@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from weft.errors import UsageError
+from observe.errors import UsageError
 
 if TYPE_CHECKING:
     from emulation.control import Handler
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 def handlers(session: Session, programs: Programs) -> Mapping[str, Handler]:
     """Return what a run at its prompt does for other terminals."""
+    from experiments.perf_live import endpoint_sockets
     from weft.live_link import switch_link
-    from weft.perf_live import endpoint_sockets
 
     def link(words: list[str]) -> Iterator[str]:
         session.settle()

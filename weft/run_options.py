@@ -6,13 +6,12 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from controller.program import CompiledProgram
+from observe.errors import UsageError
 from weft import console
-from weft.errors import UsageError
 
 if TYPE_CHECKING:
     from rich.progress import Progress
-
-    from labs.api import Program
 
 
 def seeds(text: str) -> tuple[int, ...]:
@@ -37,14 +36,13 @@ def program(path: Path | None) -> Path | None:
     return path
 
 
-def compiled(source: Path, *, given: bool, quiet: bool) -> Program:
+def compiled(source: Path, *, given: bool, quiet: bool) -> CompiledProgram:
     """Compile what runs are played with; `given`: by the user, with --p4."""
-    from labs.api import Program
-    from weft import p4_cache
+    from softswitch import program_cache
 
     with console.progress(f"compile {source.name}", quiet=quiet):
-        result = p4_cache.compile_program(p4_cache.Job(source))
-    return Program(source, result.json_text, result.p4info_text, given)
+        result = program_cache.compile_program(program_cache.Job(source))
+    return CompiledProgram.of(result, source, given=given)
 
 
 def bar() -> Progress:

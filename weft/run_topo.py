@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from emulation.link_events import EventPlayer
     from emulation.proofs import Counters, Row
     from emulation.session import Session
+    from softswitch.program_cache import Compiled
     from topologies import Topology
-    from weft.p4_cache import Compiled
 
 PROGRAM = Path(__file__).resolve().parent.parent / "p4src" / "fabric.p4"
 
@@ -99,7 +99,7 @@ class _Flow:
 def _program(compiled: Compiled) -> CompiledProgram:
     from controller import CompiledProgram
 
-    return CompiledProgram.of(compiled.json_text.encode(), compiled.p4info_text.encode())
+    return CompiledProgram.of(compiled)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -144,7 +144,7 @@ def _load(name: str) -> Topology:
 def _run(flow: _Flow, arguments: argparse.Namespace) -> int:
     if arguments.metrics is None:
         return _bring_up_and_prove(flow, arguments)
-    from weft import metrics
+    from observe import metrics
 
     # Before anything is made: a port in use is said at once.
     with metrics.serving(arguments.metrics) as url:
@@ -154,11 +154,11 @@ def _run(flow: _Flow, arguments: argparse.Namespace) -> int:
 
 def _bring_up_and_prove(flow: _Flow, arguments: argparse.Namespace) -> int:
     from emulation import link_events
-    from weft import p4_cache
+    from mechanisms.program import job
+    from softswitch import program_cache
 
-    compiled = flow.step(
-        f"compile {PROGRAM.name}", lambda: p4_cache.compile_program(p4_cache.Job(PROGRAM))
-    )
+    wanted = job(flow.session.topology)
+    compiled = flow.step(f"compile {PROGRAM.name}", lambda: program_cache.compile_program(wanted))
     flow.bring_up(compiled, keep_logs=arguments.keep_logs)
     with link_events.playing(flow.session, lambda line: flow.tell(line)) as flow.events:
         return _prove(flow, arguments)

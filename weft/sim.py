@@ -5,21 +5,19 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from observe.errors import UsageError
 from weft import console
-from weft.errors import UsageError
-from weft.fast_cnp_text import counts_text
 from weft.sim_transport import transport_rows
 
 if TYPE_CHECKING:
     from simulator.runner import Outcome, Progress, Simulation
-    from topologies.workload_model import RunFile
+    from workloads.model import RunFile
 
 ROOT = Path(__file__).resolve().parent.parent
 PROGRAM = ROOT / "p4src" / "fabric.p4"
@@ -31,7 +29,7 @@ _UNITS = ((10**12, "s"), (10**9, "ms"), (10**6, "us"), (10**3, "ns"))
 
 def run(arguments: argparse.Namespace) -> int:
     """Run what a file says; returns the exit code (130 when interrupted, with results kept)."""
-    from topologies.workload_loader import available_runs, load_run_file
+    from workloads.loader import available_runs, load_run_file
 
     if arguments.list:
         _list(arguments.json)
@@ -60,7 +58,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _list(as_json: bool) -> None:
-    from topologies.workload_loader import available_runs, load_run_file
+    from workloads.loader import available_runs, load_run_file
 
     runs = [load_run_file(name) for name in available_runs()]
     if as_json:
@@ -84,13 +82,14 @@ def _until(text: str) -> int:
 
 def _prepare(loaded: RunFile, arguments: argparse.Namespace, until_ps: int | None) -> Simulation:
     from controller.program import CompiledProgram
+    from mechanisms.program import job
     from simulator.runner import Simulation
-    from weft import p4_cache
+    from softswitch import program_cache
 
     source: Path = arguments.p4 or PROGRAM
     with console.progress(f"compile {source.name}", quiet=arguments.json):
-        compiled = p4_cache.compile_program(p4_cache.Job(source))
-        program = CompiledProgram.of(compiled.json_text.encode(), compiled.p4info_text.encode())
+        compiled = program_cache.compile_program(job(loaded.topology, source))
+        program = CompiledProgram.of(compiled)
     digest = hashlib.sha256(compiled.json_text.encode()).hexdigest()
     with console.progress(f"set up {loaded.topology.name}", quiet=arguments.json):
         return Simulation(
@@ -127,33 +126,21 @@ def _log(out: Path, outcome: Outcome, wall_s: float) -> None:
 
 @contextmanager
 def _progress(simulation: Simulation, *, quiet: bool) -> Iterator[Callable[[Progress], None]]:
-    """Draw virtual and real time on a terminal; say nothing elsewhere."""
-    if quiet or not sys.stderr.isatty():
-        yield lambda progress: None
-        return
-    started, last = time.monotonic(), 0.0
+    """Draw how far virtual time and messages have come on a terminal; say nothing elsewhere."""
+    with console.bar(quiet=quiet) as draw:
 
-    def tell(progress: Progress) -> None:
-        nonlocal last
-        now = time.monotonic()
-        if now - last < 0.2:
-            return
-        last = now
-        rate = progress.hops / progress.cpu_s / 1e6 if progress.cpu_s else 0.0
-        share, of = "", ""
-        if progress.until_ps:
-            share = f" {100 * progress.now_ps / progress.until_ps:.0f} %"
-            of = f" of {show_time(progress.until_ps)}"
-        elif progress.messages:
-            share = f" {100 * progress.messages_done / progress.messages:.0f} %"
-            of = f", {progress.messages_done} of {progress.messages} messages"
-        line = f"{share} {show_time(progress.now_ps)}{of}, {now - started:.0f} s real, "
-        print(f"\r\033[K {line}{rate:.2f} M hops/s", end="", file=sys.stderr, flush=True)
+        def tell(progress: Progress) -> None:
+            rate = progress.hops / progress.cpu_s / 1e6 if progress.cpu_s else 0.0
+            share, of = None, ""
+            if progress.until_ps:
+                share = progress.now_ps / progress.until_ps
+                of = f" of {show_time(progress.until_ps)}"
+            elif progress.messages:
+                share = progress.messages_done / progress.messages
+                of = f", {progress.messages_done} of {progress.messages} messages"
+            draw(share, f"{show_time(progress.now_ps)}{of}, {rate:.2f} M hops/s")
 
-    try:
         yield tell
-    finally:
-        print("\r\033[K", end="", file=sys.stderr, flush=True)
 
 
 def show_time(ps: int) -> str:
@@ -179,6 +166,8 @@ def _print(simulation: Simulation, outcome: Outcome, out: Path, wall_s: float) -
 
 
 def _rows(summary: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    from mechanisms.registry import all_counters
+
     end, flows, messages = summary["end"], summary["flows"], summary["messages"]
     why = {"until": "", "done": ", everything done", "idle": ", nothing left to happen"}
     yield "virtual time", show_time(end["now_ps"]) + why.get(end["reason"], ", interrupted")
@@ -199,8 +188,9 @@ def _rows(summary: dict[str, Any]) -> Iterator[tuple[str, str]]:
         name = job["name"].removeprefix(f"{job['kind']} ")
         yield job["kind"] if name == job["kind"] else f"{job['kind']} {name}", _job(job)
     yield from transport_rows(summary)
-    if any(summary.get("fast_cnps", {}).values()):
-        yield "fast CNPs", counts_text(summary["fast_cnps"])
+    for counter in all_counters():
+        if any(summary.get(counter.key, {}).values()):
+            yield counter.title, counter.text(summary[counter.key])
     reasons = ", ".join(f"{n} {why}" for why, n in sorted(summary["drops"]["by_reason"].items()))
     yield "lost", f"{summary['drops']['packets']} packets" + (f" ({reasons})" if reasons else "")
     pauses = summary["pauses"]

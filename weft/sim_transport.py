@@ -6,11 +6,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from topologies.units import format_rate, format_size
+from workloads.senders import Sender, senders
 
-_PS_PER_NS = 1000
 _SHOWN = 3
 _UNITS = ((10**12, "s"), (10**9, "ms"), (10**6, "us"), (10**3, "ns"))
-_GAIN_ONE = 1 << 16
 _MILLION = 10**6
 
 
@@ -19,29 +18,29 @@ def transport_rows(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     transports = summary.get("transports", [])
     for each in transports:
         yield "transport", _transport(each)
-        if each["dcqcn"]:
-            yield "DCQCN", _dcqcn(each["dcqcn"])
+        for sender in _running(each):
+            if sender.describe is not None:
+                yield sender.title, sender.describe(each[sender.algorithm])
     found = summary.get("transport")
     if not found:
         return
     for mark in found["ecn"]:
         yield "ECN", _marking(mark)
-    if any(each["dcqcn"] or each["fast_cnp"] for each in transports):
-        yield (
-            "notifications",
-            f"{found['cnps']} CNPs reached senders"
-            + (
-                f", {found['fast_cnps']} fast CNPs"
-                if any(each["fast_cnp"] for each in transports)
-                else ""
-            ),
-        )
+    running = dict.fromkeys(sender for each in transports for sender in _running(each))
+    if running:
+        more = [f", {found[c.name]} {c.title}" for sender in running for c in sender.columns]
+        yield "notifications", f"{found['cnps']} CNPs reached senders{''.join(more)}"
     text = f"{found['repeated_packets']} packets ({found['repeated_bytes'] / 1e6:.1f} MB)"
     yield "sent again", f"{text}; {found['timeouts']} time-outs, {found['naks']} NAKs"
     if found["sharing"]:
         yield "fairness", _sharing(found["sharing"])
     if found["failed"]:
         yield "failed", _failed(found)
+
+
+def _running(transport: Mapping[str, Any]) -> list[Sender]:
+    """Return the senders that run in a transport, as its summary tells."""
+    return [each for each in senders() if transport.get(each.algorithm)]
 
 
 def _transport(each: Mapping[str, Any]) -> str:
@@ -52,7 +51,7 @@ def _transport(each: Mapping[str, Any]) -> str:
         f"{each['ack_every']}, window {each['window_packets']}, time-out "
         f"{_time(each['timeout_ps'])}, {each['retries']} retries, {ports}; "
         f"{each['flows']} flows of {format_rate(each['line_rate_bps'])} interfaces"
-        + ("" if each["dcqcn"] else "; no congestion control")
+        + ("" if _running(each) else "; no congestion control")
     )
 
 
@@ -62,25 +61,6 @@ def _time(ps: int) -> str:
         if ps >= unit:
             return f"{ps / unit:.9g}{name}"
     return f"{ps}ps"
-
-
-def _dcqcn(given: Mapping[str, Any]) -> str:
-    def time(name: str) -> str:
-        return _time(given[f"{name}_ns"] * _PS_PER_NS)
-
-    def rate(name: str) -> str:
-        return format_rate(given[f"{name}_bps"])
-
-    count = format_size(given["byte_counter"]) if given["byte_counter"] else "off"
-    gain = given["gain_q16"]
-    share = f"1/{_GAIN_ONE // gain}" if _GAIN_ONE % gain == 0 else f"{gain}/{_GAIN_ONE}"
-    return (
-        f"{given['name']} at {rate('line_rate')}: g {share}, alpha timer {time('alpha_timer')}, "
-        f"increase timer {time('increase_timer')}, byte counter {count}, fast recovery "
-        f"{given['fast_recovery']}, +{rate('rate_ai')}, then +{rate('rate_hai')}, at least "
-        f"{rate('min_rate')}; cuts {time('cut_interval')} apart, CNPs {time('cnp_interval')} apart "
-        f"({given['source']})"
-    )
 
 
 def _marking(each: Mapping[str, Any]) -> str:

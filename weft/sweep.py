@@ -15,12 +15,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from observe.errors import UsageError
 from weft import console, run_options
-from weft.errors import UsageError
 from weft.sim import show_time
 
 if TYPE_CHECKING:
-    from labs.sweep import PointResult, Progress, SweepResult, SweepSpec
+    from experiments.sweep import PointResult, Progress, SweepResult, SweepSpec
 
 RESULTS = Path("build/sweep")
 EXIT_FAILED, EXIT_INPUT, EXIT_INTERRUPTED = 1, 2, 130
@@ -42,10 +42,10 @@ _PLAIN = frozenset({"", "packets", "frames", "messages"})  # the metric's name s
 def run(arguments: argparse.Namespace) -> int:
     """Play a sweep; returns the exit code."""
     from emulation import interrupts
-    from labs.errors import LabError
-    from labs.sweep import run as sweep
-    from labs.sweep import usual_metrics
-    from labs.sweep_result import LOG, make_folder
+    from experiments.errors import LabError
+    from experiments.sweep import run as sweep
+    from experiments.sweep import usual_metrics
+    from experiments.sweep_result import LOG, make_folder
 
     if arguments.list_metrics:
         return _list_metrics(arguments.json)
@@ -108,7 +108,7 @@ def setup_dask(arguments: argparse.Namespace) -> int:
 
 
 def _list_metrics(as_json: bool) -> int:
-    from labs.sweep_metrics import METRICS
+    from experiments.sweep_metrics import METRICS
 
     metrics = list(METRICS.values())
     if as_json:
@@ -125,7 +125,7 @@ def _list_metrics(as_json: bool) -> int:
 
 def _spec(arguments: argparse.Namespace) -> SweepSpec:
     """Return the sweep that the arguments ask for. Raises UsageError, LabError."""
-    from labs.sweep import SweepSpec
+    from experiments.sweep import SweepSpec
 
     if arguments.file is None:
         raise UsageError("sweep: which? Give a sweep file, or a run file and --vary")
@@ -268,7 +268,7 @@ def _title(spec: SweepSpec) -> str:
 
 def _columns(result: SweepResult) -> list[str]:
     """Return the metrics to show: those asked for, else the usual ones that have a value."""
-    from labs.sweep_metrics import METRICS
+    from experiments.sweep_metrics import METRICS
 
     spec = result.spec
     goal = [spec.objective.metric] if spec.objective else []

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 
+from observe.errors import UsageError
 from softswitch.client_tls import ClientTls, ClientTlsError
-from weft.errors import UsageError
 
 
 def tls_of(arguments: argparse.Namespace) -> ClientTls | None:

@@ -9,26 +9,27 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from controller.metrics import PortRates, SwitchRates
 from emulation.fabric_record import NoRunError
-from topologies.units import parse_duration
-from weft import console, top_rows
-from weft.errors import UsageError
-from weft.follow import Follower, Moment
-from weft.moment_json import moment_json
-from weft.top_rows import Order, PortRow
+from mechanisms.registry import all_counters
+from observe import top_rows
+from observe.follow import Follower, Moment
+from observe.interval import interval_seconds
+from observe.moment_json import moment_json
+from observe.samples import PortRates, SwitchRates
+from observe.top_rows import AnyOrder, PortRow, order_name, order_of
+from weft import console
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-SHORTEST_S = 0.1
 PS_PER_S = 1_000_000_000_000
 # So that columns stay where they are while figures grow.
 LEAST_WIDTHS = {"rx b/s": 7, "tx b/s": 7, "rx p/s": 7, "tx p/s": 7, "load": 5, "queue": 10} | {
-    "max": 7, "drops": 11, "marks": 12, "fast CNPs": 12,
+    "max": 7, "drops": 11, "marks": 12,
 }  # fmt: skip
 # What a narrow terminal is not shown, in this order.
-LEFT_OUT = ("max", "rx p/s", "tx p/s", "rx b/s", "tx b/s", "marks", "fast CNPs")
+LEFT_OUT = ("max", "rx p/s", "tx p/s", "rx b/s", "tx b/s", "marks")  # then counters
+_COUNTER_WIDTH = 12
 _BUSY = 0.5
 _FULL = 0.9
 
@@ -39,7 +40,7 @@ def run(arguments: argparse.Namespace) -> int:
     Raises NoRunError when nothing runs, UsageError for arguments that don't fit the topology.
     """
     interval = interval_seconds(arguments.interval)
-    order = Order(arguments.sort)
+    order = order_of(arguments.sort)
     with Follower() as follower:
         first = follower.look()
         top_rows.port_rows(first, arguments.only)
@@ -59,17 +60,6 @@ def run(arguments: argparse.Namespace) -> int:
     if ended:
         console.notice(ended)
     return 0
-
-
-def interval_seconds(text: str) -> float:
-    """Return the seconds between two looks, of e.g. '1s'. Raises UsageError."""
-    try:
-        seconds = parse_duration(text) / PS_PER_S
-    except ValueError as error:
-        raise UsageError(f"--interval: {error}") from None
-    if seconds < SHORTEST_S:
-        raise UsageError(f"--interval: {text} is too short: at least {SHORTEST_S:g} s")
-    return seconds
 
 
 def _repeat(
@@ -100,7 +90,7 @@ def _print_json(moment: Moment) -> None:
     print(json.dumps(moment_json(moment), separators=(",", ":")), flush=True)
 
 
-def _print_plain(moment: Moment, only: list[str], order: Order) -> None:
+def _print_plain(moment: Moment, only: list[str], order: AnyOrder) -> None:
     topology = moment.record.topology
     rows = top_rows.port_rows(moment, only, order)
     columns = top_rows.columns(topology)
@@ -133,7 +123,9 @@ def switch_lines(moment: Moment, rows: list[PortRow], only: list[str]) -> list[s
     return lines
 
 
-def _live(follower: Follower, first: Moment, interval: float, only: list[str], order: Order) -> str:
+def _live(
+    follower: Follower, first: Moment, interval: float, only: list[str], order: AnyOrder
+) -> str:
     """The same, in place on a terminal."""
     from rich.live import Live
 
@@ -153,7 +145,7 @@ def _live(follower: Follower, first: Moment, interval: float, only: list[str], o
 
 
 def picture(
-    moment: Moment, only: list[str], order: Order, width: int, height: int
+    moment: Moment, only: list[str], order: AnyOrder, width: int, height: int
 ) -> RenderableType:
     """Return what a terminal of this size shows; ports that don't fit are counted.
 
@@ -168,13 +160,14 @@ def picture(
     room = max(1, height - len(notes) - 5)  # title, headings, a line, what is hidden, the foot
     names = top_rows.columns(topology)
     cells = [top_rows.cells(row, topology) for row in rows[:room]]
+    least = LEAST_WIDTHS | {each.title: _COUNTER_WIDTH for each in all_counters()}
     widths = [
-        max(LEAST_WIDTHS.get(column[0], 0), *map(len, column))
+        max(least.get(column[0], 0), *map(len, column))
         for column in zip(names, *cells, strict=True)
     ]
 
     shown = set(names)
-    for name in LEFT_OUT:
+    for name in (*LEFT_OUT, *(each.title for each in all_counters())):
         if sum(wide + 2 for of, wide in zip(names, widths, strict=True) if of in shown) > width:
             shown.discard(name)
 
@@ -202,7 +195,7 @@ def picture(
         text.append(f"{hidden} more ports: a larger window, --sort, or weft top SWITCH\n", "dim")
     for note in notes:
         text.append(f"{note}\n", "red")
-    text.append(f"sorted by {order.value}; Ctrl-C ends", "dim")
+    text.append(f"sorted by {order_name(order)}; Ctrl-C ends", "dim")
     return Group(text)  # alone it would lose that its lines are not wrapped
 
 
@@ -212,8 +205,9 @@ def _styles(row: PortRow) -> dict[str, str]:
         styles["drops"] = "bold red"
     if row.rates.marks_ps:
         styles["marks"] = "yellow"
-    if row.rates.fast_cnps_ps:
-        styles["fast CNPs"] = "yellow"
+    for counter in all_counters():
+        if row.rates.per_second(counter):
+            styles[counter.title] = "yellow"
     if row.sample.up is False:
         styles["to"] = "bold red"
     if row.sample.queue_bytes:

@@ -6,12 +6,12 @@ import argparse
 import json
 from typing import TYPE_CHECKING
 
+from observe.errors import UsageError
 from weft import console
-from weft.errors import UsageError
 
 if TYPE_CHECKING:
-    from topologies.findings import Finding
-    from topologies.lint import LintReport
+    from topologies.lint.findings import Finding
+    from topologies.lint.topology import LintReport
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -42,9 +42,10 @@ def _list(*, as_json: bool) -> int:
 
 def _check(name: str, *, as_json: bool, strict: bool) -> int:
     """Lint a topology. One that can't be loaded is an error at each of its mistakes."""
+    from mechanisms.registry import remarks
     from topologies import TopologyError
-    from topologies.findings import Finding
-    from topologies.lint import lint
+    from topologies.lint.findings import Finding
+    from topologies.lint.topology import lint
     from topologies.loader import load_source
 
     try:
@@ -55,7 +56,7 @@ def _check(name: str, *, as_json: bool, strict: bool) -> int:
         findings = [_as_json(Finding.of(problem)) for problem in error.problems]
         print(json.dumps({"good": False, "findings": findings}))
         return 1
-    topology, report = source.topology, lint(source)
+    topology, report = source.topology, lint(source, remarks(source.topology))
     good = report.is_good(strict=strict)
     about = {
         "switches": len(topology.switches),
@@ -90,7 +91,7 @@ def _print_finding(finding: Finding) -> None:
 
 
 def _verdict(report: LintReport, *, good: bool) -> str:
-    from topologies.findings import Severity
+    from topologies.lint.findings import Severity
 
     counts = [
         f"{count} {severity.value}{'s' if count != 1 else ''}"

@@ -7,12 +7,12 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from observe.errors import UsageError
 from weft import console
-from weft.errors import UsageError
 
 if TYPE_CHECKING:
     from topologies import Topology
-    from topologies.congestion import EcnMarking
+    from topologies.ecn import EcnMarking
 
 MAX_TABLE_LINKS = 100  # beyond, tables are printed only when asked for
 
@@ -91,7 +91,7 @@ def _parts(topology: Topology) -> dict[str, list[dict[str, str]]]:
             "queue": "" if each.queue is None else str(each.queue),
             "weight": "" if each.weight is None else str(each.weight),
             "lossless": "yes" if each.lossless else "no",
-            "ecn": _marking(each.ecn),
+            "ecn": _marking(each.setting("ecn")),
         }
         for each in topology.classes
     ]
@@ -100,11 +100,11 @@ def _parts(topology: Topology) -> dict[str, list[dict[str, str]]]:
 
 def _marking(ecn: EcnMarking | None) -> str:
     """Say when a class is marked: a step, a ramp, or what a parameter set says."""
-    from topologies.congestion import CERTAIN
+    from topologies.ecn import CERTAIN, EcnThresholds
     from topologies.units import format_size
 
-    if ecn is None or isinstance(ecn, str):
-        return ecn or ""
+    if not isinstance(ecn, EcnThresholds):
+        return "" if ecn is None else ecn.set_name or ""
     if ecn.min_bytes == ecn.max_bytes:
         return f"above {format_size(ecn.min_bytes)}"
     low, high = format_size(ecn.min_bytes), format_size(ecn.max_bytes)

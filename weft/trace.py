@@ -10,13 +10,13 @@ import time
 
 from emulation import fabric_record
 from emulation.fabric_record import NoRunError
+from observe.errors import UsageError
+from observe.follow import OWN_SWITCH
 from softswitch.client_tls import ClientTls
 from softswitch.diagnostics import DiagnosticsClient, DiagnosticsError, Json
 from softswitch.tracing.records import PacketTrace
 from softswitch.tracing.text import COLOURS, PLAIN, Style, render
 from weft import console
-from weft.errors import UsageError
-from weft.follow import OWN_SWITCH
 from weft.tls_files import tls_of
 
 RETURN_S = 60.0

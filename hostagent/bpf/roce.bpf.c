@@ -23,7 +23,7 @@ static inline void count(u32 what, u64 by)
 static inline void count_kind(const struct roce *packet, u32 notified)
 {
     if (packet->opcode == OPCODE_CNP) {
-        count(notified ? ROCE_FAST_CNPS : ROCE_CNPS, 1);
+        count(notified ? ROCE_NOTIFIED : ROCE_CNPS, 1);
     } else if (packet->opcode == OPCODE_ACK) {
         count(packet->refused ? ROCE_NAKS : ROCE_ACKS, 1);
     } else {
@@ -45,7 +45,7 @@ static inline struct cc_slot *slot_at(const u32 *number)
 
 // The slot that a notification is for; NULL: the packet is for the queue pair that BTH names.
 //
-// A fast CNP is sent in the name of the original destination, of which alone it may speak. Which
+// A switch sends it in the name of the original destination, of which alone it may speak. Which
 // queue pair is meant is known here and not by the switch, so that BTH's number does not count.
 static inline struct cc_slot *notified_slot(const struct roce *packet)
 {
@@ -68,7 +68,7 @@ static inline struct cc_slot *notified_slot(const struct roce *packet)
         count(ROCE_NOTIFICATION_QP, 1);
         return NULL;
     }
-    return slot->algorithm & CC_FAST_CNP ? slot : NULL;
+    return slot->algorithms & cc_hearers(CC_NOTIFIED) ? slot : NULL;
 }
 
 static inline struct cc_slot *slot_of(const struct roce *packet)
@@ -97,8 +97,8 @@ static inline void control(struct cc_slot *slot, const struct roce *packet, u32 
 
     if (notified) {
         event.kind = CC_NOTIFIED;
-        event.notice.severity = packet->notification.severity;
-        event.notice.validity = packet->notification.validity;
+        event.severity = packet->notification.severity;
+        event.validity = packet->notification.validity;
     } else if (packet->opcode == OPCODE_CNP) {
         event.kind = CC_CNP;
     } else if (packet->opcode == OPCODE_ACK) {
@@ -118,7 +118,7 @@ static inline void take(struct cc_slot *slot, const struct roce *packet, u32 not
     slot->bytes += packet->udp_bytes;
     slot->marked += packet->marked;
     if (packet->opcode == OPCODE_CNP) {
-        slot->fast_cnps += notified;
+        slot->notified += notified;
         slot->cnps += !notified;
     }
     if (packet->opcode == OPCODE_ACK) {

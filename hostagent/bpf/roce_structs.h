@@ -9,7 +9,7 @@ struct queue_pair_key {
     u32 qpn;
 };
 
-// A queue pair by its peer: what a fast CNP says of it.
+// A queue pair by its peer: what a switch's notification says of it.
 struct peer_key {
     u32 local_ip;
     u32 peer_ip;
@@ -24,7 +24,7 @@ enum roce_counter {
     ROCE_ACKS,
     ROCE_NAKS,         // receiver not ready, PSN sequence, and other errors
     ROCE_CNPS,
-    ROCE_FAST_CNPS,    // which queue pairs of ours go by; none of them is in ROCE_CNPS
+    ROCE_NOTIFIED,     // switches' notifications that queue pairs of ours hear; none is in ROCE_CNPS
     ROCE_MARKED,       // with CE
     ROCE_MALFORMED,    // UDP port 4791, but cut short
     ROCE_UNKNOWN_QP,   // for no queue pair of ours

@@ -2,104 +2,150 @@
  *
  * BPF is the only writer once the queue pair lives; endpoint and agent map the array read-only. `sequence` is odd while an
  * element is being written. In the simulator the endpoint itself owns the slot and updates it by the same header.
+ *
+ * Everything that is done for each algorithm comes from the list: CC_ALGORITHM says what, cc_algorithms.h says for which.
  */
 #ifndef WEFT_CC_SLOT_H
 #define WEFT_CC_SLOT_H
 
-#include "dcqcn.h"
-#include "fast_cnp.h"
+#include "cc_algorithms.h"
+#include "cc_event.h"
 
-/* What applies to a queue pair, a set: with both the rate is the smaller of the two. */
-enum cc_algorithm { CC_NONE = 0, CC_DCQCN = 1, CC_FAST_CNP = 2 };
+enum cc_place {
+#define CC_ALGORITHM(name) CC_PLACE_##name,
+#include "cc_algorithms.h"
+#undef CC_ALGORITHM
+    CC_ALGORITHMS /* how many there are */
+};
+/* An algorithm in a set of them. */
+#define CC_BIT(name) ((weft_u32)1 << CC_PLACE_##name)
+
+/* What applies to a queue pair, and how; 0 for what does not apply. */
+struct cc_params {
+    weft_u32 algorithms; /* a set: with several the rate is the smallest that any allows; 0: no congestion control */
+    weft_u32 pad_;
+#define CC_ALGORITHM(name) struct name##_params name;
+#include "cc_algorithms.h"
+#undef CC_ALGORITHM
+};
 
 struct cc_slot {
     weft_u32 sequence;
-    weft_u32 algorithm;          /* of enum cc_algorithm */
+    weft_u32 algorithms;         /* a set, as in struct cc_params */
     weft_u32 qpn;                /* the local queue pair; 0: the slot is free */
     weft_u32 peer_qpn;
     weft_u32 local_ip, peer_ip;  /* host order */
     weft_u32 mtu;                /* payload bytes a packet: an acknowledgement of so many packets is of so many bytes */
     weft_u32 acked_psn;          /* the PSN behind the last one that was acknowledged, 24 bits */
     weft_u64 packets, bytes;     /* received for this queue pair (bytes: of UDP payloads) */
-    weft_u64 cnps, fast_cnps;    /* of which; a CNP is one or the other */
+    weft_u64 cnps, notified;     /* of which: CNPs, and switches' notifications that an algorithm hears as such; never both */
     weft_u64 marked, acks, naks; /* of which; marked: with CE */
     weft_u64 last_at;            /* ns, of the last packet */
     weft_u64 first_cut_at;       /* ns, when the rate was first lowered, by whichever; 0: never */
-    struct dcqcn dcqcn;
-    struct fast_cnp fast;
+#define CC_ALGORITHM(name) struct name name;
+#include "cc_algorithms.h"
+#undef CC_ALGORITHM
 };
 
-enum cc_event_kind {
-    CC_CNP = DCQCN_CNP,     /* a CNP that says no more than that there is congestion */
-    CC_ACKED = DCQCN_ACKED, /* `bytes` were acknowledged */
-    CC_TICK = DCQCN_TICK,
-    CC_NOTIFIED = 3,        /* a fast CNP: `notice` is what it says */
-};
-struct cc_event {
-    weft_u32 kind; /* enum cc_event_kind */
-    weft_u32 pad_;
-    weft_u64 bytes;
-    struct fast_cnp_event notice;
-};
+/* The algorithms that hear events of a kind, as a set. */
+static inline weft_u32 cc_hearers(weft_u32 kind)
+{
+    weft_u32 set = 0;
 
-/* What has happened to a queue pair goes to the algorithm that it is for, if the queue pair has it. */
+#define CC_ALGORITHM(name) set |= (weft_u32)(name##_HEARS >> kind & 1) << CC_PLACE_##name;
+#include "cc_algorithms.h"
+#undef CC_ALGORITHM
+    return set;
+}
+
+/* What has happened to a queue pair goes to those of its algorithms that hear it. */
 static inline void cc_on_event(struct cc_slot *slot, const struct cc_event *event, weft_u64 now)
 {
-    if (event->kind == CC_NOTIFIED) {
-        if (!(slot->algorithm & CC_FAST_CNP))
-            return;
-        fast_cnp_on_event(&slot->fast, &event->notice, now);
-        if (!slot->first_cut_at && slot->fast.rate < slot->fast.params.line_rate)
-            slot->first_cut_at = now;
-    } else if (slot->algorithm & CC_DCQCN) {
-        struct dcqcn_event own = {.kind = event->kind, .bytes = event->bytes};
-
-        dcqcn_on_event(&slot->dcqcn, &own, now);
-        if (!slot->first_cut_at && slot->dcqcn.rate < slot->dcqcn.params.line_rate)
-            slot->first_cut_at = now;
+#define CC_ALGORITHM(name)                                                                    \
+    if (name##_HEARS >> event->kind & 1 && slot->algorithms & CC_BIT(name)) {                 \
+        name##_on_event(&slot->name, event, now);                                             \
+        if (!slot->first_cut_at && slot->name.rate < slot->name.params.line_rate)             \
+            slot->first_cut_at = now;                                                         \
     }
+#include "cc_algorithms.h"
+#undef CC_ALGORITHM
 }
 
 #ifndef __KERNEL__
-static inline weft_u64 cc_smaller(const struct cc_slot *slot, weft_u64 dcqcn, weft_u64 fast)
+/* Why parameters are refused, and in `*which` whose; NULL: they are not. */
+static inline const char *cc_invalid(const struct cc_params *params, const char **which)
 {
-    switch (slot->algorithm & (CC_DCQCN | CC_FAST_CNP)) {
-    case CC_DCQCN:
-        return dcqcn;
-    case CC_FAST_CNP:
-        return fast;
-    case CC_DCQCN | CC_FAST_CNP:
-        return dcqcn < fast ? dcqcn : fast;
-    default:
-        return 0;
+    *which = "congestion control";
+    if (params->algorithms >> CC_ALGORITHMS)
+        return "there is no such algorithm";
+#define CC_ALGORITHM(name)                                     \
+    if (params->algorithms & CC_BIT(name)) {                   \
+        const char *why = name##_invalid(&params->name);       \
+        *which = #name;                                        \
+        if (why)                                               \
+            return why;                                        \
     }
+#include "cc_algorithms.h"
+#undef CC_ALGORITHM
+    return 0;
 }
+
+/* A fresh slot's congestion control starts. */
+static inline void cc_begin(struct cc_slot *slot, const struct cc_params *params, weft_u64 now)
+{
+    slot->algorithms = params->algorithms;
+#define CC_ALGORITHM(name)                 \
+    if (slot->algorithms & CC_BIT(name))   \
+        name##_init(&slot->name, &params->name, now);
+#include "cc_algorithms.h"
+#undef CC_ALGORITHM
+}
+
+#define CC_NO_LIMIT (~(weft_u64)0)
+
+static inline weft_u64 cc_smaller(weft_u64 one, weft_u64 other) { return one < other ? one : other; }
 
 /* The rate in bits/s, 0 = not limited. Of a slot that somebody else writes: tries again while it is being written. */
 static inline weft_u64 cc_rate_at(const struct cc_slot *slot, weft_u64 now)
 {
+    weft_u64 rate = CC_NO_LIMIT;
+
     for (int attempt = 0; attempt < 64; attempt++) {
         weft_u32 before = __atomic_load_n(&slot->sequence, __ATOMIC_ACQUIRE);
         if (before & 1)
             continue;
-        const weft_u64 dcqcn = slot->algorithm & CC_DCQCN ? dcqcn_rate_at(&slot->dcqcn, now) : 0;
-        const weft_u64 fast = slot->algorithm & CC_FAST_CNP ? fast_cnp_rate_at(&slot->fast, now) : 0;
-        const weft_u64 rate = cc_smaller(slot, dcqcn, fast);
+        rate = CC_NO_LIMIT;
+#define CC_ALGORITHM(name)               \
+    if (slot->algorithms & CC_BIT(name)) \
+        rate = cc_smaller(rate, name##_rate_at(&slot->name, now));
+#include "cc_algorithms.h"
+#undef CC_ALGORITHM
         __atomic_thread_fence(__ATOMIC_ACQUIRE);
         if (__atomic_load_n(&slot->sequence, __ATOMIC_RELAXED) == before)
-            return rate;
+            return rate == CC_NO_LIMIT ? 0 : rate;
     }
-    return cc_smaller(slot, slot->dcqcn.params.min_rate, slot->fast.params.min_rate);
+    rate = CC_NO_LIMIT;
+#define CC_ALGORITHM(name)               \
+    if (slot->algorithms & CC_BIT(name)) \
+        rate = cc_smaller(rate, slot->name.params.min_rate);
+#include "cc_algorithms.h"
+#undef CC_ALGORITHM
+    return rate == CC_NO_LIMIT ? 0 : rate;
 }
 
 /* The same of a slot of one's own, which is brought up to `now`. */
 static inline weft_u64 cc_elapse(struct cc_slot *slot, weft_u64 now)
 {
-    if (slot->algorithm & CC_DCQCN)
-        dcqcn_elapse(&slot->dcqcn, now);
-    if (slot->algorithm & CC_FAST_CNP)
-        fast_cnp_elapse(&slot->fast, now);
-    return cc_smaller(slot, slot->dcqcn.rate, slot->fast.rate);
+    weft_u64 rate = CC_NO_LIMIT;
+
+#define CC_ALGORITHM(name)                          \
+    if (slot->algorithms & CC_BIT(name)) {          \
+        name##_elapse(&slot->name, now);            \
+        rate = cc_smaller(rate, slot->name.rate);   \
+    }
+#include "cc_algorithms.h"
+#undef CC_ALGORITHM
+    return rate == CC_NO_LIMIT ? 0 : rate;
 }
 #endif
 

@@ -7,7 +7,7 @@
 #ifndef WEFT_DCQCN_H
 #define WEFT_DCQCN_H
 
-#include "weft_types.h"
+#include "cc_event.h"
 
 #define DCQCN_ONE ((weft_u64)1 << 32)      /* alpha = 1 */
 #define DCQCN_MANY 0xffffffffu             /* where counts of increases stay */
@@ -39,16 +39,22 @@ struct dcqcn {
     weft_u32 pad_;
 };
 
-enum dcqcn_event_kind {
-    DCQCN_CNP = 0,   /* a congestion notification packet came */
-    DCQCN_ACKED = 1, /* `bytes` were acknowledged: drives the byte counter */
-    DCQCN_TICK = 2,  /* nothing but time */
-};
-struct dcqcn_event {
-    weft_u32 kind; /* enum dcqcn_event_kind */
-    weft_u32 pad_;
-    weft_u64 bytes;
-};
+enum { dcqcn_HEARS = 1 << CC_CNP | 1 << CC_ACKED | 1 << CC_TICK };
+
+static inline const char *dcqcn_invalid(const struct dcqcn_params *p)
+{
+    if (!p->line_rate || p->line_rate > DCQCN_RATE_MAX)
+        return "line_rate is from 1 to 2^42 bits/s";
+    if (!p->min_rate || p->min_rate > p->line_rate)
+        return "min_rate is from 1 to line_rate";
+    if (p->rate_ai > DCQCN_RATE_MAX || p->rate_hai > DCQCN_RATE_MAX)
+        return "rate_ai and rate_hai are at most 2^42 bits/s";
+    if (!p->alpha_timer_ns || !p->increase_timer_ns)
+        return "alpha_timer_ns and increase_timer_ns are at least 1";
+    if (p->gain_q16 > 65536)
+        return "gain_q16 is at most 65536";
+    return 0;
+}
 
 static inline void dcqcn_init(struct dcqcn *s, const struct dcqcn_params *params, weft_u64 now)
 {
@@ -179,12 +185,12 @@ static inline void dcqcn_elapse(struct dcqcn *s, weft_u64 now)
     dcqcn_timers(s, now);
 }
 
-static inline void dcqcn_on_event(struct dcqcn *s, const struct dcqcn_event *event, weft_u64 now)
+static inline void dcqcn_on_event(struct dcqcn *s, const struct cc_event *event, weft_u64 now)
 {
     const struct dcqcn_params *p = &s->params;
 
     dcqcn_elapse(s, now);
-    if (event->kind == DCQCN_CNP) {
+    if (event->kind == CC_CNP) {
         if (!s->limited) {
             s->limited = 1;
             s->alpha = DCQCN_ONE;
@@ -198,7 +204,7 @@ static inline void dcqcn_on_event(struct dcqcn *s, const struct dcqcn_event *eve
             dcqcn_cut(s, now);
         else
             s->pending = 1;
-    } else if (event->kind == DCQCN_ACKED && s->limited && p->byte_counter) {
+    } else if (event->kind == CC_ACKED && s->limited && p->byte_counter) {
         s->bytes += event->bytes;
         if (s->bytes >= p->byte_counter) {
             weft_u64 due = s->bytes / p->byte_counter;
@@ -221,30 +227,7 @@ static inline weft_u64 dcqcn_rate_at(const struct dcqcn *s, weft_u64 now)
     return copy.rate;
 }
 
-/* --- the notification point: when a receiver tells ------------------------------------------- */
-
-struct dcqcn_np {
-    weft_u64 interval_ns; /* at most one CNP a queue pair in that time */
-    weft_u64 last_at;
-    weft_u32 sent;        /* 1: last_at holds */
-    weft_u32 pending;     /* 1: a packet with CE came since */
-};
-
-/* A data packet came, `marked` with CE or not: 1 if a CNP is due.
- *
- * One CNP an interval if any packet in it was marked (SIGCOMM 2015, figure 6): a mark within the interval is told at its
- * end. Nothing here has a timer, so that is when the next packet comes.
- */
-static inline int dcqcn_np_packet(struct dcqcn_np *np, int marked, weft_u64 now)
-{
-    if (marked)
-        np->pending = 1;
-    if (!np->pending || (np->sent && now - np->last_at < np->interval_ns))
-        return 0;
-    np->sent = 1;
-    np->pending = 0;
-    np->last_at = now;
-    return 1;
-}
-
+#endif
+#ifdef CC_ALGORITHM
+CC_ALGORITHM(dcqcn)
 #endif

@@ -1,7 +1,7 @@
 /* What a source does with fast CNPs: notifications of congestion that switches send it themselves (docs/fast-cnp.md).
  *
- * Pure, as dcqcn.h: no kernel calls, no floating point, no 128-bit and no signed arithmetic; `now` in nanoseconds of any clock
- * that never goes back. A notification says how much is too much (`severity`), and for how long it stands (`validity`, chosen
+ * Pure: no kernel calls, no floating point, no 128-bit and no signed arithmetic; `now` in nanoseconds of any clock that never
+ * goes back. A notification says how much is too much (`severity`), and for how long it stands (`validity`, chosen
  * by the controller to cover the loop from that switch to this source and back):
  *
  *   severity s   the rate has to come down to (16 - s) / 16 of what it was when the first notification of a loop came; more
@@ -16,10 +16,11 @@
 #ifndef WEFT_FAST_CNP_H
 #define WEFT_FAST_CNP_H
 
-#include "weft_types.h"
+#include "cc_event.h"
 
 #define FAST_CNP_SEVERITIES 16
-#define FAST_CNP_RATE_MAX ((weft_u64)1 << 42) /* bits/s, as DCQCN's */
+#define FAST_CNP_RATE_MAX ((weft_u64)1 << 42) /* bits/s: 4.4 Tb/s, so that products fit 64 bits */
+#define FAST_CNP_TIMER_MAX_NS ((weft_u64)1 << 48)
 
 struct fast_cnp_params {
     weft_u64 line_rate;         /* bits/s, at most FAST_CNP_RATE_MAX; the first rate, and never exceeded */
@@ -44,11 +45,22 @@ struct fast_cnp {
     weft_u32 pad_;
 };
 
-/* A notification of congestion, as far as it concerns the rate. */
-struct fast_cnp_event {
-    weft_u32 severity; /* 0 .. 15 */
-    weft_u32 validity; /* 0 .. 15: stands for 2^validity units */
-};
+enum { fast_cnp_HEARS = 1 << CC_NOTIFIED };
+
+static inline const char *fast_cnp_invalid(const struct fast_cnp_params *p)
+{
+    if (!p->line_rate || p->line_rate > FAST_CNP_RATE_MAX)
+        return "line_rate is from 1 to 2^42 bits/s";
+    if (!p->min_rate || p->min_rate > p->line_rate)
+        return "min_rate is from 1 to line_rate";
+    if (p->rate_ai > FAST_CNP_RATE_MAX || p->rate_hai > FAST_CNP_RATE_MAX)
+        return "rate_ai and rate_hai are at most 2^42 bits/s";
+    if (!p->increase_timer_ns || p->increase_timer_ns > FAST_CNP_TIMER_MAX_NS)
+        return "increase_timer_ns is from 1 to 2^48";
+    if (!p->validity_unit_ns || p->validity_unit_ns >> 32)
+        return "validity_unit_ns is from 1 to 2^32 - 1";
+    return 0;
+}
 
 static inline void fast_cnp_init(struct fast_cnp *s, const struct fast_cnp_params *params, weft_u64 now)
 {
@@ -87,7 +99,7 @@ static inline void fast_cnp_elapse(struct fast_cnp *s, weft_u64 now)
     fast_cnp_grow(s, p->rate_hai, due - additive);
 }
 
-static inline void fast_cnp_on_event(struct fast_cnp *s, const struct fast_cnp_event *event, weft_u64 now)
+static inline void fast_cnp_on_event(struct fast_cnp *s, const struct cc_event *event, weft_u64 now)
 {
     const weft_u64 stands = s->params.validity_unit_ns << (event->validity & 15);
     const weft_u32 severity = event->severity & 15;
@@ -129,4 +141,7 @@ static inline weft_u64 fast_cnp_rate_at(const struct fast_cnp *s, weft_u64 now)
     return copy.rate;
 }
 
+#endif
+#ifdef CC_ALGORITHM
+CC_ALGORITHM(fast_cnp)
 #endif

@@ -12,13 +12,12 @@ Times are integer picoseconds, addresses integers in host order.
 from __future__ import annotations
 
 import enum
-import importlib
 import weakref
 from dataclasses import dataclass, fields
 from typing import Any
 
-from hostagent.rnic import build
-from topologies.congestion import DcqcnParameters, FastCnpParameters
+from hostagent.algorithms import Parameters, pack
+from hostagent.rnic.native import native
 
 NEVER = (1 << 63) - 1
 NO_CNPS = (1 << 64) - 1
@@ -26,20 +25,6 @@ NO_CNPS = (1 << 64) - 1
 
 _FRAME_BYTES = 16384
 _BATCH = 256
-
-_loaded: dict[bool, Any] = {}
-
-
-def native(*, sanitize: bool = False) -> Any:
-    """The module with card and driver (`.ffi`, `.lib`), compiled first if need be.
-
-    Raises softswitch.core.build.CoreBuildError.
-    """
-    if sanitize not in _loaded:
-        build.ensure(sanitize=sanitize)
-        name = f"hostagent.rnic.{build.module_name(sanitize)}"
-        _loaded[sanitize] = importlib.import_module(name)
-    return _loaded[sanitize]
 
 
 class Status(enum.IntEnum):
@@ -262,7 +247,7 @@ class QueuePairStats:
     rnr_received: int
     cnps_sent: int
     cnps_received: int
-    fast_cnps_received: int
+    notified_received: int
     first_cut_at: int
     timeouts: int
     outstanding: int
@@ -271,45 +256,6 @@ class QueuePairStats:
 
 _QP_FIELDS = [field.name for field in fields(QueuePairConfig)]
 _STATS_FIELDS = [field.name for field in fields(QueuePairStats) if field.type == "int"]
-
-
-def dcqcn_params(ffi: Any, parameters: DcqcnParameters | None) -> Any:
-    """Make a struct dcqcn_params; NULL of None."""
-    if parameters is None:
-        return ffi.NULL
-    return ffi.new(
-        "struct dcqcn_params *",
-        {
-            "line_rate": parameters.line_rate_bps,
-            "min_rate": parameters.min_rate_bps,
-            "rate_ai": parameters.rate_ai_bps,
-            "rate_hai": parameters.rate_hai_bps,
-            "alpha_timer_ns": parameters.alpha_timer_ns,
-            "increase_timer_ns": parameters.increase_timer_ns,
-            "byte_counter": parameters.byte_counter,
-            "cut_interval_ns": parameters.cut_interval_ns,
-            "fast_recovery": parameters.fast_recovery,
-            "gain_q16": parameters.gain_q16,
-        },
-    )
-
-
-def fast_cnp_params(ffi: Any, parameters: FastCnpParameters | None) -> Any:
-    """Make a struct fast_cnp_params; NULL of None."""
-    if parameters is None:
-        return ffi.NULL
-    return ffi.new(
-        "struct fast_cnp_params *",
-        {
-            "line_rate": parameters.line_rate_bps,
-            "min_rate": parameters.min_rate_bps,
-            "rate_ai": parameters.rate_ai_bps,
-            "rate_hai": parameters.rate_hai_bps,
-            "increase_timer_ns": parameters.increase_timer_ns,
-            "validity_unit_ns": parameters.validity_unit_ns,
-            "quiet": parameters.quiet,
-        },
-    )
 
 
 class Card:
@@ -362,17 +308,16 @@ class Card:
         self._regions.pop(rkey, None)
 
     def add_queue_pair(
-        self,
-        config: QueuePairConfig,
-        congestion_control: DcqcnParameters | None = None,
-        fast_cnp: FastCnpParameters | None = None,
+        self, config: QueuePairConfig, congestion_control: Parameters | None = None
     ) -> None:
-        """Make a queue pair that reacts itself to CNPs, to fast CNPs, to both or to neither."""
+        """Make a queue pair; without congestion control it sends as fast as it may.
+
+        Raises CardError, AlgorithmError.
+        """
         values = {name: getattr(config, name) for name in _QP_FIELDS}
         native_config = self.ffi.new("struct rnic_qp_config *", values)
-        cc = dcqcn_params(self.ffi, congestion_control)
-        fast = fast_cnp_params(self.ffi, fast_cnp)
-        self._check(self.lib.rnic_add_qp(self.handle, native_config, cc, fast))
+        cc = pack(self.ffi, congestion_control)
+        self._check(self.lib.rnic_add_qp(self.handle, native_config, cc))
 
     def connect(
         self, qpn: int, peer_ip: int, *, peer_qpn: int, peer_psn: int, peer_mac: int = 0

@@ -8,22 +8,25 @@ libxdp's headers are (Debian's libxdp-dev); without them the driver has AF_PACKE
 
 from __future__ import annotations
 
+import os
 import re
+import tempfile
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from softswitch.core import build as core_build
-from softswitch.core.extension import Extension
+from softswitch.core.extension import Extension, run
 
 HERE = Path(__file__).resolve().parent
 CORE = HERE / "core"
 DRIVER = HERE / "driver"
 SHARED = HERE.parent / "include"
 XDP_HEADER = Path("/usr/include/xdp/xsk.h")
-CARD_HEADERS = (SHARED / "dcqcn.h", SHARED / "fast_cnp.h", SHARED / "cc_slot.h", CORE / "rnic.h")
-HEADERS = (*CARD_HEADERS, CORE / "cc.h", DRIVER / "driver.h")
-"""What Python sees of card and driver, in this order."""
+CARD_HEADERS = ("rnic.h",)
+HEADERS = (*CARD_HEADERS, "cc.h", "driver.h")
+"""What Python sees of card and driver, with what these include of ours."""
 
-_TYPES = "".join(f"typedef uint{bits}_t weft_u{bits};\n" for bits in (8, 16, 32, 64))
+_LINE_MARKER = re.compile(r'# \d+ "([^"]*)"')
 
 
 def sources() -> list[Path]:
@@ -31,16 +34,38 @@ def sources() -> list[Path]:
     return [*sorted(CORE.glob("*.c")), core_build.HERE / "icrc.c"]
 
 
+def declarations(headers: tuple[str, ...] = HEADERS) -> str:
+    """Return headers as cffi's `cdef` takes them: macros expanded, no inline functions.
+
+    What they include of ours is there too, once, of the system's headers nothing.
+    Raises CoreBuildError.
+    """
+    folders = (SHARED, CORE, DRIVER)
+    with tempfile.TemporaryDirectory() as work:
+        source, expanded = Path(work) / "headers.c", Path(work) / "headers.i"
+        source.write_text("".join(f'#include "{header}"\n' for header in headers))
+        include = [f"-I{folder}" for folder in (*folders, core_build.HERE)]
+        compiler = os.environ.get("CC", "gcc")
+        run([compiler, "-E", "-std=c11", *include, str(source), "-o", str(expanded)])
+        return without_code("".join(_lines_of(folders, expanded.read_text().splitlines())))
+
+
+def _lines_of(folders: Iterable[Path], expanded: Iterable[str]) -> Iterator[str]:
+    """Yield the preprocessor's lines that come from files in these folders."""
+    ours = False
+    for line in expanded:
+        marker = _LINE_MARKER.match(line)
+        if marker is not None:
+            ours = Path(marker[1]).parent in folders
+        elif ours:
+            yield f"{line}\n"
+
+
 def without_code(text: str) -> str:
-    """A C header as cffi's `cdef` takes it: no directives, no inline functions."""
+    """Return preprocessed C without inline functions and the preprocessor's own lines."""
     body = re.sub(r"^static inline [^;{]*\{.*?^\}$", "", text, flags=re.MULTILINE | re.DOTALL)
     body = re.sub(r"^static inline .*\}$", "", body, flags=re.MULTILINE)
-    return re.sub(r"^#(.*\\\n)*.*$", "", body, flags=re.MULTILINE)
-
-
-def declarations(headers: tuple[Path, ...] = HEADERS) -> str:
-    """The public headers as cffi's `cdef` takes them."""
-    return _TYPES + "".join(without_code(path.read_text()) for path in headers)
+    return re.sub(r"^#.*$", "", body, flags=re.MULTILINE)
 
 
 def has_xdp() -> bool:
@@ -52,7 +77,7 @@ EXTENSION = Extension(
     package="hostagent.rnic",
     name="_rnic",
     folder=HERE,
-    headers=tuple(path.name for path in HEADERS),
+    headers=HEADERS,
     sources=lambda: [*sources(), *sorted(DRIVER.glob("*.c"))],
     include=(SHARED, CORE, DRIVER, core_build.HERE),
     declarations=declarations,

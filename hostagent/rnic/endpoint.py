@@ -1,7 +1,7 @@
 """A host's endpoint in this process: a card on an interface, its loop in a thread of its own.
 
     with Endpoint(EndpointConfig("h1-eth0", ip, mac, gateway_mac), maps=None) as endpoint:
-        pair = endpoint.open(QueuePairConfig(...), buffer_bytes=1 << 20, parameters=...)
+        pair = endpoint.open(QueuePairConfig(...), buffer_bytes=1 << 20)
         endpoint.connect(pair.qpn, peer_ip, peer_qpn=..., peer_psn=...)
         endpoint.post(pair.qpn, Work(...)); endpoint.events()
         endpoint.task(pair.qpn, Task(...)); endpoint.task_state(pair.qpn)
@@ -25,6 +25,7 @@ from typing import Any
 
 import numpy as np
 
+from hostagent.algorithms import Parameters, pack
 from hostagent.pinned_maps import SLOTS, PinnedMaps
 from hostagent.rnic.binding import (
     Access,
@@ -39,9 +40,6 @@ from hostagent.rnic.binding import (
     QueuePairStats,
     Status,
     Work,
-    dcqcn_params,
-    fast_cnp_params,
-    native,
 )
 from hostagent.rnic.endpoint_records import (
     EndpointConfig,
@@ -52,7 +50,7 @@ from hostagent.rnic.endpoint_records import (
 )
 from hostagent.rnic.interface import MTUS
 from hostagent.rnic.measurement import Times
-from topologies.congestion import DcqcnParameters, FastCnpParameters
+from hostagent.rnic.native import native
 
 PACE_SLACK_PS = 10_000_000_000
 """A paced packet that leaves late brings the next ones forward by so much at most, so that rates
@@ -75,8 +73,7 @@ class _Open:
     """What a queue pair of ours holds."""
 
     config: QueuePairConfig
-    parameters: DcqcnParameters | None
-    fast_cnp: FastCnpParameters | None
+    congestion_control: Parameters | None
     rkey: int
     memory: mmap.mmap
     base: Any
@@ -241,12 +238,12 @@ class Endpoint:
         config: QueuePairConfig,
         *,
         buffer_bytes: int,
-        parameters: DcqcnParameters | None = None,
-        fast_cnp: FastCnpParameters | None = None,
+        congestion_control: Parameters | None = None,
     ) -> Pair:
         """Make a queue pair with memory that its peer may write and read; `config.qpn` is chosen.
 
-        Raises CardError (the limit of queue pairs, a setting out of range), EndpointError.
+        Raises CardError (the limit of queue pairs, a setting out of range), AlgorithmError,
+        EndpointError.
         """
         if config.mtu > MTUS[-1]:
             raise EndpointError(f"in namespaces a RoCE MTU is at most {MTUS[-1]}, not {config.mtu}")
@@ -254,6 +251,7 @@ class Endpoint:
             raise EndpointError(
                 f"a buffer of {buffer_bytes} bytes: 0 to {BUFFER_BYTES_MOST} is right"
             )
+        pack(self.ffi, congestion_control)  # refused now rather than when it is connected
         size = max(buffer_bytes, 1)
         memory = mmap.mmap(-1, 2 * size)  # the first half is the peer's, the second is sent from
         base = self.ffi.from_buffer("uint8_t[]", memory)
@@ -262,7 +260,7 @@ class Endpoint:
             psn = random.randrange(1 << 24)
             rkey = (qpn << 8 | random.randrange(256)) & 0xFFFFFFFF
             chosen = replace(config, qpn=qpn, first_psn=psn, udp_port=0xC000 | qpn & 0x1FFF)
-            held = _Open(chosen, parameters, fast_cnp, rkey, memory, base, size)
+            held = _Open(chosen, congestion_control, rkey, memory, base, size)
             access = int(Access.REMOTE_WRITE | Access.REMOTE_READ)
             self._check(self.lib.rnic_register(self._card, rkey, 0, base, size, access))
             if self.maps is None:
@@ -290,9 +288,8 @@ class Endpoint:
         if slot is not None:
             at = self._slots_base + slot * self._stride
             native_config.slot = self.ffi.cast("struct cc_slot *", at)
-        params = dcqcn_params(self.ffi, held.parameters)
-        fast = fast_cnp_params(self.ffi, held.fast_cnp)
-        self._check(self.lib.rnic_add_qp(self._card, native_config, params, fast))
+        cc = pack(self.ffi, held.congestion_control)
+        self._check(self.lib.rnic_add_qp(self._card, native_config, cc))
 
     def connect(
         self, qpn: int, peer_ip: int, *, peer_qpn: int, peer_psn: int, peer_mac: int = 0
@@ -311,8 +308,7 @@ class Endpoint:
                     peer_qpn,
                     mtu=held.config.mtu,
                     first_psn=held.config.first_psn,
-                    parameters=held.parameters,
-                    fast_cnp=held.fast_cnp,
+                    congestion_control=held.congestion_control,
                 )
                 try:
                     self._add(held, slot)

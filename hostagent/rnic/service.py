@@ -19,17 +19,16 @@ info {} -> {interface, ip, mac, mode, mode_reason, mtu, line_rate_bps, max_qps, 
     may have on this interface; kernel: whether congestion control runs in the kernel (--maps) or in
     the card.
 open {qps, buffer_bytes, mtu?, udp_ports?, repeat?, ack_every?, window?, timeout_us?, retries?,
-      rnr_retries?, rate_bps?, dscp?, queue?, max_reads?, params?, fast?, cnp_interval_ns?}
+      rnr_retries?, rate_bps?, dscp?, queue?, max_reads?, congestion_control?, cnp_interval_ns?}
         -> {pairs: [{qpn, psn, rkey, address, ip, mac}]}
     Makes queue pairs, each with `buffer_bytes` that its peer may write and read, and as much to
     send from. mtu: 256 .. 2048, default the largest that fits; repeat: "go-back-n" (default) or
     "selective-repeat"; window: packets, default no limit (on a bare wire without --line-rate some
     512 keep the far end's queues from running over); timeout_us: default 200000; retries: default
     7; rate_bps: a limit beside congestion control's, preamble and gap counted, as all rates that
-    frames leave with. params: null (default: no congestion control) or the
-    fields of `topologies.congestion.DcqcnParameters`; fast: null or those of `FastCnpParameters`,
-    by which fast CNPs are taken, alone or beside DCQCN; cnp_interval_ns: of this end as receiver,
-    default that of params, else no CNPs are sent.
+    frames leave with. congestion_control: an object with the fields of each algorithm that
+    applies, by its name (hostagent/algorithms.py); null (default): none. cnp_interval_ns: of this
+    end as receiver, between two CNPs; null (default): it sends none.
 connect {pairs: [{qpn, peer_ip, peer_qpn, peer_psn, peer_rkey?, peer_address?, peer_mac?}]} -> {}
     What the other end's `open` said. If one is refused, those of the request are closed. peer_mac:
     default the gateway's, on a host without one the peer's own.
@@ -73,6 +72,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from hostagent.algorithms import AlgorithmError, Parameters
 from hostagent.pinned_maps import MapsError, PinnedMaps
 from hostagent.rnic.binding import NO_CNPS, CardError, Operation, QueuePairConfig, Repeat
 from hostagent.rnic.endpoint import Endpoint, EndpointError
@@ -87,7 +87,6 @@ from hostagent.rnic.interface import (
     neighbour,
 )
 from hostagent.rnic.measurement import row, sums
-from topologies.congestion import DcqcnParameters, FastCnpParameters
 
 MAX_LINE = 1 << 24
 DEFAULT_TIMEOUT_US = 200_000
@@ -110,7 +109,7 @@ class RequestError(Exception):
     """A request is wrong; the message says what would be right."""
 
 
-_REFUSALS = (RequestError, CardError, EndpointError, InterfaceError, MapsError)
+_REFUSALS = (RequestError, AlgorithmError, CardError, EndpointError, InterfaceError, MapsError)
 _MISTAKES = (TypeError, KeyError, ValueError, OverflowError)
 
 
@@ -224,8 +223,7 @@ class Client:
         dscp: int = 26,
         queue: int = 3,
         max_reads: int = 16,
-        params: dict[str, Any] | None = None,
-        fast: dict[str, Any] | None = None,
+        congestion_control: Parameters | None = None,
         cnp_interval_ns: int | None = None,
     ) -> dict[str, Any]:
         if repeat not in _REPEATS:
@@ -235,10 +233,6 @@ class Client:
                 f"an MTU of {mtu} does not fit {self.endpoint.config.interface}: at most "
                 f"{self.service.mtu}"
             )
-        parameters = None if params is None else DcqcnParameters(**params)
-        fast_cnp = None if fast is None else FastCnpParameters(**fast)
-        if cnp_interval_ns is None:
-            cnp_interval_ns = NO_CNPS if parameters is None else parameters.cnp_interval_ns
         config = QueuePairConfig(
             qpn=1,
             mtu=mtu or self.service.mtu,
@@ -253,13 +247,13 @@ class Client:
             timeout_ps=timeout_us * 1_000_000,
             rate_bps=rate_bps,
             max_reads=max_reads,
-            cnp_interval_ns=cnp_interval_ns,
+            cnp_interval_ns=NO_CNPS if cnp_interval_ns is None else cnp_interval_ns,
         )
         opened: list[dict[str, Any]] = []
         try:
             for _ in range(qps):
                 pair = self.endpoint.open(
-                    config, buffer_bytes=buffer_bytes, parameters=parameters, fast_cnp=fast_cnp
+                    config, buffer_bytes=buffer_bytes, congestion_control=congestion_control
                 )
                 self.pairs[pair.qpn] = {}
                 own = self.endpoint.config

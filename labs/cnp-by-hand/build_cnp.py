@@ -24,9 +24,9 @@ from scapy.packet import Packet, Raw
 from scapy.utils import rdpcap, wrpcap
 
 from hostagent.rnic.binding import Card, CardConfig, Operation, QueuePairConfig, Work
+from mechanisms.dcqcn.parameters import parameters
 from protocols.notification import Notification, NotificationType
 from protocols.rocev2 import ROCE_V2_PORT, Opcode, icrc
-from topologies.congestion import parameters
 
 LINE_RATE = 10 * 10**9
 SOURCE_QP, SINK_QP = 0x000021, 0x000042
@@ -69,7 +69,7 @@ def sender() -> Card:
         CardConfig(mac=SOURCE_MAC, gateway_mac=ROUTER_MAC, ip=SOURCE_IP, line_rate_bps=LINE_RATE)
     )
     control = parameters("hpcc-dcqcn", line_rate_bps=LINE_RATE)
-    card.add_queue_pair(QueuePairConfig(qpn=SOURCE_QP, queue=0), control)
+    card.add_queue_pair(QueuePairConfig(qpn=SOURCE_QP, queue=0), {"dcqcn": control.fields()})
     card.connect(SOURCE_QP, SINK_IP, peer_qpn=SINK_QP, peer_psn=0)
     card.post(SOURCE_QP, Work(id=1, operation=Operation.SEND, data=b"sixteen bytes..."))
     return card

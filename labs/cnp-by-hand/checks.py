@@ -12,14 +12,16 @@ from google.protobuf import text_format
 from scapy.layers.l2 import Ether
 from scapy.utils import wrpcap
 
+from compiler import compile_p4
+from hostagent.algorithms import Parameters
 from labs import Check, Context, Figure, Measured, Runtime, Table
 from labs.drawing import drawing, lines, where
 from labs.grade import STARTER, reference
+from mechanisms.dcqcn.parameters import parameters
+from mechanisms.fast_cnp.parameters import fast_cnp_parameters
 from protocols.rocev2 import icrc_is_valid
-from softswitch.compiler import compile_p4
 from softswitch.p4runtime.pipeline import Pipeline, prepare
 from softswitch.p4runtime.protos import p4i
-from topologies.congestion import FastCnpParameters, fast_cnp_parameters, parameters
 
 from .control_plane import CELL_BYTES
 from .network import Network, lab_setup
@@ -43,11 +45,15 @@ def pipeline_of(context: Context) -> Pipeline:
     return prepare(info, context.program.json_text.encode())
 
 
-def _fast_cnp(context: Context) -> FastCnpParameters | None:
-    """How the variant's sources read notifications, None if they don't."""
-    if context.variant.name != READS:
-        return None
-    return fast_cnp_parameters(context.settings["gbps"] * 10**9, context.time_scale)
+def _control(context: Context, time_scale: int = 1) -> Parameters:
+    """Return the sources' congestion control: DCQCN, and what the variant's read in CNPs."""
+    own = context.settings
+    dcqcn = parameters(own["dcqcn"], line_rate_bps=own["gbps"] * 10**9, time_scale=time_scale)
+    found = {"dcqcn": dcqcn.fields()}
+    if context.variant.name == READS:
+        fast = fast_cnp_parameters(own["gbps"] * 10**9, context.time_scale)
+        found["fast_cnp"] = fast.fields()
+    return found
 
 
 def _compiled(text: str) -> Pipeline:
@@ -66,8 +72,7 @@ def measure_simulator(context: Context) -> dict[str, Measured]:
         pipeline_of(context),
         lab_setup(own["threshold_kb"] * 1000 // CELL_BYTES, own["interval_us"]),
         line_rate_bps=rate_bps,
-        congestion_control=parameters(own["dcqcn"], line_rate_bps=rate_bps),
-        fast_cnp=_fast_cnp(context),
+        congestion_control=_control(context),
     )
     try:
         story = network.play(own["ms"] * 1_000_000, own["sample_us"] * US)
@@ -97,8 +102,7 @@ def measure_live(context: Context) -> dict[str, Measured]:
         pipeline_of(context),
         lab_setup(threshold, own["interval_us"] * scale),
         rate_bps=rate_bps // scale,
-        congestion_control=parameters(own["dcqcn"], line_rate_bps=rate_bps, time_scale=scale),
-        fast_cnp=_fast_cnp(context),
+        congestion_control=_control(context, scale),
     )
     with running(network):
         story = network.play(own["ms"] * scale / 1000, lambda share: context.tell(share, ""))

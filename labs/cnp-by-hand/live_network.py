@@ -20,8 +20,9 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from emulation.parity.client import Client
-from emulation.parity.wires import Wires
+from compat.parity.client import Client
+from compat.parity.wires import Wires
+from hostagent.algorithms import Parameters
 from hostagent.rnic.binding import Operation, QueuePairConfig
 from hostagent.rnic.endpoint import Endpoint
 from hostagent.rnic.endpoint_records import EndpointConfig, Pair, Task, TaskKind
@@ -29,7 +30,6 @@ from labs import LabError, Runtime
 from softswitch.diagnostics import DiagnosticsClient
 from softswitch.p4runtime.names import Names
 from softswitch.p4runtime.pipeline import Pipeline
-from topologies.congestion import DcqcnParameters, FastCnpParameters
 
 from .control_plane import Connection, Host, Setup, updates
 
@@ -94,8 +94,7 @@ class LiveNetwork:
         setup: Setup,
         *,
         rate_bps: int,
-        congestion_control: DcqcnParameters,
-        fast_cnp: FastCnpParameters | None = None,
+        congestion_control: Parameters,
     ) -> None:
         """Start everything. Raises LabError, TargetError, UnknownName."""
         self.runtime = runtime
@@ -105,7 +104,7 @@ class LiveNetwork:
         self._diagnostics: DiagnosticsClient | None = None
         try:
             self._start(pipeline)
-            self._join(Names(pipeline.schema), congestion_control, fast_cnp)
+            self._join(Names(pipeline.schema), congestion_control)
         except BaseException:
             self.close()
             raise
@@ -160,13 +159,13 @@ class LiveNetwork:
                 raise LabError(f"the switch did not start: {' | '.join(lines) or 'no log'}")
             time.sleep(0.005)
 
-    def _join(self, names: Names, control: DcqcnParameters, fast: FastCnpParameters | None) -> None:
+    def _join(self, names: Names, control: Parameters) -> None:
         sink = self.setup.sink
         flows, self._pairs = [], list[tuple[Pair, Pair]]()
         for source in self.setup.sources:
             here, there = self._endpoints[source.port], self._endpoints[sink.port]
             config = QueuePairConfig(qpn=1, mtu=MTU, ack_every=16, timeout_ps=TIMEOUT_PS)
-            ours = here.open(config, buffer_bytes=MESSAGE_BYTES, parameters=control, fast_cnp=fast)
+            ours = here.open(config, buffer_bytes=MESSAGE_BYTES, congestion_control=control)
             theirs = there.open(config, buffer_bytes=MESSAGE_BYTES)
             here.connect(ours.qpn, sink.ip, peer_qpn=theirs.qpn, peer_psn=theirs.psn)
             there.connect(theirs.qpn, source.ip, peer_qpn=ours.qpn, peer_psn=ours.psn)
@@ -201,7 +200,7 @@ class LiveNetwork:
         for source, (ours, theirs) in zip(self.setup.sources, self._pairs, strict=True):
             stats = self._endpoints[source.port].pair_stats(ours.qpn)
             story.cnps_received += stats.cnps_received
-            story.notifications += stats.fast_cnps_received
+            story.notifications += stats.notified_received
             sink = self._endpoints[self.setup.sink.port].pair_stats(theirs.qpn)
             story.delivered_bytes += sink.received_bytes
         return story

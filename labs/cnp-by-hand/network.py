@@ -13,11 +13,11 @@ from __future__ import annotations
 import heapq
 from dataclasses import dataclass, field, replace
 
+from hostagent.algorithms import Parameters
 from hostagent.rnic.binding import NEVER, Card, CardConfig, Operation, QueuePairConfig, Work
 from softswitch import Switch
 from softswitch.core import CoreConfig
 from softswitch.p4runtime.pipeline import Pipeline
-from topologies.congestion import DcqcnParameters, FastCnpParameters
 
 from .control_plane import CELL_BYTES, Connection, Host, Setup, updates
 
@@ -95,10 +95,9 @@ class Network:
         setup: Setup,
         *,
         line_rate_bps: int,
-        congestion_control: DcqcnParameters,
-        fast_cnp: FastCnpParameters | None = None,
+        congestion_control: Parameters,
     ) -> None:
-        """Join them all; with `fast_cnp` sources read notifications in CNPs.
+        """Join them all; `congestion_control` is the sources'.
 
         Raises UnknownName, WriteError if the program lacks a table.
         """
@@ -114,7 +113,7 @@ class Network:
         self.cards = {host.port: self._card(host) for host in setup.hosts}
         self._memory = bytes(MESSAGE_BYTES)
         for flow in setup.connections:
-            self._connect(flow, congestion_control, fast_cnp)
+            self._connect(flow, congestion_control)
         self._busy = dict.fromkeys(self.cards, 0)
         self._arrivals: list[tuple[int, int, int, bytes]] = []
         self._order = 0
@@ -131,12 +130,10 @@ class Network:
             )
         )
 
-    def _connect(
-        self, flow: Connection, control: DcqcnParameters, fast: FastCnpParameters | None
-    ) -> None:
+    def _connect(self, flow: Connection, control: Parameters) -> None:
         source, sink = self.cards[flow.source.port], self.cards[flow.sink.port]
         pair = QueuePairConfig(flow.source_qp, MTU, flow.udp_port, ack_every=16, queue=0)
-        source.add_queue_pair(pair, control, fast)
+        source.add_queue_pair(pair, control)
         sink.add_queue_pair(replace(pair, qpn=flow.sink_qp))
         source.connect(flow.source_qp, flow.sink.ip, peer_qpn=flow.sink_qp, peer_psn=0)
         sink.connect(flow.sink_qp, flow.source.ip, peer_qpn=flow.source_qp, peer_psn=0)
@@ -226,7 +223,7 @@ class Network:
             source = self.cards[flow.source.port].queue_pair_stats(flow.source_qp, now)
             sink = self.cards[flow.sink.port].queue_pair_stats(flow.sink_qp, now)
             story.cnps_received += source.cnps_received
-            story.notifications += source.fast_cnps_received
+            story.notifications += source.notified_received
             story.delivered_bytes += sink.received_bytes
             if source.first_cut_at >= 0:
                 cuts.append(source.first_cut_at // PS)

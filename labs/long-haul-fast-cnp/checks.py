@@ -8,15 +8,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from controller.fast_cnp import watches
-from controller.loops import Loops
 from controller.policy import FabricPolicy
 from controller.routing import shortest_paths
 from labs import Check, Context, Figure, Measured, Runtime, Table, Variant, live, live_beside
 from labs.drawing import COLOURS, drawing, where
 from labs.errors import NotRunError
 from labs.live_model import LiveRun, LiveSettings
-from topologies.congestion import at_rate
+from mechanisms.fast_cnp.entries import watches
+from mechanisms.fast_cnp.loops import Loops
 from topologies.model import Topology
 
 HERE = Path(__file__).resolve().parent
@@ -48,8 +47,9 @@ def too_long(topology: Topology, end: str) -> int:
     if own is not None:
         return own[0]
     name, port = QUEUE[end]
-    ecn = FabricPolicy.of(topology).ecn[ROCE]
-    return at_rate(ecn, topology.link_at(name, port).rate_bps).min_bytes
+    ecn = FabricPolicy.of(topology).setting("ecn")[ROCE]
+    least: int = ecn.at(topology.link_at(name, port).rate_bps).min_bytes
+    return least
 
 
 def settings(context: Context) -> LiveSettings:
@@ -86,7 +86,7 @@ def measured(seen: LiveRun, context: Context) -> dict[str, Measured]:
         "goodput": Measured(seen.goodput_bps() / 1e9, "Gb/s"),
         "relief": Measured(relief and relief / 1e9, "ms"),
         "peak after relief": Measured(None if after is None else after / MB, "MB"),
-        "fast CNPs": Measured(seen.count("fast_cnps_received")),
+        "fast CNPs": Measured(seen.count("notified_received")),
         "CNPs": Measured(seen.count("cnps_received")),
         "lost packets": Measured(lost),
     }
@@ -113,7 +113,7 @@ def _keep(path: Path, port: Any) -> None:
 
 def measure_simulator(context: Context) -> dict[str, Measured]:
     """In virtual time."""
-    program = context.program.compiled()
+    program = context.program
     seen = live_beside.simulate(
         context.run_file(), program, settings(context), alike=context.time_scale > 1
     )
@@ -127,7 +127,7 @@ def measure_beside(context: Context) -> dict[str, Measured]:
 
 def measure_live(context: Context) -> dict[str, Measured]:
     """Over namespaces, with eBPF at the hosts."""
-    program = context.program.compiled()
+    program = context.program
     seen = live.play(context.run_file(), program, settings(context), context.tell)
     return measured(seen, context)
 

@@ -1,5 +1,6 @@
 // Sizes and numbers that are fixed when the program is compiled. Thresholds and timers are not
-// here: those are action parameters that the controller installs (modules/parameters.p4).
+// here: those are action parameters that the controller installs (modules/parameters.p4). What only
+// one mechanism has is in its own file.
 
 #ifndef WEFT_CONSTANTS_P4
 #define WEFT_CONSTANTS_P4
@@ -25,20 +26,13 @@
 #ifndef ACL_ENTRIES
 #define ACL_ENTRIES 256
 #endif
-#ifndef FAST_CNP_SOURCES
-#define FAST_CNP_SOURCES 4096
-#endif
-#ifndef FAST_CNP_FLOWS
-#define FAST_CNP_FLOWS 4096         // cells of each of the flow table's two ways; a power of two
-#endif
-#ifndef STOCK_QUEUE_PAIRS
-#define STOCK_QUEUE_PAIRS 16384
-#endif
 
 // Counters are indexed by the whole 9-bit port, so that no port falls outside.
 #define PORTS 512
 
 const port_t CPU_PORT = 255;
+#define RECIRCULATION_PORT 510      // no interface: what leaves here enters again
+#define RECIRCULATED 4              // standard_metadata.instance_type, as BMv2 numbers it
 
 const bit<16> ROCE_V2_PORT = 4791;
 

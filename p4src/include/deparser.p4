@@ -16,6 +16,9 @@ control FabricDeparser(packet_out packet, in headers_t hdr) {
         packet.emit(hdr.icmp);
         packet.emit(hdr.tcp);
         packet.emit(hdr.udp);
+#define HOOK HOOK_DEPARSER
+#include "../mechanisms.p4"
+#undef HOOK
         packet.emit(hdr.bth);
         packet.emit(hdr.reth);
         packet.emit(hdr.aeth);

@@ -3,6 +3,7 @@
 #ifndef WEFT_HEADERS_P4
 #define WEFT_HEADERS_P4
 
+#include "profile.p4"
 #include "types.p4"
 #include "notification.p4"
 
@@ -126,6 +127,10 @@ header icrc_t {
     bit<32> value;              // least significant byte first
 }
 
+#define HOOK HOOK_TYPES
+#include "../mechanisms.p4"
+#undef HOOK
+
 struct headers_t {
     packet_out_t   packet_out;
     packet_in_t    packet_in;
@@ -141,12 +146,12 @@ struct headers_t {
     aeth_t         aeth;
     notification_t notification;    // of a CNP: its 16 reserved bytes
     icrc_t         icrc;
+#define HOOK HOOK_HEADERS
+#include "../mechanisms.p4"
+#undef HOOK
 }
 
 // ---------------------------------------------------------------- what the stages tell each other
-
-const bit<8> FAST_CNP = 1;          // field list: from a packet to its copy that becomes a fast CNP
-const bit<8> NOTHING = 2;           // field list: to a recirculated packet (what it says is set anew)
 
 // Of the flow: what the balancing hash reads beside the addresses. Zero where there is none
 // (fragments have no ports, so that all of a packet's fragments take one path).
@@ -156,31 +161,13 @@ struct flow_t {
     bit<16> dst_port;
 }
 
-// When a queue marks: never up to `low`, always above `high`, with a rising probability between.
-struct ecn_t {
-    depth_t       low;
-    depth_t       high;
-    probability_t slope;            // for each unit of depth above `low`
+#ifdef WITH_CONGESTION_SIGNAL
+// What a mechanism that signals congestion to the source by itself says to one that marks packets.
+struct congestion_signal_t {
+    bit<1> told;                    // the source hears of this queue by itself: no CE
+    bit<1> must_mark;               // the signal needs CE beside it
 }
-
-// What a switch that makes fast CNPs knows of a packet and its queue (modules/fast_cnp.p4). Fields in
-// the list FAST_CNP are what the copy that becomes the CNP is told.
-struct fast_cnp_t {
-    @field_list(FAST_CNP, NOTHING) bit<1> made;     // this packet is such a copy
-    @field_list(FAST_CNP) bit<4>      severity;
-    @field_list(FAST_CNP) bit<4>      validity;
-    @field_list(FAST_CNP) bit<12>     sequence;
-    @field_list(FAST_CNP) bit<16>     queue;        // in cells of 256 bytes
-    @field_list(FAST_CNP) qp_t        source_qp;    // 0: the source resolves the notification itself
-    @field_list(FAST_CNP) port_t      port;
-    @field_list(FAST_CNP) mac_addr_t  router_mac;
-    bit<1>  on;
-    bit<6>  dscp;                   // of CNPs
-    bit<16> switch_id;
-    bit<1>  understood;             // the source reads notifications
-    bit<1>  told;                   // it hears of this queue by itself: no CE
-    bit<1>  must_mark;              // it was told by a plain CNP: CE, too
-}
+#endif
 
 struct local_metadata_t {
     flow_t        flow;
@@ -188,9 +175,15 @@ struct local_metadata_t {
     mac_addr_t    router_mac;       // of this switch
     group_id_t    group;            // the route's set of next hops, if it has several
     next_hop_id_t next_hop;
+#ifdef WITH_CPU
     bit<7>        cpu_reason;
-    ecn_t         ecn;
-    fast_cnp_t    fast_cnp;
+#endif
+#ifdef WITH_CONGESTION_SIGNAL
+    congestion_signal_t congestion;
+#endif
+#define HOOK HOOK_METADATA
+#include "../mechanisms.p4"
+#undef HOOK
 }
 
 #endif

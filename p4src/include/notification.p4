@@ -1,6 +1,6 @@
 // The one signal of the fabric: congestion, a link down or up or degraded, the quality of a path.
-// Switches send it to switches and to hosts. 128 bits, so that a fast CNP carries it in the 16
-// reserved bytes of a standard RoCEv2 CNP. docs/wire-formats.md says what each field means.
+// Switches send it to switches and to hosts. 128 bits, so that it fits into the 16 reserved bytes of
+// a standard RoCEv2 CNP. docs/wire-formats.md says what each field means.
 // Mirrored in hostagent/include/notification.h and protocols/notification.py; a test compares them.
 
 #ifndef WEFT_NOTIFICATION_P4

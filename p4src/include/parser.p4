@@ -24,13 +24,16 @@ parser FabricParser(packet_in packet, out headers_t hdr, inout local_metadata_t 
         meta.router_mac = 0;
         meta.group = 0;
         meta.next_hop = 0;
+#ifdef WITH_CPU
         meta.cpu_reason = 0;
-        meta.ecn.low = 0;
-        meta.ecn.high = 0;
-        meta.ecn.slope = 0;
-        meta.fast_cnp.made = 0;
-        meta.fast_cnp.told = 0;
-        meta.fast_cnp.must_mark = 0;
+#endif
+#ifdef WITH_CONGESTION_SIGNAL
+        meta.congestion.told = 0;
+        meta.congestion.must_mark = 0;
+#endif
+#define HOOK HOOK_METADATA_START
+#include "../mechanisms.p4"
+#undef HOOK
         transition select(std.ingress_port) {
             CPU_PORT: parse_packet_out;
             default: parse_ethernet;
@@ -101,6 +104,9 @@ parser FabricParser(packet_in packet, out headers_t hdr, inout local_metadata_t 
         meta.flow.dst_port = hdr.udp.dst_port;
         transition select(hdr.udp.dst_port) {
             ROCE_V2_PORT: parse_bth;
+#define HOOK HOOK_UDP_PORTS
+#include "../mechanisms.p4"
+#undef HOOK
             default: accept;
         }
     }
@@ -138,6 +144,10 @@ parser FabricParser(packet_in packet, out headers_t hdr, inout local_metadata_t 
         packet.extract(hdr.notification);
         transition accept;
     }
+
+#define HOOK HOOK_PARSER_STATES
+#include "../mechanisms.p4"
+#undef HOOK
 }
 
 #endif

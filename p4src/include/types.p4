@@ -3,14 +3,17 @@
 #ifndef WEFT_TYPES_P4
 #define WEFT_TYPES_P4
 
+#include "profile.p4"
+
 typedef bit<9>  port_t;
 typedef bit<48> mac_addr_t;
 typedef bit<32> ipv4_addr_t;
 typedef bit<16> group_id_t;
 typedef bit<16> next_hop_id_t;
-typedef bit<19> depth_t;        // of a queue, in the target's unit: packets or cells
-typedef bit<32> probability_t;  // in 1/2^32
 typedef bit<24> qp_t;           // an InfiniBand queue pair number
+#ifdef WITH_CONGESTION_SIGNAL
+typedef bit<19> depth_t;        // of a queue, in the target's unit: packets or cells
+#endif
 
 enum bit<16> EtherType {
     IPV4 = 0x0800,

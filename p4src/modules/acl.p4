@@ -5,23 +5,24 @@
 
 #include "../include/constants.p4"
 #include "../include/headers.p4"
+#include "../include/ids.p4"
 
 control Acl(in headers_t hdr, inout local_metadata_t meta, inout standard_metadata_t std) {
-    @id(0x13000001)
+    @id(DIRECT_COUNTER_ID_ACL_HITS)
     direct_counter(CounterType.packets_and_bytes) acl_hits;
 
-    @id(0x01000201)
-    action permit() {
+    @id(ACTION_ID_PERMIT_PACKET)
+    action permit_packet() {
         acl_hits.count();
     }
 
-    @id(0x01000202)
-    action deny() {
+    @id(ACTION_ID_DENY_PACKET)
+    action deny_packet() {
         acl_hits.count();
         meta.drop_reason = DropReason.ACL_DENIED;
     }
 
-    @id(0x01000203)
+    @id(ACTION_ID_TRAP_TO_CPU)
     action trap_to_cpu(@id(1) bit<7> reason) {
         acl_hits.count();
         meta.cpu_reason = reason;
@@ -29,7 +30,7 @@ control Acl(in headers_t hdr, inout local_metadata_t meta, inout standard_metada
         std.egress_spec = CPU_PORT;
     }
 
-    @id(0x02000201)
+    @id(TABLE_ID_ACL)
     table acl {
         key = {
             std.ingress_port: ternary @name("ingress_port");
@@ -39,8 +40,8 @@ control Acl(in headers_t hdr, inout local_metadata_t meta, inout standard_metada
             meta.flow.protocol: ternary @name("protocol");
             meta.flow.dst_port: ternary @name("dst_port");
         }
-        actions = { permit; deny; trap_to_cpu; }
-        default_action = permit();
+        actions = { permit_packet; deny_packet; trap_to_cpu; }
+        default_action = permit_packet();
         counters = acl_hits;
         size = ACL_ENTRIES;
     }

@@ -12,10 +12,11 @@
 
 #include "../include/constants.p4"
 #include "../include/headers.p4"
+#include "../include/ids.p4"
 
 control Arp(inout headers_t hdr, inout local_metadata_t meta, inout standard_metadata_t std) {
-    @id(0x01000301)
-    action answer_with(@id(1) mac_addr_t mac) {
+    @id(ACTION_ID_ANSWER_REQUEST)
+    action answer_request(@id(1) mac_addr_t mac) {
         ipv4_addr_t asked = hdr.arp.target_ip;
         hdr.arp.operation = ArpOperation.REPLY;
         hdr.arp.target_mac = hdr.arp.sender_mac;
@@ -28,16 +29,16 @@ control Arp(inout headers_t hdr, inout local_metadata_t meta, inout standard_met
         meta.drop_reason = DropReason.FORWARDED;
     }
 
-    @id(0x01000302)
-    action answer_nothing() {
+    @id(ACTION_ID_IGNORE_REQUEST)
+    action ignore_request() {
         meta.drop_reason = DropReason.ARP_UNKNOWN;
     }
 
-    @id(0x02000301)
+    @id(TABLE_ID_ARP_TARGETS)
     table arp_targets {
         key = { hdr.arp.target_ip: exact @name("target_ip"); }
-        actions = { answer_with; @defaultonly answer_nothing; }
-        const default_action = answer_nothing();
+        actions = { answer_request; @defaultonly ignore_request; }
+        const default_action = ignore_request();
         size = ARP_TARGETS;
     }
 
@@ -46,7 +47,7 @@ control Arp(inout headers_t hdr, inout local_metadata_t meta, inout standard_met
             hdr.arp.sender_ip != hdr.arp.target_ip) {
             arp_targets.apply();
         } else {
-            answer_nothing();
+            ignore_request();
         }
     }
 }

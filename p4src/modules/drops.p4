@@ -4,9 +4,10 @@
 #define WEFT_DROPS_P4
 
 #include "../include/headers.p4"
+#include "../include/ids.p4"
 
 control DropCounters(in local_metadata_t meta) {
-    @id(0x12000003)
+    @id(COUNTER_ID_DROPPED)
     counter(16, CounterType.packets_and_bytes) dropped;
 
     apply {

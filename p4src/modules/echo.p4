@@ -5,24 +5,25 @@
 #define WEFT_ECHO_P4
 
 #include "../include/headers.p4"
+#include "../include/ids.p4"
 
 const bit<8> DEFAULT_TTL = 64;  // of packets that a switch itself originates (RFC 1700)
 
 control EchoResponder(inout headers_t hdr, inout local_metadata_t meta) {
-    @id(0x01000401)
-    action is_ours() {
+    @id(ACTION_ID_TAKE_PACKET)
+    action take_packet() {
         meta.drop_reason = DropReason.NOT_FOR_HOSTS;
     }
 
-    @id(0x01000402)
-    action pass_on() {
+    @id(ACTION_ID_PASS_PACKET)
+    action pass_packet() {
     }
 
-    @id(0x02000401)
+    @id(TABLE_ID_OWN_ADDRESSES)
     table own_addresses {
         key = { hdr.ipv4.dst: exact @name("address"); }
-        actions = { is_ours; @defaultonly pass_on; }
-        const default_action = pass_on();
+        actions = { take_packet; @defaultonly pass_packet; }
+        const default_action = pass_packet();
         size = 64;
     }
 

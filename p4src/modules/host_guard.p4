@@ -11,13 +11,12 @@
 
 #include "../include/constants.p4"
 #include "../include/headers.p4"
-
-const bit<32> RECIRCULATED = 4; // standard_metadata.instance_type, as BMv2 numbers it
+#include "../include/ids.p4"
 
 control HostGuard(inout headers_t hdr, inout local_metadata_t meta,
                   in standard_metadata_t std) {
-    @id(0x01000701)
-    action attached(@id(1) ipv4_addr_t address) {
+    @id(ACTION_ID_GUARD_HOST)
+    action guard_host(@id(1) ipv4_addr_t address) {
         bool foreign = hdr.ipv4.src != address;
         bool told = hdr.notification.type != NotificationType.NONE;
         bool spoofed = hdr.notification.isValid() && (foreign || told);
@@ -25,20 +24,20 @@ control HostGuard(inout headers_t hdr, inout local_metadata_t meta,
         meta.drop_reason = spoofed ? DropReason.SPOOFED : meta.drop_reason;
     }
 
-    @id(0x01000702)
-    action between_switches() {
+    @id(ACTION_ID_TRUST_PORT)
+    action trust_port() {
     }
 
-    @id(0x02000701)
+    @id(TABLE_ID_HOST_PORT)
     table host_port {
         key = { std.ingress_port: exact @name("port"); }
-        actions = { attached; @defaultonly between_switches; }
-        const default_action = between_switches();
+        actions = { guard_host; @defaultonly trust_port; }
+        const default_action = trust_port();
         size = PORTS;
     }
 
     apply {
-        // A CNP of this switch's own making enters again with the port of the packet that met the queue.
+        // A packet that the switch itself made enters again with the port of the one that caused it.
         if (hdr.bth.isValid() && std.instance_type != RECIRCULATED) {
             host_port.apply();
         }

@@ -2,25 +2,26 @@
 // and who wins when they disagree is the order in which they write it, the strongest last:
 //
 //   4. the ECMP hash          Routing
-//   3. the DLB / GLB choice
+//   3. a choice by load
 //   2. the controller's pinned path
 //   1. a dead port or path
 //                 |
 //                 v
 //          [ next_hop ]  port, MAC addresses, TTL
 //
-// A feature that chooses paths is a control of its own, applied between Routing and NextHop at its
-// place in this order. Next hop 0 is nobody's.
+// A mechanism that chooses paths does so at HOOK_PATH_CHOICE, between Routing and NextHop; its place in
+// mechanisms.p4 is its place in this order. Next hop 0 means that none was chosen.
 
 #ifndef WEFT_NEXT_HOP_P4
 #define WEFT_NEXT_HOP_P4
 
 #include "../include/constants.p4"
 #include "../include/headers.p4"
+#include "../include/ids.p4"
 
 control NextHop(inout headers_t hdr, inout local_metadata_t meta,
                 inout standard_metadata_t std) {
-    @id(0x01000601)
+    @id(ACTION_ID_FORWARD_TO)
     action forward_to(@id(1) port_t port, @id(2) mac_addr_t src_mac, @id(3) mac_addr_t dst_mac) {
         std.egress_spec = port;
         hdr.ethernet.src = src_mac;
@@ -29,16 +30,16 @@ control NextHop(inout headers_t hdr, inout local_metadata_t meta,
         meta.drop_reason = DropReason.FORWARDED;
     }
 
-    @id(0x01000602)
-    action no_next_hop() {
+    @id(ACTION_ID_DROP_UNRESOLVED)
+    action drop_unresolved() {
         meta.drop_reason = DropReason.NO_NEXT_HOP;
     }
 
-    @id(0x02000601)
+    @id(TABLE_ID_NEXT_HOP)
     table next_hop {
         key = { meta.next_hop: exact @name("next_hop"); }
-        actions = { forward_to; @defaultonly no_next_hop; }
-        const default_action = no_next_hop();
+        actions = { forward_to; @defaultonly drop_unresolved; }
+        const default_action = drop_unresolved();
         size = NEXT_HOPS;
     }
 

@@ -4,9 +4,10 @@
 #define WEFT_PORT_COUNTERS_P4
 
 #include "../include/constants.p4"
+#include "../include/ids.p4"
 
 control ReceiveCounters(in standard_metadata_t std) {
-    @id(0x12000001)
+    @id(COUNTER_ID_PORT_RX)
     counter(PORTS, CounterType.packets_and_bytes) port_rx;
 
     apply {
@@ -16,7 +17,7 @@ control ReceiveCounters(in standard_metadata_t std) {
 
 // At the start of egress: what is counted here leaves, unless the port itself is down.
 control TransmitCounters(in standard_metadata_t std) {
-    @id(0x12000002)
+    @id(COUNTER_ID_PORT_TX)
     counter(PORTS, CounterType.packets_and_bytes) port_tx;
 
     apply {

@@ -6,12 +6,13 @@
 
 #include "../include/constants.p4"
 #include "../include/headers.p4"
+#include "../include/ids.p4"
 
 control RoceCounters(in headers_t hdr, in standard_metadata_t std) {
-    @id(0x12000005)
+    @id(COUNTER_ID_ROCE_RX)
     counter(PORTS, CounterType.packets_and_bytes) roce_rx;
 
-    @id(0x12000006)
+    @id(COUNTER_ID_ROCE_NAK_RX)
     counter(PORTS, CounterType.packets) roce_nak_rx;
 
     apply {

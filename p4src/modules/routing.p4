@@ -17,44 +17,45 @@
 
 #include "../include/constants.p4"
 #include "../include/headers.p4"
+#include "../include/ids.p4"
 
 const bit<32> GOLDEN_RATIO = 0x9e3779b1;  // 2^32 / 1.618, odd: Knuth's multiplicative hashing
 
 control Routing(in headers_t hdr, inout local_metadata_t meta) {
     bit<32> own_mix;
 
-    @id(0x11000501)
+    @id(SELECTOR_ID_ECMP_MEMBERS)
     action_selector(HashAlgorithm.crc32, ECMP_GROUPS * ECMP_GROUP_MEMBERS, 32) ecmp_members;
 
-    @id(0x01000501)
-    action route_to(@id(1) next_hop_id_t next_hop) {
+    @id(ACTION_ID_ROUTE_TO)
+    action route_to(@id(1) @refers_to(next_hop, next_hop) next_hop_id_t next_hop) {
         meta.next_hop = next_hop;
     }
 
-    @id(0x01000502)
-    action route_to_group(@id(1) group_id_t group) {
+    @id(ACTION_ID_ROUTE_TO_GROUP)
+    action route_to_group(@id(1) @refers_to(ecmp_group, group) group_id_t group) {
         meta.group = group;
     }
 
-    @id(0x01000503)
-    action no_route() {
+    @id(ACTION_ID_DROP_UNROUTED)
+    action drop_unrouted() {
         meta.drop_reason = DropReason.NO_ROUTE;
     }
 
-    @id(0x01000504)
-    action choose(@id(1) next_hop_id_t next_hop) {
+    @id(ACTION_ID_CHOOSE_NEXT_HOP)
+    action choose_next_hop(@id(1) @refers_to(next_hop, next_hop) next_hop_id_t next_hop) {
         meta.next_hop = next_hop;
     }
 
-    @id(0x02000501)
+    @id(TABLE_ID_IPV4_ROUTE)
     table ipv4_route {
         key = { hdr.ipv4.dst: lpm @name("dst"); }
-        actions = { route_to; route_to_group; no_route; }
-        const default_action = no_route();
+        actions = { route_to; route_to_group; drop_unrouted; }
+        const default_action = drop_unrouted();
         size = ROUTES;
     }
 
-    @id(0x02000502)
+    @id(TABLE_ID_ECMP_GROUP)
     table ecmp_group {
         key = {
             meta.group: exact @name("group");
@@ -63,7 +64,7 @@ control Routing(in headers_t hdr, inout local_metadata_t meta) {
             meta.flow.protocol: selector;
             own_mix: selector;
         }
-        actions = { choose; @defaultonly NoAction; }
+        actions = { choose_next_hop; @defaultonly NoAction; }
         implementation = ecmp_members;
         size = ECMP_GROUPS;
     }

@@ -10,16 +10,16 @@ import enum
 import importlib
 import weakref
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hostagent.rnic.binding import NO_CNPS, Repeat, dcqcn_params, fast_cnp_params
+from hostagent.algorithms import Parameters, pack
+from hostagent.rnic.binding import NO_CNPS, Repeat
 from softswitch.core import CoreError, Output, OutputKind, PortImpair, SwitchCore
 from softswitch.core.native import attach_log
-from topologies.congestion import DcqcnParameters, FastCnpParameters
 
 NEVER = (1 << 63) - 1
 Rows = NDArray[np.void]
@@ -96,8 +96,7 @@ class Totals:
 class Transport:
     """struct sim_transport_config: how a flow's ends deal with each other.
 
-    `dcqcn`, `fast_cnp` None: without it. `repeat` and `udp_ports` as hostagent.rnic.binding has
-    them; times in ps.
+    `repeat`, `udp_ports` and `cnp_interval_ns` as hostagent.rnic.binding has them; times in ps.
     """
 
     repeat: Repeat = Repeat.GO_BACK_N
@@ -110,8 +109,8 @@ class Transport:
     cnp_dscp: int = 48
     cnp_queue: int = 6
     timeout_ps: int = 4_194_304_000
-    dcqcn: DcqcnParameters | None = None
-    fast_cnp: FastCnpParameters | None = None
+    congestion_control: Parameters = field(default_factory=dict)
+    cnp_interval_ns: int = NO_CNPS
 
 
 @dataclass(frozen=True)
@@ -263,21 +262,19 @@ class Engine:
         return self.ffi.from_buffer(f"struct sim_{name}[]", given.view(np.uint8)), len(given), given
 
     def add_transports(self, transports: Sequence[Transport]) -> int:
-        """Add transports; return the first one's number (a flow's `transport` is that + 1)."""
+        """Add transports; return the first one's number (a flow's `transport` is that + 1).
+
+        Raises EngineError, AlgorithmError.
+        """
         array = self.ffi.new("struct sim_transport_config[]", max(1, len(transports)))
         for row, transport in zip(array, transports, strict=False):
             for name in ("ack_every", "window_packets", "retries", "rnr_retries", "udp_ports"):
                 setattr(row, name, getattr(transport, name))
             row.max_reads, row.repeat = transport.max_reads, int(transport.repeat)
             row.cnp_dscp, row.cnp_queue = transport.cnp_dscp, transport.cnp_queue
-            row.timeout_ps, row.cnp_interval_ns = transport.timeout_ps, NO_CNPS
-            if transport.dcqcn is not None:
-                row.cc |= self.lib.CC_DCQCN
-                row.cnp_interval_ns = transport.dcqcn.cnp_interval_ns
-                row.dcqcn = dcqcn_params(self.ffi, transport.dcqcn)[0]
-            if transport.fast_cnp is not None:
-                row.cc |= self.lib.CC_FAST_CNP
-                row.fast = fast_cnp_params(self.ffi, transport.fast_cnp)[0]
+            row.timeout_ps = transport.timeout_ps
+            row.cnp_interval_ns = transport.cnp_interval_ns
+            row.cc = pack(self.ffi, transport.congestion_control)[0]
         return self._check(self.lib.sim_add_transports(self.pointer, array, len(transports)))
 
     def add_flows(self, rows: Rows) -> int:

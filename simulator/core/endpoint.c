@@ -88,14 +88,13 @@ static int add_end(struct sim *s, const struct flow *flow, struct nic *nic, cons
         .timeout_ps = transport->timeout_ps,
         .rate_bps = flow->config.rate_bps,
         .max_reads = is_read(flow) ? transport->max_reads : 1,
-        .cnp_interval_ns = transport->cc ? transport->cnp_interval_ns : UINT64_MAX,
+        .cnp_interval_ns = transport->cc.algorithms ? transport->cnp_interval_ns : UINT64_MAX,
     };
     if (card_make(s, nic, transport))
         return SIM_ENOMEM;
     struct rnic *card = nic->card;
     const int sends = nic == data_from(s, flow);
-    if (rnic_add_qp(card, &config, sends && transport->cc & CC_DCQCN ? &transport->dcqcn : NULL,
-                    sends && transport->cc & CC_FAST_CNP ? &transport->fast : NULL) ||
+    if (rnic_add_qp(card, &config, sends ? &transport->cc : NULL) ||
         rnic_connect(card, config.qpn, peer->config.ip, 0, config.qpn, first_psn_of(s, flow, peer)) ||
         rnic_receive_anything(card, config.qpn))
         return sim_fail(s, SIM_EINVAL, "flow %u: %s", flow->number, rnic_error(card));
@@ -376,7 +375,7 @@ int sim_transport_stats_get(sim *s, uint32_t first, uint32_t n, struct sim_trans
             .acks = asker.acks_received,
             .naks = asker.naks_received,
             .cnps = sender.cnps_received,
-            .fast_cnps = sender.fast_cnps_received,
+            .notified = sender.notified_received,
             .first_cut_at = sender.first_cut_at,
             .acked_bytes = asker.acked_bytes,
             .dropped = receiver.dropped,

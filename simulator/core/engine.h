@@ -331,7 +331,7 @@ struct sim {
     uint64_t tap_missed;
 };
 
-/* --- order.c: what happens next --------------------------------------------------------------- */
+/* --- event_heap.c: what happens next --------------------------------------------------------------- */
 int order_fix(struct sim *s); /* numbers the sources; 0 or SIM_E* */
 /* From now on the source's next event is at `time` (WS_NEVER: none). */
 void order_set(struct sim *s, uint32_t source, ws_time time);
@@ -367,7 +367,7 @@ void arrivals_expect(const struct sim *s, size_t i);
 /* All of s->due has been taken. */
 void arrivals_done(struct sim *s);
 
-/* --- near.c ---------------------------------------------------------------------------------------- */
+/* --- prefetch.c ---------------------------------------------------------------------------------------- */
 
 void near_soon(const struct node *node); /* a switch whose turn is the next but one */
 void near_next(const struct node *node);

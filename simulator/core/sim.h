@@ -54,12 +54,10 @@ int sim_set_node(sim *s, uint32_t node, int alive);
 struct sim_transport_config {
     uint32_t repeat;            /* enum rnic_repeat */
     uint32_t ack_every, window_packets, retries, rnr_retries, udp_ports, max_reads; /* as struct rnic_qp_config */
-    uint32_t cc;                /* set of enum cc_algorithm, with the parameters below */
     uint32_t cnp_dscp, cnp_queue; /* one for all transports of a host */
     ws_time timeout_ps;
     uint64_t cnp_interval_ns;   /* UINT64_MAX: no CNPs */
-    struct dcqcn_params dcqcn;  /* line_rate: that of the sender's interface */
-    struct fast_cnp_params fast; /* so here */
+    struct cc_params cc;        /* line_rate: that of the sender's interface */
 };
 int sim_add_transports(sim *s, const struct sim_transport_config *transports, uint32_t n); /* returns the first one's number */
 
@@ -160,7 +158,7 @@ int sim_flow_stats_get(sim *s, uint32_t first, uint32_t n, struct sim_flow_stats
 struct sim_transport_stats { /* of a flow with a transport; all 0 without */
     uint64_t repeated_packets, repeated_bytes; /* data sent again; sim_flow_stats counts it as sent, too */
     uint64_t timeouts, acks, naks, cnps;       /* acknowledgements, NAKs and CNPs that the sender got */
-    uint64_t fast_cnps;                        /* of a switch's, that it took as such */
+    uint64_t notified;                         /* switches' notifications that it heard as such */
     ws_time first_cut_at;                      /* when congestion control first lowered its rate; -1: never */
     uint64_t acked_bytes;
     uint64_t dropped;                          /* data that came before its turn and was not kept */

@@ -3,7 +3,7 @@
 #define WEFT_TABLE_H
 
 #include "slots.h"
-#include "tuple.h"
+#include "tuple_space.h"
 #include "weft_switch.h"
 
 struct ws_table {

@@ -7,7 +7,7 @@
 
 #include "filter.h"
 #include "switch.h"
-#include "tuple.h"
+#include "tuple_space.h"
 
 struct tracer {
     int used;

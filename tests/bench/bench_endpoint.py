@@ -26,7 +26,6 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -35,9 +34,9 @@ import command_line
 import numpy as np
 
 from hostagent import agent, pins
-from hostagent.rnic.binding import native
 from hostagent.rnic.client import EndpointClient, join
-from topologies.congestion import BANDWIDTH_SCALED, parameters
+from hostagent.rnic.native import native
+from mechanisms.dcqcn.parameters import BANDWIDTH_SCALED, parameters
 from weft import cli
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -133,8 +132,12 @@ def clients(held: list[int], folder: Path, *options: str) -> Iterator[list[Endpo
 
 def one_round(ends: list[EndpointClient], messages: int, *, control: bool) -> dict[str, float]:
     """One measurement: Gb/s of payload, and CPU microseconds a data packet at both ends."""
-    params = asdict(parameters(BANDWIDTH_SCALED, LINE_BPS)) if control else None
-    ours, theirs = join(*ends, qps=1, buffer_bytes=SIZE, direct=True, params=params)
+    given = parameters(BANDWIDTH_SCALED, LINE_BPS)
+    settings: dict[str, Any] = {}
+    if control:
+        settings["congestion_control"] = {"dcqcn": given.fields()}
+        settings["cnp_interval_ns"] = given.cnp_interval_ns
+    ours, theirs = join(*ends, qps=1, buffer_bytes=SIZE, direct=True, **settings)
     ends[1].call("serve", qpns=theirs, operation="write", mode="bandwidth", size=SIZE)
     before = ends[1].call("stats")["endpoint"]["cpu_ns"]
     result = ends[0].call(
@@ -211,7 +214,7 @@ def replay(rounds: int) -> dict[str, float]:
     test, kernel_side = replay_tests()
     params, steps = test.sequences(np.random.default_rng(1), kernel_side.STATES)
     times: dict[str, list[float]] = {"kernel_ns": [], "native_ns": []}
-    with kernel_side.replay("dcqcn_replay", "dcqcn_states", test.HEADER.state_bytes()) as kernel:
+    with kernel_side.replay("dcqcn", test.HEADER.state_bytes()) as kernel:
         for _ in range(rounds):
             begin = test.HEADER.fresh(params)
             kernel.give(steps, begin)

@@ -20,11 +20,11 @@ import command_line
 import numpy as np
 
 import topologies
+from compiler import compile_p4
 from controller.program import CompiledProgram
 from simulator.controller_link import ControlPlane
 from simulator.core import Stop
 from simulator.fabric import Fabric
-from softswitch.compiler import compile_p4
 
 FABRIC = Path(__file__).resolve().parents[2] / "p4src" / "fabric.p4"
 TREE = """
@@ -61,7 +61,7 @@ def measure(k: int, *, rounds: int = 3, hops: int = 2_000_000, share: float = SH
     """
     started = time.process_time()
     compiled = compile_p4(FABRIC)
-    program = CompiledProgram.of(compiled.json_text.encode(), compiled.p4info_text.encode())
+    program = CompiledProgram.of(compiled)
     fabric = Fabric(topologies.loads(TREE.format(k=k)), program)
     ControlPlane(fabric, program).bring_up()
     offer(fabric, share)

@@ -32,10 +32,10 @@ from emulation import namespace
 from emulation.session import Session
 from emulation.switch_node import Target
 from simulator.runner import Simulation
+from softswitch import program_cache
 from softswitch.diagnostics import DiagnosticsClient
 from topologies import Topology
-from topologies.workload_loader import read_run
-from weft import p4_cache
+from workloads.loader import read_run
 
 ROOT = Path(__file__).resolve().parents[2]
 SCALE = 40000  # 400 Gb/s are 10 Mb/s
@@ -241,8 +241,8 @@ def both(
 
 def measure(seconds: float) -> dict[str, Any]:
     """Both comparisons."""
-    compiled = p4_cache.compile_program(p4_cache.Job(ROOT / "p4src" / "fabric.p4"))
-    program = CompiledProgram.of(compiled.json_text.encode(), compiled.p4info_text.encode())
+    compiled = program_cache.compile_program(program_cache.Job(ROOT / "p4src" / "fabric.p4"))
+    program = CompiledProgram.of(compiled)
     real, virtual = both("", load_times(seconds), seconds + 0.5, program)
     drops = drop_times()
     real_drops, virtual_drops = both(SLOW, drops, drops[-1][0] + 1.0, program)

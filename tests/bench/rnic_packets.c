@@ -14,14 +14,17 @@ static rnic *make(uint32_t number, uint32_t whole, uint32_t congestion)
 {
     const struct rnic_config card = {.mac = number, .gateway_mac = 9, .ip = number, .max_qps = 4, .line_rate_bps = LINE,
                                      .whole = whole, .check_icrc = whole, .cnp_dscp = 48, .cnp_queue = 6};
-    const struct dcqcn_params dcqcn = {.line_rate = LINE, .min_rate = 100000000, .rate_ai = 80000000, .rate_hai = 800000000,
-                                       .alpha_timer_ns = 1000, .increase_timer_ns = 300000, .fast_recovery = 1, .gain_q16 = 256};
+    const struct cc_params cc = {
+        .algorithms = CC_BIT(dcqcn),
+        .dcqcn = {.line_rate = LINE, .min_rate = 100000000, .rate_ai = 80000000, .rate_hai = 800000000,
+                  .alpha_timer_ns = 1000, .increase_timer_ns = 300000, .fast_recovery = 1, .gain_q16 = 256},
+    };
     const struct rnic_qp_config pair = {.qpn = 1, .mtu = MTU, .udp_port = 50000, .queue = 3, .dscp = 26, .ack_every = ACK_EVERY,
                                         .retries = 7, .timeout_ps = 4000000000, .cnp_interval_ns = 4000};
     rnic *r = rnic_create(&card);
     rnic_register(r, 1, 0, whole ? target : NULL, sizeof target, RNIC_REMOTE_WRITE);
     rnic_want_events(r, 1u << RNIC_FAILED | 1u << RNIC_QP_FAILED);
-    rnic_add_qp(r, &pair, congestion ? &dcqcn : NULL, NULL);
+    rnic_add_qp(r, &pair, congestion ? &cc : NULL);
     rnic_connect(r, 1, 3 - number, 0, 1, 0);
     return r;
 }

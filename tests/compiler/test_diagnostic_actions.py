@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from softswitch.compiler import frontend
-from softswitch.compiler.diagnostic_actions import DiagnosticActions, UnknownKind
-from softswitch.compiler.errors import CompileError, Diagnostic, Pos, Severity
+from compiler import frontend
+from compiler.errors import CompileError, Diagnostic, Pos, Severity
+from compiler.passes.diagnostic_actions import DiagnosticActions, UnknownKind
 
 POS = Pos("l3.p4", 3, 7)
 UNUSED = Diagnostic(POS, "x is unused", Severity.WARNING, "unused")

@@ -9,7 +9,7 @@ import pytest
 from finsy.proto import p4i
 from google.protobuf import text_format
 
-from softswitch.compiler import CompileError, NotSupported, compile_p4, write_outputs
+from compiler import CompileError, NotSupported, compile_p4, write_outputs
 from tests.call_count import calls
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from softswitch.compiler import frontend
-from softswitch.compiler.errors import CompileError, NotSupported, Severity
+from compiler import frontend
+from compiler.errors import CompileError, NotSupported, Severity
 
 BAD = Path(__file__).parent / "bad"
 PROGRAMS = sorted(BAD.glob("*.p4"))

@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from softswitch.compiler import ast, cpp, frontend, lexer, parser
-from softswitch.compiler import types as ty
-from softswitch.compiler.ast import CallKind
-from softswitch.compiler.checker import Checker
-from softswitch.compiler.errors import CompileError, Reporter, TooManyErrors
+from compiler import frontend
+from compiler.errors import CompileError, Reporter, TooManyErrors
+from compiler.syntax import ast, cpp, lexer, parser
+from compiler.syntax.ast import CallKind
+from compiler.types import types as ty
+from compiler.types.checker import Checker
 from tests.call_count import calls
 
 GOLDEN = Path(__file__).parents[1] / "golden"

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from softswitch.compiler import cpp, frontend
-from softswitch.compiler.errors import CompileError
+from compiler import frontend
+from compiler.errors import CompileError
+from compiler.syntax import cpp
 
 END = """
 control Block();

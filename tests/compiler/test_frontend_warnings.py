@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from softswitch.compiler import frontend
+from compiler import frontend
 
 ONE_CONTROL = Path(__file__).parent / "bad" / "include"
 GOLDEN = Path(__file__).parents[1] / "golden"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from softswitch.compiler.errors import CompileError, Pos
-from softswitch.compiler.ids import ResourceType, SymbolTable, name_hash, number_members
+from compiler.errors import CompileError, Pos
+from compiler.p4info.ids import ResourceType, SymbolTable, name_hash, number_members
 
 HERE = Pos("p.p4", 3, 7)
 

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from compiler import CompileError, NotSupported, compile_p4
 from softswitch import Switch
-from softswitch.compiler import CompileError, NotSupported, compile_p4
 
 PROGRAM = """
 #include <core.p4>

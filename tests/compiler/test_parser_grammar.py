@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from softswitch.compiler import ast
-from softswitch.compiler.errors import CompileError, Reporter
-from softswitch.compiler.lexer import parse_integer, tokenize
-from softswitch.compiler.parser import Parser, parse
+from compiler.errors import CompileError, Reporter
+from compiler.syntax import ast
+from compiler.syntax.lexer import parse_integer, tokenize
+from compiler.syntax.parser import Parser, parse
 
 
 def program_of(text: str) -> ast.Program:

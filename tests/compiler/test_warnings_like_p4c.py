@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from softswitch.compiler import compile_p4
-from softswitch.compiler.errors import Severity
+from compiler import compile_p4
+from compiler.errors import Severity
 
 PROGRAMS = Path(__file__).parent / "warnings"
 NAMES = sorted(path.stem for path in PROGRAMS.glob("*.p4"))

@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 
 import topologies
+from compiler import compile_p4
 from controller import CompiledProgram
-from softswitch.compiler import compile_p4
+from tests.free_port import free_port
 from topologies import Topology
 
 P4SRC = Path(__file__).parents[2] / "p4src"
@@ -27,7 +28,7 @@ START_SECONDS = 60
 def program() -> CompiledProgram:
     """fabric.p4, compiled once."""
     result = compile_p4(P4SRC / "fabric.p4")
-    return CompiledProgram.of(result.json_text.encode(), result.p4info_text.encode())
+    return CompiledProgram.of(result)
 
 
 @pytest.fixture
@@ -100,13 +101,6 @@ class Switches:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 TARGETS = [

@@ -30,16 +30,16 @@ from controller.entries import (
 from controller.p4info import P4Info
 from controller.table_rows import table_rows
 
-DENY = call("deny")
+DENY = call("deny_packet")
 SAMPLES: list[Entry] = [
     TableEntry("ipv4_route", match(dst=Lpm(0x0A000100, 24)), call("route_to", next_hop=3)),
-    TableEntry("ipv4_route", match(), call("no_route")),
-    TableEntry("arp_targets", match(target_ip=Exact(0)), call("answer_with", mac=2**48 - 1)),
+    TableEntry("ipv4_route", match(), call("drop_unrouted")),
+    TableEntry("arp_targets", match(target_ip=Exact(0)), call("answer_request", mac=2**48 - 1)),
     TableEntry("ecmp_group", match(group=Exact(1)), GroupRef(1)),
     TableEntry("acl", match(dst=Ternary(0x0A000000, 0xFF000000)), DENY, priority=5),
     TableEntry("acl", match(), DENY, priority=1),
-    DefaultEntry("router", call("be_router", mac=7)),
-    Member("ecmp_members", 3, call("choose", next_hop=3)),
+    DefaultEntry("router", call("set_router_mac", mac=7)),
+    Member("ecmp_members", 3, call("choose_next_hop", next_hop=3)),
     Group("ecmp_members", 1, ((3, 1), (4, 2))),
 ]
 
@@ -72,7 +72,7 @@ def test_bytes_are_canonical(value: int) -> None:
 
 
 def test_bits_outside_a_prefix_or_mask_are_cleared(p4info: P4Info) -> None:
-    entry = TableEntry("ipv4_route", match(dst=Lpm(0x0A0001FF, 24)), call("no_route"))
+    entry = TableEntry("ipv4_route", match(dst=Lpm(0x0A0001FF, 24)), call("drop_unrouted"))
     assert encode(entry, p4info).table_entry.match[0].lpm.value == bytes((10, 0, 1, 0))
     entry = TableEntry("acl", match(dst=Ternary(0xFFFFFFFF, 0xFF)), DENY, priority=1)
     assert encode(entry, p4info).table_entry.match[0].ternary.value == b"\xff"
@@ -81,13 +81,13 @@ def test_bits_outside_a_prefix_or_mask_are_cleared(p4info: P4Info) -> None:
 def test_matching_everything_is_left_out(p4info: P4Info) -> None:
     entry = TableEntry("acl", match(dst=Ternary(0, 0)), DENY, priority=1)
     assert not encode(entry, p4info).table_entry.match
-    entry = TableEntry("ipv4_route", match(dst=Lpm(0, 0)), call("no_route"))
+    entry = TableEntry("ipv4_route", match(dst=Lpm(0, 0)), call("drop_unrouted"))
     assert not encode(entry, p4info).table_entry.match
 
 
 ROUTE = match(dst=Lpm(0x0A000100, 24))
 MISTAKES = [
-    (TableEntry("ipv4_rout", ROUTE, call("no_route")), "no table 'ipv4_rout'; did you mean"),
+    (TableEntry("ipv4_rout", ROUTE, call("drop_unrouted")), "no table 'ipv4_rout'; did you mean"),
     (TableEntry("ipv4_route", match(dest=Lpm(0, 8)), DENY), "no match field 'dest': it has dst"),
     (TableEntry("ipv4_route", match(dst=Exact(1)), DENY), "does not fit: this is a lpm match"),
     (TableEntry("ipv4_route", match(dst=Lpm(0, 33)), DENY), "does not fit: this is a lpm match"),
@@ -102,14 +102,17 @@ MISTAKES = [
         TableEntry("ipv4_route", ROUTE, call("route_to", next_hop=0x10000)),
         "route_to.next_hop: 65536 does not fit into 16 bits",
     ),
-    (TableEntry("ipv4_route", ROUTE, call("no_route"), priority=1), "takes no priority"),
+    (TableEntry("ipv4_route", ROUTE, call("drop_unrouted"), priority=1), "takes no priority"),
     (TableEntry("acl", match(), DENY), "table acl needs a priority above 0"),
-    (TableEntry("arp_targets", match(), call("answer_with", mac=1)), "needs a value for target_ip"),
     (
-        TableEntry("arp_targets", match(target_ip=Exact(2**32)), call("answer_with", mac=1)),
+        TableEntry("arp_targets", match(), call("answer_request", mac=1)),
+        "needs a value for target_ip",
+    ),
+    (
+        TableEntry("arp_targets", match(target_ip=Exact(2**32)), call("answer_request", mac=1)),
         "arp_targets.target_ip: 4294967296 does not fit into 32 bits",
     ),
-    (Member("members", 1, call("choose", next_hop=1)), "no action profile 'members'"),
+    (Member("members", 1, call("choose_next_hop", next_hop=1)), "no action profile 'members'"),
 ]
 
 
@@ -123,14 +126,14 @@ def test_a_mistake_is_named(p4info: P4Info, entry: Entry, message: str) -> None:
 def test_rows_to_read(p4info: P4Info) -> None:
     rows = table_rows(SAMPLES, p4info)
     assert [(row.table, row.key, row.action, row.priority) for row in rows] == [
-        ("router", "(default)", "be_router(mac=00:00:00:00:00:07)", 0),
-        ("acl", "dst 10.0.0.0 & 0xff000000", "deny()", 5),
-        ("acl", "any", "deny()", 1),
-        ("arp_targets", "target_ip 0.0.0.0", "answer_with(mac=ff:ff:ff:ff:ff:ff)", 0),
+        ("router", "(default)", "set_router_mac(mac=00:00:00:00:00:07)", 0),
+        ("acl", "dst 10.0.0.0 & 0xff000000", "deny_packet()", 5),
+        ("acl", "any", "deny_packet()", 1),
+        ("arp_targets", "target_ip 0.0.0.0", "answer_request(mac=ff:ff:ff:ff:ff:ff)", 0),
         ("ipv4_route", "dst 10.0.1.0/24", "route_to(next_hop=3)", 0),
-        ("ipv4_route", "any", "no_route()", 0),
+        ("ipv4_route", "any", "drop_unrouted()", 0),
         ("ecmp_group", "group 1", "group 1", 0),
-        ("ecmp_members", "member 3", "choose(next_hop=3)", 0),
+        ("ecmp_members", "member 3", "choose_next_hop(next_hop=3)", 0),
         ("ecmp_members", "group 1", "one of members 3, 4 x2", 0),
     ]
 

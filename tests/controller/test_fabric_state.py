@@ -32,10 +32,10 @@ from controller.fabric_state import (
     step,
 )
 from topologies import Topology
-from topologies.congestion import step as step_at
+from topologies.ecn import step as step_at
 
 P4INFO = Path(__file__).parents[2] / "p4src/fabric.p4info.txtpb"
-PROGRAM_INFO = CompiledProgram.of(b"", P4INFO.read_bytes()).p4info
+PROGRAM_INFO = CompiledProgram("", P4INFO.read_text()).p4info
 
 
 @pytest.fixture
@@ -64,7 +64,7 @@ def test_a_leafs_routes_and_groups(model: FabricModel) -> None:
         "target_ip=0xa000101",
         "target_ip=0xa000102",
     }
-    assert table(model, "s1", "own_addresses") == {"address=0xa0001fe": "is_ours()"}
+    assert table(model, "s1", "own_addresses") == {"address=0xa0001fe": "take_packet()"}
 
 
 def test_a_spine_needs_no_groups_no_arp_and_no_addresses(model: FabricModel) -> None:
@@ -105,18 +105,19 @@ def test_a_link_that_fails_and_returns(model: FabricModel) -> None:
 
 
 def test_the_policy_speaks_bytes_and_the_target_its_unit(model: FabricModel) -> None:
-    policy = FabricPolicy(ecn={0: step_at(150_000), 3: step_at(300_000)}, class_of_dscp={48: 7})
+    marking = {0: step_at(150_000), 3: step_at(300_000)}
+    policy = FabricPolicy({"ecn": marking}, class_of_dscp={48: 7})
     packets = replace(model, policy=policy, facts=TargetFacts(priorities=8))
     assert table(packets, "s1", "ecn_threshold")["class=0x0 port=0x3"] == (
         "mark_above(threshold=0x64)"
     )
     assert len(table(packets, "s1", "ecn_threshold")) == 8
-    assert table(packets, "s1", "dscp_class") == {"dscp=0x30": "use_class(class_of_service=0x7)"}
+    assert table(packets, "s1", "dscp_class") == {"dscp=0x30": "set_class(class_of_service=0x7)"}
     cells = replace(packets, facts=TargetFacts(priorities=4, depth_cell_bytes=256))
     assert table(cells, "s1", "ecn_threshold")["class=0x3 port=0x4"] == (
         "mark_above(threshold=0x493)"
     )
-    assert table(cells, "s1", "dscp_class") == {"dscp=0x30": "use_class(class_of_service=0x3)"}
+    assert table(cells, "s1", "dscp_class") == {"dscp=0x30": "set_class(class_of_service=0x3)"}
 
 
 def test_a_target_with_one_queue_gets_no_classes(model: FabricModel) -> None:
@@ -133,9 +134,9 @@ def test_ticks_follow_the_time_scale() -> None:
 # ---------------------------------------------------------------- the diff on its own
 
 GROUP = Group("ecmp_members", 1, ((1, 1), (2, 1)))
-MEMBERS = [Member("ecmp_members", i, call("choose", next_hop=i)) for i in (1, 2, 3)]
+MEMBERS = [Member("ecmp_members", i, call("choose_next_hop", next_hop=i)) for i in (1, 2, 3)]
 USE = TableEntry("ecmp_group", match(group=Exact(1)), GroupRef(1))
-DEFAULT = DefaultEntry("router", call("be_router", mac=1))
+DEFAULT = DefaultEntry("router", call("set_router_mac", mac=1))
 
 
 def route(last: int, next_hop: int) -> TableEntry:

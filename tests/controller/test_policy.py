@@ -6,7 +6,7 @@ import topologies
 from controller import CompiledProgram, FabricPolicy, TargetFacts
 from controller.entries import describe
 from controller.fabric_state import FabricModel, desired_entries
-from topologies.congestion import step
+from topologies.ecn import step
 
 CLASSES = """\
 time_scale: 1
@@ -28,7 +28,8 @@ def lines(model: FabricModel, switch: str, table: str) -> list[str]:
 def test_a_class_map_is_the_policy() -> None:
     policy = FabricPolicy.of(topologies.loads(CLASSES))
     assert policy.class_of_dscp == {48: 6, 24: 3, 26: 3}
-    assert policy.ecn == {3: step(256_000)}
+    assert policy.setting("ecn") == {3: step(256_000)}
+    assert policy.setting("fast_cnp") == {}
 
 
 def test_without_a_class_map_notifications_still_go_first() -> None:
@@ -39,11 +40,12 @@ def test_without_a_class_map_notifications_still_go_first() -> None:
 def test_the_class_map_is_installed(program: CompiledProgram) -> None:
     topology = topologies.loads(CLASSES)
     facts = TargetFacts(depth_cell_bytes=256, priorities=8)
-    model = FabricModel(topology, program.p4info, facts, FabricPolicy.of(topology))
+    policy = FabricPolicy.of(topology)
+    model = FabricModel(topology, program.p4info, facts, policy)
     assert lines(model, "s1", "dscp_class") == [
-        "dscp_class dscp=0x18 -> use_class(class_of_service=0x3)",
-        "dscp_class dscp=0x1a -> use_class(class_of_service=0x3)",
-        "dscp_class dscp=0x30 -> use_class(class_of_service=0x6)",
+        "dscp_class dscp=0x18 -> set_class(class_of_service=0x3)",
+        "dscp_class dscp=0x1a -> set_class(class_of_service=0x3)",
+        "dscp_class dscp=0x30 -> set_class(class_of_service=0x6)",
     ]
     assert lines(model, "s1", "ecn_threshold") == [
         f"ecn_threshold class=0x3 port={port:#x} -> mark_above(threshold=0x3e8)" for port in (1, 2)

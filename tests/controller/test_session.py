@@ -89,8 +89,8 @@ def test_tables_are_read_with_names(
         assert rows["ipv4_route", "dst 10.0.2.0/24"] == "route_to_group(group=1)"
         assert rows["ecmp_group", "group 1"] == "group 1"
         assert rows["ecmp_members", "group 1"] == "one of members 3, 4"
-        assert rows["ecmp_members", "member 3"] == "choose(next_hop=3)"
-        assert rows["router", "(default)"] == "be_router(mac=02:01:00:00:00:01)"
+        assert rows["ecmp_members", "member 3"] == "choose_next_hop(next_hop=3)"
+        assert rows["router", "(default)"] == "set_router_mac(mac=02:01:00:00:00:01)"
         assert rows["next_hop", "next_hop 1"] == (
             "forward_to(port=1, src_mac=02:01:00:00:00:01, dst_mac=02:00:0a:00:01:01)"
         )
@@ -243,7 +243,7 @@ def test_a_switch_that_dies_is_named(
 
 
 def test_a_program_that_is_none_is_refused(switches: Any, program: CompiledProgram) -> None:
-    broken = CompiledProgram(b"no JSON at all", program.p4info, cookie=7)
+    broken = CompiledProgram("no JSON at all", program.p4info_text)
     address = switches.start("s1", 1)
 
     async def scenario() -> None:

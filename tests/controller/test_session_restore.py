@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from compiler import compile_p4
 from controller import (
     CompiledProgram,
     FabricController,
@@ -21,7 +22,6 @@ from controller.diff import Change, Operation
 from controller.entries import Exact, Lpm, TableEntry, call, match
 from controller.errors import PipelineRefused
 from controller.session import SwitchSession
-from softswitch.compiler import compile_p4
 from topologies import Topology
 
 P4SRC = Path(__file__).parents[2] / "p4src"
@@ -38,7 +38,7 @@ def edited(tmp_path: Path, old: str, new: str) -> CompiledProgram:
         copy.parent.mkdir(parents=True, exist_ok=True)
         copy.write_text(text.replace(old, new))
     result = compile_p4(tmp_path / "fabric.p4")
-    return CompiledProgram.of(result.json_text.encode(), result.p4info_text.encode())
+    return CompiledProgram.of(result)
 
 
 def test_a_switch_that_was_started_again_gets_everything_back(

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -17,12 +16,15 @@ import pytest
 
 import topologies
 from controller import BlockingController, CompiledProgram, ControllerError, SwitchUnreachable
-from controller.metrics_reader import SwitchReader
 from controller.session import SwitchSession
+from observe.metrics_reader import SwitchReader
 from softswitch.client_tls import ClientTls
 from softswitch.diagnostics import DiagnosticsClient, DiagnosticsError
+from tests.free_port import free_port
 from topologies import Topology
 from weft.cli import main
+
+pytestmark = pytest.mark.reference("openssl")
 
 DEVICE = 1
 
@@ -47,9 +49,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, Pat
 def address(files: dict[str, tuple[Path, Path]]) -> Iterator[str]:
     """A switch that wants a certificate of its clients."""
     cert, key = map(str, files["switch"])
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        where = f"127.0.0.1:{probe.getsockname()[1]}"
+    where = f"127.0.0.1:{free_port()}"
     start = [sys.executable, "-m", "softswitch", "--device-id", str(DEVICE), "--no-p4", "--"]
     start += ["--grpc-server-addr", where, "--cpu-port", "255", "--grpc-server-ssl"]
     start += ["--grpc-server-cert", cert, "--grpc-server-key", key]

@@ -14,6 +14,19 @@ from emulation.errors import StateError
 from emulation.fabric_record import FabricRecord, NoRunError
 from emulation.run_state import Run
 
+TOLD = """\
+generator: single
+time_scale: 1
+hosts: 2
+link: {rate: 400Gbps, delay: 500ns, queue: 9MB}
+classes:
+  a: {dscp: 1, queue: 1, ecn: 100kB}
+  b: {dscp: 2, queue: 2, ecn: {min: 400kB, max: 1600kB, probability: 20%}}
+  c: {dscp: 3, queue: 3, ecn: hpcc-dcqcn, fast_cnp: true}
+  d: {dscp: 4, queue: 4, fast_cnp: {low: 200kB, high: 800kB, share: 2%, gateway: true}}
+  rest: {queue: 0}
+"""
+
 
 def record_of(run: Run, topology: str = "leafspine") -> FabricRecord:
     return FabricRecord(run.name, "softswitch", topologies.load(topology), {"s1": "127.0.0.1:9559"})
@@ -25,6 +38,14 @@ def test_it_reads_what_was_saved(run: Run, topology: str) -> None:
     saved.save()
     assert fabric_record.running() == saved
     assert fabric_record.running_run() == run.name
+
+
+def test_it_reads_what_mechanisms_are_told_of_classes(run: Run) -> None:
+    """Every way to write them: a step, a ramp, a set's name, all defaults, single numbers."""
+    topology = topologies.loads(TOLD)
+    assert len([key for each in topology.classes for key, _ in each.settings]) == 5
+    FabricRecord(run.name, "softswitch", topology, {"s1": "127.0.0.1:9559"}).save()
+    assert fabric_record.running().topology == topology
 
 
 def test_no_run(roots: Path) -> None:
@@ -49,7 +70,7 @@ def test_a_run_whose_runner_crashed_is_none(run: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "[]", "{}", '{"format": 0, "fabric": {}}', '{"format": 1, "fabric": {"run": 3}}']
+    "text", ["", "[]", "{}", '{"format": 0, "fabric": {}}', '{"format": 2, "fabric": {"run": 3}}']
 )
 def test_a_record_that_is_none(run: Run, text: str) -> None:
     (run.directory / "fabric.json").write_text(text)

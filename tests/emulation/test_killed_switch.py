@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 
 import topologies
+from compiler import compile_p4
 from controller import CompiledProgram
 from emulation import proofs
 from emulation.errors import EmulationError
 from emulation.link_events import FabricCalls
 from emulation.session import Session
 from emulation.switch_node import Target
-from softswitch.compiler import compile_p4
 from topologies.events import LinksCall, SwitchCall, calls
 
 pytestmark = pytest.mark.root
@@ -47,7 +47,7 @@ class Fabric:
 
     def up(self) -> None:
         compiled = compile_p4(FABRIC)
-        program = CompiledProgram.of(compiled.json_text.encode(), compiled.p4info_text.encode())
+        program = CompiledProgram.of(compiled)
         self.session.claim()
         self.session.build_network()
         self.session.wait_for_switches()

@@ -17,9 +17,14 @@ from hostagent import kernel_headers
 from hostagent.bpf_test_run import XdpAction, test_run
 
 STATES, STEPS = 16384, 262144
-ASK_RATE = 0x80000000
 BPF = Path(__file__).parents[2] / "hostagent" / "bpf"
-STEP = np.dtype([("now", "<u8"), ("bytes", "<u8"), ("kind", "<u4"), ("state", "<u4")])
+STEP = np.dtype(
+    [
+        ("now", "<u8"), ("kind", "<u4"), ("pad_", "<u4"), ("bytes", "<u8"), ("severity", "<u4"),
+        ("validity", "<u4"), ("state", "<u4"), ("asks", "<u4"),
+    ]
+)  # fmt: skip
+"""struct cc_step."""
 Words = npt.NDArray[np.uint64]
 
 
@@ -57,14 +62,14 @@ def _mapped(table: Any, size: int) -> mmap.mmap:
 
 
 @contextmanager
-def replay(function: str, states: str, state_bytes: int) -> Iterator[Kernel]:
-    """Load the program `function`, whose states of so many bytes are in the array `states`."""
+def replay(algorithm: str, state_bytes: int) -> Iterator[Kernel]:
+    """Load the program of an algorithm, whose state has so many bytes."""
     bcc = pytest.importorskip("bcc")
     kernel_headers.export()
-    flags = [f"-I{BPF}", f"-I{BPF.parent / 'include'}"]
+    flags = [f"-I{BPF}", f"-I{BPF.parent / 'include'}", f"-DALGORITHM={algorithm}"]
     bpf = bcc.BPF(src_file=str(BPF / "cc_replay.bpf.c").encode(), cflags=flags)
-    program = bpf.load_func(function.encode(), bcc.BPF.XDP)
-    words = _mapped(bpf[states.encode()], STATES * state_bytes)
+    program = bpf.load_func(b"cc_replay", bcc.BPF.XDP)
+    words = _mapped(bpf[b"states"], STATES * state_bytes)
     yield Kernel(
         program.fd,
         np.frombuffer(_mapped(bpf[b"steps"], STEPS * STEP.itemsize), STEP, STEPS),

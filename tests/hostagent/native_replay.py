@@ -2,49 +2,87 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from hostagent.rnic.binding import native
+from hostagent.algorithms import names, pack
+from hostagent.rnic.native import native
 from tests.hostagent.kernel_replay import STATES, Kernel, Words
 
 Sequences = Callable[[np.random.Generator, int], tuple[Words, npt.NDArray[np.void]]]
 
 
+class Alone:
+    """One algorithm natively, by itself: a state and what happens to it."""
+
+    def __init__(self, name: str, state: Any) -> None:
+        """`state`: a struct of it, which is copied."""
+        module = native()
+        self.ffi: Any = module.ffi
+        self.lib: Any = module.lib
+        self.place = names().index(name)
+        self.state = self.ffi.new(f"struct {name} *", state)
+
+    @classmethod
+    def begun(cls, name: str, fields: Mapping[str, int], now: int) -> Alone:
+        """A fresh state of these parameters."""
+        alone = cls(name, {})
+        params = pack(alone.ffi, {name: fields})
+        alone.lib.cc_start(alone.place, alone.state, alone.ffi.addressof(params, name), now)
+        return alone
+
+    def event(self, now: int, **event: int) -> None:
+        """Something has happened: the fields of struct cc_event."""
+        step = self.ffi.new("struct cc_step *", {"now": now, "event": event})
+        self.lib.cc_replay(self.place, step, 1, self.state, self.ffi.NULL)
+
+    def rate_at(self, now: int) -> int:
+        """What it allows, in bits/s."""
+        step = self.ffi.new("struct cc_step *", {"now": now, "asks": 1})
+        rate = self.ffi.new("uint64_t *")
+        self.lib.cc_replay(self.place, step, 1, self.state, rate)
+        return int(rate[0])
+
+
 @dataclass(frozen=True)
 class Header:
-    """An algorithm's C names: `struct` and `struct`_params, its first state, its replay."""
+    """An algorithm by its name, on many states at once."""
 
-    struct: str
-    begin: str
-    replay: str
+    name: str
+
+    @cached_property
+    def _place(self) -> int:
+        return names().index(self.name)
 
     def state_bytes(self) -> int:
-        return int(native().ffi.sizeof(f"struct {self.struct}"))
+        return int(native().ffi.sizeof(f"struct {self.name}"))
 
     def fresh(self, params: Words) -> Words:
-        """States as `begin` makes them, one a row of parameters."""
+        """States as they begin, one a row of parameters."""
         module = native()
         states = np.zeros((len(params), self.state_bytes() // 8), np.uint64)
-        array = module.ffi.from_buffer(f"struct {self.struct}[]", states.view(np.uint8).reshape(-1))
+        array = module.ffi.from_buffer(f"struct {self.name}[]", states.view(np.uint8).reshape(-1))
         rows = module.ffi.from_buffer(
-            f"struct {self.struct}_params[]", params.view(np.uint8).reshape(-1)
+            f"struct {self.name}_params[]", params.view(np.uint8).reshape(-1)
         )
         for i in range(len(params)):
-            getattr(module.lib, self.begin)(array + i, rows + i, 10**12)
+            module.lib.cc_start(self._place, array + i, rows + i, 10**12)
         return states
 
     def replayed(self, steps: npt.NDArray[np.void], states: Words) -> Words:
         """Do the steps: states are changed, rates returned."""
         module = native()
         rates = np.zeros(len(states), np.uint64)
-        getattr(module.lib, self.replay)(
+        module.lib.cc_replay(
+            self._place,
             module.ffi.from_buffer("struct cc_step[]", steps.view(np.uint8)),
             len(steps),
-            module.ffi.from_buffer(f"struct {self.struct}[]", states.view(np.uint8).reshape(-1)),
+            module.ffi.from_buffer(states.view(np.uint8).reshape(-1)),
             module.ffi.from_buffer("uint64_t[]", rates),
         )
         return rates

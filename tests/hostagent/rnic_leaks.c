@@ -7,16 +7,19 @@ int main(void)
     static uint8_t memory[65536], frame[16384];
     for (uint32_t repeat = 0; repeat < 2; repeat++) {
         rnic *cards[2];
-        const struct fast_cnp_params fast = {.line_rate = 1000000000, .min_rate = 1000000, .increase_timer_ns = 55000, .validity_unit_ns = 1};
-        struct dcqcn_params cc = {.line_rate = 1000000000, .min_rate = 1000000, .rate_ai = 1000000, .rate_hai = 1000000,
-                                  .alpha_timer_ns = 55000, .increase_timer_ns = 55000, .gain_q16 = 256};
+        const struct cc_params cc = {
+            .algorithms = CC_BIT(dcqcn) | CC_BIT(fast_cnp),
+            .dcqcn = {.line_rate = 1000000000, .min_rate = 1000000, .rate_ai = 1000000, .rate_hai = 1000000,
+                      .alpha_timer_ns = 55000, .increase_timer_ns = 55000, .gain_q16 = 256},
+            .fast_cnp = {.line_rate = 1000000000, .min_rate = 1000000, .increase_timer_ns = 55000, .validity_unit_ns = 1},
+        };
         for (uint32_t i = 0; i < 2; i++) {
             const struct rnic_config config = {.mac = 1 + i, .gateway_mac = 9, .ip = 1 + i, .max_qps = 8, .whole = 1, .check_icrc = 1};
             cards[i] = rnic_create(&config);
             rnic_register(cards[i], 1, 0, memory, sizeof memory, RNIC_REMOTE_READ | RNIC_REMOTE_WRITE);
             for (uint32_t qpn = 1; qpn < 4; qpn++) {
                 const struct rnic_qp_config qp = {.qpn = qpn, .mtu = 256, .repeat = repeat, .retries = 3, .timeout_ps = 1000000};
-                rnic_add_qp(cards[i], &qp, qpn == 1 ? &cc : NULL, qpn == 1 ? &fast : NULL);
+                rnic_add_qp(cards[i], &qp, qpn == 1 ? &cc : NULL);
                 rnic_connect(cards[i], qpn, 2 - i, 0, qpn, 0);
                 for (uint32_t n = 0; n < 40; n++) {
                     const struct rnic_work work = {.id = n, .operation = n % 5, .length = n * 100, .local = memory, .rkey = 1};

@@ -17,10 +17,10 @@ from scapy.layers.l2 import Ether
 from scapy.packet import Packet as Layer
 from scapy.packet import Raw
 
+from hostagent.algorithms import Parameters
 from hostagent.rnic.binding import Card, Event, EventKind, QueuePairConfig
 from protocols.rocev2 import RETH, ROCE_V2_PORT, ImmDt, NakBitmap, Opcode, Syndrome, icrc_is_valid
 from tests.hostagent.virtual_wire import US, make_card
-from topologies.congestion import DcqcnParameters, FastCnpParameters
 
 QPN, PEER_QPN, PSN = 5, 77, 100
 PEER_IP = 0x0A000102
@@ -34,8 +34,7 @@ class ScriptedPeer:
         self,
         *,
         card: dict[str, Any] | None = None,
-        congestion_control: DcqcnParameters | None = None,
-        fast_cnp: FastCnpParameters | None = None,
+        congestion_control: Parameters | None = None,
         peer_psn: int = PSN,
         **config: Any,
     ) -> None:
@@ -43,7 +42,7 @@ class ScriptedPeer:
         self.now = 0
         values = {"qpn": QPN, "mtu": MTU, "first_psn": PSN, "timeout_ps": 100 * US, **config}
         self.config = QueuePairConfig(**values)
-        self.card.add_queue_pair(self.config, congestion_control, fast_cnp)
+        self.card.add_queue_pair(self.config, congestion_control)
         self.card.connect(QPN, PEER_IP, peer_qpn=PEER_QPN, peer_psn=peer_psn)
 
     # --- what the card sends --------------------------------------------------------------------

@@ -26,7 +26,7 @@ from scapy.packet import Raw
 
 from hostagent import agent, pins
 from hostagent.pinned_maps import PinnedMaps
-from topologies.congestion import parameters
+from mechanisms.dcqcn.parameters import parameters
 
 pytestmark = pytest.mark.root
 
@@ -109,8 +109,8 @@ def test_packets_are_counted_and_a_cnp_cuts_the_rate(wire: Wire) -> None:
     assert report.error is None
     assert [(each.interface, each.native) for each in report.attached] == [(wire.far, True)]
     maps = PinnedMaps.open(wire.pins)
-    set_ = parameters("hpcc-dcqcn", LINE_BPS * SCALE, SCALE)
-    maps.add_queue_pair(int(HOST), QPN, int(PEER), PEER_QPN, mtu=1024, parameters=set_)
+    control = {"dcqcn": parameters("hpcc-dcqcn", LINE_BPS * SCALE, SCALE).fields()}
+    maps.add_queue_pair(int(HOST), QPN, int(PEER), PEER_QPN, mtu=1024, congestion_control=control)
     with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as tx:
         tx.bind((wire.near, 0))
         for psn in range(10):
@@ -121,8 +121,8 @@ def test_packets_are_counted_and_a_cnp_cuts_the_rate(wire: Wire) -> None:
     counted = maps.counters()
     assert (counted["data"], counted["cnps"], counted["unknown_qp"]) == (11, 1, 1)
     (slot,) = maps.slots()
-    assert (slot.packets, slot.cnps, slot.limited) == (11, 1, True)
-    assert 0 < slot.alpha <= 1
+    assert (slot.packets, slot.cnps, slot.states["dcqcn"]["limited"]) == (11, 1, 1)
+    assert 0 < slot.states["dcqcn"]["alpha"] <= 1 << 32
     assert slot.rate_bps < LINE_BPS
     assert 0 <= time.monotonic_ns() - slot.last_ns < PATIENCE_S * 1e9
     maps.close()
@@ -149,8 +149,8 @@ class Sender(threading.Thread):
 def test_a_killed_agent_and_a_new_one_lose_no_packet_and_no_state(wire: Wire) -> None:
     assert agent.run(wire.pins, [wire.host]).error is None
     maps = PinnedMaps.open(wire.pins)
-    set_ = parameters("hpcc-dcqcn", LINE_BPS * SCALE, SCALE)
-    maps.add_queue_pair(int(HOST), QPN, int(PEER), PEER_QPN, mtu=1024, parameters=set_)
+    control = {"dcqcn": parameters("hpcc-dcqcn", LINE_BPS * SCALE, SCALE).fields()}
+    maps.add_queue_pair(int(HOST), QPN, int(PEER), PEER_QPN, mtu=1024, congestion_control=control)
     before = program_id(wire)
     sender = Sender(wire.near)
     sender.start()
@@ -273,7 +273,7 @@ def test_an_agent_that_goes_on_loading_is_named(
 
 TOO_COMPLEX = """
 #include <uapi/linux/bpf.h>
-#include "dcqcn.h"
+#include "cc_slot.h"
 #include "roce_maps.h"
 int roce_xdp(struct xdp_md *context)
 {
@@ -290,7 +290,7 @@ int roce_xdp(struct xdp_md *context)
 """
 BROKEN = """
 #include <uapi/linux/bpf.h>
-#include "dcqcn.h"
+#include "cc_slot.h"
 #include "roce_maps.h"
 int roce_xdp(struct xdp_md *context)
 {

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from emulation import kernel_features
 from hostagent import bpf_probe
-from weft import kernel_features
 
 
 def devices_of_the_probe() -> list[str]:

@@ -14,10 +14,10 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from hostagent.rnic.binding import native
-from tests.hostagent.kernel_replay import ASK_RATE, STEP, Kernel, Words, replay
+from hostagent.rnic.native import native
+from mechanisms.dcqcn.parameters import MAX_RATE_BPS, SETS, parameters
+from tests.hostagent.kernel_replay import STEP, Kernel, Words, replay
 from tests.hostagent.native_replay import Header, agreed
-from topologies.congestion import MAX_RATE_BPS, SETS, parameters
 
 pytestmark = pytest.mark.root
 
@@ -27,12 +27,12 @@ STEPS = EVENTS + 1  # the last asks for the rate
 PARAMETERS = ["line", "minimum", "ai", "hai", "alpha", "increase", "bytes", "cut"]
 
 
-HEADER = Header("dcqcn", "cc_init", "cc_replay")
+HEADER = Header("dcqcn")
 
 
 @pytest.fixture(scope="module")
 def kernel() -> Iterator[Kernel]:
-    with replay("dcqcn_replay", "dcqcn_states", HEADER.state_bytes()) as loaded:
+    with replay(HEADER.name, HEADER.state_bytes()) as loaded:
         yield loaded
 
 
@@ -88,7 +88,7 @@ def sequences(random: np.random.Generator, n: int) -> tuple[Words, npt.NDArray[n
     steps["now"] = np.cumsum(np.where(near, own, gaps), axis=1) + np.uint64(10**12)
     steps["kind"] = random.choice([0, 0, 1, 1, 2], (n, STEPS))
     steps["bytes"] = np.exp(random.uniform(0, np.log(1 << 36), (n, STEPS))).astype(np.uint64)
-    steps["kind"][:, -1] = ASK_RATE
+    steps["asks"][:, -1] = 1
     steps["state"] = np.arange(n, dtype=np.uint32)[:, None]
     return params, steps.reshape(-1)
 

@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
-from hostagent.rnic.binding import dcqcn_params, native
-from topologies.congestion import GAIN_ONE, MAX_RATE_BPS, SETS, DcqcnParameters, parameters
+from hostagent.rnic.native import native
+from mechanisms.dcqcn.parameters import GAIN_ONE, MAX_RATE_BPS, SETS, DcqcnParameters, parameters
+from tests.hostagent.native_replay import Alone
 
 CNP, ACKED, TICK = 0, 1, 2
 START = 10**12
-ASK_RATE = 0x80000000  # cc.h: CC_ASK_RATE
 ALPHA_ONE = 1 << 32
 
 RATES = (1, 25, 100, 400, 1600, 4000)  # Gb/s
@@ -97,21 +97,14 @@ class Header:
     given: DcqcnParameters
 
     def __post_init__(self) -> None:
-        module = native()
-        self.ffi: Any = module.ffi
-        self.lib: Any = module.lib
-        self.state = self.ffi.new("struct dcqcn *")
-        self.lib.cc_init(self.state, dcqcn_params(self.ffi, self.given), START)
+        self.alone = Alone.begun("dcqcn", self.given.fields(), START)
+        self.state = self.alone.state
 
     def event(self, kind: int, count: int, now: int) -> None:
-        step = self.ffi.new("struct cc_step *", {"now": now, "bytes": count, "kind": kind})
-        self.lib.cc_replay(step, 1, self.state, self.ffi.NULL)
+        self.alone.event(now, kind=kind, bytes=count)
 
     def rate_at(self, now: int) -> int:
-        step = self.ffi.new("struct cc_step *", {"now": now, "kind": ASK_RATE})
-        rate = self.ffi.new("uint64_t *")
-        self.lib.cc_replay(step, 1, self.state, rate)
-        return int(rate[0])
+        return self.alone.rate_at(now)
 
     def increases(self) -> tuple[int, ...]:
         """All that increases change."""
@@ -320,6 +313,6 @@ NOTIFIED: list[tuple[str, list[tuple[int, bool]], list[int]]] = [
                          ids=[row[0] for row in NOTIFIED])  # fmt: skip
 def test_when_a_receiver_tells(packets: list[tuple[int, bool]], told: list[int]) -> None:
     module = native()
-    point = module.ffi.new("struct dcqcn_np *", {"interval_ns": 100})
-    due = [at for at, ce in packets if module.lib.cc_np_packet(point, ce, START + at)]
+    point = module.ffi.new("struct cnp_interval *", {"interval_ns": 100})
+    due = [at for at, ce in packets if module.lib.cc_cnp_due(point, ce, START + at)]
     assert due == told

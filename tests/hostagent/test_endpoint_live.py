@@ -23,6 +23,7 @@ from hostagent.rnic.binding import (
 from hostagent.rnic.client import EndpointClient, RequestRefused, join
 from hostagent.rnic.endpoint import EndpointError
 from hostagent.rnic.endpoint_records import Task, TaskKind
+from mechanisms.dcqcn.parameters import parameters
 from tests.hostagent.two_hosts import (
     CONFIG,
     MEGABYTE,
@@ -35,7 +36,6 @@ from tests.hostagent.two_hosts import (
     number,
     until,
 )
-from topologies.congestion import parameters
 
 pytestmark = pytest.mark.root
 
@@ -132,7 +132,7 @@ def test_marked_packets_lower_the_senders_rate(
     # Slowed down, so that the rate is still low when it is looked at.
     congestion = parameters("hpcc-dcqcn-paper", 1000 * line, time_scale=1000)
     way = ("af_xdp", maps) if in_kernel else ("af_packet", None)
-    with joined(hosts, "far", way, config, congestion) as pair:
+    with joined(hosts, "far", way, config, {"dcqcn": congestion.fields()}) as pair:
         assert pair.one.pair_stats(pair.near.qpn).rate_bps == line
         hosts.wire.faults = Faults(mark=True)
         try:
@@ -149,7 +149,7 @@ def test_marked_packets_lower_the_senders_rate(
         if in_kernel:
             slots = {slot.qpn: slot for slot in maps.slots() if slot.local == "10.77.2.1"}
             slot = slots[pair.near.qpn]
-            assert slot.limited and slot.cnps == stats.cnps_received
+            assert slot.states["dcqcn"]["limited"] and slot.cnps == stats.cnps_received
             assert slot.peer == "10.77.2.2" and slot.peer_qpn == pair.far.qpn
     assert [slot for slot in maps.slots() if slot.local.startswith("10.77.")] == []
 

@@ -15,10 +15,11 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from hostagent.rnic.binding import native
-from tests.hostagent.kernel_replay import ASK_RATE, STEP, Kernel, Words, replay
+from hostagent.rnic.native import native
+from mechanisms.dcqcn.parameters import MAX_RATE_BPS
+from mechanisms.fast_cnp.parameters import fast_cnp_parameters
+from tests.hostagent.kernel_replay import STEP, Kernel, Words, replay
 from tests.hostagent.native_replay import Header, agreed
-from topologies.congestion import MAX_RATE_BPS, FastCnpParameters, fast_cnp_parameters
 
 pytestmark = pytest.mark.root
 
@@ -27,12 +28,12 @@ EVENTS = 11
 STEPS = EVENTS + 1  # the last asks for the rate
 
 
-HEADER = Header("fast_cnp", "cc_fast_init", "cc_replay_fast")
+HEADER = Header("fast_cnp")
 
 
 @pytest.fixture(scope="module")
 def kernel() -> Iterator[Kernel]:
-    with replay("fast_cnp_replay", "fast_states", HEADER.state_bytes()) as loaded:
+    with replay(HEADER.name, HEADER.state_bytes()) as loaded:
         yield loaded
 
 
@@ -76,9 +77,10 @@ def sequences(random: np.random.Generator, n: int) -> tuple[Words, npt.NDArray[n
     near = np.minimum(own, 1e13) * random.uniform(0, 3, (n, STEPS))
     pause = np.where(random.random((n, STEPS)) < 0.5, near, gaps).astype(np.uint64)
     steps["now"] = np.cumsum(pause, axis=1) + np.uint64(10**12)
-    steps["kind"] = random.integers(0, 16, (n, STEPS))
-    steps["bytes"] = validity
-    steps["kind"][:, -1] = ASK_RATE
+    steps["kind"] = native().lib.CC_NOTIFIED
+    steps["severity"] = random.integers(0, 16, (n, STEPS))
+    steps["validity"] = validity
+    steps["asks"][:, -1] = 1
     steps["state"] = np.arange(n, dtype=np.uint32)[:, None]
     return params, steps.reshape(-1)
 
@@ -91,8 +93,7 @@ def test_the_parameters_are_laid_out_as_the_test_thinks() -> None:
         "line_rate", "min_rate", "rate_ai", "rate_hai", "increase_timer_ns", "validity_unit_ns",
         "quiet",
     ]  # fmt: skip
-    ours = [name.removesuffix("_bps") for name in FastCnpParameters.__dataclass_fields__]
-    assert ours == names[:7]
+    assert list(fast_cnp_parameters(10**9).fields()) == names[:7]
 
 
 def test_kernel_and_native_header_agree(kernel: Kernel) -> None:

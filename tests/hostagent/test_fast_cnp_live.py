@@ -11,7 +11,6 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Iterator
-from dataclasses import asdict
 from ipaddress import IPv4Address
 from pathlib import Path
 from typing import Any
@@ -22,16 +21,16 @@ from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
 
 from hostagent.agent import in_namespace
-from hostagent.pinned_maps import CC_FAST_CNP, PinnedMaps
+from hostagent.pinned_maps import PinnedMaps
 from hostagent.rnic.binding import Operation
 from hostagent.rnic.client import EndpointClient, RequestRefused
 from hostagent.rnic.client import join as join_pairs
 from hostagent.rnic.endpoint_records import Task, TaskKind
 from hostagent.rnic.interface import mac_text
+from mechanisms.fast_cnp.parameters import FastCnpParameters
 from protocols.notification import Notification, as_cnp_padding
 from protocols.rocev2 import ROCE_V2_PORT, Opcode
 from tests.hostagent.two_hosts import Joined, TwoHosts, agent_maps, daemon, joined, until
-from topologies.congestion import FastCnpParameters
 
 pytestmark = pytest.mark.root
 
@@ -45,6 +44,7 @@ FAST = FastCnpParameters(
     validity_unit_ns=1_000_000,
     quiet=1,
 )
+CONTROL = {"fast_cnp": FAST.fields()}
 VALIDITY, STANDS_S = 10, 1.024  # 2^10 ms: longer than a busy machine needs to look
 SIZE = 16384
 WIRE_EXTRA = 24  # preamble, FCS and gap, which rates count
@@ -96,7 +96,7 @@ def rate(pair: Joined) -> int:
 
 
 def told(pair: Joined) -> int:
-    return pair.one.pair_stats(pair.near.qpn).fast_cnps_received
+    return pair.one.pair_stats(pair.near.qpn).notified_received
 
 
 def sent_bps(pair: Joined, count: int) -> float:
@@ -145,7 +145,7 @@ def test_the_rate_falls_by_the_severity_and_holds(
     hosts: TwoHosts, maps: PinnedMaps, h2: socket.socket, mode: str, in_kernel: bool
 ) -> None:
     way = (mode, maps if in_kernel else None)
-    with joined(hosts, "near", way, buffer_bytes=SIZE, fast_cnp=FAST) as pair:
+    with joined(hosts, "near", way, buffer_bytes=SIZE, congestion=CONTROL) as pair:
         assert rate(pair) == LINE
         assert pair.one.pair_stats(pair.near.qpn).first_cut_at == -1
         started = time.monotonic_ns()
@@ -170,7 +170,7 @@ def test_the_rate_falls_by_the_severity_and_holds(
         until(lambda: rate(pair) == LINE, pair.one)
         if in_kernel:
             (slot,) = [slot for slot in maps.slots() if slot.qpn == pair.near.qpn]
-            assert (slot.algorithm, slot.fast_cnps, slot.cnps) == (CC_FAST_CNP, told(pair), 0)
+            assert (slot.algorithms, slot.notified, slot.cnps) == (("fast_cnp",), told(pair), 0)
             assert slot.first_cut_at == pair.one.monotonic_ns(stats.first_cut_at)
 
 
@@ -178,14 +178,14 @@ def test_a_notification_of_another_queue_pair_or_in_another_s_name_changes_nothi
     hosts: TwoHosts, maps: PinnedMaps, h2: socket.socket
 ) -> None:
     before = maps.counters()
-    with joined(hosts, "near", ("af_xdp", maps), buffer_bytes=SIZE, fast_cnp=FAST) as pair:
+    with joined(hosts, "near", ("af_xdp", maps), buffer_bytes=SIZE, congestion=CONTROL) as pair:
         h2.send(fast_cnp(pair, 15, destination_qp=pair.far.qpn ^ 1))
         h2.send(fast_cnp(pair, 15, destination="10.77.1.3"))
         tell(pair, h2, 4)  # comes behind them
         assert rate(pair) == LINE // 16 * 12
         counted = maps.counters()
         assert counted["notification_qp"] - before["notification_qp"] == 2
-        assert counted["fast_cnps"] - before["fast_cnps"] == 1
+        assert counted["notified"] - before["notified"] == 1
 
 
 def test_a_daemon_s_queue_pairs_go_by_what_open_says(
@@ -201,15 +201,18 @@ def test_a_daemon_s_queue_pairs_go_by_what_open_says(
         EndpointClient.connect(paths[1]) as target,
     ):
         settings: dict[str, Any] = {"qps": 1, "buffer_bytes": 4096, "direct": True}
-        settings["fast"] = asdict(FAST)
-        join_pairs(source, target, at_target={"fast": None}, **settings)
-        found = {slot.local: (slot.algorithm, slot.line_rate_bps) for slot in maps.slots()}
-        assert found == {"10.77.1.1": (CC_FAST_CNP, LINE), "10.77.1.2": (0, 0)}
+        settings["congestion_control"] = CONTROL
+        join_pairs(source, target, at_target={"congestion_control": None}, **settings)
+        found = {slot.local: (slot.algorithms, slot.line_rate_bps) for slot in maps.slots()}
+        assert found == {"10.77.1.1": (("fast_cnp",), LINE), "10.77.1.2": ((), 0)}
         (row,) = source.call("stats")["pairs"]
-        assert (row["fast_cnps_received"], row["first_cut_at"], row["rate_bps"]) == (0, None, LINE)
-        wrong = {**asdict(FAST), "min_rate_bps": 2 * LINE}
-        with pytest.raises(RequestRefused, match="fast CNP's parameters are out of range"):
-            join_pairs(source, target, **{**settings, "fast": wrong})
-        with pytest.raises(RequestRefused, match="the request's fields are wrong"):
-            source.call("open", fast={"validity": 3})
+        heard = row["notified_received"]
+        assert (heard, row["first_cut_at"], row["rate_bps"]) == (0, None, LINE)
+        wrong = {"fast_cnp": {**FAST.fields(), "min_rate": 2 * LINE}}
+        with pytest.raises(RequestRefused, match="fast_cnp: min_rate is from 1 to line_rate"):
+            join_pairs(source, target, **{**settings, "congestion_control": wrong})
+        with pytest.raises(RequestRefused, match="fast_cnp has no field 'validity'"):
+            source.call("open", congestion_control={"fast_cnp": {"validity": 3}})
+        with pytest.raises(RequestRefused, match="there is no congestion control 'none'"):
+            source.call("open", congestion_control={"none": {}})
         assert len(list(maps.slots())) == 2  # what was refused has left nothing

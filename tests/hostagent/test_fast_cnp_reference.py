@@ -9,15 +9,14 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import pytest
 
-from hostagent.rnic.binding import fast_cnp_params, native
-from topologies.congestion import MAX_RATE_BPS, FastCnpParameters, fast_cnp_parameters
+from mechanisms.dcqcn.parameters import MAX_RATE_BPS
+from mechanisms.fast_cnp.parameters import FastCnpParameters, fast_cnp_parameters
+from tests.hostagent.native_replay import Alone
 
 START = 10**12
-ASK_RATE = 0x80000000  # cc.h: CC_ASK_RATE
 LINE = 400 * 10**9
 GIVEN = FastCnpParameters(
     line_rate_bps=LINE,
@@ -77,22 +76,15 @@ class Header:
     given: FastCnpParameters
 
     def __post_init__(self) -> None:
-        module = native()
-        self.ffi: Any = module.ffi
-        self.lib: Any = module.lib
-        self.state = self.ffi.new("struct fast_cnp *")
-        self.lib.cc_fast_init(self.state, fast_cnp_params(self.ffi, self.given), START)
+        self.alone = Alone.begun("fast_cnp", self.given.fields(), START)
+        self.state = self.alone.state
 
     def notified(self, severity: int, validity: int, now: int) -> None:
-        given = {"now": now, "kind": severity, "bytes": validity}
-        step = self.ffi.new("struct cc_step *", given)
-        self.lib.cc_replay_fast(step, 1, self.state, self.ffi.NULL)
+        kind = self.alone.lib.CC_NOTIFIED
+        self.alone.event(now, kind=kind, severity=severity, validity=validity)
 
     def rate_at(self, now: int) -> int:
-        step = self.ffi.new("struct cc_step *", {"now": now, "kind": ASK_RATE})
-        rate = self.ffi.new("uint64_t *")
-        self.lib.cc_replay_fast(step, 1, self.state, rate)
-        return int(rate[0])
+        return self.alone.rate_at(now)
 
 
 def anything(choice: random.Random) -> FastCnpParameters:

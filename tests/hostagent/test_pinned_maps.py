@@ -14,8 +14,8 @@ import pytest
 
 from hostagent import agent, bpf_syscall, pins
 from hostagent.pinned_maps import SLOTS, MapsError, PinnedMaps, QueuePairLimit
-from hostagent.rnic.binding import native
-from topologies.congestion import parameters
+from hostagent.rnic.native import native
+from mechanisms.dcqcn.parameters import parameters
 
 pytestmark = pytest.mark.root
 
@@ -52,21 +52,26 @@ def test_the_kernel_has_the_size_that_the_header_has(maps: PinnedMaps) -> None:
 def test_a_queue_pair_starts_at_its_line_rate_and_others_see_it(
     maps: PinnedMaps, directory: Path
 ) -> None:
-    set_ = parameters("hpcc-dcqcn", 40_000_000)
-    number = maps.add_queue_pair(HOST, 17, PEER, 23, mtu=1024, first_psn=5, parameters=set_)
+    control = {"dcqcn": parameters("hpcc-dcqcn", 40_000_000).fields()}
+    number = maps.add_queue_pair(
+        HOST, 17, PEER, 23, mtu=1024, first_psn=5, congestion_control=control
+    )
     other = PinnedMaps.open(directory)
     (slot,) = other.slots()
     other.close()
     assert (slot.number, slot.local, slot.qpn) == (number, "10.0.1.1", 17)
     assert (slot.peer, slot.peer_qpn) == ("10.0.2.1", 23)
     assert (slot.rate_bps, slot.line_rate_bps) == (40_000_000, 40_000_000)
-    assert (slot.limited, slot.packets, slot.last_ns) == (False, 0, 0)
+    assert (slot.algorithms, slot.rates) == (("dcqcn",), {"dcqcn": 40_000_000})
+    state = slot.states["dcqcn"]
+    assert (state["limited"], state["target"]) == (0, 40_000_000)
+    assert (slot.packets, slot.last_ns) == (0, 0)
 
 
 def test_without_parameters_nothing_limits_it(maps: PinnedMaps) -> None:
     maps.add_queue_pair(HOST, 17, PEER, 23, mtu=1024)
     (slot,) = maps.slots()
-    assert (slot.algorithm, slot.rate_bps, slot.alpha) == (0, 0, 0.0)
+    assert (slot.algorithms, slot.rate_bps, slot.rates, slot.states) == ((), 0, {}, {})
 
 
 def test_a_queue_pair_has_one_slot_and_gives_it_back(maps: PinnedMaps) -> None:

@@ -26,8 +26,8 @@ from hostagent.rnic.binding import (
     Repeat,
     Status,
     Work,
-    native,
 )
+from hostagent.rnic.native import native
 from protocols.rocev2 import RETH, ImmDt, Opcode, Syndrome
 from tests.hostagent.scripted_peer import MTU, PEER_IP, PEER_QPN, PSN, QPN, ScriptedPeer
 from tests.hostagent.virtual_wire import SANITIZE, US, VirtualWire, join, make_card

@@ -15,12 +15,14 @@ import pytest
 from scapy.contrib.roce import CNPPadding
 from scapy.packet import Raw
 
+from hostagent.algorithms import Parameters
 from hostagent.rnic.binding import CardError, Operation, QueuePairConfig, Work
+from mechanisms.dcqcn.parameters import parameters
+from mechanisms.fast_cnp.parameters import FastCnpParameters
 from protocols.notification import Notification, NotificationType, as_cnp_padding
 from protocols.rocev2 import Opcode
 from tests.hostagent.scripted_peer import MTU, PEER_IP, PEER_QPN, QPN, ScriptedPeer
 from tests.hostagent.virtual_wire import US
-from topologies.congestion import FastCnpParameters, parameters
 
 LINE = 100 * 10**9
 BASE_NS = 5_000_000
@@ -37,16 +39,21 @@ DCQCN = replace(parameters("hpcc-dcqcn", LINE), increase_timer_ns=10**9, alpha_t
 PEER = "10.0.1.2"
 
 
+def _control(dcqcn: Any, fast: FastCnpParameters | None) -> Parameters:
+    given = {"dcqcn": dcqcn, "fast_cnp": fast}
+    return {name: each.fields() for name, each in given.items() if each is not None}
+
+
 class Source(ScriptedPeer):
     """A card that goes by fast CNPs, and a switch beside its peer."""
 
     def __init__(self, *, fast: FastCnpParameters | None = FAST, dcqcn: Any = DCQCN) -> None:
         card = {"line_rate_bps": LINE, "cc_base_ns": BASE_NS}
-        super().__init__(card=card, congestion_control=dcqcn, fast_cnp=fast)
+        super().__init__(card=card, congestion_control=_control(dcqcn, fast))
 
     def also(self, qpn: int, peer_ip: int, peer_qpn: int, fast: Any = FAST) -> None:
         """One more queue pair of the card."""
-        self.card.add_queue_pair(QueuePairConfig(qpn=qpn, mtu=MTU), DCQCN, fast)
+        self.card.add_queue_pair(QueuePairConfig(qpn=qpn, mtu=MTU), _control(DCQCN, fast))
         self.card.connect(qpn, peer_ip, peer_qpn=peer_qpn, peer_psn=0)
 
     def told(self, severity: int = 8, *, qpn: int = 0, src: str = PEER, **fields: Any) -> bool:
@@ -68,7 +75,7 @@ def test_a_fast_cnp_finds_its_queue_pair_by_the_peer() -> None:
     source.now = 7 * US
     assert source.told(12)
     assert source.rates() == [4]
-    assert (source.stats.cnps_received, source.stats.fast_cnps_received) == (0, 1)
+    assert (source.stats.cnps_received, source.stats.notified_received) == (0, 1)
     assert source.stats.first_cut_at == 7 * US
     assert source.card.stats().unknown_qp == 0
 
@@ -130,7 +137,7 @@ def test_a_peer_that_uses_a_number_again_means_the_newer_queue_pair() -> None:
     source.card.remove_queue_pair(QPN)  # the older one goes: the newer one is still found
     source.now = 100 * US
     assert source.told(8)
-    assert source.card.queue_pair_stats(6).fast_cnps_received == 2
+    assert source.card.queue_pair_stats(6).notified_received == 2
     source.card.remove_queue_pair(6)
     assert not source.told(8)
 
@@ -159,7 +166,7 @@ def test_the_smaller_of_both_rates_applies() -> None:
     assert source.rates() == [3]  # a quarter of what the other notification left
     source.now = 500 * US  # DCQCN does not grow here, and the other one is back at the line
     assert source.rates() == [8]
-    assert (source.stats.cnps_received, source.stats.fast_cnps_received) == (1, 2)
+    assert (source.stats.cnps_received, source.stats.notified_received) == (1, 2)
     assert source.stats.first_cut_at == 0
 
 
@@ -194,7 +201,7 @@ def test_without_fast_cnp_it_is_a_cnp_for_the_queue_pair_in_bth() -> None:
     stock = Source(fast=None)
     assert stock.told(15, qpn=QPN)
     assert stock.rates() == [8]
-    assert (stock.stats.cnps_received, stock.stats.fast_cnps_received) == (1, 0)
+    assert (stock.stats.cnps_received, stock.stats.notified_received) == (1, 0)
     assert not stock.told(15, qpn=0)
     assert (stock.card.stats().unknown_qp, stock.card.stats().notification_qp) == (1, 0)
 
@@ -211,7 +218,7 @@ def test_a_stock_cnp_is_dcqcn_s_alone() -> None:
     source = Source()
     source.send(Opcode.CNP, 0, CNPPadding(), becn=1)
     assert source.rates() == [8]
-    assert (source.stats.cnps_received, source.stats.fast_cnps_received) == (1, 0)
+    assert (source.stats.cnps_received, source.stats.notified_received) == (1, 0)
     without = Source(dcqcn=None)
     without.send(Opcode.CNP, 0, CNPPadding(), becn=1)
     assert without.rates() == [16]
@@ -269,5 +276,6 @@ OUT_OF_RANGE: list[dict[str, int]] = [
 @pytest.mark.parametrize("change", OUT_OF_RANGE, ids=str)
 def test_parameters_out_of_range_are_refused(change: dict[str, int]) -> None:
     source = Source()
-    with pytest.raises(CardError, match="queue pair 6: fast CNP's parameters are out of range"):
+    (name,) = (field.removesuffix("_bps") for field in change)
+    with pytest.raises(CardError, match=f"queue pair 6: fast_cnp: .*{name}"):
         source.also(6, PEER_IP, 78, fast=replace(FAST, **change))

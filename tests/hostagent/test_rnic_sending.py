@@ -24,10 +24,10 @@ from hostagent.rnic.binding import (
     Repeat,
     Work,
 )
+from mechanisms.dcqcn.parameters import parameters
 from protocols.rocev2 import Opcode
 from tests.hostagent.scripted_peer import MTU, PEER_IP, PEER_QPN, PSN, QPN, ScriptedPeer
 from tests.hostagent.virtual_wire import US, VirtualWire, join, make_card
-from topologies.congestion import parameters
 
 O = Opcode  # noqa: E741
 DATA = bytes(64 * MTU)
@@ -332,7 +332,9 @@ def test_a_cnp_halves_the_rate_and_paces() -> None:
     """DCQCN's first CNP: alpha is 1, so the rate is half of the line's."""
     line = 100_000_000_000
     cc = replace(parameters("hpcc-dcqcn", line), increase_timer_ns=10**9)
-    peer = ScriptedPeer(card={"line_rate_bps": line}, congestion_control=cc, timeout_ps=10**12)
+    peer = ScriptedPeer(
+        card={"line_rate_bps": line}, congestion_control={"dcqcn": cc.fields()}, timeout_ps=10**12
+    )
     post(peer, 60)
     assert peer.stats.rate_bps in (0, line)
     assert peer.next() is not None and peer.next() is not None
@@ -347,7 +349,8 @@ def test_a_mark_goes_round_and_slows_the_sender() -> None:
     line = 100_000_000_000
     a, b = make_card(1, line_rate_bps=line), make_card(2, line_rate_bps=line)
     config = QueuePairConfig(qpn=1, mtu=1024, cnp_interval_ns=50_000)
-    a.add_queue_pair(config, replace(parameters("ns3-rdma", line), increase_timer_ns=10**9))
+    cc = replace(parameters("ns3-rdma", line), increase_timer_ns=10**9)
+    a.add_queue_pair(config, {"dcqcn": cc.fields()})
     b.add_queue_pair(config)
     a.connect(1, b.config.ip, peer_qpn=1, peer_psn=0)
     b.connect(1, a.config.ip, peer_qpn=1, peer_psn=0)

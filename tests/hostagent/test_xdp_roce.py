@@ -27,10 +27,12 @@ from hostagent.agent import BPF_DIRECTORY, PROGRAM, SOURCE
 from hostagent.bpf_test_run import XdpAction, test_run
 from hostagent.pinned_maps import PinnedMaps
 from hostagent.pins import MAPS
-from hostagent.rnic.binding import native
+from hostagent.rnic.native import native
+from mechanisms.dcqcn.parameters import parameters
+from mechanisms.fast_cnp.parameters import fast_cnp_parameters
 from protocols.notification import Notification
 from protocols.rocev2 import ROCE_V2_PORT, Opcode, Syndrome
-from topologies.congestion import fast_cnp_parameters, parameters
+from tests.hostagent.native_replay import Alone
 
 pytestmark = pytest.mark.root
 
@@ -40,7 +42,7 @@ MTU = 1024
 FIRST_PSN = 0xFFFFFE  # so that acknowledgements wrap
 CE = 3
 AF_XDP = 44
-SET = parameters("hpcc-dcqcn", 100 * 10**9)
+DCQCN = {"dcqcn": parameters("hpcc-dcqcn", 100 * 10**9).fields()}
 
 
 def number(address: str) -> int:
@@ -101,7 +103,13 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Program]:
 def program(loaded: Program) -> Iterator[Program]:
     """With one queue pair of HERE that has sent 8 packets from FIRST_PSN on."""
     loaded.own = loaded.maps.add_queue_pair(
-        number(HERE), QPN, number(PEER), FAR_QPN, mtu=MTU, first_psn=FIRST_PSN, parameters=SET
+        number(HERE),
+        QPN,
+        number(PEER),
+        FAR_QPN,
+        mtu=MTU,
+        first_psn=FIRST_PSN,
+        congestion_control=DCQCN,
     )
     yield loaded
     loaded.maps.remove_queue_pair(number(HERE), QPN)
@@ -255,21 +263,25 @@ def test_every_length_of_a_packet_is_safe(program: Program) -> None:
 # --- the queue pair's congestion control ---------------------------------------------------------
 
 
-def by_header(slot: Any, kind: int, size: int, now: int) -> bytes:
-    """The DCQCN state that the header makes natively of a slot's."""
-    module = native()
-    state = module.ffi.new("struct dcqcn *", slot.dcqcn)
-    step = module.ffi.new("struct cc_step *", {"now": now, "bytes": size, "kind": kind})
-    module.lib.cc_replay(step, 1, state, module.ffi.NULL)
-    return bytes(module.ffi.buffer(state))
+def by_header(name: str, slot: Any, now: int, **event: int) -> bytes:
+    """An algorithm's state as its header makes it natively of a slot's."""
+    alone = Alone(name, getattr(slot, name))
+    alone.event(now, **event)
+    return bytes(native().ffi.buffer(alone.state))
 
 
 def test_cnps_and_acks_change_the_state_as_the_header_does(loaded: Program) -> None:
-    cnp_event, acked = 0, 1
+    cnp_event, acked = native().lib.CC_CNP, native().lib.CC_ACKED
     # Slow enough that what happens between the frames is a few periods.
     byte_counted = parameters("ns3-rdma", 40 * 10**9, 100)
     loaded.own = loaded.maps.add_queue_pair(
-        number(HERE), QPN, number(PEER), FAR_QPN, mtu=4096, first_psn=0, parameters=byte_counted
+        number(HERE),
+        QPN,
+        number(PEER),
+        FAR_QPN,
+        mtu=4096,
+        first_psn=0,
+        congestion_control={"dcqcn": byte_counted.fields()},
     )
     try:
         psn = 0
@@ -280,7 +292,8 @@ def test_cnps_and_acks_change_the_state_as_the_header_does(loaded: Program) -> N
             loaded.run(ip() / (cnp() if kind == cnp_event else ack((psn - 1) & 0xFFFFFF)))
             after = loaded.slot()
             state = bytes(native().ffi.buffer(native().ffi.addressof(after, "dcqcn")))
-            assert state == by_header(before, kind, packets * 4096, after.last_at)
+            size = packets * 4096
+            assert state == by_header("dcqcn", before, after.last_at, kind=kind, bytes=size)
             assert after.acked_psn == psn & 0xFFFFFF
         assert after.dcqcn.byte_steps > 0 or after.dcqcn.bytes > 0
         assert after.dcqcn.rate < byte_counted.line_rate_bps
@@ -312,8 +325,8 @@ def test_what_an_acknowledgement_acknowledges(
 def test_queue_pairs_do_not_touch_each_other(program: Program) -> None:
     """Of two hosts, with the same number; and one without congestion control."""
     add: Callable[..., int] = program.maps.add_queue_pair
-    second = add(number(OTHER), QPN, number(PEER), 7, mtu=MTU, parameters=SET)
-    third = add(number(HERE), QPN + 1, number(PEER), 8, mtu=MTU, parameters=None)
+    second = add(number(OTHER), QPN, number(PEER), 7, mtu=MTU, congestion_control=DCQCN)
+    third = add(number(HERE), QPN + 1, number(PEER), 8, mtu=MTU)
     try:
         for _ in range(3):
             program.run(ip(to=OTHER) / cnp())
@@ -330,17 +343,18 @@ def test_queue_pairs_do_not_touch_each_other(program: Program) -> None:
 
 # --- fast CNPs: for whom, and what they do -------------------------------------------------------
 
-FAST = fast_cnp_parameters(100 * 10**9, 10_000)  # slow: between two frames nothing is due
-HALF = FAST.line_rate_bps // 16 * 8
+# slow: between two frames nothing is due
+FAST = {"fast_cnp": fast_cnp_parameters(100 * 10**9, 10_000).fields()}
+HALF = FAST["fast_cnp"]["line_rate"] // 16 * 8
 
 
 @pytest.fixture
 def fast(loaded: Program) -> Iterator[Program]:
     """HERE's QPN goes by fast CNPs and by DCQCN; QPN + 1, to PEER's next one, by DCQCN alone."""
     add = loaded.maps.add_queue_pair
-    loaded.own = add(number(HERE), QPN, number(PEER), FAR_QPN, mtu=MTU, parameters=SET,
-                     fast_cnp=FAST)  # fmt: skip
-    add(number(HERE), QPN + 1, number(PEER), FAR_QPN + 1, mtu=MTU, parameters=SET)
+    both = {**DCQCN, **FAST}
+    loaded.own = add(number(HERE), QPN, number(PEER), FAR_QPN, mtu=MTU, congestion_control=both)
+    add(number(HERE), QPN + 1, number(PEER), FAR_QPN + 1, mtu=MTU, congestion_control=DCQCN)
     yield loaded
     for qpn in (QPN, QPN + 1):
         loaded.maps.remove_queue_pair(number(HERE), qpn)
@@ -360,10 +374,10 @@ def told(
 def test_a_fast_cnp_is_for_the_queue_pair_that_has_that_peer(fast: Program, bth_qpn: int) -> None:
     frame = told(qpn=bth_qpn)
     assert fast.run(frame) is XdpAction.PASS
-    assert fast.counted() == expected(frame, fast_cnps=1)
+    assert fast.counted() == expected(frame, notified=1)
     slot = fast.slot()
-    assert (slot.fast_cnps, slot.cnps, slot.packets) == (1, 0, 1)
-    assert (slot.fast.rate, slot.dcqcn.limited) == (HALF, 0)
+    assert (slot.notified, slot.cnps, slot.packets) == (1, 0, 1)
+    assert (slot.fast_cnp.rate, slot.dcqcn.limited) == (HALF, 0)
     assert slot.first_cut_at == slot.last_at > 0
     assert slot.sequence % 2 == 0
     assert fast.slot(fast.own + 1).packets == 0
@@ -375,14 +389,11 @@ def test_notifications_change_the_state_as_the_header_does(fast: Program) -> Non
         before = fast.slot()
         fast.run(told(severity=severity, validity=validity))
         after = fast.slot()
-        state = module.ffi.new("struct fast_cnp *", before.fast)
-        given = {"now": after.last_at, "kind": severity, "bytes": validity}
-        step = module.ffi.new("struct cc_step *", given)
-        module.lib.cc_replay_fast(step, 1, state, module.ffi.NULL)
-        there = module.ffi.addressof(after, "fast")
-        assert bytes(module.ffi.buffer(there)) == bytes(module.ffi.buffer(state))
-    assert after.fast.rate < HALF
-    assert after.fast_cnps == 18
+        event = {"kind": module.lib.CC_NOTIFIED, "severity": severity, "validity": validity}
+        there = module.ffi.buffer(module.ffi.addressof(after, "fast_cnp"))
+        assert bytes(there) == by_header("fast_cnp", before, after.last_at, **event)
+    assert after.fast_cnp.rate < HALF
+    assert after.notified == 18
 
 
 def test_the_first_cut_stays_when_there_are_more(fast: Program) -> None:
@@ -393,9 +404,9 @@ def test_the_first_cut_stays_when_there_are_more(fast: Program) -> None:
     fast.run(told())
     slot = fast.slot()
     assert slot.first_cut_at == first < slot.last_at
-    assert (slot.cnps, slot.fast_cnps) == (1, 2)
+    assert (slot.cnps, slot.notified) == (1, 2)
     rate = native().lib.cc_rate_now(slot, slot.last_at)
-    assert rate == min(slot.dcqcn.rate, slot.fast.rate)
+    assert rate == min(slot.dcqcn.rate, slot.fast_cnp.rate)
 
 
 PLAIN: dict[str, tuple[Packet, dict[str, int]]] = {
@@ -419,7 +430,7 @@ def test_other_notifications_are_cnps(
     assert fast.counted() == expected(frame, cnps=1, **counters)
     assert fast.slot().packets == 0
     slot = fast.slot(fast.own + 1)
-    assert (slot.cnps, slot.fast_cnps, slot.dcqcn.limited) == (1, 0, 1)
+    assert (slot.cnps, slot.notified, slot.dcqcn.limited) == (1, 0, 1)
 
 
 def test_a_fast_cnp_for_nobody_changes_nothing(fast: Program) -> None:
@@ -432,11 +443,13 @@ def test_a_fast_cnp_for_nobody_changes_nothing(fast: Program) -> None:
 
 def test_a_queue_pair_s_peer_is_forgotten_with_it(fast: Program) -> None:
     """A newer queue pair to the same one of the peer takes over, and only it gives that up."""
-    fast.maps.add_queue_pair(number(HERE), 99, number(PEER), FAR_QPN, mtu=MTU, fast_cnp=FAST)
+    fast.maps.add_queue_pair(
+        number(HERE), 99, number(PEER), FAR_QPN, mtu=MTU, congestion_control=FAST
+    )
     fast.maps.remove_queue_pair(number(HERE), QPN)
     fast.run(told())
-    assert fast.counted()["fast_cnps"] == 1
-    assert [each.fast_cnps for each in fast.maps.slots() if each.qpn == 99] == [1]
+    assert fast.counted()["notified"] == 1
+    assert [each.notified for each in fast.maps.slots() if each.qpn == 99] == [1]
     fast.maps.remove_queue_pair(number(HERE), 99)
     fast.run(told())
     assert fast.counted()["notification_qp"] == 1
@@ -478,7 +491,7 @@ def test_an_endpoint_s_socket_gets_its_packets_and_no_others(
             assert "redirected" not in program.counted()
         program.maps.remove_queue_pair(number(HERE), QPN)
         program.maps.add_queue_pair(
-            number(HERE), QPN, number(PEER), FAR_QPN, mtu=MTU, fast_cnp=FAST
+            number(HERE), QPN, number(PEER), FAR_QPN, mtu=MTU, congestion_control=FAST
         )
         assert program.run(told()) is XdpAction.REDIRECT
     # A closed socket leaves the map by itself.

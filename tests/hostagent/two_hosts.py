@@ -28,12 +28,12 @@ from types import TracebackType
 
 from hostagent import agent, pins
 from hostagent.agent import in_namespace
+from hostagent.algorithms import Parameters
 from hostagent.pinned_maps import PinnedMaps
 from hostagent.rnic import interface
 from hostagent.rnic.binding import Event, EventKind, QueuePairConfig
 from hostagent.rnic.endpoint import Endpoint
 from hostagent.rnic.endpoint_records import EndpointConfig, Pair
-from topologies.congestion import DcqcnParameters, FastCnpParameters
 
 MEGABYTE = 1 << 20
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -321,9 +321,8 @@ def joined(
     name: str,
     way: tuple[str, PinnedMaps | None],
     config: QueuePairConfig = CONFIG,
-    congestion: DcqcnParameters | None = None,
+    congestion: Parameters | None = None,
     buffer_bytes: int = 2 * MEGABYTE,
-    fast_cnp: FastCnpParameters | None = None,
 ) -> Iterator[Joined]:
     """Open an endpoint at each end of a wire and join a queue pair; `way`: mode, kernel's maps."""
     mode, maps = way
@@ -337,7 +336,7 @@ def joined(
         ]
         assert [end.mode for end in ends] == [mode, mode], [end.mode_reason for end in ends]
         pairs = [
-            end.open(config, buffer_bytes=buffer_bytes, parameters=congestion, fast_cnp=fast_cnp)
+            end.open(config, buffer_bytes=buffer_bytes, congestion_control=congestion)
             for end in ends
         ]
         for here, there in ((0, 1), (1, 0)):

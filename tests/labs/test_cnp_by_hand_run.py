@@ -23,24 +23,14 @@ from scapy.layers.l2 import Ether
 from scapy.packet import Raw
 from scapy.utils import rdpcap
 
-from labs import (
-    Check,
-    Context,
-    Finished,
-    Measured,
-    Program,
-    Runtime,
-    Table,
-    Variant,
-    Verdict,
-    grade_worker,
-    loader,
-)
-from labs.grade import reference
-from labs.hooks import Hooks
+from compiler import compile_p4
+from controller.program import CompiledProgram
+from experiments import grade_worker, loader
+from experiments.api import Check, Context, Finished, Measured, Runtime, Table, Variant, Verdict
+from experiments.grade import reference
+from experiments.lab_code import Hooks
 from protocols.rocev2 import icrc_is_valid
 from softswitch import Switch
-from softswitch.compiler import compile_p4
 from softswitch.p4runtime.named_updates import NamedUpdates
 from weft import cli
 
@@ -55,13 +45,13 @@ def hooks() -> Hooks:
 
 
 @pytest.fixture(scope="module")
-def program() -> Program:
+def program() -> CompiledProgram:
     result = compile_p4(LAB.program)
-    return Program(LAB.program, result.json_text, result.p4info_text)
+    return CompiledProgram.of(result, LAB.program)
 
 
 @pytest.fixture
-def context(program: Program, tmp_path: Path) -> Any:
+def context(program: CompiledProgram, tmp_path: Path) -> Any:
     def context(variant: str, runtime: Runtime, **settings: int) -> Context:
         planned = {each.variant.name: each.variant for each in LAB.variants(runtime)}
         out = tmp_path / variant

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 import labs
-from labs import results
-from labs.schema import LabEntry
-from labs.statistics import median_rank
+from experiments import results
+from experiments.schema import LabEntry
+from experiments.statistics import median_rank
 from weft import cli
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "labs.md").read_text()

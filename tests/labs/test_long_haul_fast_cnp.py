@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 import yaml
 
-from labs import Runtime
-from labs.loader import load
+from experiments.api import Runtime
+from experiments.loader import load
 
 LAB = Path(__file__).parents[2] / "labs" / "long-haul-fast-cnp"
 

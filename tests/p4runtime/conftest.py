@@ -12,7 +12,7 @@ import grpc
 import pytest
 from google.protobuf.message import Message
 
-from softswitch.compiler import compile_p4
+from compiler import compile_p4
 from softswitch.core import CoreConfig, OutputKind, SwitchCore
 from softswitch.device import Device
 from softswitch.p4runtime import protos

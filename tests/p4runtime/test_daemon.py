@@ -329,6 +329,7 @@ def test_finsy_hears_of_digests_and_idle_entries(
     asyncio.run(asyncio.wait_for(controller(start(run=("-c", patient))), DEADLINE_S))
 
 
+@pytest.mark.reference("openssl")
 def test_the_daemon_serves_tls(wire: Wire, start: Callable[..., str], tmp_path: Path) -> None:
     cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
     openssl = (

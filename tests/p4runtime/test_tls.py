@@ -24,6 +24,8 @@ from softswitch.p4runtime.server import P4RuntimeServer, ServerError
 if TYPE_CHECKING:
     from conftest import Running
 
+pytestmark = pytest.mark.reference("openssl")
+
 GOLDEN = Path(__file__).resolve().parent.parent / "golden"
 TIMEOUT_S = 60.0
 

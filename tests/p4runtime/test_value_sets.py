@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from compiler import compile_p4
 from softswitch import Switch
-from softswitch.compiler import compile_p4
 from softswitch.p4runtime.protos import p4r
 from softswitch.p4runtime.reconcile import ReconcileError
 from softswitch.p4runtime.status import Code, WriteError

@@ -18,6 +18,7 @@ from scapy.layers.l2 import Ether
 from scapy.packet import Packet
 
 import topologies
+from compiler import compile_p4
 from controller.diff import Change, changes
 from controller.entries import Entry
 from controller.fabric_state import (
@@ -32,7 +33,6 @@ from controller.p4info import P4Info
 from controller.policy import FabricPolicy
 from controller.target_facts import TargetFacts
 from softswitch import Switch
-from softswitch.compiler import compile_p4
 from softswitch.core import CoreConfig
 from softswitch.p4runtime.protos import p4i
 from topologies import Host, Topology
@@ -48,6 +48,11 @@ class Program:
 
     json_text: str
     p4info: p4i.P4Info
+
+    @property
+    def p4info_text(self) -> str:
+        """P4Info as text protobuf."""
+        return text_format.MessageToString(self.p4info)
 
 
 @pytest.fixture(
@@ -143,13 +148,18 @@ def show(got: bytes, wanted: bytes) -> str:
     return f"\n--- got\n{Ether(got).show2(dump=True)}\n--- wanted\n{Ether(wanted).show2(dump=True)}"
 
 
+def model_of(p4info: P4Info, topology: Topology, policy: FabricPolicy) -> FabricModel:
+    """A fabric of eight queues a port, with all mechanisms."""
+    return FabricModel(topology, p4info, TargetFacts(priorities=8), policy)
+
+
 class Network:
     """All switches of a topology, joined by wires without delay; the tests are its hosts."""
 
     def __init__(self, program: Program, topology: Topology, policy: FabricPolicy) -> None:
         self.topology = topology
         p4info = P4Info(program.p4info)
-        self.model = FabricModel(topology, p4info, TargetFacts(priorities=8), policy)
+        self.model = model_of(p4info, topology, policy)
         self.switches = {
             switch.name: Bench(new_switch(program), p4info, switch.name, topology)
             for switch in topology.switches
@@ -207,7 +217,7 @@ def policy() -> FabricPolicy:
 def bench_of(program: Program, name: str, topology: Topology, policy: FabricPolicy) -> Bench:
     p4info = P4Info(program.p4info)
     bench = Bench(new_switch(program), p4info, name, topology)
-    model = FabricModel(topology, p4info, TargetFacts(priorities=8), policy)
+    model = model_of(p4info, topology, policy)
     bench.install(*desired_entries(model, name))
     return bench
 

@@ -26,10 +26,10 @@ from scapy.layers.inet import IP, UDP, IPOption_NOP
 from scapy.layers.l2 import Ether
 from scapy.packet import Packet, Raw
 
-from emulation.parity import cases
-from emulation.parity.cases import Answer, Json, Round
-from emulation.parity.live import BMV2, LiveSwitch
-from emulation.parity.targets import InProcess, prepare
+from compat.parity import cases
+from compat.parity.cases import Answer, Json, Round
+from compat.parity.live import BMV2, LiveSwitch
+from compat.parity.targets import InProcess, prepare
 from protocols.notification import Notification, NotificationType
 from protocols.rocev2 import RETH, Opcode
 
@@ -49,7 +49,7 @@ TOLD = 1
 
 
 class Outcome(IntEnum):
-    """Mirrors FastCnpOutcome of p4src/modules/fast_cnp.p4."""
+    """Mirrors FastCnpOutcome of p4src/modules/fast_cnp/claim.p4."""
 
     SENT = 0
     INTERVAL = 1
@@ -107,7 +107,7 @@ def default(table: str, action: str, **params: int) -> Json:
 
 def severity(deep: int, low: int, high: int, value: int) -> Json:
     made = entry(
-        "fast_cnp_severity", "severity_is", {"severity": value},
+        "fast_cnp_severity", "set_severity", {"severity": value},
         deep=deep, growth={"range": [hex(low), hex(high)]},
     )  # fmt: skip
     made["table_entry"]["priority"] = 1
@@ -119,7 +119,7 @@ def far(destination: str, index: int, **changed: int) -> Json:
         "index": index, "drain": 0, "low": 2, "high": 5, "smoothing": 0, "window": 0,
         "idle": FOREVER, "growth_scale": 1, "gap": 0, "burst": FOREVER >> 1, **changed,
     }  # fmt: skip
-    return entry("fast_cnp_far", "answer_for", numbers, port=2, destination=ip(destination))
+    return entry("fast_cnp_far", "watch_far_queue", numbers, port=2, destination=ip(destination))
 
 
 def routes() -> Iterator[Json]:
@@ -138,20 +138,24 @@ def setup() -> tuple[Json, ...]:
     session = {"id": 510, "replicas": [{"port": 510, "instance": 1}], "packet_length_bytes": 0}
     return (
         {"type": "INSERT", "clone_session": session},
-        default("router", "be_router", mac=mac),
-        default("fast_cnp_mode", "run", dscp=48, switch_id=SWITCH_ID),
+        default("router", "set_router_mac", mac=mac),
+        default("fast_cnp_mode", "enable_fast_cnp", dscp=48, switch_id=SWITCH_ID),
         *routes(),
-        entry("host_port", "attached", {"address": ip(H1)}, port=1),
-        entry("host_port", "attached", {"address": ip(H4)}, port=4),
-        entry("fast_cnp_source", "understands", {"stands": 5, "every": FOREVER}, source=ip(H1)),
-        entry("fast_cnp_source", "stock", {"every": FOREVER}, source=ip(H4)),
-        entry("fast_cnp_source", "understands", {"stands": 15, "every": 0}, source=ip(AWAY)),
+        entry("host_port", "guard_host", {"address": ip(H1)}, port=1),
+        entry("host_port", "guard_host", {"address": ip(H4)}, port=4),
+        entry("fast_cnp_source", "notify_source", {"stands": 5, "every": FOREVER}, source=ip(H1)),
+        entry("fast_cnp_source", "send_plain_cnp", {"every": FOREVER}, source=ip(H4)),
+        entry("fast_cnp_source", "notify_source", {"stands": 15, "every": 0}, source=ip(AWAY)),
         *(
-            entry("fast_cnp_source", "understands", {"stands": 1, "every": FOREVER}, source=ip(at))
+            entry(
+                "fast_cnp_source", "notify_source", {"stands": 1, "every": FOREVER}, source=ip(at)
+            )
             for at, _ in COLLIDING
         ),
-        entry("stock_queue_pairs", "source_is", {"qp": 0x1234}, destination=ip(RECEIVER), qp=77),
-        entry("stock_queue_pairs", "ambiguous", {}, destination=ip(RECEIVER), qp=78),
+        entry(
+            "stock_queue_pairs", "set_source_qp", {"qp": 0x1234}, destination=ip(RECEIVER), qp=77
+        ),
+        entry("stock_queue_pairs", "skip_ambiguous_qp", {}, destination=ip(RECEIVER), qp=78),
         far(RECEIVER, 512),
         far(SMOOTH, 513, smoothing=2),
         far(GROWING, 514, drain=DRY, low=0, window=0, growth_scale=8 << 16),

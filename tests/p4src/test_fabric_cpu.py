@@ -54,9 +54,9 @@ def test_a_trapped_packet_goes_to_the_controller_only(leaf: Any) -> None:
 
 
 def test_a_higher_priority_wins(leaf: Any) -> None:
-    everything = TableEntry("acl", match(), call("deny"), priority=1)
+    everything = TableEntry("acl", match(), call("deny_packet"), priority=1)
     ours = match(ingress_port=Ternary(2, 0x1FF))
-    leaf.install(everything, TableEntry("acl", ours, call("permit"), priority=2))
+    leaf.install(everything, TableEntry("acl", ours, call("permit_packet"), priority=2))
     for port, host in ((1, "h1"), (2, "h2")):
         mac = leaf.host(host).mac
         leaf.send(port, Ether(src=mac, dst=leaf.me.mac) / IP(dst="10.0.1.1") / UDP())

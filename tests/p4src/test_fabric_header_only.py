@@ -25,7 +25,7 @@ from controller.policy import FabricPolicy
 from controller.target_facts import TargetFacts
 from softswitch import Switch
 from softswitch.core import CoreConfig, Output, PortConfig
-from topologies.congestion import step
+from topologies.ecn import step
 
 CPU_PORT = 255
 SLOW_BPS = 100_000_000
@@ -44,7 +44,7 @@ def make(fabric_program: Any, topology: Any) -> Made:
     """Leaf 1 of the default fabric: marks from 3 KB on, traps TCP, sends slowly."""
     p4info = P4Info(fabric_program.p4info)
     facts = TargetFacts(tick_ps=1000, depth_cell_bytes=256, priorities=8)
-    policy = FabricPolicy(ecn={0: step(3000)})
+    policy = FabricPolicy({"ecn": {0: step(3000)}})
     model = FabricModel(topology, p4info, facts, policy)
     leaf = topology.switches[0]
     trap = TableEntry(

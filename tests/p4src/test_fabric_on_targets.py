@@ -187,8 +187,7 @@ def test_frame_for_frame_as_in_process(
     target: tuple[Wires, str], leaf: Any, topology: Any, fabric_program: Any
 ) -> None:
     wires, address = target
-    p4info_text = str(fabric_program.p4info).encode()
-    program = CompiledProgram.of(fabric_program.json_text.encode(), p4info_text)
+    program = CompiledProgram.of(fabric_program)
     asyncio.run(install(address, program, topology))
     passed = 0
     for port, frame in frames(topology):

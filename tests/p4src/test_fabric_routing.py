@@ -190,7 +190,7 @@ def test_fragments_of_a_packet_stay_together(leaf: Any) -> None:
 
 def test_acl_denies_and_counts(leaf: Any) -> None:
     full_port = Ternary(6666, 0xFFFF)
-    leaf.install(TableEntry("acl", match(dst_port=full_port), call("deny"), priority=10))
+    leaf.install(TableEntry("acl", match(dst_port=full_port), call("deny_packet"), priority=10))
     leaf.send(1, from_h1(leaf, "10.0.1.2", UDP(dport=6666)))
     leaf.expect_nothing()
     leaf.send(1, from_h1(leaf, "10.0.1.2", UDP(dport=6667)))

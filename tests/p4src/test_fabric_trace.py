@@ -93,24 +93,24 @@ def test_every_field_of_a_routed_packet(leaf: Any) -> None:
     assert lookup_rows(third) == [
         (
             "FabricIngress.host_guard.host_port", ((1, "0x1"),), True,
-            "FabricIngress.host_guard.attached", {"address": H1}, {},
+            "FabricIngress.host_guard.guard_host", {"address": H1}, {},
         ),
         (
             "FabricIngress.parameters.router", (), False,
-            "FabricIngress.parameters.be_router", {"mac": ROUTER}, {},
+            "FabricIngress.parameters.set_router_mac", {"mac": ROUTER}, {},
         ),
         (
             "FabricIngress.parameters.dscp_class", ((0, ""),), False,
-            "FabricIngress.parameters.use_class", {"class_of_service": 0}, {},
+            "FabricIngress.parameters.set_class", {"class_of_service": 0}, {},
         ),
         (
             "FabricIngress.access.acl",
             ((1, ""), (0x800, ""), (H1, ""), (H2, ""), (17, ""), (4791, "")), False,
-            "FabricIngress.access.permit", {}, {},
+            "FabricIngress.access.permit_packet", {}, {},
         ),
         (
             "FabricIngress.echo.own_addresses", ((H2, ""),), False,
-            "FabricIngress.echo.pass_on", {}, {},
+            "FabricIngress.echo.pass_packet", {}, {},
         ),
         (
             "FabricIngress.routing.ipv4_route", ((H2, f"{H2:#x}/32"),), True,
@@ -127,15 +127,15 @@ def test_every_field_of_a_routed_packet(leaf: Any) -> None:
         ),
         (
             "FabricIngress.queue_pairs.queue_pair_port", ((1, ""), (H1, "")), False,
-            "FabricIngress.queue_pairs.look_away", {}, {},
-        ),
-        (
-            "FabricEgress.parameters.ecn_threshold", ((2, ""), (0, "")), False,
-            "FabricEgress.parameters.never_mark", {}, {},
+            "FabricIngress.queue_pairs.skip_host", {}, {},
         ),
         (
             "FabricEgress.fast_cnp.fast_cnp_mode", (), False,
-            "FabricEgress.fast_cnp.stand_still", {}, {},
+            "FabricEgress.fast_cnp.disable_fast_cnp", {}, {},
+        ),
+        (
+            "FabricEgress.parameters.ecn_threshold", ((2, ""), (0, "")), False,
+            "FabricEgress.ecn_marking.disable_marking", {}, {},
         ),
     ]  # fmt: skip
     spec = [

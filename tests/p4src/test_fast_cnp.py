@@ -65,7 +65,7 @@ def leaf(fabric_program: Program, topology: Topology, policy: Any) -> Iterator[B
     bench.switch.configure_port(2, rate_bps=SLOW_BPS, queue_packets=1000)
     bench.install(
         CloneSession(510, ((510, 1),), 7),
-        DefaultEntry("fast_cnp_mode", call("run", dscp=48, switch_id=SWITCH_ID)),
+        DefaultEntry("fast_cnp_mode", call("enable_fast_cnp", dscp=48, switch_id=SWITCH_ID)),
     )
     yield bench
     bench.switch.close()
@@ -83,14 +83,18 @@ def watch(leaf: Bench, low: int = 4, **changed: int) -> None:
 def source(leaf: Bench, host: str = "h1", *, stock: bool = False, every: int = 3000) -> None:
     """A tick is a microsecond: `every` is in those."""
     key = match(source=Exact(int(leaf.host(host).address.ip)))
-    action = call("stock", every=every) if stock else call("understands", stands=5, every=every)
+    action = (
+        call("send_plain_cnp", every=every)
+        if stock
+        else call("notify_source", stands=5, every=every)
+    )
     leaf.install(TableEntry("fast_cnp_source", key, action))
 
 
 def severity(leaf: Bench, value: int, low: int = 0, high: int = 65535) -> None:
     key = match(deep=Exact(0), growth=Range(low, high))
     leaf.install(
-        TableEntry("fast_cnp_severity", key, call("severity_is", severity=value), priority=1)
+        TableEntry("fast_cnp_severity", key, call("set_severity", severity=value), priority=1)
     )
 
 
@@ -173,11 +177,11 @@ def test_none_up_to_the_threshold(leaf: Bench) -> None:
 def test_off_at_run_time(leaf: Bench) -> None:
     watch(leaf)
     source(leaf)
-    leaf.install(DefaultEntry("fast_cnp_mode", call("stand_still")))
+    leaf.install(DefaultEntry("fast_cnp_mode", call("disable_fast_cnp")))
     burst(leaf, 20)
     assert cnps(leaf) == []
     assert outcomes(leaf) == {}
-    leaf.install(DefaultEntry("fast_cnp_mode", call("run", dscp=48, switch_id=1)))
+    leaf.install(DefaultEntry("fast_cnp_mode", call("enable_fast_cnp", dscp=48, switch_id=1)))
     burst(leaf, 20)
     assert len(cnps(leaf)) > 0
 
@@ -207,7 +211,7 @@ def test_marked_only_where_the_source_does_not_understand(
     watch(leaf)
     source(leaf, stock=stock, every=3000)
     key = match(destination=Exact(int(leaf.host("h2").address.ip)), qp=Exact(77))
-    leaf.install(TableEntry("stock_queue_pairs", key, call("source_is", qp=0x1234)))
+    leaf.install(TableEntry("stock_queue_pairs", key, call("set_source_qp", qp=0x1234)))
     burst(leaf, 10)  # told at 1 and 4 ms
     sent = cnps(leaf)
     assert len(sent) == 2
@@ -229,7 +233,7 @@ def test_ecn_marks_what_fast_cnp_does_not_tell(leaf: Bench) -> None:
 
 
 @pytest.mark.parametrize(
-    ("action", "outcome"), [(None, UNKNOWN_QP), (call("ambiguous"), AMBIGUOUS_QP)]
+    ("action", "outcome"), [(None, UNKNOWN_QP), (call("skip_ambiguous_qp"), AMBIGUOUS_QP)]
 )
 def test_a_stock_card_is_not_told_by_guess(leaf: Bench, action: Any, outcome: int) -> None:
     watch(leaf)
@@ -257,7 +261,7 @@ def test_only_data_has_a_source_to_slow_down(leaf: Bench, opcode: Opcode) -> Non
     watch(leaf)
     source(leaf)
     key = match(port=Exact(1))
-    leaf.apply_delete(TableEntry("host_port", key, call("attached", address=0)))
+    leaf.apply_delete(TableEntry("host_port", key, call("guard_host", address=0)))
     burst(leaf, 10, opcode=opcode)
     assert cnps(leaf) == []
     assert outcomes(leaf) == {}
@@ -278,7 +282,7 @@ def test_a_switch_further_on_says_no_more(leaf: Bench, fabric_program: Program) 
     assert len(cnps(leaf)) == 1
     from_first = arrived(leaf)
     # The same switch as the next one on the way: its port 1 leads to a switch.
-    leaf.apply_delete(TableEntry("host_port", match(port=Exact(1)), call("attached", address=0)))
+    leaf.apply_delete(TableEntry("host_port", match(port=Exact(1)), call("guard_host", address=0)))
     before = outcomes(leaf)
     for frame in from_first:
         frame[Ether].dst = leaf.me.mac
@@ -369,7 +373,7 @@ def test_flows_that_collide_do_not_silence_each_other(leaf: Bench) -> None:
     watch(leaf, low=0)
     for address, _ in flows:
         key = match(source=Exact(address))
-        action = call("understands", stands=5, every=10_000)
+        action = call("notify_source", stands=5, every=10_000)
         leaf.install(TableEntry("fast_cnp_source", key, action))
     for psn in range(40):
         address, qp = flows[(psn + 2) % 3]  # the first packet of all meets no queue
@@ -446,7 +450,7 @@ def test_a_gateway_answers_for_a_far_port(leaf: Bench) -> None:
         "window": 500, "idle": 8000, "growth_scale": 1 << 16, "gap": 1,
         "burst": 1000,
     }  # fmt: skip
-    leaf.install(TableEntry("fast_cnp_far", key, call("answer_for", **numbers)))
+    leaf.install(TableEntry("fast_cnp_far", key, call("watch_far_queue", **numbers)))
     for psn in range(10):  # two a millisecond, where one drains
         leaf.switch.inject(1, bytes(data(leaf, psn=psn)))
         leaf.settle(MS // 2)

@@ -15,13 +15,13 @@ from scapy.contrib.roce import BTH, CNPPadding
 from scapy.layers.inet import IP
 from scapy.layers.l2 import Ether
 
-from emulation.parity import cases
-from emulation.parity.cases import Answer
-from emulation.parity.compare import Loose
-from emulation.parity.targets import Environment, InProcess, prepare
+from compat.parity import cases
+from compat.parity.cases import Answer
+from compat.parity.compare import Loose
+from compat.parity.targets import Environment, InProcess, prepare
+from compiler import compile_p4
 from protocols.notification import NotificationType, notification_of
 from protocols.rocev2 import icrc_is_valid
-from softswitch.compiler import compile_p4
 from tests.p4src.fast_cnp_scenario import (
     CAPABLE,
     CONGESTED,

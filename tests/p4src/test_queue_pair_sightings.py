@@ -20,15 +20,15 @@ import topologies
 from controller.digests import digest_messages
 from controller.entries import TableEntry, decode, describe
 from controller.fabric_state import step
-from controller.policy import FabricPolicy, Sampling
-from controller.queue_pairs import Kind
-from controller.stock_queue_pairs import DIGEST, StockQueuePairs, sighting_of
+from controller.policy import FabricPolicy
 from controller.target_facts import TargetFacts
+from mechanisms.fast_cnp.parameters import FastCnp
+from mechanisms.fast_cnp.queue_pairs import Kind
+from mechanisms.fast_cnp.stock_queue_pairs import DIGEST, Sampling, StockQueuePairs, sighting_of
 from protocols.rocev2 import Opcode
 from softswitch.p4runtime.protos import p4r
 from tests.p4src.conftest import Bench, Network
 from topologies import Topology
-from topologies.congestion import FastCnp
 
 MS = 1_000_000
 PS_PER_MS = 1_000_000_000
@@ -54,9 +54,11 @@ def topology() -> Topology:
 @pytest.fixture
 def policy() -> FabricPolicy:
     return FabricPolicy(
-        fast_cnp={0: FastCnp()},
+        {"fast_cnp": {0: FastCnp()}},
         stock_nics=frozenset({"h1"}),
-        sampling=Sampling(INTERVAL // MS * PS_PER_MS, LATER // MS * PS_PER_MS, REPORTS),
+        options={
+            "fast_cnp": Sampling(INTERVAL // MS * PS_PER_MS, LATER // MS * PS_PER_MS, REPORTS)
+        },
     )
 
 
@@ -192,7 +194,7 @@ def test_two_flows_in_a_cell_take_turns(leaf: Bench, topology: Topology) -> None
 
 @pytest.mark.parametrize(
     "policy",
-    [FabricPolicy(stock_nics=frozenset({"h1"})), FabricPolicy(fast_cnp={0: FastCnp()})],
+    [FabricPolicy(stock_nics=frozenset({"h1"})), FabricPolicy({"fast_cnp": {0: FastCnp()}})],
     ids=["no fast CNP", "no stock NIC"],
 )
 def test_nothing_is_reported_where_nobody_needs_it(leaf: Bench, topology: Topology) -> None:
@@ -236,8 +238,8 @@ def test_the_table_follows_from_what_leaves_report(
             network.send("h3", roce(topology, "h3", "h1", peer, psn, Opcode.ACK))
         tell()
     entries = [
-        "stock_queue_pairs destination=0xa000201 qp=0xb -> source_is(qp=0x15)",
-        "stock_queue_pairs destination=0xa000201 qp=0xc -> source_is(qp=0x16)",
+        "stock_queue_pairs destination=0xa000201 qp=0xb -> set_source_qp(qp=0x15)",
+        "stock_queue_pairs destination=0xa000201 qp=0xc -> set_source_qp(qp=0x16)",
     ]
     assert [learned(network, name) for name in network.switches] == [entries] * 4
 

@@ -13,6 +13,7 @@ from scapy.contrib.roce import BTH, CNPPadding
 from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
 
+from compiler import compile_p4
 from protocols.notification import (
     CELL_BYTES,
     CNP_OPCODE,
@@ -23,7 +24,6 @@ from protocols.notification import (
 )
 from protocols.rocev2 import icrc_is_valid
 from softswitch import Switch
-from softswitch.compiler import compile_p4
 
 ROOT = Path(__file__).parents[2]
 P4_HEADER = ROOT / "p4src/include/notification.p4"

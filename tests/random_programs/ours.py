@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
+from compiler import CompileError, compile_p4
+from compiler.driver import CompileResult
 from softswitch import Switch
 from softswitch.codegen import Bmv2Program, build_pipeline
 from softswitch.codegen.build import BuildError
-from softswitch.compiler import CompileError, compile_p4
-from softswitch.compiler.driver import CompileResult
 from softswitch.p4runtime import schema
 from softswitch.p4runtime.names import MatchValue, Names, UnknownName
 from softswitch.p4runtime.pipeline import Pipeline

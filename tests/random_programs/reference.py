@@ -11,15 +11,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from emulation.parity.stf_bmv2 import BMV2, Bmv2Target
-from emulation.parity.targets import TargetError
+from compat.parity.stf_bmv2 import BMV2, Bmv2Target
+from compat.parity.targets import TargetError
+from compat.stf.statements import Expect, Packet, Statement
 from softswitch.codegen import Bmv2Program, BuildError, JsonError, build_pipeline
 from softswitch.p4runtime import schema
 from softswitch.p4runtime.names import Names, UnknownName
 from softswitch.p4runtime.pipeline import Pipeline, parse_p4info
 from softswitch.p4runtime.protos import p4r
 from softswitch.p4runtime.status import PipelineError
-from softswitch.stf.statements import Expect, Packet, Statement
 from tests.random_programs.draw_packets import Case, moment_us
 from tests.random_programs.draw_program import PORTS
 from tests.random_programs.oracle import Oracle, Sent

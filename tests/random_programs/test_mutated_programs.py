@@ -18,9 +18,9 @@ from typing import Any
 
 import pytest
 
+from compiler import CompileError
 from softswitch import Switch
 from softswitch.codegen import Bmv2Program, BuildError, JsonError, build_pipeline, generate_c
-from softswitch.compiler import CompileError
 from softswitch.core.native import native
 from softswitch.core.records import CoreError
 from tests.random_programs import printer, search

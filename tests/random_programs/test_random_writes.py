@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from emulation.parity.stf_bmv2 import Bmv2Target
+from compat.parity.stf_bmv2 import Bmv2Target
+from compat.stf.statements import Expect
 from softswitch import Switch
 from softswitch.p4runtime.protos import p4r
 from softswitch.p4runtime.status import Code
-from softswitch.stf.statements import Expect
 from tests.random_programs.draw_writes import WriteDraw
 from tests.random_programs.ours import Target, compile_text, prepare
 

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from compiler import compile_p4
 from simulator.core import Engine, HostPort
 from softswitch import Switch
-from softswitch.compiler import compile_p4
 from softswitch.core import CoreConfig, PortConfig
 
 SANITIZE = os.environ.get("WEFT_CORE_SANITIZE") == "1"

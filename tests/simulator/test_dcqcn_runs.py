@@ -13,12 +13,11 @@ from typing import Any
 
 import pytest
 
-from controller.p4info import P4Info
+from compiler import compile_p4
 from controller.program import CompiledProgram
 from simulator.runner import Simulation
-from softswitch.compiler import compile_p4
-from topologies.workload_loader import load_run_file, read_run
-from topologies.workload_model import RunFile
+from workloads.loader import load_run_file, read_run
+from workloads.model import RunFile
 
 FABRIC = Path(__file__).parents[2] / "p4src" / "fabric.p4"
 GBPS = 10**9
@@ -44,7 +43,7 @@ traffic:
 @cache
 def program() -> CompiledProgram:
     result = compile_p4(FABRIC)
-    return CompiledProgram(result.json_text.encode(), P4Info(result.p4info), 1)
+    return CompiledProgram.of(result)
 
 
 def summary(run: RunFile, out: Path) -> dict[str, Any]:

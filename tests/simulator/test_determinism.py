@@ -13,11 +13,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-from controller.p4info import P4Info
+from compiler import compile_p4
 from controller.program import CompiledProgram
 from simulator.runner import Simulation
-from softswitch.compiler import compile_p4
-from topologies.workload_loader import load_run_file
+from workloads.loader import load_run_file
 
 RUNS = Path(__file__).with_name("runs")
 GOLDEN = RUNS / "everything.sha256"
@@ -27,7 +26,7 @@ FABRIC = Path(__file__).parents[2] / "p4src" / "fabric.p4"
 def results(out: Path, seed: int | None = None) -> dict[str, bytes]:
     """Run it; return all files of the result, but for the log of this machine."""
     compiled = compile_p4(FABRIC)
-    program = CompiledProgram(compiled.json_text.encode(), P4Info(compiled.p4info), 1)
+    program = CompiledProgram.of(compiled)
     Simulation(load_run_file(RUNS / "everything.yaml"), program, seed=seed).run(out)
     return {path.name: path.read_bytes() for path in sorted(out.iterdir())}
 

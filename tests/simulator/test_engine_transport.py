@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from hostagent.rnic.binding import Failure, Operation, Repeat
+from mechanisms.dcqcn.parameters import DcqcnParameters
 from simulator.core import EngineError, ScriptFrame, Stop
 from simulator.core.binding import Transport
 from softswitch.core import PortImpair
-from topologies.congestion import DcqcnParameters
 
 US = 1_000_000
 RATE = 100_000_000_000
@@ -44,6 +44,7 @@ DCQCN = DcqcnParameters(
     gain_q16=256,
     cnp_interval_ns=10_000,
 )
+CONTROLLED = {"congestion_control": {"dcqcn": DCQCN.fields()}, "cnp_interval_ns": 10_000}
 OPERATIONS = [Operation.SEND, Operation.WRITE, Operation.READ]
 REPEATS = [Repeat.GO_BACK_N, Repeat.SELECTIVE]
 
@@ -413,7 +414,7 @@ def mark(net: Any, src: int, dst: int, flow: int, at: int) -> None:
 
 
 def test_a_mark_halves_the_rate_and_time_brings_it_back(net: Any) -> None:
-    a, b, flow = pair(net, replace(PLAIN, dcqcn=DCQCN))
+    a, b, flow = pair(net, replace(PLAIN, **CONTROLLED))
     net.messages([{"flow": flow, "bytes": 20_000 * MTU}])
     mark(net, a, b, flow, 100 * US)
     net.engine.tap(a, 0)
@@ -435,7 +436,7 @@ def test_a_mark_halves_the_rate_and_time_brings_it_back(net: Any) -> None:
 
 
 def test_congestion_is_told_once_in_an_interval_and_none_is_forgotten(net: Any) -> None:
-    a, b, flow = pair(net, replace(PLAIN, dcqcn=DCQCN, cnp_queue=6, cnp_dscp=46))
+    a, b, flow = pair(net, replace(PLAIN, **CONTROLLED, cnp_queue=6, cnp_dscp=46))
     net.messages([{"flow": flow, "bytes": 2000 * MTU}])
     for at in (20, 22, 24, 50):
         mark(net, a, b, flow, at * US)
@@ -487,7 +488,7 @@ def crowd(net: Any, sampled: bool, step: int | None) -> bytes:
     """Six hosts, all pairs, all operations, losses and marks: everything that is known after."""
     hosts, _ = net.star(6, queue_packets=30)
     pairs = [(a, b) for a in hosts for b in hosts if a != b]
-    kinds = [replace(PLAIN, dcqcn=DCQCN), replace(SELECTIVE, dcqcn=DCQCN, udp_ports=2)]
+    kinds = [replace(PLAIN, **CONTROLLED), replace(SELECTIVE, **CONTROLLED, udp_ports=2)]
     flows = [
         connected(net, a, b, kinds[i % 2], operation=int(OPERATIONS[i % 3]), queue=i % 4)
         for i, (a, b) in enumerate(pairs)
@@ -524,7 +525,7 @@ def test_two_runs_are_one_however_they_are_looked_at(new_net: Callable[[int], An
 
 
 def test_samples_tell_what_arrived_and_the_rate(net: Any) -> None:
-    a, b, flow = pair(net, replace(PLAIN, dcqcn=DCQCN))
+    a, b, flow = pair(net, replace(PLAIN, **CONTROLLED))
     net.messages([{"flow": flow, "bytes": 1000 * MTU}])
     mark(net, a, b, flow, 20 * US)
     net.engine.sample(5 * US, 0)

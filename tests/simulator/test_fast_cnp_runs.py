@@ -17,7 +17,7 @@ import pytest
 
 from simulator.runner import Simulation
 from tests.simulator.fabric_program import fabric_program
-from topologies.workload_loader import read_run
+from workloads.loader import read_run
 
 GBPS = 10**9
 US, MS = 10**6, 10**9  # in ps
@@ -126,7 +126,7 @@ def test_two_switches_are_congested_at_once(two_queues: Played) -> None:
     # What s1 has told of, s2 does not tell of again: each packet makes one CNP at the most.
     assert trunk[ALREADY_TOLD] == 0
     assert receiver[ALREADY_TOLD] > 0
-    told = int(two_queues.stats["fast_cnps"].sum())
+    told = int(two_queues.stats["notified"].sum())
     assert 0 <= trunk[SENT] + receiver[SENT] - told <= 3, "all but those on their way arrive"
     assert two_queues.stats["cnps"].tolist() == [0, 0, 0], "receivers see no mark"
 
@@ -152,7 +152,7 @@ def test_the_same_in_slow_motion(two_queues: Played) -> None:
     )
     for flow in (TO_BOTH, TO_SECOND, TO_FIRST):
         assert slow.goodput(flow) * 10 == pytest.approx(two_queues.goodput(flow), rel=0.15)
-    told, told_slowly = (each.stats["fast_cnps"].tolist() for each in (two_queues, slow))
+    told, told_slowly = (each.stats["notified"].tolist() for each in (two_queues, slow))
     assert told_slowly == pytest.approx(told, rel=0.2)
 
 
@@ -161,13 +161,13 @@ def test_twice_as_slow_is_the_same_to_the_packet(two_queues: Played) -> None:
     slow = Played(TWO_QUEUES, scale=2)
     for name in ("received_bytes", "sent_packets"):
         assert slow.flows[name].tolist() == two_queues.flows[name].tolist()
-    assert slow.stats["fast_cnps"].tolist() == two_queues.stats["fast_cnps"].tolist()
+    assert slow.stats["notified"].tolist() == two_queues.stats["notified"].tolist()
 
 
 def test_sources_that_understand_beside_a_stock_one() -> None:
     """h3 has a stock NIC, whose queue pair the controller learns once it has seen samples."""
     mixed = Played(TWO_QUEUES.replace("  classes:", "  stock_nics: [h3]\n  classes:"))
-    fast, plain = mixed.stats["fast_cnps"].tolist(), mixed.stats["cnps"].tolist()
+    fast, plain = mixed.stats["notified"].tolist(), mixed.stats["cnps"].tolist()
     assert fast[TO_SECOND] == 0 and plain[TO_SECOND] > 0
     assert fast[TO_BOTH] > 0 and plain[TO_BOTH] == 0
     assert fast[TO_FIRST] > 0 and plain[TO_FIRST] == 0
@@ -182,7 +182,7 @@ def test_sources_that_understand_beside_a_stock_one() -> None:
 def test_reads_are_slowed_where_the_data_comes_from() -> None:
     """h5 and h4 ask, and h1, h2 and h3 are told of the queues that their answers meet."""
     read = Played(TWO_QUEUES.replace("hpcc-dcqcn}", "hpcc-dcqcn, operation: read}"))
-    assert all(count > 100 for count in read.stats["fast_cnps"].tolist())
+    assert all(count > 100 for count in read.stats["notified"].tolist())
     assert read.outcomes(RECEIVER)[ALREADY_TOLD] > 0
     for link in ((TO_BOTH, TO_FIRST), (TO_BOTH, TO_SECOND)):
         assert 0.85 * LINE < sum(map(read.goodput, link)) <= LINE

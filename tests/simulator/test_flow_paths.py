@@ -16,8 +16,8 @@ import pytest
 from controller.program import CompiledProgram
 from simulator.flow_paths import FlowPaths
 from simulator.runner import Simulation
-from topologies.workload_loader import read_run
-from weft.p4_cache import Job, compile_program
+from softswitch.program_cache import Job, compile_program
+from workloads.loader import read_run
 
 RUN = """\
 topology:
@@ -46,7 +46,7 @@ traffic:
 @pytest.fixture(scope="module")
 def program() -> CompiledProgram:
     found = compile_program(Job(Path(__file__).resolve().parents[2] / "p4src" / "fabric.p4"))
-    return CompiledProgram.of(found.json_text.encode(), found.p4info_text.encode())
+    return CompiledProgram.of(found)
 
 
 def test_a_flow_behind_others_congestion_is_a_victim(

@@ -12,12 +12,11 @@ from typing import Any
 
 import pytest
 
-from controller.p4info import P4Info
+from compiler import compile_p4
 from controller.program import CompiledProgram
 from simulator.runner import Simulation
-from softswitch.compiler import compile_p4
-from topologies.workload_loader import load_run_file
-from topologies.workload_model import RunFile
+from workloads.loader import load_run_file
+from workloads.model import RunFile
 
 FABRIC = Path(__file__).parents[2] / "p4src" / "fabric.p4"
 MS = 10**9
@@ -29,7 +28,7 @@ DELAYS_PS = 2 * 500_000
 @pytest.fixture(scope="module")
 def program() -> CompiledProgram:
     compiled = compile_p4(FABRIC)
-    return CompiledProgram(compiled.json_text.encode(), P4Info(compiled.p4info), 1)
+    return CompiledProgram.of(compiled)
 
 
 def incast(program: CompiledProgram, out: Path, run: RunFile) -> dict[str, Any]:

@@ -19,13 +19,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from simulator.core.binding import _dtype, native
-from simulator.plan import plan
 from simulator.result_model import ResultError, RunEnd, RunIdentity, Stop, SwitchEnd
 from simulator.result_statistics import nearest_rank, ratios, spread, total
 from simulator.result_tables import ROWS_PER_GROUP, Column, TableWriter
 from simulator.results import TABLES, ResultWriter
-from topologies.workload_loader import read_run
-from topologies.workload_model import Traffic
+from workloads.loader import read_run
+from workloads.model import Traffic
+from workloads.plan import plan
 
 RUN = """\
 topology:

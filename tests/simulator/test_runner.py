@@ -8,12 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from controller.p4info import P4Info
+from compiler import compile_p4
 from controller.program import CompiledProgram
 from simulator.result_model import Stop
 from simulator.runner import Outcome, Progress, Simulation
-from softswitch.compiler import compile_p4
-from topologies.workload_loader import read_run
+from workloads.loader import read_run
 
 FABRIC = Path(__file__).parents[2] / "p4src" / "fabric.p4"
 RATE = 100_000_000_000
@@ -43,7 +42,7 @@ traffic:
 @cache
 def program() -> CompiledProgram:
     result = compile_p4(FABRIC)
-    return CompiledProgram(result.json_text.encode(), P4Info(result.p4info), 1)
+    return CompiledProgram.of(result)
 
 
 def run(text: str, **options: int) -> Outcome:

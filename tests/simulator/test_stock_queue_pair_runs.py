@@ -12,12 +12,12 @@ from pathlib import Path
 
 import numpy as np
 
-from controller.p4info import P4Info
+from compiler import compile_p4
 from controller.program import CompiledProgram
-from controller.queue_pairs import Answer, SourceIs, Target
+from mechanisms.fast_cnp.queue_pairs import Answer, SourceIs, Target
+from mechanisms.fast_cnp.stock_queue_pairs import StockQueuePairs
 from simulator.runner import Simulation
-from softswitch.compiler import compile_p4
-from topologies.workload_loader import read_run
+from workloads.loader import read_run
 
 FABRIC = Path(__file__).parents[2] / "p4src" / "fabric.p4"
 H1, H4 = 0x0A000101, 0x0A000201
@@ -47,7 +47,7 @@ traffic:
 @cache
 def program() -> CompiledProgram:
     result = compile_p4(FABRIC)
-    return CompiledProgram(result.json_text.encode(), P4Info(result.p4info), 1)
+    return CompiledProgram.of(result)
 
 
 class Played:
@@ -60,15 +60,15 @@ class Played:
         assert stats is not None
         self.cnps = [int(n) for n in np.asarray(stats["cnps"])]
         self.totals = outcome.end.totals
-        self.counts = simulation.control.queue_pair_counts
+        learner = simulation.control.loop.learners["fast_cnp"]
+        assert isinstance(learner, StockQueuePairs)
+        self.counts = learner.counts
         learned = simulation.control.model.learned
         self.tables = {
             name: {str(entry.match): entry.action for entry in entries.values()}
             for name, entries in learned.items()
         }
-        control = simulation.control._queue_pairs
-        assert control is not None
-        self.answers: dict[Target, Answer] = dict(control.logic.answers())
+        self.answers: dict[Target, Answer] = dict(learner.logic.answers())
 
 
 def qp(flow: int) -> int:
@@ -81,7 +81,7 @@ def test_each_queue_pair_of_a_stock_nic_hears_of_its_own_congestion() -> None:
     assert played.answers == {Target(H4, qp(flow)): SourceIs(H1, qp(flow)) for flow in (0, 1)}
     assert set(played.tables) == {"s1", "s2", "s3"}
     assert played.cnps[0] > 0 and played.cnps[1] > 0
-    assert played.counts is not None and played.counts.resolved == 2
+    assert played.counts.resolved == 2
     assert {f"queue_pairs_{k}": v for k, v in asdict(played.counts).items()}.items() <= set(
         played.totals.items()
     )

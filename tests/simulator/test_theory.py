@@ -9,11 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from controller.p4info import P4Info
+from compiler import compile_p4
 from controller.program import CompiledProgram
 from simulator.runner import Outcome, Simulation
-from softswitch.compiler import compile_p4
-from topologies.workload_loader import load_run_file, read_run
+from workloads.loader import load_run_file, read_run
 
 FABRIC = Path(__file__).parents[2] / "p4src" / "fabric.p4"
 ROCE = 3
@@ -25,7 +24,7 @@ GBPS = 10**9
 @cache
 def program() -> CompiledProgram:
     result = compile_p4(FABRIC)
-    return CompiledProgram(result.json_text.encode(), P4Info(result.p4info), 1)
+    return CompiledProgram.of(result)
 
 
 def simulation(text: str) -> Simulation:

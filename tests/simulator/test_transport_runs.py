@@ -13,15 +13,14 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from controller.p4info import P4Info
+from compiler import compile_p4
 from controller.program import CompiledProgram
-from simulator.plan import plan
+from mechanisms.dcqcn.parameters import parameters
 from simulator.result_transport import jain_ppm
 from simulator.runner import Outcome, Simulation
-from softswitch.compiler import compile_p4
-from topologies.congestion import parameters
-from topologies.workload_loader import load_run_file, read_run
 from weft.sim_transport import transport_rows
+from workloads.loader import load_run_file, read_run
+from workloads.plan import plan
 
 FABRIC = Path(__file__).parents[2] / "p4src" / "fabric.p4"
 GBPS = 10**9
@@ -49,7 +48,7 @@ TWO = "- incast: {to: h1, from: [h2, h3], persistent: true}"
 @cache
 def program() -> CompiledProgram:
     result = compile_p4(FABRIC)
-    return CompiledProgram(result.json_text.encode(), P4Info(result.p4info), 1)
+    return CompiledProgram.of(result)
 
 
 def text(transport: str = "", traffic: str = TWO, **changes: str) -> str:
@@ -130,7 +129,6 @@ def test_every_parameter_is_told_as_it_ran(tmp_path: Path) -> None:
         "udp_ports": 2,
         "line_rate_bps": 10 * GBPS,
         "congestion_control": "dcqcn",
-        "fast_cnp": None,
     }
     (ecn,) = summary["transport"]["ecn"]
     assert (ecn["class"], ecn["min_bytes"], ecn["max_bytes"]) == ("roce", 400_000, 1_600_000)
@@ -154,8 +152,8 @@ def test_a_senders_line_is_its_own_interface_s() -> None:
         "    - {a: h3, b: 's1:3'}\n  classes:",
     )
     traffic = plan(read_run(given), 1)
-    lines = [traffic.transports[n - 1].dcqcn for n in traffic.flows["transport"]]
-    assert [line and line.line_rate_bps for line in lines] == [25 * GBPS, 100 * GBPS]
+    lines = [traffic.transports[n - 1].algorithms["dcqcn"] for n in traffic.flows["transport"]]
+    assert [line.line_rate_bps for line in lines] == [25 * GBPS, 100 * GBPS]
 
 
 def test_marks_slow_flows_down_and_samples_tell_how_far(tmp_path: Path) -> None:
@@ -265,7 +263,7 @@ def test_shipped_runs_are_planned_with_their_set(name: str) -> None:
     loaded = load_run_file(name)
     traffic = plan(loaded, 1)
     assert set(traffic.flows["transport"].tolist()) == {1}
-    assert traffic.transports[0].dcqcn == parameters("hpcc-dcqcn", 100 * GBPS)
+    assert traffic.transports[0].algorithms == {"dcqcn": parameters("hpcc-dcqcn", 100 * GBPS)}
     assert set(traffic.flows["payload"].tolist()) == {4096}
 
 

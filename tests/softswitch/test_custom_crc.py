@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from softswitch import Switch
-from tests.weft.switch_cli_bench import bench_of, compile_into
+from tests.compat.switch_cli_bench import bench_of, compile_into
 
 PROGRAM = """
 #include <core.p4>

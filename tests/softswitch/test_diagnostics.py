@@ -9,7 +9,7 @@ from pathlib import Path
 import grpc
 import pytest
 
-from softswitch.compiler import compile_p4
+from compiler import compile_p4
 from softswitch.core import (
     CoreConfig,
     DaemonLoop,

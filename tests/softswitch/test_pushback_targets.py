@@ -23,7 +23,7 @@ from statistics import mean
 
 import pytest
 
-from softswitch.compiler import compile_p4
+from compiler import compile_p4
 from tests.softswitch.veth_rig import in_namespace, ip, link, tap, tc, until
 
 pytestmark = pytest.mark.root

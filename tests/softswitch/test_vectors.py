@@ -11,7 +11,7 @@ import functools
 
 import pytest
 
-from softswitch.compiler import CompileError
+from compiler import CompileError
 from tests.softswitch import vectors
 
 

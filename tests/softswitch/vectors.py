@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from softswitch.compiler import CompileError
+from compiler import CompileError
 from softswitch.core import CoreConfig
 from softswitch.p4runtime.named_updates import NamedUpdates
 from softswitch.p4runtime.protos import p4r

@@ -7,8 +7,9 @@ import itertools
 import pytest
 
 import topologies
+from mechanisms.dcqcn.parameters import MarkingOfSet
 from topologies import Endpoint, Role, Topology, TopologyError
-from topologies.congestion import EcnThresholds, at_rate, step
+from topologies.ecn import EcnThresholds, step
 from topologies.oversubscription import tiers
 from topologies.reach import Reach
 
@@ -188,11 +189,13 @@ def test_the_class_map_is_in_the_model() -> None:
         "{cnp: {dscp: 48, queue: 7}, roce: {dscp: [24, 26], queue: 3, lossless: true, ecn: 1kB}}"
     )
     cnp, roce = make("single", hosts=2, classes=classes).classes
-    assert (cnp.name, cnp.dscps, cnp.queue, cnp.lossless, cnp.ecn) == (
+    assert (cnp.name, cnp.dscps, cnp.queue, cnp.lossless, cnp.setting("ecn")) == (
         *("cnp", (48,), 7, False),
         None,
     )
-    assert (roce.dscps, roce.queue, roce.lossless, roce.ecn) == ((24, 26), 3, True, step(1000))
+    assert (roce.dscps, roce.queue, roce.lossless) == ((24, 26), 3, True)
+    assert roce.setting("ecn") == step(1000)
+    assert roce.setting("fast_cnp") is None
 
 
 # (generator, its parameters, part of the message)
@@ -303,14 +306,14 @@ def test_a_class_marks_by_a_step_a_ramp_or_a_parameter_set() -> None:
         "  b: {dscp: 2, queue: 2, ecn: {min: 400kB, max: 1600kB, probability: 20%}}\n"
         "  c: {dscp: 3, queue: 3, ecn: hpcc-dcqcn}\n"
     )
-    a, b, c = (each.ecn for each in topology.classes)
+    a, b, c = (each.setting("ecn") for each in topology.classes)
     assert (a, b, c) == (
         step(100_000),
         EcnThresholds(400_000, 1_600_000, (1 << 32) // 5),
-        "hpcc-dcqcn",
+        MarkingOfSet("hpcc-dcqcn"),
     )
     # 100 and 400 kB for each 25 Gb/s
-    assert at_rate(c, 400 * 10**9) == EcnThresholds(1_600_000, 6_400_000, (1 << 32) // 5)
+    assert c.at(400 * 10**9) == EcnThresholds(1_600_000, 6_400_000, (1 << 32) // 5)
 
 
 @pytest.mark.parametrize(

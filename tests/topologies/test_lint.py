@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 import topologies
-from topologies.findings import Finding, Severity
-from topologies.lint import lint
-from topologies.loader import load_source, read
+from mechanisms import registry
+from topologies.lint.findings import Finding, Severity
+from topologies.lint.topology import LintReport, lint
+from topologies.loader import Source, load_source, read
 
 #   h1, h2 - s1 - s3, s4 - s2 - h3, h4        every host has an interface at s1 and at s2
 GOOD = """\
@@ -269,15 +270,20 @@ EXTRA = {
 }
 
 
+def report(source: Source) -> LintReport:
+    """What the rules and the mechanisms say."""
+    return lint(source, registry.remarks(source.topology))
+
+
 def findings(text: str) -> tuple[Finding, ...]:
-    return lint(read(text, file="net.yaml")).findings
+    return report(read(text, file="net.yaml")).findings
 
 
 def test_the_good_one_is_good() -> None:
     assert findings(GOOD) == ()
-    report = lint(read(GOOD))
-    assert report.is_good(strict=True)
-    assert [str(tier) for tier in report.tiers] == ["leaf 1:1"]
+    found = report(read(GOOD))
+    assert found.is_good(strict=True)
+    assert [str(tier) for tier in found.tiers] == ["leaf 1:1"]
 
 
 @pytest.mark.parametrize(("old", "new", "severity", "at", "message", "right"), FAULTS)
@@ -334,10 +340,10 @@ def test_what_many_have_in_common_is_said_once_and_worst_first() -> None:
 
 @pytest.mark.parametrize("name", topologies.available())
 def test_shipped_topologies_have_no_errors_and_no_warnings(name: str) -> None:
-    assert lint(load_source(name)).is_good(strict=True)
+    assert report(load_source(name)).is_good(strict=True)
 
 
 def test_planes_that_share_only_hosts_are_no_fault() -> None:
-    report = lint(load_source("dualplane"))
-    assert not [each for each in report.findings if "no way" in each.message]
-    assert not [each for each in report.findings if "single point" in each.message]
+    found = report(load_source("dualplane"))
+    assert not [each for each in found.findings if "no way" in each.message]
+    assert not [each for each in found.findings if "single point" in each.message]

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from weft import p4_cache
-from weft.p4_cache import Job
+from softswitch import program_cache
+from softswitch.program_cache import Job
 
-REPOSITORY = Path(p4_cache.__file__).resolve().parent.parent
+REPOSITORY = Path(program_cache.__file__).resolve().parent.parent
 FABRIC = REPOSITORY / "p4src" / "fabric.p4"
 
 PROGRAM = """
@@ -108,7 +108,7 @@ def test_json_alone_of_what_p4info_cant_describe(project: Path) -> None:
 )
 def test_whatever_the_result_depends_on_makes_it_compile_again(project: Path, change: str) -> None:
     job = Job(project / "prog.p4", (project / "include",), ("PORT=2",))
-    first = p4_cache.compile_program(job)
+    first = program_cache.compile_program(job)
     match change:
         case "program":
             (project / "prog.p4").write_text(PROGRAM.replace("= PORT", "= PORT + 1"))
@@ -121,36 +121,36 @@ def test_whatever_the_result_depends_on_makes_it_compile_again(project: Path, ch
         case _:
             (entry,) = (project / "cache" / "programs").iterdir()
             (entry / "about.json").write_text("{")
-    again = p4_cache.compile_program(job)
+    again = program_cache.compile_program(job)
     assert again.from_cache is False
     assert again.pipeline.exists()
     same = change in ("pipeline lost", "entry damaged")
     assert (again.json_text == first.json_text) is same
-    assert p4_cache.compile_program(job).from_cache is True
+    assert program_cache.compile_program(job).from_cache is True
 
 
 def test_a_change_of_the_compiler_itself_makes_it_compile_again(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job = Job(project / "prog.p4", (project / "include",), ("PORT=2",))
-    p4_cache.compile_program(job)
+    program_cache.compile_program(job)
     newer = project / "newer.py"
     newer.write_text("# one more source of the compiler\n")
-    files = p4_cache._tool_files
-    monkeypatch.setattr(p4_cache, "_tool_files", lambda job: [*files(job), newer])
-    assert p4_cache.compile_program(job).from_cache is False
+    files = program_cache._tool_files
+    monkeypatch.setattr(program_cache, "_tool_files", lambda job: [*files(job), newer])
+    assert program_cache.compile_program(job).from_cache is False
 
 
 def test_a_cache_that_can_not_be_written_is_no_error(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job = Job(project / "prog.p4", (project / "include",), ("PORT=2",))
-    p4_cache.compile_program(job)
+    program_cache.compile_program(job)
     (entry,) = (project / "cache" / "programs").iterdir()
     entry.rename(project / "kept")
     (project / "cache" / "programs").rmdir()
     (project / "cache" / "programs").write_text("a file where the directory should be")
-    assert p4_cache.compile_program(job).from_cache is False
+    assert program_cache.compile_program(job).from_cache is False
 
 
 def test_the_fabric_from_the_cache_takes_a_small_share_of_the_time(project: Path) -> None:

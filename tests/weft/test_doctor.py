@@ -15,7 +15,8 @@ from typing import Any
 
 import pytest
 
-from weft import doctor, kernel_features
+from emulation import kernel_features
+from weft import doctor
 from weft.doctor import Check
 
 REPOSITORY = Path(doctor.__file__).resolve().parent.parent
@@ -221,7 +222,7 @@ def bare_copy() -> Iterator[Path]:
     """What the doctor needs of the repository, without .venv, readable by every user."""
     with tempfile.TemporaryDirectory(prefix="weft-test-") as folder:
         copy = Path(folder)
-        for name in ("weft", "hostagent", "setup"):
+        for name in ("weft", "emulation", "hostagent", "setup"):
             ignore = shutil.ignore_patterns("__pycache__")
             shutil.copytree(REPOSITORY / name, copy / name, ignore=ignore)
         shutil.copy(REPOSITORY / "requirements.lock", copy)

@@ -16,7 +16,7 @@ from controller import CompiledProgram
 from emulation import proofs, run_state
 from emulation.session import Session
 from emulation.switch_node import Target
-from weft import p4_cache
+from softswitch import program_cache
 from weft.run_topo import PROGRAM
 
 pytestmark = pytest.mark.root
@@ -27,8 +27,8 @@ FABRICS = [("single", 12), ("rail", 768), ("dualplane", 24), ("two-dc", 56), ("f
 
 @pytest.fixture(scope="module")
 def program() -> CompiledProgram:
-    compiled = p4_cache.compile_program(p4_cache.Job(PROGRAM))
-    return CompiledProgram.of(compiled.json_text.encode(), compiled.p4info_text.encode())
+    compiled = program_cache.compile_program(program_cache.Job(PROGRAM))
+    return CompiledProgram.of(compiled)
 
 
 @pytest.fixture

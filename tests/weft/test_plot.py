@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from simulator.plan import plan
 from simulator.result_model import RunEnd, RunIdentity, Stop, SwitchEnd
 from simulator.result_reader import ResultFolder
 from simulator.results import ResultWriter
-from topologies.workload_loader import read_run
 from weft.cli import main
 from weft.cli_results import PLOTS
 from weft.plot_figures import TOPICS
 from weft.plot_series import Grid, rate_series
+from workloads.loader import read_run
+from workloads.plan import plan
 
 RUN = """\
 topology:
@@ -62,7 +62,7 @@ def make_result(out: Path, *, empty: bool = False, stop: Stop = Stop.UNTIL, run:
     flows = dict.fromkeys(counts.split(), 0)
     flows |= dict.fromkeys(("first_sent", "last_sent", "first_received", "last_received"), -1)
     reliable = (
-        "repeated_packets repeated_bytes timeouts acks naks cnps fast_cnps dropped rate_bps "
+        "repeated_packets repeated_bytes timeouts acks naks cnps notified dropped rate_bps "
         "state failure first_cut_at"
     )
     paused = {1: {"xoff_sent": (0, 0, 0, 2, 0, 0, 0, 0), "paused_ps": (0, 0, 0, 9, 0, 0, 0, 0)}}

@@ -31,6 +31,7 @@ PATIENCE_S = 300.0
 
 NOT_HERE = {
     "make test": "it is what runs this",
+    "make test-long": "it is what `make test` leaves out",
     "make bench": "it measures, which needs a machine of its own; tests/bench tests its parts",
 }
 # Commands about a run that is up, and those of them that go on until Ctrl-C.

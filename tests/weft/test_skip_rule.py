@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 from pathlib import Path
 
@@ -10,7 +11,9 @@ import pytest
 pytest_plugins = ["pytester"]
 
 CONFTEST = Path(__file__).resolve().parent.parent / "conftest.py"
-INI = "[pytest]\nmarkers =\n    root: root\n    reference: reference\n"
+INI = "[pytest]\nmarkers =\n" + "".join(
+    f"    {name}: {name}\n" for name in ("root", "reference", "long", "realtime")
+)
 REFERENCE = """
     import pytest
 
@@ -83,6 +86,28 @@ def test_ci_fails_for_unexpected_skips_only(
     result = pytester.runpytest_subprocess(*arguments)
     assert result.ret == code
     result.stdout.fnmatch_lines([line])
+
+
+def test_skips_in_workers_count_where_all_is_reported(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`make test` runs most tests in processes of pytest-xdist."""
+    monkeypatch.setenv("CI", "true")
+    pytester.makeini(INI)
+    pytester.makeconftest(CONFTEST.read_text())
+    pytester.makepyfile(test_reference=REFERENCE, test_variable=VARIABLE, test_module=MODULE)
+    result = pytester.runpytest_subprocess("-n2", "--most-skipped=2", "--tally=tally.json")
+    assert result.ret == 1
+    result.stdout.fnmatch_lines(
+        [
+            "skipped: 3 that compare with p4c or BMv2, 1 others",
+            "CI: *test_module.py was skipped",
+            "CI: 3 reference tests were skipped, at most 2 expected",
+        ]
+    )
+    result.stdout.fnmatch_lines(["*2 passed, 4 skipped*"])
+    tally = json.loads((pytester.path / "tally.json").read_text())
+    assert tally == {"passed": 2, "failed": 0, "skipped": 4, "reference": 3}
 
 
 def test_in_the_background_what_tests_start_takes_ctrl_c(pytester: pytest.Pytester) -> None:

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from labs.sweep import Progress
+from experiments.sweep import Progress
+from observe.errors import UsageError
 from weft import cli, sweep
-from weft.errors import UsageError
 
 RUN = """\
 topology: leafspine

@@ -19,15 +19,18 @@ import pytest
 from rich.console import Console
 
 import topologies
-from controller.metrics import PortRates, PortSample, SwitchRates, SwitchSample
 from emulation import run_state, teardown
 from emulation.fabric_record import FabricRecord
 from emulation.run_state import Run
-from topologies.congestion import FastCnp
-from weft import cli, top, top_rows
-from weft.errors import UsageError
-from weft.follow import Moment
-from weft.top_rows import Order
+from mechanisms.fast_cnp.counters import FAST_CNPS
+from mechanisms.fast_cnp.parameters import FastCnp
+from observe import top_rows
+from observe.errors import UsageError
+from observe.follow import Moment
+from observe.interval import interval_seconds
+from observe.samples import PortRates, PortSample, SwitchRates, SwitchSample
+from observe.top_rows import AnyOrder, Order, order_name, order_of
+from weft import cli, top
 
 REPOSITORY = Path(cli.__file__).resolve().parent.parent
 PATIENCE_S = 60.0
@@ -87,7 +90,18 @@ def test_ports_by_what_is_named(only: list[str], ports: str) -> None:
     ],
 )  # fmt: skip
 def test_ports_in_order(order: Order, first: str) -> None:
+    assert order_of(order.value) is order
     assert top_rows.port_rows(MOMENT, (), order)[0].name == first
+
+
+@pytest.mark.parametrize("order", [*Order, FAST_CNPS])
+def test_an_order_is_said_by_its_name(order: AnyOrder) -> None:
+    assert order_of(order_name(order)) is order
+
+
+def test_an_order_that_is_not_there_is_refused() -> None:
+    with pytest.raises(UsageError, match=r"--sort fast_cnps: choose one of name, .*, fast-cnps$"):
+        order_of("fast_cnps")
 
 
 def test_what_is_not_there_is_refused() -> None:
@@ -116,13 +130,14 @@ def test_figures_of_a_port() -> None:
 
 
 def test_fast_cnps_have_a_column_where_a_class_has_them() -> None:
-    classes = tuple(replace(each, fast_cnp=FastCnp()) for each in RECORD.topology.classes)
+    settings = (("fast_cnp", FastCnp()),)
+    classes = tuple(replace(each, settings=settings) for each in RECORD.topology.classes)
     fast = replace(RECORD.topology, classes=classes)
     assert top_rows.columns(fast) == [*top_rows.columns(RECORD.topology), "fast CNPs"]
 
     def shown(fast_cnps: dict[str, int], per_second: float = 0.0) -> str:
-        sample = replace(QUIET, fast_cnps=fast_cnps)
-        rates = PortRates(fast_cnps_ps=per_second)
+        sample = replace(QUIET, counters={"fast_cnps": fast_cnps})
+        rates = PortRates(counters={"fast_cnps": {"sent": per_second, "interval": 5.0}})
         return top_rows.cells(top_rows.PortRow("s1", 1, "h1", sample, rates), fast)[-1]
 
     assert shown({"sent": 12, "interval": 340}, 3) == "12 +3/s"
@@ -131,9 +146,13 @@ def test_fast_cnps_have_a_column_where_a_class_has_them() -> None:
     moment = replace(
         MOMENT,
         record=replace(RECORD, topology=fast),
-        sample={"s1": SwitchSample(0, {1: QUIET, 2: replace(QUIET, fast_cnps={"sent": 2})})},
+        sample={
+            "s1": SwitchSample(
+                0, {1: QUIET, 2: replace(QUIET, counters={"fast_cnps": {"sent": 2}})}
+            )
+        },
     )
-    assert top_rows.port_rows(moment, (), Order.FAST_CNPS)[0].name == "s1:2"
+    assert top_rows.port_rows(moment, (), order_of("fast-cnps"))[0].name == "s1:2"
     screen = Console(width=200, height=20, record=True, file=io.StringIO())
     screen.print(top.picture(moment, [], Order.NAME, 200, 20))
     assert re.search(r"marks +fast CNPs", screen.export_text())
@@ -167,8 +186,8 @@ def test_switches_with_something_to_tell() -> None:
 )
 def test_intervals_that_cannot_be(text: str, says: str) -> None:
     with pytest.raises(UsageError, match=says):
-        top.interval_seconds(text)
-    assert top.interval_seconds("250ms") == 0.25
+        interval_seconds(text)
+    assert interval_seconds("250ms") == 0.25
 
 
 # --- the command ----------------------------------------------------------------------------------

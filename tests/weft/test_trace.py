@@ -23,15 +23,15 @@ import grpc
 import pytest
 
 import topologies
+from compiler import compile_p4
 from emulation import fabric_record, run_state
 from emulation.fabric_record import FabricRecord
 from emulation.processes import identify
-from softswitch.compiler import compile_p4
+from observe.errors import UsageError
 from softswitch.diagnostics import DiagnosticsClient
 from softswitch.p4runtime import protos
 from softswitch.p4runtime.protos import p4r
 from softswitch.tracing import Outcome, PacketTrace
-from weft.errors import UsageError
 from weft.trace import address_of
 
 REPOSITORY = Path(run_state.__file__).resolve().parent.parent

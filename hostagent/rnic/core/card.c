@@ -165,14 +165,18 @@ size_t rnic_take_events(rnic *r, struct rnic_event *events, size_t max)
 
 static void take_cnp(struct qp *qp, const struct inbound *in)
 {
-    const struct cc_event event = {.kind = in->notified ? CC_NOTIFIED : CC_CNP, .notice = in->notice};
+    const struct cc_event event = {
+        .kind = in->notified ? CC_NOTIFIED : CC_CNP,
+        .severity = in->severity,
+        .validity = in->validity,
+    };
     struct cc_slot *slot = qp->slot;
     qp->stats.cnps_received += !in->notified;
-    qp->stats.fast_cnps_received += in->notified;
+    qp->stats.notified_received += in->notified;
     if (!slot || !qp->config.slot_is_ours)
         return;
     slot->cnps += !in->notified;
-    slot->fast_cnps += in->notified;
+    slot->notified += in->notified;
     cc_on_event(slot, &event, nanoseconds(qp->card));
 }
 
@@ -187,7 +191,7 @@ static void dispatch(struct qp *qp, const struct inbound *in)
         return;
     }
     qp->stats.marked += in->marked;
-    if (qp->config.cnp_interval_ns != UINT64_MAX && dcqcn_np_packet(&qp->np, in->marked, nanoseconds(qp->card)))
+    if (qp->config.cnp_interval_ns != UINT64_MAX && cnp_due(&qp->told, in->marked, nanoseconds(qp->card)))
         cnp_soon(qp);
     if (in->opcode >= OP_READ_FIRST)
         requester_response(qp, in);

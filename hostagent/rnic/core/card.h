@@ -10,6 +10,7 @@
 #ifndef RNIC_CARD_H
 #define RNIC_CARD_H
 
+#include "cnp_interval.h"
 #include "rnic.h"
 
 enum {
@@ -115,8 +116,8 @@ struct answer {
 /* A packet as parsed. */
 struct inbound {
     uint32_t opcode, psn; /* as on the wire */
-    uint32_t notified;    /* 1: a fast CNP, for a queue pair that goes by it; `notice` is what it says */
-    struct fast_cnp_event notice;
+    uint32_t notified;    /* 1: a switch's notification, for a queue pair that hears it: */
+    uint32_t severity, validity;
     uint32_t payload_length;
     uint8_t ack_request, marked;
     uint8_t syndrome;
@@ -157,7 +158,7 @@ struct qp {
     rnic_time allowed;               /* by its rate */
     uint8_t idle;                    /* has had nothing to send */
     struct cc_slot *slot;
-    struct dcqcn_np np;
+    struct cnp_interval told;        /* when the peer got its last CNP */
 
     /* requester */
     struct work *works;              /* a ring, `works_mask` + 1 of them */

@@ -204,7 +204,7 @@ static enum parse_result parse_extensions(const uint8_t *at, uint32_t here, uint
 
 /* The queue pair that a notification in a CNP is for; NULL: it is for the one that BTH names, as any CNP.
  *
- * A fast CNP is sent in the name of the original destination, of which alone it may speak. Which of our queue pairs is
+ * A switch sends it in the name of the original destination, of which alone it may speak. Which of our queue pairs is
  * meant is known here and not by the switch, so that BTH's number does not count.
  */
 static struct qp *parse_notification(struct rnic *r, const uint8_t *at, uint32_t source, struct inbound *in)
@@ -220,10 +220,11 @@ static struct qp *parse_notification(struct rnic *r, const uint8_t *at, uint32_t
         r->stats.notification_qp++;
         return NULL;
     }
-    if (!qp->slot || !(qp->slot->algorithm & CC_FAST_CNP))
+    if (!qp->slot || !(qp->slot->algorithms & cc_hearers(CC_NOTIFIED)))
         return NULL;
     in->notified = 1;
-    in->notice = (struct fast_cnp_event){.severity = said.severity, .validity = said.validity};
+    in->severity = said.severity;
+    in->validity = said.validity;
     return qp;
 }
 
@@ -246,8 +247,7 @@ enum parse_result packet_parse(struct rnic *r, const uint8_t *frame, uint32_t le
             return PARSE_ICRC;
     }
     in->opcode = bth[0];
-    in->notified = 0;
-    in->notice = (struct fast_cnp_event){0, 0};
+    in->notified = in->severity = in->validity = 0;
     in->psn = bytes_get24(bth + 9);
     in->ack_request = bth[8] >> 7;
     in->marked = (ip[1] & 3) == CE;

@@ -1,5 +1,5 @@
-/* Owns the tables that find a queue pair: by its own number, which packets for it carry, and by its peer, whom fast CNPs
- * name. Both are open and never more than half full. */
+/* Owns the tables that find a queue pair: by its own number, which packets for it carry, and by its peer, whom switches'
+ * notifications name. Both are open and never more than half full. */
 #include <stdlib.h>
 
 #include "card.h"

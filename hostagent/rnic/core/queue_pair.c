@@ -6,7 +6,6 @@
 
 enum { READS_MOST = 16, RINGS_FIRST = 8, DEPTH_MOST = 1 << 24 };
 static const uint64_t LENGTH_MOST = (uint64_t)1 << 31;
-static const uint64_t TIMER_MOST_NS = (uint64_t)1 << 48;
 static const rnic_time TIME_MOST = (rnic_time)1 << 60;
 
 static struct early_ring *ring_of(struct early *slots)
@@ -69,21 +68,11 @@ static int check(struct rnic *r, const struct rnic_qp_config *c)
     return RNIC_OK;
 }
 
-static int check_cc(struct rnic *r, uint32_t qpn, const struct dcqcn_params *cc)
+static int check_cc(struct rnic *r, uint32_t qpn, const struct cc_params *cc)
 {
-    if (cc && (!cc->line_rate || cc->line_rate > DCQCN_RATE_MAX || !cc->min_rate || cc->min_rate > cc->line_rate ||
-               cc->rate_ai > DCQCN_RATE_MAX || cc->rate_hai > DCQCN_RATE_MAX || !cc->alpha_timer_ns || !cc->increase_timer_ns ||
-               cc->gain_q16 > 65536))
-        return card_fail(r, RNIC_EINVAL, "queue pair %u: DCQCN's parameters are out of range", qpn);
-    return RNIC_OK;
-}
-
-static int check_fast(struct rnic *r, uint32_t qpn, const struct fast_cnp_params *fast)
-{
-    if (fast && (!fast->line_rate || fast->line_rate > FAST_CNP_RATE_MAX || !fast->min_rate || fast->min_rate > fast->line_rate ||
-                 fast->rate_ai > FAST_CNP_RATE_MAX || fast->rate_hai > FAST_CNP_RATE_MAX || !fast->increase_timer_ns ||
-                 fast->increase_timer_ns > TIMER_MOST_NS || !fast->validity_unit_ns || fast->validity_unit_ns > UINT32_MAX))
-        return card_fail(r, RNIC_EINVAL, "queue pair %u: fast CNP's parameters are out of range", qpn);
+    const char *which, *why = cc ? cc_invalid(cc, &which) : NULL;
+    if (why)
+        return card_fail(r, RNIC_EINVAL, "queue pair %u: %s: %s", qpn, which, why);
     return RNIC_OK;
 }
 
@@ -140,31 +129,25 @@ static int add_early(struct qp *qp)
     return qp->arrived && qp->early_bytes && early_begin(qp);
 }
 
-static int add_slot(struct qp *qp, const struct dcqcn_params *cc, const struct fast_cnp_params *fast)
+static int add_slot(struct qp *qp, const struct cc_params *cc)
 {
     qp->slot = qp->config.slot;
-    if (qp->slot || (!cc && !fast))
+    if (qp->slot || !cc || !cc->algorithms)
         return 1;
     qp->slot = calloc(1, sizeof *qp->slot);
     if (!qp->slot)
         return 0;
     qp->config.slot_is_ours = 1;
-    qp->slot->algorithm = (cc ? CC_DCQCN : 0) | (fast ? CC_FAST_CNP : 0);
     qp->slot->qpn = qp->config.qpn;
-    if (cc)
-        dcqcn_init(&qp->slot->dcqcn, cc, nanoseconds(qp->card));
-    if (fast)
-        fast_cnp_init(&qp->slot->fast, fast, nanoseconds(qp->card));
+    cc_begin(qp->slot, cc, nanoseconds(qp->card));
     return 1;
 }
 
-int rnic_add_qp(rnic *r, const struct rnic_qp_config *config, const struct dcqcn_params *cc, const struct fast_cnp_params *fast)
+int rnic_add_qp(rnic *r, const struct rnic_qp_config *config, const struct cc_params *cc)
 {
     int status = check(r, config);
     if (!status)
         status = check_cc(r, config->qpn, cc);
-    if (!status)
-        status = check_fast(r, config->qpn, fast);
     if (status)
         return status;
     struct qp *qp = calloc(1, sizeof *qp);
@@ -185,10 +168,10 @@ int rnic_add_qp(rnic *r, const struct rnic_qp_config *config, const struct dcqcn
     qp->heap_at[HEAP_PACE] = qp->heap_at[HEAP_TIMER] = NOT_IN_HEAP;
     qp->deadline = RNIC_NEVER;
     qp->una = qp->next = qp->sent = qp->posted = qp->peer_expected = c->first_psn;
-    qp->np.interval_ns = c->cnp_interval_ns;
+    qp->told.interval_ns = c->cnp_interval_ns;
     qp->answers_size = c->max_reads;
     qp->answers = malloc(c->max_reads * sizeof *qp->answers);
-    if (!qp->answers || !add_slot(qp, cc, fast) || (c->repeat == RNIC_SELECTIVE && !add_early(qp))) {
+    if (!qp->answers || !add_slot(qp, cc) || (c->repeat == RNIC_SELECTIVE && !add_early(qp))) {
         qp_free(qp);
         return card_fail(r, RNIC_ENOMEM, "no memory for a queue pair");
     }

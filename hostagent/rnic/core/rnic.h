@@ -93,8 +93,8 @@ struct rnic_qp_config {
     struct cc_slot *slot;    /* NULL: one of the queue pair's own; else the caller's, which stays valid */
     uint32_t slot_is_ours;   /* 1: rnic updates the slot; 0: the kernel does, it is only read */
 };
-/* Its own slot, if `slot` is NULL, starts with DCQCN by `cc`, with what fast CNPs say by `fast`, with both or with neither. */
-int rnic_add_qp(rnic *r, const struct rnic_qp_config *config, const struct dcqcn_params *cc, const struct fast_cnp_params *fast);
+/* Its own slot, if `slot` is NULL, starts with what `cc` says; NULL as without an algorithm. */
+int rnic_add_qp(rnic *r, const struct rnic_qp_config *config, const struct cc_params *cc);
 /* Now it can send and receive. `peer_psn`: the other end's first_psn. `peer_mac` 0: the gateway. Once only. */
 int rnic_connect(rnic *r, uint32_t qpn, uint32_t peer_ip, uint64_t peer_mac, uint32_t peer_qpn, uint32_t peer_psn);
 int rnic_remove_qp(rnic *r, uint32_t qpn); /* its work is dropped without events */
@@ -211,7 +211,7 @@ struct rnic_qp_stats {
     uint64_t marked;         /* data with CE */
     uint64_t acks_sent, acks_received, naks_sent, naks_received, rnr_sent, rnr_received;
     uint64_t cnps_sent, cnps_received;
-    uint64_t fast_cnps_received; /* notifications of congestion; none of them is in cnps_received */
+    uint64_t notified_received; /* of switches, that an algorithm hears as such; none of them is in cnps_received */
     rnic_time first_cut_at;  /* when congestion control first lowered the rate; -1: never */
     uint64_t timeouts;
     uint64_t outstanding;    /* packets sent and not acknowledged, now */

@@ -1,0 +1,1 @@
+"""`weft cli`: simple_switch_CLI over P4Runtime and our side channel."""

@@ -1,0 +1,1 @@
+"""Commands of `weft` that compare with p4c and BMv2."""

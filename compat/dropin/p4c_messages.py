@@ -1,0 +1,85 @@
+"""Diagnostics as p4c prints them: `file(line): [--Werror=kind] error: text`, then the line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from enum import Enum
+from pathlib import Path
+
+from compiler.errors import Diagnostic, Pos, Severity
+
+
+class Level(Enum):
+    """What becomes of a warning; the values are p4c's words."""
+
+    SILENT = "disable"
+    INFO = "info"
+    WARNING = "warn"
+    ERROR = "error"
+
+
+_WORDS = {Level.INFO: "info", Level.WARNING: "warning", Level.ERROR: "error"}
+
+
+class Messages:
+    """Prints diagnostics and counts errors. `levels` as in P4cOptions."""
+
+    def __init__(self, levels: Mapping[str, Level], max_errors: int) -> None:
+        self._levels = levels
+        self._max_errors = max_errors
+        self._lines: dict[str, list[str]] = {}
+        self.errors = 0
+
+    def text(self, diagnostics: Sequence[Diagnostic]) -> str:
+        """All of `diagnostics` that are to be seen."""
+        return "".join(self._one(diagnostic) for diagnostic in diagnostics)
+
+    def _one(self, diagnostic: Diagnostic) -> str:
+        level = self._level(diagnostic)
+        if level is Level.SILENT:
+            return ""
+        if level is Level.ERROR:
+            self.errors += 1
+            if self.errors > self._max_errors:
+                return ""
+        found = self._head(diagnostic.pos, mark(level, diagnostic.code), diagnostic.message)
+        for pos, note in diagnostic.notes:
+            found += self._head(pos, "", note)
+        return found
+
+    def _level(self, diagnostic: Diagnostic) -> Level:
+        if diagnostic.severity is Severity.ERROR:
+            return Level.ERROR
+        if diagnostic.severity is Severity.INFO:
+            return Level.INFO
+        if diagnostic.back_end:  # p4c tells these whatever the options are
+            return Level.WARNING
+        own = self._levels.get(diagnostic.code)
+        return own if own is not None else self._levels.get("", Level.WARNING)
+
+    def _head(self, pos: Pos, kind: str, message: str) -> str:
+        where = f"{pos.file}({pos.line}): " if pos.line else f"{pos.file}: "
+        line = self._line(pos)
+        if line is None:
+            return f"{where}{kind}{message}\n"
+        # Tabs stay tabs, so that the mark stands under its column in any terminal.
+        indent = "".join(c if c == "\t" else " " for c in line[: max(pos.column - 1, 0)])
+        return f"{where}{kind}{message}\n{line}\n{indent}^\n"
+
+    def _line(self, pos: Pos) -> str | None:
+        if pos.line == 0:
+            return None
+        if pos.file not in self._lines:
+            try:
+                text = Path(pos.file).read_text(encoding="utf-8", errors="replace")
+            except OSError:
+                text = ""
+            self._lines[pos.file] = text.splitlines()
+        lines = self._lines[pos.file]
+        return lines[pos.line - 1] if pos.line <= len(lines) else None
+
+
+def mark(level: Level, code: str) -> str:
+    """The `[--Werror=kind] error: ` before a message."""
+    kind = f"={code}" if code else ""
+    return f"[--W{level.value}{kind}] {_WORDS[level]}: "

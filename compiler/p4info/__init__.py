@@ -1,0 +1,1 @@
+"""From the checked program to P4Info, with the ids that controllers know."""

@@ -1,0 +1,1 @@
+"""Passes over the checked tree before it is lowered: elaboration, effects, names, usage."""

@@ -1,0 +1,93 @@
+"""The control loop of one fabric, for every runtime: what happens goes in, what to write comes out.
+
+    loop = ControlLoop(model)
+    loop.handle(LinkChanged(link, up=False), now)  -> Work: planned writes, and learned ones
+    loop.heard(digests, now), loop.elapsed(now)    -> Work
+    loop.due()                                     -> when `elapsed` next has something to do
+
+Passive: it owns no clock, no session and no task, and every call says what time it is (ns of the
+fabric's own clock). In real time `FabricController` drives it over P4Runtime sessions, in virtual
+time `simulator.controller_link` by direct calls; delays are theirs. What mechanisms learn comes
+from the model's parts, by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from controller.digests import DigestMessage
+from controller.fabric_state import Event, FabricModel, LinkChanged, Writes, step
+from controller.parts import Learned, Learner
+
+
+@dataclass(frozen=True)
+class Work:
+    """What is to be written, by switch: first `planned`, then each of `learned`.
+
+    A planned write that fails is an error; a learned one gives way to what the switch really holds.
+    """
+
+    planned: Writes = field(default_factory=dict)
+    learned: tuple[Writes, ...] = ()
+
+
+class ControlLoop:
+    """The model of a fabric and the learners of its mechanisms."""
+
+    def __init__(self, model: FabricModel) -> None:
+        """Make the learners that the model's parts have for its topology and its program."""
+        self.model = model
+        found = (
+            (part.name, part.learner(model.topology, model.facts, model.policy))
+            for part in model.parts
+            if all(table in model.p4info.tables for table in part.learned_tables)
+        )
+        self.learners: Mapping[str, Learner] = {
+            name: learner for name, learner in found if learner is not None
+        }
+
+    def handle(self, event: Event, now: int) -> Work:
+        """Take an event; where links change, what was learned follows the paths."""
+        self.model, writes = step(self.model, event, now)
+        if not isinstance(event, LinkChanged):
+            return Work(writes)
+        down = self.model.down
+        return Work(writes, self._learn(lambda learner: learner.routed(down), now))
+
+    def heard(self, messages: Iterable[DigestMessage], now: int) -> Work:
+        """Take digests of any kind; every learner hears all of them, and does what is due."""
+        told = tuple(messages)
+        return Work(learned=self._learn(lambda learner: learner.heard(told, now), now))
+
+    def elapsed(self, now: int) -> Work:
+        """Do what is due."""
+        return Work(learned=self._learn(lambda learner: learner.elapsed(now), now))
+
+    def due(self) -> int | None:
+        """Return when `elapsed` next has something to do; None: only after an event."""
+        times = [learner.due() for learner in self.learners.values()]
+        return min((time for time in times if time is not None), default=None)
+
+    def totals(self) -> dict[str, int]:
+        """Return what all learners have counted, by the names that results give it."""
+        return {k: v for each in self.learners.values() for k, v in each.totals().items()}
+
+    def ask(self, name: str, question: Callable[[Any], Any]) -> Any:
+        """Return what `question` says of a mechanism's learner, which may be None."""
+        return question(self.learners.get(name))
+
+    def tell(self, name: str, saying: Callable[[Any], Learned | None], now: int) -> Work:
+        """Tell a mechanism's learner something; nothing happens where there is none."""
+        learner = self.learners.get(name)
+        learned = None if learner is None else saying(learner)
+        return Work() if learned is None else Work(learned=(self._step(learned, now),))
+
+    def _learn(self, what: Callable[[Learner], Learned | None], now: int) -> tuple[Writes, ...]:
+        found = (what(learner) for learner in self.learners.values())
+        return tuple(self._step(learned, now) for learned in found if learned is not None)
+
+    def _step(self, learned: Learned, now: int) -> Writes:
+        self.model, writes = step(self.model, learned, now)
+        return writes

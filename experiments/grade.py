@@ -1,0 +1,237 @@
+"""Grading a learner's P4 program: what a lab asks for in marks, and what a file is worth.
+
+A lab whose learners write P4 has in its folder: starter.p4, reference.diff (the reference as a
+change of the starter) and grading.py with
+
+    def items() -> Sequence[Item]                 what there are marks for, in the order of the text
+    def bench(submission: Submission) -> object   made once a program, handed to each item's `judge`
+
+The program runs in a process of its own (`experiments.grade_worker`): one that never ends, or takes
+the switch down with it, costs the marks of the item that met it, and the rest is still judged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from experiments.errors import LabError
+
+GRADING = "grading.py"
+STARTER = "starter.p4"
+REFERENCE = "reference.diff"
+MOST_NAMED = 3
+"""Of what is wrong, in a finding's reason; the details have all."""
+
+
+class GradeError(LabError):
+    """What is to be graded, or the lab, is not as it must be: wrong input."""
+
+
+@dataclass(frozen=True)
+class Detail:
+    """One thing that was looked at, such as a field of a packet, in words."""
+
+    what: str
+    expected: str
+    came: str
+    right: bool
+
+    @classmethod
+    def of(cls, what: str, expected: object, came: object) -> Detail:
+        """Compare two values; they are shown as `str` has them."""
+        return cls(what, str(expected), str(came), expected == came)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What an item came to: a share of its marks, why, and how to get the rest."""
+
+    share: float
+    reason: str = ""
+    hint: str = ""
+    details: tuple[Detail, ...] = ()
+
+    @classmethod
+    def of(cls, details: Iterable[Detail], hint: str = "", reason: str = "") -> Finding:
+        """Give the share of the details that are right; the hint only where one is not."""
+        rows = tuple(details)
+        wrong = [row for row in rows if not row.right]
+        if not wrong:
+            return cls(1.0, details=rows)
+        named = ", ".join(row.what for row in wrong[:MOST_NAMED])
+        more = ", ..." if len(wrong) > MOST_NAMED else ""
+        said = reason or f"{len(wrong)} of {len(rows)} are wrong: {named}{more}"
+        return cls(1 - len(wrong) / len(rows), said, hint, rows)
+
+    @classmethod
+    def nothing(cls, reason: str, hint: str = "", details: Iterable[Detail] = ()) -> Finding:
+        """No marks, and why."""
+        return cls(0.0, reason, hint, tuple(details))
+
+
+@dataclass(frozen=True)
+class Item:
+    """What there are marks for. `judge` gets the lab's bench; `bonus`: beyond full marks."""
+
+    name: str
+    title: str
+    marks: int
+    expected: str
+    judge: Callable[[Any], Finding] = field(repr=False)
+    bonus: bool = False
+
+
+@dataclass(frozen=True)
+class Submission:
+    """A learner's program, compiled, and the number that this grading's random values come from."""
+
+    path: Path
+    json_text: str
+    p4info_text: str
+    seed: int
+
+
+@dataclass(frozen=True)
+class Graded:
+    """An item, judged."""
+
+    name: str
+    title: str
+    marks: int
+    bonus: bool
+    expected: str
+    finding: Finding
+
+    @property
+    def earned(self) -> int:
+        """The marks: whole ones, and all of them only if everything is right."""
+        return int(self.marks * self.finding.share + 1e-9)
+
+    def as_json(self) -> dict[str, object]:
+        """Return it for `weft grade --json`."""
+        return {
+            "name": self.name,
+            "title": self.title,
+            "marks": self.marks,
+            "earned": self.earned,
+            "bonus": self.bonus,
+            "expected": self.expected,
+            "reason": self.finding.reason,
+            "hint": self.finding.hint,
+            "details": [
+                {"what": d.what, "expected": d.expected, "came": d.came, "right": d.right}
+                for d in self.finding.details
+            ],
+        }
+
+
+@dataclass(frozen=True)
+class Grade:
+    """What a file is worth. `refused`: the compiler's words, where it does not compile."""
+
+    lab: str
+    file: str
+    seed: int
+    items: tuple[Graded, ...]
+    refused: str = ""
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def marks(self) -> int:
+        """What there was to get, without what is beyond full marks."""
+        return sum(item.marks for item in self.items if not item.bonus)
+
+    @property
+    def earned(self) -> int:
+        """What was got of it."""
+        return sum(item.earned for item in self.items if not item.bonus)
+
+    @property
+    def bonus(self) -> int:
+        """What was got beyond."""
+        return sum(item.earned for item in self.items if item.bonus)
+
+    @property
+    def is_full(self) -> bool:
+        """Say whether nothing is missing."""
+        return self.earned == self.marks
+
+    def as_json(self) -> dict[str, object]:
+        """Return it for `weft grade --json`."""
+        return {
+            "lab": self.lab,
+            "file": self.file,
+            "seed": self.seed,
+            "marks": self.marks,
+            "earned": self.earned,
+            "bonus": self.bonus,
+            "refused": self.refused,
+            "warnings": list(self.warnings),
+            "items": [item.as_json() for item in self.items],
+        }
+
+
+# ---------------------------------------------------------------- the reference
+
+
+def reference(folder: Path) -> str:
+    """Return the text of a lab's reference: its starter, changed as reference.diff says.
+
+    Raises GradeError for files that are missing or do not fit together.
+    """
+    starter, diff = folder / STARTER, folder / REFERENCE
+    for path in (starter, diff):
+        if not path.is_file():
+            raise GradeError(f"{path}: no such file", "a lab to be graded has one")
+    return patched(starter.read_text(encoding="utf-8"), diff.read_text(encoding="utf-8"), diff)
+
+
+def patched(text: str, diff: str, name: Path) -> str:
+    """Apply a unified diff of one file, exactly: no fuzz, no offsets. Raises GradeError."""
+    old = text.splitlines(keepends=True)
+    out: list[str] = []
+    at = 0
+    for number, line in enumerate(diff.splitlines(keepends=True), 1):
+        if line.startswith(("--- ", "+++ ")):
+            continue
+        if line.startswith("@@"):
+            start = _start(line, name, number) - 1
+            out += old[at:start]
+            at = start
+            continue
+        kind, content = line[:1], line[1:]
+        if kind == "+":
+            out.append(content)
+            continue
+        if kind not in (" ", "-") or at >= len(old) or old[at] != content:
+            raise GradeError(f"{name}:{number}: does not fit the starter's line {at + 1}")
+        if kind == " ":
+            out.append(content)
+        at += 1
+    return "".join(out + old[at:])
+
+
+def _start(line: str, name: Path, number: int) -> int:
+    try:
+        return int(line.split()[1].removeprefix("-").partition(",")[0])
+    except (IndexError, ValueError):
+        raise GradeError(f"{name}:{number}: is no unified diff") from None
+
+
+def lost(items: Iterable[Item], reason: str) -> tuple[Graded, ...]:
+    """Return items that nothing is given for, all for one reason."""
+    return tuple(judged(item, Finding.nothing(reason)) for item in items)
+
+
+def judged(item: Item, finding: Finding) -> Graded:
+    """Join an item and what it came to."""
+    return Graded(item.name, item.title, item.marks, item.bonus, item.expected, finding)
+
+
+def finding_from(row: Mapping[str, Any]) -> Finding:
+    """Return a finding that came from the worker."""
+    details = tuple(Detail(**detail) for detail in row["details"])
+    return Finding(row["share"], row["reason"], row["hint"], details)

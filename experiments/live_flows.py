@@ -1,0 +1,261 @@
+"""A run file's traffic as queue pairs between running hosts: who sends what, when.
+
+The simulator's planner says what there is to send, so that both runtimes play the same run. What
+can't be played by endpoints is refused before anything is made: open-loop packets, messages that
+wait for those of other flows, packets larger than namespaces carry.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from emulation.errors import EmulationError
+from hostagent.rnic.client import EndpointClient, EndpointGone, RequestRefused, join
+from hostagent.rnic.interface import MTUS
+from topologies.model import Interface
+from workloads.dag import OPERATIONS
+from workloads.model import RunFile, Traffic
+from workloads.randomness import Random
+from workloads.transport import Transport
+
+CHUNK_BYTES = 1 << 16
+"""A message is played as WRITEs of at most this: longer ones complete seldom, shorter ones cost."""
+
+OUTSTANDING_BYTES = 1 << 28
+"""Handed over and not complete, of a flow: more than a 10 km link and a switch's queue hold."""
+
+PS_PER_NS = 1000
+_STALL_MS = 600_000  # nothing is complete while a slow link is silent; the run's end ends it anyway
+
+
+class LiveError(EmulationError):
+    """A run file can't be played in real time; the message says what of it, and what could be."""
+
+
+@dataclass(frozen=True)
+class LiveMessage:
+    """`size` bytes, `count` times, not before `start_ps` and `gap_ps` after the one before."""
+
+    start_ps: int
+    gap_ps: int
+    size: int
+    count: int
+
+
+@dataclass(frozen=True)
+class LiveFlow:
+    """A queue pair and what it sends."""
+
+    source: Interface
+    target: Interface
+    payload: int
+    dscp: int
+    queue: int
+    rate_bps: int
+    operation: str
+    transport: Transport
+    messages: tuple[LiveMessage, ...]
+
+
+def with_jitter(traffic: Traffic, seed: int, jitter_ps: int) -> Traffic:
+    """Return the traffic with each flow later by up to `jitter_ps`, chosen by the seed."""
+    if not jitter_ps:
+        return traffic
+    random = Random(seed, "live jitter")
+    late = np.array([random.below(jitter_ps) for _ in range(len(traffic.flows))], dtype=np.int64)
+    messages = traffic.messages.messages.copy()
+    messages["start_ps"] += late[messages["flow"]]
+    return replace(traffic, messages=replace(traffic.messages, messages=messages))
+
+
+def live_flows(run: RunFile, traffic: Traffic) -> tuple[LiveFlow, ...]:
+    """Return what hosts' endpoints have to do. Raises LiveError for what they can't."""
+    _check(run, traffic)
+    hosts = run.topology.hosts
+    operations = {number: name for name, number in OPERATIONS.items()}
+    rows = traffic.messages.messages
+    flows = []
+    for number, row in enumerate(traffic.flows):
+        payload = int(row["payload"])
+        if payload not in MTUS:
+            raise LiveError(
+                f"packets of {payload} bytes can't be sent between namespaces: {_choices()}",
+                "give the links an `mtu` of 2200B, or the transport one of those",
+            )
+        flows.append(
+            LiveFlow(
+                hosts[int(row["src"])].interfaces[int(row["src_port"])],
+                hosts[int(row["dst"])].interfaces[int(row["dst_port"])],
+                payload,
+                int(row["dscp"]),
+                int(row["queue"]),
+                int(row["rate_bps"]),
+                operations[int(row["operation"])],
+                traffic.transports[int(row["transport"]) - 1],
+                tuple(_message(rows[i]) for i in np.flatnonzero(rows["flow"] == number)),
+            )
+        )
+    return tuple(flows)
+
+
+def _choices() -> str:
+    return ", ".join(str(each) for each in MTUS)
+
+
+def _message(row: Any) -> LiveMessage:
+    total = int(row["bytes"])
+    count = -(-total // CHUNK_BYTES)
+    return LiveMessage(int(row["start_ps"]), int(row["gap_ps"]), -(-total // count), count)
+
+
+def _check(run: RunFile, traffic: Traffic) -> None:
+    def refuse(what: str) -> LiveError:
+        return LiveError(f"{run.name}: {what}", "play it in the simulator")
+
+    if run.transport is None:
+        raise refuse("in real time flows need a `transport`")
+    if run.buffer is not None:
+        raise refuse("shared buffers and PFC (`buffer`) are the simulator's")
+    if run.until_ps is None:
+        raise refuse("in real time a run needs an end (`until`)")
+    if len(traffic.streams) or traffic.script or not traffic.flows["transport"].all():
+        raise refuse("open-loop packets (cbr, poisson, script) are not sent by endpoints")
+    arrays = traffic.messages
+    flow = arrays.messages["flow"]
+    waiters = (arrays.first[1:] - arrays.first[:-1]).astype(np.int64)
+    before = np.repeat(np.arange(len(arrays)), waiters)
+    if (flow[before] != flow[arrays.next]).any():
+        raise refuse("messages that wait for those of other flows (jobs, rounds) are not played")
+    if not (arrays.messages["bytes"] > 0).all():
+        raise refuse("barriers are not played")
+
+
+# --- at work -------------------------------------------------------------------------------------
+
+
+@dataclass
+class Playing:
+    """A flow whose queue pair is open; times are the machine's monotonic ns, -1 for not yet."""
+
+    flow: LiveFlow
+    here: EndpointClient
+    there: EndpointClient
+    qpn: int
+    peer_qpn: int
+    began_ns: int
+    started_ns: int = -1
+    handed_ns: int = -1  # the message under way
+    done_ns: int = -1
+    waiting: bool = False  # for the endpoint's answer
+    next: int = 0  # of the flow's messages
+    due_ns: int = 0
+    failure: str = ""
+    said: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether there is a message to hand over, at `due_ns`."""
+        return not (self.waiting or self.failure or self.next == len(self.flow.messages))
+
+    def step(self, now_ns: int) -> None:
+        """Hand over the next message when it is due. Raises EndpointGone."""
+        if not self.is_ready or now_ns < self.due_ns:
+            return
+        message = self.flow.messages[self.next]
+        self.next += 1
+        self.here.send(
+            "measure",
+            qpns=[self.qpn],
+            operation=self.flow.operation,
+            size=message.size,
+            count=message.count,
+            depth=min(message.count, max(1, OUTSTANDING_BYTES // message.size)),
+            timeout_ms=_STALL_MS,
+        )
+        self.waiting = True
+        self.handed_ns = now_ns
+        if self.started_ns < 0:
+            self.started_ns = now_ns
+
+    def take(self, now_ns: int, scale: int) -> None:
+        """Take the endpoint's answer, which is there. Raises EndpointGone."""
+        self.waiting = False
+        try:
+            self.said = self.here.answer()
+        except RequestRefused as error:
+            self.failure = str(error)
+            return
+        for failure in self.said["failures"]:
+            self.failure = failure["why"]
+        done_ns = min(now_ns, self.handed_ns + self.said["elapsed_ns"])
+        if self.next < len(self.flow.messages):
+            self.plan(done_ns, scale)
+        elif not self.said["interrupted"] and not self.failure:
+            self.done_ns = done_ns
+
+    def plan(self, now_ns: int, scale: int) -> None:
+        """Say when the next message is due: at its time, and its gap after the one before."""
+        message = self.flow.messages[self.next]
+        at_ns = self.began_ns + message.start_ps * scale // PS_PER_NS
+        self.due_ns = max(at_ns, now_ns + message.gap_ps * scale // PS_PER_NS)
+
+    def stop(self) -> None:
+        """End what is under way, and take its answer. Raises EndpointGone."""
+        is_last = self.next == len(self.flow.messages)
+        self.next = len(self.flow.messages)
+        if self.waiting:
+            self.here.send("cancel")
+            self.take(time.monotonic_ns(), 1)
+        if not is_last:
+            self.done_ns = -1
+
+
+@contextlib.contextmanager
+def joined(
+    flows: tuple[LiveFlow, ...], sockets: Mapping[str, Path], scale: int
+) -> Iterator[list[Playing]]:
+    """Open and connect a queue pair for each flow; they vanish with the block.
+
+    Raises LiveError where an endpoint refuses.
+    """
+    with contextlib.ExitStack() as stack:
+        playing = []
+        for flow in flows:
+            names = (str(flow.source.end), str(flow.target.end))
+            try:
+                here, there = (
+                    stack.enter_context(EndpointClient.connect(sockets[name])) for name in names
+                )
+                (qpn,), (peer_qpn,) = join(
+                    here, there, qps=1, buffer_bytes=CHUNK_BYTES, **_settings(flow, scale)
+                )
+                there.call("serve", qpns=[peer_qpn], operation=flow.operation, size=CHUNK_BYTES)
+            except (RequestRefused, EndpointGone) as error:
+                raise LiveError(f"{names[0]} -> {names[1]}: {error}") from None
+            playing.append(Playing(flow, here, there, qpn, peer_qpn, 0))
+        yield playing
+
+
+def _settings(flow: LiveFlow, scale: int) -> dict[str, Any]:
+    """Return an endpoint's settings of a flow, as this time scale has them."""
+    transport = flow.transport
+    return {
+        "mtu": flow.payload,
+        "repeat": transport.retransmission,
+        "ack_every": transport.ack_every,
+        "window": transport.window_packets,
+        "timeout_us": transport.timeout_ps * scale // 10**6,
+        "retries": transport.retries,
+        "rate_bps": flow.rate_bps // scale,
+        "dscp": flow.dscp,
+        "queue": flow.queue,
+        "congestion_control": transport.fields(scale),
+        "cnp_interval_ns": transport.cnp_interval_ns(scale),
+    }

@@ -1,0 +1,244 @@
+"""Find a lab by name, read its lab.yaml, and make of it the variants that run."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from experiments.api import Runtime, Variant
+from experiments.errors import LabError, LabFileError
+from experiments.overrides import Merge
+from experiments.schema import LabEntry, Selection, VariantEntry, validate_lab
+from topologies.document import Document, parse_document
+from topologies.errors import FieldPath, Problem, TopologyError, did_you_mean
+from workloads.loader import run_of
+from workloads.model import RunFile
+
+ROOT = Path(__file__).resolve().parent.parent
+DIRECTORY = ROOT / "labs"
+FILE = "lab.yaml"
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A variant, and the run file that it comes to (with the places where its parts stand)."""
+
+    variant: Variant
+    document: Document
+
+    @property
+    def mapping(self) -> Mapping[str, Any]:
+        """The run file's content."""
+        assert isinstance(self.document.data, dict)
+        return self.document.data
+
+    def run_file(self, directory: Path) -> RunFile:
+        """Check it as a run file; other files are looked for in `directory`.
+
+        Raises TopologyError, at the lines of lab.yaml.
+        """
+        return run_of(self.document, self.variant.name, directory)
+
+
+@dataclass(frozen=True)
+class Lab:
+    """A lab as its folder says it."""
+
+    name: str
+    folder: Path
+    entry: LabEntry
+    document: Document = field(repr=False)
+
+    @property
+    def program(self) -> Path:
+        """The P4 program: in the lab's folder, else in the repository."""
+        own = self.folder / self.entry.program
+        return own if own.is_file() else ROOT / self.entry.program
+
+    @property
+    def readme(self) -> str:
+        """The text of its README.md; empty where there is none."""
+        path = self.folder / "README.md"
+        return path.read_text(encoding="utf-8") if path.is_file() else ""
+
+    def seeds(self, runtime: Runtime) -> tuple[int, ...]:
+        """The seeds that each variant runs with."""
+        live = self.entry.live.seeds if runtime.is_live else None
+        return tuple(live or self.entry.seeds)
+
+    def time_scale(self, runtime: Runtime) -> int:
+        """How much slower than the fabric a runtime's clock is."""
+        return self.entry.live.time_scale if runtime.is_live else 1
+
+    def names(self) -> tuple[Variant, ...]:
+        """Return all variants of all runtimes, those of `axes` first."""
+        return tuple(self._variant(shape) for shape in self._all)
+
+    def variants(self, runtime: Runtime) -> tuple[Planned, ...]:
+        """Return the variants of a runtime, those of `axes` first.
+
+        Raises LabFileError for overrides that lead nowhere.
+        """
+        if runtime not in self.entry.runtimes:
+            there = ", ".join(self.entry.runtimes)
+            raise LabError(f"{self.name} does not run on {runtime}", f"it runs on {there}")
+        found = [self._merged(each, runtime) for each in self._all if self._is_of(each, runtime)]
+        return tuple(found)
+
+    def check(self) -> None:
+        """Check all variants of all runtimes as run files. Raises LabFileError."""
+        problems: dict[Problem, None] = {}
+        for runtime in self.entry.runtimes:
+            for planned in self.variants(runtime):
+                if not planned.mapping:
+                    continue  # a lab that runs everything itself needs no run file
+                try:
+                    planned.run_file(self.folder)
+                except TopologyError as error:
+                    problems |= dict.fromkeys(error.problems)
+        if problems:
+            raise LabFileError(list(problems))
+
+    @cached_property
+    def _all(self) -> tuple[_Shape, ...]:
+        shapes = list(self._product()) if self.entry.axes else []
+        for name, entry in self.entry.variants.items():
+            paths = (("variants", name, "set"),) if entry.set else ()
+            shapes.append(_Shape(name, entry.title, entry.labels, entry, paths))
+        return tuple(shapes)
+
+    def _product(self) -> Iterator[_Shape]:
+        axes = self.entry.axes
+        for choices in itertools.product(*axes.values()):
+            labels = dict(zip(axes, choices, strict=True))
+            if _fits(labels, self.entry.without):
+                continue
+            paths = tuple(("axes", axis, choice) for axis, choice in labels.items())
+            yield _Shape("-".join(choices), ", ".join(choices), labels, VariantEntry(), paths)
+
+    def _is_of(self, shape: _Shape, runtime: Runtime) -> bool:
+        if shape.entry.runtimes is not None and runtime not in shape.entry.runtimes:
+            return False
+        there = self.entry.on(runtime)
+        if there.only and not _fits(shape.labels, there.only):
+            return False
+        return not _fits(shape.labels, there.without)
+
+    def _merged(self, shape: _Shape, runtime: Runtime) -> Planned:
+        merge = Merge(self.document, ("base",) if self.entry.base else None)
+        # What a runtime needs is laid over the base; what a variant is about, over both.
+        if self.entry.on(runtime).set:
+            merge.put(("live" if runtime.is_live else "simulator", "set"))
+        for path in shape.paths:
+            merge.put(path)
+        try:
+            return Planned(self._variant(shape), merge.done())
+        except TopologyError as error:
+            raise LabFileError(error.problems) from None
+
+    def _variant(self, shape: _Shape) -> Variant:
+        quick = shape.entry.quick or _fits(shape.labels, self.entry.quick)
+        return Variant(shape.name, shape.title or shape.name, dict(shape.labels), quick)
+
+
+@dataclass(frozen=True)
+class _Shape:
+    """A variant before its overrides are merged; `paths` is where they stand in the file."""
+
+    name: str
+    title: str
+    labels: Mapping[str, str]
+    entry: VariantEntry
+    paths: tuple[FieldPath, ...]
+
+
+def _fits(labels: Mapping[str, str], selections: Sequence[Selection]) -> bool:
+    """Say whether one of the selections has all its labels here."""
+    return any(
+        all(labels.get(axis) in choices for axis, choices in selection.items())
+        for selection in selections
+    )
+
+
+def available(directory: Path = DIRECTORY) -> tuple[str, ...]:
+    """Return the names of the labs in a directory, sorted. Raises LabError if it is none."""
+    if not directory.is_dir():
+        raise LabError(f"{directory}: no such directory", "give the one that holds the labs")
+    return tuple(sorted(path.parent.name for path in directory.glob(f"*/{FILE}")))
+
+
+def load(name: str, directory: Path = DIRECTORY) -> Lab:
+    """Load a lab by name. Raises LabError for an unknown one, LabFileError for what is wrong in it.
+
+    What its variants come to is not checked yet: `Lab.check` does.
+    """
+    there = available(directory)
+    if name not in there:
+        hint = did_you_mean(name, there)
+        names = ", ".join(there) or f"no lab in {directory}"
+        raise LabError(f"no lab {name!r}{hint}", f"there is {names}")
+    path = directory / name / FILE
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        why = (error.strerror if isinstance(error, OSError) else None) or error
+        raise LabError(f"{path}: can't be read: {why}") from None
+    return read(text, name=name, folder=path.parent, file=_shown(path))
+
+
+def _shown(path: Path) -> str:
+    """Return a path as a user would write it: from here on, where it is below."""
+    return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
+
+
+def read(text: str, *, name: str, folder: Path, file: str = FILE) -> Lab:
+    """Read a lab from the text of its lab.yaml. Raises LabFileError."""
+    try:
+        document = parse_document(text, file)
+        entry = validate_lab(document)
+    except TopologyError as error:
+        raise LabFileError(error.problems) from None
+    lab = Lab(name, folder, entry, document)
+    problems = list(_mistakes(lab))
+    if problems:
+        raise LabFileError(problems)
+    return lab
+
+
+def _mistakes(lab: Lab) -> Iterator[Problem]:
+    """Find what the schema can't see: names given twice, labels that nothing has, no program."""
+    entry, document = lab.entry, lab.document
+    names = [shape.name for shape in lab._all]
+    for name in sorted({name for name in names if names.count(name) > 1}):
+        place = ("variants", name) if name in entry.variants else ("axes",)
+        yield document.problem(place, f"two variants are called {name!r}")
+    choices: dict[str, set[str]] = {axis: set(there) for axis, there in entry.axes.items()}
+    for variant in entry.variants.values():
+        for axis, choice in variant.labels.items():
+            choices.setdefault(axis, set()).add(choice)
+    places: list[tuple[FieldPath, Sequence[Selection]]] = [
+        (("without",), entry.without),
+        (("quick",), entry.quick),
+    ]
+    for key, there in (("live", entry.live), ("simulator", entry.simulator)):
+        places += [((key, "only"), there.only), ((key, "without"), there.without)]
+    for path, selections in places:
+        for number, selection in enumerate(selections):
+            for axis, wanted in selection.items():
+                where = (*path, number, axis)
+                if axis not in choices:
+                    hint = did_you_mean(axis, choices) or f": there is {', '.join(choices)}"
+                    yield document.problem(where, f"no variant has a label {axis!r}{hint}")
+                    continue
+                for choice in wanted:
+                    if choice not in choices[axis]:
+                        known = sorted(choices[axis])
+                        hint = did_you_mean(choice, known) or f": there is {', '.join(known)}"
+                        yield document.problem(where, f"no variant is {axis} {choice!r}{hint}")
+    if not lab.program.is_file():
+        message = f"no such program: {entry.program}, neither in the lab's folder nor beside it"
+        yield document.problem(("program",), message)

@@ -1,0 +1,102 @@
+"""Congestion-control algorithms as C has them: what there are, and their parameters as one struct.
+
+    parameters = {"NAME": {"line_rate": 400 * 10**9, "min_rate": 10**9, ...}}
+    card.add_queue_pair(config, parameters)
+
+Names and fields are those of hostagent/include/cc_algorithms.h and its headers. Nothing here knows
+an algorithm: what C lists is what there is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from hostagent.rnic.native import native
+
+Parameters = Mapping[str, Mapping[str, int]]
+"""By the algorithm's name its fields' values; rates in bits/s, times in ns, as they run.
+
+A queue pair has the algorithms that are in it; of several the smallest rate holds."""
+
+_PLACE = "CC_PLACE_"
+_PADDING = "pad_"
+
+
+class AlgorithmError(ValueError):
+    """Parameters that C does not know; the message says which, and what there is."""
+
+
+def names(ffi: Any = None) -> tuple[str, ...]:
+    """Return the algorithms by their place in the list; their bit in a set is 1 << place.
+
+    `ffi`: of the module whose list it is; they are all the same, default the card's.
+    """
+    places = (ffi or native().ffi).typeof("enum cc_place").relements
+    found = {place: name for name, place in places.items() if name.startswith(_PLACE)}
+    return tuple(found[place].removeprefix(_PLACE) for place in sorted(found))
+
+
+def hears(name: str) -> frozenset[str]:
+    """Return the kinds of events that an algorithm takes, as enum cc_event_kind calls them.
+
+    Raises AlgorithmError.
+    """
+    module = native()
+    _known(name, names())
+    kinds = module.ffi.typeof("enum cc_event_kind").relements
+    taken = int(getattr(module.lib, f"{name}_HEARS"))
+    return frozenset(kind for kind, number in kinds.items() if taken >> number & 1)
+
+
+def members(ffi: Any, bits: int) -> tuple[str, ...]:
+    """Return the names of a set of algorithms."""
+    return tuple(name for place, name in enumerate(names(ffi)) if bits >> place & 1)
+
+
+def pack(ffi: Any, parameters: Parameters | None) -> Any:
+    """Make the struct cc_params of these parameters; without any, that of no congestion control.
+
+    Raises AlgorithmError for an unknown algorithm, and for fields that are unknown, missing or no
+    number that they hold. Whether the numbers make sense is asked when they are used.
+    """
+    packed = ffi.new("struct cc_params *")
+    known = names(ffi)
+    for name, fields in (parameters or {}).items():
+        _known(name, known)
+        packed.algorithms |= 1 << known.index(name)
+        _fill(ffi, getattr(packed, name), name, fields)
+    return packed
+
+
+def state(ffi: Any, row: Any) -> dict[str, int]:
+    """Return the fields of an algorithm's state (a struct of C) but for its parameters."""
+    return {name: int(getattr(row, name)) for name in _fields(ffi.typeof(row)) if name != "params"}
+
+
+def _known(name: str, known: tuple[str, ...]) -> None:
+    if name not in known:
+        raise AlgorithmError(f"there is no congestion control {name!r}: {', '.join(known)}")
+
+
+def _fields(of: Any) -> list[str]:
+    return [name for name, _ in of.fields if name != _PADDING]
+
+
+def _fill(ffi: Any, row: Any, name: str, fields: Mapping[str, int]) -> None:
+    wanted = _fields(ffi.typeof(row))
+    if not isinstance(fields, Mapping):
+        raise AlgorithmError(f"{name}: its fields are {', '.join(wanted)}, not {fields!r}")
+    for field in fields:
+        if field not in wanted:
+            raise AlgorithmError(f"{name} has no field {field!r}: {', '.join(wanted)}")
+    if missing := [field for field in wanted if field not in fields]:
+        raise AlgorithmError(f"{name} lacks {', '.join(missing)}")
+    for field, value in fields.items():
+        try:
+            setattr(row, field, value)
+        except (OverflowError, TypeError):
+            bits = 8 * ffi.sizeof(dict(ffi.typeof(row).fields)[field].type)
+            raise AlgorithmError(
+                f"{name}: {field} is an integer from 0 to {(1 << bits) - 1}, not {value!r}"
+            ) from None

@@ -1,0 +1,18 @@
+/* The congestion-control algorithms: the one list. An algorithm is a header and a line here; its place is its bit in every set
+ * of algorithms, so new ones come last.
+ *
+ * Without an include guard: whoever wants something of each algorithm defines CC_ALGORITHM(name) and includes this once more.
+ * A header `name.h` is pure (no kernel calls, floating point, 128-bit or signed arithmetic; time in ns that never goes back),
+ * says CC_ALGORITHM(name) behind its own guard if that is defined, and provides:
+ *
+ *     struct name_params { line_rate, min_rate; ... }  integers alone, rates in bits/s; rates stay within those two
+ *     struct name { struct name_params params; weft_u64 rate; ... }  the state; `rate`: as of the last event or name_elapse
+ *     enum { name_HEARS = 1 << CC_... | ... }          the kinds of events that it takes (cc_event.h)
+ *     void name_init(struct name *, const struct name_params *, weft_u64 now)
+ *     void name_on_event(struct name *, const struct cc_event *, weft_u64 now)
+ *     void name_elapse(struct name *, weft_u64 now)    applies what time alone has done
+ *     weft_u64 name_rate_at(const struct name *, weft_u64 now)  the same on a copy: bits/s
+ *     const char *name_invalid(const struct name_params *)  why parameters are refused, a literal; NULL: they are not
+ */
+#include "dcqcn.h"
+#include "fast_cnp.h"

@@ -1,0 +1,1 @@
+"""One folder a mechanism; `contract` says what a mechanism may be."""

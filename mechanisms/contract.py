@@ -1,0 +1,204 @@
+"""What a mechanism may be: the contract between a mechanism and the rest of the house.
+
+A mechanism is a folder `mechanisms/NAME/` whose module `mechanism.py` has one `MECHANISM`, an
+instance of a subclass of `Mechanism`, and a line in the list of `mechanisms/registry.py`. Whatever
+it leaves out it does not have. With the folder come, each where it is used and under the same name,
+
+    p4src/modules/NAME.p4            its part in the switch, a line in p4src/mechanisms.p4
+    hostagent/include/NAME.h         its part at the sender, a line in cc_algorithms.h
+    labs/..., docs/NAME.md, tests/mechanisms/NAME/
+
+and the name stands nowhere else. Everything below iterates over the registry:
+
+    settings        topologies   keys of a class, or of the file, in topology files
+    sender          workloads    keys of `transport:`, parameters; hostagent and simulator run it
+    holds           emulation, simulator: what the P4 program of a topology is built with
+    tables, entries, learner     controller
+    counters        observe: top, web, metrics, JSON; results
+    words           the prompt
+    remarks         lint, of topologies and of run files
+
+docs/architecture.md walks through a mechanism that is made from nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from controller.entries import Entry
+from controller.parts import Learner, View
+from controller.policy import FabricPolicy
+from controller.target_facts import TargetFacts
+from topologies.errors import FieldPath
+from topologies.extensions import Setting
+from topologies.lint.findings import Remark
+from topologies.model import Topology, TrafficClass
+from workloads.model import RunFile
+from workloads.senders import Sender
+
+
+@dataclass(frozen=True)
+class PortCounter:
+    """A counter of the P4 program with some cells a port, each with a meaning.
+
+    `name`: in P4Info. `cells(port)`: index -> label. `title`: the column in `weft top`, which shows
+    the label `shown`; also the row in the summary of `weft sim`. `key`: in JSON, in results and as
+    `--sort` says it, with - for _. `texts`: how a count of each label reads ("340 within the
+    interval"). `help`: the metric's text in Prometheus, whose name is weft_port_KEY and whose
+    label's name is `label`.
+    """
+
+    name: str
+    key: str
+    title: str
+    cells: Callable[[int], Mapping[int, str]]
+    shown: str
+    texts: Mapping[str, str]
+    help: str
+    label: str = "outcome"
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """All labels, in the order of their cells."""
+        return tuple(self.texts)
+
+    def text(self, counts: Mapping[str, int]) -> str:
+        """Return the labels that occurred in words, `shown` always and where the order has it."""
+        told = [
+            f"{counts.get(label, 0)} {text}"
+            for label, text in self.texts.items()
+            if counts.get(label) or label == self.shown
+        ]
+        return ", ".join(told)
+
+
+class WordError(Exception):
+    """A word at the prompt that can't be done; the message says what would be right."""
+
+    def __init__(self, message: str, remedy: str = "") -> None:
+        super().__init__(message)
+        self.remedy = remedy
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A table that a word prints."""
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    title: str
+
+
+class Control(Protocol):
+    """The run's controller, as words reach it (`controller.BlockingController`)."""
+
+    @property
+    def policy(self) -> FabricPolicy:
+        """What the topology's classes say, and which mechanisms are switched off."""
+
+    def switch_mechanism(self, name: str, on: bool) -> int:
+        """Switch a mechanism off or on in all switches; return how many updates that took."""
+
+    def read_entries(self, switch: str, table: str | None = None) -> tuple[Entry, ...]:
+        """Return what a switch holds, in one table or in all."""
+
+    def has(self, switch: str, *, table: str = "", counter: str = "") -> bool:
+        """Say whether a switch's program has a table and a counter."""
+
+    def read_cells(self, counter: str, cells: Mapping[str, Sequence[int]]) -> Any:
+        """Return packets by switch and index: cells of one counter, read from each switch."""
+
+    @property
+    def digests_dropped(self) -> int:
+        """Digests that came faster than they could be worked off."""
+
+    def ask(self, name: str, question: Callable[[Any], Any]) -> Any:
+        """Return what `question` says of a mechanism's learner (None: there is none)."""
+
+
+@dataclass(frozen=True)
+class Running:
+    """What a word at the prompt works on."""
+
+    topology: Topology
+    controller: Control
+
+
+@dataclass(frozen=True)
+class Word:
+    """A command at the prompt. `run(running, rest)` yields lines and tables to print.
+
+    `rest` is what follows its name. `run` raises WordError. `more` is shown by `help NAME`;
+    `complete`: the words that may follow first.
+    """
+
+    name: str
+    arguments: str
+    text: str
+    run: Callable[[Running, str], Iterable[str | Rows]]
+    more: str = ""
+    complete: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A measurement of `weft perf`, for mechanisms to say what makes it mean less than it seems.
+
+    `data_class`: the class of RoCE data, None where there is none. `control`: the sender's name;
+    `hears`: some sender's NIC takes switches' notifications.
+    """
+
+    topology: Topology
+    data_class: TrafficClass | None
+    control: str
+    hears: bool
+
+
+@dataclass(frozen=True)
+class Mechanism:
+    """A mechanism that has nothing yet; subclasses say what theirs has.
+
+    `name` is the folder's, in small letters with _; `title` as people write it.
+    Satisfies `controller.parts.Part`.
+    """
+
+    name: str
+    title: str
+    settings: tuple[Setting, ...] = ()
+    sender: Sender | None = None
+    tables: frozenset[str] = frozenset()
+    learned_tables: frozenset[str] = frozenset()
+    counters: tuple[PortCounter, ...] = ()
+    words: tuple[Word, ...] = field(default=(), compare=False)
+
+    def holds(self, topology: Topology) -> bool:
+        """Say whether the P4 program of a topology has to have this mechanism's module.
+
+        By default: the topology or one of its classes has one of its settings.
+        """
+        places: tuple[Topology | TrafficClass, ...] = (topology, *topology.classes)
+        return any(p.setting(each.key) is not None for p in places for each in self.settings)
+
+    def entries(self, view: View) -> Iterator[Entry]:
+        """Yield what one switch should hold: pure, and in an order in which it can be installed."""
+        return iter(())
+
+    def learner(
+        self, topology: Topology, facts: TargetFacts, policy: FabricPolicy
+    ) -> Learner | None:
+        """Return what learns while a fabric runs; None where there is nothing to learn."""
+        return None
+
+    def cautions(self, measured: Measured) -> Iterator[str]:
+        """Yield what makes a measurement of RDMA mean less than it seems to."""
+        return iter(())
+
+    def remarks(self, topology: Topology, prefix: FieldPath = ()) -> Iterator[Remark]:
+        """Yield what lint says of a topology. `prefix`: where it stands in its file."""
+        return iter(())
+
+    def run_remarks(self, run: RunFile, prefix: FieldPath = ()) -> Iterator[Remark]:
+        """Yield what lint says of a run file. `prefix`: where its topology stands in it."""
+        return iter(())

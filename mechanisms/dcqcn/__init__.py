@@ -1,0 +1,1 @@
+"""DCQCN: ECN marks at the switch, CNPs from the receiver, rates at the sender."""

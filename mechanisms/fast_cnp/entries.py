@@ -1,0 +1,290 @@
+"""What switches hold so that they tell sources of long queues (p4src/modules/fast_cnp.p4).
+
+Everything follows from the control loop: the time from a switch to a source and back.
+
+    low threshold    what a port sends in one loop: less, and the line may run dry after a cut
+    high threshold   four times that; above it the queue has to drain
+                     (both at most where ECN would begin to mark, and mark all: after these, sources
+                     would hear of the queue from the receiver anyway)
+    interval         half a loop; a notification stands for a loop (rounded up to 2^n units)
+    growth           measured over what the port sends of a sixteenth of the low threshold, at least
+                     eight packets, so that it is known when the queue crosses the threshold;
+                     forgotten where no packet came for eight times as long
+
+Severity is a table: how far all senders together are above the queue's own rate says what part of
+its rate each has to give up. Where loops are long, thresholds are held to a share of the queue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from controller.entries import (
+    CloneSession,
+    DefaultEntry,
+    Entry,
+    Exact,
+    Range,
+    TableEntry,
+    call,
+    match,
+)
+from controller.parts import View
+from controller.policy import FabricPolicy
+from controller.target_facts import MAX_DEPTH, TargetFacts
+from mechanisms.fast_cnp.loops import PS_PER_S, Loops, packet_ps
+from mechanisms.fast_cnp.parameters import VALIDITY_UNIT_NS, FastCnp
+from mechanisms.fast_cnp.stock_queue_pairs import PORT_TABLE, sampling_entries
+from topologies.ecn import EcnThresholds
+from topologies.model import CNP_DSCP, PS_PER_NS, Interface, Link, Port, Role, Switch, Topology
+
+SESSION = 510
+RECIRCULATION_PORT = 510
+"""As p4src/modules/fast_cnp/make_cnp.p4 and p4src/include/constants.p4 have them."""
+
+NAME = KEY = "fast_cnp"
+"""The mechanism, and its key in a class."""
+
+MODE_TABLE = "fast_cnp_mode"
+STAND_STILL = call("disable_fast_cnp")
+
+FIRST_FAR_QUEUE = 512
+LAST_FAR_QUEUE = 1023
+GROWTH_ZERO = 128
+GROWTH_UNIT = 64  # as much again as the queue drains
+GROWTH_MAX = (1 << 16) - 1
+SEVERITIES = 16
+DRAIN = 8  # above the high threshold the queue has to drain by 1/8 of its rate
+IDLE_WINDOWS = 8
+SMOOTHING = 2  # the average moves by a quarter of the distance, a packet
+CNP_WIRE_BITS = 98 * 8
+BURST = 128  # CNPs
+MAX_VALIDITY = 15
+LOW_SHARE = 16  # of a port's queue that the low threshold takes at most
+HIGH_SHARE = 4
+GATEWAY_DRAIN_PPM = 980_000  # a gateway's idea of the far port is a little slower than the port
+ONE_Q16 = 1 << 16
+
+
+@dataclass(frozen=True)
+class Watch:
+    """How a queue is watched, in fabric units: bytes, picoseconds, bits/s."""
+
+    low_bytes: int
+    high_bytes: int
+    window_ps: int
+    gap_ps: int
+    rate_bps: int
+
+
+def watch_of(
+    setting: FastCnp, link: Link, loops_ps: Sequence[int], ecn: EcnThresholds | None = None
+) -> Watch:
+    """Return how the queue in front of `link` is watched, for sources with these loops.
+
+    `ecn`: where the same queue marks, if it does.
+    """
+    in_a_loop = link.rate_bps * max(loops_ps) // (8 * PS_PER_S)
+    least = 4 * (link.mtu_bytes + 38)
+    most_low, most_high = link.queue_bytes // LOW_SHARE, link.queue_bytes // HIGH_SHARE
+    if ecn is not None:
+        most_low, most_high = min(most_low, ecn.min_bytes), min(most_high, ecn.max_bytes)
+    low = max(min(in_a_loop, most_low), least)
+    high = max(min(4 * low, most_high), 2 * least)
+    if setting.low_bytes is not None:
+        low, high = setting.low_bytes, max(high, setting.low_bytes)
+    if setting.high_bytes is not None:
+        low, high = min(low, setting.high_bytes), setting.high_bytes
+    return Watch(
+        low,
+        high,
+        window_ps=max(low * 8 * PS_PER_S // (16 * link.rate_bps), 8 * packet_ps(link)),
+        gap_ps=CNP_WIRE_BITS * PS_PER_S * 1_000_000 // (link.rate_bps * setting.share_ppm),
+        rate_bps=link.rate_bps,
+    )
+
+
+def severity_entries() -> Iterator[TableEntry]:
+    """Yield the table from growth to severity, for queues below and above the high threshold.
+
+    With all senders at (1 + x) times what the queue drains, x = growth / 64, a share of
+    16 (1 - k / (1 + x)) sixteenths has to go; k = 1, or 7/8 where the queue has to drain.
+    """
+    for deep in (0, 1):
+        numerator, denominator = (DRAIN - 1, DRAIN) if deep else (1, 1)
+        first = None
+        for severity in range(SEVERITIES):
+            # the largest growth for which `severity` sixteenths are enough
+            enough = GROWTH_UNIT * numerator * SEVERITIES // (denominator * (SEVERITIES - severity))
+            last = GROWTH_ZERO + enough - GROWTH_UNIT
+            if severity == SEVERITIES - 1:
+                last = GROWTH_MAX
+            if first is not None and first <= last:
+                key = match(deep=Exact(deep), growth=Range(first, last))
+                yield TableEntry(
+                    "fast_cnp_severity", key, call("set_severity", severity=severity), priority=1
+                )
+            first = last + 1
+
+
+def watches(
+    topology: Topology, switch: Switch, policy: FabricPolicy, loops: Loops
+) -> dict[tuple[int, int], Watch]:
+    """Return how a switch's queues are watched, by (port, class of service)."""
+    found: dict[tuple[int, int], Watch] = {}
+    sources = loops.to_sources(switch.name)
+    for port in topology.ports_of(switch.name):
+        behind = [
+            loop
+            for each, loop in sources.items()
+            if not loops.leads_to(switch.name, port.number, each)
+        ]
+        if not behind:
+            continue
+        for class_of_service, setting in sorted(policy.setting(KEY).items()):
+            ecn = policy.setting("ecn").get(class_of_service)
+            marks = None if ecn is None else ecn.at(port.link.rate_bps)
+            found[port.number, class_of_service] = watch_of(setting, port.link, behind, marks)
+    return found
+
+
+def all_entries(view: View) -> Iterator[Entry]:
+    """Yield what a switch holds for fast CNPs and for the samples of stock NICs' connections."""
+    topology, switch = view.topology, view.switch
+    if MODE_TABLE in view.tables:
+        loops = Loops(topology, view.paths)
+        yield from fast_cnp_entries(topology, switch, view.facts, view.policy, loops)
+    if PORT_TABLE in view.tables:
+        yield from sampling_entries(topology, switch, view.facts, view.policy)
+
+
+def fast_cnp_entries(
+    topology: Topology, switch: Switch, facts: TargetFacts, policy: FabricPolicy, loops: Loops
+) -> Iterator[Entry]:
+    """Yield all that a switch holds for fast CNPs; only that they are off if no class has them.
+
+    Switched off at run time, a switch keeps everything else: what it needs to go on is there.
+    """
+    settings = {c: each for c, each in policy.setting(KEY).items() if c < facts.priorities}
+    if not settings:
+        yield DefaultEntry(MODE_TABLE, STAND_STILL)
+        return
+    units = _Units(facts, policy)
+    sources = loops.to_sources(switch.name)
+    cnp_class = min(policy.class_of_dscp.get(CNP_DSCP, 0), facts.priorities - 1)
+    yield CloneSession(SESSION, ((RECIRCULATION_PORT, 1),), cnp_class)
+    run = call("enable_fast_cnp", dscp=CNP_DSCP, switch_id=switch.device_id)
+    yield DefaultEntry(MODE_TABLE, STAND_STILL if NAME in policy.off else run)
+    yield from severity_entries()
+    for source, loop in sources.items():
+        yield _source(source, loop, facts, policy)
+    for (port, class_of_service), watch in watches(topology, switch, policy, loops).items():
+        if class_of_service in settings:
+            key = {"port": Exact(port), "class": Exact(class_of_service)}
+            yield TableEntry(
+                "fast_cnp_queue", match(**key), call("watch_queue", **units.own(watch))
+            )
+    if any(setting.gateway for setting in settings.values()):
+        setting = next(each for each in settings.values() if each.gateway)
+        yield from _far_queues(topology, switch, units, loops, setting)
+
+
+def _source(
+    source: Interface, loop_ps: int, facts: TargetFacts, policy: FabricPolicy
+) -> TableEntry:
+    every = facts.ticks(loop_ps // 2)
+    key = match(source=Exact(int(source.address.ip)))
+    if source.host in policy.stock_nics:
+        return TableEntry("fast_cnp_source", key, call("send_plain_cnp", every=every))
+    return TableEntry(
+        "fast_cnp_source", key, call("notify_source", stands=validity(loop_ps), every=every)
+    )
+
+
+def validity(loop_ps: int) -> int:
+    """Return the smallest validity that covers a loop; at most what its four bits hold."""
+    units = -(-loop_ps // (VALIDITY_UNIT_NS * PS_PER_NS))
+    return min((units - 1).bit_length() if units > 1 else 0, MAX_VALIDITY)
+
+
+@dataclass(frozen=True)
+class _Units:
+    """From fabric units to the target's."""
+
+    facts: TargetFacts
+    policy: FabricPolicy
+
+    def _common(self, watch: Watch, depth_bytes: int) -> dict[str, int]:
+        window = self.facts.ticks(watch.window_ps)
+        # What the queue drains in a window, in units of depth, is GROWTH_UNIT.
+        window_ps = window * self.facts.tick_ps // self.facts.time_scale
+        drained = watch.rate_bps * window_ps
+        gap = self.facts.ticks(watch.gap_ps)
+        scale = GROWTH_UNIT * ONE_Q16 * 8 * PS_PER_S * depth_bytes // max(drained, 1)
+        return {
+            "low": min(watch.low_bytes // depth_bytes, MAX_DEPTH),
+            "high": min(watch.high_bytes // depth_bytes, MAX_DEPTH),
+            "smoothing": SMOOTHING,
+            "window": window,
+            "growth_scale": min(max(scale, 1), (1 << 32) - 1),
+            "idle": window * IDLE_WINDOWS,
+            "gap": gap,
+            "burst": gap * BURST,
+        }
+
+    def own(self, watch: Watch) -> dict[str, int]:
+        """Arguments of `watch_queue`."""
+        depth_bytes = self.facts.depth_cell_bytes or self.policy.packet_bytes
+        return {**self._common(watch, depth_bytes), "cell_scale": depth_bytes}
+
+    def far(self, watch: Watch, index: int) -> dict[str, int]:
+        """Arguments of `watch_far_queue`, whose depth is in cells of 256 bytes."""
+        bits_a_tick = watch.rate_bps * self.facts.tick_ps  # in 1e-12, at time scale 1
+        drain = bits_a_tick * ONE_Q16 // (8 * PS_PER_S * self.facts.time_scale)
+        return {**self._common(watch, 256), "index": index, "drain": max(drain, 1)}
+
+
+def _far_queues(
+    topology: Topology, switch: Switch, units: _Units, loops: Loops, setting: FastCnp
+) -> Iterator[TableEntry]:
+    """Yield queues that a border keeps in mind for the ports at the far end of its long links."""
+    if switch.role is not Role.BORDER:
+        return
+    near = [
+        loop
+        for each, loop in loops.to_sources(switch.name).items()
+        if topology.switch(each.switch).group == switch.group
+    ]
+    if not near:
+        return
+    index = FIRST_FAR_QUEUE
+    for interface in topology.interfaces():
+        if topology.switch(interface.switch).group == switch.group:
+            continue
+        ports = [
+            port
+            for port in topology.ports_of(switch.name)
+            if _is_long(topology, switch, port)
+            and loops.leads_to(switch.name, port.number, interface)
+        ]
+        if not ports or index > LAST_FAR_QUEUE:
+            continue
+        last = topology.link_at(interface.switch, interface.port)
+        borders = [
+            each
+            for each in topology.switches
+            if each.role is Role.BORDER and each.group == switch.group
+        ]
+        rate = last.rate_bps * GATEWAY_DRAIN_PPM // (1_000_000 * len(borders))
+        far = Link(last.a, last.b, rate, last.delay_ps, last.queue_bytes, last.mtu_bytes)
+        arguments = units.far(watch_of(setting, far, near), index)
+        for port in ports:
+            key = {"port": Exact(port.number), "destination": Exact(int(interface.address.ip))}
+            yield TableEntry("fast_cnp_far", match(**key), call("watch_far_queue", **arguments))
+        index += 1
+
+
+def _is_long(topology: Topology, switch: Switch, port: Port) -> bool:
+    peer = port.peer.node
+    return topology.is_switch(peer) and topology.switch(peer).group != switch.group

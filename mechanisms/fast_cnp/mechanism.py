@@ -1,0 +1,68 @@
+"""Fast CNP as a mechanism of the house: what it has of what `mechanisms.contract` names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from controller.entries import Entry
+from controller.parts import Learner, View
+from controller.policy import FabricPolicy
+from controller.target_facts import TargetFacts
+from mechanisms.contract import Measured, Mechanism
+from mechanisms.fast_cnp.counters import FAST_CNPS
+from mechanisms.fast_cnp.entries import KEY, MODE_TABLE, NAME, all_entries
+from mechanisms.fast_cnp.settings import FAST_CNP, SENDER
+from mechanisms.fast_cnp.stock_queue_pairs import (
+    PORT_TABLE,
+    STOCK_TABLE,
+    StockQueuePairs,
+    watches,
+)
+from mechanisms.fast_cnp.words import WORDS
+from topologies.model import Topology
+from workloads.senders import titles
+
+
+@dataclass(frozen=True)
+class FastCnpMechanism(Mechanism):
+    """Switches that tell sources of long queues themselves."""
+
+    def entries(self, view: View) -> Iterator[Entry]:
+        """Yield how queues are watched, who the sources are, and what is sampled."""
+        return all_entries(view)
+
+    def cautions(self, measured: Measured) -> Iterator[str]:
+        """Yield that nobody hears what switches tell, or that switches tell nothing."""
+        each, name = measured.data_class, measured.topology.name
+        told = each is not None and each.setting(KEY) is not None
+        asked = measured.control == SENDER.name
+        if told and measured.hears and not asked:
+            yield (
+                f"switches of {name} tell sources by fast CNPs and mark less for it, which "
+                f"{titles(measured.control)} alone does not hear: --congestion fast-cnp, or "
+                "stock_nics: in the topology"
+            )
+        if asked and not told:
+            yield (
+                f"no class of {name} has its switches send fast CNPs of RoCE data "
+                "(fast_cnp: true), so none come"
+            )
+
+    def learner(
+        self, topology: Topology, facts: TargetFacts, policy: FabricPolicy
+    ) -> Learner | None:
+        """Return what finds out the queue pairs of stock NICs; None where there are none."""
+        return StockQueuePairs(topology, facts, policy) if watches(policy) else None
+
+
+MECHANISM = FastCnpMechanism(
+    NAME,
+    "fast CNP",
+    settings=(FAST_CNP,),
+    sender=SENDER,
+    tables=frozenset({MODE_TABLE, PORT_TABLE, STOCK_TABLE}),
+    learned_tables=frozenset({STOCK_TABLE}),
+    counters=(FAST_CNPS,),
+    words=WORDS,
+)

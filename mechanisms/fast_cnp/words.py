@@ -1,0 +1,151 @@
+"""Words at the prompt: `fast-cnp`, off and on, and `queue-pairs`, what is known of stock NICs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from ipaddress import IPv4Address
+
+from controller.entries import DefaultEntry
+from mechanisms.contract import Control, Rows, Running, Word, WordError
+from mechanisms.fast_cnp.counters import FAST_CNPS, cells
+from mechanisms.fast_cnp.entries import KEY, MODE_TABLE, NAME, STAND_STILL
+from mechanisms.fast_cnp.queue_pairs import Ambiguous, Answer
+from mechanisms.fast_cnp.stock_queue_pairs import StockQueuePairs
+from topologies.model import Topology
+
+_ON_OFF = ("on", "off")
+_REMEDY = "in the topology: classes: {roce: {dscp: 26, queue: 3, fast_cnp: true}}"
+
+
+@dataclass(frozen=True)
+class FastCnpState:
+    """Whether a switch sends fast CNPs, and its counts by port and outcome.
+
+    `runs` is None where its program knows none. A port whose counts are all 0 is left out.
+    """
+
+    runs: bool | None
+    counts: Mapping[int, Mapping[str, int]]
+
+
+def read_state(topology: Topology, controller: Control) -> dict[str, FastCnpState]:
+    """Return what each switch does about fast CNPs, as read from it."""
+    found: dict[str, FastCnpState] = {}
+    for switch in topology.switches:
+        name = switch.name
+        if not controller.has(name, table=MODE_TABLE, counter=FAST_CNPS.name):
+            found[name] = FastCnpState(None, {})
+            continue
+        modes = controller.read_entries(name, MODE_TABLE)
+        runs = any(isinstance(each, DefaultEntry) and each.action != STAND_STILL for each in modes)
+        of_port = {port.number: cells(port.number) for port in topology.ports_of(name)}
+        indexes = [index for each in of_port.values() for index in each]
+        packets = controller.read_cells(FAST_CNPS.name, {name: indexes})[name]
+        counts = {
+            port: {outcome: packets[index] for index, outcome in each.items()}
+            for port, each in of_port.items()
+        }
+        found[name] = FastCnpState(
+            runs, {port: each for port, each in counts.items() if any(each.values())}
+        )
+    return found
+
+
+def _fast_cnp(running: Running, rest: str) -> Iterator[str | Rows]:
+    if rest not in ("", *_ON_OFF):
+        raise WordError(f"fast-cnp [on|off], not {rest!r}")
+    topology, controller = running.topology, running.controller
+    if not controller.policy.setting(KEY):
+        text = f"no class of {topology.name} has fast CNPs: no switch sends any"
+        if rest:
+            raise WordError(text, _REMEDY)
+        yield text
+        return
+    found = read_state(topology, controller)
+    if all(state.runs is None for state in found.values()):
+        raise WordError("no switch runs a program that knows fast CNPs")
+    if rest:
+        written = controller.switch_mechanism(NAME, rest == "on")
+        found = read_state(topology, controller)
+        yield f"{modes(found)}; the controller wrote {written} updates"
+        return
+    yield modes(found)
+    rows = [
+        [f"{switch}:{port}", str(topology.peer(switch, port)), FAST_CNPS.text(counts)]
+        for switch, state in found.items()
+        for port, counts in sorted(state.counts.items())
+    ]
+    title = "packets that met a long queue"
+    yield (
+        Rows(["port", "to", "fast CNPs"], rows, title) if rows else "no packet has met a long queue"
+    )
+
+
+def modes(found: Mapping[str, FastCnpState]) -> str:
+    """Return which switches send fast CNPs: 'fast CNPs are on', or each case's switches."""
+    names = {
+        text: [name for name, state in found.items() if state.runs is runs]
+        for runs, text in ((True, "on"), (False, "off"), (None, "unknown to the program"))
+    }
+    there = [(text, switches) for text, switches in names.items() if switches]
+    if len(there) == 1:
+        return f"fast CNPs are {there[0][0]}"
+    return "fast CNPs are " + "; ".join(f"{text} at {', '.join(at)}" for text, at in there)
+
+
+def _queue_pairs(running: Running, rest: str) -> Iterator[str | Rows]:
+    if rest:
+        raise WordError("queue-pairs takes no arguments")
+
+    def known(learner: StockQueuePairs | None) -> tuple[list[Rows], str] | None:
+        if learner is None:
+            return None
+        answers = sorted(dict(learner.logic.answers()).items())
+        rows = [
+            [str(IPv4Address(target.destination)), str(target.qp), *_source(answer)]
+            for target, answer in answers
+        ]
+        columns = ["destination", "queue pair", "source", "queue pair"]
+        counts = ", ".join(f"{value} {name}" for name, value in asdict(learner.counts).items())
+        return [Rows(columns, rows, "queue pairs of stock NICs")], counts
+
+    told = running.controller.ask(NAME, known)
+    if told is None:
+        yield "no host has a stock NIC, or no class has fast CNPs: nothing is to be known"
+        return
+    tables, counts = told
+    yield from tables
+    yield f"{counts}, {running.controller.digests_dropped} dropped"
+
+
+def _source(answer: Answer) -> list[str]:
+    if isinstance(answer, Ambiguous):
+        sources = " or ".join(str(IPv4Address(each)) for each in sorted(answer.sources))
+        return [sources, "ambiguous"]
+    return [str(IPv4Address(answer.source)), str(answer.qp)]
+
+
+WORDS = (
+    Word(
+        "queue-pairs",
+        "",
+        "which queue pair of a stock NIC sends to which, as far as the controller knows",
+        _queue_pairs,
+        "Switches have to know it to send fast CNPs to stock NICs; others resolve them\n"
+        "themselves. It is found out from samples of both directions.",
+    ),
+    Word(
+        "fast-cnp",
+        "[on|off]",
+        "what switches tell sources of long queues themselves; off and on at run time",
+        _fast_cnp,
+        """\
+fast-cnp       which switches send fast CNPs, and what became of packets that met a long queue
+fast-cnp off   no switch sends any; ECN marks as if there were none
+fast-cnp on    again
+Off stays off, whatever links and switches do, until fast-cnp on or the end of the run. Switches
+keep all they hold for it. Counts are since a switch started; help: docs/fast-cnp.md.""",
+        _ON_OFF,
+    ),
+)

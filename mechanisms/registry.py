@@ -1,0 +1,91 @@
+"""Which mechanisms there are: one line each. Everything that iterates over them starts here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import cache
+from importlib import import_module
+
+from controller import parts
+from mechanisms.contract import Mechanism, PortCounter
+from topologies import extensions
+from topologies.errors import FieldPath
+from topologies.lint.findings import Remark, Severity
+from topologies.model import Topology
+from workloads import senders
+from workloads.model import RunFile
+
+NAMES = (
+    "dcqcn",
+    "fast_cnp",
+)
+"""The folders, in the order in which they are asked; the first sender is the default one."""
+
+
+@cache
+def mechanisms() -> tuple[Mechanism, ...]:
+    """Return all mechanisms."""
+    return tuple(import_module(f"mechanisms.{name}.mechanism").MECHANISM for name in NAMES)
+
+
+def install() -> None:
+    """Hand settings, parts and senders to the rooms below, which know no mechanism by name."""
+    extensions.install(setting for each in mechanisms() for setting in each.settings)
+    parts.install(mechanisms())
+    senders.install(each.sender for each in mechanisms() if each.sender is not None)
+
+
+def defines(topology: Topology) -> tuple[str, ...]:
+    """Return what p4src/fabric.p4 is built with, so that it holds what a topology uses."""
+    held = (f"WITH_{each.name.upper()}" for each in mechanisms() if each.holds(topology))
+    return ("PROFILE", "WITH_FABRIC", *held)
+
+
+def remarks(topology: Topology, prefix: FieldPath = ()) -> Iterator[Remark]:
+    """Yield what all mechanisms remark on a topology. `prefix`: where it stands in its file."""
+    for each in mechanisms():
+        yield from each.remarks(topology, prefix)
+
+
+def missing(topology: Topology, has: Callable[[str], bool]) -> Iterator[Remark]:
+    """Yield what classes ask for and a program does not have; `has`: whether it has a table."""
+    for each in mechanisms():
+        if not each.holds(topology) or not each.tables or any(map(has, each.tables)):
+            continue
+        told: list[tuple[FieldPath, str]] = [
+            ((setting.key,), topology.name)
+            for setting in each.settings
+            if topology.setting(setting.key) is not None
+        ]
+        told += [
+            (("classes", of.name, setting.key), f"class {of.name}")
+            for of in topology.classes
+            for setting in each.settings
+            if of.setting(setting.key) is not None
+        ]
+        for path, subject in told:
+            message = f"the program has nothing of {each.title}: it does nothing there"
+            right = "use p4src/fabric.p4, or a program made of it"
+            yield Remark(Severity.WARNING, path, subject, message, right)
+
+
+def run_remarks(run: RunFile, prefix: FieldPath = ()) -> Iterator[Remark]:
+    """Yield what all mechanisms remark on a run file. `prefix`: where its topology stands in it."""
+    for each in mechanisms():
+        yield from each.run_remarks(run, prefix)
+
+
+@cache
+def all_counters() -> tuple[PortCounter, ...]:
+    """Return the counters of all mechanisms."""
+    return tuple(counter for each in mechanisms() for counter in each.counters)
+
+
+def counters(topology: Topology) -> tuple[PortCounter, ...]:
+    """Return the counters of the mechanisms that a topology uses."""
+    return tuple(
+        counter for each in mechanisms() if each.holds(topology) for counter in each.counters
+    )
+
+
+install()

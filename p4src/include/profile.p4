@@ -1,0 +1,49 @@
+// What a build of fabric.p4 holds. A part that is left out leaves no table, field or statement.
+//
+//   fabric.p4                                   everything: all features, all mechanisms
+//   -DPROFILE                                   the core: admission, routes, next hops, checksums
+//   -DPROFILE -DWITH_ARP                        the core and one feature
+//   -DPROFILE -DWITH_FABRIC -DWITH_<MECHANISM>  all features and one mechanism
+//
+// The features, all of which WITH_FABRIC selects:
+//
+//   WITH_PARAMETERS      the switch's MAC address, and the queue of each DSCP
+//   WITH_HOST_GUARD      hosts can't send what only switches may
+//   WITH_ARP             ARP is answered in the data plane
+//   WITH_ACL             rules before forwarding; needs WITH_CPU, to which they send
+//   WITH_OWN_ADDRESSES   accepts only packets to its MAC address, and answers pings to its IP ones
+//   WITH_CPU             packet-out and packet-in
+//   WITH_PORT_COUNTERS   packets and bytes of each port, and its RoCEv2 packets
+//   WITH_DROP_COUNTERS   drops by reason
+//
+// A mechanism selects the features that it needs, and WITH_CONGESTION_SIGNAL if it reads or writes
+// that. All are defined as 1, as by -D, so that several may select the same one.
+
+#ifndef WEFT_PROFILE_P4
+#define WEFT_PROFILE_P4
+
+#include "hooks.p4"
+
+#ifndef PROFILE
+#define WITH_FABRIC 1
+#endif
+
+#define HOOK HOOK_PROFILE
+#include "../mechanisms.p4"
+#undef HOOK
+
+#ifdef WITH_FABRIC
+#define WITH_PARAMETERS 1
+#define WITH_HOST_GUARD 1
+#define WITH_ARP 1
+#define WITH_ACL 1
+#define WITH_OWN_ADDRESSES 1
+#define WITH_PORT_COUNTERS 1
+#define WITH_DROP_COUNTERS 1
+#endif
+
+#ifdef WITH_ACL
+#define WITH_CPU 1
+#endif
+
+#endif

@@ -1,0 +1,221 @@
+"""`weft agent`: rows, figures, and the command on maps that are pinned."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+import topologies
+from emulation import run_state, teardown
+from emulation.fabric_record import FabricRecord
+from emulation.run_state import Run
+from hostagent import agent, pins
+from hostagent.pinned_maps import PinnedMaps, Slot
+from mechanisms.dcqcn.parameters import parameters
+from observe import agent_rows
+from weft import cli
+from weft.agent import Look, _View, look_json
+
+NOW = 10_000_000_000
+
+FABRIC = FabricRecord("w0001", "softswitch", topologies.load("leafspine"), {})
+H1, H3 = 0x0A000101, 0x0A000201
+CUT = Slot(
+    number=0, local_ip=H1, qpn=256, peer_ip=H3, peer_qpn=257, algorithms=("dcqcn",),
+    packets=1000, bytes=88_000, cnps=7, notified=0, marked=3, acks=900, naks=1,
+    last_ns=NOW - 20_000_000, first_cut_at=NOW - 50_000_000, rate_bps=10_000_000,
+    line_rate_bps=40_000_000, rates={"dcqcn": 10_000_000},
+    states={"dcqcn": {"rate": 10_000_000, "target": 20_000_000, "alpha": 1 << 29, "limited": 1}},
+)  # fmt: skip
+IDLE = replace(
+    CUT, number=1, qpn=258, algorithms=(), rate_bps=0, rates={}, states={}, last_ns=0,
+    first_cut_at=0,
+)  # fmt: skip
+FAST = replace(
+    CUT, algorithms=("dcqcn", "fast_cnp"), cnps=0, notified=12,
+    rates={"dcqcn": 40_000_000, "fast_cnp": 10_000_000},
+    states={"dcqcn": {"target": 20_000_000, "alpha": 1 << 32, "limited": 0}, "fast_cnp": {}},
+)  # fmt: skip
+ALONE = replace(
+    FAST, algorithms=("fast_cnp",), rates={"fast_cnp": 10_000_000}, states={"fast_cnp": {}}
+)
+
+
+def row(slot: Slot, scale: int = 10_000) -> dict[str, str]:
+    names = agent_rows.names_of(FABRIC.topology)
+    cells = agent_rows.cells(slot, names, scale, NOW, 1234.0)
+    return dict(zip(agent_rows.COLUMNS, cells, strict=True))
+
+
+def test_a_row_names_hosts_and_tells_the_fabrics_rates() -> None:
+    told = row(CUT)
+    assert (told["host"], told["QP"], told["peer"], told["its QP"]) == ("h1", "256", "h3", "257")
+    assert (told["rate b/s"], told["of line"], told["target b/s"]) == ("100 G", "25%", "200 G")
+    assert (told["alpha"], told["CNPs"], told["NAKs"]) == ("0.125", "7", "1")
+    assert (told["packets/s"], told["last seen"]) == ("1.2 k", "20 ms")
+    assert row(CUT, scale=1)["rate b/s"] == "10.0 M"
+
+
+def test_a_row_of_fast_cnps() -> None:
+    told = row(FAST)
+    assert (told["rate b/s"], told["fast b/s"], told["of line"]) == ("100 G", "100 G", "25%")
+    assert (told["CNPs"], told["fast CNPs"], told["alpha"]) == ("-", "12", "-")
+    alone = row(ALONE)
+    assert (alone["rate b/s"], alone["target b/s"]) == ("100 G", "-")
+    assert row(CUT)["fast b/s"] == row(CUT)["fast CNPs"] == "-"
+
+
+def test_a_queue_pair_that_nothing_limits_and_a_peer_of_nobody() -> None:
+    told = row(replace(IDLE, peer_ip=0x7F000001))
+    assert (told["rate b/s"], told["of line"], told["alpha"]) == ("no limit", "-", "-")
+    assert (told["peer"], told["last seen"]) == ("127.0.0.1", "never")
+
+
+@pytest.mark.parametrize(
+    ("ago_ns", "says"), [(1_500_000, "2 ms"), (5_000_000_000, "5 s"), (300_000_000_000, "5 min")]
+)
+def test_since_the_last_packet(ago_ns: int, says: str) -> None:
+    assert agent_rows.since(replace(CUT, last_ns=1), ago_ns + 1) == says
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 140])
+def test_a_terminal_gets_one_picture_that_fits(width: int) -> None:
+    slots = tuple(replace(CUT, number=n, qpn=256 + n) for n in range(20))
+    look = Look(FABRIC, 0.0, NOW, slots, {"packets": 9, "cnps": 7}, {})
+    view = _View(FABRIC, None, [], 1.0)  # type: ignore[arg-type]  # nothing is read
+    console = Console(width=width, height=12)
+    with console.capture() as capture:
+        console.print(view.picture(look, console.width, console.height))
+    lines = capture.get().splitlines()
+    assert len(lines) <= console.height
+    assert "leafspine, run w0001" in lines[0]
+    shown = lines[1].split()
+    assert shown[:3] == ["host", "QP", "peer"]
+    assert {"alpha", "CNPs"} <= set(shown)
+    assert ("ACKs" in shown) == (width >= 100)
+    assert any("14 more queue pairs" in line for line in lines)
+    assert any("20 queue pairs; RoCE packets received: 9 (cnps 7)" in line for line in lines)
+
+
+def test_columns_of_fast_cnps_are_there_when_something_goes_by_them() -> None:
+    names = agent_rows.names_of(FABRIC.topology)
+    without, plain = (agent_rows.cells(slot, names, 1, NOW, 0.0) for slot in (CUT, IDLE))
+    fast = agent_rows.cells(FAST, names, 1, NOW, 0.0)
+    assert "fast" not in agent_rows.aligned([without, plain], 300)[0]
+    headings, _ = agent_rows.aligned([without, fast], 300)
+    assert "fast b/s" in headings and "fast CNPs" in headings
+    assert agent_rows.columns_for([fast]) == agent_rows.COLUMNS
+    narrow, _ = agent_rows.aligned([without, fast], 80)
+    assert "fast b/s" not in narrow and "fast CNPs" in narrow
+
+
+def test_json_has_null_where_nothing_limits() -> None:
+    slots = (CUT, IDLE, FAST, ALONE)
+    look = Look(FABRIC, 1.0, NOW, slots, {"packets": 9}, {(H1, 256): 50.0})
+    data: dict[str, Any] = json.loads(
+        json.dumps(look_json(look, agent_rows.names_of(FABRIC.topology)))
+    )
+    assert (data["run"], data["time_scale"], data["counters"]) == ("w0001", 10_000, {"packets": 9})
+    first, second, third, fourth = data["queue_pairs"]
+    assert (first["host"], first["peer_host"], first["algorithm"]) == ("h1", "h3", "dcqcn")
+    assert (first["rate_bps"], first["alpha"], first["packets_ps"]) == (10_000_000, 0.125, 50.0)
+    assert (first["last_seen_s"], first["first_cut_s"]) == (0.02, 0.05)
+    assert (first["fast_rate_bps"], second["first_cut_s"]) == (None, None)
+    assert (third["algorithm"], third["fast_rate_bps"]) == ("fast-cnp", 10_000_000)
+    assert (fourth["algorithm"], fourth["rate_bps"]) == ("fast-cnp alone", 10_000_000)
+    assert (fourth["target_bps"], fourth["alpha"]) == (None, None)
+    assert (second["rate_bps"], second["alpha"], second["last_seen_s"]) == (None, None, None)
+
+
+# --- the command ----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FabricRecord]:
+    """A fabric on record as a run of this process, without hosts; its maps are pinned."""
+    monkeypatch.setenv(run_state.RUN_ROOT_VARIABLE, str(tmp_path / "run"))
+    monkeypatch.setenv(run_state.LOG_ROOT_VARIABLE, str(tmp_path / "log"))
+    lock, _ = teardown.claim()
+    run = Run.start(lock, "leafspine")
+    record = FabricRecord(run.name, "softswitch", FABRIC.topology, {})
+    record.save()
+    where = pins.pins_of(run.name)
+    run.will_make(files=pins.pins_in(where), directories=[where])
+    try:
+        report = agent.run(where, [])
+        assert report.error is None, report.error
+        yield record
+    finally:
+        teardown.remove(run.record)
+        run.finish()
+    assert not where.exists()
+
+
+@dataclass(frozen=True)
+class Done:
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+Weft = Callable[..., Done]
+
+
+@pytest.fixture
+def weft(capsys: pytest.CaptureFixture[str]) -> Weft:
+    """The command, in this process."""
+
+    def run(*arguments: str) -> Done:
+        code = cli.main(["agent", *arguments])
+        return Done(code, *capsys.readouterr())
+
+    return run
+
+
+@pytest.mark.root
+def test_the_command_on_pinned_maps(up: FabricRecord, weft: Weft) -> None:
+    with_none = weft("--once")
+    assert (with_none.returncode, with_none.stderr) == (0, "")
+    assert "no queue pairs; RoCE packets received: 0" in with_none.stdout
+    maps = PinnedMaps.open(pins.pins_of(up.run))
+    control = {"dcqcn": parameters("hpcc-dcqcn", 400_000_000_000, 10_000).fields()}
+    maps.add_queue_pair(H1, 256, H3, 257, mtu=1024, congestion_control=control)
+    maps.add_queue_pair(H3, 257, H1, 256, mtu=1024)
+    maps.close()
+    told = json.loads(weft("--once", "--json").stdout)
+    assert [pair["host"] for pair in told["queue_pairs"]] == ["h1", "h3"]
+    assert [pair["rate_bps"] for pair in told["queue_pairs"]] == [40_000_000, None]
+    (one,) = json.loads(weft("h3", "--once", "--json").stdout)["queue_pairs"]
+    assert (one["qpn"], one["peer_host"]) == (257, "h1")
+    table = weft("--once").stdout
+    assert "400 G" in table and "no limit" in table
+
+
+@pytest.mark.root
+def test_what_cannot_be(up: FabricRecord, weft: Weft) -> None:
+    unknown = weft("h9", "--once")
+    assert unknown.returncode == cli.EXIT_USAGE
+    assert "leafspine has no host 'h9': there is h1, h2, h3, h4" in unknown.stderr
+    lost = weft("--restart")  # there are no hosts here
+    assert lost.returncode == cli.EXIT_FAILED
+    assert f"no way into the namespace /run/netns/{up.run}-h1" in lost.stderr
+    assert "what was loaded before goes on" in lost.stderr
+    pins.remove(pins.pins_of(up.run))
+    without = weft("--once")
+    assert without.returncode == cli.EXIT_FAILED
+    assert f"run {up.run} has no host agent" in without.stderr
+
+
+def test_no_run_is_an_error_with_a_remedy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, weft: Weft
+) -> None:
+    monkeypatch.setenv(run_state.RUN_ROOT_VARIABLE, str(tmp_path / "run"))
+    done = weft("--once")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "error: no run is up" in done.stderr

@@ -1,0 +1,1 @@
+"""Faults of a topology that loads, found before it is started."""

@@ -1,0 +1,387 @@
+"""What a run file's schema can't see: names, pairs that do not meet, sizes that do not multiply."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+
+from topologies.errors import FieldPath, Problem, TopologyError, did_you_mean
+from topologies.fields import MAX_MOMENT_PS
+from topologies.model import Interface, Topology
+from topologies.reach import Reach
+from workloads.flow_sizes import MIXES
+from workloads.job_schema import (
+    AllToAllEntry,
+    CollectiveEntry,
+    JobEntry,
+    PipelineEntry,
+    RootedEntry,
+    StepEntry,
+)
+from workloads.limits import (
+    MAX_LINK_DELAY_PS,
+    MAX_MESSAGES,
+    MAX_SCRIPT,
+    collective_messages,
+    mix_messages,
+)
+from workloads.model import RunFile
+from workloads.placement import Report, find_interface, place
+from workloads.schema import (
+    CbrEntry,
+    FlowSettings,
+    IncastEntry,
+    MessageEntry,
+    MixEntry,
+    ScriptEntry,
+)
+from workloads.slow_motion import ParameterError
+from workloads.transport import transport_for
+from workloads.transport_schema import MAX_WINDOW, PAYLOADS
+
+ETHERNET = 14
+UDP_FRAME = ETHERNET + 20 + 8
+ROCE_HEADERS = 20 + 8 + 12 + 4  # IPv4, UDP, BTH and ICRC: what an MTU counts beside the payload
+
+ALL = "all"  # in the place of a list of hosts
+
+
+def check(run: RunFile) -> None:
+    """Raise TopologyError with every mistake of a run file; its topology is right already."""
+    _Check(run).check()
+
+
+def expand(topology: Topology, names: list[str]) -> list[str]:
+    """Return a list of ends with 'all' replaced by every host."""
+    if names == [ALL]:
+        return [host.name for host in topology.hosts]
+    return names
+
+
+def incast_sources(topology: Topology, entry: IncastEntry) -> list[Interface]:
+    """Return who sends: those that are named, or the first `senders` of the other hosts."""
+    host = entry.to.partition(":")[0]
+    if entry.source is None:
+        names = [other.name for other in topology.hosts if other.name != host][: entry.senders]
+    else:
+        names = expand(topology, entry.source)
+    target = find_interface(topology, entry.to, lambda _: None)
+    found = (find_interface(topology, name, lambda _: None) for name in names)
+    return [interface for interface in found if interface is not None and interface != target]
+
+
+def steps_with_paths(path: FieldPath, job: JobEntry) -> Iterator[tuple[FieldPath, StepEntry]]:
+    """Yield every step of a job's phases and where it stands."""
+    for i, phase in enumerate(job.phases):
+        if phase.parallel is None:
+            yield (*path, "phases", i), phase
+        for n, step in enumerate(phase.parallel or ()):
+            yield (*path, "phases", i, "parallel", n), step
+
+
+def group_size(job: JobEntry, over: str) -> int | None:
+    """Return how many ranks a group has; None where the job does not say: ep, dp_ep."""
+    tp, pp = job.tp or 1, job.pp or 1
+    dp = job.dp or job.ranks // (tp * pp)
+    if over in ("ep", "dp_ep"):
+        return None if job.ep is None else job.ep if over == "ep" else dp // job.ep
+    return {"all": job.ranks, "tp": tp, "pp": pp, "dp": dp}[over]
+
+
+def check_ranks_meet(
+    reach: Reach, path: FieldPath, ranks: Sequence[Interface], report: Report
+) -> None:
+    """Report the first rank of a job that rank 0 can't reach."""
+    for rank, interface in enumerate(ranks):
+        if not reach.meet(ranks[0], interface):
+            report(
+                (*path, "placement"),
+                f"rank 0 ({ranks[0].end}) can't reach rank {rank} ({interface.end}): no links join "
+                f"{ranks[0].switch} and {interface.switch}; place them in one plane",
+            )
+            return
+
+
+class _Check:
+    def __init__(self, run: RunFile) -> None:
+        self.run = run
+        self.problems: list[Problem] = []
+        self.reach = Reach(run.topology)
+        self._messages = 0
+
+    def check(self) -> None:
+        slow = max((link.delay_ps for link in self.run.topology.links), default=0)
+        if slow > MAX_LINK_DELAY_PS:
+            most = MAX_LINK_DELAY_PS // 10**12
+            message = f"a link has a delay of {slow // 10**12}s: at most {most}s"
+            self._report(("topology",), message)
+        if not self.run.traffic and not self.run.jobs:
+            self._report((), "nothing to carry: give 'traffic' or 'job'")
+        for i, entry in enumerate(self.run.traffic):
+            path = ("traffic", i, entry.kind)
+            settings = getattr(entry, entry.kind)
+            if isinstance(settings, FlowSettings):
+                self._payload(path, settings.payload)
+                self._reliable(path, settings)
+            pairs = entry.cbr or entry.poisson or entry.message
+            if pairs is not None:
+                self._pairs(path, pairs)
+            elif entry.incast is not None:
+                self._incast(path, entry.incast)
+            elif entry.mix is not None:
+                self._mix(path, entry.mix)
+            for n, packet in enumerate(entry.script or ()):
+                self._script((*path, n), packet)
+        self._transport()
+        self._ends_some_time()
+        jobs = list(zip(self.run.job_paths, self.run.jobs, strict=True))
+        names: set[str] = set()
+        for job_path, job in jobs:
+            self._job(job_path, job)
+            if job.name is not None and job.name in names:
+                message = f"the name {job.name!r} is taken by another job: results are told by name"
+                self._report((*job_path, "name"), message)
+            names.add(job.name or "")
+        if not self.problems:
+            places = place(self.run.topology, jobs, self.run.seed, self._report)
+            if not self.problems:
+                for (job_path, _), ranks in zip(jobs, places, strict=True):
+                    check_ranks_meet(self.reach, job_path, ranks, self._report)
+        if self.problems:
+            raise TopologyError(self.problems)
+
+    def _report(self, path: FieldPath, message: str) -> None:
+        self.problems.append(self.run.document.problem(path, message))
+
+    # --- traffic ---------------------------------------------------------------------------
+
+    def _ends(self, path: FieldPath, names: Iterable[str]) -> list[Interface]:
+        names = list(names)
+        found: list[Interface] = []
+        for i, name in enumerate(expand(self.run.topology, names)):
+            here = (*path, i) if (*path, i) in self.run.document.positions else path
+            interface = find_interface(self.run.topology, name, partial(self._report, here))
+            if interface is not None:
+                found.append(interface)
+        return found
+
+    def _end(self, path: FieldPath, name: str) -> list[Interface]:
+        """Return one end, or none where it is wrong."""
+        found = find_interface(self.run.topology, name, partial(self._report, path))
+        return [] if found is None else [found]
+
+    def _pairs(self, path: FieldPath, entry: CbrEntry | MessageEntry) -> None:
+        sources = self._ends((*path, "from"), entry.source)
+        targets = self._ends((*path, "to"), entry.to)
+        if len(sources) == len(targets) == 1 and sources == targets:
+            self._report((*path, "to"), f"{targets[0].end} would send to itself")
+        self._all_meet((*path, "to"), sources, targets)
+        if isinstance(entry, MessageEntry):
+            self._count((*path, "count"), len(sources) * len(targets) * entry.count)
+        if isinstance(entry, CbrEntry) and entry.stop is not None and entry.stop <= entry.start:
+            self._report((*path, "stop"), "stop is not after start: nothing would be sent")
+
+    def _incast(self, path: FieldPath, entry: IncastEntry) -> None:
+        targets = self._end((*path, "to"), entry.to)
+        if entry.source is not None:
+            sources = self._ends((*path, "from"), entry.source)
+            if targets and targets[0] in sources and entry.source != [ALL]:
+                self._report((*path, "from"), f"{targets[0].end} would send to itself")
+        else:
+            others = len(self.run.topology.hosts) - 1
+            if (entry.senders or 0) > others:
+                message = f"{entry.senders} senders, but there are {others} other hosts"
+                self._report((*path, "senders"), message)
+            sources = incast_sources(self.run.topology, entry)
+        self._all_meet((*path, "to"), sources, targets)
+        self._count((*path, "rounds"), len(sources) * entry.rounds)
+        self._end_in_time((*path, "rounds"), entry.rounds * (entry.every or 0))
+
+    def _mix(self, path: FieldPath, entry: MixEntry) -> None:
+        if entry.sizes not in MIXES:
+            hint = did_you_mean(entry.sizes, MIXES) or f": there is {', '.join(MIXES)}"
+            self._report((*path, "sizes"), f"no flow-size mix {entry.sizes!r}{hint}")
+        where = (*path, "hosts") if entry.hosts else path
+        hosts = self._ends(where, entry.hosts or [ALL])
+        if len(hosts) < 2:
+            self._report(where, "a mix needs at least two hosts")
+        self._all_meet(where, hosts, hosts)
+        if entry.stop <= entry.start:
+            self._report((*path, "stop"), "stop is not after start: nothing would be sent")
+        elif entry.sizes in MIXES:
+            links = [self.run.topology.link_at(host.host, host.number) for host in hosts]
+            rates_bps = sum(link.rate_bps for link in links)
+            count = mix_messages(entry, MIXES[entry.sizes], rates_bps)
+            self._count((*path, "stop"), count)
+
+    def _count(self, path: FieldPath, count: int) -> None:
+        before, self._messages = self._messages, self._messages + count
+        if before <= MAX_MESSAGES < self._messages:
+            message = (
+                f"about {self._messages} messages up to here: a run has at most {MAX_MESSAGES}"
+            )
+            self._report(path, message)
+
+    def _end_in_time(self, path: FieldPath, time_ps: int) -> None:
+        if time_ps > MAX_MOMENT_PS:
+            message = f"the last one would come after more than {MAX_MOMENT_PS // 10**12}s"
+            self._report(path, message)
+
+    def _script(self, path: FieldPath, packet: ScriptEntry) -> None:
+        sources = self._end((*path, "from"), packet.source)
+        if packet.to is not None:
+            targets = self._end((*path, "to"), packet.to)
+            if sources and sources == targets:
+                self._report((*path, "to"), f"{packet.to} would send to itself")
+            self._all_meet((*path, "to"), sources, targets)
+            if packet.bytes is not None and packet.bytes < UDP_FRAME:
+                message = f"a UDP frame has at least {UDP_FRAME}B of headers, not {packet.bytes}B"
+                self._report((*path, "bytes"), message)
+        if packet.times > MAX_SCRIPT:
+            self._report((*path, "times"), f"a packet comes at most {MAX_SCRIPT} times")
+        self._end_in_time((*path, "times"), packet.times * (packet.every or 0))
+        length = packet.bytes or len(packet.frame())
+        mtu = (
+            self.run.topology.link_at(sources[0].host, sources[0].number).mtu_bytes
+            if sources
+            else 0
+        )
+        if sources and length > mtu + ETHERNET:
+            key = "hex" if packet.hex is not None else "bytes"
+            message = f"a frame of {length}B: the link's MTU allows {mtu + ETHERNET}B"
+            self._report((*path, key), message)
+
+    def _transport(self) -> None:
+        transport = self.run.transport
+        if transport is None:
+            return
+        self._payload(("transport",), transport.mtu, "mtu")
+        most = MAX_WINDOW[transport.retransmission]
+        if transport.window is not None and transport.window > most:
+            message = f"{transport.retransmission} has at most {most} packets on the way"
+            self._report(("transport", "window"), message)
+        for rate in sorted({link.rate_bps for link in self.run.topology.links}):
+            try:
+                transport_for(transport, rate)
+            except ParameterError as error:
+                self._report(("transport", "parameters"), str(error))
+                return
+
+    def _reliable(self, path: FieldPath, settings: FlowSettings) -> None:
+        """Check what only a transport gives, and what it asks for."""
+        transport = self.run.transport
+        if transport is None or settings.transport == "none" or isinstance(settings, CbrEntry):
+            if settings.operation is not None:
+                message = "an open-loop flow has no operations: give the run a 'transport'"
+                if isinstance(settings, CbrEntry):
+                    message = "packets at given times are always open loop, without operations"
+                self._report((*path, "operation"), message)
+            return
+        several = transport.udp_ports
+        if settings.udp_port is not None and settings.udp_port + several > 1 << 16:
+            message = (
+                f"{several} UDP ports from {settings.udp_port} on end behind 65535: at most "
+                f"{(1 << 16) - several}"
+            )
+            self._report((*path, "udp_port"), message)
+        if settings.payload is not None and settings.payload not in PAYLOADS:
+            message = (
+                f"with a transport a packet carries 256B, 512B, 1024B, 2048B or 4096B, not "
+                f"{settings.payload}B; or make the entry open loop: transport: none"
+            )
+            self._report((*path, "payload"), message)
+
+    def _payload(self, path: FieldPath, payload: int | None, key: str = "payload") -> None:
+        mtu = min((link.mtu_bytes for link in self.run.topology.links), default=0)
+        if payload is not None and payload > mtu - ROCE_HEADERS:
+            message = (
+                f"{payload}B do not fit the MTU of {mtu}B behind {ROCE_HEADERS}B of headers: give "
+                f"at most {mtu - ROCE_HEADERS}B, or the links 'mtu: {payload + ROCE_HEADERS}B'"
+            )
+            self._report((*path, key), message)
+
+    def _all_meet(
+        self, path: FieldPath, sources: Iterable[Interface], targets: Iterable[Interface]
+    ) -> None:
+        """Report the first pair that no way joins."""
+        islands = self.reach.islands
+        firsts: dict[int, Interface] = {}
+        for source in sources:
+            firsts.setdefault(islands[source.switch], source)
+        for target in targets:
+            for island, source in firsts.items():
+                if island != islands[target.switch]:
+                    message = (
+                        f"{source.end} can't reach {target.end}: no links join {source.switch} "
+                        f"and {target.switch}; name interfaces of one plane or rail"
+                    )
+                    self._report(path, message)
+                    return
+
+    def _ends_some_time(self) -> None:
+        if self.run.until_ps is not None:
+            return
+        for i, entry in enumerate(self.run.traffic):
+            path = ("traffic", i, entry.kind)
+            stream = entry.cbr or entry.poisson
+            endless = stream is not None and stream.stop is None and stream.packets is None
+            if endless or (entry.incast is not None and entry.incast.persistent):
+                message = "sends without end: give the run 'until: 20ms'"
+                self._report(path, message + (", or 'stop' or 'packets' here" if stream else ""))
+
+    # --- jobs ------------------------------------------------------------------------------
+
+    def _job(self, path: FieldPath, job: JobEntry) -> None:
+        self._sizes(path, job)
+        self._payload(path, job.payload)
+        if self.run.transport is not None and job.payload not in (None, *PAYLOADS):
+            message = f"a transport's payloads are powers of two, 256B to 4096B, not {job.payload}B"
+            self._report((*path, "payload"), message)
+        if all(step.kind == "compute" for _, step in steps_with_paths(path, job)):
+            self._report((*path, "phases"), "the job only computes: give it something to send")
+        if job.stride is not None and job.placement != "stride":
+            self._report((*path, "stride"), "'stride' is for placement: stride")
+        for phase_path, step in steps_with_paths(path, job):
+            value = getattr(step, step.kind)
+            if isinstance(value, int):
+                continue
+            here = (*phase_path, step.kind)
+            size = group_size(job, value.over)
+            if size is None:
+                message = f"over {value.over}, but the job has no ep: give 'ep: 2', for example"
+                self._report((*here, "over"), message)
+            elif size < 2 and not self.problems:
+                message = f"groups of one rank: {value.over} is 1, so there is nothing to send"
+                self._report((*here, "over"), message)
+            elif size > 1:
+                self._collective(here, job, value, size)
+
+    def _collective(
+        self, path: FieldPath, job: JobEntry, value: CollectiveEntry | PipelineEntry, size: int
+    ) -> None:
+        self._count(path, collective_messages(job, value, size))
+        least = size * value.channels
+        if value.bytes < least:
+            message = f"{value.bytes}B are too few for {size} ranks: give at least {least}B"
+            self._report((*path, "bytes"), message)
+        if isinstance(value, RootedEntry) and value.root >= size:
+            message = f"root {value.root}: the groups have ranks 0 to {size - 1}"
+            self._report((*path, "root"), message)
+        if isinstance(value, AllToAllEntry) and value.fraction >= size:
+            message = f"one rank in {value.fraction}: the groups have {size} ranks"
+            self._report((*path, "fraction"), message)
+
+    def _sizes(self, path: FieldPath, job: JobEntry) -> None:
+        tp, pp, dp = job.tp or 1, job.pp or 1, job.dp
+        if dp is None:
+            if job.ranks % (tp * pp):
+                message = f"tp x pp = {tp} x {pp} = {tp * pp} does not divide {job.ranks} ranks"
+                self._report((*path, "ranks"), message)
+                return
+            dp = job.ranks // (tp * pp)
+        if tp * pp * dp != job.ranks:
+            message = f"tp x pp x dp = {tp} x {pp} x {dp} = {tp * pp * dp}, not {job.ranks} ranks"
+            self._report((*path, "ranks"), message)
+        elif job.ep is not None and dp % job.ep:
+            message = f"ep {job.ep} does not divide dp {dp}: experts are spread over dp ranks"
+            self._report((*path, "ep"), message)

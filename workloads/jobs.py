@@ -1,0 +1,268 @@
+"""Jobs: phases in turn, each a collective over the groups of a parallel split, as messages.
+
+At the start of every step each rank has a barrier, a message without bytes that waits for all the
+rank has sent and received before and holds the time that it computes. A rank goes on when its own
+part is done, not when all are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from topologies.model import Interface
+from workloads import collectives
+from workloads.collectives import Template
+from workloads.dag import FlowKind, FlowTable, MessageTable, Numbers
+from workloads.ideal import Bounds, Stage
+from workloads.job_schema import (
+    AllReduceEntry,
+    AllToAllEntry,
+    CollectiveEntry,
+    JobEntry,
+    PipelineEntry,
+    RootedEntry,
+    StepEntry,
+)
+from workloads.limits import TREE_CHUNK
+from workloads.model import Span, SpanKind
+from workloads.spans import Ideal, Spans
+
+
+def groups(job: JobEntry, over: str) -> Numbers:
+    """Return the ranks of each group as rows. Ranks count tensor first, then data, then pipeline.
+
+    Rank = (pipeline stage x dp + data rank) x tp + tensor rank; expert groups are consecutive data
+    ranks: the order of Megatron-LM.
+    """
+    tp, pp = job.tp or 1, job.pp or 1
+    dp = job.dp or job.ranks // (tp * pp)
+    ranks = np.arange(job.ranks).reshape(pp, dp, tp)
+    match over:
+        case "tp":
+            return ranks.reshape(-1, tp)
+        case "pp":
+            return np.moveaxis(ranks, 0, 2).reshape(-1, pp)
+        case "dp":
+            return np.moveaxis(ranks, 1, 2).reshape(-1, dp)
+        case "ep":
+            return np.moveaxis(ranks, 1, 2).reshape(-1, job.ep or dp)
+        case "dp_ep":  # who holds the same experts
+            ep = job.ep or dp
+            return np.moveaxis(ranks.reshape(pp, dp // ep, ep, tp), 1, 3).reshape(-1, dp // ep)
+        case _:
+            return ranks.reshape(1, -1)
+
+
+def template(kind: str, value: CollectiveEntry | PipelineEntry, size: int) -> tuple[str, Template]:
+    """Return a step's algorithm by name, and its messages over a group of `size` ranks."""
+    match value:
+        case PipelineEntry():
+            return value.schedule, collectives.pipeline(size, value)
+        case AllReduceEntry(algorithm="tree"):
+            chunk = value.chunk or TREE_CHUNK
+            return "tree", collectives.tree(size, value.bytes, chunk, value.channels)
+        case AllReduceEntry():
+            steps = 2 * (size - 1)
+            return "ring", collectives.ring(size, value.bytes, steps, value.channels)
+        case AllToAllEntry():
+            name = "direct" if value.fraction == 1 else f"direct 1/{value.fraction}"
+            return name, collectives.all_to_all(
+                size, value.bytes, value.fraction, value.window, value.channels
+            )
+        case RootedEntry():
+            return "direct", collectives.incast(size, value.bytes, value.root, value.channels)
+        case _:
+            return "ring", collectives.ring(size, value.bytes, size - 1, value.channels)
+
+
+@dataclass(frozen=True)
+class _Ends:
+    """What ranks wait for before they go on: messages, the rank of each, the stages they end."""
+
+    messages: Numbers
+    ranks: Numbers
+    stages: tuple[Stage, ...] = ()
+
+
+def _together(ends: Sequence[_Ends]) -> _Ends:
+    return _Ends(
+        np.concatenate([one.messages for one in ends]),
+        np.concatenate([one.ranks for one in ends]),
+        tuple(stage for one in ends for stage in one.stages),
+    )
+
+
+class JobPlan:
+    """Puts one job's messages, flows and spans into the tables of a run."""
+
+    def __init__(
+        self,
+        job: JobEntry,
+        name: str,
+        ranks: Sequence[Interface],
+        tables: tuple[FlowTable, MessageTable, Spans],
+    ) -> None:
+        self.job = job
+        self.name = name
+        self.flows, self.messages, self.spans = tables
+        self.places = self.flows.places(ranks)
+        self.kind = FlowKind(name, job.dscp, job.queue, job.payload, None, job.rate or 0)
+        self._stages: list[Stage] = []
+        self._templates: dict[tuple[int, int], tuple[str, Template]] = {}
+        self._ideals: dict[tuple[int, ...], int] = {}
+        self._span = -1
+
+    def plan(self) -> None:
+        """Add all iterations and phases of the job."""
+        job, first = self.job, len(self.messages)
+        self._span = self.spans.add(
+            Span(SpanKind.JOB, self.name, first, first, 0, job.start, ranks=job.ranks),
+            self._job_ideal,
+        )
+        barrier = self._barrier(None, 0, start_ps=job.start)
+        ends = _Ends(barrier, np.arange(job.ranks))
+        computing = 0
+        for iteration in range(job.iterations):
+            behind: list[_Ends] = []
+            for number, phase in enumerate(job.phases):
+                if phase.compute is not None:
+                    computing += phase.compute
+                    continue
+                prefix = f"iteration {iteration} " if job.iterations > 1 else ""
+                path = f"{prefix}phase {number} {phase.label}"
+                steps = phase.parallel or [phase]
+                if phase.background:
+                    ends = self._passed(ends, computing)
+                    behind.append(self._phase(path, number, steps, ends, 0))
+                else:
+                    ends = self._phase(path, number, steps, ends, computing)
+                computing = 0
+            ends = _together([self._passed(ends, computing), *behind]) if behind else ends
+            computing = 0 if behind else computing
+        self._barrier(ends, computing)
+        self.spans.set_range(self._span, first, len(self.messages))
+
+    # --- phases and steps ------------------------------------------------------------------
+
+    def _phase(
+        self, path: str, number: int, steps: Sequence[StepEntry], before: _Ends, computing: int
+    ) -> _Ends:
+        first = len(self.messages)
+        span = self.spans.add(
+            Span(SpanKind.PHASE, f"{self.name} {path}", first, first, 0, parent=self._span),
+            lambda _: 0,
+        )
+        ends: list[_Ends] = []
+        for place, step in enumerate(steps):
+            value = getattr(step, step.kind)
+            if isinstance(value, int):  # computing beside others
+                barrier = self._barrier(before, computing + value)
+                ends.append(_Ends(barrier, np.arange(self.job.ranks)))
+                continue
+            found = before
+            key = (number, place)
+            members = groups(self.job, value.over)
+            if key not in self._templates:
+                self._templates[key] = template(step.kind, value, members.shape[1])
+            for round_number in range(value.repeat):
+                gap = computing if round_number == 0 else 0
+                gap += value.compute if isinstance(value, CollectiveEntry) else 0
+                barrier = self._barrier(found, gap)
+                label = f"{path} {step.label}" if len(steps) > 1 else path
+                label += f" round {round_number}" if value.repeat > 1 else ""
+                found = self._step(label, key, value, members, barrier, found.stages, span)
+            ends.append(found)
+        stop = len(self.messages)
+        self.spans.set_range(span, first, stop)
+        if len(steps) == 1 and len(self.spans) == span + 2:  # one collective, so the same ideal
+            self.spans.set_ideal(span, self.spans.ideal_of(span + 1))
+        else:
+            self.spans.set_ideal(span, lambda bound: self._phase_ideal(bound, first, stop))
+        return _together(ends)
+
+    def _step(
+        self,
+        path: str,
+        key: tuple[int, int],
+        value: CollectiveEntry | PipelineEntry,
+        members: Numbers,
+        barrier: Numbers,
+        before: tuple[Stage, ...],
+        parent: int,
+    ) -> _Ends:
+        algorithm, pattern = self._templates[key]
+        first = len(self.messages)
+        ends: list[_Ends] = []
+        for number, ranks in enumerate(members):
+            start = len(self.messages)
+            places = self.places[ranks]
+            carrying = pattern.bytes > 0
+            flow = np.zeros(len(pattern), dtype=np.int64)
+            flow[carrying] = self.flows.flows(
+                self.kind,
+                places[pattern.source[carrying]],
+                places[pattern.target[carrying]],
+                pattern.channel[carrying],
+            )
+            self.messages.add(flow, pattern.bytes, len(pattern), gap_ps=pattern.gap_ps)
+            earlier, later = pattern.edges
+            self.messages.wait(later + start, earlier + start)
+            heads, waiting = pattern.heads
+            self.messages.wait(heads + start, barrier[ranks[waiting]])
+            last, through = pattern.ends
+            ends.append(_Ends(last + start, ranks[through]))
+            group = f" group {number}" if len(members) > 1 else ""
+            self.spans.add(
+                Span(
+                    SpanKind.COLLECTIVE,
+                    f"{self.name} {path}{group}",
+                    start,
+                    len(self.messages),
+                    0,
+                    parent=parent,
+                    algorithm=algorithm,
+                    ranks=len(ranks),
+                    bytes_per_rank=value.bytes,
+                ),
+                self._collective_ideal((*key, number), start, len(self.messages)),
+            )
+        found = _together(ends)
+        stage = Stage(barrier, members, self.places, first, len(self.messages), before)
+        self._stages.append(stage)
+        # Whoever has nothing to send or receive still computes before it goes on.
+        every = _Ends(barrier, np.arange(self.job.ranks))
+        return _together([_Ends(found.messages, found.ranks, (stage,)), every])
+
+    def _passed(self, before: _Ends, gap_ps: int) -> _Ends:
+        """Return what to wait for behind `before` and some computing."""
+        return _Ends(self._barrier(before, gap_ps), np.arange(self.job.ranks))
+
+    def _barrier(self, before: _Ends | None, gap_ps: int, start_ps: int = 0) -> Numbers:
+        """Add a barrier of each rank, behind what it waits for."""
+        barrier = self.messages.add(0, 0, self.job.ranks, start_ps=start_ps, gap_ps=gap_ps)
+        if before is not None:
+            self.messages.wait(barrier[before.ranks], before.messages)
+            for stage in before.stages:
+                stage.after.append(barrier)
+        return barrier
+
+    # --- ideal times -----------------------------------------------------------------------
+
+    def _job_ideal(self, bound: Bounds) -> int:
+        _, end = bound.staged_ps(*self.spans.range_of(self._span), self._stages)
+        return end - self.job.start
+
+    def _phase_ideal(self, bound: Bounds, first: int, stop: int) -> int:
+        begin, end = bound.staged_ps(first, stop, self._stages)
+        return end - begin
+
+    def _collective_ideal(self, key: tuple[int, ...], first: int, stop: int) -> Ideal:
+        def ideal(bound: Bounds) -> int:
+            if key not in self._ideals:  # the same in every round and iteration
+                self._ideals[key] = bound.ideal_ps(first, stop)
+            return self._ideals[key]
+
+        return ideal

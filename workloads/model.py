@@ -1,0 +1,229 @@
+"""What a run is: a network, what it carries, and how it is watched. Fabric time throughout.
+
+    RunFile   a run file as it stands there, checked: names resolved, units parsed
+    Traffic   what `workloads.plan.plan` makes of it for one seed: flows, streams, messages, script
+
+Flows, streams and messages are numpy arrays with the layout of the structs of the same meaning in
+`simulator/core/sim.h`, but for one thing: a flow's `src` and `dst` are numbers of hosts in the
+order of `Topology.hosts`, not nodes of an engine.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from topologies.document import Document
+from topologies.errors import FieldPath
+from topologies.model import Endpoint, Topology
+from workloads.job_schema import JobEntry
+from workloads.schema import TrafficEntry
+from workloads.transport import Transport
+from workloads.transport_schema import TransportFields
+
+NEVER_PS = (1 << 63) - 1  # WS_NEVER
+
+# sim_flow_config; src and dst are numbers of hosts.
+FLOW = np.dtype(
+    [
+        ("src", np.uint32),
+        ("src_port", np.uint32),
+        ("dst", np.uint32),
+        ("dst_port", np.uint32),
+        ("udp_port", np.uint16),
+        ("dscp", np.uint8),
+        ("queue", np.uint8),
+        ("payload", np.uint32),
+        ("rate_bps", np.uint64),
+        ("transport", np.uint32),
+        ("operation", np.uint32),
+    ],
+    align=True,
+)
+# sim_stream_config
+STREAM = np.dtype(
+    [
+        ("flow", np.uint32),
+        ("kind", np.uint32),
+        ("payload", np.uint32),
+        ("seed", np.uint64),
+        ("start_ps", np.int64),
+        ("stop_ps", np.int64),
+        ("interval_ps", np.int64),
+        ("packets", np.uint64),
+    ],
+    align=True,
+)
+# sim_message
+MESSAGE = np.dtype(
+    [
+        ("flow", np.uint32),
+        ("waits", np.uint32),
+        ("bytes", np.uint64),
+        ("start_ps", np.int64),
+        ("gap_ps", np.int64),
+    ],
+    align=True,
+)
+
+Records = npt.NDArray[Any]
+
+
+class StreamKind(enum.IntEnum):
+    """How a stream's packets follow each other: enum sim_stream_kind."""
+
+    CBR = 0
+    POISSON = 1
+
+
+class SpanKind(enum.Enum):
+    """What a range of messages is."""
+
+    JOB = "job"
+    PHASE = "phase"
+    COLLECTIVE = "collective"
+    TRAFFIC = "traffic"  # an entry of `traffic` that is made of messages: incast, mix, message
+
+
+@dataclass(frozen=True)
+class BufferSettings:
+    """A switch's shared buffer and its PFC.
+
+    `alpha_q8`: dynamic threshold in 1/256 of what is free. `headroom_bytes`: None is the formula
+    (what each link needs: `topologies.buffers`), 0 is none. Times are picoseconds.
+    """
+
+    shared_bytes: int
+    alpha_q8: int = 32
+    headroom_bytes: int | None = None
+    xon_gap_bytes: int | None = None  # XON that far below the threshold; None: two MTU
+    watchdog_ps: int = 0  # 0: no watchdog
+    watchdog_restore_ps: int = 0
+
+
+@dataclass(frozen=True)
+class Flow:
+    """One flow as people name it: who sends to whom, and what ECMP hashes."""
+
+    src: Endpoint
+    dst: Endpoint
+    udp_port: int
+    dscp: int
+    queue: int
+    payload: int
+    rate_bps: int
+
+    def __str__(self) -> str:
+        return f"{self.src}->{self.dst}"
+
+
+@dataclass(frozen=True)
+class MessageArrays:
+    """Messages and who waits for whom, as sim_add_messages takes them.
+
+    `next[first[i]:first[i + 1]]` are the messages that wait for message i.
+    """
+
+    messages: Records  # MESSAGE
+    first: npt.NDArray[np.uint64]  # one more than messages
+    next: npt.NDArray[np.uint32]
+
+    def __len__(self) -> int:
+        return len(self.messages)
+
+
+@dataclass(frozen=True)
+class ScriptPacket:
+    """A frame sent as it is, `at_ps` after the start, from a host's interface.
+
+    `tail_length` bytes of the payload stream of `tail_seed` follow `data`.
+    """
+
+    at_ps: int
+    source: Endpoint
+    data: bytes
+    tail_length: int = 0
+    tail_seed: int = 0
+
+
+@dataclass(frozen=True)
+class Span:
+    """A range of messages that has a name and an ideal time.
+
+    Messages `first` to `stop - 1`. What it took is the last one's `done` less `start_ps`, or where
+    that is None less the earliest `ready`; `ideal_ps` is what an empty fabric would need
+    (docs/workloads.md), and slowdown is the one by the other. Data and barrier messages both count:
+    a barrier has no bytes. `parent` is the number of the span around it, -1 for none.
+    """
+
+    kind: SpanKind
+    name: str
+    first: int
+    stop: int
+    ideal_ps: int
+    start_ps: int | None = None
+    parent: int = -1
+    algorithm: str = ""
+    ranks: int = 0
+    bytes_per_rank: int = 0
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """All that a run sends, and what the parts of it are called.
+
+    `ideal_ps[i]` is message i's own ideal time: alone in an empty fabric, ready to done.
+    """
+
+    topology: Topology
+    flows: Records  # FLOW
+    streams: Records  # STREAM
+    messages: MessageArrays
+    ideal_ps: npt.NDArray[np.int64]
+    script: tuple[ScriptPacket, ...] = ()
+    spans: tuple[Span, ...] = ()
+    transports: tuple[Transport, ...] = ()  # a flow's `transport` is a number of these + 1
+    core_share: float | None = None  # of the messages' bytes; spines where there are no cores
+
+    def flow(self, number: int) -> Flow:
+        """Return flow `number` with its names."""
+        row = self.flows[number]
+        hosts = self.topology.hosts
+        return Flow(
+            Endpoint(hosts[int(row["src"])].name, int(row["src_port"])),
+            Endpoint(hosts[int(row["dst"])].name, int(row["dst_port"])),
+            int(row["udp_port"]),
+            int(row["dscp"]),
+            int(row["queue"]),
+            int(row["payload"]),
+            int(row["rate_bps"]),
+        )
+
+
+@dataclass(frozen=True)
+class RunFile:
+    """A run file, checked. `topology` is at time scale 1; times are picoseconds.
+
+    `until_ps` None: to the end of all messages, streams and scripts. `traffic` and `jobs` stand as
+    in the file; `workloads.plan` makes flows and messages of them. `job_paths[i]` is where job i
+    stands in `document`.
+    """
+
+    name: str
+    file: str
+    topology: Topology
+    document: Document = field(repr=False, compare=False)
+    traffic: tuple[TrafficEntry, ...] = ()
+    jobs: tuple[JobEntry, ...] = ()
+    job_paths: tuple[FieldPath, ...] = ()
+    description: str = ""
+    until_ps: int | None = None
+    sample_ps: int = 10_000_000
+    seed: int = 1
+    buffer: BufferSettings | None = None
+    transport: TransportFields | None = None  # None: open loop
+    controller_delay_ps: int = 1_000_000_000

@@ -1,0 +1,233 @@
+"""From a run file to what the engine sends: flows, streams, messages, script, and their names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from topologies.errors import FieldPath, Problem, TopologyError
+from topologies.model import Interface, Role
+from topologies.reach import Reach
+from workloads.check import ALL, check_ranks_meet, expand, incast_sources
+from workloads.dag import FlowKind, FlowTable, MessageTable, Numbers
+from workloads.frames import script_packets
+from workloads.ideal import bounds
+from workloads.jobs import JobPlan
+from workloads.mixes import mix_arrivals
+from workloads.model import NEVER_PS, STREAM, Records, RunFile, ScriptPacket, StreamKind, Traffic
+from workloads.paths import OVERHEAD, PathTable
+from workloads.placement import find_interface, place
+from workloads.randomness import Random
+from workloads.schema import (
+    CbrEntry,
+    FlowSettings,
+    IncastEntry,
+    MessageEntry,
+    MixEntry,
+    ScriptEntry,
+)
+from workloads.spans import Spans
+
+_PS = 10**12
+
+
+def plan(run: RunFile, seed: int | None = None) -> Traffic:
+    """Return what a run sends; `seed` (None: the file's) changes only what is random.
+
+    Raises TopologyError where a random placement joins what no way joins.
+    """
+    return _Plan(run, run.seed if seed is None else seed).traffic()
+
+
+class _Plan:
+    def __init__(self, run: RunFile, seed: int) -> None:
+        self.run = run
+        self.seed = seed
+        self.flows = FlowTable(run.topology, run.transport)
+        self.messages = MessageTable()
+        self.streams: list[tuple[int, ...]] = []
+        self.script: list[ScriptPacket] = []
+        self.spans = Spans()
+
+    def traffic(self) -> Traffic:
+        for number, entry in enumerate(self.run.traffic):
+            name = f"{entry.kind} {number}"
+            if entry.cbr is not None:
+                self._stream(number, entry.cbr, StreamKind.CBR)
+            elif entry.poisson is not None:
+                self._stream(number, entry.poisson, StreamKind.POISSON)
+            elif entry.incast is not None:
+                self._incast(name, number, entry.incast)
+            elif entry.mix is not None:
+                self._mix(name, number, entry.mix)
+            elif entry.message is not None:
+                self._message(name, number, entry.message)
+            else:
+                self._script(number, entry.script or [])
+        self._jobs()
+        return self._result()
+
+    def _jobs(self) -> None:
+        problems: list[Problem] = []
+
+        def report(path: FieldPath, message: str) -> None:
+            problems.append(self.run.document.problem(path, message))
+
+        jobs = list(zip(self.run.job_paths, self.run.jobs, strict=True))
+        places = place(self.run.topology, jobs, self.seed, report)
+        if not problems:  # of a random placement: what the file's own seed gave may be no more
+            reach = Reach(self.run.topology)
+            for path, ranks in zip(self.run.job_paths, places, strict=True):
+                check_ranks_meet(reach, path, ranks, report)
+        if problems:
+            raise TopologyError(problems)
+        tables = (self.flows, self.messages, self.spans)
+        for number, (job, ranks) in enumerate(zip(self.run.jobs, places, strict=True)):
+            name = job.name or (f"job {number}" if len(jobs) > 1 else "job")
+            JobPlan(job, name, ranks, tables).plan()
+
+    def _result(self) -> Traffic:
+        flows = self.flows.records()
+        table = self.flows.path_table()
+        tops = {Role.CORE, Role.SPINE}
+        has_top = any(switch.role in tops for switch in self.run.topology.switches)
+        bound = bounds(self.run.topology, self.messages.arrays(), flows, table)
+        return Traffic(
+            topology=self.run.topology,
+            flows=flows,
+            streams=np.array(self.streams, dtype=STREAM),
+            messages=bound.arrays,
+            ideal_ps=bound.alone_ps,
+            script=tuple(sorted(self.script, key=lambda packet: packet.at_ps)),
+            spans=tuple(self.spans.finished(bound)),
+            transports=self.flows.transports(),
+            core_share=_top_share(has_top, table, bound.arrays.messages),
+        )
+
+    # --- the kinds of traffic --------------------------------------------------------------
+
+    def _flows(
+        self,
+        name: str,
+        sources: Sequence[Interface],
+        targets: Sequence[Interface],
+        entry: FlowSettings,
+        rate_bps: int | None = None,
+    ) -> Numbers:
+        """Return the flows from each of `sources` to the one at the same place of `targets`."""
+        kind = FlowKind(
+            name,
+            entry.dscp,
+            entry.queue,
+            entry.payload,
+            entry.udp_port,
+            rate_bps or 0,
+            entry.transport == "none" or isinstance(entry, CbrEntry),
+            entry.operation,
+        )
+        return self.flows.flows(kind, self.flows.places(sources), self.flows.places(targets))
+
+    def _pairs(self, entry: CbrEntry | MessageEntry) -> tuple[list[Interface], list[Interface]]:
+        pairs = [
+            (source, target)
+            for source in self._interfaces(entry.source)
+            for target in self._interfaces(entry.to)
+            if source != target
+        ]
+        return [source for source, _ in pairs], [target for _, target in pairs]
+
+    def _interfaces(self, names: list[str]) -> list[Interface]:
+        found = (
+            find_interface(self.run.topology, name, lambda _: None)
+            for name in expand(self.run.topology, names)
+        )
+        return [interface for interface in found if interface is not None]
+
+    def _stream(self, number: int, entry: CbrEntry, kind: StreamKind) -> None:
+        flows = self._flows(f"traffic {number}", *self._pairs(entry), entry)
+        stop = NEVER_PS if entry.stop is None else entry.stop
+        for flow in flows.tolist():
+            payload = self.flows.payload_of(flow)
+            wire = payload + -payload % 4 + OVERHEAD
+            interval_ps = -(-wire * 8 * _PS // entry.rate)
+            seed = Random(self.seed, "stream", number, flow).word()
+            row = (flow, int(kind), payload, seed, entry.start, stop, interval_ps)
+            self.streams.append((*row, entry.packets or 0))
+
+    def _incast(self, name: str, number: int, entry: IncastEntry) -> None:
+        target = self._interfaces([entry.to])[0]
+        sources = incast_sources(self.run.topology, entry)
+        targets = [target] * len(sources)
+        flows = self._flows(f"traffic {number}", sources, targets, entry, entry.rate)
+        if entry.persistent:
+            size = np.array([self._until_the_end(source, entry.start) for source in sources])
+            added = self.messages.add(flows, size, len(flows), start_ps=entry.start)
+            self.spans.traffic(name, added, "persistent incast", endless=True)
+            return
+        size = np.full(len(flows), entry.bytes, dtype=np.int64)
+        before: Numbers | None = None
+        for round_number in range(entry.rounds):
+            start_ps = entry.start + round_number * (entry.every or 0)
+            added = self.messages.add(flows, size, len(flows), start_ps=start_ps)
+            if before is not None and entry.every is None:
+                # A round begins when the one before it has ended everywhere.
+                self.messages.wait(np.repeat(added, len(before)), np.tile(before, len(added)))
+            called = f"{name} round {round_number}" if entry.rounds > 1 else name
+            self.spans.traffic(called, added, "incast")
+            before = added
+
+    def _until_the_end(self, source: Interface, start_ps: int) -> int:
+        """Return more bytes than an interface can send until the run ends."""
+        rate = self.run.topology.link_at(source.host, source.number).rate_bps
+        return rate * max((self.run.until_ps or 0) - start_ps, _PS // rate) // (8 * _PS) + 1
+
+    def _message(self, name: str, number: int, entry: MessageEntry) -> None:
+        sources, targets = self._pairs(entry)
+        flows = self._flows(f"traffic {number}", sources, targets, entry, entry.rate)
+        gap = np.full(entry.count, entry.gap, dtype=np.int64)
+        gap[0] = 0
+        for flow, source, target in zip(flows.tolist(), sources, targets, strict=True):
+            added = self.messages.add(
+                flow, entry.bytes, entry.count, start_ps=entry.start, gap_ps=gap
+            )
+            self.messages.wait(added[1:], added[:-1])
+            self.spans.traffic(f"{name} {source.end}->{target.end}", added, "message")
+
+    def _mix(self, name: str, number: int, entry: MixEntry) -> None:
+        hosts = self._interfaces(entry.hosts or [ALL])
+        arrivals = mix_arrivals(self.run.topology, hosts, entry, Random(self.seed, "mix", number))
+        sources = [hosts[a] for a, _ in arrivals.pairs]
+        targets = [hosts[b] for _, b in arrivals.pairs]
+        # Every message is a flow of its own, so that each has its own way through the fabric.
+        flows = self.flows.each(
+            FlowKind(
+                f"traffic {number}",
+                entry.dscp,
+                entry.queue,
+                entry.payload,
+                entry.udp_port,
+                entry.rate or 0,
+                entry.transport == "none",
+                entry.operation,
+            ),
+            self.flows.places(sources),
+            self.flows.places(targets),
+        )
+        count = len(flows)
+        added = self.messages.add(flows, arrivals.sizes, count, start_ps=arrivals.at_ps)
+        self.spans.traffic(name, added, f"mix {entry.sizes}")
+
+    def _script(self, number: int, packets: list[ScriptEntry]) -> None:
+        for i, packet in enumerate(packets):
+            self.script += script_packets(self.run.topology, packet, number << 32 | i)
+
+
+def _top_share(has_top: bool, table: PathTable, messages: Records) -> float | None:
+    """Return the share of the messages' bytes that cross the fabric's top."""
+    total = int(messages["bytes"].sum())
+    if not total or not has_top:
+        return None
+    of_flow = np.zeros(len(table.top), dtype=np.int64)
+    np.add.at(of_flow, messages["flow"].astype(np.int64), messages["bytes"].astype(np.int64))
+    return int(of_flow[table.top].sum()) / total

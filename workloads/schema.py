@@ -1,0 +1,288 @@
+"""The shape of a run file: a topology, what it carries, how long and how closely it is watched.
+
+description: ring AllReduce on a fat tree
+topology: fattree4                     a name, a file, or the topology itself as a mapping
+until: 20ms                            without it: to the end of all messages
+sample: 10us                           how often queues and links are looked at
+seed: 1
+buffer: {shared: 64MB, alpha: 1/8, headroom: formula, watchdog: 100ms}
+transport: {} takes all defaults (transport_schema.py); without it flows are open loop
+controller: {delay: 1ms}
+events: [...]                          as in a topology file, behind those of the topology
+traffic: [{cbr: {...}}, {incast: {...}}, ...]
+job: {ranks: 16, placement: stride, tp: 2, dp: 8, phases: [...]}      or jobs: [...]
+"""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
+
+from topologies.document import Document
+from topologies.errors import TopologyError
+from topologies.event_schema import EventEntry
+from topologies.fields import Count, CountOrNone, Dscp, Model, Moment, Queue, Rate, Size, Volume
+from topologies.schema import schema_problem
+from topologies.units import parse_share, parse_size
+from workloads.job_schema import JobEntry
+from workloads.transport_schema import Operation, transport_entry
+
+if TYPE_CHECKING:
+    from workloads.transport_schema import TransportFields as TransportEntry
+
+_ALPHA = re.compile(r"([0-9]+)(?:/([0-9]+))?")
+ROCE_DSCP = 26  # of RoCE data, by custom
+MIN_PAYLOAD, MAX_PAYLOAD = 1, 4096
+
+
+def _alpha(value: object) -> int:
+    """Return the threshold's share as 1/256ths: 1/8 -> 32. From 1/256 to 128."""
+    match = _ALPHA.fullmatch(str(value).replace(" ", ""))
+    if match is None or match.group(2) == "0":
+        raise ValueError(f"{value!r} is no alpha: write a fraction such as 1/8, or a whole number")
+    units = Fraction(int(match.group(1)), int(match.group(2) or 1)) * 256
+    if units.denominator != 1 or not 1 <= units <= 128 * 256:
+        raise ValueError(f"alpha is a multiple of 1/256, from 1/256 to 128, not {value}")
+    return int(units)
+
+
+def _headroom(value: object) -> object:
+    if value in ("formula", "none"):
+        return value
+    try:
+        return parse_size(value)
+    except ValueError:
+        raise ValueError(
+            f"{value!r} is no headroom: write formula (what the link needs), none, or a size"
+        ) from None
+
+
+def _topology(value: object) -> object:
+    if not isinstance(value, str | dict):
+        raise ValueError("a topology is a name, a file, or the topology itself as a mapping")
+    return value
+
+
+def _nodes(value: object) -> object:
+    return [value] if isinstance(value, str) else value
+
+
+def _positive(value: int) -> int:
+    if value == 0:
+        raise ValueError("has to be more than nothing")
+    return value
+
+
+Alpha = Annotated[int, BeforeValidator(_alpha)]
+Headroom = Annotated[Any, BeforeValidator(_headroom)]  # bytes, "formula" or "none"
+Load = Annotated[int, BeforeValidator(parse_share)]  # 1/2^32 of a link
+Payload = Annotated[Size, Field(ge=MIN_PAYLOAD, le=MAX_PAYLOAD)]
+Frame = bytes
+UdpPort = Annotated[int, Field(ge=1, le=65535, strict=True)]
+Ends = Annotated[list[str], BeforeValidator(_nodes), Field(min_length=1)]
+
+
+class BufferEntry(Model):
+    """A switch's shared buffer, and PFC for the topology's lossless classes."""
+
+    shared: Size
+    alpha: Alpha = 32
+    headroom: Headroom = "formula"
+    xon_gap: Size | None = None
+    watchdog: Moment | None = None
+    restore: Moment | None = None
+
+
+class ControllerEntry(Model):
+    """The controller: how long it takes from an event to a write."""
+
+    delay: Moment = 1_000_000_000
+
+
+class FlowSettings(Model):
+    """What packets of RoCE traffic look like; the queue is that of the DSCP's class."""
+
+    dscp: Dscp = ROCE_DSCP
+    queue: Queue | None = None
+    payload: Payload | None = None  # bytes a packet; without it what the MTU allows, 256 to 4096
+    udp_port: UdpPort | None = None  # the source port; without it chosen by the pair
+    start: Moment = 0
+    transport: Literal["none"] | None = None  # open loop, whatever the run's transport
+    operation: Operation | None = None  # of messages; without it the transport's
+
+
+class CbrEntry(FlowSettings):
+    """Packets of one size at one rate (as it counts on the wire), from each to each of `to`."""
+
+    source: Ends = Field(alias="from")
+    to: Ends
+    rate: Rate
+    stop: Moment | None = None
+    packets: Count | None = None
+
+
+class PoissonEntry(CbrEntry):
+    """As cbr, with exponentially distributed times between packets; `rate` is the mean."""
+
+
+class IncastEntry(FlowSettings):
+    """Many to one: a message of each, `rounds` times, or at line rate as long as the run lasts."""
+
+    to: str
+    source: Annotated[Ends | None, Field(alias="from")] = None
+    senders: Count | None = None
+    bytes: Volume | None = None
+    persistent: bool = False
+    rounds: Count = 1
+    every: Moment | None = None
+    rate: Rate | None = None
+
+    @model_validator(mode="after")
+    def _makes_sense(self) -> IncastEntry:
+        if (self.source is None) == (self.senders is None):
+            raise ValueError("say who sends: from: [h1, h2], or senders: 32")
+        if (self.bytes is None) != self.persistent:
+            raise ValueError("say what each sends: bytes: 64kB, or persistent: true")
+        if self.persistent and (self.rounds > 1 or self.every is not None):
+            raise ValueError("a persistent incast has no rounds")
+        return self
+
+
+class MixEntry(FlowSettings):
+    """Messages whose sizes follow a published distribution, at Poisson times, of random pairs."""
+
+    sizes: str
+    load: Load
+    stop: Moment
+    hosts: Ends | None = None
+    rate: Rate | None = None
+
+
+class MessageEntry(FlowSettings):
+    """`count` messages from each of `from` to each of `to`, one behind the other."""
+
+    source: Ends = Field(alias="from")
+    to: Ends
+    bytes: Volume
+    count: Count = 1
+    gap: Moment = 0
+    rate: Rate | None = None
+
+
+class UdpFields(Model):
+    """A UDP header."""
+
+    sport: UdpPort = 49152
+    dport: UdpPort = 4791
+
+
+class ScriptEntry(Model):
+    """A frame at a time: as hex digits, or UDP to a host with so many bytes in all."""
+
+    at: Moment
+    source: str = Field(alias="from")
+    hex: str | None = None
+    to: str | None = None
+    udp: UdpFields | None = None
+    bytes: Volume | None = None  # of the whole frame, without its FCS
+    dscp: Dscp = 0
+    ttl: Annotated[int, Field(ge=1, le=255, strict=True)] = 64
+    times: Count = 1
+    every: Moment | None = None
+
+    @model_validator(mode="after")
+    def _makes_sense(self) -> ScriptEntry:
+        if (self.hex is None) == (self.to is None):
+            raise ValueError("say what is sent: hex: 'ff...', or to: h2 and bytes: 1000B")
+        if self.hex is not None:
+            self.frame()
+            if self.udp is not None or self.bytes is not None:
+                raise ValueError("'hex' is the whole frame: 'udp' and 'bytes' belong to 'to'")
+        elif self.bytes is None:
+            raise ValueError("say how long the frame is: bytes: 1000B")
+        if (self.times > 1) != (self.every is not None):
+            raise ValueError("'times' and 'every' belong together: times: 10, every: 1us")
+        return self
+
+    def frame(self) -> Frame:
+        """Return the bytes that `hex` says. Raises ValueError."""
+        digits = re.sub(r"[\s:]", "", self.hex or "")
+        try:
+            data = bytes.fromhex(digits)
+        except ValueError:
+            raise ValueError("'hex' has to be pairs of hexadecimal digits, 0 to f") from None
+        if len(data) < 14:
+            raise ValueError(
+                f"a frame has at least 14 bytes (its Ethernet header), not {len(data)}"
+            )
+        return data
+
+
+class TrafficEntry(Model):
+    """One entry of `traffic`: one kind of it."""
+
+    cbr: CbrEntry | None = None
+    poisson: PoissonEntry | None = None
+    incast: IncastEntry | None = None
+    mix: MixEntry | None = None
+    message: MessageEntry | None = None
+    script: Annotated[list[ScriptEntry] | None, Field(min_length=1)] = None
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> TrafficEntry:
+        if len(self.model_fields_set) != 1:
+            raise ValueError(f"one kind an entry: {', '.join(TrafficEntry.model_fields)}")
+        if getattr(self, self.kind) is None:
+            raise ValueError(f"{self.kind}: is empty: say what, as in docs/workloads.md")
+        return self
+
+    @property
+    def kind(self) -> str:
+        """The kind that is given."""
+        return next(iter(self.model_fields_set))
+
+
+class RunEntry(Model):
+    """A run file; `topology` is checked apart, where its own errors come from."""
+
+    topology: Annotated[Any, BeforeValidator(_topology)]
+    description: str = ""
+    until: Annotated[Moment, AfterValidator(_positive)] | None = None
+    sample: Annotated[Moment, AfterValidator(_positive)] = 10_000_000
+    seed: CountOrNone = 1
+    buffer: BufferEntry | None = None
+    transport: TransportEntry | None = None
+    controller: ControllerEntry = ControllerEntry()
+    events: list[EventEntry] = Field(default=[])
+    traffic: list[TrafficEntry] = Field(default=[])
+    job: JobEntry | None = None
+    jobs: list[JobEntry] = Field(default=[])
+
+    @model_validator(mode="after")
+    def _one_form(self) -> RunEntry:
+        if self.job is not None and self.jobs:
+            raise ValueError("give job (one) or jobs (a list), not both")
+        return self
+
+
+def completed() -> type[RunEntry]:
+    """Return the form of a run file, of which every part is known when the first one is read."""
+    if not RunEntry.__pydantic_complete__:
+        RunEntry.model_rebuild(_types_namespace={"TransportEntry": transport_entry()})
+    return RunEntry
+
+
+def validate_run(document: Document) -> RunEntry:
+    """Check a document against the form of a run file. Raises TopologyError with every mistake."""
+    if not isinstance(document.data, dict):
+        message = "a run file is a mapping: start with topology and traffic or job"
+        raise TopologyError([document.problem((), message)])
+    try:
+        return completed().model_validate(document.data)
+    except ValidationError as error:
+        raise TopologyError(
+            [schema_problem(document, detail, RunEntry) for detail in error.errors()]
+        ) from None

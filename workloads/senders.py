@@ -1,0 +1,197 @@
+"""What mechanisms add to the `transport:` of run files: algorithms at the sender, and their keys.
+
+    senders.install([Sender("name", "title", "algorithm", parameters_of)])
+
+`mechanisms.registry` does so for all mechanisms; who only loads run files need not know
+(`topologies.extensions` has the same rule).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Protocol, Self
+
+
+class Parameters(Protocol):
+    """The parameters of one algorithm for senders of one line rate; a frozen dataclass.
+
+    Rates in bits/s and times in ns, as they run. Results keep it as `dataclasses.asdict` gives it.
+    """
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    @property
+    def line_rate_bps(self) -> int:
+        """The rate of the sender's interface."""
+
+    @property
+    def receiver_cnp_interval_ns(self) -> int | None:
+        """How often the receiver answers marks with a CNP at most; None: it sends none for this."""
+
+    def fields(self) -> Mapping[str, int]:
+        """Return the fields of the algorithm's C structure `NAME_params`, by name."""
+
+    def with_time_scale(self, scale: int) -> Self:
+        """Return the same algorithm slowed down by `scale`."""
+
+
+@dataclass(frozen=True)
+class Key:
+    """A key of `transport:`: a pydantic annotation, and what holds without it."""
+
+    type: Any
+    default: Any = None
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column that results have where an algorithm runs: one of the card's neutral counters.
+
+    `title`: what it counts, as people write it.
+    """
+
+    name: str
+    counter: str
+    title: str
+
+
+@dataclass(frozen=True)
+class StateColumn:
+    """What `weft agent` shows of an algorithm's state in a queue pair's slot.
+
+    `key`: in JSON; `title`: of the column, empty for JSON alone. `value(state, rate_bps)`: from the
+    state's C fields and what the algorithm alone allows; None: nothing to show. `is_rate`: bits/s,
+    shown in fabric time; else a share. `optional`: the column is there only if a row has a value.
+    """
+
+    key: str
+    title: str
+    value: Callable[[Mapping[str, int], int], float | None]
+    is_rate: bool = True
+    optional: bool = False
+
+
+@dataclass(frozen=True)
+class Recovery:
+    """How long a rate that was cut takes to grow, where that is long in a slowed-down run.
+
+    `counter`: the card's neutral counter that says that it was cut. `text`: "it raises a rate
+    that was cut every". `timer_ns(parameters)`: in the time of the parameters.
+    """
+
+    counter: str
+    text: str
+    timer_ns: Callable[[Any], int]
+
+
+@dataclass(frozen=True, eq=False)
+class Sender:
+    """A mechanism's part at the sender.
+
+    `name`: as `congestion_control:` says it; `title` as people write it, plural if it has one.
+    `algorithm`: its name in C (hostagent/include/cc_algorithms.h). `keys`: its own keys of
+    `transport:`. `parameters(entry, line_rate_bps)`: from the validated `transport:` to what the
+    algorithm runs with. `beside`: names of senders that run beside it; the smallest rate holds.
+    `hears_switches`: it takes switches' own notifications, which a stock NIC does not, and falls
+    back to `beside` there. `columns`: what results have of it beyond what all have;
+    `state_columns`: what `weft agent` has.
+    `sets`: names of parameter sets, `default_set` among them; `set_key`: the key that takes one.
+    `recovery`: how long its cuts last. `describe(parameters)`: a line of `weft sim` on the
+    parameters as results keep them.
+    """
+
+    name: str
+    title: str
+    algorithm: str
+    parameters: Callable[[Any, int], Parameters]
+    keys: Mapping[str, Key] = field(default_factory=dict)
+    beside: tuple[str, ...] = ()
+    hears_switches: bool = False
+    columns: tuple[Column, ...] = ()
+    state_columns: tuple[StateColumn, ...] = ()
+    sets: tuple[str, ...] = ()
+    default_set: str = ""
+    set_key: str = ""
+    recovery: Recovery | None = None
+    describe: Callable[[Mapping[str, Any]], str] | None = None
+
+
+_installed: tuple[Sender, ...] | None = None
+
+
+def install(found: Iterable[Sender]) -> None:
+    """Take these senders, and no others, from now on. Raises ValueError for a name or key twice."""
+    global _installed
+    all_of_them = tuple(found)
+    names = [each.name for each in all_of_them] + [key for s in all_of_them for key in s.keys]
+    twice = {name for name in names if names.count(name) > 1}
+    if twice:
+        raise ValueError(f"two mechanisms' senders have {', '.join(sorted(twice))}")
+    _installed = all_of_them
+
+
+DEFAULT = ""
+"""In `beside`: the sender that a run file has without saying so."""
+
+
+def senders() -> tuple[Sender, ...]:
+    """Return the installed senders, in the order of the registry; the first is the default."""
+    if _installed is None:
+        # Here, since `--help` of the commands with a `--congestion` would load pydantic with it.
+        from topologies.extensions import ask_for_mechanisms
+
+        ask_for_mechanisms()
+    assert _installed is not None, "no mechanism has a sender"
+    return _installed
+
+
+def sender(name: str) -> Sender:
+    """Return the sender of that name. Raises KeyError."""
+    known = {each.name: each for each in senders()}
+    if name not in known:
+        raise KeyError(f"no sender {name!r}: there is {', '.join(known)}")
+    return known[name]
+
+
+def with_those_beside(name: str, *, stock: bool = False) -> tuple[Sender, ...]:
+    """Return what runs at a sender of `congestion_control: name`, in the registry's order.
+
+    `stock`: on a NIC that knows plain CNPs only. "none" is nothing.
+    """
+    if name == "none":
+        return ()
+    wanted, todo = set(), [name]
+    while todo:
+        each = sender(todo.pop())
+        if each.name not in wanted:
+            wanted.add(each.name)
+            todo.extend(other or senders()[0].name for other in each.beside)
+    return tuple(
+        each for each in senders() if each.name in wanted and not (stock and each.hears_switches)
+    )
+
+
+def titles(name: str, set_name: str | None = None) -> str:
+    """Return what runs at a sender in words ("A and B"), with the set's name where one has it."""
+    running = reversed(with_those_beside(name))
+    words = [
+        f"{each.title} {set_name}" if each.sets and set_name else each.title for each in running
+    ]
+    return " and ".join(words) or "no congestion control"
+
+
+def columns() -> tuple[Column, ...]:
+    """Return the columns of all senders."""
+    return tuple(column for each in senders() for column in each.columns)
+
+
+def name_of(algorithms: Collection[str]) -> str:
+    """Return the sender that runs just these algorithms, by their C names; "none" for none."""
+    if not algorithms:
+        return "none"
+    for each in senders():
+        if {other.algorithm for other in with_those_beside(each.name)} == set(algorithms):
+            return each.name
+    names = [each.name for each in senders() if each.algorithm in algorithms]
+    return f"{' and '.join(names)} alone"

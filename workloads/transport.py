@@ -1,0 +1,68 @@
+"""What a run file's `transport` comes to: settings, and algorithms for a sender's line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from workloads.senders import Parameters, with_those_beside
+from workloads.transport_schema import TransportFields
+
+
+@dataclass(frozen=True)
+class Transport:
+    """A transport for senders of one line rate; times in fabric picoseconds.
+
+    `congestion_control`: the name of the last sender that runs, "none" without any; `algorithms`:
+    what runs at the sender, by the algorithm's name in C. `window_packets` 0: the card's default.
+    """
+
+    retransmission: str
+    operation: str
+    ack_every: int
+    window_packets: int
+    timeout_ps: int
+    retries: int
+    udp_ports: int
+    line_rate_bps: int
+    congestion_control: str = "none"
+    algorithms: Mapping[str, Parameters] = field(default_factory=dict)
+
+    def fields(self, time_scale: int = 1) -> dict[str, Mapping[str, int]]:
+        """Return each algorithm's C fields by its name, slowed down by `time_scale`.
+
+        As `hostagent.algorithms.Parameters`. Raises ParameterError.
+        """
+        return {
+            name: each.with_time_scale(time_scale).fields()
+            for name, each in self.algorithms.items()
+        }
+
+    def cnp_interval_ns(self, time_scale: int = 1) -> int | None:
+        """Return the least time between two CNPs of a receiver, None where it sends none."""
+        intervals = (
+            each.with_time_scale(time_scale).receiver_cnp_interval_ns
+            for each in self.algorithms.values()
+        )
+        return min((each for each in intervals if each is not None), default=None)
+
+
+def transport_for(entry: TransportFields, line_rate_bps: int, *, stock: bool = False) -> Transport:
+    """Return what a run file says, for senders whose interface has that rate.
+
+    `stock`: their cards know plain CNPs only, so that what hears switches is left out.
+    Raises ParameterError where no set serves the rate.
+    """
+    running = with_those_beside(entry.congestion_control, stock=stock)
+    return Transport(
+        entry.retransmission,
+        entry.operation,
+        entry.ack_every,
+        entry.window or 0,
+        entry.timeout,
+        entry.retries,
+        entry.udp_ports,
+        line_rate_bps,
+        running[-1].name if running else "none",
+        {each.algorithm: each.parameters(entry, line_rate_bps) for each in running},
+    )
