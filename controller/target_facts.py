@@ -5,8 +5,7 @@ Programs compare ticks and depths with installed numbers and never know which un
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 BMV2_TICK_PS = 1_000_000
 PACKET_DEPTH = None
@@ -18,9 +17,7 @@ class TargetFacts:
     """One target. The defaults are BMv2's.
 
     `tick_ps`: length of a P4 timestamp's tick, in real picoseconds. `depth_cell_bytes`: the unit of
-    queue depths, None for packets. `priorities`: queues a port. `port_rates_bps`: real rates by
-    (switch, port), empty if ports have none. `emulates_links`, `emulates_pfc`: whether the target
-    itself does rates and delays, and priority flow control. `reconciles`: whether it loads a
+    queue depths, None for packets. `priorities`: queues a port. `reconciles`: whether it loads a
     changed program with its entries kept. `digest_jitter_ns`: how much later than another of the
     same moment a digest may be heard. `time_scale`: real over fabric time.
     """
@@ -28,9 +25,6 @@ class TargetFacts:
     tick_ps: int = BMV2_TICK_PS
     depth_cell_bytes: int | None = PACKET_DEPTH
     priorities: int = 1
-    port_rates_bps: Mapping[tuple[str, int], int] = field(default_factory=dict)
-    emulates_links: bool = False
-    emulates_pfc: bool = False
     reconciles: bool = False
     digest_jitter_ns: int = 50_000_000
     time_scale: int = 1

@@ -262,18 +262,10 @@ class Session:
 
         if self.target is Target.BMV2:
             return TargetFacts(priorities=PRIORITY_QUEUES, time_scale=self.topology.time_scale)
-        rates = {
-            (end.node, end.port): self.topology.real_rate_bps(link)
-            for link in self.topology.links
-            for end in (link.a, link.b)
-            if self.topology.is_switch(end.node)
-        }
         return TargetFacts(
             tick_ps=_TICK_PS,
             depth_cell_bytes=_CELL_BYTES,
             priorities=PRIORITY_QUEUES,
-            port_rates_bps=rates,
-            emulates_links=True,
             reconciles=True,
             time_scale=self.topology.time_scale,
         )

@@ -108,11 +108,6 @@ class Supervisor:
     def _wake(self) -> None:
         os.write(self._wake_writer, b"x")
 
-    @property
-    def given_up(self) -> frozenset[str]:
-        """Switches that died too often."""
-        return frozenset(self._given_up)
-
     def settle(self, patience_s: float = SETTLE_S) -> None:
         """Return when every switch is up or given up, or `patience_s` seconds have passed."""
         deadline = time.monotonic() + patience_s

@@ -46,14 +46,6 @@ def target_facts(topology: Topology) -> TargetFacts:
         tick_ps=TICK_PS,
         depth_cell_bytes=cell_bytes(topology),
         priorities=PRIORITIES,
-        port_rates_bps={
-            (end.node, end.port): topology.real_rate_bps(link)
-            for link in topology.links
-            for end in (link.a, link.b)
-            if topology.is_switch(end.node)
-        },
-        emulates_links=True,
-        emulates_pfc=True,
         reconciles=True,
         digest_jitter_ns=0,
         time_scale=topology.time_scale,

@@ -5,7 +5,6 @@
     w.finish(RunEnd(...))                                  the rest; returns what summary.json says
 
 The same run gives the same bytes: no time of day, no path and no machine goes into any of them.
-What is about this machine (how long it took) goes into run.json, which the manifest leaves out.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from workloads.model import Traffic
 
 FORMAT = 1
 RUNTIME = "simulator"
-SUMMARY, LOG = "summary.json", "run.json"
+SUMMARY = "summary.json"
 TABLES = (
     "blocked",
     "drops",
@@ -49,7 +48,7 @@ TABLES = (
 _FIGURES = frozenset(
     f"{what}.png" for what in ("queues", "links", "flows", "rates", "jobs", "pauses")
 )
-_OURS = frozenset({SUMMARY, LOG, *(f"{name}.parquet" for name in TABLES)}) | _FIGURES
+_OURS = frozenset({SUMMARY, *(f"{name}.parquet" for name in TABLES)}) | _FIGURES
 _UTILISATION = 8 * 10**12 * MILLION  # bytes over (bits/s x ps), in millionths
 
 
@@ -225,10 +224,6 @@ class ResultWriter:
     def abandon(self) -> None:
         """Close the files without a summary: the folder is then no result."""
         self._close_samples()
-
-    def write_log(self, values: Mapping[str, Any]) -> None:
-        """Write what is about this machine and not about the run (wall-clock time) to run.json."""
-        _write_json(self.out / LOG, values)
 
     def _close_samples(self) -> None:
         if self._open:

@@ -21,8 +21,6 @@ _ASSIGNMENTS: dict[str, ast.BinaryOp] = {
     "^=": ast.BinaryOp.BIT_XOR,
 }
 
-LocalDecl = ast.VarDecl | ast.ConstDecl | ast.InstanceDecl
-
 
 class StatementParser(ExpressionParser):
     """Statements, blocks, and declarations that may stand among statements."""
