@@ -85,6 +85,14 @@ def format_duration(ps: int) -> str:
     return _format(ps, DURATION_UNITS)
 
 
+def show_duration(ps: int) -> str:
+    """Return a duration (picoseconds), nine digits, in the largest unit of which there is one."""
+    for unit, size in reversed(DURATION_UNITS.items()):
+        if ps >= size:
+            return f"{ps / size:.9g}{unit}"
+    return f"{ps}ps"
+
+
 def format_length(metres: int) -> str:
     """Return a length in kilometres where that is exact, in metres else."""
     return _format(metres, LENGTH_UNITS)

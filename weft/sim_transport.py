@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from topologies.units import format_rate, format_size
+from topologies.units import format_rate, format_size, show_duration
 from workloads.senders import Sender, senders
 
 _SHOWN = 3
-_UNITS = ((10**12, "s"), (10**9, "ms"), (10**6, "us"), (10**3, "ns"))
 _MILLION = 10**6
 
 
@@ -49,18 +48,10 @@ def _transport(each: Mapping[str, Any]) -> str:
     return (
         f"RC {each['operation'].upper()}, {each['retransmission']}, MTU {sizes}, an ACK for "
         f"{each['ack_every']}, window {each['window_packets']}, time-out "
-        f"{_time(each['timeout_ps'])}, {each['retries']} retries, {ports}; "
+        f"{show_duration(each['timeout_ps'])}, {each['retries']} retries, {ports}; "
         f"{each['flows']} flows of {format_rate(each['line_rate_bps'])} interfaces"
         + ("" if _running(each) else "; no congestion control")
     )
-
-
-def _time(ps: int) -> str:
-    """A time in the largest unit of which there is one: timers stand in whole numbers of those."""
-    for unit, name in _UNITS:
-        if ps >= unit:
-            return f"{ps / unit:.9g}{name}"
-    return f"{ps}ps"
 
 
 def _marking(each: Mapping[str, Any]) -> str:
@@ -75,7 +66,7 @@ def _marking(each: Mapping[str, Any]) -> str:
 
 def _sharing(found: Mapping[str, Any]) -> str:
     indices, least = found["jain_ppm"], found["least"]
-    since = _time(found["from_ps"])
+    since = show_duration(found["from_ps"])
     text = (
         f"Jain's index {least['jain_ppm'] / _MILLION:.4f} of {least['flows']} flows to "
         f"{least['to']}, from {since} on"

@@ -19,13 +19,12 @@ from mechanisms.dcqcn.parameters import (
 from topologies.ecn import EcnMarking, EcnThresholds, step
 from topologies.extensions import Setting
 from topologies.fields import CountOrNone, Model, Moment, Rate, Size
-from topologies.units import format_rate, format_size, parse_share, parse_size
+from topologies.units import format_rate, format_size, parse_share, parse_size, show_duration
 from workloads.senders import Key, Recovery, Sender, StateColumn
 from workloads.slow_motion import ParameterError
 from workloads.transport_schema import PS_PER_NS, Timer
 
 ALPHA_ONE = 1 << 32  # hostagent/include/dcqcn.h: DCQCN_ONE
-_UNITS = ((10**12, "s"), (10**9, "ms"), (10**6, "us"), (10**3, "ns"))
 
 
 def _marking(value: object) -> EcnMarking:
@@ -96,7 +95,7 @@ def describe(given: Mapping[str, Any]) -> str:
     """Return all parameters in a line, as results keep them."""
 
     def time(name: str) -> str:
-        return _exact(given[f"{name}_ns"] * PS_PER_NS)
+        return show_duration(given[f"{name}_ns"] * PS_PER_NS)
 
     def rate(name: str) -> str:
         return format_rate(given[f"{name}_bps"])
@@ -111,14 +110,6 @@ def describe(given: Mapping[str, Any]) -> str:
         f"{rate('min_rate')}; cuts {time('cut_interval')} apart, CNPs {time('cnp_interval')} apart "
         f"({given['source']})"
     )
-
-
-def _exact(ps: int) -> str:
-    """A time in the largest unit of which there is one: timers stand in whole numbers of those."""
-    for unit, name in _UNITS:
-        if ps >= unit:
-            return f"{ps / unit:.9g}{name}"
-    return f"{ps}ps"
 
 
 def _alpha(state: Mapping[str, int], _rate: int) -> float:
