@@ -72,7 +72,11 @@ class Request:
         return {"congestion_control": self.control, **keys}
 
     def parameters(self) -> dict[str, Any]:
-        """What the results were measured with, for people and programs to read."""
+        """What the results were measured with, for people and programs to read.
+
+        A sender that runs beside another one has a key of its own: whether it did.
+        """
+        running = with_those_beside(self.control)
         return {
             "operation": self.operation,
             "sources": list(self.sources),
@@ -82,6 +86,7 @@ class Request:
             "depth": self.depth,
             "mtu": self.mtu,
             "control": self.control,
+            **{each.name.replace("-", "_"): each in running for each in senders() if each.beside},
             "congestion_control": self.set_name or self.control,
             "retransmission": self.retransmission,
             "duration_s": self.duration_s,

@@ -199,6 +199,7 @@ def test_congestion_control_is_chosen(words: list[str], set_name: str | None, co
     assert (request.set_name, request.control) == (set_name, control)
     told = request.parameters()
     assert (told["congestion_control"], told["control"]) == (set_name or "none", control)
+    assert told["fast_cnp"] is (control == "fast-cnp")
 
 
 TWO_INTO_ONE = """\
