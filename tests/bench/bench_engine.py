@@ -1,10 +1,13 @@
 """Hops a second of CPU time: fat trees of 16, 128 and 1024 hosts in virtual time, with fabric.p4.
 
     python tests/bench/bench_engine.py [--json] [--k 4 8 16] [--rounds 3] [--hops 2000000]
+                                        [--mechanisms NAME ...]
 
 A hop is one packet through one switch's ingress and egress; making and taking the packets at hosts
 is part of its cost. Each host sends to eight others, all pods away, at 8 x 8 % of its 400 Gb/s
-in packets of 4 KB. The medians of equally long rounds are told, after one that is not counted.
+in packets of 4 KB. `--mechanisms` builds the program with these alone, without a name with none;
+else it holds everything. The medians of equally long rounds are told, after one that is not
+counted.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ import argparse
 import json
 import statistics
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,6 +26,7 @@ import numpy as np
 import topologies
 from compiler import compile_p4
 from controller.program import CompiledProgram
+from mechanisms.registry import NAMES
 from simulator.controller_link import ControlPlane
 from simulator.core import Stop
 from simulator.fabric import Fabric
@@ -54,14 +59,23 @@ class Result:
     setup_s: float
 
 
-def measure(k: int, *, rounds: int = 3, hops: int = 2_000_000, share: float = SHARE) -> Result:
+def measure(
+    k: int,
+    *,
+    rounds: int = 3,
+    hops: int = 2_000_000,
+    share: float = SHARE,
+    mechanisms: Sequence[str] | None = None,
+) -> Result:
     """Hops a second of CPU time in a fat tree of k-port switches; a round has about `hops`.
 
-    `share` of its rate is what each host sends to each of its peers.
+    `share` of its rate is what each host sends to each of its peers. `mechanisms`: those that the
+    program holds, None for all.
     """
     started = time.process_time()
-    compiled = compile_p4(FABRIC)
-    program = CompiledProgram.of(compiled)
+    held = () if mechanisms is None else (f"WITH_{name.upper()}" for name in mechanisms)
+    profile = () if mechanisms is None else ("PROFILE", "WITH_FABRIC")
+    program = CompiledProgram.of(compile_p4(FABRIC, defines=(*profile, *held)))
     fabric = Fabric(topologies.loads(TREE.format(k=k)), program)
     ControlPlane(fabric, program).bring_up()
     offer(fabric, share)
@@ -120,9 +134,15 @@ def main() -> None:
     parser.add_argument("--k", type=command_line.count, nargs="+", default=[4, 8, 16])
     parser.add_argument("--rounds", type=command_line.count, default=3)
     parser.add_argument("--hops", type=command_line.count, default=2_000_000)
+    parser.add_argument("--mechanisms", nargs="*", choices=NAMES, metavar="NAME")
     arguments = parser.parse_args()
     try:
-        found = [measure(k, rounds=arguments.rounds, hops=arguments.hops) for k in arguments.k]
+        found = [
+            measure(
+                k, rounds=arguments.rounds, hops=arguments.hops, mechanisms=arguments.mechanisms
+            )
+            for k in arguments.k
+        ]
     except topologies.TopologyError as error:
         parser.error(str(error))
     growth = found[0].hops_per_s / found[-1].hops_per_s
