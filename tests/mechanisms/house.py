@@ -22,11 +22,13 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 
-NAMES = {
-    "dcqcn": re.compile(r"dcqcn", re.IGNORECASE),
-    "fast_cnp": re.compile(r"fast[ _-]?cnp", re.IGNORECASE),
-}
-"""Every spelling of each mechanism."""
+if str(ROOT) not in sys.path:
+    sys.path.insert(0, str(ROOT))
+
+from mechanisms import registry  # noqa: E402 - as a script it runs from any folder
+
+NAMES = {name: re.compile(name.replace("_", "[ _-]?"), re.IGNORECASE) for name in registry.NAMES}
+"""Every spelling of each mechanism of the registry: fast_cnp is also fast CNP, and FastCnp."""
 
 LISTS = (
     "mechanisms/registry.py",
