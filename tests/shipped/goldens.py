@@ -50,7 +50,7 @@ RUNS = (
 LABS = ("cnp-by-hand", "long-haul-fast-cnp")
 
 OF_THE_MACHINE = frozenset(
-    {"versions", "started", "wall_s", "cpu_s", "setup_s", "program", "files", "bytes"}
+    {"versions", "started", "wall_s", "cpu_s", "setup_s", "program", "files"}
 )
 """Keys of summaries and results that say where and when, or with which program, they were made."""
 
@@ -70,12 +70,12 @@ def play(name: str, scratch: Path) -> Golden:
     run, _, full = name.partition(" ")
     until = [] if full or run not in LARGE else ["--until", LARGE[run]]
     _weft("sim", run, *until, "--out", str(scratch / "out"))
-    return _folder(scratch / "out", "summary.json")
+    return folder(scratch / "out", "summary.json")
 
 
 def _lab(name: str, scratch: Path) -> Golden:
     _weft("lab", "run", name, "--quick", "--out", str(scratch / "out"))
-    golden = _folder(scratch / "out", "results.json")
+    golden = folder(scratch / "out", "results.json")
     stories = sorted((scratch / "out" / "runs").rglob("*.json"))
     golden["stories"] = {
         str(path.relative_to(scratch / "out")): _sha(path.read_bytes()) for path in stories
@@ -87,7 +87,8 @@ def _weft(*arguments: str) -> None:
     subprocess.run([str(WEFT), *arguments], cwd=ROOT, check=True, capture_output=True)
 
 
-def _folder(out: Path, summary: str) -> Golden:
+def folder(out: Path, summary: str) -> Golden:
+    """Return the hashes of a folder of results; `summary`: the file that sums them up."""
     said = _without(json.loads((out / summary).read_text()))
     return {
         "summary": {key: _sha(_canonical(value)) for key, value in sorted(said.items())},
