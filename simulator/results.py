@@ -5,6 +5,7 @@
     w.finish(RunEnd(...))                                  the rest; returns what summary.json says
 
 The same run gives the same bytes: no time of day, no path and no machine goes into any of them.
+What is about this machine (how long it took) goes into run.json, which the manifest leaves out.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from workloads.model import Traffic
 
 FORMAT = 1
 RUNTIME = "simulator"
-SUMMARY = "summary.json"
+SUMMARY, LOG = "summary.json", "run.json"
 TABLES = (
     "blocked",
     "drops",
@@ -48,7 +49,7 @@ TABLES = (
 _FIGURES = frozenset(
     f"{what}.png" for what in ("queues", "links", "flows", "rates", "jobs", "pauses")
 )
-_OURS = frozenset({SUMMARY, *(f"{name}.parquet" for name in TABLES)}) | _FIGURES
+_OURS = frozenset({SUMMARY, LOG, *(f"{name}.parquet" for name in TABLES)}) | _FIGURES
 _UTILISATION = 8 * 10**12 * MILLION  # bytes over (bits/s x ps), in millionths
 
 
