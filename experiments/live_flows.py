@@ -23,7 +23,7 @@ from topologies.model import Interface
 from workloads.dag import OPERATIONS
 from workloads.model import RunFile, Traffic
 from workloads.randomness import Random
-from workloads.transport import Transport
+from workloads.transport import Transport, class_of
 
 CHUNK_BYTES = 1 << 16
 """A message is played as WRITEs of at most this: longer ones complete seldom, shorter ones cost."""
@@ -62,6 +62,7 @@ class LiveFlow:
     operation: str
     transport: Transport
     messages: tuple[LiveMessage, ...]
+    ack_class: tuple[int, int] | None = None  # DSCP and queue, where it is not the data's
 
 
 def with_jitter(traffic: Traffic, seed: int, jitter_ps: int) -> Traffic:
@@ -89,6 +90,7 @@ def live_flows(run: RunFile, traffic: Traffic) -> tuple[LiveFlow, ...]:
                 f"packets of {payload} bytes can't be sent between namespaces: {_choices()}",
                 "give the links an `mtu` of 2200B, or the transport one of those",
             )
+        transport = traffic.transports[int(row["transport"]) - 1]
         flows.append(
             LiveFlow(
                 hosts[int(row["src"])].interfaces[int(row["src_port"])],
@@ -98,8 +100,9 @@ def live_flows(run: RunFile, traffic: Traffic) -> tuple[LiveFlow, ...]:
                 int(row["queue"]),
                 int(row["rate_bps"]),
                 operations[int(row["operation"])],
-                traffic.transports[int(row["transport"]) - 1],
+                transport,
                 tuple(_message(rows[i]) for i in np.flatnonzero(rows["flow"] == number)),
+                class_of(run.topology, transport.ack_class),
             )
         )
     return tuple(flows)
@@ -258,4 +261,5 @@ def _settings(flow: LiveFlow, scale: int) -> dict[str, Any]:
         "queue": flow.queue,
         "congestion_control": transport.fields(scale),
         "cnp_interval_ns": transport.cnp_interval_ns(scale),
+        "ack_class": flow.ack_class,
     }

@@ -7,10 +7,11 @@ from dataclasses import asdict
 from typing import Any
 
 from simulator.fabric import Fabric
+from simulator.host_settings import slack_bytes
 from softswitch.core import BufferConfig, SwitchCore
 from topologies.buffers import headroom_bytes
 from topologies.model import Topology
-from workloads.model import BufferSettings
+from workloads.model import BufferSettings, CardClocks
 
 CLASSES = 8
 DSCPS = 64
@@ -40,8 +41,13 @@ def buffer_config(topology: Topology, settings: BufferSettings) -> BufferConfig:
     )
 
 
-def apply_buffer(fabric: Fabric, settings: BufferSettings) -> None:
-    """Give every switch a shared buffer, and its ports headroom for their lossless classes."""
+def apply_buffer(
+    fabric: Fabric, settings: BufferSettings, clocks: CardClocks | None = None
+) -> None:
+    """Give every switch a shared buffer, and its ports headroom for their lossless classes.
+
+    Behind a host whose card has a clock of its own the formula's headroom is larger.
+    """
     topology = fabric.topology
     config = buffer_config(topology, settings)
     for name, switch in fabric.switches.items():
@@ -51,6 +57,10 @@ def apply_buffer(fabric: Fabric, settings: BufferSettings) -> None:
             room = settings.headroom_bytes
             if room is None:
                 room = headroom_bytes(port.link)
+                if clocks is not None and not topology.is_switch(
+                    topology.peer(name, port.number).node
+                ):
+                    room += slack_bytes(topology, port.link, clocks)
             lossless = [config.lossless >> c & 1 for c in range(CLASSES)]
             core.set_headroom(port.number, [room * each for each in lossless])
 

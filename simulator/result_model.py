@@ -79,6 +79,7 @@ class RunEnd:
     for each flow and message. `switches` by name. `host_ports`: sim_host_port_stats by host and
     interface. `flow_paths`: where known, the switch ports that a flow leaves through, in order.
     `transport_stats`: one sim_transport_stats for each flow, None where all are open loop.
+    `receivers`: sim_receiver_stats by interface, of hosts that take frames slowly.
     `counters`: what mechanisms have counted in all switches, by the counter's key and by label.
     """
 
@@ -94,3 +95,4 @@ class RunEnd:
     flow_paths: Mapping[int, Sequence[tuple[str, int]]] = field(default_factory=dict)
     transport_stats: Records | None = None
     counters: Mapping[str, Counters] = field(default_factory=dict)
+    receivers: Mapping[str, Counters] = field(default_factory=dict)

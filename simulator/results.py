@@ -321,6 +321,7 @@ class ResultWriter:
             },
             **result_transport.transport_summary(outcome, identity, end, self._sharing),
             **{key: dict(counts) for key, counts in end.counters.items()},
+            **({"receivers": _plain(end.receivers)} if end.receivers else {}),
             "switches": _summed(switch.stats for switch in end.switches.values()),
             "buffers": {
                 name: dict(switch.buffer) for name, switch in end.switches.items() if switch.buffer
@@ -336,6 +337,10 @@ def _write_flows(path: Path, outcome: Outcome, about: Mapping[str, str]) -> int:
         "missing_packets": result_transport.missing_packets(outcome),
     }
     return result_flows.write_flows(path, outcome, about, result_transport.FLOW_COLUMNS, values)
+
+
+def _plain(of: Mapping[str, Mapping[str, int]]) -> dict[str, dict[str, int]]:
+    return {name: dict(counts) for name, counts in of.items()}
 
 
 def _summed(all_stats: Any) -> dict[str, int]:

@@ -29,6 +29,7 @@ from simulator.core.binding import NEVER, Engine, Transport
 from simulator.core.binding import Stop as EngineStop
 from simulator.fabric import Fabric
 from simulator.flow_paths import FlowPaths
+from simulator.host_settings import apply_clocks, apply_receivers, receiver_ends
 from simulator.pcap import PortCapture
 from simulator.result_model import Records, RunEnd, RunIdentity, Stop, SwitchEnd
 from simulator.results import ResultWriter
@@ -39,6 +40,7 @@ from workloads.dag import OPERATIONS
 from workloads.model import RunFile, Traffic
 from workloads.plan import plan
 from workloads.transport import Transport as PlannedTransport
+from workloads.transport import class_of
 
 SLICE_EVENTS = 200_000
 """Events between two looks at the clock and at Ctrl-C."""
@@ -102,8 +104,11 @@ class Simulation:
         topology = run.topology.with_time_scale(time_scale)
         notice(f"{len(topology.switches)} switches")
         self.fabric = Fabric(topology, program, seed=self.seed)
+        if run.clocks is not None:
+            apply_clocks(self.fabric, run.clocks, self.seed)
+        apply_receivers(self.fabric, run.receivers)
         if run.buffer is not None:
-            apply_buffer(self.fabric, run.buffer)
+            apply_buffer(self.fabric, run.buffer, run.clocks)
         notice("entries")
         self._dead: set[str] = set()
         self.control = ControlPlane(
@@ -178,6 +183,7 @@ class Simulation:
             timeout_ps=planned.timeout_ps * scale,
             congestion_control=planned.fields(scale),
             cnp_interval_ns=NO_CNPS if interval_ns is None else interval_ns,
+            ack_class=class_of(self.fabric.topology, planned.ack_class),
         )
 
     def _events(self) -> None:
@@ -352,6 +358,7 @@ class Simulation:
             now_ps=engine.now,
             totals={**asdict(engine.totals()), "punts": self.punts, **self.control.loop.totals()},
             counters=self._counters(),
+            receivers=receiver_ends(self.fabric, self.file.receivers),
             flow_stats=flow_stats,
             message_times=engine.message_times(0, len(traffic.messages)),
             switches=switches,

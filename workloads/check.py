@@ -133,6 +133,7 @@ class _Check:
             for n, packet in enumerate(entry.script or ()):
                 self._script((*path, n), packet)
         self._transport()
+        self._receivers()
         self._ends_some_time()
         jobs = list(zip(self.run.job_paths, self.run.jobs, strict=True))
         names: set[str] = set()
@@ -251,6 +252,13 @@ class _Check:
             message = f"a frame of {length}B: the link's MTU allows {mtu + ETHERNET}B"
             self._report((*path, key), message)
 
+    def _receivers(self) -> None:
+        hosts = [host.name for host in self.run.topology.hosts]
+        for name in self.run.receivers:
+            if name not in hosts:
+                hint = did_you_mean(name, hosts) or f": there is {hosts[0]} to {hosts[-1]}"
+                self._report(("receivers", name), f"no host {name!r}{hint}")
+
     def _transport(self) -> None:
         transport = self.run.transport
         if transport is None:
@@ -260,12 +268,30 @@ class _Check:
         if transport.window is not None and transport.window > most:
             message = f"{transport.retransmission} has at most {most} packets on the way"
             self._report(("transport", "window"), message)
+        self._ack_class(transport.ack_class, transport.operation)
         for rate in sorted({link.rate_bps for link in self.run.topology.links}):
             try:
                 transport_for(transport, rate)
             except ParameterError as error:
                 self._report(("transport", "parameters"), str(error))
                 return
+
+    def _ack_class(self, name: str | None, operation: str) -> None:
+        path = ("transport", "ack_class")
+        known = [each.name for each in self.run.topology.classes if each.dscps]
+        if name is None:
+            return
+        if name not in known:
+            there = f"there is {', '.join(known)}" if known else "it has none with a DSCP"
+            hint = did_you_mean(name, known) or f": {there}"
+            self._report(path, f"the topology has no class {name!r}{hint}")
+        told = [getattr(entry, entry.kind) for entry in self.run.traffic]
+        own = [each.operation for each in told if isinstance(each, FlowSettings)]
+        if "read" in (operation, *own):
+            message = (
+                "READs have no acknowledgements that could go apart: their responses are these"
+            )
+            self._report(path, message)
 
     def _reliable(self, path: FieldPath, settings: FlowSettings) -> None:
         """Check what only a transport gives, and what it asks for."""

@@ -20,7 +20,7 @@ from topologies.model import Topology
 from topologies.schema import ExplicitFile, validate
 from workloads.check import check
 from workloads.importers import with_imports
-from workloads.model import BufferSettings, RunFile
+from workloads.model import BufferSettings, CardClocks, ReceiverSettings, RunFile
 from workloads.schema import BufferEntry, RunEntry, validate_run
 
 DIRECTORY = Path(__file__).parent
@@ -90,6 +90,12 @@ def run_of(document: Document, name: str, directory: Path) -> RunFile:
         buffer=_buffer(spec.buffer),
         transport=spec.transport,
         controller_delay_ps=spec.controller.delay,
+        clocks=None
+        if spec.clocks is None
+        else CardClocks(spec.clocks.ppm * 1000, spec.clocks.jitter),
+        receivers={
+            host: ReceiverSettings(each.rate, each.buffer) for host, each in spec.receivers.items()
+        },
     )
     check(run)
     return run

@@ -11,6 +11,7 @@ order of `Topology.hosts`, not nodes of an engine.
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -103,6 +104,30 @@ class BufferSettings:
     xon_gap_bytes: int | None = None  # XON that far below the threshold; None: two MTU
     watchdog_ps: int = 0  # 0: no watchdog
     watchdog_restore_ps: int = 0
+
+
+@dataclass(frozen=True)
+class CardClocks:
+    """Clocks of the hosts' cards: at most `ppb` parts in 10^9 fast or slow, drawn by the seed.
+
+    What a card sends arrives up to a full frame's time later, always the same, and up to
+    `jitter_ps` more, anew for each frame; None: another full frame's time.
+    """
+
+    ppb: int = 50_000
+    jitter_ps: int | None = None
+
+
+@dataclass(frozen=True)
+class ReceiverSettings:
+    """A host that takes what arrives only at a rate, in frames as they count on a wire.
+
+    `buffer_bytes` may wait at each of its interfaces before it pauses the lossless classes; behind
+    it there is the headroom that the link needs. Without such classes what is more is lost.
+    """
+
+    rate_bps: int
+    buffer_bytes: int
 
 
 @dataclass(frozen=True)
@@ -227,3 +252,5 @@ class RunFile:
     buffer: BufferSettings | None = None
     transport: TransportFields | None = None  # None: open loop
     controller_delay_ps: int = 1_000_000_000
+    clocks: CardClocks | None = None  # None: all cards run by one clock, in step
+    receivers: Mapping[str, ReceiverSettings] = field(default_factory=dict)  # by host

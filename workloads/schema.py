@@ -8,6 +8,8 @@ seed: 1
 buffer: {shared: 64MB, alpha: 1/8, headroom: formula, watchdog: 100ms}
 transport: {} takes all defaults (transport_schema.py); without it flows are open loop
 controller: {delay: 1ms}
+clocks: {ppm: 50, jitter: 330ns}       each card has a clock of its own; without it they are in step
+receivers: {h3: {rate: 40Gbps}}        hosts that take what arrives only so fast
 events: [...]                          as in a topology file, behind those of the topology
 traffic: [{cbr: {...}}, {incast: {...}}, ...]
 job: {ranks: 16, placement: stride, tp: 2, dp: 8, phases: [...]}      or jobs: [...]
@@ -100,6 +102,20 @@ class ControllerEntry(Model):
     """The controller: how long it takes from an event to a write."""
 
     delay: Moment = 1_000_000_000
+
+
+class ClocksEntry(Model):
+    """The cards' clocks: how far they are off at most, and how unevenly frames come."""
+
+    ppm: Annotated[int, Field(ge=0, le=1000)] = 50
+    jitter: Moment | None = None  # without it the time of a full frame on the card's line
+
+
+class ReceiverEntry(Model):
+    """A host that takes what arrives only so fast; `buffer`: what waits before it pauses."""
+
+    rate: Annotated[Rate, AfterValidator(_positive)]
+    buffer: Size = 512_000
 
 
 class FlowSettings(Model):
@@ -256,6 +272,8 @@ class RunEntry(Model):
     buffer: BufferEntry | None = None
     transport: TransportEntry | None = None
     controller: ControllerEntry = ControllerEntry()
+    clocks: ClocksEntry | None = None
+    receivers: dict[str, ReceiverEntry] = Field(default={})
     events: list[EventEntry] = Field(default=[])
     traffic: list[TrafficEntry] = Field(default=[])
     job: JobEntry | None = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from topologies.model import Topology
 from workloads.senders import Parameters, with_those_beside
 from workloads.transport_schema import TransportFields
 
@@ -15,6 +16,7 @@ class Transport:
 
     `congestion_control`: the name of the last sender that runs, "none" without any; `algorithms`:
     what runs at the sender, by the algorithm's name in C. `window_packets` 0: the card's default.
+    `ack_class`: the topology's class that acknowledgements go in, None for the data's own.
     """
 
     retransmission: str
@@ -27,6 +29,7 @@ class Transport:
     line_rate_bps: int
     congestion_control: str = "none"
     algorithms: Mapping[str, Parameters] = field(default_factory=dict)
+    ack_class: str | None = None
 
     def fields(self, time_scale: int = 1) -> dict[str, Mapping[str, int]]:
         """Return each algorithm's C fields by its name, slowed down by `time_scale`.
@@ -65,4 +68,13 @@ def transport_for(entry: TransportFields, line_rate_bps: int, *, stock: bool = F
         line_rate_bps,
         running[-1].name if running else "none",
         {each.algorithm: each.parameters(entry, line_rate_bps) for each in running},
+        entry.ack_class,
     )
+
+
+def class_of(topology: Topology, name: str | None) -> tuple[int, int] | None:
+    """Return a class's first DSCP and its queue; None for no name. Raises KeyError."""
+    if name is None:
+        return None
+    found = {each.name: each for each in topology.classes}[name]
+    return found.dscps[0], found.queue or 0

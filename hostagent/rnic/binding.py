@@ -126,6 +126,7 @@ class CardConfig:
     cnp_dscp: int = 48
     cnp_queue: int = 6
     cc_base_ns: int = 0
+    clock_ppb: int = 0
     pace_slack_ps: int = 0
 
     def __post_init__(self) -> None:
@@ -140,7 +141,10 @@ class CardConfig:
 
 @dataclass(frozen=True)
 class QueuePairConfig:
-    """struct rnic_qp_config without the slot."""
+    """struct rnic_qp_config without the slot.
+
+    `ack_apart`: acknowledgements go by `ack_dscp` and `ack_queue`, not by the data's.
+    """
 
     qpn: int
     mtu: int = 1024
@@ -161,6 +165,9 @@ class QueuePairConfig:
     max_reads: int = 0
     send_depth: int = 0
     cnp_interval_ns: int = NO_CNPS
+    ack_apart: bool = False
+    ack_dscp: int = 0
+    ack_queue: int = 0
 
 
 @dataclass(frozen=True)

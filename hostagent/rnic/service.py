@@ -19,7 +19,8 @@ info {} -> {interface, ip, mac, mode, mode_reason, mtu, line_rate_bps, max_qps, 
     may have on this interface; kernel: whether congestion control runs in the kernel (--maps) or in
     the card.
 open {qps, buffer_bytes, mtu?, udp_ports?, repeat?, ack_every?, window?, timeout_us?, retries?,
-      rnr_retries?, rate_bps?, dscp?, queue?, max_reads?, congestion_control?, cnp_interval_ns?}
+      rnr_retries?, rate_bps?, dscp?, queue?, max_reads?, congestion_control?, cnp_interval_ns?,
+      ack_class?}
         -> {pairs: [{qpn, psn, rkey, address, ip, mac}]}
     Makes queue pairs, each with `buffer_bytes` that its peer may write and read, and as much to
     send from. mtu: 256 .. 2048, default the largest that fits; repeat: "go-back-n" (default) or
@@ -28,7 +29,8 @@ open {qps, buffer_bytes, mtu?, udp_ports?, repeat?, ack_every?, window?, timeout
     7; rate_bps: a limit beside congestion control's, preamble and gap counted, as all rates that
     frames leave with. congestion_control: an object with the fields of each algorithm that
     applies, by its name (hostagent/algorithms.py); null (default): none. cnp_interval_ns: of this
-    end as receiver, between two CNPs; null (default): it sends none.
+    end as receiver, between two CNPs; null (default): it sends none. ack_class: [DSCP, queue] of
+    acknowledgements; null (default): those of the data.
 connect {pairs: [{qpn, peer_ip, peer_qpn, peer_psn, peer_rkey?, peer_address?, peer_mac?}]} -> {}
     What the other end's `open` said. If one is refused, those of the request are closed. peer_mac:
     default the gateway's, on a host without one the peer's own.
@@ -225,6 +227,7 @@ class Client:
         max_reads: int = 16,
         congestion_control: Parameters | None = None,
         cnp_interval_ns: int | None = None,
+        ack_class: tuple[int, int] | None = None,
     ) -> dict[str, Any]:
         if repeat not in _REPEATS:
             raise RequestError(f"no retransmission {repeat!r}: {', '.join(_REPEATS)}")
@@ -248,6 +251,9 @@ class Client:
             rate_bps=rate_bps,
             max_reads=max_reads,
             cnp_interval_ns=NO_CNPS if cnp_interval_ns is None else cnp_interval_ns,
+            ack_apart=ack_class is not None,
+            ack_dscp=ack_class[0] if ack_class else 0,
+            ack_queue=ack_class[1] if ack_class else 0,
         )
         opened: list[dict[str, Any]] = []
         try:

@@ -77,6 +77,38 @@ class HostPort:
 
 
 @dataclass(frozen=True)
+class Clock:
+    """A card's own clock, as struct sim_clock: offset in parts in 10^9, times in ps."""
+
+    ppb: int
+    phase_ps: int
+    jitter_ps: int
+    seed: int
+
+
+@dataclass(frozen=True)
+class Receiver:
+    """A host that takes frames at a rate, as struct sim_receiver; `classes`: a bit each."""
+
+    rate_bps: int
+    buffer_bytes: int
+    xoff_bytes: int
+    xon_bytes: int
+    classes: int
+
+
+@dataclass(frozen=True)
+class ReceiverStats:
+    """What happened to what such a host was sent, in frames; bytes that waited at most."""
+
+    taken: int
+    dropped: int
+    most_bytes: int
+    pauses: int
+    resumes: int
+
+
+@dataclass(frozen=True)
 class Totals:
     """Sums over the whole run, as struct sim_totals."""
 
@@ -97,6 +129,7 @@ class Transport:
     """struct sim_transport_config: how a flow's ends deal with each other.
 
     `repeat`, `udp_ports` and `cnp_interval_ns` as hostagent.rnic.binding has them; times in ps.
+    `ack_class`: DSCP and queue of acknowledgements, None for the data's.
     """
 
     repeat: Repeat = Repeat.GO_BACK_N
@@ -111,6 +144,7 @@ class Transport:
     timeout_ps: int = 4_194_304_000
     congestion_control: Parameters = field(default_factory=dict)
     cnp_interval_ns: int = NO_CNPS
+    ack_class: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True)
@@ -238,6 +272,22 @@ class Engine:
         wanted = self.ffi.new("struct sim_port_config *", asdict(config))
         self._check(self.lib.sim_configure_host_port(self.pointer, node, port, wanted))
 
+    def set_clock(self, node: int, port: int, clock: Clock) -> None:
+        """Give an interface's card a clock of its own. Raises EngineError (out of range)."""
+        wanted = self.ffi.new("struct sim_clock *", asdict(clock))
+        self._check(self.lib.sim_set_clock(self.pointer, node, port, wanted))
+
+    def set_receiver(self, node: int, port: int, receiver: Receiver) -> None:
+        """Let a host take what arrives only so fast. Raises EngineError (thresholds, twice)."""
+        wanted = self.ffi.new("struct sim_receiver *", asdict(receiver))
+        self._check(self.lib.sim_set_receiver(self.pointer, node, port, wanted))
+
+    def receiver_stats(self, node: int, port: int) -> ReceiverStats:
+        """What an interface with a receiver has taken. Raises EngineError where it has none."""
+        found = self.ffi.new("struct sim_receiver_stats *")
+        self._check(self.lib.sim_receiver_stats_get(self.pointer, node, port, found))
+        return ReceiverStats(*(int(getattr(found, f)) for f in ReceiverStats.__dataclass_fields__))
+
     def add_link(self, node_a: int, port_a: int, node_b: int, port_b: int) -> int:
         """Join two ends; return the link's number."""
         return self._check(self.lib.sim_add_link(self.pointer, node_a, port_a, node_b, port_b))
@@ -272,6 +322,8 @@ class Engine:
                 setattr(row, name, getattr(transport, name))
             row.max_reads, row.repeat = transport.max_reads, int(transport.repeat)
             row.cnp_dscp, row.cnp_queue = transport.cnp_dscp, transport.cnp_queue
+            if transport.ack_class is not None:
+                row.ack_apart, (row.ack_dscp, row.ack_queue) = 1, transport.ack_class
             row.timeout_ps = transport.timeout_ps
             row.cnp_interval_ns = transport.cnp_interval_ns
             row.cc = pack(self.ffi, transport.congestion_control)[0]

@@ -43,6 +43,7 @@ static struct rnic_config card_config(const struct nic *nic)
         .ip = nic->config.ip,
         .max_qps = CARD_QUEUE_PAIRS,
         .line_rate_bps = nic->config.rate_bps,
+        .clock_ppb = nic->clock.ppb,
         .check_icrc = 1,
     };
 }
@@ -82,6 +83,9 @@ static int add_end(struct sim *s, const struct flow *flow, struct nic *nic, cons
         .queue = flow->config.queue,
         .repeat = (uint8_t)transport->repeat,
         .ack_every = transport->ack_every,
+        .ack_apart = (uint8_t)transport->ack_apart,
+        .ack_dscp = (uint8_t)transport->ack_dscp,
+        .ack_queue = (uint8_t)transport->ack_queue,
         .window_packets = transport->window_packets,
         .retries = transport->retries,
         .rnr_retries = transport->rnr_retries,

@@ -160,6 +160,15 @@ struct nic_queue {
     uint64_t paused_ps; /* up to paused_since */
 };
 
+/* What waits at an interface of a host that takes it slowly. */
+struct receiver {
+    struct sim_receiver config;
+    struct sim_receiver_stats stats;
+    struct flight *head, *tail;
+    uint64_t bytes;
+    ws_time asked_until; /* when the pause that it asked for ends, unless it asks again; 0: it asks for none */
+};
+
 struct nic {
     struct sim_port_config config;
     struct sim_host_port_stats stats;
@@ -171,6 +180,9 @@ struct nic {
     struct ws_wire *wire; /* NULL: nothing goes wrong */
     struct end end;
     struct rnic *card;    /* its queue pairs; NULL: no flow has a transport */
+    struct receiver *receiver; /* NULL: it takes everything at once */
+    struct sim_clock clock;
+    ws_time last_arrival; /* of what it sent, where its clock has a jitter */
     ws_time pauses_end;   /* of the longest pause */
     uint8_t card_turn;    /* in a queue of both kinds the card is next */
 };
@@ -208,12 +220,12 @@ struct message {
     struct sim_message_times times;
 };
 
-enum timer_kind { TIMER_STREAM, TIMER_MESSAGE, TIMER_FLOW, TIMER_SCRIPT };
+enum timer_kind { TIMER_STREAM, TIMER_MESSAGE, TIMER_FLOW, TIMER_SCRIPT, TIMER_TAKE };
 struct timer {
     ws_time time;
     uint64_t sequence;
     uint32_t kind;
-    uint64_t object; /* number of the stream, message, flow or script packet */
+    uint64_t object; /* number of the stream, message, flow or script packet; node << 32 | port of an interface */
 };
 
 struct heap_entry {
@@ -391,6 +403,25 @@ void nic_emit(struct sim *s, struct nic *nic, struct flight *flight);
 /* A frame will arrive there soon: what it belongs to is brought near. */
 void nic_expect(const struct sim *s, uint32_t node, uint32_t port, const struct flight *flight);
 void nic_receive(struct sim *s, uint32_t node, uint32_t port, struct flight *flight);
+/* The host takes it. Consumes `flight`. */
+void nic_take(struct sim *s, uint32_t node, uint32_t port, struct flight *flight);
+
+/* --- clock.c: a card's own time ------------------------------------------------------------------------- */
+/* The time that `frame` bytes take on a wire of that rate. */
+ws_time slot_of(uint64_t rate_bps, uint32_t frame);
+/* A rate by the card's clock. */
+static inline uint64_t clock_rate(const struct nic *nic, uint64_t rate_bps)
+{
+    const int64_t ppb = nic->clock.ppb;
+    return ppb ? (uint64_t)((int64_t)rate_bps + (int64_t)((__int128)(int64_t)rate_bps * ppb / 1000000000)) : rate_bps;
+}
+/* When a frame that would arrive at `at` does. */
+ws_time clock_arrival(struct nic *nic, ws_time at);
+
+/* --- slow_host.c: hosts that take frames at a rate ------------------------------------------------------- */
+void receiver_put(struct sim *s, uint32_t node, uint32_t port, struct flight *flight);
+void receiver_due(struct sim *s, uint32_t node, uint32_t port);
+void receiver_free(struct receiver *receiver);
 
 /* --- endpoint.c: flows with a transport ---------------------------------------------------------------- */
 int endpoint_add(struct sim *s, struct flow *flow);              /* SIM_OK or SIM_E* */

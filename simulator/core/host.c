@@ -20,12 +20,6 @@ enum {
     TTL = 64,
 };
 
-static ws_time slot_of(uint64_t rate_bps, uint32_t frame)
-{
-    uint64_t bits = 8 * (uint64_t)ws_wire_bytes(frame);
-    return (ws_time)((bits * PS_PER_S + rate_bps - 1) / rate_bps);
-}
-
 /* --- pauses ------------------------------------------------------------------------------------ */
 
 uint64_t nic_paused(const struct nic_queue *queue, ws_time now)
@@ -184,13 +178,13 @@ static void message_started(struct sim *s, struct flow *flow, int64_t number)
 void nic_emit(struct sim *s, struct nic *nic, struct flight *flight)
 {
     uint32_t total = flight->length + flight->tail;
-    ws_time slot = slot_of(nic->config.rate_bps, total), end = s->now + slot;
+    ws_time slot = slot_of(clock_rate(nic, nic->config.rate_bps), total), end = s->now + slot;
     nic->busy_until = end;
     nic->stats.tx_packets++;
     nic->stats.tx_bytes += total;
     if (nic->end.tap)
         tap_frame(s, nic->end.tap, end, 1, flight_data(flight), flight->length, flight->tail, flight->tail_seed);
-    flight->at = end + nic->config.delay_ps;
+    flight->at = clock_arrival(nic, end + nic->config.delay_ps);
     if (!nic->end.out) {
         flight_free(s, flight);
         return;
@@ -283,7 +277,7 @@ static void send_of_flow(struct sim *s, struct nic *nic, struct flow *flow)
         more = --work->packets > 0;
     }
     if (flow->config.rate_bps)
-        flow->allowed = s->now + slot_of(flow->config.rate_bps, flight->length + flight->tail);
+        flow->allowed = s->now + slot_of(clock_rate(nic, flow->config.rate_bps), flight->length + flight->tail);
     nic_emit(s, nic, flight);
     if (!more) {
         flow->head = work->next;

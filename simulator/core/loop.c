@@ -34,6 +34,9 @@ static void handle_timer(struct sim *s)
     case TIMER_SCRIPT:
         script_due(s, timer.object);
         break;
+    case TIMER_TAKE:
+        receiver_due(s, (uint32_t)(timer.object >> 32), (uint32_t)timer.object);
+        break;
     }
 }
 

@@ -70,6 +70,7 @@ static void free_node(struct node *node)
             node->nics[p].raw_head = next;
         }
         free(node->nics[p].wire);
+        receiver_free(node->nics[p].receiver);
         rnic_destroy(node->nics[p].card);
     }
     ws_memory_put(node->nics, node->n_nics * sizeof *node->nics);

@@ -164,6 +164,16 @@ void nic_receive(struct sim *s, uint32_t number, uint32_t port, struct flight *f
         flight_free(s, flight);
         return;
     }
+    if (nic->receiver)
+        receiver_put(s, number, port, flight);
+    else
+        nic_take(s, number, port, flight);
+}
+
+void nic_take(struct sim *s, uint32_t number, uint32_t port, struct flight *flight)
+{
+    struct nic *nic = &s->nodes[number].nics[port];
+    const uint8_t *frame = flight_data(flight);
     s->totals.received++;
     const uint8_t *ip = frame + ETHERNET, *udp = ip + IPV4, *bth = udp + UDP;
     struct flow *flow = flow_of(s, flight, frame);

@@ -39,6 +39,31 @@ struct sim_port_config {
 /* A host of `n` interfaces. Returns the node. */
 int sim_add_host(sim *s, const struct sim_port_config *ports, uint32_t n);
 int sim_configure_host_port(sim *s, uint32_t node, uint32_t port, const struct sim_port_config *config);
+/* The clock of an interface's card. Its line, its flows' rates and its queue pairs' rates are all `ppb` parts in 10^9 faster
+ * than they say; what it sends arrives `phase_ps` later, always, and up to `jitter_ps` more, drawn anew for each
+ * frame: with a jitter two frames may arrive closer together than a line allows, but never in another order. Without one all
+ * cards run by the same clock and in step. Before flows are added. */
+struct sim_clock {
+    int64_t ppb; /* -10^6 .. 10^6 */
+    ws_time phase_ps, jitter_ps;
+    uint64_t seed;
+};
+int sim_set_clock(sim *s, uint32_t node, uint32_t port, const struct sim_clock *clock);
+/* A host that takes what arrives at an interface only so fast. Frames wait in a buffer; what does not fit is lost. Above `xoff_bytes` it
+ * pauses `classes` (PFC), at or below `xon_bytes` it lets them go on. */
+struct sim_receiver {
+    uint64_t rate_bps; /* > 0, as it counts on the wire */
+    uint64_t buffer_bytes, xoff_bytes, xon_bytes; /* of frames without FCS; xon <= xoff <= buffer */
+    uint32_t classes;  /* bit c; 0: no pauses */
+    uint32_t pad_;
+};
+int sim_set_receiver(sim *s, uint32_t node, uint32_t port, const struct sim_receiver *receiver); /* once an interface */
+struct sim_receiver_stats {
+    uint64_t taken, dropped;  /* frames */
+    uint64_t most_bytes;      /* that ever waited */
+    uint64_t pauses, resumes; /* PFC frames */
+};
+int sim_receiver_stats_get(const sim *s, uint32_t node, uint32_t port, struct sim_receiver_stats *stats); /* SIM_ENOENT: it has none */
 /* Joins two ends. Host interfaces are ports 0, 1, ...; switch ports have the switch's numbers. Returns the link. */
 int sim_add_link(sim *s, uint32_t node_a, uint32_t port_a, uint32_t node_b, uint32_t port_b);
 /* down: what is on the way is lost and both ends' ports go down (a switch's by ws_set_port); up again: both go up. */
@@ -55,6 +80,8 @@ struct sim_transport_config {
     uint32_t repeat;            /* enum rnic_repeat */
     uint32_t ack_every, window_packets, retries, rnr_retries, udp_ports, max_reads; /* as struct rnic_qp_config */
     uint32_t cnp_dscp, cnp_queue; /* one for all transports of a host */
+    uint32_t ack_apart, ack_dscp, ack_queue; /* as struct rnic_qp_config */
+    uint32_t pad_;
     ws_time timeout_ps;
     uint64_t cnp_interval_ns;   /* UINT64_MAX: no CNPs */
     struct cc_params cc;        /* line_rate: that of the sender's interface */

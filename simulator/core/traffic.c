@@ -101,7 +101,8 @@ int sim_add_transports(sim *s, const struct sim_transport_config *transports, ui
 {
     for (uint32_t i = 0; i < n; i++) {
         const struct sim_transport_config *t = &transports[i];
-        if (t->cc.algorithms >> CC_ALGORITHMS || t->repeat > RNIC_SELECTIVE || t->cnp_queue >= QUEUES || t->cnp_dscp > 63)
+        if (t->cc.algorithms >> CC_ALGORITHMS || t->repeat > RNIC_SELECTIVE || t->cnp_queue >= QUEUES || t->cnp_dscp > 63 ||
+            t->ack_queue >= QUEUES || t->ack_dscp > 63)
             return sim_fail(s, SIM_EINVAL, "transport %u: algorithm, retransmission, queue or DSCP out of range", i);
         if (t->udp_ports > 0xffff)
             return sim_fail(s, SIM_EINVAL, "transport %u: %u UDP ports", i, t->udp_ports);

@@ -38,6 +38,7 @@ LARGE = {
 
 RUNS = (
     "allreduce-small",
+    "drop-tail",
     "incast-32",
     "incast-32-dcqcn",
     "moe",

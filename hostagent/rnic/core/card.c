@@ -62,6 +62,7 @@ int rnic_configure(rnic *r, const struct rnic_config *config)
     own->gateway_mac = config->gateway_mac;
     own->ip = config->ip;
     own->line_rate_bps = config->line_rate_bps;
+    own->clock_ppb = config->clock_ppb;
     own->pace_slack_ps = config->pace_slack_ps;
     return RNIC_OK;
 }

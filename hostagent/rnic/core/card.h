@@ -288,6 +288,11 @@ void requester_response(struct qp *qp, const struct inbound *in); /* of a READ *
 void requester_timeout(struct qp *qp);
 void requester_flush(struct qp *qp);
 
+static inline uint32_t ack_queue(const struct qp *qp)
+{
+    return qp->config.ack_apart ? qp->config.ack_queue : qp->config.queue;
+}
+
 /* --- responder.c ------------------------------------------------------------------------------- */
 void responder_request(struct qp *qp, const struct inbound *in);
 int responder_wants(const struct qp *qp);

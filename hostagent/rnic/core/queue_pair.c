@@ -55,7 +55,7 @@ static int check(struct rnic *r, const struct rnic_qp_config *c)
         return card_fail(r, RNIC_EFULL, "no more than %u queue pairs", r->config.max_qps);
     if (c->mtu < RNIC_MTU_MIN || c->mtu > RNIC_MTU_MAX || (c->mtu & (c->mtu - 1)))
         return card_fail(r, RNIC_EINVAL, "queue pair %u: the MTU is 256, 512, 1024, 2048 or 4096, not %u", c->qpn, c->mtu);
-    if (c->repeat > RNIC_SELECTIVE || c->queue >= RNIC_QUEUES || c->dscp > 63)
+    if (c->repeat > RNIC_SELECTIVE || c->queue >= RNIC_QUEUES || c->dscp > 63 || c->ack_queue >= RNIC_QUEUES || c->ack_dscp > 63)
         return card_fail(r, RNIC_EINVAL, "queue pair %u: retransmission, queue or DSCP out of range", c->qpn);
     if (c->window_packets > window_most)
         return card_fail(r, RNIC_EINVAL, "queue pair %u: a window of %u packets, at most %u", c->qpn, c->window_packets, window_most);

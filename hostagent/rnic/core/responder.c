@@ -421,7 +421,9 @@ int responder_ack(struct qp *qp, struct rnic_packet *packet)
     const uint64_t psn = qp->syndrome ? qp->expected : qp->expected - 1;
     uint8_t *aeth = packet_begin(qp, packet, OP_ACK, psn, AETH + (with_map ? MISSING_MAP : 0), NULL, 0);
     packet->kind = RNIC_ACK;
-    packet->header[ETHERNET + 1] &= 0xfc; /* not ECN-capable: it causes no congestion that its sender could lessen */
+    packet->queue = ack_queue(qp);
+    /* Not ECN-capable: it causes no congestion that its sender could lessen. */
+    packet->header[ETHERNET + 1] = (uint8_t)((qp->config.ack_apart ? qp->config.ack_dscp : qp->config.dscp) << 2);
     packet_recheck(packet);
     aeth[0] = syndrome;
     bytes_put24(aeth + 1, (uint32_t)(qp->messages & PSN_MASK));

@@ -53,6 +53,7 @@ struct rnic_config {
     uint32_t check_icrc;       /* of whole packets; a wrong one is dropped and counted */
     uint32_t cnp_dscp, cnp_queue; /* 0..63, 0..7 */
     uint64_t cc_base_ns;       /* the congestion control's clock at rnic_time 0 */
+    int64_t clock_ppb;         /* its clock is so many parts in 10^9 faster than that: what it paces goes so much faster */
     rnic_time pace_slack_ps;   /* a paced packet that leaves late brings the next ones forward by so much at most: 0 in virtual time */
 };
 
@@ -76,7 +77,9 @@ struct rnic_qp_config {
     uint32_t mtu;            /* payload bytes a packet: 256, 512, 1024, 2048 or 4096 */
     uint16_t udp_port;       /* first source port */
     uint16_t udp_ports;      /* how many, packets taking turns (PSN modulo them); 0 as 1 */
-    uint8_t dscp, queue;     /* of data and acknowledgements */
+    uint8_t dscp, queue;     /* of data, and of acknowledgements unless */
+    uint8_t ack_apart;       /* 1: these have a class of their own, and so may overtake READ responses: */
+    uint8_t ack_dscp, ack_queue;
     uint8_t repeat;          /* enum rnic_repeat */
     uint8_t ttl;             /* 0 as 64 */
     uint32_t first_psn;      /* of what this end sends */

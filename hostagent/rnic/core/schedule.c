@@ -92,10 +92,16 @@ static uint64_t qp_rate(struct qp *qp)
     return qp_rate_within(qp, cc_elapse(slot, nanoseconds(qp->card)));
 }
 
+static uint64_t by_clock(const struct rnic *r, uint64_t rate)
+{
+    const int64_t ppb = r->config.clock_ppb;
+    return ppb ? rate + (uint64_t)(int64_t)((__int128)(int64_t)rate * ppb / 1000000000) : rate;
+}
+
 static void pace(struct qp *qp, const struct rnic_packet *packet)
 {
     struct rnic *r = qp->card;
-    const uint64_t rate = qp_rate(qp);
+    const uint64_t rate = by_clock(r, qp_rate(qp));
     uint64_t bytes = packet->header_length + packet->payload_length + packet->pad + RNIC_ICRC + FRAME_GAP;
     if (!rate) {
         qp->allowed = r->now;
@@ -141,8 +147,8 @@ void qp_update(struct qp *qp)
 void ack_soon(struct qp *qp)
 {
     if (!linked(&qp->ack)) {
-        list_append(&qp->card->acks[qp->config.queue], &qp->ack);
-        qp->card->waiting |= 1u << qp->config.queue;
+        list_append(&qp->card->acks[ack_queue(qp)], &qp->ack);
+        qp->card->waiting |= 1u << ack_queue(qp);
     }
 }
 
@@ -195,7 +201,7 @@ static int from_queue(struct rnic *r, uint32_t q, struct rnic_packet *packet)
         struct qp *qp = FROM_LINK(r->ready[q].next, struct qp, ready);
         list_remove(&qp->ready);
         if (!send_own(qp, packet)) {
-            if (!list_empty(&r->acks[q])) /* it has failed meanwhile, and says so */
+            if (!list_empty(&r->acks[q])) /* it has failed meanwhile, and says so (in a class of their own they come at their turn) */
                 return from_queue(r, q, packet);
             continue;
         }
