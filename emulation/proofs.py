@@ -65,7 +65,8 @@ def _duration(seconds: float) -> str:
 
 def reply_timeout_s(topology: Topology) -> float:
     """Return how long a round trip may take: the links' delays, and what a busy machine needs."""
-    longest_ns = max((topology.real_delay_ns(link) for link in topology.links), default=0)
+    longest_ps = max((topology.there_and_back_ps(link) for link in topology.links), default=0)
+    longest_ns = topology.real_duration_ns(longest_ps) / 2
     hops = 2 * 6  # there and back, up to three switches deep on each side
     return 5.0 + 2 * hops * longest_ns / 1e9
 
@@ -73,13 +74,16 @@ def reply_timeout_s(topology: Topology) -> float:
 def round_trip_s(topology: Topology, source: Interface, target: Interface) -> float:
     """Return the real propagation delay there and back, on a shortest way, in seconds."""
     links = [topology.link_at(end.host, end.number) for end in (source, target)]
+    latency_ps = topology.latency_ps(source.switch)
     paths = shortest_paths(topology)
     here = source.switch
     while here != target.switch:
         port = paths.towards(here, target.switch)[0]
         links.append(topology.link_at(here, port))
         here = topology.peer(here, port).node
-    return 2e-9 * sum(topology.real_delay_ns(link) for link in links)
+        latency_ps += topology.latency_ps(here)
+    way_ps = latency_ps + sum(link.delay_ps for link in links)
+    return 2e-9 * topology.real_duration_ns(way_ps)
 
 
 def all_pairs_ping(session: Session) -> Row:

@@ -87,7 +87,8 @@ def timeout_us(topology: Topology) -> int:
     for link in topology.links:
         rate = topology.real_rate_bps(link)
         longest = max(longest, 8 * link.queue_bytes * 10**6 // rate)
-    delay = 12 * max((topology.real_delay_ns(link) for link in topology.links), default=0) // 1000
+    trips = (topology.there_and_back_ps(link) for link in topology.links)
+    delay = 6 * topology.real_duration_ns(max(trips, default=0)) // 1000
     return min(max(2 * (longest + delay), _SHORTEST_TIMEOUT_US), _LONGEST_TIMEOUT_US)
 
 

@@ -299,14 +299,14 @@ class Session:
         Between switches each end delays what it sends. A host's end can't, so the switch delays
         both ways there.
         """
-        delay_ns = self.topology.real_delay_ns(port.link)
+        sent_ps = self.topology.delay_from(switch, port.link)
         to_host = not self.topology.is_switch(port.peer.node)
         return PortSettings(
             number=port.number,
             interface=self.network.interface_name(switch, port.number),
             rate_bps=self.topology.real_rate_bps(port.link),
-            send_delay_ns=delay_ns,
-            receive_delay_ns=delay_ns if to_host else 0,
+            send_delay_ns=self.topology.real_duration_ns(sent_ps),
+            receive_delay_ns=self.topology.real_delay_ns(port.link) if to_host else 0,
             queue_bytes=port.link.queue_bytes,
             weights=self.topology.queue_weights,
         )

@@ -56,7 +56,7 @@ def apply_buffer(
         for port in topology.ports_of(name):
             room = settings.headroom_bytes
             if room is None:
-                room = headroom_bytes(port.link)
+                room = headroom_bytes(topology, port.link)
                 if clocks is not None and not topology.is_switch(
                     topology.peer(name, port.number).node
                 ):

@@ -91,7 +91,7 @@ class Fabric:
             device = Device(core, clock=lambda: self.engine.now)
             device.load(prepared)
             for port in topology.ports_of(switch.name):
-                self._configure(device, port)
+                self._configure(device, switch.name, port)
             node = self.engine.add_switch(core)
             self.switches[switch.name] = Virtual(node, device)
             self._named(switch.name, node)
@@ -110,13 +110,13 @@ class Fabric:
         self.nodes[name] = node
         self.names.append(name)
 
-    def _configure(self, device: Device, port: Port) -> None:
+    def _configure(self, device: Device, switch: str, port: Port) -> None:
         topology = self.topology
         device.core.configure_port(
             port.number,
             PortConfig(
                 rate_bps=topology.real_rate_bps(port.link),
-                tx_delay_ps=port.link.delay_ps * topology.time_scale,
+                tx_delay_ps=topology.delay_from(switch, port.link) * topology.time_scale,
                 queue_packets=0,
                 queue_bytes=port.link.queue_bytes,
             ),

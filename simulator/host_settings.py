@@ -7,7 +7,7 @@ from dataclasses import asdict
 
 from simulator.core.binding import Clock, Receiver
 from simulator.fabric import Fabric
-from topologies.buffers import ETHERNET_BYTES, WIRE_BYTES, headroom_of
+from topologies.buffers import ETHERNET_BYTES, WIRE_BYTES, headroom_bytes
 from topologies.model import Interface, Link, Topology
 from workloads.model import CardClocks, ReceiverSettings
 from workloads.randomness import Random
@@ -43,7 +43,7 @@ def slack_bytes(topology: Topology, link: Link, clocks: CardClocks) -> int:
     """
     rate = topology.real_rate_bps(link)
     late_ps = _frame_ps(topology, link) + _jitter_ps(topology, link, clocks)
-    trip_ps = 2 * link.delay_ps * topology.time_scale + late_ps
+    trip_ps = topology.there_and_back_ps(link) * topology.time_scale + late_ps
     return -(-(late_ps * rate + trip_ps * rate * clocks.ppb // _PPB) // _BIT_PS)
 
 
@@ -54,8 +54,7 @@ def apply_receivers(fabric: Fabric, receivers: Mapping[str, ReceiverSettings]) -
     for interface, settings in _slow(topology, receivers):
         link = topology.link_at(interface.host, interface.number)
         frame = link.mtu_bytes + ETHERNET_BYTES
-        delay_ps = link.delay_ps * topology.time_scale
-        room = headroom_of(delay_ps, topology.real_rate_bps(link), frame) if classes else 0
+        room = headroom_bytes(topology, link) if classes else 0
         fabric.engine.set_receiver(
             fabric.nodes[interface.host],
             interface.number,

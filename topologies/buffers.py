@@ -18,7 +18,7 @@ on the wire; a port whose lossless packets are multicast to n ports needs n time
 
 from __future__ import annotations
 
-from topologies.model import Link
+from topologies.model import Link, Topology
 
 _BITS = 8 * 10**12
 ETHERNET_BYTES = 14
@@ -27,16 +27,18 @@ MINIMUM_BYTES = 84  # a minimum frame, as PFC frames are, on the wire
 PFC_FRAMES = 8  # one a class
 
 
-def headroom_of(delay_ps: int, rate_bps: int, frame_bytes: int) -> int:
+def headroom_of(delay_ps: int, rate_bps: int, frame_bytes: int, latency_ps: int = 0) -> int:
     """Return what may be added to a headroom once XOFF is decided, in bytes.
 
-    `delay_ps`: one way; `frame_bytes`: the longest frame, without its FCS.
+    `delay_ps`: one way; `frame_bytes`: the longest frame, without its FCS; `latency_ps`: of the
+    switches at both ends together.
     """
-    on_the_way = -(-2 * delay_ps * rate_bps // _BITS)
+    on_the_way = -(-(2 * delay_ps + latency_ps) * rate_bps // _BITS)
     frame = max(frame_bytes + WIRE_BYTES, MINIMUM_BYTES)
     return on_the_way + 3 * frame + PFC_FRAMES * MINIMUM_BYTES
 
 
-def headroom_bytes(link: Link) -> int:
+def headroom_bytes(topology: Topology, link: Link) -> int:
     """Return the headroom that a lossless class needs at either end of a link, in bytes."""
-    return headroom_of(link.delay_ps, link.rate_bps, link.mtu_bytes + ETHERNET_BYTES)
+    latency_ps = topology.there_and_back_ps(link) - 2 * link.delay_ps
+    return headroom_of(link.delay_ps, link.rate_bps, link.mtu_bytes + ETHERNET_BYTES, latency_ps)

@@ -66,6 +66,7 @@ class _Builder:
                     mac=switch_mac(1 + i),
                     gateway=networks.get(entry.name),
                     group=entry.group,
+                    latency_ps=self.spec.latency if entry.latency is None else entry.latency,
                 )
                 for i, entry in enumerate(self.spec.switches)
             ),

@@ -238,7 +238,8 @@ def _ends(
         if "rate_bps" in settings and sends:
             at["rate_bps"] = max(1, settings["rate_bps"] // scale)
         if "delay_ps" in settings:
-            at["tx_delay_ps" if sends else "rx_delay_ps"] = settings["delay_ps"] * scale
+            delay_ps = settings["delay_ps"] + topology.latency_ps(sender.node)
+            at["tx_delay_ps" if sends else "rx_delay_ps"] = delay_ps * scale
         if impairment:
             at["send" if sends else "receive"] = impairment
     return found

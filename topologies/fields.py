@@ -28,6 +28,7 @@ from topologies.units import parse_duration, parse_length, parse_rate, parse_siz
 NAME = re.compile(r"[a-z][a-z0-9_]{0,7}")
 MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}")
 MAX_PORT = 254  # 255 is the CPU port
+MAX_LATENCY_PS = 10**9
 MAX_TIME_SCALE = 10**9
 MIN_MTU, MAX_MTU = 576, 9600  # RFC 791's smallest; what switches call jumbo
 MAX_WEIGHT = 1000
@@ -92,8 +93,18 @@ def _listed(value: object) -> object:
 Name = Annotated[str, AfterValidator(_name)]
 Mac = Annotated[str, AfterValidator(_mac)]
 InterfaceAddress = Annotated[str, AfterValidator(_interface)]
+
+
+def _latency(value: object) -> int:
+    found = parse_duration(value)
+    if found > MAX_LATENCY_PS:
+        raise ValueError("a switch's latency is at most 1ms; links have a delay")
+    return found
+
+
 Rate = Annotated[int, BeforeValidator(parse_rate)]
 Duration = Annotated[int, BeforeValidator(parse_duration)]
+Latency = Annotated[int, BeforeValidator(_latency)]
 Volume = Annotated[int, BeforeValidator(_volume)]
 Moment = Annotated[int, BeforeValidator(_moment)]
 Length = Annotated[int, BeforeValidator(parse_length)]
@@ -180,6 +191,7 @@ class CommonFile(Model):
 
     time_scale: TimeScale
     description: str = ""
+    latency: Latency = 0  # of every switch's pipeline
     classes: dict[str, ClassEntry] = {}
     stock_nics: list[Name] = Field(default=[])
 

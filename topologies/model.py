@@ -55,7 +55,8 @@ class Endpoint:
 class Switch:
     """A switch. `device_id` is P4Runtime's, from 1. `gateway` is set on switches with hosts.
 
-    `group` is the pod, plane, rail group or data centre that it belongs to, if any.
+    `group` is the pod, plane, rail group or data centre that it belongs to, if any. `latency_ps`:
+    what a packet takes through it, beside waiting and its time on the wire.
     """
 
     name: str
@@ -64,6 +65,7 @@ class Switch:
     mac: str
     gateway: ipaddress.IPv4Interface | None
     group: str = ""
+    latency_ps: int = 0
 
 
 @dataclass(frozen=True)
@@ -285,6 +287,21 @@ class Topology:
     def real_rate_bps(self, link: Link) -> int:
         """Return the rate that a link has on this machine, in bits per real second."""
         return max(1, link.rate_bps // self.time_scale)
+
+    def latency_ps(self, node: str) -> int:
+        """Return a switch's latency in fabric picoseconds; a host has none."""
+        return self.switch(node).latency_ps if self.is_switch(node) else 0
+
+    def delay_from(self, node: str, link: Link) -> int:
+        """Return how long what `node` sends is on its way to the far end, in fabric picoseconds.
+
+        A switch's latency counts as a part of the way out: queues stand before it, the wire behind.
+        """
+        return link.delay_ps + self.latency_ps(node)
+
+    def there_and_back_ps(self, link: Link) -> int:
+        """Return both directions' delay of a link, in fabric picoseconds."""
+        return self.delay_from(link.a.node, link) + self.delay_from(link.b.node, link)
 
     def real_delay_ns(self, link: Link) -> int:
         """Return a link's propagation delay on this machine, in real nanoseconds."""

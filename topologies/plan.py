@@ -82,7 +82,7 @@ class Plan:
         if self.problems:
             raise TopologyError(self.problems)
         name = f"s{1 + len(self._switches)}"
-        entry = SwitchEntry.model_construct(name=name, role=role, group=group)
+        entry = SwitchEntry.model_construct(name=name, role=role, group=group, latency=None)
         self._switches.append(entry)
         self._ports[name] = 0
         return name
@@ -132,6 +132,7 @@ class Plan:
             **told,
             time_scale=self.spec.time_scale,
             description=self.spec.description,
+            latency=self.spec.latency,
             classes=self.spec.classes,
             stock_nics=self.spec.stock_nics,
             events=self.spec.events,

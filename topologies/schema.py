@@ -21,6 +21,7 @@ from topologies.event_schema import EventEntry
 from topologies.fields import (
     CommonFile,
     InterfaceAddress,
+    Latency,
     LinkSettings,
     Mac,
     Model,
@@ -42,11 +43,15 @@ class LinkEntry(LinkSettings):
 
 
 class SwitchEntry(Model):
-    """A switch: its name, its role unless the links already say it, the group it belongs to."""
+    """A switch: its name, its role unless the links already say it, the group it belongs to.
+
+    `latency`: of its pipeline, in the place of the file's.
+    """
 
     name: Name
     role: Literal["leaf", "spine", "core", "border"] | None = None
     group: str = ""
+    latency: Latency | None = None
 
 
 class InterfaceEntry(Model):

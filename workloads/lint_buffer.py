@@ -47,11 +47,12 @@ def _headroom(run: RunFile, buffer: BufferSettings) -> Iterator[Remark]:
         return
     if buffer.headroom_bytes is None:
         return
-    short = [link for link in run.topology.links if headroom_bytes(link) > buffer.headroom_bytes]
+    needed = {link: headroom_bytes(run.topology, link) for link in run.topology.links}
+    short = [link for link in run.topology.links if needed[link] > buffer.headroom_bytes]
     for link in short:
         message = (
             f"{format_size(buffer.headroom_bytes)} of headroom are less than what still arrives "
-            f"after a pause was sent, {format_size(headroom_bytes(link))}"
+            f"after a pause was sent, {format_size(needed[link])}"
         )
         right = "headroom: formula gives each port what its link needs"
         yield Remark(Severity.ERROR, path, f"{link.a}-{link.b}", message, right)

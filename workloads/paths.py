@@ -73,9 +73,10 @@ def mtu_payload(mtu: int) -> int:
 
 @dataclass(frozen=True)
 class Way:
-    """A path between two switches: its links' rates and summed delays; whether it meets a top.
+    """A path between two switches: its links' rates, the sum of delays; whether it meets a top.
 
-    The top is a core, or a spine where the fabric has no cores.
+    `delay_ps`: of its links, and the latencies of all its switches. The top is a core, or a spine
+    where the fabric has no cores.
     """
 
     rates: tuple[int, ...]
@@ -193,12 +194,17 @@ class Paths:
     def _is_top(self) -> tuple[bool, ...]:
         return tuple(switch.role is self.top for switch in self.topology.switches)
 
+    @cached_property
+    def _latency_ps(self) -> tuple[int, ...]:
+        return tuple(switch.latency_ps for switch in self.topology.switches)
+
     def _search(self, source: str) -> dict[str, Way]:
         """Return the best path to every switch."""
 
         def longer(way: Way, there: int, link: Link) -> Way:
-            delay_ps = way.delay_ps + link.delay_ps
+            delay_ps = way.delay_ps + link.delay_ps + self._latency_ps[there]
             return Way((*way.rates, link.rate_bps), delay_ps, way.top or self._is_top[there])
 
-        start = Way((), 0, self._is_top[self._graph.index[source]])
+        here = self._graph.index[source]
+        start = Way((), self._latency_ps[here], self._is_top[here])
         return self._graph.best_ways(source, start, longer, Way.slowness)

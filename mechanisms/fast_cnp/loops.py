@@ -1,8 +1,8 @@
 """Control loops: how long it takes from a switch to a source and back, and so until a word helps.
 
 A source that is told lowers its rate at once; what it has sent before is still on its way. The loop
-is twice the way's delay, what a data packet waits for at each hop until it is whole, and the pass
-through the switch that makes the notification.
+is the way's delay there and back, switches' latencies with it, what a data packet waits for at each
+hop until it is whole, and the pass through the switch that makes the notification.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Loops:
         if way is None:
             return None
         link = self.topology.link_at(source.switch, source.port)
-        return RECIRCULATION_PS + way + 2 * link.delay_ps + packet_ps(link)
+        return RECIRCULATION_PS + way + self.topology.there_and_back_ps(link) + packet_ps(link)
 
     def to_sources(self, switch: str) -> Mapping[Interface, int]:
         """The loops to all hosts' interfaces that a switch can reach, in the topology's order."""
@@ -60,6 +60,6 @@ class Loops:
                 peer = link.b if link.a.node == switch and link.a.port == port else link.a
                 rest = self._way_ps(peer.node, leaf)
                 if rest is not None:
-                    found.append(rest + 2 * link.delay_ps + packet_ps(link))
+                    found.append(rest + self.topology.there_and_back_ps(link) + packet_ps(link))
             self._from[key] = max(found, default=None)
         return self._from[key]
