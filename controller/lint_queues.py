@@ -89,7 +89,9 @@ def _pair(topology: Topology) -> tuple[Interface, Interface] | None:
 
 
 def _install(switch: Switch, topology: Topology, program: CompiledProgram, name: str) -> None:
-    facts = TargetFacts(tick_ps=_TICK_PS, depth_cell_bytes=_CELL_BYTES, priorities=QUEUES)
+    facts = TargetFacts(
+        tick_ps=_TICK_PS, depth_cell_bytes=_CELL_BYTES, priorities=QUEUES, clone_classes=True
+    )
     model = FabricModel(topology, program.p4info, facts, FabricPolicy.of(topology))
     remedy = "lint with the program that this controller is for: p4src/fabric.p4 or one made of it"
     try:

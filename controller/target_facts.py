@@ -17,7 +17,8 @@ class TargetFacts:
     """One target. The defaults are BMv2's.
 
     `tick_ps`: length of a P4 timestamp's tick, in real picoseconds. `depth_cell_bytes`: the unit of
-    queue depths, None for packets. `priorities`: queues a port. `reconciles`: whether it loads a
+    queue depths, None for packets. `priorities`: queues a port. `clone_classes`: whether a clone
+    session may have a class of service. `reconciles`: whether it loads a
     changed program with its entries kept. `digest_jitter_ns`: how much later than another of the
     same moment a digest may be heard. `time_scale`: real over fabric time.
     """
@@ -25,6 +26,7 @@ class TargetFacts:
     tick_ps: int = BMV2_TICK_PS
     depth_cell_bytes: int | None = PACKET_DEPTH
     priorities: int = 1
+    clone_classes: bool = False
     reconciles: bool = False
     digest_jitter_ns: int = 50_000_000
     time_scale: int = 1

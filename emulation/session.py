@@ -266,6 +266,7 @@ class Session:
             tick_ps=_TICK_PS,
             depth_cell_bytes=_CELL_BYTES,
             priorities=PRIORITY_QUEUES,
+            clone_classes=True,
             reconciles=True,
             time_scale=self.topology.time_scale,
         )

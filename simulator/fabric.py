@@ -46,6 +46,7 @@ def target_facts(topology: Topology) -> TargetFacts:
         tick_ps=TICK_PS,
         depth_cell_bytes=cell_bytes(topology),
         priorities=PRIORITIES,
+        clone_classes=True,
         reconciles=True,
         digest_jitter_ns=0,
         time_scale=topology.time_scale,

@@ -173,7 +173,8 @@ def fast_cnp_entries(
     units = _Units(facts, policy)
     sources = loops.to_sources(switch.name)
     cnp_class = min(policy.class_of_dscp.get(CNP_DSCP, 0), facts.priorities - 1)
-    yield CloneSession(SESSION, ((RECIRCULATION_PORT, 1),), cnp_class)
+    copies = cnp_class if facts.clone_classes else 0  # BMv2's PI refuses any other
+    yield CloneSession(SESSION, ((RECIRCULATION_PORT, 1),), copies)
     run = call("enable_fast_cnp", dscp=CNP_DSCP, switch_id=switch.device_id)
     yield DefaultEntry(MODE_TABLE, STAND_STILL if NAME in policy.off else run)
     yield from severity_entries()

@@ -150,7 +150,7 @@ def show(got: bytes, wanted: bytes) -> str:
 
 def model_of(p4info: P4Info, topology: Topology, policy: FabricPolicy) -> FabricModel:
     """A fabric of eight queues a port, with all mechanisms."""
-    return FabricModel(topology, p4info, TargetFacts(priorities=8), policy)
+    return FabricModel(topology, p4info, TargetFacts(priorities=8, clone_classes=True), policy)
 
 
 class Network:

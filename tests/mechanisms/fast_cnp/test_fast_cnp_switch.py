@@ -10,7 +10,7 @@ import pytest
 import topologies
 from controller import CompiledProgram, FabricPolicy, SwitchUnreachable, TargetFacts, run
 from controller.diff import Change, Operation
-from controller.entries import DefaultEntry, Entry
+from controller.entries import CloneSession, DefaultEntry, Entry
 from controller.fabric_state import (
     FabricModel,
     LinkChanged,
@@ -140,3 +140,17 @@ def test_a_controller_that_begins_anew_is_told_of_it(
         assert set(controller.bring_up().written.values()) == {0}
         assert [state.runs for state in read_state(fast, controller).values()] == [False] * 4
         assert controller.switch_mechanism(NAME, on=True) == 4
+
+
+@pytest.mark.parametrize(("has_classes", "wanted"), [(True, 6), (False, 0)])
+def test_copies_have_the_cnps_class_where_the_target_takes_one(
+    program: CompiledProgram, has_classes: bool, wanted: int
+) -> None:
+    """BMv2's PI refuses a clone session with a class of service, and so the whole start."""
+    text = FABRIC.replace("  rest:", "  cnp: {dscp: 48, queue: 6}\n  rest:")
+    topology = topologies.loads(text)
+    facts = TargetFacts(priorities=8, clone_classes=has_classes)
+    model = FabricModel(topology, program.p4info, facts, FabricPolicy.of(topology))
+    model, _ = step(model, SwitchReady("s1", ()), 0)
+    (session,) = [each for each in model.installed["s1"] if isinstance(each, CloneSession)]
+    assert session.class_of_service == wanted
