@@ -7,7 +7,6 @@ a run file           the same of its topology, and buffer, ECN, headroom and tra
 
 from __future__ import annotations
 
-import argparse
 import json
 from collections.abc import Iterable
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from observe.errors import UsageError
 from weft import console
+from weft.command_line import argument, as_json, command, flag, option, preprocessor
 
 if TYPE_CHECKING:
     from controller.program import CompiledProgram
@@ -27,7 +27,24 @@ PROGRAM = Path(__file__).resolve().parent.parent / "p4src" / "fabric.p4"
 _YAML = (".yaml", ".yml")
 
 
-def run(arguments: argparse.Namespace) -> int:
+@command("""
+    examples:
+      weft lint p4src/fabric.p4           registers that threads would tear
+      weft lint my/net.yaml               class map against what the program really does
+      weft lint incast-32 --strict        a run: buffer, ECN, headroom; warnings fail too
+      weft lint my/net.yaml --p4 my/fabric.p4
+    """)
+@argument("files", nargs=-1, required=True, metavar="FILE...",
+          help="a .p4, BMv2 .json, topology or run file, or name")  # fmt: skip
+@option("--p4", type=Path, default=PROGRAM, metavar="PROG.p4",
+        help="check class maps against this program (default: p4src/fabric.p4)")  # fmt: skip
+@preprocessor
+@flag("--strict", help="warnings fail too")
+@as_json
+def run(
+    files: tuple[str, ...], p4: Path, include: tuple[Path, ...], define: tuple[str, ...],
+    strict: bool, as_json: bool,
+) -> int:  # fmt: skip
     """Check each file; returns the exit code: 1 for an error, with --strict for a warning too.
 
     Raises the compiler's CompileError, JsonError, LintError, UsageError; a topology or run file
@@ -35,35 +52,31 @@ def run(arguments: argparse.Namespace) -> int:
     """
     from topologies.lint.findings import Severity
 
-    programs = _Programs(arguments)
+    programs = _Programs(p4, include, define)
     findings: list[Finding] = []
-    for file in arguments.files:
+    for file in files:
         findings += _lint(file, programs)
-    bad = {Severity.ERROR, Severity.WARNING} if arguments.strict else {Severity.ERROR}
+    bad = {Severity.ERROR, Severity.WARNING} if strict else {Severity.ERROR}
     good = not any(finding.severity in bad for finding in findings)
-    if arguments.json:
+    if as_json:
         print(json.dumps({"good": good, "findings": [_as_json(each) for each in findings]}))
     else:
-        _print(arguments.files, findings, good)
+        _print(files, findings, good)
     return 0 if good else 1
 
 
 class _Programs:
     """Compiles what is asked for, the program that class maps are checked against once."""
 
-    def __init__(self, arguments: argparse.Namespace) -> None:
-        self._arguments = arguments
+    def __init__(self, program: Path, include: tuple[Path, ...], define: tuple[str, ...]) -> None:
+        self._program, self._include, self._define = program, include, define
         self._fabric: CompiledProgram | None = None
 
     def compiled(self, source: Path) -> Compiled:
         """Return a program, compiled. Raises CompileError."""
         from softswitch import program_cache
 
-        job = program_cache.Job(
-            source=source,
-            include_dirs=tuple(self._arguments.include),
-            defines=tuple(self._arguments.define),
-        )
+        job = program_cache.Job(source=source, include_dirs=self._include, defines=self._define)
         return program_cache.compile_program(job)
 
     def has_table(self, name: str) -> bool:
@@ -75,7 +88,7 @@ class _Programs:
         from controller.program import CompiledProgram
 
         if self._fabric is None:
-            self._fabric = CompiledProgram.of(self.compiled(self._arguments.p4 or PROGRAM))
+            self._fabric = CompiledProgram.of(self.compiled(self._program))
         return self._fabric
 
 

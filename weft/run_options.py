@@ -1,4 +1,4 @@
-"""What commands that play many runs (`weft lab`, `weft sweep`) have in common: options, the bar."""
+"""What commands that simulate (`weft lab`, `weft sim`, `weft sweep`) share: options, the bar."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from controller.program import CompiledProgram
 from observe.errors import UsageError
+from topologies.units import parse_duration
 from weft import console
 
 if TYPE_CHECKING:
@@ -27,6 +28,17 @@ def workers(count: int | None) -> int | None:
     if count is not None and count < 1:
         raise UsageError(f"--workers {count}: must be at least 1")
     return count
+
+
+def until(text: str) -> int:
+    """Read --until, in ps. Raises UsageError."""
+    try:
+        until = parse_duration(text)
+    except ValueError as error:
+        raise UsageError(f"--until {text}: {error}") from None
+    if until <= 0:
+        raise UsageError(f"--until {text}: must be above 0")
+    return until
 
 
 def program(path: Path | None) -> Path | None:

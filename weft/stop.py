@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import shutil
 
 from weft import console
+from weft.command_line import command, flag
 
 
-def stop(arguments: argparse.Namespace) -> int:
+@command("""
+    examples:
+      sudo weft stop
+    """)
+def stop() -> int:
     """End the run that is up, and remove what crashed ones left; returns the exit code."""
     from emulation import teardown
 
@@ -25,7 +29,13 @@ def stop(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def clean(arguments: argparse.Namespace) -> int:
+@command("""
+    examples:
+      sudo weft clean
+      sudo weft clean --logs      the logs of past runs too
+    """)
+@flag("--logs", help="remove the logs of past runs too")
+def clean(logs: bool) -> int:
     """Remove what crashed runs left, with `--logs` past runs' logs; returns the exit code."""
     from emulation import run_state, teardown
 
@@ -35,7 +45,7 @@ def clean(arguments: argparse.Namespace) -> int:
         print(f"removed {entry}")
     if not removed:
         print("nothing to remove")
-    if arguments.logs and run_state.log_root().exists():
+    if logs and run_state.log_root().exists():
         shutil.rmtree(run_state.log_root())
         print(f"removed {run_state.log_root()}")
     return 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,24 +16,24 @@ if TYPE_CHECKING:
 MAX_TABLE_LINKS = 100  # beyond, tables are printed only when asked for
 
 
-def show(arguments: argparse.Namespace) -> int:
+def show(name: str, png: Path | None, svg: Path | None, *, tables: bool, as_json: bool) -> int:
     """Do `topo show`; returns the exit code. Raises TopologyError, UsageError."""
     import topologies
 
-    pictures = [path for path in (arguments.png, arguments.svg) if path is not None]
-    for path, ending in ((arguments.png, ".png"), (arguments.svg, ".svg")):
+    pictures = [path for path in (png, svg) if path is not None]
+    for path, ending in ((png, ".png"), (svg, ".svg")):
         if path is not None and path.suffix != ending:
             raise UsageError(f"{path}: name the file with its ending, as {path.stem}{ending}")
-    topology = topologies.load(arguments.topology)
+    topology = topologies.load(name)
     if pictures:
         _draw(topology, pictures)
-    if arguments.json:
+    if as_json:
         print(json.dumps(_data(topology)))
     elif not pictures:
         from weft.topo_text import print_drawing
 
         print_drawing(topology)
-        if arguments.tables or len(topology.links) <= MAX_TABLE_LINKS:
+        if tables or len(topology.links) <= MAX_TABLE_LINKS:
             _print_tables(topology)
         else:
             print("--tables lists every switch, host and link")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import time
 from collections.abc import Iterator, Sequence
@@ -58,34 +57,31 @@ class Setting:
         return f"{self.compiler}, {self.target}"
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """Run them all. Returns 0 when each test passes or is for another architecture, else 1."""
-    if arguments.program is not None:
-        raise UsageError("--all takes no program")
-    if not arguments.all.is_dir():
-        raise UsageError(f"{arguments.all}: no such directory")
-    if arguments.jobs < 1:
+def run(
+    directory: Path, setting: Setting, report: Path | None, *, at_once: int, in_json: bool
+) -> int:
+    """Run them all. Returns 0 when each test passes or is for another architecture, else 1.
+
+    Raises UsageError.
+    """
+    if not directory.is_dir():
+        raise UsageError(f"{directory}: no such directory")
+    if at_once < 1:
         raise UsageError("--jobs: at least 1")
-    check_report(arguments.report)
-    tests = find(arguments.all)
+    check_report(report)
+    tests = find(directory)
     if not tests:
-        raise UsageError(f"{arguments.all}: no {PATTERN} there")
-    setting = Setting(
-        arguments.compiler,
-        arguments.target,
-        tuple(arguments.include),
-        tuple(arguments.define),
-    )
-    what = f"{len(tests)} tests of {arguments.all}"
-    with console.progress_bar(what, len(tests), quiet=arguments.json) as step:
+        raise UsageError(f"{directory}: no {PATTERN} there")
+    what = f"{len(tests)} tests of {directory}"
+    with console.progress_bar(what, len(tests), quiet=in_json) as step:
         outcomes = []
-        for outcome in run_all(tests, setting, arguments.jobs):
+        for outcome in run_all(tests, setting, at_once):
             outcomes.append(outcome)
             step()
     outcomes.sort(key=lambda outcome: outcome.name)
-    if arguments.report is not None:
-        arguments.report.write_text(page(outcomes, setting))
-    if arguments.json:
+    if report is not None:
+        report.write_text(page(outcomes, setting))
+    if in_json:
         print(json.dumps([as_json(outcome) for outcome in outcomes], indent=1))
     else:
         _print(outcomes)
