@@ -13,7 +13,10 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING
+
+from rich.console import Group, RenderableType
+from rich.live import Live
+from rich.text import Text
 
 from emulation import fabric_record, run_state
 from emulation.errors import EmulationError
@@ -27,9 +30,6 @@ from observe.interval import interval_seconds
 from weft import console
 from weft.command_line import argument, command, flag, option
 from workloads.senders import columns, name_of
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
 
 _FOOT = "Ctrl-C ends"
 
@@ -204,9 +204,6 @@ class _View:
 
     def picture(self, look: Look, width: int, height: int) -> RenderableType:
         """Return what a terminal of this size shows; queue pairs that don't fit are counted."""
-        from rich.console import Group
-        from rich.text import Text
-
         cells = self._cells(look)
         room = max(1, height - 6)
         text = Text(no_wrap=True, overflow="crop")
@@ -267,8 +264,6 @@ def _pair_json(slot: Slot, look: Look, names: agent_rows.Names) -> dict[str, obj
 
 def _live(view: _View) -> str:
     """The same, in place on a terminal."""
-    from rich.live import Live
-
     screen = console.screen()
     with Live(
         view.picture(view.look(), screen.width, screen.height),

@@ -216,7 +216,7 @@ def _is_ours(error: Exception) -> bool:
 
 def _log_traceback(error: Exception) -> Path | None:
     """Write the trace where the user can find it; None when nowhere can be written."""
-    import tempfile
+    import tempfile  # these three for a bug alone
     import time
     import traceback
 

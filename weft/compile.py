@@ -8,18 +8,16 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 from click import Choice
 
 from compiler.passes.diagnostic_actions import DiagnosticActions, UnknownKind
 from observe.errors import UsageError
+from softswitch import program_cache
+from softswitch.program_cache import Compiled
 from weft import console
 from weft.command_line import F, NamedValue, argument, as_json, command, flag, option, preprocessor
-
-if TYPE_CHECKING:
-    from softswitch.program_cache import Compiled
 
 
 def _diagnostic(text: str) -> str:
@@ -65,8 +63,6 @@ def run(
 
     Raises the compiler's CompileError, which holds every diagnostic.
     """
-    from softswitch import program_cache
-
     with console.progress(f"compile {program}", quiet=not sys.stderr.isatty()):
         compiled = program_cache.compile_program(
             program_cache.Job(

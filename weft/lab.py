@@ -7,16 +7,19 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from experiments import loader, wording
 from experiments.api import Runtime
 from experiments.errors import LabError
 from experiments.loader import Lab
 from experiments.results import LabResult
-from experiments.runner import Done, LabRun, Progress, Request
 from observe.errors import UsageError
 from weft import console, run_options
 from weft.command_line import Group, argument, flag, option
+
+if TYPE_CHECKING:
+    from experiments.runner import Done, Progress
 
 _VERDICTS = {"pass": "ok", "fail": "FAILED"}
 
@@ -105,6 +108,8 @@ def run_lab(
     out: Path | None, p4: Path | None, workers: int | None, labs: Path, as_json: bool,
 ) -> int:  # fmt: skip
     """`weft lab run`: 0 all checks passed, 1 one failed, 2 wrong input, 3 no such runtime here."""
+    from experiments.runner import LabRun, Request  # half a second that `lab list` need not wait
+
     try:
         found = loader.load(name, labs)
         request = Request(

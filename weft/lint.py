@@ -9,19 +9,29 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from controller.lint_queues import queue_faults, queues_of_dscps
+from controller.program import CompiledProgram
+from mechanisms import registry
 from observe.errors import UsageError
+from softswitch import program_cache
+from softswitch.codegen import Bmv2Program
+from softswitch.lint_registers import register_findings
+from softswitch.program_cache import Compiled
+from topologies import TopologyError, available
+from topologies.document import parse_document
+from topologies.lint.classes import class_faults
+from topologies.lint.findings import Finding, Remark, Severity, merged
+from topologies.lint.topology import lint
+from topologies.loader import Source, load_source
 from weft import console
 from weft.command_line import argument, as_json, command, flag, option, preprocessor
-
-if TYPE_CHECKING:
-    from controller.program import CompiledProgram
-    from softswitch.program_cache import Compiled
-    from topologies.lint.findings import Finding, Remark
-    from topologies.loader import Source
-    from workloads.model import RunFile
+from workloads.lint_buffer import buffer_faults
+from workloads.lint_transport import transport_faults
+from workloads.loader import available_runs, load_run_file
+from workloads.model import RunFile
 
 PROGRAM = Path(__file__).resolve().parent.parent / "p4src" / "fabric.p4"
 _YAML = (".yaml", ".yml")
@@ -50,8 +60,6 @@ def run(
     Raises the compiler's CompileError, JsonError, LintError, UsageError; a topology or run file
     that can't be loaded is findings.
     """
-    from topologies.lint.findings import Severity
-
     programs = _Programs(p4, include, define)
     findings: list[Finding] = []
     for file in files:
@@ -74,8 +82,6 @@ class _Programs:
 
     def compiled(self, source: Path) -> Compiled:
         """Return a program, compiled. Raises CompileError."""
-        from softswitch import program_cache
-
         job = program_cache.Job(source=source, include_dirs=self._include, defines=self._define)
         return program_cache.compile_program(job)
 
@@ -85,18 +91,12 @@ class _Programs:
 
     def fabric(self) -> CompiledProgram:
         """Return the program that the fabric runs."""
-        from controller.program import CompiledProgram
-
         if self._fabric is None:
             self._fabric = CompiledProgram.of(self.compiled(self._program))
         return self._fabric
 
 
 def _lint(file: str, programs: _Programs) -> list[Finding]:
-    from topologies import TopologyError, available
-    from topologies.lint.findings import Finding
-    from workloads.loader import available_runs
-
     path = Path(file)
     if path.suffix in (".p4", ".json"):
         return _lint_program(path, programs)
@@ -114,10 +114,6 @@ def _lint(file: str, programs: _Programs) -> list[Finding]:
 
 
 def _lint_program(path: Path, programs: _Programs) -> list[Finding]:
-    from softswitch.codegen import Bmv2Program
-    from softswitch.lint_registers import register_findings
-    from topologies.lint.findings import Finding, Severity
-
     text = path.read_text(encoding="utf-8") if path.suffix == ".json" else ""
     program = Bmv2Program.from_json(text or programs.compiled(path).json_text)
     found = []
@@ -132,8 +128,6 @@ def _lint_program(path: Path, programs: _Programs) -> list[Finding]:
 
 def _is_run(path: Path) -> bool:
     """Say whether a file is meant as a run file: it has one of the keys that only those have."""
-    from topologies.document import parse_document
-
     try:
         data = parse_document(path.read_text(encoding="utf-8"), str(path)).data
     except (OSError, UnicodeDecodeError):
@@ -142,11 +136,6 @@ def _is_run(path: Path) -> bool:
 
 
 def _lint_topology(file: str, programs: _Programs) -> list[Finding]:
-    from mechanisms import registry
-    from topologies.lint.findings import merged
-    from topologies.lint.topology import lint
-    from topologies.loader import load_source
-
     source = load_source(file)
     lacks = registry.missing(source.topology, programs.has_table)
     report = lint(source, [*registry.remarks(source.topology), *lacks])
@@ -154,22 +143,11 @@ def _lint_topology(file: str, programs: _Programs) -> list[Finding]:
 
 
 def _queue_remarks(source: Source, programs: _Programs) -> Iterable[Remark]:
-    from controller.lint_queues import queue_faults, queues_of_dscps
-
     queues = queues_of_dscps(source.topology, programs.fabric())
     return queue_faults(source.topology, queues)
 
 
 def _lint_run(file: str, programs: _Programs) -> list[Finding]:
-    from controller.lint_queues import queue_faults, queues_of_dscps
-    from mechanisms import registry
-    from topologies.lint.classes import class_faults
-    from topologies.lint.findings import merged
-    from topologies.loader import Source
-    from workloads.lint_buffer import buffer_faults
-    from workloads.lint_transport import transport_faults
-    from workloads.loader import load_run_file
-
     loaded: RunFile = load_run_file(file)
     data = loaded.document.data
     inline = isinstance(data, dict) and isinstance(data.get("topology"), dict)
@@ -192,8 +170,6 @@ def _lint_run(file: str, programs: _Programs) -> list[Finding]:
 
 
 def _moved(remark: Remark, prefix: tuple[str, ...], *, whole: bool = False) -> Remark:
-    from dataclasses import replace
-
     return replace(remark, path=prefix if whole else (*prefix, *remark.path))
 
 

@@ -5,19 +5,23 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 from click import Choice
 
+import topologies
+from controller.program import CompiledProgram
+from experiments import perf_live, perf_request, perf_simulated
+from experiments.perf_report import Report
+from experiments.perf_report import as_json as in_json
 from experiments.perf_request import MTUS, OPERATIONS, RETRANSMISSIONS, Request, request_of
+from mechanisms.program import job
 from observe.errors import UsageError
-from weft import console
+from simulator.runner import Progress
+from softswitch import program_cache
+from weft import console, perf_tables
 from weft.command_line import argument, as_json, command, flag, option, together, wrong
-
-if TYPE_CHECKING:
-    from experiments.perf_report import Report
-    from simulator.runner import Progress
 
 PROGRESS_AFTER_S = 2.0
 
@@ -95,12 +99,8 @@ def parse(words: Sequence[str]) -> Request:
 def show(report: Report, *, as_json: bool = False) -> None:
     """Print a report: tables and what failed, or JSON."""
     if as_json:
-        from experiments.perf_report import as_json as in_json
-
         print(json.dumps(in_json(report), indent=2))
         return
-    from weft import perf_tables
-
     perf_tables.show(report)
     sys.stdout.flush()
     for measurement in report.measurements:
@@ -109,12 +109,6 @@ def show(report: Report, *, as_json: bool = False) -> None:
 
 
 def _simulated(request: Request, name: str, *, quiet: bool) -> Report:
-    import topologies
-    from controller.program import CompiledProgram
-    from experiments import perf_request, perf_simulated
-    from mechanisms.program import job
-    from softswitch import program_cache
-
     topology = topologies.load(name)
     perf_request.interfaces(request, topology)
     compiled = program_cache.compile_program(job(topology))
@@ -132,7 +126,5 @@ def _simulated(request: Request, name: str, *, quiet: bool) -> Report:
 
 
 def _live(request: Request, *, quiet: bool) -> Report:
-    from experiments import perf_live
-
     with console.bar(quiet=quiet, after_s=PROGRESS_AFTER_S) as draw:
         return perf_live.from_elsewhere(request, draw)

@@ -7,21 +7,21 @@ import os
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
+from emulation import control, fabric_record
+from emulation.control import Handler
+from emulation.network import namespace_name
+from emulation.session import Session, require_root
 from observe.errors import UsageError
 from weft.command_line import argument, command
-
-if TYPE_CHECKING:
-    from emulation.control import Handler
-    from emulation.session import Session
-    from weft.reload import Programs
+from weft.reload import Programs
 
 
 def handlers(session: Session, programs: Programs) -> Mapping[str, Handler]:
     """Return what a run at its prompt does for other terminals."""
+    # The run needs these; a command from another terminal need not wait for them.
     from experiments.perf_live import endpoint_sockets
     from weft.live_link import switch_link
 
@@ -75,9 +75,6 @@ def reload(switch: str, program: Path | None) -> int:
 
 
 def _ask(command: str, words: list[str]) -> int:
-    from emulation import control
-    from emulation.session import require_root
-
     require_root(f"weft {command}")
     for line in control.ask(command, words):
         print(line, flush=True)
@@ -96,10 +93,6 @@ def _ask(command: str, words: list[str]) -> int:
 @argument("command", nargs=-1, metavar="[COMMAND]...", help="the program and its arguments")
 def execute(host: str, command: tuple[str, ...]) -> int:
     """`weft exec HOST COMMAND...`: becomes that command, in the host's network namespace."""
-    from emulation import fabric_record
-    from emulation.network import namespace_name
-    from emulation.session import require_root
-
     require_root("weft exec")
     fabric = fabric_record.running()
     hosts = [each.name for each in fabric.topology.hosts]

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from controller.program import CompiledProgram
 from observe.errors import UsageError
+from softswitch import program_cache
 from topologies.units import parse_duration
 from weft import console
-
-if TYPE_CHECKING:
-    from rich.progress import Progress
 
 
 def seeds(text: str) -> tuple[int, ...]:
@@ -50,8 +50,6 @@ def program(path: Path | None) -> Path | None:
 
 def compiled(source: Path, *, given: bool, quiet: bool) -> CompiledProgram:
     """Compile what runs are played with; `given`: by the user, with --p4."""
-    from softswitch import program_cache
-
     with console.progress(f"compile {source.name}", quiet=quiet):
         result = program_cache.compile_program(program_cache.Job(source))
     return CompiledProgram.of(result, source, given=given)
@@ -59,15 +57,6 @@ def compiled(source: Path, *, given: bool, quiet: bool) -> CompiledProgram:
 
 def bar() -> Progress:
     """Return a bar of runs for a terminal's stderr; its tasks have a field `what`."""
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeRemainingColumn,
-    )
-
     return Progress(
         TextColumn("{task.description}"),
         BarColumn(),

@@ -15,6 +15,8 @@ import click
 from weft import console
 from weft.command_line import METRICS_PORT, argument, as_json, command, flag, option, port_number
 
+# Functions import what they need: Python loses a Ctrl-C that comes while it imports, and help,
+# before a root shell, is quick.
 if TYPE_CHECKING:
     from controller import CompiledProgram
     from emulation.interrupts import Interrupts
@@ -141,7 +143,7 @@ def run(**options: Any) -> int:
     from emulation.interrupts import Interrupted, handled
 
     asked = _Asked(**options)
-    # Before anything large is imported: Python loses a Ctrl-C that comes while it imports.
+    # Before anything large is imported.
     with handled() as interrupts:
         session = None
         try:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 
+from emulation import run_state, teardown
+from emulation.errors import NotRootError
 from weft import console
 from weft.command_line import command, flag
 
@@ -15,8 +17,6 @@ from weft.command_line import command, flag
     """)
 def stop() -> int:
     """End the run that is up, and remove what crashed ones left; returns the exit code."""
-    from emulation import teardown
-
     _require_root("weft stop")
     with console.progress("stop"):
         stopped, removed = teardown.stop()
@@ -37,8 +37,6 @@ def stop() -> int:
 @flag("--logs", help="remove the logs of past runs too")
 def clean(logs: bool) -> int:
     """Remove what crashed runs left, with `--logs` past runs' logs; returns the exit code."""
-    from emulation import run_state, teardown
-
     _require_root("weft clean")
     removed = teardown.clean()
     for entry in removed:
@@ -52,7 +50,5 @@ def clean(logs: bool) -> int:
 
 
 def _require_root(command: str) -> None:
-    from emulation.errors import NotRootError
-
     if os.geteuid() != 0:
         raise NotRootError(command)

@@ -6,7 +6,10 @@ import json
 import sys
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+
+from rich.console import Group, RenderableType
+from rich.live import Live
+from rich.text import Text
 
 from emulation.fabric_record import NoRunError
 from mechanisms.registry import all_counters
@@ -18,9 +21,6 @@ from observe.samples import PortRates, SwitchRates
 from observe.top_rows import AnyOrder, PortRow, order_name, order_of
 from weft import console
 from weft.command_line import argument, as_json, command, flag, option
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
 
 PS_PER_S = 1_000_000_000_000
 # So that columns stay where they are while figures grow.
@@ -140,8 +140,6 @@ def _live(
     follower: Follower, first: Moment, interval: float, only: Sequence[str], order: AnyOrder
 ) -> str:
     """The same, in place on a terminal."""
-    from rich.live import Live
-
     screen = console.screen()
     with Live(
         picture(first, only, order, screen.width, screen.height),
@@ -164,9 +162,6 @@ def picture(
 
     Columns are put together here: rich's tables take some ten times as long, each second.
     """
-    from rich.console import Group
-    from rich.text import Text
-
     topology = moment.record.topology
     rows = top_rows.port_rows(moment, only, order)
     notes = switch_lines(moment, rows, only)

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
+import topologies
+from mechanisms.registry import remarks
 from observe.errors import UsageError
+from topologies import TopologyError
+from topologies.lint.findings import Finding, Severity
+from topologies.lint.topology import LintReport, lint
+from topologies.loader import load_source
 from weft import console
 from weft.command_line import argument, as_json, command, flag, option
 from weft.topo_show import show
-
-if TYPE_CHECKING:
-    from topologies.lint.findings import Finding
-    from topologies.lint.topology import LintReport
 
 
 @command("""
@@ -48,8 +49,6 @@ def run(
 
 
 def _list(*, as_json: bool) -> int:
-    import topologies
-
     about = {name: topologies.load(name).description for name in topologies.available()}
     if as_json:
         print(json.dumps(list(about)))
@@ -62,12 +61,6 @@ def _list(*, as_json: bool) -> int:
 
 def _check(name: str, *, as_json: bool, strict: bool) -> int:
     """Lint a topology. One that can't be loaded is an error at each of its mistakes."""
-    from mechanisms.registry import remarks
-    from topologies import TopologyError
-    from topologies.lint.findings import Finding
-    from topologies.lint.topology import lint
-    from topologies.loader import load_source
-
     try:
         source = load_source(name)
     except TopologyError as error:
@@ -111,8 +104,6 @@ def _print_finding(finding: Finding) -> None:
 
 
 def _verdict(report: LintReport, *, good: bool) -> str:
-    from topologies.lint.findings import Severity
-
     counts = [
         f"{count} {severity.value}{'s' if count != 1 else ''}"
         for severity in (Severity.ERROR, Severity.WARNING)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from compat.parity import cases
-from compat.parity.compare import show, show_update
+from compat.parity.compare import parts, show, show_update
 from compat.parity.report import Compiler, Example, Report, Row
 from compat.parity.session import ParitySession, Plan, Program
 from compiler.errors import CompileError
@@ -206,8 +206,6 @@ def _print_example(report: Report, row: Row, example: Example, path: Path) -> No
 
 
 def _answer(answer: Any, number: int) -> str:
-    from compat.parity.compare import parts
-
     if number >= len(answer.seen):
         return str(answer.died)
     found = parts(answer.seen[number])

@@ -8,19 +8,21 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
+from compat.parity.stf_bmv2 import BMV2, Bmv2Target
+from compat.stf import runner, script
+from compat.stf.in_process import InProcessTarget
+from compat.stf.runner import Result, StfTarget
+from compat.stf.statements import Statement, StfError
 from observe.errors import UsageError
+from softswitch import program_cache
+from softswitch.p4runtime import pipeline
+from softswitch.p4runtime.pipeline import Pipeline
 from softswitch.program_cache import Job
 from weft import console
 from weft.command_line import argument, as_json, command, option, preprocessor
-
-if TYPE_CHECKING:
-    from compat.stf.runner import Result, StfTarget
-    from compat.stf.statements import Statement
-    from softswitch.p4runtime.pipeline import Pipeline
 
 TARGETS = ("softswitch", "bmv2")
 EXIT_PASSED, EXIT_FAILED = 0, 1
@@ -91,9 +93,6 @@ def run(
 
 def read(path: Path) -> list[Statement]:
     """The statements of a file. Raises StfFileError."""
-    from compat.stf import script
-    from compat.stf.statements import StfError
-
     try:
         return script.parse(path.read_text(encoding="utf-8"))
     except UnicodeDecodeError:
@@ -104,9 +103,6 @@ def read(path: Path) -> list[Statement]:
 
 def build(job: Job) -> Pipeline:
     """A program, ready for a switch. Raises the compiler's errors, PipelineError."""
-    from softswitch import program_cache
-    from softswitch.p4runtime import pipeline
-
     compiled = program_cache.compile_program(job)
     info = pipeline.parse_p4info(compiled.p4info_text.encode(), "P4Info")
     return pipeline.prepare(info, compiled.json_text.encode())
@@ -114,9 +110,6 @@ def build(job: Job) -> Pipeline:
 
 def run_script(script: list[Statement], pipeline: Pipeline, target_name: str, path: Path) -> Result:
     """Run a test on a fresh switch. Raises StfFileError for a statement that can't be done."""
-    from compat.stf import runner
-    from compat.stf.statements import StfError
-
     with _target(target_name, pipeline, script) as target:
         try:
             return runner.run(script, target)
@@ -127,15 +120,11 @@ def run_script(script: list[Statement], pipeline: Pipeline, target_name: str, pa
 @contextmanager
 def _target(name: str, pipeline: Pipeline, script: list[Statement]) -> Iterator[StfTarget]:
     if name == "bmv2":
-        from compat.parity.stf_bmv2 import BMV2, Bmv2Target
-
         if shutil.which(BMV2) is None:
             raise UsageError(f"--target bmv2: no {BMV2} on PATH")
         with Bmv2Target(pipeline, script) as target:
             yield target
     else:
-        from compat.stf.in_process import InProcessTarget
-
         with InProcessTarget(pipeline) as ours:
             yield ours
 

@@ -10,9 +10,12 @@ from enum import Enum
 from functools import partial
 from pathlib import Path
 
+import compiler.driver  # noqa: F401  # once, before processes are forked
 from compat.commands import stf
 from compat.conformance.page import cell, filled, one_line
 from compat.conformance.testdata import Architecture, architecture_of
+from compat.stf.runner import NotOnTarget
+from compiler.errors import CompileError, NotSupported
 from observe.errors import UsageError
 from softswitch import jobs
 from softswitch.jobs import Loss
@@ -103,7 +106,6 @@ def find(directory: Path) -> list[Path]:
 
 def run_all(tests: Sequence[Path], setting: Setting, at_once: int) -> Iterator[Outcome]:
     """Outcomes of `tests`, each run in a process of its own, as they end."""
-    _import_all()
     return jobs.run(
         tests, partial(_outcome, setting=setting), at_once=at_once, limit_s=LIMIT_S, lost=_lost
     )
@@ -121,18 +123,8 @@ def _lost(test: Path, loss: Loss) -> Outcome:
     return Outcome(test.stem, Verdict.FAILED, "run", loss.why, round(loss.seconds, 2))
 
 
-def _import_all() -> None:
-    """What every test needs, imported once."""
-    import compat.stf.in_process
-    import compat.stf.script  # noqa: F401
-    import compiler.driver  # noqa: F401
-
-
 def _judge(test: Path, setting: Setting) -> tuple[Verdict, str, str]:
     """The verdict, the stage and the reason."""
-    from compat.stf.runner import NotOnTarget
-    from compiler.errors import CompileError, NotSupported
-
     program = test.with_suffix(".p4")
     if not program.is_file():
         return Verdict.FAILED, "compile", f"there is no {program.name}"

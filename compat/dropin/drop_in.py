@@ -10,8 +10,10 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from compat.dropin import p4lang_python
 from observe.errors import UsageError
 from weft import console
+from weft.cli import main
 from weft.command_line import argument, command, flag
 
 MARK = "# Made by `weft drop-in`; the same command makes it again."
@@ -40,8 +42,6 @@ class DropInError(Exception):
 
 def simple_switch_cli() -> int:
     """Run as `simple_switch_CLI`, which finds a switch by its Thrift port; returns the code."""
-    from weft.cli import main
-
     own = sys.argv[1:]
     named = any(word.partition("=")[0] in ("--thrift-port", "--help", "-h") for word in own)
     return main(["cli", *([] if named else ["--thrift-port", "9090"]), *own])
@@ -60,8 +60,6 @@ def run(directory: Path, with_python: bool) -> int:
     """`weft drop-in DIR`; returns the exit code. Raises DropInError, UsageError, OSError."""
     texts = {name: _script(sys.executable, code) for name, code in PROGRAMS.items()}
     if with_python:
-        from compat.dropin import p4lang_python
-
         python = p4lang_python.ensure()
         texts["python3"] = _wrapper(f'{shlex.quote(str(python))} "$@"')
         ptf = python.with_name("ptf")
