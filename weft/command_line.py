@@ -121,8 +121,9 @@ def refuse(error: click.UsageError) -> int:
     return EXIT_USAGE
 
 
-def port_number(text: str) -> int:
-    """A TCP port, 0 for any that is free. Raises click.BadParameter."""
+def port_number(value: str | int) -> int:
+    """A TCP port, 0 for any that is free; a default is an int. Raises click.BadParameter."""
+    text = str(value)
     if not text.isdecimal() or int(text) > 65535:
         raise click.BadParameter(f"{text!r} is not a port: it is a number from 0 to 65535")
     return int(text)

@@ -100,4 +100,5 @@ def execute(host: str, command: tuple[str, ...]) -> int:
         raise UsageError(f"no host {host!r}: there is {', '.join(hosts)}")
     enter = ["ip", "netns", "exec", namespace_name(fabric.run, host)]
     sys.stdout.flush()
-    os.execvp(enter[0], [*enter, *command[command[:1] == ("--",) :]])
+    words = command[1:] if command[:1] == ("--",) else command
+    os.execvp(enter[0], [*enter, *words])

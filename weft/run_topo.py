@@ -15,8 +15,8 @@ import click
 from weft import console
 from weft.command_line import METRICS_PORT, argument, as_json, command, flag, option, port_number
 
-# Functions import what they need: Python loses a Ctrl-C that comes while it imports, and help,
-# before a root shell, is quick.
+# Functions import what they need: Python loses a Ctrl-C that comes while it imports, and
+# `run-topo --help` needs none of it.
 if TYPE_CHECKING:
     from controller import CompiledProgram
     from emulation.interrupts import Interrupts
