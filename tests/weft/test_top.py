@@ -30,6 +30,7 @@ from observe.follow import Moment
 from observe.interval import interval_seconds
 from observe.samples import PortRates, PortSample, SwitchRates, SwitchSample
 from observe.top_rows import AnyOrder, Order, order_name, order_of
+from topologies.extensions import Settings
 from weft import cli, top
 
 REPOSITORY = Path(cli.__file__).resolve().parent.parent
@@ -130,7 +131,7 @@ def test_figures_of_a_port() -> None:
 
 
 def test_fast_cnps_have_a_column_where_a_class_has_them() -> None:
-    settings = (("fast_cnp", FastCnp()),)
+    settings = Settings.of(fast_cnp=FastCnp())
     classes = tuple(replace(each, settings=settings) for each in RECORD.topology.classes)
     fast = replace(RECORD.topology, classes=classes)
     assert top_rows.columns(fast) == [*top_rows.columns(RECORD.topology), "fast CNPs"]
