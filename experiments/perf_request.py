@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -93,35 +92,39 @@ class Request:
         }
 
 
-def request_of(arguments: argparse.Namespace) -> Request:
-    """Return what arguments ask for. Raises UsageError, ParameterError (no such set)."""
-    if arguments.size is not None and arguments.all:
+def request_of(
+    *, operation: str, source: str, target: str, size: str | None, all_sizes: bool,
+    count: int | None, qps: int, depth: int | None, mtu: int | None, congestion: str | None,
+    set_name: str | None, retransmission: str, duration: str | None, bw: bool, lat: bool,
+) -> Request:  # fmt: skip
+    """Return what options ask for. Raises UsageError, ParameterError (no such set)."""
+    if size is not None and all_sizes:
         raise UsageError("perf: -s and -a exclude each other: one size, or all of 2 B to 8 MB")
-    if arguments.bw and arguments.lat:
+    if bw and lat:
         raise UsageError(
             "perf: --bw and --lat exclude each other; without either both are measured"
         )
-    control, set_name = controlled(arguments.control, arguments.set)
-    sizes = ALL_SIZES if arguments.all else None
-    if arguments.size is not None:
-        sizes = (_size(arguments.size),)
+    control, chosen = controlled(congestion, set_name)
+    sizes = ALL_SIZES if all_sizes else None
+    if size is not None:
+        sizes = (_size(size),)
     modes: tuple[str, ...] = ("bandwidth", "latency")
-    if arguments.bw or arguments.lat:
-        modes = ("bandwidth",) if arguments.bw else ("latency",)
+    if bw or lat:
+        modes = ("bandwidth",) if bw else ("latency",)
     request = Request(
-        operation=arguments.operation,
-        sources=tuple(name for name in arguments.source.split(",") if name),
-        target=arguments.target,
+        operation=operation,
+        sources=tuple(name for name in source.split(",") if name),
+        target=target,
         modes=modes,
         sizes=sizes,
-        count=arguments.count,
-        qps=arguments.qps,
-        depth=arguments.depth,
-        mtu=arguments.mtu,
+        count=count,
+        qps=qps,
+        depth=depth,
+        mtu=mtu,
         control=control,
-        set_name=set_name,
-        retransmission=arguments.retransmission,
-        duration_ps=_duration(arguments.duration),
+        set_name=chosen,
+        retransmission=retransmission,
+        duration_ps=_duration(duration),
     )
     _check_numbers(request)
     return request

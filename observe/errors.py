@@ -1,4 +1,4 @@
-"""What a user of the command line can get wrong beyond what argparse sees."""
+"""What a user of the command line can get wrong beyond the syntax of arguments."""
 
 from __future__ import annotations
 

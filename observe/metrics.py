@@ -5,7 +5,6 @@ Switches are read when Prometheus asks, and not otherwise.
 
 from __future__ import annotations
 
-import argparse
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,9 +18,9 @@ PATH = "/metrics"
 FRESH_S = 0.2  # two that ask at once get the same answer
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """Serve metrics of whichever run is up, until Ctrl-C; returns the exit code."""
-    with Follower() as follower, LoopbackServer(arguments.port, metrics_routes(follower)) as server:
+def run(port: int) -> int:
+    """Serve metrics of whichever run is up, until Ctrl-C; returns 0. Raises PortInUseError."""
+    with Follower() as follower, LoopbackServer(port, metrics_routes(follower)) as server:
         print(f"metrics  {server.url}{PATH} (Ctrl-C ends)", flush=True)
         try:
             server.serve_forever()

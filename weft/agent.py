@@ -7,14 +7,16 @@ XDP program anew: state is pinned, and the program changes between two packets.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING
+
+from rich.console import Group, RenderableType
+from rich.live import Live
+from rich.text import Text
 
 from emulation import fabric_record, run_state
 from emulation.errors import EmulationError
@@ -26,10 +28,8 @@ from observe import agent_rows
 from observe.errors import UsageError
 from observe.interval import interval_seconds
 from weft import console
+from weft.command_line import argument, command, flag, option
 from workloads.senders import columns, name_of
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
 
 _FOOT = "Ctrl-C ends"
 
@@ -53,19 +53,30 @@ class Look:
     packets_ps: Mapping[tuple[int, int], float]
 
 
-def run(arguments: argparse.Namespace) -> int:
+@command("""
+    examples:
+      sudo weft agent                  all queue pairs, until Ctrl-C
+      sudo weft agent h1 --once --json
+      sudo weft agent --restart        load the program anew; state and traffic go on
+    """)
+@argument("only", nargs=-1, metavar="[HOST]...", help="hosts; default: all")
+@option("--interval", default="1s", metavar="T", help="time between looks (default)")
+@flag("--once", help="one look")
+@flag("--json", "as_json", help="print each look as JSON, in a line")
+@flag("--restart", help="compile and load the program anew, then end")
+def run(only: tuple[str, ...], interval: str, once: bool, as_json: bool, restart: bool) -> int:
     """Show queue pairs until Ctrl-C or the end of the run; returns the exit code.
 
     Raises NoRunError, AgentCommandError, UsageError for hosts that the topology does not have.
     """
-    interval = interval_seconds(arguments.interval)
+    seconds = interval_seconds(interval)
     record = fabric_record.running()
     if os.geteuid() != 0:
         raise AgentCommandError("eBPF maps are root's", "run as root: sudo weft agent")
-    if arguments.restart:
+    if restart:
         return _restart(record)
     names = agent_rows.names_of(record.topology)
-    for name in arguments.only:
+    for name in only:
         if name not in names.hosts:
             there = ", ".join(names.hosts)
             raise UsageError(f"{record.topology.name} has no host {name!r}: there is {there}")
@@ -73,12 +84,12 @@ def run(arguments: argparse.Namespace) -> int:
         maps = PinnedMaps.open(pins.pins_of(record.run))
     except MapsError as error:
         raise AgentCommandError(f"run {record.run} has no host agent: {error}") from None
-    view = _View(record, maps, arguments.only, interval)
+    view = _View(record, maps, only, seconds)
     try:
-        if arguments.json:
-            ended = view.repeat(arguments.once, view.print_json)
-        elif arguments.once or not sys.stdout.isatty():
-            ended = view.repeat(arguments.once, view.print_plain)
+        if as_json:
+            ended = view.repeat(once, view.print_json)
+        elif once or not sys.stdout.isatty():
+            ended = view.repeat(once, view.print_plain)
         else:
             ended = _live(view)
     except KeyboardInterrupt:
@@ -115,7 +126,7 @@ class _View:
     """Looks, one after the other, and ways of showing them."""
 
     def __init__(
-        self, record: FabricRecord, maps: PinnedMaps, only: list[str], interval: float
+        self, record: FabricRecord, maps: PinnedMaps, only: Sequence[str], interval: float
     ) -> None:
         self.record = record
         self._maps = maps
@@ -193,9 +204,6 @@ class _View:
 
     def picture(self, look: Look, width: int, height: int) -> RenderableType:
         """Return what a terminal of this size shows; queue pairs that don't fit are counted."""
-        from rich.console import Group
-        from rich.text import Text
-
         cells = self._cells(look)
         room = max(1, height - 6)
         text = Text(no_wrap=True, overflow="crop")
@@ -256,8 +264,6 @@ def _pair_json(slot: Slot, look: Look, names: agent_rows.Names) -> dict[str, obj
 
 def _live(view: _View) -> str:
     """The same, in place on a terminal."""
-    from rich.live import Live
-
     screen = console.screen()
     with Live(
         view.picture(view.look(), screen.width, screen.height),

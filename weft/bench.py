@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
 import subprocess
 import sys
 from pathlib import Path
+
+from weft.command_line import as_json, command, flag
 
 SCRIPT = Path(__file__).resolve().parent.parent / "tests" / "bench" / "run.py"
 
@@ -18,9 +19,16 @@ class BenchmarksMissingError(Exception):
         self.remedy = "benchmarks are part of the source tree: run weft from a clone of it"
 
 
-def run(arguments: argparse.Namespace) -> int:
+@command("""
+    examples:
+      sudo weft bench
+      sudo weft bench --quick --json
+    """)
+@flag("--quick", help="short rounds, for a first look")
+@as_json
+def run(quick: bool, as_json: bool) -> int:
     """Run the benchmarks; returns their exit code: 1 when a number misses its goal."""
     if not SCRIPT.exists():
         raise BenchmarksMissingError
-    options = [name for name in ("--quick", "--json") if getattr(arguments, name[2:])]
+    options = ["--quick"] * quick + ["--json"] * as_json
     return subprocess.run([sys.executable, str(SCRIPT), *options], check=False).returncode

@@ -1,51 +1,94 @@
-"""The `weft` command: which commands there are, their arguments, and how they end.
+"""The `weft` command: which commands there are, where each stands, and how they end.
 
 Exit codes: 0 done; 1 it failed, and said why; 2 the arguments are wrong; 70 a bug of ours;
-130 interrupted. Packages are imported by the command that needs them: `weft --help` needs none.
+130 interrupted. A command's module is imported when it is asked for: `weft --help` needs none.
 """
 
 from __future__ import annotations
 
-import argparse
 import errno
 import os
 import sys
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 
+import click
+
 from observe.errors import UsageError
-from weft import (
-    cli_conformance,
-    cli_corpus,
-    cli_dcqcn,
-    cli_drop_in,
-    cli_grade,
-    cli_lab,
-    cli_live,
-    cli_perf,
-    cli_results,
-    cli_sim,
-    cli_stf,
-    cli_sweep,
-    cli_switch,
-)
-from weft.cli_arguments import (
-    add_diagnostics,
-    add_json,
-    add_preprocessor,
-    add_tls,
-    without_kinds,
-)
+from weft import console
+from weft.command_line import EXIT_USAGE, Group, as_json, command, refuse
 
 EXIT_FAILED = 1
-EXIT_USAGE = 2
 EXIT_BUG = 70
 EXIT_INTERRUPTED = 130
 
-METRICS_PORT = 9464
-WEB_PORT = 9480
+_COMMANDS: Mapping[str, tuple[str, str]] = {
+    "run-topo": ("weft.run_topo:run",
+        "bring a topology up with p4src/fabric.p4 and show on real traffic that it works"),
+    "stop": ("weft.stop:stop", "end the run that is up and remove exactly what runs made"),
+    "clean": ("weft.stop:clean", "remove what a crashed run left, and nothing else"),
+    "compile": ("weft.compile:run",
+        "compile a P4_16 program to BMv2 JSON, P4Info and machine code"),
+    "parity": ("compat.commands.parity:run",
+        "run a program on every pairing of {our compiler, p4c} and {our switch, BMv2} there "
+        "is, and compare"),
+    "topo": ("weft.topo:run",
+        "find what is wrong with a topology, draw it, list those that come with Weft"),
+    "trace": ("weft.trace:run",
+        "show what happens to each packet inside a switch of the running fabric"),
+    "top": ("weft.top:run",
+        "show what every port of the running fabric carries: rates, load, queue, drops, marks"),
+    "web": ("weft.serve:web",
+        "serve a page, on this machine only, that shows the running fabric live"),
+    "metrics": ("weft.serve:metrics",
+        "serve Prometheus metrics of the running fabric, on this machine only"),
+    "bench": ("weft.bench:run", "measure what the switch can do, and compare it with its goals"),
+    "doctor": ("weft.cli:doctor",
+        "say what this machine has, what each missing thing costs, and what mends it"),
+    "dcqcn": ("weft.dcqcn:run",
+        "say where DCQCN's parameter sets rest, and whether they do, by the published fluid model"),
+    "drop-in": ("compat.dropin.drop_in:run",
+        "make p4c-bm2-ss, p4c, simple_switch_grpc, simple_switch and simple_switch_CLI of "
+        "this installation, for others' scripts"),
+    "grade": ("weft.grade:run",
+        "judge a P4 program that was written for a lab: marks, and the reason for each missing "
+        "one"),
+    "lab": ("weft.lab:lab",
+        "list the labs, or run one: all its variants, its checks and its report"),
+    "agent": ("weft.agent:run",
+        "show live what the hosts' eBPF keeps of every RoCE queue pair: rate, alpha, CNPs"),
+    "exec": ("weft.remote:execute", "run a command in a host of the run that is up"),
+    "link": ("weft.remote:link", "pull a cable of the run that is up, or plug it in again"),
+    "reload": ("weft.remote:reload",
+        "compile a changed P4 program and load it into switches of the run that is up"),
+    "setup-p4rt-shell": ("weft.p4rt_shell:setup",
+        "install p4runtime-shell, which the prompt's `p4rt-shell` starts"),
+    "perf": ("weft.perf:run",
+        "measure bandwidth and latency of RDMA between hosts, with perftest's columns"),
+    "plot": ("weft.plot:run", "draw figures from the results of a simulation"),
+    "lint": ("weft.lint:run",
+        "check programs, topologies and run files for what goes wrong only when it runs"),
+    "sim": ("weft.sim:run", "run a topology with its traffic in virtual time"),
+    "stf": ("compat.commands.stf:run",
+        "run a test in p4c's simple test format: packets in, packets expected, digit by digit"),
+    "conformance": ("compat.commands.conformance:run",
+        "p4c's own test programs and packets through our compiler and switch, beside p4c"),
+    "corpus": ("compat.commands.corpus:run",
+        "every v1model program of a checkout: does it compile, how fast, as with p4c, same "
+        "packets"),
+    "sweep": ("weft.sweep:run",
+        "run one run file over many parameters and seeds, and say which are the best"),
+    "setup-dask": ("weft.sweep:setup_dask",
+        "install Dask, which `weft sweep --scheduler` and its workers need"),
+    "cli": ("compat.bmv2_cli.main:run",
+        "take simple_switch_CLI's commands for a running switch: tables, registers, multicast"),
+    "lab-files": ("compat.dropin.lab_files:run",
+        "run every file of simple_switch_CLI's commands in a folder, each with its program"),
+}  # fmt: skip
+"""Each command's place, MODULE:NAME, and what it does."""
+
+_ALIASES = {"run": "run-topo"}
 
 # An exception of a class made here is a message for the user; any other one is a bug.
 _OUR_PACKAGES = frozenset(
@@ -61,17 +104,56 @@ _USERS_FILES = frozenset(
 )
 
 
+class _Commands(Group):
+    """All of them, each imported when it is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return their names, in the order of help."""
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command:
+        """Import a command. Raises click.NoSuchCommand."""
+        name = _ALIASES.get(cmd_name, cmd_name)
+        if name not in _COMMANDS:
+            text = f"invalid choice: there is no command {cmd_name!r}."
+            raise click.exceptions.NoSuchCommand(cmd_name, text, _COMMANDS, ctx)
+        place, text = _COMMANDS[name]
+        module, _, attribute = place.partition(":")
+        found: click.Command = getattr(import_module(module), attribute)
+        found.help = f"{text[0].upper()}{text[1:]}."
+        return found
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the table; nothing is imported for it."""
+        aliases = {name: f" ({alias})" for alias, name in _ALIASES.items()}
+        with formatter.section("Commands"):
+            formatter.write_dl(
+                [(n + aliases.get(n, ""), text) for n, (_, text) in _COMMANDS.items()]
+            )
+
+
+_WEFT = _Commands(
+    "weft",
+    help="P4/eBPF prototypes of AI-cluster (RoCEv2) networks, on one machine.",
+    epilog="weft COMMAND --help tells more about a command, with examples.",
+    no_args_is_help=False,
+    subcommand_metavar="COMMAND ...",
+    options_metavar="[-h]",
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command that `argv` (default: the process's arguments) asks for.
 
-    Returns the exit code. No exception leaves it but argparse's SystemExit.
+    Returns the exit code. No exception leaves it, but with WEFT_DEBUG=1 what a command raised.
     """
     try:
-        arguments = _parser().parse_args(without_kinds(sys.argv[1:] if argv is None else argv))
-        module, _, function = arguments.handler.partition(":")
-        code = getattr(import_module(module), function)(arguments)
+        code = _run(sys.argv[1:] if argv is None else argv)
         sys.stdout.flush()
-        return int(code)
+        return code
+    except click.UsageError as error:
+        return refuse(error)
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return EXIT_INTERRUPTED
@@ -85,17 +167,30 @@ def main(argv: Sequence[str] | None = None) -> int:
         return report(error)
 
 
-def doctor(arguments: argparse.Namespace) -> int:
-    """`weft doctor`; returns the exit code."""
-    from weft import doctor as doctor_command
+def _run(argv: Sequence[str]) -> int:
+    # Not click's own `main`: it has exit codes of its own for Ctrl-C and a reader that has gone.
+    try:
+        with _WEFT.make_context("weft", list(argv)) as context:
+            return int(_WEFT.invoke(context))
+    except click.exceptions.Exit as done:  # --help
+        return done.exit_code
 
-    return doctor_command.run(arguments.json)
+
+@command("""
+    examples:
+      weft doctor
+      weft doctor --json
+    """)
+@as_json
+def doctor(as_json: bool) -> int:
+    """`weft doctor`; returns the exit code."""
+    from weft import doctor as checks  # it runs without click, too, where nothing is installed
+
+    return checks.run(as_json)
 
 
 def report(error: Exception) -> int:
     """Say what ended a command, in a line; of a bug also where its trace is. Returns its code."""
-    from weft import console
-
     if _is_ours(error):
         console.report(error)
         return EXIT_USAGE if isinstance(error, UsageError) else EXIT_FAILED
@@ -121,7 +216,7 @@ def _is_ours(error: Exception) -> bool:
 
 def _log_traceback(error: Exception) -> Path | None:
     """Write the trace where the user can find it; None when nowhere can be written."""
-    import tempfile
+    import tempfile  # these three for a bug alone
     import time
     import traceback
 
@@ -136,360 +231,6 @@ def _log_traceback(error: Exception) -> Path | None:
             continue
         return directory / name
     return None
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="weft",
-        description="P4/eBPF prototypes of AI-cluster (RoCEv2) networks, on one machine.",
-        epilog="weft COMMAND --help tells more about a command, with examples.",
-    )
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    _add_run_topo(commands)
-    _add_stop(commands)
-    _add_clean(commands)
-    _add_compile(commands)
-    _add_parity(commands)
-    _add_topo(commands)
-    _add_trace(commands)
-    _add_top(commands)
-    _add_web(commands)
-    _add_metrics(commands)
-    _add_bench(commands)
-    _add_doctor(commands)
-    cli_dcqcn.add_commands(partial(_add, commands))
-    cli_drop_in.add_commands(partial(_add, commands))
-    cli_grade.add_commands(partial(_add, commands))
-    cli_lab.add_commands(partial(_add, commands))
-    cli_live.add_commands(partial(_add, commands))
-    cli_perf.add_commands(partial(_add, commands))
-    cli_results.add_commands(partial(_add, commands))
-    cli_sim.add_commands(partial(_add, commands))
-    cli_stf.add_commands(partial(_add, commands))
-    cli_conformance.add_commands(partial(_add, commands))
-    cli_corpus.add_commands(partial(_add, commands))
-    cli_sweep.add_commands(partial(_add, commands))
-    cli_switch.add_commands(partial(_add, commands))
-    return parser
-
-
-_Commands = argparse._SubParsersAction  # the only name argparse gives it
-
-
-def _add(
-    commands: _Commands[argparse.ArgumentParser],
-    name: str,
-    handler: str,
-    text: str,
-    examples: str,
-    aliases: Sequence[str] = (),
-) -> argparse.ArgumentParser:
-    command = commands.add_parser(
-        name,
-        aliases=list(aliases),
-        help=text,
-        description=text[0].upper() + text[1:] + ".",
-        epilog="examples:\n" + examples,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    command.set_defaults(handler=handler)
-    return command
-
-
-def _add_run_topo(commands: _Commands[argparse.ArgumentParser]) -> None:
-    command = _add(
-        commands,
-        "run-topo",
-        "weft.run_topo:run",
-        "bring a topology up with p4src/fabric.p4 and show on real traffic that it works",
-        "  sudo weft run-topo                        the default fabric, its results, and down\n"
-        "  sudo weft run-topo --cli                  the same, then a prompt\n"
-        "  sudo weft run-topo my/net.yaml --json     another topology, for a program to read\n",
-        aliases=["run"],
-    )
-    command.add_argument(
-        "topology",
-        nargs="?",
-        default="leafspine",
-        metavar="TOPO",
-        help="a name that `weft topo list` shows, or a YAML file (default: %(default)s)",
-    )
-    command.add_argument(
-        "--target",
-        choices=("softswitch", "bmv2"),
-        default="softswitch",
-        help="what plays the switches: ours, or simple_switch_grpc (default: %(default)s)",
-    )
-    command.add_argument("--cli", action="store_true", help="give a prompt after the results")
-    command.add_argument(
-        "--seconds",
-        type=int,
-        choices=range(1, 3601),
-        default=2,
-        metavar="N",
-        help="how long the TCP transfer lasts (default: %(default)s)",
-    )
-    command.add_argument(
-        "--metrics",
-        type=_port,
-        nargs="?",
-        const=METRICS_PORT,
-        metavar="PORT",
-        help=f"serve Prometheus metrics on 127.0.0.1 while it is up (PORT: {METRICS_PORT})",
-    )
-    command.add_argument(
-        "--keep-logs", action="store_true", help="never prune the logs of this run"
-    )
-    add_json(command)
-
-
-def _add_stop(commands: _Commands[argparse.ArgumentParser]) -> None:
-    _add(
-        commands,
-        "stop",
-        "weft.stop:stop",
-        "end the run that is up and remove exactly what runs made",
-        "  sudo weft stop\n",
-    )
-
-
-def _add_clean(commands: _Commands[argparse.ArgumentParser]) -> None:
-    command = _add(
-        commands,
-        "clean",
-        "weft.stop:clean",
-        "remove what a crashed run left, and nothing else",
-        "  sudo weft clean\n  sudo weft clean --logs      the logs of past runs too\n",
-    )
-    command.add_argument("--logs", action="store_true", help="remove the logs of past runs too")
-
-
-def _add_compile(commands: _Commands[argparse.ArgumentParser]) -> None:
-    command = _add(
-        commands,
-        "compile",
-        "weft.compile:run",
-        "compile a P4_16 program to BMv2 JSON, P4Info and machine code",
-        "  weft compile p4src/fabric.p4 -o build/p4\n"
-        "  weft compile -I p4src/include -D PORTS=64 prog.p4 -o out --time\n"
-        "  weft compile --no-p4info prog.p4 -o out         JSON alone\n"
-        "  weft compile --compiler p4c prog.p4 -o out      with p4c-bm2-ss, where installed\n",
-    )
-    command.add_argument("program", type=Path, metavar="PROG.p4", help="the program")
-    command.add_argument(
-        "-o", dest="out", type=Path, required=True, metavar="DIR", help="where the files go"
-    )
-    add_preprocessor(command)
-    add_diagnostics(command)
-    command.add_argument(
-        "--std", choices=("p4-16",), default="p4-16", help="the language (default: %(default)s)"
-    )
-    command.add_argument(
-        "--compiler",
-        choices=("weft", "p4c"),
-        default="weft",
-        help="ours, or p4c-bm2-ss on PATH (default: %(default)s)",
-    )
-    command.add_argument(
-        "--no-p4info", dest="with_p4info", action="store_false",
-        help="JSON alone, also of a program that P4Info can't describe, as p4c-bm2-ss without "
-        "--p4runtime-files",
-    )  # fmt: skip
-    command.add_argument("--time", action="store_true", help="show how long each phase took")
-    add_json(command)
-
-
-def _add_parity(commands: _Commands[argparse.ArgumentParser]) -> None:
-    command = _add(
-        commands,
-        "parity",
-        "compat.commands.parity:run",
-        "run a program on every pairing of {our compiler, p4c} and {our switch, BMv2} there is, "
-        "and compare",
-        "  weft parity p4src/fabric.p4\n"
-        "  weft parity prog.p4 --packets 10000 --seed 7\n"
-        "  weft parity prog.p4 --entries tables.json         with entries of your own\n"
-        "  weft parity prog.p4 --replay build/parity/prog.x.vectors.json\n",
-    )
-    command.add_argument("program", type=Path, metavar="PROG.p4", help="the program")
-    add_preprocessor(command)
-    command.add_argument(
-        "--packets", type=int, default=1000, metavar="N", help="how many (default: %(default)s)"
-    )
-    command.add_argument(
-        "--live-packets",
-        type=int,
-        default=300,
-        metavar="N",
-        help="how many of them on running switches, which are slow; 0: none (default: %(default)s)",
-    )
-    command.add_argument(
-        "--seed", type=int, default=1, metavar="N",
-        help="the same seed makes the same packets and entries (default: %(default)s)",
-    )  # fmt: skip
-    command.add_argument(
-        "--entries", type=Path, metavar="FILE", help="take the entries from a JSON file"
-    )
-    command.add_argument(
-        "--replay", type=Path, metavar="FILE", help="run a vector file's entries and packets"
-    )
-    command.add_argument(
-        "--daemon", action="store_true", help="run our switch as a daemon too, on real links"
-    )
-    command.add_argument(
-        "-o", dest="out", type=Path, default=Path("build/parity"), metavar="DIR",
-        help="where vector files of differences go (default: %(default)s)",
-    )  # fmt: skip
-    add_json(command)
-
-
-def _add_topo(commands: _Commands[argparse.ArgumentParser]) -> None:
-    command = _add(
-        commands,
-        "topo",
-        "weft.topo:run",
-        "find what is wrong with a topology, draw it, list those that come with Weft",
-        "  weft topo list\n"
-        "  weft topo check my/net.yaml           errors, warnings, and what would be right\n"
-        "  weft topo check my/net.yaml --strict  warnings fail too\n"
-        "  weft topo show rail                   in the terminal\n"
-        "  weft topo show rail --png rail.png --svg rail.svg\n",
-    )
-    command.add_argument("action", choices=("check", "show", "list"), help="what to do")
-    command.add_argument("topology", nargs="?", metavar="TOPO", help="a name or a YAML file")
-    command.add_argument("--strict", action="store_true", help="check: warnings fail too")
-    command.add_argument("--png", type=Path, metavar="FILE", help="show: draw it into FILE.png")
-    command.add_argument("--svg", type=Path, metavar="FILE", help="show: draw it into FILE.svg")
-    command.add_argument(
-        "--tables", action="store_true", help="show: list every node and link of a large one too"
-    )
-    add_json(command)
-
-
-def _add_trace(commands: _Commands[argparse.ArgumentParser]) -> None:
-    command = _add(
-        commands,
-        "trace",
-        "weft.trace:run",
-        "show what happens to each packet inside a switch of the running fabric",
-        "  weft trace s1                                 all packets, until Ctrl-C\n"
-        "  weft trace s1 --filter 'udp dst port 4791'    those that a pcap filter takes\n"
-        "  weft trace s1 --port 1 --port 2 --count 10    ten that arrive at port 1 or 2\n"
-        "  weft trace 127.0.0.1:9559 --json              any softswitch, an object a line\n"
-        "  weft trace 10.0.0.7:9559 --tls-ca ca.pem      one with --grpc-server-ssl\n",
-    )
-    command.add_argument(
-        "switch", metavar="SWITCH", help="a switch of the run, or HOST:PORT of any softswitch"
-    )
-    command.add_argument(
-        "--filter", metavar="EXPR", help="pcap filter on the packet as the switch receives it"
-    )
-    command.add_argument(
-        "--port", type=int, action="append", metavar="N", help="only packets received at port N"
-    )
-    command.add_argument(
-        "--count", type=_positive, metavar="N", help="end after N packets (default: go on)"
-    )
-    add_tls(command)
-    add_json(command)
-
-
-def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{text} is not a number from 1")
-    return number
-
-
-def _add_top(commands: _Commands[argparse.ArgumentParser]) -> None:
-    command = _add(
-        commands,
-        "top",
-        "weft.top:run",
-        "show what every port of the running fabric carries: rates, load, queue, drops, marks",
-        "  weft top                      all ports, each second, until Ctrl-C\n"
-        "  weft top s1 h3 --sort load    the ports of s1 and those to h3, the fullest first\n"
-        "  weft top --once --json        one look, for a program to read\n",
-    )
-    command.add_argument(
-        "only", nargs="*", metavar="WHERE", help="switches, hosts or ports (s1:3); default: all"
-    )
-    command.add_argument(
-        "--interval", default="1s", metavar="T", help="time between looks (default: %(default)s)"
-    )
-    command.add_argument("--once", action="store_true", help="one look after one interval")
-    command.add_argument(
-        "--sort",
-        default="name",
-        help="what ports are sorted by, highest first (default: %(default)s)",
-    )
-    add_json(command)
-
-
-def _add_web(commands: _Commands[argparse.ArgumentParser]) -> None:
-    command = _add(
-        commands,
-        "web",
-        "observe.web.server:run",
-        "serve a page, on this machine only, that shows the running fabric live",
-        "  weft web                 then open the address that it prints\n"
-        "  weft web --port 0        on any free port\n",
-    )
-    _add_port(command, WEB_PORT)
-    command.add_argument(
-        "--interval", default="1s", metavar="T", help="time between looks (default: %(default)s)"
-    )
-
-
-def _add_metrics(commands: _Commands[argparse.ArgumentParser]) -> None:
-    command = _add(
-        commands,
-        "metrics",
-        "observe.metrics:run",
-        "serve Prometheus metrics of the running fabric, on this machine only",
-        "  weft metrics                                  until Ctrl-C, run after run\n"
-        f"  curl -s http://127.0.0.1:{METRICS_PORT}/metrics        what Prometheus scrapes\n",
-    )
-    _add_port(command, METRICS_PORT)
-
-
-def _add_port(command: argparse.ArgumentParser, default: int) -> None:
-    command.add_argument(
-        "--port",
-        type=_port,
-        default=default,
-        metavar="N",
-        help="TCP port of 127.0.0.1, 0 for any that is free (default: %(default)s)",
-    )
-
-
-def _port(text: str) -> int:
-    if not text.isdecimal() or int(text) > 65535:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a port: it is a number from 0 to 65535")
-    return int(text)
-
-
-def _add_bench(commands: _Commands[argparse.ArgumentParser]) -> None:
-    command = _add(
-        commands,
-        "bench",
-        "weft.bench:run",
-        "measure what the switch can do, and compare it with its goals",
-        "  sudo weft bench\n  sudo weft bench --quick --json\n",
-    )
-    command.add_argument("--quick", action="store_true", help="short rounds, for a first look")
-    add_json(command)
-
-
-def _add_doctor(commands: _Commands[argparse.ArgumentParser]) -> None:
-    command = _add(
-        commands,
-        "doctor",
-        "weft.cli:doctor",
-        "say what this machine has, what each missing thing costs, and what mends it",
-        "  weft doctor\n  weft doctor --json\n",
-    )
-    add_json(command)
 
 
 if __name__ == "__main__":

@@ -2,44 +2,83 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+import click
+from click import Choice
+
+from compiler.passes.diagnostic_actions import DiagnosticActions, UnknownKind
 from observe.errors import UsageError
+from softswitch import program_cache
+from softswitch.program_cache import Compiled
 from weft import console
-
-if TYPE_CHECKING:
-    from softswitch.program_cache import Compiled
+from weft.command_line import F, NamedValue, argument, as_json, command, flag, option, preprocessor
 
 
-def run(arguments: argparse.Namespace) -> int:
+def _diagnostic(text: str) -> str:
+    try:
+        DiagnosticActions.of([text])
+    except UnknownKind as error:
+        raise click.BadParameter(str(error)) from None
+    return text
+
+
+def _diagnostics(name: str, help: str) -> Callable[[F], F]:
+    """One of p4c's options; `diagnostics` has all of them in the order given."""
+    settings = {"cls": NamedValue, "type": _diagnostic, "multiple": True, "metavar": "[KIND]"}
+    return option(name, "diagnostics", help=help, **settings)
+
+
+@command("""
+    examples:
+      weft compile p4src/fabric.p4 -o build/p4
+      weft compile -I p4src/include -D PORTS=64 prog.p4 -o out --time
+      weft compile --no-p4info prog.p4 -o out         JSON alone
+      weft compile --compiler p4c prog.p4 -o out      with p4c-bm2-ss, where installed
+    """)
+@argument("program", type=Path, metavar="PROG.p4", help="the program")
+@option("-o", "out", type=Path, required=True, metavar="DIR", help="where the files go")
+@preprocessor
+@_diagnostics("--Wdisable", "don't report warnings (=KIND: of one kind, as `unused`)")
+@_diagnostics("--Wwarn", "report warnings (=KIND: also of one that is off unless asked for)")
+@_diagnostics("--Werror", "take warnings (=KIND: of one kind) for errors")
+@option("--std", type=Choice(["p4-16"]), default="p4-16", help="the language (default)")
+@option("--compiler", type=Choice(["weft", "p4c"]), default="weft",
+        help="ours, or p4c-bm2-ss on PATH (default)")  # fmt: skip
+@flag("--no-p4info", help="JSON alone, also of a program that P4Info can't describe, as "
+      "p4c-bm2-ss without --p4runtime-files")  # fmt: skip
+@flag("--time", "with_times", help="show how long each phase took")
+@as_json
+def run(
+    program: Path, out: Path, include: tuple[Path, ...], define: tuple[str, ...],
+    diagnostics: tuple[str, ...], std: str, compiler: str, no_p4info: bool, with_times: bool,
+    as_json: bool,
+) -> int:  # fmt: skip
     """Compile the program that the arguments name and write its files; returns the exit code.
 
     Raises the compiler's CompileError, which holds every diagnostic.
     """
-    from softswitch import program_cache
-
-    with console.progress(f"compile {arguments.program}", quiet=not sys.stderr.isatty()):
+    with console.progress(f"compile {program}", quiet=not sys.stderr.isatty()):
         compiled = program_cache.compile_program(
             program_cache.Job(
-                source=arguments.program,
-                include_dirs=tuple(arguments.include),
-                defines=tuple(arguments.define),
-                std=arguments.std,
-                compiler=arguments.compiler,
-                diagnostics=tuple(arguments.diagnostics),
-                with_p4info=arguments.with_p4info,
+                source=program,
+                include_dirs=include,
+                defines=define,
+                std=std,
+                compiler=compiler,
+                diagnostics=diagnostics,
+                with_p4info=not no_p4info,
             )
         )
-        json_path, p4info_path = _write(compiled, arguments.out, arguments.program)
+        json_path, p4info_path = _write(compiled, out, program)
     for warning in compiled.warnings:
         print(warning, file=sys.stderr)
-    if arguments.json:
+    if as_json:
         print(
             json.dumps(
                 {
@@ -52,7 +91,7 @@ def run(arguments: argparse.Namespace) -> int:
                 }
             )
         )
-    elif arguments.time:
+    elif with_times:
         _print_times(compiled)
     return 0
 

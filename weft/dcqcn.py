@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from typing import Any
 
+import click
+
+from experiments.perf_request import MTUS
 from mechanisms.dcqcn.fluid_model import FluidModel, Solution
 from mechanisms.dcqcn.parameters import SETS, parameters, thresholds
 from observe.errors import UsageError
 from topologies.units import format_duration, format_rate, parse_duration, parse_rate
 from weft import console
+from weft.command_line import as_json, command, flag, option
 from workloads.slow_motion import ParameterError
 
 MOST_FLOWS = 100_000
@@ -62,38 +66,72 @@ class Row:
         return (*cells, f"{found.marking:.3%}", *(f"{size / 1000:.1f} kB" for size in queues))
 
 
-def run(arguments: argparse.Namespace) -> int:
+@dataclass(frozen=True)
+class _Asked:
+    """The options; `set` None: all of them."""
+
+    set: str | None
+    rate: str
+    flows: str
+    delay: str
+    mtu: int
+    hyper: bool
+    solve: bool
+
+
+@command("""
+    examples:
+      weft dcqcn                                     all sets, 2 and 10 flows
+      weft dcqcn --set hpcc-dcqcn --rate 400Gbps,800Gbps --flows 32 --delay 20us
+      weft dcqcn --solve                             solve the equations over time, too
+
+    exit codes: 0 done, 2 wrong arguments
+    """)
+@option("--set", metavar="NAME", help="one parameter set (default: all)")
+@option("--rate", default="25Gbps,100Gbps,400Gbps", metavar="R,...",
+        help="rates of the link and of the senders (default)")  # fmt: skip
+@option("--flows", default="2,10", metavar="N,...", help="how many flows share the link (default)")
+@option("--delay", default="4us", metavar="T",
+        help="from a mark to the changed rate's arrival at the queue (default)")  # fmt: skip
+@option("--mtu", type=click.Choice(MTUS), default=MTUS[-1], metavar="BYTES",
+        help="payload of a packet (default)")  # fmt: skip
+@flag("--hyper", help="with hyper increase, which the published model leaves out")
+@flag("--solve", help="means over 1 s of the equations' solution, which need not rest "
+      "(seconds a row)")  # fmt: skip
+@as_json
+def run(as_json: bool, **options: Any) -> int:
     """Print the table. Returns the exit code; raises UsageError."""
+    asked = _Asked(**options)
     try:
-        rows = list(_rows(arguments))
+        rows = list(_rows(asked))
     except (ParameterError, ValueError) as error:
         raise UsageError(str(error)) from None
-    if arguments.json:
+    if as_json:
         print(json.dumps([{**asdict(row), "stable": row.stable} for row in rows], indent=2))
         return 0
-    columns = COLUMNS + (SOLVED if arguments.solve else ())
+    columns = COLUMNS + (SOLVED if asked.solve else ())
     console.table(
         columns,
         [row.cells() for row in rows],
         title="DCQCN's fixed points in the fluid model"
-        + (" with hyper increase" if arguments.hyper else ""),
-        caption=f"packets of {arguments.mtu} B, feedback after {arguments.delay}",
+        + (" with hyper increase" if asked.hyper else ""),
+        caption=f"packets of {asked.mtu} B, feedback after {asked.delay}",
         right=columns[2:],
     )
     return 0
 
 
-def _rows(arguments: argparse.Namespace) -> Iterator[Row]:
-    rates = [parse_rate(text.strip()) for text in arguments.rate.split(",")]
-    flows = _flows(arguments.flows.split(","))
-    delay_ps = parse_duration(arguments.delay)
+def _rows(asked: _Asked) -> Iterator[Row]:
+    rates = [parse_rate(text.strip()) for text in asked.rate.split(",")]
+    flows = _flows(asked.flows.split(","))
+    delay_ps = parse_duration(asked.delay)
     if delay_ps < LEAST_DELAY_PS:
         least = format_duration(LEAST_DELAY_PS)
-        raise UsageError(f"--delay {arguments.delay}: at least {least}, light takes that long")
-    for name in [arguments.set] if arguments.set else SETS:
+        raise UsageError(f"--delay {asked.delay}: at least {least}, light takes that long")
+    for name in [asked.set] if asked.set else SETS:
         for rate in rates:
             for number in flows:
-                yield _row(name, rate, number, delay_ps / PS_A_S, arguments)
+                yield _row(name, rate, number, delay_ps / PS_A_S, asked)
 
 
 def _flows(words: Sequence[str]) -> list[int]:
@@ -103,12 +141,12 @@ def _flows(words: Sequence[str]) -> list[int]:
     return [int(word) for word in words]
 
 
-def _row(name: str, rate: int, flows: int, delay_s: float, arguments: argparse.Namespace) -> Row:
+def _row(name: str, rate: int, flows: int, delay_s: float, asked: _Asked) -> Row:
     marks = thresholds(name, rate)
     model = FluidModel.of(
-        parameters(name, rate), marks, rate, flows=flows, payload=arguments.mtu, delay_s=delay_s
+        parameters(name, rate), marks, rate, flows=flows, payload=asked.mtu, delay_s=delay_s
     )
-    if not arguments.hyper:
+    if not asked.hyper:
         model = model.without_hyper()
     point, stability = model.fixed_point(), model.stability()
     return Row(
@@ -123,5 +161,5 @@ def _row(name: str, rate: int, flows: int, delay_s: float, arguments: argparse.N
         stability.phase_margin_deg,
         stability.crossover_rad_s,
         stability.growth,
-        model.solve(1.0) if arguments.solve else None,
+        model.solve(1.0) if asked.solve else None,
     )

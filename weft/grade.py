@@ -2,62 +2,70 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import secrets
 import sys
 import tempfile
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from experiments import grade, grade_worker, loader
+from experiments.errors import LabError
+from experiments.grade import Grade, Graded
+from observe.errors import UsageError
 from weft import console
-
-if TYPE_CHECKING:
-    from experiments.grade import Grade, Graded
+from weft.command_line import argument, as_json, command, flag, option
 
 SEEDS = 1_000_000
 MOST_DETAILS = 12
 
 
-def run(arguments: argparse.Namespace) -> int:
+@command("""
+    examples:
+      weft grade cnp-by-hand --p4 my_cnp.p4
+      weft grade cnp-by-hand --p4 my_cnp.p4 --seed 7    the same packets as another time
+      weft grade cnp-by-hand --p4 my_cnp.p4 --json      for a program to read
+      weft grade cnp-by-hand --reference                what the lab's own answer gets
+
+    exit codes: 0 full marks, 1 not all of them, 2 wrong arguments
+    """)
+@argument("lab", help="the lab; `weft lab list` shows them")
+@option("--p4", type=Path, metavar="FILE", help="the program to judge")
+@flag("--reference", help="judge the reference: starter.p4 and its diff")
+@option("--seed", type=int, metavar="N", help="addresses, lengths and numbers come from it "
+        "(default: another one each time)")  # fmt: skip
+@flag("--all", "everything", help="show what was right, too, field by field")
+@option(
+    "--labs", type=Path, default=loader.DIRECTORY, metavar="DIR", help="where the labs' folders are"
+)
+@as_json
+def run(
+    lab: str, p4: Path | None, reference: bool, seed: int | None, everything: bool, labs: Path,
+    as_json: bool,
+) -> int:  # fmt: skip
     """Judge the program that the arguments name; returns 0 for full marks, else 1.
 
     2: no such lab, no such file, a lab without grading.
     """
-    from experiments.errors import LabError
-
+    if reference == (p4 is not None):
+        raise UsageError("grade: either --p4 FILE or --reference is wanted, and not both")
     try:
-        return _run(arguments)
+        folder = loader.load(lab, labs).folder
+        with tempfile.TemporaryDirectory(prefix="weft-grade-") as scratch:
+            source = p4 or Path(scratch, "reference.p4")
+            if reference:
+                source.write_text(grade.reference(folder), encoding="utf-8")
+            with console.progress(f"grade {source.name}", quiet=as_json or not sys.stderr.isatty()):
+                seed = secrets.randbelow(SEEDS) if seed is None else seed
+                graded = grade_worker.grade(folder.name, folder, source, seed=seed)
     except LabError as error:
         console.error(str(error), str(getattr(error, "remedy", "")))
         return error.exit_code
-
-
-def _run(arguments: argparse.Namespace) -> int:
-    from experiments import grade, loader
-
-    folder = loader.load(arguments.lab, arguments.labs or loader.DIRECTORY).folder
-    seed = secrets.randbelow(SEEDS) if arguments.seed is None else arguments.seed
-    if not arguments.reference:
-        return _judge(arguments, folder, arguments.p4, seed)
-    with tempfile.TemporaryDirectory(prefix="weft-grade-") as scratch:
-        path = Path(scratch, "reference.p4")
-        path.write_text(grade.reference(folder), encoding="utf-8")
-        return _judge(arguments, folder, path, seed)
-
-
-def _judge(arguments: argparse.Namespace, folder: Path, source: Path, seed: int) -> int:
-    from experiments import grade_worker
-
-    quiet = arguments.json or not sys.stderr.isatty()
-    with console.progress(f"grade {source.name}", quiet=quiet):
-        grade = grade_worker.grade(folder.name, folder, source, seed=seed)
-    if arguments.json:
-        print(json.dumps(grade.as_json()))
+    if as_json:
+        print(json.dumps(graded.as_json()))
     else:
-        _print(grade, everything=arguments.all)
-    return 0 if grade.is_full else 1
+        _print(graded, everything=everything)
+    return 0 if graded.is_full else 1
 
 
 def _print(grade: Grade, *, everything: bool) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 from collections.abc import Callable, Iterator
@@ -10,35 +9,52 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from experiments import loader, wording
+from experiments.api import Runtime
+from experiments.errors import LabError
+from experiments.loader import Lab
+from experiments.results import LabResult
 from observe.errors import UsageError
 from weft import console, run_options
+from weft.command_line import Group, argument, flag, option
 
 if TYPE_CHECKING:
-    from experiments.api import Runtime
-    from experiments.loader import Lab
-    from experiments.results import LabResult
     from experiments.runner import Done, Progress
 
 _VERDICTS = {"pass": "ok", "fail": "FAILED"}
 
 
-def show_list(arguments: argparse.Namespace) -> int:
-    """`weft lab list`; returns the exit code: 2 if a lab can't be read."""
-    from experiments import loader
-    from experiments.errors import LabError
+lab = Group("lab", no_args_is_help=False, subcommand_metavar="list|run ...", epilog="""
+    examples:
+      weft lab list
+      weft lab run cnp-by-hand                    in virtual time; results/cnp-by-hand
+      sudo weft lab run cnp-by-hand --runtime softswitch      in real time
+      weft lab run NAME --quick --json            some variants, for a first look or CI
+      weft lab run NAME --variant A --seeds 1,2 --out my/results
 
+    exit codes: 0 all checks passed, 1 a check or a run failed, 2 wrong input, \
+3 the runtime is not on this machine
+    """)  # fmt: skip
+_labs = option("--labs", type=Path, default=loader.DIRECTORY, metavar="DIR",
+               help="look for labs in DIR/*/lab.yaml (default: those of Weft)")  # fmt: skip
+
+
+@lab.command("list", help="list the labs")
+@_labs
+@flag("--json", "as_json", help="print the list as JSON")
+def show_list(labs: Path, as_json: bool) -> int:
+    """`weft lab list`; returns the exit code: 2 if a lab can't be read."""
     found: list[Lab] = []
     broken: list[LabError] = []
     try:
-        directory = arguments.labs or loader.DIRECTORY
-        for name in loader.available(directory):
+        for name in loader.available(labs):
             try:
-                found.append(loader.load(name, directory))
+                found.append(loader.load(name, labs))
             except LabError as error:
                 broken.append(error)
     except LabError as error:
         broken.append(error)
-    if arguments.json:
+    if as_json:
         print(json.dumps([_about(lab) for lab in found], indent=2))
     elif found:
         rows = [
@@ -48,7 +64,7 @@ def show_list(arguments: argparse.Namespace) -> int:
         heads = ("name", "what it shows", "runtimes", "minutes")
         console.table(heads, rows, caption="weft lab run NAME    docs: labs/NAME/README.md")
     elif not broken:
-        print(f"no labs in {directory}")
+        print(f"no labs in {labs}")
     for each in broken:
         console.report(each)
     return 2 if broken else 0
@@ -73,32 +89,46 @@ def _minutes(lab: Lab) -> str:
     return ", ".join(f"{minutes[r]:g} {r}" for r in lab.entry.runtimes if r in minutes)
 
 
-def run_lab(arguments: argparse.Namespace) -> int:
+@lab.command("run", help="run a lab")
+@argument("name", help="a name that `weft lab list` shows")
+@option(
+    "--runtime", default="simulator", metavar="R", help=f"one of {', '.join(Runtime)} (default)"
+)
+@option("--variant", multiple=True, metavar="V", help="only this variant (may be given again)")
+@option("--seeds", metavar="N,...", help="run each variant with these (default: the lab's)")
+@flag("--quick", help="only the variants that the lab marks as quick")
+@option("--out", type=Path, metavar="DIR", help="where results go (default: results/NAME)")
+@option("--p4", type=Path, metavar="PROG.p4", help="run another program than the lab's")
+@option("--workers", type=int, metavar="N",
+        help="simulations at the same time (default: as many as there are processors)")  # fmt: skip
+@_labs
+@flag("--json", "as_json", help="print results.json")
+def run_lab(
+    name: str, runtime: str, variant: tuple[str, ...], seeds: str | None, quick: bool,
+    out: Path | None, p4: Path | None, workers: int | None, labs: Path, as_json: bool,
+) -> int:  # fmt: skip
     """`weft lab run`: 0 all checks passed, 1 one failed, 2 wrong input, 3 no such runtime here."""
-    from experiments import loader
-    from experiments.errors import LabError
-    from experiments.runner import LabRun, Request
+    from experiments.runner import LabRun, Request  # half a second that `lab list` need not wait
 
     try:
-        lab = loader.load(arguments.name, arguments.labs or loader.DIRECTORY)
+        found = loader.load(name, labs)
         request = Request(
-            runtime=_runtime(arguments.runtime),
-            variants=tuple(arguments.variant),
-            seeds=() if arguments.seeds is None else run_options.seeds(arguments.seeds),
-            quick=arguments.quick,
-            out=arguments.out,
-            workers=run_options.workers(arguments.workers),
-            program=run_options.program(arguments.p4),
+            runtime=_runtime(runtime),
+            variants=variant,
+            seeds=() if seeds is None else run_options.seeds(seeds),
+            quick=quick,
+            out=out,
+            workers=run_options.workers(workers),
+            program=run_options.program(p4),
         )
-        prepared = LabRun(lab, request)
-        given = arguments.p4 is not None
-        program = run_options.compiled(prepared.source, given=given, quiet=arguments.json)
-        with _progress(lab.name, quiet=arguments.json) as tell:
+        prepared = LabRun(found, request)
+        program = run_options.compiled(prepared.source, given=p4 is not None, quiet=as_json)
+        with _progress(found.name, quiet=as_json) as tell:
             done = prepared.run(program, tell)
     except LabError as error:
         console.report(error)
         return error.exit_code
-    if arguments.json:
+    if as_json:
         print(
             json.dumps({**done.result.model_dump(mode="json"), "out": str(done.folder)}, indent=2)
         )
@@ -108,8 +138,6 @@ def run_lab(arguments: argparse.Namespace) -> int:
 
 
 def _runtime(text: str) -> Runtime:
-    from experiments.api import Runtime
-
     if text not in list(Runtime):
         raise UsageError(f"--runtime {text}: there is {', '.join(Runtime)}")
     return Runtime(text)
@@ -160,8 +188,6 @@ def _ended(progress: Progress) -> str:
 
 def show(done: Done) -> None:
     """Print what a lab came to: what was measured, the checks, and where the report is."""
-    from experiments import wording
-
     result = done.result
     columns = wording.columns(result)
     heads = ("variant", *(wording.heading(*each) for each in columns))
@@ -183,8 +209,6 @@ def show(done: Done) -> None:
 
 
 def _show_checks(result: LabResult) -> None:
-    from experiments import wording
-
     rows: list[tuple[str, ...]] = [
         (
             check.row,

@@ -7,63 +7,82 @@ a run file           the same of its topology, and buffer, ECN, headroom and tra
 
 from __future__ import annotations
 
-import argparse
 import json
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from controller.lint_queues import queue_faults, queues_of_dscps
+from controller.program import CompiledProgram
+from mechanisms import registry
 from observe.errors import UsageError
+from softswitch import program_cache
+from softswitch.codegen import Bmv2Program
+from softswitch.lint_registers import register_findings
+from softswitch.program_cache import Compiled
+from topologies import TopologyError, available
+from topologies.document import parse_document
+from topologies.lint.classes import class_faults
+from topologies.lint.findings import Finding, Remark, Severity, merged
+from topologies.lint.topology import lint
+from topologies.loader import Source, load_source
 from weft import console
-
-if TYPE_CHECKING:
-    from controller.program import CompiledProgram
-    from softswitch.program_cache import Compiled
-    from topologies.lint.findings import Finding, Remark
-    from topologies.loader import Source
-    from workloads.model import RunFile
+from weft.command_line import argument, as_json, command, flag, option, preprocessor
+from workloads.lint_buffer import buffer_faults
+from workloads.lint_transport import transport_faults
+from workloads.loader import available_runs, load_run_file
+from workloads.model import RunFile
 
 PROGRAM = Path(__file__).resolve().parent.parent / "p4src" / "fabric.p4"
 _YAML = (".yaml", ".yml")
 
 
-def run(arguments: argparse.Namespace) -> int:
+@command("""
+    examples:
+      weft lint p4src/fabric.p4           registers that threads would tear
+      weft lint my/net.yaml               class map against what the program really does
+      weft lint incast-32 --strict        a run: buffer, ECN, headroom; warnings fail too
+      weft lint my/net.yaml --p4 my/fabric.p4
+    """)
+@argument("files", nargs=-1, required=True, metavar="FILE...",
+          help="a .p4, BMv2 .json, topology or run file, or name")  # fmt: skip
+@option("--p4", type=Path, default=PROGRAM, metavar="PROG.p4",
+        help="check class maps against this program (default: p4src/fabric.p4)")  # fmt: skip
+@preprocessor
+@flag("--strict", help="warnings fail too")
+@as_json
+def run(
+    files: tuple[str, ...], p4: Path, include: tuple[Path, ...], define: tuple[str, ...],
+    strict: bool, as_json: bool,
+) -> int:  # fmt: skip
     """Check each file; returns the exit code: 1 for an error, with --strict for a warning too.
 
     Raises the compiler's CompileError, JsonError, LintError, UsageError; a topology or run file
     that can't be loaded is findings.
     """
-    from topologies.lint.findings import Severity
-
-    programs = _Programs(arguments)
+    programs = _Programs(p4, include, define)
     findings: list[Finding] = []
-    for file in arguments.files:
+    for file in files:
         findings += _lint(file, programs)
-    bad = {Severity.ERROR, Severity.WARNING} if arguments.strict else {Severity.ERROR}
+    bad = {Severity.ERROR, Severity.WARNING} if strict else {Severity.ERROR}
     good = not any(finding.severity in bad for finding in findings)
-    if arguments.json:
+    if as_json:
         print(json.dumps({"good": good, "findings": [_as_json(each) for each in findings]}))
     else:
-        _print(arguments.files, findings, good)
+        _print(files, findings, good)
     return 0 if good else 1
 
 
 class _Programs:
     """Compiles what is asked for, the program that class maps are checked against once."""
 
-    def __init__(self, arguments: argparse.Namespace) -> None:
-        self._arguments = arguments
+    def __init__(self, program: Path, include: tuple[Path, ...], define: tuple[str, ...]) -> None:
+        self._program, self._include, self._define = program, include, define
         self._fabric: CompiledProgram | None = None
 
     def compiled(self, source: Path) -> Compiled:
         """Return a program, compiled. Raises CompileError."""
-        from softswitch import program_cache
-
-        job = program_cache.Job(
-            source=source,
-            include_dirs=tuple(self._arguments.include),
-            defines=tuple(self._arguments.define),
-        )
+        job = program_cache.Job(source=source, include_dirs=self._include, defines=self._define)
         return program_cache.compile_program(job)
 
     def has_table(self, name: str) -> bool:
@@ -72,18 +91,12 @@ class _Programs:
 
     def fabric(self) -> CompiledProgram:
         """Return the program that the fabric runs."""
-        from controller.program import CompiledProgram
-
         if self._fabric is None:
-            self._fabric = CompiledProgram.of(self.compiled(self._arguments.p4 or PROGRAM))
+            self._fabric = CompiledProgram.of(self.compiled(self._program))
         return self._fabric
 
 
 def _lint(file: str, programs: _Programs) -> list[Finding]:
-    from topologies import TopologyError, available
-    from topologies.lint.findings import Finding
-    from workloads.loader import available_runs
-
     path = Path(file)
     if path.suffix in (".p4", ".json"):
         return _lint_program(path, programs)
@@ -101,10 +114,6 @@ def _lint(file: str, programs: _Programs) -> list[Finding]:
 
 
 def _lint_program(path: Path, programs: _Programs) -> list[Finding]:
-    from softswitch.codegen import Bmv2Program
-    from softswitch.lint_registers import register_findings
-    from topologies.lint.findings import Finding, Severity
-
     text = path.read_text(encoding="utf-8") if path.suffix == ".json" else ""
     program = Bmv2Program.from_json(text or programs.compiled(path).json_text)
     found = []
@@ -119,8 +128,6 @@ def _lint_program(path: Path, programs: _Programs) -> list[Finding]:
 
 def _is_run(path: Path) -> bool:
     """Say whether a file is meant as a run file: it has one of the keys that only those have."""
-    from topologies.document import parse_document
-
     try:
         data = parse_document(path.read_text(encoding="utf-8"), str(path)).data
     except (OSError, UnicodeDecodeError):
@@ -129,11 +136,6 @@ def _is_run(path: Path) -> bool:
 
 
 def _lint_topology(file: str, programs: _Programs) -> list[Finding]:
-    from mechanisms import registry
-    from topologies.lint.findings import merged
-    from topologies.lint.topology import lint
-    from topologies.loader import load_source
-
     source = load_source(file)
     lacks = registry.missing(source.topology, programs.has_table)
     report = lint(source, [*registry.remarks(source.topology), *lacks])
@@ -141,22 +143,11 @@ def _lint_topology(file: str, programs: _Programs) -> list[Finding]:
 
 
 def _queue_remarks(source: Source, programs: _Programs) -> Iterable[Remark]:
-    from controller.lint_queues import queue_faults, queues_of_dscps
-
     queues = queues_of_dscps(source.topology, programs.fabric())
     return queue_faults(source.topology, queues)
 
 
 def _lint_run(file: str, programs: _Programs) -> list[Finding]:
-    from controller.lint_queues import queue_faults, queues_of_dscps
-    from mechanisms import registry
-    from topologies.lint.classes import class_faults
-    from topologies.lint.findings import merged
-    from topologies.loader import Source
-    from workloads.lint_buffer import buffer_faults
-    from workloads.lint_transport import transport_faults
-    from workloads.loader import load_run_file
-
     loaded: RunFile = load_run_file(file)
     data = loaded.document.data
     inline = isinstance(data, dict) and isinstance(data.get("topology"), dict)
@@ -179,8 +170,6 @@ def _lint_run(file: str, programs: _Programs) -> list[Finding]:
 
 
 def _moved(remark: Remark, prefix: tuple[str, ...], *, whole: bool = False) -> Remark:
-    from dataclasses import replace
-
     return replace(remark, path=prefix if whole else (*prefix, *remark.path))
 
 

@@ -6,9 +6,9 @@ protobuf than the rest of Weft takes.
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 
+from weft.command_line import command as shell_command
 from weft.locked_venv import LockedVenv
 
 _VENV = LockedVenv(
@@ -35,9 +35,12 @@ def command(
     return shell + (["--role-name", role] if role else [])
 
 
-def setup(arguments: argparse.Namespace) -> int:
+@shell_command("""
+    examples:
+      weft setup-p4rt-shell
+    """)
+def setup() -> int:
     """`weft setup-p4rt-shell`; returns the exit code."""
-    del arguments
     there = is_ready()
     python = ensure()
     print(f"p4runtime-shell is {'there already' if there else 'installed'}: {python}")

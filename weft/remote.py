@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+import click
+
+from emulation import control, fabric_record
+from emulation.control import Handler
+from emulation.network import namespace_name
+from emulation.session import Session, require_root
 from observe.errors import UsageError
-
-if TYPE_CHECKING:
-    from emulation.control import Handler
-    from emulation.session import Session
-    from weft.reload import Programs
+from weft.command_line import argument, command
+from weft.reload import Programs
 
 
 def handlers(session: Session, programs: Programs) -> Mapping[str, Handler]:
     """Return what a run at its prompt does for other terminals."""
+    # The run needs these; a command from another terminal need not wait for them.
     from experiments.perf_live import endpoint_sockets
     from weft.live_link import switch_link
 
@@ -44,40 +46,59 @@ def handlers(session: Session, programs: Programs) -> Mapping[str, Handler]:
     return {"link": link, "reload": reload, "endpoint": endpoint}
 
 
-def link(arguments: argparse.Namespace) -> int:
+@command("""
+    examples:
+      sudo weft link s1 s3 down
+      sudo weft link s1:3 s3:1 up
+    """)
+@argument("ends", nargs=2, metavar="END END", help="a node, or a port: s1, s1:3, h1")
+@argument("state", type=click.Choice(["down", "up"]), help="what to do")
+def link(ends: tuple[str, str], state: str) -> int:
     """`weft link END END down|up`; returns the exit code."""
-    return _ask("link", [*arguments.ends, arguments.state])
+    return _ask("link", [*ends, state])
 
 
-def reload(arguments: argparse.Namespace) -> int:
+@command("""
+    examples:
+      sudo weft reload s1
+      sudo weft reload all my/fabric.p4
+    """)
+@argument("switch", help="a switch, or all")
+@argument("program", required=False, type=Path, metavar="[FILE.p4]",
+          help="another program than it runs")  # fmt: skip
+def reload(switch: str, program: Path | None) -> int:
     """`weft reload SWITCH|all [FILE.p4]`; returns the exit code."""
-    words = [arguments.switch]
-    if arguments.program is not None:
-        words.append(str(arguments.program.absolute()))  # the runner may be in another folder
+    words = [switch]
+    if program is not None:
+        words.append(str(program.absolute()))  # the runner may be in another folder
     return _ask("reload", words)
 
 
 def _ask(command: str, words: list[str]) -> int:
-    from emulation import control
-    from emulation.session import require_root
-
     require_root(f"weft {command}")
     for line in control.ask(command, words):
         print(line, flush=True)
     return 0
 
 
-def execute(arguments: argparse.Namespace) -> int:
+@command(
+    """
+    examples:
+      sudo weft exec h1 ping 10.0.2.1
+      sudo weft exec h1 sh -c 'ip route; ip neigh'
+    """,
+    context_settings={"allow_interspersed_args": False},  # options after HOST are COMMAND's
+)
+@argument("host", help="the host")
+@argument("command", nargs=-1, metavar="[COMMAND]...", help="the program and its arguments")
+def execute(host: str, command: tuple[str, ...]) -> int:
     """`weft exec HOST COMMAND...`: becomes that command, in the host's network namespace."""
-    from emulation import fabric_record
-    from emulation.network import namespace_name
-    from emulation.session import require_root
-
     require_root("weft exec")
     fabric = fabric_record.running()
-    hosts = [host.name for host in fabric.topology.hosts]
-    if arguments.host not in hosts:
-        raise UsageError(f"no host {arguments.host!r}: there is {', '.join(hosts)}")
-    command = ["ip", "netns", "exec", namespace_name(fabric.run, arguments.host)]
+    hosts = [each.name for each in fabric.topology.hosts]
+    if host not in hosts:
+        raise UsageError(f"no host {host!r}: there is {', '.join(hosts)}")
+    enter = ["ip", "netns", "exec", namespace_name(fabric.run, host)]
     sys.stdout.flush()
-    os.execvp(command[0], [*command, *arguments.command])
+    words = command[1:] if command[:1] == ("--",) else command
+    os.execvp(enter[0], [*enter, *words])

@@ -1,17 +1,18 @@
-"""What commands that play many runs (`weft lab`, `weft sweep`) have in common: options, the bar."""
+"""What commands that simulate (`weft lab`, `weft sim`, `weft sweep`) share: options, the bar."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from controller.program import CompiledProgram
 from observe.errors import UsageError
+from softswitch import program_cache
+from topologies.units import parse_duration
 from weft import console
-
-if TYPE_CHECKING:
-    from rich.progress import Progress
 
 
 def seeds(text: str) -> tuple[int, ...]:
@@ -29,6 +30,17 @@ def workers(count: int | None) -> int | None:
     return count
 
 
+def until(text: str) -> int:
+    """Read --until, in ps. Raises UsageError."""
+    try:
+        until = parse_duration(text)
+    except ValueError as error:
+        raise UsageError(f"--until {text}: {error}") from None
+    if until <= 0:
+        raise UsageError(f"--until {text}: must be above 0")
+    return until
+
+
 def program(path: Path | None) -> Path | None:
     """Return --p4, which has to be there if it is given. Raises UsageError."""
     if path is not None and not path.is_file():
@@ -38,8 +50,6 @@ def program(path: Path | None) -> Path | None:
 
 def compiled(source: Path, *, given: bool, quiet: bool) -> CompiledProgram:
     """Compile what runs are played with; `given`: by the user, with --p4."""
-    from softswitch import program_cache
-
     with console.progress(f"compile {source.name}", quiet=quiet):
         result = program_cache.compile_program(program_cache.Job(source))
     return CompiledProgram.of(result, source, given=given)
@@ -47,15 +57,6 @@ def compiled(source: Path, *, given: bool, quiet: bool) -> CompiledProgram:
 
 def bar() -> Progress:
     """Return a bar of runs for a terminal's stderr; its tasks have a field `what`."""
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeRemainingColumn,
-    )
-
     return Progress(
         TextColumn("{task.description}"),
         BarColumn(),

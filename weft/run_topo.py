@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
 
 from weft import console
+from weft.command_line import METRICS_PORT, argument, as_json, command, flag, option, port_number
 
+# Functions import what they need: Python loses a Ctrl-C that comes while it imports, and
+# `run-topo --help` needs none of it.
 if TYPE_CHECKING:
     from controller import CompiledProgram
     from emulation.interrupts import Interrupts
@@ -102,17 +107,49 @@ def _program(compiled: Compiled) -> CompiledProgram:
     return CompiledProgram.of(compiled)
 
 
-def run(arguments: argparse.Namespace) -> int:
+@dataclass(frozen=True)
+class _Asked:
+    """The options; `metrics`: a port, None for no metrics."""
+
+    topo: str
+    target: str
+    cli: bool
+    seconds: int
+    metrics: int | None
+    keep_logs: bool
+    as_json: bool
+
+
+@command("""
+    examples:
+      sudo weft run-topo                        the default fabric, its results, and down
+      sudo weft run-topo --cli                  the same, then a prompt
+      sudo weft run-topo my/net.yaml --json     another topology, for a program to read
+    """)
+@argument("topo", default="leafspine", help="a name that `weft topo list` shows, or a YAML file "
+          "(default: leafspine)")  # fmt: skip
+@option("--target", type=click.Choice(["softswitch", "bmv2"]), default="softswitch",
+        help="what plays the switches: ours, or simple_switch_grpc (default)")  # fmt: skip
+@flag("--cli", help="give a prompt after the results")
+@option("--seconds", type=click.IntRange(1, 3600), default=2, metavar="N",
+        help="how long the TCP transfer lasts (default)")  # fmt: skip
+@option("--metrics", type=port_number, is_flag=False, flag_value=METRICS_PORT, metavar="[PORT]",
+        help="serve Prometheus metrics on 127.0.0.1 while it is up "
+        f"(PORT: {METRICS_PORT})")  # fmt: skip
+@flag("--keep-logs", help="never prune the logs of this run")
+@as_json
+def run(**options: Any) -> int:
     """Do the whole command; returns the exit code. Raises the errors of the packages it uses."""
     from emulation.interrupts import Interrupted, handled
 
-    # Before anything large is imported: Python loses a Ctrl-C that comes while it imports.
+    asked = _Asked(**options)
+    # Before anything large is imported.
     with handled() as interrupts:
         session = None
         try:
             try:
-                session = _prepare(arguments)
-                return _run(_Flow(session, interrupts, quiet=arguments.json), arguments)
+                session = _prepare(asked)
+                return _run(_Flow(session, interrupts, quiet=asked.as_json), asked)
             finally:
                 interrupts.close()
                 if session is not None:
@@ -126,13 +163,13 @@ def run(arguments: argparse.Namespace) -> int:
             return 130
 
 
-def _prepare(arguments: argparse.Namespace) -> Session:
+def _prepare(asked: _Asked) -> Session:
     """Check what can be checked before anything is made."""
     from emulation.session import Session, require_root
     from emulation.switch_node import Target
 
     require_root("weft run-topo (or: sudo make run-topo)")
-    return Session(_load(arguments.topology), Target(arguments.target))
+    return Session(_load(asked.topo), Target(asked.target))
 
 
 def _load(name: str) -> Topology:
@@ -141,37 +178,37 @@ def _load(name: str) -> Topology:
     return topologies.load(name)
 
 
-def _run(flow: _Flow, arguments: argparse.Namespace) -> int:
-    if arguments.metrics is None:
-        return _bring_up_and_prove(flow, arguments)
+def _run(flow: _Flow, asked: _Asked) -> int:
+    if asked.metrics is None:
+        return _bring_up_and_prove(flow, asked)
     from observe import metrics
 
     # Before anything is made: a port in use is said at once.
-    with metrics.serving(arguments.metrics) as url:
+    with metrics.serving(asked.metrics) as url:
         console.notice(f"metrics  {url}")
-        return _bring_up_and_prove(flow, arguments)
+        return _bring_up_and_prove(flow, asked)
 
 
-def _bring_up_and_prove(flow: _Flow, arguments: argparse.Namespace) -> int:
+def _bring_up_and_prove(flow: _Flow, asked: _Asked) -> int:
     from emulation import link_events
     from mechanisms.program import job
     from softswitch import program_cache
 
     wanted = job(flow.session.topology)
     compiled = flow.step(f"compile {PROGRAM.name}", lambda: program_cache.compile_program(wanted))
-    flow.bring_up(compiled, keep_logs=arguments.keep_logs)
+    flow.bring_up(compiled, keep_logs=asked.keep_logs)
     with link_events.playing(flow.session, lambda line: flow.tell(line)) as flow.events:
-        return _prove(flow, arguments)
+        return _prove(flow, asked)
 
 
-def _prove(flow: _Flow, arguments: argparse.Namespace) -> int:
-    flow.prove(arguments.seconds)
-    if arguments.json:
+def _prove(flow: _Flow, asked: _Asked) -> int:
+    flow.prove(asked.seconds)
+    if asked.as_json:
         _print_json(flow)
     else:
-        _print_tables(flow, stays=arguments.cli)
+        _print_tables(flow, stays=asked.cli)
     good = flow.ok
-    if arguments.cli:
+    if asked.cli:
         good = _prompt(flow) and good
     sys.stdout.flush()
     return 0 if good else 1

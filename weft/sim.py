@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from controller.program import CompiledProgram
+from mechanisms.program import job
+from mechanisms.registry import all_counters
 from observe.errors import UsageError
-from weft import console
+from simulator.pcap import parse_port
+from simulator.runner import Outcome, Progress, Simulation
+from softswitch import program_cache
+from weft import console, run_options
+from weft.command_line import argument, command, flag, option
 from weft.sim_transport import transport_rows
-
-if TYPE_CHECKING:
-    from simulator.runner import Outcome, Progress, Simulation
-    from workloads.model import RunFile
+from workloads.loader import available_runs, load_run_file
+from workloads.model import RunFile
 
 ROOT = Path(__file__).resolve().parent.parent
 PROGRAM = ROOT / "p4src" / "fabric.p4"
@@ -27,30 +31,60 @@ _PS_PER_S = 10**12
 _UNITS = ((10**12, "s"), (10**9, "ms"), (10**6, "us"), (10**3, "ns"))
 
 
-def run(arguments: argparse.Namespace) -> int:
+@command("""
+    examples:
+      weft sim incast-32                        a run that comes with Weft
+      weft sim my/run.yaml --out results        then: weft plot results
+      weft sim websearch --seed 7 --until 500us --json
+      weft sim incast-32 --pcap s1:1            what the receiver's port carries
+    """)
+@argument("file", required=False, help="a run file, or the name of a shipped one")
+@flag("--list", "listing", help="list the runs that come with Weft")
+@option("--seed", type=int, metavar="N", help="of what is random (default: the file's)")
+@option("--until", metavar="T",
+        help="end at this virtual time, such as 20ms (default: the file's)")  # fmt: skip
+@option("--out", type=Path, metavar="DIR", help="where results go (default: build/sim/NAME)")
+@option("--pcap", multiple=True, metavar="NODE:PORT",
+        help="capture a port, such as s1:2 or h3, beside DIR (may be given again)")  # fmt: skip
+@option("--time-scale", default=1, metavar="N",
+        help="slow links down as real time does; traffic keeps its times (default)")  # fmt: skip
+@option("--p4", type=Path, default=PROGRAM, metavar="PROG.p4",
+        help="run another program than p4src/fabric.p4")  # fmt: skip
+@flag("--json", "as_json", help="print the summary as JSON")
+def run(
+    file: str | None, listing: bool, seed: int | None, until: str | None, out: Path | None,
+    pcap: tuple[str, ...], time_scale: int, p4: Path, as_json: bool,
+) -> int:  # fmt: skip
     """Run what a file says; returns the exit code (130 when interrupted, with results kept)."""
-    from workloads.loader import available_runs, load_run_file
-
-    if arguments.list:
-        _list(arguments.json)
+    if listing:
+        _list(as_json)
         return 0
-    if arguments.file is None:
+    if file is None:
         there = ", ".join(available_runs())
         raise UsageError(f"sim: which run? Give a file, or one of {there}")
-    until_ps = None if arguments.until is None else _until(arguments.until)
-    if arguments.time_scale < 1:
-        raise UsageError(f"--time-scale {arguments.time_scale}: must be at least 1")
-    loaded = load_run_file(arguments.file)
-    out: Path = arguments.out or RESULTS / loaded.name
-    simulation = _prepare(loaded, arguments, until_ps)
-    for port in arguments.pcap:
+    until_ps = None if until is None else run_options.until(until)
+    if time_scale < 1:
+        raise UsageError(f"--time-scale {time_scale}: must be at least 1")
+    loaded = load_run_file(file)
+    out = out or RESULTS / loaded.name
+    program, digest = _compiled(loaded, p4, quiet=as_json)
+    with console.progress(f"set up {loaded.topology.name}", quiet=as_json):
+        simulation = Simulation(
+            loaded,
+            program,
+            seed=seed,
+            until_ps=until_ps,
+            time_scale=time_scale,
+            versions={p4.name: digest},
+        )
+    for port in pcap:
         _capture(simulation, port, out)
     started = time.monotonic()
-    with _progress(simulation, quiet=arguments.json) as tell:
+    with _progress(simulation, quiet=as_json) as tell:
         outcome = simulation.run(out, tell)
     wall_s = time.monotonic() - started
     _log(out, outcome, wall_s)
-    if arguments.json:
+    if as_json:
         print(json.dumps({**outcome.summary, "out": str(out)}, indent=2))
     else:
         _print(simulation, outcome, out, wall_s)
@@ -58,8 +92,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _list(as_json: bool) -> None:
-    from workloads.loader import available_runs, load_run_file
-
     runs = [load_run_file(name) for name in available_runs()]
     if as_json:
         print(json.dumps([{"name": r.name, "description": r.description} for r in runs]))
@@ -68,43 +100,15 @@ def _list(as_json: bool) -> None:
     console.table(("name", "hosts", "what it is"), rows, right=("hosts",))
 
 
-def _until(text: str) -> int:
-    from topologies.units import parse_duration
-
-    try:
-        until = parse_duration(text)
-    except ValueError as error:
-        raise UsageError(f"--until {text}: {error}") from None
-    if until <= 0:
-        raise UsageError(f"--until {text}: must be above 0")
-    return until
-
-
-def _prepare(loaded: RunFile, arguments: argparse.Namespace, until_ps: int | None) -> Simulation:
-    from controller.program import CompiledProgram
-    from mechanisms.program import job
-    from simulator.runner import Simulation
-    from softswitch import program_cache
-
-    source: Path = arguments.p4 or PROGRAM
-    with console.progress(f"compile {source.name}", quiet=arguments.json):
+def _compiled(loaded: RunFile, source: Path, *, quiet: bool) -> tuple[CompiledProgram, str]:
+    """Return a program and its digest. Raises CompileError."""
+    with console.progress(f"compile {source.name}", quiet=quiet):
         compiled = program_cache.compile_program(job(loaded.topology, source))
         program = CompiledProgram.of(compiled)
-    digest = hashlib.sha256(compiled.json_text.encode()).hexdigest()
-    with console.progress(f"set up {loaded.topology.name}", quiet=arguments.json):
-        return Simulation(
-            loaded,
-            program,
-            seed=arguments.seed,
-            until_ps=until_ps,
-            time_scale=arguments.time_scale,
-            versions={source.name: digest},
-        )
+    return program, hashlib.sha256(compiled.json_text.encode()).hexdigest()
 
 
 def _capture(simulation: Simulation, text: str, out: Path) -> None:
-    from simulator.pcap import parse_port
-
     end = parse_port(text, simulation.fabric.topology)
     out.mkdir(parents=True, exist_ok=True)
     simulation.capture(out.parent / f"{out.name}-{end.node}-{end.port}.pcap", end)
@@ -166,8 +170,6 @@ def _print(simulation: Simulation, outcome: Outcome, out: Path, wall_s: float) -
 
 
 def _rows(summary: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    from mechanisms.registry import all_counters
-
     end, flows, messages = summary["end"], summary["flows"], summary["messages"]
     why = {"until": "", "done": ", everything done", "idle": ", nothing left to happen"}
     yield "virtual time", show_time(end["now_ps"]) + why.get(end["reason"], ", interrupted")
@@ -182,11 +184,11 @@ def _rows(summary: dict[str, Any]) -> Iterator[tuple[str, str]]:
         if messages["done"]:
             text += f"; p50 {show_time(spread['p50'])}, p99 {show_time(spread['p99'])}"
         yield "messages", text
-    for job in summary["jobs"]:
-        if max(job["duration_ps"], job["ideal_ps"]) < 0:
+    for each in summary["jobs"]:
+        if max(each["duration_ps"], each["ideal_ps"]) < 0:
             continue  # it has no end: a persistent incast
-        name = job["name"].removeprefix(f"{job['kind']} ")
-        yield job["kind"] if name == job["kind"] else f"{job['kind']} {name}", _job(job)
+        name = each["name"].removeprefix(f"{each['kind']} ")
+        yield each["kind"] if name == each["kind"] else f"{each['kind']} {name}", _job(each)
     yield from transport_rows(summary)
     for counter in all_counters():
         if any(summary.get(counter.key, {}).values()):

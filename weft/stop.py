@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import shutil
 
+from emulation import run_state, teardown
+from emulation.errors import NotRootError
 from weft import console
+from weft.command_line import command, flag
 
 
-def stop(arguments: argparse.Namespace) -> int:
+@command("""
+    examples:
+      sudo weft stop
+    """)
+def stop() -> int:
     """End the run that is up, and remove what crashed ones left; returns the exit code."""
-    from emulation import teardown
-
     _require_root("weft stop")
     with console.progress("stop"):
         stopped, removed = teardown.stop()
@@ -25,24 +29,26 @@ def stop(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def clean(arguments: argparse.Namespace) -> int:
+@command("""
+    examples:
+      sudo weft clean
+      sudo weft clean --logs      the logs of past runs too
+    """)
+@flag("--logs", help="remove the logs of past runs too")
+def clean(logs: bool) -> int:
     """Remove what crashed runs left, with `--logs` past runs' logs; returns the exit code."""
-    from emulation import run_state, teardown
-
     _require_root("weft clean")
     removed = teardown.clean()
     for entry in removed:
         print(f"removed {entry}")
     if not removed:
         print("nothing to remove")
-    if arguments.logs and run_state.log_root().exists():
+    if logs and run_state.log_root().exists():
         shutil.rmtree(run_state.log_root())
         print(f"removed {run_state.log_root()}")
     return 0
 
 
 def _require_root(command: str) -> None:
-    from emulation.errors import NotRootError
-
     if os.geteuid() != 0:
         raise NotRootError(command)

@@ -5,22 +5,27 @@ Exit codes: 0 done; 1 a run failed; 2 wrong input; 130 interrupted, with what wa
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import yaml
+
+from emulation import interrupts
+from experiments.errors import LabError
+from experiments.sweep import PointResult, Progress, SweepResult, SweepSpec, usual_metrics
+from experiments.sweep import run as sweep
+from experiments.sweep_metrics import METRICS
+from experiments.sweep_result import LOG, make_folder
 from observe.errors import UsageError
-from weft import console, run_options
+from weft import console, dask_setup, run_options
+from weft.command_line import argument, as_json, command, flag, option
 from weft.sim import show_time
-
-if TYPE_CHECKING:
-    from experiments.sweep import PointResult, Progress, SweepResult, SweepSpec
 
 RESULTS = Path("build/sweep")
 EXIT_FAILED, EXIT_INPUT, EXIT_INTERRUPTED = 1, 2, 130
@@ -39,31 +44,78 @@ _SCALES = {
 _PLAIN = frozenset({"", "packets", "frames", "messages"})  # the metric's name says it
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """Play a sweep; returns the exit code."""
-    from emulation import interrupts
-    from experiments.errors import LabError
-    from experiments.sweep import run as sweep
-    from experiments.sweep import usual_metrics
-    from experiments.sweep_result import LOG, make_folder
+@dataclass(frozen=True)
+class _Asked:
+    """The options that say what to play."""
 
-    if arguments.list_metrics:
-        return _list_metrics(arguments.json)
-    workers = run_options.workers(arguments.workers)
+    file: str | None
+    vary: tuple[str, ...]
+    seeds: str | None
+    draw: str | None
+    metric: tuple[str, ...]
+    maximise: str | None
+    minimise: str | None
+    subject_to: tuple[str, ...]
+    until: str | None
+    p4: Path | None
+
+
+@command("""
+    examples:
+      weft sweep my/sweep.yaml                  a sweep file (docs/sweep.md)
+      weft sweep two-flows --vary transport.overrides.gain=0.004,0.0625,0.5 --seeds 1,2,3 \\
+          --maximise goodput --subject-to 'peak_queue <= 2MB'
+      weft sweep two-flows --vary transport.overrides.rate_ai=10Mbps..10Gbps:log \\
+          --draw latin-hypercube:40 --maximise jain
+      weft sweep my/sweep.yaml --scheduler tcp://10.0.0.7:8786      on Dask's workers
+
+    exit codes: 0 done, 1 a run failed, 2 wrong input, 130 interrupted (what was played is kept)
+    """)
+@argument("file", required=False, help="a sweep file, a run file, or a shipped run's name")
+@option("--vary", multiple=True, metavar="PATH=V,...", help="values of a parameter, or a range: "
+        "1us..1ms:5 (5 values), 1us..1ms:5:log (may be given again)")  # fmt: skip
+@option("--seeds", metavar="N,...", help="seeds (default: the run's own)")
+@option("--draw", metavar="METHOD:N[:SEED]",
+        help="draw N points from the ranges: random, or latin-hypercube")  # fmt: skip
+@option("--metric", multiple=True, metavar="NAME",
+        help="measure this, such as goodput or peak_queue[s1:3] (default: all)")  # fmt: skip
+@option("--maximise", metavar="NAME", help="the best point has most of this metric")
+@option("--minimise", metavar="NAME", help="the best point has least of this metric")
+@option("--subject-to", multiple=True, metavar="RULE",
+        help="what the best point has to keep to, such as 'peak_queue <= 16MB'")  # fmt: skip
+@option("--until", metavar="T", help="end every run at this virtual time")
+@option("--workers", type=int, metavar="N", help="processes (default: one a processor)")
+@option("--scheduler", metavar="ADDRESS",
+        help="play on the workers of a Dask scheduler, such as tcp://10.0.0.7:8786")  # fmt: skip
+@option("--out", type=Path, metavar="DIR", help="where results go (default: build/sweep/NAME)")
+@option("--p4", type=Path, metavar="PROG.p4", help="run another program than p4src/fabric.p4")
+@flag("--list-metrics", help="list the metrics, with their units")
+@as_json
+def run(
+    workers: int | None, scheduler: str | None, out: Path | None, list_metrics: bool,
+    as_json: bool, **options: Any,
+) -> int:  # fmt: skip
+    """Play a sweep; returns the exit code."""
+    asked = _Asked(**options)
+    if asked.maximise is not None and asked.minimise is not None:
+        raise UsageError("sweep: --maximise and --minimise exclude each other: give one of them")
+    if list_metrics:
+        return _list_metrics(as_json)
+    workers = run_options.workers(workers)
     started = time.monotonic()
     try:
-        spec = _spec(arguments)
-        out: Path = arguments.out or RESULTS / spec.name
+        spec = _spec(asked)
+        out = out or RESULTS / spec.name
         usual_metrics(spec)
         make_folder(out)
-        given = arguments.p4 is not None
-        program = run_options.compiled(spec.program, given=given, quiet=arguments.json)
-        with interrupts.handled(), _progress(spec, quiet=arguments.json) as show:
+        given = asked.p4 is not None
+        program = run_options.compiled(spec.program, given=given, quiet=as_json)
+        with interrupts.handled(), _progress(spec, quiet=as_json) as show:
             tell = _keeping(out, show)
             result = sweep(
                 spec,
                 workers=workers,
-                scheduler=arguments.scheduler,
+                scheduler=scheduler,
                 program=program,
                 tell=tell,
             )
@@ -73,7 +125,7 @@ def run(arguments: argparse.Namespace) -> int:
         return error.exit_code
     wall_s = time.monotonic() - started
     (out / LOG).write_text(json.dumps({"wall_s": round(wall_s, 3)}, indent=2) + "\n")
-    if arguments.json:
+    if as_json:
         print(json.dumps({**result.document(), "out": str(out)}, indent=2))
     else:
         _show(result, out, wall_s)
@@ -96,11 +148,12 @@ def _keeping(out: Path, show: Callable[[Progress], None]) -> Callable[[Progress]
     return tell
 
 
-def setup_dask(arguments: argparse.Namespace) -> int:
+@command("""
+    examples:
+      weft setup-dask
+    """)
+def setup_dask() -> int:
     """`weft setup-dask`; returns the exit code."""
-    from weft import dask_setup
-
-    del arguments
     there = dask_setup.is_ready()
     dask_setup.ensure()
     print(f"Dask is {'there already' if there else 'installed'}")
@@ -108,8 +161,6 @@ def setup_dask(arguments: argparse.Namespace) -> int:
 
 
 def _list_metrics(as_json: bool) -> int:
-    from experiments.sweep_metrics import METRICS
-
     metrics = list(METRICS.values())
     if as_json:
         print(json.dumps([{"name": m.name, "unit": m.unit, "about": m.about} for m in metrics]))
@@ -123,38 +174,35 @@ def _list_metrics(as_json: bool) -> int:
 # --- what is asked for ---------------------------------------------------------------------------
 
 
-def _spec(arguments: argparse.Namespace) -> SweepSpec:
+def _spec(asked: _Asked) -> SweepSpec:
     """Return the sweep that the arguments ask for. Raises UsageError, LabError."""
-    from experiments.sweep import SweepSpec
-
-    if arguments.file is None:
+    if asked.file is None:
         raise UsageError("sweep: which? Give a sweep file, or a run file and --vary")
     overrides: dict[str, Any] = {}
-    if arguments.vary:
-        overrides["vary"] = dict(parse_vary(text) for text in arguments.vary)
-    if arguments.seeds is not None:
-        overrides["seeds"] = list(run_options.seeds(arguments.seeds))
-    if arguments.draw is not None:
-        overrides["draw"] = _draw(arguments.draw)
-    if arguments.metric:
-        overrides["metrics"] = arguments.metric
+    if asked.vary:
+        overrides["vary"] = dict(parse_vary(text) for text in asked.vary)
+    if asked.seeds is not None:
+        overrides["seeds"] = list(run_options.seeds(asked.seeds))
+    if asked.draw is not None:
+        overrides["draw"] = _draw(asked.draw)
+    if asked.metric:
+        overrides["metrics"] = list(asked.metric)
     for goal in ("maximise", "minimise"):
-        if (metric := getattr(arguments, goal)) is not None:
+        if (metric := getattr(asked, goal)) is not None:
             overrides["objective"] = {goal: metric}
-    if arguments.subject_to:
-        overrides["subject_to"] = arguments.subject_to
-    if (path := run_options.program(arguments.p4)) is not None:
+    if asked.subject_to:
+        overrides["subject_to"] = list(asked.subject_to)
+    if (path := run_options.program(asked.p4)) is not None:
         overrides["program"] = str(path.resolve())
-    spec = SweepSpec.load(arguments.file, overrides)
-    if arguments.until is not None:
-        spec = replace(spec, mapping={**spec.mapping, "until": _until(arguments.until)})
+    spec = SweepSpec.load(asked.file, overrides)
+    if asked.until is not None:
+        run_options.until(asked.until)
+        spec = replace(spec, mapping={**spec.mapping, "until": asked.until})
     return spec
 
 
 def parse_vary(text: str) -> tuple[str, object]:
     """Read PATH=V,... or PATH=FROM..TO[:STEPS][:log]. Raises UsageError."""
-    import yaml
-
     path, equals, values = text.partition("=")
     if not equals or not path or not values.strip():
         raise UsageError(f"--vary {text}: write a path and its values: transport.window=64,256")
@@ -170,18 +218,16 @@ def parse_vary(text: str) -> tuple[str, object]:
 
 
 def _range(text: str, given: str) -> dict[str, object]:
-    import yaml
-
     ends, *options = given.split(":")
     low, _, high = ends.partition("..")
     found: dict[str, object] = {"from": yaml.safe_load(low), "to": yaml.safe_load(high)}
-    for option in options:
-        if option.isdecimal():
-            found["steps"] = int(option)
-        elif option in ("log", "linear"):
-            found["scale"] = option
+    for word in options:
+        if word.isdecimal():
+            found["steps"] = int(word)
+        elif word in ("log", "linear"):
+            found["scale"] = word
         else:
-            raise UsageError(f"--vary {text}: {option!r} is no number of steps, log or linear")
+            raise UsageError(f"--vary {text}: {word!r} is no number of steps, log or linear")
     return found
 
 
@@ -192,18 +238,6 @@ def _draw(text: str) -> dict[str, object]:
         raise UsageError(f"--draw {text}: write {' or '.join(_METHODS)}, :, and how many points")
     found: dict[str, object] = {"method": method, "points": int(numbers[0])}
     return found if len(numbers) == 1 else {**found, "seed": int(numbers[1])}
-
-
-def _until(text: str) -> str:
-    from topologies.units import parse_duration
-
-    try:
-        until = parse_duration(text)
-    except ValueError as error:
-        raise UsageError(f"--until {text}: {error}") from None
-    if until <= 0:
-        raise UsageError(f"--until {text}: must be above 0")
-    return text
 
 
 # --- on the terminal -----------------------------------------------------------------------------
@@ -268,8 +302,6 @@ def _title(spec: SweepSpec) -> str:
 
 def _columns(result: SweepResult) -> list[str]:
     """Return the metrics to show: those asked for, else the usual ones that have a value."""
-    from experiments.sweep_metrics import METRICS
-
     spec = result.spec
     goal = [spec.objective.metric] if spec.objective else []
     goal += [constraint.metric for constraint in spec.constraints]

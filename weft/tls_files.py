@@ -1,19 +1,18 @@
-"""--tls-ca, --tls-cert and --tls-key (`weft.cli_arguments.add_tls`) as a client of a switch."""
+"""--tls-ca, --tls-cert and --tls-key (`weft.command_line.tls_files`) as a client of a switch."""
 
 from __future__ import annotations
 
-import argparse
+from pathlib import Path
 
 from observe.errors import UsageError
 from softswitch.client_tls import ClientTls, ClientTlsError
 
 
-def tls_of(arguments: argparse.Namespace) -> ClientTls | None:
+def tls_of(ca: Path | None, cert: Path | None, key: Path | None) -> ClientTls | None:
     """What the options say; None without them. Raises UsageError for files that can't be used."""
-    files = (arguments.tls_ca, arguments.tls_cert, arguments.tls_key)
-    if files == (None, None, None):
+    if ca is None and cert is None and key is None:
         return None
-    tls = ClientTls(*files)
+    tls = ClientTls(ca, cert, key)
     try:
         tls.credentials()
     except ClientTlsError as error:

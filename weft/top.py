@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 import time
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+
+from rich.console import Group, RenderableType
+from rich.live import Live
+from rich.text import Text
 
 from emulation.fabric_record import NoRunError
 from mechanisms.registry import all_counters
@@ -18,9 +20,7 @@ from observe.moment_json import moment_json
 from observe.samples import PortRates, SwitchRates
 from observe.top_rows import AnyOrder, PortRow, order_name, order_of
 from weft import console
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
+from weft.command_line import argument, as_json, command, flag, option
 
 PS_PER_S = 1_000_000_000_000
 # So that columns stay where they are while figures grow.
@@ -34,27 +34,40 @@ _BUSY = 0.5
 _FULL = 0.9
 
 
-def run(arguments: argparse.Namespace) -> int:
+@command("""
+    examples:
+      weft top                      all ports, each second, until Ctrl-C
+      weft top s1 h3 --sort load    the ports of s1 and those to h3, the fullest first
+      weft top --once --json        one look, for a program to read
+    """)
+@argument("only", nargs=-1, metavar="[WHERE]...",
+          help="switches, hosts or ports (s1:3); default: all")  # fmt: skip
+@option("--interval", default="1s", metavar="T", help="time between looks (default)")
+@flag("--once", help="one look after one interval")
+@option("--sort", default="name", metavar="SORT",
+        help="what ports are sorted by, highest first (default)")  # fmt: skip
+@as_json
+def run(only: tuple[str, ...], interval: str, once: bool, sort: str, as_json: bool) -> int:
     """Show rates until Ctrl-C or the end of the run; returns the exit code.
 
     Raises NoRunError when nothing runs, UsageError for arguments that don't fit the topology.
     """
-    interval = interval_seconds(arguments.interval)
-    order = order_of(arguments.sort)
+    seconds = interval_seconds(interval)
+    order = order_of(sort)
     with Follower() as follower:
         first = follower.look()
-        top_rows.port_rows(first, arguments.only)
+        top_rows.port_rows(first, only)
         try:
-            if arguments.json:
-                ended = _repeat(follower, first, interval, arguments.once, _print_json)
-            elif arguments.once or not sys.stdout.isatty():
+            if as_json:
+                ended = _repeat(follower, first, seconds, once, _print_json)
+            elif once or not sys.stdout.isatty():
 
                 def show(moment: Moment) -> None:
-                    _print_plain(moment, arguments.only, order)
+                    _print_plain(moment, only, order)
 
-                ended = _repeat(follower, first, interval, arguments.once, show)
+                ended = _repeat(follower, first, seconds, once, show)
             else:
-                ended = _live(follower, first, interval, arguments.only, order)
+                ended = _live(follower, first, seconds, only, order)
         except KeyboardInterrupt:
             return 0
     if ended:
@@ -90,7 +103,7 @@ def _print_json(moment: Moment) -> None:
     print(json.dumps(moment_json(moment), separators=(",", ":")), flush=True)
 
 
-def _print_plain(moment: Moment, only: list[str], order: AnyOrder) -> None:
+def _print_plain(moment: Moment, only: Sequence[str], order: AnyOrder) -> None:
     topology = moment.record.topology
     rows = top_rows.port_rows(moment, only, order)
     columns = top_rows.columns(topology)
@@ -111,7 +124,7 @@ def title(moment: Moment) -> str:
     return text
 
 
-def switch_lines(moment: Moment, rows: list[PortRow], only: list[str]) -> list[str]:
+def switch_lines(moment: Moment, rows: list[PortRow], only: Sequence[str]) -> list[str]:
     """Return a line for each switch that has something to tell beyond its ports."""
     lines = []
     for name in top_rows.switches_of(rows, moment, only):
@@ -124,11 +137,9 @@ def switch_lines(moment: Moment, rows: list[PortRow], only: list[str]) -> list[s
 
 
 def _live(
-    follower: Follower, first: Moment, interval: float, only: list[str], order: AnyOrder
+    follower: Follower, first: Moment, interval: float, only: Sequence[str], order: AnyOrder
 ) -> str:
     """The same, in place on a terminal."""
-    from rich.live import Live
-
     screen = console.screen()
     with Live(
         picture(first, only, order, screen.width, screen.height),
@@ -145,15 +156,12 @@ def _live(
 
 
 def picture(
-    moment: Moment, only: list[str], order: AnyOrder, width: int, height: int
+    moment: Moment, only: Sequence[str], order: AnyOrder, width: int, height: int
 ) -> RenderableType:
     """Return what a terminal of this size shows; ports that don't fit are counted.
 
     Columns are put together here: rich's tables take some ten times as long, each second.
     """
-    from rich.console import Group
-    from rich.text import Text
-
     topology = moment.record.topology
     rows = top_rows.port_rows(moment, only, order)
     notes = switch_lines(moment, rows, only)

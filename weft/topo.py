@@ -2,34 +2,53 @@
 
 from __future__ import annotations
 
-import argparse
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
+import click
+
+import topologies
+from mechanisms.registry import remarks
 from observe.errors import UsageError
+from topologies import TopologyError
+from topologies.lint.findings import Finding, Severity
+from topologies.lint.topology import LintReport, lint
+from topologies.loader import load_source
 from weft import console
-
-if TYPE_CHECKING:
-    from topologies.lint.findings import Finding
-    from topologies.lint.topology import LintReport
+from weft.command_line import argument, as_json, command, flag, option
+from weft.topo_show import show
 
 
-def run(arguments: argparse.Namespace) -> int:
+@command("""
+    examples:
+      weft topo list
+      weft topo check my/net.yaml           errors, warnings, and what would be right
+      weft topo check my/net.yaml --strict  warnings fail too
+      weft topo show rail                   in the terminal
+      weft topo show rail --png rail.png --svg rail.svg
+    """)
+@argument("action", type=click.Choice(["check", "show", "list"]), help="what to do")
+@argument("topo", required=False, help="a name or a YAML file")
+@flag("--strict", help="check: warnings fail too")
+@option("--png", type=Path, metavar="FILE", help="show: draw it into FILE.png")
+@option("--svg", type=Path, metavar="FILE", help="show: draw it into FILE.svg")
+@flag("--tables", help="show: list every node and link of a large one too")
+@as_json
+def run(
+    action: str, topo: str | None, strict: bool, png: Path | None, svg: Path | None, tables: bool,
+    as_json: bool,
+) -> int:  # fmt: skip
     """Do `list`, `check` or `show`; returns the exit code. Raises TopologyError, UsageError."""
-    if arguments.action == "list":
-        return _list(as_json=arguments.json)
-    if arguments.topology is None:
-        raise UsageError(f"topo {arguments.action}: say which topology, a name or a YAML file")
-    if arguments.action == "check":
-        return _check(arguments.topology, as_json=arguments.json, strict=arguments.strict)
-    from weft.topo_show import show
-
-    return show(arguments)
+    if action == "list":
+        return _list(as_json=as_json)
+    if topo is None:
+        raise UsageError(f"topo {action}: say which topology, a name or a YAML file")
+    if action == "check":
+        return _check(topo, as_json=as_json, strict=strict)
+    return show(topo, png, svg, tables=tables, as_json=as_json)
 
 
 def _list(*, as_json: bool) -> int:
-    import topologies
-
     about = {name: topologies.load(name).description for name in topologies.available()}
     if as_json:
         print(json.dumps(list(about)))
@@ -42,12 +61,6 @@ def _list(*, as_json: bool) -> int:
 
 def _check(name: str, *, as_json: bool, strict: bool) -> int:
     """Lint a topology. One that can't be loaded is an error at each of its mistakes."""
-    from mechanisms.registry import remarks
-    from topologies import TopologyError
-    from topologies.lint.findings import Finding
-    from topologies.lint.topology import lint
-    from topologies.loader import load_source
-
     try:
         source = load_source(name)
     except TopologyError as error:
@@ -91,8 +104,6 @@ def _print_finding(finding: Finding) -> None:
 
 
 def _verdict(report: LintReport, *, good: bool) -> str:
-    from topologies.lint.findings import Severity
-
     counts = [
         f"{count} {severity.value}{'s' if count != 1 else ''}"
         for severity in (Severity.ERROR, Severity.WARNING)

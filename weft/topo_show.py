@@ -2,39 +2,34 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+import topologies
 from observe.errors import UsageError
+from topologies import Topology
+from topologies.ecn import CERTAIN, EcnMarking, EcnThresholds
+from topologies.units import format_duration, format_rate, format_size
 from weft import console
-
-if TYPE_CHECKING:
-    from topologies import Topology
-    from topologies.ecn import EcnMarking
+from weft.topo_text import print_drawing
 
 MAX_TABLE_LINKS = 100  # beyond, tables are printed only when asked for
 
 
-def show(arguments: argparse.Namespace) -> int:
+def show(name: str, png: Path | None, svg: Path | None, *, tables: bool, as_json: bool) -> int:
     """Do `topo show`; returns the exit code. Raises TopologyError, UsageError."""
-    import topologies
-
-    pictures = [path for path in (arguments.png, arguments.svg) if path is not None]
-    for path, ending in ((arguments.png, ".png"), (arguments.svg, ".svg")):
+    pictures = [path for path in (png, svg) if path is not None]
+    for path, ending in ((png, ".png"), (svg, ".svg")):
         if path is not None and path.suffix != ending:
             raise UsageError(f"{path}: name the file with its ending, as {path.stem}{ending}")
-    topology = topologies.load(arguments.topology)
+    topology = topologies.load(name)
     if pictures:
         _draw(topology, pictures)
-    if arguments.json:
+    if as_json:
         print(json.dumps(_data(topology)))
     elif not pictures:
-        from weft.topo_text import print_drawing
-
         print_drawing(topology)
-        if arguments.tables or len(topology.links) <= MAX_TABLE_LINKS:
+        if tables or len(topology.links) <= MAX_TABLE_LINKS:
             _print_tables(topology)
         else:
             print("--tables lists every switch, host and link")
@@ -42,7 +37,7 @@ def show(arguments: argparse.Namespace) -> int:
 
 
 def _draw(topology: Topology, pictures: list[Path]) -> None:
-    from weft.topo_figure import draw
+    from weft.topo_figure import draw  # matplotlib, which only pictures need
 
     draw(topology, pictures)
     for path in pictures:
@@ -50,8 +45,6 @@ def _draw(topology: Topology, pictures: list[Path]) -> None:
 
 
 def _parts(topology: Topology) -> dict[str, list[dict[str, str]]]:
-    from topologies.units import format_duration, format_rate, format_size
-
     links = [
         {
             "a": str(link.a),
@@ -100,9 +93,6 @@ def _parts(topology: Topology) -> dict[str, list[dict[str, str]]]:
 
 def _marking(ecn: EcnMarking | None) -> str:
     """Say when a class is marked: a step, a ramp, or what a parameter set says."""
-    from topologies.ecn import CERTAIN, EcnThresholds
-    from topologies.units import format_size
-
     if not isinstance(ecn, EcnThresholds):
         return "" if ecn is None else ecn.set_name or ""
     if ecn.min_bytes == ecn.max_bytes:

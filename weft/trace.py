@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import re
 import sys
 import time
+from pathlib import Path
+
+import click
 
 from emulation import fabric_record
 from emulation.fabric_record import NoRunError
@@ -17,6 +19,7 @@ from softswitch.diagnostics import DiagnosticsClient, DiagnosticsError, Json
 from softswitch.tracing.records import PacketTrace
 from softswitch.tracing.text import COLOURS, PLAIN, Style, render
 from weft import console
+from weft.command_line import argument, as_json, command, option, tls_files
 from weft.tls_files import tls_of
 
 RETURN_S = 60.0
@@ -29,39 +32,62 @@ class TraceEndedError(Exception):
     """The switch has gone before all was traced; the message says what is known of it."""
 
 
-def run(arguments: argparse.Namespace) -> int:
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise click.BadParameter(f"{text} is not a number from 1")
+    return int(text)
+
+
+@command("""
+    examples:
+      weft trace s1                                 all packets, until Ctrl-C
+      weft trace s1 --filter 'udp dst port 4791'    those that a pcap filter takes
+      weft trace s1 --port 1 --port 2 --count 10    ten that arrive at port 1 or 2
+      weft trace 127.0.0.1:9559 --json              any softswitch, an object a line
+      weft trace 10.0.0.7:9559 --tls-ca ca.pem      one with --grpc-server-ssl
+    """)
+@argument("switch", help="a switch of the run, or HOST:PORT of any softswitch")
+@option("--filter", "expression", metavar="EXPR",
+        help="pcap filter on the packet as the switch receives it")  # fmt: skip
+@option("--port", "ports", type=int, multiple=True, metavar="N",
+        help="only packets received at port N")  # fmt: skip
+@option("--count", type=_positive, metavar="N", help="end after N packets (default: go on)")
+@tls_files
+@as_json
+def run(
+    switch: str, expression: str | None, ports: tuple[int, ...], count: int | None,
+    tls_ca: Path | None, tls_cert: Path | None, tls_key: Path | None, as_json: bool,
+) -> int:  # fmt: skip
     """Print traces until Ctrl-C or `--count` packets; returns the exit code.
 
     Raises NoRunError when nothing runs, UsageError for a switch that is not there,
     DiagnosticsError when it can't trace (its filter is wrong, it is not Weft's own, it does not
     answer), TraceEndedError when it has gone.
     """
-    viewer = _Viewer(
-        arguments.switch, arguments.json, COLOURS if console.is_coloured(sys.stdout) else PLAIN
-    )
-    left: int | None = arguments.count
-    tls = tls_of(arguments)
+    viewer = _Viewer(switch, as_json, COLOURS if console.is_coloured(sys.stdout) else PLAIN)
+    left = count
+    tls = tls_of(tls_ca, tls_cert, tls_key)
     try:
         while True:
             seen = viewer.seen
-            gone = _follow(viewer, arguments, left, tls)
+            gone = _follow(viewer, expression, ports, left, tls)
             if gone is None:
                 return 0
             if left is not None:
                 left -= viewer.seen - seen
-            _await_return(arguments.switch, gone, tls)
+            _await_return(switch, gone, tls)
     except KeyboardInterrupt:
         console.notice("1 packet traced" if viewer.seen == 1 else f"{viewer.seen} packets traced")
         return 0
 
 
 class _Viewer:
-    """Prints events. `seen`: packets so far; `attached`: the switch has answered once."""
+    """Prints events of switch `name`. `seen`: packets so far; `attached`: it has answered once."""
 
     def __init__(self, name: str, as_json: bool, style: Style) -> None:
         self.seen = 0
         self.attached = False
-        self._name = name
+        self.name = name
         self._json = as_json
         self._style = style
 
@@ -72,31 +98,35 @@ class _Viewer:
             print(json.dumps(event), flush=True)
         elif kind == "packet":
             trace = PacketTrace.from_json(event)
-            print(render(trace, self._style, switch=self._name), end="\n\n", flush=True)
+            print(render(trace, self._style, switch=self.name), end="\n\n", flush=True)
         elif kind == "missed":
             console.notice(
                 f"{event['packets']} packets were not traced: they come faster than traces are "
                 "read; a --filter helps"
             )
         else:
-            console.notice(f"{self._name}: {event['text']}")
+            console.notice(f"{self.name}: {event['text']}")
 
 
 def _follow(
-    viewer: _Viewer, arguments: argparse.Namespace, left: int | None, tls: ClientTls | None
+    viewer: _Viewer,
+    expression: str | None,
+    ports: tuple[int, ...],
+    left: int | None,
+    tls: ClientTls | None,
 ) -> str | None:
     """One connection. None: all packets were traced; else why the switch has gone."""
-    address = address_of(arguments.switch)
+    address = address_of(viewer.name)
     with DiagnosticsClient(address, tls=tls) as client:
         try:
-            events = client.trace(arguments.filter, left, arguments.port)
+            events = client.trace(expression, left, ports or None)
             viewer.attached = True
             if sys.stderr.isatty():
-                console.notice(f"tracing {arguments.switch}; Ctrl-C ends it")
+                console.notice(f"tracing {viewer.name}; Ctrl-C ends it")
             for event in events:
                 viewer.show(event)
                 if event["event"] == "ended":
-                    raise TraceEndedError(f"{arguments.switch} has stopped")
+                    raise TraceEndedError(f"{viewer.name} has stopped")
         except DiagnosticsError as error:
             if error.gone and viewer.attached:
                 return str(error)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 from pathlib import Path
+
+import click
 
 from compat.bmv2_cli.connection import Connection, ConnectionFailedError, RefusedError
 from compat.bmv2_cli.program_commands import ProgramCommands
 from observe.errors import UsageError
 from softswitch.diagnostics import DiagnosticsClient, DiagnosticsError
+from weft.command_line import argument, command, flag, option, tls_files
 from weft.tls_files import tls_of
 
 INTRO = "Control utility for runtime P4 table manipulation"
@@ -33,84 +35,113 @@ class SwitchShell(ProgramCommands):
             self.say()
 
 
-def run(arguments: argparse.Namespace) -> int:
+def _id(text: str) -> int:
+    """An id of P4Runtime's, of 64 bits."""
+    if not text.isdecimal() or not int(text) < 1 << 64:
+        raise click.BadParameter(f"{text!r} is not a number from 0 to {(1 << 64) - 1}")
+    return int(text)
+
+
+def _tcp_port(text: str) -> int:
+    if not text.isdecimal() or not 0 < int(text) < 1 << 16:
+        raise click.BadParameter(f"{text!r} is not a TCP port")
+    return int(text)
+
+
+@command("""
+    examples:
+      weft cli s1                                a prompt, with completion
+      weft cli s1 < s1-commands.txt              an old lab's file
+      weft cli s1 -c 'table_dump ipv4_lpm'       one command
+      weft cli --grpc 127.0.0.1:9559             any softswitch or simple_switch_grpc
+      weft cli --thrift-port 9091 < commands.txt a softswitch started with that option
+      weft cli --grpc 10.0.0.7:9559 --tls-ca ca.pem
+                                                 one with --grpc-server-ssl
+    """)
+@argument("switch", required=False, help="a switch of the run")
+@option("--grpc", metavar="HOST:PORT", help="a switch by its P4Runtime address")
+@option("--thrift-port", type=_tcp_port, metavar="N", help="a switch by the --thrift-port that "
+        "it was started with, as for simple_switch_CLI")  # fmt: skip
+@option("--thrift-ip", default="127.0.0.1", metavar="HOST", help="its machine")
+@option("--json", "program", type=Path, metavar="FILE", help="BMv2 JSON to take names from")
+@option("--pre", hidden=True, expose_value=False)  # simple_switch_CLI's; there is one kind
+@option("--device-id", type=_id, metavar="N",
+        help="P4Runtime's device id (default: what the switch says, or 0)")  # fmt: skip
+@option("--election-id", type=_id, metavar="N", help="take the controller's place with this id "
+        "(default: write beside it, if the switch has roles, else with id 1)")  # fmt: skip
+@option("-c", "commands", multiple=True, metavar="COMMAND", help="do this and leave")
+@flag("--strict", help="end at the first command that fails, with exit code 1 "
+      "(default: go on, end with 0)")  # fmt: skip
+@tls_files
+def run(
+    switch: str | None, grpc: str | None, thrift_port: int | None, thrift_ip: str,
+    program: Path | None, device_id: int | None, election_id: int | None,
+    commands: tuple[str, ...], strict: bool, tls_ca: Path | None, tls_cert: Path | None,
+    tls_key: Path | None,
+) -> int:  # fmt: skip
     """Read commands from standard input or a file until its end; returns the exit code.
 
     Raises UsageError for a switch that is not there, NoRunError when nothing runs.
     """
-    program = _program(arguments.json)
+    names = _program(program)
     try:
-        address = _address(arguments)
-        tls = tls_of(arguments)
+        address = _address(switch, grpc, thrift_ip, thrift_port)
+        tls = tls_of(tls_ca, tls_cert, tls_key)
         with DiagnosticsClient(address, tls=tls) as diagnostics:
-            device_id = _device_id(arguments, diagnostics)
-            with Connection(
-                address, device_id, election_id=arguments.election_id, tls=tls
-            ) as connection:
-                shell = SwitchShell(
-                    connection, diagnostics, strict=arguments.strict, program=program
-                )
-                if arguments.command:
-                    for line in arguments.command:
+            if device_id is None:
+                clear = tls_ca is None and tls_cert is None
+                device_id = _device_id(diagnostics, _hint(thrift_port, clear=clear))
+            with Connection(address, device_id, election_id=election_id, tls=tls) as connection:
+                shell = SwitchShell(connection, diagnostics, strict=strict, program=names)
+                if commands:
+                    for line in commands:
                         if shell.onecmd(line):
                             break
                 else:
-                    shell.cmdloop(INTRO if program else _OBTAINED + INTRO)
+                    shell.cmdloop(INTRO if names else _OBTAINED + INTRO)
     except (ConnectionFailedError, RefusedError) as error:
         raise UsageError(str(error)) from None
-    return 1 if arguments.strict and shell.failures else 0
+    return 1 if strict and shell.failures else 0
 
 
-def _address(arguments: argparse.Namespace) -> str:
+def _address(switch: str | None, grpc: str | None, thrift_ip: str, thrift_port: int | None) -> str:
     """Where the switch listens."""
-    given = [
-        name
-        for name, value in (
-            ("SWITCH", arguments.switch),
-            ("--grpc", arguments.grpc),
-            ("--thrift-port", arguments.thrift_port),
-        )
-        if value is not None
-    ]
+    ways = {"SWITCH": switch, "--grpc": grpc, "--thrift-port": thrift_port}
+    given = [name for name, value in ways.items() if value is not None]
     if len(given) > 1:
         raise UsageError(f"{' and '.join(given)} both say which switch: give one of them")
-    if arguments.grpc is not None:
-        return str(arguments.grpc)
-    if arguments.thrift_port is not None:
-        return f"{arguments.thrift_ip}:{arguments.thrift_port}"
-    if arguments.switch is None:
+    if grpc is not None:
+        return grpc
+    if thrift_port is not None:
+        return f"{thrift_ip}:{thrift_port}"
+    if switch is None:
         raise UsageError(
             "say which switch: weft cli s1, weft cli --grpc HOST:PORT or weft cli --thrift-port N"
         )
     from emulation import fabric_record  # imports topologies, which takes its time
 
     record = fabric_record.running()
-    if arguments.switch not in record.addresses:
+    if switch not in record.addresses:
         names = ", ".join(record.addresses)
-        raise UsageError(
-            f"there is no switch {arguments.switch!r} in run {record.run}: it has {names}"
-        )
-    return record.addresses[arguments.switch]
+        raise UsageError(f"there is no switch {switch!r} in run {record.run}: it has {names}")
+    return record.addresses[switch]
 
 
-def _device_id(arguments: argparse.Namespace, diagnostics: DiagnosticsClient) -> int:
-    """P4Runtime's device id: the one given, else the switch's own word, else 0 (as BMv2's)."""
-    if arguments.device_id is not None:
-        return int(arguments.device_id)
+def _device_id(diagnostics: DiagnosticsClient, hint: str) -> int:
+    """P4Runtime's device id: the switch's own word, else 0 (as BMv2's)."""
     try:
         return int(diagnostics.switch_stats()["device_id"])
     except DiagnosticsError as error:
         if error.gone:
-            raise ConnectionFailedError(f"{error}{_hint(arguments)}") from None
+            raise ConnectionFailedError(f"{error}{hint}") from None
         return 0
 
 
-def _hint(arguments: argparse.Namespace) -> str:
-    clear = not (arguments.tls_ca or arguments.tls_cert)
+def _hint(thrift_port: int | None, *, clear: bool) -> str:
     tls = " (one with --grpc-server-ssl wants --tls-ca FILE here)" if clear else ""
-    if arguments.thrift_port is None:
+    if thrift_port is None:
         return tls
-    return f": a softswitch that was started with --thrift-port {arguments.thrift_port} would{tls}"
+    return f": a softswitch that was started with --thrift-port {thrift_port} would{tls}"
 
 
 def _program(path: Path | None) -> bytes:

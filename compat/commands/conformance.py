@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import shutil
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from compat.commands import conformance_page, stf_conformance
 from compat.commands.conformance_limits import Limit, parse
 from compat.commands.stf_conformance import Outcome, Setting, Verdict
-from compat.conformance import p4c, page, survey, testdata
+from compat.conformance import p4c as p4c_program
+from compat.conformance import page, survey, testdata
 from compat.conformance.survey import Survey
 from compat.conformance.testdata import Testdata
 from observe.errors import UsageError
 from weft import console
+from weft.command_line import argument, as_json, command, flag, jobs_option, option
 
 BMV2 = "simple_switch_grpc"
 
@@ -38,41 +40,67 @@ class Results:
         return numbers
 
 
-def run(arguments: argparse.Namespace) -> int:
+@command("""
+    examples:
+      weft conformance P4C                     P4C is a checkout of p4c, or its testdata
+      weft conformance P4C --report docs/CONFORMANCE.md
+      weft conformance P4C --no-stf --require refusals=90%,unsupported=5%,crashes=0
+      weft conformance P4C --pairings          packets on each compiler and switch
+
+    With p4c-bm2-ss on PATH, programs for v1model are compared with what it says now;
+    without, with the outputs that p4c keeps beside its tests.
+
+    exit codes: 0 nothing is worse than required, 1 something is, 2 wrong arguments
+    """)
+@argument("p4c", type=Path)
+@option("--report", type=Path, metavar="FILE", help="write the results as Markdown")
+@option("--require", default="", metavar="NAME=LIMIT,...",
+        help="limits: stf (tests passed, at least); refusals, refusals-json (without P4Info; only "
+        "with p4c-bm2-ss on PATH), core-refusals, p4info, warnings-precision, warnings-recall "
+        "(at least N%); unsupported (at most N%); crashes (at most)")  # fmt: skip
+@flag("--outputs", help="compare with p4c's outputs though it is on PATH")
+@flag("--no-stf", help="leave the packets out")
+@flag("--pairings", help="packets with each of {weft, p4c} x {softswitch, bmv2} that is on PATH")
+@jobs_option
+@as_json
+def run(
+    p4c: Path, report: Path | None, require: str, outputs: bool, no_stf: bool, pairings: bool,
+    jobs: int, as_json: bool,
+) -> int:  # fmt: skip
     """Do the whole command. Returns 1 where a number is worse than required, else 0.
 
     Raises UsageError, TestdataError.
     """
-    limits = parse(arguments.require)
-    if arguments.jobs < 1:
+    if no_stf and pairings:
+        raise UsageError("conformance: --no-stf and --pairings exclude each other")
+    limits = parse(require)
+    if jobs < 1:
         raise UsageError("--jobs: at least 1")
-    compiler = None if arguments.outputs else p4c.executable()
+    compiler = None if outputs else p4c_program.executable()
     required = {limit.name for limit in limits}
-    if arguments.no_stf and "stf" in required:
+    if no_stf and "stf" in required:
         raise UsageError("--require stf needs the packets: leave --no-stf out")
     if compiler is None and "refusals-json" in required:
         raise UsageError(
-            f"--require refusals-json needs {p4c.PROGRAM} on PATH (and no --outputs): p4c keeps no "
-            "outputs of programs compiled without P4Info"
+            f"--require refusals-json needs {p4c_program.PROGRAM} on PATH (and no --outputs): p4c "
+            "keeps no outputs of programs compiled without P4Info"
         )
-    stf_conformance.check_report(arguments.report)
-    found = testdata.find(arguments.testdata)
+    stf_conformance.check_report(report)
+    found = testdata.find(p4c)
     started = time.monotonic()
     total = survey.steps(found, compiler)
     what = f"{total} compilations of {found.directory}"
-    with console.progress_bar(what, total, quiet=arguments.json) as step:
-        compiled = survey.run(found, compiler, at_once=arguments.jobs, step=step)
-    settings = [] if arguments.no_stf else _settings(arguments.pairings)
-    packets = {
-        setting: _packets(found, setting, arguments.jobs, arguments.json) for setting in settings
-    }
+    with console.progress_bar(what, total, quiet=as_json) as step:
+        compiled = survey.run(found, compiler, at_once=jobs, step=step)
+    settings = [] if no_stf else _settings(pairings)
+    packets = {setting: _packets(found, setting, jobs, as_json) for setting in settings}
     results = Results(compiled, packets, time.monotonic() - started)
     numbers = results.numbers()
-    if arguments.report is not None:
+    if report is not None:
         text = conformance_page.text(compiled, packets, numbers, results.seconds)
-        arguments.report.write_text(text, encoding="utf-8")
+        report.write_text(text, encoding="utf-8")
     missed = [limit for limit in limits if not limit.holds(numbers)]
-    if arguments.json:
+    if as_json:
         print(json.dumps(_as_json(results, missed), indent=1))
     else:
         _print(results, limits)
@@ -82,7 +110,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _settings(pairings: bool) -> list[Setting]:
     if not pairings:
         return [Setting()]
-    compilers = ["weft"] + (["p4c"] if p4c.executable() is not None else [])
+    compilers = ["weft"] + (["p4c"] if p4c_program.executable() is not None else [])
     targets = ["softswitch"] + (["bmv2"] if shutil.which(BMV2) is not None else [])
     return [Setting(compiler, target) for compiler in compilers for target in targets]
 

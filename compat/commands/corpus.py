@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-import argparse
 import json
+import math
 import os
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
+from typing import Any
 
 # Each program has a process of its own; gRPC, which the compiler brings, would comment on forks.
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
@@ -20,62 +23,107 @@ from compat.conformance.findings import Verdict
 from observe.errors import UsageError
 from softswitch import jobs
 from weft import console
+from weft.command_line import argument, as_json, command, jobs_option, option, preprocessor
 
 REASON = 110
 LARGEST = 12
 """Programs of which the summary says how far packets got: those with the most tables."""
 
 
-def run(arguments: argparse.Namespace) -> int:
+@dataclass(frozen=True)
+class _Asked:
+    """The options; times in seconds, `total_time` for all together."""
+
+    dirs: tuple[Path, ...]
+    list: Path | None
+    include: tuple[Path, ...]
+    define: tuple[str, ...]
+    limit: float
+    packets: int
+    live_packets: int
+    time_limit: float
+    total_time: float
+    jobs: int
+
+
+@command("""
+    examples:
+      weft corpus tutorials/exercises           each program below that makes a V1Switch
+      weft corpus --list fabrics.txt            a line a program: PROG.p4 [-I DIR] [-D NAME]
+      weft corpus p4-guide --packets 300        generated packets too, as weft parity makes
+
+    With p4c-bm2-ss on PATH its verdict and P4Info are compared: what p4c accepts has to
+    be accepted, with the same P4Info, within --limit. With --packets, both compilers'
+    programs have to answer alike (docs/parity.md).
+
+    exit codes: 0 all is so, 1 not, 2 wrong arguments or no program
+    """)
+@argument("dirs", type=Path, nargs=-1, metavar="[DIR]...")
+@option("--list", type=Path, metavar="FILE", help="programs, and what each needs to compile")
+@preprocessor
+@option("--limit", default=10.0, metavar="SECONDS",
+        help="a program takes no longer from source to machine code (default: 10)")  # fmt: skip
+@option("--packets", default=0, metavar="N",
+        help="so many generated packets through each program (default: none)")  # fmt: skip
+@option("--live-packets", default=0, metavar="N", help="so many of them on simple_switch_grpc too, "
+        "which needs root (default: none)")  # fmt: skip
+@option("--time-limit", default=180.0, metavar="SECONDS", help="for each program, to compile "
+        "and again for its packets; then it is ended and counted as not done "
+        "(default: 180)")  # fmt: skip
+@option("--total-time", default=math.inf, metavar="SECONDS", help="for all together; what is not "
+        "done then is counted as such (default: no limit)")  # fmt: skip
+@jobs_option
+@as_json
+def run(as_json: bool, **options: Any) -> int:
     """Do the whole command. Returns 0 when every program does as it has to, else 1.
 
     Raises UsageError.
     """
-    sources = _sources(arguments)
-    if arguments.jobs < 1 or arguments.packets < 0 or arguments.live_packets < 0:
+    asked = _Asked(**options)
+    sources = _sources(asked)
+    if asked.jobs < 1 or asked.packets < 0 or asked.live_packets < 0:
         raise UsageError("--jobs: at least 1; --packets, --live-packets: at least 0")
-    if not (arguments.time_limit > 0 and arguments.total_time > 0):
+    if not (asked.time_limit > 0 and asked.total_time > 0):
         raise UsageError("--time-limit, --total-time: more than 0 s")
-    until = time.monotonic() + arguments.total_time
+    until = time.monotonic() + asked.total_time
     compiler = p4c.executable()
-    quiet = arguments.json
-    with console.progress_bar(f"{len(sources)} programs", len(sources), quiet=quiet) as step:
+    with console.progress_bar(f"{len(sources)} programs", len(sources), quiet=as_json) as step:
         judged = []
         for one in jobs.run(
             sources,
-            partial(corpus.judge, compiler=compiler, limit_s=arguments.time_limit),
-            at_once=arguments.jobs,
-            limit_s=arguments.time_limit,
+            partial(corpus.judge, compiler=compiler, limit_s=asked.time_limit),
+            at_once=asked.jobs,
+            limit_s=asked.time_limit,
             lost=corpus.lost,
             until=until,
         ):
             judged.append(one)
             step()
     judged.sort(key=lambda one: str(one.source))
-    packets = _packets(judged, arguments, until) if arguments.packets else []
-    good = all(_good(one, arguments.limit) for one in judged)
+    packets = _packets(judged, asked, until, quiet=as_json) if asked.packets else []
+    good = all(_good(one, asked.limit) for one in judged)
     good = good and all(one.status is Status.EQUAL for one in packets)
-    if arguments.json:
+    if as_json:
         print(json.dumps(_as_json(judged, packets, good), indent=1))
     else:
-        _print(judged, packets, arguments.limit, compared=compiler is not None)
+        _print(judged, packets, asked.limit, compared=compiler is not None)
     return 0 if good else 1
 
 
 def _packets(
-    judged: Sequence[Judged], arguments: argparse.Namespace, until: float
+    judged: Sequence[Judged], asked: _Asked, until: float, *, quiet: bool
 ) -> list[Packets]:
     takes = (None, Verdict.ACCEPTED)
     programs = [one for one in judged if one.ours is Verdict.ACCEPTED and one.theirs in takes]
     what = f"packets through {len(programs)} programs"
     found = []
-    with console.progress_bar(what, len(programs), quiet=arguments.json) as step:
+    with console.progress_bar(what, len(programs), quiet=quiet) as step:
         for one in corpus_packets.through(
             programs,
-            packets=arguments.packets,
-            live_packets=arguments.live_packets,
-            at_once=arguments.jobs,
-            limit_s=arguments.time_limit,
+            packets=asked.packets,
+            live_packets=asked.live_packets,
+            at_once=asked.jobs,
+            limit_s=asked.time_limit,
             until=until,
         ):
             found.append(one)
@@ -83,19 +131,19 @@ def _packets(
     return sorted(found, key=lambda one: str(one.source))
 
 
-def _sources(arguments: argparse.Namespace) -> list[Source]:
+def _sources(asked: _Asked) -> list[Source]:
     found: list[Source] = []
-    for directory in arguments.directories:
+    for directory in asked.dirs:
         if not directory.is_dir():
             raise UsageError(f"{directory}: no such directory")
-        found += corpus.find(directory, arguments.include, arguments.define)
-    if arguments.list is not None:
+        found += corpus.find(directory, asked.include, asked.define)
+    if asked.list is not None:
         try:
-            found += corpus.read_list(arguments.list)
+            found += corpus.read_list(asked.list)
         except ListError as error:
             raise UsageError(str(error)) from error
         except OSError as error:
-            raise UsageError(f"--list {arguments.list}: {error.strerror}") from error
+            raise UsageError(f"--list {asked.list}: {error.strerror}") from error
     if not found:
         raise UsageError("no program with a V1Switch there; give directories, or --list FILE")
     return found

@@ -7,14 +7,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import partial
-from typing import TYPE_CHECKING
 
+from compat.commands.parity import compile_both
 from compat.conformance.corpus import Judged, Source
+from compat.parity.report import Compiler, Report
+from compat.parity.session import ParitySession, Plan, Program
 from softswitch import jobs
 from softswitch.jobs import Loss
-
-if TYPE_CHECKING:
-    from compat.parity.report import Report
 
 
 class Status(Enum):
@@ -68,11 +67,6 @@ def through(
 
     What takes longer than `limit_s`, or is not done `until` then (time.monotonic), is lost.
     """
-    # What is loaded here each process has already.
-    from compat.commands import parity
-    from compat.parity import session
-
-    assert session and parity
     work = partial(_run, packets=packets, live=live_packets)
     return jobs.run(programs, work, at_once=at_once, limit_s=limit_s, lost=_lost, until=until)
 
@@ -85,10 +79,6 @@ def _run(program: Judged, packets: int, live: int) -> Packets:
 
 
 def _compared(program: Judged, packets: int, live: int) -> Packets:
-    from compat.commands.parity import compile_both
-    from compat.parity.report import Compiler
-    from compat.parity.session import ParitySession, Plan, Program
-
     source = program.source
     programs = compile_both(
         source.path,

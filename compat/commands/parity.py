@@ -2,72 +2,84 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from compat.parity import cases
+from compat.parity.compare import parts, show, show_update
+from compat.parity.report import Compiler, Example, Report, Row
+from compat.parity.session import ParitySession, Plan, Program
+from compiler.errors import CompileError
 from observe.errors import UsageError
+from softswitch import program_cache
+from softswitch.program_cache import Job
 from weft import console
-
-if TYPE_CHECKING:
-    from compat.parity.report import Compiler, Example, Report, Row
-    from compat.parity.session import Plan, Program
-    from softswitch.program_cache import Job
+from weft.command_line import argument, as_json, command, flag, option, preprocessor
 
 SHOWN_UPDATES = 12
 
 
-def run(arguments: argparse.Namespace) -> int:
+@command("""
+    examples:
+      weft parity p4src/fabric.p4
+      weft parity prog.p4 --packets 10000 --seed 7
+      weft parity prog.p4 --entries tables.json         with entries of your own
+      weft parity prog.p4 --replay build/parity/prog.x.vectors.json
+    """)
+@argument("program", type=Path, metavar="PROG.p4", help="the program")
+@preprocessor
+@option("--packets", default=1000, metavar="N", help="how many (default)")
+@option("--live-packets", default=300, metavar="N",
+        help="how many of them on running switches, which are slow; 0: none (default)")  # fmt: skip
+@option("--seed", default=1, metavar="N",
+        help="the same seed makes the same packets and entries (default)")  # fmt: skip
+@option("--entries", type=Path, metavar="FILE", help="take the entries from a JSON file")
+@option("--replay", type=Path, metavar="FILE", help="run a vector file's entries and packets")
+@flag("--daemon", help="run our switch as a daemon too, on real links")
+@option("-o", "out", type=Path, default=Path("build/parity"), metavar="DIR",
+        help="where vector files of differences go (default)")  # fmt: skip
+@as_json
+def run(
+    program: Path, include: tuple[Path, ...], define: tuple[str, ...], packets: int,
+    live_packets: int, seed: int, entries: Path | None, replay: Path | None, daemon: bool,
+    out: Path, as_json: bool,
+) -> int:  # fmt: skip
     """Do the whole command. Returns 0 when nothing differs, 1 when something does.
 
     Raises UsageError for files and numbers that can't be used, CompileError when no compiler
     takes the program.
     """
-    from compat.parity.session import ParitySession
-
-    quiet = arguments.json
-    plan = _plan(arguments)
-    programs = compile_both(
-        arguments.program, tuple(arguments.include), tuple(arguments.define), quiet=quiet
-    )
+    if packets < 1 or live_packets < 0:
+        raise UsageError("--packets: at least 1; --live-packets: at least 0")
+    try:
+        plan = Plan(
+            program=str(program),
+            packets=packets,
+            live_packets=live_packets,
+            seed=seed,
+            entries=cases.read_entries(entries) if entries else None,
+            live=live_packets > 0,
+            daemon=daemon,
+            replay=cases.read_vectors(replay)[0] if replay else None,
+        )
+    except (cases.VectorFileError, OSError) as error:
+        raise UsageError(str(error)) from error
+    programs = compile_both(program, include, define, quiet=as_json)
     session = ParitySession(plan, programs)
     try:
-        with console.progress(f"run {arguments.program}", quiet=quiet):
+        with console.progress(f"run {program}", quiet=as_json):
             report = session.run()
     finally:
         session.close()
-    files = _write_examples(report, arguments)
-    if arguments.json:
+    files = _write_examples(report, program.stem, out)
+    if as_json:
         print(json.dumps(_as_json(report, files)))
     else:
         _print(report, files)
     return 0 if report.agrees else 1
-
-
-def _plan(arguments: argparse.Namespace) -> Plan:
-    from compat.parity import cases
-    from compat.parity.session import Plan
-
-    if arguments.packets < 1 or arguments.live_packets < 0:
-        raise UsageError("--packets: at least 1; --live-packets: at least 0")
-    try:
-        entries = cases.read_entries(arguments.entries) if arguments.entries else None
-        replay = cases.read_vectors(arguments.replay)[0] if arguments.replay else None
-    except (cases.VectorFileError, OSError) as error:
-        raise UsageError(str(error)) from error
-    return Plan(
-        program=str(arguments.program),
-        packets=arguments.packets,
-        live_packets=arguments.live_packets,
-        seed=arguments.seed,
-        entries=entries,
-        live=arguments.live_packets > 0,
-        daemon=arguments.daemon,
-        replay=replay,
-    )
 
 
 def compile_both(
@@ -82,10 +94,6 @@ def compile_both(
 
     Raises the error of ours if neither takes the program.
     """
-    from compat.parity.report import Compiler
-    from compiler.errors import CompileError
-    from softswitch import program_cache
-
     if not source.is_file():
         raise UsageError(f"{source}: no such file")
     programs: dict[Compiler, Program] = dict(made or {})
@@ -109,9 +117,6 @@ def compile_both(
 
 
 def _compiled(job: Job) -> Program:
-    from compat.parity.session import Program
-    from softswitch import program_cache
-
     try:
         compiled = program_cache.compile_program(job)
     except program_cache.CompilerMissingError:
@@ -120,8 +125,6 @@ def _compiled(job: Job) -> Program:
 
 
 def _refused(compiler: Compiler, error: Exception) -> Program:
-    from compat.parity.session import Program
-
     first = next((line for line in str(error).splitlines() if "error" in line), str(error))
     return Program(
         missing=f"{compiler.value} does not take it: {first.strip()[:200]}", refused=True
@@ -131,16 +134,13 @@ def _refused(compiler: Compiler, error: Exception) -> Program:
 # --- results ------------------------------------------------------------------------------------
 
 
-def _write_examples(report: Report, arguments: argparse.Namespace) -> dict[int, Path]:
+def _write_examples(report: Report, program: str, out: Path) -> dict[int, Path]:
     """Write each difference as a vector file; the paths by the examples' identity."""
-    from compat.parity import cases
-
     files: dict[int, Path] = {}
-    program = arguments.program.stem
     for row in report.rows:
         pairing = row.name.replace(" ", "")
         for number, example in enumerate(row.examples, 1):
-            path = arguments.out / f"{program}.{pairing}.{number}.vectors.json"
+            path = out / f"{program}.{pairing}.{number}.vectors.json"
             note = f"{row.name} differs: {example.what}. Seed {report.seed}."
             cases.write_vectors(
                 path, program, row.against, example.round_, example.reference.seen, note
@@ -192,8 +192,6 @@ def _conditions(report: Report) -> str:
 
 
 def _print_example(report: Report, row: Row, example: Example, path: Path) -> None:
-    from compat.parity.compare import show, show_update
-
     print(f"\n{row.name} differs from {row.against}: {example.what}")
     updates = [show_update(update) for update in example.round_.setup]
     for line in updates[:SHOWN_UPDATES]:
@@ -208,8 +206,6 @@ def _print_example(report: Report, row: Row, example: Example, path: Path) -> No
 
 
 def _answer(answer: Any, number: int) -> str:
-    from compat.parity.compare import parts
-
     if number >= len(answer.seen):
         return str(answer.died)
     found = parts(answer.seen[number])

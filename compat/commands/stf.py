@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import json
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+import click
+
+from compat.parity.stf_bmv2 import BMV2, Bmv2Target
+from compat.stf import runner, script
+from compat.stf.in_process import InProcessTarget
+from compat.stf.runner import Result, StfTarget
+from compat.stf.statements import Statement, StfError
 from observe.errors import UsageError
+from softswitch import program_cache
+from softswitch.p4runtime import pipeline
+from softswitch.p4runtime.pipeline import Pipeline
+from softswitch.program_cache import Job
 from weft import console
-
-if TYPE_CHECKING:
-    from compat.stf.runner import Result, StfTarget
-    from compat.stf.statements import Statement
-    from softswitch.p4runtime.pipeline import Pipeline
-    from softswitch.program_cache import Job
+from weft.command_line import argument, as_json, command, option, preprocessor
 
 TARGETS = ("softswitch", "bmv2")
 EXIT_PASSED, EXIT_FAILED = 0, 1
@@ -28,54 +32,67 @@ class StfFileError(Exception):
     """A test that can't be read or carried out; the message begins with file and line."""
 
 
-def run(arguments: argparse.Namespace) -> int:
+@command("""
+    examples:
+      weft stf prog.p4 prog.stf                  on our switch, in virtual time
+      weft stf prog.p4 prog.stf --target bmv2    on simple_switch_grpc, if it is on PATH
+      weft stf prog.p4 prog.stf --compiler p4c   as p4c compiles it
+      weft stf --all testdata/p4_16_samples --report stf.md
+                                                 every *-bmv2.stf there, and a page of it
+
+    exit codes: 0 all is as expected, 1 not all, 2 wrong arguments
+    """)
+@argument("program", required=False, type=Path, metavar="[PROGRAM.p4]")
+@argument("test", required=False, type=Path, metavar="[TEST.stf]")
+@option("--target", type=click.Choice(TARGETS), default=TARGETS[0],
+        help="the switch to run on (default)")  # fmt: skip
+@option("--compiler", type=click.Choice(["weft", "p4c"]), default="weft",
+        help="who compiles the program (default)")  # fmt: skip
+@option("--all", "directory", type=Path, metavar="DIR",
+        help="run every *-bmv2.stf of DIR with its program")  # fmt: skip
+@option("--report", type=Path, metavar="FILE", help="with --all: write the results as Markdown")
+@option("--jobs", default=2, metavar="N", help="with --all: so many tests at once (default)")
+@preprocessor
+@as_json
+def run(
+    program: Path | None, test: Path | None, target: str, compiler: str, directory: Path | None,
+    report: Path | None, jobs: int, include: tuple[Path, ...], define: tuple[str, ...],
+    as_json: bool,
+) -> int:  # fmt: skip
     """Do the whole command. Returns 0 when everything is as the tests want it, else 1.
 
     Raises UsageError, StfFileError, CompileError, and the target's errors.
     """
-    if arguments.all is not None:
-        from compat.commands import stf_conformance
+    if directory is not None:
+        from compat.commands import stf_conformance  # it imports this module
 
-        return stf_conformance.run(arguments)
-    if arguments.report is not None:
+        if program is not None:
+            raise UsageError("--all takes no program")
+        setting = stf_conformance.Setting(compiler, target, include, define)
+        return stf_conformance.run(directory, setting, report, at_once=jobs, in_json=as_json)
+    if report is not None:
         raise UsageError("--report goes with --all")
-    for path in (arguments.program, arguments.test):
-        if path is None:
-            raise UsageError("give a P4 program and a test, or --all DIRECTORY")
+    if program is None or test is None:
+        raise UsageError("give a P4 program and a test, or --all DIRECTORY")
+    for path in (program, test):
         if not path.is_file():
             what = "is a directory" if path.is_dir() else "no such file"
             raise UsageError(f"{path}: {what}")
-    job = job_of(arguments, arguments.program)
-    quiet = arguments.json
-    script = read(arguments.test)
-    with console.progress(f"compile {arguments.program}", quiet=quiet):
+    job = Job(source=program, include_dirs=include, defines=define, compiler=compiler)
+    script = read(test)
+    with console.progress(f"compile {program}", quiet=as_json):
         pipeline = build(job)
-    with console.progress(f"run {arguments.test} on {arguments.target}", quiet=quiet):
-        result = run_script(script, pipeline, arguments.target, arguments.test)
-    if arguments.json:
-        print(json.dumps(as_json(result)))
+    with console.progress(f"run {test} on {target}", quiet=as_json):
+        result = run_script(script, pipeline, target, test)
+    if as_json:
+        print(json.dumps(result_json(result)))
     else:
         _print(result)
     return EXIT_PASSED if result.ok else EXIT_FAILED
 
 
-def job_of(arguments: argparse.Namespace, program: Path) -> Job:
-    """What to compile, by the arguments."""
-    from softswitch.program_cache import Job
-
-    return Job(
-        source=program,
-        include_dirs=tuple(arguments.include),
-        defines=tuple(arguments.define),
-        compiler=arguments.compiler,
-    )
-
-
 def read(path: Path) -> list[Statement]:
     """The statements of a file. Raises StfFileError."""
-    from compat.stf import script
-    from compat.stf.statements import StfError
-
     try:
         return script.parse(path.read_text(encoding="utf-8"))
     except UnicodeDecodeError:
@@ -86,9 +103,6 @@ def read(path: Path) -> list[Statement]:
 
 def build(job: Job) -> Pipeline:
     """A program, ready for a switch. Raises the compiler's errors, PipelineError."""
-    from softswitch import program_cache
-    from softswitch.p4runtime import pipeline
-
     compiled = program_cache.compile_program(job)
     info = pipeline.parse_p4info(compiled.p4info_text.encode(), "P4Info")
     return pipeline.prepare(info, compiled.json_text.encode())
@@ -96,9 +110,6 @@ def build(job: Job) -> Pipeline:
 
 def run_script(script: list[Statement], pipeline: Pipeline, target_name: str, path: Path) -> Result:
     """Run a test on a fresh switch. Raises StfFileError for a statement that can't be done."""
-    from compat.stf import runner
-    from compat.stf.statements import StfError
-
     with _target(target_name, pipeline, script) as target:
         try:
             return runner.run(script, target)
@@ -109,20 +120,16 @@ def run_script(script: list[Statement], pipeline: Pipeline, target_name: str, pa
 @contextmanager
 def _target(name: str, pipeline: Pipeline, script: list[Statement]) -> Iterator[StfTarget]:
     if name == "bmv2":
-        from compat.parity.stf_bmv2 import BMV2, Bmv2Target
-
         if shutil.which(BMV2) is None:
             raise UsageError(f"--target bmv2: no {BMV2} on PATH")
         with Bmv2Target(pipeline, script) as target:
             yield target
     else:
-        from compat.stf.in_process import InProcessTarget
-
         with InProcessTarget(pipeline) as ours:
             yield ours
 
 
-def as_json(result: Result) -> dict[str, object]:
+def result_json(result: Result) -> dict[str, object]:
     """A result for a program to read."""
     return {
         "passed": result.ok,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import time
 from collections.abc import Iterator, Sequence
@@ -11,9 +10,12 @@ from enum import Enum
 from functools import partial
 from pathlib import Path
 
+import compiler.driver  # noqa: F401  # once, before processes are forked
 from compat.commands import stf
 from compat.conformance.page import cell, filled, one_line
 from compat.conformance.testdata import Architecture, architecture_of
+from compat.stf.runner import NotOnTarget
+from compiler.errors import CompileError, NotSupported
 from observe.errors import UsageError
 from softswitch import jobs
 from softswitch.jobs import Loss
@@ -58,34 +60,31 @@ class Setting:
         return f"{self.compiler}, {self.target}"
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """Run them all. Returns 0 when each test passes or is for another architecture, else 1."""
-    if arguments.program is not None:
-        raise UsageError("--all takes no program")
-    if not arguments.all.is_dir():
-        raise UsageError(f"{arguments.all}: no such directory")
-    if arguments.jobs < 1:
+def run(
+    directory: Path, setting: Setting, report: Path | None, *, at_once: int, in_json: bool
+) -> int:
+    """Run them all. Returns 0 when each test passes or is for another architecture, else 1.
+
+    Raises UsageError.
+    """
+    if not directory.is_dir():
+        raise UsageError(f"{directory}: no such directory")
+    if at_once < 1:
         raise UsageError("--jobs: at least 1")
-    check_report(arguments.report)
-    tests = find(arguments.all)
+    check_report(report)
+    tests = find(directory)
     if not tests:
-        raise UsageError(f"{arguments.all}: no {PATTERN} there")
-    setting = Setting(
-        arguments.compiler,
-        arguments.target,
-        tuple(arguments.include),
-        tuple(arguments.define),
-    )
-    what = f"{len(tests)} tests of {arguments.all}"
-    with console.progress_bar(what, len(tests), quiet=arguments.json) as step:
+        raise UsageError(f"{directory}: no {PATTERN} there")
+    what = f"{len(tests)} tests of {directory}"
+    with console.progress_bar(what, len(tests), quiet=in_json) as step:
         outcomes = []
-        for outcome in run_all(tests, setting, arguments.jobs):
+        for outcome in run_all(tests, setting, at_once):
             outcomes.append(outcome)
             step()
     outcomes.sort(key=lambda outcome: outcome.name)
-    if arguments.report is not None:
-        arguments.report.write_text(page(outcomes, setting))
-    if arguments.json:
+    if report is not None:
+        report.write_text(page(outcomes, setting))
+    if in_json:
         print(json.dumps([as_json(outcome) for outcome in outcomes], indent=1))
     else:
         _print(outcomes)
@@ -107,7 +106,6 @@ def find(directory: Path) -> list[Path]:
 
 def run_all(tests: Sequence[Path], setting: Setting, at_once: int) -> Iterator[Outcome]:
     """Outcomes of `tests`, each run in a process of its own, as they end."""
-    _import_all()
     return jobs.run(
         tests, partial(_outcome, setting=setting), at_once=at_once, limit_s=LIMIT_S, lost=_lost
     )
@@ -125,18 +123,8 @@ def _lost(test: Path, loss: Loss) -> Outcome:
     return Outcome(test.stem, Verdict.FAILED, "run", loss.why, round(loss.seconds, 2))
 
 
-def _import_all() -> None:
-    """What every test needs, imported once."""
-    import compat.stf.in_process
-    import compat.stf.script  # noqa: F401
-    import compiler.driver  # noqa: F401
-
-
 def _judge(test: Path, setting: Setting) -> tuple[Verdict, str, str]:
     """The verdict, the stage and the reason."""
-    from compat.stf.runner import NotOnTarget
-    from compiler.errors import CompileError, NotSupported
-
     program = test.with_suffix(".p4")
     if not program.is_file():
         return Verdict.FAILED, "compile", f"there is no {program.name}"

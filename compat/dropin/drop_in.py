@@ -5,14 +5,16 @@ With the folder first on PATH, scripts that start `p4c-bm2-ss` or `simple_switch
 
 from __future__ import annotations
 
-import argparse
 import shlex
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from compat.dropin import p4lang_python
 from observe.errors import UsageError
 from weft import console
+from weft.cli import main
+from weft.command_line import argument, command, flag
 
 MARK = "# Made by `weft drop-in`; the same command makes it again."
 """What says that a file is ours to replace."""
@@ -40,24 +42,29 @@ class DropInError(Exception):
 
 def simple_switch_cli() -> int:
     """Run as `simple_switch_CLI`, which finds a switch by its Thrift port; returns the code."""
-    from weft.cli import main
-
     own = sys.argv[1:]
     named = any(word.partition("=")[0] in ("--thrift-port", "--help", "-h") for word in own)
     return main(["cli", *([] if named else ["--thrift-port", "9090"]), *own])
 
 
-def run(arguments: argparse.Namespace) -> int:
+@command("""
+    examples:
+      eval "$(weft drop-in ~/weft-bin)"             then they are first on PATH
+      weft drop-in ~/weft-bin --python              python3 and ptf too, with all that the
+                                                    scripts of p4lang/tutorials import
+    """)
+@argument("directory", type=Path, metavar="DIR", help="the folder; made if it is not there")
+@flag("--python", "with_python",
+      help="add python3 and ptf with the modules that p4lang's scripts import")  # fmt: skip
+def run(directory: Path, with_python: bool) -> int:
     """`weft drop-in DIR`; returns the exit code. Raises DropInError, UsageError, OSError."""
     texts = {name: _script(sys.executable, code) for name, code in PROGRAMS.items()}
-    if arguments.python:
-        from compat.dropin import p4lang_python
-
+    if with_python:
         python = p4lang_python.ensure()
         texts["python3"] = _wrapper(f'{shlex.quote(str(python))} "$@"')
         ptf = python.with_name("ptf")
         texts["ptf"] = _wrapper(f'{shlex.quote(str(python))} {shlex.quote(str(ptf))} "$@"')
-    folder = make(arguments.directory, texts)
+    folder = make(directory, texts)
     print(f"export PATH={shlex.quote(str(folder))}:$PATH")
     if sys.stdout.isatty():
         console.notice(f"{', '.join(texts)}: with this line they are first on PATH")

@@ -8,7 +8,6 @@ system's shell are left out: nobody has read them.
 
 from __future__ import annotations
 
-import argparse
 import io
 import json
 import re
@@ -30,6 +29,7 @@ from softswitch.diagnostics import DiagnosticsClient
 from softswitch.p4runtime.p4info_from_json import derive
 from softswitch.p4runtime.status import PipelineError
 from weft import console
+from weft.command_line import argument, as_json, command, option
 
 _COMMANDS = frozenset(
     name.removeprefix("do_")
@@ -66,20 +66,32 @@ class Built:
     p4info: str
 
 
-def run(arguments: argparse.Namespace) -> int:
+@command("""
+    examples:
+      weft lab-files p4-learning                 what our switch refuses, and why
+      weft lab-files p4-learning --beside simple_switch_CLI
+                                                 and whether BMv2 prints the same
+
+    exit codes: 0 nothing is refused or differs, 1 something, 2 wrong arguments
+    """)
+@argument("folder", type=Path, metavar="DIR")
+@option("--beside", metavar="CLI",
+        help="BMv2's own CLI, as a command; simple_switch_grpc has to be on PATH")  # fmt: skip
+@as_json
+def run(folder: Path, beside: str | None, as_json: bool) -> int:
     """Run every file; returns the exit code."""
-    if not arguments.folder.is_dir():
-        raise UsageError(f"{arguments.folder} is no folder")
-    found = list(find(arguments.folder))
+    if not folder.is_dir():
+        raise UsageError(f"{folder} is no folder")
+    found = list(find(folder))
     if not found:
-        raise UsageError(f"{arguments.folder} has no files of simple_switch_CLI's commands")
+        raise UsageError(f"{folder} has no files of simple_switch_CLI's commands")
     compiled: dict[Path, Built | str] = {}
     rows = []
-    with console.progress_bar("lab files", len(found), quiet=arguments.json) as step:
+    with console.progress_bar("lab files", len(found), quiet=as_json) as step:
         for path in found:
-            rows.append(_best(arguments, path, compiled))
+            rows.append(_best(path, folder, beside, compiled))
             step()
-    _tell(arguments, rows)
+    _tell(rows, in_json=as_json, compared=beside is not None)
     return 1 if any(row.refused or row.differs for row in rows) else 0
 
 
@@ -153,13 +165,13 @@ def _built(program: Path) -> Built | str:
     return Built(program.name, result.json_text, result.p4info_text)
 
 
-def _best(arguments: argparse.Namespace, path: Path, compiled: dict[Path, Built | str]) -> LabFile:
+def _best(path: Path, root: Path, beside: str | None, compiled: dict[Path, Built | str]) -> LabFile:
     """The file with that program of its folder that refuses the fewest commands."""
-    name = str(path.relative_to(arguments.folder))
+    name = str(path.relative_to(root))
     text = path.read_text()
     best = LabFile(name, problem="there is no program with it")
     done: Built | None = None
-    for program in programs_for(path, arguments.folder):
+    for program in programs_for(path, root):
         if program not in compiled:
             compiled[program] = _built(program)
         result = compiled[program]
@@ -176,9 +188,9 @@ def _best(arguments: argparse.Namespace, path: Path, compiled: dict[Path, Built 
             continue
         if done is None or len(row.refused) < len(best.refused):
             best, done = row, result
-    if done is not None and arguments.beside:
+    if done is not None and beside:
         try:
-            best.differs = _differs(arguments, done, text, path.parent)
+            best.differs = _differs(beside, done, text, path.parent)
         except (Bmv2Error, PipelineError) as error:
             best.problem = str(error)
     return best
@@ -210,7 +222,7 @@ def _refused(program: Built, text: str) -> list[str]:
     return refused
 
 
-def _differs(arguments: argparse.Namespace, program: Built, text: str, folder: Path) -> list[str]:
+def _differs(beside: str, program: Built, text: str, folder: Path) -> list[str]:
     """Lines that differ from BMv2's, with all tables dumped at the end. Raises Bmv2Error."""
     tables = [
         table["name"]
@@ -220,7 +232,7 @@ def _differs(arguments: argparse.Namespace, program: Built, text: str, folder: P
     dumps = [*(f"table_dump {name}" for name in tables), "show_tables", "show_actions", "mc_dump"]
     lines = [line for line in text.splitlines() if not _NO_COMMAND.match(line)]
     whole = "\n".join([*lines, "help help", *dumps, ""])
-    bmv2 = bmv2_text(arguments.beside, program.json, whole, folder)
+    bmv2 = bmv2_text(beside, program.json, whole, folder)
     with lab_switch(program.json, program.p4info) as address:
         ours = _text(address, whole)
     return same_lines(bmv2, ours)
@@ -243,7 +255,7 @@ def _text(address: str, commands: str) -> str:
     return output.getvalue()
 
 
-def _tell(arguments: argparse.Namespace, rows: list[LabFile]) -> None:
+def _tell(rows: list[LabFile], *, in_json: bool, compared: bool) -> None:
     ran = [row for row in rows if row.program and not row.problem]
     totals = {
         "files": len(rows),
@@ -252,7 +264,7 @@ def _tell(arguments: argparse.Namespace, rows: list[LabFile]) -> None:
         "refused": sum(len(row.refused) for row in ran),
         "as BMv2": sum(row.differs == [] for row in ran),
     }
-    if arguments.json:
+    if in_json:
         print(json.dumps({"totals": totals, "files": [asdict(row) for row in rows]}, indent=1))
         return
     for row in rows:
@@ -265,5 +277,5 @@ def _tell(arguments: argparse.Namespace, rows: list[LabFile]) -> None:
     print(
         f"{totals['files']} files, {totals['ran']} run with their programs: {totals['commands']} "
         f"commands, {totals['refused']} refused"
-        + (f"; as BMv2, dumps included: {totals['as BMv2']}" if arguments.beside else "")
+        + (f"; as BMv2, dumps included: {totals['as BMv2']}" if compared else "")
     )

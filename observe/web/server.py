@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -32,9 +31,9 @@ _FILES: Mapping[str, tuple[str, str]] = {
 }
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(port: int, interval: str) -> int:
     """Serve the page until Ctrl-C; returns the exit code. Raises PortInUseError, UsageError."""
-    with _prepared(arguments.port, interval_seconds(arguments.interval)) as server:
+    with _prepared(port, interval_seconds(interval)) as server:
         print(f"live view  {server.url}/ (Ctrl-C ends)", flush=True)
         try:
             server.serve_forever()

@@ -391,11 +391,7 @@ def test_wrong_arguments(
 ) -> None:  # fmt: skip
     monkeypatch.chdir(tmp_path)
     Path("list.json").write_text("[1]")
-    try:
-        code = main(["cli", "--grpc", "127.0.0.1:1", *arguments])
-    except SystemExit as wrong:  # argparse's
-        code = int(wrong.code or 0)
-    assert code == 2
+    assert main(["cli", "--grpc", "127.0.0.1:1", *arguments]) == 2
     assert says in capsys.readouterr().err
 
 

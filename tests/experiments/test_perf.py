@@ -166,11 +166,9 @@ def test_planes_that_do_not_meet(capsys: pytest.CaptureFixture[str]) -> None:
     assert "h1 can't reach h2:1" in capsys.readouterr().err
 
 
-def test_what_argparse_refuses(capsys: pytest.CaptureFixture[str]) -> None:
+def test_words_that_are_no_arguments(capsys: pytest.CaptureFixture[str]) -> None:
     for words in (["pull", "h1", "h2"], ["write", "h1"], ["write", "h1", "h2", "--mtu", "1000"]):
-        with pytest.raises(SystemExit) as ended:
-            cli.main(["perf", *words, "--sim", "single"])
-        assert ended.value.code == 2
+        assert cli.main(["perf", *words, "--sim", "single"]) == 2
     assert "Traceback" not in capsys.readouterr().err
 
 

@@ -14,7 +14,6 @@ from simulator.result_model import RunEnd, RunIdentity, Stop, SwitchEnd
 from simulator.result_reader import ResultFolder
 from simulator.results import ResultWriter
 from weft.cli import main
-from weft.cli_results import PLOTS
 from weft.plot_figures import TOPICS
 from weft.plot_series import Grid, rate_series
 from workloads.loader import read_run
@@ -85,7 +84,7 @@ def result(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_command_offers_what_can_be_drawn() -> None:
-    assert tuple(TOPICS) == PLOTS
+    assert tuple(TOPICS) == ("queues", "links", "flows", "rates", "jobs", "pauses")
 
 
 def test_all_topics_go_beside_the_result(
@@ -94,7 +93,7 @@ def test_all_topics_go_beside_the_result(
     folder = shutil.copytree(result, tmp_path / "r")
     assert main(["plot", str(folder)]) == 0
     printed = capsys.readouterr().out.split()
-    assert printed == [str(folder / f"{what}.png") for what in PLOTS]
+    assert printed == [str(folder / f"{what}.png") for what in TOPICS]
     for name in printed:
         assert Path(name).read_bytes().startswith(b"\x89PNG")
 
@@ -131,7 +130,7 @@ def test_json_lists_the_files(
 ) -> None:
     assert main(["plot", str(result), "-o", str(tmp_path / "x.png"), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert found["files"] == [str(tmp_path / f"x-{what}.png") for what in PLOTS]
+    assert found["files"] == [str(tmp_path / f"x-{what}.png") for what in TOPICS]
     assert "time scale 1" in found["about"]
 
 
