@@ -262,4 +262,5 @@ def _settings(flow: LiveFlow, scale: int) -> dict[str, Any]:
         "congestion_control": transport.fields(scale),
         "cnp_interval_ns": transport.cnp_interval_ns(scale),
         "ack_class": flow.ack_class,
+        "reorder_us": -(-transport.reorder_ps * scale // 10**6),
     }

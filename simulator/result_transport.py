@@ -198,6 +198,7 @@ def _parameters(traffic: Traffic, scale: int) -> list[dict[str, Any]]:
                 "mtu": sorted(set(flows["payload"].tolist())),
                 "ack_every": each.ack_every,
                 **({"ack_class": each.ack_class} if each.ack_class else {}),
+                **({"reorder_ps": each.reorder_ps * scale} if each.reorder_ps else {}),
                 "window_packets": each.window_packets or DEFAULT_WINDOW[each.retransmission],
                 "timeout_ps": each.timeout_ps * scale,
                 "retries": each.retries,

@@ -181,6 +181,7 @@ class Simulation:
             cnp_queue=FabricPolicy.of(self.fabric.topology).class_of_dscp.get(CNP_DSCP, 0),
             cnp_dscp=CNP_DSCP,
             timeout_ps=planned.timeout_ps * scale,
+            reorder_ps=planned.reorder_ps * scale,
             congestion_control=planned.fields(scale),
             cnp_interval_ns=NO_CNPS if interval_ns is None else interval_ns,
             ack_class=class_of(self.fabric.topology, planned.ack_class),

@@ -268,6 +268,9 @@ class _Check:
         if transport.window is not None and transport.window > most:
             message = f"{transport.retransmission} has at most {most} packets on the way"
             self._report(("transport", "window"), message)
+        if transport.reorder is not None and transport.retransmission == "go-back-n":
+            message = "go-back-n keeps nothing that comes early: write selective-repeat"
+            self._report(("transport", "reorder"), message)
         self._ack_class(transport.ack_class, transport.operation)
         for rate in sorted({link.rate_bps for link in self.run.topology.links}):
             try:

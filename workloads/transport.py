@@ -17,6 +17,7 @@ class Transport:
     `congestion_control`: the name of the last sender that runs, "none" without any; `algorithms`:
     what runs at the sender, by the algorithm's name in C. `window_packets` 0: the card's default.
     `ack_class`: the topology's class that acknowledgements go in, None for the data's own.
+    `reorder_ps`: how long packets may overtake each other before what is missing counts as lost.
     """
 
     retransmission: str
@@ -30,6 +31,7 @@ class Transport:
     congestion_control: str = "none"
     algorithms: Mapping[str, Parameters] = field(default_factory=dict)
     ack_class: str | None = None
+    reorder_ps: int = 0
 
     def fields(self, time_scale: int = 1) -> dict[str, Mapping[str, int]]:
         """Return each algorithm's C fields by its name, slowed down by `time_scale`.
@@ -69,6 +71,7 @@ def transport_for(entry: TransportFields, line_rate_bps: int, *, stock: bool = F
         running[-1].name if running else "none",
         {each.algorithm: each.parameters(entry, line_rate_bps) for each in running},
         entry.ack_class,
+        entry.reorder or 0,
     )
 
 

@@ -6,6 +6,7 @@ transport:
   operation: write                     or send, read
   mtu: 4096B                           payload of a packet; without it what the links' MTU allows
   ack_every: 8                         packets a coalesced acknowledgement stands for
+  reorder: 10us                        selective-repeat: packets may overtake each other by so much
   ack_class: control                   the topology's class that they go in; without it the data's
   window: 1024                         packets sent and not acknowledged
   timeout: 4.2ms
@@ -67,6 +68,7 @@ class TransportFields(Model):
     retries: Annotated[CountOrNone, Field(le=1000)] = 7
     udp_ports: Annotated[Count, Field(le=1024)] = 1
     ack_class: str | None = None
+    reorder: Timer | None = None
 
 
 @cache

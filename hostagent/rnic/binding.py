@@ -157,6 +157,7 @@ class QueuePairConfig:
     first_psn: int = 0
     ack_every: int = 1
     window_packets: int = 0
+    reorder_ps: int = 0
     retries: int = 7
     rnr_retries: int = 7
     timeout_ps: int = 4_194_304_000

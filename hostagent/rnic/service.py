@@ -20,7 +20,7 @@ info {} -> {interface, ip, mac, mode, mode_reason, mtu, line_rate_bps, max_qps, 
     the card.
 open {qps, buffer_bytes, mtu?, udp_ports?, repeat?, ack_every?, window?, timeout_us?, retries?,
       rnr_retries?, rate_bps?, dscp?, queue?, max_reads?, congestion_control?, cnp_interval_ns?,
-      ack_class?}
+      ack_class?, reorder_us?}
         -> {pairs: [{qpn, psn, rkey, address, ip, mac}]}
     Makes queue pairs, each with `buffer_bytes` that its peer may write and read, and as much to
     send from. mtu: 256 .. 2048, default the largest that fits; repeat: "go-back-n" (default) or
@@ -30,7 +30,8 @@ open {qps, buffer_bytes, mtu?, udp_ports?, repeat?, ack_every?, window?, timeout
     frames leave with. congestion_control: an object with the fields of each algorithm that
     applies, by its name (hostagent/algorithms.py); null (default): none. cnp_interval_ns: of this
     end as receiver, between two CNPs; null (default): it sends none. ack_class: [DSCP, queue] of
-    acknowledgements; null (default): those of the data.
+    acknowledgements; null (default): those of the data. reorder_us: with selective-repeat, how
+    long packets may overtake each other before what is missing counts as lost; default 0.
 connect {pairs: [{qpn, peer_ip, peer_qpn, peer_psn, peer_rkey?, peer_address?, peer_mac?}]} -> {}
     What the other end's `open` said. If one is refused, those of the request are closed. peer_mac:
     default the gateway's, on a host without one the peer's own.
@@ -228,6 +229,7 @@ class Client:
         congestion_control: Parameters | None = None,
         cnp_interval_ns: int | None = None,
         ack_class: tuple[int, int] | None = None,
+        reorder_us: int = 0,
     ) -> dict[str, Any]:
         if repeat not in _REPEATS:
             raise RequestError(f"no retransmission {repeat!r}: {', '.join(_REPEATS)}")
@@ -245,6 +247,7 @@ class Client:
             repeat=_REPEATS[repeat],
             ack_every=ack_every,
             window_packets=window,
+            reorder_ps=reorder_us * 1_000_000,
             retries=retries,
             rnr_retries=rnr_retries,
             timeout_ps=timeout_us * 1_000_000,

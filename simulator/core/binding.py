@@ -145,6 +145,7 @@ class Transport:
     congestion_control: Parameters = field(default_factory=dict)
     cnp_interval_ns: int = NO_CNPS
     ack_class: tuple[int, int] | None = None
+    reorder_ps: int = 0
 
 
 @dataclass(frozen=True)
@@ -324,7 +325,7 @@ class Engine:
             row.cnp_dscp, row.cnp_queue = transport.cnp_dscp, transport.cnp_queue
             if transport.ack_class is not None:
                 row.ack_apart, (row.ack_dscp, row.ack_queue) = 1, transport.ack_class
-            row.timeout_ps = transport.timeout_ps
+            row.timeout_ps, row.reorder_ps = transport.timeout_ps, transport.reorder_ps
             row.cnp_interval_ns = transport.cnp_interval_ns
             row.cc = pack(self.ffi, transport.congestion_control)[0]
         return self._check(self.lib.sim_add_transports(self.pointer, array, len(transports)))

@@ -90,6 +90,7 @@ static int add_end(struct sim *s, const struct flow *flow, struct nic *nic, cons
         .retries = transport->retries,
         .rnr_retries = transport->rnr_retries,
         .timeout_ps = transport->timeout_ps,
+        .reorder_ps = transport->reorder_ps,
         .rate_bps = flow->config.rate_bps,
         .max_reads = is_read(flow) ? transport->max_reads : 1,
         .cnp_interval_ns = transport->cc.algorithms ? transport->cnp_interval_ns : UINT64_MAX,

@@ -82,7 +82,7 @@ struct sim_transport_config {
     uint32_t cnp_dscp, cnp_queue; /* one for all transports of a host */
     uint32_t ack_apart, ack_dscp, ack_queue; /* as struct rnic_qp_config */
     uint32_t pad_;
-    ws_time timeout_ps;
+    ws_time timeout_ps, reorder_ps;
     uint64_t cnp_interval_ns;   /* UINT64_MAX: no CNPs */
     struct cc_params cc;        /* line_rate: that of the sender's interface */
 };

@@ -240,6 +240,7 @@ def queue_pairs(draw: st.DrawFn) -> list[Pair]:
             ack_every=draw(st.sampled_from([0, 1, 2, 3, 8, 100])),
             window_packets=draw(st.sampled_from([0, 0, 1, 2, 3, 7, 64, 129])),
             max_reads=draw(st.sampled_from([0, 1, 2, 16])),
+            reorder_ps=draw(st.sampled_from([0, 0, 1, 5, 30])) * US,
             retries=10_000,
             timeout_ps=draw(st.sampled_from([4, 25, 100])) * US,
             rate_bps=draw(st.sampled_from([0, 0, 10_000_000_000])),
@@ -306,6 +307,21 @@ def test_psns_wrap_under_loss(operation: Operation, repeat: Repeat) -> None:
     assert 0xFFFFFF in psns and 0 in psns
     assert here.card.next_psn(9) == 0xFFFFCE + 5 * 41
     assert there.card.next_psn(1009) == 0xFFFFFF
+
+
+@pytest.mark.parametrize("operation", [Operation.SEND, Operation.WRITE])
+def test_what_is_overtaken_is_not_repeated_and_what_is_lost_is_soon(operation: Operation) -> None:
+    """Every second packet overtakes others; then one in a hundred is lost, too."""
+    config = QueuePairConfig(
+        qpn=1, mtu=1024, repeat=Repeat.SELECTIVE, timeout_ps=100_000 * US, reorder_ps=200 * US
+    )
+    pair = Pair(config, 0, [Request(operation, 40, 0)] * 50, [])
+    for loss, least, most in ((0.0, 0, 0), (0.01, 10, 40)):
+        faults = Faults(loss=loss, reordering=0.5)
+        _, (here, there) = exchange([pair], faults, 3, late_buffers=False, pauses=False)
+        stats = here.card.queue_pair_stats(1)
+        assert least <= stats.repeated_packets <= most
+        assert there.card.queue_pair_stats(there.config.qpn).out_of_order > 500
 
 
 @pytest.mark.parametrize("operation", [Operation.SEND, Operation.WRITE, Operation.READ])

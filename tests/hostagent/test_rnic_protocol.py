@@ -287,6 +287,48 @@ def test_a_selective_nak_says_what_has_arrived() -> None:
     assert peer.happened() == [(EventKind.PLACED, i) for i in range(6)]
 
 
+def test_a_gap_is_a_loss_only_when_what_came_behind_it_has_waited() -> None:
+    peer, memory = receiver(repeat=Repeat.SELECTIVE, reorder_ps=5 * US)
+    peer.write(O.WRITE_ONLY, PSN + 1, 0x1001, 0x55, b"1")
+    assert peer.silent() and peer.card.next_event() == 5 * US
+    peer.now = 3 * US
+    peer.write(O.WRITE_ONLY, PSN, 0x1000, 0x55, b"0")
+    peer.expect_ack(PSN + 1, msn=2)
+    peer.write(O.WRITE_ONLY, PSN + 3, 0x1003, 0x55, b"3")
+    peer.now = 7 * US
+    peer.write(O.WRITE_ONLY, PSN + 5, 0x1005, 0x55, b"5")
+    peer.card.advance(peer.now)
+    assert peer.silent()
+    for now, arrived in ((8 * US, [3]), (12 * US, [3, 5])):
+        assert peer.card.next_event() == now
+        peer.now = now
+        peer.card.advance(now)
+        packet = peer.expect_ack(PSN + 2, msn=2, syndrome=Syndrome.SEQUENCE_ERROR)
+        assert packet[NakBitmap].arrived() == [PSN + i for i in arrived]
+    for i in (2, 4):
+        peer.write(O.WRITE_ONLY, PSN + i, 0x1000 + i, 0x55, b"%d" % i)
+    peer.expect_ack(PSN + 5, msn=6)
+    assert memory[:8] == b"012345\0\0"
+    peer.now = 100 * US
+    peer.card.advance(peer.now)
+    assert peer.silent()
+
+
+def test_a_gap_that_closes_in_time_is_never_told() -> None:
+    peer, _ = receiver(repeat=Repeat.SELECTIVE, reorder_ps=5 * US)
+    for ahead in (1, 3, 5, 7):
+        peer.write(O.WRITE_ONLY, PSN + ahead, 0x1000, 0x55, b"x")
+        peer.now += US
+    for ahead in (0, 2, 4, 6):
+        peer.write(O.WRITE_ONLY, PSN + ahead, 0x1000, 0x55, b"x")
+    peer.expect_ack(PSN + 7, msn=8)
+    for now in range(5, 20):
+        peer.now = now * US
+        peer.card.advance(peer.now)
+        assert peer.silent()
+    assert peer.card.queue_pair_stats(QPN).naks_sent == 0
+
+
 def test_selective_repeat_sends_what_is_missing() -> None:
     peer = ScriptedPeer(repeat=Repeat.SELECTIVE)
     post(peer, S, 8 * MTU)

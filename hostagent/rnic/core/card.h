@@ -131,6 +131,7 @@ struct inbound {
 /* A packet that came before its turn (selective repeat). */
 struct early {
     uint64_t psn; /* UINT64_MAX: empty */
+    rnic_time at;
     struct inbound packet;
 };
 
@@ -141,7 +142,7 @@ struct early_ring {
     struct early slots[];
 };
 
-enum heap_kind { HEAP_PACE, HEAP_TIMER, HEAPS };
+enum heap_kind { HEAP_PACE, HEAP_TIMER, HEAP_GAP, HEAPS };
 #define NOT_IN_HEAP UINT32_MAX
 
 struct qp {
@@ -204,6 +205,7 @@ struct qp {
     struct early *early;             /* slots of a ring; NULL: none was needed, or go-back-N */
     uint32_t early_mask, early_n;
     uint64_t early_highest;
+    uint64_t early_overdue;          /* highest PSN of those that came `reorder_ps` ago: what is missing below it is lost */
     uint8_t *early_bytes;            /* whole packets: MTU bytes for each */
 
     struct rnic_qp_stats stats;
@@ -261,6 +263,7 @@ void qp_unlist(struct qp *qp);                                   /* it has nothi
 void ack_soon(struct qp *qp);                                    /* an acknowledgement (or NAK) is to be sent */
 void cnp_soon(struct qp *qp);
 void timer_set(struct qp *qp, rnic_time at);                     /* RNIC_NEVER: none */
+void gap_set(struct qp *qp, rnic_time at);                       /* responder_gap is called then, unless it was to be sooner */
 void qp_heap_remove(struct qp *qp, enum heap_kind kind);
 uint64_t qp_rate_within(const struct qp *qp, uint64_t cc);       /* `cc` by congestion control; 0: as fast as the line */
 
@@ -295,6 +298,7 @@ static inline uint32_t ack_queue(const struct qp *qp)
 
 /* --- responder.c ------------------------------------------------------------------------------- */
 void responder_request(struct qp *qp, const struct inbound *in);
+void responder_gap(struct qp *qp);                               /* early packets have waited long enough */
 int responder_wants(const struct qp *qp);
 int responder_send(struct qp *qp, struct rnic_packet *packet);   /* of an answer */
 int responder_ack(struct qp *qp, struct rnic_packet *packet);    /* 0: nothing to acknowledge after all */

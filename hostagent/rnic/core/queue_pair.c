@@ -59,6 +59,8 @@ static int check(struct rnic *r, const struct rnic_qp_config *c)
         return card_fail(r, RNIC_EINVAL, "queue pair %u: retransmission, queue or DSCP out of range", c->qpn);
     if (c->window_packets > window_most)
         return card_fail(r, RNIC_EINVAL, "queue pair %u: a window of %u packets, at most %u", c->qpn, c->window_packets, window_most);
+    if (c->reorder_ps < 0 || c->reorder_ps > TIME_MOST)
+        return card_fail(r, RNIC_EINVAL, "queue pair %u: reordering out of range", c->qpn);
     if (c->timeout_ps <= 0 || c->timeout_ps > TIME_MOST || c->rnr_timer_ps < 0)
         return card_fail(r, RNIC_EINVAL, "queue pair %u: time-out out of range", c->qpn);
     if (c->udp_ports > 1 && c->udp_port + c->udp_ports > 65536)
@@ -165,7 +167,7 @@ int rnic_add_qp(rnic *r, const struct rnic_qp_config *config, const struct cc_pa
     if (!c->max_reads)
         c->max_reads = READS_MOST;
     qp->rnr_code = rnr_code(c->rnr_timer_ps);
-    qp->heap_at[HEAP_PACE] = qp->heap_at[HEAP_TIMER] = NOT_IN_HEAP;
+    qp->heap_at[HEAP_PACE] = qp->heap_at[HEAP_TIMER] = qp->heap_at[HEAP_GAP] = NOT_IN_HEAP;
     qp->deadline = RNIC_NEVER;
     qp->una = qp->next = qp->sent = qp->posted = qp->peer_expected = c->first_psn;
     qp->told.interval_ns = c->cnp_interval_ns;
@@ -205,6 +207,7 @@ int rnic_remove_qp(rnic *r, uint32_t qpn)
         return card_fail(r, RNIC_ENOENT, "there is no queue pair %u", qpn);
     qp_unlist(qp);
     qp_heap_remove(qp, HEAP_TIMER);
+    qp_heap_remove(qp, HEAP_GAP);
     if (linked(&qp->ack))
         list_remove(&qp->ack);
     if (linked(&qp->cnp))

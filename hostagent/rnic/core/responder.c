@@ -280,6 +280,17 @@ static enum taken take(struct qp *qp, const struct inbound *in)
     return TAKEN;
 }
 
+/* What is missing below this PSN counts as lost; up to the expected one: nothing does. */
+static uint64_t lost_below(const struct qp *qp)
+{
+    return qp->config.reorder_ps ? qp->early_overdue : qp->early_highest;
+}
+
+static int has_gap(const struct qp *qp)
+{
+    return selective(qp) ? qp->early_n && lost_below(qp) > qp->expected : qp->nak_said;
+}
+
 static void keep(struct qp *qp, const struct inbound *in, uint64_t psn)
 {
     if (psn - qp->expected > qp->early_mask || in->payload_length > qp->config.mtu || !early_begin(qp)) {
@@ -292,6 +303,7 @@ static void keep(struct qp *qp, const struct inbound *in, uint64_t psn)
         return;
     }
     slot->psn = psn;
+    slot->at = qp->card->now;
     slot->packet = *in;
     qp->early_n++;
     if (psn > qp->early_highest)
@@ -323,8 +335,8 @@ static void take_kept(struct qp *qp)
     if (!taken || qp->state != RNIC_READY)
         return;
     qp->ack_wanted = 1;
-    if (qp->early_n)
-        nak(qp, SYNDROME_NAK | NAK_SEQUENCE); /* there is another gap */
+    if (has_gap(qp))
+        nak(qp, SYNDROME_NAK | NAK_SEQUENCE); /* there is another one */
     ack_soon(qp);
 }
 
@@ -345,7 +357,10 @@ static void too_early(struct qp *qp, const struct inbound *in, uint64_t psn)
     qp->stats.out_of_order++;
     if (selective(qp)) {
         keep(qp, in, psn);
-        nak(qp, SYNDROME_NAK | NAK_SEQUENCE);
+        if (qp->config.reorder_ps)
+            gap_set(qp, qp->card->now + qp->config.reorder_ps);
+        if (!qp->config.reorder_ps || has_gap(qp))
+            nak(qp, SYNDROME_NAK | NAK_SEQUENCE);
         return;
     }
     qp->stats.dropped++;
@@ -391,17 +406,39 @@ void responder_request(struct qp *qp, const struct inbound *in)
     }
 }
 
+void responder_gap(struct qp *qp)
+{
+    if (qp->state != RNIC_READY || !qp->early_n)
+        return;
+    const rnic_time now = qp->card->now, patience = qp->config.reorder_ps;
+    rnic_time first = RNIC_NEVER; /* of those that have not waited so long */
+    for (uint64_t psn = qp->expected + 1; psn <= qp->early_highest; psn++) {
+        const struct early *slot = &qp->early[psn & qp->early_mask];
+        if (slot->psn != psn)
+            continue;
+        if (slot->at + patience <= now)
+            qp->early_overdue = psn;
+        else if (slot->at < first)
+            first = slot->at;
+    }
+    if (first != RNIC_NEVER)
+        gap_set(qp, first + patience);
+    if (has_gap(qp))
+        nak(qp, SYNDROME_NAK | NAK_SEQUENCE);
+}
+
 /* --- acknowledgements -------------------------------------------------------------------------- */
 
 static void write_map(const struct qp *qp, uint8_t *at)
 {
+    const uint64_t highest = lost_below(qp);
     uint64_t base = qp->expected + 1;
-    if (qp->early_highest >= base + MAP_BITS)
-        base = qp->early_highest - MAP_BITS + 1;
+    if (highest >= base + MAP_BITS)
+        base = highest - MAP_BITS + 1;
     memset(at, 0, MISSING_MAP);
     bytes_put24(at + 1, (uint32_t)(base & PSN_MASK));
     for (uint32_t i = 0; i < MAP_BITS; i++)
-        if (qp->early[(base + i) & qp->early_mask].psn == base + i)
+        if (base + i <= highest && qp->early[(base + i) & qp->early_mask].psn == base + i)
             at[4 + i / 8] |= (uint8_t)(0x80 >> i % 8);
 }
 
@@ -409,7 +446,7 @@ int responder_ack(struct qp *qp, struct rnic_packet *packet)
 {
     if (qp->answers_n && qp->state == RNIC_READY)
         return 0; /* they come first */
-    if (qp->syndrome == (SYNDROME_NAK | NAK_SEQUENCE) && !(selective(qp) ? qp->early_n : qp->nak_said)) {
+    if (qp->syndrome == (SYNDROME_NAK | NAK_SEQUENCE) && !has_gap(qp)) {
         qp->syndrome = 0; /* what was missing has come meanwhile */
         qp->ack_wanted = 1;
     }

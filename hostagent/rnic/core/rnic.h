@@ -85,6 +85,7 @@ struct rnic_qp_config {
     uint32_t first_psn;      /* of what this end sends */
     uint32_t ack_every;      /* an acknowledgement for so many packets at least; 0 as 1. A message's last packet is always acknowledged */
     uint32_t window_packets; /* sent and not acknowledged; 0: 2^22 (selective: 1024). Selective: at most 8192 */
+    rnic_time reorder_ps;    /* selective: packets may overtake each other by so much before what is missing counts as lost */
     uint32_t retries;        /* time-outs without progress that it stands; the next one fails it */
     uint32_t rnr_retries;    /* 7: for ever */
     rnic_time timeout_ps;    /* > 0 */

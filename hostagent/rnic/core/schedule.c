@@ -69,6 +69,12 @@ void timer_set(struct qp *qp, rnic_time at)
         heap_set(qp, HEAP_TIMER, at);
 }
 
+void gap_set(struct qp *qp, rnic_time at)
+{
+    if (qp->heap_at[HEAP_GAP] == NOT_IN_HEAP)
+        heap_set(qp, HEAP_GAP, at);
+}
+
 /* --- who may send ------------------------------------------------------------------------------ */
 
 /* `cc` by congestion control, 0: not limited; in all. 0: as fast as the line. */
@@ -275,5 +281,11 @@ void rnic_advance(rnic *r, rnic_time now)
         } else if (qp->deadline != RNIC_NEVER) {
             timer_set(qp, qp->deadline);
         }
+    }
+    heap = &r->heaps[HEAP_GAP];
+    while (heap->n && heap->first <= r->now) {
+        struct qp *qp = heap->entries[0].qp;
+        qp_heap_remove(qp, HEAP_GAP);
+        responder_gap(qp);
     }
 }
