@@ -18,14 +18,17 @@ class TargetFacts:
 
     `tick_ps`: length of a P4 timestamp's tick, in real picoseconds. `depth_cell_bytes`: the unit of
     queue depths, None for packets. `priorities`: queues a port. `reconciles`: whether it loads a
-    changed program with its entries kept. `digest_jitter_ns`: how much later than another of the
-    same moment a digest may be heard. `time_scale`: real over fabric time.
+    changed program with its entries kept. `watches_ports`: whether it leaves out members of groups
+    whose port is down (BMv2 knows of no link that is down here: it goes down by a queue that drops
+    everything). `digest_jitter_ns`: how much later than another of the same moment a digest may be
+    heard. `time_scale`: real over fabric time.
     """
 
     tick_ps: int = BMV2_TICK_PS
     depth_cell_bytes: int | None = PACKET_DEPTH
     priorities: int = 1
     reconciles: bool = False
+    watches_ports: bool = False
     digest_jitter_ns: int = 50_000_000
     time_scale: int = 1
 
