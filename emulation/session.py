@@ -267,6 +267,7 @@ class Session:
             depth_cell_bytes=_CELL_BYTES,
             priorities=PRIORITY_QUEUES,
             reconciles=True,
+            watches_ports=True,
             time_scale=self.topology.time_scale,
         )
 

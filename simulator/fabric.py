@@ -47,6 +47,7 @@ def target_facts(topology: Topology) -> TargetFacts:
         depth_cell_bytes=cell_bytes(topology),
         priorities=PRIORITIES,
         reconciles=True,
+        watches_ports=True,
         digest_jitter_ns=0,
         time_scale=topology.time_scale,
     )
