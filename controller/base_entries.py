@@ -82,12 +82,12 @@ def groups_of(row: Row) -> GroupPorts:
     """Return the groups that a switch needs for its ways, by number from 1."""
     # Most ways of a row are the same few objects, and a number is counted faster than a tuple.
     ways = dict(zip(map(id, row), row, strict=True))
-    used: Counter[tuple[int, ...]] = Counter()
+    used: dict[tuple[int, ...], int] = {}
     for number, leaves in Counter(map(id, row)).items():
         way = ways[number]
         if way is not None and len(way.ports) > 1:
-            used[way.ports] += leaves
-    return tuple(ports for ports, _ in used.most_common())
+            used[way.ports] = used.get(way.ports, 0) + leaves
+    return tuple(sorted(used, key=lambda ports: -used[ports]))
 
 
 def members_of(groups: GroupPorts) -> Sequence[int]:

@@ -76,8 +76,11 @@ class Difference:
     def add_all(self, before: Sequence[Entry], after: Sequence[Entry]) -> None:
         """Take all entries of some keys in their two states. Entries are canonical."""
         if not before:
-            for entry in after:
-                self.add(None, entry)
+            insert, modify = Operation.INSERT, Operation.MODIFY
+            self._fresh += [
+                Change(modify if isinstance(entry, DefaultEntry) else insert, entry)
+                for entry in after
+            ]
         elif len(before) == len(after) and all(map(_same_key, before, after)):
             for old, new in zip(before, after, strict=True):
                 self.add(old, new)

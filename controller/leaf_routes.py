@@ -18,13 +18,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from heapq import heapify, heappop, heappush
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
 
 from topologies.model import Link, Switch, Topology
 
 PS_PER_S = 1_000_000_000_000
 FRAME_BYTES = 38  # Ethernet's header, FCS, preamble and gap
 _FAR = 1 << 30  # hops to what can't be reached
+_BITS = 62  # of neighbours in one number
 
 
 class Way(NamedTuple):
@@ -39,7 +42,6 @@ class Way(NamedTuple):
 
 
 Row: TypeAlias = tuple[Way | None, ...]
-_HERE = Way((), 0)
 _Neighbours: TypeAlias = tuple[tuple[int, int, int], ...]
 """Of one switch, by ascending port: own port, the number of the switch at its far end, its trip."""
 
@@ -67,12 +69,16 @@ class Ways:
     row: Row
 
     def different(self) -> Iterator[tuple[Way, int | None]]:
-        """Yield ways with the `access_ps` behind them, where few leaves or many have the same.
+        """Yield ways with the `access_ps` behind them; leaves that are alike in both come once.
 
-        A pair may come twice, but leaves that are alike mostly do not: quick in large fabrics.
+        Mostly: equal ways that are not one object come again. Quick, for `Part.summary`.
         """
-        ids = zip(map(id, self.row), self.access_ps, strict=True)
-        found = dict(zip(ids, self.row, strict=True))
+        row, access_ps = self.row, self.access_ps
+        if access_ps and access_ps.count(access_ps[0]) == len(access_ps):
+            ways = dict(zip(map(id, row), row, strict=True)).values()
+            return ((way, access_ps[0]) for way in ways if way is not None)
+        ids = zip(map(id, row), access_ps, strict=True)
+        found = dict(zip(ids, row, strict=True))
         return ((way, access) for (_, access), way in found.items() if way is not None)
 
     def __iter__(self) -> Iterator[tuple[Switch, Way]]:
@@ -105,16 +111,7 @@ class Routes:
         index = {switch.name: number for number, switch in enumerate(topology.switches)}
         neighbours = tuple(_neighbours(topology, name, index, down) for name in index)
         leaves = tuple(switch for switch in topology.switches if switch.gateway is not None)
-        rows: list[list[Way | None]] = [[None] * len(leaves) for _ in index]
-        hops = []
-        known: dict[Way, Way] = {}  # equal ways are one object
-        for place, leaf in enumerate(leaves):
-            order, column = _from(neighbours, index[leaf.name])
-            rows[order[0]][place] = _HERE
-            for switch in order[1:]:
-                way = _way(neighbours[switch], column, switch, rows, place)
-                rows[switch][place] = known.setdefault(way, way)
-            hops.append(tuple(column))
+        hops, rows = _search(neighbours, [index[leaf.name] for leaf in leaves])
         return cls(
             topology,
             down,
@@ -123,8 +120,8 @@ class Routes:
             index,
             {leaf.name: place for place, leaf in enumerate(leaves)},
             neighbours,
-            tuple(hops),
-            tuple(map(tuple, rows)),
+            hops,
+            rows,
         )
 
     def row(self, switch: str) -> Row:
@@ -298,18 +295,63 @@ def _neighbours(
     )
 
 
-def _from(neighbours: Sequence[_Neighbours], leaf: int) -> tuple[list[int], list[int]]:
-    """Return the switches that a leaf can reach, nearest first, and everyone's distance to it."""
-    hops = [_FAR] * len(neighbours)
-    hops[leaf] = 0
-    order = [leaf]
-    for here in order:
-        distance = hops[here] + 1
-        for _, there, _ in neighbours[here]:
-            if hops[there] == _FAR:
-                hops[there] = distance
-                order.append(there)
-    return order, hops
+def _search(
+    neighbours: Sequence[_Neighbours], leaves: Sequence[int]
+) -> tuple[tuple[tuple[int, ...], ...], tuple[Row, ...]]:
+    """Return `Routes._hops` and `Routes._rows`: from all leaves at once, a hop farther each time.
+
+    Arrays have a row a switch, and one more for neighbours that are not there, and a column a leaf.
+    Which neighbours are closer is kept as bits, since few sets of them are different.
+    """
+    count, most = len(neighbours), max(map(len, neighbours), default=0)
+    there = np.full((count + 1, most), count, dtype=np.int64)
+    trips = np.zeros((count + 1, most), dtype=np.int64)
+    for switch, found in enumerate(neighbours):
+        for place, (_, neighbour, trip) in enumerate(found):
+            there[switch, place], trips[switch, place] = neighbour, trip
+    hops = np.full((count + 1, len(leaves)), _FAR, dtype=np.int64)
+    slowest = np.full(hops.shape, -1, dtype=np.int64)
+    closer = np.zeros((most // _BITS + 1, *hops.shape), dtype=np.int64)
+    places = np.arange(len(leaves))
+    hops[leaves, places] = slowest[leaves, places] = 0
+    for distance in range(1, count):
+        new = np.zeros(hops.shape, dtype=bool)
+        for place in range(most):
+            new |= hops[there[:, place]] == distance - 1
+        new &= hops == _FAR
+        switches, columns = np.nonzero(new)
+        if not len(switches):
+            break
+        for place in range(most):
+            beyond = there[switches, place]
+            leads = hops[beyond, columns] == distance - 1
+            rows, of = switches[leads], columns[leads]
+            closer[place // _BITS, rows, of] |= 1 << place % _BITS
+            trip = slowest[beyond[leads], of] + trips[rows, place]
+            slowest[rows, of] = np.maximum(slowest[rows, of], trip)
+        hops[new] = distance
+    known: dict[Way, Way] = {}  # equal ways are one object
+    rows_found = tuple(
+        _row(found, closer[:, switch], slowest[switch], known)
+        for switch, found in enumerate(neighbours)
+    )
+    return tuple(map(tuple, hops[:count].T.tolist())), rows_found
+
+
+def _row(neighbours: _Neighbours, closer: Any, slowest: Any, known: dict[Way, Way]) -> Row:
+    """Return one switch's ways from its bits and trips by leaf."""
+    keys = list(zip(*closer.tolist(), slowest.tolist(), strict=True))
+    ways: dict[tuple[int, ...], Way | None] = {}
+    for key in dict.fromkeys(keys):
+        *words, trip = key
+        ports = tuple(
+            port
+            for place, (port, _, _) in enumerate(neighbours)
+            if words[place // _BITS] >> place % _BITS & 1
+        )
+        way = Way(ports, trip)
+        ways[key] = None if trip < 0 else known.setdefault(way, way)
+    return tuple(map(ways.__getitem__, keys))
 
 
 def _way(

@@ -14,7 +14,8 @@ from labs import Check, Context, Figure, Measured, Runtime, Table, Variant, live
 from labs.drawing import COLOURS, drawing, where
 from labs.errors import NotRunError
 from labs.live_model import LiveRun, LiveSettings
-from mechanisms.fast_cnp.entries import longest_behind, watches
+from mechanisms.fast_cnp.entries import watches
+from mechanisms.fast_cnp.loops import longest_behind
 from topologies.model import Topology
 
 HERE = Path(__file__).resolve().parent

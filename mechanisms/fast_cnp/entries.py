@@ -22,7 +22,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from controller.entries import (
-    ActionCall,
     CloneSession,
     DefaultEntry,
     Entry,
@@ -36,7 +35,7 @@ from controller.leaf_routes import PS_PER_S, Ways, packet_ps
 from controller.parts import FabricView, View
 from controller.policy import FabricPolicy
 from controller.target_facts import MAX_DEPTH, TargetFacts
-from mechanisms.fast_cnp.loops import longest_loops, loop_ps
+from mechanisms.fast_cnp.loops import longest_behind, loop_ps
 from mechanisms.fast_cnp.parameters import VALIDITY_UNIT_NS, FastCnp
 from mechanisms.fast_cnp.stock_queue_pairs import PORT_TABLE, sampling_entries
 from topologies.ecn import EcnThresholds
@@ -157,22 +156,6 @@ class FarWays:
     ports: tuple[tuple[str, tuple[int, ...]], ...]
 
 
-def longest_behind(topology: Topology, switch: Switch, ways: Ways) -> dict[int, int]:
-    """Return, by port, the longest loop to a source that the port does not lead to (fabric ps).
-
-    Ports that lead to all sources are left out: their queues hold no packets of any.
-    """
-    loops = longest_loops(topology, switch, ways)
-    longest_first = sorted(loops, key=lambda ports: -loops[ports])
-    found: dict[int, int] = {}
-    for port in topology.ports_of(switch.name):
-        for ports in longest_first:
-            if port.number not in ports:
-                found[port.number] = loops[ports]
-                break
-    return found
-
-
 def watches(
     topology: Topology,
     switch: Switch,
@@ -277,11 +260,8 @@ def queue_entries(view: View, key: Hashable, value: Hashable) -> Iterator[Entry]
             link = view.topology.link_at(view.switch.name, port)
             line = link.rate_bps, link.queue_bytes, link.mtu_bytes
             for class_of_service, setting in sorted(settings.items()):
-                where = {"port": Exact(port), "class": Exact(class_of_service)}
-                use = _watch_queue(
-                    units, setting, line, loop, _marks(view.policy, class_of_service, link)
-                )
-                yield TableEntry("fast_cnp_queue", match(**where), use)
+                marks = _marks(view.policy, class_of_service, link)
+                yield _watch_queue(units, setting, port, class_of_service, line, loop, marks)
         case _, FarWays():
             setting = next(each for each in settings.values() if each.gateway)
             yield from _far_queues(view, units, value, setting)
@@ -342,18 +322,22 @@ class _Units:
         return {**self._common(watch, 256), "index": index, "drain": max(drain, 1)}
 
 
-@lru_cache(maxsize=1 << 12)
+@lru_cache(maxsize=1 << 14)
 def _watch_queue(
     units: _Units,
     setting: FastCnp,
+    port: int,
+    class_of_service: int,
     line: tuple[int, int, int],
     loop_ps: int,
     marks: EcnThresholds | None,
-) -> ActionCall:
+) -> TableEntry:
     """Return how a queue is watched. `line`: its link's rate, queue and MTU: few are different."""
     rate_bps, queue_bytes, mtu_bytes = line
     link = Link(_ANY_END, _ANY_END, rate_bps, 0, queue_bytes, mtu_bytes)
-    return call("watch_queue", **units.own(watch_of(setting, link, (loop_ps,), marks)))
+    key = match(port=Exact(port), **{"class": Exact(class_of_service)})
+    use = call("watch_queue", **units.own(watch_of(setting, link, (loop_ps,), marks)))
+    return TableEntry("fast_cnp_queue", key, use)
 
 
 def _far_queues(view: View, units: _Units, ways: FarWays, setting: FastCnp) -> Iterator[TableEntry]:

@@ -7,8 +7,6 @@ and the pass through the switch that makes the notification. Times in fabric pic
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from controller.leaf_routes import Ways, round_trip_ps
 from topologies.model import RECIRCULATION_PS, Interface, Switch, Topology
 
@@ -19,14 +17,34 @@ def loop_ps(topology: Topology, source: Interface, way_ps: int) -> int:
     return RECIRCULATION_PS + way_ps + round_trip_ps(link)
 
 
-def longest_loops(topology: Topology, switch: Switch, ways: Ways) -> Mapping[tuple[int, ...], int]:
-    """Return the longest loop from a switch to sources, by the ports that lead to them."""
-    found: dict[tuple[int, ...], int] = {}
+def longest_behind(topology: Topology, switch: Switch, ways: Ways) -> dict[int, int]:
+    """Return, by port, the longest loop to a source that the port does not lead to.
+
+    Ports that lead to all sources are left out: their queues hold no packets of any.
+    """
+    by_ports: dict[tuple[int, ...], int] = {}  # to sources at other leaves
+    own = 0  # the longest to a source of the switch's own
     for way, access_ps in ways.different():
-        if way.ports and access_ps is not None:
+        if access_ps is not None:
             loop = RECIRCULATION_PS + way.round_trip_ps + access_ps
-            found[way.ports] = max(loop, found.get(way.ports, 0))
+            if way.ports:
+                by_ports[way.ports] = max(loop, by_ports.get(way.ports, 0))
+            else:
+                own = loop
+    longest_first = sorted(by_ports.items(), key=lambda found: -found[1])
+    behind: dict[int, int] = {}
     for port in topology.ports_of(switch.name):
-        if not topology.is_switch(port.peer.node):
-            found[(port.number,)] = RECIRCULATION_PS + round_trip_ps(port.link)
-    return found
+        number = port.number
+        loop = next((loop for ports, loop in longest_first if number not in ports), 0)
+        if loop < own:
+            to_switch = topology.is_switch(port.peer.node)
+            loop = max(loop, own if to_switch else _to_other_hosts(topology, switch, number))
+        if loop:
+            behind[number] = loop
+    return behind
+
+
+def _to_other_hosts(topology: Topology, switch: Switch, but: int) -> int:
+    """Return the longest loop to a switch's own hosts, but for the one at a port; 0: no other."""
+    sources = (each for each in topology.interfaces_of(switch.name) if each.port != but)
+    return max((loop_ps(topology, each, 0) for each in sources), default=0)

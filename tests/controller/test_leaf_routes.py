@@ -36,6 +36,18 @@ def test_a_way_has_all_short_ports_and_the_slowest_of_their_trips() -> None:
     assert set(ways.access_ps) == {HOP_PS}
 
 
+def test_a_switch_may_have_more_ports_than_a_number_has_bits() -> None:
+    topology = topologies.loads(
+        "{generator: leaf_spine, time_scale: 1, spines: 1, leaves: 2, hosts_per_leaf: 1, "
+        "links_per_spine: 70, link: {rate: 100Gbps, delay: 1us, queue: 1MB}}"
+    )
+    routes = Routes.of(topology)
+    assert routes.towards("s1", "s2") == tuple(range(2, 72))
+    cut = routes.with_link(topology.link_at("s1", 66), up=False)
+    assert cut.towards("s1", "s2") == tuple(port for port in range(2, 72) if port != 66)
+    assert Routes.of(topology, cut.down).row("s1") == cut.row("s1")
+
+
 def test_a_link_touches_only_whose_ways_use_it_and_comes_back() -> None:
     topology = topologies.loads(TREE)
     whole = Routes.of(topology)
