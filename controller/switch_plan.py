@@ -21,7 +21,8 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import chain
+from itertools import chain, compress
+from operator import is_not
 from typing import Any, overload
 
 from controller import base_entries
@@ -222,7 +223,7 @@ class Plan(Sequence[Entry]):
         """Return the plan for other ways or another choice of what is off, and what changes."""
         found = Difference()
         basis, groups, routes, parts = self.basis, self.groups, self.routes, self.parts
-        places = [n for n, (a, b) in enumerate(zip(self.row, row, strict=True)) if a is not b]
+        places = list(compress(range(len(row)), map(is_not, self.row, row)))
         if places:
             groups = base_entries.groups_of(row)
             self._compare_groups(groups, found)
