@@ -14,6 +14,8 @@ from controller.errors import ControllerError
 from controller.p4info import Action, Field, MatchKind, P4Info, Table, field_by_id
 from softswitch.p4runtime.protos import p4r
 
+_PORT_BITS = 32  # of a port as P4Runtime counts them, of which 0 is none
+
 
 @dataclass(frozen=True)
 class Exact:
@@ -119,11 +121,16 @@ class Member:
 
 @dataclass(frozen=True)
 class Group:
-    """A group of an action selector: members with their weights, ordered by member."""
+    """A group of an action selector: members with their weights, ordered by member.
+
+    `watch`: the port that each of the members watches, empty where none does. The switch leaves a
+    member out while its port is down, by itself.
+    """
 
     profile: str
     group: int
     members: tuple[tuple[int, int], ...]
+    watch: tuple[int, ...] = ()
 
     @property
     def key(self) -> object:
@@ -220,16 +227,18 @@ def encode(entry: Entry, p4info: P4Info) -> p4r.Entity:
             )
             return p4r.Entity(digest_entry=digest)
         case Group():
-            return p4r.Entity(
-                action_profile_group=p4r.ActionProfileGroup(
-                    action_profile_id=p4info.profiles[entry.profile].id,
-                    group_id=entry.group,
-                    members=[
-                        p4r.ActionProfileGroup.Member(member_id=member, weight=weight)
-                        for member, weight in entry.members
-                    ],
-                )
+            group = p4r.ActionProfileGroup(
+                action_profile_id=p4info.profiles[entry.profile].id,
+                group_id=entry.group,
+                members=[
+                    p4r.ActionProfileGroup.Member(member_id=member, weight=weight)
+                    for member, weight in entry.members
+                ],
             )
+            if entry.watch:
+                for item, port in zip(group.members, entry.watch, strict=True):
+                    item.watch_port = to_bytes(port, _PORT_BITS, "watch_port")
+            return p4r.Entity(action_profile_group=group)
 
 
 def _encode_entry(entry: TableEntry, p4info: P4Info) -> p4r.TableEntry:
@@ -333,8 +342,16 @@ def decode(entity: p4r.Entity, p4info: P4Info) -> Entry | None:
         case "action_profile_group":
             group = entity.action_profile_group
             profile = p4info.profiles[group.action_profile_id]
-            members = sorted((item.member_id, item.weight) for item in group.members)
-            return Group(profile.alias, group.group_id, tuple(members))
+            members = sorted(
+                (item.member_id, item.weight, _number(item.watch_port)) for item in group.members
+            )
+            ports = tuple(port for _, _, port in members)
+            return Group(
+                profile.alias,
+                group.group_id,
+                tuple((member, weight) for member, weight, _ in members),
+                ports if any(ports) else (),
+            )
         case "packet_replication_engine_entry":
             engine = entity.packet_replication_engine_entry
             if engine.WhichOneof("type") != "clone_session_entry":

@@ -3,38 +3,36 @@
     topology + failures + policy + target's units -> entries of each switch (a pure function)
     entries wanted - entries there               -> the fewest updates    (controller.diff)
 
-Numbers are chosen to be read: a next hop's id and an action profile member's id are the port that
-they use, so `ecmp group 1 of 3, 4` means ports 3 and 4.
+An event costs what it touches. Routes are repaired where a link changed (`leaf_routes`), and a
+switch's plan is made of pieces (`switch_plan`), of which only those are made again whose inputs
+are others. `desired_entries` is the same without any memory, which tests hold the rest against.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TypeAlias
 
-from controller.diff import Change, Operation, changes
-from controller.entries import (
-    DefaultEntry,
-    Entry,
-    Exact,
-    Group,
-    GroupRef,
-    Lpm,
-    Member,
-    TableEntry,
-    call,
-    match,
-)
+from controller import base_entries
+from controller.diff import Change, Difference, Operation, canonical, changes
+from controller.entries import Entry, TableEntry
+from controller.leaf_routes import Routes
 from controller.p4info import P4Info
-from controller.parts import Learned, Part, View, all_parts
+from controller.parts import FabricView, Learned, Part, View, all_parts
 from controller.policy import FabricPolicy
-from controller.routing import Paths, shortest_paths
+from controller.switch_plan import Basis, Plan
 from controller.target_facts import TargetFacts
 from topologies.model import Link, Switch, Topology
 
-SELECTOR = "ecmp_members"
+
+@dataclass(frozen=True)
+class _Kept:
+    """What a model's next step can start from. Holds for the topology and failures it names."""
+
+    routes: Routes
+    bases: tuple[Basis, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -43,7 +41,8 @@ class FabricModel:
 
     `p4infos` holds those of switches that run another program than the rest. `learned`: entries
     that come from what switches saw rather than from the topology, by switch and key; they are not
-    among `installed`. `parts`: what mechanisms add (`controller.parts`).
+    among `installed`. `parts`: what mechanisms add (`controller.parts`). `kept` is no state: what
+    it holds follows from the rest, and is made anew where it does not fit.
     """
 
     topology: Topology
@@ -51,14 +50,22 @@ class FabricModel:
     facts: TargetFacts = field(default_factory=TargetFacts)
     policy: FabricPolicy = field(default_factory=FabricPolicy)
     down: frozenset[Link] = frozenset()
-    installed: Mapping[str, tuple[Entry, ...]] = field(default_factory=dict)
+    installed: Mapping[str, Sequence[Entry]] = field(default_factory=dict)
     p4infos: Mapping[str, P4Info] = field(default_factory=dict)
     learned: Mapping[str, Mapping[object, TableEntry]] = field(default_factory=dict)
     parts: tuple[Part, ...] = field(default_factory=all_parts)
+    kept: _Kept | None = field(default=None, compare=False, repr=False)
 
     def info(self, switch: str) -> P4Info:
         """Return the P4Info of the program that a switch runs."""
         return self.p4infos.get(switch, self.p4info)
+
+    def routes(self) -> Routes:
+        """Return the routes around the links that are down: those kept, if they are these."""
+        kept = None if self.kept is None else self.kept.routes
+        if kept is None or kept.topology is not self.topology:
+            return Routes.of(self.topology, self.down)
+        return kept.with_down(self.down)
 
 
 @dataclass(frozen=True)
@@ -100,7 +107,8 @@ def step(model: FabricModel, event: Event, now: int) -> tuple[FabricModel, Write
     """Take one event at time `now` (nanoseconds); return the new model and each switch's changes.
 
     Routes depend on the events alone, so `now` is unused here; it is part of the signature that
-    all of the controller's logic shares.
+    all of the controller's logic shares. Raises ControllerError for entries that a switch's program
+    can't hold; the model it was given is as good as before.
     """
     del now
     ready: Mapping[str, tuple[Entry, ...]] = {}
@@ -117,21 +125,78 @@ def step(model: FabricModel, event: Event, now: int) -> tuple[FabricModel, Write
             model = replace(model, policy=replace(model.policy, off=off))
         case Learned():
             return _learn(model, event)
-    paths = shortest_paths(model.topology, model.down)
+    routes = model.routes()
+    bases = _Bases(model, routes)
     writes: dict[str, tuple[Change, ...]] = {}
     installed = dict(model.installed)
-    learned_tables = {table for part in model.parts for table in part.learned_tables}
     for name in ready or installed:
-        wanted = desired_entries(model, name, paths)
-        p4info = model.info(name)
+        basis, row, off = bases.of(name), routes.row(name), model.policy.off
+        there = installed.get(name, ())
+        if name not in ready and isinstance(there, Plan) and there.basis is basis:
+            if there.row is row and there.off == off:
+                writes[name] = ()
+            else:
+                installed[name], writes[name] = there.moved(row, off)
+            continue
+        plan = Plan.of(basis, model.topology.switch(name), row, off)
         if name in ready:
-            learned = _known(model, name, model.learned.get(name, {}).values())
-            writes[name] = changes((*wanted, *learned), ready[name], p4info)
+            writes[name] = _to_ready(model, name, plan, ready[name])
         else:
-            there = (entry for entry in installed[name] if not _in(learned_tables, entry))
-            writes[name] = changes(wanted, there, p4info)
-        installed[name] = wanted
-    return replace(model, installed=installed), MappingProxyType(writes)
+            writes[name] = changes(plan, _planned(model.parts, there), basis.p4info)
+        installed[name] = plan
+    kept = _Kept(routes, bases.all())
+    return replace(model, installed=installed, kept=kept), MappingProxyType(writes)
+
+
+class _Bases:
+    """The bases of the plans of one model, by the program that a switch runs."""
+
+    def __init__(self, model: FabricModel, routes: Routes) -> None:
+        self._model = model
+        self._routes = routes
+        self._kept = () if model.kept is None else model.kept.bases
+        self._found: dict[int, Basis] = {}
+
+    def of(self, switch: str) -> Basis:
+        """Return the basis of a switch's plan: the one kept, where it fits."""
+        model, p4info = self._model, self._model.info(switch)
+        basis = self._found.get(id(p4info))
+        if basis is None:
+            inputs = (model.topology, p4info, model.facts, model.policy, model.parts)
+            fitting = (each for each in self._kept if each.fits(*inputs))
+            basis = next(fitting, None) or Basis(*inputs, self._routes)
+            self._found[id(p4info)] = basis
+        return basis
+
+    def all(self) -> tuple[Basis, ...]:
+        """Return those that were asked for, and of the kept ones those of other programs."""
+        programs = {id(self._model.p4info), *map(id, self._model.p4infos.values())}
+        others = (
+            each
+            for each in self._kept
+            if id(each.p4info) in programs and id(each.p4info) not in self._found
+        )
+        return (*self._found.values(), *others)
+
+
+def _to_ready(
+    model: FabricModel, name: str, plan: Plan, there: Sequence[Entry]
+) -> tuple[Change, ...]:
+    """Return what a switch lacks that holds `there`, what was learned for it included."""
+    p4info = plan.basis.p4info
+    learned = _known(model, name, model.learned.get(name, {}).values())
+    found = Difference()
+    wanted = (*plan, *canonical(learned, p4info))
+    found.add_all(tuple(canonical(there, p4info)), wanted)
+    return found.changes()
+
+
+def _planned(parts: Iterable[Part], there: Iterable[Entry]) -> Iterator[Entry]:
+    """Yield the entries of a switch that were read back without those that were learned."""
+    tables = {table for part in parts for table in part.learned_tables}
+    return (
+        entry for entry in there if not (isinstance(entry, TableEntry) and entry.table in tables)
+    )
 
 
 def _learn(model: FabricModel, event: Learned) -> tuple[FabricModel, Writes]:
@@ -162,135 +227,46 @@ def _known(model: FabricModel, name: str, entries: Iterable[TableEntry]) -> Iter
     return (entry for entry in entries if entry.table in tables)
 
 
-def _in(tables: set[str], entry: Entry) -> bool:
-    return isinstance(entry, TableEntry) and entry.table in tables
+# ---------------------------------------------------------------- everything, without memory
 
 
 def desired_entries(
-    model: FabricModel, switch_name: str, paths: Paths | None = None
+    model: FabricModel, switch_name: str, routes: Routes | None = None
 ) -> tuple[Entry, ...]:
-    """Return everything that a switch should hold, in an order in which it can be installed."""
-    topology = model.topology
+    """Return everything that a switch should hold, in an order in which it can be installed.
+
+    Nothing is kept or taken from what is kept: the reference for what `step` installs. `routes`:
+    those without the links that are down, where they are known.
+    """
+    topology, facts = model.topology, model.facts
     switch = topology.switch(switch_name)
-    paths = paths or shortest_paths(topology, model.down)
-    groups = _Groups()
-    routes = list(_routes(topology, switch, paths, groups))
+    routes = routes or Routes.of(topology, model.down)
+    row = routes.row(switch_name)
+    groups = base_entries.groups_of(row)
+    guarded = "host_port" in model.info(switch_name).tables
     return (
-        DefaultEntry("router", call("set_router_mac", mac=mac_number(switch.mac))),
-        *_classes(model),
-        *_next_hops(topology, switch),
-        *groups.entries(),
-        *routes,
-        *_own_addresses(switch),
-        *_arp_targets(topology, switch),
-        *_if_known(model, switch, "host_port", _host_ports(topology, switch)),
-        *_of_parts(model, switch, paths),
+        *base_entries.head(topology, switch, facts, model.policy),
+        *base_entries.group_entries(groups, facts.watches_ports),
+        *base_entries.host_routes(topology, switch),
+        *base_entries.leaf_routes(routes.leaves, row, groups),
+        *base_entries.tail(topology, switch, guarded),
+        *_of_parts(model, switch, routes),
     )
 
 
-def _if_known(
-    model: FabricModel, switch: Switch, table: str, entries: Iterator[Entry]
-) -> Iterator[Entry]:
-    """Yield the entries of a table, if the switch's program has it: features are modules."""
-    if table in model.info(switch.name).tables:
-        yield from entries
-
-
-def _of_parts(model: FabricModel, switch: Switch, paths: Paths) -> Iterator[Entry]:
+def _of_parts(model: FabricModel, switch: Switch, routes: Routes) -> Iterator[Entry]:
     """Yield what mechanisms want a switch to hold, as far as its program has their tables."""
     known = model.info(switch.name).tables
+    steady = replace(model.policy, off=frozenset())
+    ways = routes.ways(switch.name)
     for part in model.parts:
         tables = frozenset(table for table in part.tables if table in known)
-        if tables:
-            view = View(model.topology, switch, paths, model.facts, model.policy, tables)
-            yield from part.entries(view)
-
-
-def _host_ports(topology: Topology, switch: Switch) -> Iterator[TableEntry]:
-    """Yield what says which address is behind which port, so that hosts can't speak for others."""
-    for interface in topology.interfaces_of(switch.name):
-        attached = call("guard_host", address=int(interface.address.ip))
-        yield TableEntry("host_port", match(port=Exact(interface.port)), attached)
-
-
-def mac_number(mac: str) -> int:
-    """Return a MAC address as the number that P4 sees."""
-    return int(mac.replace(":", ""), 16)
-
-
-class _Groups:
-    """Sets of ports that routes spread over, numbered from 1 as they are first met."""
-
-    def __init__(self) -> None:
-        self._ids: dict[tuple[int, ...], int] = {}
-
-    def id_of(self, ports: tuple[int, ...]) -> int:
-        return self._ids.setdefault(ports, len(self._ids) + 1)
-
-    def entries(self) -> Iterator[Entry]:
-        for port in sorted({port for ports in self._ids for port in ports}):
-            yield Member(SELECTOR, port, call("choose_next_hop", next_hop=port))
-        for ports, number in self._ids.items():
-            yield Group(SELECTOR, number, tuple((port, 1) for port in ports))
-        for number in self._ids.values():
-            yield TableEntry("ecmp_group", match(group=Exact(number)), GroupRef(number))
-
-
-def _next_hops(topology: Topology, switch: Switch) -> Iterator[Entry]:
-    for port in topology.ports_of(switch.name):
-        if topology.is_switch(port.peer.node):
-            mac = topology.switch(port.peer.node).mac
-        else:
-            mac = topology.interface(port.peer).mac
-        forward = call(
-            "forward_to",
-            port=port.number,
-            src_mac=mac_number(switch.mac),
-            dst_mac=mac_number(mac),
-        )
-        yield TableEntry("next_hop", match(next_hop=Exact(port.number)), forward)
-
-
-def _routes(
-    topology: Topology, switch: Switch, paths: Paths, groups: _Groups
-) -> Iterator[TableEntry]:
-    for interface in topology.interfaces_of(switch.name):
-        key = match(dst=Lpm(int(interface.address.ip), 32))
-        yield TableEntry("ipv4_route", key, call("route_to", next_hop=interface.port))
-    for leaf in topology.switches:
-        if leaf.gateway is None or leaf.name == switch.name:
+        if not tables:
             continue
-        ports = paths.towards(switch.name, leaf.name)
-        if not ports:
-            continue
-        network = leaf.gateway.network
-        key = match(dst=Lpm(int(network.network_address), network.prefixlen))
-        if len(ports) == 1:
-            yield TableEntry("ipv4_route", key, call("route_to", next_hop=ports[0]))
-        else:
-            group = groups.id_of(ports)
-            yield TableEntry("ipv4_route", key, call("route_to_group", group=group))
-
-
-def _own_addresses(switch: Switch) -> Iterator[Entry]:
-    if switch.gateway is not None:
-        key = match(address=Exact(int(switch.gateway.ip)))
-        yield TableEntry("own_addresses", key, call("take_packet"))
-
-
-def _arp_targets(topology: Topology, switch: Switch) -> Iterator[Entry]:
-    if switch.gateway is None:
-        return
-    attached = [interface.address.ip for interface in topology.interfaces_of(switch.name)]
-    for address in [switch.gateway.ip, *attached]:
-        key = match(target_ip=Exact(int(address)))
-        yield TableEntry("arp_targets", key, call("answer_request", mac=mac_number(switch.mac)))
-
-
-def _classes(model: FabricModel) -> Iterator[Entry]:
-    highest = model.facts.priorities - 1
-    for dscp, wanted in sorted(model.policy.class_of_dscp.items()):
-        class_of_service = min(wanted, highest)
-        if class_of_service:  # 0 is the table's default
-            use = call("set_class", class_of_service=class_of_service)
-            yield TableEntry("dscp_class", match(dscp=Exact(dscp)), use)
+        yield from part.entries(View(model.topology, model.facts, model.policy, tables, switch))
+        for leaf, way in ways:
+            anywhere = FabricView(model.topology, model.facts, steady, tables)
+            yield from part.entries_towards(anywhere, leaf, way.round_trip_ps)
+        view = View(model.topology, model.facts, steady, tables, switch)
+        for key, value in part.summary(view, ways).items():
+            yield from part.entries_of(view, key, value)

@@ -53,8 +53,10 @@ class ControlLoop:
         self.model, writes = step(self.model, event, now)
         if not isinstance(event, LinkChanged):
             return Work(writes)
-        down = self.model.down
-        return Work(writes, self._learn(lambda learner: learner.routed(down), now))
+        if not self.learners:
+            return Work(writes)
+        routes = self.model.routes()
+        return Work(writes, self._learn(lambda learner: learner.routed(routes), now))
 
     def heard(self, messages: Iterable[DigestMessage], now: int) -> Work:
         """Take digests of any kind; every learner hears all of them, and does what is due."""

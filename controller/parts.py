@@ -1,39 +1,56 @@
 """What mechanisms add to the controller, which iterates over them and knows none by name.
 
-A part says what each switch should hold for its mechanism (`entries`, a pure function), and may
-learn from what switches report (`learner`, passive: every call says what time it is). Parts are
-handed in from above, for all fabrics (`install`) or for one (`FabricModel.parts`).
+A part says what each switch should hold for its mechanism, and may learn from what switches report
+(`learner`, passive: every call says what time it is). Parts are handed in from above, for all
+fabrics (`install`) or for one (`FabricModel.parts`).
+
+**What an entry depends on** is what the method is given that yields it. All are pure functions, so
+the controller keeps what they yielded, and asks again only where their arguments changed:
+
+    entries(view)                      on no route: asked once, and when a mechanism is switched
+    entries_towards(view, leaf, trip)  on how long a round trip to one leaf takes, wherever from
+    summary(view, ways)                what else matters of a switch's ways, as values by key
+    entries_of(view, key, value)       on one of those values
+
+So a link that fails costs a mechanism of fixed entries nothing, and others no more than what their
+routes made different. No two of the methods yield entries of the same key for one switch, and each
+yields its own in an order in which they can be installed, before those of the methods below it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from controller.digests import DigestMessage
 from controller.entries import Entry, TableEntry
+from controller.leaf_routes import Routes, Ways
 from controller.policy import FabricPolicy
-from controller.routing import Paths
 from controller.target_facts import TargetFacts
 from topologies.extensions import ask_for_mechanisms
-from topologies.model import Link, Switch, Topology
+from topologies.model import Switch, Topology
 
 
 @dataclass(frozen=True)
-class View:
-    """All that the entries of one switch may depend on.
+class FabricView:
+    """What entries may depend on that is the same everywhere.
 
-    `paths`: the shortest ones without the links that are down. `tables`: those of the part
-    that the switch's program has.
+    `tables`: those of the part that the switches' program has. `policy.off` is empty, except for
+    `Part.entries`: what is switched off at run time keeps its other entries.
     """
 
     topology: Topology
-    switch: Switch
-    paths: Paths
     facts: TargetFacts
     policy: FabricPolicy
     tables: frozenset[str]
+
+
+@dataclass(frozen=True)
+class View(FabricView):
+    """The same, and the switch that is to hold the entries."""
+
+    switch: Switch
 
 
 @dataclass(frozen=True)
@@ -56,8 +73,8 @@ class Learner(Protocol):
     def due(self) -> int | None:
         """Return when `elapsed` next has something to do, None for never."""
 
-    def routed(self, down: frozenset[Link]) -> Learned | None:
-        """Take notice that paths avoid these links now."""
+    def routed(self, routes: Routes) -> Learned | None:
+        """Take notice that these are the routes now."""
 
     def totals(self) -> Mapping[str, int]:
         """Return what it has counted so far, by the names that results give it."""
@@ -79,7 +96,18 @@ class Part(Protocol):
         """Those of `tables` that hold what its learner learned, and no planned entry."""
 
     def entries(self, view: View) -> Iterator[Entry]:
-        """Yield what a switch should hold for it, in an order in which it can be installed."""
+        """Yield what a switch should hold for it whatever the routes are."""
+
+    def entries_towards(
+        self, view: FabricView, leaf: Switch, round_trip_ps: int
+    ) -> Iterator[Entry]:
+        """Yield what each switch should hold that is so far from a leaf (`Way`; 0: the leaf)."""
+
+    def summary(self, view: View, ways: Ways) -> Mapping[Hashable, Hashable]:
+        """Return what `entries_of` has to know of a switch's ways; keys always in one order."""
+
+    def entries_of(self, view: View, key: Hashable, value: Hashable) -> Iterator[Entry]:
+        """Yield what a switch should hold in whose summary `key` has this value."""
 
     def learner(
         self, topology: Topology, facts: TargetFacts, policy: FabricPolicy

@@ -18,9 +18,11 @@ class TargetFacts:
 
     `tick_ps`: length of a P4 timestamp's tick, in real picoseconds. `depth_cell_bytes`: the unit of
     queue depths, None for packets. `priorities`: queues a port. `clone_classes`: whether a clone
-    session may have a class of service. `reconciles`: whether it loads a
-    changed program with its entries kept. `digest_jitter_ns`: how much later than another of the
-    same moment a digest may be heard. `time_scale`: real over fabric time.
+    session may have a class of service. `reconciles`: whether it loads a changed program with its
+    entries kept. `watches_ports`: whether it leaves out members of groups whose port is down (BMv2
+    knows of no link that is down here: it goes down by a queue that drops everything).
+    `digest_jitter_ns`: how much later than another of the same moment a digest may be heard.
+    `time_scale`: real over fabric time.
     """
 
     tick_ps: int = BMV2_TICK_PS
@@ -28,6 +30,7 @@ class TargetFacts:
     priorities: int = 1
     clone_classes: bool = False
     reconciles: bool = False
+    watches_ports: bool = False
     digest_jitter_ns: int = 50_000_000
     time_scale: int = 1
 

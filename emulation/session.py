@@ -268,6 +268,7 @@ class Session:
             priorities=PRIORITY_QUEUES,
             clone_classes=True,
             reconciles=True,
+            watches_ports=True,
             time_scale=self.topology.time_scale,
         )
 

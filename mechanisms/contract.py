@@ -13,7 +13,9 @@ and the name stands nowhere else. Everything below iterates over the registry:
     settings        topologies   keys of a class, or of the file, in topology files
     sender          workloads    keys of `transport:`, parameters; hostagent and simulator run it
     holds           emulation, simulator: what the P4 program of a topology is built with
-    tables, entries, learner     controller
+    tables, learner              controller
+    entries, entries_towards, entries_of: what switches hold; what it depends on is what each is
+        given, and `controller.parts` says when each is asked
     counters        observe: top, web, metrics, JSON; results
     words           the prompt
     remarks         lint, of topologies and of run files
@@ -23,18 +25,19 @@ docs/architecture.md walks through a mechanism that is made from nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from controller.entries import Entry
-from controller.parts import Learner, View
+from controller.leaf_routes import Ways
+from controller.parts import FabricView, Learner, View
 from controller.policy import FabricPolicy
 from controller.target_facts import TargetFacts
 from topologies.errors import FieldPath
 from topologies.extensions import Setting
 from topologies.lint.findings import Remark
-from topologies.model import Topology, TrafficClass
+from topologies.model import Switch, Topology, TrafficClass
 from workloads.model import RunFile
 from workloads.senders import Sender
 
@@ -182,7 +185,30 @@ class Mechanism:
         return any(p.setting(each.key) is not None for p in places for each in self.settings)
 
     def entries(self, view: View) -> Iterator[Entry]:
-        """Yield what one switch should hold: pure, and in an order in which it can be installed."""
+        """Yield what one switch should hold whatever the routes are.
+
+        Pure, like those below, and in an order in which it can be installed.
+        """
+        return iter(())
+
+    def entries_towards(
+        self, view: FabricView, leaf: Switch, round_trip_ps: int
+    ) -> Iterator[Entry]:
+        """Yield what every switch should hold that is so far from a leaf.
+
+        `round_trip_ps`: as in `controller.leaf_routes.Way`, in fabric picoseconds; 0 at the leaf.
+        """
+        return iter(())
+
+    def summary(self, view: View, ways: Ways) -> Mapping[Hashable, Hashable]:
+        """Return what else matters of a switch's ways: what `entries_of` has to know.
+
+        Asked whenever one of the ways changes, so it should be quick. Keys come in one order.
+        """
+        return {}
+
+    def entries_of(self, view: View, key: Hashable, value: Hashable) -> Iterator[Entry]:
+        """Yield what one switch should hold in whose summary `key` has this value."""
         return iter(())
 
     def learner(

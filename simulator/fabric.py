@@ -48,6 +48,7 @@ def target_facts(topology: Topology) -> TargetFacts:
         priorities=PRIORITIES,
         clone_classes=True,
         reconciles=True,
+        watches_ports=True,
         digest_jitter_ns=0,
         time_scale=topology.time_scale,
     )

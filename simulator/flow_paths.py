@@ -8,7 +8,7 @@ ports, or remembers earlier ones, may have sent others elsewhere.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from controller.diff import changes
 from controller.entries import Entry
@@ -34,7 +34,7 @@ class FlowPaths:
         self,
         topology: Topology,
         program: CompiledProgram,
-        entries: Mapping[str, tuple[Entry, ...]],
+        entries: Mapping[str, Sequence[Entry]],
     ) -> None:
         """`entries`: by switch."""
         self._topology = topology

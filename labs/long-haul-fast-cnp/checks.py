@@ -8,14 +8,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from controller.leaf_routes import Routes
 from controller.policy import FabricPolicy
-from controller.routing import shortest_paths
 from labs import Check, Context, Figure, Measured, Runtime, Table, Variant, live, live_beside
 from labs.drawing import COLOURS, drawing, where
 from labs.errors import NotRunError
 from labs.live_model import LiveRun, LiveSettings
 from mechanisms.fast_cnp.entries import watches
-from mechanisms.fast_cnp.loops import Loops
+from mechanisms.fast_cnp.loops import longest_behind
 from topologies.model import Topology
 
 HERE = Path(__file__).resolve().parent
@@ -36,8 +36,9 @@ def thresholds(topology: Topology, end: str) -> tuple[int, int] | None:
     """Return the low and the high threshold of the queue, in bytes; None without fast CNP."""
     policy = FabricPolicy.of(topology)
     name, port = QUEUE[end]
-    loops = Loops(topology, shortest_paths(topology))
-    found = watches(topology, topology.switch(name), policy, loops).get((port, ROCE))
+    switch = topology.switch(name)
+    behind = longest_behind(topology, switch, Routes.of(topology).ways(name))
+    found = watches(topology, switch, policy, behind).get((port, ROCE))
     return None if found is None else (found.low_bytes, found.high_bytes)
 
 

@@ -17,8 +17,9 @@ its rate each has to give up. Where loops are long, thresholds are held to a sha
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from controller.entries import (
     CloneSession,
@@ -30,18 +31,32 @@ from controller.entries import (
     call,
     match,
 )
-from controller.parts import View
+from controller.leaf_routes import PS_PER_S, Ways, packet_ps
+from controller.parts import FabricView, View
 from controller.policy import FabricPolicy
 from controller.target_facts import MAX_DEPTH, TargetFacts
-from mechanisms.fast_cnp.loops import PS_PER_S, Loops, packet_ps
+from mechanisms.fast_cnp.loops import longest_behind, loop_ps
 from mechanisms.fast_cnp.parameters import VALIDITY_UNIT_NS, FastCnp
 from mechanisms.fast_cnp.stock_queue_pairs import PORT_TABLE, sampling_entries
 from topologies.ecn import EcnThresholds
-from topologies.model import CNP_DSCP, PS_PER_NS, Interface, Link, Port, Role, Switch, Topology
+from topologies.model import (
+    CNP_DSCP,
+    PS_PER_NS,
+    Endpoint,
+    Interface,
+    Link,
+    Port,
+    Role,
+    Switch,
+    Topology,
+)
 
 SESSION = 510
 RECIRCULATION_PORT = 510
 """As p4src/modules/fast_cnp/make_cnp.p4 and p4src/include/constants.p4 have them."""
+
+FAR = "far"
+"""The key of what a border keeps in mind, among the ports of a summary."""
 
 NAME = KEY = "fast_cnp"
 """The mechanism, and its key in a class."""
@@ -65,6 +80,7 @@ LOW_SHARE = 16  # of a port's queue that the low threshold takes at most
 HIGH_SHARE = 4
 GATEWAY_DRAIN_PPM = 980_000  # a gateway's idea of the far port is a little slower than the port
 ONE_Q16 = 1 << 16
+_ANY_END = Endpoint("", 0)
 
 
 @dataclass(frozen=True)
@@ -128,67 +144,128 @@ def severity_entries() -> Iterator[TableEntry]:
             first = last + 1
 
 
+@dataclass(frozen=True)
+class FarWays:
+    """What a border that answers for far queues has to know of its ways.
+
+    `near_ps`: the longest loop to a source of its own group, in fabric picoseconds. `ports`: by
+    leaf of another group, the ports of the long links that lead there.
+    """
+
+    near_ps: int
+    ports: tuple[tuple[str, tuple[int, ...]], ...]
+
+
 def watches(
-    topology: Topology, switch: Switch, policy: FabricPolicy, loops: Loops
+    topology: Topology,
+    switch: Switch,
+    policy: FabricPolicy,
+    behind: Mapping[int, int],
 ) -> dict[tuple[int, int], Watch]:
-    """Return how a switch's queues are watched, by (port, class of service)."""
+    """Return how a switch's queues are watched, by (port, class of service).
+
+    `behind`: as `longest_behind` returns it.
+    """
     found: dict[tuple[int, int], Watch] = {}
-    sources = loops.to_sources(switch.name)
-    for port in topology.ports_of(switch.name):
-        behind = [
-            loop
-            for each, loop in sources.items()
-            if not loops.leads_to(switch.name, port.number, each)
-        ]
-        if not behind:
-            continue
+    for port, loop in behind.items():
+        link = topology.link_at(switch.name, port)
         for class_of_service, setting in sorted(policy.setting(KEY).items()):
-            ecn = policy.setting("ecn").get(class_of_service)
-            marks = None if ecn is None else ecn.at(port.link.rate_bps)
-            found[port.number, class_of_service] = watch_of(setting, port.link, behind, marks)
+            marks = _marks(policy, class_of_service, link)
+            found[port, class_of_service] = watch_of(setting, link, (loop,), marks)
     return found
 
 
-def all_entries(view: View) -> Iterator[Entry]:
+def _marks(policy: FabricPolicy, class_of_service: int, link: Link) -> EcnThresholds | None:
+    """Return where the queue of a class in front of a link marks, if it does."""
+    ecn = policy.setting("ecn").get(class_of_service)
+    return None if ecn is None else ecn.at(link.rate_bps)
+
+
+def fixed_entries(view: View) -> Iterator[Entry]:
     """Yield what a switch holds for fast CNPs and for the samples of stock NICs' connections."""
-    topology, switch = view.topology, view.switch
     if MODE_TABLE in view.tables:
-        loops = Loops(topology, view.paths)
-        yield from fast_cnp_entries(topology, switch, view.facts, view.policy, loops)
+        yield from _mode_entries(view.switch, view.facts, view.policy)
     if PORT_TABLE in view.tables:
-        yield from sampling_entries(topology, switch, view.facts, view.policy)
+        yield from sampling_entries(view.topology, view.switch, view.facts, view.policy)
 
 
-def fast_cnp_entries(
-    topology: Topology, switch: Switch, facts: TargetFacts, policy: FabricPolicy, loops: Loops
-) -> Iterator[Entry]:
-    """Yield all that a switch holds for fast CNPs; only that they are off if no class has them.
+def _mode_entries(switch: Switch, facts: TargetFacts, policy: FabricPolicy) -> Iterator[Entry]:
+    """Yield what makes a switch send fast CNPs; only that they are off if no class has them.
 
     Switched off at run time, a switch keeps everything else: what it needs to go on is there.
     """
-    settings = {c: each for c, each in policy.setting(KEY).items() if c < facts.priorities}
-    if not settings:
+    if not _settings(facts, policy):
         yield DefaultEntry(MODE_TABLE, STAND_STILL)
         return
-    units = _Units(facts, policy)
-    sources = loops.to_sources(switch.name)
     cnp_class = min(policy.class_of_dscp.get(CNP_DSCP, 0), facts.priorities - 1)
     copies = cnp_class if facts.clone_classes else 0  # BMv2's PI refuses any other
     yield CloneSession(SESSION, ((RECIRCULATION_PORT, 1),), copies)
     run = call("enable_fast_cnp", dscp=CNP_DSCP, switch_id=switch.device_id)
     yield DefaultEntry(MODE_TABLE, STAND_STILL if NAME in policy.off else run)
     yield from severity_entries()
-    for source, loop in sources.items():
-        yield _source(source, loop, facts, policy)
-    for (port, class_of_service), watch in watches(topology, switch, policy, loops).items():
-        if class_of_service in settings:
-            key = {"port": Exact(port), "class": Exact(class_of_service)}
-            yield TableEntry(
-                "fast_cnp_queue", match(**key), call("watch_queue", **units.own(watch))
-            )
-    if any(setting.gateway for setting in settings.values()):
-        setting = next(each for each in settings.values() if each.gateway)
-        yield from _far_queues(topology, switch, units, loops, setting)
+
+
+def _settings(facts: TargetFacts, policy: FabricPolicy) -> dict[int, FastCnp]:
+    return {c: each for c, each in policy.setting(KEY).items() if c < facts.priorities}
+
+
+def source_entries(view: FabricView, leaf: Switch, way_ps: int) -> Iterator[Entry]:
+    """Yield the sources at a leaf, for switches from which it is `way_ps` there and back."""
+    if MODE_TABLE in view.tables and _settings(view.facts, view.policy):
+        for source in view.topology.interfaces_of(leaf.name):
+            loop = loop_ps(view.topology, source, way_ps)
+            yield _source(source, loop, view.facts, view.policy)
+
+
+def summary_of(view: View, ways: Ways) -> Mapping[Hashable, Hashable]:
+    """Return what `queue_entries` depends on of a switch's ways.
+
+    By port, the longest loop behind it (`longest_behind`); under FAR, a border's `FarWays`.
+    """
+    settings = _settings(view.facts, view.policy)
+    if MODE_TABLE not in view.tables or not settings:
+        return {}
+    found: dict[Hashable, Hashable] = {}
+    found.update(longest_behind(view.topology, view.switch, ways).items())
+    if view.switch.role is Role.BORDER and any(each.gateway for each in settings.values()):
+        far = _far_ways(view.topology, view.switch, ways)
+        if far is not None:
+            found[FAR] = far
+    return found
+
+
+def _far_ways(topology: Topology, switch: Switch, ways: Ways) -> FarWays | None:
+    near = [
+        loop_ps(topology, source, way.round_trip_ps)
+        for leaf, way in ways
+        if leaf.group == switch.group
+        for source in topology.interfaces_of(leaf.name)
+    ]
+    if not near:
+        return None
+    long_links = {p.number for p in topology.ports_of(switch.name) if _is_long(topology, switch, p)}
+    far = (
+        (leaf.name, tuple(port for port in way.ports if port in long_links))
+        for leaf, way in ways
+        if leaf.group != switch.group
+    )
+    return FarWays(max(near), tuple((leaf, ports) for leaf, ports in far if ports))
+
+
+def queue_entries(view: View, key: Hashable, value: Hashable) -> Iterator[Entry]:
+    """Yield how a port's queues are watched, or those that a border keeps in mind."""
+    settings = _settings(view.facts, view.policy)
+    units = _Units(view.facts, view.policy.packet_bytes)
+    match key, value:
+        case int(port), int(loop):
+            link = view.topology.link_at(view.switch.name, port)
+            line = link.rate_bps, link.queue_bytes, link.mtu_bytes
+            for class_of_service, setting in sorted(settings.items()):
+                marks = _marks(view.policy, class_of_service, link)
+                yield _watch_queue(units, setting, port, class_of_service, line, loop, marks)
+        case _, FarWays():
+            setting = next(each for each in settings.values() if each.gateway)
+            yield from _far_queues(view, units, value, setting)
 
 
 def _source(
@@ -214,7 +291,7 @@ class _Units:
     """From fabric units to the target's."""
 
     facts: TargetFacts
-    policy: FabricPolicy
+    packet_bytes: int
 
     def _common(self, watch: Watch, depth_bytes: int) -> dict[str, int]:
         window = self.facts.ticks(watch.window_ps)
@@ -236,7 +313,7 @@ class _Units:
 
     def own(self, watch: Watch) -> dict[str, int]:
         """Arguments of `watch_queue`."""
-        depth_bytes = self.facts.depth_cell_bytes or self.policy.packet_bytes
+        depth_bytes = self.facts.depth_cell_bytes or self.packet_bytes
         return {**self._common(watch, depth_bytes), "cell_scale": depth_bytes}
 
     def far(self, watch: Watch, index: int) -> dict[str, int]:
@@ -246,29 +323,31 @@ class _Units:
         return {**self._common(watch, 256), "index": index, "drain": max(drain, 1)}
 
 
-def _far_queues(
-    topology: Topology, switch: Switch, units: _Units, loops: Loops, setting: FastCnp
-) -> Iterator[TableEntry]:
+@lru_cache(maxsize=1 << 14)
+def _watch_queue(
+    units: _Units,
+    setting: FastCnp,
+    port: int,
+    class_of_service: int,
+    line: tuple[int, int, int],
+    loop_ps: int,
+    marks: EcnThresholds | None,
+) -> TableEntry:
+    """Return how a queue is watched. `line`: its link's rate, queue and MTU: few are different."""
+    rate_bps, queue_bytes, mtu_bytes = line
+    link = Link(_ANY_END, _ANY_END, rate_bps, 0, queue_bytes, mtu_bytes)
+    key = match(port=Exact(port), **{"class": Exact(class_of_service)})
+    use = call("watch_queue", **units.own(watch_of(setting, link, (loop_ps,), marks)))
+    return TableEntry("fast_cnp_queue", key, use)
+
+
+def _far_queues(view: View, units: _Units, ways: FarWays, setting: FastCnp) -> Iterator[TableEntry]:
     """Yield queues that a border keeps in mind for the ports at the far end of its long links."""
-    if switch.role is not Role.BORDER:
-        return
-    near = [
-        loop
-        for each, loop in loops.to_sources(switch.name).items()
-        if topology.switch(each.switch).group == switch.group
-    ]
-    if not near:
-        return
+    topology, switch = view.topology, view.switch
+    ports_to = dict(ways.ports)
     index = FIRST_FAR_QUEUE
     for interface in topology.interfaces():
-        if topology.switch(interface.switch).group == switch.group:
-            continue
-        ports = [
-            port
-            for port in topology.ports_of(switch.name)
-            if _is_long(topology, switch, port)
-            and loops.leads_to(switch.name, port.number, interface)
-        ]
+        ports = ports_to.get(interface.switch)
         if not ports or index > LAST_FAR_QUEUE:
             continue
         last = topology.link_at(interface.switch, interface.port)
@@ -279,9 +358,9 @@ def _far_queues(
         ]
         rate = last.rate_bps * GATEWAY_DRAIN_PPM // (1_000_000 * len(borders))
         far = Link(last.a, last.b, rate, last.delay_ps, last.queue_bytes, last.mtu_bytes)
-        arguments = units.far(watch_of(setting, far, near), index)
+        arguments = units.far(watch_of(setting, far, (ways.near_ps,)), index)
         for port in ports:
-            key = {"port": Exact(port.number), "destination": Exact(int(interface.address.ip))}
+            key = {"port": Exact(port), "destination": Exact(int(interface.address.ip))}
             yield TableEntry("fast_cnp_far", match(**key), call("watch_far_queue", **arguments))
         index += 1
 

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
 
 from controller.entries import Entry
-from controller.parts import Learner, View
+from controller.leaf_routes import Ways
+from controller.parts import FabricView, Learner, View
 from controller.policy import FabricPolicy
 from controller.target_facts import TargetFacts
 from mechanisms.contract import Measured, Mechanism
 from mechanisms.fast_cnp.counters import FAST_CNPS
-from mechanisms.fast_cnp.entries import KEY, MODE_TABLE, NAME, all_entries
+from mechanisms.fast_cnp.entries import (
+    KEY,
+    MODE_TABLE,
+    NAME,
+    fixed_entries,
+    queue_entries,
+    source_entries,
+    summary_of,
+)
 from mechanisms.fast_cnp.settings import FAST_CNP, SENDER
 from mechanisms.fast_cnp.stock_queue_pairs import (
     PORT_TABLE,
@@ -20,7 +29,7 @@ from mechanisms.fast_cnp.stock_queue_pairs import (
     watches,
 )
 from mechanisms.fast_cnp.words import WORDS
-from topologies.model import Topology
+from topologies.model import Switch, Topology
 from workloads.senders import titles
 
 
@@ -29,8 +38,22 @@ class FastCnpMechanism(Mechanism):
     """Switches that tell sources of long queues themselves."""
 
     def entries(self, view: View) -> Iterator[Entry]:
-        """Yield how queues are watched, who the sources are, and what is sampled."""
-        return all_entries(view)
+        """Yield that switches tell sources, how much, and what is sampled."""
+        return fixed_entries(view)
+
+    def entries_towards(
+        self, view: FabricView, leaf: Switch, round_trip_ps: int
+    ) -> Iterator[Entry]:
+        """Yield who the sources at a leaf are, and how long their control loops."""
+        return source_entries(view, leaf, round_trip_ps)
+
+    def summary(self, view: View, ways: Ways) -> Mapping[Hashable, Hashable]:
+        """Return the longest control loops behind each port."""
+        return summary_of(view, ways)
+
+    def entries_of(self, view: View, key: Hashable, value: Hashable) -> Iterator[Entry]:
+        """Yield how queues are watched."""
+        return queue_entries(view, key, value)
 
     def cautions(self, measured: Measured) -> Iterator[str]:
         """Yield that nobody hears what switches tell, or that switches tell nothing."""

@@ -21,11 +21,11 @@ from controller.entries import (
     call,
     match,
 )
+from controller.leaf_routes import PS_PER_S, Routes
 from controller.parts import Learned
 from controller.policy import FabricPolicy
-from controller.routing import Paths, shortest_paths
 from controller.target_facts import TargetFacts
-from mechanisms.fast_cnp.loops import PS_PER_S, Loops
+from mechanisms.fast_cnp.loops import loop_ps
 from mechanisms.fast_cnp.queue_pairs import (
     Ambiguous,
     Answer,
@@ -37,7 +37,7 @@ from mechanisms.fast_cnp.queue_pairs import (
     Target,
 )
 from mechanisms.fast_cnp.sequence_windows import SamplingTimes
-from topologies.model import PS_PER_NS, Interface, Link, Switch, Topology
+from topologies.model import PS_PER_NS, Interface, Switch, Topology
 
 DIGEST = "queue_pair_sighting"
 STOCK_TABLE = "stock_queue_pairs"
@@ -112,10 +112,17 @@ def _in_flight(topology: Topology, packet_bytes: int, rate_bps: int) -> int:
 
     Twice what the longest loop holds, and a full queue.
     """
-    loops = Loops(topology, shortest_paths(topology))
+    routes = Routes.of(topology)
     ends = {each.switch: each for each in topology.interfaces()}
-    found = [loops.loop_ps(leaf, end) for leaf in ends for end in ends.values()]
-    longest = max((loop for loop in found if loop is not None), default=0)
+    longest = max(
+        (
+            loop_ps(topology, ends[leaf.name], way.round_trip_ps)
+            for name in ends
+            for leaf, way in routes.ways(name)
+            if leaf.name in ends
+        ),
+        default=0,
+    )
     queue = max((link.queue_bytes for link in topology.links), default=0)
     held = 2 * longest * rate_bps // (8 * PS_PER_S) + queue
     return min(max(held // packet_bytes, _LEAST_WINDOW), _MOST_WINDOW)
@@ -166,7 +173,7 @@ class StockQueuePairs:
         places = {address: (each.switch, each.port) for address, each in self._of_address.items()}
         stock = stock_addresses(topology, policy)
         self.logic = QueuePairs(sampling_times(topology, facts, policy), places, stock)
-        self._ways = _Ways(topology, shortest_paths(topology))
+        self._ways = _WaySwitches(topology, Routes.of(topology))
         self._placed: dict[Target, dict[str, TableEntry]] = {}
 
     @property
@@ -200,9 +207,9 @@ class StockQueuePairs:
             self.logic.report(source, destination, destination_qp, source_qp)
         return self._learned(self.logic.take_changes())
 
-    def routed(self, down: frozenset[Link]) -> Learned | None:
-        """Paths are those without the links in `down` now; return which entries follow them."""
-        self._ways = _Ways(self._topology, shortest_paths(self._topology, down))
+    def routed(self, routes: Routes) -> Learned | None:
+        """Paths are these now; return which entries follow them."""
+        self._ways = _WaySwitches(self._topology, routes)
         return self._learned(dict(self.logic.answers()))
 
     def totals(self) -> dict[str, int]:
@@ -249,12 +256,12 @@ class StockQueuePairs:
         return sorted(found)
 
 
-class _Ways:
-    """The switches on the shortest paths between two switches, both included."""
+class _WaySwitches:
+    """The switches on the shortest paths from a switch to a leaf, both included."""
 
-    def __init__(self, topology: Topology, paths: Paths) -> None:
+    def __init__(self, topology: Topology, routes: Routes) -> None:
         self._topology = topology
-        self._paths = paths
+        self._routes = routes
         self._known: dict[tuple[str, str], frozenset[str]] = {}
 
     def between(self, start: str, end: str) -> frozenset[str]:
@@ -268,7 +275,7 @@ class _Ways:
         todo = [start]
         while todo:
             here = todo.pop()
-            for port in self._paths.towards(here, end):
+            for port in self._routes.towards(here, end):
                 peer = self._topology.peer(here, port).node
                 if peer not in found:
                     found.add(peer)

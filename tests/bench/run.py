@@ -108,6 +108,19 @@ def engine_lines(result: dict[str, Any]) -> list[Line]:
     return [*lines, Line(what, f"{growth:.2f} x", f"<= {limit:.0f} x", growth <= limit)]
 
 
+def controller_lines(result: dict[str, Any]) -> list[Line]:
+    lines = []
+    for each in result["fabrics"]:
+        where = f"{each['hosts']} hosts, {each['mechanism']}"
+        lines.append(Line(f"controller, {where}: entries", f"{each['entries_s']:.2f} s", "", None))
+        goal = result["goal_ms"] if each["hosts"] >= result["goal_hosts"] else 0
+        for kind, ms in each["event_ms"].items():
+            said = f"<= {goal:.0f} ms" if goal else ""
+            met = ms <= goal if goal else None
+            lines.append(Line(f"  a link's event, {kind}", f"{ms:.2f} ms", said, met))
+    return lines
+
+
 def ns3_lines(result: dict[str, Any]) -> list[Line]:
     if "missing" in result:
         return [Line("simulator against ns-3", "not measured", result["missing"], None)]
@@ -183,6 +196,9 @@ def main() -> int:
     short = ["--hops", "500000"] if arguments.quick else []
     results["engine"] = script("bench_engine.py", *short)
     lines += engine_lines(results["engine"])
+    short = ["--links", "4"] if arguments.quick else []
+    results["controller"] = script("bench_controller.py", *short)
+    lines += controller_lines(results["controller"])
     results["ns3"] = script("bench_ns3.py")
     lines += ns3_lines(results["ns3"])
     short = ["--rounds", "2"] if arguments.quick else []

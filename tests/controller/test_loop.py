@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 import pytest
@@ -11,12 +11,13 @@ from controller import CompiledProgram
 from controller.digests import DigestMessage
 from controller.entries import Entry, Exact, TableEntry, call, match
 from controller.fabric_state import FabricModel, LinkChanged, MechanismSwitched, SwitchReady
+from controller.leaf_routes import Routes, Ways
 from controller.loop import ControlLoop, Work
-from controller.parts import Learned, Learner, View
+from controller.parts import FabricView, Learned, Learner, View
 from controller.policy import FabricPolicy
 from controller.target_facts import TargetFacts
 from topologies import Topology
-from topologies.model import Link
+from topologies.model import Link, Switch
 
 TABLE = "stock_queue_pairs"
 
@@ -47,8 +48,8 @@ class Counting:
     def due(self) -> int | None:
         return self.wakes
 
-    def routed(self, down: frozenset[Link]) -> Learned | None:
-        self.routes.append(down)
+    def routed(self, routes: Routes) -> Learned | None:
+        self.routes.append(routes.down)
         return None
 
     def totals(self) -> dict[str, int]:
@@ -65,6 +66,17 @@ class Part:
     learned_tables: frozenset[str] = frozenset({TABLE})
 
     def entries(self, view: View) -> Iterator[Entry]:
+        return iter(())
+
+    def entries_towards(
+        self, view: FabricView, leaf: Switch, round_trip_ps: int
+    ) -> Iterator[Entry]:
+        return iter(())
+
+    def summary(self, view: View, ways: Ways) -> Mapping[Hashable, Hashable]:
+        return {}
+
+    def entries_of(self, view: View, key: Hashable, value: Hashable) -> Iterator[Entry]:
         return iter(())
 
     def learner(

@@ -8,9 +8,9 @@ import pytest
 
 import topologies
 from compiler import compile_p4
+from controller.leaf_routes import Routes
 from controller.program import CompiledProgram
-from controller.routing import shortest_paths
-from mechanisms.fast_cnp.loops import Loops
+from mechanisms.fast_cnp.loops import loop_ps
 from mechanisms.program import FABRIC
 from simulator.runner import Outcome, Simulation
 from topologies.buffers import headroom_bytes
@@ -91,9 +91,11 @@ def test_headroom_and_control_loops_have_it_on_both_ways() -> None:
     assert headroom_bytes(slow, uplink) - headroom_bytes(fast, uplink) == 2 * 700 * 100 // 8
     assert headroom_bytes(slow, access) - headroom_bytes(fast, access) == 700 * 100 // 8
     source = slow.host("h1").interfaces[0]
-    loops = [Loops(each, shortest_paths(each)).loop_ps("s3", source) for each in (slow, fast)]
-    assert loops[0] is not None
-    assert loops[1] is not None
+    ways = [dict(Routes.of(each).ways("s3")) for each in (slow, fast)]
+    loops = [
+        loop_ps(each, source, way[each.switch("s1")].round_trip_ps)
+        for each, way in zip((slow, fast), ways, strict=True)
+    ]
     assert loops[0] - loops[1] == 3 * LATENCY_PS  # the spine's, and the leaf's twice
 
 
