@@ -10,9 +10,12 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from simulator.result_due import DueEnd
 
 Records = npt.NDArray[Any]
 Counters = Mapping[str, int]
@@ -80,6 +83,7 @@ class RunEnd:
     interface. `flow_paths`: where known, the switch ports that a flow leaves through, in order.
     `transport_stats`: one sim_transport_stats for each flow, None where all are open loop.
     `counters`: what mechanisms have counted in all switches, by the counter's key and by label.
+    `due`: what became of `Traffic.due`.
     """
 
     stop: Stop
@@ -94,3 +98,4 @@ class RunEnd:
     flow_paths: Mapping[int, Sequence[tuple[str, int]]] = field(default_factory=dict)
     transport_stats: Records | None = None
     counters: Mapping[str, Counters] = field(default_factory=dict)
+    due: DueEnd | None = None

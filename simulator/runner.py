@@ -25,17 +25,19 @@ from hostagent.rnic.binding import NO_CNPS, Repeat
 from mechanisms.registry import counters
 from simulator.buffers import apply_buffer, buffer_end
 from simulator.controller_link import ControlPlane
-from simulator.core.binding import NEVER, Engine, Transport
+from simulator.core.binding import NEVER, Engine, Pattern, Transport
 from simulator.core.binding import Stop as EngineStop
 from simulator.fabric import Fabric
 from simulator.flow_paths import FlowPaths
 from simulator.pcap import PortCapture
+from simulator.result_due import DueEnd, Tally
 from simulator.result_model import Records, RunEnd, RunIdentity, Stop, SwitchEnd
 from simulator.results import ResultWriter
 from softswitch.core import Direction
 from topologies.events import LinksCall, PortCall, SwitchCall, calls
 from topologies.model import CNP_DSCP, Endpoint, Link
 from workloads.dag import OPERATIONS
+from workloads.due import DueTraffic
 from workloads.model import RunFile, Traffic
 from workloads.plan import plan
 from workloads.transport import Transport as PlannedTransport
@@ -148,7 +150,10 @@ class Simulation:
             engine.add_streams(traffic.streams)
         arrays = traffic.messages
         if len(arrays):
-            engine.add_messages(arrays.messages, arrays.first, arrays.next)
+            held = traffic.due is not None
+            engine.add_messages(arrays.messages, arrays.first, arrays.next, hold=held)
+        if traffic.due is not None:
+            self._offer_due(traffic.due)
         core = next(iter(self.fabric.switches.values())).device.core
         engine.add_script(
             [
@@ -162,6 +167,25 @@ class Simulation:
             ]
         )
         engine.sample(self.file.sample_ps)
+
+    def _offer_due(self, due: DueTraffic) -> None:
+        scale = self.fabric.topology.time_scale
+        numbers: dict[int, int] = {}
+        for placed, ideal_ps in zip(due.patterns, due.ideal_ps, strict=True):
+            shape = placed.pattern
+            pattern = Pattern(
+                int(shape.kind),
+                shape.ranks,
+                shape.channels,
+                shape.steps,
+                shape.stride,
+                shape.at_once,
+                shape.size,
+            )
+            numbers[id(placed)] = self.engine.add_pattern(pattern, placed.flows, ideal_ps * scale)
+        for each in due.collectives:
+            self.engine.add_collective(numbers[id(each.placed)], each.heads, each.after)
+        self.engine.start_messages()
 
     def _transport(self, planned: PlannedTransport) -> Transport:
         """Return a transport as it runs: at this time scale, CNPs in their class's queue."""
@@ -354,6 +378,7 @@ class Simulation:
             counters=self._counters(),
             flow_stats=flow_stats,
             message_times=engine.message_times(0, len(traffic.messages)),
+            due=self._due_end(),
             switches=switches,
             flow_paths=self._flow_paths(flow_stats, switches),
             transport_stats=(
@@ -367,6 +392,20 @@ class Simulation:
                 for interface in host.interfaces
             },
         )
+
+    def _due_end(self) -> DueEnd | None:
+        engine, due = self.engine, self.traffic.due
+        if due is None:
+            return None
+        stats = engine.collective_stats(0, len(due.collectives))
+        return DueEnd(
+            stats,
+            [Tally.of_rows(engine.collective_spread(number), each.completion_ps)
+             for number, each in enumerate(stats)],
+            [Tally.of_rows(engine.collective_spread(number, slowdown=True), each.slowdown_ppm)
+             for number, each in enumerate(stats)],
+            engine.flow_messages(0, len(self.traffic.flows)),
+        )  # fmt: skip
 
     def _counters(self) -> dict[str, dict[str, int]]:
         """Return what the mechanisms that the topology uses have counted in all switches."""

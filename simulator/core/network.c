@@ -115,6 +115,7 @@ void sim_destroy(sim *s)
     free(s->streams);
     free(s->transports);
     free(s->messages);
+    collectives_free(s);
     free(s->dependents);
     free(s->script);
     free(s->punts);
