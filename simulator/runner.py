@@ -23,13 +23,12 @@ from controller.policy import FabricPolicy
 from controller.program import CompiledProgram
 from hostagent.rnic.binding import NO_CNPS, Repeat
 from mechanisms.registry import counters
-from simulator.buffers import apply_buffer, buffer_end
-from simulator.controller_link import ControlPlane
+from simulator.buffers import buffer_end
 from simulator.core.binding import NEVER, Engine, Pattern, Transport
 from simulator.core.binding import Stop as EngineStop
-from simulator.fabric import Fabric
 from simulator.flow_paths import FlowPaths
 from simulator.pcap import PortCapture
+from simulator.prepared import PreparedFabric
 from simulator.result_due import DueEnd, Tally
 from simulator.result_model import Records, RunEnd, RunIdentity, Stop, SwitchEnd
 from simulator.results import ResultWriter
@@ -88,11 +87,13 @@ class Simulation:
         versions: dict[str, str] | None = None,
         notice: Callable[[str], None] = lambda text: None,
         traffic: Traffic | None = None,
+        prepared: PreparedFabric | None = None,
     ) -> None:
         """`seed`, `until_ps`: None takes the file's. `time_scale`: slow everything as real runs do.
 
-        `traffic`: what it carries, planned already, in the place of the file's. `notice` is told
-        what is being made. Raises TopologyError, PipelineError, WriteFailed.
+        `traffic`: what it carries, planned already, in the place of the file's. `prepared`: its
+        fabric, if it is set up already. `notice` is told what is being made. Raises TopologyError,
+        PipelineError, WriteFailed.
         """
         started = time.monotonic()
         self.file = run
@@ -101,24 +102,19 @@ class Simulation:
         self.versions = versions or {}
         notice("traffic")
         self.traffic: Traffic = plan(run, self.seed) if traffic is None else traffic
-        topology = run.topology.with_time_scale(time_scale)
-        notice(f"{len(topology.switches)} switches")
-        self.fabric = Fabric(topology, program, seed=self.seed)
-        if run.buffer is not None:
-            apply_buffer(self.fabric, run.buffer)
-        notice("entries")
         self._dead: set[str] = set()
-        self.control = ControlPlane(
-            self.fabric,
-            program,
-            at=self.at,
-            delay_ps=run.controller_delay_ps * topology.time_scale,
-            dead=self._dead,
-        )
-        self.installed = self.control.bring_up()
         self._captures: list[PortCapture] = []
         self._agenda: list[tuple[int, int, Callable[[], None]]] = []
         self._actions = 0
+        if prepared is None:
+            prepared = PreparedFabric(
+                run, program, seed=self.seed, time_scale=time_scale, notice=notice
+            )
+        prepared.adopt(
+            run, program, seed=self.seed, time_scale=time_scale, at=self.at, dead=self._dead
+        )
+        self.fabric, self.control = prepared.fabric, prepared.control
+        self.installed = prepared.installed
         self._down: set[Link] = set()
         self.punts = 0
         self.slice_events = SLICE_EVENTS

@@ -232,6 +232,10 @@ class Engine:
         """The layout of struct sim_NAME: flow_config, stream_config, message, queue_sample, ..."""
         return _dtype(self.ffi, f"sim_{name}")
 
+    def seed(self, seed: int) -> None:
+        """Be as if made with this seed, before flows are added."""
+        self.lib.sim_seed(self.pointer, seed & (1 << 64) - 1)
+
     def close(self) -> None:
         """Free the engine; neither it nor what it handed out may be used afterwards."""
         self._finalizer()

@@ -88,6 +88,8 @@ static void free_slabs(void *slab, size_t bytes)
     }
 }
 
+void sim_seed(sim *s, uint64_t seed) { s->seed = seed; }
+
 void sim_destroy(sim *s)
 {
     if (!s)

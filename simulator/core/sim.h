@@ -17,6 +17,8 @@ typedef struct sim sim;
 enum sim_status { SIM_OK = 0, SIM_ENOMEM = -1, SIM_EINVAL = -2, SIM_ENOENT = -3 };
 
 sim *sim_create(uint64_t seed);
+/* As if made with this seed: before flows are added, and before anything goes wrong on hosts' wires. */
+void sim_seed(sim *s, uint64_t seed);
 void sim_destroy(sim *s); /* not the switches, which the caller made */
 const char *sim_error(const sim *s);
 
