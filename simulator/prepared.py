@@ -10,7 +10,9 @@ traffic, transport, events, `until` or `sample`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import gc
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from controller.program import CompiledProgram
@@ -37,6 +39,18 @@ class SetUp:
         return cls(topology, program.sha256, run.buffer, run.controller_delay_ps)
 
 
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Leave out the collector of cycles, which would look through millions of entries in vain."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
 class PreparedFabric:
     """The network and controller of one run, installed. `adopted` once, by a `Simulation`."""
 
@@ -51,6 +65,17 @@ class PreparedFabric:
     ) -> None:
         """`notice` is told what is being made. Raises PipelineError, WriteFailed."""
         self.set_up = SetUp.of(run, program, time_scale)
+        with _no_collection():
+            self._install(run, program, seed, time_scale, notice)
+
+    def _install(
+        self,
+        run: RunFile,
+        program: CompiledProgram,
+        seed: int,
+        time_scale: int,
+        notice: Callable[[str], None],
+    ) -> None:
         topology = run.topology.with_time_scale(time_scale)
         notice(f"{len(topology.switches)} switches")
         self.fabric = Fabric(topology, program, seed=seed)
