@@ -39,6 +39,7 @@ def simulate(job: Job, tell: Any) -> Finished:
     """Run it and measure it. What goes wrong becomes the `failure` of what is returned."""
     context = replace(job.context, tell=tell)
     started = time.monotonic()
+    metrics: Mapping[str, Any]
     try:
         hooks = _hooks(context.folder)
         names = ("measure_beside", "measure_simulator") if job.beside else ("measure_simulator",)
