@@ -39,12 +39,15 @@ class Fabrics:
         The one before is forgotten where the run needs another. Raises PipelineError, WriteFailed.
         """
         from simulator.prepared import PreparedFabric, SetUp  # not where a sweep is only read
+        from workloads.plan import plan
 
         there = self._prepared
         if there is not None and there.set_up == SetUp.of(run, program, time_scale):
             return there
         self.forget()
         self._prepared = PreparedFabric(run, program, time_scale=time_scale)
+        if run.jobs:
+            plan(run)  # for the paths of its ranks, which each run's own plan finds again
         gc.collect()
         gc.freeze()  # a collection would write to its pages, and forked processes copy those
         return self._prepared
