@@ -12,10 +12,14 @@ from typing import Any
 
 from experiments.api import Context, Finished, Measured, Run
 from experiments.errors import HookError
+from experiments.fabrics import Fabrics
 from experiments.lab_code import Hooks, blamed
 from experiments.slow_motion import slowed
+from simulator.prepared import PreparedFabric
 from simulator.result_model import ResultError, Stop
 from simulator.runner import Progress, Simulation
+from softswitch.jobs import Died, in_child
+from workloads.model import RunFile
 
 _TELL_EVERY_S = 0.2
 
@@ -35,7 +39,7 @@ def simulate(job: Job, tell: Any) -> Finished:
     """Run it and measure it. What goes wrong becomes the `failure` of what is returned."""
     context = replace(job.context, tell=tell)
     started = time.monotonic()
-    transports: tuple[Mapping[str, Any], ...] = ()
+    metrics: Mapping[str, Any]
     try:
         hooks = _hooks(context.folder)
         names = ("measure_beside", "measure_simulator") if job.beside else ("measure_simulator",)
@@ -43,12 +47,27 @@ def simulate(job: Job, tell: Any) -> Finished:
         if own is not None:
             metrics = metrics_of(hooks, own, context)
         else:
-            run = _run(context, hooks)
-            transports = tuple(run.summary.get("transports", ()))
-            metrics = metrics_of(hooks, "measure", run)
+            run_file = slowed(context.run_file(), context.time_scale)
+            prepared = _fabrics.of(run_file, context.program, context.time_scale)
+            transports, metrics, failure = in_child(
+                lambda: _measured(context, hooks, run_file, prepared)
+            )
+            return _finished(context, started, metrics, transports, failure)
         failure = ""
+    except Died as error:
+        metrics, failure = {}, error.loss.of("its process")
     except Exception as error:
         metrics, failure = {}, blamed(error)
+    return _finished(context, started, metrics, (), failure)
+
+
+def _finished(
+    context: Context,
+    started: float,
+    metrics: Mapping[str, Any],
+    transports: tuple[Mapping[str, Any], ...],
+    failure: str,
+) -> Finished:
     return Finished(
         variant=context.variant,
         seed=context.seed,
@@ -75,14 +94,31 @@ def metrics_of(hooks: Hooks, name: str, argument: Context | Run) -> dict[str, Me
     return found
 
 
-def _run(context: Context, hooks: Hooks) -> Run:
+_fabrics = Fabrics()  # of this process, for one run after the other
+
+
+def _measured(
+    context: Context, hooks: Hooks, run_file: RunFile, prepared: PreparedFabric
+) -> tuple[tuple[Mapping[str, Any], ...], Mapping[str, Measured], str]:
+    """Run it and measure it, in a process of its own: transports, metrics, what went wrong."""
+    transports: tuple[Mapping[str, Any], ...] = ()
+    try:
+        run = _run(context, hooks, run_file, prepared)
+        transports = tuple(run.summary.get("transports", ()))
+        return transports, metrics_of(hooks, "measure", run), ""
+    except Exception as error:
+        return transports, {}, blamed(error)
+
+
+def _run(context: Context, hooks: Hooks, run_file: RunFile, prepared: PreparedFabric) -> Run:
     program = context.program
     simulation = Simulation(
-        slowed(context.run_file(), context.time_scale),
+        run_file,
         program,
         seed=context.seed,
         time_scale=context.time_scale,
         versions={program.name: program.sha256},
+        prepared=prepared,
     )
     hooks.call("prepare", simulation, context)
     outcome = simulation.run(context.out, _progress(context))

@@ -14,16 +14,18 @@ from __future__ import annotations
 import multiprocessing
 import tempfile
 from collections.abc import Callable, Generator, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from controller.program import CompiledProgram
 from experiments.errors import LabError
+from experiments.fabrics import SET_UP_KEYS, Fabrics
 from experiments.sweep_dask import DaskError, played_by_dask
 from experiments.sweep_metrics import MetricError, metric_named
-from experiments.sweep_point import Assignment, Measure, Played, Prepare, Task, play
+from experiments.sweep_point import Assignment, Measure, Played, Prepare, Task, loaded_run, play
 from experiments.sweep_result import PointResult, SweepResult
+from experiments.sweep_space import Point
 from experiments.sweep_spec import SweepSpec
 from softswitch import jobs
 
@@ -130,16 +132,33 @@ def _played_here(
     Results are in `scratch` for a while.
     """
 
-    def do(task: Task, tell: jobs.Tell) -> Played:
-        return play(assignment, *task, scratch)
+    fabrics = Fabrics()  # one in each process; the first is set up here, if all take it
 
-    # Forked, so that the caller's `measure` may be any function.
-    with jobs.Pool(tasks, do, workers=workers, fork=True) as pool:
-        yield None  # a caller may start threads from here on: they are not forked
-        for number, result in pool.results():
-            if isinstance(result, jobs.Loss):
-                result = Played(*tasks[number], failure=result.of("the process that played it"))
-            yield result
+    def do(task: Task, tell: jobs.Tell) -> Played:
+        return play(assignment, *task, scratch, fabrics)
+
+    try:
+        if len(tasks) > 1 and shares_fabric(assignment.points):
+            with suppress(Exception):  # what is wrong is told by each run
+                fabrics.of(loaded_run(assignment, 0), assignment.program)
+        # Forked, so that the caller's `measure` may be any function.
+        with jobs.Pool(tasks, do, workers=workers, fork=True) as pool:
+            yield None  # a caller may start threads from here on: they are not forked
+            for number, result in pool.results():
+                if isinstance(result, jobs.Loss):
+                    result = Played(*tasks[number], failure=result.of("the process that played it"))
+                yield result
+    finally:
+        fabrics.forget()
+
+
+def shares_fabric(points: Sequence[Point]) -> bool:
+    """Return whether all points leave alone what a fabric is set up by."""
+    return not any(
+        path.partition(".")[0].partition("[")[0] in SET_UP_KEYS
+        for point in points
+        for path in point
+    )
 
 
 def usual_metrics(spec: SweepSpec, *, own: bool = False) -> tuple[str, ...]:

@@ -22,6 +22,7 @@ from experiments.lab_code import describe, place
 from experiments.overrides import Merge
 from experiments.sweep_metrics import Ended, Value, measured
 from experiments.sweep_space import Point
+from softswitch.jobs import Died, in_child
 from topologies.document import Document
 from topologies.errors import TopologyError
 from workloads.loader import run_of
@@ -29,6 +30,8 @@ from workloads.model import RunFile
 
 if TYPE_CHECKING:
     from controller.program import CompiledProgram
+    from experiments.fabrics import Fabrics
+    from simulator.prepared import PreparedFabric
     from simulator.runner import Simulation
 
 Task = tuple[int, int | None]  # a point and a seed
@@ -117,38 +120,71 @@ def point_run(base: Document, name: str, point: Point) -> RunFile:
 
 
 def play(
-    assignment: Assignment, point: int, seed: int | None, scratch: Path | None = None
+    assignment: Assignment,
+    point: int,
+    seed: int | None,
+    scratch: Path | None = None,
+    fabrics: Fabrics | None = None,
 ) -> Played:
     """Play one point with one seed (None: the run's own), and measure it.
 
-    Its results are in `scratch` for a while, or in the system's folder for such files.
+    Its results are in `scratch` for a while, or in the system's folder for such files. With
+    `fabrics` it is played in a forked process, on a fabric that others of this process have, too.
     What goes wrong with it is in what is returned. Raises VersionError, KeyboardInterrupt.
     """
     if assignment.sources and assignment.sources != fingerprint():
         raise VersionError("its sources are not those of the sweep")
     with _ONE_AT_A_TIME:  # a Dask worker may have several threads, the engine is for one
         try:
-            return _played(assignment, point, seed, scratch)
+            return _played(assignment, point, seed, scratch, fabrics)
         except TopologyError as error:
             # Lines would be those of no file: the parameters stand beside it.
             text = "; ".join(f"{p.field}: {p.message}" if p.field else p.message
                              for p in error.problems)  # fmt: skip
             return Played(point, seed, failure=text)
+        except Died as error:
+            return Played(point, seed, failure=error.loss.of("the process that played it"))
         except Exception as error:
             return Played(point, seed, failure=describe(error))
         finally:
             # Simulation, switches and engine hold each other, and the collector of cycles, which
             # counts objects, does not see the megabytes that C holds.
-            gc.collect()
+            if fabrics is None:
+                gc.collect()
 
 
-def _played(assignment: Assignment, point: int, seed: int | None, scratch: Path | None) -> Played:
+def loaded_run(assignment: Assignment, point: int) -> RunFile:
+    """Return a point's run file. Raises TopologyError."""
+    base = Document("<run>", assignment.mapping, {})
+    return point_run(base, assignment.name, assignment.points[point])
+
+
+def _played(
+    assignment: Assignment,
+    point: int,
+    seed: int | None,
+    scratch: Path | None,
+    fabrics: Fabrics | None,
+) -> Played:
+    if fabrics is None:
+        return _simulated(assignment, point, seed, scratch, loaded_run(assignment, point), None)
+    loaded = fabrics.run_file(point, lambda: loaded_run(assignment, point))
+    prepared = fabrics.of(loaded, assignment.program)
+    return in_child(lambda: _simulated(assignment, point, seed, scratch, loaded, prepared))
+
+
+def _simulated(
+    assignment: Assignment,
+    point: int,
+    seed: int | None,
+    scratch: Path | None,
+    loaded: RunFile,
+    prepared: PreparedFabric | None,
+) -> Played:
     from simulator.result_model import Stop
     from simulator.runner import Simulation
 
-    base = Document("<run>", assignment.mapping, {})
-    loaded = point_run(base, assignment.name, assignment.points[point])
-    simulation = Simulation(loaded, assignment.program, seed=seed)
+    simulation = Simulation(loaded, assignment.program, seed=seed, prepared=prepared)
     with tempfile.TemporaryDirectory(prefix="weft-sweep-", dir=scratch) as folder:
         out = Path(folder) / "results"
         context = Context(

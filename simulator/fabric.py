@@ -60,6 +60,11 @@ def cell_bytes(topology: Topology) -> int:
     return LONG_CELL_BYTES if longest > LONG_PS else CELL_BYTES
 
 
+def core_seed(seed: int, number: int) -> int:
+    """The seed of a run's switch."""
+    return (seed * 1_000_003 + number) & (1 << 64) - 1
+
+
 class Fabric:
     """The network of one run. Switches hold the program, and no entries yet."""
 
@@ -87,7 +92,7 @@ class Fabric:
                     tick_ps=TICK_PS,
                     depth_cell_bytes=cell,
                     recirculate_ps=RECIRCULATION_PS * topology.time_scale,
-                    seed=(seed * 1_000_003 + number) & (1 << 64) - 1,
+                    seed=core_seed(seed, number),
                 )
             )
             device = Device(core, clock=lambda: self.engine.now)
@@ -107,6 +112,12 @@ class Fabric:
             )
             for link in topology.links
         }
+
+    def seed(self, seed: int) -> None:
+        """Be as if made with this seed, before anything was sent."""
+        self.engine.seed(seed)
+        for number, switch in enumerate(self.topology.switches):
+            self.switches[switch.name].device.core.seed(core_seed(seed, number))
 
     def _named(self, name: str, node: int) -> None:
         self.nodes[name] = node

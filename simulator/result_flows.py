@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from simulator.result_due import DueOutcome, spread_with
 from simulator.result_model import Records
-from simulator.result_statistics import rate_bps, ratios, spread, total
+from simulator.result_statistics import rate_bps, ratios, total
 from simulator.result_tables import Column, Kind, TableWriter, integers
 from workloads.model import Span, SpanKind, Traffic
 
@@ -26,7 +27,8 @@ class Outcome:
     """Traffic, and what became of it: sim_flow_stats and sim_message_times of all of it.
 
     Ideal times are fabric time in `traffic`, and of links slowed by `time_scale` here.
-    `transport_stats`: sim_transport_stats of all flows, None where all are open loop.
+    `transport_stats`: sim_transport_stats of all flows, None where all are open loop. `due`: of
+    messages that were made as they were due, which are not among those of `traffic`.
     """
 
     traffic: Traffic
@@ -34,6 +36,7 @@ class Outcome:
     message_times: Records
     time_scale: int = 1
     transport_stats: Records | None = None
+    due: DueOutcome | None = None
 
     @cached_property
     def hosts(self) -> tuple[str, ...]:
@@ -193,6 +196,12 @@ def _completions(outcome: Outcome, count: int) -> tuple[Integers, Integers, Inte
         first, number, np.where(times["ready"] >= 0, times["ready"], first.max(initial=0))
     )
     np.maximum.at(last, number, times["done"])
+    if outcome.due is not None:
+        more = outcome.due.flows
+        messages, done = messages + outcome.due.messages(), done + more["done"].astype(np.int64)
+        ready = more["first_ready"] >= 0
+        first[ready] = np.minimum(first[ready], more["first_ready"][ready])
+        last = np.maximum(last, more["last_done"])
     complete = (messages > 0) & (done == messages)
     return done, np.where(complete, last - first, -1), messages
 
@@ -205,18 +214,24 @@ def job_rows(outcome: Outcome) -> list[dict[str, Any]]:
 def _span_row(outcome: Outcome, number: int, span: Span) -> dict[str, Any]:
     part = slice(span.first, span.stop)
     times = outcome.message_times[part]
+    due = outcome.due.of_span(number) if outcome.due is not None else None
     ready = times["ready"][times["ready"] >= 0]
+    if due is not None and due.first_ready >= 0:
+        ready = np.append(ready, due.first_ready)
     start = span.start_ps if span.start_ps is not None else int(ready.min(initial=_NEVER))
     carries = outcome.carries[part]
     data_done = (times["done"] >= 0) & carries
     end = -1
-    if len(times) and bool((times["done"] >= 0).all()):
-        end = int(times["done"].max())
+    if (len(times) or due) and bool((times["done"] >= 0).all()):
+        end = int(times["done"].max(initial=-1))
+        if due is not None:
+            end = max(end, due.last_done) if due.done == due.messages else -1
     took = end - start if end >= 0 else -1
-    fct = spread(outcome.completion_ps[part][data_done])
+    fct = spread_with(outcome.completion_ps[part][data_done], due.completion_ps if due else None)
     slowdowns = outcome.slowdown_ppm[part][data_done]
-    slowdown = spread(slowdowns[slowdowns >= 0])
+    slowdown = spread_with(slowdowns[slowdowns >= 0], due.slowdown_ppm if due else None)
     ideal = span.ideal_ps * outcome.time_scale
+    size = total(outcome.traffic.messages.messages["bytes"][part])
     row: dict[str, Any] = {
         "span": number,
         "kind": span.kind.value,
@@ -225,9 +240,9 @@ def _span_row(outcome: Outcome, number: int, span: Span) -> dict[str, Any]:
         "algorithm": span.algorithm,
         "ranks": span.ranks,
         "bytes_per_rank": span.bytes_per_rank,
-        "messages": int(carries.sum()),
-        "messages_done": int(data_done.sum()),
-        "bytes": total(outcome.traffic.messages.messages["bytes"][part]),
+        "messages": int(carries.sum()) + (due.messages if due else 0),
+        "messages_done": int(data_done.sum()) + (due.done if due else 0),
+        "bytes": size + (due.bytes if due else 0),
         "start_ps": start if start != _NEVER else -1,
         "end_ps": end,
         "duration_ps": took,

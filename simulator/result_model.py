@@ -10,9 +10,12 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from simulator.result_due import DueEnd
 
 Records = npt.NDArray[Any]
 Counters = Mapping[str, int]
@@ -81,6 +84,7 @@ class RunEnd:
     `transport_stats`: one sim_transport_stats for each flow, None where all are open loop.
     `receivers`: sim_receiver_stats by interface, of hosts that take frames slowly.
     `counters`: what mechanisms have counted in all switches, by the counter's key and by label.
+    `due`: what became of `Traffic.due`.
     """
 
     stop: Stop
@@ -96,3 +100,4 @@ class RunEnd:
     transport_stats: Records | None = None
     counters: Mapping[str, Counters] = field(default_factory=dict)
     receivers: Mapping[str, Counters] = field(default_factory=dict)
+    due: DueEnd | None = None

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hostagent.rnic.binding import Failure, QueuePairState
+from simulator.result_due import DueOutcome
 from simulator.result_flows import Outcome
 from simulator.result_model import Records, RunEnd, RunIdentity, Stop
 from simulator.result_statistics import MILLION, spread, total
@@ -109,7 +110,7 @@ class Sharing:
             late = rows["at"] > self.from_ps
             np.add.at(self._bytes, rows["flow"][late], rows["bytes"][late].astype(np.int64))
 
-    def summary(self, end: RunEnd) -> dict[str, Any] | None:
+    def summary(self, end: RunEnd, due: DueOutcome | None = None) -> dict[str, Any] | None:
         """Return Jain's index of the flows that sent all the time to the same interface.
 
         Only interfaces with two such flows or more count; None where there is none.
@@ -120,6 +121,8 @@ class Sharing:
         undone = (end.message_times["done"] < 0) & (messages["bytes"] > 0)
         busy = np.zeros(len(flows), bool)
         busy[messages["flow"][undone]] = True
+        if due is not None:
+            busy |= due.undone_flows()
         began = end.flow_stats["first_sent"].astype(np.int64)
         busy &= (flows["transport"] > 0) & (began >= 0) & (began <= self.from_ps)
         groups: dict[tuple[int, int], list[int]] = {}
@@ -179,7 +182,7 @@ def transport_summary(
                 for flow in failed[:SHOWN_FAILURES]
             ],
             "ecn": _marking(traffic, reliable),
-            "sharing": sharing.summary(end),
+            "sharing": sharing.summary(end, outcome.due),
         },
     }
 

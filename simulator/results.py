@@ -21,9 +21,10 @@ import pyarrow as pa
 
 from simulator import result_flows, result_ports, result_transport
 from simulator.result_blocking import Blocking, analyse, waiting_rows
+from simulator.result_due import DueOutcome, spread_with
 from simulator.result_flows import Outcome
 from simulator.result_model import Records, ResultError, RunEnd, RunIdentity, Stop
-from simulator.result_statistics import MILLION, spread, total
+from simulator.result_statistics import MILLION, total
 from simulator.result_tables import Column, Kind, TableWriter, integers
 from topologies.model import Link
 from workloads.model import Traffic
@@ -184,8 +185,11 @@ class ResultWriter:
         """Write everything else; returns what summary.json holds. Raises ResultError."""
         self._close_samples()
         scale = self.identity.time_scale
+        due = None
+        if self.traffic.due is not None and end.due is not None:
+            due = DueOutcome(self.traffic.due, end.due, self.traffic.spans)
         outcome = Outcome(
-            self.traffic, end.flow_stats, end.message_times, scale, end.transport_stats
+            self.traffic, end.flow_stats, end.message_times, scale, end.transport_stats, due
         )
         topology, about = self.traffic.topology, self._about
         blocking = self._blocking(end)
@@ -253,6 +257,8 @@ class ResultWriter:
         identity, topology, stats = self.identity, self.traffic.topology, end.flow_stats
         carries, completion = outcome.carries, outcome.completion_ps
         slowdown = outcome.slowdown_ppm[carries]
+        due = outcome.due.all() if outcome.due is not None else None
+        size = total(self.traffic.messages.messages["bytes"])
         by_reason: dict[str, int] = {}
         for row in drops:
             by_reason[row["reason"]] = by_reason.get(row["reason"], 0) + row["packets"]
@@ -297,11 +303,16 @@ class ResultWriter:
                 },
             },
             "messages": {
-                "count": int(carries.sum()),
-                "done": int((completion[carries] >= 0).sum()),
-                "bytes": total(self.traffic.messages.messages["bytes"]),
-                "completion_ps": spread(completion[carries & (completion >= 0)]),
-                "slowdown_ppm": spread(slowdown[slowdown >= 0]),
+                "count": int(carries.sum()) + (due.messages if due else 0),
+                "done": int((completion[carries] >= 0).sum()) + (due.done if due else 0),
+                "bytes": size + (due.bytes if due else 0),
+                "completion_ps": spread_with(
+                    completion[carries & (completion >= 0)], due.completion_ps if due else None
+                ),
+                "slowdown_ppm": spread_with(
+                    slowdown[slowdown >= 0], due.slowdown_ppm if due else None
+                ),
+                **({"made_as_due": due.messages} if due else {}),
             },
             "jobs": [dict(row) for row in jobs if row["kind"] in result_flows.SUMMARISED],
             "drops": {"packets": sum(by_reason.values()), "by_reason": by_reason},

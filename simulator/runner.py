@@ -23,20 +23,21 @@ from controller.policy import FabricPolicy
 from controller.program import CompiledProgram
 from hostagent.rnic.binding import NO_CNPS, Repeat
 from mechanisms.registry import counters
-from simulator.buffers import apply_buffer, buffer_end
-from simulator.controller_link import ControlPlane
-from simulator.core.binding import NEVER, Engine, Transport
+from simulator.buffers import buffer_end
+from simulator.core.binding import NEVER, Engine, Pattern, Transport
 from simulator.core.binding import Stop as EngineStop
-from simulator.fabric import Fabric
 from simulator.flow_paths import FlowPaths
 from simulator.host_settings import apply_clocks, apply_receivers, receiver_ends
 from simulator.pcap import PortCapture
+from simulator.prepared import PreparedFabric
+from simulator.result_due import DueEnd, Tally
 from simulator.result_model import Records, RunEnd, RunIdentity, Stop, SwitchEnd
 from simulator.results import ResultWriter
 from softswitch.core import Direction
 from topologies.events import LinksCall, PortCall, SwitchCall, calls
 from topologies.model import CNP_DSCP, Endpoint, Link
 from workloads.dag import OPERATIONS
+from workloads.due import DueTraffic
 from workloads.model import RunFile, Traffic
 from workloads.plan import plan
 from workloads.transport import Transport as PlannedTransport
@@ -88,11 +89,13 @@ class Simulation:
         versions: dict[str, str] | None = None,
         notice: Callable[[str], None] = lambda text: None,
         traffic: Traffic | None = None,
+        prepared: PreparedFabric | None = None,
     ) -> None:
         """`seed`, `until_ps`: None takes the file's. `time_scale`: slow everything as real runs do.
 
-        `traffic`: what it carries, planned already, in the place of the file's. `notice` is told
-        what is being made. Raises TopologyError, PipelineError, WriteFailed.
+        `traffic`: what it carries, planned already, in the place of the file's. `prepared`: its
+        fabric, if it is set up already. `notice` is told what is being made. Raises TopologyError,
+        PipelineError, WriteFailed.
         """
         started = time.monotonic()
         self.file = run
@@ -101,27 +104,22 @@ class Simulation:
         self.versions = versions or {}
         notice("traffic")
         self.traffic: Traffic = plan(run, self.seed) if traffic is None else traffic
-        topology = run.topology.with_time_scale(time_scale)
-        notice(f"{len(topology.switches)} switches")
-        self.fabric = Fabric(topology, program, seed=self.seed)
-        if run.clocks is not None:
-            apply_clocks(self.fabric, run.clocks, self.seed)
-        apply_receivers(self.fabric, run.receivers)
-        if run.buffer is not None:
-            apply_buffer(self.fabric, run.buffer, run.clocks)
-        notice("entries")
         self._dead: set[str] = set()
-        self.control = ControlPlane(
-            self.fabric,
-            program,
-            at=self.at,
-            delay_ps=run.controller_delay_ps * topology.time_scale,
-            dead=self._dead,
-        )
-        self.installed = self.control.bring_up()
         self._captures: list[PortCapture] = []
         self._agenda: list[tuple[int, int, Callable[[], None]]] = []
         self._actions = 0
+        if prepared is None:
+            prepared = PreparedFabric(
+                run, program, seed=self.seed, time_scale=time_scale, notice=notice
+            )
+        prepared.adopt(
+            run, program, seed=self.seed, time_scale=time_scale, at=self.at, dead=self._dead
+        )
+        self.fabric, self.control = prepared.fabric, prepared.control
+        self.installed = prepared.installed
+        if run.clocks is not None:
+            apply_clocks(self.fabric, run.clocks, self.seed)
+        apply_receivers(self.fabric, run.receivers)
         self._down: set[Link] = set()
         self.punts = 0
         self.slice_events = SLICE_EVENTS
@@ -153,7 +151,10 @@ class Simulation:
             engine.add_streams(traffic.streams)
         arrays = traffic.messages
         if len(arrays):
-            engine.add_messages(arrays.messages, arrays.first, arrays.next)
+            held = traffic.due is not None
+            engine.add_messages(arrays.messages, arrays.first, arrays.next, hold=held)
+        if traffic.due is not None:
+            self._offer_due(traffic.due)
         core = next(iter(self.fabric.switches.values())).device.core
         engine.add_script(
             [
@@ -167,6 +168,25 @@ class Simulation:
             ]
         )
         engine.sample(self.file.sample_ps)
+
+    def _offer_due(self, due: DueTraffic) -> None:
+        scale = self.fabric.topology.time_scale
+        numbers: dict[int, int] = {}
+        for placed, ideal_ps in zip(due.patterns, due.ideal_ps, strict=True):
+            shape = placed.pattern
+            pattern = Pattern(
+                int(shape.kind),
+                shape.ranks,
+                shape.channels,
+                shape.steps,
+                shape.stride,
+                shape.at_once,
+                shape.size,
+            )
+            numbers[id(placed)] = self.engine.add_pattern(pattern, placed.flows, ideal_ps * scale)
+        for each in due.collectives:
+            self.engine.add_collective(numbers[id(each.placed)], each.heads, each.after)
+        self.engine.start_messages()
 
     def _transport(self, planned: PlannedTransport) -> Transport:
         """Return a transport as it runs: at this time scale, CNPs in their class's queue."""
@@ -362,6 +382,7 @@ class Simulation:
             receivers=receiver_ends(self.fabric, self.file.receivers),
             flow_stats=flow_stats,
             message_times=engine.message_times(0, len(traffic.messages)),
+            due=self._due_end(),
             switches=switches,
             flow_paths=self._flow_paths(flow_stats, switches),
             transport_stats=(
@@ -375,6 +396,20 @@ class Simulation:
                 for interface in host.interfaces
             },
         )
+
+    def _due_end(self) -> DueEnd | None:
+        engine, due = self.engine, self.traffic.due
+        if due is None:
+            return None
+        stats = engine.collective_stats(0, len(due.collectives))
+        return DueEnd(
+            stats,
+            [Tally.of_rows(engine.collective_spread(number), each.completion_ps)
+             for number, each in enumerate(stats)],
+            [Tally.of_rows(engine.collective_spread(number, slowdown=True), each.slowdown_ppm)
+             for number, each in enumerate(stats)],
+            engine.flow_messages(0, len(self.traffic.flows)),
+        )  # fmt: skip
 
     def _counters(self) -> dict[str, dict[str, int]]:
         """Return what the mechanisms that the topology uses have counted in all switches."""

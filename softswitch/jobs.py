@@ -115,6 +115,60 @@ def work(
         yield from pool.results()
 
 
+class Died(Exception):
+    """A child ended without a result; `loss` says how."""
+
+    def __init__(self, loss: Loss) -> None:
+        super().__init__(loss.why)
+        self.loss = loss
+
+
+def in_child(do: Callable[[], Result]) -> Result:
+    """Call `do` in a forked child, which has all that this process has, and return its result.
+
+    For a process with one thread, such as `do` of a pool's job: what it told is told by the child.
+    The child dies with this process. Result and exceptions are pickled. Raises what `do` raises,
+    Died.
+    """
+    started, parent = time.monotonic(), os.getpid()
+    ours, far = multiprocessing.Pipe(duplex=False)
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            ours.close()
+            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+            if os.getppid() == parent:
+                far.send(_outcome(do))
+                code = 0
+        finally:
+            os._exit(code)  # nothing of the parent's is cleaned up or flushed here
+    far.close()
+    with ours:
+        try:
+            result, error = ours.recv()
+        except EOFError:
+            code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+            seconds = time.monotonic() - started
+            raise Died(Loss(_how_it_ended(code), seconds, ended=True, code=code)) from None
+        except BaseException:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+            raise
+    os.waitpid(child, 0)
+    if error is not None:
+        raise error
+    found: Result = result
+    return found
+
+
+def _outcome(do: Callable[[], Any]) -> tuple[Any, BaseException | None]:
+    try:
+        return do(), None
+    except (Exception, KeyboardInterrupt) as error:
+        return None, error
+
+
 class Pool(Generic[Job, Result]):
     """What both share. Entering it starts the first processes, leaving it ends all.
 

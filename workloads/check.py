@@ -19,10 +19,16 @@ from workloads.job_schema import (
     StepEntry,
 )
 from workloads.limits import (
+    MAX_DUE_MESSAGES,
+    MAX_FLOWS,
     MAX_LINK_DELAY_PS,
     MAX_MESSAGES,
     MAX_SCRIPT,
+    barriers,
+    collective_flows,
     collective_messages,
+    group_size,
+    is_regular,
     mix_messages,
 )
 from workloads.model import RunFile
@@ -79,15 +85,6 @@ def steps_with_paths(path: FieldPath, job: JobEntry) -> Iterator[tuple[FieldPath
             yield (*path, "phases", i, "parallel", n), step
 
 
-def group_size(job: JobEntry, over: str) -> int | None:
-    """Return how many ranks a group has; None where the job does not say: ep, dp_ep."""
-    tp, pp = job.tp or 1, job.pp or 1
-    dp = job.dp or job.ranks // (tp * pp)
-    if over in ("ep", "dp_ep"):
-        return None if job.ep is None else job.ep if over == "ep" else dp // job.ep
-    return {"all": job.ranks, "tp": tp, "pp": pp, "dp": dp}[over]
-
-
 def check_ranks_meet(
     reach: Reach, path: FieldPath, ranks: Sequence[Interface], report: Report
 ) -> None:
@@ -108,6 +105,7 @@ class _Check:
         self.problems: list[Problem] = []
         self.reach = Reach(run.topology)
         self._messages = 0
+        self._kept = 0
 
     def check(self) -> None:
         slow = max((link.delay_ps for link in self.run.topology.links), default=0)
@@ -215,13 +213,19 @@ class _Check:
             count = mix_messages(entry, MIXES[entry.sizes], rates_bps)
             self._count((*path, "stop"), count)
 
-    def _count(self, path: FieldPath, count: int) -> None:
+    def _count(self, path: FieldPath, count: int, kept: int | None = None) -> None:
+        """Count messages; `kept` (None: all): of which are not made as they are due."""
         before, self._messages = self._messages, self._messages + count
-        if before <= MAX_MESSAGES < self._messages:
-            message = (
-                f"about {self._messages} messages up to here: a run has at most {MAX_MESSAGES}"
-            )
-            self._report(path, message)
+        stored, self._kept = self._kept, self._kept + (count if kept is None else kept)
+        of = "" if self._kept == self._messages else " beside those of rings and all-to-alls"
+        for now, found, most, which in (
+            (stored, self._kept, MAX_MESSAGES, of),
+            (before, self._messages, MAX_DUE_MESSAGES, ""),
+        ):
+            if now <= most < found:
+                message = f"about {found} messages{which} up to here: a run has at most {most}"
+                self._report(path, message)
+                return
 
     def _end_in_time(self, path: FieldPath, time_ps: int) -> None:
         if time_ps > MAX_MOMENT_PS:
@@ -388,7 +392,12 @@ class _Check:
     def _collective(
         self, path: FieldPath, job: JobEntry, value: CollectiveEntry | PipelineEntry, size: int
     ) -> None:
-        self._count(path, collective_messages(job, value, size))
+        kept = barriers(job, value) if is_regular(value) else None
+        self._count(path, collective_messages(job, value, size), kept)
+        flows = collective_flows(job, value, size)
+        if flows > MAX_FLOWS:
+            message = f"{flows} pairs of ranks, each a flow: a run has at most {MAX_FLOWS}"
+            self._report(path, f"{message}; give a larger 'fraction', or smaller groups")
         least = size * value.channels
         if value.bytes < least:
             message = f"{value.bytes}B are too few for {size} ranks: give at least {least}B"

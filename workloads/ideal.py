@@ -17,8 +17,11 @@ import numpy as np
 
 from topologies.model import Topology
 from workloads.dag import Numbers
+from workloads.due import DueCollective, PlacedPattern
+from workloads.due_ideal import PatternBound
+from workloads.message_costs import MessageCosts
 from workloads.model import MessageArrays, Records
-from workloads.paths import PathTable, busy_ps
+from workloads.paths import PathTable
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,18 @@ class Bounds:
     sender: Numbers  # by message: number of the interface
     receiver: Numbers
     interfaces: int
+    costs: MessageCosts
+    _patterns: dict[int, PatternBound] = field(default_factory=dict)
+
+    def of_pattern(self, placed: PlacedPattern) -> PatternBound:
+        """Return what bounds messages that are made as they are due."""
+        if id(placed) not in self._patterns:
+            self._patterns[id(placed)] = PatternBound.of(placed, self.costs)
+        return self._patterns[id(placed)]
+
+    def due_ideal_ps(self, placed: PlacedPattern) -> int:
+        """Return the ideal time of a collective that is made as it is due."""
+        return self.of_pattern(placed).ideal_ps(self.interfaces)
 
     def finish_ps(self, first: int, stop: int, floor: Numbers | None = None) -> Numbers:
         """Return when each of messages `first` to `stop` - 1 is done at best, from 0 on.
@@ -76,6 +91,12 @@ class Bounds:
                     continue
                 passed = self._passed_ps(stage, done[stage.barrier - first], free)
                 last = max(last, int(passed.max()))
+                for due in stage.due:
+                    through = self.of_pattern(due.placed).through_ps(done[due.heads - first])
+                    last = max(last, int(through.max()))
+                    for after in due.after:
+                        if after[-1] < stop:
+                            floor[after - first] = np.maximum(floor[after - first], through)
                 for after in stage.after:
                     if after[-1] < stop:
                         floor[after - first] = np.maximum(floor[after - first], passed)
@@ -88,7 +109,7 @@ class Bounds:
         `free` holds, by stage and rank, when its interface has carried all up to there: rows for
         sending and for receiving. This stage's is added.
         """
-        loads, latencies = self.loads_ps(stage.first, stage.stop)
+        loads, latencies = self.loads_ps(stage.first, stage.stop, stage.due)
         loads, latencies = loads[:, stage.places], latencies[:, stage.places]
         first = begun.copy()
         first[stage.members] = begun[stage.members].min(axis=1, keepdims=True)
@@ -100,8 +121,12 @@ class Bounds:
         passed: Numbers = np.where(loads > 0, since + loads + latencies, begun).max(axis=0)
         return passed
 
-    def loads_ps(self, first: int, stop: int) -> tuple[Numbers, Numbers]:
-        """Return what messages of a range cost each interface: rows for sending and for receiving.
+    def loads_ps(
+        self, first: int, stop: int, due: Sequence[DueCollective] = ()
+    ) -> tuple[Numbers, Numbers]:
+        """Return what messages cost each interface: rows for sending and for receiving.
+
+        They are those of a range, and of collectives that are made as they are due.
 
         First how long it is busy, then the shortest latency of what it carries.
         """
@@ -113,6 +138,9 @@ class Bounds:
             at, times = end[carrying], busy[carrying]
             np.add.at(load, at, times)
             np.minimum.at(latency, at, self.alone_ps[carrying] - times)
+        for each in due:
+            more, shortest = self.of_pattern(each.placed).loads_ps(self.interfaces)
+            loads, latencies = loads + more, np.minimum(latencies, shortest)
         return loads, np.where(loads > 0, latencies, 0)
 
     def ideal_ps(self, first: int, stop: int) -> int:
@@ -131,7 +159,8 @@ class Stage:
 
     `barrier`: of each rank, a message in front of what it does; messages `first` to `stop` - 1 are
     what it does; `after`: the barriers behind it. `members`: the ranks of each group as rows.
-    `places`: the interface of each rank. `before`: the stages that the barrier waits for.
+    `places`: the interface of each rank. `before`: the stages that the barrier waits for. `due`:
+    what is made as it is due, and has no messages.
     """
 
     barrier: Numbers
@@ -140,42 +169,17 @@ class Stage:
     first: int
     stop: int
     before: tuple[Stage, ...] = ()
+    due: tuple[DueCollective, ...] = ()
     after: list[Numbers] = field(default_factory=list)
 
 
 def bounds(topology: Topology, arrays: MessageArrays, flows: Records, table: PathTable) -> Bounds:
     """Return what bounds the messages of a run."""
-    interfaces = sum(len(host.interfaces) for host in topology.hosts)
-    starts = np.cumsum([0, *(len(host.interfaces) for host in topology.hosts)])
+    costs = MessageCosts(topology, flows, table)
     flow = arrays.messages["flow"].astype(np.int64)
-    size = arrays.messages["bytes"].astype(np.int64)
-    alone_ps = np.zeros(len(flow), dtype=np.int64)
-    if not len(flow):
-        return Bounds(arrays, alone_ps, alone_ps, alone_ps, alone_ps, alone_ps, interfaces)
-    # Few flows and few sizes differ: every time is computed once for each that does.
-    like, kind = _distinct(table.kind, flows["payload"], flows["rate_bps"])
-    keys = size * len(like) + kind[flow]
-    distinct, row = np.unique(keys, return_inverse=True)
-    sizes, example = distinct // len(like), like[distinct % len(like)]
-    payload = flows["payload"].astype(np.int64)[example]
-    limit = flows["rate_bps"].astype(np.int64)[example]
-    sender = (starts[flows["src"]] + flows["src_port"])[flow]
-    receiver = (starts[flows["dst"]] + flows["dst_port"])[flow]
-    through_ps = table.through_ps(example, sizes, payload, limit)
-    first = np.array([links[0] for links in table.links], dtype=np.int64)
-    last = np.array([links[-1] for links in table.links], dtype=np.int64)
-    links = table.kind[example]
-    alone_ps = np.where(size > 0, through_ps[row] + table.delay_ps[flow], 0)
-    tx_ps = busy_ps(sizes, payload, first[links])[row]
-    rx_ps = busy_ps(sizes, payload, last[links])[row]
-    return Bounds(arrays, alone_ps, tx_ps, rx_ps, sender, receiver, interfaces)
-
-
-def _distinct(*columns: Records) -> tuple[Numbers, Numbers]:
-    """Return the place of the first row of each kind, and the kind of every row."""
-    rows = np.stack([column.astype(np.int64) for column in columns], axis=1)
-    _, first, kind = np.unique(rows, axis=0, return_index=True, return_inverse=True)
-    return first, kind.ravel()
+    of = costs.of(flow, arrays.messages["bytes"].astype(np.int64))
+    ends = (of.sender, of.receiver)
+    return Bounds(arrays, of.alone_ps, of.tx_ps, of.rx_ps, *ends, costs.interfaces, costs)
 
 
 def _longest(start: Numbers, after: Numbers, earlier: Numbers, later: Numbers) -> Numbers:

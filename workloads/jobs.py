@@ -16,6 +16,7 @@ from topologies.model import Interface
 from workloads import collectives
 from workloads.collectives import Template
 from workloads.dag import FlowKind, FlowTable, MessageTable, Numbers
+from workloads.due import DueCollective, Pattern, PlacedPattern, pattern
 from workloads.ideal import Bounds, Stage
 from workloads.job_schema import (
     AllReduceEntry,
@@ -56,35 +57,52 @@ def groups(job: JobEntry, over: str) -> Numbers:
             return ranks.reshape(1, -1)
 
 
-def template(kind: str, value: CollectiveEntry | PipelineEntry, size: int) -> tuple[str, Template]:
-    """Return a step's algorithm by name, and its messages over a group of `size` ranks."""
+def algorithm(value: CollectiveEntry | PipelineEntry) -> str:
+    """Return a step's algorithm by name."""
     match value:
         case PipelineEntry():
-            return value.schedule, collectives.pipeline(size, value)
+            return value.schedule
+        case AllReduceEntry(algorithm="tree"):
+            return "tree"
+        case AllToAllEntry():
+            return "direct" if value.fraction == 1 else f"direct 1/{value.fraction}"
+        case RootedEntry():
+            return "direct"
+        case _:
+            return "ring"
+
+
+def template(value: CollectiveEntry | PipelineEntry, size: int) -> Template:
+    """Return a step's messages over a group of `size` ranks."""
+    match value:
+        case PipelineEntry():
+            return collectives.pipeline(size, value)
         case AllReduceEntry(algorithm="tree"):
             chunk = value.chunk or TREE_CHUNK
-            return "tree", collectives.tree(size, value.bytes, chunk, value.channels)
+            return collectives.tree(size, value.bytes, chunk, value.channels)
         case AllReduceEntry():
-            steps = 2 * (size - 1)
-            return "ring", collectives.ring(size, value.bytes, steps, value.channels)
+            return collectives.ring(size, value.bytes, 2 * (size - 1), value.channels)
         case AllToAllEntry():
-            name = "direct" if value.fraction == 1 else f"direct 1/{value.fraction}"
-            return name, collectives.all_to_all(
+            return collectives.all_to_all(
                 size, value.bytes, value.fraction, value.window, value.channels
             )
         case RootedEntry():
-            return "direct", collectives.incast(size, value.bytes, value.root, value.channels)
+            return collectives.incast(size, value.bytes, value.root, value.channels)
         case _:
-            return "ring", collectives.ring(size, value.bytes, size - 1, value.channels)
+            return collectives.ring(size, value.bytes, size - 1, value.channels)
 
 
 @dataclass(frozen=True)
 class _Ends:
-    """What ranks wait for before they go on: messages, the rank of each, the stages they end."""
+    """What ranks wait for before they go on: messages, the rank of each, the stages they end.
+
+    `due`: collectives that have no messages yet, with the ranks of their groups.
+    """
 
     messages: Numbers
     ranks: Numbers
     stages: tuple[Stage, ...] = ()
+    due: tuple[tuple[DueCollective, Numbers], ...] = ()
 
 
 def _together(ends: Sequence[_Ends]) -> _Ends:
@@ -92,6 +110,7 @@ def _together(ends: Sequence[_Ends]) -> _Ends:
         np.concatenate([one.messages for one in ends]),
         np.concatenate([one.ranks for one in ends]),
         tuple(stage for one in ends for stage in one.stages),
+        tuple(due for one in ends for due in one.due),
     )
 
 
@@ -104,14 +123,18 @@ class JobPlan:
         name: str,
         ranks: Sequence[Interface],
         tables: tuple[FlowTable, MessageTable, Spans],
+        due: list[DueCollective] | None = None,
     ) -> None:
+        """`due`: takes collectives that have patterns; None: all become messages."""
         self.job = job
         self.name = name
         self.flows, self.messages, self.spans = tables
+        self.due = due
         self.places = self.flows.places(ranks)
         self.kind = FlowKind(name, job.dscp, job.queue, job.payload, None, job.rate or 0)
         self._stages: list[Stage] = []
-        self._templates: dict[tuple[int, int], tuple[str, Template]] = {}
+        self._templates: dict[tuple[int, int], Template] = {}
+        self._placed: dict[tuple[int, ...], PlacedPattern] = {}
         self._ideals: dict[tuple[int, ...], int] = {}
         self._span = -1
 
@@ -165,15 +188,19 @@ class JobPlan:
             found = before
             key = (number, place)
             members = groups(self.job, value.over)
-            if key not in self._templates:
-                self._templates[key] = template(step.kind, value, members.shape[1])
+            shape = None if self.due is None else pattern(value, members.shape[1])
+            if shape is None and key not in self._templates:
+                self._templates[key] = template(value, members.shape[1])
             for round_number in range(value.repeat):
                 gap = computing if round_number == 0 else 0
                 gap += value.compute if isinstance(value, CollectiveEntry) else 0
                 barrier = self._barrier(found, gap)
                 label = f"{path} {step.label}" if len(steps) > 1 else path
                 label += f" round {round_number}" if value.repeat > 1 else ""
-                found = self._step(label, key, value, members, barrier, found.stages, span)
+                if shape is not None:
+                    found = self._due(label, key, value, shape, members, barrier, found, span)
+                else:
+                    found = self._step(label, key, value, members, barrier, found.stages, span)
             ends.append(found)
         stop = len(self.messages)
         self.spans.set_range(span, first, stop)
@@ -193,26 +220,26 @@ class JobPlan:
         before: tuple[Stage, ...],
         parent: int,
     ) -> _Ends:
-        algorithm, pattern = self._templates[key]
+        shape = self._templates[key]
         first = len(self.messages)
         ends: list[_Ends] = []
         for number, ranks in enumerate(members):
             start = len(self.messages)
             places = self.places[ranks]
-            carrying = pattern.bytes > 0
-            flow = np.zeros(len(pattern), dtype=np.int64)
+            carrying = shape.bytes > 0
+            flow = np.zeros(len(shape), dtype=np.int64)
             flow[carrying] = self.flows.flows(
                 self.kind,
-                places[pattern.source[carrying]],
-                places[pattern.target[carrying]],
-                pattern.channel[carrying],
+                places[shape.source[carrying]],
+                places[shape.target[carrying]],
+                shape.channel[carrying],
             )
-            self.messages.add(flow, pattern.bytes, len(pattern), gap_ps=pattern.gap_ps)
-            earlier, later = pattern.edges
+            self.messages.add(flow, shape.bytes, len(shape), gap_ps=shape.gap_ps)
+            earlier, later = shape.edges
             self.messages.wait(later + start, earlier + start)
-            heads, waiting = pattern.heads
+            heads, waiting = shape.heads
             self.messages.wait(heads + start, barrier[ranks[waiting]])
-            last, through = pattern.ends
+            last, through = shape.ends
             ends.append(_Ends(last + start, ranks[through]))
             group = f" group {number}" if len(members) > 1 else ""
             self.spans.add(
@@ -223,7 +250,7 @@ class JobPlan:
                     len(self.messages),
                     0,
                     parent=parent,
-                    algorithm=algorithm,
+                    algorithm=algorithm(value),
                     ranks=len(ranks),
                     bytes_per_rank=value.bytes,
                 ),
@@ -236,6 +263,50 @@ class JobPlan:
         every = _Ends(barrier, np.arange(self.job.ranks))
         return _together([_Ends(found.messages, found.ranks, (stage,)), every])
 
+    def _due(
+        self,
+        path: str,
+        key: tuple[int, int],
+        value: CollectiveEntry | PipelineEntry,
+        shape: Pattern,
+        members: Numbers,
+        barrier: Numbers,
+        before: _Ends,
+        parent: int,
+    ) -> _Ends:
+        """Add a step that is made as it is due."""
+        assert self.due is not None
+        first = len(self.messages)
+        source, target, channel = shape.ends()
+        found: list[tuple[DueCollective, Numbers]] = []
+        for number, ranks in enumerate(members):
+            if (*key, number) not in self._placed:
+                places = self.places[ranks]
+                flows = self.flows.flows(self.kind, places[source], places[target], channel)
+                self._placed[*key, number] = PlacedPattern(shape, flows)
+            placed = self._placed[*key, number]
+            group = f" group {number}" if len(members) > 1 else ""
+            span = self.spans.add(
+                Span(
+                    SpanKind.COLLECTIVE,
+                    f"{self.name} {path}{group}",
+                    first,
+                    first,
+                    0,
+                    parent=parent,
+                    algorithm=algorithm(value),
+                    ranks=len(ranks),
+                    bytes_per_rank=value.bytes,
+                ),
+                self._due_ideal((*key, number), placed),
+            )
+            found.append((DueCollective(placed, barrier[ranks], span), ranks))
+        collectives = tuple(due for due, _ in found)
+        self.due.extend(collectives)
+        stage = Stage(barrier, members, self.places, first, first, before.stages, collectives)
+        self._stages.append(stage)
+        return _Ends(barrier, np.arange(self.job.ranks), (stage,), tuple(found))
+
     def _passed(self, before: _Ends, gap_ps: int) -> _Ends:
         """Return what to wait for behind `before` and some computing."""
         return _Ends(self._barrier(before, gap_ps), np.arange(self.job.ranks))
@@ -247,6 +318,8 @@ class JobPlan:
             self.messages.wait(barrier[before.ranks], before.messages)
             for stage in before.stages:
                 stage.after.append(barrier)
+            for due, ranks in before.due:
+                due.after.append(barrier[ranks])
         return barrier
 
     # --- ideal times -----------------------------------------------------------------------
@@ -263,6 +336,14 @@ class JobPlan:
         def ideal(bound: Bounds) -> int:
             if key not in self._ideals:  # the same in every round and iteration
                 self._ideals[key] = bound.ideal_ps(first, stop)
+            return self._ideals[key]
+
+        return ideal
+
+    def _due_ideal(self, key: tuple[int, ...], placed: PlacedPattern) -> Ideal:
+        def ideal(bound: Bounds) -> int:
+            if key not in self._ideals:
+                self._ideals[key] = bound.due_ideal_ps(placed)
             return self._ideals[key]
 
         return ideal

@@ -13,11 +13,31 @@ from workloads.job_schema import (
 )
 from workloads.schema import MixEntry
 
-MAX_MESSAGES = 1 << 25  # of a run: some GB of memory
+MAX_MESSAGES = 1 << 25  # of a run that are kept: some GB of memory
+MAX_DUE_MESSAGES = 1 << 32  # of a run with those that are made as they are due: days
+MAX_FLOWS = 0xFFFFFE  # the engine's: queue pairs have numbers of 24 bits
 MAX_SCRIPT = 1 << 20  # packets
 MAX_LINK_DELAY_PS = 10**18  # 11 days; the switch's own limit is 13
 TREE_CHUNK = 512 * 1024  # bytes: what a tree passes on at a time, unless told
 _PS = 10**12
+
+
+def group_size(job: JobEntry, over: str) -> int | None:
+    """Return how many ranks a group has; None where the job does not say: ep, dp_ep."""
+    tp, pp = job.tp or 1, job.pp or 1
+    dp = job.dp or job.ranks // (tp * pp)
+    if over in ("ep", "dp_ep"):
+        return None if job.ep is None else job.ep if over == "ep" else dp // job.ep
+    return {"all": job.ranks, "tp": tp, "pp": pp, "dp": dp}[over]
+
+
+def is_regular(value: CollectiveEntry | PipelineEntry) -> bool:
+    """Return whether a phase's messages can be made as they are due: rings and all-to-alls."""
+    match value:
+        case PipelineEntry() | RootedEntry() | AllReduceEntry(algorithm="tree"):
+            return False
+        case _:
+            return True
 
 
 def collective_messages(job: JobEntry, value: CollectiveEntry | PipelineEntry, size: int) -> int:
@@ -36,8 +56,31 @@ def collective_messages(job: JobEntry, value: CollectiveEntry | PipelineEntry, s
             each = (size - 1) * value.channels
         case _:
             each = (size - 1) * size * value.channels
-    barriers = job.ranks
-    return (each * (job.ranks // size) + barriers) * value.repeat * job.iterations
+    return each * (job.ranks // size) * value.repeat * job.iterations + barriers(job, value)
+
+
+def barriers(job: JobEntry, value: CollectiveEntry | PipelineEntry) -> int:
+    """Return how many messages of a phase in the whole job are barriers."""
+    return job.ranks * value.repeat * job.iterations
+
+
+def collective_flows(job: JobEntry, value: CollectiveEntry | PipelineEntry, size: int) -> int:
+    """Return how many flows a phase has in the whole job, if they are many: else 0."""
+    if not isinstance(value, AllToAllEntry):
+        return 0
+    return -(-(size - 1) // value.fraction) * job.ranks * value.channels
+
+
+def job_messages(job: JobEntry) -> int:
+    """Return how many messages a job makes at most."""
+    found = 0
+    for phase in job.phases:
+        for step in phase.parallel or [phase]:
+            value = getattr(step, step.kind)
+            size = None if isinstance(value, int) else group_size(job, value.over)
+            if size is not None:
+                found += collective_messages(job, value, size)
+    return found
 
 
 def mix_messages(entry: MixEntry, sizes: FlowSizes, rates_bps: int) -> int:

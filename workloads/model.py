@@ -13,7 +13,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +25,9 @@ from workloads.job_schema import JobEntry
 from workloads.schema import TrafficEntry
 from workloads.transport import Transport
 from workloads.transport_schema import TransportFields
+
+if TYPE_CHECKING:
+    from workloads.due import DueTraffic
 
 NEVER_PS = (1 << 63) - 1  # WS_NEVER
 
@@ -213,6 +216,7 @@ class Traffic:
     spans: tuple[Span, ...] = ()
     transports: tuple[Transport, ...] = ()  # a flow's `transport` is a number of these + 1
     core_share: float | None = None  # of the messages' bytes; spines where there are no cores
+    due: DueTraffic | None = None  # made as they are due; spans' messages are the others
 
     def flow(self, number: int) -> Flow:
         """Return flow `number` with its names."""

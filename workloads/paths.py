@@ -137,14 +137,20 @@ def _through(
     return end
 
 
+_last: tuple[Topology, dict[str, dict[str, Way]]] | None = None
+
+
 class Paths:
-    """Paths in one topology; what was computed is kept."""
+    """Paths in one topology; what was computed is kept, and also for the next `Paths` of it."""
 
     def __init__(self, topology: Topology) -> None:
         self.topology = topology
         roles = {switch.role for switch in topology.switches}
         self.top = Role.CORE if Role.CORE in roles else Role.SPINE
-        self._from: dict[str, dict[str, Way]] = {}
+        global _last
+        if _last is None or _last[0] is not topology:
+            _last = (topology, {})
+        self._from = _last[1]
 
     def between(self, interfaces: Sequence[Interface], source: Times, target: Times) -> PathTable:
         """Return the paths of pairs, given as places in a list of interfaces.

@@ -11,9 +11,11 @@ from topologies.model import Interface, Role
 from topologies.reach import Reach
 from workloads.check import ALL, check_ranks_meet, expand, incast_sources
 from workloads.dag import FlowKind, FlowTable, MessageTable, Numbers
+from workloads.due import DueCollective, DueTraffic, due_traffic
 from workloads.frames import script_packets
 from workloads.ideal import bounds
 from workloads.jobs import JobPlan
+from workloads.limits import MAX_MESSAGES, job_messages
 from workloads.mixes import mix_arrivals
 from workloads.model import NEVER_PS, STREAM, Records, RunFile, ScriptPacket, StreamKind, Traffic
 from workloads.paths import OVERHEAD, PathTable
@@ -32,18 +34,21 @@ from workloads.spans import Spans
 _PS = 10**12
 
 
-def plan(run: RunFile, seed: int | None = None) -> Traffic:
+def plan(run: RunFile, seed: int | None = None, *, keep: int = MAX_MESSAGES) -> Traffic:
     """Return what a run sends; `seed` (None: the file's) changes only what is random.
 
+    `keep`: a run with more messages has those of rings and all-to-alls made as they are due.
     Raises TopologyError where a random placement joins what no way joins.
     """
-    return _Plan(run, run.seed if seed is None else seed).traffic()
+    return _Plan(run, run.seed if seed is None else seed, keep).traffic()
 
 
 class _Plan:
-    def __init__(self, run: RunFile, seed: int) -> None:
+    def __init__(self, run: RunFile, seed: int, keep: int) -> None:
         self.run = run
         self.seed = seed
+        self.keep = keep
+        self.due: list[DueCollective] = []
         self.flows = FlowTable(run.topology, run.transport)
         self.messages = MessageTable()
         self.streams: list[tuple[int, ...]] = []
@@ -83,9 +88,11 @@ class _Plan:
         if problems:
             raise TopologyError(problems)
         tables = (self.flows, self.messages, self.spans)
+        count = len(self.messages) + sum(map(job_messages, self.run.jobs))
+        due = self.due if count > self.keep else None
         for number, (job, ranks) in enumerate(zip(self.run.jobs, places, strict=True)):
             name = job.name or (f"job {number}" if len(jobs) > 1 else "job")
-            JobPlan(job, name, ranks, tables).plan()
+            JobPlan(job, name, ranks, tables, due).plan()
 
     def _result(self) -> Traffic:
         flows = self.flows.records()
@@ -93,6 +100,7 @@ class _Plan:
         tops = {Role.CORE, Role.SPINE}
         has_top = any(switch.role in tops for switch in self.run.topology.switches)
         bound = bounds(self.run.topology, self.messages.arrays(), flows, table)
+        due = due_traffic(self.due, lambda placed: bound.of_pattern(placed).alone_ps)
         return Traffic(
             topology=self.run.topology,
             flows=flows,
@@ -102,7 +110,8 @@ class _Plan:
             script=tuple(sorted(self.script, key=lambda packet: packet.at_ps)),
             spans=tuple(self.spans.finished(bound)),
             transports=self.flows.transports(),
-            core_share=_top_share(has_top, table, bound.arrays.messages),
+            core_share=_top_share(has_top, table, bound.arrays.messages, due),
+            due=due,
         )
 
     # --- the kinds of traffic --------------------------------------------------------------
@@ -223,11 +232,13 @@ class _Plan:
             self.script += script_packets(self.run.topology, packet, number << 32 | i)
 
 
-def _top_share(has_top: bool, table: PathTable, messages: Records) -> float | None:
+def _top_share(
+    has_top: bool, table: PathTable, messages: Records, due: DueTraffic | None
+) -> float | None:
     """Return the share of the messages' bytes that cross the fabric's top."""
-    total = int(messages["bytes"].sum())
-    if not total or not has_top:
-        return None
     of_flow = np.zeros(len(table.top), dtype=np.int64)
+    if due is not None:
+        of_flow += due.bytes(len(of_flow))
     np.add.at(of_flow, messages["flow"].astype(np.int64), messages["bytes"].astype(np.int64))
-    return int(of_flow[table.top].sum()) / total
+    total = int(of_flow.sum())
+    return int(of_flow[table.top].sum()) / total if total and has_top else None

@@ -192,6 +192,38 @@ class Tapped(NamedTuple):
     data: bytes
 
 
+@dataclass(frozen=True)
+class Pattern:
+    """struct sim_pattern: a collective whose messages are made as they are due."""
+
+    kind: int
+    ranks: int
+    channels: int
+    steps: int
+    stride: int
+    at_once: int
+    bytes: int
+
+
+class Sum(NamedTuple):
+    """The sum of values and the largest."""
+
+    total: int
+    most: int
+
+
+@dataclass(frozen=True)
+class CollectiveStats:
+    """struct sim_collective_stats; times in ps, -1 for none. Slowdowns in millionths."""
+
+    messages: int
+    done: int
+    first_ready: int
+    last_done: int
+    completion_ps: Sum
+    slowdown_ppm: Sum
+
+
 def _dtype(ffi: Any, name: str) -> np.dtype[np.void]:
     """The numpy type with a C struct's layout; flat structs of integers."""
     kinds = {"int64_t": "<i8", "uint64_t": "<u8", "uint32_t": "<u4", "uint16_t": "<u2"}
@@ -234,6 +266,10 @@ class Engine:
     def dtype(self, name: str) -> np.dtype[np.void]:
         """The layout of struct sim_NAME: flow_config, stream_config, message, queue_sample, ..."""
         return _dtype(self.ffi, f"sim_{name}")
+
+    def seed(self, seed: int) -> None:
+        """Be as if made with this seed, before flows are added."""
+        self.lib.sim_seed(self.pointer, seed & (1 << 64) - 1)
 
     def close(self) -> None:
         """Free the engine; neither it nor what it handed out may be used afterwards."""
@@ -345,11 +381,17 @@ class Engine:
         return self._check(self.lib.sim_add_streams(self.pointer, array, n))
 
     def add_messages(
-        self, rows: Rows, first: NDArray[np.integer[Any]], following: NDArray[np.integer[Any]]
+        self,
+        rows: Rows,
+        first: NDArray[np.integer[Any]],
+        following: NDArray[np.integer[Any]],
+        *,
+        hold: bool = False,
     ) -> int:
         """Add messages (`message_dtype`) and which wait for which, in CSR form.
 
         `following[first[i]:first[i + 1]]` wait for message i. Returns the first one's number.
+        `hold`: they begin with `start_messages`, as what collectives wait for must.
         """
         if not len(rows):
             return int(self._check(0))
@@ -362,15 +404,64 @@ class Engine:
             raise EngineError("offsets point behind the dependents")
         if not len(targets):
             targets = np.zeros(1, dtype=np.uint32)
+        add = self.lib.sim_hold_messages if hold else self.lib.sim_add_messages
         return int(
             self._check(
-                self.lib.sim_add_messages(
+                add(
                     self.pointer,
                     array,
                     self.ffi.from_buffer("uint64_t[]", offsets),
                     self.ffi.from_buffer("uint32_t[]", targets),
                     n,
                 )
+            )
+        )
+
+    def start_messages(self) -> None:
+        """Let messages begin that were held. Raises EngineError."""
+        self._check(self.lib.sim_start_messages(self.pointer))
+
+    def add_pattern(
+        self, pattern: Pattern, flows: NDArray[np.integer[Any]], ideal_ps: NDArray[np.int64]
+    ) -> int:
+        """Add a pattern of collectives; return its number. Raises EngineError.
+
+        `flows`: by channel and rank in a ring, else by step, channel and rank; `ideal_ps`: of the
+        messages in that order, in a ring those of the smaller pieces and then of the larger.
+        """
+        config = self.ffi.new("struct sim_pattern *", asdict(pattern))
+        each = pattern.channels * pattern.ranks
+        wanted = (each, 2 * each) if pattern.kind == self.lib.SIM_RING else (each * pattern.steps,)
+        if len(flows) != wanted[0] or ideal_ps.size != wanted[-1]:
+            raise EngineError(f"a pattern of {wanted[0]} flows got {len(flows)}")
+        return self._check(
+            self.lib.sim_add_pattern(
+                self.pointer,
+                config,
+                self.ffi.from_buffer("uint32_t[]", np.ascontiguousarray(flows, dtype=np.uint32)),
+                self.ffi.from_buffer("int64_t[]", np.ascontiguousarray(ideal_ps, dtype=np.int64)),
+            )
+        )
+
+    def add_collective(
+        self,
+        pattern: int,
+        heads: NDArray[np.integer[Any]],
+        after: Sequence[NDArray[np.integer[Any]]],
+    ) -> int:
+        """Add a collective; return its number. Raises EngineError.
+
+        `heads`: by rank, the message with which it begins; `after`: rows of messages by rank that
+        wait until it has sent and received all.
+        """
+        behind = [np.zeros(0), *after, np.zeros(1)]  # no buffer is empty
+        return self._check(
+            self.lib.sim_add_collective(
+                self.pointer,
+                pattern,
+                self.ffi.from_buffer("uint32_t[]", np.ascontiguousarray(heads, dtype=np.uint32)),
+                self.ffi.from_buffer("uint32_t[]", np.concatenate(behind).astype(np.uint32)),
+                len(after),
             )
         )
 
@@ -437,6 +528,42 @@ class Engine:
         if n:
             array = self.ffi.from_buffer("struct sim_transport_stats[]", rows.view(np.uint8))
             self._check(self.lib.sim_transport_stats_get(self.pointer, first, n, array))
+        return rows
+
+    def collective_stats(self, first: int, n: int) -> list[CollectiveStats]:
+        """Return what is known of collectives `first` .. Raises EngineError."""
+        rows = self.ffi.new("struct sim_collective_stats[]", max(1, n))
+        self._check(self.lib.sim_collective_stats_get(self.pointer, first, n, rows))
+
+        def total(known: Any) -> Sum:
+            return Sum((int(known.high) << 32) + int(known.low), int(known.most))
+
+        return [
+            CollectiveStats(
+                int(row.messages),
+                int(row.done),
+                int(row.first_ready),
+                int(row.last_done),
+                total(row.sums[0]),
+                total(row.sums[1]),
+            )
+            for row in list(rows)[:n]
+        ]
+
+    def collective_spread(self, number: int, *, slowdown: bool = False) -> Rows:
+        """Return how often times from ready to done came, or slowdowns: sim_spread_row."""
+        rows = np.zeros(self.lib.SIM_SPREAD_ROWS, dtype=self.dtype("spread_row"))
+        array = self.ffi.from_buffer("struct sim_spread_row[]", rows.view(np.uint8))
+        which = self.lib.SIM_SLOWDOWN if slowdown else self.lib.SIM_COMPLETION
+        found = self.lib.sim_collective_spread_get(self.pointer, number, which, array)
+        return rows[: self._check(found)].copy()
+
+    def flow_messages(self, first: int, n: int) -> Rows:
+        """Return what collectives' messages of flows `first` .. have done: sim_flow_messages."""
+        rows = np.zeros(n, dtype=self.dtype("flow_messages"))
+        if n:
+            array = self.ffi.from_buffer("struct sim_flow_messages[]", rows.view(np.uint8))
+            self._check(self.lib.sim_flow_messages_get(self.pointer, first, n, array))
         return rows
 
     def message_times(self, first: int, n: int) -> Rows:

@@ -135,6 +135,9 @@ int endpoint_add(struct sim *s, struct flow *flow)
 
 /* --- messages ---------------------------------------------------------------------------------- */
 
+/* What the card knows it by, also when its place is another's. */
+static uint64_t id_of(const struct message *message, uint64_t number) { return (uint64_t)message->generation << 32 | number; }
+
 void endpoint_message(struct sim *s, struct flow *flow, uint64_t number)
 {
     struct message *message = &s->messages[number];
@@ -153,7 +156,7 @@ void endpoint_message(struct sim *s, struct flow *flow, uint64_t number)
     nic->stats.queue_bytes += message->bytes;
     while (left) {
         const uint64_t length = left < WORK_MOST ? left : WORK_MOST;
-        const struct rnic_work work = {.id = number, .operation = flow->config.operation, .length = length};
+        const struct rnic_work work = {.id = id_of(message, number), .operation = flow->config.operation, .length = length};
         if (rnic_post(nic->card, qpn_of(flow), &work, s->now))
             break; /* the queue pair has failed: the message will never be done */
         left -= length;
@@ -267,11 +270,14 @@ static void note_data(struct sim *s, struct nic *nic, struct flow *flow)
 
 static void note_work(struct sim *s, struct nic *nic, const struct flow *flow, const struct rnic_packet *packet)
 {
-    struct message *message = &s->messages[packet->id];
-    if (message->times.first_sent < 0)
-        message->times.first_sent = s->now;
-    if (packet->ends && message->times.done < 0)
-        message->times.last_sent = s->now;
+    const uint64_t number = packet->id & UINT32_MAX;
+    struct message *message = &s->messages[number];
+    if (id_of(message, number) == packet->id) {
+        if (message->times.first_sent < 0)
+            message->times.first_sent = s->now;
+        if (packet->ends && message->times.done < 0)
+            message->times.last_sent = s->now;
+    }
     if (packet->repeated)
         return;
     const int asks = packet->kind == RNIC_READ_REQUEST;

@@ -213,7 +213,9 @@ struct message {
     uint64_t to_arrive;
     uint64_t first_psn;
     ws_time start, gap;
-    uint64_t dependents, n_dependents; /* in sim.dependents */
+    uint64_t dependents;   /* in sim.dependents; of a collective's: its number there */
+    uint32_t n_dependents; /* of a collective's: the collective */
+    uint32_t generation;   /* of a collective's: how often its place was used before */
     uint32_t packets;
     uint32_t works;      /* of a flow with a transport: work requests that have not arrived */
     int64_t next_open;
@@ -290,6 +292,9 @@ struct sim {
     uint32_t n_streams, streams_capacity, streams_open;
     struct message *messages;
     uint64_t n_messages;
+    uint64_t n_started; /* the others are held */
+    uint64_t n_stored; /* behind them are those of collectives; 0: there are none */
+    struct collectives *collectives;
     uint32_t *dependents;
     uint64_t n_dependents;
     struct script_packet *script;
@@ -437,8 +442,20 @@ void endpoint_reconfigure(struct nic *nic);
 /* --- traffic.c ---------------------------------------------------------------------------------------- */
 void stream_due(struct sim *s, uint64_t number);
 void message_due(struct sim *s, uint64_t number);
+void message_ready(struct sim *s, uint64_t number);
 void message_done(struct sim *s, uint64_t number);
+void message_waits_less(struct sim *s, uint64_t number); /* for one less than before */
 void script_due(struct sim *s, uint64_t number);
+
+/* --- collectives.c: messages that are made as they are due ---------------------------------------------- */
+/* A message of a collective: its place may soon be another's. */
+static inline int message_is_made(const struct sim *s, uint64_t number) { return s->n_stored && number >= s->n_stored; }
+void collective_begin(struct sim *s, uint64_t barrier); /* a message that was added is done: a rank may begin */
+void collective_ready(struct sim *s, uint64_t number);
+void collective_done(struct sim *s, uint64_t number);
+/* Takes it out of the open messages of its flow, wherever it stands. */
+void collective_unlink(struct sim *s, struct flow *flow, uint64_t number);
+void collectives_free(struct sim *s);
 
 /* --- observe.c ---------------------------------------------------------------------------------------- */
 void sample_now(struct sim *s);

@@ -89,6 +89,8 @@ static void free_slabs(void *slab, size_t bytes)
     }
 }
 
+void sim_seed(sim *s, uint64_t seed) { s->seed = seed; }
+
 void sim_destroy(sim *s)
 {
     if (!s)
@@ -116,6 +118,7 @@ void sim_destroy(sim *s)
     free(s->streams);
     free(s->transports);
     free(s->messages);
+    collectives_free(s);
     free(s->dependents);
     free(s->script);
     free(s->punts);

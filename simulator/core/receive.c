@@ -113,6 +113,8 @@ static void arrived(struct sim *s, struct flow *flow, uint64_t psn, uint32_t pay
     if (message->to_arrive)
         return;
     message->times.done = s->now;
+    if (message_is_made(s, (uint64_t)number))
+        collective_unlink(s, flow, (uint64_t)number);
     while (flow->open_head >= 0 && s->messages[flow->open_head].times.done >= 0)
         flow->open_head = s->messages[flow->open_head].next_open;
     if (flow->open_head < 0)

@@ -17,6 +17,8 @@ typedef struct sim sim;
 enum sim_status { SIM_OK = 0, SIM_ENOMEM = -1, SIM_EINVAL = -2, SIM_ENOENT = -3 };
 
 sim *sim_create(uint64_t seed);
+/* As if made with this seed: before flows are added, and before anything goes wrong on hosts' wires. */
+void sim_seed(sim *s, uint64_t seed);
 void sim_destroy(sim *s); /* not the switches, which the caller made */
 const char *sim_error(const sim *s);
 
@@ -130,6 +132,29 @@ struct sim_message {
  * SIM_EINVAL: a message waits for more than point to it. Returns the first one's number. */
 int64_t sim_add_messages(sim *s, const struct sim_message *messages, const uint64_t *first, const uint32_t *next, uint32_t n);
 
+/* The same, but nothing begins before sim_start_messages: what collectives' messages wait for is added so. */
+int64_t sim_hold_messages(sim *s, const struct sim_message *messages, const uint64_t *first, const uint32_t *next, uint32_t n);
+int sim_start_messages(sim *s);
+
+/* A collective whose messages are not added one by one: each is made when all is done that it waits for, and forgotten when
+ * it has arrived. RING: in step s each rank sends a piece of the bytes to the next one, as soon as its own barrier is done
+ * and what the rank before it sent in step s - 1 has come. DIRECT: in step s to the rank 1 + s * stride behind it;
+ * `at_once` steps of a rank begin with its barrier, any other when its own message of `at_once` steps before is done.
+ * workloads/collectives.py has the same as messages of their own, and the same times come of both. */
+enum sim_pattern_kind { SIM_RING = 0, SIM_DIRECT = 1 };
+struct sim_pattern {
+    uint32_t kind; /* enum sim_pattern_kind */
+    uint32_t ranks, channels, steps;
+    uint32_t stride, at_once; /* of DIRECT */
+    uint64_t bytes; /* of a rank: cut among channels and then ranks (RING), or among steps and then channels (DIRECT) */
+};
+/* `flows` and their messages' ideal times, copied: by (channel, rank) in a ring, and ideal times twice, for the smaller
+ * and for the larger pieces; else by (step, channel, rank). All flows were added before. Returns the pattern's number. */
+int sim_add_pattern(sim *s, const struct sim_pattern *config, const uint32_t *flows, const ws_time *ideal_ps);
+/* Before messages start, behind all others. `heads`: by rank, the message with which the rank begins. `after`: `n_after` rows of
+ * messages by rank, which wait for all that the rank sends and receives; each waits for another message, too. Returns its number. */
+int sim_add_collective(sim *s, uint32_t pattern, const uint32_t *heads, const uint32_t *after, uint32_t n_after);
+
 /* Frames as they are, sent at `at` from an interface: the packet script. Copied. */
 struct sim_script_packet { uint32_t node, port; ws_time at; uint32_t length, tail_length; uint64_t tail_seed; const uint8_t *data; };
 int sim_add_script(sim *s, const struct sim_script_packet *packets, uint32_t n);
@@ -196,6 +221,19 @@ int sim_transport_stats_get(sim *s, uint32_t first, uint32_t n, struct sim_trans
 
 struct sim_message_times { ws_time ready, first_sent, last_sent, done; }; /* -1: not yet */
 int sim_message_times_get(const sim *s, uint64_t first, uint64_t n, struct sim_message_times *times);
+
+/* What is known of a collective's messages. Sums are high * 2^32 + low. */
+enum sim_spread_of { SIM_COMPLETION = 0, SIM_SLOWDOWN = 1 }; /* ps from ready to done; that over the ideal time, in millionths */
+struct sim_sum { uint64_t high, low, most; };
+struct sim_collective_stats { uint64_t messages, done; ws_time first_ready, last_done; struct sim_sum sums[2]; }; /* -1: none */
+int sim_collective_stats_get(sim *s, uint32_t first, uint32_t n, struct sim_collective_stats *stats);
+/* How often values came, ascending: exact below 128, else without all but their highest eight bits. Returns how many rows, at most SIM_SPREAD_ROWS. */
+enum { SIM_SPREAD_ROWS = 7296 };
+struct sim_spread_row { uint64_t value, count; };
+int sim_collective_spread_get(sim *s, uint32_t number, enum sim_spread_of of, struct sim_spread_row *rows);
+/* The messages of collectives that a flow has carried: how many are done, when the first was ready and the last done (-1: none). */
+struct sim_flow_messages { uint64_t done; ws_time first_ready, last_done; };
+int sim_flow_messages_get(sim *s, uint32_t first, uint32_t n, struct sim_flow_messages *rows);
 
 struct sim_host_port_stats { uint64_t tx_packets, tx_bytes, rx_packets, rx_bytes, pfc_received, queue_packets, queue_bytes, paused_ps[8]; };
 int sim_host_port_stats_get(const sim *s, uint32_t node, uint32_t port, struct sim_host_port_stats *stats);

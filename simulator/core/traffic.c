@@ -185,7 +185,7 @@ void stream_due(struct sim *s, uint64_t number)
 
 /* --- messages ------------------------------------------------------------------------------------- */
 
-static void message_ready(struct sim *s, uint64_t number)
+void message_ready(struct sim *s, uint64_t number)
 {
     struct message *message = &s->messages[number];
     ws_time at = s->now + message->gap;
@@ -205,7 +205,7 @@ static int check_messages(struct sim *s, const struct sim_message *messages, con
             return sim_fail(s, SIM_EINVAL, "message %u: there is no flow %u", i, messages[i].flow);
         if (messages[i].gap_ps < 0 || messages[i].start_ps < 0 || messages[i].gap_ps > WS_DELAY_MAX)
             return sim_fail(s, SIM_EINVAL, "message %u: start or gap out of range", i);
-        if (first[i + 1] < first[i])
+        if (first[i + 1] < first[i] || first[i + 1] - first[i] > UINT32_MAX)
             return sim_fail(s, SIM_EINVAL, "message %u: its dependents are out of order", i);
     }
     uint32_t *waits = calloc((size_t)n + 1, sizeof *waits);
@@ -226,9 +226,11 @@ static int check_messages(struct sim *s, const struct sim_message *messages, con
     return status;
 }
 
-int64_t sim_add_messages(sim *s, const struct sim_message *messages, const uint64_t *first, const uint32_t *next,
-                         uint32_t n)
+int64_t sim_hold_messages(sim *s, const struct sim_message *messages, const uint64_t *first, const uint32_t *next,
+                          uint32_t n)
 {
+    if (s->n_stored)
+        return sim_fail(s, SIM_EINVAL, "messages are added before collectives");
     int status = check_messages(s, messages, first, next, n);
     if (status)
         return status;
@@ -254,7 +256,7 @@ int64_t sim_add_messages(sim *s, const struct sim_message *messages, const uint6
             .start = messages[i].start_ps,
             .gap = messages[i].gap_ps,
             .dependents = s->n_dependents + (first[i] - first[0]),
-            .n_dependents = first[i + 1] - first[i],
+            .n_dependents = (uint32_t)(first[i + 1] - first[i]),
             .packets = (uint32_t)((messages[i].bytes + payload - 1) / payload),
             .next_open = -1,
             .times = {-1, -1, -1, -1},
@@ -265,10 +267,30 @@ int64_t sim_add_messages(sim *s, const struct sim_message *messages, const uint6
     s->n_dependents += edges;
     s->n_messages += n;
     s->totals.messages += n;
-    for (uint32_t i = 0; i < n; i++)
-        if (!messages[i].waits)
-            message_ready(s, base + i);
     return (int64_t)base;
+}
+
+int sim_start_messages(sim *s)
+{
+    const uint64_t end = s->n_stored ? s->n_stored : s->n_messages;
+    uint32_t *begin = malloc((end - s->n_started + 1) * sizeof *begin);
+    if (!begin)
+        return sim_fail(s, SIM_ENOMEM, "no memory to start %llu messages", (unsigned long long)(end - s->n_started));
+    /* All are found first: those that begin now may make others ready. */
+    uint64_t n = 0;
+    for (; s->n_started < end; s->n_started++)
+        if (!s->messages[s->n_started].waits)
+            begin[n++] = (uint32_t)s->n_started;
+    for (uint64_t i = 0; i < n; i++)
+        message_ready(s, begin[i]);
+    free(begin);
+    return SIM_OK;
+}
+
+int64_t sim_add_messages(sim *s, const struct sim_message *messages, const uint64_t *first, const uint32_t *next, uint32_t n)
+{
+    const int64_t base = sim_hold_messages(s, messages, first, next, n);
+    return base >= 0 && sim_start_messages(s) ? SIM_ENOMEM : base;
 }
 
 void message_due(struct sim *s, uint64_t number)
@@ -276,6 +298,8 @@ void message_due(struct sim *s, uint64_t number)
     struct message *message = &s->messages[number];
     struct flow *flow = s->flows[message->flow];
     message->times.ready = s->now;
+    if (message_is_made(s, number))
+        collective_ready(s, number);
     if (!message->bytes) {
         message->times.done = s->now;
         message_done(s, number);
@@ -300,12 +324,21 @@ void message_due(struct sim *s, uint64_t number)
 void message_done(struct sim *s, uint64_t number)
 {
     s->totals.messages_done++;
-    uint64_t first = s->messages[number].dependents, end = first + s->messages[number].n_dependents;
-    for (uint64_t i = first; i < end; i++) {
-        uint32_t dependent = s->dependents[i];
-        if (--s->messages[dependent].waits == 0)
-            message_ready(s, dependent);
+    if (message_is_made(s, number)) {
+        collective_done(s, number);
+        return;
     }
+    if (s->n_stored)
+        collective_begin(s, number);
+    uint64_t first = s->messages[number].dependents, end = first + s->messages[number].n_dependents;
+    for (uint64_t i = first; i < end; i++)
+        message_waits_less(s, s->dependents[i]);
+}
+
+void message_waits_less(struct sim *s, uint64_t number)
+{
+    if (--s->messages[number].waits == 0)
+        message_ready(s, number);
 }
 
 /* --- scripts --------------------------------------------------------------------------------------- */

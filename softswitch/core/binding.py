@@ -8,7 +8,7 @@ at a time; while a `DaemonLoop` runs, inside `loop.locked()`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from softswitch.core.objects import ProgramObjects
@@ -45,6 +45,11 @@ class SwitchCore(ProgramObjects):
         """As NativeSwitch. Raises CoreError, build.CoreBuildError."""
         super().__init__(config, sanitize=sanitize, module=module)
         self._outputs = self.ffi.new("struct ws_output[]", _OUTPUT_BATCH)
+
+    def seed(self, seed: int) -> None:
+        """Be as if made with this seed, before the first packet."""
+        self.config = replace(self.config, seed=seed)
+        self.lib.ws_seed(self.pointer, seed)
 
     # --- packets and time ----------------------------------------------------------------------
 

@@ -36,6 +36,12 @@ ws_switch *ws_create(const struct ws_config *config)
     return sw;
 }
 
+void ws_seed(ws_switch *sw, uint64_t seed)
+{
+    sw->config.seed = seed;
+    sw->random = seed;
+}
+
 static void unload(ws_switch *sw)
 {
     ws_trace_unloaded(sw);

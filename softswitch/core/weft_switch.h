@@ -44,6 +44,8 @@ void ws_config_default(struct ws_config *config);
 
 /* A new switch has no pipeline (--no-p4); packets are dropped and counted until ws_load. */
 ws_switch *ws_create(const struct ws_config *config);
+/* As if made with this seed: before the first packet, and before anything goes wrong on its wires. */
+void ws_seed(ws_switch *sw, uint64_t seed);
 void ws_destroy(ws_switch *sw);
 /* Loads a compiled pipeline. Forgets tables, profiles, arrays, groups, sessions; packets in flight are dropped.
  * On error nothing changes and ws_last_error says why. */

@@ -140,6 +140,17 @@ def card_lines(result: dict[str, float]) -> list[Line]:
     ]
 
 
+def large_lines(result: dict[str, Any]) -> list[Line]:
+    hosts = f"{result['hosts']} hosts"
+    return [
+        Line(f"set-up of {hosts}, simulator", f"{result['set_up_s']:.1f} s", "", None),
+        Line(
+            "  each further run", f"{result['further_s']:.2f} s", "< 1 s", result["further_s"] < 1
+        ),
+        Line("  a ring's message, 8 B", f"{result['message_ns']:.0f} ns", "", None),
+    ]
+
+
 def endpoint_lines(result: dict[str, Any]) -> list[Line]:
     flow = result["virtual"]
     lines = [
@@ -199,6 +210,8 @@ def main() -> int:
     short = ["--links", "4"] if arguments.quick else []
     results["controller"] = script("bench_controller.py", *short)
     lines += controller_lines(results["controller"])
+    results["large"] = script("bench_large.py")
+    lines += large_lines(results["large"])
     results["ns3"] = script("bench_ns3.py")
     lines += ns3_lines(results["ns3"])
     short = ["--rounds", "2"] if arguments.quick else []

@@ -23,6 +23,7 @@ SMALLEST = {
     "bench_pipeline.py": ("pipeline_lines", "--rounds 1 --seconds 0.01"),
     "bench_engine.py": ("engine_lines", "--rounds 1 --k 4 --hops 20000"),
     "bench_controller.py": ("controller_lines", "--k 2 --links 1 --install"),
+    "bench_large.py": ("large_lines", "--rounds 1 --k 4"),
     "bench_rnic.py": ("card_lines", "--rounds 1"),
     "bench_endpoint.py": ("endpoint_lines", "--rounds 1 --messages 10"),
     "bench_daemon.py": ("daemon_lines", "--rounds 1 --seconds 0.1 --pps 1000"),
@@ -90,6 +91,7 @@ def test_each_is_in_the_table_of_make_bench() -> None:
         ("bench_idle.py", "--seconds -1", "argument --seconds: -1 is no time to measure for"),
         ("bench_engine.py", "--k 3", "k must be even"),
         ("bench_controller.py", "--k 3", "k must be even"),
+        ("bench_large.py", "--k 5", "k must be even"),
         ("in_turn.py", ". no-such-folder", "no-such-folder has no tests/bench/bench_engine.py"),
     ],
 )

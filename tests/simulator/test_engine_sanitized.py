@@ -10,6 +10,7 @@ from tests.sanitized import pass_sanitized
 HERE = Path(__file__).resolve().parent
 TESTS = (
     "test_arrivals.py",
+    "test_engine_collectives.py",
     "test_engine.py",
     "test_engine_traffic.py",
     "test_engine_transport.py",

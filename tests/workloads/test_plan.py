@@ -301,3 +301,15 @@ def test_who_only_receives_still_computes() -> None:
     text = FATTREE + "  {ranks: 2, phases: [{incast: {bytes: 1kB, compute: 1ms}}, {compute: 1ms}, "
     text += "{incast: {bytes: 1kB, root: 1}}]}\n"
     assert planned(text).spans[0].ideal_ps > 2_000_000_000
+
+
+def test_paths_that_are_known_are_found_again_and_no_others() -> None:
+    """What is kept of one topology is not taken for another's."""
+    text = FATTREE + "  {ranks: 16, phases: [{allreduce: {bytes: 16kB}}]}\n"
+    slower = text.replace("400Gbps", "100Gbps")
+    one, other = read_run(text), read_run(slower)
+    alone = plan(one), plan(other)
+    again = plan(one), plan(one), plan(other)
+    assert again[0].spans == again[1].spans == alone[0].spans
+    assert again[2].spans == alone[1].spans
+    assert alone[0].spans != alone[1].spans

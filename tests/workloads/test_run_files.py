@@ -313,7 +313,24 @@ MISTAKES = [
         "",
         "11:7: job.phases[1]: allreduce: is empty: say what, as in",
     ),
-    (JOB, "{bytes: 1MB, over: dp}", "{bytes: 1MB, repeat: 99999999}", "allreduce: about 495999995"),
+    (
+        JOB,
+        "{bytes: 1MB, over: dp}",
+        "{bytes: 1MB, repeat: 99999999}",
+        "allreduce: about 1599999984 messages beside those of rings and all-to-alls up to here",
+    ),
+    (
+        JOB,
+        "{bytes: 1MB, over: dp}",
+        "{bytes: 1MB, repeat: 2000000, channels: 64}",
+        "allreduce: about 61472000000 messages up to here: a run has at most 4294967296",
+    ),
+    (
+        JOB,
+        "bytes: 1MB, microbatches: 4",
+        "bytes: 1MB, microbatches: 9999999",
+        "pipeline: about ",
+    ),
 ]
 
 
