@@ -12,6 +12,7 @@ from controller.program import CompiledProgram
 from mechanisms.program import FABRIC
 from simulator.core.binding import Clock, EngineError, Receiver
 from simulator.host_settings import apply_clocks, slack_bytes
+from simulator.prepared import PreparedFabric
 from simulator.runner import Outcome, Simulation
 from topologies.errors import TopologyError
 from workloads.loader import load_run_file, read_run
@@ -289,3 +290,14 @@ def test_every_interface_has_a_clock_of_its_own() -> None:
     assert len({each.ppb for each in seen}) > 4
     assert len({each.seed for each in seen}) == len(seen) == 8
     assert all(-50_000 <= each.ppb <= 50_000 for each in seen)
+
+
+def test_a_fabric_prepared_for_one_seed_gives_anothers_clocks() -> None:
+    loaded = read_run(text("clocks: {}\nbuffer: {shared: 1MB}", lossless=True))
+    prepared = PreparedFabric(loaded, program(), seed=1)
+    shared = Simulation(loaded, program(), seed=2, prepared=prepared).run()
+    fresh, other = (Simulation(loaded, program(), seed=seed).run() for seed in (2, 1))
+    assert shares(shared) == shares(fresh) != shares(other)
+    without = read_run(text("buffer: {shared: 1MB}", lossless=True))
+    with pytest.raises(ValueError, match="not prepared"):
+        Simulation(without, program(), prepared=PreparedFabric(loaded, program()))
