@@ -78,7 +78,8 @@ def run(
     if as_json:
         print(json.dumps(_as_json(report, files)))
     else:
-        _print(report, files)
+        built = [f"-I {each}" for each in include] + [f"-D {each}" for each in define]
+        _print(report, files, " ".join([report.program, *built]))
     return 0 if report.agrees else 1
 
 
@@ -149,7 +150,7 @@ def _write_examples(report: Report, program: str, out: Path) -> dict[int, Path]:
     return files
 
 
-def _print(report: Report, files: dict[int, Path]) -> None:
+def _print(report: Report, files: dict[int, Path], program: str) -> None:
     columns = ["pairing", "cases", "compared with", "equal", "different", "undefined", ""]
     console.table(
         columns,
@@ -164,7 +165,7 @@ def _print(report: Report, files: dict[int, Path]) -> None:
         for text in row.other[:SHOWN_UPDATES]:
             print(f"{row.name}: {text}")
         for example in row.examples:
-            _print_example(report, row, example, files[id(example)])
+            _print_example(program, row, example, files[id(example)])
     sys.stdout.flush()
 
 
@@ -191,7 +192,7 @@ def _conditions(report: Report) -> str:
     return "\n".join([text, *(f"{row.name}: {row.missing}" for row in failed)])
 
 
-def _print_example(report: Report, row: Row, example: Example, path: Path) -> None:
+def _print_example(program: str, row: Row, example: Example, path: Path) -> None:
     print(f"\n{row.name} differs from {row.against}: {example.what}")
     updates = [show_update(update) for update in example.round_.setup]
     for line in updates[:SHOWN_UPDATES]:
@@ -202,7 +203,7 @@ def _print_example(report: Report, row: Row, example: Example, path: Path) -> No
         print(f"  packet  {show(packet)}")
         for who, answer in ((row.against, example.reference), (row.name, example.other)):
             print(f"    {who}: {_answer(answer, number)}")
-    print(f"  again   weft parity {report.program} --replay {path}")
+    print(f"  again   weft parity {program} --replay {path}")
 
 
 def _answer(answer: Any, number: int) -> str:

@@ -72,7 +72,7 @@ class Environment:
         return Environment(
             seed=rng.getrandbits(31) + 2,
             start_ns=rng.getrandbits(52),
-            step_ns=STEP_NS + rng.getrandbits(16),
+            step_ns=(STEP_NS << rng.randrange(12)) + rng.getrandbits(16),
             queued_ns=1 + rng.getrandbits(19),
             vary_undefined=True,
         )
