@@ -199,6 +199,9 @@ def _rows(summary: dict[str, Any]) -> Iterator[tuple[str, str]]:
     if pauses["xoff_sent"]:
         text = f"{pauses['xoff_sent']} XOFF, {pauses['xon_sent']} XON"
         yield "pauses (PFC)", f"{text}; queues paused {show_time(pauses['paused_ps'])} in all"
+    for interface, found in summary.get("receivers", {}).items():
+        text = f"{found['taken']} frames taken, {found['dropped']} lost, {found['pauses']} pauses"
+        yield f"slow host {interface}", f"{text}; {found['most_bytes'] / 1e3:.1f} kB waited at most"
     if summary["blocking"]["deadlocks"]:
         yield "deadlock", "; ".join(" -> ".join(c) for c in summary["blocking"]["deadlocks"])
 

@@ -219,3 +219,23 @@ def test_ctrl_c_leaves_a_whole_result(tmp_path: Path) -> None:
 def test_shipped_runs_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["sim", "--list"]) == 0
     assert "incast-32" in capsys.readouterr().out
+
+
+def test_a_slow_host_has_a_row(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, out = tmp_path / "slow.yaml", tmp_path / "out"
+    slow = (
+        "topology:\n  {generator: single, hosts: 3, "
+        "link: {rate: 100Gbps, delay: 500ns, queue: 1MB, mtu: 4200B}}\n"
+        "until: 200us\nreceivers: {h3: {rate: 40Gbps, buffer: 20kB}}\n"
+        "traffic: [{incast: {to: h3, from: h1, persistent: true}}]\n"
+    )
+    path.write_text(slow)
+    assert cli.main(["sim", str(path), "--out", str(out)]) == 0
+    found = json.loads((out / "summary.json").read_text())["receivers"]["h3"]
+    assert found["dropped"] > 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert f"{found['taken']} frames taken, {found['dropped']} lost, 0 pauses" in shown
+    path.write_text(slow.replace("receivers: {h3: {rate: 40Gbps, buffer: 20kB}}\n", ""))
+    assert cli.main(["sim", str(path), "--out", str(out)]) == 0
+    assert "receivers" not in json.loads((out / "summary.json").read_text())
+    assert "slow host" not in capsys.readouterr().out
