@@ -28,7 +28,7 @@ topology:
     - {a: s2:3, b: s4:2}
   classes: {roce: {dscp: 26, queue: 3}}
   EVENTS
-until: 4ms
+until: 8ms
 transport: {congestion_control: none, TRANSPORT, udp_ports: 8, timeout: 50ms}
 traffic: [{incast: {to: h2, from: h1, persistent: true, operation: OPERATION}}]
 """
@@ -69,7 +69,7 @@ def repeated(outcome: Outcome) -> int:
     return int(outcome.end.transport_stats[0]["repeated_packets"])
 
 
-@pytest.mark.parametrize("operation", ["write", "send"])
+@pytest.mark.parametrize("operation", ["write", "send", "read"])
 @pytest.mark.parametrize(
     ("longer", "reorder"), [("5us", "5us"), ("5us", "100us"), ("50us", "60us"), ("1us", "2us")]
 )

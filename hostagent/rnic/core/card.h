@@ -173,6 +173,10 @@ struct qp {
     uint8_t response_gap;            /* READ responses are missing, and that has been seen */
     uint8_t read_again;              /* selective: the READ at `una` is to be requested again */
     uint64_t response_highest;       /* PSN of the last response that came before its turn */
+    uint64_t *responded;             /* `reorder_ps`: bit PSN % WINDOW_SELECTIVE_MOST: a response that came early and is placed; NULL: none has */
+    uint64_t responded_n;
+    uint64_t response_waits;         /* the gap at this PSN was there when the wait for it began; UINT64_MAX: there is no wait */
+    rnic_time response_until;        /* and when that wait ends */
     /* selective repeat */
     uint64_t *arrived;               /* bit PSN % WINDOW_SELECTIVE_MOST: came out of order, said the peer; NULL: none has */
     uint64_t lost_below;             /* PSNs below that and not in `arrived` are missing */
@@ -288,6 +292,7 @@ int requester_wants(struct qp *qp);
 int requester_send(struct qp *qp, struct rnic_packet *packet);   /* 0: nothing to be sent after all */
 void requester_ack(struct qp *qp, const struct inbound *in);     /* ACK, NAK, RNR NAK */
 void requester_response(struct qp *qp, const struct inbound *in); /* of a READ */
+void requester_gap(struct qp *qp);                               /* early responses have waited long enough */
 void requester_timeout(struct qp *qp);
 void requester_flush(struct qp *qp);
 

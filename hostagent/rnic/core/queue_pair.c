@@ -22,6 +22,7 @@ void qp_free(struct qp *qp)
     if (qp->early)
         free(ring_of(qp->early));
     free(qp->early_bytes);
+    free(qp->responded);
     if (qp->config.slot != qp->slot)
         free(qp->slot);
     free(qp);
@@ -169,6 +170,7 @@ int rnic_add_qp(rnic *r, const struct rnic_qp_config *config, const struct cc_pa
     qp->rnr_code = rnr_code(c->rnr_timer_ps);
     qp->heap_at[HEAP_PACE] = qp->heap_at[HEAP_TIMER] = qp->heap_at[HEAP_GAP] = NOT_IN_HEAP;
     qp->deadline = RNIC_NEVER;
+    qp->response_waits = UINT64_MAX;
     qp->una = qp->next = qp->sent = qp->posted = qp->peer_expected = c->first_psn;
     qp->told.interval_ns = c->cnp_interval_ns;
     qp->answers_size = c->max_reads;

@@ -1,7 +1,8 @@
 /* Owns a queue pair's own work: what is sent, what the peer says of it, and what is sent again.
  *
  * Go-back-N: `next` returns to `una`. Selective repeat: the NAK's bitmap says what has arrived; what is missing below the
- * highest of these is sent again, once for each time that this is found out. READ responses come in order or are asked for again.
+ * highest of these is sent again, once for each time that this is found out. READ responses come in order or are asked for again,
+ * unless packets may overtake each other (`reorder_ps`): then they are placed as they come.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -213,6 +214,32 @@ static void progress(struct qp *qp, uint64_t before)
     }
 }
 
+static uint64_t *responded_word(struct qp *qp, uint64_t psn) { return &qp->responded[psn % WINDOW_SELECTIVE_MOST / 64]; }
+static uint64_t responded_bit(uint64_t psn) { return (uint64_t)1 << psn % 64; }
+
+/* `una` has moved: over responses that are there already, too, and READs that are whole are complete. */
+static void pass_responded(struct qp *qp)
+{
+    while (qp->head < qp->tail && is_read(work_at(qp, qp->head))) {
+        if (qp->una == end_of(work_at(qp, qp->head))) {
+            complete(qp);
+        } else if (qp->responded_n && *responded_word(qp, qp->una) & responded_bit(qp->una)) {
+            *responded_word(qp, qp->una) &= ~responded_bit(qp->una);
+            qp->responded_n--;
+            qp->una++;
+        } else {
+            break;
+        }
+    }
+}
+
+static void wait_for_response(struct qp *qp)
+{
+    qp->response_waits = qp->una;
+    qp->response_until = qp->card->now + qp->config.reorder_ps;
+    gap_set(qp, qp->response_until);
+}
+
 /* The READ at `una` lacks responses. */
 static void responses_missing(struct qp *qp)
 {
@@ -231,6 +258,10 @@ static void acknowledge(struct qp *qp, uint64_t upto)
     while (qp->head < qp->tail && !missing) {
         const struct work *work = work_at(qp, qp->head);
         if (is_read(work)) {
+            const uint64_t head = qp->head;
+            pass_responded(qp);
+            if (qp->head > head)
+                continue;
             missing = upto > qp->una && upto > work->first_psn;
             break;
         }
@@ -244,8 +275,12 @@ static void acknowledge(struct qp *qp, uint64_t upto)
     }
     if (qp->una > before)
         progress(qp, before);
-    if (missing && !qp->response_gap)
-        responses_missing(qp);
+    if (missing && !qp->response_gap) {
+        if (!selective(qp) || !qp->config.reorder_ps)
+            responses_missing(qp);
+        else if (qp->response_waits == UINT64_MAX)
+            wait_for_response(qp); /* it may have overtaken them */
+    }
 }
 
 const uint32_t rnr_units[32] = {65536, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192,
@@ -332,6 +367,71 @@ void requester_ack(struct qp *qp, const struct inbound *in)
     }
 }
 
+/* The READ whose responses include this PSN; NULL: none. */
+static const struct work *read_of(const struct qp *qp, uint64_t psn)
+{
+    for (uint64_t i = qp->head; i < qp->tail; i++) {
+        const struct work *work = work_at(qp, i);
+        if (psn < end_of(work))
+            return psn >= work->first_psn && is_read(work) ? work : NULL;
+    }
+    return NULL;
+}
+
+/* Puts a response where it belongs; 0: it is not what was asked for, and the time-out asks again. */
+static int place(struct qp *qp, const struct work *work, const struct inbound *in, uint64_t psn)
+{
+    const uint32_t length = payload_at(work, qp->config.mtu, psn);
+    if (in->payload_length != length)
+        return 0;
+    if (in->payload && length && work->posted.local)
+        memcpy(work->posted.local + (psn - work->first_psn) * qp->config.mtu, in->payload, length);
+    qp->stats.received_packets++;
+    qp->stats.received_bytes += length;
+    return 1;
+}
+
+/* A response before its turn, which may only have overtaken others: it is placed at once. 0: it can't be remembered. */
+static int respond_early(struct qp *qp, const struct inbound *in, uint64_t psn)
+{
+    const struct work *work = read_of(qp, psn);
+    if (!work || psn - qp->una >= WINDOW_SELECTIVE_MOST)
+        return 0;
+    if (!qp->responded && !(qp->responded = calloc(WINDOW_SELECTIVE_MOST / 64, sizeof *qp->responded)))
+        return 0;
+    if (*responded_word(qp, psn) & responded_bit(psn)) {
+        qp->stats.duplicates++;
+        return 1;
+    }
+    if (!place(qp, work, in, psn))
+        return 1;
+    *responded_word(qp, psn) |= responded_bit(psn);
+    qp->responded_n++;
+    if (qp->response_waits == UINT64_MAX && !qp->response_gap)
+        wait_for_response(qp);
+    return 1;
+}
+
+void requester_gap(struct qp *qp)
+{
+    if (qp->response_waits == UINT64_MAX)
+        return;
+    if (qp->card->now < qp->response_until) { /* it was the responder's time */
+        gap_set(qp, qp->response_until);
+        return;
+    }
+    const int same = qp->response_waits == qp->una;
+    qp->response_waits = UINT64_MAX;
+    if (qp->state != RNIC_READY || qp->response_gap)
+        return;
+    if (same) {
+        responses_missing(qp);
+        qp_update(qp);
+    } else if (qp->responded_n) { /* another gap, which is younger */
+        wait_for_response(qp);
+    }
+}
+
 void requester_response(struct qp *qp, const struct inbound *in)
 {
     const uint64_t psn = psn_near(qp->una, in->psn);
@@ -344,10 +444,12 @@ void requester_response(struct qp *qp, const struct inbound *in)
     if (psn > qp->una && qp->head < qp->tail && !is_read(work_at(qp, qp->head)))
         acknowledge(qp, psn); /* a response is one for all that was before it, too */
     const struct work *work = qp->head < qp->tail ? work_at(qp, qp->head) : NULL;
-    if (!work || !is_read(work))
+    if (!work || !is_read(work) || psn < qp->una)
         return;
     if (psn != qp->una) {
         qp->stats.out_of_order++;
+        if (qp->config.reorder_ps && selective(qp) && respond_early(qp, in, psn))
+            return;
         qp->stats.dropped++;
         /* Once a gap; again when the sequence has begun anew without what is missing. */
         if (!qp->response_gap || (psn <= qp->response_highest && psn - qp->una <= 2)) {
@@ -358,19 +460,13 @@ void requester_response(struct qp *qp, const struct inbound *in)
         }
         return;
     }
-    const uint32_t length = payload_at(work, qp->config.mtu, psn);
-    if (in->payload_length != length)
-        return; /* not what was asked for: the time-out asks again */
-    if (in->payload && length && work->posted.local)
-        memcpy(work->posted.local + (psn - work->first_psn) * qp->config.mtu, in->payload, length);
-    qp->stats.received_packets++;
-    qp->stats.received_bytes += length;
+    if (!place(qp, work, in, psn))
+        return;
     const uint64_t before = qp->una++;
     if (qp->una > qp->peer_expected)
         qp->peer_expected = end_of(work);
     qp->response_highest = 0;
-    if (qp->una == end_of(work))
-        complete(qp);
+    pass_responded(qp);
     progress(qp, before);
 }
 

@@ -287,5 +287,6 @@ void rnic_advance(rnic *r, rnic_time now)
         struct qp *qp = heap->entries[0].qp;
         qp_heap_remove(qp, HEAP_GAP);
         responder_gap(qp);
+        requester_gap(qp);
     }
 }
