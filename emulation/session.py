@@ -14,15 +14,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from importlib import import_module
-from typing import TYPE_CHECKING
 
+from controller import BlockingController, BringUp, CompiledProgram, FabricPolicy, TargetFacts
 from emulation import teardown
 from emulation.endpoints import Endpoints
 from emulation.errors import EmulationError, NotRootError, SwitchDiedError
 from emulation.fabric_record import FabricRecord
+from emulation.host_agent import AgentOutcome, HostAgent
 from emulation.link_state import LinkState
 from emulation.network import Network
 from emulation.run_state import Run
+from emulation.supervisor import Supervisor
 from emulation.switch_node import (
     FIRST_GRPC_PORT,
     FIRST_THRIFT_PORT,
@@ -37,11 +39,6 @@ from emulation.tcp_ports import TcpPorts
 from emulation.teardown import Removed
 from topologies import Link, Port, Topology
 from topologies.model import RECIRCULATION_PS
-
-if TYPE_CHECKING:
-    from controller import BlockingController, BringUp, CompiledProgram, FabricPolicy, TargetFacts
-    from emulation.host_agent import AgentOutcome, HostAgent
-    from emulation.supervisor import Supervisor
 
 _TICK_PS = 1000  # our switch runs with nanosecond ticks and 256-byte cells
 _CELL_BYTES = 256
@@ -113,8 +110,6 @@ class Session:
         """
         self._network = Network(self.topology, self.run)
         if self.topology.hosts:
-            from emulation.host_agent import HostAgent
-
             self._host_agent = HostAgent(self.run)
             self._host_agent.start()
         emulates_links = self.target is Target.SOFTSWITCH
@@ -159,8 +154,6 @@ class Session:
 
     def supervise(self, tell: Callable[[str], None]) -> None:
         """From now on start switches again that die; `tell` gets each message, from a thread."""
-        from emulation.supervisor import Supervisor
-
         self._supervisor = Supervisor(self, tell)
         self._supervisor.start()
 
@@ -227,8 +220,6 @@ class Session:
         down: Iterable[Link] = (),
         policy: FabricPolicy | None = None,
     ) -> BlockingController:
-        from controller import BlockingController
-
         return BlockingController(
             self.topology,
             self._addresses(),
@@ -258,8 +249,6 @@ class Session:
 
     def target_facts(self) -> TargetFacts:
         """Return what the controller must know about the switches' units and ports."""
-        from controller import TargetFacts
-
         if self.target is Target.BMV2:
             return TargetFacts(priorities=PRIORITY_QUEUES, time_scale=self.topology.time_scale)
         return TargetFacts(

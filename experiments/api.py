@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 from experiments.errors import NotRunError
 from experiments.statistics import Estimate
 from topologies.document import Document
+from workloads.loader import run_of
 
 if TYPE_CHECKING:
     from controller.program import CompiledProgram
@@ -104,8 +105,6 @@ class Context:
 
     def run_file(self) -> RunFile:
         """Return `mapping`, checked and read, as the simulator takes it. Raises TopologyError."""
-        from workloads.loader import run_of
-
         document = self.source or Document("lab.yaml", self.mapping, {})
         return run_of(document, self.variant.name, self.folder)
 
@@ -150,7 +149,7 @@ class Run:
     @cached_property
     def results(self) -> ResultFolder:
         """The result folder, to read tables from. Raises ResultError."""
-        from simulator.result_reader import ResultFolder
+        from simulator.result_reader import ResultFolder  # half a second, for pyarrow
 
         return ResultFolder(self.folder)
 

@@ -25,7 +25,7 @@ DPI = 150
 
 def use_style() -> None:
     """Give matplotlib the style, and a backend that needs no screen."""
-    import matplotlib as mpl
+    import matplotlib as mpl  # heavy, and only pictures need it
 
     mpl.use("Agg")
     mpl.rcParams.update(
@@ -62,7 +62,7 @@ def drawing(
     `note` stands below it. Raises LabError where it can't be written.
     """
     use_style()
-    from matplotlib import pyplot
+    from matplotlib import pyplot  # heavy, and only pictures need it
 
     figure = pyplot.figure(figsize=(width, height), layout="constrained")
     try:

@@ -54,6 +54,6 @@ class NotRunError(Exception):
     @property
     def verdict(self) -> Verdict:
         """What a check that asks for it comes to."""
-        from experiments.api import Verdict
+        from experiments.api import Verdict  # it imports this module
 
         return Verdict.FAIL if self.failed else Verdict.NOT_RUN

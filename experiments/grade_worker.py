@@ -228,7 +228,7 @@ def _compiled(pipe: Connection, source: Path, seed: int) -> Submission | None:
 
 def _bench(grading: ModuleType, submission: Submission) -> object:
     """The lab's bench, or why the switch does not take the program."""
-    from softswitch.p4runtime.status import PipelineError
+    from softswitch.p4runtime.status import PipelineError  # _compiled has loaded it: see there
 
     try:
         return grading.bench(submission)
@@ -237,7 +237,7 @@ def _bench(grading: ModuleType, submission: Submission) -> object:
 
 
 def _judge(item: Item, bench: object) -> Finding:
-    from softswitch.p4runtime.names import UnknownName
+    from softswitch.p4runtime.names import UnknownName  # _compiled has loaded these: see there
     from softswitch.p4runtime.status import WriteError
 
     try:

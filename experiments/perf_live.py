@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from emulation import rdma
+from emulation import control, fabric_record, rdma
 from experiments.perf_report import Bandwidth, Measurement, Report, Row, latency
 from experiments.perf_request import DEFAULT_COUNT, DEFAULT_DEPTH, MAX_MESSAGES, Request, interfaces
 from experiments.perf_simulated import notes
@@ -43,8 +43,7 @@ def from_elsewhere(request: Request, draw: Draw) -> Report:
 
     Raises NoRunError, NotRootError, UsageError, and what an endpoint says.
     """
-    from emulation import control, fabric_record
-    from emulation.session import require_root
+    from emulation.session import require_root  # Mininet, which `perf --sim` does without
 
     require_root("weft perf (in the simulator it needs no root: --sim TOPOLOGY)")
     fabric = fabric_record.running()

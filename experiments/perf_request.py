@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from observe.errors import UsageError
+from topologies.errors import did_you_mean
+from topologies.reach import Reach
+from topologies.units import parse_duration, parse_size
 from workloads.senders import senders, with_those_beside
 
 if TYPE_CHECKING:
@@ -159,8 +162,6 @@ def controlled(name: str | None, set_name: str | None) -> tuple[str, str | None]
 
 
 def _size(text: str) -> int:
-    from topologies.units import parse_size
-
     try:
         size = int(text) if text.isdecimal() else parse_size(text)
     except ValueError as error:
@@ -171,8 +172,6 @@ def _size(text: str) -> int:
 
 
 def _duration(text: str | None) -> int | None:
-    from topologies.units import parse_duration
-
     if text is None:
         return None
     try:
@@ -227,8 +226,6 @@ def interfaces(request: Request, topology: Topology) -> tuple[list[Interface], I
 
 
 def _interface(topology: Topology, name: str) -> Interface:
-    from topologies.errors import did_you_mean
-
     host_name, _, number = name.partition(":")
     hosts = {host.name: host for host in topology.hosts}
     if host_name not in hosts:
@@ -246,8 +243,6 @@ def _interface(topology: Topology, name: str) -> Interface:
 
 
 def _check_meet(topology: Topology, sources: Sequence[Interface], target: Interface) -> None:
-    from topologies.reach import Reach
-
     reach = Reach(topology)
     for source in sources:
         if not reach.meet(source, target):

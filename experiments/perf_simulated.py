@@ -23,10 +23,10 @@ from topologies.document import Document
 from topologies.model import Interface, Topology
 from workloads.dag import FlowKind, FlowTable, MessageTable
 from workloads.model import STREAM, RunFile, Traffic
-from workloads.paths import Paths, wire_ps
+from workloads.paths import Paths, mtu_payload, wire_ps
 from workloads.schema import ROCE_DSCP
 from workloads.senders import columns
-from workloads.transport_schema import TransportFields
+from workloads.transport_schema import TransportFields, transport_entry
 
 if TYPE_CHECKING:
     from controller.program import CompiledProgram
@@ -105,8 +105,6 @@ def notes(request: Request, topology: Topology) -> list[str]:
 
 
 def _payload(topology: Topology, interface: Interface) -> int:
-    from workloads.paths import mtu_payload
-
     return mtu_payload(topology.link_at(interface.host, interface.number).mtu_bytes)
 
 
@@ -263,8 +261,6 @@ class _Measured:
 
 
 def _transport(request: Request) -> TransportFields:
-    from workloads.transport_schema import transport_entry
-
     return transport_entry().model_validate(
         {
             **request.transport(),

@@ -320,7 +320,7 @@ def require(runtime: Runtime) -> None:
     """
     if not runtime.is_live:
         return
-    from emulation.errors import ToolMissingError
+    from emulation.errors import ToolMissingError  # Mininet, which the simulator does without
     from emulation.session import require_root
     from emulation.switch_node import Target, require_target
 

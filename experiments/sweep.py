@@ -184,7 +184,7 @@ def usual_metrics(spec: SweepSpec, *, own: bool = False) -> tuple[str, ...]:
 
 
 def _compiled(path: Path) -> CompiledProgram:
-    from compiler import compile_p4
+    from compiler import compile_p4  # only a sweep that got no program needs the compiler
 
     result = compile_p4(path)
     return CompiledProgram.of(result, path)
@@ -192,7 +192,7 @@ def _compiled(path: Path) -> CompiledProgram:
 
 def _build(program: CompiledProgram) -> None:
     """Build the program, and import the engine, once for all processes."""
-    import simulator.runner  # noqa: F401
+    import simulator.runner  # noqa: F401 - the sweep itself plays nothing
     from softswitch.p4runtime import pipeline
 
     pipeline.prepare_program(program.json_text.encode())

@@ -20,6 +20,7 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
+from experiments import sweep_point
 from experiments.errors import LabError
 from experiments.sweep_point import Assignment, Played, Task, VersionError, fingerprint, play
 
@@ -52,7 +53,7 @@ def played_by_dask(
     """
     if not is_installed():
         raise DaskError("Dask is not installed", f"{SETUP}, here and on the workers' machines")
-    import distributed
+    import distributed  # optional, as is_installed says
 
     # Lost workers are told as failed runs, or as an error of ours; not as log lines.
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
@@ -95,8 +96,6 @@ def _check_workers(distributed: Any, client: Any, scheduler: str) -> None:
 
 
 def _their_fingerprint() -> str:
-    from experiments import sweep_point
-
     return sweep_point.fingerprint()
 
 
@@ -151,7 +150,7 @@ def _given(packed: bytes) -> bytes:
 
 
 def _play(packed: bytes, point: int, seed: int | None) -> Played:
-    from distributed import get_worker
+    from distributed import get_worker  # only workers call this
 
     # Dask removes what a worker that was killed left there.
     scratch = Path(get_worker().local_directory)
@@ -167,7 +166,7 @@ def _unpacked(packed: bytes) -> Assignment:
 
 def _packed(assignment: Assignment) -> bytes:
     """Return it with the caller's functions in it: workers could not import a lab's checks.py."""
-    import cloudpickle
+    import cloudpickle  # optional: it comes with Dask
 
     given = (assignment.measure, assignment.prepare)
     names = {getattr(function, "__module__", None) or "" for function in given}

@@ -40,7 +40,7 @@ class Ended:
     @classmethod
     def of(cls, simulation: Simulation, summary: Mapping[str, Any]) -> Ended:
         """Read the peaks off the switches: they are exact, not sampled."""
-        from simulator.fabric import PRIORITIES
+        from simulator.fabric import PRIORITIES  # the engine, which a reader of sweeps does without
 
         fabric = simulation.fabric
         peaks = {}

@@ -22,6 +22,7 @@ from experiments.lab_code import describe, place
 from experiments.overrides import Merge
 from experiments.sweep_metrics import Ended, Value, measured
 from experiments.sweep_space import Point
+from simulator.result_model import Stop
 from softswitch.jobs import Died, in_child
 from topologies.document import Document
 from topologies.errors import TopologyError
@@ -181,8 +182,7 @@ def _simulated(
     loaded: RunFile,
     prepared: PreparedFabric | None,
 ) -> Played:
-    from simulator.result_model import Stop
-    from simulator.runner import Simulation
+    from simulator.runner import Simulation  # half a second: only who plays needs it
 
     simulation = Simulation(loaded, assignment.program, seed=seed, prepared=prepared)
     with tempfile.TemporaryDirectory(prefix="weft-sweep-", dir=scratch) as folder:

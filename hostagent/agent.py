@@ -100,7 +100,7 @@ class Agent:
             raise AgentError(str(error)) from None
         kernel_headers.export()
         try:
-            from bcc import BPF
+            from bcc import BPF  # a Debian package, which may be missing
         except ImportError as error:
             raise AgentError(f"{error}: install Debian's python3-bpfcc") from None
         pins.mkdir(exist_ok=True)
@@ -127,7 +127,7 @@ class Agent:
         The namespace is a process's that is in it, or a file such as /run/netns/NAME. Native where
         the driver takes it, else in the generic path. Raises AgentError.
         """
-        from bcc import lib
+        from bcc import lib  # as in Agent.load
 
         def attach_here() -> bool:
             name = interface.encode()
@@ -149,7 +149,7 @@ class Agent:
 
 def detach(namespace: int | Path, interface: str) -> None:
     """Take the XDP program off an interface in a network namespace. Raises AgentError."""
-    from bcc import lib
+    from bcc import lib  # as in Agent.load
 
     def detach_here() -> None:
         for flags in (_NATIVE, _GENERIC):

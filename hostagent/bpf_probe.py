@@ -72,7 +72,7 @@ def _probe_here() -> ProbeResult:
     """The probe itself, in the network namespace of this process."""
     result = ProbeResult()
     try:
-        from bcc import BPF
+        from bcc import BPF  # a Debian package, which may be missing
     except ImportError as error:
         return ProbeResult(detail=f"{error} (Debian's python3-bpfcc)")
     try:
@@ -96,7 +96,7 @@ def _probe_here() -> ProbeResult:
 
 def _attach(bpf: Any, xdp: Any, tc: Any) -> tuple[str, str]:
     """Make a veth pair, attach both programs to its second end; return the two names."""
-    from pyroute2 import IPRoute
+    from pyroute2 import IPRoute  # doctor must do without where nothing is installed
 
     sender, receiver = "probe0", "probe1"
     with IPRoute() as netlink:

@@ -14,6 +14,7 @@ from controller.target_facts import TargetFacts
 from simulator.core.binding import Engine, HostPort
 from softswitch.core import CoreConfig, PortConfig, Scheduler
 from softswitch.device import Device
+from softswitch.link_settings import LinkChange
 from softswitch.p4runtime import pipeline
 from topologies.events import PortCall
 from topologies.model import RECIRCULATION_PS, Host, Link, Port, Topology
@@ -163,8 +164,6 @@ class Fabric:
 
     def change_port(self, call: PortCall) -> None:
         """Other settings of a port's link, from now on."""
-        from softswitch.link_settings import LinkChange
-
         switch = self.switches[call.switch]
         arguments = dict(call.arguments)
         delay = arguments.pop("rx_delay_ps", None)

@@ -18,11 +18,22 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from softswitch.core import (
+    CoreConfig,
+    CoreError,
+    DaemonLoop,
+    Direction,
+    PortConfig,
+    PortImpair,
+    Scheduler,
+    SwitchCore,
+)
 from softswitch.link_options import Link
 from softswitch.options import UNIX, Interface, Options, UsageError, parse
 
+# Methods import what takes long to load: by then the log is open and signals are caught, and
+# --help and wrong options need none of it.
 if TYPE_CHECKING:
-    from softswitch.core import DaemonLoop, SwitchCore
     from softswitch.device import Device
     from softswitch.diagnostics_service import DiagnosticsService
     from softswitch.p4runtime.server import P4RuntimeServer
@@ -182,8 +193,7 @@ class Daemon:
         server.start()
 
     def _make_core(self) -> tuple[SwitchCore, DaemonLoop]:
-        from softswitch.core import CoreConfig, DaemonLoop, SwitchCore
-        from softswitch.core.build import CoreBuildError
+        from softswitch.core.build import CoreBuildError  # late: see the top
 
         options = self.options
         config = CoreConfig(
@@ -206,8 +216,6 @@ class Daemon:
         return core, loop
 
     def _open_port(self, core: SwitchCore, loop: DaemonLoop, interface: Interface) -> None:
-        from softswitch.core import CoreError
-
         pcap = None
         if self.options.pcap is not None:
             pcap = self.options.pcap / interface.name
@@ -218,7 +226,7 @@ class Daemon:
         LOG.info("port %d is %s", interface.port, interface.name)
 
     def _make_device(self, core: SwitchCore, loop: DaemonLoop) -> Device:
-        from softswitch.device import Device
+        from softswitch.device import Device  # late: see the top
 
         return Device(
             core,
@@ -229,8 +237,7 @@ class Daemon:
         )
 
     def _make_service(self, device: Device, loop: DaemonLoop) -> P4RuntimeService:
-        from softswitch.core import SwitchCore
-        from softswitch.device import Device
+        from softswitch.device import Device  # late: see the top
         from softswitch.p4runtime.service import P4RuntimeService
         from softswitch.p4runtime.status import Code, EntityError
 
@@ -251,7 +258,7 @@ class Daemon:
     def _load(
         self, device: Device, service: P4RuntimeService, program: tuple[bytes, bytes] | None
     ) -> None:
-        from softswitch.p4runtime.pipeline import parse_p4info
+        from softswitch.p4runtime.pipeline import parse_p4info  # late: see the top
         from softswitch.p4runtime.protos import p4r
         from softswitch.p4runtime.status import EntityError, PipelineError
 
@@ -278,7 +285,7 @@ class Daemon:
     def _make_diagnostics(
         self, device: Device, loop: DaemonLoop, service: P4RuntimeService
     ) -> DiagnosticsService:
-        from softswitch.diagnostics_service import DiagnosticsService
+        from softswitch.diagnostics_service import DiagnosticsService  # late: see the top
 
         ports = {interface.port: interface.name for interface in self.options.interfaces}
         if self.options.cpu_port:
@@ -288,6 +295,7 @@ class Daemon:
     def _listen(
         self, service: P4RuntimeService, diagnostics: DiagnosticsService
     ) -> P4RuntimeServer:
+        # late: see the top
         from softswitch.p4runtime.server import AddressError, P4RuntimeServer, ServerError
 
         options, also = self.options, None
@@ -372,8 +380,6 @@ def _read_program(options: Options) -> tuple[bytes, bytes] | None:
 
 
 def _configure_link(core: SwitchCore, link: Link, options: Options) -> None:
-    from softswitch.core import Direction, PortConfig, PortImpair, Scheduler
-
     queue = core.config.queue_packets if link.queue_packets is None else link.queue_packets
     core.configure_port(
         link.port,

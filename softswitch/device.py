@@ -133,6 +133,7 @@ class Device:
 
     def derive_p4info(self, device_config: bytes) -> p4i.P4Info:
         """P4Info of BMv2 JSON, for a program that comes without one. Raises PipelineError."""
+        # of the compiler, which a program with P4Info does without
         from softswitch.p4runtime.p4info_from_json import derive
 
         return derive(pipeline.prepare_program(device_config, cache_dir=self._cache_dir)[0])

@@ -112,7 +112,7 @@ def impair(
     seed: int = 0,
 ) -> PortImpair:
     """Everything that goes wrong in one direction of a port. As `changes`."""
-    from softswitch.core import PortImpair
+    from softswitch.core import PortImpair  # topologies read impairments without the core
 
     return PortImpair(
         **changes(

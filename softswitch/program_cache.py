@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import softswitch
+from compiler.syntax.cpp import preprocess
 
 P4C = "p4c-bm2-ss"
 
@@ -87,8 +88,6 @@ def compile_program(job: Job) -> Compiled:
     Raises the compiler's CompileError, softswitch.codegen's BuildError, and, for p4c,
     CompilerMissingError or P4cError.
     """
-    from compiler.syntax.cpp import preprocess
-
     if job.compiler == "p4c" and shutil.which(P4C) is None:
         raise CompilerMissingError
     timings: dict[str, float] = {}
@@ -142,7 +141,7 @@ def _tool_files(job: Job) -> list[Path]:
 
 
 def _compile(job: Job) -> Compiled:
-    from compiler import compile_p4
+    from compiler import compile_p4  # slow to load, and a program in the cache needs none of it
 
     result = compile_p4(
         job.source,
@@ -184,7 +183,7 @@ def _compile_with_p4c(job: Job) -> Compiled:
 
 def _build(json_text: str, timings: dict[str, float]) -> Path:
     """Turn BMv2 JSON into a shared object; adds the phases "codegen" and "gcc" to `timings`."""
-    from softswitch.codegen.build import build_c
+    from softswitch.codegen.build import build_c  # a program in the cache needs none of these
     from softswitch.codegen.generate import generate_c
     from softswitch.codegen.model import Bmv2Program
 

@@ -137,7 +137,7 @@ class Switch:
         **options: int,
     ) -> Switch:
         """A switch that runs a P4_16 program, compiled here. Raises the compiler's errors too."""
-        from compiler import compile_p4
+        from compiler import compile_p4  # slow to load, and JSON needs none of it
 
         result = compile_p4(
             Path(source), include_dirs=[Path(d) for d in include_dirs], defines=list(defines)

@@ -12,11 +12,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
-if TYPE_CHECKING:
-    from pydantic import GetCoreSchemaHandler
-    from pydantic_core import CoreSchema
+from pydantic import GetCoreSchemaHandler, TypeAdapter
+from pydantic_core import CoreSchema, core_schema
 
 Place = Literal["class", "topology"]
 
@@ -104,16 +103,12 @@ class Settings:
     def __get_pydantic_core_schema__(
         cls, source: object, handler: GetCoreSchemaHandler
     ) -> CoreSchema:
-        from pydantic_core import core_schema
-
         return core_schema.no_info_plain_validator_function(
             cls._read, serialization=core_schema.plain_serializer_function_ser_schema(cls._written)
         )
 
     @classmethod
     def _read(cls, data: object) -> Settings:
-        from pydantic import TypeAdapter
-
         if isinstance(data, Settings):
             return data
         types = {each.key: each.value for each in _all()}
@@ -122,8 +117,6 @@ class Settings:
         return cls.of(**{k: TypeAdapter(types[k]).validate_python(data[k]) for k in data})
 
     def _written(self) -> dict[str, Any]:
-        from pydantic import TypeAdapter
-
         types = {each.key: each.value for each in _all()}
         return {key: TypeAdapter(types[key]).dump_python(v, mode="json") for key, v in self.values}
 

@@ -111,7 +111,7 @@ def bar(
     if quiet or not sys.stderr.isatty():
         yield lambda share, text: None
         return
-    from rich.progress import BarColumn, TextColumn
+    from rich.progress import BarColumn, TextColumn  # late: see the top
 
     texts = TextColumn("{task.description}", markup=False), TextColumn("{task.elapsed:.0f} s")
     drawing = _drawing(BarColumn(), *texts, auto_refresh=False)
@@ -140,7 +140,7 @@ def bar(
 
 def _drawing(*columns: ProgressColumn, auto_refresh: bool = True) -> Progress:
     """Return progress on stderr that leaves no trace, and what others print as it is."""
-    from rich.progress import Progress
+    from rich.progress import Progress  # late: see the top
 
     return Progress(
         *columns,
@@ -160,7 +160,7 @@ def _took(what: str, started: float) -> None:
 def _draw(what: str, done: threading.Event) -> None:
     if done.wait(PROGRESS_AFTER_S):
         return
-    from rich.progress import SpinnerColumn, TextColumn
+    from rich.progress import SpinnerColumn, TextColumn  # late: see the top
 
     texts = TextColumn("{task.description}", markup=False), TextColumn("{task.elapsed:.0f} s")
     with _drawing(SpinnerColumn("line", style=""), *texts) as drawing:
@@ -169,7 +169,7 @@ def _draw(what: str, done: threading.Event) -> None:
 
 
 def _rich(stream: TextIO) -> Console:
-    from rich.console import Console
+    from rich.console import Console  # late: see the top
 
     # A table that is piped keeps its lines whole, however narrow the terminal.
     width = None if stream.isatty() else 160
@@ -194,7 +194,7 @@ def table(
 
     A cell that is exactly "ok" or "FAILED" gets its colour.
     """
-    from rich import box
+    from rich import box  # late: see the top
     from rich.table import Table
     from rich.text import Text
 

@@ -438,7 +438,7 @@ def _verdict(checks: list[Check]) -> str:
 
 def _show(checks: list[Check]) -> None:
     try:
-        from rich.console import Console
+        from rich.console import Console  # doctor must do without, before `make setup`
         from rich.markup import escape
         from rich.table import Table
     except ImportError:

@@ -14,6 +14,7 @@ import numpy as np
 from experiments.drawing import COLOURS, DPI, HEIGHT, INK, NOTE, STYLES, WIDTH, title, use_style
 from simulator.result_model import ResultError
 from simulator.result_reader import ResultFolder
+from simulator.result_statistics import nearest_rank
 from topologies.model import Endpoint
 from weft.plot_series import (
     Grid,
@@ -45,7 +46,7 @@ def draw(folder: ResultFolder, what: str, path: Path) -> None:
     Raises NothingToPlotError, and ResultError where the file can't be written.
     """
     use_style()
-    from matplotlib import pyplot
+    from matplotlib import pyplot  # heavy: `plot --help` does without
 
     figure = pyplot.figure(figsize=(WIDTH, HEIGHT), layout="constrained")
     try:
@@ -213,8 +214,6 @@ def _these(count: int) -> str:
 
 
 def _completion(axes: Any, times: Any, messages: int) -> None:
-    from simulator.result_statistics import nearest_rank
-
     scale, unit = _unit(float(times[-1]), _TIME_UNITS)
     share = np.arange(1, len(times) + 1) / len(times) * 100
     axes.plot(times / scale, share, color=COLOURS[0], linewidth=1.6, drawstyle="steps-post")
@@ -275,7 +274,7 @@ def _jobs(folder: ResultFolder, figure: Any) -> None:
 
 
 def _job_legend(axes: Any, kinds: Sequence[str]) -> None:
-    from matplotlib.lines import Line2D
+    from matplotlib.lines import Line2D  # as in draw
     from matplotlib.patches import Patch
 
     order = ("job", "phase", "collective", "traffic")

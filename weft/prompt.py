@@ -14,6 +14,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from emulation.run_state import log_root
+from emulation.session import Session, explain
 from weft import console
 from weft.prompt_command import Command, CommandError, Shell, no_arguments
 from weft.prompt_fabric import FabricCommands
@@ -21,7 +23,6 @@ from weft.prompt_traffic import TrafficCommands
 
 if TYPE_CHECKING:
     from emulation.interrupts import Interrupts
-    from emulation.session import Session
     from weft.reload import Programs
 
 PROMPT = "weft> "
@@ -93,18 +94,16 @@ class Prompt:
         if not (self._is_terminal and self._reads):
             console.notice(message)
             return
-        import readline
+        import readline  # at terminals alone: it changes how input() reads
 
         # The line being typed is shown again below the message.
         print(f"\r\033[K{message}\n{PROMPT}{readline.get_line_buffer()}", end="", flush=True)
 
     def _history_path(self) -> Path:
-        from emulation.run_state import log_root
-
         return log_root() / HISTORY
 
     def _prepare_terminal(self) -> None:
-        import readline
+        import readline  # at terminals alone: it changes how input() reads
 
         readline.set_completer(self._complete)
         readline.set_completer_delims(" ")
@@ -114,14 +113,14 @@ class Prompt:
         print("type help for the commands, exit (or Ctrl-D) to take everything down")
 
     def _save_history(self) -> None:
-        import readline
+        import readline  # at terminals alone: it changes how input() reads
 
         readline.set_history_length(_HISTORY_LINES)
         with suppress(OSError):
             readline.write_history_file(self._history_path())
 
     def _complete(self, text: str, state: int) -> str | None:
-        import readline
+        import readline  # at terminals alone: it changes how input() reads
 
         typed = readline.get_line_buffer()[: readline.get_begidx()]
         with suppress(Exception):  # an exception here would be lost in readline, with the key
@@ -171,8 +170,6 @@ class Prompt:
             self._session.settle()  # a switch that has just died is back in a moment
             self._commands[word].run(rest.strip())
         except Exception as error:
-            from emulation.session import explain
-
             shown = explain(self._session, error)
             if shown is not error:
                 raise shown from error

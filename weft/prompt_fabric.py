@@ -7,11 +7,14 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from emulation import proofs
 from emulation.switch_node import Target
-from weft import console
+from weft import console, p4rt_shell
+from weft.live_link import link_rows, switch_link
 from weft.prompt_command import Command, CommandError, Shell, no_arguments, one_of, split
 from weft.prompt_words import words
 from weft.reload import Programs
+from weft.run_topo import print_counters
 
 if TYPE_CHECKING:
     from controller.table_rows import TableRow
@@ -128,8 +131,6 @@ class FabricCommands:
     # --- links --------------------------------------------------------------------------------
 
     def _links(self, rest: str) -> None:
-        from weft.live_link import link_rows
-
         no_arguments("links", rest)
         columns = ["link", "interfaces", "rate", "state"]
         scale = self._session.topology.time_scale
@@ -137,16 +138,11 @@ class FabricCommands:
         console.table(columns, link_rows(self._session), title=title, right=["rate"])
 
     def _link(self, rest: str) -> None:
-        from weft.live_link import switch_link
-
         print(switch_link(self._session, split(rest)))
 
     # --- P4Runtime ----------------------------------------------------------------------------
 
     def _counters(self, rest: str) -> None:
-        from emulation import proofs
-        from weft.run_topo import print_counters
-
         no_arguments("counters", rest)
         print_counters(self._session, proofs.read_counters(self._session))
 
@@ -189,8 +185,6 @@ class FabricCommands:
         )
 
     def _p4rt_shell(self, rest: str) -> None:
-        from weft import p4rt_shell
-
         words = split(rest)
         usage = "p4rt-shell SWITCH [write]"
         name = one_of("switch", words[0] if words else "", self._shell.switches(), usage)

@@ -8,7 +8,11 @@ import subprocess
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from emulation import proofs, tcp
+from emulation.errors import TrafficError
+from experiments import perf_live
 from experiments.perf_request import OPERATIONS
+from weft import console, perf
 from weft.prompt_capture import Captures
 from weft.prompt_command import Command, CommandError, Shell, no_arguments, one_of, split
 
@@ -83,9 +87,6 @@ class TrafficCommands:
         return hosts[one_of("host", name, list(hosts), usage)]
 
     def _pingall(self, rest: str) -> None:
-        from emulation import proofs
-        from emulation.errors import TrafficError
-
         no_arguments("pingall", rest)
         row = proofs.all_pairs_ping(self._shell.session)
         print(row.result)
@@ -93,9 +94,6 @@ class TrafficCommands:
             raise TrafficError("not every ping was answered")
 
     def _iperf(self, rest: str) -> None:
-        from emulation import proofs, tcp
-        from emulation.errors import TrafficError
-
         usage = "iperf [HOST HOST] [SECONDS]"
         words = split(rest)
         seconds = tcp.SECONDS
@@ -117,10 +115,6 @@ class TrafficCommands:
         return self._shell.hosts() if before else OPERATIONS
 
     def _perf(self, rest: str) -> None:
-        from emulation.errors import TrafficError
-        from experiments import perf_live
-        from weft import console, perf
-
         request = perf.parse(split(rest))
         with console.bar(after_s=perf.PROGRESS_AFTER_S) as draw:
             report = perf_live.in_session(self._shell.session, request, draw)

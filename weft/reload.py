@@ -35,6 +35,7 @@ class Programs:
                 yield self._reload(switch, (path or self._sources[switch]).absolute())
 
     def _reload(self, switch: str, source: Path) -> str:
+        # Late: a command from another terminal imports this module, and need not wait for these.
         from controller import CompiledProgram, Reloaded
         from mechanisms.program import job
         from softswitch import program_cache

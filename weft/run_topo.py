@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from emulation.interrupts import Interrupted, Interrupts, handled
 from weft import console
 from weft.command_line import METRICS_PORT, argument, as_json, command, flag, option, port_number
 
@@ -19,7 +20,6 @@ from weft.command_line import METRICS_PORT, argument, as_json, command, flag, op
 # `run-topo --help` needs none of it.
 if TYPE_CHECKING:
     from controller import CompiledProgram
-    from emulation.interrupts import Interrupts
     from emulation.link_events import EventPlayer
     from emulation.proofs import Counters, Row
     from emulation.session import Session
@@ -45,7 +45,7 @@ class _Flow:
 
     def step(self, what: str, action: Callable[[], T]) -> T:
         """Do one step and say so. A switch that died meanwhile is the error that is raised."""
-        from emulation.session import explain
+        from emulation.session import explain  # late: see the top
 
         self.interrupts.check()
         try:
@@ -77,7 +77,7 @@ class _Flow:
 
     def prove(self, tcp_seconds: int) -> None:
         """Run the proofs that the topology allows, and keep their rows."""
-        from emulation import proofs
+        from emulation import proofs  # late: scapy takes half a second
 
         session = self.session
         if len(session.topology.hosts) >= 2:
@@ -102,7 +102,7 @@ class _Flow:
 
 
 def _program(compiled: Compiled) -> CompiledProgram:
-    from controller import CompiledProgram
+    from controller import CompiledProgram  # late: see the top
 
     return CompiledProgram.of(compiled)
 
@@ -140,8 +140,6 @@ class _Asked:
 @as_json
 def run(**options: Any) -> int:
     """Do the whole command; returns the exit code. Raises the errors of the packages it uses."""
-    from emulation.interrupts import Interrupted, handled
-
     asked = _Asked(**options)
     # Before anything large is imported.
     with handled() as interrupts:
@@ -165,7 +163,7 @@ def run(**options: Any) -> int:
 
 def _prepare(asked: _Asked) -> Session:
     """Check what can be checked before anything is made."""
-    from emulation.session import Session, require_root
+    from emulation.session import Session, require_root  # late: see the top
     from emulation.switch_node import Target
 
     require_root("weft run-topo (or: sudo make run-topo)")
@@ -173,7 +171,7 @@ def _prepare(asked: _Asked) -> Session:
 
 
 def _load(name: str) -> Topology:
-    import topologies
+    import topologies  # late: pydantic
 
     return topologies.load(name)
 
@@ -181,7 +179,7 @@ def _load(name: str) -> Topology:
 def _run(flow: _Flow, asked: _Asked) -> int:
     if asked.metrics is None:
         return _bring_up_and_prove(flow, asked)
-    from observe import metrics
+    from observe import metrics  # only with --metrics
 
     # Before anything is made: a port in use is said at once.
     with metrics.serving(asked.metrics) as url:
@@ -190,7 +188,7 @@ def _run(flow: _Flow, asked: _Asked) -> int:
 
 
 def _bring_up_and_prove(flow: _Flow, asked: _Asked) -> int:
-    from emulation import link_events
+    from emulation import link_events  # late: see the top
     from mechanisms.program import job
     from softswitch import program_cache
 
@@ -216,7 +214,7 @@ def _prove(flow: _Flow, asked: _Asked) -> int:
 
 def _prompt(flow: _Flow) -> bool:
     """Run commands until the end, of this terminal and of others; say whether all worked."""
-    from emulation.control import Control
+    from emulation.control import Control  # only with --cli
     from weft.prompt import Prompt
     from weft.reload import Programs
     from weft.remote import handlers

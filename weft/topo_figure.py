@@ -6,9 +6,18 @@ import itertools
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import matplotlib as mpl
+from matplotlib import pyplot
+from matplotlib.lines import Line2D
+from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
+
+from topologies.layout import Layout, Place, place, row_title
+from topologies.model import PS_PER_METRE
+from topologies.oversubscription import tiers
+from topologies.units import format_duration, format_length, format_rate
+
 if TYPE_CHECKING:
     from topologies import Link, Topology
-    from topologies.layout import Layout, Place
 
 ROW_HEIGHT = 1.6  # inches between tiers, at least
 SLOT_WIDTH = 0.62  # inches a host, where there is room
@@ -32,15 +41,9 @@ def draw(topology: Topology, paths: list[Path]) -> None:
 
     The same topology gives the same file. Raises OSError where a file can't be written.
     """
-    import matplotlib as mpl
-
     mpl.use("Agg")
     mpl.rcParams["svg.hashsalt"] = "weft"
     mpl.rcParams["svg.fonttype"] = "none"  # text stays text: to search, and a third of the size
-    from matplotlib import pyplot
-
-    from topologies.layout import place
-
     layout = place(topology)
     width = min(MAX_WIDTH, max(MIN_WIDTH, (layout.width + 3) * SLOT_WIDTH))
     row_height = max(ROW_HEIGHT, width / WIDEST / len(layout.rows))
@@ -79,8 +82,8 @@ class _Painter:
         self._boxes()
         for link in self.topology.links:
             self._link(link)
-        for name, place in self.layout.places.items():
-            self._node(name, place)
+        for name, where in self.layout.places.items():
+            self._node(name, where)
         self._titles()
         self._legend()
         self.axes.set_xlim(-1.6, self.layout.width + 0.8)
@@ -94,8 +97,6 @@ class _Painter:
         return apart * self.slot_inches >= longest * LETTER_WIDTH
 
     def _boxes(self) -> None:
-        from matplotlib.patches import FancyBboxPatch
-
         for box in self.layout.boxes:
             pad = 0.3
             self.axes.add_patch(
@@ -125,11 +126,6 @@ class _Painter:
             )
 
     def _link(self, link: Link) -> None:
-        from matplotlib.patches import FancyArrowPatch
-
-        from topologies.model import PS_PER_METRE
-        from topologies.units import format_duration, format_length
-
         a, b = self.layout.places[link.a.node], self.layout.places[link.b.node]
         is_long = link.delay_ps >= LONG_LINK_PS
         same_row = a.row == b.row
@@ -218,8 +214,6 @@ class _Painter:
         )
 
     def _titles(self) -> None:
-        from topologies.layout import row_title
-
         for row in self.layout.rows:
             names = self.layout.in_row(row)
             title = f"{len(names)} {row_title(self.topology, names)}"
@@ -234,11 +228,6 @@ class _Painter:
         self.axes.set_title(text, fontsize=11, loc="left", fontweight="bold", pad=10)
 
     def _legend(self) -> None:
-        from matplotlib.lines import Line2D
-
-        from topologies.oversubscription import tiers
-        from topologies.units import format_rate
-
         handles = []
         for rate, colour in self.colours.items():
             count = sum(link.rate_bps == rate for link in self.topology.links)

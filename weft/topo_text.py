@@ -12,11 +12,13 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from topologies.layout import Layout, place, row_title
+from topologies.oversubscription import tiers
+from topologies.units import format_duration, format_rate, format_size
 from weft import console
 
 if TYPE_CHECKING:
     from topologies import Link, Topology
-    from topologies.layout import Layout
 
 PIPED_COLUMNS = 100
 COMFORTABLE_COLUMNS = 60  # for a drawing that could be narrower
@@ -58,8 +60,6 @@ def lines(
     topology: Topology, columns: int, utf8: bool = True, *, coloured: bool = False
 ) -> Iterator[str]:
     """Yield the lines of the drawing, no longer than `columns`, or of the summary of tiers."""
-    from topologies.layout import place
-
     layout = place(topology)
     scale = _scale(layout)
     margin = 2 + max(len(_title(topology, layout.in_row(row))) for row in layout.rows)
@@ -84,8 +84,6 @@ def _scale(layout: Layout) -> float:
 
 
 def _title(topology: Topology, names: Sequence[str]) -> str:
-    from topologies.layout import row_title
-
     return row_title(topology, names)
 
 
@@ -127,10 +125,10 @@ class _Canvas:
             self._write(self.line_of_row[row], 0, _title(self.topology, names), _LINK_STYLE)
         for link in self.topology.links:
             self._link(link)
-        for name, place in self.layout.places.items():
+        for name, where in self.layout.places.items():
             style = _SWITCH_STYLE if self.topology.is_switch(name) else _HOST_STYLE
-            column = round(self._column(place.x) - len(name) / 2)
-            self._write(self.line_of_row[place.row], column, name, style)
+            column = round(self._column(where.x) - len(name) / 2)
+            self._write(self.line_of_row[where.row], column, name, style)
         for line in range(self.height):
             yield self._line(line)
 
@@ -217,9 +215,6 @@ def _groups(topology: Topology, names: Sequence[str]) -> str:
 
 def summary_of_links(topology: Topology) -> Iterator[str]:
     """Yield a line a kind of link, then the oversubscription of each tier."""
-    from topologies.oversubscription import tiers
-    from topologies.units import format_duration, format_rate, format_size
-
     kinds: dict[str, int] = {}
     for link in topology.links:
         text = (

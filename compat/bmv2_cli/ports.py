@@ -43,7 +43,7 @@ class PortCommands(ReplicationCommands):
 
         set_queue_depth <packets> [<egress port> [<priority>]]
         """
-        from softswitch.core import CLOSED_QUEUE
+        from softswitch.core import CLOSED_QUEUE  # most sessions need not wait for the core
 
         depth = whole(words[0], "nb_pkts, expected integer")
         self._set_queues("queue_packets", depth or CLOSED_QUEUE, words[1:])

@@ -15,6 +15,7 @@ from compat.dropin import p4c_options
 from compat.dropin.p4c_messages import Level, Messages, mark
 from compat.dropin.p4c_options import Action, P4cOptions, P4cUsage
 from compiler.errors import CompileError
+from compiler.syntax.cpp import dependencies, preprocess
 
 if TYPE_CHECKING:
     from compiler.driver import CompileResult
@@ -48,7 +49,7 @@ def main(argv: Sequence[str] | None = None, *, driver: bool = False) -> int:
     except KeyboardInterrupt:
         return 130
     except Exception as error:  # a bug of ours: the user gets a line, a file the trace
-        from weft import cli
+        from weft import cli  # for a bug alone
 
         cli.report(error)
         return 1
@@ -86,8 +87,6 @@ def _run(name: str, options: P4cOptions) -> int:
 
 
 def _preprocess_only(source: Path, options: P4cOptions) -> int:
-    from compiler.syntax.cpp import dependencies, preprocess
-
     if options.action is Action.PREPROCESS:
         print(preprocess(source, options.include_dirs, options.defines), end="")
     else:
@@ -97,7 +96,7 @@ def _preprocess_only(source: Path, options: P4cOptions) -> int:
 
 
 def _compile(source: Path, options: P4cOptions) -> int:
-    from compiler import compile_p4
+    from compiler import compile_p4  # the whole compiler, which preprocessing does without
 
     for path in options.p4info:
         _form(path)
@@ -118,8 +117,6 @@ def _compile(source: Path, options: P4cOptions) -> int:
 
 
 def _write_outputs(source: Path, options: P4cOptions, result: CompileResult) -> None:
-    from compiler.syntax.cpp import dependencies, preprocess
-
     output = options.output
     if options.driver:
         directory = Path() if output is None else output
@@ -168,7 +165,7 @@ def _form(path: Path) -> str:
 
 
 def _p4info(result: CompileResult, form: str) -> bytes:
-    from google.protobuf import json_format
+    from google.protobuf import json_format  # slow to load, and for p4info alone
 
     if form == "text":
         return result.p4info_text.encode()

@@ -91,7 +91,7 @@ def measure_simulator(context: Context) -> dict[str, Measured]:
 
 def measure_live(context: Context) -> dict[str, Measured]:
     """Run endpoints and a switch in real time, slowed down by the time scale."""
-    from .live_network import LiveNetwork, running
+    from .live_network import LiveNetwork, running  # the simulator does without
 
     own, scale = context.settings, context.time_scale
     rate_bps = own["gbps"] * 10**9

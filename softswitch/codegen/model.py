@@ -502,7 +502,7 @@ class Bmv2Program:
 
         Raises JsonError with the place and the problem; OSError when the file can't be read.
         """
-        from softswitch.codegen.loader import load_program
+        from softswitch.codegen.loader import load_program  # it imports this module
 
         return load_program(source)
 

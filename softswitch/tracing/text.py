@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from ipaddress import IPv6Address
 
 from softswitch.tracing import records as r
 
@@ -57,8 +58,6 @@ def _is_ip(name: str) -> bool:
 
 
 def _ipv6(value: int) -> str:
-    from ipaddress import IPv6Address
-
     return str(IPv6Address(value))
 
 
