@@ -45,8 +45,11 @@ def _running(transport: Mapping[str, Any]) -> list[Sender]:
 def _transport(each: Mapping[str, Any]) -> str:
     sizes = " or ".join(f"{size} B" for size in each["mtu"])
     ports = f"{each['udp_ports']} UDP port{'s' if each['udp_ports'] > 1 else ''}"
+    if "reorder_ps" in each:
+        ports += f", packets may overtake each other by {show_duration(each['reorder_ps'])}"
+    own = f" in class {each['ack_class']}" if "ack_class" in each else ""
     return (
-        f"RC {each['operation'].upper()}, {each['retransmission']}, MTU {sizes}, an ACK for "
+        f"RC {each['operation'].upper()}, {each['retransmission']}, MTU {sizes}, an ACK{own} for "
         f"{each['ack_every']}, window {each['window_packets']}, time-out "
         f"{show_duration(each['timeout_ps'])}, {each['retries']} retries, {ports}; "
         f"{each['flows']} flows of {format_rate(each['line_rate_bps'])} interfaces"

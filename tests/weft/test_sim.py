@@ -239,3 +239,18 @@ def test_a_slow_host_has_a_row(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert cli.main(["sim", str(path), "--out", str(out)]) == 0
     assert "receivers" not in json.loads((out / "summary.json").read_text())
     assert "slow host" not in capsys.readouterr().out
+
+
+def test_what_a_transport_allows_is_shown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "apart.yaml"
+    path.write_text(
+        "topology: leafspine\n"
+        "transport: {retransmission: selective-repeat, reorder: 12us, ack_class: cnp}\n"
+        "traffic: [{message: {from: h1, to: h3, bytes: 64kB}}]\n"
+    )
+    assert cli.main(["sim", str(path), "--out", str(tmp_path / "out")]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "an ACK in class cnp for 8" in shown
+    assert "packets may overtake each other by 12us" in shown
