@@ -173,10 +173,6 @@ struct qp {
     uint8_t response_gap;            /* READ responses are missing, and that has been seen */
     uint8_t read_again;              /* selective: the READ at `una` is to be requested again */
     uint64_t response_highest;       /* PSN of the last response that came before its turn */
-    uint64_t *responded;             /* `reorder_ps`: bit PSN % WINDOW_SELECTIVE_MOST: a response that came early and is placed; NULL: none has */
-    uint64_t responded_n;
-    uint64_t response_waits;         /* the gap at this PSN was there when the wait for it began; UINT64_MAX: there is no wait */
-    rnic_time response_until;        /* and when that wait ends */
     /* selective repeat */
     uint64_t *arrived;               /* bit PSN % WINDOW_SELECTIVE_MOST: came out of order, said the peer; NULL: none has */
     uint64_t lost_below;             /* PSNs below that and not in `arrived` are missing */
@@ -209,10 +205,16 @@ struct qp {
     struct early *early;             /* slots of a ring; NULL: none was needed, or go-back-N */
     uint32_t early_mask, early_n;
     uint64_t early_highest;
-    uint64_t early_overdue;          /* highest PSN of those that came `reorder_ps` ago: what is missing below it is lost */
     uint8_t *early_bytes;            /* whole packets: MTU bytes for each */
 
     struct rnic_qp_stats stats;
+
+    /* `reorder_ps`: what came before its turn */
+    uint64_t *responded;             /* `reorder_ps`: bit PSN % WINDOW_SELECTIVE_MOST: a response that came early and is placed; NULL: none has */
+    uint64_t responded_n;
+    uint64_t response_waits;         /* the gap at this PSN was there when the wait for it began; UINT64_MAX: there is no wait */
+    rnic_time response_until;        /* and when that wait ends */
+    uint64_t early_overdue;          /* highest PSN of those that came `reorder_ps` ago: what is missing below it is lost */
 };
 
 struct heap_entry { rnic_time time; struct qp *qp; };

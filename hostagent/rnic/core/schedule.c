@@ -101,7 +101,9 @@ static uint64_t qp_rate(struct qp *qp)
 static uint64_t by_clock(const struct rnic *r, uint64_t rate)
 {
     const int64_t ppb = r->config.clock_ppb;
-    return ppb ? rate + (uint64_t)(int64_t)((__int128)(int64_t)rate * ppb / 1000000000) : rate;
+    if (__builtin_expect(ppb == 0, 1))
+        return rate;
+    return rate + (uint64_t)(int64_t)((__int128)(int64_t)rate * ppb / 1000000000);
 }
 
 static void pace(struct qp *qp, const struct rnic_packet *packet)
