@@ -32,14 +32,18 @@ class MetricError(Exception):
 
 @dataclass(frozen=True)
 class Ended:
-    """A run that ended: its summary.json, and the most that a queue of each switch port held."""
+    """A run that ended: its summary.json, the most that a queue of each switch port held.
+
+    `flows`: payload that came of the flow with the least and the most, in bytes; None: no flow.
+    """
 
     summary: Mapping[str, Any]
     peaks: Mapping[Port, int]
+    flows: tuple[int, int] | None = None
 
     @classmethod
     def of(cls, simulation: Simulation, summary: Mapping[str, Any]) -> Ended:
-        """Read the peaks off the switches: they are exact, not sampled."""
+        """Read peaks off the switches and flows off the engine: they are exact, not sampled."""
         from simulator.fabric import PRIORITIES  # the engine, which a reader of sweeps does without
 
         fabric = simulation.fabric
@@ -49,7 +53,9 @@ class Ended:
             for port in fabric.topology.ports_of(name):
                 queues = (core.queue_peak(port.number, queue) for queue in range(PRIORITIES))
                 peaks[name, port.number] = max(queue.bytes for queue in queues)
-        return cls(summary, peaks)
+        received = simulation.engine.flow_stats(0, len(simulation.traffic.flows))["received_bytes"]
+        flows = (int(received.min()), int(received.max())) if len(received) else None
+        return cls(summary, peaks, flows)
 
 
 @dataclass(frozen=True)
@@ -63,10 +69,22 @@ class Metric:
     by_port: bool = False
 
 
-def _goodput(ended: Ended, _: Port | None) -> Value:
+def _rate(ended: Ended, delivered: int) -> Value:
     now_ps = int(ended.summary["end"]["now_ps"])
-    delivered = int(ended.summary["flows"]["received_bytes"])
     return delivered * 8 * PS_PER_S // now_ps if now_ps else None
+
+
+def _goodput(ended: Ended, _: Port | None) -> Value:
+    return _rate(ended, int(ended.summary["flows"]["received_bytes"]))
+
+
+def _flow(place: int) -> Callable[[Ended, Port | None], Value]:
+    """Return what gives the goodput of the flow with the least (0) or the most (1)."""
+
+    def look(ended: Ended, _: Port | None) -> Value:
+        return None if ended.flows is None else _rate(ended, ended.flows[place])
+
+    return look
 
 
 def _in(*path: str) -> Callable[[Ended, Port | None], Value]:
@@ -104,6 +122,8 @@ METRICS: Mapping[str, Metric] = {
     metric.name: metric
     for metric in (
         Metric("goodput", "b/s", "payload that came, over the time of the run", _goodput),
+        Metric("least_flow", "b/s", "goodput of the flow that got least", _flow(0)),
+        Metric("most_flow", "b/s", "goodput of the flow that got most", _flow(1)),
         Metric("delivered", "B", "payload that came", _in("flows", "received_bytes")),
         Metric(
             "peak_queue", "B", "most that a queue of a switch port held", _peak_queue, by_port=True

@@ -45,6 +45,7 @@ RUNS = (
     "pipeline",
     "simai-small",
     "two-flows",
+    "unequal-paths",
     "websearch",
     *LARGE,
 )
