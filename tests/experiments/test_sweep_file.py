@@ -10,7 +10,7 @@ import yaml
 
 from experiments.errors import LabError, LabFileError
 from experiments.sweep import SweepSpec
-from experiments.sweep_metrics import METRICS
+from experiments.sweep_metrics import METRICS, Ended
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "sweep.md"
 RUN = """\
@@ -162,6 +162,23 @@ def test_mistakes_are_told_at_their_lines(folder: Path, text: str, says: str) ->
     with pytest.raises(LabFileError) as caught:
         load(folder, text)
     assert says in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("now_ps", "flows", "least_most"),
+    [
+        (1_000_000, (1_250, 5_000), (10_000_000_000, 40_000_000_000)),
+        (3, (0, 1), (0, 8 * 10**12 // 3)),
+        (0, (0, 0), (None, None)),
+        (1_000_000, None, (None, None)),
+    ],
+)
+def test_least_and_most_are_rates_of_single_flows(
+    now_ps: int, flows: tuple[int, int] | None, least_most: tuple[int | None, int | None]
+) -> None:
+    ended = Ended({"end": {"now_ps": now_ps}}, {}, flows)
+    found = tuple(METRICS[name].of(ended, None) for name in ("least_flow", "most_flow"))
+    assert found == least_most
 
 
 def test_the_documentation_has_a_sweep_file_and_all_metrics() -> None:
