@@ -55,6 +55,6 @@ int cc_replay(struct xdp_md *context)
     if (step->asks)
         return write_rate(number, OF(ALGORITHM, _rate_at)(state, step->now));
     event = step->event;
-    OF(ALGORITHM, _on_event)(state, &event, step->now);
+    OF(ALGORITHM, _on_event)(state, &event, NULL, step->now);
     return XDP_PASS;
 }

@@ -107,7 +107,7 @@ static inline void control(struct cc_slot *slot, const struct roce *packet, u32 
     } else {
         return;
     }
-    cc_on_event(slot, &event, now);
+    cc_on_event(slot, &event, NULL, now);
 }
 
 // Everything that a packet does to its queue pair's slot.

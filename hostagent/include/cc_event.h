@@ -2,7 +2,8 @@
  *
  * A mechanism with a signal of its own adds a kind behind the last one and, for what the signal carries, fields: integers
  * only, no pointers, because the BPF program builds events on its stack (512 bytes in all) and tests write them into arrays.
- * What a kind does not use is 0, so that a new field changes nothing for the kinds that are there.
+ * What a kind does not use is 0, so that a new field changes nothing for the kinds that are there. What switches wrote into
+ * a packet comes beside the event (struct cc_telemetry), because it is long and few algorithms read it.
  */
 #ifndef WEFT_CC_EVENT_H
 #define WEFT_CC_EVENT_H
@@ -17,11 +18,31 @@ enum cc_event_kind {
 };
 
 struct cc_event {
-    weft_u32 kind;     /* enum cc_event_kind, at most 31 */
+    weft_u8 kind;               /* enum cc_event_kind, at most 31 */
+    weft_u8 severity, validity; /* NOTIFIED: 0 .. 15, as the notification has them */
+    weft_u8 path;               /* ACKED: that of the packet which is acknowledged (struct cc_choice), modulo 256 */
     weft_u32 pad_;
-    weft_u64 bytes;
-    weft_u32 severity; /* 0 .. 15, as the notification has them */
-    weft_u32 validity; /* 0 .. 15 */
+    weft_u64 bytes;             /* ACKED */
+    weft_u64 rtt_ns;            /* ACKED: since the packet that is acknowledged was sent; 0: not known, it was sent more than once */
 };
+
+enum { CC_TELEMETRY_MOST = 64 }; /* 5 hops of 12 bytes, and 4 */
+
+/* What switches wrote into a packet, as its receiver returned it with the acknowledgement. */
+struct cc_telemetry {
+    weft_u32 bytes; /* of `data`, a multiple of 4 */
+    weft_u8 data[CC_TELEMETRY_MOST];
+};
+
+/* Which ways a queue pair has for a packet. Path number = port * interfaces + interface. */
+struct cc_choice {
+    weft_u64 packet;     /* its PSN, not cut to 24 bits, or another number if it is sent again */
+    weft_u32 interfaces; /* of the device, at most 8 */
+    weft_u32 usable;     /* bit i: interface i is up here; never 0 */
+    weft_u32 ports;      /* UDP source ports, from the first one on */
+    weft_u32 pad_;
+};
+#define CC_NO_LIMIT (~(weft_u64)0)
+#define CC_NO_PATH (~(weft_u32)0)
 
 #endif

@@ -59,11 +59,12 @@ static inline weft_u32 cc_hearers(weft_u32 kind)
 }
 
 /* What has happened to a queue pair goes to those of its algorithms that hear it. */
-static inline void cc_on_event(struct cc_slot *slot, const struct cc_event *event, weft_u64 now)
+static inline void cc_on_event(struct cc_slot *slot, const struct cc_event *event, const struct cc_telemetry *telemetry,
+                               weft_u64 now)
 {
 #define CC_ALGORITHM(name)                                                                    \
     if (name##_HEARS >> event->kind & 1 && slot->algorithms & CC_BIT(name)) {                 \
-        name##_on_event(&slot->name, event, now);                                             \
+        name##_on_event(&slot->name, event, telemetry, now);                                  \
         if (!slot->first_cut_at && slot->name.rate < slot->name.params.line_rate)             \
             slot->first_cut_at = now;                                                         \
     }
@@ -100,8 +101,6 @@ static inline void cc_begin(struct cc_slot *slot, const struct cc_params *params
 #include "cc_algorithms.h"
 #undef CC_ALGORITHM
 }
-
-#define CC_NO_LIMIT (~(weft_u64)0)
 
 static inline weft_u64 cc_smaller(weft_u64 one, weft_u64 other) { return one < other ? one : other; }
 
@@ -146,6 +145,40 @@ static inline weft_u64 cc_elapse(struct cc_slot *slot, weft_u64 now)
 #include "cc_algorithms.h"
 #undef CC_ALGORITHM
     return rate == CC_NO_LIMIT ? 0 : rate;
+}
+
+/* How many bytes may be on the way, the fewest that any algorithm allows; CC_NO_LIMIT: any number. Of a slot that somebody
+ * else writes: tries again while it is being written, and allows nothing new if it always is. */
+static inline weft_u64 cc_window_at(const struct cc_slot *slot, weft_u64 now)
+{
+    for (int attempt = 0; attempt < 64; attempt++) {
+        weft_u64 window = CC_NO_LIMIT;
+        weft_u32 before = __atomic_load_n(&slot->sequence, __ATOMIC_ACQUIRE);
+        if (before & 1)
+            continue;
+#define CC_ALGORITHM(name)               \
+    if (slot->algorithms & CC_BIT(name)) \
+        window = cc_smaller(window, name##_window_at(&slot->name, now));
+#include "cc_algorithms.h"
+#undef CC_ALGORITHM
+        __atomic_thread_fence(__ATOMIC_ACQUIRE);
+        if (__atomic_load_n(&slot->sequence, __ATOMIC_RELAXED) == before)
+            return window;
+    }
+    return 0;
+}
+
+/* Which path a packet takes: as the first algorithm of the list says that says something; CC_NO_PATH: none does. */
+static inline weft_u32 cc_path_at(const struct cc_slot *slot, const struct cc_choice *choice, weft_u64 now)
+{
+    weft_u32 path = CC_NO_PATH;
+
+#define CC_ALGORITHM(name)                                         \
+    if (path == CC_NO_PATH && slot->algorithms & CC_BIT(name))     \
+        path = name##_path_at(&slot->name, choice, now);
+#include "cc_algorithms.h"
+#undef CC_ALGORITHM
+    return path;
 }
 #endif
 

@@ -185,10 +185,12 @@ static inline void dcqcn_elapse(struct dcqcn *s, weft_u64 now)
     dcqcn_timers(s, now);
 }
 
-static inline void dcqcn_on_event(struct dcqcn *s, const struct cc_event *event, weft_u64 now)
+static inline void dcqcn_on_event(struct dcqcn *s, const struct cc_event *event, const struct cc_telemetry *telemetry,
+                                  weft_u64 now)
 {
     const struct dcqcn_params *p = &s->params;
 
+    (void)telemetry;
     dcqcn_elapse(s, now);
     if (event->kind == CC_CNP) {
         if (!s->limited) {
@@ -225,6 +227,18 @@ static inline weft_u64 dcqcn_rate_at(const struct dcqcn *s, weft_u64 now)
     copy = *s;
     dcqcn_elapse(&copy, now);
     return copy.rate;
+}
+
+static inline weft_u64 dcqcn_window_at(const struct dcqcn *s, weft_u64 now)
+{
+    (void)s, (void)now;
+    return CC_NO_LIMIT;
+}
+
+static inline weft_u32 dcqcn_path_at(const struct dcqcn *s, const struct cc_choice *choice, weft_u64 now)
+{
+    (void)s, (void)choice, (void)now;
+    return CC_NO_PATH;
 }
 
 #endif

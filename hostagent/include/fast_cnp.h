@@ -99,12 +99,14 @@ static inline void fast_cnp_elapse(struct fast_cnp *s, weft_u64 now)
     fast_cnp_grow(s, p->rate_hai, due - additive);
 }
 
-static inline void fast_cnp_on_event(struct fast_cnp *s, const struct cc_event *event, weft_u64 now)
+static inline void fast_cnp_on_event(struct fast_cnp *s, const struct cc_event *event, const struct cc_telemetry *telemetry,
+                                     weft_u64 now)
 {
     const weft_u64 stands = s->params.validity_unit_ns << (event->validity & 15);
     const weft_u32 severity = event->severity & 15;
     weft_u64 cut;
 
+    (void)telemetry;
     fast_cnp_elapse(s, now);
     s->limited = 1;
     if (now >= s->loop_ends) {
@@ -139,6 +141,18 @@ static inline weft_u64 fast_cnp_rate_at(const struct fast_cnp *s, weft_u64 now)
     copy = *s;
     fast_cnp_elapse(&copy, now);
     return copy.rate;
+}
+
+static inline weft_u64 fast_cnp_window_at(const struct fast_cnp *s, weft_u64 now)
+{
+    (void)s, (void)now;
+    return CC_NO_LIMIT;
+}
+
+static inline weft_u32 fast_cnp_path_at(const struct fast_cnp *s, const struct cc_choice *choice, weft_u64 now)
+{
+    (void)s, (void)choice, (void)now;
+    return CC_NO_PATH;
 }
 
 #endif

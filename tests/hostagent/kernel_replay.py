@@ -20,8 +20,8 @@ STATES, STEPS = 16384, 262144
 BPF = Path(__file__).parents[2] / "hostagent" / "bpf"
 STEP = np.dtype(
     [
-        ("now", "<u8"), ("kind", "<u4"), ("pad_", "<u4"), ("bytes", "<u8"), ("severity", "<u4"),
-        ("validity", "<u4"), ("state", "<u4"), ("asks", "<u4"),
+        ("now", "<u8"), ("kind", "u1"), ("severity", "u1"), ("validity", "u1"), ("path", "u1"),
+        ("pad_", "<u4"), ("bytes", "<u8"), ("rtt_ns", "<u8"), ("state", "<u4"), ("asks", "<u4"),
     ]
 )  # fmt: skip
 """struct cc_step."""

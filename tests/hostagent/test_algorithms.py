@@ -107,15 +107,27 @@ static inline void half_init(struct half *s, const struct half_params *params, w
     s->rate = params->line_rate;
 }
 static inline void half_elapse(struct half *s, weft_u64 now) { (void)s; (void)now; }
-static inline void half_on_event(struct half *s, const struct cc_event *event, weft_u64 now)
+static inline void half_on_event(struct half *s, const struct cc_event *event,
+                                 const struct cc_telemetry *telemetry, weft_u64 now)
 {
-    (void)event; (void)now;
+    (void)event; (void)telemetry; (void)now;
     s->rate /= 2;
 }
 static inline weft_u64 half_rate_at(const struct half *s, weft_u64 now)
 {
     (void)now;
     return s->rate;
+}
+static inline weft_u64 half_window_at(const struct half *s, weft_u64 now)
+{
+    (void)now;
+    return s->rate == s->params.line_rate ? CC_NO_LIMIT : s->rate;
+}
+static inline weft_u32 half_path_at(const struct half *s, const struct cc_choice *choice,
+                                    weft_u64 now)
+{
+    (void)s; (void)now;
+    return (weft_u32)(choice->packet % (choice->interfaces * choice->ports));
 }
 #endif
 #ifdef CC_ALGORITHM
@@ -142,11 +154,16 @@ int main(void)
     params.half.line_rate = 800;
     cc_begin(&slot, &params, 0);
     printf("%llu ", (unsigned long long)cc_elapse(&slot, 1));
-    cc_on_event(&slot, &cnp, 1);
+    cc_on_event(&slot, &cnp, NULL, 1);
     printf("%llu ", (unsigned long long)cc_rate_at(&slot, 1));
-    cc_on_event(&slot, &told, 2);
+    cc_on_event(&slot, &told, NULL, 2);
     printf("%llu, ", (unsigned long long)cc_rate_now(&slot, 2));
-    printf("%llu\\n", (unsigned long long)slot.first_cut_at);
+    printf("%llu, ", (unsigned long long)slot.first_cut_at);
+    const struct cc_choice choice = {.packet = 7, .interfaces = 2, .usable = 3, .ports = 2};
+    printf("%llu %u, ", (unsigned long long)cc_window_at(&slot, 2), cc_path_at(&slot, &choice, 2));
+    slot.algorithms = CC_BIT(fast_cnp);
+    printf("%d ", cc_window_at(&slot, 2) == CC_NO_LIMIT);
+    printf("%d\\n", cc_path_at(&slot, &choice, 2) == CC_NO_PATH);
     return 0;
 }
 """
@@ -169,8 +186,11 @@ def test_one_more_algorithm_is_a_header_and_a_line(one_more: Path, tmp_path: Pat
     command = ["gcc", *WARNINGS, f"-I{one_more}", f"-I{build.CORE}", str(source)]
     subprocess.run([*command, str(build.CORE / "cc.c"), "-o", str(program)], check=True)
     said = subprocess.run([str(program)], capture_output=True, text=True, check=True).stdout
-    # The smaller of two; a CNP is for one of them, a switch's notification for the other.
-    assert said.splitlines() == ["4 3: line_rate is at least 1: half", "800 400 62, 1"]
+    # The smaller of two; a CNP is for one of them, a switch's notification for the other. A window
+    # and a path are those of the one that says something.
+    refused, told = said.splitlines()
+    assert refused == "4 3: line_rate is at least 1: half"
+    assert told == "800 400 62, 1, 400 3, 1 1"
 
 
 def test_one_more_algorithm_makes_another_layout(

@@ -168,8 +168,8 @@ static void take_cnp(struct qp *qp, const struct inbound *in)
 {
     const struct cc_event event = {
         .kind = in->notified ? CC_NOTIFIED : CC_CNP,
-        .severity = in->severity,
-        .validity = in->validity,
+        .severity = (uint8_t)in->severity,
+        .validity = (uint8_t)in->validity,
     };
     struct cc_slot *slot = qp->slot;
     qp->stats.cnps_received += !in->notified;
@@ -178,7 +178,7 @@ static void take_cnp(struct qp *qp, const struct inbound *in)
         return;
     slot->cnps += !in->notified;
     slot->notified += in->notified;
-    cc_on_event(slot, &event, nanoseconds(qp->card));
+    cc_on_event(slot, &event, NULL, nanoseconds(qp->card));
 }
 
 static void dispatch(struct qp *qp, const struct inbound *in)

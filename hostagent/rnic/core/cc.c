@@ -25,7 +25,7 @@ void cc_start(enum cc_place place, void *state, const void *params, uint64_t now
             if (step->asks)                                                                                       \
                 rates[step->state] = name##_rate_at(&states[step->state], step->now);                             \
             else                                                                                                  \
-                name##_on_event(&states[step->state], &step->event, step->now);                                   \
+                name##_on_event(&states[step->state], &step->event, NULL, step->now);                             \
     }
 #include "cc_algorithms.h"
 #undef CC_ALGORITHM

@@ -210,7 +210,7 @@ static void progress(struct qp *qp, uint64_t before)
     struct cc_slot *slot = qp->slot;
     if (slot && qp->config.slot_is_ours) {
         const struct cc_event acked = {.kind = CC_ACKED, .bytes = (qp->una - before) * qp->config.mtu};
-        cc_on_event(slot, &acked, nanoseconds(qp->card));
+        cc_on_event(slot, &acked, NULL, nanoseconds(qp->card));
     }
 }
 
