@@ -10,7 +10,6 @@ a port. Only where that was its last one do distances grow, of that end and of w
 they are found again from the rim of that part inwards. A link that returns is the same backwards.
 
 Values are immutable, and a row that did not change is the same object in both.
-`controller.routing.shortest_paths` says the same for all pairs of switches, without memory.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from controller.routing import shortest_paths
+from controller.leaf_routes import Routes
 from emulation import ping, rdma, roce, tcp
 from emulation.errors import TrafficError
 from emulation.live_host import LiveHost
@@ -75,10 +75,10 @@ def round_trip_s(topology: Topology, source: Interface, target: Interface) -> fl
     """Return the real propagation delay there and back, on a shortest way, in seconds."""
     links = [topology.link_at(end.host, end.number) for end in (source, target)]
     latency_ps = topology.latency_ps(source.switch)
-    paths = shortest_paths(topology)
+    routes = Routes.of(topology)
     here = source.switch
     while here != target.switch:
-        port = paths.towards(here, target.switch)[0]
+        port = routes.towards(here, target.switch)[0]
         links.append(topology.link_at(here, port))
         here = topology.peer(here, port).node
         latency_ps += topology.latency_ps(here)
@@ -231,7 +231,7 @@ def _equal_next_switches(topology: Topology, source: str, destination: str) -> l
     """Return the switches that are next on equally short ways from one switch to another."""
     if source == destination:
         return []
-    ports = shortest_paths(topology, frozenset()).towards(source, destination)
+    ports = Routes.of(topology).towards(source, destination)
     return list(dict.fromkeys(topology.peer(source, port).node for port in ports))
 
 

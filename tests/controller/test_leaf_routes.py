@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import topologies
 from controller.leaf_routes import Routes, Way, packet_ps
-from controller.routing import shortest_paths
+from tests.controller.all_shortest_paths import shortest_paths
 from tests.controller.random_fabrics import fabrics
 from topologies import Topology
 

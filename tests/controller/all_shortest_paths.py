@@ -1,7 +1,6 @@
-"""Shortest paths over the switches, with every equally short next hop.
+"""All shortest paths over the switches, each next hop: what controller.leaf_routes is held against.
 
-Deterministic: the same topology and the same failures give the same result on every machine, and
-ports are always in ascending order.
+All pairs of switches, anew for each set of failures; ports are in ascending order.
 """
 
 from __future__ import annotations

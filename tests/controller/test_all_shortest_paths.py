@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import topologies
-from controller.routing import shortest_paths
+from tests.controller.all_shortest_paths import shortest_paths
 from topologies import Topology
 
 
