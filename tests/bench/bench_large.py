@@ -4,13 +4,15 @@
 
 A fat tree is set up once; runs on forked copies of it carry a ring AllReduce over all hosts, 8
 bytes a step, whose messages are made as they are due. Seconds of CPU time; what a further run takes
-until it begins is mostly the planning of its traffic. Medians of the rounds.
+until it begins is mostly the planning of its traffic. Medians of the rounds. The peak of memory is
+that of a run, with what it shares with the fabric that it is a copy of.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import resource
 import statistics
 import time
 from dataclasses import asdict, dataclass
@@ -47,6 +49,8 @@ class Large:
     further_s: float
     messages: int
     message_ns: float
+    run_s: float
+    peak_bytes: int
 
 
 def measure(k: int, rounds: int) -> Large:
@@ -58,22 +62,26 @@ def measure(k: int, rounds: int) -> Large:
     prepared = PreparedFabric(run, program)
     set_up_s = time.process_time() - before
 
-    def once() -> tuple[float, float, int]:
+    def once() -> tuple[float, float, int, int]:
         begun = time.process_time()
         traffic = plan(run, keep=0)
         simulation = Simulation(run, program, traffic=traffic, prepared=prepared)
         further_s = time.process_time() - begun
         outcome = simulation.run()
-        return further_s, outcome.cpu_s, outcome.end.totals["messages_done"]
+        peak_bytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+        return further_s, outcome.cpu_s, outcome.end.totals["messages_done"], peak_bytes
 
     found = [in_child(once) for _ in range(rounds)]
     messages = found[0][2]
+    run_s = statistics.median(cpu_s for _, cpu_s, _, _ in found)
     return Large(
         hosts,
         set_up_s,
-        statistics.median(further_s for further_s, _, _ in found),
+        statistics.median(further_s for further_s, _, _, _ in found),
         messages,
-        statistics.median(cpu_s for _, cpu_s, _ in found) * 1e9 / messages,
+        run_s * 1e9 / messages,
+        run_s,
+        max(peak_bytes for _, _, _, peak_bytes in found),
     )
 
 
@@ -91,7 +99,8 @@ def main() -> None:
         return
     print(f"{found.hosts} hosts: set up in {found.set_up_s:.2f} s, a further run in "
           f"{found.further_s:.2f} s; {found.messages} messages of a ring, "
-          f"{found.message_ns:.0f} ns each")  # fmt: skip
+          f"{found.message_ns:.0f} ns each, {found.run_s:.2f} s in all; "
+          f"at most {found.peak_bytes / 1e9:.2f} GB")  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import subprocess
+from itertools import combinations
 from pathlib import Path
 
 import pytest
@@ -45,19 +46,25 @@ def test_the_committed_p4info_is_current(program: str) -> None:
     assert p4info_of(committed) == made, remedy
 
 
-@pytest.mark.reference("p4c-bm2-ss")
-@pytest.mark.parametrize("program", PROGRAMS)
-def test_p4c_takes_it_with_werror_and_makes_the_same_p4info(program: str, tmp_path: Path) -> None:
+def assert_p4c_agrees(source: Path, defines: tuple[str, ...], folder: Path) -> None:
+    """p4c takes it with --Werror, says nothing but what is known, and makes the same P4Info."""
     p4c = shutil.which("p4c-bm2-ss")
     assert p4c is not None
-    outputs = ["-o", str(tmp_path / "p.json"), "--p4runtime-files", str(tmp_path / "p.txtpb")]
-    command = [p4c, "--std", "p4-16", "--Werror", *outputs, str(P4SRC / f"{program}.p4")]
+    outputs = ["-o", str(folder / "p.json"), "--p4runtime-files", str(folder / "p.txtpb")]
+    options = [f"-D{each}" for each in defines]
+    command = [p4c, "--std", "p4-16", "--Werror", *options, *outputs, str(source)]
     result = subprocess.run(command, capture_output=True, text=True)
     assert result.returncode == 0, result.stderr
     said = [line for line in result.stderr.splitlines() if "warning:" in line]
     assert [line for line in said if KNOWN_P4C not in line] == []
-    ours = compile_p4(P4SRC / f"{program}.p4").p4info
-    assert p4info_of((tmp_path / "p.txtpb").read_text()) == ours
+    ours = compile_p4(source, defines=defines).p4info
+    assert p4info_of((folder / "p.txtpb").read_text()) == ours
+
+
+@pytest.mark.reference("p4c-bm2-ss")
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_p4c_takes_it_with_werror_and_makes_the_same_p4info(program: str, tmp_path: Path) -> None:
+    assert_p4c_agrees(P4SRC / f"{program}.p4", (), tmp_path)
 
 
 def test_base_routes_and_nothing_more() -> None:
@@ -133,6 +140,16 @@ def test_the_list_has_one_line_a_mechanism() -> None:
 @pytest.mark.parametrize("defines", PROFILES, ids=" ".join)
 def test_every_profile_compiles_without_warnings(defines: tuple[str, ...]) -> None:
     assert warnings_of(P4SRC / "fabric.p4", defines) == []
+
+
+@pytest.mark.reference("p4c-bm2-ss")
+@pytest.mark.parametrize("base", [(), ("fabric",), *((each,) for each in FEATURES)], ids=" ".join)
+def test_p4c_takes_every_profile_and_makes_the_same_p4info(
+    base: tuple[str, ...], tmp_path: Path
+) -> None:
+    for n in range(len(MECHANISMS) + 1):
+        for mechanisms in combinations(MECHANISMS, n):
+            assert_p4c_agrees(P4SRC / "fabric.p4", with_(*base, *mechanisms), tmp_path)
 
 
 def test_the_core_has_nothing_of_a_mechanism() -> None:
