@@ -47,7 +47,7 @@ class Fabrics:
         self.forget()
         self._prepared = PreparedFabric(run, program, time_scale=time_scale)
         if run.jobs:
-            plan(run)  # for the paths of its ranks, which each run's own plan finds again
+            plan(run, keep=0)  # for the paths of its ranks, which each run's own plan finds again
         gc.collect()
         gc.freeze()  # a collection would write to its pages, and forked processes copy those
         return self._prepared

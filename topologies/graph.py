@@ -7,7 +7,7 @@ on every machine.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from functools import cached_property
 from typing import TypeVar
 
@@ -81,26 +81,30 @@ class SwitchGraph:
         source: str,
         start: Way,
         longer: Callable[[Way, int, Link], Way],
-        cost: Callable[[Way], int],
+        costs: Sequence[Sequence[int]],
     ) -> dict[str, Way]:
         """Return the cheapest of the shortest ways from a switch to each.
 
-        `longer(way, switch, link)`: the way with one more link, to a switch of `names`. Of equally
-        cheap ways it is the one found first. rustworkx's searches weigh with floats, in whose
-        rounding picoseconds are lost, and break ties by its own order: so not with them.
+        `longer(way, switch, link)`: the way with one more link, to a switch of `names`, which costs
+        what `costs` says at the place of that step in `neighbours`. Of equally cheap ways it is the
+        one found first. rustworkx's searches weigh with floats, in whose rounding picoseconds are
+        lost, and break ties by its own order: so not with them.
         """
         found = {self.index[source]: start}
-        layer = dict(found)
+        layer = {self.index[source]: 0}
         while layer:
-            above: dict[int, Way] = {}
-            for here, way in layer.items():
-                for _, there, link in self.neighbours[here]:
+            above: dict[int, int] = {}
+            steps: dict[int, tuple[int, Link]] = {}
+            for here, so_far in layer.items():
+                for (_, there, link), step in zip(self.neighbours[here], costs[here], strict=True):
                     if there in found:
                         continue
-                    new = longer(way, there, link)
-                    if there not in above or cost(new) < cost(above[there]):
-                        above[there] = new
-            found |= above
+                    cost = so_far + step
+                    if there not in above or cost < above[there]:
+                        above[there] = cost
+                        steps[there] = here, link
+            for there, (here, link) in steps.items():
+                found[there] = longer(found[here], there, link)
             layer = above
         return {self.names[i]: way for i, way in found.items()}
 

@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -71,8 +72,7 @@ def mtu_payload(mtu: int) -> int:
     return payload
 
 
-@dataclass(frozen=True)
-class Way:
+class Way(NamedTuple):
     """A path between two switches: its links' rates, the sum of delays; whether it meets a top.
 
     `delay_ps`: of its links, and the latencies of all its switches. The top is a core, or a spine
@@ -82,11 +82,6 @@ class Way:
     rates: tuple[int, ...]
     delay_ps: int
     top: bool
-
-    def slowness(self) -> int:
-        """Return how long a full packet takes from end to end, for choosing between paths."""
-        full = (MAX_PAYLOAD + OVERHEAD) * 8 * _PS
-        return self.delay_ps + sum(full // rate for rate in self.rates)
 
 
 @dataclass(frozen=True)
@@ -204,8 +199,20 @@ class Paths:
     def _latency_ps(self) -> tuple[int, ...]:
         return tuple(switch.latency_ps for switch in self.topology.switches)
 
+    @cached_property
+    def _step_ps(self) -> list[list[int]]:
+        """How much longer a full packet takes with one more link, by switch and neighbour."""
+        full = (MAX_PAYLOAD + OVERHEAD) * 8 * _PS
+        return [
+            [
+                link.delay_ps + self._latency_ps[there] + full // link.rate_bps
+                for _, there, link in each
+            ]
+            for each in self._graph.neighbours
+        ]
+
     def _search(self, source: str) -> dict[str, Way]:
-        """Return the best path to every switch."""
+        """Return the path to every switch on which a full packet arrives first."""
 
         def longer(way: Way, there: int, link: Link) -> Way:
             delay_ps = way.delay_ps + link.delay_ps + self._latency_ps[there]
@@ -213,4 +220,4 @@ class Paths:
 
         here = self._graph.index[source]
         start = Way((), self._latency_ps[here], self._is_top[here])
-        return self._graph.best_ways(source, start, longer, Way.slowness)
+        return self._graph.best_ways(source, start, longer, self._step_ps)

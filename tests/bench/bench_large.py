@@ -2,10 +2,11 @@
 
     python tests/bench/bench_large.py [--json] [--k 16] [--rounds 3]
 
-A fat tree is set up once; runs on forked copies of it carry a ring AllReduce over all hosts, 8
-bytes a step, whose messages are made as they are due. Seconds of CPU time; what a further run takes
-until it begins is mostly the planning of its traffic. Medians of the rounds. The peak of memory is
-that of a run, with what it shares with the fabric that it is a copy of.
+A fat tree is set up once, as a sweep or a lab does it for the seeds of one run; runs on forked
+copies of it carry a ring AllReduce over all hosts, 8 bytes a step, whose messages are made as they
+are due. Seconds of CPU time; a further run's are those until it begins: its traffic is planned.
+Medians of the rounds. The peak of memory is that of a run, with what it shares with the fabric that
+it is a copy of.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import command_line
 
 from compiler import compile_p4
 from controller.program import CompiledProgram
-from simulator.prepared import PreparedFabric
+from experiments.fabrics import Fabrics
 from simulator.runner import Simulation
 from softswitch.jobs import in_child
 from workloads.loader import read_run
@@ -59,7 +60,7 @@ def measure(k: int, rounds: int) -> Large:
     run = read_run(RUN.format(k=k, ranks=hosts, bytes=STEP_BYTES * hosts))
     program = CompiledProgram.of(compile_p4(FABRIC), FABRIC)
     before = time.process_time()
-    prepared = PreparedFabric(run, program)
+    prepared = Fabrics().of(run, program)
     set_up_s = time.process_time() - before
 
     def once() -> tuple[float, float, int, int]:

@@ -1,7 +1,7 @@
-"""Random fabrics with equal paths, links that fail two at a time, and every setting that hosts have.
+"""Random fabrics with equal paths, links that fail two at a time, and all that hosts may be set to.
 
-Whatever is drawn, all links are healed before a queue pair gives up, so every message has to arrive,
-once, and every frame has to be accounted for. `WEFT_RANDOM_FAULTS=200` plays so many cases;
+Whatever is drawn, all links are healed before a queue pair gives up, so every message has to
+arrive, once, and every frame has to be accounted for. `WEFT_RANDOM_FAULTS=200` plays so many cases;
 `WEFT_RANDOM_FAULTS_FROM=17` begins with that one.
 """
 
