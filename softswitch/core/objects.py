@@ -35,7 +35,10 @@ class ProgramObjects(NativeSwitch):
                 raise CoreError(
                     self.lib.WS_EINVAL, f"action {wanted.name}: {value} does not fit {bits} bits"
                 )
-            limbs += ((value >> 64 * i) & ((1 << 64) - 1) for i in range((bits + 63) // 64))
+            if bits <= 64:
+                limbs.append(value)
+            else:
+                limbs += ((value >> 64 * i) & ((1 << 64) - 1) for i in range((bits + 63) // 64))
         return limbs
 
     def _spec(self, spec: Spec) -> tuple[Any, Any]:

@@ -19,11 +19,15 @@ _CODES = {
 }
 
 
+def entity_error(error: CoreError, what: str) -> EntityError:
+    """Return what P4Runtime says of an error of the core about `what`."""
+    return EntityError(_CODES.get(error.code, Code.INTERNAL), f"{what}: {error}")
+
+
 @contextmanager
 def core_errors(what: str) -> Iterator[None]:
     """Turn the core's errors inside the block into EntityErrors about `what`."""
     try:
         yield
     except CoreError as error:
-        code = _CODES.get(error.code, Code.INTERNAL)
-        raise EntityError(code, f"{what}: {error}") from error
+        raise entity_error(error, what) from error

@@ -32,30 +32,38 @@ def parse(
     that is unknown, doubled, missing, of another match type or a spelled-out "don't care", and for
     a priority where none belongs or none where one does; OUT_OF_RANGE for values too wide.
     """
-    given: dict[int, p4r.FieldMatch] = {}
-    known = {f.id for f in table.fields}
-    for match in entry.match:
-        if match.field_id not in known:
-            raise _invalid(table, f"has no match field with id {match.field_id}")
-        if match.field_id in given:
-            raise _invalid(table, f"match field id {match.field_id} is given twice")
-        given[match.field_id] = match
+    given = {match.field_id: match for match in entry.match}
+    if len(given) != len(entry.match) or not given.keys() <= table.field_ids:
+        _check_fields(table, entry.match)
+    owner = _owner(table)
     key = bytearray(table.key_bytes)
     mask = bytearray(table.key_bytes)
     canonical: list[p4r.FieldMatch] = []
     for field in table.fields:
-        value, field_mask = _omitted(table, field)
         if field.id in given:
-            value, field_mask, form = field_of(_owner(table), field, given[field.id])
+            value, field_mask, form = field_of(owner, field, given[field.id])
             canonical.append(form)
         elif field.kind is MatchKind.EXACT:
             raise _invalid(table, f"exact match field {field.name!r} is missing")
+        else:
+            value, field_mask = _omitted(table, field)
         end = field.offset + field.size
         key[field.offset : end] = value.to_bytes(field.size, "big")
         mask[field.offset : end] = field_mask.to_bytes(field.size, "big")
     if not (any_priority and entry.priority == 0):
         _check_priority(table, entry.priority)
     return MatchKey(bytes(key), bytes(mask), entry.priority), canonical
+
+
+def _check_fields(table: Table, matches: Iterable[p4r.FieldMatch]) -> None:
+    """Raise EntityError for the first field that is unknown or given before."""
+    seen = set()
+    for match in matches:
+        if match.field_id not in table.field_ids:
+            raise _invalid(table, f"has no match field with id {match.field_id}")
+        if match.field_id in seen:
+            raise _invalid(table, f"match field id {match.field_id} is given twice")
+        seen.add(match.field_id)
 
 
 def fields_of(table: Table, key: bytes, mask: bytes) -> list[p4r.FieldMatch]:

@@ -111,11 +111,14 @@ class Table:
     profile_id: int
     counter: Direct | None
     meter: Direct | None
+    needs_priority: bool = field(init=False)
+    """Whether entries must carry a priority > 0 (else it must be 0)."""
+    field_ids: frozenset[int] = field(init=False)
 
-    @property
-    def needs_priority(self) -> bool:
-        """Whether entries must carry a priority > 0 (else it must be 0)."""
-        return any(f.kind in NEEDS_PRIORITY for f in self.fields)
+    def __post_init__(self) -> None:
+        needs_priority = any(each.kind in NEEDS_PRIORITY for each in self.fields)
+        object.__setattr__(self, "needs_priority", needs_priority)
+        object.__setattr__(self, "field_ids", frozenset(each.id for each in self.fields))
 
 
 @dataclass(frozen=True, slots=True)

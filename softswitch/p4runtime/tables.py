@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from softswitch.core import Counter, MeterConfig, Spec
+from softswitch.core import CoreError, Counter, MeterConfig, Spec
 from softswitch.p4runtime import actions, keys
 from softswitch.p4runtime.arrays import check_counter, check_meter, meter_config
-from softswitch.p4runtime.core_errors import core_errors
+from softswitch.p4runtime.core_errors import core_errors, entity_error
 from softswitch.p4runtime.profiles import OneShot, ProfileStore
 from softswitch.p4runtime.protos import p4r
 from softswitch.p4runtime.schema import Scope, Table
@@ -203,13 +203,12 @@ class TableStore:
         self._check_timeout(message)
         spec, canonical, one_shot = self._target(message.action, Scope.DEFAULT_ONLY)
         try:
-            with core_errors(self._describe(message)):
-                handle = self._core.table_insert(
-                    self.table.index, key.key, key.mask, key.priority, spec
-                )
-        except EntityError:
+            handle = self._core.table_insert(
+                self.table.index, key.key, key.mask, key.priority, spec
+            )
+        except CoreError as error:
             self._drop(one_shot)
-            raise
+            raise entity_error(error, self._describe(message)) from error
         entry = Entry(handle, p4r.TableEntry(), one_shot, now_ps)
         entry.message.table_id = self.table.id
         entry.message.match.extend(matches)
