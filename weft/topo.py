@@ -6,11 +6,12 @@ import json
 from pathlib import Path
 
 import click
+import yaml
 
 import topologies
 from mechanisms.registry import remarks
 from observe.errors import UsageError
-from topologies import TopologyError
+from topologies import TopologyError, new_file
 from topologies.lint.findings import Finding, Severity
 from topologies.lint.topology import LintReport, lint
 from topologies.loader import load_source
@@ -26,23 +27,34 @@ from weft.topo_show import show
       weft topo check my/net.yaml --strict  warnings fail too
       weft topo show rail                   in the terminal
       weft topo show rail --png rail.png --svg rail.svg
+      weft topo new fat_tree --set k=8 --set link.rate=100Gbps --out my/tree.yaml
     """)
-@argument("action", type=click.Choice(["check", "show", "list"]), help="what to do")
-@argument("topo", required=False, help="a name or a YAML file")
+@argument("action", type=click.Choice(["check", "show", "list", "new"]), help="what to do")
+@argument("topo", required=False, help="a name or a YAML file; new: the generator")
 @flag("--strict", help="check: warnings fail too")
 @option("--png", type=Path, metavar="FILE", help="show: draw it into FILE.png")
 @option("--svg", type=Path, metavar="FILE", help="show: draw it into FILE.svg")
 @flag("--tables", help="show: list every node and link of a large one too")
+@option(
+    "--set", "settings", multiple=True, metavar="KEY=VALUE", help="new: what the file is to say"
+)
+@option("--out", type=Path, metavar="FILE", help="new: write it there; without it to the terminal")
 @as_json
 def run(
     action: str, topo: str | None, strict: bool, png: Path | None, svg: Path | None, tables: bool,
-    as_json: bool,
+    settings: tuple[str, ...], out: Path | None, as_json: bool,
 ) -> int:  # fmt: skip
-    """Do `list`, `check` or `show`; returns the exit code. Raises TopologyError, UsageError."""
+    """Find what is wrong with a topology, draw it, list those that come with Weft, begin one.
+
+    Returns the exit code. Raises TopologyError, UsageError.
+    """
     if action == "list":
         return _list(as_json=as_json)
     if topo is None:
-        raise UsageError(f"topo {action}: say which topology, a name or a YAML file")
+        what = "generator" if action == "new" else "topology, a name or a YAML file"
+        raise UsageError(f"topo {action}: say which {what}")
+    if action == "new":
+        return _new(topo, settings, out, as_json=as_json)
     if action == "check":
         return _check(topo, as_json=as_json, strict=strict)
     return show(topo, png, svg, tables=tables, as_json=as_json)
@@ -56,6 +68,36 @@ def _list(*, as_json: bool) -> int:
     width = max(len(name) for name in about)
     for name, description in about.items():
         print(f"{name:{width}}  {description}".rstrip())
+    return 0
+
+
+def _new(generator: str, settings: tuple[str, ...], out: Path | None, *, as_json: bool) -> int:
+    """Write a topology file, or nothing at all."""
+    given = {}
+    for setting in settings:
+        key, equals, value = setting.partition("=")
+        if not equals or not all(key.split(".")):
+            raise UsageError(f"--set {setting}: as in --set k=8 or --set link.rate=100Gbps")
+        try:
+            given[key] = yaml.safe_load(value)
+        except yaml.YAMLError:
+            raise UsageError(f"--set {setting}: {value!r} is no value in YAML") from None
+    try:
+        text = new_file.text(generator, given)
+    except ValueError as error:
+        raise UsageError(f"topo new: {error}") from None
+    if out is not None:
+        try:
+            with out.open("x", encoding="utf-8") as file:
+                file.write(text)
+        except FileExistsError:
+            raise UsageError(f"--out {out}: is there already; give a new name") from None
+        except OSError as error:
+            raise UsageError(f"--out {out}: {error.strerror}") from None
+    if as_json:
+        print(json.dumps({"file": None if out is None else str(out), "text": text}))
+    elif out is None:
+        print(text, end="")
     return 0
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import topologies
+from topologies.generator_schema import GENERATORS
 from topologies.layout import place
 from weft import cli, topo_text
 
@@ -122,3 +123,59 @@ def test_what_does_not_fit_is_summed_up() -> None:
     ]
     assert list(topo_text.lines(net, 100, utf8=False)) == lines
     assert all(line.isascii() for line in lines)
+
+
+# --- new ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("generator", GENERATORS)
+def test_a_new_file_is_good_and_its_switches_take_time(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, generator: str
+) -> None:
+    path = tmp_path / "new.yaml"
+    assert run(capsys, "new", generator, "--out", path) == (0, "", "")
+    topology = topologies.load(path)
+    assert {switch.latency_ps for switch in topology.switches} == {500_000}
+    code, out, _ = run(capsys, "check", path)
+    assert code == 0
+    assert "error" not in out
+    assert run(capsys, "new", generator) == (0, path.read_text(), "")
+
+
+def test_a_new_file_says_what_was_set(capsys: pytest.CaptureFixture[str]) -> None:
+    settings = ("k=6", "link.rate=100Gbps", "core_link.length=2km", "classes.roce.lossless=true")
+    words = [word for setting in settings for word in ("--set", setting)]
+    code, out, _ = run(capsys, "new", "fat_tree", *words)
+    assert code == 0
+    topology = topologies.loads(out)
+    assert len(topology.hosts) == 54
+    assert {link.rate_bps for link in topology.links} == {100_000_000_000}
+    assert max(link.delay_ps for link in topology.links) == 10_000_000
+    assert [each.name for each in topology.classes if each.lossless] == ["roce"]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["fattree"], 2, "there is no generator 'fattree'; did you mean 'fat_tree'?"),
+        (["fat_tree", "--set", "k=3"], 1, "k must be even, not 3"),
+        (["fat_tree", "--set", "k.x=3"], 2, "k.x: k is 4, which has no parts"),
+        (["fat_tree", "--set", "k"], 2, "--set k: as in --set k=8"),
+        (["fat_tree", "--set", "k=["], 2, "'[' is no value in YAML"),
+        (["fat_tree", "--set", "kk=4"], 1, "unknown key 'kk'"),
+        ([], 2, "topo new: say which generator"),
+    ],
+)
+def test_a_new_file_that_would_be_wrong_is_not_written(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, words: list[str], code: int, said: str
+) -> None:
+    path = tmp_path / "new.yaml"
+    got, out, err = run(capsys, "new", *words, "--out", path)
+    assert (got, out, path.exists()) == (code, "", False)
+    assert said in err
+
+
+def test_a_file_that_is_there_stays(capsys: pytest.CaptureFixture[str], narrow: Path) -> None:
+    code, _, err = run(capsys, "new", "single", "--out", narrow)
+    assert (code, narrow.read_text()) == (2, NARROW)
+    assert "is there already" in err
