@@ -30,6 +30,7 @@ from softswitch.core import (
 )
 from softswitch.link_options import Link
 from softswitch.options import UNIX, Interface, Options, UsageError, parse
+from softswitch.ticker_options import TICKER_PORT
 
 # Methods import what takes long to load: by then the log is open and signals are caught, and
 # --help and wrong options need none of it.
@@ -180,6 +181,8 @@ class Daemon:
             self._open_port(core, loop, interface)
         for link in options.links:
             _configure_link(core, link, options)
+        for ticker in options.tickers:
+            loop.add_ticker(TICKER_PORT, ticker.packet, ticker.period_ps, ticker.start_ps)
         device = self._make_device(core, loop)
         service = self._make_service(device, loop)
         self._load(device, service, program)
@@ -290,6 +293,8 @@ class Daemon:
         ports = {interface.port: interface.name for interface in self.options.interfaces}
         if self.options.cpu_port:
             ports.setdefault(self.options.cpu_port, "")
+        if self.options.tickers:
+            ports[TICKER_PORT] = ""
         return DiagnosticsService(device, loop, service.lock, ports, device_id=service.device_id)
 
     def _listen(
