@@ -512,6 +512,8 @@ __all__ = [
     "StreamKind",
     "Sum",
     "Tapped",
+    "Ticker",
+    "TickerStats",
     "Totals",
     "Transport",
 ]
