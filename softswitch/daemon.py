@@ -181,8 +181,6 @@ class Daemon:
             self._open_port(core, loop, interface)
         for link in options.links:
             _configure_link(core, link, options)
-        for ticker in options.tickers:
-            loop.add_ticker(TICKER_PORT, ticker.packet, ticker.period_ps, ticker.start_ps)
         device = self._make_device(core, loop)
         service = self._make_service(device, loop)
         self._load(device, service, program)
@@ -191,6 +189,8 @@ class Daemon:
         self._stack.callback(server.stop)
         self._stack.callback(diagnostics.close)
         self._stack.callback(self._end_threads, loop)
+        for ticker in options.tickers:  # not earlier: ticks before the loop runs would be late
+            loop.add_ticker(TICKER_PORT, ticker.packet, ticker.period_ps, ticker.start_ps)
         self._spawn("loop", lambda: self._packets(loop))
         self._spawn("events", lambda: self._events(loop, device, service))
         server.start()
