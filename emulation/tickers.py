@@ -11,10 +11,8 @@ from emulation.errors import EmulationError
 from mechanisms.tickers import scheduled
 from softswitch.ticker_options import TickerOption
 from topologies.model import Topology
+from topologies.tickers import LEAST_REAL_PS, scale_for
 from topologies.units import format_duration
-
-LEAST_REAL_PS = 100_000_000
-"""The shortest period that one machine keeps for a whole fabric: 100 us, some timers' lateness."""
 
 
 def real_tickers(topology: Topology) -> dict[str, tuple[TickerOption, ...]]:
@@ -30,11 +28,12 @@ def real_tickers(topology: Topology) -> dict[str, tuple[TickerOption, ...]]:
         )
         shortest = min((each.period_ps for each in options), default=LEAST_REAL_PS)
         if shortest < LEAST_REAL_PS:
-            scale = -(-LEAST_REAL_PS * topology.time_scale // shortest)
-            fabric = format_duration(shortest // topology.time_scale)
+            fabric_ps = shortest // topology.time_scale
+            scale, least = scale_for(fabric_ps), format_duration(LEAST_REAL_PS)
             raise EmulationError(
-                f"{switch.name} ticks every {fabric}, which at time_scale {topology.time_scale} is "
-                f"{format_duration(shortest)} here: at least {format_duration(LEAST_REAL_PS)}",
+                f"{switch.name} ticks every {format_duration(fabric_ps)}, which at "
+                f"time_scale {topology.time_scale} is {format_duration(shortest)} here: "
+                f"at least {least}",
                 f"give the topology time_scale: {scale} or more, or run it in the simulator",
             )
         if options:

@@ -11,12 +11,24 @@ from dataclasses import dataclass
 from softswitch.ticker_options import TICKER_PORT, packet_bytes
 from topologies.units import format_duration, show_duration
 
-__all__ = ["LEAST_PERIOD_PS", "MOST_PERIOD_PS", "TICKER_PORT", "Ticker", "TickerRule", "period"]
+__all__ = [
+    "LEAST_PERIOD_PS",
+    "LEAST_REAL_PS",
+    "MOST_PERIOD_PS",
+    "TICKER_PORT",
+    "Ticker",
+    "TickerRule",
+    "period",
+    "scale_for",
+]
 
 LEAST_PERIOD_PS = 10_000
 """10 ns; a frame of 64 bytes at 400 Gb/s takes 1.68 ns."""
 
 MOST_PERIOD_PS = 10**12
+
+LEAST_REAL_PS = 100_000_000
+"""The shortest period that one machine keeps for a whole fabric: 100 us, some timers' lateness."""
 
 
 def period(ps: int) -> int:
@@ -25,6 +37,11 @@ def period(ps: int) -> int:
         least, most = map(format_duration, (LEAST_PERIOD_PS, MOST_PERIOD_PS))
         raise ValueError(f"a ticker's period is from {least} to {most}, not {show_duration(ps)}")
     return ps
+
+
+def scale_for(period_ps: int) -> int:
+    """Return the least time scale at which one machine keeps a period in fabric time."""
+    return -(-LEAST_REAL_PS // period_ps)
 
 
 @dataclass(frozen=True)
