@@ -188,10 +188,12 @@ class Session:
             self._supervisor.settle()
 
     def check_switches(self) -> None:
-        """Raise SwitchDiedError when a switch process has ended that nobody starts again."""
+        """Raise EmulationError when a switch or ticker has ended that nobody starts again."""
         if self._network is not None and self._supervisor is None:
             for switch in self._network.switches.values():
                 switch.check_alive()
+        if self._network is not None:
+            self._network.check_tickers()
 
     def bring_up(self, program: CompiledProgram) -> None:
         """Connect to all switches, load the program, install what makes it a fabric.

@@ -23,6 +23,9 @@ LEAST_BYTES, MOST_BYTES = 14, 1514
 LEAST_REAL_PS = 10_000_000
 """The shortest period of a daemon, 10 us: what it does between two ticks takes a part of that."""
 
+MOST_REAL_PS = 1 << 60
+"""The longest time that the core takes (WS_DELAY_MAX)."""
+
 
 @dataclass(frozen=True, slots=True)
 class TickerOption:
@@ -62,13 +65,15 @@ def parse_ticker(text: str) -> TickerOption:
     missing = next((key for key in ("period", "packet") if key not in values), None)
     if missing is not None:
         raise argparse.ArgumentTypeError(f"{text!r} has no {missing}=")
-    period_ps = duration(values["period"])
+    period_ps, start_ps = duration(values["period"]), duration(values.get("start", "0ns"))
     if period_ps < LEAST_REAL_PS:
         raise argparse.ArgumentTypeError(
             f"a period of {values['period']} is too short for a process: at least 10us"
         )
+    if max(period_ps, start_ps) > MOST_REAL_PS:
+        raise argparse.ArgumentTypeError(f"{text[:60]!r}: no time is longer than 13 days")
     try:
         packet = packet_bytes(values["packet"])
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
-    return TickerOption(period_ps, packet, duration(values.get("start", "0ns")))
+    return TickerOption(period_ps, packet, start_ps)

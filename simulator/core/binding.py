@@ -325,7 +325,10 @@ class Engine:
         row = self.ffi.new("struct sim_ticker *")
         packet = self.ffi.from_buffer("uint8_t[]", ticker.packet)
         row.node, row.port = ticker.node, ticker.port
-        row.start_ps, row.period_ps = ticker.start_ps, ticker.period_ps
+        try:
+            row.start_ps, row.period_ps = ticker.start_ps, ticker.period_ps
+        except OverflowError:
+            raise EngineError("a ticker's times are less than 2^63 ps") from None
         row.length, row.data = len(ticker.packet), packet
         return self._check(self.lib.sim_add_ticker(self.pointer, row))
 

@@ -241,6 +241,7 @@ def test_a_budget_ends_a_run_that_does_nothing_but_tick(net: Any) -> None:
         ({"period_ps": 0}, "period is at least 1000 ps, not 0"),
         ({"period_ps": 1 << 62}, "period is at least 1000 ps"),
         ({"start_ps": -1}, "start is not negative"),
+        ({"period_ps": 10**21}, "times are less than 2\\^63 ps"),
         ({"packet": bytes(13)}, "packet has 14 to 1514 bytes, not 13"),
         ({"packet": bytes(1515)}, "packet has 14 to 1514 bytes, not 1515"),
     ],

@@ -183,6 +183,8 @@ def test_a_ticker_on_the_command_line() -> None:
         ("period=1ms,packet", "'packet': known are"),
         (f"period=1,packet={PACKET}", "'1' is not a time with unit"),
         (f"period=1us,packet={PACKET}", "1us is too short for a process: at least 10us"),
+        (f"period=1400000s,packet={PACKET}", "no time is longer than 13 days"),
+        (f"period=1s,start=99999999s,packet={PACKET}", "no time is longer than 13 days"),
         ("period=1ms,packet=fff", "two hex digits a byte, and these are 3"),
         ("period=1ms,packet=0xff", "written in hex"),
         ("period=1ms,packet=ff", "a packet has 14 to 1514 bytes, .* not 1"),
