@@ -24,6 +24,8 @@ from emulation.errors import EmulationError, ToolMissingError
 from emulation.live_host import LiveHost
 from emulation.run_state import SHELL_ROLE, Run
 from emulation.switch_node import SwitchNode, SwitchSettings
+from emulation.tickers import TickerProcess
+from softswitch.ticker_options import TICKER_PORT
 from topologies import Endpoint, Host, Interface, Topology
 from topologies.reach import Reach
 
@@ -75,6 +77,7 @@ class Network:
         self.hosts: dict[str, MininetHost] = {}
         self.switches: dict[str, SwitchNode] = {}
         self.hosts_are_paced = False
+        self.tickers: list[TickerProcess] = []
         self._names = self._choose_names()
         setLogLevel("error")
         self._net = _Network(controller=None, switch=SwitchNode, link=Link, intf=_QuietIntf)
@@ -89,6 +92,17 @@ class Network:
                 else:
                     names[end] = f"{end.node}-eth{end.port}"
         return names
+
+    def ticker_interfaces(self, switch: str) -> tuple[str, str]:
+        """Return the ends of the pair by which a switch's ticks come: the port's, the process's."""
+        index = next(
+            number for number, each in enumerate(self.topology.switches, 1) if each.name == switch
+        )
+        port = port_name(self.run.name, index, Endpoint(switch, TICKER_PORT))
+        name = f"{self.run.name}-{switch}-t{TICKER_PORT}"
+        return port, name if len(
+            name
+        ) <= _NAME_LIMIT else f"{self.run.name}-n{index}-t{TICKER_PORT}"
 
     def interface_name(self, node: str, port: int = 0) -> str:
         """Return the name of a node's interface. Raises KeyError for a port not in use."""
@@ -124,6 +138,9 @@ class Network:
         for link in topology.links:
             self._add_link(link.a, link.b)
         self._configure_ports()
+        for switch in self.switches.values():
+            if switch.settings.ticker_interface:
+                self._add_ticker_pair(switch.name)
         for host in topology.hosts:
             self._configure_host(host)
         if pace_hosts:
@@ -219,6 +236,16 @@ class Network:
         ]
         self._ip(settings + attach)
 
+    def _add_ticker_pair(self, switch: str) -> None:
+        ends = self.ticker_interfaces(switch)
+        self.run.will_make(links=ends)
+        self._ip([f"link add {ends[0]} type veth peer name {ends[1]}"])
+        for name in ends:
+            interface.ipv6_off(name)
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as here:
+            interface.offloads_off(list(ends), here)
+        self._ip([f"link set {name} arp off up" for name in ends])
+
     def _ip(self, commands: list[str], pid: int | None = None) -> None:
         """Run `ip` once for many commands, in the namespace of `pid` if given."""
         if not commands:
@@ -283,3 +310,20 @@ class Network:
             for switch in self.switches.values()
             if switch.process is not None
         )
+        self.start_tickers()
+
+    def start_tickers(self) -> None:
+        """Start the processes that tick for switches that can't; `start_switches` does, too."""
+        for switch in self.switches.values():
+            if not switch.settings.ticker_interface:
+                continue
+            log = switch.settings.log_path.with_suffix(".ticks.log")
+            end = self.ticker_interfaces(switch.name)[1]
+            process = TickerProcess(switch.name, end, switch.settings.tickers, log)
+            self.tickers.append(process)
+            self.run.started_processes([(process.pid, f"ticker of {switch.name}")])
+
+    def check_tickers(self) -> None:
+        """Raise EmulationError when a process that ticks for a switch has ended."""
+        for process in self.tickers:
+            process.check_alive()

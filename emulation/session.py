@@ -37,6 +37,7 @@ from emulation.switch_node import (
 )
 from emulation.tcp_ports import TcpPorts
 from emulation.teardown import Removed
+from emulation.tickers import real_tickers
 from topologies import Link, Port, Topology
 from topologies.model import RECIRCULATION_PS
 
@@ -92,9 +93,11 @@ class Session:
     def claim(self, *, keep_logs: bool = False) -> list[Removed]:
         """Become the machine's one run; return what was removed of crashed ones.
 
-        Raises ToolMissingError without the target, RunActiveError while another run is up.
+        Raises ToolMissingError without the target, RunActiveError while another run is up,
+        EmulationError for tickers that are too fast for this machine.
         """
         require_target(self.target)
+        real_tickers(self.topology)
         lock, removed = teardown.claim()
         try:
             self._run = Run.start(lock, self.topology.name, keep_logs=keep_logs)
@@ -136,6 +139,7 @@ class Session:
                 if not self._leave_taken_ports():
                     raise
         loader.join()
+        self.network.check_tickers()
 
     def _leave_taken_ports(self) -> bool:
         """Start switches again whose port somebody took before they did; say if there were any."""
@@ -184,10 +188,12 @@ class Session:
             self._supervisor.settle()
 
     def check_switches(self) -> None:
-        """Raise SwitchDiedError when a switch process has ended that nobody starts again."""
+        """Raise EmulationError when a switch or ticker has ended that nobody starts again."""
         if self._network is not None and self._supervisor is None:
             for switch in self._network.switches.values():
                 switch.check_alive()
+        if self._network is not None:
+            self._network.check_tickers()
 
     def bring_up(self, program: CompiledProgram) -> None:
         """Connect to all switches, load the program, install what makes it a fabric.
@@ -268,6 +274,7 @@ class Session:
         needs_thrift = self.target is Target.BMV2
         thrift_ports = take(count, FIRST_THRIFT_PORT) if needs_thrift else [0] * count
         settings = {}
+        tickers = real_tickers(self.topology)
         for switch, grpc_port, thrift_port in zip(
             self.topology.switches, grpc_ports, thrift_ports, strict=True
         ):
@@ -281,6 +288,12 @@ class Session:
                 log_path=self.run.log_dir / f"{switch.name}.log",
                 ready_path=self.run.directory / f"{switch.name}.ready",
                 recirculation_ns=self.topology.real_duration_ns(RECIRCULATION_PS),
+                tickers=tickers.get(switch.name, ()),
+                ticker_interface=(
+                    self.network.ticker_interfaces(switch.name)[0]
+                    if self.target is Target.BMV2 and switch.name in tickers
+                    else ""
+                ),
             )
         return settings
 

@@ -21,6 +21,8 @@ from typing import Any
 from mininet.node import Switch
 
 from emulation.errors import SwitchDiedError, ToolMissingError
+from emulation.tickers import ticker_option
+from softswitch.ticker_options import TICKER_PORT, TickerOption
 from topologies.model import PS_PER_NS, RECIRCULATION_PS
 
 READY_DEADLINE_S = 120.0
@@ -80,6 +82,7 @@ class SwitchSettings:
     """How one switch process is started.
 
     `recirculation_ns`: how long a packet takes from egress back into ingress (our switch only).
+    `tickers`: in real time; BMv2 gets what a process ticks by the port `ticker_interface`.
     """
 
     target: Target
@@ -90,6 +93,8 @@ class SwitchSettings:
     log_path: Path
     ready_path: Path
     recirculation_ns: int = RECIRCULATION_PS // PS_PER_NS
+    tickers: tuple[TickerOption, ...] = ()
+    ticker_interface: str = ""
 
     @property
     def address(self) -> str:
@@ -105,6 +110,8 @@ class SwitchSettings:
         command = [*program, "--no-p4", "--device-id", str(self.device_id)]
         for port in self.ports:
             command += ["-i", f"{port.number}@{port.interface}"]
+        if self.ticker_interface:
+            command += ["-i", f"{TICKER_PORT}@{self.ticker_interface}"]
         if self.target is Target.BMV2:
             command += ["--thrift-port", str(self.thrift_port)]
         command += ["--log-console", "--log-level", "info"]
@@ -116,6 +123,8 @@ class SwitchSettings:
             command += ["--recirculation", f"{self.recirculation_ns}ns"]
             for option in filter(None, (port.link_option() for port in self.ports)):
                 command += ["--link", option]
+            for ticker in self.tickers:
+                command += ["--ticker", ticker_option(ticker)]
             command += ["--ready-file", str(self.ready_path)]
         return command
 

@@ -16,6 +16,7 @@ and the name stands nowhere else. Everything below iterates over the registry:
     tables, learner              controller
     entries, entries_towards, entries_of: what switches hold; what it depends on is what each is
         given, and `controller.parts` says when each is asked
+    tickers         simulator, emulation: packets into switches at a period
     counters        observe: top, web, metrics, JSON; results
     words           the prompt
     remarks         lint, of topologies and of run files
@@ -38,6 +39,7 @@ from topologies.errors import FieldPath
 from topologies.extensions import Setting
 from topologies.lint.findings import Remark
 from topologies.model import Switch, Topology, TrafficClass
+from topologies.tickers import Ticker
 from workloads.model import RunFile
 from workloads.senders import Sender
 
@@ -209,6 +211,13 @@ class Mechanism:
 
     def entries_of(self, view: View, key: Hashable, value: Hashable) -> Iterator[Entry]:
         """Yield what one switch should hold in whose summary `key` has this value."""
+        return iter(())
+
+    def tickers(self, topology: Topology, switch: Switch) -> Iterator[Ticker]:
+        """Yield what comes into a switch at a period, by `TICKER_PORT`: heartbeats, say.
+
+        Always the same for a topology and switch, in one order: start times are drawn by it.
+        """
         return iter(())
 
     def learner(

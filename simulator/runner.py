@@ -33,6 +33,7 @@ from simulator.prepared import PreparedFabric
 from simulator.result_due import DueEnd, Tally
 from simulator.result_model import Records, RunEnd, RunIdentity, Stop, SwitchEnd
 from simulator.results import ResultWriter
+from simulator.tickers import apply_tickers
 from softswitch.core import Direction
 from topologies.events import LinksCall, PortCall, SwitchCall, calls
 from topologies.model import CNP_DSCP, Endpoint, Link
@@ -120,6 +121,7 @@ class Simulation:
         if run.clocks is not None:
             apply_clocks(self.fabric, run.clocks, self.seed)
         apply_receivers(self.fabric, run.receivers)
+        apply_tickers(self.fabric, self.seed)
         self._down: set[Link] = set()
         self.punts = 0
         self.slice_events = SLICE_EVENTS

@@ -30,6 +30,7 @@ from softswitch.core import (
 )
 from softswitch.link_options import Link
 from softswitch.options import UNIX, Interface, Options, UsageError, parse
+from softswitch.ticker_options import TICKER_PORT
 
 # Methods import what takes long to load: by then the log is open and signals are caught, and
 # --help and wrong options need none of it.
@@ -188,6 +189,8 @@ class Daemon:
         self._stack.callback(server.stop)
         self._stack.callback(diagnostics.close)
         self._stack.callback(self._end_threads, loop)
+        for ticker in options.tickers:  # not earlier: ticks before the loop runs would be late
+            loop.add_ticker(TICKER_PORT, ticker.packet, ticker.period_ps, ticker.start_ps)
         self._spawn("loop", lambda: self._packets(loop))
         self._spawn("events", lambda: self._events(loop, device, service))
         server.start()
@@ -290,6 +293,8 @@ class Daemon:
         ports = {interface.port: interface.name for interface in self.options.interfaces}
         if self.options.cpu_port:
             ports.setdefault(self.options.cpu_port, "")
+        if self.options.tickers:
+            ports[TICKER_PORT] = ""
         return DiagnosticsService(device, loop, service.lock, ports, device_id=service.device_id)
 
     def _listen(

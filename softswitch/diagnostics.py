@@ -108,7 +108,8 @@ class DiagnosticsClient:
 
     def switch_stats(self) -> Json:
         """Counts of the switch (ws_stats) under `switch`, of the packet loop (wd_stats) under
-        `loop`, of tracing (ws_trace_stats) under `trace`; `now_ps`, the switch's clock;
+        `loop`, of tracing (ws_trace_stats) under `trace`, of each ticker, and how late it was
+        (wd_ticker_stats), under `tickers`; `now_ps`, the switch's clock;
         `epoch_us`, its machine's (microseconds since 1970); and `device_id`, P4Runtime's."""
         return self.call("SwitchStats")
 

@@ -94,8 +94,10 @@ class DiagnosticsService:
     def _switch_stats(self, _request: Json) -> Json:
         with self._loop.locked() as core:
             switch = asdict(core.stats())
+            tickers = [asdict(each) for each in self._loop.ticker_stats()]
         return {
             "switch": switch,
+            "tickers": tickers,
             "loop": asdict(self._loop.stats()),  # takes the lock itself
             "trace": asdict(self._traces.stats()),
             "now_ps": self._loop.now(),

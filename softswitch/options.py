@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from softswitch.link_options import Link, duration, parse_link
+from softswitch.ticker_options import TICKER_PORT, TickerOption, parse_ticker
 
 MAX_PORT = 511
 """Ports are v1model's 9 bits."""
@@ -73,6 +74,8 @@ options after `--` (target options):
                                 loss=1%, burst=1%/20%, bit-errors=1e-9, corrupt=1%, duplicate=1%,
                                 reorder=1%/10us, jitter=5us, flow=src:10.0.1.1+proto:udp+dport:4791
                                 (each also as rx-loss=...: on what it receives), seed=7
+  --ticker period=TIME,packet=HEX[,start=TIME]   a packet comes in by port 509 at start + k * period
+                                of the switch's clock; repeatable
   --ready-file PATH             written when ports are open and P4Runtime listens
 """
 
@@ -126,6 +129,7 @@ class Options:
     depth_unit: str = "packets"
     recirculation_ps: int = 1_000_000
     links: tuple[Link, ...] = ()
+    tickers: tuple[TickerOption, ...] = ()
     ready_file: Path | None = None
     notes: tuple[str, ...] = field(default=())
 
@@ -185,6 +189,7 @@ def parse(argv: Sequence[str]) -> Options:
         depth_unit=target.depth_unit,
         recirculation_ps=target.recirculation,
         links=tuple(target.link),
+        tickers=tuple(target.ticker),
         ready_file=target.ready_file,
         notes=tuple(f"ignored {note}" for note in notes),
     )
@@ -260,6 +265,7 @@ def _target_parser() -> _Parser:
     add("--depth-unit", choices=("packets", "cells"), default="packets")
     add("--recirculation", type=_recirculation, default=1_000_000, metavar="TIME")
     add("--link", action="append", default=[], type=_link)
+    add("--ticker", action="append", default=[], type=parse_ticker)
     add("--ready-file", type=Path)
     add("--load-modules")
     for name in IGNORED_TARGET:
@@ -301,6 +307,11 @@ def _check_ports(interfaces: Sequence[Interface], target: argparse.Namespace) ->
         twice = next((v for v in values if values.count(v) > 1), None)
         if twice is not None:
             raise UsageError(f"-i: {what} {twice} is given twice")
+    if target.ticker:
+        if TICKER_PORT in ports:
+            raise UsageError(f"--ticker uses port {TICKER_PORT}, which is also given as -i")
+        if TICKER_PORT in (target.cpu_port, target.drop_port):
+            raise UsageError(f"--ticker uses port {TICKER_PORT}: no --cpu-port or --drop-port")
     for role, port in (("--cpu-port", target.cpu_port), ("--drop-port", target.drop_port)):
         if port and port in ports:
             raise UsageError(f"{role} {port} is also given as -i: use another number")

@@ -19,6 +19,7 @@ from topologies.extensions import Settings
 from topologies.fields import MAX_PORT, ClassFields
 from topologies.model import DEFAULT_MTU, Endpoint, Host, Link, Role, Switch, Topology, TrafficClass
 from topologies.schema import ExplicitFile, LinkEntry
+from topologies.tickers import Ticker, TickerRule
 
 MAX_INTERFACES = 64  # of a host
 
@@ -45,6 +46,7 @@ class _Builder:
         are_whole = not self.problems  # a link that was refused may be one that an event names
         classes = self._classes()
         self._stock_nics()
+        tickers = self._tickers()
         attachments = self._attachments(links)
         events = self._events(links) if are_whole else ()
         self._stop_on_problems()
@@ -78,6 +80,7 @@ class _Builder:
             events=events,
             stock_nics=self._stock_nics(),
             settings=Settings.said(self.spec, "topology"),
+            tickers=tickers,
         )
 
     def _report(self, path: FieldPath, message: str) -> None:
@@ -198,6 +201,17 @@ class _Builder:
                 hint = did_you_mean(name, self.host_names)
                 self._report(("stock_nics", i), f"no host {name!r}{hint}")
         return frozenset(self.spec.stock_nics)
+
+    def _tickers(self) -> tuple[TickerRule, ...]:
+        for i, entry in enumerate(self.spec.tickers):
+            for k, name in enumerate(entry.switches):
+                if name not in self.switch_names:
+                    hint = did_you_mean(name, self.switch_names)
+                    self._report(("tickers", i, "switches", k), f"no switch {name!r}{hint}")
+        return tuple(
+            TickerRule(Ticker(entry.period, entry.packet, entry.start), tuple(entry.switches))
+            for entry in self.spec.tickers
+        )
 
     def _classes(self) -> tuple[TrafficClass, ...]:
         owners: dict[int, str] = {}

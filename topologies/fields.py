@@ -20,8 +20,10 @@ from pydantic import (
     model_validator,
 )
 
+from softswitch.ticker_options import packet_bytes
 from topologies import extensions
 from topologies.model import PS_PER_METRE
+from topologies.tickers import period
 from topologies.units import parse_duration, parse_length, parse_rate, parse_size
 
 # Interfaces are called <node>-eth<port> and Linux allows 15 characters, so names stay short.
@@ -84,6 +86,17 @@ def _moment(value: object) -> int:
     if duration > MAX_MOMENT_PS:
         raise ValueError(f"a time in a run is at most {MAX_MOMENT_PS // 10**12}s, not {value}")
     return duration
+
+
+def _period(value: object) -> int:
+    return period(parse_duration(value))
+
+
+def _packet(value: object) -> str:
+    """Return a packet in hex, two digits a byte. YAML reads digits alone as a number."""
+    if not isinstance(value, str):
+        raise ValueError('a packet is written in hex, in quotes: "ffffffffffff 020000000001 88b5"')
+    return packet_bytes(value).hex()
 
 
 def _listed(value: object) -> object:
@@ -160,6 +173,19 @@ class LinkSettings(Model):
         )
 
 
+class TickerEntry(Model):
+    """A packet (hex, from the Ethernet header on) that comes into switches at a period.
+
+    `start`: of the first one; left out, each switch begins at another time. `switches`: all,
+    unless named.
+    """
+
+    period: Annotated[int, BeforeValidator(_period)]
+    packet: Annotated[str, BeforeValidator(_packet)]
+    start: Moment | None = None
+    switches: list[Name] = Field(default=[])
+
+
 class ClassFields(Model):
     """A traffic class: its DSCPs, the queue that serves it, and how that queue behaves.
 
@@ -194,6 +220,7 @@ class CommonFile(Model):
     latency: Latency = 0  # of every switch's pipeline
     classes: dict[str, ClassEntry] = {}
     stock_nics: list[Name] = Field(default=[])
+    tickers: list[TickerEntry] = Field(default=[])
 
 
 AnyForm = TypeVar("AnyForm", bound=CommonFile)

@@ -16,6 +16,7 @@ from typing import Any
 
 from topologies.event_model import Event
 from topologies.extensions import NOTHING_SAID, Settings
+from topologies.tickers import Ticker, TickerRule
 
 PS_PER_NS = 1000
 PS_PER_METRE = 5000  # light in glass: 5 us a kilometre
@@ -191,6 +192,7 @@ class Topology:
     events: tuple[Event, ...] = ()
     stock_nics: frozenset[str] = frozenset()
     settings: Settings = NOTHING_SAID
+    tickers: tuple[TickerRule, ...] = ()
 
     def setting(self, key: str) -> Any:
         """Return what a mechanism is told under a key of the file; None where it says nothing."""
@@ -273,6 +275,12 @@ class Topology:
         """Return the hosts with an interface at a switch, in the file's order."""
         names = dict.fromkeys(interface.host for interface in self.interfaces_of(switch))
         return tuple(self.host(name) for name in names)
+
+    def tickers_of(self, switch: str) -> tuple[Ticker, ...]:
+        """Return the tickers that the file gives a switch (`mechanisms.tickers` has all)."""
+        return tuple(
+            rule.ticker for rule in self.tickers if not rule.switches or switch in rule.switches
+        )
 
     def switches_with(self, role: Role) -> Iterator[Switch]:
         """Yield the switches of one role, in the file's order."""

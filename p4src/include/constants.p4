@@ -32,6 +32,7 @@
 
 const port_t CPU_PORT = 255;
 #define RECIRCULATION_PORT 510      // no interface: what leaves here enters again
+#define TICKER_PORT 509             // no link: the packets of tickers come in here (docs/topologies.md)
 #define RECIRCULATED 4              // standard_metadata.instance_type, as BMv2 numbers it
 
 const bit<16> ROCE_V2_PORT = 4791;

@@ -14,6 +14,8 @@ from simulator.core.binding import (
     Stop,
     StreamKind,
     Tapped,
+    Ticker,
+    TickerStats,
     Totals,
 )
 
@@ -28,5 +30,7 @@ __all__ = [
     "Stop",
     "StreamKind",
     "Tapped",
+    "Ticker",
+    "TickerStats",
     "Totals",
 ]

@@ -30,6 +30,8 @@ from simulator.core.records import (
     StreamKind,
     Sum,
     Tapped,
+    Ticker,
+    TickerStats,
     Totals,
     Transport,
 )
@@ -315,6 +317,28 @@ class Engine:
             row.tail_length, row.tail_seed = frame.tail_length, frame.tail_seed
         self._check(self.lib.sim_add_script(self.pointer, rows, len(packets)))
 
+    def add_ticker(self, ticker: Ticker) -> int:
+        """Let the same packet come into a switch at a period; return the ticker's number.
+
+        Raises EngineError (no such switch, a port with a link, period or packet out of range).
+        """
+        row = self.ffi.new("struct sim_ticker *")
+        packet = self.ffi.from_buffer("uint8_t[]", ticker.packet)
+        row.node, row.port = ticker.node, ticker.port
+        try:
+            row.start_ps, row.period_ps = ticker.start_ps, ticker.period_ps
+        except OverflowError:
+            raise EngineError("a ticker's times are less than 2^63 ps") from None
+        row.length, row.data = len(ticker.packet), packet
+        return self._check(self.lib.sim_add_ticker(self.pointer, row))
+
+    def ticker_stats(self, number: int) -> TickerStats:
+        """What a ticker has done. Raises EngineError where there is none."""
+        found = self.ffi.new("struct sim_ticker_stats *")
+        if self.lib.sim_ticker_stats_get(self.pointer, number, found) < 0:
+            raise EngineError(f"there is no ticker {number}")
+        return TickerStats(int(found.ticks), int(found.missed), int(found.next_ps))
+
     # --- running ------------------------------------------------------------------------------
 
     def run(self, until: int = NEVER, *, budget: int = NEVER, to_the_end: bool = False) -> Stop:
@@ -491,6 +515,8 @@ __all__ = [
     "StreamKind",
     "Sum",
     "Tapped",
+    "Ticker",
+    "TickerStats",
     "Totals",
     "Transport",
 ]

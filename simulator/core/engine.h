@@ -2,7 +2,7 @@
  *
  * Switches run one after the other in windows of virtual time, as long as the smallest delay of a link: nothing that is
  * sent in a window arrives in it, so that no switch can tell, and each finds its tables in the cache. Within a switch
- * its own events come first, then arrivals by port. Hosts, which messages join without any delay, follow in the
+ * its own events come first, then arrivals by port, then its tickers. Hosts, which messages join without any delay, follow in the
  * same window, in the order of (time, node, port), at an interface arrivals before its next frame: each has a number as
  * a source. What arrives at them is known when their turn begins, and is sorted then. Timers (streams, messages,
  * scripts) of an instant come before all sources, in the order in which they were set. So the order is that of (time,
@@ -319,6 +319,8 @@ struct sim {
     uint64_t raws;   /* frames of scripts that wait in a NIC */
 
     struct sim_totals totals;
+    struct tickers *tickers; /* NULL: there are none */
+    ws_time tickers_next;    /* the first tick; WS_NEVER: none */
     uint32_t *switches;    /* their nodes */
     ws_time *switch_next;  /* when they next have something to do, or sooner */
     uint32_t n_switches;
@@ -373,8 +375,19 @@ void switch_refresh(struct sim *s, uint32_t node);
 /* Brings what waits for the controller into order. */
 void punts_sort(struct sim *s);
 void punts_forget(struct sim *s);
-/* The time that every frame takes at least from one node to another. */
+/* The time that every frame takes at least from a node to its neighbour there. */
+ws_time delay_from(const struct sim *s, uint32_t number, uint32_t port);
+/* The smallest of all. */
 ws_time smallest_delay(const struct sim *s);
+
+/* --- ticker.c: packets at a period into switches ------------------------------------------------------ */
+/* When the next one is due; WS_NEVER where tickers have nothing to tick for any more. */
+ws_time tickers_due(struct sim *s, int to_the_end, ws_time until);
+/* All ticks up to and at `last`, and what happens at their switches before. */
+void tickers_run(struct sim *s, ws_time last);
+/* The end of a window with ticks that would be from `next` to `last`. */
+ws_time tickers_window(ws_time next, ws_time last);
+void tickers_free(struct sim *s);
 
 /* --- arrivals.c: what arrives at hosts ------------------------------------------------------------------ */
 /* Puts what arrives up to and at `last` into s->due, in order. */

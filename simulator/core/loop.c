@@ -96,9 +96,11 @@ static uint32_t next_turn(const struct sim *s, uint32_t from, ws_time last)
     return from;
 }
 
-static void run_window(struct sim *s, ws_time last)
+static void run_window(struct sim *s, ws_time last, ws_time tick)
 {
     s->latest = s->now;
+    if (tick <= last)
+        tickers_run(s, last);
     uint32_t here = next_turn(s, 0, last), next = next_turn(s, here + 1, last);
     while (here < s->n_switches) {
         const uint32_t soon = next_turn(s, next + 1, last);
@@ -171,6 +173,9 @@ enum sim_stop sim_run(sim *s, ws_time until, uint64_t budget, int to_the_end)
             next = s->hosts_next;
         if (timer < next)
             next = timer;
+        const ws_time tick = s->tickers ? tickers_due(s, to_the_end, until) : WS_NEVER;
+        if (tick < next)
+            next = tick;
         if (s->next_sample < next && s->next_sample <= until && (next != WS_NEVER || until != WS_NEVER)) {
             sample_due(s, next != WS_NEVER ? next : until);
             continue;
@@ -187,7 +192,9 @@ enum sim_stop sim_run(sim *s, ws_time until, uint64_t budget, int to_the_end)
             last = until;
         if (last > s->next_sample)
             last = s->next_sample;
-        run_window(s, last);
+        if (tick <= last)
+            last = tickers_window(next, last);
+        run_window(s, last, tick);
     }
 }
 

@@ -54,7 +54,7 @@ sim *sim_create(uint64_t seed)
     if (!s)
         return NULL;
     s->seed = seed;
-    s->next_sample = s->hosts_next = WS_NEVER;
+    s->next_sample = s->hosts_next = s->tickers_next = WS_NEVER;
     s->dirty_head = s->dirty_tail = NONE;
     return s;
 }
@@ -119,6 +119,7 @@ void sim_destroy(sim *s)
     free(s->transports);
     free(s->messages);
     collectives_free(s);
+    tickers_free(s);
     free(s->dependents);
     free(s->script);
     free(s->punts);

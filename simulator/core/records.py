@@ -54,6 +54,25 @@ class Clock:
 
 
 @dataclass(frozen=True)
+class Ticker:
+    """The same packet into a port of a switch at start_ps + k * period_ps, as struct sim_ticker."""
+
+    node: int
+    port: int
+    start_ps: int
+    period_ps: int
+    packet: bytes
+
+
+class TickerStats(NamedTuple):
+    """What a ticker has done; `missed` while its switch was dead. `next_ps`: its next tick."""
+
+    ticks: int
+    missed: int
+    next_ps: int
+
+
+@dataclass(frozen=True)
 class Receiver:
     """A host that takes frames at a rate, as struct sim_receiver; `classes`: a bit each."""
 

@@ -159,11 +159,31 @@ int sim_add_collective(sim *s, uint32_t pattern, const uint32_t *heads, const ui
 struct sim_script_packet { uint32_t node, port; ws_time at; uint32_t length, tail_length; uint64_t tail_seed; const uint8_t *data; };
 int sim_add_script(sim *s, const struct sim_script_packet *packets, uint32_t n);
 
+/* A ticker: the same packet into a port of a switch that has no link there, at start_ps + k * period_ps for every k from 0; of
+ * one that is added later, from now on. An instant's ticks come behind all else of that instant at the switch, in the
+ * order in which its tickers were added. A dead switch does not tick; alive again, it goes on where its ticks would be. Ticks are
+ * no work: SIM_DONE is looked for as without them, and they cease once all has been sent. Copied. Returns its number. */
+enum { SIM_TICKER_BYTES = 1514 };
+struct sim_ticker {
+    uint32_t node, port;
+    ws_time start_ps, period_ps; /* >= 0; >= 1 ns */
+    uint32_t length, pad_;       /* 14 .. SIM_TICKER_BYTES */
+    const uint8_t *data;
+};
+int sim_add_ticker(sim *s, const struct sim_ticker *ticker);
+struct sim_ticker_stats {
+    uint64_t ticks;
+    uint64_t missed; /* while its switch was dead, or after a run to the end had come to its end */
+    ws_time next_ps;
+};
+int sim_ticker_stats_get(const sim *s, uint32_t number, struct sim_ticker_stats *stats); /* SIM_ENOENT: there is none */
+
 /* --- running ------------------------------------------------------------------------------- */
 
 enum sim_stop {
     SIM_UNTIL = 0,    /* reached `until` */
-    SIM_IDLE = 1,     /* nothing can happen any more, whatever the time: now is the last event's */
+    SIM_IDLE = 1,     /* nothing can happen any more, whatever the time: now is the last event's. To the end without `until`:
+                         or nothing but ticks and what comes of them, for long enough (ticker.c) */
     SIM_DONE = 2,     /* all messages are done and no stream or script has more to send (asked for by `to_the_end`) */
     SIM_BUDGET = 3,   /* handled `budget` events */
     SIM_PUNT = 4,     /* a switch has something for the controller: sim_take_punts */

@@ -208,7 +208,7 @@ static ws_time least_slot(uint64_t rate_bps)
     return rate_bps ? (ws_time)(8 * (uint64_t)WS_FRAME_MIN * 1000000000000u / rate_bps) : 0;
 }
 
-static ws_time delay_from(const struct sim *s, uint32_t number, uint32_t port)
+ws_time delay_from(const struct sim *s, uint32_t number, uint32_t port)
 {
     const struct node *node = &s->nodes[number];
     if (!node->sw)

@@ -48,6 +48,7 @@ from softswitch.core.records import (
     Session,
     Spec,
     Target,
+    TickerStats,
     Waiting,
 )
 
@@ -93,5 +94,6 @@ __all__ = [
     "TableDescriptor",
     "TableType",
     "Target",
+    "TickerStats",
     "Waiting",
 ]

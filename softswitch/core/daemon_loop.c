@@ -15,12 +15,14 @@
 #include "daemon_events.h"
 #include "daemon_iface.h"
 #include "daemon_links.h"
+#include "daemon_ticker.h"
 #include "switch.h"
 
 enum {
     RX_BATCH = 64,     /* frames of one interface before the next one has its turn */
     RX_BATCH_LIMITED = 16, /* where an interface may push back: a batch that waits for its grants shows as depth */
     OUTPUT_BATCH = 256,
+    TICK_BATCH = 64,   /* ticks that the loop makes up for before it looks at sockets again */
     READY_MAX = 64,
     LOG_PORT = 2,      /* level of our own lines through ws_set_log */
 };
@@ -36,6 +38,7 @@ struct wd_loop {
     uint32_t by_port_n;
     struct timespec started;
     struct wd_events events;
+    struct wd_tickers tickers;
     struct wd_stats stats;
     int limited; /* as wd_iface.limited, of any */
     atomic_int stop;
@@ -212,6 +215,10 @@ static int add_port(wd_loop *loop, uint32_t port, const char *ifname, const char
         snprintf(sw->error, sizeof sw->error, "port %u has an interface already", port);
         return -EEXIST;
     }
+    if (wd_tickers_use(&loop->tickers, port)) {
+        snprintf(sw->error, sizeof sw->error, "port %u is where tickers' packets come in", port);
+        return -EEXIST;
+    }
     if (port >= loop->by_port_n) {
         uint32_t n = port + 64;
         struct wd_iface **by_port = realloc(loop->by_port, n * sizeof(struct wd_iface *));
@@ -364,6 +371,8 @@ static int receive(wd_loop *loop, struct wd_iface *iface)
     if (!n)
         return 0;
     ws_time now = wd_now(loop);
+    if (loop->tickers.next <= now) /* the switch's time must not pass them */
+        wd_tickers_run(&loop->tickers, loop->sw, now, TICK_BATCH);
     /* Arrivals are stamped in wall-clock time: as picoseconds before `now`. */
     int64_t wall = clock_ns(CLOCK_REALTIME);
     uint32_t kept = 0;
@@ -394,6 +403,8 @@ static void flush_captures(wd_loop *loop)
 static int wait_for_work(wd_loop *loop, struct epoll_event *ready, int busy)
 {
     ws_time next = ws_next_event(loop->sw), now = wd_now(loop);
+    if (loop->tickers.next < next)
+        next = loop->tickers.next;
     struct timespec timeout = {0}, *limit = NULL;
     if (busy || next <= now) {
         limit = &timeout;
@@ -447,6 +458,15 @@ static int service(wd_loop *loop, const struct epoll_event *event)
     return more;
 }
 
+/* What is due enters before what has come in meanwhile, as its time was before the loop woke. 1: more may be due. */
+static int run_tickers(wd_loop *loop)
+{
+    uint32_t n = wd_tickers_run(&loop->tickers, loop->sw, wd_now(loop), TICK_BATCH);
+    if (n)
+        send_outputs(loop);
+    return n == TICK_BATCH;
+}
+
 static int run(wd_loop *loop)
 {
     struct epoll_event ready[READY_MAX];
@@ -455,10 +475,11 @@ static int run(wd_loop *loop)
         int n = wait_for_work(loop, ready, busy);
         if (n < 0)
             return n;
-        busy = 0;
+        busy = loop->tickers.next != WS_NEVER && run_tickers(loop);
         for (int i = 0; i < n; i++)
             busy |= service(loop, &ready[i]);
-        ws_advance(loop->sw, wd_now(loop));
+        ws_time now = wd_now(loop);
+        ws_advance(loop->sw, now < loop->tickers.next ? now : loop->tickers.next);
         send_outputs(loop);
     }
     return 0;
@@ -494,6 +515,7 @@ wd_loop *wd_create(ws_switch *sw)
     if (!loop)
         return NULL;
     loop->sw = sw;
+    wd_tickers_init(&loop->tickers);
     clock_gettime(CLOCK_MONOTONIC, &loop->started);
     pthread_mutex_init(&loop->next, NULL);
     pthread_mutex_init(&loop->mutex, NULL);
@@ -524,6 +546,7 @@ void wd_destroy(wd_loop *loop)
         if (descriptors[i] >= 0)
             close(descriptors[i]);
     wd_events_free(&loop->events);
+    wd_tickers_free(&loop->tickers);
     pthread_mutex_destroy(&loop->next);
     pthread_mutex_destroy(&loop->mutex);
     free(loop);
@@ -567,6 +590,24 @@ int wd_port_stats_get(const wd_loop *loop, uint32_t port, struct wd_port_stats *
     *stats = (struct wd_port_stats){.blocked = iface->send.blocked, .lost = iface->send.lost};
     memcpy(stats->discipline, iface->qdisc, sizeof iface->qdisc);
     return 0;
+}
+
+int wd_add_ticker(wd_loop *loop, const struct wd_ticker_config *config)
+{
+    ws_switch *sw = loop->sw;
+    int number = -EEXIST;
+    wd_lock(loop);
+    if (iface_of(loop, config->port) || (sw->config.cpu_port && config->port == sw->config.cpu_port))
+        snprintf(sw->error, sizeof sw->error, "ticker at port %u: the port has an interface, or is the controller's", config->port);
+    else
+        number = wd_tickers_add(&loop->tickers, config, wd_now(loop), sw->error, sizeof sw->error);
+    wd_unlock(loop);
+    return number;
+}
+
+int wd_ticker_stats_get(const wd_loop *loop, uint32_t number, struct wd_ticker_stats *stats)
+{
+    return wd_tickers_stats(&loop->tickers, number, stats);
 }
 
 void wd_stats_get(const wd_loop *loop_, struct wd_stats *stats)

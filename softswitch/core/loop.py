@@ -11,7 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from softswitch.core.binding import SwitchCore
-from softswitch.core.records import CoreError, InterfaceStats, LoopStats, Output, OutputKind
+from softswitch.core.records import (
+    CoreError,
+    InterfaceStats,
+    LoopStats,
+    Output,
+    OutputKind,
+    TickerStats,
+)
 
 _EVENTS = 64
 _EVENT_BYTES = 1 << 20
@@ -124,6 +131,28 @@ class DaemonLoop:
     def now(self) -> int:
         """The switch's time in ps: what the loop takes for `now`."""
         return int(self._lib.wd_now(self._pointer))
+
+    def add_ticker(self, port: int, packet: bytes, period_ps: int, start_ps: int = 0) -> int:
+        """Lets a packet come in by a port at start + k * period of the switch's time.
+
+        Returns the ticker's number. Not inside `locked()`. Raises CoreError (period below 10 us,
+        packet of other than 14 to 1514 bytes, a port that is somebody's).
+        """
+        config = self._ffi.new("struct wd_ticker_config *")
+        data = self._ffi.from_buffer("uint8_t[]", packet)
+        config.port, config.length, config.data = port, len(packet), data
+        config.period_ps, config.start_ps = period_ps, start_ps
+        number = int(self._lib.wd_add_ticker(self._pointer, config))
+        self._check(number)
+        return number
+
+    def ticker_stats(self) -> list[TickerStats]:
+        """What each ticker has done, by number. Inside `locked()`."""
+        found: list[TickerStats] = []
+        row = self._ffi.new("struct wd_ticker_stats *")
+        while self._lib.wd_ticker_stats_get(self._pointer, len(found), row) == 0:
+            found.append(TickerStats.read(row))
+        return found
 
     def interface_stats(self, port: int) -> InterfaceStats | None:
         """What the port's interface did to frames; None without one. Inside `locked()`."""

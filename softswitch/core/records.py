@@ -332,6 +332,21 @@ class LoopStats(_Record):
 
 
 @dataclass(frozen=True, slots=True)
+class TickerStats(_Record):
+    """struct wd_ticker_stats: a ticker's settings, its ticks, and how late they were, in ps."""
+
+    port: int
+    start_ps: int
+    period_ps: int
+    ticks: int
+    skipped: int
+    """Too late to be made up for."""
+    late_p50_ps: int
+    late_p99_ps: int
+    late_max_ps: int
+
+
+@dataclass(frozen=True, slots=True)
 class InterfaceStats:
     """struct wd_port_stats: what a port's interface does to what the port sends."""
 

@@ -469,4 +469,25 @@ struct wd_port_stats {
 /* Between wd_lock and wd_unlock. -ENOENT: the port has no interface. */
 int wd_port_stats_get(const wd_loop *loop, uint32_t port, struct wd_port_stats *stats);
 
+/* A ticker: the same packet comes in by a port without an interface, at start + k * period of wd_now for every k from 0; of one that
+ * is added later, from now on. It enters with the time at which it was due. A loop that comes late makes up for all ticks,
+ * but of more than WD_TICKS_BEHIND it skips the oldest. */
+enum { WD_TICKS_BEHIND = 1024, WD_TICKER_PERIOD_PS = 10000000, WD_TICKER_BYTES = 1514 };
+struct wd_ticker_config {
+    uint32_t port, length;       /* 14 .. WD_TICKER_BYTES */
+    const uint8_t *data;         /* copied */
+    ws_time start_ps, period_ps; /* real time; at least WD_TICKER_PERIOD_PS */
+};
+/* Takes the lock itself. The ticker's number, or -errno (ws_last_error says why). */
+int wd_add_ticker(wd_loop *loop, const struct wd_ticker_config *config);
+/* How late: from when a tick was due to when its packet entered; percentiles are at most an eighth above the true ones. */
+struct wd_ticker_stats {
+    uint32_t port, pad_;
+    ws_time start_ps, period_ps;
+    uint64_t ticks, skipped;
+    ws_time late_p50_ps, late_p99_ps, late_max_ps;
+};
+/* Between wd_lock and wd_unlock. -ENOENT: there is no such ticker. */
+int wd_ticker_stats_get(const wd_loop *loop, uint32_t number, struct wd_ticker_stats *stats);
+
 #endif

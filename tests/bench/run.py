@@ -77,6 +77,16 @@ def idle_lines(result: dict[str, float]) -> list[Line]:
     return [Line(what, f"{share:.2%}", f"< {limit:.0%}", share < limit)]
 
 
+def ticker_lines(result: dict[str, Any]) -> list[Line]:
+    period_us, lines = result["period_us"], []
+    for name, row in result["rows"].items():
+        what = f"ticks every {period_us} us late, p99: {name}"
+        complete = row["skipped"] == 0 and (row["to_due"] is None or abs(row["to_due"] - 1) < 0.02)
+        value = f"{row['p99']:.0f} us, {row['skipped']} of {row['ticks']} skipped"
+        lines.append(Line(what, value, "0 skipped", complete))
+    return lines
+
+
 def runtime_lines(result: dict[str, Any]) -> list[Line]:
     real, _ = result["mean_queue"]
     goodput, queue, load = result["goodput_off"], result["queue_off"], result["load"]
@@ -220,6 +230,9 @@ def main() -> int:
     short = ["--rounds", "7"] if arguments.quick else []
     results["endpoint"] = script("bench_endpoint.py", *short)
     lines += endpoint_lines(results["endpoint"])
+    short = ["--seconds", "2"] if arguments.quick else []
+    results["ticker"] = script("bench_ticker.py", *short)
+    lines += ticker_lines(results["ticker"])
     if os.geteuid() == 0:
         short = ["--rounds", "3", "--seconds", "1"] if arguments.quick else []
         results["daemon"] = script("bench_daemon.py", *short)

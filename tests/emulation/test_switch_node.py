@@ -20,6 +20,7 @@ from emulation.switch_node import (
 )
 from emulation.tcp_ports import TcpPorts
 from softswitch.options import Link, parse
+from softswitch.ticker_options import TickerOption
 
 
 def settings(target: Target, tmp_path: Path, grpc_port: int = 9559) -> SwitchSettings:
@@ -54,6 +55,15 @@ def test_our_switch_understands_what_it_is_told_about_links(tmp_path: Path) -> N
     assert parse(slower[slower.index("softswitch") + 1 :]).recirculation_ps == 10**10
     assert options.ready_file == tmp_path / "s1.ready"
     assert "--link" not in settings(Target.BMV2, tmp_path).command()
+
+
+def test_each_target_is_told_of_its_tickers(tmp_path: Path) -> None:
+    tickers = (TickerOption(10**9, bytes(60), 333), TickerOption(2 * 10**9 + 1, b"\xff" * 14))
+    ours = replace(settings(Target.SOFTSWITCH, tmp_path), tickers=tickers).command()
+    assert parse(ours[ours.index("softswitch") + 1 :]).tickers == tickers
+    pair = replace(settings(Target.BMV2, tmp_path), tickers=tickers, ticker_interface="w1-s1-509")
+    text = " ".join(pair.command())
+    assert "-i 509@w1-s1-509" in text and "--ticker" not in text
 
 
 def free_port() -> int:

@@ -24,6 +24,7 @@ TESTS = (
     "test_core_trace.py",
     "test_core_loop.py",
     "test_core_pushback.py",
+    "test_tickers.py",
 )
 
 

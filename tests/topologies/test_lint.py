@@ -259,6 +259,14 @@ FAULTS = [
         "time_scale 100000: the link s1:3-s3:1 delays by 10 s of real time",
         "shorter link",
     ),
+    (
+        "time_scale: 100000",
+        f'time_scale: 9999\ntickers: [{{period: 10ns, packet: "{"ff" * 60}"}}]',
+        WARNING,
+        (2, 12),
+        "time_scale 9999: ticks every 99990ns of real time; one machine keeps 100us and more",
+        "time_scale: 10000 would do",
+    ),
 ]
 
 # A host that the fault needs beside what is replaced, at the end of the file.

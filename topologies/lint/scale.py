@@ -13,6 +13,8 @@ from topologies.lint.findings import Remark, Severity
 from topologies.loader import Source
 from topologies.model import Topology
 from topologies.reach import Reach
+from topologies.tickers import LEAST_REAL_PS, scale_for
+from topologies.units import format_duration
 
 # A switch process takes about 2.5 us of CPU time a packet (`make bench`): this is one core of it.
 LAPTOP_PACKETS_PER_S = 400_000
@@ -40,6 +42,7 @@ def scale_faults(source: Source) -> Iterator[Remark]:
         return
     yield from _load(topology, subject)
     yield from _timers(topology, subject)
+    yield from _tickers(topology, subject)
 
 
 def _load(topology: Topology, subject: str) -> Iterator[Remark]:
@@ -104,3 +107,16 @@ def _timers(topology: Topology, subject: str) -> Iterator[Remark]:
         )
         right = "a smaller time_scale, a shorter link, or the simulator"
         yield Remark(Severity.WARNING, PATH, subject, message, right)
+
+
+def _tickers(topology: Topology, subject: str) -> Iterator[Remark]:
+    """Yield tickers that are too fast for processes."""
+    for number, rule in enumerate(topology.tickers):
+        real_ps = rule.ticker.period_ps * topology.time_scale
+        if real_ps < LEAST_REAL_PS:
+            message = (
+                f"ticks every {format_duration(real_ps)} of real time; one machine keeps "
+                f"{format_duration(LEAST_REAL_PS)} and more, and refuses others"
+            )
+            right = f"time_scale: {scale_for(rule.ticker.period_ps)} would do, or the simulator"
+            yield Remark(Severity.WARNING, ("tickers", number, "period"), subject, message, right)
