@@ -12,15 +12,14 @@
 #ifndef WEFT_SIM_ENGINE_H
 #define WEFT_SIM_ENGINE_H
 
-#include "memory.h"
+#include "embed.h"
 #include "sim.h"
-#include "wire.h"
 
 #define NONE UINT32_MAX
 
 enum {
     QUEUES = 8,
-    LINE = 64,            /* of the cache */
+    LINE = WS_LINE,       /* of the cache */
     SEEN_WORDS = 16,
     SEEN = 64 * SEEN_WORDS,
     INLINE_BYTES = 88,    /* of a frame on the way, so that it takes two cache lines; a longer one is allocated */

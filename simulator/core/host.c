@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "bytes.h"
-#include "switch.h"
 
 enum {
     SEND_FIRST = 0,

@@ -4,8 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "switch.h"
-
 struct flight *flight_new(struct sim *s, uint32_t length)
 {
     struct flight *flight = s->free_flights;

@@ -1,8 +1,6 @@
 /* The event loop. */
 #include "engine.h"
 
-#include "switch.h"
-
 static void handle_source(struct sim *s, uint32_t number)
 {
     const struct source *source = &s->sources[number];
@@ -206,6 +204,9 @@ void sim_totals_get(const sim *s, struct sim_totals *totals)
     *totals = s->totals;
     totals->hops = 0;
     for (uint32_t i = 0; i < s->n_nodes; i++)
-        if (s->nodes[i].sw)
-            totals->hops += s->nodes[i].sw->stats.egress;
+        if (s->nodes[i].sw) {
+            struct ws_stats stats;
+            ws_stats_get(s->nodes[i].sw, &stats);
+            totals->hops += stats.egress;
+        }
 }

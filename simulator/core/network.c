@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "switch.h"
-
 int room(void **array, size_t n, size_t *capacity, size_t size)
 {
     if (n < *capacity && *array)

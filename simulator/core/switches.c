@@ -1,10 +1,8 @@
 /* Owns how switches run, and what they hand to links and to the controller. */
-#include "switch.h"
+#include "engine.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-#include "engine.h"
 
 /* --- what they send -------------------------------------------------------------------------- */
 
@@ -54,8 +52,9 @@ static void send_out(struct sim *s, const struct node *node, const struct ws_out
     if (!end || !end->out)
         return; /* a port without a link */
     if (end->tap) {
-        const struct ws_port *port = node->sw->ports.table[output->port];
-        tap_frame(s, end->tap, output->at - port->config.tx_delay_ps, 1, output->data, output->length,
+        struct ws_port_config config;
+        ws_port_config_get(node->sw, output->port, &config);
+        tap_frame(s, end->tap, output->at - config.tx_delay_ps, 1, output->data, output->length,
                   output->tail_length, output->tail_seed);
     }
     struct flight *flight = flight_new(s, output->length);
@@ -88,7 +87,7 @@ static void settle(struct sim *s, uint32_t number)
 /* When something happens there next. */
 static ws_time next_of(const struct node *node)
 {
-    ws_time next = ws_events_next(&node->sw->events);
+    ws_time next = ws_own_next(node->sw);
     for (uint32_t i = 0; i < node->n_inlets; i++)
         if (node->firsts[i] < next)
             next = node->firsts[i];
@@ -98,7 +97,7 @@ static ws_time next_of(const struct node *node)
 /* A switch goes on without what it has no memory for; a simulation does not. */
 static void check_memory(struct sim *s, const struct node *node)
 {
-    if (node->sw->stats.drop_no_memory)
+    if (ws_no_memory(node->sw))
         sim_short(s, "packets in switches");
 }
 
@@ -176,7 +175,7 @@ void switch_run(struct sim *s, uint32_t number, ws_time last)
     struct arrival *heap = s->arrivals;
     uint32_t n = gather(node, heap, last), taken = 0;
     for (;;) {
-        ws_time own = ws_events_next(&node->sw->events), arrival = n ? heap[0].time : WS_NEVER;
+        ws_time own = ws_own_next(node->sw), arrival = n ? heap[0].time : WS_NEVER;
         ws_time now = own <= arrival ? own : arrival;
         if (now > last)
             break;

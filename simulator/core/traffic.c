@@ -4,8 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "packet.h"
-
 enum { FLOWS_MAX = 0xfffffe, PAYLOAD_MIN = 256, PAYLOAD_MAX = 4096 };
 
 static int grow32(void **array, uint64_t wanted, uint32_t *capacity, size_t size)
