@@ -12,6 +12,7 @@
 #ifndef WEFT_SIM_ENGINE_H
 #define WEFT_SIM_ENGINE_H
 
+#include "element.h"
 #include "embed.h"
 #include "sim.h"
 
@@ -187,8 +188,9 @@ struct nic {
 };
 
 struct node {
-    ws_switch *sw; /* NULL: a host */
+    const struct element_ops *ops;
     struct nic *nics;
+    ws_switch *sw; /* NULL: a host */
     uint32_t n_nics;
     struct end *ends; /* of a switch, by port number */
     uint32_t n_ends;
@@ -221,11 +223,10 @@ struct message {
     struct sim_message_times times;
 };
 
-enum timer_kind { TIMER_STREAM, TIMER_MESSAGE, TIMER_FLOW, TIMER_SCRIPT, TIMER_TAKE };
 struct timer {
     ws_time time;
     uint64_t sequence;
-    uint32_t kind;
+    uint32_t kind;   /* enum timer_kind */
     uint64_t object; /* number of the stream, message, flow or script packet; node << 32 | port of an interface */
 };
 
@@ -322,6 +323,7 @@ struct sim {
     ws_time *switch_next;  /* when they next have something to do, or sooner */
     uint32_t n_switches;
     struct arrival *arrivals; /* room for those of any switch */
+    uint32_t most_inlets;     /* of a switch */
     struct lane **host_lanes; /* what leads to hosts, in the order of their sources */
     ws_time *host_firsts;     /* and their first arrivals */
     uint32_t n_host_lanes;
@@ -349,6 +351,8 @@ struct sim {
 
 /* --- event_heap.c: what happens next --------------------------------------------------------------- */
 int order_fix(struct sim *s); /* numbers the sources; 0 or SIM_E* */
+/* What leads to each port of a node, to be freed; NULL: no memory. */
+struct lane **lanes_into(struct sim *s, uint32_t node, uint32_t ports);
 /* From now on the source's next event is at `time` (WS_NEVER: none). */
 void order_set(struct sim *s, uint32_t source, ws_time time);
 int order_timer(struct sim *s, ws_time time, enum timer_kind kind, uint64_t object);
@@ -365,15 +369,16 @@ void link_update(struct sim *s, struct link *link);
 
 /* --- switches.c ------------------------------------------------------------------------------------ */
 
-/* Runs a switch up to and at `last`. */
-void switch_run(struct sim *s, uint32_t node, ws_time last);
 /* Takes what a switch has sent, and finds out when it next has something to do. */
 void switch_refresh(struct sim *s, uint32_t node);
 /* Brings what waits for the controller into order. */
 void punts_sort(struct sim *s);
 void punts_forget(struct sim *s);
-/* The time that every frame takes at least from one node to another. */
-ws_time smallest_delay(const struct sim *s);
+/* The least time of a frame on a wire of that rate. */
+static inline ws_time least_slot(uint64_t rate_bps)
+{
+    return rate_bps ? (ws_time)(8 * (uint64_t)WS_FRAME_MIN * PS_PER_S / rate_bps) : 0;
+}
 
 /* --- arrivals.c: what arrives at hosts ------------------------------------------------------------------ */
 /* Puts what arrives up to and at `last` into s->due, in order. */
@@ -385,16 +390,13 @@ void arrivals_done(struct sim *s);
 
 /* --- prefetch.c ---------------------------------------------------------------------------------------- */
 
-void near_soon(const struct node *node); /* a switch whose turn is the next but one */
-void near_next(const struct node *node);
-void near_now(const struct node *node);  /* and one that is about to run */
+void switch_near(const struct node *node, uint32_t turns); /* element.h: near */
 
 /* --- host.c: network cards -------------------------------------------------------------------------- */
-int nic_send(struct sim *s, uint32_t node, uint32_t port);  /* one frame, if one may go */
+void nic_send(struct sim *s, uint32_t node, uint32_t port); /* one frame, if one may go */
 void nic_wake(struct sim *s, uint32_t node, uint32_t port); /* something has changed: finds out when it sends next */
 void nic_script(struct sim *s, uint32_t node, uint32_t port, struct raw_frame *frame);
 void flow_offer(struct sim *s, struct flow *flow, struct work *work);
-void flow_due(struct sim *s, struct flow *flow);
 struct work *work_new(struct sim *s);
 void work_free(struct sim *s, struct work *work);
 uint64_t nic_paused(const struct nic_queue *queue, ws_time now);
@@ -424,7 +426,6 @@ ws_time clock_arrival(struct nic *nic, ws_time at);
 
 /* --- slow_host.c: hosts that take frames at a rate ------------------------------------------------------- */
 void receiver_put(struct sim *s, uint32_t node, uint32_t port, struct flight *flight);
-void receiver_due(struct sim *s, uint32_t node, uint32_t port);
 void receiver_free(struct receiver *receiver);
 
 /* --- endpoint.c: flows with a transport ---------------------------------------------------------------- */
@@ -439,12 +440,9 @@ uint64_t endpoint_rate(struct sim *s, struct flow *flow);
 void endpoint_reconfigure(struct nic *nic);
 
 /* --- traffic.c ---------------------------------------------------------------------------------------- */
-void stream_due(struct sim *s, uint64_t number);
-void message_due(struct sim *s, uint64_t number);
 void message_ready(struct sim *s, uint64_t number);
 void message_done(struct sim *s, uint64_t number);
 void message_waits_less(struct sim *s, uint64_t number); /* for one less than before */
-void script_due(struct sim *s, uint64_t number);
 
 /* --- collectives.c: messages that are made as they are due ---------------------------------------------- */
 /* A message of a collective: its place may soon be another's. */

@@ -102,12 +102,15 @@ static void flow_enter(struct sim *s, struct flow *flow)
     nic_wake(s, flow->config.src, flow->config.src_port);
 }
 
-void flow_due(struct sim *s, struct flow *flow)
+static void flow_due(struct sim *s, const struct timer *timer)
 {
+    struct flow *flow = s->flows[timer->object];
     flow->waiting = 0;
     if (flow->head)
         flow_enter(s, flow);
 }
+
+const struct element_ops flow_element = {.due = flow_due};
 
 void flow_offer(struct sim *s, struct flow *flow, struct work *work)
 {
@@ -362,7 +365,7 @@ static void send_next(struct sim *s, struct nic *nic)
     send_of_flow(s, nic, nic->queues[open].turn);
 }
 
-int nic_send(struct sim *s, uint32_t number, uint32_t port)
+void nic_send(struct sim *s, uint32_t number, uint32_t port)
 {
     struct nic *nic = &s->nodes[number].nics[port];
     if (nic->raw_head && nic->end.out && nic->end.out->up && nic->busy_until <= s->now)
@@ -370,7 +373,6 @@ int nic_send(struct sim *s, uint32_t number, uint32_t port)
     else
         send_next(s, nic);
     nic_wake(s, number, port);
-    return SIM_OK;
 }
 
 void nic_script(struct sim *s, uint32_t node, uint32_t port, struct raw_frame *frame)

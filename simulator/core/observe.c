@@ -171,19 +171,9 @@ static void forget_given(struct tap *tap)
     tap->given = 0;
 }
 
-static struct end *tapped_end(struct sim *s, uint32_t number, uint32_t port)
-{
-    if (number >= s->n_nodes)
-        return NULL;
-    struct node *node = &s->nodes[number];
-    if (node->sw)
-        return port < node->n_ends ? &node->ends[port] : NULL;
-    return port < node->n_nics ? &node->nics[port].end : NULL;
-}
-
 int sim_tap(sim *s, uint32_t node, uint32_t port, size_t capacity)
 {
-    struct end *end = tapped_end(s, node, port);
+    struct end *end = node < s->n_nodes ? s->nodes[node].ops->end(s, node, port, 0) : NULL;
     if (!end)
         return sim_fail(s, SIM_ENOENT, "node %u has no port %u with a link", node, port);
     if (!capacity) {

@@ -8,7 +8,7 @@ enum { PACKETS_LEAST = 16 }; /* in its last window, for tables to be worth it */
 
 static int busy(const struct node *node) { return node->recent >= PACKETS_LEAST; }
 
-void near_soon(const struct node *node)
+static void near_soon(const struct node *node)
 {
     ws_bring(node->ends, node->n_ends * sizeof *node->ends);
     ws_bring(node->firsts, node->n_inlets * sizeof *node->firsts);
@@ -17,7 +17,7 @@ void near_soon(const struct node *node)
     ws_near_soon(node->sw, node->n_ends, busy(node));
 }
 
-void near_next(const struct node *node)
+static void near_next(const struct node *node)
 {
     for (uint32_t i = 0; i < node->n_inlets; i++)
         if (node->inlets[i]->head)
@@ -29,4 +29,12 @@ void near_next(const struct node *node)
     ws_near_next(node->sw, node->n_ends, busy(node));
 }
 
-void near_now(const struct node *node) { ws_near_now(node->sw, node->n_ends, busy(node)); }
+void switch_near(const struct node *node, uint32_t turns)
+{
+    if (turns == 2)
+        near_soon(node);
+    else if (turns == 1)
+        near_next(node);
+    else
+        ws_near_now(node->sw, node->n_ends, busy(node));
+}
