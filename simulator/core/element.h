@@ -57,7 +57,8 @@ extern const struct element_ops switch_element, host_element;
     ELEMENT(MESSAGE, message_element)                                                                                  \
     ELEMENT(FLOW, flow_element)                                                                                        \
     ELEMENT(SCRIPT, script_element)                                                                                    \
-    ELEMENT(TAKE, receiver_element)
+    ELEMENT(TAKE, receiver_element)                                                                                    \
+    ELEMENT(PROGRAM, program_element)
 
 #define ELEMENT_TIMER(name, ops) TIMER_##name,
 enum timer_kind { ELEMENTS(ELEMENT_TIMER) TIMER_KINDS };

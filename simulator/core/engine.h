@@ -175,7 +175,7 @@ struct nic {
     struct nic_queue queues[QUEUES];
     struct raw_frame *raw_head, *raw_tail;
     ws_time busy_until;
-    uint32_t active;  /* bit q: the ring of queue q is not empty */
+    uint32_t active;  /* bit q: the ring of queue q is not empty; bit QUEUES + q: frames of programs wait in it */
     uint32_t source;  /* number of its departures */
     struct ws_wire *wire; /* NULL: nothing goes wrong */
     struct end end;
@@ -185,6 +185,7 @@ struct nic {
     ws_time last_arrival; /* of what it sent, where its clock has a jitter */
     ws_time pauses_end;   /* of the longest pause */
     uint8_t card_turn;    /* in a queue of both kinds the card is next */
+    struct outbox *outbox; /* frames of programs; NULL: no program has sent any */
 };
 
 struct node {
@@ -200,6 +201,7 @@ struct node {
     uint32_t turn;        /* of a switch: index into sim.switches */
     uint32_t recent;      /* packets that it took in when it last ran */
     uint8_t alive;
+    struct hosted *hosted; /* who listens to what; NULL: no program does */
 };
 
 struct stream {
@@ -227,7 +229,8 @@ struct timer {
     ws_time time;
     uint64_t sequence;
     uint32_t kind;   /* enum timer_kind */
-    uint64_t object; /* number of the stream, message, flow or script packet; node << 32 | port of an interface */
+    uint64_t object; /* number of the stream, message, flow or script packet; node << 32 | port of an interface;
+                        program << 32 | token */
 };
 
 struct heap_entry {
@@ -309,6 +312,7 @@ struct sim {
     size_t timers_n, timers_capacity;
     uint64_t timer_sequence;
     uint8_t fixed; /* sources are numbered: no more nodes and links */
+    uint8_t halted; /* no run goes on: short of memory, or a program failed */
     const char *short_of; /* what there was no memory for, so that part of what happened is missing; NULL: nothing */
 
     struct flight *free_flights;
@@ -316,7 +320,9 @@ struct sim {
     struct work *free_work;
     void *work_slabs;
     uint64_t works;  /* given out: what hosts still have to send */
-    uint64_t raws;   /* frames of scripts that wait in a NIC */
+    uint64_t raws;   /* frames of scripts and programs that wait in a NIC */
+    uint64_t held;   /* frames that slow hosts have not taken */
+    struct programs *programs; /* NULL: there are none */
 
     struct sim_totals totals;
     uint32_t *switches;    /* their nodes */
@@ -356,6 +362,8 @@ struct lane **lanes_into(struct sim *s, uint32_t node, uint32_t ports);
 /* From now on the source's next event is at `time` (WS_NEVER: none). */
 void order_set(struct sim *s, uint32_t source, ws_time time);
 int order_timer(struct sim *s, ws_time time, enum timer_kind kind, uint64_t object);
+/* The same for one that was set as number `sequence` of all, which is its place among those of an instant. */
+int order_timer_again(struct sim *s, ws_time time, enum timer_kind kind, uint64_t object, uint64_t sequence);
 struct timer order_pop_timer(struct sim *s);
 
 /* --- link.c: what is on the way ----------------------------------------------------------------- */
@@ -423,6 +431,13 @@ static inline uint64_t clock_rate(const struct nic *nic, uint64_t rate_bps)
 }
 /* When a frame that would arrive at `at` does. */
 ws_time clock_arrival(struct nic *nic, ws_time at);
+
+/* --- programs.c: what runs on hosts and reacts ------------------------------------------------------------ */
+/* Sends what is first of programs in a queue; 0: it is the flows' turn. */
+int outbox_send(struct sim *s, struct nic *nic, uint32_t queue);
+void outbox_free(struct outbox *outbox);
+/* 1: a program listens to it and has got it. */
+int program_take(struct sim *s, uint32_t node, uint32_t port, const struct flight *flight);
 
 /* --- slow_host.c: hosts that take frames at a rate ------------------------------------------------------- */
 void receiver_put(struct sim *s, uint32_t node, uint32_t port, struct flight *flight);

@@ -84,8 +84,8 @@ struct lane **lanes_into(struct sim *s, uint32_t number, uint32_t ports)
 /* Sources in the order of (node, port). */
 int order_fix(struct sim *s)
 {
-    if (s->short_of)
-        return sim_short(s, s->short_of);
+    if (s->halted)
+        return s->short_of ? sim_short(s, s->short_of) : SIM_EINVAL;
     if (s->fixed)
         return SIM_OK;
     size_t sources = 0, switches = 0;
@@ -122,9 +122,14 @@ static int timer_earlier(const struct timer *a, const struct timer *b)
 
 int order_timer(struct sim *s, ws_time time, enum timer_kind kind, uint64_t object)
 {
+    return order_timer_again(s, time, kind, object, s->timer_sequence++);
+}
+
+int order_timer_again(struct sim *s, ws_time time, enum timer_kind kind, uint64_t object, uint64_t sequence)
+{
     if (!room((void **)&s->timers, s->timers_n, &s->timers_capacity, sizeof *s->timers))
         return sim_short(s, "timers");
-    struct timer timer = {time, s->timer_sequence++, kind, object};
+    struct timer timer = {time, sequence, kind, object};
     size_t at = s->timers_n++;
     while (at > 0 && timer_earlier(&timer, &s->timers[(at - 1) / 2])) {
         s->timers[at] = s->timers[(at - 1) / 2];

@@ -55,6 +55,7 @@ static void host_free(struct node *node)
             free(node->nics[p].raw_head);
             node->nics[p].raw_head = next;
         }
+        outbox_free(node->nics[p].outbox);
         free(node->nics[p].wire);
         receiver_free(node->nics[p].receiver);
         rnic_destroy(node->nics[p].card);

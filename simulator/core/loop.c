@@ -49,7 +49,7 @@ static inline void expect_sources(const struct sim *s)
 static void run_hosts(struct sim *s, ws_time last)
 {
     arrivals_gather(s, last);
-    for (size_t i = 0; !s->short_of;) { /* a frame that there is no memory for would be sent for ever */
+    for (size_t i = 0; !s->halted;) { /* a frame that there is no memory for would be sent for ever */
         const struct due *due = i < s->due_n ? &s->due[i] : NULL;
         ws_time source = next_source(s), timer = next_timer(s);
         const int arrives = due && (due->time < source || (due->time == source && due->source < s->heap[0].source));
@@ -168,7 +168,7 @@ enum sim_stop sim_run(sim *s, ws_time until, uint64_t budget, int to_the_end)
         punts_forget(s);
     const uint64_t begun = s->totals.events;
     for (;;) {
-        if (s->short_of)
+        if (s->halted)
             return SIM_FAILED;
         if (s->punts_n > s->punts_taken) {
             punts_sort(s);

@@ -43,6 +43,7 @@ int sim_short(struct sim *s, const char *what)
 {
     if (!s->short_of)
         s->short_of = what;
+    s->halted = 1;
     return sim_fail(s, SIM_ENOMEM, "no memory for %s", s->short_of);
 }
 

@@ -113,6 +113,7 @@ void receiver_put(struct sim *s, uint32_t node, uint32_t port, struct flight *fl
         return;
     }
     flight->next = NULL;
+    s->held++;
     receiver->bytes += bytes;
     if (receiver->bytes > receiver->stats.most_bytes)
         receiver->stats.most_bytes = receiver->bytes;
@@ -132,6 +133,7 @@ static void receiver_due(struct sim *s, const struct timer *timer)
     struct receiver *receiver = s->nodes[node].nics[port].receiver;
     struct flight *flight = receiver->head;
     receiver->head = flight->next;
+    s->held--;
     receiver->bytes -= (uint64_t)flight->length + flight->tail;
     receiver->stats.taken++;
     if (receiver->head)
