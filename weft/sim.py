@@ -202,6 +202,9 @@ def _rows(summary: dict[str, Any]) -> Iterator[tuple[str, str]]:
     for interface, found in summary.get("receivers", {}).items():
         text = f"{found['taken']} frames taken, {found['dropped']} lost, {found['pauses']} pauses"
         yield f"slow host {interface}", f"{text}; {found['most_bytes'] / 1e3:.1f} kB waited at most"
+    for each in summary.get("programs", []):
+        counted = ", ".join(f"{value} {name}" for name, value in each["counters"].items())
+        yield f"{each['program'].rpartition(':')[2]} on {each['host']}", counted or "ran"
     if summary["blocking"]["deadlocks"]:
         yield "deadlock", "; ".join(" -> ".join(c) for c in summary["blocking"]["deadlocks"])
 

@@ -15,6 +15,7 @@ from hostagent.programs.program import (
     Interface,
     Program,
     ProgramError,
+    said,
     why_refused,
 )
 
@@ -179,21 +180,3 @@ def _in_range(token: int, at_ns: int) -> None:
         raise ProgramError(f"timer {token}: {why_refused('PROGRAM_ETOKEN')}")
     if not -(1 << 63) <= at_ns < 1 << 63:
         raise ProgramError(f"timer {token} at {at_ns} ns: {why_refused('PROGRAM_ETIME')}")
-
-
-def said(error: BaseException) -> str:
-    """Return in one line what went wrong in a program, and where in its file."""
-    where = ""
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-        if not trace.tb_frame.f_code.co_filename.startswith(_HERE):
-            code = trace.tb_frame.f_code
-            where = f" ({code.co_filename.rpartition('/')[2]}, line {trace.tb_lineno})"
-    text = " ".join(str(error).split())
-    if isinstance(error, ProgramError):
-        return f"{text}{where}"
-    return f"{type(error).__name__}: {text}{where}"
-
-
-_HERE = __file__.rpartition("/")[0] + "/"

@@ -17,7 +17,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from hostagent.programs.program import Program, ProgramError
+from hostagent.programs.program import Program, ProgramError, said
 from topologies.errors import did_you_mean
 
 HERE = Path(__file__).resolve().parent
@@ -93,23 +93,31 @@ def _file(path: Path) -> Any:
     return sys.modules[name]
 
 
-def make(name: str, found: type[Program], settings: Mapping[str, Any]) -> Program:
-    """Make a program in Python with its settings. Raises ProgramError."""
+def check_settings(name: str, found: type[Program] | str, settings: Mapping[str, Any]) -> None:
+    """Raise ProgramError for settings that a program does not take; their values are its own."""
+    if isinstance(found, str):
+        check_native(name, settings)
+        return
     signature = inspect.signature(found)
     try:
         signature.bind(**settings)
     except TypeError as error:
         takes = ", ".join(signature.parameters) or "none"
-        raise ProgramError(f"settings of {name}: {error}; it takes {takes}") from None
+        raise ProgramError(f"{error}; {name} takes {takes}") from None
+
+
+def make(name: str, found: type[Program], settings: Mapping[str, Any]) -> Program:
+    """Make a program in Python with its settings. Raises ProgramError."""
+    check_settings(name, found, settings)
     try:
         return found(**settings)
     except Exception as error:
-        raise ProgramError(f"settings of {name}: {type(error).__name__}: {error}") from error
+        raise ProgramError(f"settings of {name}: {said(error)}") from error
 
 
 def check_native(name: str, settings: Mapping[str, Any]) -> dict[str, int]:
     """Return the settings of a program in C. Raises ProgramError where one is no integer."""
     for key, value in settings.items():
         if isinstance(value, bool) or not isinstance(value, int) or not -_INT64 <= value < _INT64:
-            raise ProgramError(f"settings of {name}: {key} has to be a whole number, not {value!r}")
+            raise ProgramError(f"{name}: {key} has to be a whole number, not {value!r}")
     return dict(settings)

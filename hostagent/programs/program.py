@@ -17,6 +17,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from topologies.errors import did_you_mean
+
 TIMERS = 65536
 """Tokens of timers are below this."""
 
@@ -106,6 +108,14 @@ class Program:
         """The run ends."""
 
 
+class Addresses(dict[str, int]):
+    """Addresses by name of interface; asking for one that there is not raises ProgramError."""
+
+    def __missing__(self, name: str) -> int:
+        """Raise ProgramError."""
+        raise ProgramError(f"no host {name!r}{did_you_mean(name, self)}")
+
+
 def why_refused(status: str) -> str:
     """Return what a status of host_program.h (enum program_status, its name) means."""
     return _REFUSED.get(status, status)
@@ -121,3 +131,21 @@ _REFUSED = {
     "PROGRAM_ECARD": "RoCEv2's port is the card's",
     "PROGRAM_ENUMBER": "UDP ports and EtherTypes are numbers from 1 to 65535",
 }
+
+
+def said(error: BaseException) -> str:
+    """Return in one line what went wrong in a program, and where in its file."""
+    where = ""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+        if not trace.tb_frame.f_code.co_filename.startswith(_HERE):
+            code = trace.tb_frame.f_code
+            where = f" ({code.co_filename.rpartition('/')[2]}, line {trace.tb_lineno})"
+    text = " ".join(str(error).split())
+    if isinstance(error, ProgramError):
+        return f"{text}{where}"
+    return f"{type(error).__name__}: {text}{where}"
+
+
+_HERE = __file__.rpartition("/")[0] + "/"

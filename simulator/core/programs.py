@@ -7,7 +7,7 @@ from typing import Any
 
 from hostagent.programs.adapter import NativeHost
 from hostagent.programs.loader import check_native
-from hostagent.programs.program import Program, ProgramError
+from hostagent.programs.program import Addresses, Program, ProgramError
 
 
 class Programs:
@@ -44,7 +44,7 @@ class Programs:
             given = check_native(title, settings or {})
         else:
             title = title or type(program).__name__
-            native = NativeHost(self._module, program, title, host, addresses or {})
+            native = NativeHost(self._module, program, title, host, Addresses(addresses or {}))
             ops, opaque, given = native.ops, native.handle, {}
             self._hosts[len(self._titles)] = native
         names = [ffi.new("char[]", name.encode()) for name in given]
