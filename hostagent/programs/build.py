@@ -25,6 +25,6 @@ def sources() -> list[Path]:
     return sorted(HERE.glob("*.c"))
 
 
-def declarations() -> str:
+def declarations(python: str = CALLBACKS) -> str:
     """The header as cffi's `cdef` takes it, and the functions that Python defines."""
-    return re.sub(r"^#.*$", "", HEADER.read_text(), flags=re.MULTILINE) + CALLBACKS
+    return re.sub(r"^#.*$", "", HEADER.read_text(), flags=re.MULTILINE) + python
