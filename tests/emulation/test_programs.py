@@ -144,7 +144,7 @@ def test_without_loss_the_frames_are_those_of_virtual_time(
 
 def test_each_message_arrives_once_over_a_lossy_link(session: Session) -> None:
     set_loss(session, "20%")
-    run = run_of(STOP_AND_WAIT)
+    run = run_of(STOP_AND_WAIT.replace("messages: 25", "messages: 25, timeout_ns: 15_000"))
     with HostPrograms(session, run.programs, run.directory) as live:
         wait_for(live, lambda counted: counted["h1"].get("answered") == 25)
         sender, taker = (each["counters"] for each in live.stop())
