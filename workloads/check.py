@@ -35,6 +35,7 @@ from workloads.limits import (
 )
 from workloads.model import RunFile
 from workloads.placement import Report, find_interface, place
+from workloads.program_files import file_of, sha256_of
 from workloads.schema import (
     CbrEntry,
     FlowSettings,
@@ -276,6 +277,12 @@ class _Check:
                     self._report((*path, "hosts"), f"no host {name!r}{hint}")
             if len(set(placed.hosts)) < len(placed.hosts):
                 self._report((*path, "hosts"), "a host is named twice")
+            file = file_of(placed.program)
+            if placed.sha256 is not None and file is not None:
+                digest = sha256_of(self.run.directory / file)
+                if digest is not None and digest != placed.sha256:
+                    self._report((*path, "sha256"), f"{file} is another file than the one meant")
+                    continue
             try:
                 found = find(placed.program, self.run.directory)
             except ProgramError as error:

@@ -97,7 +97,9 @@ def run_of(document: Document, name: str, directory: Path) -> RunFile:
             host: ReceiverSettings(each.rate, each.buffer) for host, each in spec.receivers.items()
         },
         programs=tuple(
-            PlacedProgram(each.program, tuple(expand(topology, each.hosts)), each.settings)
+            PlacedProgram(
+                each.program, tuple(expand(topology, each.hosts)), each.settings, each.sha256
+            )
             for each in spec.programs
         ),
         directory=directory,

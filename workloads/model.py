@@ -141,6 +141,7 @@ class PlacedProgram:
     program: str
     hosts: tuple[str, ...]
     settings: Mapping[str, Any] = field(default_factory=dict)
+    sha256: str | None = None  # of its file, if it has to be a certain one
 
 
 @dataclass(frozen=True)

@@ -120,11 +120,15 @@ class ReceiverEntry(Model):
 
 
 class ProgramEntry(Model):
-    """A program on each of some hosts: of the list in C, or module:Class, or file.py:Class."""
+    """A program on each of some hosts: of the list in C, or module:Class, or file.py:Class.
+
+    `sha256`: of the file, if it has to be a certain one.
+    """
 
     program: Annotated[str, Field(min_length=1)]
     hosts: Ends
     settings: dict[str, Any] = Field(default={})
+    sha256: str | None = None
 
 
 class FlowSettings(Model):

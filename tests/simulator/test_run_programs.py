@@ -12,7 +12,8 @@ from simulator.runner import Simulation
 from tests.hostagent.stop_and_wait import Taker
 from tests.simulator.fabric_program import fabric_program
 from topologies.errors import TopologyError
-from workloads.loader import read_run
+from workloads.loader import read_run, run_of
+from workloads.program_files import with_program_files
 
 HOSTAGENT = Path(__file__).parents[1] / "hostagent"
 RUN = """\
@@ -125,3 +126,13 @@ def test_a_failing_program_ends_the_run_and_leaves_no_results(tmp_path: Path) ->
     ):
         run.run(tmp_path / "out")
     assert not (tmp_path / "out" / "summary.json").exists()
+
+
+def test_a_document_that_stands_alone_names_its_files_in_full(tmp_path: Path) -> None:
+    file = tmp_path / "stop_and_wait.py"
+    file.write_bytes((HOSTAGENT / "stop_and_wait.py").read_bytes())
+    alone = with_program_files(read_run(RUN, directory=tmp_path).document, tmp_path)
+    assert run_of(alone, "run", Path("/")).programs[0].program == f"{file}:Sender"
+    file.write_text(file.read_text() + "\n")
+    with pytest.raises(TopologyError, match=r"programs.*sha256: .* is another file than the one"):
+        run_of(alone, "run", Path("/"))
