@@ -377,6 +377,8 @@ void link_update(struct sim *s, struct link *link);
 
 /* --- switches.c ------------------------------------------------------------------------------------ */
 
+/* Runs a switch up to and at `last`. */
+void switch_run(struct sim *s, uint32_t node, ws_time last);
 /* Takes what a switch has sent, and finds out when it next has something to do. */
 void switch_refresh(struct sim *s, uint32_t node);
 /* Brings what waits for the controller into order. */
@@ -437,7 +439,7 @@ ws_time clock_arrival(struct nic *nic, ws_time at);
 int outbox_send(struct sim *s, struct nic *nic, uint32_t queue);
 void outbox_free(struct outbox *outbox);
 /* 1: a program listens to it and has got it. */
-int program_take(struct sim *s, uint32_t node, uint32_t port, const struct flight *flight);
+int program_take(struct sim *s, uint32_t node, uint32_t port, struct flight *flight);
 
 /* --- slow_host.c: hosts that take frames at a rate ------------------------------------------------------- */
 void receiver_put(struct sim *s, uint32_t node, uint32_t port, struct flight *flight);

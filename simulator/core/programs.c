@@ -312,9 +312,9 @@ static struct program *listener_of(const struct hosted *hosted, const uint8_t *f
     return NULL;
 }
 
-int program_take(struct sim *s, uint32_t node, uint32_t port, const struct flight *flight)
+int program_take(struct sim *s, uint32_t node, uint32_t port, struct flight *flight)
 {
-    const uint8_t *frame = flight_is_long(flight) ? flight->long_data : flight->data;
+    const uint8_t *frame = flight_data(flight);
     const uint32_t length = flight->length + flight->tail;
     if (flight->length < ETHERNET || length > WS_PACKET_BIG)
         return 0;

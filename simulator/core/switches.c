@@ -169,7 +169,7 @@ static void take_in(struct sim *s, const struct node *node, struct lane *lane)
     flight_free(s, flight);
 }
 
-static void switch_run(struct sim *s, uint32_t number, ws_time last)
+void switch_run(struct sim *s, uint32_t number, ws_time last)
 {
     struct node *node = &s->nodes[number];
     struct arrival *heap = s->arrivals;
