@@ -60,7 +60,6 @@ class NativeHost(Host):
         self.addresses = addresses
         self.interfaces = ()
         self.failure: BaseException | None = None
-        self.handle = self._ffi.new_handle(self)
         self._title = self._ffi.new("char[]", title.encode())
         self.ops = self._ffi.new(
             "struct program_ops *",

@@ -18,7 +18,7 @@ class Programs:
         self._module, self._ffi, self._lib = module, module.ffi, module.lib
         self._sim = simulation
         self._titles: list[tuple[str, str]] = []
-        self._hosts: dict[int, NativeHost] = {}
+        self._hosts: dict[int, tuple[NativeHost, Any]] = {}  # and the handle that C has
 
     def add(
         self,
@@ -45,8 +45,8 @@ class Programs:
         else:
             title = title or type(program).__name__
             native = NativeHost(self._module, program, title, host, Addresses(addresses or {}))
-            ops, opaque, given = native.ops, native.handle, {}
-            self._hosts[len(self._titles)] = native
+            ops, opaque, given = native.ops, ffi.new_handle(native), {}
+            self._hosts[len(self._titles)] = native, opaque
         names = [ffi.new("char[]", name.encode()) for name in given]
         rows = ffi.new(
             "struct program_setting[]",
@@ -83,7 +83,7 @@ class Programs:
             return
         title, host = self._titles[failure.program]
         native = self._hosts.get(failure.program)
-        cause = None if native is None else native.failure
+        cause = None if native is None else native[0].failure
         if isinstance(cause, KeyboardInterrupt):
             raise cause
         why = self._ffi.string(failure.why).decode(errors="replace")

@@ -14,7 +14,7 @@ import pytest
 from hostagent.programs.frames import HEADERS, datagram_of, udp_frame
 from hostagent.programs.program import Frame, Host, Interface, Program, ProgramError
 from simulator.core import Stop
-from simulator.core.records import ScriptFrame
+from simulator.core.records import Receiver, ScriptFrame
 from softswitch.core import PortImpair
 from tests.hostagent.stop_and_wait import Sender, Taker
 from tests.hostagent.vector_sum import LANES, Adder, Worker, numbers
@@ -41,6 +41,7 @@ class Recorder(Program):
         self.at_start, self.port = at_start, port
         self.frames: list[tuple[int, bytes]] = []
         self.timers: list[tuple[int, int]] = []
+        self.interfaces: list[int] = []
         self.ended_ns: int | None = None
 
     def started(self, host: Host) -> None:
@@ -368,6 +369,61 @@ def test_a_card_s_packets_stay_the_card_s(net: Net) -> None:
     net.engine.run(to_the_end=True)
     assert net.flow_stats(flow)["received_bytes"] == 4096
     assert not taker.frames
+
+
+def test_a_program_uses_each_interface_of_its_host(net: Net) -> None:
+    a, b = net.host(interfaces=2), net.host(interfaces=2)
+    for interface in (0, 1):
+        net.link((a, interface), (b, interface))
+
+    class Across(Recorder):
+        """Sends what comes by one interface on by the other one, twice in all."""
+
+        def packet(self, host: Host, frame: Frame, now_ns: int) -> None:
+            super().packet(host, frame, now_ns)
+            self.interfaces.append(frame.interface)
+            if len(self.interfaces) < 2:
+                host.send(frame.data, 1 - frame.interface)
+
+    first, second = Across(sends([b"x"], 0x0A000000 + b), port=9000), Across(port=9000)
+    net.engine.programs.add(a, first)
+    net.engine.programs.add(b, second)
+    net.engine.programs.start()
+    net.engine.run(to_the_end=True)
+    assert (second.interfaces, first.interfaces) == ([0, 0], [1])
+    hop = 84 * SLOT + DELAY
+    assert net.engine.now == 3 * hop
+
+
+def test_a_slow_host_hands_frames_to_a_program_at_its_rate(net: Net) -> None:
+    a, b = pair(net)
+    rate = 10_000_000_000
+    net.engine.set_receiver(b, 0, Receiver(rate, 1 << 20, 1 << 20, 1 << 19, 0))
+    taker = Recorder(port=9000)
+    net.engine.programs.add(a, Recorder(sends([bytes(1000)] * 5, 0x0A000000 + b)))
+    net.engine.programs.add(b, taker)
+    net.engine.programs.start()
+    assert net.engine.run(to_the_end=True) is Stop.DONE  # and not before the last one is taken
+    first = wire(1000) + DELAY
+    assert [at for at, _ in taker.frames] == [
+        (first + (n + 1) * 10 * wire(1000)) // PS_PER_NS for n in range(5)
+    ]
+
+
+def test_several_programs_share_a_host_by_their_ports(net: Net) -> None:
+    a, b = pair(net)
+    takers = [Recorder(port=port) for port in (9000, 9001, 9002)]
+    frames = [
+        udp_frame(_interface(a), 0x0A000000 + b, 1, 9000 + n % 4, bytes([n])) for n in range(12)
+    ]
+    net.engine.add_script([(a, 0, n, frame) for n, frame in enumerate(frames)])
+    for each in takers:
+        net.engine.programs.add(b, each)
+    net.engine.programs.start()
+    net.engine.run(to_the_end=True)
+    for n, each in enumerate(takers):
+        assert [frame for _, frame in each.frames] == frames[n::4]
+    assert net.engine.totals().received_other == 3
 
 
 # --- in C -------------------------------------------------------------------------------------
