@@ -12,13 +12,12 @@ import importlib.util
 import inspect
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from hostagent.programs.program import Program, ProgramError, said
-from topologies.errors import did_you_mean
 
 HERE = Path(__file__).resolve().parent
 _CALLS = ("started", "packet", "timer")
@@ -42,7 +41,7 @@ def find(name: str, folder: Path = Path()) -> type[Program] | str:
         if name in native_programs():
             return name
         there = ", ".join(native_programs())
-        hint = did_you_mean(name, native_programs())
+        hint = _did_you_mean(name, native_programs())
         raise ProgramError(
             f"no program {name!r}{hint or f': in C there is {there}'}; "
             "in Python write module:Class or file.py:Class"
@@ -52,12 +51,18 @@ def find(name: str, folder: Path = Path()) -> type[Program] | str:
     if not isinstance(found, type):
         classes = [each for each, kind in vars(module).items() if isinstance(kind, type)]
         raise ProgramError(
-            f"{module_name} has no class {class_name!r}{did_you_mean(class_name, classes)}"
+            f"{module_name} has no class {class_name!r}{_did_you_mean(class_name, classes)}"
         )
     missing = [call for call in _CALLS if not callable(getattr(found, call, None))]
     if missing:
         raise ProgramError(f"{name} is no program: it has no {', '.join(missing)}")
     return found
+
+
+def _did_you_mean(word: str, choices: Iterable[str]) -> str:
+    from topologies.errors import did_you_mean  # large: not for each process that runs programs
+
+    return did_you_mean(word, choices)
 
 
 def _module(name: str, folder: Path) -> Any:

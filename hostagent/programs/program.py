@@ -17,8 +17,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from topologies.errors import did_you_mean
-
 TIMERS = 65536
 """Tokens of timers are below this."""
 
@@ -113,6 +111,8 @@ class Addresses(dict[str, int]):
 
     def __missing__(self, name: str) -> int:
         """Raise ProgramError."""
+        from topologies.errors import did_you_mean  # large: not for each process that runs programs
+
         raise ProgramError(f"no host {name!r}{did_you_mean(name, self)}")
 
 

@@ -21,7 +21,6 @@ from typing import Any
 
 from hostagent.programs.driver import Driver, LiveInterface
 from hostagent.programs.loader import find, make
-from hostagent.programs.native import NativeProgram
 from hostagent.programs.program import Interface, Program, ProgramError
 
 
@@ -56,6 +55,8 @@ def program_of(name: str, settings: Mapping[str, Any], directory: Path) -> Progr
     """Make a program in Python or in C. Raises ProgramError."""
     found = find(name, directory)
     if isinstance(found, str):
+        from hostagent.programs.native import NativeProgram  # large, and for those in C alone
+
         return NativeProgram(found, settings)
     return make(name, found, settings)
 
