@@ -6,7 +6,7 @@
  *
  * Frames are whole, from the Ethernet header on, without FCS. One that a program sends waits in the queue of its DSCP's class
  * (of no IPv4: queue 0) until that may send, as everything else that its host sends. A program gets the frames to the UDP ports
- * and of the EtherTypes that it listens to, and no others.
+ * and of the EtherTypes that it listens to, and no others; who listens to a datagram's port comes before who listens to IPv4.
  */
 #ifndef WEFT_HOST_PROGRAM_H
 #define WEFT_HOST_PROGRAM_H

@@ -304,12 +304,15 @@ static struct program *listener_of(const struct hosted *hosted, const uint8_t *f
             udp + get16(frame + udp + 4) <= length)
             port = get16(frame + udp + 2);
     }
+    struct program *of_type = NULL; /* who listens to the UDP port comes first */
     for (uint32_t i = 0; i < hosted->n; i++) {
         const struct listener *listener = &hosted->listeners[i];
-        if (listener->number == (listener->kind == PROGRAM_UDP ? port : type))
+        if (listener->kind == PROGRAM_UDP && listener->number == port)
             return listener->program;
+        if (listener->kind == PROGRAM_ETHERTYPE && listener->number == type)
+            of_type = listener->program;
     }
-    return NULL;
+    return of_type;
 }
 
 int program_take(struct sim *s, uint32_t node, uint32_t port, struct flight *flight)

@@ -426,6 +426,21 @@ def test_several_programs_share_a_host_by_their_ports(net: Net) -> None:
     assert net.engine.totals().received_other == 3
 
 
+def test_who_listens_to_a_port_comes_before_who_listens_to_ipv4(net: Net) -> None:
+    a, b = pair(net)
+    to = 0x0A000000 + b
+    frames = [udp_frame(_interface(a), to, 1, port, b"x") for port in (9000, 9001, 4791)]
+    net.engine.add_script([(a, 0, n, frame) for n, frame in enumerate(frames)])
+    all_ = Recorder(lambda host: host.listen_ethertype(0x0800))
+    one = Recorder(port=9000)
+    net.engine.programs.add(b, all_)
+    net.engine.programs.add(b, one)
+    net.engine.programs.start()
+    net.engine.run(to_the_end=True)
+    assert [frame for _, frame in one.frames] == frames[:1]
+    assert [frame for _, frame in all_.frames] == frames[1:]  # RoCEv2 of no queue pair, too
+
+
 # --- in C -------------------------------------------------------------------------------------
 
 
