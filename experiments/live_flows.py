@@ -124,6 +124,8 @@ def _check(run: RunFile, traffic: Traffic) -> None:
 
     if run.transport is None:
         raise refuse("in real time flows need a `transport`")
+    if run.programs:
+        raise refuse("`programs` are not started by a lab in real time")
     if run.buffer is not None:
         raise refuse("shared buffers and PFC (`buffer`) are the simulator's")
     if run.until_ps is None:

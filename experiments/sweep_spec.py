@@ -20,6 +20,7 @@ from topologies.document import Document, parse_document
 from topologies.errors import Problem, TopologyError, did_you_mean, field_name
 from workloads import loader as workload_loader
 from workloads.importers import with_imports
+from workloads.program_files import with_program_files
 
 PROGRAM = ROOT / "p4src" / "fabric.p4"
 
@@ -148,7 +149,7 @@ class _Reading:
             base, directory = _part(self.document, "run"), self.directory
         else:
             base, directory = self._run_document(self.entry.run)
-        base = with_imports(base, directory)
+        base = with_program_files(with_imports(base, directory), directory)
         data = base.data
         if not isinstance(data, dict) or not isinstance(data.get("topology"), str):
             return base

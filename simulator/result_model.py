@@ -83,6 +83,7 @@ class RunEnd:
     interface. `flow_paths`: where known, the switch ports that a flow leaves through, in order.
     `transport_stats`: one sim_transport_stats for each flow, None where all are open loop.
     `receivers`: sim_receiver_stats by interface, of hosts that take frames slowly.
+    `programs`: what runs on hosts: its name, its host and what it counted.
     `counters`: what mechanisms have counted in all switches, by the counter's key and by label.
     `due`: what became of `Traffic.due`.
     """
@@ -100,4 +101,5 @@ class RunEnd:
     transport_stats: Records | None = None
     counters: Mapping[str, Counters] = field(default_factory=dict)
     receivers: Mapping[str, Counters] = field(default_factory=dict)
+    programs: Sequence[Mapping[str, str | Counters]] = ()
     due: DueEnd | None = None

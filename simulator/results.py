@@ -333,6 +333,7 @@ class ResultWriter:
             **result_transport.transport_summary(outcome, identity, end, self._sharing),
             **{key: dict(counts) for key, counts in end.counters.items()},
             **({"receivers": _plain(end.receivers)} if end.receivers else {}),
+            **({"programs": list(end.programs)} if end.programs else {}),
             "switches": _summed(switch.stats for switch in end.switches.values()),
             "buffers": {
                 name: dict(switch.buffer) for name, switch in end.switches.items() if switch.buffer

@@ -30,6 +30,7 @@ from simulator.flow_paths import FlowPaths
 from simulator.host_settings import apply_clocks, apply_receivers, receiver_ends
 from simulator.pcap import PortCapture
 from simulator.prepared import PreparedFabric
+from simulator.programs import place_programs, program_ends, start_programs
 from simulator.result_due import DueEnd, Tally
 from simulator.result_model import Records, RunEnd, RunIdentity, Stop, SwitchEnd
 from simulator.results import ResultWriter
@@ -96,7 +97,7 @@ class Simulation:
 
         `traffic`: what it carries, planned already, in the place of the file's. `prepared`: its
         fabric, if it is set up already. `notice` is told what is being made. Raises TopologyError,
-        PipelineError, WriteFailed.
+        PipelineError, WriteFailed, ProgramError.
         """
         started = time.monotonic()
         self.file = run
@@ -128,6 +129,8 @@ class Simulation:
         notice("messages")
         self._offer()
         self._events()
+        self.programs = place_programs(self.fabric, run.programs, run.directory)
+        start_programs(self.fabric, self.programs)
         self.setup_s = time.monotonic() - started
 
     @property
@@ -276,12 +279,14 @@ class Simulation:
     ) -> Outcome:
         """Play it to its end or to `until_ps`. KeyboardInterrupt ends it with what there is.
 
-        Raises ResultError when `out` can't be written, EngineError when memory runs out.
+        Raises ResultError when `out` can't be written, EngineError when memory runs out, and
+        ProgramError when a program fails.
         """
         writer = self._writer(out) if out is not None else None
         before = time.process_time()
         try:
             stop = self._play(writer, progress, before)
+            self.engine.programs.stop()
         except KeyboardInterrupt:
             stop = Stop.INTERRUPTED
         except BaseException:
@@ -382,6 +387,7 @@ class Simulation:
             totals={**asdict(engine.totals()), "punts": self.punts, **self.control.loop.totals()},
             counters=self._counters(),
             receivers=receiver_ends(self.fabric, self.file.receivers),
+            programs=program_ends(self.fabric, self.programs),
             flow_stats=flow_stats,
             message_times=engine.message_times(0, len(traffic.messages)),
             due=self._due_end(),

@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,8 @@ PROGRAM = ROOT / "p4src" / "fabric.p4"
 RESULTS = Path("build/sim")
 
 _PS_PER_S = 10**12
+_HOSTS_BY_NAME = 8
+"""Of a program; what it counted on more hosts is added up."""
 _UNITS = ((10**12, "s"), (10**9, "ms"), (10**6, "us"), (10**3, "ns"))
 
 
@@ -202,8 +205,30 @@ def _rows(summary: dict[str, Any]) -> Iterator[tuple[str, str]]:
     for interface, found in summary.get("receivers", {}).items():
         text = f"{found['taken']} frames taken, {found['dropped']} lost, {found['pauses']} pauses"
         yield f"slow host {interface}", f"{text}; {found['most_bytes'] / 1e3:.1f} kB waited at most"
+    yield from _programs(summary.get("programs", []))
     if summary["blocking"]["deadlocks"]:
         yield "deadlock", "; ".join(" -> ".join(c) for c in summary["blocking"]["deadlocks"])
+
+
+def _programs(programs: list[dict[str, Any]]) -> Iterator[tuple[str, str]]:
+    """Yield what programs have counted: by host, or of many hosts the sums."""
+    by_name: dict[str, list[dict[str, Any]]] = {}
+    for each in programs:
+        by_name.setdefault(each["program"], []).append(each)
+    for program, hosts in by_name.items():
+        name = program.rpartition(":")[2]
+        if len(hosts) <= _HOSTS_BY_NAME:
+            for each in hosts:
+                yield f"{name} on {each['host']}", _counted(each["counters"])
+            continue
+        sums: Counter[str] = Counter()
+        for each in hosts:
+            sums.update(each["counters"])
+        yield f"{name} on {len(hosts)} hosts", _counted(sums)
+
+
+def _counted(counters: Mapping[str, int]) -> str:
+    return ", ".join(f"{value} {name}" for name, value in counters.items()) or "ran"
 
 
 def _job(job: dict[str, Any]) -> str:

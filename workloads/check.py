@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 
+from hostagent.programs.loader import check_settings, find
+from hostagent.programs.program import ProgramError
 from topologies.errors import FieldPath, Problem, TopologyError, did_you_mean
 from topologies.fields import MAX_MOMENT_PS
 from topologies.model import Interface, Topology
@@ -33,6 +35,7 @@ from workloads.limits import (
 )
 from workloads.model import RunFile
 from workloads.placement import Report, find_interface, place
+from workloads.program_files import file_of, sha256_of
 from workloads.schema import (
     CbrEntry,
     FlowSettings,
@@ -113,8 +116,8 @@ class _Check:
             most = MAX_LINK_DELAY_PS // 10**12
             message = f"a link has a delay of {slow // 10**12}s: at most {most}s"
             self._report(("topology",), message)
-        if not self.run.traffic and not self.run.jobs:
-            self._report((), "nothing to carry: give 'traffic' or 'job'")
+        if not self.run.traffic and not self.run.jobs and not self.run.programs:
+            self._report((), "nothing to carry: give 'traffic', 'job' or 'programs'")
         for i, entry in enumerate(self.run.traffic):
             path = ("traffic", i, entry.kind)
             settings = getattr(entry, entry.kind)
@@ -132,6 +135,7 @@ class _Check:
                 self._script((*path, n), packet)
         self._transport()
         self._receivers()
+        self._programs()
         self._ends_some_time()
         jobs = list(zip(self.run.job_paths, self.run.jobs, strict=True))
         names: set[str] = set()
@@ -262,6 +266,32 @@ class _Check:
             if name not in hosts:
                 hint = did_you_mean(name, hosts) or f": there is {hosts[0]} to {hosts[-1]}"
                 self._report(("receivers", name), f"no host {name!r}{hint}")
+
+    def _programs(self) -> None:
+        hosts = [host.name for host in self.run.topology.hosts]
+        for i, placed in enumerate(self.run.programs):
+            path = ("programs", i)
+            for name in placed.hosts:
+                if name not in hosts:
+                    hint = did_you_mean(name, hosts) or f": there is {hosts[0]} to {hosts[-1]}"
+                    self._report((*path, "hosts"), f"no host {name!r}{hint}")
+            if len(set(placed.hosts)) < len(placed.hosts):
+                self._report((*path, "hosts"), "a host is named twice")
+            file = file_of(placed.program)
+            if placed.sha256 is not None and file is not None:
+                digest = sha256_of(self.run.directory / file)
+                if digest is not None and digest != placed.sha256:
+                    self._report((*path, "sha256"), f"{file} is another file than the one meant")
+                    continue
+            try:
+                found = find(placed.program, self.run.directory)
+            except ProgramError as error:
+                self._report((*path, "program"), str(error))
+                continue
+            try:
+                check_settings(placed.program, found, placed.settings)
+            except ProgramError as error:
+                self._report((*path, "settings"), str(error))
 
     def _transport(self) -> None:
         transport = self.run.transport

@@ -18,9 +18,9 @@ from topologies.generators import generate
 from topologies.loader import available, load
 from topologies.model import Topology
 from topologies.schema import ExplicitFile, validate
-from workloads.check import check
+from workloads.check import check, expand
 from workloads.importers import with_imports
-from workloads.model import BufferSettings, CardClocks, ReceiverSettings, RunFile
+from workloads.model import BufferSettings, CardClocks, PlacedProgram, ReceiverSettings, RunFile
 from workloads.schema import BufferEntry, RunEntry, validate_run
 
 DIRECTORY = Path(__file__).parent
@@ -96,6 +96,13 @@ def run_of(document: Document, name: str, directory: Path) -> RunFile:
         receivers={
             host: ReceiverSettings(each.rate, each.buffer) for host, each in spec.receivers.items()
         },
+        programs=tuple(
+            PlacedProgram(
+                each.program, tuple(expand(topology, each.hosts)), each.settings, each.sha256
+            )
+            for each in spec.programs
+        ),
+        directory=directory,
     )
     check(run)
     return run

@@ -13,6 +13,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -131,6 +132,16 @@ class ReceiverSettings:
 
     rate_bps: int
     buffer_bytes: int
+
+
+@dataclass(frozen=True)
+class PlacedProgram:
+    """A program on each of `hosts`, in their order; `program` is what the run file calls it."""
+
+    program: str
+    hosts: tuple[str, ...]
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    sha256: str | None = None  # of its file, if it has to be a certain one
 
 
 @dataclass(frozen=True)
@@ -258,3 +269,5 @@ class RunFile:
     controller_delay_ps: int = 1_000_000_000
     clocks: CardClocks | None = None  # None: all cards run by one clock, in step
     receivers: Mapping[str, ReceiverSettings] = field(default_factory=dict)  # by host
+    programs: tuple[PlacedProgram, ...] = ()
+    directory: Path = Path()  # where files that it names are looked for

@@ -10,6 +10,7 @@ transport: {} takes all defaults (transport_schema.py); without it flows are ope
 controller: {delay: 1ms}
 clocks: {ppm: 50, jitter: 330ns}       each card has a clock of its own; without it they are in step
 receivers: {h3: {rate: 40Gbps}}        hosts that take what arrives only so fast
+programs: [{program: a.py:Ping, hosts: h1}]     what runs on hosts (docs/host-programs.md)
 events: [...]                          as in a topology file, behind those of the topology
 traffic: [{cbr: {...}}, {incast: {...}}, ...]
 job: {ranks: 16, placement: stride, tp: 2, dp: 8, phases: [...]}      or jobs: [...]
@@ -116,6 +117,18 @@ class ReceiverEntry(Model):
 
     rate: Annotated[Rate, AfterValidator(_positive)]
     buffer: Size = 512_000
+
+
+class ProgramEntry(Model):
+    """A program on each of some hosts: of the list in C, or module:Class, or file.py:Class.
+
+    `sha256`: of the file, if it has to be a certain one.
+    """
+
+    program: Annotated[str, Field(min_length=1)]
+    hosts: Ends
+    settings: dict[str, Any] = Field(default={})
+    sha256: str | None = None
 
 
 class FlowSettings(Model):
@@ -274,6 +287,7 @@ class RunEntry(Model):
     controller: ControllerEntry = ControllerEntry()
     clocks: ClocksEntry | None = None
     receivers: dict[str, ReceiverEntry] = Field(default={})
+    programs: list[ProgramEntry] = Field(default=[])
     events: list[EventEntry] = Field(default=[])
     traffic: list[TrafficEntry] = Field(default=[])
     job: JobEntry | None = None

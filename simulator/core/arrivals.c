@@ -131,7 +131,7 @@ void arrivals_expect(const struct sim *s, size_t i)
     }
     if (i + FLOWS_AHEAD < s->due_n) {
         const struct due *due = &s->due[i + FLOWS_AHEAD];
-        nic_expect(s, due->lane->to_node, due->lane->to_port, due->flight);
+        s->nodes[due->lane->to_node].ops->expect(s, due->lane->to_node, due->lane->to_port, due->flight);
     }
 }
 

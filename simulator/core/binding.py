@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hostagent.algorithms import pack
+from simulator.core.programs import Programs
 from simulator.core.records import (
     Clock,
     CollectiveStats,
@@ -94,6 +95,7 @@ class Engine:
         self.pointer: Any = pointer
         self._finalizer = weakref.finalize(self, self.lib.sim_destroy, pointer)
         self._switches: dict[int, SwitchCore] = {}  # kept alive as long as the engine uses them
+        self.programs = Programs(self.module, pointer)
         for name in ("flow_config", "stream_config", "message", "flow_stats", "message_times"):
             setattr(self, name.removesuffix("_config") + "_dtype", self.dtype(name))
 
@@ -344,10 +346,12 @@ class Engine:
     def run(self, until: int = NEVER, *, budget: int = NEVER, to_the_end: bool = False) -> Stop:
         """Run until `until` (included) or another reason to stop.
 
-        Raises EngineError when memory runs out, and ever after: part of what happened is missing.
+        Raises EngineError when memory runs out, and ProgramError when a program fails; and ever
+        after: part of what happened is missing.
         """
         stop = self.lib.sim_run(self.pointer, until, budget, int(to_the_end))
         if stop == self.lib.SIM_FAILED:
+            self.programs.raise_failure()
             self._check(self.lib.SIM_ENOMEM)
         return Stop(stop)
 

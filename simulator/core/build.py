@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from hostagent.programs import build as program_build
 from hostagent.rnic import build as card_build
 from softswitch.core import build as core_build
 from softswitch.core.extension import Extension
@@ -21,15 +22,16 @@ CORE = core_build.HERE
 
 
 def sources() -> list[Path]:
-    """The core's, the card's and the engine's C files."""
+    """The C files of the core, the card, the programs and the engine."""
     card = [path for path in card_build.sources() if path.parent != CORE]
-    return [*core_build.sources(), *card, *sorted(HERE.glob("*.c"))]
+    return [*core_build.sources(), *card, *program_build.sources(), *sorted(HERE.glob("*.c"))]
 
 
 def declarations() -> str:
-    """The headers as cffi's `cdef` takes them: the core's, the card's, then the engine's."""
+    """The headers as cffi's `cdef` takes them: of core, card and programs, then the engine's."""
     own = re.sub(r"^#.*$", "", (HERE / "sim.h").read_text(), flags=re.MULTILINE)
-    return core_build.declarations() + card_build.declarations(card_build.CARD_HEADERS) + own
+    card = card_build.declarations(card_build.CARD_HEADERS)
+    return core_build.declarations() + card + program_build.declarations() + own
 
 
 EXTENSION = Extension(
@@ -38,9 +40,14 @@ EXTENSION = Extension(
     folder=HERE,
     headers=("sim.h",),
     sources=sources,
-    include=(HERE, CORE, card_build.CORE, card_build.SHARED),
+    include=(HERE, CORE, card_build.CORE, card_build.SHARED, program_build.HERE),
     declarations=declarations,
-    builds=(Path(__file__), Path(core_build.__file__), Path(card_build.__file__)),
+    builds=(
+        Path(__file__),
+        Path(core_build.__file__),
+        Path(card_build.__file__),
+        Path(program_build.__file__),
+    ),
     libraries=("-lpthread", "-ldl"),
 )
 module_name = EXTENSION.module_name

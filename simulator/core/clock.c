@@ -4,8 +4,6 @@
  */
 #include "engine.h"
 
-#include "switch.h"
-
 static const int64_t PPB_MOST = 1000000;
 
 ws_time slot_of(uint64_t rate_bps, uint32_t frame)

@@ -12,15 +12,15 @@
 #ifndef WEFT_SIM_ENGINE_H
 #define WEFT_SIM_ENGINE_H
 
-#include "memory.h"
+#include "element.h"
+#include "embed.h"
 #include "sim.h"
-#include "wire.h"
 
 #define NONE UINT32_MAX
 
 enum {
     QUEUES = 8,
-    LINE = 64,            /* of the cache */
+    LINE = WS_LINE,       /* of the cache */
     SEEN_WORDS = 16,
     SEEN = 64 * SEEN_WORDS,
     INLINE_BYTES = 88,    /* of a frame on the way, so that it takes two cache lines; a longer one is allocated */
@@ -175,7 +175,7 @@ struct nic {
     struct nic_queue queues[QUEUES];
     struct raw_frame *raw_head, *raw_tail;
     ws_time busy_until;
-    uint32_t active;  /* bit q: the ring of queue q is not empty */
+    uint32_t active;  /* bit q: the ring of queue q is not empty; bit QUEUES + q: frames of programs wait in it */
     uint32_t source;  /* number of its departures */
     struct ws_wire *wire; /* NULL: nothing goes wrong */
     struct end end;
@@ -185,11 +185,13 @@ struct nic {
     ws_time last_arrival; /* of what it sent, where its clock has a jitter */
     ws_time pauses_end;   /* of the longest pause */
     uint8_t card_turn;    /* in a queue of both kinds the card is next */
+    struct outbox *outbox; /* frames of programs; NULL: no program has sent any */
 };
 
 struct node {
-    ws_switch *sw; /* NULL: a host */
+    const struct element_ops *ops;
     struct nic *nics;
+    ws_switch *sw; /* NULL: a host */
     uint32_t n_nics;
     struct end *ends; /* of a switch, by port number */
     uint32_t n_ends;
@@ -199,6 +201,7 @@ struct node {
     uint32_t turn;        /* of a switch: index into sim.switches */
     uint32_t recent;      /* packets that it took in when it last ran */
     uint8_t alive;
+    struct hosted *hosted; /* who listens to what; NULL: no program does */
 };
 
 struct stream {
@@ -222,12 +225,12 @@ struct message {
     struct sim_message_times times;
 };
 
-enum timer_kind { TIMER_STREAM, TIMER_MESSAGE, TIMER_FLOW, TIMER_SCRIPT, TIMER_TAKE };
 struct timer {
     ws_time time;
     uint64_t sequence;
-    uint32_t kind;
-    uint64_t object; /* number of the stream, message, flow or script packet; node << 32 | port of an interface */
+    uint32_t kind;   /* enum timer_kind */
+    uint64_t object; /* number of the stream, message, flow or script packet; node << 32 | port of an interface;
+                        program << 32 | token */
 };
 
 struct heap_entry {
@@ -309,6 +312,7 @@ struct sim {
     size_t timers_n, timers_capacity;
     uint64_t timer_sequence;
     uint8_t fixed; /* sources are numbered: no more nodes and links */
+    uint8_t halted; /* no run goes on: short of memory, or a program failed */
     const char *short_of; /* what there was no memory for, so that part of what happened is missing; NULL: nothing */
 
     struct flight *free_flights;
@@ -316,7 +320,9 @@ struct sim {
     struct work *free_work;
     void *work_slabs;
     uint64_t works;  /* given out: what hosts still have to send */
-    uint64_t raws;   /* frames of scripts that wait in a NIC */
+    uint64_t raws;   /* frames of scripts and programs that wait in a NIC */
+    uint64_t held;   /* frames that slow hosts have not taken */
+    struct programs *programs; /* NULL: there are none */
 
     struct sim_totals totals;
     struct tickers *tickers; /* NULL: there are none */
@@ -325,6 +331,7 @@ struct sim {
     ws_time *switch_next;  /* when they next have something to do, or sooner */
     uint32_t n_switches;
     struct arrival *arrivals; /* room for those of any switch */
+    uint32_t most_inlets;     /* of a switch */
     struct lane **host_lanes; /* what leads to hosts, in the order of their sources */
     ws_time *host_firsts;     /* and their first arrivals */
     uint32_t n_host_lanes;
@@ -352,9 +359,13 @@ struct sim {
 
 /* --- event_heap.c: what happens next --------------------------------------------------------------- */
 int order_fix(struct sim *s); /* numbers the sources; 0 or SIM_E* */
+/* What leads to each port of a node, to be freed; NULL: no memory. */
+struct lane **lanes_into(struct sim *s, uint32_t node, uint32_t ports);
 /* From now on the source's next event is at `time` (WS_NEVER: none). */
 void order_set(struct sim *s, uint32_t source, ws_time time);
 int order_timer(struct sim *s, ws_time time, enum timer_kind kind, uint64_t object);
+/* The same for one that was set as number `sequence` of all, which is its place among those of an instant. */
+int order_timer_again(struct sim *s, ws_time time, enum timer_kind kind, uint64_t object, uint64_t sequence);
 struct timer order_pop_timer(struct sim *s);
 
 /* --- link.c: what is on the way ----------------------------------------------------------------- */
@@ -375,10 +386,15 @@ void switch_refresh(struct sim *s, uint32_t node);
 /* Brings what waits for the controller into order. */
 void punts_sort(struct sim *s);
 void punts_forget(struct sim *s);
-/* The time that every frame takes at least from a node to its neighbour there. */
-ws_time delay_from(const struct sim *s, uint32_t number, uint32_t port);
-/* The smallest of all. */
-ws_time smallest_delay(const struct sim *s);
+/* The least time of a frame on a wire of that rate. */
+static inline ws_time least_slot(uint64_t rate_bps)
+{
+    return rate_bps ? (ws_time)(8 * (uint64_t)WS_FRAME_MIN * PS_PER_S / rate_bps) : 0;
+}
+
+/* --- loop.c ------------------------------------------------------------------------------------------- */
+/* Whether anything still has to send: of all elements the one with most to do. */
+enum element_state work_state(const struct sim *s);
 
 /* --- ticker.c: packets at a period into switches ------------------------------------------------------ */
 /* When the next one is due; WS_NEVER where tickers have nothing to tick for any more. */
@@ -399,16 +415,13 @@ void arrivals_done(struct sim *s);
 
 /* --- prefetch.c ---------------------------------------------------------------------------------------- */
 
-void near_soon(const struct node *node); /* a switch whose turn is the next but one */
-void near_next(const struct node *node);
-void near_now(const struct node *node);  /* and one that is about to run */
+void switch_near(const struct node *node, uint32_t turns); /* element.h: near */
 
 /* --- host.c: network cards -------------------------------------------------------------------------- */
-int nic_send(struct sim *s, uint32_t node, uint32_t port);  /* one frame, if one may go */
+void nic_send(struct sim *s, uint32_t node, uint32_t port); /* one frame, if one may go */
 void nic_wake(struct sim *s, uint32_t node, uint32_t port); /* something has changed: finds out when it sends next */
 void nic_script(struct sim *s, uint32_t node, uint32_t port, struct raw_frame *frame);
 void flow_offer(struct sim *s, struct flow *flow, struct work *work);
-void flow_due(struct sim *s, struct flow *flow);
 struct work *work_new(struct sim *s);
 void work_free(struct sim *s, struct work *work);
 uint64_t nic_paused(const struct nic_queue *queue, ws_time now);
@@ -436,9 +449,15 @@ static inline uint64_t clock_rate(const struct nic *nic, uint64_t rate_bps)
 /* When a frame that would arrive at `at` does. */
 ws_time clock_arrival(struct nic *nic, ws_time at);
 
+/* --- programs.c: what runs on hosts and reacts ------------------------------------------------------------ */
+/* Sends what is first of programs in a queue; 0: it is the flows' turn. */
+int outbox_send(struct sim *s, struct nic *nic, uint32_t queue);
+void outbox_free(struct outbox *outbox);
+/* 1: a program listens to it and has got it. */
+int program_take(struct sim *s, uint32_t node, uint32_t port, struct flight *flight);
+
 /* --- slow_host.c: hosts that take frames at a rate ------------------------------------------------------- */
 void receiver_put(struct sim *s, uint32_t node, uint32_t port, struct flight *flight);
-void receiver_due(struct sim *s, uint32_t node, uint32_t port);
 void receiver_free(struct receiver *receiver);
 
 /* --- endpoint.c: flows with a transport ---------------------------------------------------------------- */
@@ -453,12 +472,9 @@ uint64_t endpoint_rate(struct sim *s, struct flow *flow);
 void endpoint_reconfigure(struct nic *nic);
 
 /* --- traffic.c ---------------------------------------------------------------------------------------- */
-void stream_due(struct sim *s, uint64_t number);
-void message_due(struct sim *s, uint64_t number);
 void message_ready(struct sim *s, uint64_t number);
 void message_done(struct sim *s, uint64_t number);
 void message_waits_less(struct sim *s, uint64_t number); /* for one less than before */
-void script_due(struct sim *s, uint64_t number);
 
 /* --- collectives.c: messages that are made as they are due ---------------------------------------------- */
 /* A message of a collective: its place may soon be another's. */

@@ -71,79 +71,27 @@ void order_set(struct sim *s, uint32_t source, ws_time time)
 
 /* --- numbering ----------------------------------------------------------------------------------- */
 
-/* What leads to each port of the node; NULL: no memory. */
-static struct lane **lanes_into(struct sim *s, uint32_t number, uint32_t ports)
+struct lane **lanes_into(struct sim *s, uint32_t number, uint32_t ports)
 {
     struct lane **into = calloc(ports + 1, sizeof(struct lane *));
-    struct node *node = &s->nodes[number];
     for (uint32_t p = 0; into && p < ports; p++) {
-        struct lane *out = node->sw ? node->ends[p].out : node->nics[p].end.out;
+        const struct lane *out = s->nodes[number].ops->end(s, number, p, 0)->out;
         into[p] = out ? &s->links[out->link]->lanes[!out->direction] : NULL;
     }
     return into;
 }
 
-static int fix_switch(struct sim *s, uint32_t number, uint32_t *most)
-{
-    struct node *node = &s->nodes[number];
-    node->turn = s->n_switches;
-    s->switches[s->n_switches] = number;
-    ws_time *next = &s->switch_next[s->n_switches++];
-    *next = 0; /* there may be something already */
-    struct lane **into = lanes_into(s, number, node->n_ends);
-    node->firsts = malloc((node->n_ends + 1) * sizeof *node->firsts);
-    if (!into || !node->firsts) {
-        free(into);
-        return 0;
-    }
-    for (uint32_t p = 0; p < node->n_ends; p++) {
-        struct lane *lane = into[p];
-        if (!lane)
-            continue;
-        node->firsts[node->n_inlets] = WS_NEVER;
-        lane->first = &node->firsts[node->n_inlets];
-        lane->to_next = next;
-        into[node->n_inlets++] = lane;
-    }
-    node->inlets = into;
-    if (node->n_inlets > *most)
-        *most = node->n_inlets;
-    return 1;
-}
-
-static int fix_host(struct sim *s, uint32_t number)
-{
-    struct node *node = &s->nodes[number];
-    struct lane **into = lanes_into(s, number, node->n_nics);
-    if (!into)
-        return 0;
-    for (uint32_t p = 0; p < node->n_nics; p++)
-        if (into[p]) {
-            into[p]->source = s->n_sources++;
-            s->host_firsts[s->n_host_lanes] = WS_NEVER;
-            into[p]->first = &s->host_firsts[s->n_host_lanes];
-            into[p]->to_next = &s->hosts_next;
-            s->host_lanes[s->n_host_lanes++] = into[p];
-        }
-    for (uint32_t p = 0; p < node->n_nics; p++) {
-        node->nics[p].source = s->n_sources;
-        s->sources[s->n_sources++] = (struct source){.nic = &node->nics[p], .node = number, .port = p};
-    }
-    free(into);
-    return 1;
-}
-
-/* Sources in the order of (node, port): a host's arrivals, then its departures. */
+/* Sources in the order of (node, port). */
 int order_fix(struct sim *s)
 {
-    if (s->short_of)
-        return sim_short(s, s->short_of);
+    if (s->halted)
+        return s->short_of ? sim_short(s, s->short_of) : SIM_EINVAL;
     if (s->fixed)
         return SIM_OK;
     size_t sources = 0, switches = 0;
     for (uint32_t i = 0; i < s->n_nodes; i++) {
         sources += 2 * (size_t)s->nodes[i].n_nics;
-        switches += s->nodes[i].sw != NULL;
+        switches += s->nodes[i].ops->run != NULL;
     }
     s->sources = calloc(sources + 1, sizeof *s->sources);
     s->heap = calloc(sources + 1, sizeof *s->heap);
@@ -153,10 +101,9 @@ int order_fix(struct sim *s)
     s->switches = calloc(switches + 1, sizeof *s->switches);
     s->switch_next = calloc(switches + 1, sizeof *s->switch_next);
     int enough = s->sources && s->heap && s->place && s->host_lanes && s->host_firsts && s->switches && s->switch_next;
-    uint32_t most = 0;
     for (uint32_t i = 0; enough && i < s->n_nodes; i++)
-        enough = s->nodes[i].sw ? fix_switch(s, i, &most) : fix_host(s, i);
-    s->arrivals = calloc((size_t)most + 1, sizeof *s->arrivals);
+        enough = s->nodes[i].ops->fix(s, i);
+    s->arrivals = calloc((size_t)s->most_inlets + 1, sizeof *s->arrivals);
     s->fixed = 1;
     if (!enough || !s->arrivals)
         return sim_short(s, "the order of events");
@@ -175,9 +122,14 @@ static int timer_earlier(const struct timer *a, const struct timer *b)
 
 int order_timer(struct sim *s, ws_time time, enum timer_kind kind, uint64_t object)
 {
+    return order_timer_again(s, time, kind, object, s->timer_sequence++);
+}
+
+int order_timer_again(struct sim *s, ws_time time, enum timer_kind kind, uint64_t object, uint64_t sequence)
+{
     if (!room((void **)&s->timers, s->timers_n, &s->timers_capacity, sizeof *s->timers))
         return sim_short(s, "timers");
-    struct timer timer = {time, s->timer_sequence++, kind, object};
+    struct timer timer = {time, sequence, kind, object};
     size_t at = s->timers_n++;
     while (at > 0 && timer_earlier(&timer, &s->timers[(at - 1) / 2])) {
         s->timers[at] = s->timers[(at - 1) / 2];

@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "bytes.h"
-#include "switch.h"
 
 enum {
     SEND_FIRST = 0,
@@ -103,12 +102,15 @@ static void flow_enter(struct sim *s, struct flow *flow)
     nic_wake(s, flow->config.src, flow->config.src_port);
 }
 
-void flow_due(struct sim *s, struct flow *flow)
+static void flow_due(struct sim *s, const struct timer *timer)
 {
+    struct flow *flow = s->flows[timer->object];
     flow->waiting = 0;
     if (flow->head)
         flow_enter(s, flow);
 }
+
+const struct element_ops flow_element = {.due = flow_due};
 
 void flow_offer(struct sim *s, struct flow *flow, struct work *work)
 {
@@ -317,7 +319,7 @@ void nic_wake(struct sim *s, uint32_t number, uint32_t port)
         if (nic->raw_head)
             at = s->now;
         for (uint32_t left = nic->active; left && at > s->now; left &= left - 1) {
-            ws_time free_at = nic->queues[__builtin_ctz(left)].paused_until;
+            ws_time free_at = nic->queues[__builtin_ctz(left) % QUEUES].paused_until;
             if (free_at < s->now)
                 free_at = s->now;
             if (free_at < at)
@@ -334,10 +336,10 @@ void nic_wake(struct sim *s, uint32_t number, uint32_t port)
     order_set(s, nic->source, at);
 }
 
-/* The highest queue of open-loop flows that may send; -1: none. */
+/* The highest queue of open-loop flows and programs that may send; -1: none. */
 static int open_queue(const struct sim *s, const struct nic *nic)
 {
-    for (uint32_t left = nic->active; left;) {
+    for (uint32_t left = (nic->active | nic->active >> QUEUES) & 0xff; left;) {
         const uint32_t q = 31u - (uint32_t)__builtin_clz(left);
         if (nic->queues[q].paused_until <= s->now)
             return (int)q;
@@ -360,10 +362,12 @@ static void send_next(struct sim *s, struct nic *nic)
     if (open < 0)
         return;
     nic->card_turn = 1;
+    if (nic->active >> QUEUES >> open & 1 && outbox_send(s, nic, (uint32_t)open))
+        return;
     send_of_flow(s, nic, nic->queues[open].turn);
 }
 
-int nic_send(struct sim *s, uint32_t number, uint32_t port)
+void nic_send(struct sim *s, uint32_t number, uint32_t port)
 {
     struct nic *nic = &s->nodes[number].nics[port];
     if (nic->raw_head && nic->end.out && nic->end.out->up && nic->busy_until <= s->now)
@@ -371,7 +375,6 @@ int nic_send(struct sim *s, uint32_t number, uint32_t port)
     else
         send_next(s, nic);
     nic_wake(s, number, port);
-    return SIM_OK;
 }
 
 void nic_script(struct sim *s, uint32_t node, uint32_t port, struct raw_frame *frame)

@@ -4,8 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "switch.h"
-
 struct flight *flight_new(struct sim *s, uint32_t length)
 {
     struct flight *flight = s->free_flights;
@@ -108,21 +106,6 @@ void lane_cut(struct sim *s, struct lane *lane)
 
 /* --- links going up and down --------------------------------------------------------------------- */
 
-static void end_up(struct sim *s, uint32_t number, uint32_t port, int up)
-{
-    struct node *node = &s->nodes[number];
-    if (node->sw) {
-        enum ws_port_state state;
-        uint32_t pause_mask;
-        ws_port_state_get(node->sw, port, &state, &pause_mask);
-        if (state != WS_PORT_BLOCKED)
-            ws_set_port(node->sw, port, up ? WS_PORT_UP : WS_PORT_DOWN, pause_mask, s->now);
-        switch_refresh(s, number);
-    } else {
-        nic_wake(s, number, port);
-    }
-}
-
 void link_update(struct sim *s, struct link *link)
 {
     int up = link->wanted && s->nodes[link->node[0]].alive && s->nodes[link->node[1]].alive;
@@ -135,5 +118,5 @@ void link_update(struct sim *s, struct link *link)
             lane_cut(s, &link->lanes[d]);
     }
     for (int end = 0; end < 2; end++)
-        end_up(s, link->node[end], link->port[end], up);
+        s->nodes[link->node[end]].ops->link(s, link->node[end], link->port[end], up);
 }

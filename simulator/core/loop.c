@@ -1,43 +1,29 @@
 /* The event loop. */
 #include "engine.h"
 
-#include "switch.h"
+#define ELEMENT_OPS(name, ops) [TIMER_##name] = &ops,
+const struct element_ops *const element_of[TIMER_KINDS] = {ELEMENTS(ELEMENT_OPS)};
+#undef ELEMENT_OPS
 
 static void handle_source(struct sim *s, uint32_t number)
 {
     const struct source *source = &s->sources[number];
-    nic_send(s, source->node, source->port);
+    s->nodes[source->node].ops->send(s, source->node, source->port);
 }
 
 static void handle_arrival(struct sim *s, size_t i)
 {
     struct lane *lane = s->due[i].lane;
     arrivals_expect(s, i);
-    nic_receive(s, lane->to_node, lane->to_port, lane_take(s, lane));
+    s->nodes[lane->to_node].ops->receive(s, lane->to_node, lane->to_port, lane_take(s, lane));
 }
 
 static void handle_timer(struct sim *s)
 {
-    struct timer timer = order_pop_timer(s);
+    const struct timer timer = order_pop_timer(s);
     if (s->timers_n && s->timers[0].kind == TIMER_FLOW)
         flow_prefetch(s->flows[s->timers[0].object], 1);
-    switch ((enum timer_kind)timer.kind) {
-    case TIMER_STREAM:
-        stream_due(s, timer.object);
-        break;
-    case TIMER_MESSAGE:
-        message_due(s, timer.object);
-        break;
-    case TIMER_FLOW:
-        flow_due(s, s->flows[timer.object]);
-        break;
-    case TIMER_SCRIPT:
-        script_due(s, timer.object);
-        break;
-    case TIMER_TAKE:
-        receiver_due(s, (uint32_t)(timer.object >> 32), (uint32_t)timer.object);
-        break;
-    }
+    element_of[timer.kind]->due(s, &timer);
 }
 
 static ws_time next_source(const struct sim *s) { return s->heap_n ? s->heap[0].time : WS_NEVER; }
@@ -63,7 +49,7 @@ static inline void expect_sources(const struct sim *s)
 static void run_hosts(struct sim *s, ws_time last)
 {
     arrivals_gather(s, last);
-    for (size_t i = 0; !s->short_of;) { /* a frame that there is no memory for would be sent for ever */
+    for (size_t i = 0; !s->halted;) { /* a frame that there is no memory for would be sent for ever */
         const struct due *due = i < s->due_n ? &s->due[i] : NULL;
         ws_time source = next_source(s), timer = next_timer(s);
         const int arrives = due && (due->time < source || (due->time == source && due->source < s->heap[0].source));
@@ -96,6 +82,12 @@ static uint32_t next_turn(const struct sim *s, uint32_t from, ws_time last)
     return from;
 }
 
+static void near(const struct sim *s, uint32_t turn, uint32_t turns)
+{
+    const struct node *node = &s->nodes[s->switches[turn]];
+    node->ops->near(node, turns);
+}
+
 static void run_window(struct sim *s, ws_time last, ws_time tick)
 {
     s->latest = s->now;
@@ -105,11 +97,11 @@ static void run_window(struct sim *s, ws_time last, ws_time tick)
     while (here < s->n_switches) {
         const uint32_t soon = next_turn(s, next + 1, last);
         if (soon < s->n_switches)
-            near_soon(&s->nodes[s->switches[soon]]);
+            near(s, soon, 2);
         if (next < s->n_switches)
-            near_next(&s->nodes[s->switches[next]]);
-        near_now(&s->nodes[s->switches[here]]);
-        switch_run(s, s->switches[here], last);
+            near(s, next, 1);
+        near(s, here, 0);
+        s->nodes[s->switches[here]].ops->run(s, s->switches[here], last);
         here = next;
         next = soon;
     }
@@ -118,13 +110,39 @@ static void run_window(struct sim *s, ws_time last, ws_time tick)
         s->now = s->latest;
 }
 
+enum element_state work_state(const struct sim *s)
+{
+    enum element_state state = ELEMENT_UNUSED;
+    for (uint32_t kind = 0; kind < TIMER_KINDS && state != ELEMENT_OPEN; kind++)
+        if (element_of[kind]->state) {
+            const enum element_state its = element_of[kind]->state(s);
+            state = its > state ? its : state;
+        }
+    return state;
+}
+
 static int all_sent(const struct sim *s)
 {
-    if (s->totals.messages_done < s->totals.messages || s->streams_open || s->script_open)
+    const enum element_state state = work_state(s);
+    if (state == ELEMENT_OPEN)
         return 0;
-    if (!s->n_streams && !s->n_script)
+    if (state == ELEMENT_UNUSED)
         return 1;
     return !s->works && !s->raws && !s->totals.in_flight && next_at_switches(s) == WS_NEVER;
+}
+
+/* The time that every frame takes at least from one node to another. */
+static ws_time smallest_delay(const struct sim *s)
+{
+    ws_time least = WS_DELAY_MAX;
+    for (uint32_t i = 0; i < s->n_links; i++)
+        for (int end = 0; end < 2; end++) {
+            const uint32_t node = s->links[i]->node[end];
+            const ws_time delay = s->nodes[node].ops->delay(s, node, s->links[i]->port[end]);
+            if (delay < least)
+                least = delay;
+        }
+    return least;
 }
 
 /* A network that is looked at for the first time, or was changed. */
@@ -158,7 +176,7 @@ enum sim_stop sim_run(sim *s, ws_time until, uint64_t budget, int to_the_end)
         punts_forget(s);
     const uint64_t begun = s->totals.events;
     for (;;) {
-        if (s->short_of)
+        if (s->halted)
             return SIM_FAILED;
         if (s->punts_n > s->punts_taken) {
             punts_sort(s);
@@ -213,6 +231,9 @@ void sim_totals_get(const sim *s, struct sim_totals *totals)
     *totals = s->totals;
     totals->hops = 0;
     for (uint32_t i = 0; i < s->n_nodes; i++)
-        if (s->nodes[i].sw)
-            totals->hops += s->nodes[i].sw->stats.egress;
+        if (s->nodes[i].sw) {
+            struct ws_stats stats;
+            ws_stats_get(s->nodes[i].sw, &stats);
+            totals->hops += stats.egress;
+        }
 }

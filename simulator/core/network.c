@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "switch.h"
-
 int room(void **array, size_t n, size_t *capacity, size_t size)
 {
     if (n < *capacity && *array)
@@ -45,6 +43,7 @@ int sim_short(struct sim *s, const char *what)
 {
     if (!s->short_of)
         s->short_of = what;
+    s->halted = 1;
     return sim_fail(s, SIM_ENOMEM, "no memory for %s", s->short_of);
 }
 
@@ -60,24 +59,6 @@ sim *sim_create(uint64_t seed)
 }
 
 const char *sim_error(const sim *s) { return s->error; }
-
-static void free_node(struct node *node)
-{
-    for (uint32_t p = 0; p < node->n_nics; p++) {
-        while (node->nics[p].raw_head) {
-            struct raw_frame *next = node->nics[p].raw_head->next;
-            free(node->nics[p].raw_head);
-            node->nics[p].raw_head = next;
-        }
-        free(node->nics[p].wire);
-        receiver_free(node->nics[p].receiver);
-        rnic_destroy(node->nics[p].card);
-    }
-    ws_memory_put(node->nics, node->n_nics * sizeof *node->nics);
-    free(node->ends);
-    free(node->inlets);
-    free(node->firsts);
-}
 
 /* `bytes` each. */
 static void free_slabs(void *slab, size_t bytes)
@@ -103,11 +84,12 @@ void sim_destroy(sim *s)
         ws_memory_put(s->links[i], sizeof *s->links[i]);
     }
     for (uint32_t i = 0; i < s->n_nodes; i++)
-        free_node(&s->nodes[i]);
+        s->nodes[i].ops->free_node(&s->nodes[i]);
     for (uint32_t i = 0; i < s->n_flows; i++)
         ws_memory_put(s->flows[i], flow_bytes(&s->flows[i]->config));
-    for (uint32_t i = 0; i < s->n_script; i++)
-        free(s->script[i].frame);
+    for (uint32_t kind = 0; kind < TIMER_KINDS; kind++)
+        if (element_of[kind]->free)
+            element_of[kind]->free(s);
     punts_forget(s);
     observe_free(s);
     free_slabs(s->flight_slabs, FLIGHT_SLAB_BYTES);
@@ -115,13 +97,9 @@ void sim_destroy(sim *s)
     free(s->links);
     free(s->nodes);
     free(s->flows);
-    free(s->streams);
     free(s->transports);
-    free(s->messages);
     collectives_free(s);
     tickers_free(s);
-    free(s->dependents);
-    free(s->script);
     free(s->punts);
     free(s->switches);
     free(s->switch_next);
@@ -140,20 +118,20 @@ void sim_destroy(sim *s)
 
 /* --- nodes ------------------------------------------------------------------------------------- */
 
-static struct node *node_new(struct sim *s)
+static struct node *node_new(struct sim *s, const struct element_ops *ops)
 {
     if (s->fixed)
         return sim_fail(s, SIM_EINVAL, "the network can't grow once it has run"), NULL;
     if (!room32((void **)&s->nodes, s->n_nodes, &s->nodes_capacity, sizeof *s->nodes))
         return sim_fail(s, SIM_ENOMEM, "no memory for another node"), NULL;
     struct node *node = &s->nodes[s->n_nodes];
-    *node = (struct node){.alive = 1};
+    *node = (struct node){.ops = ops, .alive = 1};
     return node;
 }
 
 int sim_add_switch(sim *s, ws_switch *sw)
 {
-    struct node *node = node_new(s);
+    struct node *node = node_new(s, &switch_element);
     if (!node)
         return s->fixed ? SIM_EINVAL : SIM_ENOMEM;
     node->sw = sw;
@@ -176,7 +154,7 @@ int sim_add_host(sim *s, const struct sim_port_config *ports, uint32_t n)
     for (uint32_t i = 0; i < n; i++)
         if (check_port(s, &ports[i]))
             return SIM_EINVAL;
-    struct node *node = node_new(s);
+    struct node *node = node_new(s, &host_element);
     if (!node)
         return s->fixed ? SIM_EINVAL : SIM_ENOMEM;
     node->nics = ws_memory_get(n * sizeof *node->nics);
@@ -252,21 +230,7 @@ static struct end *end_of(struct sim *s, uint32_t number, uint32_t port)
 {
     if (number >= s->n_nodes)
         return sim_fail(s, SIM_ENOENT, "there is no node %u", number), NULL;
-    struct node *node = &s->nodes[number];
-    if (!node->sw)
-        return port < node->n_nics ? &node->nics[port].end
-                                   : (sim_fail(s, SIM_ENOENT, "node %u has no interface %u", number, port), NULL);
-    if (port >= WS_PORTS_MAX)
-        return sim_fail(s, SIM_EINVAL, "port %u is above 65535", port), NULL;
-    if (port >= node->n_ends) {
-        struct end *bigger = realloc(node->ends, (port + 1) * sizeof *bigger);
-        if (!bigger)
-            return sim_fail(s, SIM_ENOMEM, "no memory for a port"), NULL;
-        memset(bigger + node->n_ends, 0, (port + 1 - node->n_ends) * sizeof *bigger);
-        node->ends = bigger;
-        node->n_ends = port + 1;
-    }
-    return &node->ends[port];
+    return s->nodes[number].ops->end(s, number, port, 1);
 }
 
 int sim_add_link(sim *s, uint32_t node_a, uint32_t port_a, uint32_t node_b, uint32_t port_b)

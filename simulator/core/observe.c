@@ -4,8 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "switch.h"
-
 /* --- statistics ---------------------------------------------------------------------------------- */
 
 int sim_flow_stats_get(sim *s, uint32_t first, uint32_t n, struct sim_flow_stats *stats)
@@ -66,20 +64,15 @@ static void *row(struct sim *s, struct rows *rows, size_t size)
 static void sample_switch(struct sim *s, uint32_t number)
 {
     const struct node *node = &s->nodes[number];
-    uint32_t ports = node->n_ends < node->sw->ports.capacity ? node->n_ends : node->sw->ports.capacity;
-    for (uint32_t p = 0; p < ports; p++) {
-        const struct ws_port *port = node->sw->ports.table[p];
-        if (!port || (!port->nonempty && !port->pause_mask))
-            continue;
-        for (uint32_t q = 0; q < WS_PRIORITIES_MAX; q++) {
-            uint32_t paused = port->pause_mask >> q & 1;
-            if (!port->queues[q].packets && !paused)
-                continue;
+    for (uint32_t p = 0; p < node->n_ends; p++) {
+        struct ws_depth waiting[WS_PRIORITIES_MAX];
+        const uint32_t n = ws_depths_get(node->sw, p, waiting);
+        for (uint32_t i = 0; i < n; i++) {
             struct sim_queue_sample *at = row(s, &s->queue_rows, sizeof *at);
             if (at)
-                *at = (struct sim_queue_sample){.at = s->now, .node = number, .port = p, .queue = q,
-                                                .packets = port->queues[q].packets, .bytes = port->queues[q].bytes,
-                                                .paused = paused};
+                *at = (struct sim_queue_sample){.at = s->now, .node = number, .port = p, .queue = waiting[i].queue,
+                                                .packets = waiting[i].packets, .bytes = waiting[i].bytes,
+                                                .paused = waiting[i].paused};
         }
     }
 }
@@ -178,19 +171,9 @@ static void forget_given(struct tap *tap)
     tap->given = 0;
 }
 
-static struct end *tapped_end(struct sim *s, uint32_t number, uint32_t port)
-{
-    if (number >= s->n_nodes)
-        return NULL;
-    struct node *node = &s->nodes[number];
-    if (node->sw)
-        return port < node->n_ends ? &node->ends[port] : NULL;
-    return port < node->n_nics ? &node->nics[port].end : NULL;
-}
-
 int sim_tap(sim *s, uint32_t node, uint32_t port, size_t capacity)
 {
-    struct end *end = tapped_end(s, node, port);
+    struct end *end = node < s->n_nodes ? s->nodes[node].ops->end(s, node, port, 0) : NULL;
     if (!end)
         return sim_fail(s, SIM_ENOENT, "node %u has no port %u with a link", node, port);
     if (!capacity) {

@@ -190,7 +190,8 @@ void nic_take(struct sim *s, uint32_t number, uint32_t port, struct flight *flig
         return;
     }
     if (!flow || flow->at_node != number || flow->at_port != port || udp_length < UDP + BTH + ICRC + pad) {
-        s->totals.received_other++;
+        if (flow || !s->nodes[number].hosted || !program_take(s, number, port, flight))
+            s->totals.received_other++;
         flight_free(s, flight);
         return;
     }

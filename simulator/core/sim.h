@@ -9,6 +9,7 @@
 #ifndef WEFT_SIM_H
 #define WEFT_SIM_H
 
+#include "host_program.h"
 #include "weft_switch.h"
 #include "rnic.h"
 
@@ -177,6 +178,24 @@ struct sim_ticker_stats {
     ws_time next_ps;
 };
 int sim_ticker_stats_get(const sim *s, uint32_t number, struct sim_ticker_stats *stats); /* SIM_ENOENT: there is none */
+
+/* --- programs ------------------------------------------------------------------------------ */
+
+/* What runs on hosts and reacts (hostagent/programs/host_program.h). `settings`: those that differ from what `ops` has, of its names;
+ * copied. `ops` and `opaque` are used until sim_destroy. Returns the program's number. */
+int sim_add_program(sim *s, uint32_t node, const struct program_ops *ops, void *opaque, const struct program_setting *settings,
+                    uint32_t n);
+/* Calls their `start`, in the order in which they were added, once all are there. Their clocks run at 1 / `time_scale` of
+ * virtual time; `queue_of_dscp`: 64 numbers. SIM_EINVAL: one failed. */
+int sim_start_programs(sim *s, uint32_t time_scale, const uint8_t *queue_of_dscp);
+/* Calls their `stop`, once. SIM_EINVAL: one failed. */
+int sim_stop_programs(sim *s);
+/* The first one that failed ended the run; SIM_ENOENT: none has. `why` lives as long as the simulation. */
+struct sim_program_failure { uint32_t program, pad_; int64_t at_ns; const char *why; };
+int sim_program_failure_get(const sim *s, struct sim_program_failure *failure);
+/* A program's counter `i`, in the order of their first use; SIM_ENOENT behind the last one. */
+struct sim_program_counter { const char *name; uint64_t value; };
+int sim_program_counter_get(const sim *s, uint32_t program, uint32_t i, struct sim_program_counter *counter);
 
 /* --- running ------------------------------------------------------------------------------- */
 

@@ -113,6 +113,7 @@ void receiver_put(struct sim *s, uint32_t node, uint32_t port, struct flight *fl
         return;
     }
     flight->next = NULL;
+    s->held++;
     receiver->bytes += bytes;
     if (receiver->bytes > receiver->stats.most_bytes)
         receiver->stats.most_bytes = receiver->bytes;
@@ -126,11 +127,13 @@ void receiver_put(struct sim *s, uint32_t node, uint32_t port, struct flight *fl
     update_pause(s, node, port);
 }
 
-void receiver_due(struct sim *s, uint32_t node, uint32_t port)
+static void receiver_due(struct sim *s, const struct timer *timer)
 {
+    const uint32_t node = (uint32_t)(timer->object >> 32), port = (uint32_t)timer->object;
     struct receiver *receiver = s->nodes[node].nics[port].receiver;
     struct flight *flight = receiver->head;
     receiver->head = flight->next;
+    s->held--;
     receiver->bytes -= (uint64_t)flight->length + flight->tail;
     receiver->stats.taken++;
     if (receiver->head)
@@ -138,3 +141,5 @@ void receiver_due(struct sim *s, uint32_t node, uint32_t port)
     nic_take(s, node, port, flight);
     update_pause(s, node, port);
 }
+
+const struct element_ops receiver_element = {.due = receiver_due};

@@ -1,10 +1,8 @@
 /* Owns how switches run, and what they hand to links and to the controller. */
-#include "switch.h"
+#include "engine.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-#include "engine.h"
 
 /* --- what they send -------------------------------------------------------------------------- */
 
@@ -54,8 +52,9 @@ static void send_out(struct sim *s, const struct node *node, const struct ws_out
     if (!end || !end->out)
         return; /* a port without a link */
     if (end->tap) {
-        const struct ws_port *port = node->sw->ports.table[output->port];
-        tap_frame(s, end->tap, output->at - port->config.tx_delay_ps, 1, output->data, output->length,
+        struct ws_port_config config;
+        ws_port_config_get(node->sw, output->port, &config);
+        tap_frame(s, end->tap, output->at - config.tx_delay_ps, 1, output->data, output->length,
                   output->tail_length, output->tail_seed);
     }
     struct flight *flight = flight_new(s, output->length);
@@ -88,7 +87,7 @@ static void settle(struct sim *s, uint32_t number)
 /* When something happens there next. */
 static ws_time next_of(const struct node *node)
 {
-    ws_time next = ws_events_next(&node->sw->events);
+    ws_time next = ws_own_next(node->sw);
     for (uint32_t i = 0; i < node->n_inlets; i++)
         if (node->firsts[i] < next)
             next = node->firsts[i];
@@ -98,7 +97,7 @@ static ws_time next_of(const struct node *node)
 /* A switch goes on without what it has no memory for; a simulation does not. */
 static void check_memory(struct sim *s, const struct node *node)
 {
-    if (node->sw->stats.drop_no_memory)
+    if (ws_no_memory(node->sw))
         sim_short(s, "packets in switches");
 }
 
@@ -176,7 +175,7 @@ void switch_run(struct sim *s, uint32_t number, ws_time last)
     struct arrival *heap = s->arrivals;
     uint32_t n = gather(node, heap, last), taken = 0;
     for (;;) {
-        ws_time own = ws_events_next(&node->sw->events), arrival = n ? heap[0].time : WS_NEVER;
+        ws_time own = ws_own_next(node->sw), arrival = n ? heap[0].time : WS_NEVER;
         ws_time now = own <= arrival ? own : arrival;
         if (now > last)
             break;
@@ -201,32 +200,86 @@ void switch_run(struct sim *s, uint32_t number, ws_time last)
     s->switch_next[node->turn] = next_of(node);
 }
 
-/* --- how long a window may be ------------------------------------------------------------------ */
+/* --- as a node ----------------------------------------------------------------------------------- */
 
-static ws_time least_slot(uint64_t rate_bps)
+static struct end *switch_end(struct sim *s, uint32_t number, uint32_t port, int make)
 {
-    return rate_bps ? (ws_time)(8 * (uint64_t)WS_FRAME_MIN * 1000000000000u / rate_bps) : 0;
+    struct node *node = &s->nodes[number];
+    if (port < node->n_ends)
+        return &node->ends[port];
+    if (!make)
+        return sim_fail(s, SIM_ENOENT, "node %u has no port %u with a link", number, port), NULL;
+    if (port >= WS_PORTS_MAX)
+        return sim_fail(s, SIM_EINVAL, "port %u is above 65535", port), NULL;
+    struct end *bigger = realloc(node->ends, (port + 1) * sizeof *bigger);
+    if (!bigger)
+        return sim_fail(s, SIM_ENOMEM, "no memory for a port"), NULL;
+    memset(bigger + node->n_ends, 0, (port + 1 - node->n_ends) * sizeof *bigger);
+    node->ends = bigger;
+    node->n_ends = port + 1;
+    return &node->ends[port];
 }
 
-ws_time delay_from(const struct sim *s, uint32_t number, uint32_t port)
+static int switch_fix(struct sim *s, uint32_t number)
 {
-    const struct node *node = &s->nodes[number];
-    if (!node->sw)
-        return node->nics[port].config.delay_ps + least_slot(node->nics[port].config.rate_bps);
+    struct node *node = &s->nodes[number];
+    node->turn = s->n_switches;
+    s->switches[s->n_switches] = number;
+    ws_time *next = &s->switch_next[s->n_switches++];
+    *next = 0; /* there may be something already */
+    struct lane **into = lanes_into(s, number, node->n_ends);
+    node->firsts = malloc((node->n_ends + 1) * sizeof *node->firsts);
+    if (!into || !node->firsts) {
+        free(into);
+        return 0;
+    }
+    for (uint32_t p = 0; p < node->n_ends; p++) {
+        struct lane *lane = into[p];
+        if (!lane)
+            continue;
+        node->firsts[node->n_inlets] = WS_NEVER;
+        lane->first = &node->firsts[node->n_inlets];
+        lane->to_next = next;
+        into[node->n_inlets++] = lane;
+    }
+    node->inlets = into;
+    if (node->n_inlets > s->most_inlets)
+        s->most_inlets = node->n_inlets;
+    return 1;
+}
+
+static ws_time switch_delay(const struct sim *s, uint32_t number, uint32_t port)
+{
     struct ws_port_config config;
-    if (ws_port_config_get(node->sw, port, &config))
+    if (ws_port_config_get(s->nodes[number].sw, port, &config))
         return 0;
     return config.tx_delay_ps + least_slot(config.rate_bps);
 }
 
-ws_time smallest_delay(const struct sim *s)
+static void switch_link(struct sim *s, uint32_t number, uint32_t port, int up)
 {
-    ws_time least = WS_DELAY_MAX;
-    for (uint32_t i = 0; i < s->n_links; i++)
-        for (int end = 0; end < 2; end++) {
-            ws_time delay = delay_from(s, s->links[i]->node[end], s->links[i]->port[end]);
-            if (delay < least)
-                least = delay;
-        }
-    return least;
+    ws_switch *sw = s->nodes[number].sw;
+    enum ws_port_state state;
+    uint32_t pause_mask;
+    ws_port_state_get(sw, port, &state, &pause_mask);
+    if (state != WS_PORT_BLOCKED)
+        ws_set_port(sw, port, up ? WS_PORT_UP : WS_PORT_DOWN, pause_mask, s->now);
+    switch_refresh(s, number);
 }
+
+static void switch_free(struct node *node)
+{
+    free(node->ends);
+    free(node->inlets);
+    free(node->firsts);
+}
+
+const struct element_ops switch_element = {
+    .end = switch_end,
+    .fix = switch_fix,
+    .delay = switch_delay,
+    .link = switch_link,
+    .free_node = switch_free,
+    .near = switch_near,
+    .run = switch_run,
+};

@@ -190,7 +190,7 @@ void tickers_run(struct sim *s, ws_time last)
 
 static int all_has_been_sent(const struct sim *s)
 {
-    return s->totals.messages_done == s->totals.messages && !s->streams_open && !s->script_open && !s->works && !s->raws;
+    return work_state(s) != ELEMENT_OPEN && !s->works && !s->raws;
 }
 
 static ws_time patience(const struct sim *s)
@@ -198,7 +198,8 @@ static ws_time patience(const struct sim *s)
     ws_time longest = 0;
     for (uint32_t i = 0; i < s->n_links; i++)
         for (int end = 0; end < 2; end++) {
-            const ws_time delay = delay_from(s, s->links[i]->node[end], s->links[i]->port[end]);
+            const uint32_t node = s->links[i]->node[end];
+            const ws_time delay = s->nodes[node].ops->delay(s, node, s->links[i]->port[end]);
             if (delay > longest)
                 longest = delay;
         }

@@ -4,8 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "packet.h"
-
 enum { FLOWS_MAX = 0xfffffe, PAYLOAD_MIN = 256, PAYLOAD_MAX = 4096 };
 
 static int grow32(void **array, uint64_t wanted, uint32_t *capacity, size_t size)
@@ -162,8 +160,9 @@ int sim_add_streams(sim *s, const struct sim_stream_config *streams, uint32_t n)
     return first;
 }
 
-void stream_due(struct sim *s, uint64_t number)
+static void stream_due(struct sim *s, const struct timer *timer)
 {
+    const uint64_t number = timer->object;
     struct stream *stream = &s->streams[number];
     struct flow *flow = s->flows[stream->config.flow];
     struct nic *nic = nic_of(s, flow);
@@ -185,6 +184,8 @@ void stream_due(struct sim *s, uint64_t number)
 
 /* --- messages ------------------------------------------------------------------------------------- */
 
+static void message_begin(struct sim *s, uint64_t number);
+
 void message_ready(struct sim *s, uint64_t number)
 {
     struct message *message = &s->messages[number];
@@ -194,7 +195,7 @@ void message_ready(struct sim *s, uint64_t number)
     if (at > s->now || !s->fixed)
         order_timer(s, at, TIMER_MESSAGE, number);
     else
-        message_due(s, number);
+        message_begin(s, number);
 }
 
 static int check_messages(struct sim *s, const struct sim_message *messages, const uint64_t *first,
@@ -293,7 +294,7 @@ int64_t sim_add_messages(sim *s, const struct sim_message *messages, const uint6
     return base >= 0 && sim_start_messages(s) ? SIM_ENOMEM : base;
 }
 
-void message_due(struct sim *s, uint64_t number)
+static void message_begin(struct sim *s, uint64_t number)
 {
     struct message *message = &s->messages[number];
     struct flow *flow = s->flows[message->flow];
@@ -371,11 +372,50 @@ int sim_add_script(sim *s, const struct sim_script_packet *packets, uint32_t n)
     return SIM_OK;
 }
 
-void script_due(struct sim *s, uint64_t number)
+static void script_due(struct sim *s, const struct timer *timer)
 {
-    struct script_packet *packet = &s->script[number];
+    struct script_packet *packet = &s->script[timer->object];
     struct raw_frame *frame = packet->frame;
     packet->frame = NULL;
     s->script_open--;
     nic_script(s, packet->node, packet->port, frame);
 }
+
+static void scripts_free(struct sim *s)
+{
+    for (uint32_t i = 0; i < s->n_script; i++)
+        free(s->script[i].frame);
+    free(s->script);
+}
+
+/* --- as elements ------------------------------------------------------------------------------------- */
+
+static void message_due(struct sim *s, const struct timer *timer) { message_begin(s, timer->object); }
+
+static enum element_state streams_state(const struct sim *s)
+{
+    return s->streams_open ? ELEMENT_OPEN : s->n_streams ? ELEMENT_SENT : ELEMENT_UNUSED;
+}
+
+/* A message that is done has arrived: nothing of it is waited for. */
+static enum element_state messages_state(const struct sim *s)
+{
+    return s->totals.messages_done < s->totals.messages ? ELEMENT_OPEN : ELEMENT_UNUSED;
+}
+
+static enum element_state scripts_state(const struct sim *s)
+{
+    return s->script_open ? ELEMENT_OPEN : s->n_script ? ELEMENT_SENT : ELEMENT_UNUSED;
+}
+
+static void streams_free(struct sim *s) { free(s->streams); }
+
+static void messages_free(struct sim *s)
+{
+    free(s->messages);
+    free(s->dependents);
+}
+
+const struct element_ops stream_element = {.due = stream_due, .state = streams_state, .free = streams_free};
+const struct element_ops message_element = {.due = message_due, .state = messages_state, .free = messages_free};
+const struct element_ops script_element = {.due = script_due, .state = scripts_state, .free = scripts_free};

@@ -32,6 +32,7 @@ int ws_events_push(struct ws_events *events, ws_time time, enum ws_event_class e
         i = parent;
     }
     events->heap[i] = event;
+    events->next = events->heap[0].time;
     return 1;
 }
 
@@ -53,11 +54,14 @@ struct ws_event ws_events_pop(struct ws_events *events)
     }
     if (events->n)
         events->heap[i] = last;
+    events->next = events->n ? events->heap[0].time : WS_NEVER;
     return top;
 }
+
+void ws_events_init(struct ws_events *events) { *events = (struct ws_events){.next = WS_NEVER}; }
 
 void ws_events_free(struct ws_events *events)
 {
     free(events->heap);
-    *events = (struct ws_events){0};
+    ws_events_init(events);
 }

@@ -26,20 +26,20 @@ struct ws_event {
 };
 
 struct ws_events {
+    ws_time next; /* the first one's; WS_NEVER: there is none */
     struct ws_event *heap;
     size_t n, capacity;
     uint64_t sequence;
 };
 
+/* None yet. */
+void ws_events_init(struct ws_events *events);
 /* 0 when memory is out. */
 int ws_events_push(struct ws_events *events, ws_time time, enum ws_event_class event_class, uint32_t port,
                    void *object);
 struct ws_event ws_events_pop(struct ws_events *events);
 void ws_events_free(struct ws_events *events);
 
-static inline ws_time ws_events_next(const struct ws_events *events)
-{
-    return events->n ? events->heap[0].time : WS_NEVER;
-}
+static inline ws_time ws_events_next(const struct ws_events *events) { return events->next; }
 
 #endif

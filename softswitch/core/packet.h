@@ -12,7 +12,6 @@
 enum {
     WS_PACKET_TINY = 256,    /* the headers of simulated packets, minimum frames */
     WS_PACKET_SMALL = 2048,  /* frames of a 1 500 B MTU with room for tunnels */
-    WS_PACKET_BIG = 16384,   /* above the 9 018 B of a jumbo frame with room for recirculated headers */
     WS_PACKET_CLASSES = 3,
 };
 
@@ -68,6 +67,10 @@ void ws_pool_free(struct ws_pool *pool);
 struct ws_packet *ws_packet_new(struct ws_pool *pool, uint32_t length);
 /* The same packet as received with its tail written out, its PHV not filled. Consumes `packet`; NULL: no memory. */
 struct ws_packet *ws_packet_unfold(struct ws_packet *packet);
+/* The same finished packet with its tail written out. Consumes `packet`; NULL: no memory. */
+struct ws_packet *ws_packet_unfold_out(struct ws_packet *packet);
+/* A finished copy of a finished packet (`out`, `length`, `kind`, `port`); NULL when memory is out. */
+struct ws_packet *ws_packet_copy_out(const struct ws_packet *packet);
 
 /* The finished packet's bytes, those of the tail included. */
 static inline uint32_t ws_packet_total(const struct ws_packet *packet) { return packet->length + packet->tail; }

@@ -93,7 +93,7 @@ static __attribute__((cold, noinline)) void emit_impaired(ws_switch *sw, struct 
 {
     const int granted = packet->granted; /* a copy of it is not, nor is a pause */
     if (packet->tail && port->wires[WS_SEND]->impair.corrupt) {
-        packet = ws_wire_unfold(packet);
+        packet = ws_packet_unfold_out(packet);
         if (!packet) {
             if (granted)
                 give_back(port);
@@ -109,7 +109,7 @@ static __attribute__((cold, noinline)) void emit_impaired(ws_switch *sw, struct 
         ws_packet_free(packet);
         return;
     }
-    struct ws_packet *copy = fate.copies > 1 ? ws_wire_copy(packet) : NULL;
+    struct ws_packet *copy = fate.copies > 1 ? ws_packet_copy_out(packet) : NULL;
     packet->time = fate.at[0];
     if (copy)
         ws_trace_child(sw, copy, packet, WS_TRACE_DUPLICATE);

@@ -12,11 +12,7 @@
 #include "wire.h"
 
 enum {
-    WS_PRIORITIES_MAX = 8,
-    WS_PORTS_MAX = 65536,    /* ports are numbered below this */
     WS_DEPTH_MAX = 0x7ffff,  /* enq_qdepth and deq_qdepth have 19 bits: saturate */
-    WS_FRAME_OVERHEAD = 24,  /* preamble 8, FCS 4, gap 12 */
-    WS_FRAME_MIN = 84,       /* a minimum frame with its overhead */
     WS_CELL_BYTES = 256,     /* of queue_cells when depths are in packets */
     WS_PORT_LINES = 4,       /* of struct ws_port, in front of its queues */
 };
@@ -84,13 +80,6 @@ struct ws_ports {
     uint32_t capacity;
     struct ws_port *ready_head, *ready_tail; /* got packets while egress ran */
 };
-
-/* What a frame of `length` bytes takes of a wire: with preamble, FCS and gap. */
-static inline uint32_t ws_wire_bytes(uint32_t length)
-{
-    uint32_t bytes = length + WS_FRAME_OVERHEAD;
-    return bytes < WS_FRAME_MIN ? WS_FRAME_MIN : bytes;
-}
 
 /* Picoseconds between packets of such a queue; 0 if they need not pass through it while the port is idle. */
 static inline ws_time ws_release_step(const struct ws_queue_config *queue)

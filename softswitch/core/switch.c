@@ -31,6 +31,7 @@ ws_switch *ws_create(const struct ws_config *config)
     ws_switch *sw = ws_memory_get(sizeof *sw);
     if (!sw)
         return NULL;
+    ws_events_init(&sw->events);
     sw->config = *config;
     sw->random = config->seed;
     return sw;

@@ -2,6 +2,7 @@
 #ifndef WEFT_SWITCH_INTERNAL_H
 #define WEFT_SWITCH_INTERNAL_H
 
+#include "embed.h"
 #include "events.h"
 #include "output.h"
 #include "port.h"
@@ -10,6 +11,7 @@
 #include "weft_switch.h"
 
 struct ws_switch {
+    struct ws_events events; /* first: embed.h reads when the next one is */
     struct ws_config config;
     ws_time now;
     ws_time ticks_at;  /* `now` when `ticks` was computed */
@@ -18,7 +20,6 @@ struct ws_switch {
     struct ws_program *retired; /* older programs that still have packets */
     uint32_t programs;          /* how many there were */
     struct ws_replication replication;
-    struct ws_events events;
     struct ws_ports ports;
     struct ws_outputs outputs;
     struct ws_buffer *buffer; /* NULL: ports' own limits alone hold */
@@ -32,6 +33,8 @@ struct ws_switch {
     void *log_opaque;
     char error[512];
 };
+
+_Static_assert(offsetof(struct ws_switch, events.next) == 0, "as embed.h reads it");
 
 /* `now` in the program's ticks. */
 static inline uint64_t ws_ticks(ws_switch *sw)

@@ -17,6 +17,12 @@ typedef int64_t ws_time; /* picoseconds */
 
 typedef struct ws_switch ws_switch;
 
+enum {
+    WS_PRIORITIES_MAX = 8,
+    WS_PORTS_MAX = 65536,  /* ports are numbered below this */
+    WS_PACKET_BIG = 16384, /* of a frame: above the 9 018 B of a jumbo frame with room for recirculated headers */
+};
+
 enum ws_error {
     WS_OK = 0,
     WS_ENOENT = -1,   /* no such object, entry, member, group */

@@ -160,41 +160,6 @@ struct ws_fate ws_wire_pass(struct ws_wire *wire, uint8_t *frame, uint32_t lengt
     return fate;
 }
 
-struct ws_packet *ws_wire_copy(const struct ws_packet *packet)
-{
-    struct ws_packet *copy = ws_packet_new(packet->pool, packet->length);
-    if (!copy)
-        return NULL;
-    memcpy(copy->frame, packet->out, packet->length);
-    copy->out = copy->frame;
-    copy->length = packet->length;
-    copy->tail = packet->tail;
-    copy->tail_seed = packet->tail_seed;
-    copy->kind = packet->kind;
-    copy->port = packet->port;
-    return copy;
-}
-
-struct ws_packet *ws_wire_unfold(struct ws_packet *packet)
-{
-    struct ws_packet *whole = ws_packet_new(packet->pool, ws_packet_total(packet));
-    if (whole) {
-        memcpy(whole->frame, packet->out, packet->length);
-        ws_write_tail(whole->frame, packet->length, packet->tail, packet->tail_seed);
-        whole->out = whole->frame;
-        whole->length = ws_packet_total(packet);
-        whole->kind = packet->kind;
-        whole->port = packet->port;
-        whole->time = packet->time;
-        whole->granted = packet->granted;
-        whole->trace = packet->trace;
-        whole->trace_root = packet->trace_root;
-        packet->trace = 0;
-    }
-    ws_packet_free(packet);
-    return whole;
-}
-
 /* --- settings -------------------------------------------------------------------------------- */
 
 int ws_impair_valid(const struct ws_port_impair *impair)

@@ -5,7 +5,19 @@
 #ifndef WEFT_WIRE_H
 #define WEFT_WIRE_H
 
-#include "packet.h"
+#include "weft_switch.h"
+
+enum {
+    WS_FRAME_OVERHEAD = 24,  /* preamble 8, FCS 4, gap 12 */
+    WS_FRAME_MIN = 84,       /* a minimum frame with its overhead */
+};
+
+/* What a frame of `length` bytes takes of a wire: with preamble, FCS and gap. */
+static inline uint32_t ws_wire_bytes(uint32_t length)
+{
+    uint32_t bytes = length + WS_FRAME_OVERHEAD;
+    return bytes < WS_FRAME_MIN ? WS_FRAME_MIN : bytes;
+}
 
 /* A generator for each kind, so that changing one impairment leaves the fate of frames under the others alone. */
 enum ws_draw {
@@ -40,10 +52,6 @@ struct ws_fate {
  * corrupted (no tail then). `slot`: what a frame takes of the wire, which a duplicate takes once more. */
 struct ws_fate ws_wire_pass(struct ws_wire *wire, uint8_t *frame, uint32_t length, uint32_t tail, ws_time at,
                             ws_time slot);
-/* The same finished packet with its tail written out. Consumes `packet`; NULL: no memory. */
-struct ws_packet *ws_wire_unfold(struct ws_packet *packet);
-/* A finished copy of a finished packet (`out`, `length`, `kind`, `port`); NULL when memory is out. */
-struct ws_packet *ws_wire_copy(const struct ws_packet *packet);
 
 /* 0: values out of range. */
 int ws_impair_valid(const struct ws_port_impair *impair);

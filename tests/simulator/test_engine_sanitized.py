@@ -15,6 +15,7 @@ TESTS = (
     "test_engine_traffic.py",
     "test_engine_transport.py",
     "test_tickers.py",
+    "test_programs.py",
 )
 
 

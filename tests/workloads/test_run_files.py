@@ -401,7 +401,7 @@ def test_a_topology_is_refused_with_the_remedy(tmp_path: Path) -> None:
         load_run_file("allreduce-smal")
     with pytest.raises(TopologyError, match="a run file is a mapping"):
         read_run("- 1\n")
-    with pytest.raises(TopologyError, match="nothing to carry: give 'traffic' or 'job'"):
+    with pytest.raises(TopologyError, match="nothing to carry: give 'traffic', 'job' or 'prog"):
         read_run("topology: leafspine\n")
 
 

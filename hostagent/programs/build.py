@@ -1,0 +1,30 @@
+"""What builds that hold host programs need: their C files, and their header as cffi takes it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+HEADER = HERE / "host_program.h"
+
+CALLBACKS = """
+extern "Python" {
+    void weft_program_start(struct program_host *host);
+    void weft_program_packet(struct program_host *host, uint32_t interface, const uint8_t *frame,
+                             uint32_t length);
+    void weft_program_timer(struct program_host *host, uint32_t token);
+    void weft_program_stop(struct program_host *host);
+}
+"""
+"""How programs in Python are called; hostagent.programs.adapter defines them."""
+
+
+def sources() -> list[Path]:
+    """The C files of the programs and of their list."""
+    return sorted(HERE.glob("*.c"))
+
+
+def declarations(python: str = CALLBACKS) -> str:
+    """The header as cffi's `cdef` takes it, and the functions that Python defines."""
+    return re.sub(r"^#.*$", "", HEADER.read_text(), flags=re.MULTILINE) + python

@@ -1,0 +1,79 @@
+"""The programs of a run file on a run's hosts: placed, started, and what they counted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from controller.policy import FabricPolicy
+from hostagent.programs.loader import find, make
+from hostagent.programs.program import Program
+from simulator.fabric import Fabric
+from topologies.model import Topology
+from workloads.model import PlacedProgram
+
+DSCPS = 64
+
+
+@dataclass(frozen=True)
+class RunningProgram:
+    """A program on a host; `instance`: None for one in C."""
+
+    number: int
+    program: str
+    host: str
+    instance: Program | None
+
+
+def host_addresses(topology: Topology) -> dict[str, int]:
+    """Return every interface's address by its name: h1 for the first, h1:1 for the second."""
+    return {str(each.end): int(each.address.ip) for each in topology.interfaces()}
+
+
+def place_programs(
+    fabric: Fabric, placed: Sequence[PlacedProgram], directory: Path
+) -> tuple[RunningProgram, ...]:
+    """Put an instance of each program on each of its hosts. Raises ProgramError."""
+    topology, found = fabric.topology, []
+    addresses = host_addresses(topology) if placed else {}
+    for each in placed:
+        kind = find(each.program, directory)
+        for host in each.hosts:
+            program = kind if isinstance(kind, str) else make(each.program, kind, each.settings)
+            number = fabric.engine.programs.add(
+                fabric.nodes[host],
+                program,
+                title=each.program,
+                host=host,
+                settings=each.settings if isinstance(kind, str) else None,
+                addresses=addresses,
+            )
+            instance = None if isinstance(program, str) else program
+            found.append(RunningProgram(number, each.program, host, instance))
+    return tuple(found)
+
+
+def start_programs(fabric: Fabric, programs: Sequence[RunningProgram]) -> None:
+    """Start them, if there are any. Raises ProgramError."""
+    if not programs:
+        return
+    queues = FabricPolicy.of(fabric.topology).class_of_dscp
+    fabric.engine.programs.start(
+        time_scale=fabric.topology.time_scale,
+        queue_of_dscp=[queues.get(dscp, 0) for dscp in range(DSCPS)],
+    )
+
+
+def program_ends(
+    fabric: Fabric, programs: Sequence[RunningProgram]
+) -> list[Mapping[str, str | Mapping[str, int]]]:
+    """Return what each has counted, as summary.json has it."""
+    return [
+        {
+            "program": each.program,
+            "host": each.host,
+            "counters": fabric.engine.programs.counters(each.number),
+        }
+        for each in programs
+    ]
