@@ -53,12 +53,20 @@ static int find_repeat(struct qp *qp)
     return 0;
 }
 
-static int may_send_new(const struct qp *qp)
+/* Whether something new may be sent as far as its congestion control's window is not concerned. */
+static int has_new(const struct qp *qp)
 {
     if (qp->next >= qp->posted || qp->next - qp->una >= qp->config.window_packets)
         return 0;
     return !is_read(work_at(qp, qp->cursor)) || qp->reads < qp->config.max_reads;
 }
+
+static int may_send_new(const struct qp *qp)
+{
+    return has_new(qp) && (!(qp->wants & CC_WINDOW) || window_open(qp));
+}
+
+int requester_is_held(const struct qp *qp) { return qp->state == RNIC_READY && !qp->not_ready && has_new(qp); }
 
 int requester_wants(struct qp *qp)
 {
@@ -108,6 +116,8 @@ static void build_data(struct qp *qp, const struct work *work, uint64_t psn, int
     if (last || ask)
         packet->header[ETHERNET + IPV4 + UDP + 8] |= 0x80;
     packet->kind = RNIC_DATA;
+    if (qp->wants & CC_TELEMETRY)
+        packet_shim(packet, WEFT_TELEMETRY_COLLECTS, NULL);
     qp->stats.sent_bytes += length;
 }
 
@@ -121,6 +131,8 @@ static uint64_t build(struct qp *qp, const struct work *work, uint64_t psn, int 
     } else {
         build_data(qp, work, psn, ask, packet);
         qp->stats.sent_packets++;
+        if (qp->wants & CC_RTT)
+            feedback_sent(qp, psn, (uint32_t)again);
         if (again) {
             qp->stats.repeated_packets++;
             qp->stats.repeated_bytes += packet->payload_length;
@@ -151,7 +163,8 @@ int requester_send(struct qp *qp, struct rnic_packet *packet)
     if (!may_send_new(qp))
         return 0;
     const struct work *work = work_at(qp, qp->cursor);
-    const int full = qp->next + 1 - qp->una >= qp->config.window_packets;
+    /* A window may shrink below what is out: were that not acknowledged at once, only the time-out would go on. */
+    const int full = qp->next + 1 - qp->una >= qp->config.window_packets || qp->wants & CC_WINDOW;
     qp->reads += is_read(work) ? 1 : 0;
     qp->next = build(qp, work, qp->next, full, packet);
     if (qp->next > qp->sent)
@@ -208,8 +221,13 @@ static void progress(struct qp *qp, uint64_t before)
     if (!qp->not_ready)
         timer_set(qp, qp->una < qp->sent ? qp->card->now + qp->config.timeout_ps : RNIC_NEVER);
     struct cc_slot *slot = qp->slot;
-    if (slot && qp->config.slot_is_ours) {
-        const struct cc_event acked = {.kind = CC_ACKED, .bytes = (qp->una - before) * qp->config.mtu};
+    if (!slot || !qp->config.slot_is_ours)
+        return;
+    const uint64_t bytes = (qp->una - before) * qp->config.mtu;
+    if (qp->wants) {
+        feedback_acked(qp, bytes);
+    } else {
+        const struct cc_event acked = {.kind = CC_ACKED, .bytes = bytes};
         cc_on_event(slot, &acked, NULL, nanoseconds(qp->card));
     }
 }
@@ -340,7 +358,7 @@ static void missing_sequence(struct qp *qp, const struct inbound *in)
         qp->lost_below = highest;
 }
 
-void requester_ack(struct qp *qp, const struct inbound *in)
+static void take_ack(struct qp *qp, const struct inbound *in)
 {
     const uint64_t psn = psn_near(qp->una, in->psn);
     const uint32_t kind = in->syndrome & 0xe0, code = in->syndrome & 0x1f;
@@ -365,6 +383,17 @@ void requester_ack(struct qp *qp, const struct inbound *in)
     } else if (kind == SYNDROME_NAK) {
         qp_fail(qp, code == NAK_INVALID ? RNIC_REMOTE_INVALID : code == NAK_ACCESS ? RNIC_REMOTE_ACCESS : RNIC_REMOTE_OPERATION, 0);
     }
+}
+
+void requester_ack(struct qp *qp, const struct inbound *in)
+{
+    if (!qp->wants) {
+        take_ack(qp, in);
+        return;
+    }
+    feedback_hear(qp, in);
+    take_ack(qp, in);
+    feedback_heard(qp);
 }
 
 /* The READ whose responses include this PSN; NULL: none. */
