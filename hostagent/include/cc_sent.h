@@ -1,9 +1,9 @@
 /* When packets were sent, by their PSN: what round-trip times are made of.
  *
- * A ring of words, a power of two of them, one packet each: its PSN's 24 bits above 40 bits of time (18 minutes of
- * nanoseconds). A word is written and read as a whole, so that the endpoint may write while the BPF program reads: for queue
- * pairs of the kernel the ring is an element of the BPF array `cc_sent`. A packet that was sent more than once has the
- * time 0: nobody can tell which of them an acknowledgement is for (Karn's rule).
+ * A ring of words, a power of two of them, one packet each: its PSN's 24 bits, a bit that says that the time is known,
+ * and 39 bits of it (9 minutes of nanoseconds). A word is written and read as a whole, so that the endpoint may write while the
+ * BPF program reads: for queue pairs of the kernel the ring is an element of the BPF array `cc_sent`. Of a packet that was
+ * sent more than once it is not known: nobody can tell which of them an acknowledgement is for (Karn's rule).
  */
 #ifndef WEFT_CC_SENT_H
 #define WEFT_CC_SENT_H
@@ -11,7 +11,8 @@
 #include "weft_types.h"
 
 #define CC_SENT_KERNEL 256 /* packets that an element of `cc_sent` remembers */
-#define CC_SENT_TIME (((weft_u64)1 << 40) - 1)
+#define CC_SENT_KNOWN ((weft_u64)1 << 39)
+#define CC_SENT_TIME (CC_SENT_KNOWN - 1)
 
 struct cc_sent {
     weft_u64 packets[CC_SENT_KERNEL];
@@ -20,17 +21,13 @@ struct cc_sent {
 /* The word for a packet that is sent at `now`; `again`: not for the first time. */
 static inline weft_u64 cc_sent_word(weft_u32 psn, weft_u64 now, weft_u32 again)
 {
-    const weft_u64 time = now & CC_SENT_TIME;
-
-    return (weft_u64)(psn & 0xffffff) << 40 | (again ? 0 : time ? time : 1);
+    return (weft_u64)(psn & 0xffffff) << 40 | (again ? 0 : CC_SENT_KNOWN | (now & CC_SENT_TIME));
 }
 
 /* How long ago a packet was sent, by the word at its place; 0: not known. */
 static inline weft_u64 cc_sent_since(weft_u64 word, weft_u32 psn, weft_u64 now)
 {
-    const weft_u64 time = word & CC_SENT_TIME;
-
-    return time && word >> 40 == (psn & 0xffffff) ? (now - time) & CC_SENT_TIME : 0;
+    return word & CC_SENT_KNOWN && word >> 40 == (psn & 0xffffff) ? (now - word) & CC_SENT_TIME : 0;
 }
 
 #endif

@@ -16,6 +16,8 @@ TESTS = (
     "test_rnic_sending.py",
     "test_rnic_failures.py",
     "test_rnic_fast_cnp.py",
+    "test_rnic_window.py",
+    "test_rnic_feedback.py",
 )
 
 

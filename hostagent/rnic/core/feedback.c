@@ -100,7 +100,7 @@ static void remember_more(struct feedback *own)
     if (!bigger)
         return;
     for (uint64_t i = 0; i <= own->sent_mask; i++)
-        if (own->sent[i] & CC_SENT_TIME)
+        if (own->sent[i] & CC_SENT_KNOWN)
             bigger[own->sent[i] >> 40 & (size - 1)] = own->sent[i];
     free(own->sent);
     own->sent = bigger;
