@@ -24,7 +24,8 @@ struct cc_event {
     weft_u32 pad_;
     weft_u64 bytes;             /* ACKED */
     weft_u64 rtt_ns;            /* ACKED, with CC_RTT: since the packet that the acknowledgement names was sent. 0: not known, because it
-                                   was sent more than once or too long ago, or nothing new is acknowledged, or by a NAK */
+                                   or the first one that is acknowledged was sent more than once, or it was sent too long
+                                   ago, or nothing new is acknowledged, or by a NAK */
 };
 
 /* What an algorithm wants of the card (name_WANTS): each of them costs something, so that who wants none pays nothing. */

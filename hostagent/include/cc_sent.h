@@ -24,10 +24,15 @@ static inline weft_u64 cc_sent_word(weft_u32 psn, weft_u64 now, weft_u32 again)
     return (weft_u64)(psn & 0xffffff) << 40 | (again ? 0 : CC_SENT_KNOWN | (now & CC_SENT_TIME));
 }
 
-/* How long ago a packet was sent, by the word at its place; 0: not known. */
-static inline weft_u64 cc_sent_since(weft_u64 word, weft_u32 psn, weft_u64 now)
+/* The round trip of an acknowledgement at `now`, by the words of the first and of the last packet that it is the first to
+ * acknowledge; 0: not known. If the first one was sent again, the last one has waited for it at the receiver. */
+static inline weft_u64 cc_sent_trip(weft_u64 first, weft_u32 first_psn, weft_u64 last, weft_u32 last_psn, weft_u64 now)
 {
-    return word & CC_SENT_KNOWN && word >> 40 == (psn & 0xffffff) ? (now - word) & CC_SENT_TIME : 0;
+    if (!(last & CC_SENT_KNOWN) || last >> 40 != (last_psn & 0xffffff))
+        return 0;
+    if (!(first & CC_SENT_KNOWN) && first >> 40 == (first_psn & 0xffffff))
+        return 0;
+    return (now - last) & CC_SENT_TIME;
 }
 
 #endif

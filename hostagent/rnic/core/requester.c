@@ -225,7 +225,7 @@ static void progress(struct qp *qp, uint64_t before)
         return;
     const uint64_t bytes = (qp->una - before) * qp->config.mtu;
     if (qp->wants) {
-        feedback_acked(qp, bytes);
+        feedback_acked(qp, bytes, before);
     } else {
         const struct cc_event acked = {.kind = CC_ACKED, .bytes = bytes};
         cc_on_event(slot, &acked, NULL, nanoseconds(qp->card));
