@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import shutil
+import sys
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -64,8 +65,10 @@ def _loaded(extension: Extension, sanitize: bool) -> Any:
     name = f"{extension.package}.{extension.module_name(sanitize)}"
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    with pytest.MonkeyPatch.context() as patch:  # what it puts there is not the one that ships
+        patch.setitem(sys.modules, name, None)
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
     return module
 
 
