@@ -193,4 +193,8 @@ struct local_metadata_t {
 #undef HOOK
 }
 
+#ifdef WITH_TELEMETRY
+#include "telemetry_room.p4"
+#endif
+
 #endif

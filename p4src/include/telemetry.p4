@@ -6,9 +6,8 @@
 //   Ethernet | IPv4 | UDP | telemetry | this switch's record | written before | BTH | ...
 //
 // The parser knows the shim if a mechanism defines WITH_TELEMETRY. Who writes declares a header of its own
-// (HOOK_HEADERS), emits it (HOOK_DEPARSER: between the shim and what was written before), includes
-// modules/telemetry.p4 (HOOK_CONTROLS), applies its LengthenTelemetry and, if that says so, makes its header valid.
-// A copy that becomes another packet in egress of RECIRCULATION_PORT must lose that header there.
+// (HOOK_HEADERS), emits it (HOOK_DEPARSER: between the shim and what was written before), applies
+// LengthenTelemetry (telemetry_room.p4) and, if that says so, makes its header valid. A copy that becomes another packet in egress of RECIRCULATION_PORT must lose that header there.
 
 #ifndef WEFT_TELEMETRY_P4
 #define WEFT_TELEMETRY_P4

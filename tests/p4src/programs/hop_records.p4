@@ -26,8 +26,6 @@ header hop_record_t {
 
 #elif HOOK == HOOK_CONTROLS
 
-#include "telemetry.p4"
-
 control HopRecords(inout headers_t hdr, in standard_metadata_t std) {
     LengthenTelemetry() lengthen;
 

@@ -1,10 +1,7 @@
-// Makes room for what a switch writes into a packet that collects telemetry (include/telemetry.p4). A mechanism
-// that writes includes this at HOOK_CONTROLS.
+// Makes room for what a switch writes into a packet that collects telemetry (telemetry.p4).
 
-#ifndef WEFT_TELEMETRY_MODULE_P4
-#define WEFT_TELEMETRY_MODULE_P4
-
-#include "../include/headers.p4"
+#ifndef WEFT_TELEMETRY_ROOM_P4
+#define WEFT_TELEMETRY_ROOM_P4
 
 // Makes the packet longer by `words` of 4 bytes, for one hop's record, if it collects and nobody has written in
 // another format; `may` says so. The ICRC stays: it is that of the packet without telemetry.
