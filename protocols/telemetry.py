@@ -1,4 +1,4 @@
-"""The shim that collects what switches write into a packet, mirrored from p4src/include/telemetry.p4.
+"""The shim that collects what switches write, mirrored from p4src/include/telemetry.p4.
 
     Ethernet | IPv4 | UDP to TELEMETRY_PORT | Telemetry | BTH | ...
 
@@ -101,7 +101,7 @@ def _changed(frame: bytes, port: int, more: int) -> bytes:
         (_CHECKSUM, 0),
     ):
         copy[at : at + 2] = value.to_bytes(2)
-    total = sum(_get(copy, at) for at in range(_ETHERNET, _ETHERNET + _IPV4, 2))
+    total = sum(_get(bytes(copy), at) for at in range(_ETHERNET, _ETHERNET + _IPV4, 2))
     while total > 0xFFFF:
         total = (total & 0xFFFF) + (total >> 16)
     copy[_CHECKSUM : _CHECKSUM + 2] = (0xFFFF - total).to_bytes(2)

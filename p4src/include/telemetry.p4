@@ -7,7 +7,8 @@
 //
 // The parser knows the shim if a mechanism defines WITH_TELEMETRY. Who writes declares a header of its own
 // (HOOK_HEADERS), emits it (HOOK_DEPARSER: between the shim and what was written before), applies
-// LengthenTelemetry (telemetry_room.p4) and, if that says so, makes its header valid. A copy that becomes another packet in egress of RECIRCULATION_PORT must lose that header there.
+// LengthenTelemetry (telemetry_room.p4) and, if that says so, makes its header valid. A copy that becomes
+// another packet in egress of RECIRCULATION_PORT must lose that header there.
 
 #ifndef WEFT_TELEMETRY_P4
 #define WEFT_TELEMETRY_P4

@@ -33,9 +33,7 @@ def declarations(shared: Path = card_build.SHARED) -> str:
     return core_build.declarations() + card + own
 
 
-def extension(
-    folder: Path = HERE, shared: Path = card_build.SHARED, *options: str
-) -> Extension:
+def extension(folder: Path = HERE, shared: Path = card_build.SHARED, *options: str) -> Extension:
     """Return the module as it is built into `folder` with the algorithms that are in `shared`."""
     return Extension(
         package="simulator.core",

@@ -85,9 +85,9 @@ def card(sanitize: bool = False) -> Any:
 
 
 @cache
-def engine() -> Any:
+def engine(sanitize: bool = False) -> Any:
     """The engine's module."""
-    module = _loaded(engine_build.extension(_folder("engine"), headers(), "-O0"), False)
+    module = _loaded(engine_build.extension(_folder("engine"), headers(), "-O0"), sanitize)
     attach_log(module)
     return module
 
@@ -99,14 +99,14 @@ def put_in_place(patch: pytest.MonkeyPatch, *, sanitize: bool = False) -> None:
         patch.setitem(card_native._loaded, False, card(sanitize))
 
 
-def put_engine_in_place(patch: pytest.MonkeyPatch) -> None:
+def put_engine_in_place(patch: pytest.MonkeyPatch, *, sanitize: bool = False) -> None:
     """Let every Engine use that module."""
-    put_in_place(patch)
-    patch.setitem(binding._loaded, False, engine())
+    patch.setitem(binding._loaded, sanitize, engine(sanitize))
 
 
-def copy_of_bpf(folder: Path) -> Path:
-    """The BPF program's sources, in a folder beside nothing else."""
-    target = folder / "bpf"
-    shutil.copytree(card_build.SHARED.parent / "bpf", target)
+@cache
+def bpf() -> Path:
+    """The folder of the BPF program's sources, beside that of the headers."""
+    target = headers().parent / "bpf"
+    shutil.copytree(card_build.SHARED.parent / "bpf", target, dirs_exist_ok=True)
     return target

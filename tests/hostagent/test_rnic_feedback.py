@@ -102,7 +102,7 @@ def records(hops: int) -> list[bytes]:
     return [bytes([(16 * hop + i) % 256 for i in range(RECORD)]) for hop in range(1, hops + 1)]
 
 
-# --- round-trip times ------------------------------------------------------------------------------
+# --- round-trip times -----------------------------------------------------------------------------
 
 
 def test_a_round_trip_is_timed_by_the_packet_that_is_acknowledged() -> None:
@@ -214,7 +214,7 @@ def test_round_trips_over_a_wire_are_exact() -> None:
     assert state.rtt_ns >= 2 * 1234
 
 
-# --- telemetry: what the card sends and takes ------------------------------------------------------
+# --- telemetry: what the card sends and takes -----------------------------------------------------
 
 
 def test_data_collects_and_nothing_else_does() -> None:
@@ -295,7 +295,7 @@ def test_naks_and_what_acknowledges_nothing_new_bring_it_too(syndrome: Syndrome)
     assert (state.events, state.told, state.bytes, state.rtt_ns) == (2, 1, MTU, 0)
 
 
-# --- telemetry: what the receiver makes of it ------------------------------------------------------
+# --- telemetry: what the receiver makes of it -----------------------------------------------------
 
 
 def written(frame: bytes, hops: int) -> bytes:
@@ -304,9 +304,7 @@ def written(frame: bytes, hops: int) -> bytes:
     return frame
 
 
-def collecting(
-    peer: ScriptedPeer, psn: int, hops: int, opcode: Opcode = Opcode.SEND_ONLY
-) -> bytes:
+def collecting(peer: ScriptedPeer, psn: int, hops: int, opcode: Opcode = Opcode.SEND_ONLY) -> bytes:
     """A packet for the card, after so many switches have written into it."""
     return written(with_shim(peer.frame(opcode, psn, b"abcd"), Telemetry()), hops)
 
@@ -421,7 +419,7 @@ def test_every_length_of_a_shimmed_frame_is_safe() -> None:
     assert stats.received == 0 and stats.malformed > 100
 
 
-# --- between two cards, with switches that write ---------------------------------------------------
+# --- between two cards, with switches that write --------------------------------------------------
 
 
 class Switches(VirtualWire):

@@ -44,7 +44,15 @@ def psns(peer: ScriptedPeer) -> list[int]:
 
 @pytest.mark.parametrize(
     ("window", "packets"),
-    [(MTU, 1), (10 * MTU, 10), (MTU // 2, 1), (0, 1), (MTU + 1, 2), (3 * MTU - 1, 3), (1 << 63, 40)],
+    [
+        (MTU, 1),
+        (10 * MTU, 10),
+        (MTU // 2, 1),
+        (0, 1),
+        (MTU + 1, 2),
+        (3 * MTU - 1, 3),
+        (1 << 63, 40),
+    ],
 )
 @pytest.mark.parametrize("repeat", list(Repeat))
 def test_as_many_packets_leave_as_the_window_has_room_for(
@@ -217,7 +225,7 @@ def test_responses_are_not_stopped_by_the_window_of_whoever_sends_them() -> None
     assert len(peer.all()) == 10
 
 
-# --- slots that somebody else writes ---------------------------------------------------------------
+# --- slots that somebody else writes --------------------------------------------------------------
 
 
 @pytest.fixture
@@ -260,7 +268,7 @@ def test_a_window_that_the_kernel_writes_is_taken_up(
     assert psns(peer) == [6]
 
 
-# --- between two cards -----------------------------------------------------------------------------
+# --- between two cards ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("repeat", list(Repeat))

@@ -245,7 +245,7 @@ def test_send_times_go_with_the_slot(loaded: Loaded) -> None:
         third.close()
 
 
-# --- malformed, and what is not for the algorithm ---------------------------------------------------
+# --- malformed, and what is not for the algorithm -------------------------------------------------
 
 
 SEND = bytes(ip() / data(5))

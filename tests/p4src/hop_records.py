@@ -1,4 +1,4 @@
-"""The fabric's program with one more mechanism, of tests: 12 bytes a hop (programs/hop_records.p4)."""
+"""The fabric with one mechanism more, of tests: 12 bytes a hop (programs/hop_records.p4)."""
 
 from __future__ import annotations
 

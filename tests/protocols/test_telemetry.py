@@ -1,4 +1,4 @@
-"""The telemetry shim's mirrors agree: P4, C, the simulator's ICRC and scapy (docs/wire-formats.md)."""
+"""The telemetry shim is the same in P4, C, the ICRC and scapy (docs/wire-formats.md)."""
 
 from __future__ import annotations
 

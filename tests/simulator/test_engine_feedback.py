@@ -1,14 +1,14 @@
 """Windows, round trips and telemetry over the engine's links, by algorithms of the tests alone.
 
-    a -- s1 -- s2 -- s3 -- b        each switch writes 12 bytes into what a sends
-                                    (tests/p4src/programs/hop_records.p4)
+    a -- s1 -- s2 -- s3 -- b
+
+Each switch writes 12 bytes into what a sends (tests/p4src/programs/hop_records.p4).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -30,8 +30,6 @@ SHIM, RECORD = 4, 12
 TIMEOUT = 1000 * US
 ALL = (1 << 32) - 1  # of frames: what PortImpair counts in
 
-pytestmark = pytest.mark.skipif(SANITIZE, reason="these build an engine of their own")
-
 
 @pytest.fixture(scope="session")
 def hop_program(tmp_path_factory: pytest.TempPathFactory) -> tuple[bytes, Any]:
@@ -44,7 +42,7 @@ def hop_program(tmp_path_factory: pytest.TempPathFactory) -> tuple[bytes, Any]:
 def new_net(
     hop_program: tuple[bytes, Any], monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Callable[[], Net]]:
-    more_algorithms.put_engine_in_place(monkeypatch)
+    more_algorithms.put_engine_in_place(monkeypatch, sanitize=SANITIZE)
     made: list[Net] = []
 
     def make() -> Net:
@@ -97,15 +95,14 @@ def run(net: Net, flow: int, packets: int) -> None:
     net.engine.run(until=net.engine.now + 100 * US)
 
 
-# --- round trips -----------------------------------------------------------------------------------
+# --- round trips ----------------------------------------------------------------------------------
 
 
 def test_a_round_trip_over_a_cable_is_exact_to_the_nanosecond(new_net: Callable[[], Net]) -> None:
     net = new_net()
     flow, _ = chain(net, 0, PLAIN)
     run(net, flow, 50)
-    # The first acknowledgement finds nobody before it; each next one's packet left later by its time
-    # on the line, and comes back later by the same.
+    # Packets leave one behind the other, and acknowledgements come back in the same distance.
     data, back = frame_time(SHIM), frame_time(SHIM + 4, 0)
     whole = data + DELAY + back + DELAY
     sent = [n * data for n in range(50)]
@@ -142,7 +139,7 @@ def test_what_was_sent_again_is_not_timed(new_net: Callable[[], Net], repeat: Re
     assert state.rtt_sum_ns <= state.timed * (most // 1000 + 1)
 
 
-# --- windows ---------------------------------------------------------------------------------------
+# --- windows --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("packets", [0.5, 1, 10, 25])
@@ -204,7 +201,7 @@ def test_a_window_that_time_alone_widens_wakes_the_sender(new_net: Callable[[], 
     assert sent == [data, 7_777_000 + data, 7_777_000 + 2 * data]
 
 
-# --- telemetry -------------------------------------------------------------------------------------
+# --- telemetry ------------------------------------------------------------------------------------
 
 
 def record_of(switch: int, port: int) -> tuple[int, int]:
@@ -217,7 +214,7 @@ def test_the_sender_sees_exactly_what_the_switches_wrote(
     new_net: Callable[[], Net], hops: int, operation: Operation
 ) -> None:
     net = new_net()
-    flow, switches = chain(net, hops, PLAIN, operation=int(operation))
+    flow, _ = chain(net, hops, PLAIN, operation=int(operation))
     net.engine.tap(1, 0, 4096)  # what arrives at b
     run(net, flow, 10)
     arrived = [f for f in net.engine.take_tapped() if not f.sent]
