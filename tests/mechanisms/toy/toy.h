@@ -15,6 +15,7 @@ struct toy {
 };
 
 enum { toy_HEARS = 1 << CC_CNP };
+enum { toy_WANTS = 0 };
 
 static inline const char *toy_invalid(const struct toy_params *p)
 {
