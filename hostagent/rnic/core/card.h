@@ -319,7 +319,7 @@ int feedback_begin(struct qp *qp);                               /* what its slo
 void feedback_end(struct qp *qp);
 int window_open(const struct qp *qp);                            /* may a new packet leave? */
 rnic_time window_opens(const struct qp *qp);                     /* when time alone will have opened it; RNIC_NEVER: it will not */
-void feedback_sent(struct qp *qp, uint64_t psn, uint32_t again); /* a packet of data leaves */
+void feedback_sent(struct qp *qp, uint64_t psn, uint32_t again, struct rnic_packet *packet); /* data leaves */
 void feedback_hear(struct qp *qp, const struct inbound *in);     /* an acknowledgement is going to be taken */
 void feedback_heard(struct qp *qp);                              /* it has been */
 /* Bytes were acknowledged for the first time, from the packet `first` on: an event for a slot of ours. */

@@ -107,9 +107,16 @@ static void remember_more(struct feedback *own)
     own->sent_mask = size - 1;
 }
 
-void feedback_sent(struct qp *qp, uint64_t psn, uint32_t again)
+void feedback_sent(struct qp *qp, uint64_t psn, uint32_t again, struct rnic_packet *packet)
 {
     struct feedback *own = qp->feedback;
+    /* A window may shrink below what is out: were that not acknowledged at once, only the time-out would go on. */
+    if (qp->wants & CC_WINDOW)
+        packet->header[ETHERNET + IPV4 + UDP + 8] |= 0x80;
+    if (qp->wants & CC_TELEMETRY)
+        packet_shim(packet, WEFT_TELEMETRY_COLLECTS, NULL);
+    if (!(qp->wants & CC_RTT))
+        return;
     if (psn - qp->una > own->sent_mask && own->sent_mask + 1 < SENT_MOST && qp->config.slot_is_ours)
         remember_more(own);
     const uint64_t word = cc_sent_word((uint32_t)(psn & PSN_MASK), nanoseconds(qp->card), again);

@@ -200,8 +200,8 @@ static const uint8_t extensions[] = {
 };
 
 /* What lies between BTH and ICRC. */
-static enum parse_result parse_extensions(const uint8_t *at, uint32_t here, uint32_t bytes, uint32_t pad, uint32_t has,
-                                          struct inbound *in)
+static inline __attribute__((always_inline)) enum parse_result
+parse_extensions(const uint8_t *at, uint32_t here, uint32_t bytes, uint32_t pad, uint32_t has, struct inbound *in)
 {
     uint32_t used = 0;
     uint32_t needed = (has & HAS_RETH ? RETH : 0) + (has & HAS_AETH ? AETH : 0) + (has & HAS_IMMEDIATE ? IMMEDIATE : 0);
@@ -259,7 +259,7 @@ static struct qp *parse_notification(struct rnic *r, const uint8_t *at, uint32_t
 }
 
 /* The shim behind UDP, of a frame that has at least HEADERS bytes: how long it is with what was written; 0: malformed. */
-static __attribute__((noinline)) uint32_t parse_shim(struct rnic *r, const uint8_t *udp, uint32_t length)
+static uint32_t parse_shim(struct rnic *r, const uint8_t *udp, uint32_t length)
 {
     const uint8_t *at = udp + UDP;
     const uint32_t all = weft_telemetry_length(at);
@@ -279,21 +279,17 @@ static __attribute__((noinline)) uint32_t parse_shim(struct rnic *r, const uint8
     return all;
 }
 
-enum parse_result packet_parse(struct rnic *r, const uint8_t *frame, uint32_t length, uint32_t tail, struct qp **found,
-                               struct inbound *in)
+/* A packet to `port`, with `shim` bytes of telemetry. Compiled twice, so that those without pay nothing for it. */
+static inline __attribute__((always_inline)) enum parse_result parse(struct rnic *r, const uint8_t *frame, uint32_t length,
+                                                                     uint32_t tail, uint32_t port, uint32_t shim,
+                                                                     struct qp **found, struct inbound *in)
 {
-    const uint8_t *ip = frame + ETHERNET, *udp = ip + IPV4, *bth = udp + UDP;
-    uint32_t shim = 0; /* of telemetry */
+    const uint8_t *ip = frame + ETHERNET, *udp = ip + IPV4, *bth = udp + UDP + shim;
     if (length < HEADERS || get16(frame + 12) != 0x0800 || ip[0] != 0x45 || ip[9] != PROTOCOL_UDP ||
-        (get16(ip + 6) & 0x3fff) || bytes_get32(ip + 16) != r->config.ip)
+        get16(udp + 2) != port || (get16(ip + 6) & 0x3fff) || bytes_get32(ip + 16) != r->config.ip)
         return PARSE_OTHER;
-    if (get16(udp + 2) != ROCE_PORT) {
-        if (get16(udp + 2) != TELEMETRY_PORT)
-            return PARSE_OTHER;
-        if (!(shim = parse_shim(r, udp, length)))
-            return PARSE_MALFORMED;
-        bth += shim;
-    }
+    if (port == TELEMETRY_PORT && !shim)
+        return PARSE_MALFORMED;
     const uint32_t ip_length = get16(ip + 2), udp_length = get16(udp + 4), pad = bth[1] >> 4 & 3u;
     if (ip_length > IP_LENGTH_MOST || udp_length != ip_length - IPV4 || udp_length < UDP + shim + BTH + RNIC_ICRC + pad ||
         ETHERNET + ip_length > length + tail || (!tail && ETHERNET + ip_length > length))
@@ -328,4 +324,21 @@ enum parse_result packet_parse(struct rnic *r, const uint8_t *frame, uint32_t le
         return PARSE_UNKNOWN;
     *found = qp;
     return in->opcode == OP_CNP ? PARSE_OK : parse_extensions(bth + BTH, here, bytes, pad, has, in);
+}
+
+/* As it is not to RoCEv2's port. */
+static __attribute__((noinline)) enum parse_result parse_other(struct rnic *r, const uint8_t *frame, uint32_t length, uint32_t tail,
+                                                               struct qp **found, struct inbound *in)
+{
+    const uint8_t *udp = frame + ETHERNET + IPV4;
+    if (length < HEADERS || get16(udp + 2) != TELEMETRY_PORT)
+        return PARSE_OTHER;
+    return parse(r, frame, length, tail, TELEMETRY_PORT, parse_shim(r, udp, length), found, in);
+}
+
+enum parse_result packet_parse(struct rnic *r, const uint8_t *frame, uint32_t length, uint32_t tail, struct qp **found,
+                               struct inbound *in)
+{
+    const enum parse_result result = parse(r, frame, length, tail, ROCE_PORT, 0, found, in);
+    return __builtin_expect(result != PARSE_OTHER, 1) ? result : parse_other(r, frame, length, tail, found, in);
 }

@@ -54,16 +54,16 @@ static int find_repeat(struct qp *qp)
 }
 
 /* Whether something new may be sent as far as its congestion control's window is not concerned. */
-static int has_new(const struct qp *qp)
+static inline __attribute__((always_inline)) int has_new(const struct qp *qp)
 {
     if (qp->next >= qp->posted || qp->next - qp->una >= qp->config.window_packets)
         return 0;
     return !is_read(work_at(qp, qp->cursor)) || qp->reads < qp->config.max_reads;
 }
 
-static int may_send_new(const struct qp *qp)
+static inline __attribute__((always_inline)) int may_send_new(const struct qp *qp)
 {
-    return has_new(qp) && (!(qp->wants & CC_WINDOW) || window_open(qp));
+    return has_new(qp) && (__builtin_expect(!(qp->wants & CC_WINDOW), 1) || window_open(qp));
 }
 
 int requester_is_held(const struct qp *qp) { return qp->state == RNIC_READY && !qp->not_ready && has_new(qp); }
@@ -116,8 +116,6 @@ static void build_data(struct qp *qp, const struct work *work, uint64_t psn, int
     if (last || ask)
         packet->header[ETHERNET + IPV4 + UDP + 8] |= 0x80;
     packet->kind = RNIC_DATA;
-    if (qp->wants & CC_TELEMETRY)
-        packet_shim(packet, WEFT_TELEMETRY_COLLECTS, NULL);
     qp->stats.sent_bytes += length;
 }
 
@@ -131,8 +129,8 @@ static uint64_t build(struct qp *qp, const struct work *work, uint64_t psn, int 
     } else {
         build_data(qp, work, psn, ask, packet);
         qp->stats.sent_packets++;
-        if (qp->wants & CC_RTT)
-            feedback_sent(qp, psn, (uint32_t)again);
+        if (__builtin_expect(qp->wants, 0))
+            feedback_sent(qp, psn, (uint32_t)again, packet);
         if (again) {
             qp->stats.repeated_packets++;
             qp->stats.repeated_bytes += packet->payload_length;
@@ -163,8 +161,7 @@ int requester_send(struct qp *qp, struct rnic_packet *packet)
     if (!may_send_new(qp))
         return 0;
     const struct work *work = work_at(qp, qp->cursor);
-    /* A window may shrink below what is out: were that not acknowledged at once, only the time-out would go on. */
-    const int full = qp->next + 1 - qp->una >= qp->config.window_packets || qp->wants & CC_WINDOW;
+    const int full = qp->next + 1 - qp->una >= qp->config.window_packets;
     qp->reads += is_read(work) ? 1 : 0;
     qp->next = build(qp, work, qp->next, full, packet);
     if (qp->next > qp->sent)
