@@ -51,6 +51,7 @@ struct flight {
 };
 
 _Static_assert(sizeof(struct flight) == 2 * LINE, "a flight is two lines");
+_Static_assert((int)WIDE_BYTES >= (int)RNIC_HEADERS_MAX, "what cards send needs no memory of its own");
 static inline int flight_is_long(const struct flight *flight) { return flight->length > WIDE_BYTES; }
 /* A wide one's bytes go on behind its end. */
 static inline uint8_t *flight_data(struct flight *flight)

@@ -5,6 +5,7 @@ The program is the fabric's with one mechanism more, of these tests (programs/ho
 
 from __future__ import annotations
 
+import json
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,11 +20,20 @@ from scapy.packet import Packet, Raw
 
 from compiler import compile_p4
 from protocols.rocev2 import RETH, Opcode, icrc_is_valid
-from protocols.telemetry import Telemetry, TelemetryKind, has_telemetry, shim_of, with_shim, without
+from protocols.telemetry import (
+    Telemetry,
+    TelemetryKind,
+    appended,
+    has_telemetry,
+    shim_of,
+    with_shim,
+    without,
+)
 from softswitch import Output, Switch
 from softswitch.core import CoreConfig
 from softswitch.p4runtime.protos import p4i, p4r
 from tests.p4src import hop_records
+from weft.cli import main
 
 ME = 77
 OUT = 2
@@ -185,6 +195,48 @@ def test_a_flow_with_a_shim_takes_the_path_of_the_flow_without(
         assert len(set(ports)) == 1
         taken.add(ports[0])
     assert taken == set(PATHS)
+
+
+def stf(frames: dict[str, bytes]) -> str:
+    """A test in p4c's format: what goes in at port 1, and what it comes out as."""
+    lines = [
+        "add next_hop next_hop:2 forward_to(port:2, src_mac:1, dst_mac:2)",
+        "add ipv4_route dst:0x0a000200/24 route_to(next_hop:2)",
+        f"setdefault hop_record_mode write_record(switch_id:{ME})",
+    ]
+    for name, frame in frames.items():
+        collects = name == "collects"
+        record = hop_records.RECORD.pack(ME, OUT, 0, 0)
+        text = bytes(routed(appended(frame, record) if collects else frame)).hex()
+        if collects:  # when it left, nobody can know
+            at = 2 * (42 + 4 + 8)
+            text = text[:at] + "********" + text[at + 8 :]
+        lines += [f"# {name}", f"packet 1 {frame.hex()}", f"expect 2 {text}$"]
+    return "\n".join(lines) + "\n"
+
+
+@pytest.mark.parametrize(
+    ("compiler", "target"),
+    [
+        ("weft", "softswitch"),
+        pytest.param("p4c", "softswitch", marks=pytest.mark.reference("p4c-bm2-ss")),
+        pytest.param("weft", "bmv2", marks=pytest.mark.reference("simple_switch_grpc")),
+        pytest.param("p4c", "bmv2", marks=pytest.mark.reference()),
+    ],
+)
+def test_it_is_the_same_on_every_pairing(
+    compiler: str, target: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = Telemetry(hops=3, format=1, data=bytes(range(36)))
+    frames = {"collects": with_shim(packet(), before), **other_frames()}
+    script = tmp_path / "telemetry.stf"
+    script.write_text(stf(frames))
+    options = ["--compiler", compiler, "--target", target, "--json"]
+    options += [option for name in hop_records.CORE for option in ("-D", name)]
+    status = main(["stf", str(hop_records.source(tmp_path)), str(script), *options])
+    result = json.loads(capsys.readouterr().out)
+    assert status == 0, [row for row in result["rows"] if not row["ok"]]
+    assert len(result["rows"]) == len(frames)
 
 
 def test_with_all_of_the_fabric_it_compiles_without_warnings(tmp_path: Path) -> None:

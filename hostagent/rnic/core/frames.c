@@ -101,6 +101,9 @@ uint8_t *packet_begin(struct qp *qp, struct rnic_packet *packet, uint32_t opcode
     return at + HEADERS;
 }
 
+/* The longest: a NAK with a bitmap that brings telemetry back. */
+_Static_assert(HEADERS + TELEMETRY_SHIM_BYTES + CC_TELEMETRY_MOST + AETH + MISSING_MAP <= RNIC_HEADERS_MAX, "room for headers");
+
 void packet_shim(struct rnic_packet *packet, enum weft_telemetry_kind kind, const struct cc_telemetry *blob)
 {
     uint8_t *ip = packet->header + ETHERNET, *udp = ip + IPV4, *at = udp + UDP;
