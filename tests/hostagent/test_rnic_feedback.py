@@ -9,6 +9,7 @@ See scripted_peer.py for who is who; packets are of 256 bytes.
 
 from __future__ import annotations
 
+from random import Random
 from typing import Any
 
 import pytest
@@ -417,6 +418,29 @@ def test_every_length_of_a_shimmed_frame_is_safe() -> None:
     assert peer.heard.events == 0
     stats = peer.card.stats()
     assert stats.received == 0 and stats.malformed > 100
+
+
+def test_shims_of_any_bytes_are_safe() -> None:
+    """Without an ICRC that would tell: whatever is taken stays within the frame."""
+    random = Random(3)
+    peer = Listening(card={"check_icrc": False})
+    peer.card.receive_anything(QPN)
+    post(peer, 3)
+    assert len(peer.all()) == 3
+    frames = [
+        collecting(peer, PSN, 2),
+        shimmed(peer, Opcode.ACK, ACK, kind=1, data=bytes(60)),
+        shimmed(peer, Opcode.ACK, AETH(syndrome=0x60, msn=1), kind=1, data=bytes(8)),
+    ]
+    for _ in range(6000):
+        frame = bytearray(random.choice(frames))
+        for _ in range(random.randrange(1, 5)):
+            frame[random.randrange(34, len(frame))] = random.randrange(256)
+        peer.card.receive(bytes(frame), peer.now)
+        peer.card.transmit(peer.now)
+        peer.now += 1000
+    stats = peer.card.stats()
+    assert min(stats.malformed, stats.received) > 500
 
 
 # --- between two cards, with switches that write --------------------------------------------------
