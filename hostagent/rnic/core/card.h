@@ -322,8 +322,8 @@ rnic_time window_opens(const struct qp *qp);                     /* when time al
 void feedback_sent(struct qp *qp, uint64_t psn, uint32_t again, struct rnic_packet *packet); /* data leaves */
 void feedback_hear(struct qp *qp, const struct inbound *in);     /* an acknowledgement is going to be taken */
 void feedback_heard(struct qp *qp);                              /* it has been */
-/* Bytes were acknowledged for the first time, from the packet `first` on: an event for a slot of ours. */
-void feedback_acked(struct qp *qp, uint64_t bytes, uint64_t first);
+/* An event of acknowledged bytes, from the packet `first` on, for a slot of ours: with what else there is to say. */
+void feedback_acked(struct qp *qp, struct cc_event acked, uint64_t first);
 void feedback_collect(struct qp *qp);                            /* a packet for the responder has brought telemetry */
 void feedback_return(struct qp *qp, struct rnic_packet *packet); /* which goes back with this acknowledgement */
 

@@ -134,12 +134,11 @@ void feedback_hear(struct qp *qp, const struct inbound *in)
     own->telemetry = in->telemetry ? &qp->card->telemetry : NULL;
 }
 
-void feedback_acked(struct qp *qp, uint64_t bytes, uint64_t first)
+void feedback_acked(struct qp *qp, struct cc_event acked, uint64_t first)
 {
     struct feedback *own = qp->feedback;
     const uint64_t now = nanoseconds(qp->card);
-    struct cc_event acked = {.kind = CC_ACKED, .bytes = bytes};
-    if (own->is_ack && bytes && qp->wants & CC_RTT)
+    if (own->is_ack && acked.bytes && qp->wants & CC_RTT)
         acked.rtt_ns = cc_sent_trip(own->sent[first & own->sent_mask], (uint32_t)(first & PSN_MASK),
                                     own->sent[own->psn & own->sent_mask], own->psn, now);
     cc_on_event(qp->slot, &acked, own->telemetry, now);
@@ -150,7 +149,7 @@ void feedback_heard(struct qp *qp)
 {
     struct feedback *own = qp->feedback;
     if (!own->said && qp->config.slot_is_ours)
-        feedback_acked(qp, 0, qp->una);
+        feedback_acked(qp, (struct cc_event){.kind = CC_ACKED}, qp->una);
     own->is_ack = 0; /* READ responses are events without */
     own->telemetry = NULL;
 }

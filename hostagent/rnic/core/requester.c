@@ -218,14 +218,12 @@ static void progress(struct qp *qp, uint64_t before)
     if (!qp->not_ready)
         timer_set(qp, qp->una < qp->sent ? qp->card->now + qp->config.timeout_ps : RNIC_NEVER);
     struct cc_slot *slot = qp->slot;
-    if (!slot || !qp->config.slot_is_ours)
-        return;
-    const uint64_t bytes = (qp->una - before) * qp->config.mtu;
-    if (qp->wants) {
-        feedback_acked(qp, bytes, before);
-    } else {
-        const struct cc_event acked = {.kind = CC_ACKED, .bytes = bytes};
-        cc_on_event(slot, &acked, NULL, nanoseconds(qp->card));
+    if (slot && qp->config.slot_is_ours) {
+        const struct cc_event acked = {.kind = CC_ACKED, .bytes = (qp->una - before) * qp->config.mtu};
+        if (__builtin_expect(qp->wants, 0))
+            feedback_acked(qp, acked, before);
+        else
+            cc_on_event(slot, &acked, NULL, nanoseconds(qp->card));
     }
 }
 
