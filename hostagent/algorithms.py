@@ -9,7 +9,7 @@ an algorithm: what C lists is what there is.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from hostagent.rnic.native import native
@@ -70,8 +70,23 @@ def pack(ffi: Any, parameters: Parameters | None) -> Any:
 
 
 def state(ffi: Any, row: Any) -> dict[str, int]:
-    """Return the fields of an algorithm's state (a struct of C) but for its parameters."""
-    return {name: int(getattr(row, name)) for name in _fields(ffi.typeof(row)) if name != "params"}
+    """Return the fields of an algorithm's state (a struct of C) but for its parameters.
+
+    Of an array and of a struct in it each member is one: `hops[0].bytes`.
+    """
+    names = [name for name in _fields(ffi.typeof(row)) if name != "params"]
+    return dict(each for name in names for each in _numbers(ffi, name, getattr(row, name)))
+
+
+def _numbers(ffi: Any, name: str, value: Any) -> Iterator[tuple[str, int]]:
+    if isinstance(value, int):
+        yield name, value
+    elif ffi.typeof(value).kind == "array":
+        for i, member in enumerate(value):
+            yield from _numbers(ffi, f"{name}[{i}]", member)
+    else:
+        for field in _fields(ffi.typeof(value)):
+            yield from _numbers(ffi, f"{name}.{field}", getattr(value, field))
 
 
 def _known(name: str, known: tuple[str, ...]) -> None:

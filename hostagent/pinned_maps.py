@@ -141,6 +141,11 @@ class PinnedMaps:
         return self._fds["cc_slots"]
 
     @property
+    def sent_fd(self) -> int:
+        """The descriptor of the slots' send times (struct cc_sent), to be mapped and written."""
+        return self._fds["cc_sent"]
+
+    @property
     def sockets_fd(self) -> int:
         """The descriptor of the map of AF_XDP sockets."""
         return self._fds["sockets"]
@@ -186,6 +191,8 @@ class PinnedMaps:
                 raise MapsError(f"queue pair {qpn} of this host has a slot already")
             number = self._free_slot()
             packed = struct.pack("=I", number)
+            # Nothing is known of packets of whoever had the slot before.
+            bpf_syscall.map_update(self.sent_fd, packed, bytes(self._ffi.sizeof("struct cc_sent")))
             bpf_syscall.map_update(self.slots_fd, packed, bytes(self._ffi.buffer(slot)))
             bpf_syscall.map_update(self._fds["cc_index"], key, packed, bpf_syscall.NO_EXIST)
             bpf_syscall.map_update(self._fds["cc_peers"], peer, packed)

@@ -1,6 +1,6 @@
 """Where a run's maps are pinned, what is there, and whether this version can use it.
 
-    /sys/fs/bpf/weft-<run id>/{cc_slots,cc_index,cc_peers,endpoints,sockets,counters,layout}
+    /sys/fs/bpf/weft-<run id>/{cc_slots,cc_sent,cc_index,cc_peers,endpoints,sockets,counters,layout}
 
 `layout` holds a digest of everything that the programs and their users must agree on. It is
 written before the other pins are made, so that pins of another version are told from ours, also
@@ -23,7 +23,7 @@ from pathlib import Path
 from hostagent import bpf_syscall
 
 BPF_FILE_SYSTEM = Path("/sys/fs/bpf")
-MAPS = ("cc_slots", "cc_index", "cc_peers", "endpoints", "sockets", "counters")
+MAPS = ("cc_slots", "cc_sent", "cc_index", "cc_peers", "endpoints", "sockets", "counters")
 LAYOUT = "layout"
 
 _LOOK_AGAIN_S = 0.02
@@ -31,6 +31,7 @@ _HERE = Path(__file__).resolve().parent
 _DECLARATIONS = {  # whole, or only the structures in it
     "include/weft_types.h": True,
     "include/cc_algorithms.h": True,
+    "include/cc_sent.h": True,
     "include/cc_slot.h": False,
     "bpf/roce_consts.h": True,
     "bpf/roce_structs.h": True,

@@ -33,13 +33,14 @@ static inline void count_kind(const struct roce *packet, u32 notified)
         count(ROCE_MARKED, 1);
 }
 
-static inline struct cc_slot *slot_at(const u32 *number)
+static inline struct cc_slot *slot_at(struct roce *packet, const u32 *number)
 {
     u32 index;
 
     if (!number)
         return NULL;
     index = *number;
+    packet->slot = index;
     return cc_slots.lookup(&index);
 }
 
@@ -47,7 +48,7 @@ static inline struct cc_slot *slot_at(const u32 *number)
 //
 // A switch sends it in the name of the original destination, of which alone it may speak. Which
 // queue pair is meant is known here and not by the switch, so that BTH's number does not count.
-static inline struct cc_slot *notified_slot(const struct roce *packet)
+static inline struct cc_slot *notified_slot(struct roce *packet)
 {
     const struct weft_notification *said = &packet->notification;
     struct peer_key key = {
@@ -63,7 +64,7 @@ static inline struct cc_slot *notified_slot(const struct roce *packet)
         count(ROCE_NOTIFICATION_TYPE, 1);
         return NULL;
     }
-    slot = said->destination == packet->source ? slot_at(cc_peers.lookup(&key)) : NULL;
+    slot = said->destination == packet->source ? slot_at(packet, cc_peers.lookup(&key)) : NULL;
     if (!slot) {
         count(ROCE_NOTIFICATION_QP, 1);
         return NULL;
@@ -71,11 +72,11 @@ static inline struct cc_slot *notified_slot(const struct roce *packet)
     return slot->algorithms & cc_hearers(CC_NOTIFIED) ? slot : NULL;
 }
 
-static inline struct cc_slot *slot_of(const struct roce *packet)
+static inline struct cc_slot *slot_of(struct roce *packet)
 {
     struct queue_pair_key key = {.local_ip = packet->destination, .qpn = packet->qpn};
 
-    return slot_at(cc_index.lookup(&key));
+    return slot_at(packet, cc_index.lookup(&key));
 }
 
 // How many bytes an acknowledgement is the first to acknowledge.
@@ -91,7 +92,41 @@ static inline u64 newly_acked(struct cc_slot *slot, const struct roce *packet)
     return (u64)packets * slot->mtu;
 }
 
-static inline void control(struct cc_slot *slot, const struct roce *packet, u32 notified, u64 now)
+// Its round trip: the endpoint has noted when it sent. `first`: the first packet that was new.
+static inline u64 round_trip(const struct cc_slot *slot, const struct roce *packet, u32 first, u64 now)
+{
+    u32 index = packet->slot;
+    struct cc_sent *sent;
+
+    if (!(slot->algorithms & cc_wanting(CC_RTT)) || packet->refused)
+        return 0;
+    sent = cc_sent.lookup(&index);
+    if (!sent)
+        return 0;
+    return cc_sent_trip(sent->packets[first & (CC_SENT_KERNEL - 1)], first,
+                        sent->packets[packet->psn & (CC_SENT_KERNEL - 1)], packet->psn, now);
+}
+
+static inline void acknowledge(const struct cursor *cursor, struct cc_slot *slot,
+                               const struct roce *packet, u64 now)
+{
+    struct cc_event event = {.kind = CC_ACKED};
+    struct cc_telemetry *returned = NULL;
+    u32 first = slot->acked_psn, zero = 0;
+
+    event.bytes = newly_acked(slot, packet);
+    if (event.bytes)
+        event.rtt_ns = round_trip(slot, packet, first, now);
+    if (slot->algorithms & cc_wanting(CC_TELEMETRY) && packet->shim) {
+        returned = telemetry.lookup(&zero);
+        if (returned)
+            read_telemetry(cursor, packet, returned);
+    }
+    cc_on_event(slot, &event, returned, now);
+}
+
+static inline void control(const struct cursor *cursor, struct cc_slot *slot,
+                           const struct roce *packet, u32 notified, u64 now)
 {
     struct cc_event event = {.kind = CC_TICK};
 
@@ -101,17 +136,17 @@ static inline void control(struct cc_slot *slot, const struct roce *packet, u32 
         event.validity = packet->notification.validity;
     } else if (packet->opcode == OPCODE_CNP) {
         event.kind = CC_CNP;
-    } else if (packet->opcode == OPCODE_ACK) {
-        event.kind = CC_ACKED;
-        event.bytes = newly_acked(slot, packet);
     } else {
+        if (packet->opcode == OPCODE_ACK)
+            acknowledge(cursor, slot, packet, now);
         return;
     }
     cc_on_event(slot, &event, NULL, now);
 }
 
 // Everything that a packet does to its queue pair's slot.
-static inline void take(struct cc_slot *slot, const struct roce *packet, u32 notified, u64 now)
+static inline void take(const struct cursor *cursor, struct cc_slot *slot,
+                        const struct roce *packet, u32 notified, u64 now)
 {
     __sync_fetch_and_add(&slot->sequence, 1);
     slot->packets++;
@@ -126,7 +161,7 @@ static inline void take(struct cc_slot *slot, const struct roce *packet, u32 not
         slot->acks += !packet->refused;
     }
     slot->last_at = now;
-    control(slot, packet, notified, now);
+    control(cursor, slot, packet, notified, now);
     __sync_fetch_and_add(&slot->sequence, 1);
 }
 
@@ -161,7 +196,7 @@ static inline int receive(struct cursor *cursor, u64 now)
         count(ROCE_UNKNOWN_QP, 1);
         return pass_up();
     }
-    take(slot, &packet, notified, now);
+    take(cursor, slot, &packet, notified, now);
     socket = endpoints.lookup(&packet.destination);
     if (!socket || sockets.redirect_map(*socket, XDP_PASS) != XDP_REDIRECT)
         return pass_up();

@@ -14,6 +14,7 @@
 #define OPCODE_CNP 0x81
 
 #define CNP_UDP_BYTES (8 + 12 + 16 + 4)  // UDP, BTH, the reserved bytes, ICRC
+#define LEAST_UDP_BYTES (8 + 12 + 4)     // UDP, BTH, ICRC
 
 #define SYNDROME_KIND 0xe0  // of an AETH: an ACK, or a NAK of some kind (RNR, sequence, errors)
 #define SYNDROME_ACK 0x00

@@ -18,6 +18,8 @@
 
 // Congestion control by queue pair; endpoints and the agent map it into their memory, read-only.
 TABLE("array", u32, struct cc_slot, cc_slots, CC_SLOTS, BPF_F_MMAPABLE);
+// When a slot's queue pair sent its packets: endpoints write, if an algorithm wants round-trip times.
+TABLE("array", u32, struct cc_sent, cc_sent, CC_SLOTS, BPF_F_MMAPABLE);
 // Which slot a queue pair has.
 TABLE("hash", struct queue_pair_key, u32, cc_index, CC_SLOTS, 0);
 // The same by its peer; the last one that was joined to it.
@@ -26,5 +28,7 @@ TABLE("hash", struct peer_key, u32, cc_peers, CC_SLOTS, 0);
 TABLE("hash", u32, u32, endpoints, ENDPOINTS, 0);
 SOCKETS(sockets, ENDPOINTS);
 TABLE("percpu_array", u32, u64, counters, ROCE_COUNTERS, 0);
+// The telemetry of the packet in hand, for which there is no room on the stack; the program's own.
+BPF_F_TABLE("percpu_array", u32, struct cc_telemetry, telemetry, 1, 0);
 
 #endif

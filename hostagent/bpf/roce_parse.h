@@ -10,6 +10,7 @@
 
 #include "notification.h"
 #include "roce_consts.h"
+#include "telemetry.h"
 
 struct cursor {
     void *at;
@@ -27,6 +28,9 @@ struct roce {
     u8 refused;       // an acknowledgement that is a NAK, of whatever kind
     u8 marked;        // CE
     u8 malformed;     // the port is RoCEv2's, and the rest is not
+    u32 slot;         // number of the slot that it is for, once that is known
+    u32 shim_bytes;   // of telemetry between UDP and BTH, which begins at
+    u8 *shim;         // NULL: there is none
     struct weft_notification notification;  // of a CNP: its 16 reserved bytes
 };
 
@@ -84,6 +88,58 @@ static inline int parse_udp(struct cursor *cursor, struct roce *packet)
     return bpf_ntohs(udp->dest);
 }
 
+// What a receiver of ours has to strip: the cursor goes on behind it.
+static inline int parse_shim(struct cursor *cursor, struct roce *packet)
+{
+    u8 *shim = cursor->at;
+
+    if ((void *)(shim + TELEMETRY_SHIM_BYTES) > cursor->end)
+        return -1;
+    packet->shim = shim;
+    packet->shim_bytes = weft_telemetry_length(shim);
+    if (!packet->shim_bytes || packet->udp_bytes < packet->shim_bytes + LEAST_UDP_BYTES)
+        return -1;
+    cursor->at = shim + packet->shim_bytes;
+    return shim[0] & 7;
+}
+
+// Only acknowledgements bring telemetry back, and to a receiver it comes with all but these.
+static inline int shim_fits(int kind, const struct roce *packet)
+{
+    if (kind == WEFT_TELEMETRY_RETURNED)
+        return packet->opcode == OPCODE_ACK;
+    return packet->opcode != OPCODE_ACK && packet->opcode != OPCODE_CNP;
+}
+
+// What an acknowledgement has brought back, as far as there is room.
+static inline void read_telemetry(const struct cursor *cursor, const struct roce *packet,
+                                  struct cc_telemetry *telemetry)
+{
+    u8 *at = packet->shim;
+    u32 bytes = packet->shim_bytes - TELEMETRY_SHIM_BYTES;
+    struct weft_telemetry shim;
+
+    if ((void *)(at + TELEMETRY_SHIM_BYTES) > cursor->end)
+        return;
+    weft_telemetry_read(at, &shim);
+    *telemetry = (struct cc_telemetry){};
+    telemetry->format = shim.format;
+    telemetry->hops = shim.hops;
+    telemetry->cut = shim.cut || bytes > CC_TELEMETRY_MOST;
+    telemetry->bytes = bytes < CC_TELEMETRY_MOST ? bytes : CC_TELEMETRY_MOST;
+    at += TELEMETRY_SHIM_BYTES;
+#pragma unroll
+    for (u32 i = 0; i < CC_TELEMETRY_MOST; i += 4) {
+        void *end = cursor->end;
+
+        // The verifier refuses what clang would make of the comparison: arithmetic on the end.
+        asm volatile("" : "+r"(end));
+        if (i >= bytes || (void *)(at + i + 4) > end)
+            break;
+        *(u32 *)(telemetry->data + i) = *(u32 *)(at + i);
+    }
+}
+
 static inline int parse_bth(struct cursor *cursor, struct roce *packet)
 {
     struct bth *bth = cursor->at;
@@ -132,11 +188,18 @@ static inline int parse_extension(struct cursor *cursor, struct roce *packet)
 // 1: a RoCEv2 packet, perhaps a malformed one; 0: something else.
 static inline int parse_roce(struct cursor *cursor, struct roce *packet)
 {
+    int port, kind = 0;
+
     if (parse_ethernet(cursor) != ETH_P_IP || parse_ipv4(cursor, packet) != IPPROTO_UDP)
         return 0;
-    if (parse_udp(cursor, packet) != ROCE_V2_PORT)
+    port = parse_udp(cursor, packet);
+    if (port != ROCE_V2_PORT && port != TELEMETRY_PORT)
         return 0;
-    if (parse_bth(cursor, packet) < 0 || parse_extension(cursor, packet) < 0)
+    if (port == TELEMETRY_PORT)
+        kind = parse_shim(cursor, packet);
+    if (kind < 0 || parse_bth(cursor, packet) < 0 || parse_extension(cursor, packet) < 0)
+        packet->malformed = 1;
+    else if (port == TELEMETRY_PORT && !shim_fits(kind, packet))
         packet->malformed = 1;
     return 1;
 }

@@ -2,6 +2,7 @@
 #ifndef WEFT_ROCE_STRUCTS_H
 #define WEFT_ROCE_STRUCTS_H
 
+#include "cc_sent.h"
 #include "cc_slot.h"
 
 struct queue_pair_key {
@@ -26,7 +27,7 @@ enum roce_counter {
     ROCE_CNPS,
     ROCE_NOTIFIED,     // switches' notifications that queue pairs of ours hear; none is in ROCE_CNPS
     ROCE_MARKED,       // with CE
-    ROCE_MALFORMED,    // UDP port 4791, but cut short
+    ROCE_MALFORMED,    // UDP port 4791 or telemetry's, but cut short or not as it has to be
     ROCE_UNKNOWN_QP,   // for no queue pair of ours
     ROCE_NOTIFICATION_TYPE,  // CNPs with a notification of neither congestion nor nothing
     ROCE_NOTIFICATION_QP,    // CNPs with one of congestion that is for no queue pair of ours

@@ -23,14 +23,28 @@ struct cc_event {
     weft_u8 path;               /* ACKED: that of the packet which is acknowledged (struct cc_choice), modulo 256 */
     weft_u32 pad_;
     weft_u64 bytes;             /* ACKED */
-    weft_u64 rtt_ns;            /* ACKED: since the packet that is acknowledged was sent; 0: not known, it was sent more than once */
+    weft_u64 rtt_ns;            /* ACKED, with CC_RTT: since the packet that the acknowledgement names was sent. 0: not known, because it
+                                   or the first one that is acknowledged was sent more than once, or it was sent too long
+                                   ago, or nothing new is acknowledged, or by a NAK */
+};
+
+/* What an algorithm wants of the card (name_WANTS): each of them costs something, so that who wants none pays nothing. */
+enum cc_want {
+    CC_WINDOW = 1,    /* name_window_at is asked before a packet leaves, and every packet asks to be acknowledged */
+    CC_RTT = 2,       /* send times are remembered */
+    CC_TELEMETRY = 4, /* data packets collect what switches write into them (telemetry.h) */
 };
 
 enum { CC_TELEMETRY_MOST = 64 }; /* 5 hops of 12 bytes, and 4 */
 
-/* What switches wrote into a packet, as its receiver returned it with the acknowledgement. */
+/* What switches wrote into a packet, as its receiver returned it with the acknowledgement. A receiver returns the first
+ * CC_TELEMETRY_MOST bytes; switches write in front of each other, so that the switches next to the sender are cut off. */
 struct cc_telemetry {
-    weft_u32 bytes; /* of `data`, a multiple of 4 */
+    weft_u32 bytes;  /* of `data`, a multiple of 4; behind them are zeros */
+    weft_u8 format;  /* what the bytes are, as whoever wrote first says; 0: nobody has */
+    weft_u8 hops;    /* how many have written */
+    weft_u8 cut;     /* 1: there was more */
+    weft_u8 pad_;
     weft_u8 data[CC_TELEMETRY_MOST];
 };
 

@@ -58,6 +58,17 @@ static inline weft_u32 cc_hearers(weft_u32 kind)
     return set;
 }
 
+/* The algorithms that want something (enum cc_want), as a set. */
+static inline weft_u32 cc_wanting(weft_u32 what)
+{
+    weft_u32 set = 0;
+
+#define CC_ALGORITHM(name) set |= (weft_u32)((name##_WANTS & what) != 0) << CC_PLACE_##name;
+#include "cc_algorithms.h"
+#undef CC_ALGORITHM
+    return set;
+}
+
 /* What has happened to a queue pair goes to those of its algorithms that hear it. */
 static inline void cc_on_event(struct cc_slot *slot, const struct cc_event *event, const struct cc_telemetry *telemetry,
                                weft_u64 now)
@@ -100,6 +111,19 @@ static inline void cc_begin(struct cc_slot *slot, const struct cc_params *params
         name##_init(&slot->name, &params->name, now);
 #include "cc_algorithms.h"
 #undef CC_ALGORITHM
+}
+
+/* What a set of algorithms wants of the card, in all. */
+static inline weft_u32 cc_wants(weft_u32 algorithms)
+{
+    weft_u32 wants = 0;
+
+#define CC_ALGORITHM(name)             \
+    if (algorithms & CC_BIT(name))     \
+        wants |= name##_WANTS;
+#include "cc_algorithms.h"
+#undef CC_ALGORITHM
+    return wants;
 }
 
 static inline weft_u64 cc_smaller(weft_u64 one, weft_u64 other) { return one < other ? one : other; }

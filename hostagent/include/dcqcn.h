@@ -40,6 +40,7 @@ struct dcqcn {
 };
 
 enum { dcqcn_HEARS = 1 << CC_CNP | 1 << CC_ACKED | 1 << CC_TICK };
+enum { dcqcn_WANTS = 0 };
 
 static inline const char *dcqcn_invalid(const struct dcqcn_params *p)
 {

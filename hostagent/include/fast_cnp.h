@@ -46,6 +46,7 @@ struct fast_cnp {
 };
 
 enum { fast_cnp_HEARS = 1 << CC_NOTIFIED };
+enum { fast_cnp_WANTS = 0 };
 
 static inline const char *fast_cnp_invalid(const struct fast_cnp_params *p)
 {

@@ -34,13 +34,13 @@ def sources() -> list[Path]:
     return [*sorted(CORE.glob("*.c")), core_build.HERE / "icrc.c"]
 
 
-def declarations(headers: tuple[str, ...] = HEADERS) -> str:
+def declarations(headers: tuple[str, ...] = HEADERS, shared: Path = SHARED) -> str:
     """Return headers as cffi's `cdef` takes them: macros expanded, no inline functions.
 
-    What they include of ours is there too, once, of the system's headers nothing.
-    Raises CoreBuildError.
+    What they include of ours is there too, once, of the system's headers nothing. `shared`: where
+    the headers of algorithms are. Raises CoreBuildError.
     """
-    folders = (SHARED, CORE, DRIVER)
+    folders = (shared, CORE, DRIVER)
     with tempfile.TemporaryDirectory() as work:
         source, expanded = Path(work) / "headers.c", Path(work) / "headers.i"
         source.write_text("".join(f'#include "{header}"\n' for header in headers))
@@ -73,18 +73,23 @@ def has_xdp() -> bool:
     return XDP_HEADER.exists()
 
 
-EXTENSION = Extension(
-    package="hostagent.rnic",
-    name="_rnic",
-    folder=HERE,
-    headers=HEADERS,
-    sources=lambda: [*sources(), *sorted(DRIVER.glob("*.c"))],
-    include=(SHARED, CORE, DRIVER, core_build.HERE),
-    declarations=declarations,
-    builds=(Path(__file__), Path(core_build.__file__)),
-    defines=("-DRNIC_HAVE_XDP",) if has_xdp() else (),
-    libraries=("-lxdp", "-lbpf", "-lpthread") if has_xdp() else ("-lpthread",),
-)
+def extension(folder: Path = HERE, shared: Path = SHARED, *options: str) -> Extension:
+    """Return the module as it is built into `folder` with the algorithms that are in `shared`."""
+    return Extension(
+        package="hostagent.rnic",
+        name="_rnic",
+        folder=folder,
+        headers=HEADERS,
+        sources=lambda: [*sources(), *sorted(DRIVER.glob("*.c"))],
+        include=(shared, CORE, DRIVER, core_build.HERE),
+        declarations=lambda: declarations(shared=shared),
+        builds=(Path(__file__), Path(core_build.__file__)),
+        defines=(*(("-DRNIC_HAVE_XDP",) if has_xdp() else ()), *options),
+        libraries=("-lxdp", "-lbpf", "-lpthread") if has_xdp() else ("-lpthread",),
+    )
+
+
+EXTENSION = extension()
 module_name = EXTENSION.module_name
 ensure = EXTENSION.ensure
 

@@ -105,6 +105,7 @@ class Endpoint:
         self._pairs: dict[int, _Open] = {}
         self._next_qpn = random.randrange(0x100, 0x10000)
         self._slots: mmap.mmap | None = None
+        self._sent: mmap.mmap | None = None
         self._stride = (int(self.ffi.sizeof("struct cc_slot")) + 7) // 8 * 8
         self.failure: str | None = None
         self._on_failure = on_failure
@@ -157,6 +158,9 @@ class Endpoint:
         self.maps.remove_host(self.config.ip)  # what a killed one left
         self._slots = mmap.mmap(self.maps.slots_fd, SLOTS * self._stride, prot=mmap.PROT_READ)
         self._slots_base = self.ffi.from_buffer("uint8_t[]", self._slots)
+        size = SLOTS * int(self.ffi.sizeof("struct cc_sent"))
+        self._sent = mmap.mmap(self.maps.sent_fd, size)
+        self._sent_base = self.ffi.from_buffer("struct cc_sent[]", self._sent)
         socket = self.lib.rnicd_socket(self._driver)
         if socket >= 0:
             self.maps.add_endpoint(self.config.ip, socket)
@@ -288,6 +292,7 @@ class Endpoint:
         if slot is not None:
             at = self._slots_base + slot * self._stride
             native_config.slot = self.ffi.cast("struct cc_slot *", at)
+            native_config.sent = self._sent_base + slot
         cc = pack(self.ffi, held.congestion_control)
         self._check(self.lib.rnic_add_qp(self._card, native_config, cc))
 

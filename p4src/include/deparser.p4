@@ -16,9 +16,15 @@ control FabricDeparser(packet_out packet, in headers_t hdr) {
         packet.emit(hdr.icmp);
         packet.emit(hdr.tcp);
         packet.emit(hdr.udp);
+#ifdef WITH_TELEMETRY
+        packet.emit(hdr.telemetry);
+#endif
 #define HOOK HOOK_DEPARSER
 #include "../mechanisms.p4"
 #undef HOOK
+#ifdef WITH_TELEMETRY
+        packet.emit(hdr.telemetry_written);
+#endif
         packet.emit(hdr.bth);
         packet.emit(hdr.reth);
         packet.emit(hdr.aeth);

@@ -6,6 +6,9 @@
 #include "profile.p4"
 #include "types.p4"
 #include "notification.p4"
+#ifdef WITH_TELEMETRY
+#include "telemetry.p4"
+#endif
 
 // ---------------------------------------------------------------- with the controller
 
@@ -141,6 +144,10 @@ struct headers_t {
     icmp_t         icmp;
     tcp_t          tcp;
     udp_t          udp;
+#ifdef WITH_TELEMETRY
+    telemetry_t         telemetry;
+    telemetry_written_t telemetry_written;
+#endif
     bth_t          bth;
     reth_t         reth;
     aeth_t         aeth;
@@ -185,5 +192,9 @@ struct local_metadata_t {
 #include "../mechanisms.p4"
 #undef HOOK
 }
+
+#ifdef WITH_TELEMETRY
+#include "telemetry_room.p4"
+#endif
 
 #endif

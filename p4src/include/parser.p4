@@ -1,7 +1,7 @@
 // From bytes to headers.
 //
 //   start -> [packet_out] -> ethernet -> arp
-//                               `-> ipv4 -> [options] -> icmp | tcp | udp -> bth -> reth | aeth | notification
+//                               `-> ipv4 -> [options] -> icmp | tcp | udp -> [telemetry] -> bth -> reth | aeth | notification
 
 #ifndef WEFT_PARSER_P4
 #define WEFT_PARSER_P4
@@ -104,12 +104,32 @@ parser FabricParser(packet_in packet, out headers_t hdr, inout local_metadata_t 
         meta.flow.dst_port = hdr.udp.dst_port;
         transition select(hdr.udp.dst_port) {
             ROCE_V2_PORT: parse_bth;
+#ifdef WITH_TELEMETRY
+            TELEMETRY_PORT: parse_telemetry;
+#endif
 #define HOOK HOOK_UDP_PORTS
 #include "../mechanisms.p4"
 #undef HOOK
             default: accept;
         }
     }
+
+#ifdef WITH_TELEMETRY
+    // The flow is that of the packet without the shim, so that it takes the same path.
+    state parse_telemetry {
+        packet.extract(hdr.telemetry);
+        meta.flow.dst_port = ROCE_V2_PORT;
+        transition select(hdr.telemetry.version, hdr.telemetry.words) {
+            (TELEMETRY_VERSION, 0 &&& 0xc0): parse_telemetry_written;
+            default: accept;
+        }
+    }
+
+    state parse_telemetry_written {
+        packet.extract(hdr.telemetry_written, (bit<32>)hdr.telemetry.words << 5);
+        transition parse_bth;
+    }
+#endif
 
     state parse_bth {
         packet.extract(hdr.bth);

@@ -16,8 +16,8 @@
 //   WITH_PORT_COUNTERS   packets and bytes of each port, and its RoCEv2 packets
 //   WITH_DROP_COUNTERS   drops by reason
 //
-// A mechanism selects the features that it needs, and WITH_CONGESTION_SIGNAL if it reads or writes
-// that. All are defined as 1, as by -D, so that several may select the same one.
+// A mechanism selects the features that it needs, WITH_CONGESTION_SIGNAL if it reads or writes
+// that, and WITH_TELEMETRY if it writes into packets for their senders (include/telemetry.p4). All are defined as 1, as by -D, so that several may select the same one.
 
 #ifndef WEFT_PROFILE_P4
 #define WEFT_PROFILE_P4

@@ -27,29 +27,35 @@ def sources() -> list[Path]:
     return [*core_build.sources(), *card, *program_build.sources(), *sorted(HERE.glob("*.c"))]
 
 
-def declarations() -> str:
+def declarations(shared: Path = card_build.SHARED) -> str:
     """The headers as cffi's `cdef` takes them: of core, card and programs, then the engine's."""
     own = re.sub(r"^#.*$", "", (HERE / "sim.h").read_text(), flags=re.MULTILINE)
-    card = card_build.declarations(card_build.CARD_HEADERS)
+    card = card_build.declarations(card_build.CARD_HEADERS, shared)
     return core_build.declarations() + card + program_build.declarations() + own
 
 
-EXTENSION = Extension(
-    package="simulator.core",
-    name="_sim",
-    folder=HERE,
-    headers=("sim.h",),
-    sources=sources,
-    include=(HERE, CORE, card_build.CORE, card_build.SHARED, program_build.HERE),
-    declarations=declarations,
-    builds=(
-        Path(__file__),
-        Path(core_build.__file__),
-        Path(card_build.__file__),
-        Path(program_build.__file__),
-    ),
-    libraries=("-lpthread", "-ldl"),
-)
+def extension(folder: Path = HERE, shared: Path = card_build.SHARED, *options: str) -> Extension:
+    """Return the module as it is built into `folder` with the algorithms that are in `shared`."""
+    return Extension(
+        package="simulator.core",
+        name="_sim",
+        folder=folder,
+        headers=("sim.h",),
+        sources=sources,
+        include=(HERE, CORE, card_build.CORE, shared, program_build.HERE),
+        declarations=lambda: declarations(shared),
+        builds=(
+            Path(__file__),
+            Path(core_build.__file__),
+            Path(card_build.__file__),
+            Path(program_build.__file__),
+        ),
+        defines=options,
+        libraries=("-lpthread", "-ldl"),
+    )
+
+
+EXTENSION = extension()
 module_name = EXTENSION.module_name
 ensure = EXTENSION.ensure
 

@@ -316,8 +316,9 @@ int endpoint_send(struct sim *s, struct nic *nic)
 
 void endpoint_receive(struct sim *s, struct nic *nic, struct flow *flow, const struct flight *flight)
 {
-    const uint8_t *frame = flight_is_long(flight) ? flight->long_data : flight->data;
-    const uint32_t opcode = frame[ETHERNET + IPV4 + UDP];
+    const uint8_t *frame = flight_bytes(flight), *udp = frame + ETHERNET + IPV4;
+    const int plain = udp[2] == ROCE_PORT >> 8 && udp[3] == (ROCE_PORT & 0xff);
+    const uint32_t opcode = udp[UDP + (plain ? 0 : weft_telemetry_length(udp + UDP))];
     const int data = opcode <= DATA_LAST_OPCODE || (opcode >= RESPONSE_FIRST && opcode <= RESPONSE_LAST);
     if (!rnic_receive(nic->card, frame, flight->length, flight->tail, s->now)) {
         s->totals.received_other++;
@@ -365,6 +366,13 @@ uint64_t endpoint_rate(struct sim *s, struct flow *flow)
     if (!flow->config.transport || rnic_qp_stats_get(data_from(s, flow)->card, qpn_of(flow), s->now, &sender))
         return 0;
     return sender.rate_bps;
+}
+
+const struct cc_slot *sim_flow_slot(sim *s, uint32_t number)
+{
+    if (number >= s->n_flows || !s->flows[number]->config.transport)
+        return NULL;
+    return rnic_qp_slot(data_from(s, s->flows[number])->card, qpn_of(s->flows[number]));
 }
 
 int sim_transport_stats_get(sim *s, uint32_t first, uint32_t n, struct sim_transport_stats *stats)

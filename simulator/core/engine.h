@@ -15,6 +15,7 @@
 #include "element.h"
 #include "embed.h"
 #include "sim.h"
+#include "telemetry.h"
 
 #define NONE UINT32_MAX
 
@@ -23,7 +24,8 @@ enum {
     LINE = WS_LINE,       /* of the cache */
     SEEN_WORDS = 16,
     SEEN = 64 * SEEN_WORDS,
-    INLINE_BYTES = 88,    /* of a frame on the way, so that it takes two cache lines; a longer one is allocated */
+    INLINE_BYTES = 88,    /* of a frame on the way, so that it takes two cache lines */
+    WIDE_BYTES = INLINE_BYTES + LINE, /* of one with telemetry, in three: of 5 hops, 12 bytes each. A longer one is allocated */
     ETHERNET = 14,
     IPV4 = 20,
     UDP = 8,
@@ -49,8 +51,14 @@ struct flight {
 };
 
 _Static_assert(sizeof(struct flight) == 2 * LINE, "a flight is two lines");
-static inline int flight_is_long(const struct flight *flight) { return flight->length > INLINE_BYTES; }
-static inline uint8_t *flight_data(struct flight *flight) { return flight_is_long(flight) ? flight->long_data : flight->data; }
+_Static_assert((int)WIDE_BYTES >= (int)RNIC_HEADERS_MAX, "what cards send needs no memory of its own");
+static inline int flight_is_long(const struct flight *flight) { return flight->length > WIDE_BYTES; }
+/* A wide one's bytes go on behind its end. */
+static inline uint8_t *flight_data(struct flight *flight)
+{
+    return flight_is_long(flight) ? flight->long_data : (uint8_t *)flight + offsetof(struct flight, data);
+}
+static inline const uint8_t *flight_bytes(const struct flight *flight) { return flight_data((struct flight *)(uintptr_t)flight); }
 
 /* A flight has two cache lines. What comes next on a lane was sent long ago. */
 static inline void flight_prefetch(const struct flight *flight)
@@ -91,7 +99,13 @@ struct end {
 };
 
 /* Flights lie in slabs; the first one's place points to the slab before. */
-enum { FLIGHT_SLAB = 1024, FLIGHT_SLAB_BYTES = FLIGHT_SLAB * sizeof(struct flight) };
+enum {
+    FLIGHT_SLAB = 1024,
+    FLIGHT_SLAB_BYTES = FLIGHT_SLAB * sizeof(struct flight),
+    WIDE_FLIGHT = sizeof(struct flight) + LINE,
+    WIDE_SLAB = 256,
+    WIDE_SLAB_BYTES = WIDE_SLAB * WIDE_FLIGHT,
+};
 
 /* Something that a flow has to send: a message, or equal packets of a stream. */
 struct work {
@@ -315,8 +329,8 @@ struct sim {
     uint8_t halted; /* no run goes on: short of memory, or a program failed */
     const char *short_of; /* what there was no memory for, so that part of what happened is missing; NULL: nothing */
 
-    struct flight *free_flights;
-    void *flight_slabs;
+    struct flight *free_flights, *free_wide;
+    void *flight_slabs, *wide_slabs;
     struct work *free_work;
     void *work_slabs;
     uint64_t works;  /* given out: what hosts still have to send */

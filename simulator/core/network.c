@@ -93,6 +93,7 @@ void sim_destroy(sim *s)
     punts_forget(s);
     observe_free(s);
     free_slabs(s->flight_slabs, FLIGHT_SLAB_BYTES);
+    free_slabs(s->wide_slabs, WIDE_SLAB_BYTES);
     free_slabs(s->work_slabs, WORK_SLAB_BYTES);
     free(s->links);
     free(s->nodes);

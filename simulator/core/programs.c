@@ -50,7 +50,7 @@ struct programs {
     uint8_t *whole;  /* room for a frame whose tail has to be written out */
 };
 
-struct listener {
+struct program_listener {
     enum program_listen kind;
     uint32_t number;
     struct program *program;
@@ -58,7 +58,7 @@ struct listener {
 
 struct hosted {
     uint32_t n;
-    struct listener listeners[];
+    struct program_listener listeners[];
 };
 
 struct outbox {
@@ -235,14 +235,14 @@ static int listen_to(struct program_host *host, enum program_listen kind, uint32
         return PROGRAM_ECARD;
     const uint32_t n = node->hosted ? node->hosted->n : 0;
     for (uint32_t i = 0; i < n; i++) {
-        const struct listener *listener = &node->hosted->listeners[i];
+        const struct program_listener *listener = &node->hosted->listeners[i];
         if (listener->kind == kind && listener->number == number)
             return listener->program == program ? PROGRAM_OK : PROGRAM_ETAKEN;
     }
     struct hosted *bigger = realloc(node->hosted, sizeof *bigger + (n + 1) * sizeof *bigger->listeners);
     if (!bigger)
         return sim_short(s, "what programs listen to"), PROGRAM_ENOMEM;
-    bigger->listeners[n] = (struct listener){kind, number, program};
+    bigger->listeners[n] = (struct program_listener){kind, number, program};
     bigger->n = n + 1;
     node->hosted = bigger;
     return PROGRAM_OK;
@@ -306,7 +306,7 @@ static struct program *listener_of(const struct hosted *hosted, const uint8_t *f
     }
     struct program *of_type = NULL; /* who listens to the UDP port comes first */
     for (uint32_t i = 0; i < hosted->n; i++) {
-        const struct listener *listener = &hosted->listeners[i];
+        const struct program_listener *listener = &hosted->listeners[i];
         if (listener->kind == PROGRAM_UDP && listener->number == port)
             return listener->program;
         if (listener->kind == PROGRAM_ETHERTYPE && listener->number == type)

@@ -127,9 +127,14 @@ static void arrived(struct sim *s, struct flow *flow, uint64_t psn, uint32_t pay
 static inline struct flow *flow_of(const struct sim *s, const struct flight *flight, const uint8_t *frame)
 {
     const uint8_t *ip = frame + ETHERNET, *udp = ip + IPV4, *bth = udp + UDP;
-    if (flight->length < HEADERS || get16(frame + 12) != 0x0800 || ip[0] != 0x45 || ip[9] != 17 ||
-        get16(udp + 2) != ROCE_PORT)
+    if (flight->length < HEADERS || get16(frame + 12) != 0x0800 || ip[0] != 0x45 || ip[9] != 17)
         return NULL;
+    if (get16(udp + 2) != ROCE_PORT) {
+        const uint32_t shim = get16(udp + 2) == TELEMETRY_PORT ? weft_telemetry_length(udp + UDP) : 0;
+        if (!shim || flight->length < HEADERS + shim)
+            return NULL;
+        bth += shim;
+    }
     uint32_t qp = get24(bth + 5);
     if (bth[0] == CNP && qp == 0 && flight->length >= HEADERS + NOTIFICATION)
         qp = get24(bth + BTH + NOTIFIED_QP); /* both ends have the same number */
@@ -141,7 +146,7 @@ void nic_expect(const struct sim *s, uint32_t node, uint32_t port, const struct 
     const struct nic *nic = &s->nodes[node].nics[port];
     __builtin_prefetch(&nic->stats.rx_packets);
     __builtin_prefetch(&nic->end);
-    const struct flow *flow = flow_of(s, flight, flight_is_long(flight) ? flight->long_data : flight->data);
+    const struct flow *flow = flow_of(s, flight, flight_bytes(flight));
     if (flow)
         flow_prefetch(flow, 0);
 }

@@ -257,6 +257,8 @@ struct sim_transport_stats { /* of a flow with a transport; all 0 without */
     uint32_t state, failure;                   /* enum rnic_qp_state, rnic_failure, of the end that has the work */
 };
 int sim_transport_stats_get(sim *s, uint32_t first, uint32_t n, struct sim_transport_stats *stats);
+/* The congestion control of a flow's data, as of its last event; NULL: it has none. Valid as long as the flow. */
+const struct cc_slot *sim_flow_slot(sim *s, uint32_t flow);
 
 struct sim_message_times { ws_time ready, first_sent, last_sent, done; }; /* -1: not yet */
 int sim_message_times_get(const sim *s, uint64_t first, uint64_t n, struct sim_message_times *times);

@@ -13,6 +13,8 @@ enum {
     BTH = 12,
     ICRC = 4,
     ROCE_PORT = 4791,
+    TELEMETRY_PORT = 4794, /* a shim follows UDP: version in the upper half of its first byte, words behind it in the second */
+    SHIM = 4,
     HEADERS = IPV4 + UDP + BTH,
 };
 
@@ -101,19 +103,37 @@ uint32_t ws_crc32_more(uint32_t crc, const uint8_t *data, size_t n)
     return crc;
 }
 
+static void put16(uint8_t *at, uint32_t value)
+{
+    at[0] = (uint8_t)(value >> 8);
+    at[1] = (uint8_t)value;
+}
+static uint32_t get16(const uint8_t *at) { return (uint32_t)at[0] << 8 | at[1]; }
+
 uint32_t ws_icrc(const uint8_t *packet, size_t n, const uint8_t *payload, size_t more)
+{
+    return ws_icrc_without(packet, 0, n, payload, more);
+}
+
+uint32_t ws_icrc_without(const uint8_t *packet, uint32_t shim, size_t n, const uint8_t *payload, size_t more)
 {
     /* What routers may change counts as ones: TOS, TTL, both checksums, BTH's byte with FECN and BECN. In front stands
      * a local route header that is not there. */
     uint8_t masked[8 + HEADERS];
     memset(masked, 0xff, 8);
-    memcpy(masked + 8, packet, HEADERS);
+    memcpy(masked + 8, packet, IPV4 + UDP);
+    memcpy(masked + 8 + IPV4 + UDP, packet + IPV4 + UDP + shim, BTH);
     uint8_t *ip = masked + 8;
+    if (shim) {
+        put16(ip + 2, get16(ip + 2) - shim);
+        put16(ip + IPV4 + 2, ROCE_PORT);
+        put16(ip + IPV4 + 4, get16(ip + IPV4 + 4) - shim);
+    }
     ip[1] = ip[8] = ip[10] = ip[11] = 0xff;
     ip[IPV4 + 6] = ip[IPV4 + 7] = 0xff;
     ip[IPV4 + UDP + 4] = 0xff;
     uint32_t crc = ws_crc32_more(0xffffffff, masked, sizeof masked);
-    crc = ws_crc32_more(crc, packet + HEADERS, n - HEADERS);
+    crc = ws_crc32_more(crc, packet + HEADERS + shim, n - HEADERS - shim);
     if (more)
         crc = ws_crc32_more(crc, payload, more);
     return ~crc;
@@ -123,10 +143,15 @@ int ws_icrc_write(uint8_t *frame, size_t length)
 {
     const uint8_t *ip = frame + ETHERNET;
     if (length < ETHERNET + HEADERS + ICRC || frame[12] != 0x08 || frame[13] != 0 || ip[0] != 0x45 || ip[9] != 17 ||
-        ((uint32_t)ip[IPV4 + 2] << 8 | ip[IPV4 + 3]) != ROCE_PORT ||
-        ((size_t)ip[2] << 8 | ip[3]) != length - ETHERNET)
+        get16(ip + 2) != length - ETHERNET)
         return 0;
-    uint32_t crc = ws_icrc(ip, length - ETHERNET - ICRC, NULL, 0);
+    const uint32_t port = get16(ip + IPV4 + 2);
+    uint32_t shim = 0;
+    if (port == TELEMETRY_PORT && ip[IPV4 + UDP] >> 4 == 0)
+        shim = SHIM + 4 * (uint32_t)ip[IPV4 + UDP + 1];
+    if ((port != ROCE_PORT && !shim) || length < ETHERNET + HEADERS + ICRC + shim)
+        return 0;
+    uint32_t crc = ws_icrc_without(ip, shim, length - ETHERNET - ICRC, NULL, 0);
     for (int i = 0; i < ICRC; i++)
         frame[length - ICRC + (size_t)i] = (uint8_t)(crc >> 8 * i);
     return 1;

@@ -96,6 +96,7 @@ HALF = """
 struct half_params { weft_u64 line_rate, min_rate; };
 struct half { struct half_params params; weft_u64 rate; };
 enum { half_HEARS = 1 << CC_CNP };
+enum { half_WANTS = CC_WINDOW };
 static inline const char *half_invalid(const struct half_params *p)
 {
     return p->line_rate ? 0 : "line_rate is at least 1";

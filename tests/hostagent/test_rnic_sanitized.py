@@ -7,6 +7,7 @@ from pathlib import Path
 
 from hostagent.rnic import build
 from softswitch.core import build as core_build
+from tests.hostagent import more_algorithms
 from tests.sanitized import pass_sanitized
 
 HERE = Path(__file__).resolve().parent
@@ -16,6 +17,8 @@ TESTS = (
     "test_rnic_sending.py",
     "test_rnic_failures.py",
     "test_rnic_fast_cnp.py",
+    "test_rnic_window.py",
+    "test_rnic_feedback.py",
 )
 
 
@@ -31,7 +34,8 @@ def test_card_under_sanitizers() -> None:
 def test_card_frees_what_it_takes(tmp_path: Path) -> None:
     """The card linked into a program of its own, so that LeakSanitizer sees only it."""
     program = tmp_path / "leaks"
-    include = [f"-I{path}" for path in (build.SHARED, build.CORE, core_build.HERE)]
+    folders = (more_algorithms.headers(), build.CORE, core_build.HERE)
+    include = [f"-I{path}" for path in folders]
     sources = [str(path) for path in build.sources()]
     command = ["gcc", *core_build.WARNINGS, *core_build.SANITIZE, "-O0", *include, *sources]
     subprocess.run([*command, str(HERE / "rnic_leaks.c"), "-o", str(program)], check=True)

@@ -32,6 +32,7 @@ from mechanisms.dcqcn.parameters import parameters
 from mechanisms.fast_cnp.parameters import fast_cnp_parameters
 from protocols.notification import Notification
 from protocols.rocev2 import ROCE_V2_PORT, Opcode, Syndrome
+from protocols.telemetry import Telemetry, with_shim
 from tests.hostagent.native_replay import Alone
 
 pytestmark = pytest.mark.root
@@ -249,6 +250,19 @@ def test_what_is_not_rocev2_passes_uncounted(program: Program, frame: Packet | b
     assert program.run(frame) is XdpAction.PASS
     assert program.counted() == {}
     assert program.slot().packets == 0
+
+
+def test_telemetry_is_passed_over(program: Program) -> None:
+    """None of the algorithms that ship wants it: the packet counts as without."""
+    for packet, kind, shim in (
+        (data(), "data", Telemetry(hops=1, format=1, data=bytes(12))),
+        (ack(FIRST_PSN), "acks", Telemetry(kind=1, hops=85, format=1, data=bytes(1020))),
+        (ack(FIRST_PSN, Syndrome.SEQUENCE_ERROR), "naks", Telemetry(kind=1, data=bytes(8))),
+    ):
+        frame = with_shim(bytes(ip() / packet), shim)
+        assert program.run(frame) is XdpAction.PASS
+        assert program.counted() == {"packets": 1, "bytes": len(frame), "passed": 1, kind: 1}
+    assert program.slot().packets == 3
 
 
 def test_every_length_of_a_packet_is_safe(program: Program) -> None:

@@ -194,10 +194,13 @@ static void dispatch(struct qp *qp, const struct inbound *in)
     qp->stats.marked += in->marked;
     if (qp->config.cnp_interval_ns != UINT64_MAX && cnp_due(&qp->told, in->marked, nanoseconds(qp->card)))
         cnp_soon(qp);
-    if (in->opcode >= OP_READ_FIRST)
+    if (in->opcode >= OP_READ_FIRST) {
         requester_response(qp, in);
-    else
-        responder_request(qp, in);
+        return;
+    }
+    if (in->telemetry)
+        feedback_collect(qp);
+    responder_request(qp, in);
 }
 
 int rnic_receive(rnic *r, const uint8_t *frame, uint32_t length, uint32_t tail, rnic_time now)
@@ -249,6 +252,12 @@ int rnic_qp_stats_get(rnic *r, uint32_t qpn, rnic_time now, struct rnic_qp_stats
     /* On a copy: who looks changes nothing. */
     stats->rate_bps = qp_rate_within(qp, qp->slot ? cc_rate_at(qp->slot, nanoseconds(r)) : 0);
     return RNIC_OK;
+}
+
+const struct cc_slot *rnic_qp_slot(const rnic *r, uint32_t qpn)
+{
+    const struct qp *qp = qp_find(r, qpn);
+    return qp ? qp->slot : NULL;
 }
 
 uint64_t rnic_next_psn(const rnic *r, uint32_t qpn)

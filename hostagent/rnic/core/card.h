@@ -12,6 +12,7 @@
 
 #include "cnp_interval.h"
 #include "rnic.h"
+#include "telemetry.h"
 
 enum {
     ETHERNET = 14,
@@ -121,6 +122,7 @@ struct inbound {
     uint32_t payload_length;
     uint8_t ack_request, marked;
     uint8_t syndrome;
+    uint8_t telemetry;    /* 1: has come with telemetry, which is in the card's `telemetry` */
     uint32_t msn;
     uint32_t immediate, rkey, length;
     uint64_t address;
@@ -158,6 +160,7 @@ struct qp {
     uint32_t heap_at[HEAPS];
     rnic_time allowed;               /* by its rate */
     uint8_t idle;                    /* has had nothing to send */
+    uint8_t wants;                   /* what its congestion control does: of enum cc_want, and WAITS_FOR_WINDOW */
     struct cc_slot *slot;
     struct cnp_interval told;        /* when the peer got its last CNP */
 
@@ -200,6 +203,7 @@ struct qp {
     uint8_t fatal;                   /* of the NAK that ended it; 0: none */
     uint8_t rnr_code;
     uint8_t answer_turn;             /* a READ's response is next, not own work */
+    uint8_t telemetry_due;           /* the next acknowledgement returns `collected` */
     uint64_t gap_highest;            /* PSN of the last packet that came before its turn */
     uint64_t answered;               /* READ responses sent: highest PSN + 1 */
     struct early *early;             /* slots of a ring; NULL: none was needed, or go-back-N */
@@ -215,6 +219,23 @@ struct qp {
     uint64_t response_waits;         /* the gap at this PSN was there when the wait for it began; UINT64_MAX: there is no wait */
     rnic_time response_until;        /* and when that wait ends */
     uint64_t early_overdue;          /* highest PSN of those that came `reorder_ps` ago: what is missing below it is lost */
+
+    struct feedback *feedback;       /* if it `wants` anything */
+    struct cc_telemetry *collected;  /* what the last packet brought that had collected telemetry; NULL: none has come */
+};
+
+enum { WAITS_FOR_WINDOW = 0x80 };    /* of qp.wants: in the pace heap until its window opens by time alone */
+
+/* What an algorithm with a window, or that wants round-trip times or telemetry, needs beside its slot. */
+struct feedback {
+    uint64_t cursor, bytes;          /* of the work there the first byte, counted from the queue pair's first one */
+    uint64_t *sent;                  /* send times (cc_sent.h); NULL: not wanted */
+    uint64_t sent_mask;
+    uint64_t rtt_ns;                 /* of the acknowledgement that is being taken */
+    const struct cc_telemetry *telemetry;
+    uint8_t said;                    /* that one has been an event */
+    uint8_t is_ack;                  /* and is no NAK */
+    uint32_t psn;                    /* that it names */
 };
 
 struct heap_entry { rnic_time time; struct qp *qp; };
@@ -239,6 +260,7 @@ struct rnic {
     uint64_t events_head, events_tail;
     uint32_t wanted;
     struct rnic_stats stats;
+    struct cc_telemetry telemetry;  /* of the packet that was parsed last, if it had any */
 };
 
 /* --- card.c ------------------------------------------------------------------------------------ */
@@ -289,8 +311,25 @@ void bytes_put64(uint8_t *at, uint64_t value);
 uint32_t bytes_get24(const uint8_t *at);
 uint32_t bytes_get32(const uint8_t *at);
 
+/* Puts telemetry between UDP and BTH of a packet that is otherwise finished. */
+void packet_shim(struct rnic_packet *packet, enum weft_telemetry_kind kind, const struct cc_telemetry *blob);
+
+/* --- feedback.c -------------------------------------------------------------------------------- */
+int feedback_begin(struct qp *qp);                               /* what its slot's algorithms want; 0: no memory */
+void feedback_end(struct qp *qp);
+int window_open(const struct qp *qp);                            /* may a new packet leave? */
+rnic_time window_opens(const struct qp *qp);                     /* when time alone will have opened it; RNIC_NEVER: it will not */
+void feedback_sent(struct qp *qp, uint64_t psn, uint32_t again, struct rnic_packet *packet); /* data leaves */
+void feedback_hear(struct qp *qp, const struct inbound *in);     /* an acknowledgement is going to be taken */
+void feedback_heard(struct qp *qp);                              /* it has been */
+/* An event of acknowledged bytes, from the packet `first` on, for a slot of ours: with what else there is to say. */
+void feedback_acked(struct qp *qp, struct cc_event acked, uint64_t first);
+void feedback_collect(struct qp *qp);                            /* a packet for the responder has brought telemetry */
+void feedback_return(struct qp *qp, struct rnic_packet *packet); /* which goes back with this acknowledgement */
+
 /* --- requester.c ------------------------------------------------------------------------------- */
 int requester_wants(struct qp *qp);
+int requester_is_held(const struct qp *qp);                      /* something new could go but for the window of its congestion control */
 int requester_send(struct qp *qp, struct rnic_packet *packet);   /* 0: nothing to be sent after all */
 void requester_ack(struct qp *qp, const struct inbound *in);     /* ACK, NAK, RNR NAK */
 void requester_response(struct qp *qp, const struct inbound *in); /* of a READ */

@@ -101,6 +101,39 @@ uint8_t *packet_begin(struct qp *qp, struct rnic_packet *packet, uint32_t opcode
     return at + HEADERS;
 }
 
+/* The longest: a NAK with a bitmap that brings telemetry back. */
+_Static_assert(HEADERS + TELEMETRY_SHIM_BYTES + CC_TELEMETRY_MOST + AETH + MISSING_MAP <= RNIC_HEADERS_MAX, "room for headers");
+
+void packet_shim(struct rnic_packet *packet, enum weft_telemetry_kind kind, const struct cc_telemetry *blob)
+{
+    uint8_t *ip = packet->header + ETHERNET, *udp = ip + IPV4, *at = udp + UDP;
+    const uint32_t bytes = blob ? blob->bytes : 0, all = TELEMETRY_SHIM_BYTES + bytes;
+    const struct weft_telemetry shim = {
+        .version = TELEMETRY_VERSION,
+        .kind = (uint8_t)kind,
+        .words = (uint8_t)(bytes / 4),
+        .cut = blob ? blob->cut : 0,
+        .hops = blob ? blob->hops : 0,
+        .format = blob ? blob->format : 0,
+    };
+    memmove(at + all, at, packet->header_length - (ETHERNET + IPV4 + UDP));
+    weft_telemetry_write(&shim, at);
+    if (bytes)
+        memcpy(at + TELEMETRY_SHIM_BYTES, blob->data, bytes);
+    packet->header_length += all;
+    put16(ip + 2, get16(ip + 2) + all);
+    put16(udp + 2, TELEMETRY_PORT);
+    put16(udp + 4, get16(udp + 4) + all);
+    packet_recheck(packet);
+}
+
+/* How long the telemetry of a packet of ours is. */
+static uint32_t shim_of(const uint8_t *frame)
+{
+    const uint8_t *udp = frame + ETHERNET + IPV4;
+    return get16(udp + 2) == TELEMETRY_PORT ? weft_telemetry_length(udp + UDP) : 0;
+}
+
 void packet_recheck(struct rnic_packet *packet)
 {
     uint8_t *ip = packet->header + ETHERNET;
@@ -139,7 +172,7 @@ uint32_t rnic_write_packet(const struct rnic_packet *packet, uint8_t *out)
     }
     memset(out + at, 0, packet->pad);
     at += packet->pad;
-    uint32_t crc = ws_icrc(out + ETHERNET, at - ETHERNET, NULL, 0);
+    uint32_t crc = ws_icrc_without(out + ETHERNET, shim_of(out), at - ETHERNET, NULL, 0);
     for (int i = 0; i < RNIC_ICRC; i++)
         out[at++] = (uint8_t)(crc >> 8 * i);
     return at;
@@ -170,8 +203,8 @@ static const uint8_t extensions[] = {
 };
 
 /* What lies between BTH and ICRC. */
-static enum parse_result parse_extensions(const uint8_t *at, uint32_t here, uint32_t bytes, uint32_t pad, uint32_t has,
-                                          struct inbound *in)
+static inline __attribute__((always_inline)) enum parse_result
+parse_extensions(const uint8_t *at, uint32_t here, uint32_t bytes, uint32_t pad, uint32_t has, struct inbound *in)
 {
     uint32_t used = 0;
     uint32_t needed = (has & HAS_RETH ? RETH : 0) + (has & HAS_AETH ? AETH : 0) + (has & HAS_IMMEDIATE ? IMMEDIATE : 0);
@@ -228,22 +261,47 @@ static struct qp *parse_notification(struct rnic *r, const uint8_t *at, uint32_t
     return qp;
 }
 
-enum parse_result packet_parse(struct rnic *r, const uint8_t *frame, uint32_t length, uint32_t tail, struct qp **found,
-                               struct inbound *in)
+/* The shim behind UDP, of a frame that has at least HEADERS bytes: how long it is with what was written; 0: malformed. */
+static uint32_t parse_shim(struct rnic *r, const uint8_t *udp, uint32_t length)
 {
-    const uint8_t *ip = frame + ETHERNET, *udp = ip + IPV4, *bth = udp + UDP;
+    const uint8_t *at = udp + UDP;
+    const uint32_t all = weft_telemetry_length(at);
+    if (!all || length < HEADERS + all)
+        return 0;
+    struct weft_telemetry shim;
+    weft_telemetry_read(at, &shim);
+    /* Only acknowledgements bring telemetry back, and to a receiver it comes with all but these. */
+    const uint32_t opcode = at[all];
+    if (shim.kind == WEFT_TELEMETRY_RETURNED ? opcode != OP_ACK : opcode == OP_ACK || opcode == OP_CNP)
+        return 0;
+    const uint32_t there = all - TELEMETRY_SHIM_BYTES, bytes = there < CC_TELEMETRY_MOST ? there : CC_TELEMETRY_MOST;
+    struct cc_telemetry *blob = &r->telemetry;
+    *blob = (struct cc_telemetry){
+        .bytes = bytes, .format = shim.format, .hops = shim.hops, .cut = (uint8_t)(shim.cut || bytes < there)};
+    memcpy(blob->data, at + TELEMETRY_SHIM_BYTES, bytes);
+    return all;
+}
+
+/* A packet to `port`, with `shim` bytes of telemetry. Compiled twice, so that those without pay nothing for it. */
+static inline __attribute__((always_inline)) enum parse_result parse(struct rnic *r, const uint8_t *frame, uint32_t length,
+                                                                     uint32_t tail, uint32_t port, uint32_t shim,
+                                                                     struct qp **found, struct inbound *in)
+{
+    const uint8_t *ip = frame + ETHERNET, *udp = ip + IPV4, *bth = udp + UDP + shim;
     if (length < HEADERS || get16(frame + 12) != 0x0800 || ip[0] != 0x45 || ip[9] != PROTOCOL_UDP ||
-        get16(udp + 2) != ROCE_PORT || (get16(ip + 6) & 0x3fff) || bytes_get32(ip + 16) != r->config.ip)
+        get16(udp + 2) != port || (get16(ip + 6) & 0x3fff) || bytes_get32(ip + 16) != r->config.ip)
         return PARSE_OTHER;
+    if (port == TELEMETRY_PORT && !shim)
+        return PARSE_MALFORMED;
     const uint32_t ip_length = get16(ip + 2), udp_length = get16(udp + 4), pad = bth[1] >> 4 & 3u;
-    if (ip_length > IP_LENGTH_MOST || udp_length != ip_length - IPV4 || udp_length < UDP + BTH + RNIC_ICRC + pad ||
+    if (ip_length > IP_LENGTH_MOST || udp_length != ip_length - IPV4 || udp_length < UDP + shim + BTH + RNIC_ICRC + pad ||
         ETHERNET + ip_length > length + tail || (!tail && ETHERNET + ip_length > length))
         return PARSE_MALFORMED;
-    const uint32_t bytes = udp_length - UDP - BTH - RNIC_ICRC;
+    const uint32_t bytes = udp_length - UDP - shim - BTH - RNIC_ICRC;
     if (r->config.check_icrc && !tail) {
         const uint8_t *at = ip + ip_length - RNIC_ICRC;
         uint32_t said = (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
-        if (said != ws_icrc(ip, ip_length - RNIC_ICRC, NULL, 0))
+        if (said != ws_icrc_without(ip, shim, ip_length - RNIC_ICRC, NULL, 0))
             return PARSE_ICRC;
     }
     in->opcode = bth[0];
@@ -251,6 +309,7 @@ enum parse_result packet_parse(struct rnic *r, const uint8_t *frame, uint32_t le
     in->psn = bytes_get24(bth + 9);
     in->ack_request = bth[8] >> 7;
     in->marked = (ip[1] & 3) == CE;
+    in->telemetry = shim != 0;
     if (bth[1] & 0x0f)
         return PARSE_MALFORMED; /* transport version */
     uint32_t has = in->opcode < sizeof extensions ? extensions[in->opcode] : 0;
@@ -260,7 +319,7 @@ enum parse_result packet_parse(struct rnic *r, const uint8_t *frame, uint32_t le
     } else if (!has) {
         return PARSE_MALFORMED;
     }
-    const uint32_t here = length - HEADERS < bytes ? length - HEADERS : bytes, source = bytes_get32(ip + 12);
+    const uint32_t behind = length - HEADERS - shim, here = behind < bytes ? behind : bytes, source = bytes_get32(ip + 12);
     struct qp *qp = in->opcode == OP_CNP && here >= CNP_RESERVED ? parse_notification(r, bth + BTH, source, in) : NULL;
     if (!qp)
         qp = qp_find(r, bytes_get24(bth + 5));
@@ -268,4 +327,21 @@ enum parse_result packet_parse(struct rnic *r, const uint8_t *frame, uint32_t le
         return PARSE_UNKNOWN;
     *found = qp;
     return in->opcode == OP_CNP ? PARSE_OK : parse_extensions(bth + BTH, here, bytes, pad, has, in);
+}
+
+/* As it is not to RoCEv2's port. */
+static __attribute__((noinline)) enum parse_result parse_other(struct rnic *r, const uint8_t *frame, uint32_t length, uint32_t tail,
+                                                               struct qp **found, struct inbound *in)
+{
+    const uint8_t *udp = frame + ETHERNET + IPV4;
+    if (length < HEADERS || get16(udp + 2) != TELEMETRY_PORT)
+        return PARSE_OTHER;
+    return parse(r, frame, length, tail, TELEMETRY_PORT, parse_shim(r, udp, length), found, in);
+}
+
+enum parse_result packet_parse(struct rnic *r, const uint8_t *frame, uint32_t length, uint32_t tail, struct qp **found,
+                               struct inbound *in)
+{
+    const enum parse_result result = parse(r, frame, length, tail, ROCE_PORT, 0, found, in);
+    return __builtin_expect(result != PARSE_OTHER, 1) ? result : parse_other(r, frame, length, tail, found, in);
 }

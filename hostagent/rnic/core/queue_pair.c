@@ -23,6 +23,8 @@ void qp_free(struct qp *qp)
         free(ring_of(qp->early));
     free(qp->early_bytes);
     free(qp->responded);
+    free(qp->collected);
+    feedback_end(qp);
     if (qp->config.slot != qp->slot)
         free(qp->slot);
     free(qp);
@@ -175,7 +177,7 @@ int rnic_add_qp(rnic *r, const struct rnic_qp_config *config, const struct cc_pa
     qp->told.interval_ns = c->cnp_interval_ns;
     qp->answers_size = c->max_reads;
     qp->answers = malloc(c->max_reads * sizeof *qp->answers);
-    if (!qp->answers || !add_slot(qp, cc) || (c->repeat == RNIC_SELECTIVE && !add_early(qp))) {
+    if (!qp->answers || !add_slot(qp, cc) || !feedback_begin(qp) || (c->repeat == RNIC_SELECTIVE && !add_early(qp))) {
         qp_free(qp);
         return card_fail(r, RNIC_ENOMEM, "no memory for a queue pair");
     }

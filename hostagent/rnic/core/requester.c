@@ -53,12 +53,20 @@ static int find_repeat(struct qp *qp)
     return 0;
 }
 
-static int may_send_new(const struct qp *qp)
+/* Whether something new may be sent as far as its congestion control's window is not concerned. */
+static inline __attribute__((always_inline)) int has_new(const struct qp *qp)
 {
     if (qp->next >= qp->posted || qp->next - qp->una >= qp->config.window_packets)
         return 0;
     return !is_read(work_at(qp, qp->cursor)) || qp->reads < qp->config.max_reads;
 }
+
+static inline __attribute__((always_inline)) int may_send_new(const struct qp *qp)
+{
+    return has_new(qp) && (__builtin_expect(!(qp->wants & CC_WINDOW), 1) || window_open(qp));
+}
+
+int requester_is_held(const struct qp *qp) { return qp->state == RNIC_READY && !qp->not_ready && has_new(qp); }
 
 int requester_wants(struct qp *qp)
 {
@@ -121,6 +129,8 @@ static uint64_t build(struct qp *qp, const struct work *work, uint64_t psn, int 
     } else {
         build_data(qp, work, psn, ask, packet);
         qp->stats.sent_packets++;
+        if (__builtin_expect(qp->wants, 0))
+            feedback_sent(qp, psn, (uint32_t)again, packet);
         if (again) {
             qp->stats.repeated_packets++;
             qp->stats.repeated_bytes += packet->payload_length;
@@ -210,7 +220,10 @@ static void progress(struct qp *qp, uint64_t before)
     struct cc_slot *slot = qp->slot;
     if (slot && qp->config.slot_is_ours) {
         const struct cc_event acked = {.kind = CC_ACKED, .bytes = (qp->una - before) * qp->config.mtu};
-        cc_on_event(slot, &acked, NULL, nanoseconds(qp->card));
+        if (__builtin_expect(qp->wants, 0))
+            feedback_acked(qp, acked, before);
+        else
+            cc_on_event(slot, &acked, NULL, nanoseconds(qp->card));
     }
 }
 
@@ -340,7 +353,7 @@ static void missing_sequence(struct qp *qp, const struct inbound *in)
         qp->lost_below = highest;
 }
 
-void requester_ack(struct qp *qp, const struct inbound *in)
+static void take_ack(struct qp *qp, const struct inbound *in)
 {
     const uint64_t psn = psn_near(qp->una, in->psn);
     const uint32_t kind = in->syndrome & 0xe0, code = in->syndrome & 0x1f;
@@ -365,6 +378,17 @@ void requester_ack(struct qp *qp, const struct inbound *in)
     } else if (kind == SYNDROME_NAK) {
         qp_fail(qp, code == NAK_INVALID ? RNIC_REMOTE_INVALID : code == NAK_ACCESS ? RNIC_REMOTE_ACCESS : RNIC_REMOTE_OPERATION, 0);
     }
+}
+
+void requester_ack(struct qp *qp, const struct inbound *in)
+{
+    if (!qp->wants) {
+        take_ack(qp, in);
+        return;
+    }
+    feedback_hear(qp, in);
+    take_ack(qp, in);
+    feedback_heard(qp);
 }
 
 /* The READ whose responses include this PSN; NULL: none. */

@@ -466,6 +466,8 @@ int responder_ack(struct qp *qp, struct rnic_packet *packet)
     bytes_put24(aeth + 1, (uint32_t)(qp->messages & PSN_MASK));
     if (with_map)
         write_map(qp, aeth + AETH);
+    if (qp->telemetry_due)
+        feedback_return(qp, packet);
     if (!qp->syndrome)
         qp->stats.acks_sent++;
     else if ((syndrome & 0xe0) == SYNDROME_NAK)

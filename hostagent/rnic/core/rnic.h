@@ -7,7 +7,8 @@
  *
  * Time is int64 picoseconds, monotone; addresses are in host order. Functions that can fail return 0 or a negative RNIC_E*.
  * All calls for one card come from one thread at a time. Memory is taken when queue pairs are made and work is
- * posted, never for a packet; but header-only cards take what selective repeat needs when something is missing.
+ * posted, never for a packet; but header-only cards take what selective repeat needs when something is missing, and
+ * queue pairs what telemetry and round-trip times need when the first comes and when more packets are on the way than ever.
  *
  * Source: InfiniBand Architecture Specification vol. 1, chapter 9 (transport), annexes A16, A17 (RoCE, RoCEv2). Selective
  * repeat follows IRN (Mittal et al., SIGCOMM 2018): the NAK carries a bitmap (docs/wire-formats.md).
@@ -18,6 +19,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "cc_sent.h"
 #include "cc_slot.h"
 
 typedef int64_t rnic_time; /* picoseconds */
@@ -39,7 +41,7 @@ enum {
     RNIC_QUEUES = 8,       /* as PFC's classes; a higher one is served first */
     RNIC_MTU_MIN = 256,
     RNIC_MTU_MAX = 4096,
-    RNIC_HEADERS_MAX = 80, /* Ethernet, IPv4, UDP, BTH and what may follow before the payload */
+    RNIC_HEADERS_MAX = 152, /* Ethernet, IPv4, UDP, telemetry, BTH and what may follow before the payload */
     RNIC_ICRC = 4,
     RNIC_QPN_MAX = 0xffffff,
 };
@@ -96,8 +98,13 @@ struct rnic_qp_config {
     uint64_t cnp_interval_ns;/* notification point: at most one CNP in that time; UINT64_MAX: none are sent */
     struct cc_slot *slot;    /* NULL: one of the queue pair's own; else the caller's, which stays valid */
     uint32_t slot_is_ours;   /* 1: rnic updates the slot; 0: the kernel does, it is only read */
+    struct cc_sent *sent;    /* of a slot that the kernel updates: where it looks for send times; NULL: it does not get any */
 };
-/* Its own slot, if `slot` is NULL, starts with what `cc` says; NULL as without an algorithm. */
+/* A slot whose algorithms limit by a window: new packets wait while payload bytes that were sent and not acknowledged have reached it,
+ * though one packet may always be on the way; each asks to be acknowledged. What was lost is sent again at once by selective
+ * repeat, and within the window by go-back-N. A READ counts with all that it asks for; its responses, which
+ * nobody acknowledges, are limited by the rate of the end that sends them, and by no window.
+ * Its own slot, if `slot` is NULL, starts with what `cc` says; NULL as without an algorithm. */
 int rnic_add_qp(rnic *r, const struct rnic_qp_config *config, const struct cc_params *cc);
 /* Now it can send and receive. `peer_psn`: the other end's first_psn. `peer_mac` 0: the gateway. Once only. */
 int rnic_connect(rnic *r, uint32_t qpn, uint32_t peer_ip, uint64_t peer_mac, uint32_t peer_qpn, uint32_t peer_psn);
@@ -222,6 +229,8 @@ struct rnic_qp_stats {
     uint64_t rate_bps;       /* now, by congestion control; 0: not limited */
 };
 int rnic_qp_stats_get(rnic *r, uint32_t qpn, rnic_time now, struct rnic_qp_stats *stats);
+/* Its congestion control as of the last event; NULL: there is no such queue pair, or it has none. Valid until it is removed. */
+const struct cc_slot *rnic_qp_slot(const rnic *r, uint32_t qpn);
 uint64_t rnic_next_psn(const rnic *r, uint32_t qpn); /* of what it sends, not cut to 24 bits */
 
 #endif

@@ -129,13 +129,29 @@ void qp_unlist(struct qp *qp)
     qp_heap_remove(qp, HEAP_PACE);
 }
 
+/* It has nothing to send until its window opens: by an acknowledgement, which comes through here again, or by time alone. */
+static void wait_for_window(struct qp *qp)
+{
+    const rnic_time opens = requester_is_held(qp) ? window_opens(qp) : RNIC_NEVER;
+    if (opens == RNIC_NEVER)
+        return;
+    heap_set(qp, HEAP_PACE, opens);
+    qp->wants |= WAITS_FOR_WINDOW;
+}
+
 void qp_update(struct qp *qp)
 {
     struct rnic *r = qp->card;
     if (!responder_wants(qp) && !requester_wants(qp)) {
         qp_unlist(qp);
         qp->idle = 1;
+        if (qp->wants & CC_WINDOW)
+            wait_for_window(qp);
         return;
+    }
+    if (qp->wants & WAITS_FOR_WINDOW) {
+        qp_heap_remove(qp, HEAP_PACE);
+        qp->wants &= (uint8_t)~WAITS_FOR_WINDOW;
     }
     if (qp->idle && qp->allowed < r->now)
         qp->allowed = r->now; /* credit is for lateness, not for having had nothing to send */

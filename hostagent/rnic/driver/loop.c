@@ -1,5 +1,6 @@
 /* Owns the loop: frames in, time-outs, frames out, sleep until something is due. */
 #include "loop.h"
+#include "telemetry.h"
 
 #include <errno.h>
 #include <net/if.h>
@@ -19,6 +20,7 @@ enum {
     EVENTS = 1024,
     ETHERNET_GAP = 24,      /* preamble, FCS, gap: what a rate counts beside the frame */
     FRAME_LEAST = 84,
+    ROCE_PORT = 4791,
 };
 static const uint64_t SECOND_NS = 1000000000;
 static const rnic_time LINE_SLACK_PS = 10000000000; /* a frame that leaves late brings the next ones forward by so much at most */
@@ -69,7 +71,7 @@ rnicd *rnicd_open(const struct rnicd_config *config, const struct rnic_config *c
     d->events = calloc(EVENTS, sizeof *d->events);
     d->members_mask = members - 1;
     d->events_mask = EVENTS - 1;
-    d->wake_fd = d->event_fd = d->port_fd = -1;
+    d->wake_fd = d->event_fd = d->port_fd = d->telemetry_fd = -1;
     d->next_id = 1;
     if (!d->members || !d->events) {
         snprintf(error, error_size, "no memory for an endpoint");
@@ -78,8 +80,11 @@ rnicd *rnicd_open(const struct rnicd_config *config, const struct rnic_config *c
     d->line_rate_bps = config->line_rate_bps;
     d->base_ns = clock_ns(CLOCK_MONOTONIC);
     d->ifindex = if_nametoindex(config->interface);
-    d->port_fd = port_take(card->ip, error, error_size);
+    d->port_fd = port_take(card->ip, ROCE_PORT, error, error_size);
     if (d->port_fd < 0)
+        goto failed;
+    d->telemetry_fd = port_take(card->ip, TELEMETRY_PORT, error, error_size);
+    if (d->telemetry_fd < 0)
         goto failed;
     d->io = open_io(d, config, error, error_size);
     if (!d->io)
@@ -106,7 +111,7 @@ void rnicd_close(rnicd *d)
     if (d->io)
         d->io->ways->close(d->io);
     rnic_destroy(d->card);
-    const int descriptors[] = {d->wake_fd, d->event_fd, d->port_fd};
+    const int descriptors[] = {d->wake_fd, d->event_fd, d->port_fd, d->telemetry_fd};
     for (size_t i = 0; i < sizeof descriptors / sizeof *descriptors; i++)
         if (descriptors[i] >= 0)
             close(descriptors[i]);

@@ -59,6 +59,11 @@ control MakeCnp(inout headers_t hdr, in local_metadata_t meta) {
         hdr.notification.destination_qp = hdr.bth.destination_qp;
         hdr.notification.queue = meta.fast_cnp.queue;
 
+#ifdef WITH_TELEMETRY
+        hdr.telemetry.setInvalid();
+        hdr.telemetry_written.setInvalid();
+#endif
+
         // As the destination would send it: a NIC takes CNPs from its queue pair's peer only.
         hdr.ipv4.version = 4;
         hdr.ipv4.ihl = 5;

@@ -15,6 +15,7 @@ struct toy {
 };
 
 enum { toy_HEARS = 1 << CC_CNP };
+enum { toy_WANTS = 0 };
 
 static inline const char *toy_invalid(const struct toy_params *p)
 {
@@ -34,17 +35,28 @@ static inline void toy_elapse(struct toy *s, weft_u64 now)
     (void)now;
 }
 
-static inline void toy_on_event(struct toy *s, const struct cc_event *event, weft_u64 now)
+static inline void toy_on_event(struct toy *s, const struct cc_event *event, const struct cc_telemetry *telemetry,
+                                weft_u64 now)
 {
-    (void)s;
-    (void)event;
-    (void)now;
+    (void)s, (void)event, (void)telemetry, (void)now;
 }
 
 static inline weft_u64 toy_rate_at(const struct toy *s, weft_u64 now)
 {
     (void)now;
     return s->rate;
+}
+
+static inline weft_u64 toy_window_at(const struct toy *s, weft_u64 now)
+{
+    (void)s, (void)now;
+    return CC_NO_LIMIT;
+}
+
+static inline weft_u32 toy_path_at(const struct toy *s, const struct cc_choice *choice, weft_u64 now)
+{
+    (void)s, (void)choice, (void)now;
+    return CC_NO_PATH;
 }
 
 #endif

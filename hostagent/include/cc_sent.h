@@ -1,0 +1,38 @@
+/* When packets were sent, by their PSN: what round-trip times are made of.
+ *
+ * A ring of words, a power of two of them, one packet each: its PSN's 24 bits, a bit that says that the time is known,
+ * and 39 bits of it (9 minutes of nanoseconds). A word is written and read as a whole, so that the endpoint may write while the
+ * BPF program reads: for queue pairs of the kernel the ring is an element of the BPF array `cc_sent`. Of a packet that was
+ * sent more than once it is not known: nobody can tell which of them an acknowledgement is for (Karn's rule).
+ */
+#ifndef WEFT_CC_SENT_H
+#define WEFT_CC_SENT_H
+
+#include "weft_types.h"
+
+#define CC_SENT_KERNEL 256 /* packets that an element of `cc_sent` remembers */
+#define CC_SENT_KNOWN ((weft_u64)1 << 39)
+#define CC_SENT_TIME (CC_SENT_KNOWN - 1)
+
+struct cc_sent {
+    weft_u64 packets[CC_SENT_KERNEL];
+};
+
+/* The word for a packet that is sent at `now`; `again`: not for the first time. */
+static inline weft_u64 cc_sent_word(weft_u32 psn, weft_u64 now, weft_u32 again)
+{
+    return (weft_u64)(psn & 0xffffff) << 40 | (again ? 0 : CC_SENT_KNOWN | (now & CC_SENT_TIME));
+}
+
+/* The round trip of an acknowledgement at `now`, by the words of the first and of the last packet that it is the first to
+ * acknowledge; 0: not known. If the first one was sent again, the last one has waited for it at the receiver. */
+static inline weft_u64 cc_sent_trip(weft_u64 first, weft_u32 first_psn, weft_u64 last, weft_u32 last_psn, weft_u64 now)
+{
+    if (!(last & CC_SENT_KNOWN) || last >> 40 != (last_psn & 0xffffff))
+        return 0;
+    if (!(first & CC_SENT_KNOWN) && first >> 40 == (first_psn & 0xffffff))
+        return 0;
+    return (now - last) & CC_SENT_TIME;
+}
+
+#endif

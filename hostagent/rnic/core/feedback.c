@@ -1,0 +1,171 @@
+/* Owns what congestion control learns beside acknowledged bytes, and how its window holds packets back: bytes on the way,
+ * round-trip times, and telemetry that goes out with data and comes back with acknowledgements. */
+#include <stdlib.h>
+
+#include "card.h"
+
+enum { SENT_FIRST = 64, SENT_MOST = 1 << 16 }; /* packets whose send times are remembered */
+
+int feedback_begin(struct qp *qp)
+{
+    const struct rnic_qp_config *config = &qp->config;
+    uint32_t wants = qp->slot ? cc_wants(qp->slot->algorithms) : 0;
+    if (qp->slot && !config->slot_is_ours && !config->sent)
+        wants &= ~(uint32_t)CC_RTT;
+    if (!wants)
+        return 1;
+    struct feedback *own = qp->feedback = calloc(1, sizeof *own);
+    if (!own)
+        return 0;
+    qp->wants = (uint8_t)wants;
+    if (!(wants & CC_RTT))
+        return 1;
+    own->sent_mask = (config->slot_is_ours ? SENT_FIRST : CC_SENT_KERNEL) - 1;
+    own->sent = config->slot_is_ours ? calloc(SENT_FIRST, sizeof *own->sent) : config->sent->packets;
+    return own->sent != NULL;
+}
+
+void feedback_end(struct qp *qp)
+{
+    if (qp->feedback && qp->config.slot_is_ours)
+        free(qp->feedback->sent);
+    free(qp->feedback);
+}
+
+/* --- the window -------------------------------------------------------------------------------- */
+
+/* Bytes of the work at `index` below a PSN that lies in it or right behind it. */
+static uint64_t bytes_below(const struct qp *qp, uint64_t index, uint64_t psn)
+{
+    if (index >= qp->tail)
+        return 0;
+    const struct work *work = &qp->works[index & qp->works_mask];
+    const uint64_t bytes = (psn - work->first_psn) * qp->config.mtu;
+    return bytes < work->posted.length ? bytes : work->posted.length;
+}
+
+/* Where the first byte of the work at the cursor lies among all that the queue pair ever sends. */
+static uint64_t bytes_to_cursor(const struct qp *qp)
+{
+    struct feedback *own = qp->feedback;
+    if (own->cursor < qp->head || own->cursor > qp->cursor) {
+        own->cursor = qp->head;
+        own->bytes = qp->stats.acked_bytes;
+    }
+    while (own->cursor < qp->cursor)
+        own->bytes += qp->works[own->cursor++ & qp->works_mask].posted.length;
+    return own->bytes;
+}
+
+/* Payload bytes that were sent and not acknowledged. */
+static uint64_t on_the_way(const struct qp *qp)
+{
+    const uint64_t acknowledged = qp->stats.acked_bytes + bytes_below(qp, qp->head, qp->una);
+    return bytes_to_cursor(qp) + bytes_below(qp, qp->cursor, qp->next) - acknowledged;
+}
+
+int window_open(const struct qp *qp)
+{
+    return qp->next == qp->una || on_the_way(qp) < cc_window_at(qp->slot, nanoseconds(qp->card));
+}
+
+/* A window only widens with time, so that halving finds the nanosecond. What does not come before the time-out need not be
+ * known: that comes through here, too. */
+rnic_time window_opens(const struct qp *qp)
+{
+    const uint64_t base = qp->card->config.cc_base_ns, out = on_the_way(qp);
+    if (qp->deadline == RNIC_NEVER || qp->deadline <= qp->card->now)
+        return RNIC_NEVER;
+    uint64_t closed = nanoseconds(qp->card), open = base + (uint64_t)qp->deadline / 1000;
+    if (cc_window_at(qp->slot, open) <= out)
+        return RNIC_NEVER;
+    while (open - closed > 1) {
+        const uint64_t middle = closed + (open - closed) / 2;
+        if (cc_window_at(qp->slot, middle) > out)
+            open = middle;
+        else
+            closed = middle;
+    }
+    const rnic_time at = (rnic_time)(open - base) * 1000;
+    return at > qp->card->now ? at : qp->card->now + 1000;
+}
+
+/* --- round-trip times -------------------------------------------------------------------------- */
+
+/* Room for twice as many; without memory the oldest are forgotten. */
+static void remember_more(struct feedback *own)
+{
+    const uint64_t size = 2 * (own->sent_mask + 1);
+    uint64_t *bigger = calloc(size, sizeof *bigger);
+    if (!bigger)
+        return;
+    for (uint64_t i = 0; i <= own->sent_mask; i++)
+        if (own->sent[i] & CC_SENT_KNOWN)
+            bigger[own->sent[i] >> 40 & (size - 1)] = own->sent[i];
+    free(own->sent);
+    own->sent = bigger;
+    own->sent_mask = size - 1;
+}
+
+void feedback_sent(struct qp *qp, uint64_t psn, uint32_t again, struct rnic_packet *packet)
+{
+    struct feedback *own = qp->feedback;
+    /* A window may shrink below what is out: were that not acknowledged at once, only the time-out would go on. */
+    if (qp->wants & CC_WINDOW)
+        packet->header[ETHERNET + IPV4 + UDP + 8] |= 0x80;
+    if (qp->wants & CC_TELEMETRY)
+        packet_shim(packet, WEFT_TELEMETRY_COLLECTS, NULL);
+    if (!(qp->wants & CC_RTT))
+        return;
+    if (psn - qp->una > own->sent_mask && own->sent_mask + 1 < SENT_MOST && qp->config.slot_is_ours)
+        remember_more(own);
+    const uint64_t word = cc_sent_word((uint32_t)(psn & PSN_MASK), nanoseconds(qp->card), again);
+    __atomic_store_n(&own->sent[psn & own->sent_mask], word, __ATOMIC_RELEASE);
+}
+
+/* --- acknowledgements -------------------------------------------------------------------------- */
+
+void feedback_hear(struct qp *qp, const struct inbound *in)
+{
+    struct feedback *own = qp->feedback;
+    own->said = 0;
+    own->is_ack = (in->syndrome & 0xe0) == 0;
+    own->psn = in->psn;
+    own->telemetry = in->telemetry ? &qp->card->telemetry : NULL;
+}
+
+void feedback_acked(struct qp *qp, struct cc_event acked, uint64_t first)
+{
+    struct feedback *own = qp->feedback;
+    const uint64_t now = nanoseconds(qp->card);
+    if (own->is_ack && acked.bytes && qp->wants & CC_RTT)
+        acked.rtt_ns = cc_sent_trip(own->sent[first & own->sent_mask], (uint32_t)(first & PSN_MASK),
+                                    own->sent[own->psn & own->sent_mask], own->psn, now);
+    cc_on_event(qp->slot, &acked, own->telemetry, now);
+    own->said = 1;
+}
+
+void feedback_heard(struct qp *qp)
+{
+    struct feedback *own = qp->feedback;
+    if (!own->said && qp->config.slot_is_ours)
+        feedback_acked(qp, (struct cc_event){.kind = CC_ACKED}, qp->una);
+    own->is_ack = 0; /* READ responses are events without */
+    own->telemetry = NULL;
+}
+
+/* --- telemetry at the receiver ----------------------------------------------------------------- */
+
+void feedback_collect(struct qp *qp)
+{
+    if (!qp->collected && !(qp->collected = malloc(sizeof *qp->collected)))
+        return;
+    *qp->collected = qp->card->telemetry;
+    qp->telemetry_due = 1;
+}
+
+void feedback_return(struct qp *qp, struct rnic_packet *packet)
+{
+    packet_shim(packet, WEFT_TELEMETRY_RETURNED, qp->collected);
+    qp->telemetry_due = 0;
+}

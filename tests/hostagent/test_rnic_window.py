@@ -1,0 +1,295 @@
+"""A congestion-control algorithm's window: how many bytes of payload may be on the way.
+
+`windowed` is an algorithm of these tests alone (algorithms_for_tests). See scripted_peer.py for who
+is who; packets are of 256 bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from scapy.contrib.roce import BTH
+
+from hostagent.rnic.binding import Access, EventKind, Operation, QueuePairConfig, Repeat, Work
+from protocols.rocev2 import Opcode, Syndrome
+from tests.hostagent import more_algorithms
+from tests.hostagent.more_algorithms import windowed
+from tests.hostagent.scripted_peer import MTU, PEER_IP, PEER_QPN, PSN, QPN, ScriptedPeer
+from tests.hostagent.virtual_wire import SANITIZE, US, Faults, VirtualWire, make_card
+
+DATA = bytes(100 * MTU)
+TIMEOUT = 100 * US
+
+
+@pytest.fixture(autouse=True)
+def algorithms(monkeypatch: pytest.MonkeyPatch) -> None:
+    more_algorithms.put_in_place(monkeypatch, sanitize=SANITIZE)
+
+
+def peer_with(window: int, config: dict[str, Any] | None = None, **fields: int) -> ScriptedPeer:
+    limited = {"windowed": windowed(window, **fields)}
+    return ScriptedPeer(congestion_control=limited, **(config or {}))
+
+
+def post(peer: ScriptedPeer, size: int, id: int = 1) -> None:
+    peer.card.post(QPN, Work(id, Operation.SEND, DATA[:size]), peer.now)
+
+
+def psns(peer: ScriptedPeer) -> list[int]:
+    """What leaves now, counted from the first PSN."""
+    return [packet[BTH].psn - PSN for packet in peer.all()]
+
+
+@pytest.mark.parametrize(
+    ("window", "packets"),
+    [
+        (MTU, 1),
+        (10 * MTU, 10),
+        (MTU // 2, 1),
+        (0, 1),
+        (MTU + 1, 2),
+        (3 * MTU - 1, 3),
+        (1 << 63, 40),
+    ],
+)
+@pytest.mark.parametrize("repeat", list(Repeat))
+def test_as_many_packets_leave_as_the_window_has_room_for(
+    window: int, packets: int, repeat: Repeat
+) -> None:
+    peer = peer_with(window, {"repeat": repeat, "ack_every": 8})
+    post(peer, 40 * MTU)
+    first = peer.all()
+    assert [packet[BTH].psn - PSN for packet in first] == list(range(packets))
+    # Whatever becomes of the window, an acknowledgement is on its way.
+    assert all(packet[BTH].ackreq for packet in first)
+    if packets < 40:
+        peer.ack(PSN)
+        assert psns(peer) == [packets]
+
+
+def test_bytes_count_and_not_packets() -> None:
+    peer = peer_with(35)
+    for n in range(20):
+        post(peer, 10, n)
+    assert psns(peer) == [0, 1, 2, 3], "30 bytes have not reached 35"
+    peer.ack(PSN + 1)
+    assert psns(peer) == [4, 5]
+    peer.ack(PSN + 5)
+    assert psns(peer) == [6, 7, 8, 9]
+
+
+def test_messages_without_bytes_are_not_stopped_but_by_a_window_of_none() -> None:
+    for window, packets in ((1, 5), (0, 1)):
+        peer = peer_with(window)
+        for n in range(5):
+            post(peer, 0, n)
+        assert len(psns(peer)) == packets
+
+
+def test_both_windows_hold() -> None:
+    for constant, packets in ((3, 3), (30, 5)):
+        peer = peer_with(5 * MTU, {"window_packets": constant})
+        post(peer, 40 * MTU)
+        assert len(psns(peer)) == packets
+
+
+def test_acknowledgements_widen_it() -> None:
+    peer = peer_with(MTU, each=MTU)
+    post(peer, 20 * MTU)
+    assert psns(peer) == [0]
+    peer.ack(PSN)
+    assert psns(peer) == [1, 2]
+    peer.ack(PSN + 1)
+    assert psns(peer) == [3, 4]
+    peer.ack(PSN + 4)
+    assert psns(peer) == [5, 6, 7, 8]
+
+
+def test_what_is_out_is_not_taken_back_when_it_shrinks() -> None:
+    peer = peer_with(10 * MTU, {"ack_every": 16}, shrinks_at=MTU, shrunk=2 * MTU + 1)
+    post(peer, 40 * MTU)
+    assert psns(peer) == list(range(10))
+    peer.ack(PSN)
+    assert peer.silent() and peer.stats.outstanding == 9
+    peer.ack(PSN + 6)
+    assert peer.silent() and peer.stats.outstanding == 3
+    peer.ack(PSN + 7)
+    assert psns(peer) == [10]
+    peer.ack(PSN + 10)
+    assert psns(peer) == [11, 12, 13]
+
+
+def test_time_alone_widens_it_to_the_nanosecond() -> None:
+    opens = 31_416
+    peer = peer_with(MTU, later_at=opens, later=3 * MTU)
+    post(peer, 20 * MTU)
+    assert psns(peer) == [0]
+    assert peer.card.next_event() == opens * 1000
+    peer.pass_time(opens * 1000 - 1)
+    assert peer.silent()
+    peer.pass_time(opens * 1000)
+    assert psns(peer) == [1, 2]
+    assert peer.card.next_event() == TIMEOUT, "and there is nothing more to wait for"
+
+
+def test_an_acknowledgement_comes_before_time_has_widened_it() -> None:
+    peer = peer_with(MTU, later_at=50_000, later=3 * MTU)
+    post(peer, 5 * MTU)
+    assert psns(peer) == [0]
+    peer.pass_time(10 * US)
+    peer.ack(PSN)
+    assert psns(peer) == [1]
+    assert peer.card.next_event() == 50 * US
+    peer.pass_time(50 * US)
+    assert psns(peer) == [2, 3]
+
+
+def test_a_window_that_opens_after_the_time_out_is_no_matter() -> None:
+    """What is out is sent again then, and nothing waits for the window without end."""
+    peer = peer_with(MTU, later_at=150_000, later=3 * MTU)
+    post(peer, 5 * MTU)
+    assert psns(peer) == [0]
+    assert peer.card.next_event() == TIMEOUT
+    peer.pass_time(TIMEOUT)
+    assert psns(peer) == [0]
+    assert peer.card.next_event() == 150 * US
+    peer.pass_time(150 * US)
+    assert psns(peer) == [1, 2]
+
+
+def test_a_rate_holds_beside_the_window() -> None:
+    peer = peer_with(2 * MTU, {"rate_bps": 8 * 10**9})
+    post(peer, 20 * MTU)
+    assert psns(peer) == [0]
+    wire = (14 + 20 + 8 + 12 + MTU + 4 + 24) * 1000  # a byte takes a nanosecond
+    assert peer.card.next_event() == wire
+    peer.pass_time(wire)
+    assert psns(peer) == [1]
+    peer.pass_time(10 * wire)
+    assert peer.silent()
+    peer.ack(PSN)
+    assert psns(peer) == [2]
+
+
+def test_selective_repeat_sends_what_was_lost_at_once() -> None:
+    config = {"repeat": Repeat.SELECTIVE}
+    peer = peer_with(6 * MTU, config, shrinks_at=MTU, shrunk=MTU)
+    post(peer, 20 * MTU)
+    assert psns(peer) == list(range(6))
+    peer.missing(PSN + 1, [PSN + 2, PSN + 3, PSN + 5])
+    assert psns(peer) == [1, 4], "though five packets are out and the window is one"
+    peer.ack(PSN + 5)
+    assert psns(peer) == [6]
+
+
+def test_go_back_n_goes_back_within_the_window() -> None:
+    peer = peer_with(6 * MTU, shrinks_at=MTU, shrunk=2 * MTU)
+    post(peer, 20 * MTU)
+    assert psns(peer) == list(range(6))
+    peer.ack(PSN + 1, Syndrome.SEQUENCE_ERROR)
+    assert psns(peer) == [1, 2]
+    peer.ack(PSN + 2)
+    assert psns(peer) == [3, 4]
+    peer.pass_time(peer.now + TIMEOUT)
+    assert psns(peer) == [3, 4]
+
+
+@pytest.mark.parametrize("repeat", list(Repeat))
+def test_a_read_counts_with_all_that_it_asks_for(repeat: Repeat) -> None:
+    peer = peer_with(3 * MTU, {"repeat": repeat})
+    space = bytearray(10 * MTU)
+    for id in (1, 2):
+        peer.card.post(QPN, Work(id, Operation.READ, space, rkey=1), peer.now)
+    peer.expect((Opcode.READ_REQUEST, PSN))
+    for n in range(10):
+        opcode = Opcode.READ_FIRST if n == 0 else Opcode.READ_LAST if n == 9 else Opcode.READ_MIDDLE
+        aeth = [bytes([0x1F, 0, 0, 0])] if n in (0, 9) else []
+        assert peer.card.receive(_response(peer, opcode, n, aeth), peer.now)
+        if n < 7:
+            assert peer.silent(), "three packets and more are to come"
+        elif n == 7:
+            peer.expect((Opcode.READ_REQUEST, PSN + 10))
+    assert peer.happened() == [(EventKind.COMPLETED, 1)]
+
+
+def _response(peer: ScriptedPeer, opcode: Opcode, n: int, aeth: list[bytes]) -> bytes:
+    return peer.frame(opcode, PSN + n, b"".join(aeth) + bytes(MTU))
+
+
+def test_responses_are_not_stopped_by_the_window_of_whoever_sends_them() -> None:
+    peer = peer_with(MTU)
+    peer.card.register(9, 0, bytearray(10 * MTU), Access.REMOTE_READ)
+    assert peer.read(PSN, 0, 9, 10 * MTU)
+    assert len(peer.all()) == 10
+
+
+# --- slots that somebody else writes --------------------------------------------------------------
+
+
+@pytest.fixture
+def foreign() -> Iterator[tuple[ScriptedPeer, Any]]:
+    """A queue pair whose slot the test writes, as the kernel does."""
+    peer = peer_with(0)  # for its card; its queue pair is another one
+    ffi, lib = peer.card.ffi, peer.card.lib
+    slot = ffi.new("struct cc_slot *")
+    slot.algorithms = 1 << int(lib.CC_PLACE_windowed)
+    slot.windowed.params.line_rate = slot.windowed.rate = more_algorithms.NO_LIMIT
+    slot.windowed.window = 2 * MTU
+    values = vars(QueuePairConfig(qpn=QPN + 1, mtu=MTU, first_psn=PSN, timeout_ps=TIMEOUT))
+    config = ffi.new("struct rnic_qp_config *", values)
+    config.slot = slot
+    assert lib.rnic_add_qp(peer.card.handle, config, ffi.NULL) == 0
+    peer.card.connect(QPN + 1, PEER_IP, peer_qpn=PEER_QPN + 1, peer_psn=PSN)
+    yield peer, slot
+    peer.card.close()
+
+
+def test_a_window_that_the_kernel_writes_is_taken_up(
+    foreign: tuple[ScriptedPeer, Any],
+) -> None:
+    peer, slot = foreign
+    peer.card.post(QPN + 1, Work(1, Operation.SEND, DATA[: 20 * MTU]), peer.now)
+    assert psns(peer) == [0, 1]
+    slot.windowed.window = 4 * MTU  # the program has seen the acknowledgement before the card does
+    assert peer.send(Opcode.ACK, PSN, bytes([0x1F, 0, 0, 1]), qpn=QPN + 1)
+    assert psns(peer) == [2, 3, 4]
+    assert slot.windowed.bytes == 0, "only the kernel writes"
+    slot.windowed.params.later_at, slot.windowed.params.later = 20_000, 5 * MTU
+    slot.sequence = 1  # is being written: nothing new may go
+    assert peer.send(Opcode.ACK, PSN + 1, bytes([0x1F, 0, 0, 1]), qpn=QPN + 1)
+    assert peer.silent()
+    slot.sequence = 2
+    assert peer.send(Opcode.ACK, PSN + 1, bytes([0x1F, 0, 0, 1]), qpn=QPN + 1)
+    assert psns(peer) == [5]
+    assert peer.card.next_event() == 20 * US
+    peer.pass_time(20 * US)
+    assert psns(peer) == [6]
+
+
+# --- between two cards ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("repeat", list(Repeat))
+@pytest.mark.parametrize("window", [0, MTU, 5 * MTU + 3, 30 * MTU])
+@pytest.mark.parametrize("loss", [0.0, 0.05])
+def test_all_arrives_whatever_the_window(window: int, repeat: Repeat, loss: float) -> None:
+    a, b = make_card(1), make_card(2)
+    config = QueuePairConfig(qpn=1, mtu=MTU, repeat=repeat, timeout_ps=50 * US, ack_every=4)
+    a.add_queue_pair(config, {"windowed": windowed(window)})
+    b.add_queue_pair(config)
+    a.connect(1, b.config.ip, peer_qpn=1, peer_psn=0)
+    b.connect(1, a.config.ip, peer_qpn=1, peer_psn=0)
+    sent = bytes(n * 7 % 251 for n in range(100 * MTU + 13))
+    there = bytearray(len(sent) + 100)
+    b.register(4, 0, there, Access.REMOTE_WRITE)
+    for id, (start, end) in enumerate([(0, 5), (5, 30 * MTU), (30 * MTU, len(sent))]):
+        work = Work(id, Operation.WRITE, sent[start:end], remote_address=start, rkey=4)
+        a.post(1, work)
+    wire = VirtualWire(a, b, faults=Faults(loss=loss), seed=7)
+    wire.run()
+    assert there[: len(sent)] == sent
+    assert [event.kind for event in wire.events[a]] == [EventKind.COMPLETED] * 3
+    if not loss:
+        assert a.queue_pair_stats(1, wire.now).timeouts == 0
