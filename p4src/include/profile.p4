@@ -16,6 +16,10 @@
 //   WITH_PORT_COUNTERS   packets and bytes of each port, and its RoCEv2 packets
 //   WITH_DROP_COUNTERS   drops by reason
 //
+// And one that only a mechanism which needs it selects, or -D; no build has it by itself:
+//
+//   WITH_NOTIFICATIONS   notifications in datagrams: switches make, take and relay them
+//
 // A mechanism selects the features that it needs, and WITH_CONGESTION_SIGNAL if it reads or writes
 // that. All are defined as 1, as by -D, so that several may select the same one.
 
@@ -44,6 +48,10 @@
 
 #ifdef WITH_ACL
 #define WITH_CPU 1
+#endif
+
+#ifdef WITH_NOTIFICATIONS
+#define WITH_HOST_GUARD 1
 #endif
 
 #endif
