@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from ipaddress import IPv4Address
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from scapy.layers.l2 import Ether
 from scapy.packet import Packet, Raw
 
 from compiler import compile_p4
-from controller.entries import CloneSession, DefaultEntry, Entry, call
+from controller.entries import CloneSession, DefaultEntry, Entry, MulticastGroup, call
 from protocols.notification import (
     HOST_TTL,
     NEIGHBOURS_MAC,
@@ -29,7 +29,7 @@ from protocols.notification import (
     NotificationType,
     datagram,
 )
-from softswitch.p4runtime.protos import p4i, p4r
+from softswitch.p4runtime.protos import p4i
 from topologies import Topology
 
 HERE = Path(__file__).resolve().parent
@@ -68,26 +68,20 @@ def compiled(source: Path, by: str) -> tuple[str, p4i.P4Info]:
     return json_path.read_text(), text_format.Parse(p4info_path.read_text(), p4i.P4Info())
 
 
-def entries(ports: Iterable[int], *, clone_classes: bool = True) -> tuple[Entry, ...]:
-    """Return what a switch needs beside the controller's entries to make and to relay.
+def entries(
+    made_by: Iterable[int], relayed_by: Iterable[int], *, clone_classes: bool = True
+) -> tuple[Entry, ...]:
+    """Return what a switch needs beside the controller's entries.
 
-    New ones leave by `ports`; those for hosts behind other switches are routed.
+    What it makes leaves by the ports `made_by`, or is routed to hosts behind other switches; what
+    it takes goes on to `relayed_by`.
     """
     copies = CNP_CLASS if clone_classes else 0
     return (
-        CloneSession(SESSION, tuple((port, port) for port in ports), copies),
+        CloneSession(SESSION, tuple((port, port) for port in made_by), copies),
         CloneSession(FAR_SESSION, ((RECIRCULATION_PORT, 1),), copies),
+        MulticastGroup(GROUP, tuple((port, port) for port in relayed_by)),
         DefaultEntry("alarm_relay", call("set_relay", group=GROUP)),
-    )
-
-
-def relay_group(ports: Sequence[int]) -> p4r.Update:
-    """Return the update that makes the multicast group to which a switch relays."""
-    replicas = [p4r.Replica(egress_port=port, instance=port) for port in ports]
-    group = p4r.MulticastGroupEntry(multicast_group_id=GROUP, replicas=replicas)
-    engine = p4r.PacketReplicationEngineEntry(multicast_group_entry=group)
-    return p4r.Update(
-        type=p4r.Update.INSERT, entity=p4r.Entity(packet_replication_engine_entry=engine)
     )
 
 

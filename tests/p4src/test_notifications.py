@@ -57,8 +57,7 @@ def fabric_program(request: Any, tmp_path_factory: pytest.TempPathFactory) -> Pr
 
 def equip(bench: Bench, made_by: tuple[int, ...], relayed_by: tuple[int, ...]) -> None:
     """Say by which ports a switch sends its own, and by which it relays others'."""
-    bench.apply(changes(scenario.entries(made_by), (), bench.p4info))
-    bench.switch.write([scenario.relay_group(relayed_by)])
+    bench.apply(changes(scenario.entries(made_by, relayed_by), (), bench.p4info))
 
 
 @pytest.fixture
@@ -310,7 +309,7 @@ def test_the_guard_of_queue_pairs_is_as_it_was(leaf: Bench, topology: Any) -> No
     assert Ether(frame)[BTH].resv6 == 0
 
 
-# --- what is not as it has to be -------------------------------------------------------------------
+# --- what is not as it has to be -----------------------------------------------------------------
 
 
 def changed(**fields: Any) -> Packet:
