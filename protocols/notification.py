@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import enum
 from typing import Any, ClassVar
 
 from scapy.contrib.roce import CNP_OPCODE, CNPPadding
 from scapy.fields import BitEnumField, BitField, IPField
 from scapy.layers.inet import IP, UDP
 from scapy.packet import Packet, Raw, bind_bottom_up, bind_top_down
+
+from protocols.notification_types import NotificationType
 
 CELL_BYTES = 256
 
@@ -21,17 +22,6 @@ SOURCE = "192.0.0.8"
 """The source address that every switch writes (RFC 7600); the header says which switch it is."""
 NEIGHBOUR_TTL, HOST_TTL = 255, 64
 NOTIFICATION_DSCP = 48
-
-
-class NotificationType(enum.IntEnum):
-    """What happened. NONE is what the 16 reserved bytes of a stock CNP read as."""
-
-    NONE = 0
-    CONGESTION = 1
-    LINK_DOWN = 2
-    LINK_UP = 3
-    DEGRADED = 4
-    PATH_QUALITY = 5
 
 
 class Notification(Packet):

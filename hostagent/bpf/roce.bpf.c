@@ -3,12 +3,14 @@
 //
 //   wire -> parse -> queue pair's slot -> count -> CNP, ACK -> congestion control
 //        -> AF_XDP socket, or the stack
+//             `-> a switch's notification in a datagram: counted and kept (notifications.h); of congestion: as a CNP
 //
 // Payloads are not looked at. Loaded by hostagent/agent.py with bcc.
 
 #include <uapi/linux/bpf.h>
 
 #include "cc_slot.h"
+#include "notifications.h"
 #include "roce_maps.h"
 #include "roce_parse.h"
 
@@ -136,16 +138,112 @@ static inline int pass_up(void)
     return XDP_PASS;
 }
 
+static inline int to_endpoint(u32 destination)
+{
+    u32 *socket = endpoints.lookup(&destination);
+
+    return socket ? sockets.redirect_map(*socket, XDP_PASS) : XDP_PASS;
+}
+
+static inline void count_notification(u32 what)
+{
+    u64 *counter = notified_counts.lookup(&what);
+
+    if (counter)
+        ++*counter;
+}
+
+static inline void keep_notification(const struct roce *packet, const u8 *header, u64 now)
+{
+    const struct weft_notification *said = &packet->notification;
+    struct notification_key key = {
+        .local_ip = packet->destination,
+        .switch_id = said->switch_id,
+        .port = said->port,
+        .type = said->type,
+    };
+    struct notification_heard first = {.at = now, .times = 1};
+    struct notification_heard *heard = notifications.lookup(&key);
+
+    first.body_bytes = packet->udp_bytes - NOTIFICATION_UDP_BYTES;
+    __builtin_memcpy(first.header, header, WEFT_NOTIFICATION_BYTES);
+    if (heard) {
+        heard->at = now;
+        heard->body_bytes = first.body_bytes;
+        __builtin_memcpy(heard->header, header, WEFT_NOTIFICATION_BYTES);
+        __sync_fetch_and_add(&heard->times, 1);
+    } else if (notifications.update(&key, &first)) {
+        count_notification(NOTIFICATION_LOST);
+    }
+}
+
+// What to make of a packet that is no RoCEv2: 1 if it came to the notifications' port. One of congestion that is
+// whole has a type in packet->notification then, any other has none.
+static inline int take_datagram(struct cursor *cursor, struct roce *packet, u64 now)
+{
+    struct iphdr *ip;
+    u8 *header;
+
+    if (parse_ethernet(cursor) != ETH_P_IP)
+        return 0;
+    ip = cursor->at;
+    if (parse_ipv4(cursor, packet) != IPPROTO_UDP || parse_udp(cursor, packet) != WEFT_NOTIFICATION_PORT)
+        return 0;
+    header = cursor->at;
+    if (!read_notification(cursor, ip, packet)) {
+        packet->notification.type = WEFT_NOTIFICATION_NONE;
+        count_notification(NOTIFICATION_MALFORMED);
+        return 1;
+    }
+    count_notification(packet->notification.type);
+    if (weft_notification_known(packet->notification.type))
+        keep_notification(packet, header, now);
+    return 1;
+}
+
+// The queue pair that a notification of congestion in a datagram is for, as one in a CNP would be; NULL: none, and
+// `verdict` is what becomes of the frame. Only what goes on to a queue pair has to be seen by the endpoint, too.
+static inline struct cc_slot *told_slot(struct cursor *cursor, struct roce *packet, u64 now, int *verdict)
+{
+    const struct weft_notification *said = &packet->notification;
+    struct peer_key key = {};
+    struct cc_slot *slot;
+
+    *verdict = XDP_PASS;
+    if (!take_datagram(cursor, packet, now))
+        return NULL;
+    *verdict = XDP_DROP;
+    if (said->type != WEFT_NOTIFICATION_CONGESTION)
+        return NULL;
+    key.local_ip = packet->destination;
+    key.peer_ip = said->destination;
+    key.peer_qpn = said->destination_qp;
+    slot = slot_at(cc_peers.lookup(&key));
+    if (!slot) {
+        count_notification(NOTIFICATION_NO_QP);
+        return NULL;
+    }
+    packet->opcode = OPCODE_CNP;
+    return slot->algorithms & cc_hearers(CC_NOTIFIED) ? slot : NULL;
+}
+
 // A frame at `now`: counts it, updates its queue pair, says where it goes.
 static inline int receive(struct cursor *cursor, u64 now)
 {
     u64 length = cursor->end - cursor->at;
+    struct cursor begin = *cursor;
     struct roce packet = {};
     struct cc_slot *slot;
-    u32 *socket, notified;
+    u32 notified = 1;
+    int verdict;
 
-    if (!parse_roce(cursor, &packet))
-        return XDP_PASS;
+    if (!parse_roce(cursor, &packet)) {
+        slot = told_slot(&begin, &packet, now, &verdict);
+        if (!slot)
+            return verdict;
+        count(ROCE_NOTIFIED, 1);
+        goto told;
+    }
     count(ROCE_PACKETS, 1);
     count(ROCE_BYTES, length);
     if (packet.malformed) {
@@ -161,9 +259,9 @@ static inline int receive(struct cursor *cursor, u64 now)
         count(ROCE_UNKNOWN_QP, 1);
         return pass_up();
     }
+told:
     take(slot, &packet, notified, now);
-    socket = endpoints.lookup(&packet.destination);
-    if (!socket || sockets.redirect_map(*socket, XDP_PASS) != XDP_REDIRECT)
+    if (to_endpoint(packet.destination) != XDP_REDIRECT)
         return pass_up();
     count(ROCE_REDIRECTED, 1);
     return XDP_REDIRECT;

@@ -1,7 +1,7 @@
 """Notifications in datagrams on running switches: BMv2 and our daemon do, frame for frame, what the
 in-process switch does, with our compiler's program and with p4c's.
 
-     this test -- veth -- ports 1 to 4 of s1 -- P4Runtime -- the controller's entries and the alarm's
+    this test -- veth -- ports 1 to 4 of s1 -- P4Runtime -- the controller's and the alarm's entries
 """
 
 from __future__ import annotations
