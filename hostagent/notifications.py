@@ -10,6 +10,7 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from protocols.notification_types import NotificationType
 
@@ -91,3 +92,35 @@ def read(header: bytes, *, local_ip: int, body_bytes: int, at_ns: int, times: in
         at_ns=at_ns,
         times=times,
     )
+
+
+_PS_PER_NS = 1000
+
+
+def heard_rows(rows: Any, n: int) -> list[Heard]:
+    """Return the first n of an array of struct rnic_notification."""
+    return [
+        Heard(
+            row.local_ip,
+            row.type,
+            row.severity,
+            row.hops,
+            row.validity,
+            row.switch_id,
+            row.port,
+            row.sequence,
+            row.destination,
+            row.destination_qp,
+            row.queue,
+            row.body_bytes,
+            row.at // _PS_PER_NS,
+            row.times,
+        )
+        for row in rows[0:n]
+    ]
+
+
+def heard_counts(row: Any) -> HeardCounts:
+    """Return a struct rnic_notification_counts."""
+    types = {kind: packets for kind, packets in enumerate(row.types) if packets}
+    return HeardCounts(types, row.malformed, row.no_qp, row.lost)

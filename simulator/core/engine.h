@@ -13,6 +13,7 @@
 #define WEFT_SIM_ENGINE_H
 
 #include "memory.h"
+#include "notifications.h"
 #include "sim.h"
 #include "wire.h"
 
@@ -185,6 +186,7 @@ struct nic {
     ws_time last_arrival; /* of what it sent, where its clock has a jitter */
     ws_time pauses_end;   /* of the longest pause */
     uint8_t card_turn;    /* in a queue of both kinds the card is next */
+    struct notifications *notified; /* what switches have said to an interface without a card; NULL: nothing */
 };
 
 struct node {

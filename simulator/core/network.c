@@ -72,6 +72,7 @@ static void free_node(struct node *node)
         free(node->nics[p].wire);
         receiver_free(node->nics[p].receiver);
         rnic_destroy(node->nics[p].card);
+        notifications_free(node->nics[p].notified);
     }
     ws_memory_put(node->nics, node->n_nics * sizeof *node->nics);
     free(node->ends);

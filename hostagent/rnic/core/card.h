@@ -239,6 +239,7 @@ struct rnic {
     uint64_t events_head, events_tail;
     uint32_t wanted;
     struct rnic_stats stats;
+    struct notifications *notified; /* in datagrams; NULL: none has come */
 };
 
 /* --- card.c ------------------------------------------------------------------------------------ */

@@ -69,7 +69,7 @@ rnicd *rnicd_open(const struct rnicd_config *config, const struct rnic_config *c
     d->events = calloc(EVENTS, sizeof *d->events);
     d->members_mask = members - 1;
     d->events_mask = EVENTS - 1;
-    d->wake_fd = d->event_fd = d->port_fd = -1;
+    d->wake_fd = d->event_fd = d->port_fd = d->notifications_fd = -1;
     d->next_id = 1;
     if (!d->members || !d->events) {
         snprintf(error, error_size, "no memory for an endpoint");
@@ -78,8 +78,11 @@ rnicd *rnicd_open(const struct rnicd_config *config, const struct rnic_config *c
     d->line_rate_bps = config->line_rate_bps;
     d->base_ns = clock_ns(CLOCK_MONOTONIC);
     d->ifindex = if_nametoindex(config->interface);
-    d->port_fd = port_take(card->ip, error, error_size);
+    d->port_fd = port_take(card->ip, ROCE_PORT, error, error_size);
     if (d->port_fd < 0)
+        goto failed;
+    d->notifications_fd = port_take(card->ip, NOTIFICATION_PORT, error, error_size);
+    if (d->notifications_fd < 0)
         goto failed;
     d->io = open_io(d, config, error, error_size);
     if (!d->io)
@@ -106,7 +109,7 @@ void rnicd_close(rnicd *d)
     if (d->io)
         d->io->ways->close(d->io);
     rnic_destroy(d->card);
-    const int descriptors[] = {d->wake_fd, d->event_fd, d->port_fd};
+    const int descriptors[] = {d->wake_fd, d->event_fd, d->port_fd, d->notifications_fd};
     for (size_t i = 0; i < sizeof descriptors / sizeof *descriptors; i++)
         if (descriptors[i] >= 0)
             close(descriptors[i]);
