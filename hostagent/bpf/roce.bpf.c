@@ -177,8 +177,8 @@ static inline void keep_notification(const struct roce *packet, const u8 *header
     }
 }
 
-// What to make of a packet that is no RoCEv2: 1 if it came to the notifications' port. One of congestion that is
-// whole has a type in packet->notification then, any other has none.
+// What to make of a packet that is no RoCEv2: 1: a notification, which has been taken; -1: it came to their port, and is
+// none; 0: something else.
 static inline int take_datagram(struct cursor *cursor, struct roce *packet, u64 now)
 {
     struct iphdr *ip;
@@ -191,9 +191,8 @@ static inline int take_datagram(struct cursor *cursor, struct roce *packet, u64 
         return 0;
     header = cursor->at;
     if (!read_notification(cursor, ip, packet)) {
-        packet->notification.type = WEFT_NOTIFICATION_NONE;
         count_notification(NOTIFICATION_MALFORMED);
-        return 1;
+        return -1;
     }
     count_notification(packet->notification.type);
     if (weft_notification_known(packet->notification.type))
@@ -202,18 +201,17 @@ static inline int take_datagram(struct cursor *cursor, struct roce *packet, u64 
 }
 
 // The queue pair that a notification of congestion in a datagram is for, as one in a CNP would be; NULL: none, and
-// `verdict` is what becomes of the frame. Only what goes on to a queue pair has to be seen by the endpoint, too.
+// `verdict` is what becomes of the frame. Whole ones go up the stack, where an endpoint without maps, or any program with
+// a UDP socket, may read them too.
 static inline struct cc_slot *told_slot(struct cursor *cursor, struct roce *packet, u64 now, int *verdict)
 {
     const struct weft_notification *said = &packet->notification;
+    int taken = take_datagram(cursor, packet, now);
     struct peer_key key = {};
     struct cc_slot *slot;
 
-    *verdict = XDP_PASS;
-    if (!take_datagram(cursor, packet, now))
-        return NULL;
-    *verdict = XDP_DROP;
-    if (said->type != WEFT_NOTIFICATION_CONGESTION)
+    *verdict = taken < 0 ? XDP_DROP : XDP_PASS;
+    if (taken <= 0 || said->type != WEFT_NOTIFICATION_CONGESTION)
         return NULL;
     key.local_ip = packet->destination;
     key.peer_ip = said->destination;
