@@ -159,6 +159,6 @@ def test_the_map_of_a_host_two_hops_on_has_it(row: tuple[socket.socket, PinnedMa
     assert {key: getattr(down, key) for key in said} == said
     assert (down.local, down.sequence, down.times) == ("10.0.2.1", 2, 2)
     assert before < down.at_ns < last.at_ns < time.monotonic_ns()
-    assert (last.kind, last.body_bytes) == (NotificationType.PATH_QUALITY, 4)
+    assert (last.kind, last.body_bytes) == (NotificationType.PATH_QUALITY, 20)
     counts = maps.notification_counts()
     assert (counts.types, counts.malformed, counts.lost) == ({2: 2, 5: 1}, 0, 0)

@@ -25,9 +25,13 @@ header alarm_t {
     bit<32>     quality;
 }
 
+// More than what fast CNP leaves of what recirculates.
 header quality_t {
-    bit<32> of_ports;
+    bit<32>  of_ports;
+    bit<128> more;
 }
+
+const bit<16> QUALITY_BYTES = 20;
 
 struct seen_t {
     bit<16> relay;
@@ -125,7 +129,7 @@ control MakeAlarm(in headers_t hdr, inout local_metadata_t meta) {
             meta.notifying.queue = hdr.alarm.queue;
             meta.notifying.to = hdr.alarm.to;
             meta.notifying.session = (bit<32>)hdr.alarm.session;
-            meta.notifying.body = hdr.alarm.type == 5 ? 16w4 : 0;
+            meta.notifying.body = hdr.alarm.type == 5 ? QUALITY_BYTES : 0;
             meta.alarm.quality = hdr.alarm.quality;
             meta.drop_reason = DropReason.FORWARDED;
         }
@@ -148,6 +152,7 @@ control MakeAlarm(in headers_t hdr, inout local_metadata_t meta) {
             if (meta.notifying.body != 0) {
                 hdr.quality.setValid();
                 hdr.quality.of_ports = meta.alarm.quality;
+                hdr.quality.more = 128w0x00112233445566778899aabbccddeeff;
             }
         }
 

@@ -34,7 +34,7 @@ from topologies import Topology
 
 HERE = Path(__file__).resolve().parent
 P4SRC = HERE.parents[1] / "p4src"
-DEFINES = ("PROFILE", "WITH_FABRIC", "WITH_ALARM")
+DEFINES = ("WITH_ALARM",)  # beside everything that fabric.p4 has
 ALARM_PORT = 7777
 GROUP, SESSION, FAR_SESSION = 7, 20, 21
 RECIRCULATION_PORT = 510
@@ -119,6 +119,11 @@ def to_host(
     return Ether(src=mac, dst=host.mac) / datagram(
         said, to=str(host.address.ip), body=body, ttl=ttl
     )
+
+
+def quality_of(value: int) -> bytes:
+    """Return the body that s1 sends with a path's quality."""
+    return value.to_bytes(4, "big") + bytes.fromhex("00112233445566778899aabbccddeeff")
 
 
 LINK_DOWN: Mapping[str, Any] = {

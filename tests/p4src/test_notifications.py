@@ -193,10 +193,19 @@ def test_a_body_goes_along(row: Network, topology: Any) -> None:
     row.send("h1", alarm(topology, said, quality=0x12345678))
     arrived = row.settle()
     wanted = as_heard(0, type=QUALITY, port=9)
-    body = bytes.fromhex("12345678")
+    body = scenario.quality_of(0x12345678)
     expect_at(arrived["h3"], to_host(topology.switch("s2").mac, topology.host("h3"), wanted, body))
     for name in ("s2", "s3"):
         assert row.switches[name].switch.register_read("alarm_quality", 9) == 0x12345678
+
+
+def test_a_body_is_whole_after_it_has_recirculated(row: Network, topology: Any) -> None:
+    said = {**LINK_DOWN, "type": QUALITY}
+    asked = alarm(topology, said, to="10.0.2.1", quality=7)
+    row.send("h1", bytes(asked) + bytes(range(256)))
+    wanted = as_heard(2, type=QUALITY)
+    h3, mac = topology.host("h3"), topology.switch("s2").mac
+    expect_at(row.settle()["h3"], to_host(mac, h3, wanted, scenario.quality_of(7), ttl=61))
 
 
 def test_to_a_host_behind_other_switches_it_is_routed(row: Network, topology: Any) -> None:

@@ -71,11 +71,12 @@ def frames(topology: Any) -> list[tuple[int, bytes]]:
         (1, bytes(alarm(topology, LINK_DOWN)) + bytes(range(200))),
         (1, bytes(alarm(topology, LINK_DOWN, to="10.0.2.2")) + bytes(range(200))),
         (1, alarm(topology, LINK_DOWN, to="10.0.1.2")),
+        (1, bytes(alarm(topology, quality, to="10.0.2.2", quality=7)) + bytes(range(200))),
         (3, twice),
         (4, twice),
         (3, from_switch(spine, said(hops=0))),
         (4, from_switch(spine, said(hops=15))),
-        (3, from_switch(spine, said(type=5), body=bytes(range(4)))),
+        (3, from_switch(spine, said(type=5), body=bytes(range(20)))),
         (3, from_switch(spine, said(type=5), body=bytes(range(64)))),
         (3, from_switch(spine, said(type=5))),
         (3, from_switch(spine, said(type=1))),
@@ -142,7 +143,7 @@ def test_frame_for_frame_as_in_process(
             wires.send(port, sentinel(port))
             assert is_sentinels(wires.receive(port) or b""), f"after frame {number}"
         here.pending.clear()
-    assert passed == 26
+    assert passed == 27
     for port in PORTS:  # and nothing else has come out
         wires.send(port, sentinel(port))
         assert is_sentinels(wires.receive(port) or b"")

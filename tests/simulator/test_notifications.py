@@ -144,7 +144,7 @@ def test_a_body_arrives_and_is_counted(fabric: Fabric) -> None:
     fabric.say(0, "h1", alarm(fabric.topology, quality, quality=0x1234))
     fabric.engine.run()
     (row,) = fabric.heard("h4")
-    assert (row.kind, row.body_bytes) == (NotificationType.PATH_QUALITY, 4)
+    assert (row.kind, row.body_bytes) == (NotificationType.PATH_QUALITY, 20)
 
 
 def test_a_host_s_own_ends_at_its_switch(fabric: Fabric) -> None:
