@@ -122,7 +122,7 @@ def eventually(done: Callable[[], bool]) -> None:
 def row(request: Any, tmp_path: Path) -> Iterator[tuple[socket.socket, PinnedMaps]]:
     """h1's end of the first cable, and the maps of h3's agent."""
     directory = pins.BPF_FILE_SYSTEM / f"weft-test-notified-{os.getpid()}"
-    json, p4info = scenario.compiled(scenario.sources(tmp_path), "weft")
+    json, p4info = scenario.compiled("weft")
     program = CompiledProgram.of(Program(json, p4info))
     with contextlib.ExitStack() as left:
         h3 = left.enter_context(started_host())

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Iterable, Mapping
+from functools import cache
 from ipaddress import IPv4Address
 from pathlib import Path
 from typing import Any
@@ -54,18 +56,22 @@ def sources(folder: Path) -> Path:
     return copied / "fabric.p4"
 
 
-def compiled(source: Path, by: str) -> tuple[str, p4i.P4Info]:
+@cache
+def compiled(by: str) -> tuple[str, p4i.P4Info]:
     """Return JSON and P4Info, compiled without a warning by "weft" or by "p4c"."""
-    if by == "weft":
-        result = compile_p4(source, defines=DEFINES, diagnostics=["Werror"])
-        return result.json_text, result.p4info
-    json_path, p4info_path = source.with_name("p4c.json"), source.with_name("p4c.txtpb")
-    outputs = ["-o", str(json_path), "--p4runtime-files", str(p4info_path)]
-    options = ["--std", "p4-16", "--Werror", *(f"-D{each}" for each in DEFINES)]
-    command = ["p4c-bm2-ss", *options, *outputs, str(source)]
-    result = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert result.returncode == 0, result.stderr
-    return json_path.read_text(), text_format.Parse(p4info_path.read_text(), p4i.P4Info())
+    with tempfile.TemporaryDirectory() as folder:
+        source = sources(Path(folder))
+        if by == "weft":
+            result = compile_p4(source, defines=DEFINES, diagnostics=["Werror"])
+            return result.json_text, result.p4info
+        json_path, p4info_path = Path(folder) / "p4c.json", Path(folder) / "p4c.txtpb"
+        outputs = ["-o", str(json_path), "--p4runtime-files", str(p4info_path)]
+        options = ["--std", "p4-16", "--Werror", *(f"-D{each}" for each in DEFINES)]
+        command = ["p4c-bm2-ss", *options, *outputs, str(source)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        p4info = text_format.Parse(p4info_path.read_text(), p4i.P4Info())
+        return json_path.read_text(), p4info
 
 
 def entries(

@@ -49,10 +49,9 @@ S2_HOSTS, S2_TO_S3, S2_TO_S4 = (1, 2), 3, 4
     scope="module",
     params=["weft", pytest.param("p4c", marks=pytest.mark.reference("p4c-bm2-ss"))],
 )
-def fabric_program(request: Any, tmp_path_factory: pytest.TempPathFactory) -> Program:
+def fabric_program(request: Any) -> Program:
     """fabric.p4 with the alarm's module, compiled with warnings as errors."""
-    source = scenario.sources(tmp_path_factory.mktemp("alarm"))
-    return Program(*scenario.compiled(source, request.param))
+    return Program(*scenario.compiled(request.param))
 
 
 def equip(bench: Bench, made_by: tuple[int, ...], relayed_by: tuple[int, ...]) -> None:

@@ -43,10 +43,9 @@ POLICY = FabricPolicy(class_of_dscp={})  # the targets' default is one queue a p
     scope="module",
     params=["weft", pytest.param("p4c", marks=pytest.mark.reference("p4c-bm2-ss"))],
 )
-def program(request: Any, tmp_path_factory: pytest.TempPathFactory) -> Program:
+def program(request: Any) -> Program:
     """fabric.p4 with the alarm's module, compiled with warnings as errors."""
-    source = scenario.sources(tmp_path_factory.mktemp("alarm"))
-    return Program(*scenario.compiled(source, request.param))
+    return Program(*scenario.compiled(request.param))
 
 
 def frames(topology: Any) -> list[tuple[int, bytes]]:

@@ -39,8 +39,8 @@ NOTHING = HeardCounts({}, 0, 0, 0)
 
 
 @pytest.fixture(scope="module")
-def program(tmp_path_factory: pytest.TempPathFactory) -> tuple[bytes, Any]:
-    json, p4info = scenario.compiled(scenario.sources(tmp_path_factory.mktemp("alarm")), "weft")
+def program() -> tuple[bytes, Any]:
+    json, p4info = scenario.compiled("weft")
     return json.encode(), p4info
 
 
