@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from dataclasses import replace
+from random import Random
 from typing import Any
 
 import pytest
@@ -46,6 +48,7 @@ from tests.hostagent.test_xdp_roce import (
     loaded,
     number,
 )
+from tests.hostagent.virtual_wire import make_card
 
 pytestmark = pytest.mark.root
 __all__ = ["loaded"]
@@ -295,3 +298,33 @@ def test_a_flood_of_keys_forgets_old_ones_and_no_more(hearing: Hearing) -> None:
     assert hearing.counted().types == {DOWN: flood}
     hearing.run(frame())
     assert hearing.heard()[-1].port == SAID["port"]
+
+
+# --- as in the card ------------------------------------------------------------------------------
+
+
+def test_the_card_makes_the_same_of_whatever_comes(hearing: Hearing) -> None:
+    """Frames with a few bytes changed, cut or made longer, everywhere but in who they are for."""
+    random = Random(14)
+    card = make_card(1, ip=number(HERE))
+    whole = bytes(frame(body=bytes(12)))
+    header = [*range(12, 30), *range(34, 58)]  # Ethernet's type to IPv4's source, UDP on
+    for _ in range(3000):
+        given = bytearray(whole)
+        for at in random.sample(header, random.choice((0, 1, 1, 2, 3))):
+            given[at] = random.choice((0, 1, given[at] ^ 1 << random.randrange(8), 0xFF))
+        length = random.choice((len(given), len(given), random.randrange(42, 90)))
+        given = (given + bytes(90))[:length]
+        send(hearing.program.fd, bytes(given))
+        card.receive(bytes(given), now=0)
+    assert hearing.counted() == card.notification_counts()
+    rows, same = hearing.heard(), card.notifications()
+    assert timeless(rows) == timeless(same)
+    assert len(rows) > 30
+    assert hearing.counted().malformed > 500
+
+
+def timeless(rows: list[Heard]) -> list[Heard]:
+    """Rows in one order, without when they were heard."""
+    ordered = sorted(rows, key=lambda row: (row.type, row.switch_id, row.port))
+    return [replace(row, at_ns=0) for row in ordered]

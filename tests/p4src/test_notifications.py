@@ -16,6 +16,8 @@ from scapy.layers.l2 import Dot1Q, Ether
 from scapy.packet import Packet, Raw
 
 from controller.diff import changes
+from controller.entries import DefaultEntry, TableEntry
+from controller.fabric_state import desired_entries
 from controller.policy import FabricPolicy
 from protocols.notification import (
     NEIGHBOURS,
@@ -38,7 +40,7 @@ from tests.p4src.alarm_scenario import (
     from_switch,
     to_host,
 )
-from tests.p4src.conftest import Bench, Network, Program, bench_of, show
+from tests.p4src.conftest import Bench, Network, Program, bench_of, model_of, show
 
 DOWN, QUALITY = NotificationType.LINK_DOWN, NotificationType.PATH_QUALITY
 TO_S3, TO_S1, TO_S2 = 3, 1, 2  # of s1 to s3, of s3 to s1 and to s2
@@ -239,6 +241,24 @@ def test_it_waits_in_the_highest_queue(leaf: Bench, topology: Any) -> None:
     leaf.send(3, *[data] * 5, from_switch(s3.mac, as_heard(1)))
     sizes = [len(frame) for frame in leaf.take(1)]
     assert sizes == [942, 58, 942, 942, 942, 942]
+
+
+def test_the_controller_says_who_each_switch_and_its_hosts_are(
+    row: Network, topology: Any, policy: FabricPolicy
+) -> None:
+    """Enabled last of all: hosts are kept from sending any before that."""
+    for name, bench in row.switches.items():
+        switch = topology.switch(name)
+        plan = tuple(row.model.installed[name])
+        assert plan == desired_entries(model_of(bench.p4info, topology, policy), name)
+        tables = [each.table for each in plan if isinstance(each, TableEntry | DefaultEntry)]
+        mine = tables.index("notification_mode")
+        assert "host_port" not in tables[mine:]
+        assert tables.count("notification_port") == len(topology.interfaces_of(name))
+        (mode,) = (each for each in plan if each.key == ("default", "notification_mode"))
+        mac = int(switch.mac.replace(":", ""), 16)
+        wanted = {"switch_id": switch.device_id, "mac": mac, "dscp": 48, "class_of_service": 7}
+        assert dict(mode.action.arguments) == wanted
 
 
 # --- who may send one ----------------------------------------------------------------------------
