@@ -180,15 +180,16 @@ def notifying(
 ) -> Iterator[Entry]:
     """Yield what a program with `notification_mode` holds: who the switch is, who its hosts are.
 
-    It comes behind `tail`: none is taken before hosts are kept from sending any.
+    They wait in the CNPs' queue, or in the highest one where CNPs have none. It comes behind
+    `tail`: none is taken before hosts are kept from sending any.
     """
-    wanted = policy.class_of_dscp.get(CNP_DSCP, 0)
+    highest = facts.priorities - 1
     enable = call(
         "enable_notifications",
         switch_id=switch.device_id,
         mac=mac_number(switch.mac),
         dscp=CNP_DSCP,
-        class_of_service=min(wanted, facts.priorities - 1),
+        class_of_service=min(policy.class_of_dscp.get(CNP_DSCP, highest), highest),
     )
     for interface in topology.interfaces_of(switch.name):
         address = call(

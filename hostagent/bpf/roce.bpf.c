@@ -45,11 +45,42 @@ static inline struct cc_slot *slot_at(const u32 *number)
     return cc_slots.lookup(&index);
 }
 
+static inline void count_notification(u32 what)
+{
+    u64 *counter = notified_counts.lookup(&what);
+
+    if (counter)
+        ++*counter;
+}
+
+static inline void keep_notification(const struct roce *packet, u32 body_bytes, u64 now)
+{
+    const struct weft_notification *said = &packet->notification;
+    struct notification_key key = {
+        .local_ip = packet->destination,
+        .switch_id = said->switch_id,
+        .port = said->port,
+        .type = said->type,
+    };
+    struct notification_heard first = {.at = now, .times = 1, .body_bytes = body_bytes};
+    struct notification_heard *heard = notifications.lookup(&key);
+
+    weft_notification_write(said, first.header);
+    if (heard) {
+        heard->at = now;
+        heard->body_bytes = body_bytes;
+        __builtin_memcpy(heard->header, first.header, WEFT_NOTIFICATION_BYTES);
+        __sync_fetch_and_add(&heard->times, 1);
+    } else if (notifications.update(&key, &first)) {
+        count_notification(NOTIFICATION_LOST);
+    }
+}
+
 // The slot that a notification is for; NULL: the packet is for the queue pair that BTH names.
 //
 // A switch sends it in the name of the original destination, of which alone it may speak. Which
 // queue pair is meant is known here and not by the switch, so that BTH's number does not count.
-static inline struct cc_slot *notified_slot(const struct roce *packet)
+static inline struct cc_slot *notified_slot(const struct roce *packet, u64 now)
 {
     const struct weft_notification *said = &packet->notification;
     struct peer_key key = {
@@ -63,6 +94,8 @@ static inline struct cc_slot *notified_slot(const struct roce *packet)
         return NULL;
     if (said->type != WEFT_NOTIFICATION_CONGESTION) {
         count(ROCE_NOTIFICATION_TYPE, 1);
+        if (weft_notification_known(said->type))
+            keep_notification(packet, 0, now);
         return NULL;
     }
     slot = said->destination == packet->source ? slot_at(cc_peers.lookup(&key)) : NULL;
@@ -145,58 +178,24 @@ static inline int to_endpoint(u32 destination)
     return socket ? sockets.redirect_map(*socket, XDP_PASS) : XDP_PASS;
 }
 
-static inline void count_notification(u32 what)
-{
-    u64 *counter = notified_counts.lookup(&what);
-
-    if (counter)
-        ++*counter;
-}
-
-static inline void keep_notification(const struct roce *packet, const u8 *header, u64 now)
-{
-    const struct weft_notification *said = &packet->notification;
-    struct notification_key key = {
-        .local_ip = packet->destination,
-        .switch_id = said->switch_id,
-        .port = said->port,
-        .type = said->type,
-    };
-    struct notification_heard first = {.at = now, .times = 1};
-    struct notification_heard *heard = notifications.lookup(&key);
-
-    first.body_bytes = packet->udp_bytes - NOTIFICATION_UDP_BYTES;
-    __builtin_memcpy(first.header, header, WEFT_NOTIFICATION_BYTES);
-    if (heard) {
-        heard->at = now;
-        heard->body_bytes = first.body_bytes;
-        __builtin_memcpy(heard->header, header, WEFT_NOTIFICATION_BYTES);
-        __sync_fetch_and_add(&heard->times, 1);
-    } else if (notifications.update(&key, &first)) {
-        count_notification(NOTIFICATION_LOST);
-    }
-}
-
 // What to make of a packet that is no RoCEv2: 1: a notification, which has been taken; -1: it came to their port, and is
 // none; 0: something else.
 static inline int take_datagram(struct cursor *cursor, struct roce *packet, u64 now)
 {
     struct iphdr *ip;
-    u8 *header;
 
     if (parse_ethernet(cursor) != ETH_P_IP)
         return 0;
     ip = cursor->at;
     if (parse_ipv4(cursor, packet) != IPPROTO_UDP || parse_udp(cursor, packet) != WEFT_NOTIFICATION_PORT)
         return 0;
-    header = cursor->at;
     if (!read_notification(cursor, ip, packet)) {
         count_notification(NOTIFICATION_MALFORMED);
         return -1;
     }
     count_notification(packet->notification.type);
     if (weft_notification_known(packet->notification.type))
-        keep_notification(packet, header, now);
+        keep_notification(packet, packet->udp_bytes - NOTIFICATION_UDP_BYTES, now);
     return 1;
 }
 
@@ -248,7 +247,7 @@ static inline int receive(struct cursor *cursor, u64 now)
         count(ROCE_MALFORMED, 1);
         return pass_up();
     }
-    slot = notified_slot(&packet);
+    slot = notified_slot(&packet, now);
     notified = slot != NULL;
     if (!slot)
         slot = slot_of(&packet);

@@ -141,6 +141,16 @@ def test_a_queue_pair_whose_algorithms_do_not_hear_it_is_left_alone() -> None:
     assert source.card.notification_counts() == counts({1: 1})
 
 
+@pytest.mark.parametrize("kind", range(16))
+def test_in_a_cnp_it_is_kept_as_well_and_the_cnp_is_one(kind: int) -> None:
+    """By type, whichever way it came; of congestion a CNP's is the queue pair's alone."""
+    source = Source()
+    assert source.told(8, qpn=5, type=kind)
+    assert source.stats.cnps_received == (kind != 1)
+    assert [row.type for row in source.card.notifications()] == [kind] * (2 <= kind <= 5)
+    assert source.card.notification_counts() == counts()
+
+
 def test_a_queue_pair_that_is_gone_hears_nothing() -> None:
     source = Source()
     source.card.remove_queue_pair(5)

@@ -149,10 +149,10 @@ def congestion(**fields: Any) -> Notification:
     return Notification(**{**values, **fields})
 
 
-def in_cnp(said: Notification) -> Packet:
+def in_cnp(said: Notification, qpn: int = 0) -> Packet:
     return (
         Ether() / IP(src=PEER, dst=HERE) / UDP(dport=ROCE_V2_PORT, chksum=0)
-        / BTH(opcode=int(Opcode.CNP), becn=1) / as_cnp_padding(said)
+        / BTH(opcode=int(Opcode.CNP), becn=1, dqpn=qpn) / as_cnp_padding(said)
     )  # fmt: skip
 
 
@@ -182,6 +182,20 @@ def test_one_of_congestion_does_what_it_does_in_a_cnp(hearing: Hearing) -> None:
         assert hearing.counted() == counts({1: 1})
     finally:
         maps.remove_queue_pair(number(HERE), QPN + 1)
+
+
+@pytest.mark.parametrize("kind", range(2, 16))
+def test_in_a_cnp_another_type_is_kept_as_well_and_the_cnp_is_one(
+    hearing: Hearing, kind: int
+) -> None:
+    said = Notification(**{**SAID, "type": kind})
+    hearing.run(in_cnp(said, QPN))
+    assert hearing.program.counted()["cnps"] == 1
+    assert hearing.program.counted()["notification_type"] == 1
+    values = {**SAID, "type": kind, "destination": number(SAID["destination"])}
+    found = [{name: getattr(row, name) for name in values} for row in hearing.heard()]
+    assert found == [values] * (kind <= 5)
+    assert hearing.counted() == counts()
 
 
 STRANGE = {

@@ -147,6 +147,17 @@ def test_a_body_arrives_and_is_counted(fabric: Fabric) -> None:
     assert (row.kind, row.body_bytes) == (NotificationType.PATH_QUALITY, 20)
 
 
+def test_made_of_a_packet_whose_payload_is_a_length_alone(fabric: Fabric) -> None:
+    """As data packets are here: nothing of it is left, neither bytes nor time on the wire."""
+    ask, payload = bytes(alarm(fabric.topology, LINK_DOWN)), 1000
+    frame = ScriptFrame(fabric.nodes["h1"], 0, 0, ask, tail_length=payload, tail_seed=1)
+    fabric.engine.add_script([frame])
+    fabric.engine.run()
+    at = slot(len(ask) + payload) + 3 * slot(14 + 20 + 8 + 16) + 4 * DELAY
+    (row,) = fabric.heard("h3")
+    assert (row.at_ns, row.body_bytes) == (at // 1000, 0)
+
+
 def test_a_host_s_own_ends_at_its_switch(fabric: Fabric) -> None:
     h1, s1 = fabric.topology.host("h1"), fabric.topology.switch("s1")
     said = Notification(**{**LINK_DOWN, "switch_id": 1})

@@ -147,6 +147,22 @@ static void keep(struct notifications *n, const struct weft_notification *said, 
 
 /* --- frames ------------------------------------------------------------------------------------ */
 
+static struct notifications *made(struct notifications **own)
+{
+    if (*own)
+        return *own;
+    *own = calloc(1, sizeof **own);
+    if (*own)
+        (*own)->newest = (*own)->oldest = NO_ROW;
+    return *own;
+}
+
+void notifications_keep(struct notifications **own, uint32_t ip, const struct weft_notification *said, uint32_t body_bytes, rnic_time now)
+{
+    if (made(own))
+        keep(*own, said, ip, body_bytes, now);
+}
+
 int notifications_is_one(uint32_t ip, const uint8_t *frame, uint32_t length)
 {
     const uint8_t *at = frame + ETHERNET, *udp = at + IPV4;
@@ -160,13 +176,9 @@ enum notified notifications_take(struct notifications **own, uint32_t ip, const 
     const uint8_t *at = frame + ETHERNET, *udp = at + IPV4;
     if (!notifications_is_one(ip, frame, length))
         return NOTIFIED_OTHER;
-    if (!*own) {
-        *own = calloc(1, sizeof **own);
-        if (!*own)
-            return NOTIFIED_REFUSED;
-        (*own)->newest = (*own)->oldest = NO_ROW;
-    }
-    struct notifications *n = *own;
+    struct notifications *n = made(own);
+    if (!n)
+        return NOTIFIED_REFUSED;
     const uint32_t udp_length = get16(udp + 4), ip_length = get16(at + 2);
     said->type = WEFT_NOTIFICATION_NONE;
     if (udp_length >= NOTIFICATION_UDP && ip_length == udp_length + IPV4 && ETHERNET + ip_length <= (uint64_t)length + tail &&

@@ -19,6 +19,8 @@ int notifications_is_one(uint32_t ip, const uint8_t *frame, uint32_t length);
 /* Takes a frame to `ip` as rnic_receive gets it. `own` is NULL until it is used. */
 enum notified notifications_take(struct notifications **own, uint32_t ip, const uint8_t *frame, uint32_t length, uint32_t tail,
                                  rnic_time now, struct weft_notification *said);
+/* One that came in a CNP, of a type with a meaning. */
+void notifications_keep(struct notifications **own, uint32_t ip, const struct weft_notification *said, uint32_t body_bytes, rnic_time now);
 /* One of congestion that was taken is for no queue pair here. */
 void notifications_no_qp(struct notifications *own);
 size_t notifications_rows(const struct notifications *own, struct rnic_notification *rows, size_t max);
