@@ -27,7 +27,7 @@ from controller.entries import (
 from controller.leaf_routes import Row
 from controller.policy import FabricPolicy
 from controller.target_facts import TargetFacts
-from topologies.model import Switch, Topology
+from topologies.model import CNP_DSCP, Switch, Topology
 
 SELECTOR = "ecmp_members"
 GroupPorts: TypeAlias = tuple[tuple[int, ...], ...]
@@ -173,3 +173,29 @@ def tail(topology: Topology, switch: Switch, guarded: bool) -> Iterator[Entry]:
         for interface in topology.interfaces_of(switch.name):
             attach = call("guard_host", address=int(interface.address.ip))
             yield TableEntry("host_port", match(port=Exact(interface.port)), attach)
+
+
+def notifying(
+    topology: Topology, switch: Switch, facts: TargetFacts, policy: FabricPolicy
+) -> Iterator[Entry]:
+    """Yield what a program with `notification_mode` holds: who the switch is, who its hosts are.
+
+    They wait in the CNPs' queue, or in the highest one where CNPs have none. It comes behind
+    `tail`: none is taken before hosts are kept from sending any.
+    """
+    highest = facts.priorities - 1
+    enable = call(
+        "enable_notifications",
+        switch_id=switch.device_id,
+        mac=mac_number(switch.mac),
+        dscp=CNP_DSCP,
+        class_of_service=min(policy.class_of_dscp.get(CNP_DSCP, highest), highest),
+    )
+    for interface in topology.interfaces_of(switch.name):
+        address = call(
+            "address_to_host",
+            address=int(interface.address.ip),
+            mac=mac_number(interface.mac),
+        )
+        yield TableEntry("notification_port", match(port=Exact(interface.port)), address)
+    yield DefaultEntry("notification_mode", enable)

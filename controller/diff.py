@@ -17,6 +17,7 @@ from controller.entries import (
     Entry,
     Group,
     Member,
+    MulticastGroup,
     TableEntry,
     decode,
     encode,
@@ -27,6 +28,7 @@ from softswitch.p4runtime.protos import p4r
 _RANK: Mapping[type[Entry], int] = {
     Member: 0,
     CloneSession: 0,
+    MulticastGroup: 0,
     Group: 1,
     DefaultEntry: 2,
     TableEntry: 2,

@@ -7,6 +7,7 @@ byte). All entries are frozen and compare by value, so that two states can be co
 from __future__ import annotations
 
 import ipaddress
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -154,6 +155,19 @@ class CloneSession:
 
 
 @dataclass(frozen=True)
+class MulticastGroup:
+    """A multicast group: what is sent to it leaves by each of these (port, instance)."""
+
+    group: int
+    replicas: tuple[tuple[int, int], ...]
+
+    @property
+    def key(self) -> object:
+        """What makes two entries the same one."""
+        return ("multicast group", self.group)
+
+
+@dataclass(frozen=True)
 class DigestSetting:
     """That a digest's messages are sent, up to `max_list` at once, none later than `max_wait_ns`.
 
@@ -170,7 +184,9 @@ class DigestSetting:
         return ("digest", self.digest)
 
 
-Entry: TypeAlias = TableEntry | DefaultEntry | Member | Group | CloneSession | DigestSetting
+Entry: TypeAlias = (
+    TableEntry | DefaultEntry | Member | Group | CloneSession | MulticastGroup | DigestSetting
+)
 
 
 def match(**fields: MatchValue) -> Match:
@@ -209,14 +225,17 @@ def encode(entry: Entry, p4info: P4Info) -> p4r.Entity:
         case CloneSession():
             session = p4r.CloneSessionEntry(
                 session_id=entry.session,
-                replicas=[
-                    p4r.Replica(egress_port=port, instance=instance)
-                    for port, instance in entry.replicas
-                ],
+                replicas=_replicas(entry.replicas),
                 class_of_service=entry.class_of_service,
                 packet_length_bytes=entry.packet_length,
             )
             engine = p4r.PacketReplicationEngineEntry(clone_session_entry=session)
+            return p4r.Entity(packet_replication_engine_entry=engine)
+        case MulticastGroup():
+            replicated = p4r.MulticastGroupEntry(
+                multicast_group_id=entry.group, replicas=_replicas(entry.replicas)
+            )
+            engine = p4r.PacketReplicationEngineEntry(multicast_group_entry=replicated)
             return p4r.Entity(packet_replication_engine_entry=engine)
         case DigestSetting():
             digest = p4r.DigestEntry(
@@ -353,16 +372,7 @@ def decode(entity: p4r.Entity, p4info: P4Info) -> Entry | None:
                 ports if any(ports) else (),
             )
         case "packet_replication_engine_entry":
-            engine = entity.packet_replication_engine_entry
-            if engine.WhichOneof("type") != "clone_session_entry":
-                return None
-            session = engine.clone_session_entry
-            return CloneSession(
-                session.session_id,
-                tuple(sorted((each.egress_port, each.instance) for each in session.replicas)),
-                session.class_of_service,
-                session.packet_length_bytes,
-            )
+            return _decode_replication(entity.packet_replication_engine_entry)
         case "digest_entry":
             digest = entity.digest_entry
             config = digest.config
@@ -370,6 +380,31 @@ def decode(entity: p4r.Entity, p4info: P4Info) -> Entry | None:
             return DigestSetting(name, config.max_timeout_ns, config.max_list_size)
         case _:
             return None
+
+
+def _decode_replication(engine: p4r.PacketReplicationEngineEntry) -> Entry | None:
+    match engine.WhichOneof("type"):
+        case "clone_session_entry":
+            session = engine.clone_session_entry
+            return CloneSession(
+                session.session_id,
+                _places(session.replicas),
+                session.class_of_service,
+                session.packet_length_bytes,
+            )
+        case "multicast_group_entry":
+            group = engine.multicast_group_entry
+            return MulticastGroup(group.multicast_group_id, _places(group.replicas))
+        case _:
+            return None
+
+
+def _places(replicas: Iterable[p4r.Replica]) -> tuple[tuple[int, int], ...]:
+    return tuple(sorted((each.egress_port, each.instance) for each in replicas))
+
+
+def _replicas(places: Iterable[tuple[int, int]]) -> list[p4r.Replica]:
+    return [p4r.Replica(egress_port=port, instance=instance) for port, instance in places]
 
 
 def _decode_entry(entry: p4r.TableEntry, p4info: P4Info) -> Entry | None:
@@ -439,6 +474,9 @@ def describe(entry: Entry) -> str:
         case CloneSession():
             ports = ", ".join(str(port) for port, _ in entry.replicas)
             return f"clone session {entry.session} to port {ports}"
+        case MulticastGroup():
+            ports = ", ".join(str(port) for port, _ in entry.replicas)
+            return f"multicast group {entry.group} to port {ports}"
         case DigestSetting():
             return f"digest {entry.digest}: lists of {entry.max_list} or {entry.max_wait_ns} ns"
         case Group():

@@ -243,13 +243,15 @@ def desired_entries(
     routes = routes or Routes.of(topology, model.down)
     row = routes.row(switch_name)
     groups = base_entries.groups_of(row)
-    guarded = "host_port" in model.info(switch_name).tables
+    tables = model.info(switch_name).tables
+    notifying = base_entries.notifying(topology, switch, facts, model.policy)
     return (
         *base_entries.head(topology, switch, facts, model.policy),
         *base_entries.group_entries(groups, facts.watches_ports),
         *base_entries.host_routes(topology, switch),
         *base_entries.leaf_routes(routes.leaves, row, groups),
-        *base_entries.tail(topology, switch, guarded),
+        *base_entries.tail(topology, switch, "host_port" in tables),
+        *(notifying if "notification_mode" in tables else ()),
         *_of_parts(model, switch, routes),
     )
 

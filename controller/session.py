@@ -450,8 +450,14 @@ class SwitchSession:
             wanted.append(p4r.Entity(action_profile_group=group))
         if table is None:
             sessions = p4r.CloneSessionEntry(session_id=0)
-            engine = p4r.PacketReplicationEngineEntry(clone_session_entry=sessions)
-            wanted.append(p4r.Entity(packet_replication_engine_entry=engine))
+            groups = p4r.MulticastGroupEntry(multicast_group_id=0)
+            wanted += [
+                p4r.Entity(packet_replication_engine_entry=engine)
+                for engine in (
+                    p4r.PacketReplicationEngineEntry(clone_session_entry=sessions),
+                    p4r.PacketReplicationEngineEntry(multicast_group_entry=groups),
+                )
+            ]
         entities = await self.read(wanted)
         for digest in () if table else p4info.digests.all:
             entities += await self._read_digest(digest.id)

@@ -179,9 +179,7 @@ class Plan(Sequence[Entry]):
             groups,
             basis.canonical(base_entries.host_routes(topology, switch)),
             _routes(basis, row, groups),
-            basis.canonical(
-                base_entries.tail(topology, switch, "host_port" in basis.p4info.tables)
-            ),
+            basis.canonical(_tail(basis, switch)),
             tuple(
                 _part_plan(basis, number, switch, ways, off) for number in range(len(basis.views))
             ),
@@ -334,6 +332,13 @@ def _group_entries(basis: Basis, groups: GroupPorts) -> Iterator[Entry]:
     for number, ports in enumerate(groups, 1):
         yield basis.group(number, ports)
     yield from map(basis.group_use, range(1, len(groups) + 1))
+
+
+def _tail(basis: Basis, switch: Switch) -> Iterator[Entry]:
+    tables, topology = basis.p4info.tables, basis.topology
+    yield from base_entries.tail(topology, switch, "host_port" in tables)
+    if "notification_mode" in tables:
+        yield from base_entries.notifying(topology, switch, basis.facts, basis.policy)
 
 
 def _routes(basis: Basis, row: Row, groups: GroupPorts) -> tuple[Entry | None, ...]:

@@ -18,6 +18,7 @@ from controller.entries import (
     MatchValue,
     Member,
     MemberRef,
+    MulticastGroup,
     Range,
     TableAction,
     TableEntry,
@@ -69,6 +70,9 @@ def _row(entry: Entry, p4info: P4Info) -> TableRow:
         case CloneSession():
             ports = ", ".join(f"port {port}" for port, _ in entry.replicas)
             return TableRow("clone session", str(entry.session), f"to {ports}")
+        case MulticastGroup():
+            ports = ", ".join(f"port {port}" for port, _ in entry.replicas)
+            return TableRow("multicast group", str(entry.group), f"to {ports}")
         case DigestSetting():
             lists = f"lists of {entry.max_list}, after {entry.max_wait_ns} ns at most"
             return TableRow("digest", entry.digest, lists)

@@ -9,6 +9,7 @@ import ctypes
 import errno
 import os
 import struct
+from collections.abc import Iterator
 from pathlib import Path
 
 _SYSCALL = {"x86_64": 321, "aarch64": 280, "riscv64": 280}
@@ -79,7 +80,14 @@ def map_delete(fd: int, key: bytes) -> bool:
 
 def map_keys(fd: int, size: int) -> list[bytes]:
     """Return all keys of `size` bytes. Raises OSError."""
-    keys: list[bytes] = []
+    return list(map_walk(fd, size))
+
+
+def map_walk(fd: int, size: int) -> Iterator[bytes]:
+    """Yield the keys of `size` bytes, one call each. Raises OSError.
+
+    A key that is removed before the walk goes on makes it begin anew: others come twice then.
+    """
     following = ctypes.create_string_buffer(size)
     before = 0
     while True:
@@ -88,9 +96,9 @@ def map_keys(fd: int, size: int) -> list[bytes]:
             bpf(_MAP_NEXT_KEY, attributes)
         except OSError as error:
             if error.errno == errno.ENOENT:
-                return keys
+                return
             raise
-        keys.append(following.raw)
+        yield following.raw
         current = ctypes.create_string_buffer(following.raw, size)
         before = ctypes.addressof(current)
 

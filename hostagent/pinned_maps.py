@@ -4,6 +4,7 @@
     slot = maps.add_queue_pair(
         local_ip, qpn, peer_ip, peer_qpn, mtu=1024, congestion_control=...)
     for each in maps.slots(): print(each.qpn, each.rate_bps)
+    for each in maps.notifications(): print(each.kind.name, each.switch_id, each.times)
 
 Several processes may use one directory at a time. Addresses are integers in host order. Who made
 a queue pair removes it; `remove_host` takes away what a killed endpoint left.
@@ -20,11 +21,13 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from hostagent import algorithms, bpf_syscall, pins
+from hostagent import algorithms, bpf_syscall, notifications, pins
 from hostagent.algorithms import Parameters
+from hostagent.notifications import Heard, HeardCounts
 from hostagent.pins import MAPS
 from hostagent.rnic.native import native
 
@@ -38,6 +41,10 @@ COUNTERS = (
 
 _INDEX_KEY = struct.Struct("=II")  # struct queue_pair_key: own address and number
 _PEER_KEY = struct.Struct("=III")  # struct peer_key: own address, peer's address and number
+_HEARD_KEY = struct.Struct("=IHHI")  # struct notification_key: address, switch, port, type
+_HEARD = struct.Struct("=QQ16sII")  # struct notification_heard: when, how often, header, body
+_HEARD_COUNTERS = 3  # enum notification_counter: behind the types
+NOTIFICATIONS = 4096  # hostagent/bpf/notifications.h
 _FREE = bytes(4)  # the queue pair's number in a free slot
 _READS = 64  # of a slot that is being written
 
@@ -331,13 +338,49 @@ class PinnedMaps:
 
     def counters(self) -> dict[str, int]:
         """Return what the program has counted, over all hosts and processors."""
+        values = self._counted("counters", len(COUNTERS))
+        return dict(zip(COUNTERS, values, strict=True))
+
+    def _counted(self, name: str, size: int) -> list[int]:
+        """Return the sums over all processors of an array of counters."""
         processors = _possible_processors()
-        found: dict[str, int] = {}
-        for index, name in enumerate(COUNTERS):
+        found: list[int] = []
+        for index in range(size):
             key = struct.pack("=I", index)
-            data = bpf_syscall.map_lookup(self._fds["counters"], key, 8 * processors)
-            found[name] = sum(struct.unpack(f"={processors}Q", data)) if data else 0
+            data = bpf_syscall.map_lookup(self._fds[name], key, 8 * processors)
+            found.append(sum(struct.unpack(f"={processors}Q", data)) if data else 0)
         return found
+
+    # --- notifications --------------------------------------------------------------------------
+
+    def notifications(self, local_ip: int | None = None) -> Iterator[Heard]:
+        """Yield what hosts have heard of switches in datagrams, in no order.
+
+        `local_ip`: of one host alone. What is forgotten meanwhile, in a flood, may be missing.
+        """
+        fd = self._fds["notifications"]
+        for key in self._heard_keys():
+            data = bpf_syscall.map_lookup(fd, key, _HEARD.size)
+            host = _HEARD_KEY.unpack(key)[0]
+            if data is None or local_ip not in (None, host):
+                continue
+            at_ns, times, header, body_bytes, _ = _HEARD.unpack(data)
+            yield notifications.read(
+                header, local_ip=host, body_bytes=body_bytes, at_ns=at_ns, times=times
+            )
+
+    def _heard_keys(self) -> dict[bytes, None]:
+        """Return the keys there are; a walk begins anew where its place has been forgotten."""
+        keys = bpf_syscall.map_walk(self._fds["notifications"], _HEARD_KEY.size)
+        return dict.fromkeys(islice(keys, 4 * NOTIFICATIONS))
+
+    def notification_counts(self) -> HeardCounts:
+        """Return how many datagrams came to the notifications' port, over all hosts."""
+        *types, malformed, no_queue_pair, lost = self._counted(
+            "notified_counts", notifications.TYPES + _HEARD_COUNTERS
+        )
+        found = {kind: packets for kind, packets in enumerate(types) if packets}
+        return HeardCounts(found, malformed, no_queue_pair, lost)
 
 
 def _possible_processors() -> int:

@@ -1,6 +1,7 @@
 """Where a run's maps are pinned, what is there, and whether this version can use it.
 
-    /sys/fs/bpf/weft-<run id>/{cc_slots,cc_sent,cc_index,cc_peers,endpoints,sockets,counters,layout}
+    /sys/fs/bpf/weft-<run id>/{cc_slots,cc_sent,cc_index,cc_peers,endpoints,sockets,counters,
+                               notifications,notified_counts,layout}
 
 `layout` holds a digest of everything that the programs and their users must agree on. It is
 written before the other pins are made, so that pins of another version are told from ours, also
@@ -23,7 +24,17 @@ from pathlib import Path
 from hostagent import bpf_syscall
 
 BPF_FILE_SYSTEM = Path("/sys/fs/bpf")
-MAPS = ("cc_slots", "cc_sent", "cc_index", "cc_peers", "endpoints", "sockets", "counters")
+MAPS = (
+    "cc_slots",
+    "cc_sent",
+    "cc_index",
+    "cc_peers",
+    "endpoints",
+    "sockets",
+    "counters",
+    "notifications",
+    "notified_counts",
+)
 LAYOUT = "layout"
 
 _LOOK_AGAIN_S = 0.02
@@ -36,6 +47,7 @@ _DECLARATIONS = {  # whole, or only the structures in it
     "bpf/roce_consts.h": True,
     "bpf/roce_structs.h": True,
     "bpf/roce_maps.h": True,
+    "bpf/notifications.h": True,
 }
 _LISTED = re.compile(r'^#include "([^"]+)"', re.MULTILINE)
 _ZERO = struct.pack("=I", 0)

@@ -29,6 +29,7 @@ DROP_REASONS: Mapping[int, str] = {
     9: "no_route",
     10: "no_next_hop",
     11: "spoofed",
+    12: "bad_notification",
 }
 
 

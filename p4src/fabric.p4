@@ -30,6 +30,9 @@
 #ifdef WITH_HOST_GUARD
 #include "modules/host_guard.p4"
 #endif
+#ifdef WITH_NOTIFICATIONS
+#include "modules/notification.p4"
+#endif
 #ifdef WITH_ARP
 #include "modules/arp.p4"
 #endif
@@ -66,6 +69,10 @@ control FabricIngress(inout headers_t hdr, inout local_metadata_t meta,
     Admission() admission;
 #ifdef WITH_HOST_GUARD
     HostGuard() host_guard;
+#endif
+#ifdef WITH_NOTIFICATIONS
+    TakeNotification() take_notification;
+    SendNotification() send_notification;
 #endif
 #ifdef WITH_PARAMETERS
     IngressParameters() parameters;
@@ -111,6 +118,14 @@ control FabricIngress(inout headers_t hdr, inout local_metadata_t meta,
             host_guard.apply(hdr, meta, std);
 #endif
         }
+#ifdef WITH_NOTIFICATIONS
+        take_notification.apply(hdr, meta, std);
+        if (meta.notifying.taken == 1) {
+#define HOOK HOOK_NOTIFICATION_TAKEN
+#include "mechanisms.p4"
+#undef HOOK
+        }
+#endif
 #define HOOK HOOK_INGRESS_ADMITTED
 #include "mechanisms.p4"
 #undef HOOK
@@ -150,6 +165,9 @@ control FabricIngress(inout headers_t hdr, inout local_metadata_t meta,
 #define HOOK HOOK_INGRESS_FORWARDED
 #include "mechanisms.p4"
 #undef HOOK
+#ifdef WITH_NOTIFICATIONS
+        send_notification.apply(hdr, meta, std);
+#endif
 #ifdef WITH_DROP_COUNTERS
         drop_counters.apply(meta);
 #endif
@@ -164,6 +182,9 @@ control FabricEgress(inout headers_t hdr, inout local_metadata_t meta,
 #ifdef WITH_CPU
     PacketIn() to_controller;
 #endif
+#ifdef WITH_NOTIFICATIONS
+    AddressNotification() address_notification;
+#endif
 #define HOOK HOOK_EGRESS_INSTANCES
 #include "mechanisms.p4"
 #undef HOOK
@@ -177,6 +198,9 @@ control FabricEgress(inout headers_t hdr, inout local_metadata_t meta,
 #define HOOK HOOK_EGRESS
 #include "mechanisms.p4"
 #undef HOOK
+#ifdef WITH_NOTIFICATIONS
+        address_notification.apply(hdr, meta, std);
+#endif
 #ifdef WITH_CPU
         if (std.egress_port == CPU_PORT) {
             to_controller.apply(hdr, meta, std);

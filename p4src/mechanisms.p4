@@ -33,6 +33,12 @@
 //   EGRESS_INSTANCES     in FabricEgress                instances of its controls
 //   EGRESS               in egress, before packet-in    what sees the queue that the packet was in
 //
+// and of notifications in datagrams, for mechanisms that select WITH_NOTIFICATIONS (modules/notification.p4):
+//
+//   NOTIFICATION_BODIES  the parser's select of types   cases: type -> the state that reads its body
+//   BODY_DEPARSER        behind the notification        emit() of bodies
+//   NOTIFICATION_TAKEN   where one is for this switch   what its type means; asks for it to be relayed
+//
 // At each hook they come in the order of this list. So the list is also who wins (modules/next_hop.p4)
 // and who reads whose signals: what sets meta.congestion stands above what reads it.
 

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-import enum
 from typing import Any, ClassVar
 
 from scapy.contrib.roce import CNP_OPCODE, CNPPadding
 from scapy.fields import BitEnumField, BitField, IPField
-from scapy.packet import Packet
+from scapy.layers.inet import IP, UDP
+from scapy.packet import Packet, Raw, bind_bottom_up, bind_top_down
+
+from protocols.notification_types import NotificationType
 
 CELL_BYTES = 256
 
-
-class NotificationType(enum.IntEnum):
-    """What happened. NONE is what the 16 reserved bytes of a stock CNP read as."""
-
-    NONE = 0
-    CONGESTION = 1
-    LINK_DOWN = 2
-    LINK_UP = 3
-    DEGRADED = 4
-    PATH_QUALITY = 5
+NOTIFICATION_PORT = 28791
+"""The UDP port of notifications in datagrams."""
+NEIGHBOURS = "224.0.0.254"
+NEIGHBOURS_MAC = "01:00:5e:00:00:fe"
+"""Whatever switch is at the other end of the link."""
+SOURCE = "192.0.0.8"
+"""The source address that every switch writes (RFC 7600); the header says which switch it is."""
+NEIGHBOUR_TTL, HOST_TTL = 255, 64
+NOTIFICATION_DSCP = 48
 
 
 class Notification(Packet):
@@ -50,16 +51,49 @@ def notification_of(padding: CNPPadding) -> Notification:
     return Notification(bytes(padding)[:16])
 
 
+def datagram(
+    notification: Notification, *, to: str = NEIGHBOURS, body: bytes = b"", ttl: int | None = None
+) -> Packet:
+    """Return a notification as the datagram that a switch sends, from IPv4 on.
+
+    `to`: a host, or the switch at the other end of the link. `ttl`: None for what a switch writes.
+    """
+    usual = NEIGHBOUR_TTL if to == NEIGHBOURS else HOST_TTL
+    network = IP(
+        src=SOURCE, dst=to, tos=NOTIFICATION_DSCP << 2, id=0, flags="DF", ttl=ttl or usual, proto=17
+    )
+    ports = UDP(sport=NOTIFICATION_PORT, dport=NOTIFICATION_PORT, chksum=0)
+    whole = network / ports / notification.copy()
+    return whole / Raw(body) if body else whole
+
+
+def body_of(packet: Packet) -> bytes:
+    """Return what follows the notification in its datagram."""
+    return bytes(packet[Notification].payload)
+
+
 def as_cnp_padding(notification: Notification) -> CNPPadding:
     """Return a notification as the 16 reserved bytes of a CNP, for BTH(...) / padding."""
     return CNPPadding(bytes(notification))
 
 
+bind_bottom_up(UDP, Notification, dport=NOTIFICATION_PORT)
+bind_top_down(UDP, Notification, sport=NOTIFICATION_PORT, dport=NOTIFICATION_PORT)
+
 __all__ = [
     "CELL_BYTES",
     "CNP_OPCODE",
+    "HOST_TTL",
+    "NEIGHBOURS",
+    "NEIGHBOURS_MAC",
+    "NEIGHBOUR_TTL",
+    "NOTIFICATION_DSCP",
+    "NOTIFICATION_PORT",
+    "SOURCE",
     "Notification",
     "NotificationType",
     "as_cnp_padding",
+    "body_of",
+    "datagram",
     "notification_of",
 ]

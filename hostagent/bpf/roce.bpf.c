@@ -3,12 +3,14 @@
 //
 //   wire -> parse -> queue pair's slot -> count -> CNP, ACK -> congestion control
 //        -> AF_XDP socket, or the stack
+//             `-> a switch's notification in a datagram: counted and kept (notifications.h); of congestion: as a CNP
 //
 // Payloads are not looked at. Loaded by hostagent/agent.py with bcc.
 
 #include <uapi/linux/bpf.h>
 
 #include "cc_slot.h"
+#include "notifications.h"
 #include "roce_maps.h"
 #include "roce_parse.h"
 
@@ -44,11 +46,42 @@ static inline struct cc_slot *slot_at(struct roce *packet, const u32 *number)
     return cc_slots.lookup(&index);
 }
 
+static inline void count_notification(u32 what)
+{
+    u64 *counter = notified_counts.lookup(&what);
+
+    if (counter)
+        ++*counter;
+}
+
+static inline void keep_notification(const struct roce *packet, u32 body_bytes, u64 now)
+{
+    const struct weft_notification *said = &packet->notification;
+    struct notification_key key = {
+        .local_ip = packet->destination,
+        .switch_id = said->switch_id,
+        .port = said->port,
+        .type = said->type,
+    };
+    struct notification_heard first = {.at = now, .times = 1, .body_bytes = body_bytes};
+    struct notification_heard *heard = notifications.lookup(&key);
+
+    weft_notification_write(said, first.header);
+    if (heard) {
+        heard->at = now;
+        heard->body_bytes = body_bytes;
+        __builtin_memcpy(heard->header, first.header, WEFT_NOTIFICATION_BYTES);
+        __sync_fetch_and_add(&heard->times, 1);
+    } else if (notifications.update(&key, &first)) {
+        count_notification(NOTIFICATION_LOST);
+    }
+}
+
 // The slot that a notification is for; NULL: the packet is for the queue pair that BTH names.
 //
 // A switch sends it in the name of the original destination, of which alone it may speak. Which
 // queue pair is meant is known here and not by the switch, so that BTH's number does not count.
-static inline struct cc_slot *notified_slot(struct roce *packet)
+static inline struct cc_slot *notified_slot(struct roce *packet, u64 now)
 {
     const struct weft_notification *said = &packet->notification;
     struct peer_key key = {
@@ -62,6 +95,8 @@ static inline struct cc_slot *notified_slot(struct roce *packet)
         return NULL;
     if (said->type != WEFT_NOTIFICATION_CONGESTION) {
         count(ROCE_NOTIFICATION_TYPE, 1);
+        if (weft_notification_known(said->type))
+            keep_notification(packet, 0, now);
         return NULL;
     }
     slot = said->destination == packet->source ? slot_at(packet, cc_peers.lookup(&key)) : NULL;
@@ -171,23 +206,83 @@ static inline int pass_up(void)
     return XDP_PASS;
 }
 
+static inline int to_endpoint(u32 destination)
+{
+    u32 *socket = endpoints.lookup(&destination);
+
+    return socket ? sockets.redirect_map(*socket, XDP_PASS) : XDP_PASS;
+}
+
+// What to make of a packet that is no RoCEv2: 1: a notification, which has been taken; -1: it came to their port, and is
+// none; 0: something else.
+static inline int take_datagram(struct cursor *cursor, struct roce *packet, u64 now)
+{
+    struct iphdr *ip;
+
+    if (parse_ethernet(cursor) != ETH_P_IP)
+        return 0;
+    ip = cursor->at;
+    if (parse_ipv4(cursor, packet) != IPPROTO_UDP || parse_udp(cursor, packet) != WEFT_NOTIFICATION_PORT)
+        return 0;
+    if (!read_notification(cursor, ip, packet)) {
+        count_notification(NOTIFICATION_MALFORMED);
+        return -1;
+    }
+    count_notification(packet->notification.type);
+    if (weft_notification_known(packet->notification.type))
+        keep_notification(packet, packet->udp_bytes - NOTIFICATION_UDP_BYTES, now);
+    return 1;
+}
+
+// The queue pair that a notification of congestion in a datagram is for, as one in a CNP would be; NULL: none, and
+// `verdict` is what becomes of the frame. Whole ones go up the stack, where an endpoint without maps, or any program with
+// a UDP socket, may read them too.
+static inline struct cc_slot *told_slot(struct cursor *cursor, struct roce *packet, u64 now, int *verdict)
+{
+    const struct weft_notification *said = &packet->notification;
+    int taken = take_datagram(cursor, packet, now);
+    struct peer_key key = {};
+    struct cc_slot *slot;
+
+    *verdict = taken < 0 ? XDP_DROP : XDP_PASS;
+    if (taken <= 0 || said->type != WEFT_NOTIFICATION_CONGESTION)
+        return NULL;
+    key.local_ip = packet->destination;
+    key.peer_ip = said->destination;
+    key.peer_qpn = said->destination_qp;
+    slot = slot_at(packet, cc_peers.lookup(&key));
+    if (!slot) {
+        count_notification(NOTIFICATION_NO_QP);
+        return NULL;
+    }
+    packet->opcode = OPCODE_CNP;
+    return slot->algorithms & cc_hearers(CC_NOTIFIED) ? slot : NULL;
+}
+
 // A frame at `now`: counts it, updates its queue pair, says where it goes.
 static inline int receive(struct cursor *cursor, u64 now)
 {
     u64 length = cursor->end - cursor->at;
+    struct cursor begin = *cursor;
     struct roce packet = {};
     struct cc_slot *slot;
-    u32 *socket, notified;
+    u32 notified = 1;
+    int verdict;
 
-    if (!parse_roce(cursor, &packet))
-        return XDP_PASS;
+    if (!parse_roce(cursor, &packet)) {
+        slot = told_slot(&begin, &packet, now, &verdict);
+        if (!slot)
+            return verdict;
+        count(ROCE_NOTIFIED, 1);
+        goto told;
+    }
     count(ROCE_PACKETS, 1);
     count(ROCE_BYTES, length);
     if (packet.malformed) {
         count(ROCE_MALFORMED, 1);
         return pass_up();
     }
-    slot = notified_slot(&packet);
+    slot = notified_slot(&packet, now);
     notified = slot != NULL;
     if (!slot)
         slot = slot_of(&packet);
@@ -196,9 +291,9 @@ static inline int receive(struct cursor *cursor, u64 now)
         count(ROCE_UNKNOWN_QP, 1);
         return pass_up();
     }
+told:
     take(cursor, slot, &packet, notified, now);
-    socket = endpoints.lookup(&packet.destination);
-    if (!socket || sockets.redirect_map(*socket, XDP_PASS) != XDP_REDIRECT)
+    if (to_endpoint(packet.destination) != XDP_REDIRECT)
         return pass_up();
     count(ROCE_REDIRECTED, 1);
     return XDP_REDIRECT;

@@ -10,6 +10,10 @@
 
 #define WEFT_NOTIFICATION_BYTES 16
 #define WEFT_NOTIFICATION_CELL_BYTES 256
+/* In a datagram: the UDP port that it goes to, and the address that every switch writes as the source. */
+#define WEFT_NOTIFICATION_PORT 28791
+#define WEFT_NOTIFICATION_SOURCE 0xc0000008u /* 192.0.0.8 */
+#define WEFT_NOTIFICATION_TYPES 16
 
 enum weft_notification_type {
     WEFT_NOTIFICATION_NONE = 0, /* a stock CNP: 16 bytes of zeros */
@@ -69,6 +73,12 @@ static inline void weft_notification_read(const weft_u8 in[WEFT_NOTIFICATION_BYT
     n->destination = (weft_u32)in[7] << 24 | (weft_u32)in[8] << 16 | (weft_u32)in[9] << 8 | in[10];
     n->destination_qp = (weft_u32)in[11] << 16 | (weft_u32)in[12] << 8 | in[13];
     n->queue = (weft_u16)(in[14] << 8 | in[15]);
+}
+
+/* Whether the type is one of those above, and not nothing. */
+static inline int weft_notification_known(weft_u8 type)
+{
+    return type >= WEFT_NOTIFICATION_CONGESTION && type <= WEFT_NOTIFICATION_PATH_QUALITY;
 }
 
 #endif

@@ -17,6 +17,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from hostagent.algorithms import Parameters, pack
+from hostagent.notifications import Heard, HeardCounts, heard_counts, heard_rows
 from hostagent.rnic.native import native
 
 NEVER = (1 << 63) - 1
@@ -462,6 +463,18 @@ class Card:
         row = self.ffi.new("struct rnic_stats *")
         self.lib.rnic_stats_get(self.handle, row)
         return CardStats(*(getattr(row, field.name) for field in fields(CardStats)))
+
+    def notifications(self) -> list[Heard]:
+        """Return what switches have said in datagrams, the latest first."""
+        rows = self.ffi.new("struct rnic_notification[]", self.lib.RNIC_NOTIFICATIONS)
+        n = self.lib.rnic_notifications(self.handle, rows, len(rows))
+        return heard_rows(rows, n)
+
+    def notification_counts(self) -> HeardCounts:
+        """Return how many datagrams came to the notifications' port."""
+        row = self.ffi.new("struct rnic_notification_counts *")
+        self.lib.rnic_notification_counts_get(self.handle, row)
+        return heard_counts(row)
 
     def queue_pair_stats(self, qpn: int, now: int = 0) -> QueuePairStats:
         """Return a queue pair's counters and its rate at `now`."""

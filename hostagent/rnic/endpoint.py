@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 
 from hostagent.algorithms import Parameters, pack
+from hostagent.notifications import Heard, heard_rows
 from hostagent.pinned_maps import SLOTS, PinnedMaps
 from hostagent.rnic.binding import (
     Access,
@@ -517,6 +518,20 @@ class Endpoint:
         with self._locked():
             self.lib.rnic_stats_get(self._card, row)
         return CardStats(*(getattr(row, name) for name in CardStats.__dataclass_fields__))
+
+    def notifications(self) -> list[Heard]:
+        """Return what switches have said to this host in datagrams, the latest first.
+
+        With maps the kernel has it, as `PinnedMaps.notifications` says. Times are CLOCK_MONOTONIC.
+        """
+        if self.maps is not None:
+            found = self.maps.notifications(self.config.ip)
+            return sorted(found, key=lambda each: -each.at_ns)
+        rows = self.ffi.new("struct rnic_notification[]", self.lib.RNIC_NOTIFICATIONS)
+        with self._locked():
+            n = self.lib.rnic_notifications(self._card, rows, len(rows))
+        base = int(self.lib.rnicd_base_ns(self._driver))
+        return [replace(row, at_ns=base + row.at_ns) for row in heard_rows(rows, n)]
 
     @property
     def pairs(self) -> tuple[int, ...]:

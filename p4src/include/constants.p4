@@ -37,4 +37,12 @@ const port_t CPU_PORT = 255;
 
 const bit<16> ROCE_V2_PORT = 4791;
 
+#ifdef WITH_NOTIFICATIONS
+const bit<16> NOTIFICATION_PORT = 28791;                // docs/wire-formats.md says why
+const ipv4_addr_t NOTIFICATION_NEIGHBOURS = 0xe00000fe; // 224.0.0.254: whatever switch is at the link's other end
+const mac_addr_t NOTIFICATION_NEIGHBOURS_MAC = 0x01005e0000fe;
+const ipv4_addr_t NOTIFICATION_SOURCE = 0xc0000008;     // 192.0.0.8: a node without an address that counts (RFC 7600)
+const bit<8> NEIGHBOUR_TTL = 255;                       // of what no router has passed on (RFC 5082)
+#endif
+
 #endif

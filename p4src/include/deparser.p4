@@ -29,6 +29,9 @@ control FabricDeparser(packet_out packet, in headers_t hdr) {
         packet.emit(hdr.reth);
         packet.emit(hdr.aeth);
         packet.emit(hdr.notification);
+#define HOOK HOOK_BODY_DEPARSER
+#include "../mechanisms.p4"
+#undef HOOK
         packet.emit(hdr.icrc);
     }
 }

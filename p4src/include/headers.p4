@@ -130,6 +130,36 @@ header icrc_t {
     bit<32> value;              // least significant byte first
 }
 
+#ifdef WITH_NOTIFICATIONS
+const bit<8> NOTIFICATION_COPY = 3;     // field list: from a packet to its copy that becomes a notification
+
+// Of notifications in datagrams (modules/notification.p4). What a mechanism wants to be sent it writes here.
+struct notifying_t {
+    bit<1>  datagram;       // this packet came to their UDP port, whatever it is
+    bit<1>  taken;          // and is one for this switch
+    bit<1>  on;
+    bit<3>  class_of_service;
+    bit<16> relay;          // a mechanism asks: multicast group to which what was taken goes on; 0: it ends here
+    bit<1>  relayed;
+    bit<32> session;        // a mechanism asks: clone session by which a new one leaves; 0: none
+    @field_list(NOTIFICATION_COPY) bit<1>      made;       // a copy of this packet becomes it:
+    @field_list(NOTIFICATION_COPY) bit<4>      type;
+    @field_list(NOTIFICATION_COPY) bit<4>      severity;
+    @field_list(NOTIFICATION_COPY) bit<4>      hops;
+    @field_list(NOTIFICATION_COPY) bit<4>      validity;
+    @field_list(NOTIFICATION_COPY) bit<12>     port;
+    @field_list(NOTIFICATION_COPY) ipv4_addr_t destination;
+    @field_list(NOTIFICATION_COPY) qp_t        destination_qp;
+    @field_list(NOTIFICATION_COPY) bit<16>     queue;
+    @field_list(NOTIFICATION_COPY) bit<16>     body;       // bytes behind it: a mechanism's own header
+    @field_list(NOTIFICATION_COPY) ipv4_addr_t to;         // a host behind other switches; 0: as the port says
+    @field_list(NOTIFICATION_COPY) bit<12>     sequence;   // the rest is not the mechanism's
+    @field_list(NOTIFICATION_COPY) bit<16>     switch_id;
+    @field_list(NOTIFICATION_COPY) bit<6>      dscp;
+    @field_list(NOTIFICATION_COPY) mac_addr_t  mac;        // of this switch
+}
+#endif
+
 #define HOOK HOOK_TYPES
 #include "../mechanisms.p4"
 #undef HOOK
@@ -151,7 +181,7 @@ struct headers_t {
     bth_t          bth;
     reth_t         reth;
     aeth_t         aeth;
-    notification_t notification;    // of a CNP: its 16 reserved bytes
+    notification_t notification;    // of a CNP: its 16 reserved bytes; or first in a datagram
     icrc_t         icrc;
 #define HOOK HOOK_HEADERS
 #include "../mechanisms.p4"
@@ -187,6 +217,9 @@ struct local_metadata_t {
 #endif
 #ifdef WITH_CONGESTION_SIGNAL
     congestion_signal_t congestion;
+#endif
+#ifdef WITH_NOTIFICATIONS
+    notifying_t notifying;
 #endif
 #define HOOK HOOK_METADATA
 #include "../mechanisms.p4"

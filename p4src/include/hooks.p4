@@ -19,5 +19,8 @@
 #define HOOK_INGRESS_FORWARDED  14
 #define HOOK_EGRESS_INSTANCES   15
 #define HOOK_EGRESS             16
+#define HOOK_NOTIFICATION_BODIES    17
+#define HOOK_BODY_DEPARSER          18
+#define HOOK_NOTIFICATION_TAKEN     19
 
 #endif

@@ -53,11 +53,21 @@
 #define ACTION_ID_TRUST_PORT            0x01000702
 #define TABLE_ID_HOST_PORT              0x02000701
 
-// port_counters, drops, roce_counters; 04 and 07 belong to mechanisms
+// notification (0a)
+#define ACTION_ID_ENABLE_NOTIFICATIONS  0x01000a01
+#define ACTION_ID_DISABLE_NOTIFICATIONS 0x01000a02
+#define ACTION_ID_ADDRESS_TO_HOST       0x01000a03
+#define ACTION_ID_ADDRESS_TO_NEIGHBOUR  0x01000a04
+#define TABLE_ID_NOTIFICATION_MODE      0x02000a01
+#define TABLE_ID_NOTIFICATION_PORT      0x02000a02
+#define REGISTER_ID_NOTIFICATION_NUMBER 0x16000a01
+
+// port_counters, drops, roce_counters, notification; 04 and 07 belong to mechanisms
 #define COUNTER_ID_PORT_RX              0x12000001
 #define COUNTER_ID_PORT_TX              0x12000002
 #define COUNTER_ID_DROPPED              0x12000003
 #define COUNTER_ID_ROCE_RX              0x12000005
 #define COUNTER_ID_ROCE_NAK_RX          0x12000006
+#define COUNTER_ID_NOTIFICATIONS        0x12000008
 
 #endif

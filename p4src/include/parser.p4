@@ -2,6 +2,7 @@
 //
 //   start -> [packet_out] -> ethernet -> arp
 //                               `-> ipv4 -> [options] -> icmp | tcp | udp -> [telemetry] -> bth -> reth | aeth | notification
+//                                                                        `-> notification -> [body]
 
 #ifndef WEFT_PARSER_P4
 #define WEFT_PARSER_P4
@@ -30,6 +31,26 @@ parser FabricParser(packet_in packet, out headers_t hdr, inout local_metadata_t 
 #ifdef WITH_CONGESTION_SIGNAL
         meta.congestion.told = 0;
         meta.congestion.must_mark = 0;
+#endif
+#ifdef WITH_NOTIFICATIONS
+        meta.notifying.datagram = 0;
+        meta.notifying.taken = 0;
+        meta.notifying.on = 0;
+        meta.notifying.class_of_service = 0;
+        meta.notifying.relay = 0;
+        meta.notifying.relayed = 0;
+        meta.notifying.session = 0;
+        meta.notifying.made = 0;
+        meta.notifying.type = 0;
+        meta.notifying.severity = 0;
+        meta.notifying.hops = 0;
+        meta.notifying.validity = 0;
+        meta.notifying.port = 0;
+        meta.notifying.destination = 0;
+        meta.notifying.destination_qp = 0;
+        meta.notifying.queue = 0;
+        meta.notifying.body = 0;
+        meta.notifying.to = 0;
 #endif
 #define HOOK HOOK_METADATA_START
 #include "../mechanisms.p4"
@@ -82,9 +103,28 @@ parser FabricParser(packet_in packet, out headers_t hdr, inout local_metadata_t 
             (0, 0, IpProtocol.UDP): parse_udp;
             (0, 0, IpProtocol.TCP): parse_tcp;
             (0, 0, IpProtocol.ICMP): parse_icmp;
+#ifdef WITH_NOTIFICATIONS
+            (1, 0, IpProtocol.UDP): parse_first_fragment;
+#endif
             default: accept;
         }
     }
+
+#ifdef WITH_NOTIFICATIONS
+    // The ports of what is cut up stand here alone: without this piece nobody can put it together. So a
+    // notification can't get past the guard in pieces.
+    state parse_first_fragment {
+        transition select(packet.lookahead<bit<32>>()[15:0]) {
+            NOTIFICATION_PORT: note_datagram;
+            default: accept;
+        }
+    }
+
+    state note_datagram {
+        meta.notifying.datagram = 1;
+        transition accept;
+    }
+#endif
 
     state parse_icmp {
         packet.extract(hdr.icmp);
@@ -106,6 +146,9 @@ parser FabricParser(packet_in packet, out headers_t hdr, inout local_metadata_t 
             ROCE_V2_PORT: parse_bth;
 #ifdef WITH_TELEMETRY
             TELEMETRY_PORT: parse_telemetry;
+#endif
+#ifdef WITH_NOTIFICATIONS
+            NOTIFICATION_PORT: parse_datagram;
 #endif
 #define HOOK HOOK_UDP_PORTS
 #include "../mechanisms.p4"
@@ -164,6 +207,19 @@ parser FabricParser(packet_in packet, out headers_t hdr, inout local_metadata_t 
         packet.extract(hdr.notification);
         transition accept;
     }
+
+#ifdef WITH_NOTIFICATIONS
+    state parse_datagram {
+        meta.notifying.datagram = 1;
+        packet.extract(hdr.notification);
+        transition select(hdr.notification.type) {
+#define HOOK HOOK_NOTIFICATION_BODIES
+#include "../mechanisms.p4"
+#undef HOOK
+            default: accept;
+        }
+    }
+#endif
 
 #define HOOK HOOK_PARSER_STATES
 #include "../mechanisms.p4"

@@ -16,8 +16,13 @@
 //   WITH_PORT_COUNTERS   packets and bytes of each port, and its RoCEv2 packets
 //   WITH_DROP_COUNTERS   drops by reason
 //
-// A mechanism selects the features that it needs, WITH_CONGESTION_SIGNAL if it reads or writes
-// that, and WITH_TELEMETRY if it writes into packets for their senders (include/telemetry.p4). All are defined as 1, as by -D, so that several may select the same one.
+// And one that only a mechanism which needs it selects, or -D; no build has it by itself:
+//
+//   WITH_NOTIFICATIONS   notifications in datagrams: switches make, take and relay them
+//
+// A mechanism selects the features that it needs, WITH_CONGESTION_SIGNAL if it reads or writes that,
+// and WITH_TELEMETRY if it writes into packets for their senders (include/telemetry.p4). All are
+// defined as 1, as by -D, so that several may select the same one.
 
 #ifndef WEFT_PROFILE_P4
 #define WEFT_PROFILE_P4
@@ -44,6 +49,10 @@
 
 #ifdef WITH_ACL
 #define WITH_CPU 1
+#endif
+
+#ifdef WITH_NOTIFICATIONS
+#define WITH_HOST_GUARD 1
 #endif
 
 #endif

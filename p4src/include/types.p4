@@ -81,7 +81,8 @@ enum bit<8> DropReason {
     TTL_EXPIRED    = 8,
     NO_ROUTE       = 9,
     NO_NEXT_HOP    = 10,
-    SPOOFED        = 11     // a host's packet that this host may not send
+    SPOOFED        = 11,    // a host's packet that this host may not send
+    BAD_NOTIFICATION = 12   // a notification's datagram that is not as one has to be, or where they are off
 }
 
 #endif

@@ -127,7 +127,13 @@ control FastCnp(inout headers_t hdr, inout local_metadata_t meta,
 #endif
 
 #elif HOOK == HOOK_INGRESS_BEGIN
+#ifdef WITH_NOTIFICATIONS
+        if (meta.notifying.datagram == 0) {
+            cut_copy.apply(std);
+        }
+#else
         cut_copy.apply(std);
+#endif
 
 #elif HOOK == HOOK_INGRESS_FORWARDED
 #ifndef WITHOUT_QUEUE_PAIR_SAMPLES

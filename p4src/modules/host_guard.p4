@@ -3,6 +3,7 @@
 //
 //   a CNP from another address than its own, or with a notification    dropped, counted as SPOOFED
 //   BTH's reserved bits, which switches set for each other             cleared (ICRC masks them)
+//   a datagram to the notifications' port, or a first piece of one     dropped, counted as SPOOFED
 //
 // Ports without an entry lead to switches, which have guarded their own hosts.
 
@@ -20,6 +21,9 @@ control HostGuard(inout headers_t hdr, inout local_metadata_t meta,
         bool foreign = hdr.ipv4.src != address;
         bool told = hdr.notification.type != NotificationType.NONE;
         bool spoofed = hdr.notification.isValid() && (foreign || told);
+#ifdef WITH_NOTIFICATIONS
+        spoofed = spoofed || meta.notifying.datagram == 1;
+#endif
         hdr.bth.reserved_6 = 0;
         meta.drop_reason = spoofed ? DropReason.SPOOFED : meta.drop_reason;
     }
@@ -38,7 +42,12 @@ control HostGuard(inout headers_t hdr, inout local_metadata_t meta,
 
     apply {
         // A packet that the switch itself made enters again with the port of the one that caused it.
+#ifdef WITH_NOTIFICATIONS
+        if ((hdr.bth.isValid() || meta.notifying.datagram == 1) &&
+            std.instance_type != RECIRCULATED) {
+#else
         if (hdr.bth.isValid() && std.instance_type != RECIRCULATED) {
+#endif
             host_port.apply();
         }
     }

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hostagent.algorithms import pack
+from hostagent.notifications import Heard, HeardCounts, heard_counts, heard_rows
 from simulator.core.programs import Programs
 from simulator.core.records import (
     Clock,
@@ -474,6 +475,21 @@ class Engine:
         array = self.ffi.from_buffer(f"struct sim_{kind}_sample[]", rows.view(np.uint8))
         n = getattr(self.lib, f"sim_take_{kind}_samples")(self.pointer, array, _BATCH)
         return rows.view(np.uint8)[: n * rows.itemsize].copy().view(rows.dtype)
+
+    def notifications(self, node: int, port: int) -> list[Heard]:
+        """Return what switches have said to a host's interface in datagrams, the latest first."""
+        rows = self.ffi.new("struct rnic_notification[]", self.lib.RNIC_NOTIFICATIONS)
+        n = self.lib.sim_notifications(self.pointer, node, port, rows, len(rows))
+        if n < 0:
+            raise EngineError(f"node {node} has no interface {port}")
+        return heard_rows(rows, n)
+
+    def notification_counts(self, node: int, port: int) -> HeardCounts:
+        """Return how many datagrams came to the notifications' port of a host's interface."""
+        row = self.ffi.new("struct rnic_notification_counts *")
+        if self.lib.sim_notification_counts_get(self.pointer, node, port, row) < 0:
+            raise EngineError(f"node {node} has no interface {port}")
+        return heard_counts(row)
 
     def tap(self, node: int, port: int, capacity: int = 65536) -> None:
         """Copy what a port sends and receives, up to `capacity` frames until taken; 0 ends it."""

@@ -14,6 +14,7 @@
 
 #include "element.h"
 #include "embed.h"
+#include "notifications.h"
 #include "sim.h"
 #include "telemetry.h"
 
@@ -200,6 +201,7 @@ struct nic {
     ws_time pauses_end;   /* of the longest pause */
     uint8_t card_turn;    /* in a queue of both kinds the card is next */
     struct outbox *outbox; /* frames of programs; NULL: no program has sent any */
+    struct notifications *notified; /* what switches have said to an interface without a card; NULL: nothing */
 };
 
 struct node {

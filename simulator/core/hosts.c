@@ -59,6 +59,7 @@ static void host_free(struct node *node)
         free(node->nics[p].wire);
         receiver_free(node->nics[p].receiver);
         rnic_destroy(node->nics[p].card);
+        notifications_free(node->nics[p].notified);
     }
     ws_memory_put(node->nics, node->n_nics * sizeof *node->nics);
 }

@@ -42,6 +42,31 @@ int sim_host_port_stats_get(const sim *s, uint32_t node, uint32_t port, struct s
     return SIM_OK;
 }
 
+static const struct nic *nic_of(const sim *s, uint32_t node, uint32_t port)
+{
+    return node < s->n_nodes && port < s->nodes[node].n_nics ? &s->nodes[node].nics[port] : NULL;
+}
+
+int64_t sim_notifications(const sim *s, uint32_t node, uint32_t port, struct rnic_notification *rows, size_t max)
+{
+    const struct nic *nic = nic_of(s, node, port);
+    if (!nic)
+        return SIM_ENOENT;
+    return (int64_t)(nic->card ? rnic_notifications(nic->card, rows, max) : notifications_rows(nic->notified, rows, max));
+}
+
+int sim_notification_counts_get(const sim *s, uint32_t node, uint32_t port, struct rnic_notification_counts *counts)
+{
+    const struct nic *nic = nic_of(s, node, port);
+    if (!nic)
+        return SIM_ENOENT;
+    if (nic->card)
+        rnic_notification_counts_get(nic->card, counts);
+    else
+        notifications_counts(nic->notified, counts);
+    return SIM_OK;
+}
+
 /* --- samples ------------------------------------------------------------------------------------- */
 
 int sim_sample(sim *s, ws_time start_ps, ws_time interval_ps)

@@ -177,6 +177,19 @@ void nic_receive(struct sim *s, uint32_t number, uint32_t port, struct flight *f
         nic_take(s, number, port, flight);
 }
 
+/* A switch's notification in a datagram of its own (docs/wire-formats.md), which belongs to no flow. 0: something else. */
+static __attribute__((noinline)) int take_notification(struct sim *s, struct nic *nic, const struct flight *flight, const uint8_t *frame)
+{
+    struct weft_notification said;
+    if (!notifications_is_one(nic->config.ip, frame, flight->length))
+        return 0;
+    if (!nic->card)
+        notifications_take(&nic->notified, nic->config.ip, frame, flight->length, flight->tail, s->now, &said);
+    if (!nic->card || !rnic_receive(nic->card, frame, flight->length, flight->tail, s->now))
+        s->totals.received_other++;
+    return 1;
+}
+
 void nic_take(struct sim *s, uint32_t number, uint32_t port, struct flight *flight)
 {
     struct nic *nic = &s->nodes[number].nics[port];
@@ -190,6 +203,11 @@ void nic_take(struct sim *s, uint32_t number, uint32_t port, struct flight *flig
             endpoint_receive(s, nic, flow, flight);
         else
             s->totals.received_other++;
+        flight_free(s, flight);
+        nic_wake(s, number, port);
+        return;
+    }
+    if (!flow && take_notification(s, nic, flight, frame)) {
         flight_free(s, flight);
         nic_wake(s, number, port);
         return;

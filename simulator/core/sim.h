@@ -279,6 +279,11 @@ int sim_flow_messages_get(sim *s, uint32_t first, uint32_t n, struct sim_flow_me
 struct sim_host_port_stats { uint64_t tx_packets, tx_bytes, rx_packets, rx_bytes, pfc_received, queue_packets, queue_bytes, paused_ps[8]; };
 int sim_host_port_stats_get(const sim *s, uint32_t node, uint32_t port, struct sim_host_port_stats *stats);
 
+/* What switches have said to a host's interface in datagrams, as rnic_notifications and rnic_notification_counts_get have it. What came
+ * before the interface's first flow with a transport was added is not there any more. Returns how many rows, or SIM_ENOENT. */
+int64_t sim_notifications(const sim *s, uint32_t node, uint32_t port, struct rnic_notification *rows, size_t max);
+int sim_notification_counts_get(const sim *s, uint32_t node, uint32_t port, struct rnic_notification_counts *counts);
+
 /* A series of samples of switch queues and of links, one every `interval_ps` from `start_ps` on; a row only where
  * something is not zero. 0 ends it. */
 int sim_sample(sim *s, ws_time start_ps, ws_time interval_ps);

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from controller import CompiledProgram, ControllerError, UnknownName
 from controller.entries import (
     ActionCall,
+    CloneSession,
     DefaultEntry,
     Entry,
     Exact,
@@ -16,6 +17,7 @@ from controller.entries import (
     GroupRef,
     Lpm,
     Member,
+    MulticastGroup,
     Range,
     TableEntry,
     Ternary,
@@ -41,6 +43,8 @@ SAMPLES: list[Entry] = [
     DefaultEntry("router", call("set_router_mac", mac=7)),
     Member("ecmp_members", 3, call("choose_next_hop", next_hop=3)),
     Group("ecmp_members", 1, ((3, 1), (4, 2))),
+    CloneSession(20, ((3, 1), (4, 1)), class_of_service=7, packet_length=100),
+    MulticastGroup(7, ((1, 1), (2, 0), (2, 1))),
 ]
 
 
@@ -135,6 +139,8 @@ def test_rows_to_read(p4info: P4Info) -> None:
         ("ecmp_group", "group 1", "group 1", 0),
         ("ecmp_members", "member 3", "choose_next_hop(next_hop=3)", 0),
         ("ecmp_members", "group 1", "one of members 3, 4 x2", 0),
+        ("clone session", "20", "to port 3, port 4", 0),
+        ("multicast group", "7", "to port 1, port 2, port 2", 0),
     ]
 
 

@@ -19,6 +19,7 @@ TESTS = (
     "test_rnic_fast_cnp.py",
     "test_rnic_window.py",
     "test_rnic_feedback.py",
+    "test_rnic_notifications.py",
 )
 
 

@@ -135,6 +135,17 @@ def _host() -> Host:
     return Host(process)
 
 
+@contextmanager
+def started_host() -> Iterator[Host]:
+    """A namespace of its own, which ends with the context."""
+    host = _host()
+    try:
+        yield host
+    finally:
+        host.process.kill()
+        host.process.wait()
+
+
 @dataclass
 class Faults:
     """What the wire does to each RoCEv2 frame, in parts of one; `hold`: how many may overtake."""

@@ -17,9 +17,16 @@ from compiler import compile_p4
 from protocols.notification import (
     CELL_BYTES,
     CNP_OPCODE,
+    NEIGHBOUR_TTL,
+    NEIGHBOURS,
+    NEIGHBOURS_MAC,
+    NOTIFICATION_PORT,
+    SOURCE,
     Notification,
     NotificationType,
     as_cnp_padding,
+    body_of,
+    datagram,
     notification_of,
 )
 from protocols.rocev2 import icrc_is_valid
@@ -28,6 +35,7 @@ from softswitch import Switch
 ROOT = Path(__file__).parents[2]
 P4_HEADER = ROOT / "p4src/include/notification.p4"
 P4_TYPES = ROOT / "p4src/include/types.p4"
+P4_CONSTANTS = ROOT / "p4src/include/constants.p4"
 C_HEADER = ROOT / "hostagent/include/notification.h"
 
 C_PROGRAM = """
@@ -225,3 +233,77 @@ def test_a_cnp_carries_it_in_its_reserved_bytes() -> None:
 
 def test_a_stock_cnp_reads_as_no_notification() -> None:
     assert notification_of(CNPPadding()).type == NotificationType.NONE
+
+
+# --- in a datagram --------------------------------------------------------------------------------
+
+
+def number(address: str, base: int = 10) -> int:
+    parts = address.replace(":", ".").split(".")
+    return int.from_bytes(bytes(int(part, base) for part in parts), "big")
+
+
+def test_port_and_addresses_agree_in_all_three() -> None:
+    c_text = C_HEADER.read_text()
+    in_p4 = {
+        name: int(value, 0)
+        for name, value in re.findall(
+            r"^const \S+ (N\w+) = (\w+);", P4_CONSTANTS.read_text(), re.MULTILINE
+        )
+    }
+    assert in_p4 == {
+        "NOTIFICATION_PORT": NOTIFICATION_PORT,
+        "NOTIFICATION_NEIGHBOURS": number(NEIGHBOURS),
+        "NOTIFICATION_NEIGHBOURS_MAC": number(NEIGHBOURS_MAC, 16),
+        "NOTIFICATION_SOURCE": number(SOURCE),
+        "NEIGHBOUR_TTL": NEIGHBOUR_TTL,
+    }
+    assert f"WEFT_NOTIFICATION_PORT {NOTIFICATION_PORT}\n" in c_text
+    assert f"WEFT_NOTIFICATION_SOURCE {number(SOURCE):#010x}u " in c_text
+
+
+def test_the_port_is_nobody_s_by_chance() -> None:
+    """Below what systems give to clients (IANA's 49152 on, Linux's 32768 on), and no RoCEv2's."""
+    assert 1024 < NOTIFICATION_PORT < 32768
+    with Path("/etc/services").open() as services:
+        assert not [line for line in services if f"\t{NOTIFICATION_PORT}/" in line]
+
+
+BY_HAND = bytes.fromhex(
+    "45c0 0030 0000 4000 ff11 d9f5 c0000008 e00000fe"  # IPv4
+    "7077 7077 001c 0000"  # UDP
+    "29 34 0007 00c0ab 0a000201 000011 186a"  # LINK_DOWN of switch 7's port 12, number 171
+    "b0d7b0d7"
+)
+
+
+def test_a_datagram_byte_by_byte() -> None:
+    said = Notification(
+        type="LINK_DOWN",
+        severity=9,
+        hops=3,
+        validity=4,
+        switch_id=7,
+        port=12,
+        sequence=0xAB,
+        destination="10.0.2.1",
+        destination_qp=17,
+        queue=6250,
+    )
+    assert bytes(datagram(said, body=b"\xb0\xd7\xb0\xd7")).hex() == BY_HAND.hex()
+
+
+def test_scapy_reads_it_by_its_port() -> None:
+    read = IP(BY_HAND)
+    assert read[Notification].type == NotificationType.LINK_DOWN
+    assert (read[Notification].switch_id, body_of(read)) == (7, b"\xb0\xd7\xb0\xd7")
+    assert bytes(read) == BY_HAND
+    assert body_of(IP(bytes(datagram(Notification(type=3))))) == b""
+    other = IP(bytes(IP() / UDP(dport=NOTIFICATION_PORT + 1) / bytes(16)))
+    assert Notification not in other
+
+
+def test_to_a_host_it_is_addressed_to_it() -> None:
+    packet = datagram(Notification(type=2), to="10.0.1.1")
+    assert (packet.dst, packet.ttl, packet.src) == ("10.0.1.1", 64, SOURCE)
+    assert (packet[UDP].dport, packet[UDP].chksum) == (NOTIFICATION_PORT, 0)

@@ -17,6 +17,7 @@ TESTS = (
     "test_engine_transport.py",
     "test_tickers.py",
     "test_programs.py",
+    "test_notifications.py",
 )
 
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "card.h"
+#include "notifications.h"
 
 enum { RINGS_FIRST = 8, EVENTS_FIRST = 64 };
 int card_fail(struct rnic *r, int status, const char *format, ...)
@@ -50,6 +51,7 @@ void rnic_destroy(rnic *r)
     free(r->peers);
     free(r->regions);
     free(r->events);
+    notifications_free(r->notified);
     for (int h = 0; h < HEAPS; h++)
         free(r->heaps[h].entries);
     free(r);
@@ -203,6 +205,29 @@ static void dispatch(struct qp *qp, const struct inbound *in)
     responder_request(qp, in);
 }
 
+/* What is no RoCEv2: a switch's notification in a datagram, or nothing for us. One of congestion does what it does in a CNP. */
+static int receive_other(struct rnic *r, const uint8_t *frame, uint32_t length, uint32_t tail)
+{
+    struct weft_notification said;
+    const enum notified kind = notifications_take(&r->notified, r->config.ip, frame, length, tail, r->now, &said);
+    r->stats.other += kind == NOTIFIED_OTHER;
+    if (kind != NOTIFIED_TAKEN || said.type != WEFT_NOTIFICATION_CONGESTION)
+        return 0;
+    struct qp *qp = qp_of_peer(r, said.destination, said.destination_qp);
+    if (!qp) {
+        notifications_no_qp(r->notified);
+        return 0;
+    }
+    if (!qp->slot || !(qp->slot->algorithms & cc_hearers(CC_NOTIFIED)))
+        return 0;
+    const struct inbound in = {.opcode = OP_CNP, .notified = 1, .severity = said.severity, .validity = said.validity};
+    r->stats.received++;
+    r->stats.received_bytes += length + tail;
+    take_cnp(qp, &in);
+    qp_update(qp);
+    return 1;
+}
+
 int rnic_receive(rnic *r, const uint8_t *frame, uint32_t length, uint32_t tail, rnic_time now)
 {
     struct qp *qp = NULL;
@@ -213,8 +238,7 @@ int rnic_receive(rnic *r, const uint8_t *frame, uint32_t length, uint32_t tail, 
     case PARSE_OK:
         break;
     case PARSE_OTHER:
-        r->stats.other++;
-        return 0;
+        return receive_other(r, frame, length, tail);
     case PARSE_UNKNOWN:
         r->stats.unknown_qp++;
         return 0;
@@ -233,6 +257,16 @@ int rnic_receive(rnic *r, const uint8_t *frame, uint32_t length, uint32_t tail, 
 }
 
 /* --- what happened ----------------------------------------------------------------------------- */
+
+size_t rnic_notifications(const rnic *r, struct rnic_notification *rows, size_t max)
+{
+    return notifications_rows(r->notified, rows, max);
+}
+
+void rnic_notification_counts_get(const rnic *r, struct rnic_notification_counts *counts)
+{
+    notifications_counts(r->notified, counts);
+}
 
 void rnic_stats_get(const rnic *r, struct rnic_stats *stats) { *stats = r->stats; }
 

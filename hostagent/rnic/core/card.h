@@ -261,6 +261,7 @@ struct rnic {
     uint32_t wanted;
     struct rnic_stats stats;
     struct cc_telemetry telemetry;  /* of the packet that was parsed last, if it had any */
+    struct notifications *notified; /* in datagrams; NULL: none has come */
 };
 
 /* --- card.c ------------------------------------------------------------------------------------ */

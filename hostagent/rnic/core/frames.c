@@ -3,7 +3,7 @@
 
 #include "card.h"
 #include "icrc.h"
-#include "notification.h"
+#include "notifications.h"
 
 enum { PROTOCOL_UDP = 17, TTL = 64, ECT0 = 2, CE = 3, CLASS_MASK = 0xe0, IP_LENGTH_MOST = 9216 };
 
@@ -246,6 +246,8 @@ static struct qp *parse_notification(struct rnic *r, const uint8_t *at, uint32_t
     weft_notification_read(at, &said);
     if (said.type != WEFT_NOTIFICATION_CONGESTION) {
         r->stats.notification_type += said.type != WEFT_NOTIFICATION_NONE;
+        if (weft_notification_known(said.type))
+            notifications_keep(&r->notified, r->config.ip, &said, 0, r->now);
         return NULL;
     }
     struct qp *qp = said.destination == source ? qp_of_peer(r, source, said.destination_qp) : NULL;

@@ -163,7 +163,8 @@ size_t rnic_events_waiting(const rnic *r);
 /* --- packets --------------------------------------------------------------------------------- */
 
 /* Takes a frame from the wire: Ethernet, without FCS. `tail`: bytes behind `length` that are not there (header-only: payload, pad
- * and ICRC); 0 for a whole frame. Returns 1 if it was a RoCEv2 packet for a queue pair of ours, else 0 and it is counted. */
+ * and ICRC); 0 for a whole frame. Returns 1 if it was a RoCEv2 packet for a queue pair of ours, or a switch's notification that one
+ * hears, else 0 and it is counted. */
 int rnic_receive(rnic *r, const uint8_t *frame, uint32_t length, uint32_t tail, rnic_time now);
 
 struct rnic_packet {
@@ -207,6 +208,28 @@ struct rnic_stats {
     uint64_t notification_qp;   /* CNPs with one of congestion that is for no queue pair of ours */
 };
 void rnic_stats_get(const rnic *r, struct rnic_stats *stats);
+
+/* What switches have said in datagrams of their own (docs/wire-formats.md): the latest of each type, switch and port, at most
+ * RNIC_NOTIFICATIONS; the one that was heard of longest ago makes room. One of congestion also reaches its queue pair. */
+enum { RNIC_NOTIFICATIONS = 4096 };
+struct rnic_notification {
+    uint32_t type, severity, hops, validity;
+    uint32_t switch_id, port, sequence;
+    uint32_t destination, destination_qp, queue;
+    uint32_t body_bytes;     /* behind it */
+    uint32_t local_ip;       /* whom it was sent to */
+    uint64_t times;          /* how often one of this type, switch and port has come */
+    rnic_time at;            /* the last one */
+};
+/* The latest first. Returns how many. */
+size_t rnic_notifications(const rnic *r, struct rnic_notification *rows, size_t max);
+struct rnic_notification_counts {
+    uint64_t types[16];      /* whole ones */
+    uint64_t malformed;
+    uint64_t no_qp;          /* of congestion, but for no queue pair of ours */
+    uint64_t lost;           /* no memory to keep it */
+};
+void rnic_notification_counts_get(const rnic *r, struct rnic_notification_counts *counts);
 
 enum rnic_qp_state { RNIC_RESET = 0, RNIC_READY = 1, RNIC_ERROR = 2 };
 struct rnic_qp_stats {

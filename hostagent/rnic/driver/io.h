@@ -5,8 +5,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "notification.h"
 #include "rnic.h"
 
+enum { ROCE_PORT = 4791, NOTIFICATION_PORT = WEFT_NOTIFICATION_PORT }; /* what the card reads */
 enum { IO_BATCH = 64, IO_FRAME_MOST = 9216 };
 
 struct io;

@@ -15,7 +15,7 @@
 #include "io.h"
 #include "telemetry.h"
 
-enum { ROCE_PORT = 4791, SOCKET_BUFFER = 8 << 20 };
+enum { SOCKET_BUFFER = 8 << 20 };
 #ifndef PACKET_IGNORE_OUTGOING
 #define PACKET_IGNORE_OUTGOING 23
 #endif
@@ -94,18 +94,19 @@ static void packet_close(struct io *io)
 
 static const struct io_ways ways = {packet_receive, packet_room, packet_put, packet_flush, packet_dropped, packet_close};
 
-/* UDP to RoCEv2's port or telemetry's, IPv4 without options: as the card reads them. */
+/* UDP to RoCEv2's port, telemetry's or the notifications', IPv4 without options: as the card reads them. */
 static int filter(int fd)
 {
     struct sock_filter code[] = {
         BPF_STMT(BPF_LD | BPF_H | BPF_ABS, 12),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ETH_P_IP, 0, 7),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ETH_P_IP, 0, 8),
         BPF_STMT(BPF_LD | BPF_H | BPF_ABS, 22), /* TTL and protocol */
         BPF_STMT(BPF_ALU | BPF_AND | BPF_K, 0xff),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, IPPROTO_UDP, 0, 4),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, IPPROTO_UDP, 0, 5),
         BPF_STMT(BPF_LD | BPF_H | BPF_ABS, 36),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ROCE_PORT, 1, 0),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, TELEMETRY_PORT, 0, 1),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ROCE_PORT, 2, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, TELEMETRY_PORT, 1, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, NOTIFICATION_PORT, 0, 1),
         BPF_STMT(BPF_RET | BPF_K, 0xffffffff),
         BPF_STMT(BPF_RET | BPF_K, 0),
     };

@@ -20,7 +20,6 @@ enum {
     EVENTS = 1024,
     ETHERNET_GAP = 24,      /* preamble, FCS, gap: what a rate counts beside the frame */
     FRAME_LEAST = 84,
-    ROCE_PORT = 4791,
 };
 static const uint64_t SECOND_NS = 1000000000;
 static const rnic_time LINE_SLACK_PS = 10000000000; /* a frame that leaves late brings the next ones forward by so much at most */
@@ -71,7 +70,7 @@ rnicd *rnicd_open(const struct rnicd_config *config, const struct rnic_config *c
     d->events = calloc(EVENTS, sizeof *d->events);
     d->members_mask = members - 1;
     d->events_mask = EVENTS - 1;
-    d->wake_fd = d->event_fd = d->port_fd = d->telemetry_fd = -1;
+    d->wake_fd = d->event_fd = d->port_fd = d->telemetry_fd = d->notifications_fd = -1;
     d->next_id = 1;
     if (!d->members || !d->events) {
         snprintf(error, error_size, "no memory for an endpoint");
@@ -85,6 +84,9 @@ rnicd *rnicd_open(const struct rnicd_config *config, const struct rnic_config *c
         goto failed;
     d->telemetry_fd = port_take(card->ip, TELEMETRY_PORT, error, error_size);
     if (d->telemetry_fd < 0)
+        goto failed;
+    d->notifications_fd = port_take(card->ip, NOTIFICATION_PORT, error, error_size);
+    if (d->notifications_fd < 0)
         goto failed;
     d->io = open_io(d, config, error, error_size);
     if (!d->io)
@@ -111,7 +113,7 @@ void rnicd_close(rnicd *d)
     if (d->io)
         d->io->ways->close(d->io);
     rnic_destroy(d->card);
-    const int descriptors[] = {d->wake_fd, d->event_fd, d->port_fd, d->telemetry_fd};
+    const int descriptors[] = {d->wake_fd, d->event_fd, d->port_fd, d->telemetry_fd, d->notifications_fd};
     for (size_t i = 0; i < sizeof descriptors / sizeof *descriptors; i++)
         if (descriptors[i] >= 0)
             close(descriptors[i]);

@@ -26,7 +26,7 @@ struct rnicd {
     rnic_time busy_until;     /* of the line */
     int line_waited;          /* somebody waits, or has waited, until then */
     unsigned ifindex;
-    int wake_fd, event_fd, port_fd, telemetry_fd;
+    int wake_fd, event_fd, port_fd, telemetry_fd, notifications_fd;
     atomic_int stopping;
     pthread_mutex_t next, lock; /* whoever holds `next` is the next to get `lock`: nobody barges in */
     uint64_t next_id;           /* of work requests */
@@ -44,7 +44,7 @@ struct rnicd {
 static inline uint64_t since_start(const struct rnicd *d) { return (uint64_t)rnicd_now(d) / 1000; }
 
 /* --- port.c --- */
-/* Takes a UDP port, else the kernel would answer packets "port unreachable". -1: `error` says why. */
+/* Takes a UDP port, else the kernel would answer its packets "port unreachable". -1: `error` says why. */
 int port_take(uint32_t ip, uint16_t port, char *error, size_t error_size);
 
 /* --- task.c --- */

@@ -1,4 +1,5 @@
-/* Holds UDP ports, RoCEv2's and telemetry's, so that the kernel does not answer its packets, and no second endpoint has the address. */
+/* Holds UDP ports, RoCEv2's, telemetry's and the notifications', so that the kernel does not answer their packets, and no second
+ * endpoint has the address. */
 #include <errno.h>
 #include <linux/filter.h>
 #include <netinet/in.h>
