@@ -83,7 +83,7 @@ uint64_t qp_rate_within(const struct qp *qp, uint64_t cc)
     uint64_t rate = qp->config.rate_bps;
     if (cc && (!rate || cc < rate))
         rate = cc;
-    const uint64_t line = qp->card->config.line_rate_bps;
+    const uint64_t line = __builtin_expect(qp->spans, 0) ? ways_line_rate(qp) : lane_of(qp)->config.line_rate_bps;
     return line && rate >= line ? 0 : rate;
 }
 
@@ -98,18 +98,18 @@ static uint64_t qp_rate(struct qp *qp)
     return qp_rate_within(qp, cc_elapse(slot, nanoseconds(qp->card)));
 }
 
-static uint64_t by_clock(const struct rnic *r, uint64_t rate)
+static uint64_t by_clock(const struct qp *qp, uint64_t rate)
 {
-    const int64_t ppb = r->config.clock_ppb;
+    const int64_t ppb = lane_of(qp)->config.clock_ppb;
     if (__builtin_expect(ppb == 0, 1))
         return rate;
     return rate + (uint64_t)(int64_t)((__int128)(int64_t)rate * ppb / 1000000000);
 }
 
-static void pace(struct qp *qp, const struct rnic_packet *packet)
+void qp_pace(struct qp *qp, const struct rnic_packet *packet)
 {
     struct rnic *r = qp->card;
-    const uint64_t rate = by_clock(r, qp_rate(qp));
+    const uint64_t rate = by_clock(qp, qp_rate(qp));
     uint64_t bytes = packet->header_length + packet->payload_length + packet->pad + RNIC_ICRC + FRAME_GAP;
     if (!rate) {
         qp->allowed = r->now;
@@ -126,6 +126,8 @@ void qp_unlist(struct qp *qp)
 {
     if (linked(&qp->ready))
         list_remove(&qp->ready);
+    if (qp->spans)
+        ways_unlist(qp);
     qp_heap_remove(qp, HEAP_PACE);
 }
 
@@ -143,28 +145,41 @@ void qp_update(struct qp *qp)
     if (qp->allowed > r->now) {
         if (linked(&qp->ready))
             list_remove(&qp->ready);
+        if (qp->spans)
+            ways_unlist(qp);
         if (qp->heap_at[HEAP_PACE] == NOT_IN_HEAP)
             heap_set(qp, HEAP_PACE, qp->allowed);
-    } else if (!linked(&qp->ready)) {
+    } else if (__builtin_expect(qp->spans, 0)) {
         qp_heap_remove(qp, HEAP_PACE);
-        list_append(&r->ready[qp->config.queue], &qp->ready);
-        r->waiting |= 1u << qp->config.queue;
+        ways_list(qp);
+    } else if (!linked(&qp->ready)) {
+        struct lane *lane = lane_of(qp);
+        qp_heap_remove(qp, HEAP_PACE);
+        list_append(&lane->ready[qp->config.queue], &qp->ready);
+        lane->waiting |= 1u << qp->config.queue;
     }
 }
 
 void ack_soon(struct qp *qp)
 {
+    struct lane *lane = lane_of(qp);
+    if (__builtin_expect(qp->spans, 0))
+        lane = ways_answer(qp, &qp->ack, &qp->ways->ack_lane, ack_queue(qp));
     if (!linked(&qp->ack)) {
-        list_append(&qp->card->acks[ack_queue(qp)], &qp->ack);
-        qp->card->waiting |= 1u << ack_queue(qp);
+        list_append(&lane->acks[ack_queue(qp)], &qp->ack);
+        lane->waiting |= 1u << ack_queue(qp);
     }
 }
 
 void cnp_soon(struct qp *qp)
 {
+    const uint32_t q = qp->card->config.cnp_queue;
+    struct lane *lane = lane_of(qp);
+    if (__builtin_expect(qp->spans, 0))
+        lane = ways_answer(qp, &qp->cnp, &qp->ways->cnp_lane, q);
     if (!linked(&qp->cnp)) {
-        list_append(&qp->card->cnps, &qp->cnp);
-        qp->card->waiting |= 1u << qp->card->config.cnp_queue;
+        list_append(&lane->cnps, &qp->cnp);
+        lane->waiting |= 1u << q;
     }
 }
 
@@ -179,7 +194,7 @@ static void release(struct rnic *r)
     }
 }
 
-static int send_own(struct qp *qp, struct rnic_packet *packet)
+int qp_send(struct qp *qp, struct rnic_packet *packet)
 {
     /* Own work and the peer's READs take turns. */
     int sent = qp->answer_turn ? responder_send(qp, packet) || requester_send(qp, packet)
@@ -190,44 +205,60 @@ static int send_own(struct qp *qp, struct rnic_packet *packet)
 
 static uint32_t highest(uint32_t bits) { return 31u - (uint32_t)__builtin_clz(bits); }
 
-static int from_queue(struct rnic *r, uint32_t q, struct rnic_packet *packet)
+/* Queue pairs of several interfaces have something for this line in a queue. */
+static int ways_ready(const struct rnic *r, const struct lane *lane, uint32_t q)
 {
-    if (q == r->config.cnp_queue && !list_empty(&r->cnps)) {
-        struct qp *qp = FROM_LINK(r->cnps.next, struct qp, cnp);
+    return __builtin_expect(r->interfaces > 1, 0) && lane->asleep != r->changes && !list_empty(&lane->ways[q]);
+}
+
+static int from_queue(struct rnic *r, struct lane *lane, uint32_t q, struct rnic_packet *packet)
+{
+    if (q == r->config.cnp_queue && !list_empty(&lane->cnps)) {
+        struct qp *qp = FROM_LINK(lane->cnps.next, struct qp, cnp);
         list_remove(&qp->cnp);
         packet_cnp(qp, packet);
+        if (qp->spans)
+            ways_address(qp, lane, packet);
         qp->stats.cnps_sent++;
         return 1;
     }
-    while (!list_empty(&r->acks[q])) {
-        struct qp *qp = FROM_LINK(r->acks[q].next, struct qp, ack);
+    while (!list_empty(&lane->acks[q])) {
+        struct qp *qp = FROM_LINK(lane->acks[q].next, struct qp, ack);
         list_remove(&qp->ack);
-        if (responder_ack(qp, packet))
-            return 1;
-    }
-    while (!list_empty(&r->ready[q])) {
-        struct qp *qp = FROM_LINK(r->ready[q].next, struct qp, ready);
-        list_remove(&qp->ready);
-        if (!send_own(qp, packet)) {
-            if (!list_empty(&r->acks[q])) /* it has failed meanwhile, and says so (in a class of their own they come at their turn) */
-                return from_queue(r, q, packet);
+        if (!responder_ack(qp, packet))
             continue;
-        }
-        pace(qp, packet);
-        qp_update(qp);
+        if (qp->spans)
+            ways_address(qp, lane, packet);
         return 1;
     }
-    return 0;
+    if (lane->ways_turn && ways_ready(r, lane, q) && ways_from(r, lane, q, packet)) {
+        lane->ways_turn = 0;
+        return 1;
+    }
+    while (!list_empty(&lane->ready[q])) {
+        struct qp *qp = FROM_LINK(lane->ready[q].next, struct qp, ready);
+        list_remove(&qp->ready);
+        if (!(__builtin_expect(qp->many_paths, 0) ? ways_send_one(qp, packet) : qp_send(qp, packet))) {
+            if (!list_empty(&lane->acks[q])) /* it has failed meanwhile, and says so (in a class of their own they come at their turn) */
+                return from_queue(r, lane, q, packet);
+            continue;
+        }
+        qp_pace(qp, packet);
+        qp_update(qp);
+        lane->ways_turn = 1;
+        return 1;
+    }
+    return ways_ready(r, lane, q) && ways_from(r, lane, q, packet);
 }
 
-int rnic_transmit(rnic *r, rnic_time now, struct rnic_packet *packet)
+static int transmit(struct rnic *r, struct lane *lane, rnic_time now, struct rnic_packet *packet)
 {
     if (now > r->now)
         r->now = now;
     release(r);
-    for (uint32_t left = r->waiting & ~r->paused, q; left; left &= ~(1u << q)) {
+    for (uint32_t left = lane->waiting & ~lane->paused, q; left; left &= ~(1u << q)) {
         q = highest(left);
-        if (from_queue(r, q, packet)) {
+        if (from_queue(r, lane, q, packet)) {
             r->stats.sent++;
             r->stats.sent_bytes += packet->header_length + packet->payload_length + packet->pad + RNIC_ICRC;
             return 1;
@@ -236,31 +267,58 @@ int rnic_transmit(rnic *r, rnic_time now, struct rnic_packet *packet)
     return 0;
 }
 
-/* The highest queue that has something to send and is not paused; -1: none. */
-static int ready_queue(struct rnic *r)
+int rnic_transmit(rnic *r, rnic_time now, struct rnic_packet *packet) { return transmit(r, &r->first, now, packet); }
+
+int rnic_transmit_on(rnic *r, uint32_t interface, rnic_time now, struct rnic_packet *packet)
 {
-    for (uint32_t left = r->waiting & ~r->paused, q; left; left &= ~(1u << q)) {
+    const int sent = transmit(r, r->lanes[interface], now, packet);
+    if (sent)
+        r->changes++;
+    else
+        r->lanes[interface]->asleep = r->changes;
+    return sent;
+}
+
+/* The highest queue that has something to send and is not paused; -1: none. */
+static int ready_queue(struct rnic *r, struct lane *lane)
+{
+    for (uint32_t left = lane->waiting & ~lane->paused, q; left; left &= ~(1u << q)) {
         q = highest(left);
-        if (!list_empty(&r->ready[q]) || !list_empty(&r->acks[q]) || (q == r->config.cnp_queue && !list_empty(&r->cnps)))
+        if (!list_empty(&lane->ready[q]) || !list_empty(&lane->acks[q]) || (q == r->config.cnp_queue && !list_empty(&lane->cnps)) ||
+            ways_ready(r, lane, q))
             return (int)q;
-        r->waiting &= ~(1u << q);
+        if (list_empty(&lane->ways[q]))
+            lane->waiting &= ~(1u << q);
     }
     return -1;
 }
 
-int rnic_ready_queue(rnic *r, rnic_time now)
+int rnic_ready_queue(rnic *r, rnic_time now) { return rnic_ready_queue_on(r, 0, now); }
+
+int rnic_ready_queue_on(rnic *r, uint32_t interface, rnic_time now)
 {
     if (now > r->now)
         r->now = now;
     release(r);
-    return ready_queue(r);
+    return ready_queue(r, r->lanes[interface]);
 }
 
-void rnic_set_pause(rnic *r, uint32_t mask) { r->paused = mask; }
+void rnic_set_pause(rnic *r, uint32_t mask) { rnic_set_pause_on(r, 0, mask); }
 
-rnic_time rnic_next_event(rnic *r)
+void rnic_set_pause_on(rnic *r, uint32_t interface, uint32_t mask)
 {
-    if (ready_queue(r) >= 0)
+    struct lane *lane = r->lanes[interface];
+    const uint32_t before = lane->paused;
+    lane->pauses = mask;
+    lane->paused = lane->up ? mask : UINT32_MAX;
+    r->changes += lane->paused != before;
+}
+
+rnic_time rnic_next_event(rnic *r) { return rnic_next_event_on(r, 0); }
+
+rnic_time rnic_next_event_on(rnic *r, uint32_t interface)
+{
+    if (ready_queue(r, r->lanes[interface]) >= 0)
         return r->now;
     rnic_time next = RNIC_NEVER;
     for (int h = 0; h < HEAPS; h++)
