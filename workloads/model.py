@@ -44,7 +44,8 @@ FLOW = np.dtype(
         ("payload", np.uint32),
         ("rate_bps", np.uint64),
         ("transport", np.uint32),
-        ("operation", np.uint32),
+        ("operation", np.uint16),
+        ("interfaces", np.uint16),  # 0: one; else all of both hosts
     ],
     align=True,
 )

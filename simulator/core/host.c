@@ -309,9 +309,8 @@ static void send_raw(struct sim *s, struct nic *nic)
     free(frame);
 }
 
-void nic_wake(struct sim *s, uint32_t number, uint32_t port)
+static inline void wake(struct sim *s, struct nic *nic)
 {
-    struct nic *nic = &s->nodes[number].nics[port];
     ws_time at = WS_NEVER;
     if (nic->end.out && nic->end.out->up) {
         if (nic->raw_head)
@@ -332,6 +331,15 @@ void nic_wake(struct sim *s, uint32_t number, uint32_t port)
             at = card;
     }
     order_set(s, nic->source, at);
+}
+
+void nic_wake(struct sim *s, uint32_t number, uint32_t port)
+{
+    struct nic *nic = &s->nodes[number].nics[port];
+    wake(s, nic);
+    for (uint32_t i = 0; __builtin_expect(nic->lines > 1, 0) && i < nic->lines; i++)
+        if (i != port)
+            wake(s, &s->nodes[number].nics[i]); /* what one line has done may let another one send */
 }
 
 /* The highest queue of open-loop flows that may send; -1: none. */
@@ -370,6 +378,8 @@ int nic_send(struct sim *s, uint32_t number, uint32_t port)
         send_raw(s, nic);
     else
         send_next(s, nic);
+    if (nic->lines > 1)
+        rnic_set_busy(nic->card, nic->line, nic->busy_until);
     nic_wake(s, number, port);
     return SIM_OK;
 }

@@ -119,6 +119,7 @@ static void end_up(struct sim *s, uint32_t number, uint32_t port, int up)
             ws_set_port(node->sw, port, up ? WS_PORT_UP : WS_PORT_DOWN, pause_mask, s->now);
         switch_refresh(s, number);
     } else {
+        endpoint_link(&node->nics[port]);
         nic_wake(s, number, port);
     }
 }

@@ -71,7 +71,8 @@ static void free_node(struct node *node)
         }
         free(node->nics[p].wire);
         receiver_free(node->nics[p].receiver);
-        rnic_destroy(node->nics[p].card);
+        if (!node->nics[p].line) /* the first one's is that of all that share it */
+            rnic_destroy(node->nics[p].card);
     }
     ws_memory_put(node->nics, node->n_nics * sizeof *node->nics);
     free(node->ends);
