@@ -145,6 +145,7 @@ class Flow:
     queue: int
     payload: int
     rate_bps: int
+    interfaces: int = 1  # from 0 on, of both hosts
 
     def __str__(self) -> str:
         return f"{self.src}->{self.dst}"
@@ -231,6 +232,7 @@ class Traffic:
             int(row["queue"]),
             int(row["payload"]),
             int(row["rate_bps"]),
+            max(1, int(row["interfaces"])),
         )
 
 
