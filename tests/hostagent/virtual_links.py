@@ -114,6 +114,7 @@ class Pair:
         self._queue: list[tuple[int, int, Callable[[], None]]] = []
         self._order = 0
         self._cut = [0] * len(links)
+        self._joined = False
 
     def join(self, config: QueuePairConfig, **parameters: object) -> None:
         """Make a queue pair at both ends; `a` has congestion control, if any is given."""
@@ -123,7 +124,8 @@ class Pair:
             card.connect_ways(config.qpn, ips, peer_qpn=config.qpn, peer_psn=config.first_psn)
             if not card.config.whole:
                 card.receive_anything(config.qpn)
-        if not self.a.config.whole:
+        if not self.a.config.whole and not self._joined:
+            self._joined = True
             for card in self.events:
                 card.register(RKEY, 0, 1 << 40, Access.REMOTE_WRITE | Access.REMOTE_READ)
 
@@ -207,8 +209,15 @@ class Pair:
         """How many packets of data each link has carried."""
         return [len(packets) for packets in self.data(card)]
 
-    def used(self, until: int, card: Card | None = None) -> list[float]:
-        """How much of each link's time was filled with data up to `until`, at the sender."""
+    def used(self, until: int | None = None, card: Card | None = None) -> list[float]:
+        """How much of each link's time was filled with data up to `until`, at the sender.
+
+        Without it up to the last packet of data.
+        """
+        kinds = (PacketKind.DATA, PacketKind.RESPONSE)
+        card = card or self.a
+        if until is None:
+            until = max(r.at for r in self.sent if r.card is card and r.packet.kind in kinds)
         return [
             sum(len(p.frame) + p.tail + FRAME_GAP for p in packets) * 8e12 / link.rate_bps / until
             for link, packets in zip(self.links, self.data(card), strict=True)

@@ -336,6 +336,7 @@ int ways_from(struct rnic *r, struct lane *lane, uint32_t q, struct rnic_packet 
 int ways_send_one(struct qp *qp, struct rnic_packet *packet);    /* of one interface and several UDP ports: as qp_send */
 /* The line of an acknowledgement or CNP that is due; if it stands (`link`) in the list of one that may not send, it is taken out. */
 struct lane *ways_answer(struct qp *qp, struct link *link, uint8_t *at, uint32_t queue);
+void ways_answer_elsewhere(struct lane *lane);                   /* what stands there by another line, as far as it may */
 uint64_t ways_line_rate(const struct qp *qp);                    /* of all its interfaces; 0: one has no limit */
 const struct way *way_from(const struct qp *qp, uint32_t peer_ip); /* NULL: the peer has no such address */
 

@@ -311,7 +311,11 @@ void rnic_set_pause_on(rnic *r, uint32_t interface, uint32_t mask)
     const uint32_t before = lane->paused;
     lane->pauses = mask;
     lane->paused = lane->up ? mask : UINT32_MAX;
-    r->changes += lane->paused != before;
+    if (lane->paused == before)
+        return;
+    r->changes++;
+    for (uint32_t i = 0; r->interfaces > 1 && i < r->interfaces; i++)
+        ways_answer_elsewhere(r->lanes[i]);
 }
 
 rnic_time rnic_next_event(rnic *r) { return rnic_next_event_on(r, 0); }

@@ -357,10 +357,12 @@ struct lane *ways_answer(struct qp *qp, struct link *link, uint8_t *at, uint32_t
     if (linked(link) && !(r->lanes[*at]->paused >> queue & 1))
         return r->lanes[*at];
     uint32_t to = qp->came_by;
+    for (uint32_t i = 0; i < qp->ways->n && r->lanes[to]->paused >> queue & 1; i++)
+        to = qp->config.interface + i;
+    if (r->lanes[to]->paused >> queue & 1)
+        to = qp->came_by; /* no line may send it now: that one, or any that is up */
     for (uint32_t i = 0; i < qp->ways->n && !r->lanes[to]->up; i++)
         to = qp->config.interface + i;
-    if (!r->lanes[to]->up)
-        to = qp->came_by;
     if (linked(link) && *at != to)
         list_remove(link);
     *at = (uint8_t)to;
@@ -369,8 +371,8 @@ struct lane *ways_answer(struct qp *qp, struct link *link, uint8_t *at, uint32_t
 
 /* --- links ------------------------------------------------------------------------------------- */
 
-/* What stood to be answered by a line that went down goes by another. */
-static void answer_elsewhere(struct lane *lane)
+/* What stands to be answered by a line that may not send goes by another that may. */
+void ways_answer_elsewhere(struct lane *lane)
 {
     for (uint32_t q = 0; q < RNIC_QUEUES; q++)
         for (struct link *at = lane->acks[q].next, *next; at != &lane->acks[q]; at = next) {
@@ -406,7 +408,6 @@ void rnic_set_link(rnic *r, uint32_t interface, int up)
         struct lane *down = r->lanes[i];
         if (down->up)
             continue;
-        answer_elsewhere(down);
         for (uint32_t q = 0; q < RNIC_QUEUES; q++)
             for (struct link *at = down->ways[q].next, *next; at != &down->ways[q]; at = next) {
                 next = at->next;
