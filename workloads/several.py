@@ -56,8 +56,8 @@ def unjoined(
             other = islands[there]
             if len(of_host) != len(other):
                 return (
-                    f"{here} has {len(of_host)} interfaces and {there} {len(other)}: a queue pair "
-                    "over all of them needs as many at both ends"
+                    f"{here} has {len(of_host)} interface{'s'[: len(of_host) - 1]} and {there} has "
+                    f"{len(other)}: a queue pair over all needs as many at both ends"
                 )
             for k, (one, two) in enumerate(zip(of_host, other, strict=True)):
                 if one != two:
