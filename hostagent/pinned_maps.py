@@ -17,7 +17,7 @@ import mmap
 import os
 import struct
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -167,10 +167,13 @@ class PinnedMaps:
         mtu: int,
         first_psn: int = 0,
         congestion_control: Parameters | None = None,
+        more: Sequence[tuple[int, int]] = (),
     ) -> int:
         """Give a queue pair a slot, whose congestion control starts now; returns its number.
 
         Notifications that name its peer are for it from now on, and for no older one of that peer.
+        `more`: own and the peer's address of each interface but the first; its packets come to any
+        of these from any of the peer's.
 
         Raises QueuePairLimit; MapsError if it has one already; AlgorithmError.
         """
@@ -180,15 +183,19 @@ class PinnedMaps:
         slot.mtu, slot.acked_psn = mtu, first_psn
         params = algorithms.pack(self._ffi, congestion_control)
         self._lib.cc_start_slot(slot, params, time.monotonic_ns())
-        key, peer = _INDEX_KEY.pack(local_ip, qpn), _PEER_KEY.pack(local_ip, peer_ip, peer_qpn)
+        ways = ((local_ip, peer_ip), *more)
+        keys = [_INDEX_KEY.pack(local, qpn) for local, _ in ways]
         with self._locked():
-            if bpf_syscall.map_lookup(self._fds["cc_index"], key, 4) is not None:
-                raise MapsError(f"queue pair {qpn} of this host has a slot already")
+            for key in keys:
+                if bpf_syscall.map_lookup(self._fds["cc_index"], key, 4) is not None:
+                    raise MapsError(f"queue pair {qpn} of this host has a slot already")
             number = self._free_slot()
             packed = struct.pack("=I", number)
             bpf_syscall.map_update(self.slots_fd, packed, bytes(self._ffi.buffer(slot)))
-            bpf_syscall.map_update(self._fds["cc_index"], key, packed, bpf_syscall.NO_EXIST)
-            bpf_syscall.map_update(self._fds["cc_peers"], peer, packed)
+            for key in keys:
+                bpf_syscall.map_update(self._fds["cc_index"], key, packed, bpf_syscall.NO_EXIST)
+            for peer in _peer_keys(ways, peer_qpn):
+                bpf_syscall.map_update(self._fds["cc_peers"], peer, packed)
         return number
 
     def _free_slot(self) -> int:
@@ -201,25 +208,31 @@ class PinnedMaps:
                 return number
         raise QueuePairLimit(f"all {SLOTS} slots for queue pairs of this run are taken")
 
-    def remove_queue_pair(self, local_ip: int, qpn: int) -> None:
-        """Give the slot back; nothing happens if it has none."""
+    def remove_queue_pair(
+        self, local_ip: int, qpn: int, *, more: Sequence[tuple[int, int]] = ()
+    ) -> None:
+        """Give the slot back; nothing happens if it has none.
+
+        `more`: as `add_queue_pair` has it.
+        """
         key = _INDEX_KEY.pack(local_ip, qpn)
         with self._locked():
             number = bpf_syscall.map_lookup(self._fds["cc_index"], key, 4)
             if number is None:
                 return
-            self._remove_peer(number)
+            slot = self.slot(struct.unpack("=I", number)[0])
             bpf_syscall.map_delete(self._fds["cc_index"], key)
+            if slot is None or (slot.local_ip, slot.qpn) != (local_ip, qpn):
+                return  # another address of a queue pair that is gone: the slot may be another's
+            for local, _ in more:
+                other = _INDEX_KEY.pack(local, qpn)
+                if bpf_syscall.map_lookup(self._fds["cc_index"], other, 4) == number:
+                    bpf_syscall.map_delete(self._fds["cc_index"], other)
+            # Notifications that name its peer are for nobody, unless a newer one has that.
+            for peer in _peer_keys(((local_ip, slot.peer_ip), *more), slot.peer_qpn):
+                if bpf_syscall.map_lookup(self._fds["cc_peers"], peer, 4) == number:
+                    bpf_syscall.map_delete(self._fds["cc_peers"], peer)
             bpf_syscall.map_update(self.slots_fd, number, bytes(self.slot_bytes))
-
-    def _remove_peer(self, number: bytes) -> None:
-        """Notifications that name a slot's peer are for nobody, unless a newer one has it."""
-        slot = self.slot(struct.unpack("=I", number)[0])
-        if slot is None:
-            return
-        key = _PEER_KEY.pack(slot.local_ip, slot.peer_ip, slot.peer_qpn)
-        if bpf_syscall.map_lookup(self._fds["cc_peers"], key, 4) == number:
-            bpf_syscall.map_delete(self._fds["cc_peers"], key)
 
     def remove_host(self, local_ip: int) -> int:
         """Remove a host's queue pairs and its socket; returns how many queue pairs there were."""
@@ -227,6 +240,10 @@ class PinnedMaps:
         own = [qpn for ip, qpn in keys if ip == local_ip]
         for qpn in own:
             self.remove_queue_pair(local_ip, qpn)
+        with self._locked():  # and what a queue pair of several addresses had of this one
+            for key in bpf_syscall.map_keys(self._fds["cc_peers"], _PEER_KEY.size):
+                if _PEER_KEY.unpack(key)[0] == local_ip:
+                    bpf_syscall.map_delete(self._fds["cc_peers"], key)
         self.remove_endpoint(local_ip)
         return len(own)
 
@@ -331,6 +348,11 @@ class PinnedMaps:
             data = bpf_syscall.map_lookup(self._fds["counters"], key, 8 * processors)
             found[name] = sum(struct.unpack(f"={processors}Q", data)) if data else 0
         return found
+
+
+def _peer_keys(ways: Sequence[tuple[int, int]], peer_qpn: int) -> list[bytes]:
+    """Return a queue pair's places by its peer: any of its addresses and any of the peer's."""
+    return [_PEER_KEY.pack(local, peer, peer_qpn) for local, _ in ways for _, peer in ways]
 
 
 def _possible_processors() -> int:
