@@ -35,7 +35,7 @@ from tests.hostagent.two_hosts import (
     until,
 )
 
-pytestmark = pytest.mark.root
+pytestmark = [pytest.mark.root, pytest.mark.realtime]
 
 NAMES = ("near", "far")
 BOTH = replace(

@@ -243,11 +243,6 @@ static void dispatch(struct qp *qp, const struct inbound *in)
 
 int rnic_receive(rnic *r, const uint8_t *frame, uint32_t length, uint32_t tail, rnic_time now)
 {
-    return rnic_receive_on(r, 0, frame, length, tail, now);
-}
-
-int rnic_receive_on(rnic *r, uint32_t interface, const uint8_t *frame, uint32_t length, uint32_t tail, rnic_time now)
-{
     struct qp *qp = NULL;
     struct inbound in;
     if (now > r->now)
@@ -270,13 +265,21 @@ int rnic_receive_on(rnic *r, uint32_t interface, const uint8_t *frame, uint32_t 
     }
     r->stats.received++;
     r->stats.received_bytes += length + tail;
-    if (qp->spans) {
-        qp->came_by = (uint8_t)interface;
+    if (__builtin_expect(qp->spans, 0)) {
+        qp->came_by = (uint8_t)r->arriving;
         r->changes++;
     }
     dispatch(qp, &in);
     qp_update(qp);
     return 1;
+}
+
+int rnic_receive_on(rnic *r, uint32_t interface, const uint8_t *frame, uint32_t length, uint32_t tail, rnic_time now)
+{
+    r->arriving = interface;
+    const int taken = rnic_receive(r, frame, length, tail, now);
+    r->arriving = 0;
+    return taken;
 }
 
 /* --- what happened ----------------------------------------------------------------------------- */

@@ -191,13 +191,12 @@ struct qp {
     /* when it may send */
     struct link ready, ack, cnp;     /* in the card's lists */
     uint32_t heap_at[HEAPS];
-    rnic_time allowed;               /* by its rate */
     uint8_t idle;                    /* has had nothing to send */
-    uint8_t interface;               /* the first one that it has */
-    uint8_t spans;                   /* it has several: `ways` */
+    uint8_t spans;                   /* it has several interfaces: `ways` */
     uint8_t many_paths;              /* interfaces or UDP ports: `paths` */
     uint8_t path;                    /* of the packet that is being made, if they are many */
-    uint8_t came_by;                 /* the interface of what is to be answered */
+    rnic_time allowed;               /* by its rate */
+    struct lane *lane;               /* of its interface, the first one of several */
     struct cc_slot *slot;
     struct cnp_interval told;        /* when the peer got its last CNP */
 
@@ -260,6 +259,7 @@ struct qp {
     struct ways *ways;
     uint8_t *paths;                  /* by PSN modulo their number: what the last copy of own data took */
     uint32_t paths_mask;
+    uint8_t came_by;                 /* the interface of what is to be answered */
 };
 
 struct heap_entry { rnic_time time; struct qp *qp; };
@@ -277,6 +277,7 @@ struct rnic {
     uint32_t table_mask, qps;
     uint32_t more_peers;            /* places in `peers` beyond one a queue pair */
     uint32_t interfaces;
+    uint32_t arriving;              /* the interface of the frame that is taken in */
     uint64_t changes;               /* whatever may let a line send that had nothing to send */
     struct lane *lanes[RNIC_INTERFACES];
     struct region *regions;
@@ -338,19 +339,9 @@ int ways_send_one(struct qp *qp, struct rnic_packet *packet);    /* of one inter
 struct lane *ways_answer(struct qp *qp, struct link *link, uint8_t *at, uint32_t queue);
 void ways_answer_elsewhere(struct lane *lane);                   /* what stands there by another line, as far as it may */
 uint64_t ways_line_rate(const struct qp *qp);                    /* of all its interfaces; 0: one has no limit */
-const struct way *way_from(const struct qp *qp, uint32_t peer_ip); /* NULL: the peer has no such address */
 
-static inline struct lane *lane_of(const struct qp *qp) { return qp->card->lanes[qp->interface]; }
 /* Whether its packets may come to this address of ours, from that one of the peer's. */
-static inline int qp_is_joined(const struct qp *qp, uint32_t ip, uint32_t peer_ip)
-{
-    if (__builtin_expect(!qp->spans, 1))
-        return peer_ip == qp->peer_ip && ip == lane_of(qp)->config.ip;
-    for (uint32_t i = 0; i < qp->ways->n; i++)
-        if (qp->ways->way[i].ip == ip)
-            return way_from(qp, peer_ip) != NULL;
-    return 0;
-}
+int ways_join(const struct qp *qp, uint32_t ip, uint32_t peer_ip);
 
 /* --- frames.c ---------------------------------------------------------------------------------- */
 void header_prepare(struct qp *qp, uint64_t peer_mac);

@@ -41,7 +41,7 @@ static uint64_t get64(const uint8_t *at) { return (uint64_t)bytes_get32(at) << 3
 
 void header_prepare(struct qp *qp, uint64_t peer_mac)
 {
-    const struct rnic_interface *own = &lane_of(qp)->config;
+    const struct rnic_interface *own = &qp->lane->config;
     uint8_t *at = qp->header;
     memset(at, 0, HEADERS);
     put48(at, peer_mac ? peer_mac : own->gateway_mac);
@@ -300,7 +300,8 @@ enum parse_result packet_parse(struct rnic *r, const uint8_t *frame, uint32_t le
     struct qp *qp = in->opcode == OP_CNP && here >= CNP_RESERVED ? parse_notification(r, bth + BTH, source, in) : NULL;
     if (!qp)
         qp = qp_find(r, bytes_get24(bth + 5));
-    if (!qp || qp->state == RNIC_RESET || !qp_is_joined(qp, bytes_get32(ip + 16), source))
+    if (!qp || qp->state == RNIC_RESET ||
+        (__builtin_expect(r->interfaces > 1, 0) ? !ways_join(qp, bytes_get32(ip + 16), source) : source != qp->peer_ip))
         return PARSE_UNKNOWN;
     *found = qp;
     return in->opcode == OP_CNP ? PARSE_OK : parse_extensions(bth + BTH, here, bytes, pad, has, in);

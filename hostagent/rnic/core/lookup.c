@@ -124,7 +124,7 @@ void lookup_remove(struct qp *qp)
 struct qp *qp_find(const struct rnic *r, uint32_t qpn)
 {
     for (uint32_t at = hash_number(qpn); r->numbers; at++) {
-        struct qp *qp = qp_at(r->numbers[at & r->table_mask]);
+        struct qp *qp = (struct qp *)r->numbers[at & r->table_mask];
         if (!qp || qp->config.qpn == qpn)
             return qp;
     }

@@ -169,7 +169,8 @@ int rnic_add_qp(rnic *r, const struct rnic_qp_config *config, const struct cc_pa
     qp->card = r;
     qp->config = *config;
     struct rnic_qp_config *c = &qp->config;
-    qp->interface = qp->came_by = (uint8_t)c->interface;
+    qp->lane = r->lanes[c->interface];
+    qp->came_by = (uint8_t)c->interface;
     if (!c->window_packets)
         c->window_packets = c->repeat == RNIC_SELECTIVE ? WINDOW_SELECTIVE : WINDOW_MOST;
     if (!c->ack_every)

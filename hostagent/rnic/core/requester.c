@@ -539,13 +539,13 @@ size_t rnic_outstanding_by(const rnic *r, uint32_t qpn, uint32_t interface, uint
     const struct qp *qp = qp_find(r, qpn);
     const uint32_t interfaces = qp && qp->spans ? qp->ways->n : 1;
     size_t n = 0;
-    if (!qp || interface < qp->interface || interface - qp->interface >= interfaces)
+    if (!qp || interface < qp->config.interface || interface - qp->config.interface >= interfaces)
         return 0;
     for (uint64_t i = qp->head, psn = qp->una; i < qp->tail && psn < qp->sent; i++) {
         const struct work *work = work_at(qp, i);
         for (; psn < end_of(work) && psn < qp->sent; psn = is_read(work) ? end_of(work) : psn + 1) {
             const uint32_t path = !qp->many_paths ? 0 : is_read(work) ? work->path : qp->paths[psn & qp->paths_mask];
-            if (has_arrived(qp, psn) || (is_read(work) && psn > work->first_psn) || qp->interface + path % interfaces != interface)
+            if (has_arrived(qp, psn) || (is_read(work) && psn > work->first_psn) || qp->config.interface + path % interfaces != interface)
                 continue;
             if (n < max)
                 psns[n] = psn;

@@ -77,36 +77,40 @@ void gap_set(struct qp *qp, rnic_time at)
 
 /* --- who may send ------------------------------------------------------------------------------ */
 
+#define ALWAYS inline __attribute__((always_inline)) /* what each packet passes, and others call, too */
+
 /* `cc` by congestion control, 0: not limited; in all. 0: as fast as the line. */
-uint64_t qp_rate_within(const struct qp *qp, uint64_t cc)
+static ALWAYS uint64_t rate_within(const struct qp *qp, uint64_t cc)
 {
     uint64_t rate = qp->config.rate_bps;
     if (cc && (!rate || cc < rate))
         rate = cc;
-    const uint64_t line = __builtin_expect(qp->spans, 0) ? ways_line_rate(qp) : lane_of(qp)->config.line_rate_bps;
+    const uint64_t line = __builtin_expect(qp->spans, 0) ? ways_line_rate(qp) : qp->lane->config.line_rate_bps;
     return line && rate >= line ? 0 : rate;
 }
 
+uint64_t qp_rate_within(const struct qp *qp, uint64_t cc) { return rate_within(qp, cc); }
+
 /* Applies what has elapsed to a slot of ours. */
-static uint64_t qp_rate(struct qp *qp)
+static ALWAYS uint64_t qp_rate(struct qp *qp)
 {
     struct cc_slot *slot = qp->slot;
     if (!slot)
-        return qp_rate_within(qp, 0);
+        return rate_within(qp, 0);
     if (!qp->config.slot_is_ours)
-        return qp_rate_within(qp, cc_rate_at(slot, nanoseconds(qp->card)));
-    return qp_rate_within(qp, cc_elapse(slot, nanoseconds(qp->card)));
+        return rate_within(qp, cc_rate_at(slot, nanoseconds(qp->card)));
+    return rate_within(qp, cc_elapse(slot, nanoseconds(qp->card)));
 }
 
-static uint64_t by_clock(const struct qp *qp, uint64_t rate)
+static ALWAYS uint64_t by_clock(const struct qp *qp, uint64_t rate)
 {
-    const int64_t ppb = lane_of(qp)->config.clock_ppb;
+    const int64_t ppb = qp->lane->config.clock_ppb;
     if (__builtin_expect(ppb == 0, 1))
         return rate;
     return rate + (uint64_t)(int64_t)((__int128)(int64_t)rate * ppb / 1000000000);
 }
 
-void qp_pace(struct qp *qp, const struct rnic_packet *packet)
+static ALWAYS void pace(struct qp *qp, const struct rnic_packet *packet)
 {
     struct rnic *r = qp->card;
     const uint64_t rate = by_clock(qp, qp_rate(qp));
@@ -122,11 +126,13 @@ void qp_pace(struct qp *qp, const struct rnic_packet *packet)
     qp->allowed += (rnic_time)((bytes * BIT_PS + rate - 1) / rate); /* never faster than the rate */
 }
 
+void qp_pace(struct qp *qp, const struct rnic_packet *packet) { pace(qp, packet); }
+
 void qp_unlist(struct qp *qp)
 {
     if (linked(&qp->ready))
         list_remove(&qp->ready);
-    if (qp->spans)
+    if (__builtin_expect(qp->spans, 0))
         ways_unlist(qp);
     qp_heap_remove(qp, HEAP_PACE);
 }
@@ -145,7 +151,7 @@ void qp_update(struct qp *qp)
     if (qp->allowed > r->now) {
         if (linked(&qp->ready))
             list_remove(&qp->ready);
-        if (qp->spans)
+        if (__builtin_expect(qp->spans, 0))
             ways_unlist(qp);
         if (qp->heap_at[HEAP_PACE] == NOT_IN_HEAP)
             heap_set(qp, HEAP_PACE, qp->allowed);
@@ -153,7 +159,7 @@ void qp_update(struct qp *qp)
         qp_heap_remove(qp, HEAP_PACE);
         ways_list(qp);
     } else if (!linked(&qp->ready)) {
-        struct lane *lane = lane_of(qp);
+        struct lane *lane = qp->lane;
         qp_heap_remove(qp, HEAP_PACE);
         list_append(&lane->ready[qp->config.queue], &qp->ready);
         lane->waiting |= 1u << qp->config.queue;
@@ -162,7 +168,7 @@ void qp_update(struct qp *qp)
 
 void ack_soon(struct qp *qp)
 {
-    struct lane *lane = lane_of(qp);
+    struct lane *lane = qp->lane;
     if (__builtin_expect(qp->spans, 0))
         lane = ways_answer(qp, &qp->ack, &qp->ways->ack_lane, ack_queue(qp));
     if (!linked(&qp->ack)) {
@@ -174,7 +180,7 @@ void ack_soon(struct qp *qp)
 void cnp_soon(struct qp *qp)
 {
     const uint32_t q = qp->card->config.cnp_queue;
-    struct lane *lane = lane_of(qp);
+    struct lane *lane = qp->lane;
     if (__builtin_expect(qp->spans, 0))
         lane = ways_answer(qp, &qp->cnp, &qp->ways->cnp_lane, q);
     if (!linked(&qp->cnp)) {
@@ -194,7 +200,7 @@ static void release(struct rnic *r)
     }
 }
 
-int qp_send(struct qp *qp, struct rnic_packet *packet)
+static ALWAYS int send_own(struct qp *qp, struct rnic_packet *packet)
 {
     /* Own work and the peer's READs take turns. */
     int sent = qp->answer_turn ? responder_send(qp, packet) || requester_send(qp, packet)
@@ -203,62 +209,72 @@ int qp_send(struct qp *qp, struct rnic_packet *packet)
     return sent;
 }
 
+int qp_send(struct qp *qp, struct rnic_packet *packet) { return send_own(qp, packet); }
+
 static uint32_t highest(uint32_t bits) { return 31u - (uint32_t)__builtin_clz(bits); }
 
 /* Queue pairs of several interfaces have something for this line in a queue. */
 static int ways_ready(const struct rnic *r, const struct lane *lane, uint32_t q)
 {
-    return __builtin_expect(r->interfaces > 1, 0) && lane->asleep != r->changes && !list_empty(&lane->ways[q]);
+    return !list_empty(&lane->ways[q]) && lane->asleep != r->changes;
 }
 
-static int from_queue(struct rnic *r, struct lane *lane, uint32_t q, struct rnic_packet *packet)
+/* `several`: the card has several interfaces. */
+static ALWAYS int from_queue(struct rnic *r, struct lane *lane, uint32_t q, struct rnic_packet *packet, const int several)
 {
     if (q == r->config.cnp_queue && !list_empty(&lane->cnps)) {
         struct qp *qp = FROM_LINK(lane->cnps.next, struct qp, cnp);
         list_remove(&qp->cnp);
         packet_cnp(qp, packet);
-        if (qp->spans)
+        if (several && qp->spans)
             ways_address(qp, lane, packet);
         qp->stats.cnps_sent++;
         return 1;
     }
+answers:
     while (!list_empty(&lane->acks[q])) {
         struct qp *qp = FROM_LINK(lane->acks[q].next, struct qp, ack);
         list_remove(&qp->ack);
         if (!responder_ack(qp, packet))
             continue;
-        if (qp->spans)
+        if (several && qp->spans)
             ways_address(qp, lane, packet);
         return 1;
     }
-    if (lane->ways_turn && ways_ready(r, lane, q) && ways_from(r, lane, q, packet)) {
+    if (several && lane->ways_turn && ways_ready(r, lane, q) && ways_from(r, lane, q, packet)) {
         lane->ways_turn = 0;
         return 1;
     }
     while (!list_empty(&lane->ready[q])) {
         struct qp *qp = FROM_LINK(lane->ready[q].next, struct qp, ready);
         list_remove(&qp->ready);
-        if (!(__builtin_expect(qp->many_paths, 0) ? ways_send_one(qp, packet) : qp_send(qp, packet))) {
+        if (!(__builtin_expect(qp->many_paths, 0) ? ways_send_one(qp, packet) : send_own(qp, packet))) {
             if (!list_empty(&lane->acks[q])) /* it has failed meanwhile, and says so (in a class of their own they come at their turn) */
-                return from_queue(r, lane, q, packet);
+                goto answers;
             continue;
         }
-        qp_pace(qp, packet);
+        pace(qp, packet);
         qp_update(qp);
-        lane->ways_turn = 1;
+        if (several)
+            lane->ways_turn = 1;
         return 1;
     }
-    return ways_ready(r, lane, q) && ways_from(r, lane, q, packet);
+    return several && ways_ready(r, lane, q) && ways_from(r, lane, q, packet);
 }
 
-static int transmit(struct rnic *r, struct lane *lane, rnic_time now, struct rnic_packet *packet)
+static __attribute__((noinline)) int from_queue_of_several(struct rnic *r, struct lane *lane, uint32_t q, struct rnic_packet *packet)
+{
+    return from_queue(r, lane, q, packet, 1);
+}
+
+static __attribute__((noinline)) int transmit(struct rnic *r, struct lane *lane, rnic_time now, struct rnic_packet *packet)
 {
     if (now > r->now)
         r->now = now;
     release(r);
     for (uint32_t left = lane->waiting & ~lane->paused, q; left; left &= ~(1u << q)) {
         q = highest(left);
-        if (from_queue(r, lane, q, packet)) {
+        if (__builtin_expect(r->interfaces > 1, 0) ? from_queue_of_several(r, lane, q, packet) : from_queue(r, lane, q, packet, 0)) {
             r->stats.sent++;
             r->stats.sent_bytes += packet->header_length + packet->payload_length + packet->pad + RNIC_ICRC;
             return 1;
@@ -267,7 +283,10 @@ static int transmit(struct rnic *r, struct lane *lane, rnic_time now, struct rni
     return 0;
 }
 
-int rnic_transmit(rnic *r, rnic_time now, struct rnic_packet *packet) { return transmit(r, &r->first, now, packet); }
+int rnic_transmit(rnic *r, rnic_time now, struct rnic_packet *packet)
+{
+    return __builtin_expect(r->interfaces > 1, 0) ? rnic_transmit_on(r, 0, now, packet) : transmit(r, &r->first, now, packet);
+}
 
 int rnic_transmit_on(rnic *r, uint32_t interface, rnic_time now, struct rnic_packet *packet)
 {
@@ -318,11 +337,9 @@ void rnic_set_pause_on(rnic *r, uint32_t interface, uint32_t mask)
         ways_answer_elsewhere(r->lanes[i]);
 }
 
-rnic_time rnic_next_event(rnic *r) { return rnic_next_event_on(r, 0); }
-
-rnic_time rnic_next_event_on(rnic *r, uint32_t interface)
+static __attribute__((noinline)) rnic_time next_event(struct rnic *r, struct lane *lane)
 {
-    if (ready_queue(r, r->lanes[interface]) >= 0)
+    if (ready_queue(r, lane) >= 0)
         return r->now;
     rnic_time next = RNIC_NEVER;
     for (int h = 0; h < HEAPS; h++)
@@ -330,6 +347,10 @@ rnic_time rnic_next_event_on(rnic *r, uint32_t interface)
             next = r->heaps[h].first;
     return next;
 }
+
+rnic_time rnic_next_event(rnic *r) { return next_event(r, &r->first); }
+
+rnic_time rnic_next_event_on(rnic *r, uint32_t interface) { return next_event(r, r->lanes[interface]); }
 
 void rnic_advance(rnic *r, rnic_time now)
 {

@@ -78,12 +78,16 @@ int ways_remember(struct qp *qp, uint64_t packets)
     return 1;
 }
 
-const struct way *way_from(const struct qp *qp, uint32_t peer_ip)
+int ways_join(const struct qp *qp, uint32_t ip, uint32_t peer_ip)
 {
-    for (uint32_t i = 0; i < qp->ways->n; i++)
-        if (qp->ways->way[i].peer_ip == peer_ip)
-            return &qp->ways->way[i];
-    return NULL;
+    int ours = 0, theirs = 0;
+    if (!qp->spans)
+        return peer_ip == qp->peer_ip && ip == qp->lane->config.ip;
+    for (uint32_t i = 0; i < qp->ways->n; i++) {
+        ours |= qp->ways->way[i].ip == ip;
+        theirs |= qp->ways->way[i].peer_ip == peer_ip;
+    }
+    return ours && theirs;
 }
 
 uint64_t ways_line_rate(const struct qp *qp)
