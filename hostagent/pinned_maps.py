@@ -192,10 +192,16 @@ class PinnedMaps:
             number = self._free_slot()
             packed = struct.pack("=I", number)
             bpf_syscall.map_update(self.slots_fd, packed, bytes(self._ffi.buffer(slot)))
-            for key in keys:
-                bpf_syscall.map_update(self._fds["cc_index"], key, packed, bpf_syscall.NO_EXIST)
-            for peer in _peer_keys(ways, peer_qpn):
-                bpf_syscall.map_update(self._fds["cc_peers"], peer, packed)
+            try:
+                for key in keys:
+                    bpf_syscall.map_update(self._fds["cc_index"], key, packed, bpf_syscall.NO_EXIST)
+                for peer in _peer_keys(ways, peer_qpn):
+                    bpf_syscall.map_update(self._fds["cc_peers"], peer, packed)
+            except OSError:  # one of several addresses takes more than one place of each
+                self._remove(packed, ways, qpn, peer_qpn)
+                raise QueuePairLimit(
+                    f"no place is left for a queue pair of {len(ways)} addresses"
+                ) from None
         return number
 
     def _free_slot(self) -> int:
@@ -221,18 +227,24 @@ class PinnedMaps:
             if number is None:
                 return
             slot = self.slot(struct.unpack("=I", number)[0])
-            bpf_syscall.map_delete(self._fds["cc_index"], key)
             if slot is None or (slot.local_ip, slot.qpn) != (local_ip, qpn):
-                return  # another address of a queue pair that is gone: the slot may be another's
-            for local, _ in more:
-                other = _INDEX_KEY.pack(local, qpn)
-                if bpf_syscall.map_lookup(self._fds["cc_index"], other, 4) == number:
-                    bpf_syscall.map_delete(self._fds["cc_index"], other)
-            # Notifications that name its peer are for nobody, unless a newer one has that.
-            for peer in _peer_keys(((local_ip, slot.peer_ip), *more), slot.peer_qpn):
-                if bpf_syscall.map_lookup(self._fds["cc_peers"], peer, 4) == number:
-                    bpf_syscall.map_delete(self._fds["cc_peers"], peer)
-            bpf_syscall.map_update(self.slots_fd, number, bytes(self.slot_bytes))
+                # Another address of a queue pair that is gone: the slot may be another's by now.
+                bpf_syscall.map_delete(self._fds["cc_index"], key)
+                return
+            self._remove(number, ((local_ip, slot.peer_ip), *more), qpn, slot.peer_qpn)
+
+    def _remove(
+        self, number: bytes, ways: Sequence[tuple[int, int]], qpn: int, peer_qpn: int
+    ) -> None:
+        """Forget a slot and whatever leads to it; what leads to another one by now stays."""
+        index, peers = self._fds["cc_index"], self._fds["cc_peers"]
+        places = [(index, _INDEX_KEY.pack(local, qpn)) for local, _ in ways]
+        # Notifications that name its peer are for nobody, unless a newer one has that.
+        places += [(peers, key) for key in _peer_keys(ways, peer_qpn)]
+        for fd, key in places:
+            if bpf_syscall.map_lookup(fd, key, 4) == number:
+                bpf_syscall.map_delete(fd, key)
+        bpf_syscall.map_update(self.slots_fd, number, bytes(self.slot_bytes))
 
     def remove_host(self, local_ip: int) -> int:
         """Remove a host's queue pairs and its socket; returns how many queue pairs there were."""

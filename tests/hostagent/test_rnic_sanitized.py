@@ -16,6 +16,7 @@ TESTS = (
     "test_rnic_sending.py",
     "test_rnic_failures.py",
     "test_rnic_fast_cnp.py",
+    "test_rnic_several_interfaces.py",
 )
 
 

@@ -12,6 +12,7 @@ TESTS = (
     "test_arrivals.py",
     "test_engine_collectives.py",
     "test_engine.py",
+    "test_engine_devices.py",
     "test_engine_traffic.py",
     "test_engine_transport.py",
 )
