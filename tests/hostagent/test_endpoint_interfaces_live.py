@@ -18,7 +18,14 @@ import pytest
 from hostagent import agent
 from hostagent.pinned_maps import PinnedMaps
 from hostagent.rnic import interface
-from hostagent.rnic.binding import CardError, EventKind, Operation, Repeat, Work
+from hostagent.rnic.binding import (
+    CardError,
+    EventKind,
+    Operation,
+    QueuePairConfig,
+    Repeat,
+    Work,
+)
 from hostagent.rnic.client import EndpointClient, RequestRefused, join
 from hostagent.rnic.endpoint import Endpoint, EndpointError
 from hostagent.rnic.endpoint_records import EndpointConfig, EndpointInterface
@@ -42,8 +49,8 @@ BOTH = replace(
     CONFIG,
     repeat=Repeat.SELECTIVE,
     window_packets=512,
-    reorder_ps=100_000_000_000,
-    timeout_ps=200_000_000_000,
+    reorder_ps=1_000_000_000_000,
+    timeout_ps=2_000_000_000_000,
     interfaces=2,
 )
 DCQCN = {"dcqcn": parameters("hpcc-dcqcn", 10**9).fields()}
@@ -93,7 +100,10 @@ def card_of(host: Host, place: int, maps: PinnedMaps | None, line_rate_bps: int 
 
 @contextmanager
 def joined_by_both(
-    hosts: TwoHosts, way: tuple[str, PinnedMaps | None], line_rate_bps: int = 0
+    hosts: TwoHosts,
+    way: tuple[str, PinnedMaps | None],
+    line_rate_bps: int = 0,
+    config: QueuePairConfig = BOTH,
 ) -> Iterator[Joined]:
     mode, maps = way
     with ExitStack() as stack:
@@ -103,7 +113,7 @@ def joined_by_both(
         ]
         assert [end.mode for end in ends] == [mode, mode], [end.mode_reason for end in ends]
         pairs = [
-            end.open(BOTH, buffer_bytes=2 * MEGABYTE, congestion_control=DCQCN) for end in ends
+            end.open(config, buffer_bytes=2 * MEGABYTE, congestion_control=DCQCN) for end in ends
         ]
         for here, there in ((0, 1), (1, 0)):
             ends[here].connect_ways(
@@ -175,8 +185,9 @@ def test_packets_take_turns_on_both_wires(
 def test_a_link_that_goes_down_and_comes_back_costs_no_message(
     hosts: TwoHosts, way: tuple[str, PinnedMaps | None]
 ) -> None:
-    size, name = MEGABYTE, NAMES[1]
-    with joined_by_both(hosts, way, line_rate_bps=40_000_000) as pair:
+    size, name = 2 * MEGABYTE, NAMES[1]
+    soon = replace(BOTH, reorder_ps=50_000_000_000, timeout_ps=300_000_000_000)
+    with joined_by_both(hosts, way, line_rate_bps=16_000_000, config=soon) as pair:  # half a second
         data = Random(5).randbytes(size)
         work = Work(1, Operation.WRITE, data, remote_address=pair.far.address, rkey=pair.far.rkey)
         pair.one.post(pair.near.qpn, work)
@@ -194,8 +205,8 @@ def test_a_link_that_goes_down_and_comes_back_costs_no_message(
         until(lambda: bool(pair.events(0, EventKind.COMPLETED)), pair.one)
         assert bytes(pair.other.memory(pair.far.qpn)[:size]) == data
         again = sent(hosts.h1)
-        exchange(pair, 500_000, 7)
-        assert sent(hosts.h1)[1] > again[1] + 50  # it is used again
+        exchange(pair, 300_000, 7)
+        assert sent(hosts.h1)[1] > again[1] + 30  # it is used again
         assert not pair.events(0, EventKind.FAILED)
 
 

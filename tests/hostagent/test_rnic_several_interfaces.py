@@ -27,7 +27,7 @@ from mechanisms.fast_cnp.parameters import fast_cnp_parameters
 from protocols.notification import Notification, NotificationType
 from tests.hostagent.virtual_links import GBPS, RKEY, US, Link, Pair, address, device, tolerant
 
-LONG = 16 << 20  # 4096 packets
+LONG = 8 << 20  # 2048 packets
 DATA = [Operation.WRITE, Operation.SEND, Operation.READ]
 OTHER_WAY = 5_500_000  # ps; 4.5 us more than the first one's
 
@@ -65,7 +65,7 @@ def repeats(pair: Pair) -> list[int]:
 def test_lines_share_packets_and_are_full(n: int, delay: int, operation: Operation) -> None:
     pair = carried(*[Link()] * (n - 1), Link(delay_ps=delay), operation=operation)
     shares = pair.shares(sender(pair, operation))
-    assert sum(shares) == 4096
+    assert sum(shares) == 2048
     assert max(shares) - min(shares) <= 1
     assert repeats(pair) == [0, 0, 0]
     assert min(pair.used(card=sender(pair, operation))) >= 0.98
@@ -75,7 +75,7 @@ def test_lines_share_packets_and_are_full(n: int, delay: int, operation: Operati
 def test_each_of_unequal_lines_carries_what_it_can(operation: Operation) -> None:
     pair = carried(Link(), Link(rate_bps=50 * GBPS), operation=operation)
     fast, slow = pair.shares(sender(pair, operation))
-    assert fast + slow == 4096
+    assert fast + slow == 2048
     assert abs(fast - 2 * slow) <= 3
     assert repeats(pair) == [0, 0, 0]
     assert min(pair.used(card=sender(pair, operation))) >= 0.98
@@ -85,13 +85,13 @@ def test_turns_are_kept_below_the_lines_rate() -> None:
     """Both lines are free each time that a packet may leave."""
     pair = carried(Link(), Link(), Link(), rate_bps=30 * GBPS)
     order = [row.link for row in pair.sent if row.packet.kind is PacketKind.DATA]
-    assert order == [i % 3 for i in range(4096)]
+    assert order == [i % 3 for i in range(2048)]
     assert sum(pair.used()) * 100 == pytest.approx(30, rel=0.01)
 
 
 def test_a_rate_between_one_line_and_both_is_kept() -> None:
     pair = carried(Link(), Link(), rate_bps=150 * GBPS)
-    assert pair.shares() == [2048, 2048]
+    assert pair.shares() == [1024, 1024]
     assert sum(pair.used()) * 100 == pytest.approx(150, rel=0.01)
 
 
@@ -108,9 +108,9 @@ def test_queue_pairs_of_one_and_of_both_interfaces_share_a_card() -> None:
     pair.run()
     by_line = [{qpn: sum(p.qpn == qpn for p in line) for qpn in (1, 2, 3)} for line in pair.data()]
     assert [line[qpn] for line, qpn in zip(by_line, (2, 3), strict=True)] == [0, 0]
-    assert by_line[0][3] == by_line[1][2] == 4096
+    assert by_line[0][3] == by_line[1][2] == 2048
     # On each line the two take turns, and the one of both has what they leave in the end.
-    assert by_line[0][1] == pytest.approx(2048, abs=2)
+    assert by_line[0][1] == pytest.approx(1024, abs=2)
     assert min(pair.used()) >= 0.98
 
 
