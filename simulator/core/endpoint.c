@@ -207,14 +207,20 @@ int endpoint_add(struct sim *s, struct flow *flow)
     return status;
 }
 
+static __attribute__((noinline)) uint64_t paused_beyond(const struct sim *s, const struct flow *flow, const struct nic *first)
+{
+    uint64_t paused = 0;
+    for (uint32_t i = 1; i < flow->config.interfaces; i++)
+        paused += nic_paused(&first[i].queues[flow->config.queue], s->now);
+    return paused;
+}
+
 /* How long what it sends has been paused up to now; of several lines all of them together. */
-static uint64_t paused_of(struct sim *s, const struct flow *flow)
+static inline uint64_t paused_of(struct sim *s, const struct flow *flow)
 {
     const struct nic *nic = data_from(s, flow);
-    uint64_t paused = nic_paused(&nic->queues[flow->config.queue], s->now);
-    for (uint32_t i = 1; i < flow->config.interfaces; i++)
-        paused += nic_paused(&nic[i].queues[flow->config.queue], s->now);
-    return paused;
+    const uint64_t paused = nic_paused(&nic->queues[flow->config.queue], s->now);
+    return __builtin_expect(flow->config.interfaces > 1, 0) ? paused + paused_beyond(s, flow, nic) : paused;
 }
 
 /* --- messages ---------------------------------------------------------------------------------- */
@@ -291,6 +297,18 @@ static void take_events(struct sim *s, struct nic *nic)
         }
 }
 
+/* --- a card's lines: of one interface, as most have, without a detour ------------------------------ */
+
+static inline int is_device(const struct nic *nic) { return __builtin_expect(nic->lines > 1, 0); }
+
+static void pause_line(struct nic *nic, uint32_t mask)
+{
+    if (is_device(nic))
+        rnic_set_pause_on(nic->card, nic->line, mask);
+    else
+        rnic_set_pause(nic->card, mask);
+}
+
 /* --- sending ----------------------------------------------------------------------------------- */
 
 /* Paused queues hold the card back, a link that is down all of them. Returns the next time at which a pause ends. */
@@ -299,7 +317,7 @@ static ws_time set_pause(struct sim *s, struct nic *nic)
     ws_time ends = WS_NEVER;
     uint32_t mask = 0;
     if (!nic->end.out || !nic->end.out->up) {
-        rnic_set_pause_on(nic->card, nic->line, UINT32_MAX);
+        pause_line(nic, UINT32_MAX);
         return ends;
     }
     for (uint32_t q = 0; q < QUEUES && nic->pauses_end > s->now; q++)
@@ -308,14 +326,14 @@ static ws_time set_pause(struct sim *s, struct nic *nic)
             if (nic->queues[q].paused_until < ends)
                 ends = nic->queues[q].paused_until;
         }
-    rnic_set_pause_on(nic->card, nic->line, mask);
+    pause_line(nic, mask);
     return ends;
 }
 
 ws_time endpoint_next(struct sim *s, struct nic *nic)
 {
     const ws_time resumed = set_pause(s, nic);
-    ws_time next = rnic_next_event_on(nic->card, nic->line);
+    ws_time next = is_device(nic) ? rnic_next_event_on(nic->card, nic->line) : rnic_next_event(nic->card);
     if (resumed < next)
         next = resumed;
     if (next == WS_NEVER)
@@ -330,7 +348,7 @@ int endpoint_queue(struct sim *s, struct nic *nic)
     rnic_advance(nic->card, s->now);
     take_events(s, nic);
     set_pause(s, nic);
-    const int queue = rnic_ready_queue_on(nic->card, nic->line, s->now);
+    const int queue = is_device(nic) ? rnic_ready_queue_on(nic->card, nic->line, s->now) : rnic_ready_queue(nic->card, s->now);
     return nic->busy_until <= s->now ? queue : -1;
 }
 
@@ -383,7 +401,7 @@ static void note_sent(struct sim *s, const struct rnic_packet *packet)
 int endpoint_send(struct sim *s, struct nic *nic)
 {
     struct rnic_packet packet;
-    if (!rnic_transmit_on(nic->card, nic->line, s->now, &packet))
+    if (!(is_device(nic) ? rnic_transmit_on(nic->card, nic->line, s->now, &packet) : rnic_transmit(nic->card, s->now, &packet)))
         return 0;
     struct flight *flight = flight_new(s, packet.header_length);
     if (!flight)
@@ -404,7 +422,9 @@ void endpoint_receive(struct sim *s, struct nic *nic, struct flow *flow, const s
     const uint8_t *frame = flight_is_long(flight) ? flight->long_data : flight->data;
     const uint32_t opcode = frame[ETHERNET + IPV4 + UDP];
     const int data = opcode <= DATA_LAST_OPCODE || (opcode >= RESPONSE_FIRST && opcode <= RESPONSE_LAST);
-    if (!rnic_receive_on(nic->card, nic->line, frame, flight->length, flight->tail, s->now)) {
+    const int taken = is_device(nic) ? rnic_receive_on(nic->card, nic->line, frame, flight->length, flight->tail, s->now)
+                                     : rnic_receive(nic->card, frame, flight->length, flight->tail, s->now);
+    if (!taken) {
         s->totals.received_other++;
         return;
     }

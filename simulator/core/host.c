@@ -309,7 +309,7 @@ static void send_raw(struct sim *s, struct nic *nic)
     free(frame);
 }
 
-static inline void wake(struct sim *s, struct nic *nic)
+static inline __attribute__((always_inline)) void wake(struct sim *s, struct nic *nic)
 {
     ws_time at = WS_NEVER;
     if (nic->end.out && nic->end.out->up) {
@@ -333,13 +333,20 @@ static inline void wake(struct sim *s, struct nic *nic)
     order_set(s, nic->source, at);
 }
 
+/* What one line of a card has done may let another one send. */
+static __attribute__((noinline)) void wake_others(struct sim *s, const struct node *node, uint32_t port)
+{
+    for (uint32_t i = 0; i < node->nics[port].lines; i++)
+        if (i != port)
+            wake(s, &node->nics[i]);
+}
+
 void nic_wake(struct sim *s, uint32_t number, uint32_t port)
 {
     struct nic *nic = &s->nodes[number].nics[port];
+    if (__builtin_expect(nic->lines > 1, 0))
+        wake_others(s, &s->nodes[number], port);
     wake(s, nic);
-    for (uint32_t i = 0; __builtin_expect(nic->lines > 1, 0) && i < nic->lines; i++)
-        if (i != port)
-            wake(s, &s->nodes[number].nics[i]); /* what one line has done may let another one send */
 }
 
 /* The highest queue of open-loop flows that may send; -1: none. */
@@ -378,7 +385,7 @@ int nic_send(struct sim *s, uint32_t number, uint32_t port)
         send_raw(s, nic);
     else
         send_next(s, nic);
-    if (nic->lines > 1)
+    if (__builtin_expect(nic->lines > 1, 0))
         rnic_set_busy(nic->card, nic->line, nic->busy_until);
     nic_wake(s, number, port);
     return SIM_OK;

@@ -150,11 +150,10 @@ enum heap_kind { HEAP_PACE, HEAP_TIMER, HEAP_GAP, HEAPS };
 /* An interface of the card. */
 struct lane {
     struct rnic_interface config;
-    uint32_t paused;                /* all queues while its link is down */
+    uint32_t paused, pauses;        /* all queues while its link is down; as the driver said */
     uint32_t waiting;               /* bit q: something was put into a list of queue q since they were last seen empty */
     struct link ready[RNIC_QUEUES], acks[RNIC_QUEUES], cnps;
     /* of a card with several */
-    uint32_t pauses;                /* as the driver said */
     uint8_t up, ways_turn;          /* in a queue of both kinds those of several interfaces are next */
     rnic_time busy_until;
     uint64_t asleep;                /* = card.changes: queue pairs of several interfaces have nothing for it now */
@@ -323,6 +322,7 @@ void qp_heap_remove(struct qp *qp, enum heap_kind kind);
 uint64_t qp_rate_within(const struct qp *qp, uint64_t cc);       /* `cc` by congestion control; 0: as fast as the line */
 
 int qp_send(struct qp *qp, struct rnic_packet *packet);          /* own work or an answer; 0: nothing after all */
+void lane_may_send(struct rnic *r, struct lane *lane);           /* its pauses, or its link, are others than before */
 void qp_pace(struct qp *qp, const struct rnic_packet *packet);   /* it leaves now: when may the next one? */
 
 /* --- ways.c: which path a packet takes ------------------------------------------------------------ */

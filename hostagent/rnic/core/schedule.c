@@ -110,7 +110,7 @@ static ALWAYS uint64_t by_clock(const struct qp *qp, uint64_t rate)
     return rate + (uint64_t)(int64_t)((__int128)(int64_t)rate * ppb / 1000000000);
 }
 
-static ALWAYS void pace(struct qp *qp, const struct rnic_packet *packet)
+void qp_pace(struct qp *qp, const struct rnic_packet *packet)
 {
     struct rnic *r = qp->card;
     const uint64_t rate = by_clock(qp, qp_rate(qp));
@@ -125,8 +125,6 @@ static ALWAYS void pace(struct qp *qp, const struct rnic_packet *packet)
         qp->allowed = r->now - r->config.pace_slack_ps;
     qp->allowed += (rnic_time)((bytes * BIT_PS + rate - 1) / rate); /* never faster than the rate */
 }
-
-void qp_pace(struct qp *qp, const struct rnic_packet *packet) { pace(qp, packet); }
 
 void qp_unlist(struct qp *qp)
 {
@@ -253,7 +251,7 @@ answers:
                 goto answers;
             continue;
         }
-        pace(qp, packet);
+        qp_pace(qp, packet);
         qp_update(qp);
         if (several)
             lane->ways_turn = 1;
@@ -312,26 +310,36 @@ static int ready_queue(struct rnic *r, struct lane *lane)
     return -1;
 }
 
-int rnic_ready_queue(rnic *r, rnic_time now) { return rnic_ready_queue_on(r, 0, now); }
-
-int rnic_ready_queue_on(rnic *r, uint32_t interface, rnic_time now)
+static ALWAYS int ready_queue_at(struct rnic *r, struct lane *lane, rnic_time now)
 {
     if (now > r->now)
         r->now = now;
     release(r);
-    return ready_queue(r, r->lanes[interface]);
+    return ready_queue(r, lane);
 }
 
-void rnic_set_pause(rnic *r, uint32_t mask) { rnic_set_pause_on(r, 0, mask); }
+int rnic_ready_queue(rnic *r, rnic_time now) { return ready_queue_at(r, &r->first, now); }
+
+int rnic_ready_queue_on(rnic *r, uint32_t interface, rnic_time now) { return ready_queue_at(r, r->lanes[interface], now); }
+
+void rnic_set_pause(rnic *r, uint32_t mask)
+{
+    if (r->first.pauses != mask)
+        rnic_set_pause_on(r, 0, mask);
+}
 
 void rnic_set_pause_on(rnic *r, uint32_t interface, uint32_t mask)
 {
     struct lane *lane = r->lanes[interface];
-    const uint32_t before = lane->paused;
-    lane->pauses = mask;
-    lane->paused = lane->up ? mask : UINT32_MAX;
-    if (lane->paused == before)
+    if (lane->pauses == mask)
         return;
+    lane->pauses = mask;
+    lane_may_send(r, lane);
+}
+
+void lane_may_send(struct rnic *r, struct lane *lane)
+{
+    lane->paused = lane->up ? lane->pauses : UINT32_MAX;
     r->changes++;
     for (uint32_t i = 0; r->interfaces > 1 && i < r->interfaces; i++)
         ways_answer_elsewhere(r->lanes[i]);

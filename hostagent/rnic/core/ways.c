@@ -26,7 +26,7 @@ static uint32_t interfaces_of(const struct qp *qp) { return qp->spans ? qp->ways
 int ways_begin(struct qp *qp)
 {
     const uint32_t n = qp->config.interfaces;
-    if (n <= 1 && ports_of(qp) == 1)
+    if (n <= 1 && (ports_of(qp) == 1 || !qp->slot)) /* nothing could choose, and nobody is to be told */
         return 1;
     qp->paths = calloc(PATHS_FIRST, 1);
     qp->paths_mask = PATHS_FIRST - 1;
@@ -406,8 +406,7 @@ void rnic_set_link(rnic *r, uint32_t interface, int up)
     if (lane->up == (up != 0))
         return;
     lane->up = up != 0;
-    rnic_set_pause_on(r, interface, lane->pauses);
-    r->changes++;
+    lane_may_send(r, lane);
     for (uint32_t i = 0; i < r->interfaces; i++) { /* what waits for a line that is down, where another is up */
         struct lane *down = r->lanes[i];
         if (down->up)
