@@ -132,6 +132,8 @@ def _check(run: RunFile, traffic: Traffic) -> None:
         raise refuse("in real time a run needs an end (`until`)")
     if len(traffic.streams) or traffic.script or not traffic.flows["transport"].all():
         raise refuse("open-loop packets (cbr, poisson, script) are not sent by endpoints")
+    if (traffic.flows["interfaces"] > 1).any():
+        raise refuse("queue pairs over several interfaces (`interfaces: all`) are not played")
     arrays = traffic.messages
     flow = arrays.messages["flow"]
     waiters = (arrays.first[1:] - arrays.first[:-1]).astype(np.int64)

@@ -18,7 +18,7 @@ import mmap
 import os
 import struct
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
@@ -179,10 +179,13 @@ class PinnedMaps:
         mtu: int,
         first_psn: int = 0,
         congestion_control: Parameters | None = None,
+        more: Sequence[tuple[int, int]] = (),
     ) -> int:
         """Give a queue pair a slot, whose congestion control starts now; returns its number.
 
         Notifications that name its peer are for it from now on, and for no older one of that peer.
+        `more`: own and the peer's address of each interface but the first; its packets come to any
+        of these from any of the peer's.
 
         Raises QueuePairLimit; MapsError if it has one already; AlgorithmError.
         """
@@ -192,17 +195,27 @@ class PinnedMaps:
         slot.mtu, slot.acked_psn = mtu, first_psn
         params = algorithms.pack(self._ffi, congestion_control)
         self._lib.cc_start_slot(slot, params, time.monotonic_ns())
-        key, peer = _INDEX_KEY.pack(local_ip, qpn), _PEER_KEY.pack(local_ip, peer_ip, peer_qpn)
+        ways = ((local_ip, peer_ip), *more)
+        keys = [_INDEX_KEY.pack(local, qpn) for local, _ in ways]
         with self._locked():
-            if bpf_syscall.map_lookup(self._fds["cc_index"], key, 4) is not None:
-                raise MapsError(f"queue pair {qpn} of this host has a slot already")
+            for key in keys:
+                if bpf_syscall.map_lookup(self._fds["cc_index"], key, 4) is not None:
+                    raise MapsError(f"queue pair {qpn} of this host has a slot already")
             number = self._free_slot()
             packed = struct.pack("=I", number)
             # Nothing is known of packets of whoever had the slot before.
             bpf_syscall.map_update(self.sent_fd, packed, bytes(self._ffi.sizeof("struct cc_sent")))
             bpf_syscall.map_update(self.slots_fd, packed, bytes(self._ffi.buffer(slot)))
-            bpf_syscall.map_update(self._fds["cc_index"], key, packed, bpf_syscall.NO_EXIST)
-            bpf_syscall.map_update(self._fds["cc_peers"], peer, packed)
+            try:
+                for key in keys:
+                    bpf_syscall.map_update(self._fds["cc_index"], key, packed, bpf_syscall.NO_EXIST)
+                for peer in _peer_keys(ways, peer_qpn):
+                    bpf_syscall.map_update(self._fds["cc_peers"], peer, packed)
+            except OSError:  # one of several addresses takes more than one place of each
+                self._remove(packed, ways, qpn, peer_qpn)
+                raise QueuePairLimit(
+                    f"no place is left for a queue pair of {len(ways)} addresses"
+                ) from None
         return number
 
     def _free_slot(self) -> int:
@@ -215,25 +228,37 @@ class PinnedMaps:
                 return number
         raise QueuePairLimit(f"all {SLOTS} slots for queue pairs of this run are taken")
 
-    def remove_queue_pair(self, local_ip: int, qpn: int) -> None:
-        """Give the slot back; nothing happens if it has none."""
+    def remove_queue_pair(
+        self, local_ip: int, qpn: int, *, more: Sequence[tuple[int, int]] = ()
+    ) -> None:
+        """Give the slot back; nothing happens if it has none.
+
+        `more`: as `add_queue_pair` has it.
+        """
         key = _INDEX_KEY.pack(local_ip, qpn)
         with self._locked():
             number = bpf_syscall.map_lookup(self._fds["cc_index"], key, 4)
             if number is None:
                 return
-            self._remove_peer(number)
-            bpf_syscall.map_delete(self._fds["cc_index"], key)
-            bpf_syscall.map_update(self.slots_fd, number, bytes(self.slot_bytes))
+            slot = self.slot(struct.unpack("=I", number)[0])
+            if slot is None or (slot.local_ip, slot.qpn) != (local_ip, qpn):
+                # Another address of a queue pair that is gone: the slot may be another's by now.
+                bpf_syscall.map_delete(self._fds["cc_index"], key)
+                return
+            self._remove(number, ((local_ip, slot.peer_ip), *more), qpn, slot.peer_qpn)
 
-    def _remove_peer(self, number: bytes) -> None:
-        """Notifications that name a slot's peer are for nobody, unless a newer one has it."""
-        slot = self.slot(struct.unpack("=I", number)[0])
-        if slot is None:
-            return
-        key = _PEER_KEY.pack(slot.local_ip, slot.peer_ip, slot.peer_qpn)
-        if bpf_syscall.map_lookup(self._fds["cc_peers"], key, 4) == number:
-            bpf_syscall.map_delete(self._fds["cc_peers"], key)
+    def _remove(
+        self, number: bytes, ways: Sequence[tuple[int, int]], qpn: int, peer_qpn: int
+    ) -> None:
+        """Forget a slot and whatever leads to it; what leads to another one by now stays."""
+        index, peers = self._fds["cc_index"], self._fds["cc_peers"]
+        places = [(index, _INDEX_KEY.pack(local, qpn)) for local, _ in ways]
+        # Notifications that name its peer are for nobody, unless a newer one has that.
+        places += [(peers, key) for key in _peer_keys(ways, peer_qpn)]
+        for fd, key in places:
+            if bpf_syscall.map_lookup(fd, key, 4) == number:
+                bpf_syscall.map_delete(fd, key)
+        bpf_syscall.map_update(self.slots_fd, number, bytes(self.slot_bytes))
 
     def remove_host(self, local_ip: int) -> int:
         """Remove a host's queue pairs and its socket; returns how many queue pairs there were."""
@@ -241,6 +266,10 @@ class PinnedMaps:
         own = [qpn for ip, qpn in keys if ip == local_ip]
         for qpn in own:
             self.remove_queue_pair(local_ip, qpn)
+        with self._locked():  # and what a queue pair of several addresses had of this one
+            for key in bpf_syscall.map_keys(self._fds["cc_peers"], _PEER_KEY.size):
+                if _PEER_KEY.unpack(key)[0] == local_ip:
+                    bpf_syscall.map_delete(self._fds["cc_peers"], key)
         self.remove_endpoint(local_ip)
         return len(own)
 
@@ -381,6 +410,11 @@ class PinnedMaps:
         )
         found = {kind: packets for kind, packets in enumerate(types) if packets}
         return HeardCounts(found, malformed, no_queue_pair, lost)
+
+
+def _peer_keys(ways: Sequence[tuple[int, int]], peer_qpn: int) -> list[bytes]:
+    """Return a queue pair's places by its peer: any of its addresses and any of the peer's."""
+    return [_PEER_KEY.pack(local, peer, peer_qpn) for local, _ in ways for _, peer in ways]
 
 
 def _possible_processors() -> int:

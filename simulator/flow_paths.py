@@ -54,9 +54,20 @@ class FlowPaths:
         return {number: self.path(traffic.flow(number)) for number in flows}
 
     def path(self, flow: Flow) -> tuple[tuple[str, int], ...]:
-        """Return the ports that a flow leaves switches through on its way, in order."""
+        """Return the ports that a flow leaves switches through on its way, in order.
+
+        One of several interfaces: those of each of its ways, one behind the other.
+        """
+        ways = (
+            (Endpoint(flow.src.node, i), Endpoint(flow.dst.node, i)) for i in range(flow.interfaces)
+        )
+        if flow.interfaces == 1:
+            return self._way(flow, flow.src, flow.dst)
+        return tuple(port for src, dst in ways for port in self._way(flow, src, dst))
+
+    def _way(self, flow: Flow, src: Endpoint, dst: Endpoint) -> tuple[tuple[str, int], ...]:
         topology = self._topology
-        source, target = topology.interface(flow.src), topology.interface(flow.dst)
+        source, target = topology.interface(src), topology.interface(dst)
         frame = _frame(flow, source, target, topology.switch(source.switch).mac)
         here, found = Endpoint(source.switch, source.port), []
         for _ in range(MOST_HOPS):

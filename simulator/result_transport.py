@@ -206,6 +206,7 @@ def _parameters(traffic: Traffic, scale: int) -> list[dict[str, Any]]:
                 "timeout_ps": each.timeout_ps * scale,
                 "retries": each.retries,
                 "udp_ports": each.udp_ports,
+                **({"interfaces": each.interfaces} if each.interfaces > 1 else {}),
                 "line_rate_bps": max(1, each.line_rate_bps // scale),
                 "congestion_control": each.congestion_control,
                 **{name: asdict(known) for name, known in told.items()},

@@ -47,13 +47,17 @@ def _transport(each: Mapping[str, Any]) -> str:
     ports = f"{each['udp_ports']} UDP port{'s' if each['udp_ports'] > 1 else ''}"
     if "reorder_ps" in each:
         ports += f", packets may overtake each other by {show_duration(each['reorder_ps'])}"
+    lines = f"of {format_rate(each['line_rate_bps'])} interfaces"
+    if "interfaces" in each:
+        lines = (
+            f"over {each['interfaces']} interfaces, {format_rate(each['line_rate_bps'])} together"
+        )
     own = f" in class {each['ack_class']}" if "ack_class" in each else ""
     return (
         f"RC {each['operation'].upper()}, {each['retransmission']}, MTU {sizes}, an ACK{own} for "
         f"{each['ack_every']}, window {each['window_packets']}, time-out "
         f"{show_duration(each['timeout_ps'])}, {each['retries']} retries, {ports}; "
-        f"{each['flows']} flows of {format_rate(each['line_rate_bps'])} interfaces"
-        + ("" if _running(each) else "; no congestion control")
+        f"{each['flows']} flows {lines}" + ("" if _running(each) else "; no congestion control")
     )
 
 

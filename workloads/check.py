@@ -44,6 +44,7 @@ from workloads.schema import (
     MixEntry,
     ScriptEntry,
 )
+from workloads.several import links_of, rank_problem, span, unjoined
 from workloads.slow_motion import ParameterError
 from workloads.transport import transport_for
 from workloads.transport_schema import MAX_WINDOW, PAYLOADS
@@ -89,9 +90,19 @@ def steps_with_paths(path: FieldPath, job: JobEntry) -> Iterator[tuple[FieldPath
 
 
 def check_ranks_meet(
-    reach: Reach, path: FieldPath, ranks: Sequence[Interface], report: Report
+    run: RunFile,
+    reach: Reach,
+    path: FieldPath,
+    job: JobEntry,
+    ranks: Sequence[Interface],
+    report: Report,
 ) -> None:
     """Report the first rank of a job that rank 0 can't reach."""
+    if span(run.transport) and run.transport is not None:
+        why = rank_problem(run.topology, reach, run.transport, job, ranks)
+        if why is not None:
+            report((*path, "placement"), why)
+            return
     for rank, interface in enumerate(ranks):
         if not reach.meet(ranks[0], interface):
             report(
@@ -109,6 +120,7 @@ class _Check:
         self.reach = Reach(run.topology)
         self._messages = 0
         self._kept = 0
+        self._spans = False  # the entry's queue pairs use all interfaces
 
     def check(self) -> None:
         slow = max((link.delay_ps for link in self.run.topology.links), default=0)
@@ -124,6 +136,11 @@ class _Check:
             if isinstance(settings, FlowSettings):
                 self._payload(path, settings.payload)
                 self._reliable(path, settings)
+                self._spans = (
+                    span(self.run.transport)
+                    and settings.transport != "none"
+                    and not isinstance(settings, CbrEntry)
+                )
             pairs = entry.cbr or entry.poisson or entry.message
             if pairs is not None:
                 self._pairs(path, pairs)
@@ -131,6 +148,8 @@ class _Check:
                 self._incast(path, entry.incast)
             elif entry.mix is not None:
                 self._mix(path, entry.mix)
+            else:
+                self._spans = False
             for n, packet in enumerate(entry.script or ()):
                 self._script((*path, n), packet)
         self._transport()
@@ -148,8 +167,8 @@ class _Check:
         if not self.problems:
             places = place(self.run.topology, jobs, self.run.seed, self._report)
             if not self.problems:
-                for (job_path, _), ranks in zip(jobs, places, strict=True):
-                    check_ranks_meet(self.reach, job_path, ranks, self._report)
+                for (job_path, job), ranks in zip(jobs, places, strict=True):
+                    check_ranks_meet(self.run, self.reach, job_path, job, ranks, self._report)
         if self.problems:
             raise TopologyError(self.problems)
 
@@ -166,12 +185,20 @@ class _Check:
             interface = find_interface(self.run.topology, name, partial(self._report, here))
             if interface is not None:
                 found.append(interface)
+                self._whole_host(here, name)
         return found
 
     def _end(self, path: FieldPath, name: str) -> list[Interface]:
         """Return one end, or none where it is wrong."""
         found = find_interface(self.run.topology, name, partial(self._report, path))
+        self._whole_host(path, name)
         return [] if found is None else [found]
+
+    def _whole_host(self, path: FieldPath, name: str) -> None:
+        if self._spans and ":" in name:
+            host = name.partition(":")[0]
+            message = f"{name}: the transport's queue pairs use all interfaces: write {host}"
+            self._report(path, message)
 
     def _pairs(self, path: FieldPath, entry: CbrEntry | MessageEntry) -> None:
         sources = self._ends((*path, "from"), entry.source)
@@ -212,7 +239,7 @@ class _Check:
         if entry.stop <= entry.start:
             self._report((*path, "stop"), "stop is not after start: nothing would be sent")
         elif entry.sizes in MIXES:
-            links = [self.run.topology.link_at(host.host, host.number) for host in hosts]
+            links = links_of(self.run.topology, hosts, whole=self._spans)
             rates_bps = sum(link.rate_bps for link in links)
             count = mix_messages(entry, MIXES[entry.sizes], rates_bps)
             self._count((*path, "stop"), count)
@@ -306,12 +333,23 @@ class _Check:
             message = "go-back-n keeps nothing that comes early: write selective-repeat"
             self._report(("transport", "reorder"), message)
         self._ack_class(transport.ack_class, transport.operation)
-        for rate in sorted({link.rate_bps for link in self.run.topology.links}):
+        for rate in self._line_rates():
             try:
                 transport_for(transport, rate)
             except ParameterError as error:
                 self._report(("transport", "parameters"), str(error))
                 return
+
+    def _line_rates(self) -> list[int]:
+        topology = self.run.topology
+        if not span(self.run.transport):
+            return sorted({link.rate_bps for link in topology.links})
+        return sorted(
+            {
+                sum(topology.link_at(i.host, i.number).rate_bps for i in host.interfaces)
+                for host in topology.hosts
+            }
+        )
 
     def _ack_class(self, name: str | None, operation: str) -> None:
         path = ("transport", "ack_class")
@@ -367,6 +405,13 @@ class _Check:
         self, path: FieldPath, sources: Iterable[Interface], targets: Iterable[Interface]
     ) -> None:
         """Report the first pair that no way joins."""
+        sources, targets = list(sources), list(targets)
+        if self._spans and self.run.transport is not None:
+            ends = (sources, targets)
+            why = unjoined(self.run.topology, self.reach, self.run.transport, *ends)
+            if why is not None:
+                self._report(path, why)
+            return
         islands = self.reach.islands
         firsts: dict[int, Interface] = {}
         for source in sources:

@@ -18,6 +18,7 @@ from workloads.model import FLOW, MESSAGE, MessageArrays, Records
 from workloads.paths import Paths, PathTable, mtu_payload
 from workloads.randomness import mix, mix_words
 from workloads.schema import ROCE_DSCP
+from workloads.several import span
 from workloads.transport import Transport, transport_for
 from workloads.transport_schema import TransportFields
 
@@ -52,7 +53,7 @@ class FlowTable:
     def __init__(self, topology: Topology, transport: TransportFields | None = None) -> None:
         self.topology = topology
         self.transport = transport
-        self._transports: dict[tuple[int, str, bool], int] = {}
+        self._transports: dict[tuple[int, str, bool, int], int] = {}
         self.interfaces = tuple(topology.interfaces())
         self.numbers = {interface.end: i for i, interface in enumerate(self.interfaces)}
         hosts = {host.name: i for i, host in enumerate(topology.hosts)}
@@ -62,6 +63,13 @@ class FlowTable:
         links = [topology.link_at(i.host, i.number) for i in self.interfaces]
         self._mtu = np.array([link.mtu_bytes for link in links], dtype=np.int64)
         self._rate = np.array([link.rate_bps for link in links], dtype=np.int64)
+        # Of a reliable flow: how many lines it has at that end, and their MTU and rate together.
+        self._lines = np.ones(len(self.interfaces), dtype=np.int64)
+        self._lines_mtu, self._lines_rate = self._mtu, self._rate
+        if span(transport) and len(self.interfaces):
+            self._lines = np.bincount(self._host)[self._host]
+            self._lines_rate = _by_host(np.add, self._host, self._rate)
+            self._lines_mtu = _by_host(np.minimum, self._host, self._mtu)
         stock = topology.stock_nics
         self._stock = np.array([i.host in stock for i in self.interfaces], dtype=np.bool_)
         self._queues = {
@@ -133,8 +141,9 @@ class FlowTable:
         rows["udp_port"] = kind.udp_port or self._udp_ports(kind, source, target, channel)
         rows["dscp"] = kind.dscp
         rows["queue"] = self._queues.get(kind.dscp, 0) if kind.queue is None else kind.queue
-        mtu = np.minimum(self._mtu[source], self._mtu[target])
         reliable = self.transport is not None and not kind.open_loop
+        of_end = self._lines_mtu if reliable else self._mtu
+        mtu = np.minimum(of_end[source], of_end[target])
         fixed = kind.payload or (self.transport.mtu if reliable and self.transport else None)
         rows["payload"] = fixed or np.array([mtu_payload(int(one)) for one in mtu])
         rows["rate_bps"] = kind.rate_bps
@@ -153,13 +162,16 @@ class FlowTable:
         operation = kind.operation or self.transport.operation
         rows["operation"] = OPERATIONS[operation]
         sender = target if operation == "read" else source
-        for rate in np.unique(self._rate[source]).tolist():
+        rates, lines = self._lines_rate[source], self._lines[source]
+        rows["interfaces"] = np.where(lines > 1, lines, 0)
+        for rate in np.unique(rates).tolist():
             for stock in np.unique(self._stock[sender]).tolist():
-                these = (self._rate[source] == rate) & (self._stock[sender] == stock)
-                if these.any():
-                    key = (rate, operation, stock)
-                    number = self._transports.setdefault(key, len(self._transports) + 1)
-                    rows["transport"][these] = number
+                for n in np.unique(lines).tolist():
+                    these = (rates == rate) & (self._stock[sender] == stock) & (lines == n)
+                    if these.any():
+                        key = (rate, operation, stock, n)
+                        number = self._transports.setdefault(key, len(self._transports) + 1)
+                        rows["transport"][these] = number
 
     def transports(self) -> tuple[Transport, ...]:
         """Return the transports that flows name, in order."""
@@ -167,9 +179,12 @@ class FlowTable:
             return ()
         found = (
             transport_for(
-                self.transport.model_copy(update={"operation": operation}), rate, stock=stock
+                self.transport.model_copy(update={"operation": operation}),
+                rate,
+                stock=stock,
+                interfaces=interfaces,
             )
-            for rate, operation, stock in self._transports
+            for rate, operation, stock, interfaces in self._transports
         )
         return tuple(found)
 
@@ -185,6 +200,14 @@ class FlowTable:
         # A queue pair of several takes those that follow, too.
         several = 1 if self.transport is None else self.transport.udp_ports
         return FIRST_UDP_PORT + (words >> np.uint64(50)) % np.uint64(UDP_PORTS - several + 1)
+
+
+def _by_host(combine: np.ufunc, host: Numbers, of_interface: Numbers) -> Numbers:
+    """Return by interface what the values of all its host's interfaces come to."""
+    begins = np.diff(host, prepend=-1) != 0  # a host's interfaces follow each other
+    of_host = combine.reduceat(of_interface, np.flatnonzero(begins))
+    found: Numbers = of_host[np.cumsum(begins) - 1]
+    return found
 
 
 class MessageTable:

@@ -110,7 +110,8 @@ class Bounds:
         sending and for receiving. This stage's is added.
         """
         loads, latencies = self.loads_ps(stage.first, stage.stop, stage.due)
-        loads, latencies = loads[:, stage.places], latencies[:, stage.places]
+        places = self.costs.load_places(stage.places)
+        loads, latencies = loads[:, places], latencies[:, places]
         first = begun.copy()
         first[stage.members] = begun[stage.members].min(axis=1, keepdims=True)
         since = np.stack([begun, first])

@@ -40,6 +40,12 @@ def transport_faults(run: RunFile) -> Iterator[Remark]:
         right = "WRITEs and SENDs with selective-repeat may come in any order; or one port"
         path = ("transport", "udp_ports")
         yield Remark(Severity.WARNING, path, "transport", message, right)
+    if _lines(run.topology, entry) > 1 and entry.reorder is None:
+        who = f"{goes_back} everything" if goes_back else "selective-repeat sends what is missing"
+        message = f"packets take several interfaces, and {who} again that was overtaken"
+        right = "selective-repeat, with 'reorder': by how much one way is longer than another"
+        path = ("transport", "interfaces")
+        yield Remark(Severity.WARNING, path, "transport", message, right)
     yield from _timers(run, entry)
 
 
@@ -56,6 +62,13 @@ def transport_dscps(run: RunFile) -> list[int]:
 def class_subject(dscp: int, each: TrafficClass | None) -> str:
     """Return how a finding names a class, or a DSCP that is in none."""
     return f"DSCP {dscp}" if each is None else f"class {each.name}"
+
+
+def _lines(topology: Topology, entry: TransportFields) -> int:
+    """Return how many interfaces a queue pair has at most."""
+    if entry.interfaces == "one":
+        return 1
+    return max((len(host.interfaces) for host in topology.hosts), default=1)
 
 
 def _goes_back(entry: TransportFields) -> str:
@@ -97,11 +110,12 @@ def _timers(run: RunFile, entry: TransportFields) -> Iterator[Remark]:
         yield Remark(Severity.WARNING, path, subject, message, "give it more than both together")
     window = entry.window or DEFAULT_WINDOW[entry.retransmission]
     payload = entry.mtu or mtu_payload(line.mtu_bytes)
-    share = window * payload * 8 * _PS * 100 // (trip_ps * line.rate_bps)
+    rate_bps = line.rate_bps * _lines(run.topology, entry)
+    share = window * payload * 8 * _PS * 100 // (trip_ps * rate_bps)
     if share < 100:
         message = (
             f"a window of {window} packets of {payload}B lasts for {share} % of a round trip "
-            f"({_us(trip_ps)}) at {format_rate(line.rate_bps)}: a flow gets no more"
+            f"({_us(trip_ps)}) at {format_rate(rate_bps)}: a flow gets no more"
         )
         right = "give transport a larger window" + (
             ": selective repeat has at most 8192 packets"

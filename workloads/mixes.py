@@ -13,6 +13,7 @@ from workloads.flow_sizes import MIXES
 from workloads.paths import mtu_payload, wire_bytes
 from workloads.randomness import Random
 from workloads.schema import MixEntry
+from workloads.several import links_of
 
 _PS = 10**12
 
@@ -27,15 +28,21 @@ class Arrivals:
 
 
 def mix_arrivals(
-    topology: Topology, hosts: Sequence[Interface], entry: MixEntry, random: Random
+    topology: Topology,
+    hosts: Sequence[Interface],
+    entry: MixEntry,
+    random: Random,
+    *,
+    whole: bool = False,
 ) -> Arrivals:
     """Draw the messages of a mix.
 
     `entry.load` is the share of all hosts' links that the messages fill on average, headers
-    counted: one arrives every (mean wire bytes x 8) / (load x sum of the hosts' rates).
+    counted: one arrives every (mean wire bytes x 8) / (load x sum of the hosts' rates). `whole`:
+    their links are all that the hosts have, not these interfaces'.
     """
     sizes = MIXES[entry.sizes]
-    links = [topology.link_at(host.host, host.number) for host in hosts]
+    links = links_of(topology, hosts, whole=whole)
     payload = entry.payload or mtu_payload(min(link.mtu_bytes for link in links))
     even = sizes.evenly
     mean_wire_sum = int(wire_bytes(even, np.full(len(even), payload)).sum())

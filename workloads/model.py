@@ -45,7 +45,8 @@ FLOW = np.dtype(
         ("payload", np.uint32),
         ("rate_bps", np.uint64),
         ("transport", np.uint32),
-        ("operation", np.uint32),
+        ("operation", np.uint16),
+        ("interfaces", np.uint16),  # 0: one; else all of both hosts
     ],
     align=True,
 )
@@ -155,6 +156,7 @@ class Flow:
     queue: int
     payload: int
     rate_bps: int
+    interfaces: int = 1  # from 0 on, of both hosts
 
     def __str__(self) -> str:
         return f"{self.src}->{self.dst}"
@@ -241,6 +243,7 @@ class Traffic:
             int(row["queue"]),
             int(row["payload"]),
             int(row["rate_bps"]),
+            max(1, int(row["interfaces"])),
         )
 
 

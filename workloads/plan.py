@@ -29,6 +29,7 @@ from workloads.schema import (
     MixEntry,
     ScriptEntry,
 )
+from workloads.several import span
 from workloads.spans import Spans
 
 _PS = 10**12
@@ -83,8 +84,8 @@ class _Plan:
         places = place(self.run.topology, jobs, self.seed, report)
         if not problems:  # of a random placement: what the file's own seed gave may be no more
             reach = Reach(self.run.topology)
-            for path, ranks in zip(self.run.job_paths, places, strict=True):
-                check_ranks_meet(reach, path, ranks, report)
+            for (path, job), ranks in zip(jobs, places, strict=True):
+                check_ranks_meet(self.run, reach, path, job, ranks, report)
         if problems:
             raise TopologyError(problems)
         tables = (self.flows, self.messages, self.spans)
@@ -187,8 +188,11 @@ class _Plan:
             before = added
 
     def _until_the_end(self, source: Interface, start_ps: int) -> int:
-        """Return more bytes than an interface can send until the run ends."""
-        rate = self.run.topology.link_at(source.host, source.number).rate_bps
+        """Return more bytes than an interface can send until the run ends, or all of its host."""
+        topology = self.run.topology
+        whole = span(self.run.transport)
+        lines = topology.host(source.host).interfaces if whole else (source,)
+        rate = sum(topology.link_at(line.host, line.number).rate_bps for line in lines)
         return rate * max((self.run.until_ps or 0) - start_ps, _PS // rate) // (8 * _PS) + 1
 
     def _message(self, name: str, number: int, entry: MessageEntry) -> None:
@@ -205,7 +209,9 @@ class _Plan:
 
     def _mix(self, name: str, number: int, entry: MixEntry) -> None:
         hosts = self._interfaces(entry.hosts or [ALL])
-        arrivals = mix_arrivals(self.run.topology, hosts, entry, Random(self.seed, "mix", number))
+        whole = span(self.run.transport) and entry.transport != "none"
+        drawn = Random(self.seed, "mix", number)
+        arrivals = mix_arrivals(self.run.topology, hosts, entry, drawn, whole=whole)
         sources = [hosts[a] for a, _ in arrivals.pairs]
         targets = [hosts[b] for _, b in arrivals.pairs]
         # Every message is a flow of its own, so that each has its own way through the fabric.

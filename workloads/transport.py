@@ -14,6 +14,7 @@ from workloads.transport_schema import TransportFields
 class Transport:
     """A transport for senders of one line rate; times in fabric picoseconds.
 
+    `interfaces`: how many a queue pair uses; `line_rate_bps` is that of all of them together.
     `congestion_control`: the name of the last sender that runs, "none" without any; `algorithms`:
     what runs at the sender, by the algorithm's name in C. `window_packets` 0: the card's default.
     `ack_class`: the topology's class that acknowledgements go in, None for the data's own.
@@ -32,6 +33,7 @@ class Transport:
     algorithms: Mapping[str, Parameters] = field(default_factory=dict)
     ack_class: str | None = None
     reorder_ps: int = 0
+    interfaces: int = 1
 
     def fields(self, time_scale: int = 1) -> dict[str, Mapping[str, int]]:
         """Return each algorithm's C fields by its name, slowed down by `time_scale`.
@@ -52,8 +54,10 @@ class Transport:
         return min((each for each in intervals if each is not None), default=None)
 
 
-def transport_for(entry: TransportFields, line_rate_bps: int, *, stock: bool = False) -> Transport:
-    """Return what a run file says, for senders whose interface has that rate.
+def transport_for(
+    entry: TransportFields, line_rate_bps: int, *, stock: bool = False, interfaces: int = 1
+) -> Transport:
+    """Return what a run file says, for senders whose interfaces have that rate together.
 
     `stock`: their cards know plain CNPs only, so that what hears switches is left out.
     Raises ParameterError where no set serves the rate.
@@ -72,6 +76,7 @@ def transport_for(entry: TransportFields, line_rate_bps: int, *, stock: bool = F
         {each.algorithm: each.parameters(entry, line_rate_bps) for each in running},
         entry.ack_class,
         entry.reorder or 0,
+        interfaces,
     )
 
 

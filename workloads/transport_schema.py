@@ -12,6 +12,7 @@ transport:
   timeout: 4.2ms
   retries: 7
   udp_ports: 1                         source ports of a queue pair
+  interfaces: one                      or all: a queue pair uses all interfaces of both its hosts
 
 `transport: {}` takes all defaults. Without it flows are open loop: nothing is acknowledged.
 """
@@ -69,6 +70,7 @@ class TransportFields(Model):
     udp_ports: Annotated[Count, Field(le=1024)] = 1
     ack_class: str | None = None
     reorder: Timer | None = None
+    interfaces: Literal["one", "all"] = "one"
 
 
 @cache

@@ -114,6 +114,22 @@ static inline struct cc_slot *slot_of(struct roce *packet)
     return slot_at(packet, cc_index.lookup(&key));
 }
 
+// Whether a packet is its peer's: by the first address of the peer's, or another one that it has.
+static inline int is_of_peer(const struct cc_slot *slot, const struct roce *packet)
+{
+    struct peer_key key = {
+        .local_ip = packet->destination,
+        .peer_ip = packet->source,
+        .peer_qpn = slot->peer_qpn,
+    };
+    struct cc_slot *other;
+
+    if (slot->peer_ip == packet->source)
+        return 1;
+    other = slot_at(cc_peers.lookup(&key));
+    return other && other->qpn == slot->qpn && other->peer_ip == slot->peer_ip;
+}
+
 // How many bytes an acknowledgement is the first to acknowledge.
 static inline u64 newly_acked(struct cc_slot *slot, const struct roce *packet)
 {
@@ -287,7 +303,7 @@ static inline int receive(struct cursor *cursor, u64 now)
     if (!slot)
         slot = slot_of(&packet);
     count_kind(&packet, notified);
-    if (!slot || slot->peer_ip != packet.source) {
+    if (!slot || !is_of_peer(slot, &packet)) {
         count(ROCE_UNKNOWN_QP, 1);
         return pass_up();
     }

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import enum
 import weakref
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -141,10 +142,22 @@ class CardConfig:
 
 
 @dataclass(frozen=True)
+class Interface:
+    """struct rnic_interface: one more of a card's interfaces."""
+
+    mac: int
+    gateway_mac: int
+    ip: int
+    line_rate_bps: int = 0
+    clock_ppb: int = 0
+
+
+@dataclass(frozen=True)
 class QueuePairConfig:
     """struct rnic_qp_config without the slot.
 
-    `ack_apart`: acknowledgements go by `ack_dscp` and `ack_queue`, not by the data's.
+    `ack_apart`: acknowledgements go by `ack_dscp` and `ack_queue`, not by the data's. It has
+    `interfaces` of the card's, from `interface` on.
     """
 
     qpn: int
@@ -170,6 +183,8 @@ class QueuePairConfig:
     ack_apart: bool = False
     ack_dscp: int = 0
     ack_queue: int = 0
+    interface: int = 0
+    interfaces: int = 1
 
 
 @dataclass(frozen=True)
@@ -270,7 +285,8 @@ _STATS_FIELDS = [field.name for field in fields(QueuePairStats) if field.type ==
 class Card:
     """A card; see rnic.h for what each call does. Not for several threads at once."""
 
-    def __init__(self, config: CardConfig, *, sanitize: bool = False) -> None:
+    def __init__(self, config: CardConfig, *more: Interface, sanitize: bool = False) -> None:
+        """`more`: its interfaces beside that of `config`. Raises CardError, MemoryError."""
         module = native(sanitize=sanitize)
         self.ffi, self.lib = module.ffi, module.lib
         self.config = config
@@ -279,6 +295,10 @@ class Card:
         if self.handle == self.ffi.NULL:
             raise MemoryError("no memory for a card")
         self._finalizer = weakref.finalize(self, self.lib.rnic_destroy, self.handle)
+        self.interfaces = 1 + len(more)
+        for interface in more:
+            native_interface = self.ffi.new("struct rnic_interface *", vars(interface))
+            self._check(self.lib.rnic_add_interface(self.handle, native_interface))
         self._packet = self.ffi.new("struct rnic_packet *")
         self._frame = self.ffi.new("uint8_t[]", _FRAME_BYTES)
         self._events = self.ffi.new("struct rnic_event[]", _BATCH)
@@ -333,6 +353,15 @@ class Card:
     ) -> None:
         """Join it to its peer."""
         self._check(self.lib.rnic_connect(self.handle, qpn, peer_ip, peer_mac, peer_qpn, peer_psn))
+
+    def connect_ways(
+        self, qpn: int, peer_ips: Sequence[int], *, peer_qpn: int, peer_psn: int
+    ) -> None:
+        """Join one of several interfaces to its peer, by gateways: the i-th to the i-th address."""
+        peers = self.ffi.new("struct rnic_address[]", [{"ip": ip} for ip in peer_ips])
+        self._check(
+            self.lib.rnic_connect_ways(self.handle, qpn, peers, len(peers), peer_qpn, peer_psn)
+        )
 
     def remove_queue_pair(self, qpn: int) -> None:
         """Forget it, with its work."""
@@ -419,18 +448,19 @@ class Card:
 
     # --- packets --------------------------------------------------------------------------------
 
-    def receive(self, frame: bytes, now: int, tail: int = 0) -> bool:
+    def receive(self, frame: bytes, now: int, tail: int = 0, interface: int = 0) -> bool:
         """A frame has come; say whether it was for a queue pair of this card."""
-        return bool(self.lib.rnic_receive(self.handle, frame, len(frame), tail, now))
+        given = (self.handle, interface, frame, len(frame), tail, now)
+        return bool(self.lib.rnic_receive_on(*given))
 
     def advance(self, now: int) -> None:
         """Time-outs due up to `now`."""
         self.lib.rnic_advance(self.handle, now)
 
-    def transmit(self, now: int) -> Packet | None:
-        """Take the next packet that may leave now."""
+    def transmit(self, now: int, interface: int = 0) -> Packet | None:
+        """Take the next packet that may leave by an interface now."""
         packet = self._packet
-        if not self.lib.rnic_transmit(self.handle, now, packet):
+        if not self.lib.rnic_transmit_on(self.handle, interface, now, packet):
             return None
         if self.config.whole:
             length = self.lib.rnic_write_packet(packet, self._frame)
@@ -448,13 +478,29 @@ class Card:
             PacketKind(packet.kind),
         )
 
-    def next_event(self) -> int:
+    def next_event(self, interface: int = 0) -> int:
         """When `advance` has work or `transmit` may have a packet; NEVER: not by time alone."""
-        return int(self.lib.rnic_next_event(self.handle))
+        return int(self.lib.rnic_next_event_on(self.handle, interface))
 
-    def set_pause(self, mask: int) -> None:
-        """Bit q: queue q may not send (PFC)."""
-        self.lib.rnic_set_pause(self.handle, mask)
+    def set_pause(self, mask: int, interface: int = 0) -> None:
+        """Bit q: queue q may not send by that interface (PFC)."""
+        self.lib.rnic_set_pause_on(self.handle, interface, mask)
+
+    def set_busy(self, until: int, interface: int = 0) -> None:
+        """Say until when an interface's line is taken; needed where there are several."""
+        self.lib.rnic_set_busy(self.handle, interface, until)
+
+    def set_link(self, interface: int, up: bool) -> None:
+        """A link went down, or up."""
+        self.lib.rnic_set_link(self.handle, interface, int(up))
+
+    def outstanding_by(self, qpn: int, interface: int) -> list[int]:
+        """Return the PSNs on the way whose last copy took this interface, not cut to 24 bits."""
+        given = (self.handle, qpn, interface)
+        count = self.lib.rnic_outstanding_by(*given, self.ffi.NULL, 0)
+        found = self.ffi.new("uint64_t[]", max(1, count))
+        self.lib.rnic_outstanding_by(*given, found, count)
+        return [int(found[i]) for i in range(count)]
 
     # --- what happened --------------------------------------------------------------------------
 

@@ -154,6 +154,11 @@ def _peers(
             "peer_rkey": other["rkey"],
             "peer_address": other["address"],
             **({"peer_mac": other["mac"]} if direct else {}),
+            **({"peer_ways": _ways(other["ways"], direct)} if "ways" in other else {}),
         }
         for pair, other in zip(own, others, strict=True)
     ]
+
+
+def _ways(ways: Sequence[dict[str, Any]], direct: bool) -> list[dict[str, Any]]:
+    return [{"ip": way["ip"], **({"mac": way["mac"]} if direct else {})} for way in ways]

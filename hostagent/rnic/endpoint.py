@@ -18,7 +18,7 @@ import random
 import select
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -63,6 +63,7 @@ TASK_COUNT_MOST = 1 << 24
 _ERROR_BYTES = 256
 _EVENTS = 256
 _ENUMS = ("state", "failure")
+_INTERFACE = ("mac", "gateway_mac", "line_rate_bps", "ip")
 
 
 class EndpointError(Exception):
@@ -80,6 +81,8 @@ class _Open:
     base: Any
     bytes: int
     connected: bool = False
+    ways: tuple[tuple[int, int], ...] = ()
+    """own and the peer's address, of each interface"""
     task: Task | None = None
     posts: Any = None
     times: Any = None
@@ -123,16 +126,16 @@ class Endpoint:
     def _opened(self) -> Any:
         config = self.config
         error = self.ffi.new("char[]", _ERROR_BYTES)
-        name = self.ffi.new("char[]", config.interface.encode())
-        driver = self.ffi.new(
-            "struct rnicd_config *",
-            {
+        drivers = []
+        for each in config.interfaces:
+            name = self.ffi.new("char[]", each.interface.encode())
+            values = {
                 "interface": name,
                 # Without the program nothing is redirected to a socket of AF_XDP.
                 "use_packet": int(config.af_packet or self.maps is None),
-                "line_rate_bps": config.line_rate_bps,
-            },
-        )
+                "line_rate_bps": each.line_rate_bps,
+            }
+            drivers.append((self.ffi.new("struct rnicd_config *", values), name))
         card = self.ffi.new(
             "struct rnic_config *",
             {
@@ -148,28 +151,37 @@ class Endpoint:
                 "pace_slack_ps": PACE_SLACK_PS,
             },
         )
-        found = self.lib.rnicd_open(driver, card, error, _ERROR_BYTES)
+        found = self.lib.rnicd_open(drivers[0][0], card, error, _ERROR_BYTES)
         if found == self.ffi.NULL:
             raise EndpointError(self.ffi.string(error).decode())
+        for each, (driver, _) in zip(config.more, drivers[1:], strict=True):
+            addresses = {name: getattr(each, name) for name in _INTERFACE}
+            interface = self.ffi.new("struct rnic_interface *", addresses)
+            if self.lib.rnicd_add_interface(found, driver, interface, error, _ERROR_BYTES) < 0:
+                self.lib.rnicd_close(found)
+                raise EndpointError(self.ffi.string(error).decode())
         return found
 
     def _take_maps(self) -> None:
         if self.maps is None:
             return
-        self.maps.remove_host(self.config.ip)  # what a killed one left
+        for each in self.config.interfaces:
+            self.maps.remove_host(each.ip)  # what a killed one left
         self._slots = mmap.mmap(self.maps.slots_fd, SLOTS * self._stride, prot=mmap.PROT_READ)
         self._slots_base = self.ffi.from_buffer("uint8_t[]", self._slots)
         size = SLOTS * int(self.ffi.sizeof("struct cc_sent"))
         self._sent = mmap.mmap(self.maps.sent_fd, size)
         self._sent_base = self.ffi.from_buffer("struct cc_sent[]", self._sent)
-        socket = self.lib.rnicd_socket(self._driver)
-        if socket >= 0:
-            self.maps.add_endpoint(self.config.ip, socket)
+        for number, each in enumerate(self.config.interfaces):
+            socket = self.lib.rnicd_socket(self._driver, number)
+            if socket >= 0:
+                self.maps.add_endpoint(each.ip, socket)
 
     def _run(self) -> None:
         status = self.lib.rnicd_run(self._driver)
         if status < 0:
-            self.failure = f"interface {self.config.interface} is lost: {os.strerror(-status)}"
+            names = " or ".join(each.interface for each in self.config.interfaces)
+            self.failure = f"interface {names} is lost: {os.strerror(-status)}"
             self._on_failure()
 
     def __enter__(self) -> Endpoint:
@@ -185,7 +197,8 @@ class Endpoint:
         self.lib.rnicd_stop(self._driver)
         self._thread.join()
         if self.maps is not None:
-            self.maps.remove_host(self.config.ip)
+            for each in self.config.interfaces:
+                self.maps.remove_host(each.ip)
         self.lib.rnicd_close(self._driver)
         self._driver = None
         self._pairs.clear()
@@ -304,27 +317,50 @@ class Endpoint:
 
         Raises CardError, QueuePairLimit.
         """
+        self.connect_ways(qpn, [(peer_ip, peer_mac)], peer_qpn=peer_qpn, peer_psn=peer_psn)
+
+    def connect_ways(
+        self, qpn: int, peers: Sequence[tuple[int, int]], *, peer_qpn: int, peer_psn: int
+    ) -> None:
+        """Join one of several interfaces: the peer's IP and MAC (0: the gateway's) address of each.
+
+        Raises CardError, QueuePairLimit.
+        """
         with self._locked():
             held = self._held(qpn)
+            own = self.config.interfaces[held.config.interface :][: held.config.interfaces]
+            if len(own) != len(peers):
+                raise CardError(
+                    f"queue pair {qpn} has {len(own)} interfaces, its peer {len(peers)}",
+                    Status.INVALID,
+                )
+            if not held.connected:
+                held.ways = tuple((i.ip, ip) for i, (ip, _) in zip(own, peers, strict=True))
             if self.maps is not None and not held.connected:
                 slot = self.maps.add_queue_pair(
-                    self.config.ip,
+                    held.ways[0][0],
                     qpn,
-                    peer_ip,
+                    held.ways[0][1],
                     peer_qpn,
                     mtu=held.config.mtu,
                     first_psn=held.config.first_psn,
                     congestion_control=held.congestion_control,
+                    more=held.ways[1:],
                 )
                 try:
                     self._add(held, slot)
                 except CardError:
-                    self.maps.remove_queue_pair(self.config.ip, qpn)
+                    self._forget_slot(qpn, held)
                     raise
             held.connected = True
-            self._check(
-                self.lib.rnic_connect(self._card, qpn, peer_ip, peer_mac, peer_qpn, peer_psn)
-            )
+            rows = [{"ip": ip, "mac": mac} for ip, mac in peers]
+            addresses = self.ffi.new("struct rnic_address[]", rows)
+            given = (self._card, qpn, addresses, len(rows), peer_qpn, peer_psn)
+            self._check(self.lib.rnic_connect_ways(*given))
+
+    def _forget_slot(self, qpn: int, held: _Open) -> None:
+        if self.maps is not None and held.ways:
+            self.maps.remove_queue_pair(held.ways[0][0], qpn, more=held.ways[1:])
 
     def _held(self, qpn: int) -> _Open:
         held = self._pairs.get(qpn)
@@ -341,8 +377,8 @@ class Endpoint:
             self.lib.rnicd_task_end(self._driver, qpn)
             self.lib.rnic_remove_qp(self._card, qpn)
             self.lib.rnic_deregister(self._card, held.rkey)
-        if self.maps is not None and held.connected:
-            self.maps.remove_queue_pair(self.config.ip, qpn)
+        if held.connected:
+            self._forget_slot(qpn, held)
 
     def memory(self, qpn: int) -> memoryview:
         """What the peer may write and read."""

@@ -24,10 +24,21 @@ class TaskKind(enum.IntEnum):
 
 
 @dataclass(frozen=True)
+class EndpointInterface:
+    """One more interface of an endpoint's card; addresses and rate as `EndpointConfig` has them."""
+
+    interface: str
+    ip: int
+    mac: int
+    gateway_mac: int
+    line_rate_bps: int = 0
+
+
+@dataclass(frozen=True)
 class EndpointConfig:
     """Addresses are integers in host order; `line_rate_bps` 0: frames leave as fast as they can.
 
-    Raises ValueError for a number out of range.
+    `more`: the card's interfaces beside the first. Raises ValueError for a number out of range.
     """
 
     interface: str
@@ -39,14 +50,23 @@ class EndpointConfig:
     af_packet: bool = False
     cnp_dscp: int = 48
     check_icrc: bool = True
+    more: tuple[EndpointInterface, ...] = ()
+
+    @property
+    def interfaces(self) -> tuple[EndpointInterface, ...]:
+        """All interfaces, the first one in front."""
+        own = (self.interface, self.ip, self.mac, self.gateway_mac, self.line_rate_bps)
+        return (EndpointInterface(*own), *self.more)
 
     def __post_init__(self) -> None:
         if not 1 <= self.max_qps <= MAX_QPS:
             raise ValueError(f"{self.max_qps} queue pairs: from 1 to {MAX_QPS} are possible")
-        if not 0 <= self.line_rate_bps <= MAX_RATE_BPS:
-            raise ValueError(
-                f"a line rate of {self.line_rate_bps} bit/s: from 0 to {MAX_RATE_BPS} is possible"
-            )
+        for each in self.interfaces:
+            if not 0 <= each.line_rate_bps <= MAX_RATE_BPS:
+                raise ValueError(
+                    f"a line rate of {each.line_rate_bps} bit/s: from 0 to {MAX_RATE_BPS} is "
+                    "possible"
+                )
 
 
 @dataclass(frozen=True)

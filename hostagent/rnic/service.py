@@ -2,7 +2,7 @@
 
     python -m hostagent.rnic.service --interface h1-eth0 --ip 10.0.1.1 --socket PATH
         [--mac MAC] [--gateway-mac MAC] [--maps PINDIR] [--af-packet] [--line-rate BPS]
-        [--max-qps N]
+        [--max-qps N] [--also INTERFACE,IP[,BPS[,GATEWAY_MAC]]]...
 
 It writes `ready: ...` (one line) on standard output once the socket takes clients, and ends on
 SIGTERM and SIGINT, leaving nothing behind. Errors before that are one line, `error: ...`, exit
@@ -14,14 +14,16 @@ vanish when it closes, whatever they are doing; others' are not touched. Address
 ("10.0.1.1", "02:00:..."), times are ns of CLOCK_MONOTONIC or differences of them, sizes bytes,
 rates bits/s of payload.
 
+`--also`: one more interface of the same card, which queue pairs may use together with the first.
+
 info {} -> {interface, ip, mac, mode, mode_reason, mtu, line_rate_bps, max_qps, qps, kernel}
     mode: "af_xdp" or "af_packet", and why not the better one; mtu: the largest that a queue pair
     may have on this interface; kernel: whether congestion control runs in the kernel (--maps) or in
     the card.
 open {qps, buffer_bytes, mtu?, udp_ports?, repeat?, ack_every?, window?, timeout_us?, retries?,
       rnr_retries?, rate_bps?, dscp?, queue?, max_reads?, congestion_control?, cnp_interval_ns?,
-      ack_class?, reorder_us?}
-        -> {pairs: [{qpn, psn, rkey, address, ip, mac}]}
+      ack_class?, reorder_us?, interfaces?}
+        -> {pairs: [{qpn, psn, rkey, address, ip, mac, ways?}]}
     Makes queue pairs, each with `buffer_bytes` that its peer may write and read, and as much to
     send from. mtu: 256 .. 2048, default the largest that fits; repeat: "go-back-n" (default) or
     "selective-repeat"; window: packets, default no limit (on a bare wire without --line-rate some
@@ -32,9 +34,13 @@ open {qps, buffer_bytes, mtu?, udp_ports?, repeat?, ack_every?, window?, timeout
     end as receiver, between two CNPs; null (default): it sends none. ack_class: [DSCP, queue] of
     acknowledgements; null (default): those of the data. reorder_us: with selective-repeat, how
     long packets may overtake each other before what is missing counts as lost; default 0.
-connect {pairs: [{qpn, peer_ip, peer_qpn, peer_psn, peer_rkey?, peer_address?, peer_mac?}]} -> {}
+    interfaces: "one" (default, the first) or "all": packets take turns over all interfaces of the
+    card; `ways` has the {ip, mac} of each then.
+connect {pairs: [{qpn, peer_ip, peer_qpn, peer_psn, peer_rkey?, peer_address?, peer_mac?,
+         peer_ways?}]} -> {}
     What the other end's `open` said. If one is refused, those of the request are closed. peer_mac:
-    default the gateway's, on a host without one the peer's own.
+    default the gateway's, on a host without one the peer's own. peer_ways: of a queue pair over all
+    interfaces, the peer's {ip, mac?} by interface, in the place of peer_ip and peer_mac.
 serve {qpns, operation, mode, size} -> {}
     The answering side, from now on: keeps receives posted (operation "send"), and in mode
     "latency" answers each message with one of `size`. To be called before the other end measures.
@@ -79,7 +85,7 @@ from hostagent.algorithms import AlgorithmError, Parameters
 from hostagent.pinned_maps import MapsError, PinnedMaps
 from hostagent.rnic.binding import NO_CNPS, CardError, Operation, QueuePairConfig, Repeat
 from hostagent.rnic.endpoint import Endpoint, EndpointError
-from hostagent.rnic.endpoint_records import EndpointConfig, Task, TaskKind
+from hostagent.rnic.endpoint_records import EndpointConfig, EndpointInterface, Task, TaskKind
 from hostagent.rnic.interface import (
     InterfaceError,
     gateway_of,
@@ -230,9 +236,13 @@ class Client:
         cnp_interval_ns: int | None = None,
         ack_class: tuple[int, int] | None = None,
         reorder_us: int = 0,
+        interfaces: str = "one",
     ) -> dict[str, Any]:
         if repeat not in _REPEATS:
             raise RequestError(f"no retransmission {repeat!r}: {', '.join(_REPEATS)}")
+        if interfaces not in ("one", "all"):
+            raise RequestError(f"interfaces are 'one' or 'all', not {interfaces!r}")
+        lines = self.endpoint.config.interfaces if interfaces == "all" else ()
         if mtu is not None and mtu > self.service.mtu:
             raise RequestError(
                 f"an MTU of {mtu} does not fit {self.endpoint.config.interface}: at most "
@@ -257,7 +267,9 @@ class Client:
             ack_apart=ack_class is not None,
             ack_dscp=ack_class[0] if ack_class else 0,
             ack_queue=ack_class[1] if ack_class else 0,
+            interfaces=max(1, len(lines)),
         )
+        ways = [{"ip": str(ipaddress.IPv4Address(i.ip)), "mac": mac_text(i.mac)} for i in lines]
         opened: list[dict[str, Any]] = []
         try:
             for _ in range(qps):
@@ -271,6 +283,7 @@ class Client:
                         **asdict(pair),
                         "ip": str(ipaddress.IPv4Address(own.ip)),
                         "mac": mac_text(own.mac),
+                        **({"ways": ways} if len(ways) > 1 else {}),
                     }
                 )
         except Exception:
@@ -293,14 +306,17 @@ class Client:
     def _connect(self, pairs: list[dict[str, Any]]) -> dict[str, Any]:
         self._own(pair["qpn"] for pair in pairs)
         try:
+            own = self.endpoint.config.interfaces
             for pair in pairs:
-                peer_ip = int(ipaddress.IPv4Address(pair["peer_ip"]))
-                self.endpoint.connect(
+                first = {"ip": pair["peer_ip"], "mac": pair.get("peer_mac")}
+                ways = pair.get("peer_ways") or [first]
+                if len(ways) > len(own):
+                    raise RequestError(f"{len(ways)} interfaces of the peer, and {len(own)} here")
+                self.endpoint.connect_ways(
                     pair["qpn"],
-                    peer_ip,
+                    [self._address(*both) for both in zip(own, ways, strict=False)],
                     peer_qpn=pair["peer_qpn"],
                     peer_psn=pair["peer_psn"],
-                    peer_mac=self._mac_of(peer_ip, pair.get("peer_mac")),
                 )
                 self.pairs[pair["qpn"]] = pair
         except Exception:
@@ -308,11 +324,12 @@ class Client:
             raise
         return {}
 
-    def _mac_of(self, ip: int, given: str | None) -> int:
-        if given:
-            return mac_number(given)
-        config = self.endpoint.config
-        return 0 if config.gateway_mac else neighbour(ip, config.interface)
+    def _address(self, own: EndpointInterface, way: dict[str, Any]) -> tuple[int, int]:
+        """Return a peer's IP and MAC address as one of our interfaces reaches it."""
+        ip = int(ipaddress.IPv4Address(way["ip"]))
+        if way.get("mac"):
+            return ip, mac_number(way["mac"])
+        return ip, 0 if own.gateway_mac else neighbour(ip, own.interface)
 
     def _close(self, qpns: list[int]) -> dict[str, Any]:
         self._forget(self._own(qpns))
@@ -533,7 +550,7 @@ async def _serve(config: EndpointConfig, maps: PinnedMaps | None, path: Path) ->
         with contextlib.suppress(RuntimeError):  # the daemon is ending anyway
             loop.call_soon_threadsafe(stop.set)
 
-    mtu = largest_mtu(config.interface)
+    mtu = min(largest_mtu(each.interface) for each in config.interfaces)
     with Endpoint(config, maps, failed) as endpoint:
         await Service(endpoint, mtu).run(path, stop)
         if endpoint.failure:
@@ -548,6 +565,17 @@ def _gateway_mac(interface: str, given: str | None) -> int:
     return 0 if gateway is None else neighbour(gateway, interface)
 
 
+def _also(text: str) -> EndpointInterface:
+    """Read one more interface: NAME,IP[,BPS[,GATEWAY_MAC]]. Raises ValueError, InterfaceError."""
+    name, *rest = text.split(",")
+    if not 1 <= len(rest) <= 3:
+        raise ValueError(f"--also {text}: write INTERFACE,IP[,BPS[,GATEWAY_MAC]]")
+    rate = int(rest[1]) if len(rest) > 1 else 0
+    gateway = _gateway_mac(name, rest[2] if len(rest) > 2 else None)
+    ip = int(ipaddress.IPv4Address(rest[0]))
+    return EndpointInterface(name, ip, mac_of(name), gateway, rate)
+
+
 def main(argv: list[str] | None = None) -> int:
     """Command line of the daemon; returns the exit code."""
     parser = argparse.ArgumentParser(prog="python -m hostagent.rnic.service")
@@ -560,6 +588,13 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--af-packet", action="store_true", help="not AF_XDP")
     parser.add_argument("--line-rate", type=int, default=0, help="bits/s; 0: as fast as it can")
     parser.add_argument("--max-qps", type=int, default=1024, help="queue pairs (default 1024)")
+    parser.add_argument(
+        "--also",
+        action="append",
+        default=[],
+        metavar="INTERFACE,IP[,BPS[,GATEWAY_MAC]]",
+        help="one more interface of the card",
+    )
     arguments = parser.parse_args(argv)
     maps: PinnedMaps | None = None
     try:
@@ -572,6 +607,7 @@ def main(argv: list[str] | None = None) -> int:
             arguments.line_rate,
             arguments.max_qps,
             arguments.af_packet,
+            more=tuple(_also(text) for text in arguments.also),
         )
         asyncio.run(_serve(config, maps, arguments.socket))
     except (EndpointError, InterfaceError, MapsError, ValueError) as error:

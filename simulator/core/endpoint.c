@@ -1,6 +1,7 @@
 /* Flows with a transport: owns how the cards of hostagent/rnic live in the engine.
  *
- * Each interface that such a flow begins or ends at has a card; the flow is a queue pair of the same number on both. The
+ * Each interface that such a flow begins or ends at has a card; the flow is a queue pair of the same number on both. Where a flow
+ * has several interfaces, its hosts have one card for all of theirs, which are its lines. The
  * engine brings frames and time to the cards and lets them send when the line is free; what they say about messages moves the
  * workload on. Packets are header-only: a payload is its length.
  */
@@ -35,9 +36,21 @@ static uint32_t first_psn_of(const struct sim *s, const struct flow *flow, const
 
 /* --- making ------------------------------------------------------------------------------------ */
 
-static struct rnic_config card_config(const struct nic *nic)
+static struct rnic_interface interface_of(const struct nic *nic)
 {
-    return (struct rnic_config){
+    return (struct rnic_interface){
+        .mac = nic->config.mac,
+        .gateway_mac = nic->config.gateway_mac,
+        .line_rate_bps = nic->config.rate_bps,
+        .clock_ppb = nic->clock.ppb,
+        .ip = nic->config.ip,
+    };
+}
+
+/* A card with this as its first interface; NULL: no memory. */
+static struct rnic *card_new(const struct nic *nic, const struct sim_transport_config *transport)
+{
+    const struct rnic_config config = {
         .mac = nic->config.mac,
         .gateway_mac = nic->config.gateway_mac,
         .ip = nic->config.ip,
@@ -45,28 +58,80 @@ static struct rnic_config card_config(const struct nic *nic)
         .line_rate_bps = nic->config.rate_bps,
         .clock_ppb = nic->clock.ppb,
         .check_icrc = 1,
+        .cnp_dscp = transport->cnp_dscp,
+        .cnp_queue = transport->cnp_queue,
     };
+    struct rnic *card = rnic_create(&config);
+    if (!card)
+        return NULL;
+    if (rnic_register(card, 0, 0, NULL, (uint64_t)1 << 62, RNIC_REMOTE_WRITE | RNIC_REMOTE_READ)) {
+        rnic_destroy(card);
+        return NULL;
+    }
+    rnic_want_events(card, 1u << RNIC_PLACED | 1u << RNIC_COMPLETED | 1u << RNIC_QP_FAILED);
+    return card;
 }
 
 static int card_make(struct sim *s, struct nic *nic, const struct sim_transport_config *transport)
 {
     if (nic->card)
         return SIM_OK;
-    struct rnic_config config = card_config(nic);
-    config.cnp_dscp = transport->cnp_dscp;
-    config.cnp_queue = transport->cnp_queue;
-    nic->card = rnic_create(&config);
-    if (!nic->card || rnic_register(nic->card, 0, 0, NULL, (uint64_t)1 << 62, RNIC_REMOTE_WRITE | RNIC_REMOTE_READ))
+    nic->card = card_new(nic, transport);
+    return nic->card ? SIM_OK : sim_fail(s, SIM_ENOMEM, "no memory for a card");
+}
+
+/* One card for all interfaces of a host. */
+static int device_make(struct sim *s, uint32_t number, const struct sim_transport_config *transport, uint32_t flow)
+{
+    struct node *node = &s->nodes[number];
+    struct nic *nics = node->nics;
+    if (nics[0].lines > 1)
+        return SIM_OK;
+    for (uint32_t i = 0; i < node->n_nics; i++)
+        if (nics[i].card)
+            return sim_fail(s, SIM_EINVAL, "flow %u: node %u has cards of single interfaces already: add flows of several first", flow,
+                            number);
+    if (node->n_nics > RNIC_INTERFACES)
+        return sim_fail(s, SIM_EINVAL, "flow %u: node %u has %u interfaces, and a card at most %d", flow, number, node->n_nics,
+                        RNIC_INTERFACES);
+    struct rnic *card = card_new(&nics[0], transport);
+    if (!card)
         return sim_fail(s, SIM_ENOMEM, "no memory for a card");
-    rnic_want_events(nic->card, 1u << RNIC_PLACED | 1u << RNIC_COMPLETED | 1u << RNIC_QP_FAILED);
+    for (uint32_t i = 1; i < node->n_nics; i++) {
+        const struct rnic_interface interface = interface_of(&nics[i]);
+        if (rnic_add_interface(card, &interface) < 0) {
+            sim_fail(s, SIM_EINVAL, "flow %u: node %u: %s", flow, number, rnic_error(card));
+            rnic_destroy(card);
+            return SIM_EINVAL;
+        }
+    }
+    for (uint32_t i = 0; i < node->n_nics; i++) {
+        nics[i].card = card;
+        nics[i].line = (uint8_t)i;
+        nics[i].lines = (uint8_t)node->n_nics;
+        endpoint_link(&nics[i]);
+    }
     return SIM_OK;
+}
+
+int endpoint_device(struct sim *s, const struct sim_flow_config *flow, uint32_t i)
+{
+    const struct sim_transport_config *transport = &s->transports[flow->transport - 1];
+    const int status = device_make(s, flow->src, transport, i);
+    return status ? status : device_make(s, flow->dst, transport, i);
+}
+
+void endpoint_link(const struct nic *nic)
+{
+    if (nic->lines > 1)
+        rnic_set_link(nic->card, nic->line, nic->end.out && nic->end.out->up);
 }
 
 void endpoint_reconfigure(struct nic *nic)
 {
-    const struct rnic_config config = card_config(nic);
+    const struct rnic_interface config = interface_of(nic);
     if (nic->card)
-        rnic_configure(nic->card, &config);
+        rnic_configure_interface(nic->card, nic->line, &config);
 }
 
 /* Only the end that data comes from needs congestion control's state. */
@@ -94,13 +159,19 @@ static int add_end(struct sim *s, const struct flow *flow, struct nic *nic, cons
         .rate_bps = flow->config.rate_bps,
         .max_reads = is_read(flow) ? transport->max_reads : 1,
         .cnp_interval_ns = transport->cc.algorithms ? transport->cnp_interval_ns : UINT64_MAX,
+        .interface = nic->line,
+        .interfaces = flow->config.interfaces,
     };
     if (card_make(s, nic, transport))
         return SIM_ENOMEM;
     struct rnic *card = nic->card;
     const int sends = nic == data_from(s, flow);
+    const uint32_t n = flow->config.interfaces > 1 ? flow->config.interfaces : 1;
+    struct rnic_address peers[RNIC_INTERFACES] = {{0}};
+    for (uint32_t i = 0; i < n; i++)
+        peers[i].ip = peer[i].config.ip;
     if (rnic_add_qp(card, &config, sends ? &transport->cc : NULL) ||
-        rnic_connect(card, config.qpn, peer->config.ip, 0, config.qpn, first_psn_of(s, flow, peer)) ||
+        rnic_connect_ways(card, config.qpn, peers, n, config.qpn, first_psn_of(s, flow, peer)) ||
         rnic_receive_anything(card, config.qpn))
         return sim_fail(s, SIM_EINVAL, "flow %u: %s", flow->number, rnic_error(card));
     return SIM_OK;
@@ -119,6 +190,9 @@ int endpoint_add(struct sim *s, struct flow *flow)
     if (payload < RNIC_MTU_MIN || payload > RNIC_MTU_MAX || (payload & (payload - 1)))
         return sim_fail(s, SIM_EINVAL, "flow %u: with a transport the payload is 256, 512, 1024, 2048 or 4096 bytes, not %u",
                         flow->number, payload);
+    if (source_of(s, flow)->card && source_of(s, flow)->card == target_of(s, flow)->card)
+        return sim_fail(s, SIM_EINVAL, "flow %u: node %u has one card for both ends, and a queue pair's ends are two cards'",
+                        flow->number, flow->config.src);
     int status = add_end(s, flow, source_of(s, flow), target_of(s, flow));
     if (!status)
         status = add_end(s, flow, target_of(s, flow), source_of(s, flow));
@@ -131,6 +205,22 @@ int endpoint_add(struct sim *s, struct flow *flow)
         remove_end(target_of(s, flow), flow);
     }
     return status;
+}
+
+static __attribute__((noinline)) uint64_t paused_beyond(const struct sim *s, const struct flow *flow, const struct nic *first)
+{
+    uint64_t paused = 0;
+    for (uint32_t i = 1; i < flow->config.interfaces; i++)
+        paused += nic_paused(&first[i].queues[flow->config.queue], s->now);
+    return paused;
+}
+
+/* How long what it sends has been paused up to now; of several lines all of them together. */
+static inline uint64_t paused_of(struct sim *s, const struct flow *flow)
+{
+    const struct nic *nic = data_from(s, flow);
+    const uint64_t paused = nic_paused(&nic->queues[flow->config.queue], s->now);
+    return __builtin_expect(flow->config.interfaces > 1, 0) ? paused + paused_beyond(s, flow, nic) : paused;
 }
 
 /* --- messages ---------------------------------------------------------------------------------- */
@@ -147,7 +237,7 @@ void endpoint_message(struct sim *s, struct flow *flow, uint64_t number)
     message->works = (uint32_t)((left + WORK_MOST - 1) / WORK_MOST);
     if (flow->open_tail < 0) {
         flow->open_head = (int64_t)number;
-        flow->paused_mark = nic_paused(&data_from(s, flow)->queues[flow->config.queue], s->now);
+        flow->paused_mark = paused_of(s, flow);
     } else {
         s->messages[flow->open_tail].next_open = (int64_t)number;
     }
@@ -198,13 +288,25 @@ static void take_events(struct sim *s, struct nic *nic)
                     arrived(s, flow);
                 break;
             case RNIC_QP_FAILED:
-                s->totals.failed_flows += nic == source_of(s, flow);
+                s->totals.failed_flows += nic->card == source_of(s, flow)->card;
                 break;
             case RNIC_RECEIVED:
             case RNIC_FAILED:
                 break;
             }
         }
+}
+
+/* --- a card's lines: of one interface, as most have, without a detour ------------------------------ */
+
+static inline int is_device(const struct nic *nic) { return __builtin_expect(nic->lines > 1, 0); }
+
+static void pause_line(struct nic *nic, uint32_t mask)
+{
+    if (is_device(nic))
+        rnic_set_pause_on(nic->card, nic->line, mask);
+    else
+        rnic_set_pause(nic->card, mask);
 }
 
 /* --- sending ----------------------------------------------------------------------------------- */
@@ -215,7 +317,7 @@ static ws_time set_pause(struct sim *s, struct nic *nic)
     ws_time ends = WS_NEVER;
     uint32_t mask = 0;
     if (!nic->end.out || !nic->end.out->up) {
-        rnic_set_pause(nic->card, UINT32_MAX);
+        pause_line(nic, UINT32_MAX);
         return ends;
     }
     for (uint32_t q = 0; q < QUEUES && nic->pauses_end > s->now; q++)
@@ -224,14 +326,14 @@ static ws_time set_pause(struct sim *s, struct nic *nic)
             if (nic->queues[q].paused_until < ends)
                 ends = nic->queues[q].paused_until;
         }
-    rnic_set_pause(nic->card, mask);
+    pause_line(nic, mask);
     return ends;
 }
 
 ws_time endpoint_next(struct sim *s, struct nic *nic)
 {
     const ws_time resumed = set_pause(s, nic);
-    ws_time next = rnic_next_event(nic->card);
+    ws_time next = is_device(nic) ? rnic_next_event_on(nic->card, nic->line) : rnic_next_event(nic->card);
     if (resumed < next)
         next = resumed;
     if (next == WS_NEVER)
@@ -246,7 +348,7 @@ int endpoint_queue(struct sim *s, struct nic *nic)
     rnic_advance(nic->card, s->now);
     take_events(s, nic);
     set_pause(s, nic);
-    const int queue = rnic_ready_queue(nic->card, s->now);
+    const int queue = is_device(nic) ? rnic_ready_queue_on(nic->card, nic->line, s->now) : rnic_ready_queue(nic->card, s->now);
     return nic->busy_until <= s->now ? queue : -1;
 }
 
@@ -257,10 +359,10 @@ static uint32_t read_length(const struct rnic_packet *packet)
     return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
 }
 
-static void note_data(struct sim *s, struct nic *nic, struct flow *flow)
+static void note_data(struct sim *s, struct flow *flow)
 {
     struct sim_flow_stats *stats = &flow->stats;
-    const uint64_t paused = nic_paused(&nic->queues[flow->config.queue], s->now);
+    const uint64_t paused = paused_of(s, flow);
     stats->paused_ps += paused - flow->paused_mark;
     flow->paused_mark = paused;
     if (stats->first_sent < 0)
@@ -268,8 +370,9 @@ static void note_data(struct sim *s, struct nic *nic, struct flow *flow)
     stats->last_sent = s->now;
 }
 
-static void note_work(struct sim *s, struct nic *nic, const struct flow *flow, const struct rnic_packet *packet)
+static void note_work(struct sim *s, const struct flow *flow, const struct rnic_packet *packet)
 {
+    struct nic *nic = source_of(s, flow); /* of several the first, where they were counted in */
     const uint64_t number = packet->id & UINT32_MAX;
     struct message *message = &s->messages[number];
     if (id_of(message, number) == packet->id) {
@@ -286,19 +389,19 @@ static void note_work(struct sim *s, struct nic *nic, const struct flow *flow, c
     nic->stats.queue_bytes -= bytes;
 }
 
-static void note_sent(struct sim *s, struct nic *nic, const struct rnic_packet *packet)
+static void note_sent(struct sim *s, const struct rnic_packet *packet)
 {
     struct flow *flow = s->flows[packet->qpn - 1];
     if (packet->kind == RNIC_DATA || packet->kind == RNIC_RESPONSE)
-        note_data(s, nic, flow);
+        note_data(s, flow);
     if (packet->kind == RNIC_DATA || packet->kind == RNIC_READ_REQUEST)
-        note_work(s, nic, flow, packet);
+        note_work(s, flow, packet);
 }
 
 int endpoint_send(struct sim *s, struct nic *nic)
 {
     struct rnic_packet packet;
-    if (!rnic_transmit(nic->card, s->now, &packet))
+    if (!(is_device(nic) ? rnic_transmit_on(nic->card, nic->line, s->now, &packet) : rnic_transmit(nic->card, s->now, &packet)))
         return 0;
     struct flight *flight = flight_new(s, packet.header_length);
     if (!flight)
@@ -307,7 +410,7 @@ int endpoint_send(struct sim *s, struct nic *nic)
     flight->tail = packet.payload_length + packet.pad + RNIC_ICRC;
     flight->tail_seed = (uint64_t)s->now | WS_TAIL_ICRC; /* when it was sent: endpoint_receive reads it */
     s->totals.sent++;
-    note_sent(s, nic, &packet);
+    note_sent(s, &packet);
     nic_emit(s, nic, flight);
     return 1;
 }
@@ -320,7 +423,9 @@ void endpoint_receive(struct sim *s, struct nic *nic, struct flow *flow, const s
     const int plain = udp[2] == ROCE_PORT >> 8 && udp[3] == (ROCE_PORT & 0xff);
     const uint32_t opcode = udp[UDP + (plain ? 0 : weft_telemetry_length(udp + UDP))];
     const int data = opcode <= DATA_LAST_OPCODE || (opcode >= RESPONSE_FIRST && opcode <= RESPONSE_LAST);
-    if (!rnic_receive(nic->card, frame, flight->length, flight->tail, s->now)) {
+    const int taken = is_device(nic) ? rnic_receive_on(nic->card, nic->line, frame, flight->length, flight->tail, s->now)
+                                     : rnic_receive(nic->card, frame, flight->length, flight->tail, s->now);
+    if (!taken) {
         s->totals.received_other++;
         return;
     }

@@ -202,6 +202,8 @@ struct nic {
     uint8_t card_turn;    /* in a queue of both kinds the card is next */
     struct outbox *outbox; /* frames of programs; NULL: no program has sent any */
     struct notifications *notified; /* what switches have said to an interface without a card; NULL: nothing */
+    uint8_t line;         /* which of the card's interfaces it is */
+    uint8_t lines;        /* how many of the host's interfaces have that card; 0 as 1 */
 };
 
 struct node {
@@ -478,6 +480,8 @@ void receiver_free(struct receiver *receiver);
 
 /* --- endpoint.c: flows with a transport ---------------------------------------------------------------- */
 int endpoint_add(struct sim *s, struct flow *flow);              /* SIM_OK or SIM_E* */
+int endpoint_device(struct sim *s, const struct sim_flow_config *flow, uint32_t i); /* its hosts have one card each; SIM_OK or SIM_E* */
+void endpoint_link(const struct nic *nic);                       /* its link went up or down */
 void endpoint_message(struct sim *s, struct flow *flow, uint64_t number); /* it is ready */
 int endpoint_queue(struct sim *s, struct nic *nic);              /* the highest queue that the card would send from, -1: none */
 int endpoint_send(struct sim *s, struct nic *nic);               /* one frame; 0: there is none after all */

@@ -311,9 +311,8 @@ static void send_raw(struct sim *s, struct nic *nic)
     free(frame);
 }
 
-void nic_wake(struct sim *s, uint32_t number, uint32_t port)
+static inline __attribute__((always_inline)) void wake(struct sim *s, struct nic *nic)
 {
-    struct nic *nic = &s->nodes[number].nics[port];
     ws_time at = WS_NEVER;
     if (nic->end.out && nic->end.out->up) {
         if (nic->raw_head)
@@ -334,6 +333,22 @@ void nic_wake(struct sim *s, uint32_t number, uint32_t port)
             at = card;
     }
     order_set(s, nic->source, at);
+}
+
+/* What one line of a card has done may let another one send. */
+static __attribute__((noinline)) void wake_others(struct sim *s, const struct node *node, uint32_t port)
+{
+    for (uint32_t i = 0; i < node->nics[port].lines; i++)
+        if (i != port)
+            wake(s, &node->nics[i]);
+}
+
+void nic_wake(struct sim *s, uint32_t number, uint32_t port)
+{
+    struct nic *nic = &s->nodes[number].nics[port];
+    if (__builtin_expect(nic->lines > 1, 0))
+        wake_others(s, &s->nodes[number], port);
+    wake(s, nic);
 }
 
 /* The highest queue of open-loop flows and programs that may send; -1: none. */
@@ -374,6 +389,8 @@ void nic_send(struct sim *s, uint32_t number, uint32_t port)
         send_raw(s, nic);
     else
         send_next(s, nic);
+    if (__builtin_expect(nic->lines > 1, 0))
+        rnic_set_busy(nic->card, nic->line, nic->busy_until);
     nic_wake(s, number, port);
 }
 

@@ -44,6 +44,7 @@ static ws_time host_delay(const struct sim *s, uint32_t number, uint32_t port)
 static void host_link(struct sim *s, uint32_t number, uint32_t port, int up)
 {
     (void)up;
+    endpoint_link(&s->nodes[number].nics[port]);
     nic_wake(s, number, port);
 }
 
@@ -58,7 +59,8 @@ static void host_free(struct node *node)
         outbox_free(node->nics[p].outbox);
         free(node->nics[p].wire);
         receiver_free(node->nics[p].receiver);
-        rnic_destroy(node->nics[p].card);
+        if (!node->nics[p].line) /* the first one's is that of all that share it */
+            rnic_destroy(node->nics[p].card);
         notifications_free(node->nics[p].notified);
     }
     ws_memory_put(node->nics, node->n_nics * sizeof *node->nics);

@@ -155,6 +155,8 @@ void nic_expect(const struct sim *s, uint32_t node, uint32_t port, const struct 
 static int flow_is_elsewhere(const struct flow *flow, uint32_t node, uint32_t port)
 {
     const struct sim_flow_config *config = &flow->config;
+    if (config->interfaces > 1)
+        return (config->src != node && config->dst != node) || port >= config->interfaces;
     return (config->src != node || config->src_port != port) && (config->dst != node || config->dst_port != port);
 }
 

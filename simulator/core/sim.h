@@ -103,8 +103,11 @@ struct sim_flow_config {
     uint32_t payload;   /* bytes a packet, behind BTH, at most: 0 = what the MTU allows as a power of two, 256..4096 */
     uint64_t rate_bps;  /* of this flow's frames as they count on a wire; 0 = the interface's */
     uint32_t transport; /* 0: none; else a transport's number + 1 */
-    uint32_t operation; /* of its messages: enum rnic_operation, SEND, WRITE or READ */
+    uint16_t operation; /* of its messages: enum rnic_operation, SEND, WRITE or READ */
+    uint16_t interfaces; /* 0 or 1: those; n: the queue pair has interfaces 0 .. n - 1 of both hosts, ports are 0 */
 };
+/* A host has a card for each interface that flows begin or end at, or one for all of them where a flow has several interfaces:
+ * that one is among the first flows of the host that are added. */
 int sim_add_flows(sim *s, const struct sim_flow_config *flows, uint32_t n); /* returns the first one's number */
 
 /* A stream sends packets of one flow at given times, whatever happens to them. */

@@ -37,6 +37,11 @@ static int check_flow(struct sim *s, const struct sim_flow_config *flow, uint32_
         return sim_fail(s, SIM_EINVAL, "flow %u: there is no transport %u", i, flow->transport - 1);
     if (flow->transport && (flow->operation > RNIC_READ || flow->operation == RNIC_SEND_IMM || flow->operation == RNIC_WRITE_IMM))
         return sim_fail(s, SIM_EINVAL, "flow %u: messages are SENDs, WRITEs or READs", i);
+    if (flow->interfaces > 1 &&
+        (!flow->transport || flow->src_port || flow->dst_port || flow->src == flow->dst || flow->interfaces > RNIC_INTERFACES ||
+         flow->interfaces > s->nodes[flow->src].n_nics || flow->interfaces > s->nodes[flow->dst].n_nics))
+        return sim_fail(s, SIM_EINVAL, "flow %u: %u interfaces need a transport, two hosts that have as many, at most %d, and ports of 0", i,
+                        flow->interfaces, RNIC_INTERFACES);
     if (flow->queue >= QUEUES || flow->dscp > 63)
         return sim_fail(s, SIM_EINVAL, "flow %u: queue %u or DSCP %u out of range", i, flow->queue, flow->dscp);
     return SIM_OK;
@@ -46,10 +51,13 @@ static uint32_t payload_of(const struct sim *s, const struct sim_flow_config *fl
 {
     if (flow->payload)
         return flow->payload;
-    uint32_t mtu = s->nodes[flow->src].nics[flow->src_port].config.mtu;
-    uint32_t there = s->nodes[flow->dst].nics[flow->dst_port].config.mtu;
-    if (there < mtu)
-        mtu = there;
+    uint32_t mtu = UINT32_MAX;
+    for (uint32_t i = 0; i == 0 || i < flow->interfaces; i++) {
+        const uint32_t here = s->nodes[flow->src].nics[flow->src_port + i].config.mtu;
+        const uint32_t there = s->nodes[flow->dst].nics[flow->dst_port + i].config.mtu;
+        mtu = here < mtu ? here : mtu;
+        mtu = there < mtu ? there : mtu;
+    }
     uint32_t payload = PAYLOAD_MAX;
     while (payload > PAYLOAD_MIN && payload + IPV4 + UDP + BTH + ICRC > mtu)
         payload /= 2;
@@ -61,6 +69,12 @@ int sim_add_flows(sim *s, const struct sim_flow_config *flows, uint32_t n)
     for (uint32_t i = 0; i < n; i++)
         if (check_flow(s, &flows[i], i))
             return SIM_EINVAL;
+    for (uint32_t i = 0; i < n; i++)
+        if (flows[i].interfaces > 1) {
+            const int status = endpoint_device(s, &flows[i], i);
+            if (status)
+                return status;
+        }
     if ((uint64_t)s->n_flows + n > FLOWS_MAX)
         return sim_fail(s, SIM_EINVAL, "more than %d flows", FLOWS_MAX);
     if (!grow32((void **)&s->flows, (uint64_t)s->n_flows + n, &s->flows_capacity, sizeof *s->flows))

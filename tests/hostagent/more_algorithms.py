@@ -25,7 +25,7 @@ from softswitch.core.native import attach_log
 
 HERE = Path(__file__).resolve().parent / "algorithms_for_tests"
 BUILT = Path(__file__).resolve().parents[2] / "build" / "more-algorithms"
-NAMES = ("windowed", "listener")
+NAMES = ("windowed", "listener", "wheel")
 NO_LIMIT = (1 << 64) - 1  # CC_NO_LIMIT: their rates bind nobody
 
 

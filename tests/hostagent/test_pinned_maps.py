@@ -86,6 +86,41 @@ def test_a_queue_pair_has_one_slot_and_gives_it_back(maps: PinnedMaps) -> None:
     assert sorted(slot.peer_qpn for slot in maps.slots()) == [24, 25]
 
 
+SECOND, PEER_2 = 0x0A010101, 0x0A010201
+
+
+def test_one_of_several_addresses_has_one_slot_and_leaves_nothing(maps: PinnedMaps) -> None:
+    more = [(SECOND, PEER_2)]
+    maps.add_queue_pair(HOST, 17, PEER, 23, mtu=1024, more=more)
+    assert [(slot.local_ip, slot.peer_ip) for slot in maps.slots()] == [(HOST, PEER)]
+    for taken in (HOST, SECOND):
+        with pytest.raises(MapsError, match="queue pair 17 of this host has a slot already"):
+            maps.add_queue_pair(taken, 17, PEER, 24, mtu=1024)
+    maps.remove_queue_pair(HOST, 17, more=more)
+    assert list(maps.slots()) == []
+    maps.add_queue_pair(SECOND, 17, PEER, 24, mtu=1024)
+    # What a killed process left of a second address touches no slot that another one has by now.
+    maps.remove_host(SECOND)
+    maps.add_queue_pair(HOST, 17, PEER, 23, mtu=1024, more=more)
+    maps.remove_host(HOST)
+    other = maps.add_queue_pair(OTHER, 5, PEER, 5, mtu=1024)
+    assert maps.remove_host(SECOND) == 1
+    assert [slot.number for slot in maps.slots()] == [other]
+
+
+def test_places_for_addresses_run_out_with_an_error(maps: PinnedMaps) -> None:
+    more = [(SECOND, PEER_2)]
+    with pytest.raises(QueuePairLimit, match="no place is left for a queue pair of 2 addresses"):
+        for qpn in range(1, SLOTS + 1):
+            maps.add_queue_pair(HOST, qpn, PEER, qpn, mtu=1024, more=more)
+    held = sorted(slot.qpn for slot in maps.slots())
+    assert held == list(range(1, len(held) + 1))
+    assert len(held) >= SLOTS // 5
+    maps.remove_host(HOST)
+    maps.remove_host(SECOND)
+    assert list(maps.slots()) == []
+
+
 def test_the_limit_is_an_error_and_harms_nobody(maps: PinnedMaps) -> None:
     for qpn in range(1, SLOTS + 1):
         maps.add_queue_pair(HOST, qpn, PEER, qpn, mtu=1024)

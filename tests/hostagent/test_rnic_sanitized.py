@@ -20,6 +20,7 @@ TESTS = (
     "test_rnic_window.py",
     "test_rnic_feedback.py",
     "test_rnic_notifications.py",
+    "test_rnic_several_interfaces.py",
 )
 
 

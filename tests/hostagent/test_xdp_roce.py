@@ -355,6 +355,29 @@ def test_queue_pairs_do_not_touch_each_other(program: Program) -> None:
     assert program.counted() == expected(frame, cnps=1, unknown_qp=1)
 
 
+def test_a_queue_pair_of_several_addresses_is_found_by_any_of_them(loaded: Program) -> None:
+    second, peer_2 = "10.0.9.1", "10.0.9.2"
+    ways = [(number(second), number(peer_2))]
+    own = (number(HERE), QPN, number(PEER), FAR_QPN)
+    loaded.own = loaded.maps.add_queue_pair(*own, mtu=MTU, congestion_control=DCQCN, more=ways)
+    other = loaded.maps.add_queue_pair(number(second), QPN + 1, number(OTHER), 7, mtu=MTU)
+    try:
+        for source in (PEER, peer_2):
+            for to in (HERE, second):
+                loaded.run(ip(source, to) / cnp())
+                assert "unknown_qp" not in loaded.counted()
+        assert loaded.slot().cnps == 4
+        for source, to, qpn in ((OTHER, second, QPN), (peer_2, second, QPN + 1)):
+            loaded.run(ip(source, to) / cnp(qpn=qpn))  # neither's peer
+            assert loaded.counted()["unknown_qp"] == 1
+        assert (loaded.slot().cnps, loaded.slot(other).cnps) == (4, 0)
+    finally:
+        loaded.maps.remove_queue_pair(number(HERE), QPN, more=ways)
+        loaded.maps.remove_queue_pair(number(second), QPN + 1)
+    loaded.run(ip(peer_2, second) / cnp())
+    assert loaded.counted()["unknown_qp"] == 1
+
+
 # --- fast CNPs: for whom, and what they do -------------------------------------------------------
 
 # slow: between two frames nothing is due

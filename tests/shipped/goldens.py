@@ -45,6 +45,7 @@ RUNS = (
     "pipeline",
     "simai-small",
     "two-flows",
+    "two-interfaces",
     "unequal-paths",
     "websearch",
     *LARGE,

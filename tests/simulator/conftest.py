@@ -40,14 +40,15 @@ class Net:
         self.engine = Engine(seed, sanitize=SANITIZE)
         self.switches: dict[int, Switch] = {}
 
+    def port(self, node: int, interface: int, rate: int = RATE, delay: int = DELAY) -> HostPort:
+        """An interface of a host; the first one has the host's address."""
+        ip = 0x0A000000 + node + 256 * interface
+        mac = 0x020000000000 + node
+        return HostPort(rate, delay, mac=mac, gateway_mac=0x02FF00000000, ip=ip, mtu=4200)
+
     def host(self, *, rate: int = RATE, delay: int = DELAY, interfaces: int = 1) -> int:
         node = self._next
-        ports = [
-            HostPort(
-                rate, delay, mac=0x020000000000 + node, gateway_mac=0x02FF00000000, ip=ip, mtu=4200
-            )
-            for ip in (0x0A000000 + node + 256 * i for i in range(interfaces))
-        ]
+        ports = [self.port(node, i, rate, delay) for i in range(interfaces)]
         assert self.engine.add_host(ports) == node
         self._next += 1
         return node

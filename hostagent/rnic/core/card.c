@@ -18,6 +18,18 @@ int card_fail(struct rnic *r, int status, const char *format, ...)
 
 const char *rnic_error(const rnic *r) { return r->error; }
 
+static void lane_begin(struct lane *lane, const struct rnic_interface *config)
+{
+    lane->config = *config;
+    lane->up = 1;
+    for (int q = 0; q < RNIC_QUEUES; q++) {
+        list_init(&lane->ready[q]);
+        list_init(&lane->acks[q]);
+        list_init(&lane->ways[q]);
+    }
+    list_init(&lane->cnps);
+}
+
 rnic *rnic_create(const struct rnic_config *config)
 {
     if (config->cnp_dscp > 63 || config->cnp_queue >= RNIC_QUEUES)
@@ -27,12 +39,32 @@ rnic *rnic_create(const struct rnic_config *config)
         return NULL;
     r->config = *config;
     r->wanted = UINT32_MAX;
-    for (int q = 0; q < RNIC_QUEUES; q++) {
-        list_init(&r->ready[q]);
-        list_init(&r->acks[q]);
-    }
-    list_init(&r->cnps);
+    r->interfaces = 1;
+    r->changes = 1;
+    r->lanes[0] = &r->first;
+    lane_begin(&r->first, &(struct rnic_interface){.mac = config->mac,
+                                                   .gateway_mac = config->gateway_mac,
+                                                   .line_rate_bps = config->line_rate_bps,
+                                                   .clock_ppb = config->clock_ppb,
+                                                   .ip = config->ip});
     return r;
+}
+
+int rnic_add_interface(rnic *r, const struct rnic_interface *interface)
+{
+    if (r->interfaces == RNIC_INTERFACES)
+        return card_fail(r, RNIC_EFULL, "a card has at most %d interfaces", RNIC_INTERFACES);
+    if (r->qps)
+        return card_fail(r, RNIC_ESTATE, "interfaces are added before queue pairs");
+    for (uint32_t i = 0; i < r->interfaces; i++)
+        if (r->lanes[i]->config.ip == interface->ip)
+            return card_fail(r, RNIC_EEXIST, "two interfaces have one address");
+    struct lane *lane = calloc(1, sizeof *lane);
+    if (!lane)
+        return card_fail(r, RNIC_ENOMEM, "no memory for an interface");
+    lane_begin(lane, interface);
+    r->lanes[r->interfaces] = lane;
+    return (int)r->interfaces++;
 }
 
 void rnic_destroy(rnic *r)
@@ -41,7 +73,7 @@ void rnic_destroy(rnic *r)
         return;
     for (uint32_t i = 0; r->numbers && i <= r->table_mask; i++)
         if (r->numbers[i])
-            qp_free(r->numbers[i]);
+            qp_free((struct qp *)r->numbers[i]);
     while (r->spare) {
         struct early_ring *next = r->spare->next;
         free(r->spare);
@@ -54,19 +86,27 @@ void rnic_destroy(rnic *r)
     notifications_free(r->notified);
     for (int h = 0; h < HEAPS; h++)
         free(r->heaps[h].entries);
+    for (uint32_t i = 1; i < r->interfaces; i++)
+        free(r->lanes[i]);
     free(r);
+}
+
+int rnic_configure_interface(rnic *r, uint32_t interface, const struct rnic_interface *config)
+{
+    if (interface >= r->interfaces)
+        return card_fail(r, RNIC_ENOENT, "there is no interface %u", interface);
+    r->lanes[interface]->config = *config;
+    return RNIC_OK;
 }
 
 int rnic_configure(rnic *r, const struct rnic_config *config)
 {
-    struct rnic_config *own = &r->config;
-    own->mac = config->mac;
-    own->gateway_mac = config->gateway_mac;
-    own->ip = config->ip;
-    own->line_rate_bps = config->line_rate_bps;
-    own->clock_ppb = config->clock_ppb;
-    own->pace_slack_ps = config->pace_slack_ps;
-    return RNIC_OK;
+    r->config.pace_slack_ps = config->pace_slack_ps;
+    return rnic_configure_interface(r, 0, &(struct rnic_interface){.mac = config->mac,
+                                                                   .gateway_mac = config->gateway_mac,
+                                                                   .line_rate_bps = config->line_rate_bps,
+                                                                   .clock_ppb = config->clock_ppb,
+                                                                   .ip = config->ip});
 }
 
 /* --- memory regions ---------------------------------------------------------------------------- */
@@ -97,6 +137,7 @@ int rnic_deregister(rnic *r, uint32_t rkey)
     for (uint32_t i = 0; i < r->n_regions; i++)
         if (r->regions[i].rkey == rkey) {
             r->regions[i] = r->regions[--r->n_regions];
+            ways_withdraw(r);
             return RNIC_OK;
         }
     return card_fail(r, RNIC_ENOENT, "there is no region with key 0x%08x", rkey);
@@ -251,9 +292,21 @@ int rnic_receive(rnic *r, const uint8_t *frame, uint32_t length, uint32_t tail, 
     }
     r->stats.received++;
     r->stats.received_bytes += length + tail;
+    if (__builtin_expect(qp->spans, 0)) {
+        qp->came_by = (uint8_t)r->arriving;
+        r->changes++;
+    }
     dispatch(qp, &in);
     qp_update(qp);
     return 1;
+}
+
+int rnic_receive_on(rnic *r, uint32_t interface, const uint8_t *frame, uint32_t length, uint32_t tail, rnic_time now)
+{
+    r->arriving = interface;
+    const int taken = rnic_receive(r, frame, length, tail, now);
+    r->arriving = 0;
+    return taken;
 }
 
 /* --- what happened ----------------------------------------------------------------------------- */

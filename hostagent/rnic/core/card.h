@@ -34,6 +34,7 @@ enum {
     WINDOW_MOST = 1 << 22,
     WINDOW_SELECTIVE = 1024,
     WINDOW_SELECTIVE_MOST = 8192,
+    HELD_MOST = 8,           /* packets for one line that may wait there while later ones go by others */
     READ_PACKETS_MOST = 1 << 22,
 };
 
@@ -98,6 +99,7 @@ struct work {
     struct rnic_work posted;
     uint64_t first_psn;
     uint32_t packets; /* PSNs that it takes */
+    uint8_t path;     /* that its last READ request took, if there are several */
 };
 
 struct receive {
@@ -147,6 +149,38 @@ struct early_ring {
 enum heap_kind { HEAP_PACE, HEAP_TIMER, HEAP_GAP, HEAPS };
 #define NOT_IN_HEAP UINT32_MAX
 
+/* An interface of the card. */
+struct lane {
+    struct rnic_interface config;
+    uint32_t paused, pauses;        /* all queues while its link is down; as the driver said */
+    uint32_t waiting;               /* bit q: something was put into a list of queue q since they were last seen empty */
+    struct link ready[RNIC_QUEUES], acks[RNIC_QUEUES], cnps;
+    /* of a card with several */
+    uint8_t up, ways_turn;          /* in a queue of both kinds those of several interfaces are next */
+    rnic_time busy_until;
+    uint64_t asleep;                /* = card.changes: queue pairs of several interfaces have nothing for it now */
+    struct link ways[RNIC_QUEUES];  /* of these, see struct way */
+};
+
+/* From one interface of a queue pair that has several to the one of its peer. */
+struct way {
+    struct link ready;              /* in its lane's list */
+    struct qp *qp;
+    struct lane *lane;
+    uint8_t macs[12];
+    uint32_t ip, peer_ip;
+    uint32_t held_first, held_n;    /* packets that wait for the line, a ring of HELD_MOST */
+    struct rnic_packet *held;
+};
+struct ways {
+    uint64_t repeats;               /* packets sent again: they are numbered anew where paths are chosen */
+    uint8_t n, last;                /* which one the last packet took */
+    uint8_t listed;                 /* it may send now */
+    uint8_t ack_lane, cnp_lane;     /* by which these are to leave */
+    struct rnic_packet *held;       /* of all of them; NULL: nothing ever chooses */
+    struct way way[];
+};
+
 struct qp {
     struct rnic *card;
     struct rnic_qp_config config;
@@ -158,9 +192,12 @@ struct qp {
     /* when it may send */
     struct link ready, ack, cnp;     /* in the card's lists */
     uint32_t heap_at[HEAPS];
-    rnic_time allowed;               /* by its rate */
     uint8_t idle;                    /* has had nothing to send */
     uint8_t wants;                   /* what its congestion control does: of enum cc_want, and WAITS_FOR_WINDOW */
+    uint8_t spans;                   /* it has several interfaces: `ways` */
+    uint8_t many_paths;              /* interfaces or UDP ports: `paths` */
+    rnic_time allowed;               /* by its rate */
+    struct lane *lane;               /* of its interface, the first one of several */
     struct cc_slot *slot;
     struct cnp_interval told;        /* when the peer got its last CNP */
 
@@ -222,6 +259,13 @@ struct qp {
 
     struct feedback *feedback;       /* if it `wants` anything */
     struct cc_telemetry *collected;  /* what the last packet brought that had collected telemetry; NULL: none has come */
+
+    /* several interfaces or UDP ports */
+    struct ways *ways;
+    uint8_t *paths;                  /* by PSN modulo their number: what the last copy of own data took */
+    uint32_t paths_mask;
+    uint8_t path;                    /* of the packet that is being made */
+    uint8_t came_by;                 /* the interface of what is to be answered */
 };
 
 enum { WAITS_FOR_WINDOW = 0x80 };    /* of qp.wants: in the pace heap until its window opens by time alone */
@@ -245,13 +289,17 @@ struct rnic {
     struct rnic_config config;
     char error[160];
     rnic_time now;
-    uint32_t paused;
-    uint32_t waiting;               /* bit q: something was put into a list of queue q since they were last seen empty */
-    struct link ready[RNIC_QUEUES], acks[RNIC_QUEUES], cnps;
+    struct lane first;              /* all there is with one interface */
     struct heap heaps[HEAPS];
     uint32_t heaps_capacity;
-    struct qp **numbers, **peers;   /* by own number, by peer's address and number; open addressing */
+    uintptr_t *numbers;             /* by own number; open addressing: lookup.c */
+    uintptr_t *peers;               /* by peer's address and number */
     uint32_t table_mask, qps;
+    uint32_t more_peers;            /* places in `peers` beyond one a queue pair */
+    uint32_t interfaces;
+    uint32_t arriving;              /* the interface of the frame that is taken in */
+    uint64_t changes;               /* whatever may let a line send that had nothing to send */
+    struct lane *lanes[RNIC_INTERFACES];
     struct region *regions;
     uint32_t n_regions, regions_capacity;
     struct early_ring *spare;
@@ -272,7 +320,7 @@ int card_fail(struct rnic *r, int status, const char *format, ...) __attribute__
 static inline uint64_t nanoseconds(const struct rnic *r) { return r->config.cc_base_ns + (uint64_t)r->now / 1000; }
 
 /* --- lookup.c ---------------------------------------------------------------------------------- */
-int lookup_grow(struct rnic *r);                                 /* room for one more; 0: no memory */
+int lookup_grow(struct rnic *r, uint32_t more);                  /* room for so many more; 0: no memory */
 void lookup_add(struct qp *qp);                                  /* by its number */
 void lookup_join(struct qp *qp);                                 /* by its peer, instead of whoever had that one */
 void lookup_remove(struct qp *qp);
@@ -296,6 +344,28 @@ void gap_set(struct qp *qp, rnic_time at);                       /* responder_ga
 void qp_heap_remove(struct qp *qp, enum heap_kind kind);
 uint64_t qp_rate_within(const struct qp *qp, uint64_t cc);       /* `cc` by congestion control; 0: as fast as the line */
 
+int qp_send(struct qp *qp, struct rnic_packet *packet);          /* own work or an answer; 0: nothing after all */
+void lane_may_send(struct rnic *r, struct lane *lane);           /* its pauses, or its link, are others than before */
+void qp_pace(struct qp *qp, const struct rnic_packet *packet);   /* it leaves now: when may the next one? */
+
+/* --- ways.c: which path a packet takes ------------------------------------------------------------ */
+int ways_begin(struct qp *qp);                                   /* as its configuration says; 0: no memory */
+void ways_free(struct qp *qp);
+void ways_withdraw(struct rnic *r);                              /* memory has gone: what waits for a line may point there */
+int ways_remember(struct qp *qp, uint64_t packets);              /* room for the paths of so many more; 0: no memory */
+void ways_list(struct qp *qp);                                   /* it may send now */
+void ways_unlist(struct qp *qp);                                 /* it has nothing to send, or not yet */
+void ways_drop(struct qp *qp);                                   /* nor what waits for a line: it has failed, or is removed */
+int ways_from(struct rnic *r, struct lane *lane, uint32_t q, struct rnic_packet *packet); /* 0: there is nothing for this line */
+int ways_send_one(struct qp *qp, struct rnic_packet *packet);    /* of one interface and several UDP ports: as qp_send */
+/* The line of an acknowledgement or CNP that is due; if it stands (`link`) in the list of one that may not send, it is taken out. */
+struct lane *ways_answer(struct qp *qp, struct link *link, uint8_t *at, uint32_t queue);
+void ways_answer_elsewhere(struct lane *lane);                   /* what stands there by another line, as far as it may */
+uint64_t ways_line_rate(const struct qp *qp);                    /* of all its interfaces; 0: one has no limit */
+
+/* Whether its packets may come to this address of ours, from that one of the peer's. */
+int ways_join(const struct qp *qp, uint32_t ip, uint32_t peer_ip);
+
 /* --- frames.c ---------------------------------------------------------------------------------- */
 void header_prepare(struct qp *qp, uint64_t peer_mac);
 /* Begins a packet: addresses, UDP and BTH. `extension` bytes and the payload follow. Returns where the extension begins. */
@@ -304,6 +374,9 @@ uint8_t *packet_begin(struct qp *qp, struct rnic_packet *packet, uint32_t opcode
 /* The IPv4 checksum once more. */
 void packet_recheck(struct rnic_packet *packet);
 void packet_cnp(struct qp *qp, struct rnic_packet *packet);
+void ways_connect(struct qp *qp, const struct rnic_address *peers);
+void ways_address(struct qp *qp, const struct lane *lane, struct rnic_packet *packet); /* makes it one of this line's */
+void packet_port(struct rnic_packet *packet, uint32_t udp_port); /* another source port: UDP has no checksum */
 enum parse_result { PARSE_OK, PARSE_OTHER, PARSE_UNKNOWN, PARSE_MALFORMED, PARSE_ICRC };
 enum parse_result packet_parse(struct rnic *r, const uint8_t *frame, uint32_t length, uint32_t tail, struct qp **qp, struct inbound *in);
 void bytes_put24(uint8_t *at, uint32_t value);
@@ -321,6 +394,7 @@ void feedback_end(struct qp *qp);
 int window_open(const struct qp *qp);                            /* may a new packet leave? */
 rnic_time window_opens(const struct qp *qp);                     /* when time alone will have opened it; RNIC_NEVER: it will not */
 void feedback_sent(struct qp *qp, uint64_t psn, uint32_t again, struct rnic_packet *packet); /* data leaves */
+void feedback_left(struct qp *qp, const struct rnic_packet *packet); /* only now: it has waited for a line */
 void feedback_hear(struct qp *qp, const struct inbound *in);     /* an acknowledgement is going to be taken */
 void feedback_heard(struct qp *qp);                              /* it has been */
 /* An event of acknowledged bytes, from the packet `first` on, for a slot of ours: with what else there is to say. */
@@ -331,6 +405,9 @@ void feedback_return(struct qp *qp, struct rnic_packet *packet); /* which goes b
 /* --- requester.c ------------------------------------------------------------------------------- */
 int requester_wants(struct qp *qp);
 int requester_is_held(const struct qp *qp);                      /* something new could go but for the window of its congestion control */
+uint64_t requester_upcoming(struct qp *qp);                      /* the PSN that is next, if it wants */
+int requester_is_missing(const struct qp *qp, uint64_t psn);     /* sent, and the peer is not known to have it */
+struct work *requester_work(const struct qp *qp, uint64_t psn);  /* NULL: of none that is not complete */
 int requester_send(struct qp *qp, struct rnic_packet *packet);   /* 0: nothing to be sent after all */
 void requester_ack(struct qp *qp, const struct inbound *in);     /* ACK, NAK, RNR NAK */
 void requester_response(struct qp *qp, const struct inbound *in); /* of a READ */
@@ -347,6 +424,7 @@ static inline uint32_t ack_queue(const struct qp *qp)
 void responder_request(struct qp *qp, const struct inbound *in);
 void responder_gap(struct qp *qp);                               /* early packets have waited long enough */
 int responder_wants(const struct qp *qp);
+uint64_t responder_upcoming(const struct qp *qp);                /* the PSN of the response that is next, if it wants */
 int responder_send(struct qp *qp, struct rnic_packet *packet);   /* of an answer */
 int responder_ack(struct qp *qp, struct rnic_packet *packet);    /* 0: nothing to acknowledge after all */
 void responder_flush(struct qp *qp);

@@ -107,6 +107,19 @@ static void remember_more(struct feedback *own)
     own->sent_mask = size - 1;
 }
 
+static void remember(struct qp *qp, uint64_t psn, uint32_t again)
+{
+    struct feedback *own = qp->feedback;
+    const uint64_t word = cc_sent_word((uint32_t)(psn & PSN_MASK), nanoseconds(qp->card), again);
+    __atomic_store_n(&own->sent[psn & own->sent_mask], word, __ATOMIC_RELEASE);
+}
+
+void feedback_left(struct qp *qp, const struct rnic_packet *packet)
+{
+    if (qp->wants & CC_RTT && packet->kind == RNIC_DATA)
+        remember(qp, psn_near(qp->una, packet->psn), packet->repeated);
+}
+
 void feedback_sent(struct qp *qp, uint64_t psn, uint32_t again, struct rnic_packet *packet)
 {
     struct feedback *own = qp->feedback;
@@ -119,8 +132,7 @@ void feedback_sent(struct qp *qp, uint64_t psn, uint32_t again, struct rnic_pack
         return;
     if (psn - qp->una > own->sent_mask && own->sent_mask + 1 < SENT_MOST && qp->config.slot_is_ours)
         remember_more(own);
-    const uint64_t word = cc_sent_word((uint32_t)(psn & PSN_MASK), nanoseconds(qp->card), again);
-    __atomic_store_n(&own->sent[psn & own->sent_mask], word, __ATOMIC_RELEASE);
+    remember(qp, psn, again);
 }
 
 /* --- acknowledgements -------------------------------------------------------------------------- */

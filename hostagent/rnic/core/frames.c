@@ -41,11 +41,11 @@ static uint64_t get64(const uint8_t *at) { return (uint64_t)bytes_get32(at) << 3
 
 void header_prepare(struct qp *qp, uint64_t peer_mac)
 {
-    const struct rnic_config *card = &qp->card->config;
+    const struct rnic_interface *own = &qp->lane->config;
     uint8_t *at = qp->header;
     memset(at, 0, HEADERS);
-    put48(at, peer_mac ? peer_mac : card->gateway_mac);
-    put48(at + 6, card->mac);
+    put48(at, peer_mac ? peer_mac : own->gateway_mac);
+    put48(at + 6, own->mac);
     put16(at + 12, 0x0800);
     uint8_t *ip = at + ETHERNET;
     ip[0] = 0x45;
@@ -53,7 +53,7 @@ void header_prepare(struct qp *qp, uint64_t peer_mac)
     put16(ip + 6, 0x4000); /* don't fragment */
     ip[8] = qp->config.ttl ? qp->config.ttl : TTL;
     ip[9] = PROTOCOL_UDP;
-    bytes_put32(ip + 12, card->ip);
+    bytes_put32(ip + 12, own->ip);
     bytes_put32(ip + 16, qp->peer_ip);
     qp->ip_sum = 0;
     for (int i = 0; i < IPV4; i += 2)
@@ -144,6 +144,32 @@ void packet_recheck(struct rnic_packet *packet)
     sum = (sum & 0xffff) + (sum >> 16);
     put16(ip + 10, ~(sum + (sum >> 16)));
 }
+
+/* The same addresses' place in every packet: only those of one way differ from those of another. */
+void ways_address(struct qp *qp, const struct lane *lane, struct rnic_packet *packet)
+{
+    const struct way *way = qp->ways->way;
+    while (way->lane != lane)
+        way++;
+    memcpy(packet->header, way->macs, sizeof way->macs);
+    bytes_put32(packet->header + ETHERNET + 12, way->ip);
+    bytes_put32(packet->header + ETHERNET + 16, way->peer_ip);
+    packet_recheck(packet);
+}
+
+void ways_connect(struct qp *qp, const struct rnic_address *peers)
+{
+    for (uint32_t i = 0; i < qp->ways->n; i++) {
+        struct way *way = &qp->ways->way[i];
+        const struct rnic_interface *own = &way->lane->config;
+        put48(way->macs, peers[i].mac ? peers[i].mac : own->gateway_mac);
+        put48(way->macs + 6, own->mac);
+        way->ip = own->ip;
+        way->peer_ip = peers[i].ip;
+    }
+}
+
+void packet_port(struct rnic_packet *packet, uint32_t udp_port) { put16(packet->header + ETHERNET + IPV4, udp_port); }
 
 void packet_cnp(struct qp *qp, struct rnic_packet *packet)
 {
@@ -263,6 +289,16 @@ static struct qp *parse_notification(struct rnic *r, const uint8_t *at, uint32_t
     return qp;
 }
 
+static int is_ours(const struct rnic *r, uint32_t address)
+{
+    if (__builtin_expect(address == r->first.config.ip, 1))
+        return 1;
+    for (uint32_t i = 1; i < r->interfaces; i++)
+        if (r->lanes[i]->config.ip == address)
+            return 1;
+    return 0;
+}
+
 /* The shim behind UDP, of a frame that has at least HEADERS bytes: how long it is with what was written; 0: malformed. */
 static uint32_t parse_shim(struct rnic *r, const uint8_t *udp, uint32_t length)
 {
@@ -291,7 +327,7 @@ static inline __attribute__((always_inline)) enum parse_result parse(struct rnic
 {
     const uint8_t *ip = frame + ETHERNET, *udp = ip + IPV4, *bth = udp + UDP + shim;
     if (length < HEADERS || get16(frame + 12) != 0x0800 || ip[0] != 0x45 || ip[9] != PROTOCOL_UDP ||
-        get16(udp + 2) != port || (get16(ip + 6) & 0x3fff) || bytes_get32(ip + 16) != r->config.ip)
+        get16(udp + 2) != port || (get16(ip + 6) & 0x3fff) || !is_ours(r, bytes_get32(ip + 16)))
         return PARSE_OTHER;
     if (port == TELEMETRY_PORT && !shim)
         return PARSE_MALFORMED;
@@ -325,7 +361,8 @@ static inline __attribute__((always_inline)) enum parse_result parse(struct rnic
     struct qp *qp = in->opcode == OP_CNP && here >= CNP_RESERVED ? parse_notification(r, bth + BTH, source, in) : NULL;
     if (!qp)
         qp = qp_find(r, bytes_get24(bth + 5));
-    if (!qp || qp->state == RNIC_RESET || source != qp->peer_ip)
+    if (!qp || qp->state == RNIC_RESET ||
+        (__builtin_expect(r->interfaces > 1, 0) ? !ways_join(qp, bytes_get32(ip + 16), source) : source != qp->peer_ip))
         return PARSE_UNKNOWN;
     *found = qp;
     return in->opcode == OP_CNP ? PARSE_OK : parse_extensions(bth + BTH, here, bytes, pad, has, in);

@@ -25,6 +25,7 @@ void qp_free(struct qp *qp)
     free(qp->responded);
     free(qp->collected);
     feedback_end(qp);
+    ways_free(qp);
     if (qp->config.slot != qp->slot)
         free(qp->slot);
     free(qp);
@@ -68,6 +69,13 @@ static int check(struct rnic *r, const struct rnic_qp_config *c)
         return card_fail(r, RNIC_EINVAL, "queue pair %u: time-out out of range", c->qpn);
     if (c->udp_ports > 1 && c->udp_port + c->udp_ports > 65536)
         return card_fail(r, RNIC_EINVAL, "queue pair %u: UDP ports end at 65535", c->qpn);
+    const uint32_t interfaces = c->interfaces ? c->interfaces : 1;
+    if (c->interface >= r->interfaces || interfaces > r->interfaces - c->interface)
+        return card_fail(r, RNIC_EINVAL, "queue pair %u: interfaces %u to %u, but the card has %u", c->qpn, c->interface,
+                         c->interface + interfaces - 1, r->interfaces);
+    if (interfaces > 1 && interfaces * (c->udp_ports ? c->udp_ports : 1u) > RNIC_PATHS)
+        return card_fail(r, RNIC_EINVAL, "queue pair %u: %u interfaces by %u UDP ports, at most %d paths", c->qpn, interfaces,
+                         c->udp_ports, RNIC_PATHS);
     if (c->max_reads > 1024 || c->first_psn > PSN_MASK || c->send_depth > DEPTH_MOST)
         return card_fail(r, RNIC_EINVAL, "queue pair %u: READs at once, first PSN or depth out of range", c->qpn);
     return RNIC_OK;
@@ -156,13 +164,15 @@ int rnic_add_qp(rnic *r, const struct rnic_qp_config *config, const struct cc_pa
     if (status)
         return status;
     struct qp *qp = calloc(1, sizeof *qp);
-    if (!qp || !lookup_grow(r) || !heaps_grow(r)) {
+    if (!qp || !lookup_grow(r, 1) || !heaps_grow(r)) {
         free(qp);
         return card_fail(r, RNIC_ENOMEM, "no memory for a queue pair");
     }
     qp->card = r;
     qp->config = *config;
     struct rnic_qp_config *c = &qp->config;
+    qp->lane = r->lanes[c->interface];
+    qp->came_by = (uint8_t)c->interface;
     if (!c->window_packets)
         c->window_packets = c->repeat == RNIC_SELECTIVE ? WINDOW_SELECTIVE : WINDOW_MOST;
     if (!c->ack_every)
@@ -177,7 +187,8 @@ int rnic_add_qp(rnic *r, const struct rnic_qp_config *config, const struct cc_pa
     qp->told.interval_ns = c->cnp_interval_ns;
     qp->answers_size = c->max_reads;
     qp->answers = malloc(c->max_reads * sizeof *qp->answers);
-    if (!qp->answers || !add_slot(qp, cc) || !feedback_begin(qp) || (c->repeat == RNIC_SELECTIVE && !add_early(qp))) {
+    if (!qp->answers || !add_slot(qp, cc) || !feedback_begin(qp) || (c->repeat == RNIC_SELECTIVE && !add_early(qp)) ||
+        !ways_begin(qp)) {
         qp_free(qp);
         return card_fail(r, RNIC_ENOMEM, "no memory for a queue pair");
     }
@@ -188,6 +199,11 @@ int rnic_add_qp(rnic *r, const struct rnic_qp_config *config, const struct cc_pa
 
 int rnic_connect(rnic *r, uint32_t qpn, uint32_t peer_ip, uint64_t peer_mac, uint32_t peer_qpn, uint32_t peer_psn)
 {
+    return rnic_connect_ways(r, qpn, &(struct rnic_address){.mac = peer_mac, .ip = peer_ip}, 1, peer_qpn, peer_psn);
+}
+
+int rnic_connect_ways(rnic *r, uint32_t qpn, const struct rnic_address *peers, uint32_t n, uint32_t peer_qpn, uint32_t peer_psn)
+{
     struct qp *qp = qp_find(r, qpn);
     if (!qp)
         return card_fail(r, RNIC_ENOENT, "there is no queue pair %u", qpn);
@@ -195,11 +211,23 @@ int rnic_connect(rnic *r, uint32_t qpn, uint32_t peer_ip, uint64_t peer_mac, uin
         return card_fail(r, RNIC_ESTATE, "queue pair %u is connected", qpn);
     if (!peer_qpn || peer_qpn > RNIC_QPN_MAX || peer_psn > PSN_MASK)
         return card_fail(r, RNIC_EINVAL, "queue pair %u: the peer's number or PSN is out of range", qpn);
-    qp->peer_ip = peer_ip;
+    const uint32_t interfaces = qp->spans ? qp->ways->n : 1;
+    if (n != interfaces)
+        return card_fail(r, RNIC_EINVAL, "queue pair %u has %u interfaces, its peer %u", qpn, interfaces, n);
+    for (uint32_t i = 0; i < n; i++)
+        for (uint32_t j = 0; j < i; j++)
+            if (peers[i].ip == peers[j].ip)
+                return card_fail(r, RNIC_EINVAL, "queue pair %u: two of the peer's interfaces have one address", qpn);
+    if (n > 1 && !lookup_grow(r, n - 1))
+        return card_fail(r, RNIC_ENOMEM, "no memory for a peer of several interfaces");
+    r->more_peers += n - 1;
+    qp->peer_ip = peers[0].ip;
     qp->peer_qpn = peer_qpn;
     qp->expected = peer_psn;
     qp->state = RNIC_READY;
-    header_prepare(qp, peer_mac);
+    header_prepare(qp, peers[0].mac);
+    if (qp->spans)
+        ways_connect(qp, peers);
     lookup_join(qp);
     return RNIC_OK;
 }
@@ -210,6 +238,10 @@ int rnic_remove_qp(rnic *r, uint32_t qpn)
     if (!qp)
         return card_fail(r, RNIC_ENOENT, "there is no queue pair %u", qpn);
     qp_unlist(qp);
+    if (qp->spans)
+        ways_drop(qp);
+    if (qp->spans && qp->state != RNIC_RESET)
+        r->more_peers -= qp->ways->n - 1;
     qp_heap_remove(qp, HEAP_TIMER);
     qp_heap_remove(qp, HEAP_GAP);
     if (linked(&qp->ack))
@@ -232,6 +264,8 @@ void qp_fail(struct qp *qp, enum rnic_failure failure, uint8_t syndrome)
     requester_flush(qp);
     responder_flush(qp);
     qp_unlist(qp);
+    if (qp->spans)
+        ways_drop(qp);
     qp->syndrome = qp->fatal = syndrome;
     if (syndrome)
         ack_soon(qp);
@@ -284,6 +318,8 @@ int rnic_post(rnic *r, uint32_t qpn, const struct rnic_work *work, rnic_time now
         return card_fail(r, RNIC_EFULL, "queue pair %u has %u work requests already", qpn, qp->config.send_depth);
     if (!ring_grow((void **)&qp->works, &qp->works_mask, qp->head, qp->tail, sizeof *qp->works))
         return card_fail(r, RNIC_ENOMEM, "no memory for work");
+    if (qp->many_paths && !ways_remember(qp, packets))
+        return card_fail(r, RNIC_ENOMEM, "no memory for the paths of packets");
     qp->works[qp->tail++ & qp->works_mask] =
         (struct work){.posted = *work, .first_psn = qp->posted, .packets = (uint32_t)packets};
     qp->posted += packets;

@@ -75,6 +75,8 @@ int requester_wants(struct qp *qp)
     return may_send_new(qp) || (qp->lost_below > qp->una && find_repeat(qp));
 }
 
+uint64_t requester_upcoming(struct qp *qp) { return qp->lost_below > qp->una && find_repeat(qp) ? qp->repeat : qp->next; }
+
 static uint32_t opcode_of(const struct work *work, uint32_t first, uint32_t last)
 {
     const uint32_t imm = work->posted.operation == RNIC_SEND_IMM || work->posted.operation == RNIC_WRITE_IMM;
@@ -120,9 +122,11 @@ static void build_data(struct qp *qp, const struct work *work, uint64_t psn, int
 }
 
 /* Which packet of `work`, PSN `psn`. Returns the PSN behind it. */
-static uint64_t build(struct qp *qp, const struct work *work, uint64_t psn, int ask, struct rnic_packet *packet)
+static uint64_t build(struct qp *qp, struct work *work, uint64_t psn, int ask, struct rnic_packet *packet)
 {
     const int again = psn < qp->sent;
+    if (qp->many_paths)
+        *(is_read(work) ? &work->path : &qp->paths[psn & qp->paths_mask]) = qp->path;
     if (is_read(work)) {
         build_read(qp, work, psn, packet);
         psn = end_of(work);
@@ -160,7 +164,7 @@ int requester_send(struct qp *qp, struct rnic_packet *packet)
     }
     if (!may_send_new(qp))
         return 0;
-    const struct work *work = work_at(qp, qp->cursor);
+    struct work *work = work_at(qp, qp->cursor);
     const int full = qp->next + 1 - qp->una >= qp->config.window_packets;
     qp->reads += is_read(work) ? 1 : 0;
     qp->next = build(qp, work, qp->next, full, packet);
@@ -195,6 +199,8 @@ static void complete(struct qp *qp)
     qp->stats.acked_bytes += work->posted.length;
     if (is_read(work) && qp->reads)
         qp->reads--;
+    if (is_read(work) && qp->many_paths)
+        qp->paths[(end_of(work) - 1) & qp->paths_mask] = work->path;
     qp_event(qp, RNIC_COMPLETED, work->posted.id, work->posted.length, work->posted.operation, RNIC_NO_FAILURE);
 }
 
@@ -219,7 +225,11 @@ static void progress(struct qp *qp, uint64_t before)
         timer_set(qp, qp->una < qp->sent ? qp->card->now + qp->config.timeout_ps : RNIC_NEVER);
     struct cc_slot *slot = qp->slot;
     if (slot && qp->config.slot_is_ours) {
-        const struct cc_event acked = {.kind = CC_ACKED, .bytes = (qp->una - before) * qp->config.mtu};
+        const struct cc_event acked = {
+            .kind = CC_ACKED,
+            .path = qp->many_paths ? qp->paths[(qp->una - 1) & qp->paths_mask] : 0,
+            .bytes = (qp->una - before) * qp->config.mtu,
+        };
         if (__builtin_expect(qp->wants, 0))
             feedback_acked(qp, acked, before);
         else
@@ -531,4 +541,40 @@ void requester_flush(struct qp *qp)
     qp->una = qp->next = qp->sent = qp->posted;
     qp->lost_below = 0;
     timer_set(qp, RNIC_NEVER);
+}
+
+/* --- what went which way ----------------------------------------------------------------------- */
+
+int requester_is_missing(const struct qp *qp, uint64_t psn)
+{
+    return psn >= qp->una && psn < qp->sent && !has_arrived(qp, psn);
+}
+
+struct work *requester_work(const struct qp *qp, uint64_t psn)
+{
+    for (uint64_t i = qp->head; i < qp->tail; i++)
+        if (psn < end_of(work_at(qp, i)))
+            return work_at(qp, i);
+    return NULL;
+}
+
+size_t rnic_outstanding_by(const rnic *r, uint32_t qpn, uint32_t interface, uint64_t *psns, size_t max)
+{
+    const struct qp *qp = qp_find(r, qpn);
+    const uint32_t interfaces = qp && qp->spans ? qp->ways->n : 1;
+    size_t n = 0;
+    if (!qp || interface < qp->config.interface || interface - qp->config.interface >= interfaces)
+        return 0;
+    for (uint64_t i = qp->head, psn = qp->una; i < qp->tail && psn < qp->sent; i++) {
+        const struct work *work = work_at(qp, i);
+        for (; psn < end_of(work) && psn < qp->sent; psn = is_read(work) ? end_of(work) : psn + 1) {
+            const uint32_t path = !qp->many_paths ? 0 : is_read(work) ? work->path : qp->paths[psn & qp->paths_mask];
+            if (has_arrived(qp, psn) || (is_read(work) && psn > work->first_psn) || qp->config.interface + path % interfaces != interface)
+                continue;
+            if (n < max)
+                psns[n] = psn;
+            n++;
+        }
+    }
+    return n;
 }

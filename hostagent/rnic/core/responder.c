@@ -201,6 +201,8 @@ static void read_again(struct qp *qp, const struct inbound *in, uint64_t psn)
 
 int responder_wants(const struct qp *qp) { return qp->answers_n > 0 && qp->state == RNIC_READY; }
 
+uint64_t responder_upcoming(const struct qp *qp) { return qp->answers[qp->answers_head].psn; }
+
 int responder_send(struct qp *qp, struct rnic_packet *packet)
 {
     if (!responder_wants(qp))

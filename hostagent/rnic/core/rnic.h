@@ -5,6 +5,9 @@
  *
  *     rnic_receive(frame, now)   rnic_advance(now)   rnic_transmit(now) -> packet   rnic_next_event() -> time
  *
+ * A card is a device of up to RNIC_INTERFACES interfaces, each with its addresses, its line, its pauses and its link. A queue
+ * pair belongs to the card: it has one interface or several, and then each of its packets takes one of them.
+ *
  * Time is int64 picoseconds, monotone; addresses are in host order. Functions that can fail return 0 or a negative RNIC_E*.
  * All calls for one card come from one thread at a time. Memory is taken when queue pairs are made and work is
  * posted, never for a packet; but header-only cards take what selective repeat needs when something is missing, and
@@ -44,6 +47,8 @@ enum {
     RNIC_HEADERS_MAX = 152, /* Ethernet, IPv4, UDP, telemetry, BTH and what may follow before the payload */
     RNIC_ICRC = 4,
     RNIC_QPN_MAX = 0xffffff,
+    RNIC_INTERFACES = 8,
+    RNIC_PATHS = 256,      /* of a queue pair of several interfaces: these by its UDP ports */
 };
 
 struct rnic_config {
@@ -63,6 +68,19 @@ rnic *rnic_create(const struct rnic_config *config); /* NULL: no memory, or CNPs
 void rnic_destroy(rnic *r);
 const char *rnic_error(const rnic *r); /* why the last call failed */
 int rnic_configure(rnic *r, const struct rnic_config *config); /* addresses and rate; the rest stays as it was */
+
+/* An interface of the card, as rnic_config says it of the first one. */
+struct rnic_interface {
+    uint64_t mac, gateway_mac;
+    uint64_t line_rate_bps;
+    int64_t clock_ppb; /* of what queue pairs pace that have this interface alone, or have it first */
+    uint32_t ip;
+    uint32_t pad_;
+};
+/* One more, which is up, before there are queue pairs. Returns its number (the first one's is 0) or RNIC_E*. */
+int rnic_add_interface(rnic *r, const struct rnic_interface *interface);
+/* Other addresses and another rate; those of queue pairs that are connected stay. */
+int rnic_configure_interface(rnic *r, uint32_t interface, const struct rnic_interface *config);
 
 /* --- memory ---------------------------------------------------------------------------------- */
 
@@ -99,6 +117,8 @@ struct rnic_qp_config {
     struct cc_slot *slot;    /* NULL: one of the queue pair's own; else the caller's, which stays valid */
     uint32_t slot_is_ours;   /* 1: rnic updates the slot; 0: the kernel does, it is only read */
     struct cc_sent *sent;    /* of a slot that the kernel updates: where it looks for send times; NULL: it does not get any */
+    uint32_t interface;      /* the first of the card's that it has */
+    uint32_t interfaces;     /* how many, from that one on; 0 as 1 */
 };
 /* A slot whose algorithms limit by a window: new packets wait while payload bytes that were sent and not acknowledged have reached it,
  * though one packet may always be on the way; each asks to be acknowledged. What was lost is sent again at once by selective
@@ -108,6 +128,13 @@ struct rnic_qp_config {
 int rnic_add_qp(rnic *r, const struct rnic_qp_config *config, const struct cc_params *cc);
 /* Now it can send and receive. `peer_psn`: the other end's first_psn. `peer_mac` 0: the gateway. Once only. */
 int rnic_connect(rnic *r, uint32_t qpn, uint32_t peer_ip, uint64_t peer_mac, uint32_t peer_qpn, uint32_t peer_psn);
+/* The same with the peer's addresses by interface: the i-th of ours talks to the i-th of these. `n`: as many as it has. */
+struct rnic_address {
+    uint64_t mac; /* 0: the gateway of our interface */
+    uint32_t ip;
+    uint32_t pad_;
+};
+int rnic_connect_ways(rnic *r, uint32_t qpn, const struct rnic_address *peers, uint32_t n, uint32_t peer_qpn, uint32_t peer_psn);
 int rnic_remove_qp(rnic *r, uint32_t qpn); /* its work is dropped without events */
 
 /* --- work ------------------------------------------------------------------------------------ */
@@ -195,6 +222,29 @@ void rnic_advance(rnic *r, rnic_time now);
 rnic_time rnic_next_event(rnic *r);
 /* Bit q: queue q may not send now (PFC). */
 void rnic_set_pause(rnic *r, uint32_t mask);
+
+/* --- several interfaces ---------------------------------------------------------------------- */
+
+/* What is said above of the card is said of its first interface, and all there is with one. With several the driver asks each
+ * line that is free for a packet, says of each until when it is taken, and asks all of them again when something has happened
+ * to the card, a packet by another line too. Time-outs are the card's: any line's next event has them.
+ *
+ * A queue pair of several interfaces has paths: UDP port * interfaces + interface. Where its congestion control chooses
+ * (cc_path_at), the packet takes that path, or the next interface that is up; what has to wait for its line lets a few that
+ * follow go by others. Where it does not, packets take turns over the lines that are free when a packet is due. Acknowledgements and CNPs
+ * go back by the interface by which came what they answer. Its line rate is the sum of its interfaces'. */
+int rnic_receive_on(rnic *r, uint32_t interface, const uint8_t *frame, uint32_t length, uint32_t tail, rnic_time now);
+int rnic_transmit_on(rnic *r, uint32_t interface, rnic_time now, struct rnic_packet *packet);
+int rnic_ready_queue_on(rnic *r, uint32_t interface, rnic_time now);
+rnic_time rnic_next_event_on(rnic *r, uint32_t interface);
+void rnic_set_pause_on(rnic *r, uint32_t interface, uint32_t mask);
+/* Until when the line is taken, also by what is not the card's. */
+void rnic_set_busy(rnic *r, uint32_t interface, rnic_time until);
+/* A link went down, or up. New packets avoid one that is down at once; what was lost with it is sent again as any loss. */
+void rnic_set_link(rnic *r, uint32_t interface, int up);
+/* PSNs (not cut to 24 bits) of own work whose last copy took this interface and that the peer is not known to have, ascending;
+ * a READ's: that of its request until the first response. Returns how many there are, of which `max` are written. */
+size_t rnic_outstanding_by(const rnic *r, uint32_t qpn, uint32_t interface, uint64_t *psns, size_t max);
 
 /* --- what happened --------------------------------------------------------------------------- */
 

@@ -77,39 +77,43 @@ void gap_set(struct qp *qp, rnic_time at)
 
 /* --- who may send ------------------------------------------------------------------------------ */
 
+#define ALWAYS inline __attribute__((always_inline)) /* what each packet passes, and others call, too */
+
 /* `cc` by congestion control, 0: not limited; in all. 0: as fast as the line. */
-uint64_t qp_rate_within(const struct qp *qp, uint64_t cc)
+static ALWAYS uint64_t rate_within(const struct qp *qp, uint64_t cc)
 {
     uint64_t rate = qp->config.rate_bps;
     if (cc && (!rate || cc < rate))
         rate = cc;
-    const uint64_t line = qp->card->config.line_rate_bps;
+    const uint64_t line = __builtin_expect(qp->spans, 0) ? ways_line_rate(qp) : qp->lane->config.line_rate_bps;
     return line && rate >= line ? 0 : rate;
 }
 
+uint64_t qp_rate_within(const struct qp *qp, uint64_t cc) { return rate_within(qp, cc); }
+
 /* Applies what has elapsed to a slot of ours. */
-static uint64_t qp_rate(struct qp *qp)
+static ALWAYS uint64_t qp_rate(struct qp *qp)
 {
     struct cc_slot *slot = qp->slot;
     if (!slot)
-        return qp_rate_within(qp, 0);
+        return rate_within(qp, 0);
     if (!qp->config.slot_is_ours)
-        return qp_rate_within(qp, cc_rate_at(slot, nanoseconds(qp->card)));
-    return qp_rate_within(qp, cc_elapse(slot, nanoseconds(qp->card)));
+        return rate_within(qp, cc_rate_at(slot, nanoseconds(qp->card)));
+    return rate_within(qp, cc_elapse(slot, nanoseconds(qp->card)));
 }
 
-static uint64_t by_clock(const struct rnic *r, uint64_t rate)
+static ALWAYS uint64_t by_clock(const struct qp *qp, uint64_t rate)
 {
-    const int64_t ppb = r->config.clock_ppb;
+    const int64_t ppb = qp->lane->config.clock_ppb;
     if (__builtin_expect(ppb == 0, 1))
         return rate;
     return rate + (uint64_t)(int64_t)((__int128)(int64_t)rate * ppb / 1000000000);
 }
 
-static void pace(struct qp *qp, const struct rnic_packet *packet)
+void qp_pace(struct qp *qp, const struct rnic_packet *packet)
 {
     struct rnic *r = qp->card;
-    const uint64_t rate = by_clock(r, qp_rate(qp));
+    const uint64_t rate = by_clock(qp, qp_rate(qp));
     uint64_t bytes = packet->header_length + packet->payload_length + packet->pad + RNIC_ICRC + FRAME_GAP;
     if (!rate) {
         qp->allowed = r->now;
@@ -126,6 +130,8 @@ void qp_unlist(struct qp *qp)
 {
     if (linked(&qp->ready))
         list_remove(&qp->ready);
+    if (__builtin_expect(qp->spans, 0))
+        ways_unlist(qp);
     qp_heap_remove(qp, HEAP_PACE);
 }
 
@@ -159,28 +165,41 @@ void qp_update(struct qp *qp)
     if (qp->allowed > r->now) {
         if (linked(&qp->ready))
             list_remove(&qp->ready);
+        if (__builtin_expect(qp->spans, 0))
+            ways_unlist(qp);
         if (qp->heap_at[HEAP_PACE] == NOT_IN_HEAP)
             heap_set(qp, HEAP_PACE, qp->allowed);
-    } else if (!linked(&qp->ready)) {
+    } else if (__builtin_expect(qp->spans, 0)) {
         qp_heap_remove(qp, HEAP_PACE);
-        list_append(&r->ready[qp->config.queue], &qp->ready);
-        r->waiting |= 1u << qp->config.queue;
+        ways_list(qp);
+    } else if (!linked(&qp->ready)) {
+        struct lane *lane = qp->lane;
+        qp_heap_remove(qp, HEAP_PACE);
+        list_append(&lane->ready[qp->config.queue], &qp->ready);
+        lane->waiting |= 1u << qp->config.queue;
     }
 }
 
 void ack_soon(struct qp *qp)
 {
+    struct lane *lane = qp->lane;
+    if (__builtin_expect(qp->spans, 0))
+        lane = ways_answer(qp, &qp->ack, &qp->ways->ack_lane, ack_queue(qp));
     if (!linked(&qp->ack)) {
-        list_append(&qp->card->acks[ack_queue(qp)], &qp->ack);
-        qp->card->waiting |= 1u << ack_queue(qp);
+        list_append(&lane->acks[ack_queue(qp)], &qp->ack);
+        lane->waiting |= 1u << ack_queue(qp);
     }
 }
 
 void cnp_soon(struct qp *qp)
 {
+    const uint32_t q = qp->card->config.cnp_queue;
+    struct lane *lane = qp->lane;
+    if (__builtin_expect(qp->spans, 0))
+        lane = ways_answer(qp, &qp->cnp, &qp->ways->cnp_lane, q);
     if (!linked(&qp->cnp)) {
-        list_append(&qp->card->cnps, &qp->cnp);
-        qp->card->waiting |= 1u << qp->card->config.cnp_queue;
+        list_append(&lane->cnps, &qp->cnp);
+        lane->waiting |= 1u << q;
     }
 }
 
@@ -195,7 +214,7 @@ static void release(struct rnic *r)
     }
 }
 
-static int send_own(struct qp *qp, struct rnic_packet *packet)
+static ALWAYS int send_own(struct qp *qp, struct rnic_packet *packet)
 {
     /* Own work and the peer's READs take turns. */
     int sent = qp->answer_turn ? responder_send(qp, packet) || requester_send(qp, packet)
@@ -204,46 +223,72 @@ static int send_own(struct qp *qp, struct rnic_packet *packet)
     return sent;
 }
 
+int qp_send(struct qp *qp, struct rnic_packet *packet) { return send_own(qp, packet); }
+
 static uint32_t highest(uint32_t bits) { return 31u - (uint32_t)__builtin_clz(bits); }
 
-static int from_queue(struct rnic *r, uint32_t q, struct rnic_packet *packet)
+/* Queue pairs of several interfaces have something for this line in a queue. */
+static int ways_ready(const struct rnic *r, const struct lane *lane, uint32_t q)
 {
-    if (q == r->config.cnp_queue && !list_empty(&r->cnps)) {
-        struct qp *qp = FROM_LINK(r->cnps.next, struct qp, cnp);
+    return !list_empty(&lane->ways[q]) && lane->asleep != r->changes;
+}
+
+/* `several`: the card has several interfaces. */
+static ALWAYS int from_queue(struct rnic *r, struct lane *lane, uint32_t q, struct rnic_packet *packet, const int several)
+{
+    if (q == r->config.cnp_queue && !list_empty(&lane->cnps)) {
+        struct qp *qp = FROM_LINK(lane->cnps.next, struct qp, cnp);
         list_remove(&qp->cnp);
         packet_cnp(qp, packet);
+        if (several && qp->spans)
+            ways_address(qp, lane, packet);
         qp->stats.cnps_sent++;
         return 1;
     }
-    while (!list_empty(&r->acks[q])) {
-        struct qp *qp = FROM_LINK(r->acks[q].next, struct qp, ack);
+answers:
+    while (!list_empty(&lane->acks[q])) {
+        struct qp *qp = FROM_LINK(lane->acks[q].next, struct qp, ack);
         list_remove(&qp->ack);
-        if (responder_ack(qp, packet))
-            return 1;
-    }
-    while (!list_empty(&r->ready[q])) {
-        struct qp *qp = FROM_LINK(r->ready[q].next, struct qp, ready);
-        list_remove(&qp->ready);
-        if (!send_own(qp, packet)) {
-            if (!list_empty(&r->acks[q])) /* it has failed meanwhile, and says so (in a class of their own they come at their turn) */
-                return from_queue(r, q, packet);
+        if (!responder_ack(qp, packet))
             continue;
-        }
-        pace(qp, packet);
-        qp_update(qp);
+        if (several && qp->spans)
+            ways_address(qp, lane, packet);
         return 1;
     }
-    return 0;
+    if (several && lane->ways_turn && ways_ready(r, lane, q) && ways_from(r, lane, q, packet)) {
+        lane->ways_turn = 0;
+        return 1;
+    }
+    while (!list_empty(&lane->ready[q])) {
+        struct qp *qp = FROM_LINK(lane->ready[q].next, struct qp, ready);
+        list_remove(&qp->ready);
+        if (!(__builtin_expect(qp->many_paths, 0) ? ways_send_one(qp, packet) : send_own(qp, packet))) {
+            if (!list_empty(&lane->acks[q])) /* it has failed meanwhile, and says so (in a class of their own they come at their turn) */
+                goto answers;
+            continue;
+        }
+        qp_pace(qp, packet);
+        qp_update(qp);
+        if (several)
+            lane->ways_turn = 1;
+        return 1;
+    }
+    return several && ways_ready(r, lane, q) && ways_from(r, lane, q, packet);
 }
 
-int rnic_transmit(rnic *r, rnic_time now, struct rnic_packet *packet)
+static __attribute__((noinline)) int from_queue_of_several(struct rnic *r, struct lane *lane, uint32_t q, struct rnic_packet *packet)
+{
+    return from_queue(r, lane, q, packet, 1);
+}
+
+static __attribute__((noinline)) int transmit(struct rnic *r, struct lane *lane, rnic_time now, struct rnic_packet *packet)
 {
     if (now > r->now)
         r->now = now;
     release(r);
-    for (uint32_t left = r->waiting & ~r->paused, q; left; left &= ~(1u << q)) {
+    for (uint32_t left = lane->waiting & ~lane->paused, q; left; left &= ~(1u << q)) {
         q = highest(left);
-        if (from_queue(r, q, packet)) {
+        if (__builtin_expect(r->interfaces > 1, 0) ? from_queue_of_several(r, lane, q, packet) : from_queue(r, lane, q, packet, 0)) {
             r->stats.sent++;
             r->stats.sent_bytes += packet->header_length + packet->payload_length + packet->pad + RNIC_ICRC;
             return 1;
@@ -252,31 +297,73 @@ int rnic_transmit(rnic *r, rnic_time now, struct rnic_packet *packet)
     return 0;
 }
 
-/* The highest queue that has something to send and is not paused; -1: none. */
-static int ready_queue(struct rnic *r)
+int rnic_transmit(rnic *r, rnic_time now, struct rnic_packet *packet)
 {
-    for (uint32_t left = r->waiting & ~r->paused, q; left; left &= ~(1u << q)) {
+    return __builtin_expect(r->interfaces > 1, 0) ? rnic_transmit_on(r, 0, now, packet) : transmit(r, &r->first, now, packet);
+}
+
+int rnic_transmit_on(rnic *r, uint32_t interface, rnic_time now, struct rnic_packet *packet)
+{
+    const int sent = transmit(r, r->lanes[interface], now, packet);
+    if (sent)
+        r->changes++;
+    else
+        r->lanes[interface]->asleep = r->changes;
+    return sent;
+}
+
+/* The highest queue that has something to send and is not paused; -1: none. */
+static int ready_queue(struct rnic *r, struct lane *lane)
+{
+    for (uint32_t left = lane->waiting & ~lane->paused, q; left; left &= ~(1u << q)) {
         q = highest(left);
-        if (!list_empty(&r->ready[q]) || !list_empty(&r->acks[q]) || (q == r->config.cnp_queue && !list_empty(&r->cnps)))
+        if (!list_empty(&lane->ready[q]) || !list_empty(&lane->acks[q]) || (q == r->config.cnp_queue && !list_empty(&lane->cnps)) ||
+            ways_ready(r, lane, q))
             return (int)q;
-        r->waiting &= ~(1u << q);
+        if (list_empty(&lane->ways[q]))
+            lane->waiting &= ~(1u << q);
     }
     return -1;
 }
 
-int rnic_ready_queue(rnic *r, rnic_time now)
+static ALWAYS int ready_queue_at(struct rnic *r, struct lane *lane, rnic_time now)
 {
     if (now > r->now)
         r->now = now;
     release(r);
-    return ready_queue(r);
+    return ready_queue(r, lane);
 }
 
-void rnic_set_pause(rnic *r, uint32_t mask) { r->paused = mask; }
+int rnic_ready_queue(rnic *r, rnic_time now) { return ready_queue_at(r, &r->first, now); }
 
-rnic_time rnic_next_event(rnic *r)
+int rnic_ready_queue_on(rnic *r, uint32_t interface, rnic_time now) { return ready_queue_at(r, r->lanes[interface], now); }
+
+void rnic_set_pause(rnic *r, uint32_t mask)
 {
-    if (ready_queue(r) >= 0)
+    if (r->first.pauses != mask)
+        rnic_set_pause_on(r, 0, mask);
+}
+
+void rnic_set_pause_on(rnic *r, uint32_t interface, uint32_t mask)
+{
+    struct lane *lane = r->lanes[interface];
+    if (lane->pauses == mask)
+        return;
+    lane->pauses = mask;
+    lane_may_send(r, lane);
+}
+
+void lane_may_send(struct rnic *r, struct lane *lane)
+{
+    lane->paused = lane->up ? lane->pauses : UINT32_MAX;
+    r->changes++;
+    for (uint32_t i = 0; r->interfaces > 1 && i < r->interfaces; i++)
+        ways_answer_elsewhere(r->lanes[i]);
+}
+
+static __attribute__((noinline)) rnic_time next_event(struct rnic *r, struct lane *lane)
+{
+    if (ready_queue(r, lane) >= 0)
         return r->now;
     rnic_time next = RNIC_NEVER;
     for (int h = 0; h < HEAPS; h++)
@@ -284,6 +371,10 @@ rnic_time rnic_next_event(rnic *r)
             next = r->heaps[h].first;
     return next;
 }
+
+rnic_time rnic_next_event(rnic *r) { return next_event(r, &r->first); }
+
+rnic_time rnic_next_event_on(rnic *r, uint32_t interface) { return next_event(r, r->lanes[interface]); }
 
 void rnic_advance(rnic *r, rnic_time now)
 {

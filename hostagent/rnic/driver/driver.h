@@ -18,12 +18,16 @@ struct rnicd_config {
 
 /* Opens the interface; the card's clock starts. NULL: `error` says why. */
 rnicd *rnicd_open(const struct rnicd_config *config, const struct rnic_config *card, char *error, size_t error_size);
+/* One more interface of the same card, before the loop runs and before there are queue pairs. Its number, or -1: `error` says why.
+ * Links that go down and up are heard of from then on. */
+int rnicd_add_interface(rnicd *d, const struct rnicd_config *config, const struct rnic_interface *interface, char *error,
+                        size_t error_size);
 void rnicd_close(rnicd *d); /* after the loop has ended */
 
 enum rnicd_mode { RNICD_PACKET = 0, RNICD_XDP = 1 };
-int rnicd_mode(const rnicd *d);
+int rnicd_mode(const rnicd *d);                /* of all interfaces: AF_PACKET if it is one's */
 const char *rnicd_mode_reason(const rnicd *d); /* why it is not AF_XDP; empty if it is */
-int rnicd_socket(const rnicd *d);              /* the AF_XDP socket's descriptor, -1: there is none */
+int rnicd_socket(const rnicd *d, uint32_t interface); /* its AF_XDP socket's descriptor, -1: there is none */
 rnic *rnicd_card(rnicd *d);
 rnic_time rnicd_now(const rnicd *d);
 uint64_t rnicd_base_ns(const rnicd *d);        /* CLOCK_MONOTONIC when rnicd_now was 0 */

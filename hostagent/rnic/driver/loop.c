@@ -1,4 +1,4 @@
-/* Owns the loop: frames in, time-outs, frames out, sleep until something is due. */
+/* Owns the loop: frames in by all lines, time-outs, frames out, sleep until something is due. */
 #include "loop.h"
 #include "telemetry.h"
 
@@ -38,20 +38,62 @@ static uint64_t clock_ns(clockid_t clock)
 uint64_t rnicd_base_ns(const rnicd *d) { return d->base_ns; }
 rnic_time rnicd_now(const rnicd *d) { return (rnic_time)((clock_ns(CLOCK_MONOTONIC) - d->base_ns) * 1000); }
 
-static struct io *open_io(struct rnicd *d, const struct rnicd_config *config, char *error, size_t error_size)
+static struct io *open_io(struct line *line, const struct rnicd_config *config, char *reason, size_t reason_size, char *error,
+                          size_t error_size)
 {
     struct io *io = NULL;
     if (config->use_packet)
-        snprintf(d->reason, sizeof d->reason, "AF_PACKET was asked for");
+        snprintf(reason, reason_size, "AF_PACKET was asked for");
     else
-        io = io_open_xdp(config->interface, d->reason, sizeof d->reason);
+        io = io_open_xdp(config->interface, reason, reason_size);
     if (io) {
-        d->mode = RNICD_XDP;
-        d->reason[0] = 0;
+        line->mode = RNICD_XDP;
+        reason[0] = 0;
         return io;
     }
-    d->mode = RNICD_PACKET;
+    line->mode = RNICD_PACKET;
     return io_open_packet(config->interface, error, error_size);
+}
+
+static void close_all(const int *descriptors, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (descriptors[i] >= 0)
+            close(descriptors[i]);
+}
+
+/* The UDP ports of what the card reads, at one of its addresses. 0: `error` says why not. */
+static int take_ports(struct line *line, uint32_t ip, char *error, size_t error_size)
+{
+    static const uint16_t ports[LINE_PORTS] = {ROCE_PORT, TELEMETRY_PORT, NOTIFICATION_PORT};
+    for (size_t i = 0; i < LINE_PORTS; i++) {
+        line->port_fds[i] = port_take(ip, ports[i], error, error_size);
+        if (line->port_fds[i] < 0) {
+            close_all(line->port_fds, i);
+            return 0;
+        }
+    }
+    return 1;
+}
+
+/* Opens the next interface; 0: `error` says why. */
+static int open_line(struct rnicd *d, const struct rnicd_config *config, uint32_t ip, char *error, size_t error_size)
+{
+    struct line *line = &d->lines[d->n_lines];
+    char reason[sizeof d->reason];
+    *line = (struct line){.driver = d, .number = d->n_lines, .rate_bps = config->line_rate_bps};
+    line->ifindex = if_nametoindex(config->interface);
+    if (!take_ports(line, ip, error, error_size))
+        return 0;
+    line->io = open_io(line, config, reason, sizeof reason, error, error_size);
+    if (!line->io) {
+        close_all(line->port_fds, LINE_PORTS);
+        return 0;
+    }
+    if (!d->reason[0])
+        memcpy(d->reason, reason, sizeof reason);
+    d->n_lines++;
+    return 1;
 }
 
 rnicd *rnicd_open(const struct rnicd_config *config, const struct rnic_config *card, char *error, size_t error_size)
@@ -70,26 +112,14 @@ rnicd *rnicd_open(const struct rnicd_config *config, const struct rnic_config *c
     d->events = calloc(EVENTS, sizeof *d->events);
     d->members_mask = members - 1;
     d->events_mask = EVENTS - 1;
-    d->wake_fd = d->event_fd = d->port_fd = d->telemetry_fd = d->notifications_fd = -1;
+    d->wake_fd = d->event_fd = d->links_fd = -1;
     d->next_id = 1;
     if (!d->members || !d->events) {
         snprintf(error, error_size, "no memory for an endpoint");
         goto failed;
     }
-    d->line_rate_bps = config->line_rate_bps;
     d->base_ns = clock_ns(CLOCK_MONOTONIC);
-    d->ifindex = if_nametoindex(config->interface);
-    d->port_fd = port_take(card->ip, ROCE_PORT, error, error_size);
-    if (d->port_fd < 0)
-        goto failed;
-    d->telemetry_fd = port_take(card->ip, TELEMETRY_PORT, error, error_size);
-    if (d->telemetry_fd < 0)
-        goto failed;
-    d->notifications_fd = port_take(card->ip, NOTIFICATION_PORT, error, error_size);
-    if (d->notifications_fd < 0)
-        goto failed;
-    d->io = open_io(d, config, error, error_size);
-    if (!d->io)
+    if (!open_line(d, config, card->ip, error, error_size))
         goto failed;
     struct rnic_config own = *card;
     own.cc_base_ns = d->base_ns;
@@ -106,17 +136,30 @@ failed:
     return NULL;
 }
 
+int rnicd_add_interface(rnicd *d, const struct rnicd_config *config, const struct rnic_interface *interface, char *error,
+                        size_t error_size)
+{
+    const int number = rnic_add_interface(d->card, interface);
+    if (number < 0) {
+        snprintf(error, error_size, "%s: %s", config->interface, rnic_error(d->card));
+        return -1;
+    }
+    if (!open_line(d, config, interface->ip, error, error_size))
+        return -1;
+    return links_open(d, error, error_size) ? -1 : number;
+}
+
 void rnicd_close(rnicd *d)
 {
     if (!d)
         return;
-    if (d->io)
-        d->io->ways->close(d->io);
+    for (uint32_t i = 0; i < d->n_lines; i++) {
+        d->lines[i].io->ways->close(d->lines[i].io);
+        close_all(d->lines[i].port_fds, LINE_PORTS);
+    }
     rnic_destroy(d->card);
-    const int descriptors[] = {d->wake_fd, d->event_fd, d->port_fd, d->telemetry_fd, d->notifications_fd};
-    for (size_t i = 0; i < sizeof descriptors / sizeof *descriptors; i++)
-        if (descriptors[i] >= 0)
-            close(descriptors[i]);
+    const int descriptors[] = {d->wake_fd, d->event_fd, d->links_fd};
+    close_all(descriptors, sizeof descriptors / sizeof *descriptors);
     pthread_mutex_destroy(&d->next);
     pthread_mutex_destroy(&d->lock);
     free(d->members);
@@ -124,9 +167,22 @@ void rnicd_close(rnicd *d)
     free(d);
 }
 
-int rnicd_mode(const rnicd *d) { return (int)d->mode; }
+int rnicd_mode(const rnicd *d)
+{
+    for (uint32_t i = 0; i < d->n_lines; i++)
+        if (d->lines[i].mode == RNICD_PACKET)
+            return RNICD_PACKET;
+    return RNICD_XDP;
+}
+
 const char *rnicd_mode_reason(const rnicd *d) { return d->reason; }
-int rnicd_socket(const rnicd *d) { return d->mode == RNICD_XDP ? d->io->fd : -1; }
+
+int rnicd_socket(const rnicd *d, uint32_t interface)
+{
+    const struct line *line = &d->lines[interface];
+    return interface < d->n_lines && line->mode == RNICD_XDP ? line->io->fd : -1;
+}
+
 rnic *rnicd_card(rnicd *d) { return d->card; }
 int rnicd_event_fd(const rnicd *d) { return d->event_fd; }
 uint32_t rnicd_places(const rnicd *d) { return d->members_mask + 1; }
@@ -163,17 +219,24 @@ void rnicd_stats_get(rnicd *d, struct rnicd_stats *stats)
     *stats = d->stats;
     if (d->has_clock)
         stats->cpu_ns = clock_ns(d->thread_clock);
-    d->io->ways->dropped(d->io, &stats->rx_dropped, &stats->tx_dropped);
+    stats->rx_dropped = stats->tx_dropped = 0;
+    for (uint32_t i = 0; i < d->n_lines; i++) {
+        uint64_t received, sent;
+        d->lines[i].io->ways->dropped(d->lines[i].io, &received, &sent);
+        stats->rx_dropped += received;
+        stats->tx_dropped += sent;
+    }
 }
 
 /* --- frames ------------------------------------------------------------------------------------ */
 
 static void take_frame(void *opaque, const uint8_t *frame, uint32_t length)
 {
-    struct rnicd *d = opaque;
+    const struct line *line = opaque;
+    struct rnicd *d = line->driver;
     d->stats.rx_packets++;
     d->stats.rx_bytes += length;
-    rnic_receive(d->card, frame, length, 0, rnicd_now(d));
+    rnic_receive_on(d->card, line->number, frame, length, 0, rnicd_now(d));
 }
 
 static void keep_event(struct rnicd *d, const struct rnic_event *event)
@@ -205,56 +268,93 @@ size_t rnicd_take_events(rnicd *d, struct rnic_event *events, size_t max)
     return n;
 }
 
-static void occupy_line(struct rnicd *d, uint32_t length, rnic_time now)
+static void occupy(struct line *line, uint32_t length, rnic_time now)
 {
-    if (!d->line_rate_bps)
+    if (!line->rate_bps)
         return;
     uint64_t bytes = length + ETHERNET_GAP;
     if (bytes < FRAME_LEAST)
         bytes = FRAME_LEAST;
     /* Only what has waited for the line may catch up; a line that was idle has lost its time. */
-    const rnic_time earliest = d->line_waited ? now - LINE_SLACK_PS : now;
-    if (d->busy_until < earliest)
-        d->busy_until = earliest;
-    d->busy_until += (rnic_time)(bytes * BYTE_PS / d->line_rate_bps);
+    const rnic_time earliest = line->waited ? now - LINE_SLACK_PS : now;
+    if (line->busy_until < earliest)
+        line->busy_until = earliest;
+    line->busy_until += (rnic_time)(bytes * BYTE_PS / line->rate_bps);
 }
 
 enum sending { NOTHING_SENT = 0, SENT = 1, NO_ROOM = 2 };
 
+/* Sends a frame, if one may go by this line now. */
+static enum sending send_frame(struct rnicd *d, struct line *line)
+{
+    struct rnic_packet packet;
+    const rnic_time now = rnicd_now(d);
+    if (line->busy_until > now) {
+        line->waited = rnic_ready_queue_on(d->card, line->number, now) >= 0;
+        return NOTHING_SENT;
+    }
+    uint8_t *room = line->io->ways->room(line->io);
+    if (!room)
+        return rnic_next_event_on(d->card, line->number) <= now ? NO_ROOM : NOTHING_SENT;
+    if (!rnic_transmit_on(d->card, line->number, now, &packet)) {
+        line->waited = 0;
+        return NOTHING_SENT;
+    }
+    const uint32_t length = rnic_write_packet(&packet, room);
+    line->io->ways->put(line->io, length);
+    d->stats.tx_packets++;
+    d->stats.tx_bytes += length;
+    occupy(line, length, now);
+    return SENT;
+}
+
+static int flush(struct line *line, enum sending *result)
+{
+    const int status = line->io->ways->flush(line->io);
+    if (status > 0 && *result == NOTHING_SENT)
+        *result = NO_ROOM;
+    return status < 0 ? status : 0;
+}
+
 /* Sends what may go. Returns enum sending, or a negative errno. */
 static int send_frames(struct rnicd *d)
 {
-    struct rnic_packet packet;
-    enum sending result = NOTHING_SENT;
-    for (;;) {
-        const rnic_time now = rnicd_now(d);
-        if (d->busy_until > now) {
-            d->line_waited = rnic_ready_queue(d->card, now) >= 0;
-            break;
-        }
-        uint8_t *room = d->io->ways->room(d->io);
-        if (!room) {
-            if (result == NOTHING_SENT && rnic_next_event(d->card) <= now) {
-                result = NO_ROOM;
-                d->stats.tx_full++;
-            }
-            break;
-        }
-        if (!rnic_transmit(d->card, now, &packet)) {
-            d->line_waited = 0;
-            break;
-        }
-        const uint32_t length = rnic_write_packet(&packet, room);
-        d->io->ways->put(d->io, length);
-        d->stats.tx_packets++;
-        d->stats.tx_bytes += length;
-        occupy_line(d, length, now);
+    struct line *line = &d->lines[0];
+    enum sending result = NOTHING_SENT, last;
+    while ((last = send_frame(d, line)) == SENT)
         result = SENT;
+    if (last == NO_ROOM && result == NOTHING_SENT) {
+        result = NO_ROOM;
+        d->stats.tx_full++;
     }
-    const int status = d->io->ways->flush(d->io);
-    if (status < 0)
-        return status;
-    return status > 0 && result == NOTHING_SENT ? NO_ROOM : result;
+    const int status = flush(line, &result);
+    return status ? status : (int)result;
+}
+
+/* The same by several lines, a frame of each in turn, since what one sends may let another one send. */
+static int send_by_lines(struct rnicd *d)
+{
+    enum sending result = NOTHING_SENT, of[RNIC_INTERFACES];
+    for (int again = 1; again;) {
+        again = 0;
+        for (uint32_t i = 0; i < d->n_lines; i++) {
+            struct line *line = &d->lines[i];
+            of[i] = send_frame(d, line);
+            again |= of[i] == SENT;
+            /* A line that has no room is no place for a packet, and the next one may have some. */
+            rnic_set_busy(d->card, i, of[i] == NO_ROOM ? rnicd_now(d) + RETRY_PS : line->busy_until);
+        }
+        result = again ? SENT : result;
+    }
+    for (uint32_t i = 0; i < d->n_lines; i++) {
+        const int status = flush(&d->lines[i], &of[i]);
+        if (status)
+            return status;
+        d->stats.tx_full += of[i] == NO_ROOM;
+        if (result == NOTHING_SENT)
+            result = of[i];
+    }
+    return (int)result;
 }
 
 /* --- the loop ---------------------------------------------------------------------------------- */
@@ -273,13 +373,13 @@ static void let_others(struct rnicd *d)
 }
 
 /* What a socket's error comes to: an interface that is only down comes up again. Reading the error clears it. */
-static int interface_error(struct rnicd *d)
+static int interface_error(const struct line *line)
 {
     int error = 0;
     socklen_t size = sizeof error;
-    struct ifreq query = {.ifr_ifindex = (int)d->ifindex};
-    getsockopt(d->io->fd, SOL_SOCKET, SO_ERROR, &error, &size);
-    return ioctl(d->port_fd, SIOCGIFNAME, &query) ? -ENODEV : 0;
+    struct ifreq query = {.ifr_ifindex = (int)line->ifindex};
+    getsockopt(line->io->fd, SOL_SOCKET, SO_ERROR, &error, &size);
+    return ioctl(line->port_fds[0], SIOCGIFNAME, &query) ? -ENODEV : 0;
 }
 
 /* Lets others have the card, and sleeps until `due`, a frame or a wake-up. 0, or a negative errno of the interface. */
@@ -291,25 +391,35 @@ static int sleep_until(struct rnicd *d, rnic_time due)
         return 0;
     }
     const rnic_time most = left < SLEEP_MOST_PS ? left : SLEEP_MOST_PS;
-    struct pollfd fds[2] = {{.fd = d->io->fd, .events = POLLIN}, {.fd = d->wake_fd, .events = POLLIN}};
+    const uint32_t n = d->n_lines;
+    struct pollfd fds[RNIC_INTERFACES + 2] = {[0] = {.fd = d->wake_fd, .events = POLLIN},
+                                              [1] = {.fd = d->links_fd, .events = POLLIN}}; /* -1: is left out */
+    for (uint32_t i = 0; i < n; i++)
+        fds[2 + i] = (struct pollfd){.fd = d->lines[i].io->fd, .events = POLLIN};
     const struct timespec timeout = {.tv_sec = most / 1000000000000, .tv_nsec = most / 1000 % 1000000000};
     d->stats.wakeups++;
     pthread_mutex_unlock(&d->lock);
-    const int idle = ppoll(fds, 2, &timeout, NULL) == 0 && most == SLEEP_MOST_PS;
-    if (fds[1].revents & POLLIN)
+    const int idle = ppoll(fds, 2 + n, &timeout, NULL) == 0 && most == SLEEP_MOST_PS;
+    if (fds[0].revents & POLLIN)
         clear(d->wake_fd);
     rnicd_lock(d);
-    /* AF_XDP does not tell that its interface is gone. */
-    return idle || fds[0].revents & POLLERR ? interface_error(d) : 0;
+    int status = 0;
+    for (uint32_t i = 0; i < n && !status; i++) /* AF_XDP does not tell that its interface is gone */
+        status = idle || fds[2 + i].revents & POLLERR ? interface_error(&d->lines[i]) : 0;
+    return status;
 }
 
 static int round_of(struct rnicd *d)
 {
-    const size_t received = d->io->ways->receive(d->io, take_frame, d);
+    size_t received = 0;
+    if (d->links_fd >= 0)
+        links_read(d);
+    for (uint32_t i = 0; i < d->n_lines; i++)
+        received += d->lines[i].io->ways->receive(d->lines[i].io, take_frame, &d->lines[i]);
     d->stats.rx_batches += received > 0;
     rnic_advance(d->card, rnicd_now(d));
     take_events(d);
-    const int status = send_frames(d);
+    const int status = d->n_lines == 1 ? send_frames(d) : send_by_lines(d);
     if (status < 0)
         return status;
     take_events(d);
@@ -317,9 +427,14 @@ static int round_of(struct rnicd *d)
         let_others(d);
         return 0;
     }
-    rnic_time due = rnic_next_event(d->card);
-    if (due < d->busy_until)
-        due = d->busy_until;
+    rnic_time due = RNIC_NEVER;
+    for (uint32_t i = 0; i < d->n_lines; i++) {
+        rnic_time next = rnic_next_event_on(d->card, i);
+        if (next < d->lines[i].busy_until)
+            next = d->lines[i].busy_until;
+        if (next < due)
+            due = next;
+    }
     if (status == NO_ROOM)
         due = rnicd_now(d) + RETRY_PS;
     return sleep_until(d, due);

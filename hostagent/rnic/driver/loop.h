@@ -17,16 +17,27 @@ struct member {
     uint64_t asked_ns; /* LATENCY: when the message that is out was posted */
 };
 
-struct rnicd {
+enum { LINE_PORTS = 3 }; /* RoCEv2's, telemetry's and the notifications' */
+
+/* An interface of the card. */
+struct line {
+    struct rnicd *driver;
     struct io *io;
-    rnic *card;
-    uint32_t mode;
-    uint64_t base_ns;         /* CLOCK_MONOTONIC at time 0 */
-    uint64_t line_rate_bps;
-    rnic_time busy_until;     /* of the line */
-    int line_waited;          /* somebody waits, or has waited, until then */
+    uint32_t number, mode;
+    uint64_t rate_bps;
+    rnic_time busy_until;
+    int waited;               /* somebody waits, or has waited, until then */
     unsigned ifindex;
-    int wake_fd, event_fd, port_fd, telemetry_fd, notifications_fd;
+    int port_fds[LINE_PORTS];
+};
+
+struct rnicd {
+    rnic *card;
+    struct line lines[RNIC_INTERFACES];
+    uint32_t n_lines;
+    uint64_t base_ns;         /* CLOCK_MONOTONIC at time 0 */
+    int wake_fd, event_fd;
+    int links_fd;             /* says that a link went up or down; -1: there is one line, and nobody asks */
     atomic_int stopping;
     pthread_mutex_t next, lock; /* whoever holds `next` is the next to get `lock`: nobody barges in */
     uint64_t next_id;           /* of work requests */
@@ -46,6 +57,10 @@ static inline uint64_t since_start(const struct rnicd *d) { return (uint64_t)rni
 /* --- port.c --- */
 /* Takes a UDP port, else the kernel would answer its packets "port unreachable". -1: `error` says why. */
 int port_take(uint32_t ip, uint16_t port, char *error, size_t error_size);
+
+/* --- links.c: links that go up and down, of a card of several interfaces --- */
+int links_open(struct rnicd *d, char *error, size_t error_size); /* -1: `error` says why */
+void links_read(struct rnicd *d);                                 /* tells the card what is new */
 
 /* --- task.c --- */
 void tasks_event(struct rnicd *d, const struct rnic_event *event);
