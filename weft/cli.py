@@ -16,7 +16,7 @@ from pathlib import Path
 import click
 
 from observe.errors import UsageError
-from weft import console
+from weft import console, full_disk
 from weft.command_line import EXIT_USAGE, Group, as_json, command, refuse
 
 EXIT_FAILED = 1
@@ -159,7 +159,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return EXIT_INTERRUPTED
     except BrokenPipeError:
         # The reader of our output (head, less) has gone: nothing more to say to it.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         return EXIT_FAILED
     except Exception as error:
         if os.environ.get("WEFT_DEBUG"):
@@ -194,6 +194,10 @@ def report(error: Exception) -> int:
     if _is_ours(error):
         console.report(error)
         return EXIT_USAGE if isinstance(error, UsageError) else EXIT_FAILED
+    if full := full_disk.said_of(error):
+        console.error(*full)
+        _drop_output()
+        return EXIT_FAILED
     if isinstance(error, OSError) and error.filename and error.errno in _USERS_FILES:
         console.error(f"{error.filename}: {error.strerror}")
         return EXIT_FAILED
@@ -208,6 +212,14 @@ def report(error: Exception) -> int:
         f"please report it with {where}" if where else "please report it; WEFT_DEBUG=1 shows more",
     )
     return EXIT_BUG
+
+
+def _drop_output() -> None:
+    """Let Python's own flush at the end not fail where ours has."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _is_ours(error: Exception) -> bool:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from emulation.run_state import log_root
 from emulation.session import Session, explain
-from weft import console
+from weft import console, full_disk
 from weft.prompt_command import Command, CommandError, Shell, no_arguments
 from weft.prompt_fabric import FabricCommands
 from weft.prompt_traffic import TrafficCommands
@@ -196,7 +196,8 @@ class Prompt:
 
 
 def _show(error: Exception) -> None:
-    if getattr(error, "diagnostics", None):  # each says file, line, column and what is wrong
-        print(error, file=sys.stderr)
-        return
-    console.error(str(error) or type(error).__name__, str(getattr(error, "remedy", "")))
+    full = full_disk.said_of(error)
+    if full:
+        console.error(*full)
+    else:
+        console.report(error)
