@@ -8,8 +8,10 @@ import re
 import signal
 import subprocess
 import sys
+import textwrap
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -51,6 +53,21 @@ def test_goodput_is_over_the_time_that_flows_ran(
     assert found, shown
     assert float(found[1]) == pytest.approx(8e3 / float(found[2]), rel=1e-3)
     assert 300 < float(found[1]) < 400
+
+
+def test_the_documentation_s_snippet_runs_with_what_is_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = Path(cli.__file__).parents[1] / "docs" / "results.md"
+    snippet = page.read_text().partition("    import ")[2].partition("\n\n")[0]
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(sys.modules, "pandas", None)  # not with Weft, even if it is here
+    assert cli.main(["sim", "incast-32", "--until", "20us"]) == 0
+    found: dict[str, Any] = {}
+    exec(textwrap.dedent(f"    import {snippet}"), found)
+    assert len(found["slowest"]) == 3
+    rates = [row["goodput_bps"] for row in found["slowest"]]
+    assert rates == sorted(rates) and set(found["slowest"][0]) == {"src", "dst", "goodput_bps"}
 
 
 FAST = """\
