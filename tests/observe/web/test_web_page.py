@@ -11,11 +11,13 @@ import subprocess
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import topologies
 from observe.loopback_http import LoopbackServer
 from observe.samples import SwitchSample
 
@@ -249,8 +251,17 @@ def test_the_pointer_on_a_link_tells_both_directions(
 
 
 def test_the_pointer_on_a_port_tells_of_fast_cnps_where_there_are_any(
-    page: Browser, recorded: Any, sends: Any, until: Any
+    page: Browser, recorded: Any, sends: Any, until: Any, tmp_path: Path
 ) -> None:
+    file = tmp_path / "fast.yaml"
+    file.write_text(
+        "time_scale: 10000\n"
+        "generator: leaf_spine\nspines: 2\nleaves: 2\nhosts_per_leaf: 2\n"
+        "link: {rate: 400Gbps, delay: 500ns, queue: 1MB}\n"
+        "classes: {roce: {dscp: 26, queue: 3, fast_cnp: true}}\n"
+    )
+    recorded.record = replace(recorded.record, run="w0002", topology=topologies.load(str(file)))
+    until(lambda: page.text("#topology") == "fast")
     recorded.set_port(
         "s1", 1, sends(10_000_000, counters={"fast_cnps": {"sent": 55, "interval": 1147}})
     )
