@@ -6,7 +6,6 @@ byte). All entries are frozen and compare by value, so that two states can be co
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -505,12 +504,3 @@ def _show_match(value: MatchValue) -> str:
             return f"{number:#x}&&&{mask:#x}"
         case Range(low, high):
             return f"{low:#x}..{high:#x}"
-
-
-def show_value(value: int, bits: int) -> str:
-    """Return a value as people read its width: 48 bits as MAC, 32 as IPv4, others in decimal."""
-    if bits == 48:
-        return ":".join(f"{byte:02x}" for byte in value.to_bytes(6, "big"))
-    if bits == 32:
-        return str(ipaddress.IPv4Address(value))
-    return str(value)

@@ -13,6 +13,7 @@ from enum import Enum
 from typing import Generic, Protocol, TypeVar
 
 from controller.errors import UnknownName
+from controller.value_text import Meaning, meaning
 from softswitch.p4runtime.protos import p4i
 
 
@@ -34,6 +35,7 @@ class Field:
     name: str
     bits: int
     kind: MatchKind | None = None
+    meaning: Meaning = Meaning.NUMBER
 
 
 class Named(Protocol):
@@ -190,7 +192,10 @@ def field_by_id(fields: tuple[Field, ...], number: int) -> Field:
 
 def _action(item: p4i.Action) -> Action:
     pre = item.preamble
-    params = tuple(Field(param.id, param.name, param.bitwidth) for param in item.params)
+    params = tuple(
+        Field(param.id, param.name, param.bitwidth, meaning=_meaning(param))
+        for param in item.params
+    )
     return Action(pre.id, pre.name, pre.alias, params)
 
 
@@ -201,7 +206,9 @@ def _table(item: p4i.Table) -> Table:
         name=pre.name,
         alias=pre.alias,
         fields=tuple(
-            Field(field.id, field.name, field.bitwidth, MatchKind(field.match_type))
+            Field(
+                field.id, field.name, field.bitwidth, MatchKind(field.match_type), _meaning(field)
+            )
             for field in item.match_fields
         ),
         action_ids=tuple(ref.id for ref in item.action_refs),
@@ -209,6 +216,12 @@ def _table(item: p4i.Table) -> Table:
         is_const=item.is_const_table,
         const_default=bool(item.const_default_action_id),
         size=item.size,
+    )
+
+
+def _meaning(item: p4i.MatchField | p4i.Action.Param) -> Meaning:
+    return meaning(
+        item.name, item.bitwidth, annotations=item.annotations, type_name=item.type_name.name
     )
 
 

@@ -23,9 +23,9 @@ from controller.entries import (
     TableAction,
     TableEntry,
     Ternary,
-    show_value,
 )
-from controller.p4info import P4Info
+from controller.p4info import Field, P4Info
+from controller.value_text import show_value
 
 
 @dataclass(frozen=True)
@@ -50,8 +50,7 @@ def _row(entry: Entry, p4info: P4Info) -> TableRow:
         case TableEntry():
             table = p4info.tables[entry.table]
             key = ", ".join(
-                f"{name} {_match(value, p4info.field(table, name).bits)}"
-                for name, value in entry.match
+                f"{name} {_match(value, p4info.field(table, name))}" for name, value in entry.match
             )
             return TableRow(
                 entry.table, key or "any", _action(entry.action, p4info), entry.priority
@@ -83,7 +82,7 @@ def _action(action: TableAction, p4info: P4Info) -> str:
         case ActionCall(name, arguments):
             given = dict(arguments)
             shown = ", ".join(
-                f"{param.name}={show_value(given[param.name], param.bits)}"
+                f"{param.name}={show_value(given[param.name], param.meaning)}"
                 for param in p4info.actions[name].params
                 if param.name in given
             )
@@ -94,15 +93,15 @@ def _action(action: TableAction, p4info: P4Info) -> str:
             return f"group {group}"
 
 
-def _match(value: MatchValue, bits: int) -> str:
+def _match(value: MatchValue, field: Field) -> str:
     match value:
         case Exact(number):
-            return show_value(number, bits)
+            return show_value(number, field.meaning)
         case Lpm(number, length):
-            return f"{show_value(number, bits)}/{length}"
-        case Ternary(number, mask) if mask == (1 << bits) - 1:
-            return show_value(number, bits)
+            return f"{show_value(number, field.meaning)}/{length}"
+        case Ternary(number, mask) if mask == (1 << field.bits) - 1:
+            return show_value(number, field.meaning)
         case Ternary(number, mask):
-            return f"{show_value(number, bits)} & {mask:#x}"
+            return f"{show_value(number, field.meaning)} & {mask:#x}"
         case Range(low, high):
-            return f"{show_value(low, bits)}..{show_value(high, bits)}"
+            return f"{show_value(low, field.meaning)}..{show_value(high, field.meaning)}"

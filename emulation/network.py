@@ -19,7 +19,7 @@ from mininet.log import setLogLevel
 from mininet.net import Mininet
 from mininet.node import Host as MininetHost
 
-from emulation import interface, namespace
+from emulation import host_names, interface, namespace
 from emulation.errors import EmulationError, ToolMissingError
 from emulation.live_host import LiveHost
 from emulation.run_state import SHELL_ROLE, Run
@@ -143,6 +143,7 @@ class Network:
                 self._add_ticker_pair(switch.name)
         for host in topology.hosts:
             self._configure_host(host)
+        host_names.write(self.run, self.live_interfaces())
         if pace_hosts:
             self.hosts_are_paced = all(self._pace(host) for host in topology.hosts)
 

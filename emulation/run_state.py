@@ -183,7 +183,8 @@ def refuse_second_run() -> RunActiveError:
 
 def _taken(run: str) -> bool:
     """Say whether anything on this machine already carries this prefix."""
-    places = (Path("/sys/class/net"), Path("/run/netns"), run_root(), log_root())
+    machine = (Path("/sys/class/net"), Path("/run/netns"), Path("/etc/netns"))
+    places = (*machine, run_root(), log_root())
     return any(
         entry.name.startswith(run)
         for place in places

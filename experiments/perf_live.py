@@ -137,7 +137,8 @@ def _teller(draw: Draw, work: rdma.Work) -> Callable[[], None]:
     def tell() -> None:
         if work.duration_ms:
             share = 1000 * (time.monotonic() - started) / work.duration_ms
-            draw(share, f"{work.mode}, {work.size} B")
+            last = ", waiting for the last messages" * (share > 1)
+            draw(min(1.0, share), f"{work.mode}, {work.size} B{last}")
 
     return tell
 

@@ -12,12 +12,13 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from simulator.flow_times import FlowTimes
 from simulator.result_statistics import MILLION, PS_PER_S
 from topologies.errors import did_you_mean
 from workloads.senders import columns
 
 if TYPE_CHECKING:
-    from simulator.runner import Simulation
+    from simulator.runner import Outcome, Simulation
 
 Value = int | float | None
 Port = tuple[str, int]
@@ -34,15 +35,17 @@ class MetricError(Exception):
 class Ended:
     """A run that ended: its summary.json, the most that a queue of each switch port held.
 
-    `flows`: payload that came of the flow with the least and the most, in bytes; None: no flow.
+    `goodput_bps`: of all flows over the time in which they ran; `flows`: of the flow with the least
+    and of the one with the most, each over its own. None: no flow, or no time.
     """
 
     summary: Mapping[str, Any]
     peaks: Mapping[Port, int]
+    goodput_bps: int | None = None
     flows: tuple[int, int] | None = None
 
     @classmethod
-    def of(cls, simulation: Simulation, summary: Mapping[str, Any]) -> Ended:
+    def of(cls, simulation: Simulation, outcome: Outcome) -> Ended:
         """Read peaks off the switches and flows off the engine: they are exact, not sampled."""
         from simulator.fabric import PRIORITIES  # the engine, which a reader of sweeps does without
 
@@ -53,9 +56,10 @@ class Ended:
             for port in fabric.topology.ports_of(name):
                 queues = (core.queue_peak(port.number, queue) for queue in range(PRIORITIES))
                 peaks[name, port.number] = max(queue.bytes for queue in queues)
-        received = simulation.engine.flow_stats(0, len(simulation.traffic.flows))["received_bytes"]
-        flows = (int(received.min()), int(received.max())) if len(received) else None
-        return cls(summary, peaks, flows)
+        times = FlowTimes.of(simulation.traffic, outcome.end)
+        each = times.each_bps() if outcome.end.now_ps else []
+        least_most = (min(each), max(each)) if each else None
+        return cls(outcome.summary, peaks, times.goodput_bps(), least_most)
 
 
 @dataclass(frozen=True)
@@ -69,22 +73,23 @@ class Metric:
     by_port: bool = False
 
 
-def _rate(ended: Ended, delivered: int) -> Value:
-    now_ps = int(ended.summary["end"]["now_ps"])
-    return delivered * 8 * PS_PER_S // now_ps if now_ps else None
-
-
 def _goodput(ended: Ended, _: Port | None) -> Value:
-    return _rate(ended, int(ended.summary["flows"]["received_bytes"]))
+    return ended.goodput_bps
 
 
 def _flow(place: int) -> Callable[[Ended, Port | None], Value]:
     """Return what gives the goodput of the flow with the least (0) or the most (1)."""
 
     def look(ended: Ended, _: Port | None) -> Value:
-        return None if ended.flows is None else _rate(ended, ended.flows[place])
+        return None if ended.flows is None else ended.flows[place]
 
     return look
+
+
+def _run_rate(ended: Ended, _: Port | None) -> Value:
+    now_ps = int(ended.summary["end"]["now_ps"])
+    delivered = int(ended.summary["flows"]["received_bytes"])
+    return delivered * 8 * PS_PER_S // now_ps if now_ps else None
 
 
 def _in(*path: str) -> Callable[[Ended, Port | None], Value]:
@@ -121,9 +126,10 @@ _MESSAGES = ("messages", "completion_ps")
 METRICS: Mapping[str, Metric] = {
     metric.name: metric
     for metric in (
-        Metric("goodput", "b/s", "payload that came, over the time of the run", _goodput),
+        Metric("goodput", "b/s", "payload that came, over the time in which flows ran", _goodput),
         Metric("least_flow", "b/s", "goodput of the flow that got least", _flow(0)),
         Metric("most_flow", "b/s", "goodput of the flow that got most", _flow(1)),
+        Metric("run_rate", "b/s", "payload that came, over the whole run, idle or not", _run_rate),
         Metric("delivered", "B", "payload that came", _in("flows", "received_bytes")),
         Metric(
             "peak_queue", "B", "most that a queue of a switch port held", _peak_queue, by_port=True

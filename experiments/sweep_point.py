@@ -203,7 +203,7 @@ def _simulated(
         outcome = simulation.run(out)
         if outcome.stop is Stop.INTERRUPTED:
             raise KeyboardInterrupt
-        metrics = measured(Ended.of(simulation, outcome.summary), assignment.metrics)
+        metrics = measured(Ended.of(simulation, outcome), assignment.metrics)
         more = _own(assignment.measure, Run(context, outcome.summary, outcome.end))
     metrics |= {name: each.value for name, each in more.items()}
     units = {name: each.unit for name, each in more.items()}

@@ -109,10 +109,12 @@ class SwitchReader:
     def _sample(self) -> SwitchSample:
         rows: Mapping[int, Json] = {}
         switch: Json = {}
-        if self._diagnostics is not None:
-            rows = self._diagnostics.port_stats()
-            switch = self._diagnostics.switch_stats()
         at_ns = time.monotonic_ns()
+        if self._diagnostics is not None:
+            # The switch's own time: an answer that is late on a busy machine must not make the
+            # rates of the look before it too high, and its own too low.
+            rows, at_ns = self._diagnostics.port_stats_at()
+            switch = self._diagnostics.switch_stats()
         cells = self._counters(with_totals=self._diagnostics is None)
         return SwitchSample(
             at_ns=at_ns,

@@ -74,9 +74,9 @@ class PortSample:
 class SwitchSample:
     """One switch at one moment.
 
-    `at_ns`: the reader's monotonic clock. `drops`: packets that ended inside, by reason; ports'
-    drops are not among them. `cpu_ns`: CPU time of the packet loop. `error`: why nothing was
-    read, empty when it was.
+    `at_ns`: the monotonic clock when ports had counted so. `drops`: packets that ended inside, by
+    reason; ports' drops are not among them. `cpu_ns`: CPU time of the packet loop. `error`: why
+    nothing was read, empty when it was.
     """
 
     at_ns: int

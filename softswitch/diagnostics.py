@@ -104,7 +104,12 @@ class DiagnosticsClient:
         """By port: counts (ws_port_stats), `state`, `pause_mask`, `interface`; `link`, the settings
         of the port (as `set_link` returns them); `wire`, what went wrong on what it `send`s and
         `receive`s (ws_impair_stats)."""
-        return {int(port): row for port, row in self.call("PortStats")["ports"].items()}
+        return self.port_stats_at()[0]
+
+    def port_stats_at(self) -> tuple[dict[int, Json], int]:
+        """As `port_stats`, and when the switch counted so: its machine's monotonic clock, in ns."""
+        reply = self.call("PortStats")
+        return {int(port): row for port, row in reply["ports"].items()}, int(reply["at_ns"])
 
     def switch_stats(self) -> Json:
         """Counts of the switch (ws_stats) under `switch`, of the packet loop (wd_stats) under

@@ -75,7 +75,9 @@ class DiagnosticsService:
 
     def _port_stats(self, _request: Json) -> Json:
         with self._loop.locked():
-            return {"ports": {str(port): self._port_row(port) for port in sorted(self._ports)}}
+            at_ns = time.monotonic_ns()  # with the loop standing still: rates are over its time
+            ports = {str(port): self._port_row(port) for port in sorted(self._ports)}
+        return {"ports": ports, "at_ns": at_ns}
 
     def _port_row(self, port: int) -> Json:
         core = self._device.core

@@ -16,8 +16,10 @@ from pathlib import Path
 import click
 
 from observe.errors import UsageError
-from weft import console
+from weft import console, full_disk
 from weft.command_line import EXIT_USAGE, Group, as_json, command, refuse
+
+ROOT = Path(__file__).resolve().parent.parent
 
 EXIT_FAILED = 1
 EXIT_BUG = 70
@@ -88,6 +90,17 @@ _COMMANDS: Mapping[str, tuple[str, str]] = {
 }  # fmt: skip
 """Each command's place, MODULE:NAME, and what it does."""
 
+_GROUPS: Mapping[str, tuple[str, ...]] = {
+    "To begin with": ("doctor", "topo", "run-topo", "sim", "lab"),
+    "A fabric that is up": ("exec", "link", "reload", "perf", "cli", "stop", "clean"),
+    "Watching it": ("top", "web", "trace", "agent", "metrics"),
+    "P4 programs": ("compile", "lint", "stf", "parity", "drop-in", "lab-files"),
+    "Virtual time and its results": ("plot", "sweep", "dcqcn"),
+    "Teaching": ("grade",),
+    "Weft itself": ("bench", "conformance", "corpus", "setup-p4rt-shell", "setup-dask"),
+}
+"""The commands as help shows them: what one needs first comes first."""
+
 _ALIASES = {"run": "run-topo"}
 
 # An exception of a class made here is a message for the user; any other one is a bug.
@@ -109,7 +122,7 @@ class _Commands(Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return their names, in the order of help."""
-        return list(_COMMANDS)
+        return [name for names in _GROUPS.values() for name in names]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command:
         """Import a command. Raises click.NoSuchCommand."""
@@ -124,21 +137,48 @@ class _Commands(Group):
         return found
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the table; nothing is imported for it."""
+        """Write the tables; nothing is imported for them."""
         aliases = {name: f" ({alias})" for alias, name in _ALIASES.items()}
-        with formatter.section("Commands"):
-            formatter.write_dl(
-                [(n + aliases.get(n, ""), text) for n, (_, text) in _COMMANDS.items()]
-            )
+        width = max(len(name + aliases.get(name, "")) for name in _COMMANDS)
+        for title, names in _GROUPS.items():
+            with formatter.section(title):
+                formatter.write_dl(
+                    [
+                        (f"{name}{aliases.get(name, '')}".ljust(width), _COMMANDS[name][1])
+                        for name in names
+                    ]
+                )
+
+
+def _print_version(ctx: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
+    if wanted:
+        from importlib import metadata  # for this alone
+
+        try:
+            number = metadata.version("weft")
+        except metadata.PackageNotFoundError:
+            number = "(not installed: make setup)"
+        print(f"weft {number}, Python {sys.version.split()[0]}, {ROOT}")
+        ctx.exit()
 
 
 _WEFT = _Commands(
     "weft",
+    params=[
+        click.Option(
+            ["--version"],
+            is_flag=True,
+            is_eager=True,
+            expose_value=False,
+            callback=_print_version,
+            help="print the version, Python's, and where Weft lies",
+        )
+    ],
     help="P4/eBPF prototypes of AI-cluster (RoCEv2) networks, on one machine.",
     epilog="weft COMMAND --help tells more about a command, with examples.",
     no_args_is_help=False,
     subcommand_metavar="COMMAND ...",
-    options_metavar="[-h]",
+    options_metavar="[-h] [--version]",
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 
@@ -149,7 +189,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns the exit code. No exception leaves it, but with WEFT_DEBUG=1 what a command raised.
     """
     try:
-        code = _run(sys.argv[1:] if argv is None else argv)
+        words = sys.argv[1:] if argv is None else argv
+        code = _run(words or ["--help"])
         sys.stdout.flush()
         return code
     except click.UsageError as error:
@@ -159,7 +200,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return EXIT_INTERRUPTED
     except BrokenPipeError:
         # The reader of our output (head, less) has gone: nothing more to say to it.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         return EXIT_FAILED
     except Exception as error:
         if os.environ.get("WEFT_DEBUG"):
@@ -194,6 +235,10 @@ def report(error: Exception) -> int:
     if _is_ours(error):
         console.report(error)
         return EXIT_USAGE if isinstance(error, UsageError) else EXIT_FAILED
+    if full := full_disk.said_of(error):
+        console.error(*full)
+        _drop_output()
+        return EXIT_FAILED
     if isinstance(error, OSError) and error.filename and error.errno in _USERS_FILES:
         console.error(f"{error.filename}: {error.strerror}")
         return EXIT_FAILED
@@ -208,6 +253,14 @@ def report(error: Exception) -> int:
         f"please report it with {where}" if where else "please report it; WEFT_DEBUG=1 shows more",
     )
     return EXIT_BUG
+
+
+def _drop_output() -> None:
+    """Let Python's own flush at the end not fail where ours has."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _is_ours(error: Exception) -> bool:

@@ -13,6 +13,7 @@ import click
 from click import Choice
 
 from compiler.passes.diagnostic_actions import DiagnosticActions, UnknownKind
+from compiler.quoted_source import with_source
 from observe.errors import UsageError
 from softswitch import program_cache
 from softswitch.program_cache import Compiled
@@ -77,7 +78,7 @@ def run(
         )
         json_path, p4info_path = _write(compiled, out, program)
     for warning in compiled.warnings:
-        print(warning, file=sys.stderr)
+        print(with_source(warning), file=sys.stderr)
     if as_json:
         print(
             json.dumps(
@@ -91,8 +92,11 @@ def run(
                 }
             )
         )
-    elif with_times:
+        return 0
+    if with_times:
         _print_times(compiled)
+    files = " and ".join(str(path) for path in (json_path, p4info_path) if path is not None)
+    print(f"wrote {files}; machine code in the cache: {compiled.pipeline}")
     return 0
 
 

@@ -42,7 +42,11 @@ def error(message: str, remedy: str = "") -> None:
 def report(problem: Exception) -> None:
     """Print an error of ours to stderr, with its remedy if it has one."""
     message = str(problem) or type(problem).__name__
-    if getattr(problem, "diagnostics", None) or getattr(problem, "problems", None):
+    if getattr(problem, "diagnostics", None):
+        from compiler.quoted_source import with_source  # for an error alone
+
+        print(with_source(message), file=sys.stderr)
+    elif getattr(problem, "problems", None):
         print(message, file=sys.stderr)  # each says file, line and column, and what is wrong
     else:
         error(message, str(getattr(problem, "remedy", "")))

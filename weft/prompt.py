@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING
 
 from emulation.run_state import log_root
 from emulation.session import Session, explain
-from weft import console
+from weft import console, full_disk
 from weft.prompt_command import Command, CommandError, Shell, no_arguments
 from weft.prompt_fabric import FabricCommands
+from weft.prompt_nodes import NodeCommands
 from weft.prompt_traffic import TrafficCommands
 
 if TYPE_CHECKING:
@@ -40,9 +41,11 @@ class Prompt:
         self._reads = False
         shell = Shell(session, self._is_terminal)
         self._traffic = TrafficCommands(shell)
+        self._nodes = NodeCommands(shell)
         listed = [
             *self._traffic.commands(),
             *FabricCommands(shell, programs).commands(),
+            *self._nodes.commands(),
             Command(
                 "help",
                 "[COMMAND]",
@@ -135,8 +138,10 @@ class Prompt:
         except ValueError:
             return []
         if not before:
-            return list(self._commands)
+            return [*self._commands, *self._nodes.hosts()]
         command = self._commands.get(before[0])
+        if command is None and before[0] in self._nodes.hosts():
+            return list(self._nodes.words(before[1:]))
         return list(command.complete(before[1:])) if command else []
 
     def _read(self) -> str | None:
@@ -165,10 +170,14 @@ class Prompt:
         if not word or word.startswith("#"):
             return True
         try:
-            if word not in self._commands:
+            command = self._commands.get(word)
+            if command is None and word not in self._nodes.hosts():
                 raise CommandError(f"no command {word!r}: try help")
             self._session.settle()  # a switch that has just died is back in a moment
-            self._commands[word].run(rest.strip())
+            if command is not None:
+                command.run(rest.strip())
+            else:
+                self._nodes.in_host(word, rest.strip())
         except Exception as error:
             shown = explain(self._session, error)
             if shown is not error:
@@ -187,6 +196,7 @@ class Prompt:
                 print(f"    {line}")
             return
         width = max(len(command.usage) for command in self._commands.values())
+        print(f"  {'HOST COMMAND':{width}}  run a command in a host: h1 ping h3, h1 bash")
         for command in self._commands.values():
             print(f"  {command.usage:{width}}  {command.text}")
 
@@ -196,7 +206,8 @@ class Prompt:
 
 
 def _show(error: Exception) -> None:
-    if getattr(error, "diagnostics", None):  # each says file, line, column and what is wrong
-        print(error, file=sys.stderr)
-        return
-    console.error(str(error) or type(error).__name__, str(getattr(error, "remedy", "")))
+    full = full_disk.said_of(error)
+    if full:
+        console.error(*full)
+    else:
+        console.report(error)

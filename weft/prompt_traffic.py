@@ -15,6 +15,7 @@ from experiments.perf_request import OPERATIONS
 from weft import console, perf
 from weft.prompt_capture import Captures
 from weft.prompt_command import Command, CommandError, Shell, no_arguments, one_of, split
+from weft.prompt_nodes import environment, run_in
 
 if TYPE_CHECKING:
     from emulation.live_host import LiveHost
@@ -59,7 +60,8 @@ class TrafficCommands:
                 "run a command in a host, e.g. exec h1 ip route",
                 self._exec,
                 "The command is run by sh in the host's network namespace; files are this\n"
-                "machine's. Ctrl-C ends it. From another terminal: weft exec h1 ip route",
+                "machine's, but for /etc/hosts, which has the names of all hosts. Ctrl-C ends it.\n"
+                "Shorter: h1 ip route. From another terminal: weft exec h1 ip route",
                 self._one_host,
             ),
             Command(
@@ -127,13 +129,11 @@ class TrafficCommands:
         host = self._host(name, "exec HOST COMMAND")
         if not command.strip():
             raise CommandError(f"a command is missing: exec {name} COMMAND")
-        code = self._shell.foreground(host.command(["sh", "-c", command]))
-        if code != 0:
-            raise CommandError(f"exit code {code}")
+        run_in(self._shell, host, command)
 
     def _xterm(self, rest: str) -> None:
         host = self._host(rest, "xterm HOST")
-        instead = f"at this prompt: exec {rest} bash   elsewhere: sudo ip netns exec "
+        instead = f"at this prompt: {rest} bash   elsewhere: sudo ip netns exec "
         instead += f"{host.namespace} bash"
         if not os.environ.get("DISPLAY"):
             raise CommandError("there is no X display here ($DISPLAY is not set)", instead)
@@ -145,4 +145,5 @@ class TrafficCommands:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             start_new_session=True,
+            env={**os.environ, **environment(rest)},
         )

@@ -16,6 +16,7 @@ from emulation.network import namespace_name
 from emulation.session import Session, require_root
 from observe.errors import UsageError
 from weft.command_line import argument, command
+from weft.prompt_nodes import environment
 from weft.reload import Programs
 
 
@@ -101,4 +102,4 @@ def execute(host: str, command: tuple[str, ...]) -> int:
     enter = ["ip", "netns", "exec", namespace_name(fabric.run, host)]
     sys.stdout.flush()
     words = command[1:] if command[:1] == ("--",) else command
-    os.execvp(enter[0], [*enter, *words])
+    os.execvpe(enter[0], [*enter, *words], {**os.environ, **environment(host)})

@@ -13,6 +13,7 @@ from topologies.units import format_duration, format_rate, format_size
 from weft import console
 from weft.topo_text import print_drawing
 
+_UNITS = ("_bps", "_ps", "_bytes")
 MAX_TABLE_LINKS = 100  # beyond, tables are printed only when asked for
 
 
@@ -44,19 +45,27 @@ def _draw(topology: Topology, pictures: list[Path]) -> None:
         console.notice(f"{topology.name} is drawn in {path}")
 
 
-def _parts(topology: Topology) -> dict[str, list[dict[str, str]]]:
-    links = [
+def _parts(topology: Topology) -> dict[str, list[dict[str, object]]]:
+    """Return the rows of the tables, numbers as numbers. What has a unit is text and a number.
+
+    `_UNITS` has the keys of the numbers, which say their unit and which only programs read.
+    """
+    links: list[dict[str, object]] = [
         {
             "a": str(link.a),
             "b": str(link.b),
             "rate": format_rate(link.rate_bps),
+            "rate_bps": link.rate_bps,
             "delay": format_duration(link.delay_ps),
+            "delay_ps": link.delay_ps,
             "queue": format_size(link.queue_bytes),
-            "mtu": str(link.mtu_bytes),
+            "queue_bytes": link.queue_bytes,
+            "mtu": link.mtu_bytes,
+            "mtu_bytes": link.mtu_bytes,
         }
         for link in topology.links
     ]
-    hosts = [
+    hosts: list[dict[str, object]] = [
         {
             "name": str(part.end),
             "address": str(part.address),
@@ -66,24 +75,24 @@ def _parts(topology: Topology) -> dict[str, list[dict[str, str]]]:
         }
         for part in topology.interfaces()
     ]
-    switches = [
+    switches: list[dict[str, object]] = [
         {
             "name": switch.name,
             "role": switch.role.value,
             "group": switch.group,
-            "device_id": str(switch.device_id),
+            "device_id": switch.device_id,
             "mac": switch.mac,
-            "ports": str(len(topology.ports_of(switch.name))),
+            "ports": len(topology.ports_of(switch.name)),
         }
         for switch in topology.switches
     ]
-    classes = [
+    classes: list[dict[str, object]] = [
         {
             "name": each.name,
-            "dscp": ", ".join(str(dscp) for dscp in each.dscps),
-            "queue": "" if each.queue is None else str(each.queue),
-            "weight": "" if each.weight is None else str(each.weight),
-            "lossless": "yes" if each.lossless else "no",
+            "dscp": list(each.dscps),
+            "queue": each.queue,
+            "weight": each.weight,
+            "lossless": each.lossless,
             "ecn": _marking(each.setting("ecn")),
         }
         for each in topology.classes
@@ -108,5 +117,21 @@ def _data(topology: Topology) -> dict[str, object]:
 def _print_tables(topology: Topology) -> None:
     for title, rows in _parts(topology).items():
         if rows:
-            columns = [key for key in rows[0] if any(row[key] for row in rows)]
-            console.table(columns, [[row[key] for key in columns] for row in rows], title=title)
+            texts = [
+                {key: _text(value) for key, value in row.items() if not key.endswith(_UNITS)}
+                for row in rows
+            ]
+            columns = [key for key in texts[0] if any(row[key] for row in texts)]
+            console.table(columns, [[row[key] for key in columns] for row in texts], title=title)
+
+
+def _text(value: object) -> str:
+    match value:
+        case None:
+            return ""
+        case bool():
+            return "yes" if value else "no"
+        case list():
+            return ", ".join(str(each) for each in value)
+        case _:
+            return str(value)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from enum import Enum
-from pathlib import Path
 
 from compiler.errors import Diagnostic, Pos, Severity
+from compiler.quoted_source import quoted
 
 
 class Level(Enum):
@@ -27,7 +27,6 @@ class Messages:
     def __init__(self, levels: Mapping[str, Level], max_errors: int) -> None:
         self._levels = levels
         self._max_errors = max_errors
-        self._lines: dict[str, list[str]] = {}
         self.errors = 0
 
     def text(self, diagnostics: Sequence[Diagnostic]) -> str:
@@ -59,24 +58,7 @@ class Messages:
 
     def _head(self, pos: Pos, kind: str, message: str) -> str:
         where = f"{pos.file}({pos.line}): " if pos.line else f"{pos.file}: "
-        line = self._line(pos)
-        if line is None:
-            return f"{where}{kind}{message}\n"
-        # Tabs stay tabs, so that the mark stands under its column in any terminal.
-        indent = "".join(c if c == "\t" else " " for c in line[: max(pos.column - 1, 0)])
-        return f"{where}{kind}{message}\n{line}\n{indent}^\n"
-
-    def _line(self, pos: Pos) -> str | None:
-        if pos.line == 0:
-            return None
-        if pos.file not in self._lines:
-            try:
-                text = Path(pos.file).read_text(encoding="utf-8", errors="replace")
-            except OSError:
-                text = ""
-            self._lines[pos.file] = text.splitlines()
-        lines = self._lines[pos.file]
-        return lines[pos.line - 1] if pos.line <= len(lines) else None
+        return f"{where}{kind}{message}\n{quoted(pos.file, pos.line, pos.column)}"
 
 
 def mark(level: Level, code: str) -> str:

@@ -26,7 +26,6 @@ from controller.entries import (
     describe,
     encode,
     match,
-    show_value,
     to_bytes,
 )
 from controller.p4info import P4Info
@@ -144,9 +143,8 @@ def test_rows_to_read(p4info: P4Info) -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("value", "bits", "shown"),
-    [(0x0A000101, 32, "10.0.1.1"), (1, 48, "00:00:00:00:00:01"), (255, 9, "255")],
-)
-def test_values_to_read(value: int, bits: int, shown: str) -> None:
-    assert show_value(value, bits) == shown
+def test_a_number_as_wide_as_an_address_is_a_number(p4info: P4Info) -> None:
+    # Marking's slope was 0.6.181.55 once.
+    call = ActionCall("mark_between", (("low", 1171), ("high", 3125), ("slope", 439607)))
+    (row,) = table_rows([DefaultEntry("ecn_threshold", call)], p4info)
+    assert row.action == "mark_between(low=1171, high=3125, slope=439607)"

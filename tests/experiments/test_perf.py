@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from emulation import rdma
+from experiments import perf_live
 from experiments.perf_report import Bandwidth, bandwidth, jain, latency, peak_bps, percentile
 from observe.errors import UsageError
 from weft import cli, perf
@@ -288,3 +290,18 @@ def test_jain_s_index() -> None:
     assert jain([5, 5, 5]) == 1
     assert jain([1, 0, 0, 0]) == 0.25
     assert jain([0, 0]) == 1
+
+
+def test_the_bar_ends_at_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Messages that are on their way at the end of --duration still arrive: it went to 146 % once.
+    drawn: list[tuple[float | None, str]] = []
+    clock = iter([100.0, 100.5, 101.46])
+    monkeypatch.setattr("experiments.perf_live.time.monotonic", lambda: next(clock))
+    work = rdma.Work("write", "bandwidth", 4096, count=1, depth=1, duration_ms=1000)
+    tell = perf_live._teller(lambda share, text: drawn.append((share, text)), work)
+    tell()
+    tell()
+    assert drawn == [
+        (0.5, "bandwidth, 4096 B"),
+        (1.0, "bandwidth, 4096 B, waiting for the last messages"),
+    ]

@@ -15,7 +15,7 @@ PUBLIC = {
         "weft_switch.h",
         "wire.h",
     },
-    ROOT / "hostagent" / "rnic" / "core": {"rnic.h"},
+    ROOT / "hostagent" / "rnic" / "core": {"rnic.h", "notifications.h"},
 }
 _INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
 

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import platform
+import re
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -38,9 +41,27 @@ def test_help_names_every_command() -> None:
     assert all(command in done.stdout for command in COMMANDS)
 
 
+def test_nothing_asked_for_is_help() -> None:
+    done, told = weft(), weft("--help")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == told.stdout
+    begin = done.stdout.partition("To begin with:\n")[2].partition("\n\n")[0]
+    named = re.findall(r"^  (\S+)", begin, re.MULTILINE)
+    assert named == ["doctor", "topo", "run-topo", "sim", "lab"]
+
+
+def test_the_version_says_which_installation_it_is() -> None:
+    done = weft("--version")
+    assert done.returncode == 0
+    assert (
+        done.stdout == f"weft {version('weft')}, Python {platform.python_version()}, {REPOSITORY}\n"
+    )
+
+
 def test_help_needs_none_of_the_heavy_packages() -> None:
     code = (
         "import sys; from weft import cli\n"
+        "assert cli.main([]) == 0\n"
         "assert cli.main(['run-topo', '--help']) == 0\n"
         "heavy = {'rich', 'pydantic', 'google.protobuf', 'grpc', 'scapy', 'mininet', 'finsy'}\n"
         "print('loaded:', sorted(heavy & set(sys.modules)))"
@@ -60,7 +81,6 @@ def test_every_command_has_help_with_examples(command: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        ([], "COMMAND"),
         (["fly"], "invalid choice"),
         (["compile", "x.p4"], "-o"),
         (["compile", "x.p4", "-o", "out", "--std", "p4-14"], "p4-16"),

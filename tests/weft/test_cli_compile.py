@@ -77,6 +77,34 @@ def test_it_writes_both_files_and_machine_code(project: Path) -> None:
     assert said["from_cache"] is False
 
 
+def test_it_says_what_it_wrote(project: Path) -> None:
+    done = compile_it(project)
+    (line,) = done.stdout.splitlines()
+    out = project / "out"
+    assert line.startswith(f"wrote {out}/prog.json and {out}/prog.p4info.txtpb; machine code in")
+    assert Path(line.rpartition(": ")[2]).read_bytes().startswith(b"\x7fELF")
+    done = compile_it(project, "--no-p4info")
+    assert done.stdout.startswith(f"wrote {out}/prog.json; machine code in the cache: ")
+
+
+def test_errors_and_warnings_show_the_line_and_the_column(project: Path) -> None:
+    wrong = PROGRAM.replace("    apply { s.egress_spec = PORT; }", "\tapply { s.egress_spek = 1; }")
+    (project / "prog.p4").write_text(wrong)
+    place, text, mark = compile_it(project).stderr.splitlines()[:3]
+    column = int(place.removeprefix(f"{project / 'prog.p4'}:15:").partition(":")[0])
+    assert text == "\tapply { s.egress_spek = 1; }"
+    assert text[column - 1 :].startswith("egress_spek")
+    assert mark == "\t" + " " * (column - 2) + "^"
+    (project / "prog.p4").write_text(PROGRAM.replace("apply { s.", "action a() {} apply { s."))
+    told = compile_it(project)
+    assert told.returncode == 0
+    again = compile_it(project)  # from the cache, which keeps warnings
+    assert told.stderr == again.stderr
+    place, text, mark = told.stderr.splitlines()
+    assert ":15:" in place and "warning" in place
+    assert "action a() {}" in text and mark.strip() == "^"
+
+
 def test_the_second_time_comes_from_the_cache_and_is_the_same(project: Path) -> None:
     first = json.loads(compile_it(project, "--json").stdout)
     texts = [(project / "out" / name).read_text() for name in ("prog.json", "prog.p4info.txtpb")]

@@ -9,8 +9,13 @@ import click
 import pytest
 
 from weft import cli
-from weft.cli import _COMMANDS, _WEFT
+from weft.cli import _COMMANDS, _GROUPS, _WEFT
 from weft.compile import run as compile_command
+
+
+def test_every_command_is_in_one_group_of_help() -> None:
+    grouped = [name for names in _GROUPS.values() for name in names]
+    assert sorted(grouped) == sorted(_COMMANDS)
 
 
 @pytest.mark.parametrize("name", _COMMANDS)

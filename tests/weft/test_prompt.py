@@ -135,6 +135,15 @@ def test_keys_and_commands_on_a_terminal(terminal: Terminal, tmp_path: Path) -> 
     terminal.type("\x04")
     terminal.expect(PROMPT)
 
+    for line in ("h1 bash", "exec h2 bash"):
+        terminal.type(f"{line}\n")
+        terminal.expect(f"{line.split()[-2]}:{REPOSITORY}# ")  # the shell says where it is
+        terminal.type("exit\n")
+        terminal.expect(PROMPT)
+    terminal.type("h3 sh\n")
+    terminal.expect("h3# ")
+    terminal.type("exit\n")
+    terminal.expect(PROMPT)
     terminal.type("nonsense\n")
     assert "no command 'nonsense'" in terminal.expect(PROMPT)
     terminal.type("pingall\n")

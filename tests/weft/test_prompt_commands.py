@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -45,6 +46,54 @@ def test_help_of_one_command(lab: Lab) -> None:
     assert "udp dst port 4791" in lab.do("help capture")
     said = lab.do("help nothing")
     assert "no command 'nothing'" in said
+
+
+def test_host_commands_take_names_as_mininet_s_do(lab: Lab) -> None:
+    assert "1 received, 0% packet loss" in lab.do("h1 ping -c1 h3")
+    assert lab.do("h1 echo h3 h9 's h3' xh3") == "10.0.2.1 h9 s h3 xh3\n"
+    assert lab.do("h2 false") == "error: exit code 1\n"
+    assert "a command is missing: h1 COMMAND" in lab.do("h1")
+    assert "no command 'h9': try help" in lab.do("h9 ls")
+    assert "no command 's1': try help" in lab.do("s1 ls")
+
+
+def test_names_resolve_at_once_in_every_host(lab: Lab) -> None:
+    started = time.monotonic()
+    assert "1 received, 0% packet loss" in lab.do("exec h1 ping -c1 h3")
+    assert lab.do("exec h4 getent hosts h1").split()[:2] == ["10.0.1.1", "h1"]
+    assert "localhost" in lab.do("exec h2 getent hosts 127.0.0.1")
+    assert time.monotonic() - started < 5  # it asked a name server for 10 s once
+    done = lab.other_terminal("exec", "h2", "getent", "hosts", "h4")
+    assert done.stdout.split()[0] == "10.0.2.2"
+
+
+def test_what_there_is_in_mininet_s_form(lab: Lab) -> None:
+    run = lab.result["run"]
+    assert lab.do("nodes") == "available nodes are:\nh1 h2 h3 h4 s1 s2 s3 s4\n"
+    joined = lab.do("net").splitlines()
+    assert joined[0] == f"h1 h1-eth0:{run}-s1-1"
+    assert joined[6] == f"s3 {run}-s3-1:{run}-s1-3 {run}-s3-2:{run}-s2-3"
+    dumped = lab.do("dump").splitlines()
+    assert re.fullmatch(r"<Host h1: h1-eth0:10\.0\.1\.1 pid=\d+>", dumped[0])
+    assert re.fullmatch(
+        rf"<Switch s3: softswitch 127\.0\.0\.1:\d+ {run}-s3-1,{run}-s3-2 pid=\d+>", dumped[6]
+    )
+    for word in ("nodes", "net", "dump"):
+        assert f"{word} takes no arguments" in lab.do(f"{word} x")
+
+
+def test_sh_and_py(lab: Lab) -> None:
+    assert lab.do("sh echo $((40 + 2)) | cat") == "42\n"
+    assert lab.do("sh exit 3") == "error: exit code 3\n"
+    assert "a command is missing" in lab.do("sh")
+    assert lab.do("py h3.address") == "'10.0.2.1'\n"
+    assert lab.do("py found = [host.name for host in topology.hosts]") == ""
+    assert lab.do("py found[-1]") == "'h4'\n"  # names stay
+    assert lab.do("py 1 / 0") == "error: ZeroDivisionError: division by zero\n"
+    assert "error: SyntaxError: " in lab.do("py 1 +")
+    assert "exit is a command of the prompt" in lab.do("py exit()")
+    assert "error: SystemExit: 3" in lab.do("py raise SystemExit(3)")
+    assert "code is missing" in lab.do("py")
 
 
 def test_iperf(lab: Lab) -> None:
@@ -138,7 +187,7 @@ def test_xterm_without_a_display_says_what_else_there_is(lab: Lab) -> None:
         pytest.fail("this test is about a machine without a display")
     said = lab.do("xterm h1")
     assert "no X display" in said
-    assert "exec h1 bash" in said
+    assert "at this prompt: h1 bash" in said
 
 
 def test_exec_from_another_terminal(lab: Lab) -> None:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
+import textwrap
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -37,6 +40,34 @@ def test_a_run_says_what_happened(
     for phrase in ("runtime simulator", "time_scale 1", "1 of 1 done", "0 packets", "weft plot"):
         assert phrase in shown, phrase
     assert (tmp_path / "out" / "flows.parquet").exists()
+
+
+def test_goodput_is_over_the_time_that_flows_ran(
+    small: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # 1 MB takes 20 us; the run goes on for 80 us more, in which nothing is there to be sent.
+    small.write_text(SMALL + "until: 100us\n")
+    assert cli.main(["sim", str(small), "--out", str(tmp_path / "out")]) == 0
+    shown = capsys.readouterr().out
+    found = re.search(r"1 flows, 1.0 MB, ([0-9.]+) Gb/s in ([0-9.]+) us \(80.0 Gb/s over", shown)
+    assert found, shown
+    assert float(found[1]) == pytest.approx(8e3 / float(found[2]), rel=1e-3)
+    assert 300 < float(found[1]) < 400
+
+
+def test_the_documentation_s_snippet_runs_with_what_is_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = Path(cli.__file__).parents[1] / "docs" / "results.md"
+    snippet = page.read_text().partition("    import ")[2].partition("\n\n")[0]
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(sys.modules, "pandas", None)  # not with Weft, even if it is here
+    assert cli.main(["sim", "incast-32", "--until", "20us"]) == 0
+    found: dict[str, Any] = {}
+    exec(textwrap.dedent(f"    import {snippet}"), found)
+    assert len(found["slowest"]) == 3
+    rates = [row["goodput_bps"] for row in found["slowest"]]
+    assert rates == sorted(rates) and set(found["slowest"][0]) == {"src", "dst", "goodput_bps"}
 
 
 FAST = """\

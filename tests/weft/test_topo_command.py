@@ -78,6 +78,31 @@ def test_findings_as_data(capsys: pytest.CaptureFixture[str], narrow: Path) -> N
     ]
 
 
+def test_a_topology_as_data_has_numbers(capsys: pytest.CaptureFixture[str], narrow: Path) -> None:
+    narrow.write_text(NARROW + "classes: {roce: {dscp: [26, 27], queue: 3, lossless: true}}\n")
+    code, out, _ = run(capsys, "show", narrow, "--json")
+    data = json.loads(out)
+    assert code == 0
+    assert data["links"][0] == {
+        "a": "h1",
+        "b": "s1:1",
+        "rate": "400Gbps",
+        "rate_bps": 400_000_000_000,
+        "delay": "500ns",
+        "delay_ps": 500_000,
+        "queue": "1MB",
+        "queue_bytes": 1_000_000,
+        "mtu": 1500,
+        "mtu_bytes": 1500,
+    }
+    assert (data["switches"][0]["device_id"], data["switches"][0]["ports"]) == (1, 3)
+    (roce,) = (each for each in data["classes"] if each["name"] == "roce")
+    assert (roce["dscp"], roce["queue"], roce["lossless"]) == ([26, 27], 3, True)
+    _, shown, _ = run(capsys, "show", narrow, "--tables")
+    assert "400Gbps" in shown and "400000000000" not in shown
+    assert re.search(r"roce +26, 27 +3 .*yes", shown)
+
+
 @pytest.mark.parametrize("name", topologies.available())
 def test_pictures_of_the_shipped_topologies(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, name: str

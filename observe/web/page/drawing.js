@@ -168,7 +168,7 @@ export class Drawing {
     const drops = gone ? 0 : dropsOf(now);
     figure.textContent = gone ? "no answer" : drops ? "" : sent ? rate(sent * this.factor) : "idle";
     badge.setAttribute("visibility", drops > 0 ? "visible" : "hidden");
-    badge.lastChild.textContent = drops > 0 ? `− ${packets(drops)}` : "";
+    badge.lastChild.textContent = drops > 0 ? `− ${packets(drops * this.factor)}` : "";
   }
 
   // --- tooltips
@@ -237,12 +237,13 @@ export class Drawing {
       grid([
         ["", ...ways.map(([from, to]) => `${from} → ${to}`)],
         row("load", (way) => percent(way.load)),
-        row(this.factor === 1 ? "rate" : "rate, fabric", (way) => rate(way.bps * this.factor)),
-        row("packets here", (way) => packets(way.pps)),
+        row("rate", (way) => rate(way.bps * this.factor)),
+        row("packets", (way) => packets(way.pps * this.factor)),
         row("queue", (way) => (way.port ? queue(way.port) : "–")),
-        row("ECN marks", (way) => (way.port?.marked == null ? "–" : packets(way.port.marks_ps))),
-        row("drops", (way) => (way.port ? packets(way.port.drops_ps) : "–")),
+        row("ECN marks", (way) => (way.port?.marked == null ? "–" : packets(way.port.marks_ps * this.factor))),
+        row("drops", (way) => (way.port ? packets(way.port.drops_ps * this.factor) : "–")),
       ]),
+      ...this.#base(),
     ];
   }
 
@@ -254,12 +255,17 @@ export class Drawing {
       ["receives", rate(now.rx_bps * this.factor), percent(now.rx_load)],
       ["queue now", queue(now), now.queue_packets == null ? "" : `${now.queue_packets} packets`],
       ["longest", now.queue_packets_max == null ? "–" : `${now.queue_packets_max} packets`, ""],
-      ["ECN marks", now.marked == null ? "–" : whole(now.marked), packets(now.marks_ps)],
+      ["ECN marks", now.marked == null ? "–" : whole(now.marked), packets(now.marks_ps * this.factor)],
       ...(this.fabric.counters ?? []).filter(({ key }) => now[key])
-        .map(({ key, title }) => [title, whole(now[key]), packets(now[`${key}_ps`])]),
+        .map(({ key, title }) => [title, whole(now[key]), packets(now[`${key}_ps`] * this.factor)]),
       ...Object.entries(now.drops).map(([why, count]) => [`drops: ${why}`, whole(count), ""]),
     ];
-    return [heading(`${port.name} to ${port.peer}`), paragraph(now.up === false ? "down" : "port of a switch"), grid(rows)];
+    return [heading(`${port.name} to ${port.peer}`), paragraph(now.up === false ? "down" : "port of a switch"), grid(rows), ...this.#base()];
+  }
+
+  /** Say which second the rates are of, where there are two. */
+  #base() {
+    return this.factor === 1 ? [] : [paragraph(`rates in the fabric: × ${whole(this.factor)}`)];
   }
 
   #nodeTip(node, ports) {
@@ -274,7 +280,7 @@ export class Drawing {
     if (!now || now.error) return [...parts, paragraph(now?.error ?? "no answer")];
     const rows = Object.entries(now.drops)
       .filter(([, count]) => count > 0)
-      .map(([why, count]) => [`dropped: ${why}`, whole(count), now.drops_ps[why] ? packets(now.drops_ps[why]) : ""]);
+      .map(([why, count]) => [`dropped: ${why}`, whole(count), now.drops_ps[why] ? packets(now.drops_ps[why] * this.factor) : ""]);
     if (now.cpu !== null) rows.unshift(["packet loop", `${(now.cpu * 100).toFixed(1)} % of a core`, ""]);
     if (node.group) rows.unshift(["belongs to", node.group, ""]);
     return [...parts, grid(rows)];

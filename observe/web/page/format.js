@@ -1,5 +1,6 @@
 // Numbers as a person reads them.
 
+const FULL = 1.03;
 const PREFIXES = ["", "k", "M", "G", "T", "P"];
 
 /** 40000000 -> "40.0 M"; `unit` follows. */
@@ -19,7 +20,9 @@ export const packets = (pps) => scaled(pps, "/s");
 
 export function percent(share) {
   if (!share) return "0 %";
-  return share < 0.005 ? "< 1 %" : `${Math.round(share * 100)} %`;
+  if (share < 0.005) return "< 1 %";
+  // A packet more or less in a look is no more than all of a link.
+  return `${share > 1 && share < FULL ? 100 : Math.round(share * 100)} %`;
 }
 
 /** 1234567 -> "1 234 567" */

@@ -42,9 +42,16 @@ function showFabric(told) {
 function showMoment(told) {
   moment = told;
   const factor = unit() === "fabric" ? told.time_scale : 1;
+  find("base").textContent = base(factor, told.time_scale);
   drawing.update(told, factor);
   table.update(told, factor);
   showTiles(factor);
+}
+
+/** Which second all rates are of. */
+function base(factor, scale) {
+  if (scale === 1) return "";
+  return factor === 1 ? "rates on this machine" : `rates in the fabric: × ${whole(scale)}`;
 }
 
 function showTiles(factor) {
@@ -60,7 +67,9 @@ function showTiles(factor) {
   const load = (now) => Math.max(now.tx_load, now.rx_load);
   const fullest = ports.length ? most(load) : null;
   const fullness = fullest ? load(drawing.at(fullest.name)) : 0;
-  tile("load", percent(fullness), fullness ? `${fullest.name} – ${fullest.peer}` : "", fullness);
+  // More than a link takes: the machine had held a host or a switch up, which now makes up for it.
+  const behind = percent(fullness) === percent(1) || fullness < 1 ? "" : ", catching up";
+  tile("load", percent(fullness), fullness ? `${fullest.name} – ${fullest.peer}${behind}` : "", fullness);
 
   const depth = (now) => now.queue_bytes ?? 0;
   const longest = ports.length ? most(depth) : null;
@@ -68,7 +77,7 @@ function showTiles(factor) {
   tile("queue", waiting ? bytes(waiting) : "empty", waiting ? `${longest.name} to ${longest.peer}` : "", waiting);
 
   const marks = sum((now) => now.marks_ps);
-  tile("marks", packets(marks), `${whole(sum((now) => now.marked ?? 0))} in all`, marks);
+  tile("marks", packets(marks * factor), counted(sum((now) => now.marked ?? 0), marks, factor), marks);
 
   const switches = Object.values(moment.switches);
   const drops = switches.reduce((total, now) => total + dropsOf(now), 0);
@@ -77,8 +86,13 @@ function showTiles(factor) {
       total + total_of(now.drops) + Object.values(now.ports).reduce((at, port) => at + total_of(port.drops), 0),
     0,
   );
-  tile("drops", packets(drops), `${whole(all)} in all`, drops);
+  tile("drops", packets(drops * factor), counted(all, drops, factor), drops);
   find("box-drops").classList.toggle("alarm", drops > 0);
+}
+
+/** What a rate has come to; and the rate on this machine, where another one is shown. */
+function counted(count, pps, factor) {
+  return `${whole(count)} in all${factor === 1 || !pps ? "" : `, ${packets(pps)} here`}`;
 }
 
 const total_of = (counts) => Object.values(counts).reduce((sum, count) => sum + count, 0);

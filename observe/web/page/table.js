@@ -18,13 +18,13 @@ const COLUMNS = [
   {
     name: "marks/s",
     key: (now) => now.marks_ps,
-    show: (now) => scaled(now.marks_ps, ""),
+    show: (now, factor) => scaled(now.marks_ps * factor, ""),
     kind: (value) => (value ? "warn" : ""),
   },
   {
     name: "drops/s",
     key: (now) => now.drops_ps,
-    show: (now) => scaled(now.drops_ps, ""),
+    show: (now, factor) => scaled(now.drops_ps * factor, ""),
     kind: (value) => (value ? "bad" : ""),
   },
 ];

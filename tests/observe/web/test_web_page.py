@@ -11,11 +11,13 @@ import subprocess
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import topologies
 from observe.loopback_http import LoopbackServer
 from observe.samples import SwitchSample
 
@@ -160,6 +162,31 @@ def test_load_colours_each_half_of_a_link(
     page.run(CLICK, "input[value=fabric]")
 
 
+def test_more_than_a_link_takes_is_explained(
+    page: Browser, recorded: Any, sends: Any, until: Any
+) -> None:
+    recorded.set_port("s1", 3, sends(40_400_000))  # 101 %: a packet more in this look
+    until(lambda: page.text("#tile-load") == "100 %")
+    assert page.text("#note-load") == "s1:3 – s3:1"
+    recorded.set_port("s1", 3, sends(45_600_000))
+    until(lambda: page.text("#tile-load") == "114 %")
+    assert page.text("#note-load") == "s1:3 – s3:1, catching up"
+
+
+def test_no_figure_of_the_table_is_cut(
+    page: Browser, recorded: Any, sends: Any, until: Any
+) -> None:
+    # Fonts differ by a sixth in width from one machine to the next.
+    page.run("document.querySelector('#ports').style.fontSize = '14px'")
+    page.run(CLICK, "#ports th:nth-child(6) button")  # the arrow takes room, too
+    busy = {"queue_bytes": 88_800, "marked_packets": 88, "drops": {"queue": 88}}
+    recorded.set_port("s1", 3, sends(38_880_000, **busy))
+    until(lambda: any(row[5] == "88.8 kB" for row in page.run(ROWS)))
+    cut = """return [...document.querySelectorAll("#ports td, #ports th button")]
+      .filter((cell) => cell.scrollWidth > cell.clientWidth).map((cell) => cell.textContent)"""
+    assert page.run(cut) == []
+
+
 def _ends(link: Any) -> set[str]:
     return {link.a.node, link.b.node}
 
@@ -177,9 +204,16 @@ def test_queues_drops_and_links_that_are_down(
     assert page.run(classes, '[data-port="s2:1"]') == "slot dropping"
     assert page.run(classes, '[data-port="s4:2"]') == "slot down"
     assert page.run(classes, '.link[data-b="s4:2"], .link[data-a="s4:2"]') == "link down"
-    assert page.text("#tile-drops") == "7 /s"
+    assert page.text("#tile-drops") == "70.0 k/s"  # in the fabric: its seconds are 10000 of ours
+    assert page.text("#note-drops") == "7 in all, 7 /s here"
     assert page.text("#tile-queue") == "500 kB"
-    assert page.text('[data-node="s2"] .badge text') == "− 7 /s"
+    assert page.text('[data-node="s2"] .badge text') == "− 70.0 k/s"
+    page.run(CLICK, "input[value=here]")
+    assert page.text("#base") == "rates on this machine"
+    assert page.text("#tile-drops") == "7 /s"
+    assert page.text("#note-drops") == "7 in all"
+    page.run(CLICK, "input[value=fabric]")
+    assert page.text("#base") == "rates in the fabric: × 10 000"
 
 
 def test_a_switch_that_does_not_answer(page: Browser, recorded: Any, until: Any) -> None:
@@ -196,7 +230,7 @@ def test_the_table_sorts_and_filters(page: Browser, recorded: Any, sends: Any, u
     assert names[:3] == ["s1:1", "s1:2", "s1:3"]
     assert len(names) == 12
     page.run(CLICK, "#ports th:nth-child(4) button")  # tx
-    assert page.run(ROWS)[0] == ["s3:2", "s2:3", "–", "195 G", "50 %", "–", "40", "–"]
+    assert page.run(ROWS)[0] == ["s3:2", "s2:3", "–", "195 G", "50 %", "–", "400 k", "–"]
     page.run(FILTER, "h3 s4")
     assert sorted(row[0] for row in page.run(ROWS)) == ["s1:4", "s2:1", "s2:4", "s4:1", "s4:2"]
     page.run(FILTER, "")
@@ -217,9 +251,20 @@ def test_the_pointer_on_a_link_tells_both_directions(
 
 
 def test_the_pointer_on_a_port_tells_of_fast_cnps_where_there_are_any(
-    page: Browser, recorded: Any, sends: Any, until: Any
+    page: Browser, recorded: Any, sends: Any, until: Any, tmp_path: Path
 ) -> None:
-    recorded.set_port("s1", 1, sends(10_000_000, fast_cnps={"sent": 55, "interval": 1147}))
+    file = tmp_path / "fast.yaml"
+    file.write_text(
+        "time_scale: 10000\n"
+        "generator: leaf_spine\nspines: 2\nleaves: 2\nhosts_per_leaf: 2\n"
+        "link: {rate: 400Gbps, delay: 500ns, queue: 1MB}\n"
+        "classes: {roce: {dscp: 26, queue: 3, fast_cnp: true}}\n"
+    )
+    recorded.record = replace(recorded.record, run="w0002", topology=topologies.load(str(file)))
+    until(lambda: page.text("#topology") == "fast")
+    recorded.set_port(
+        "s1", 1, sends(10_000_000, counters={"fast_cnps": {"sent": 55, "interval": 1147}})
+    )
     page.move_to('[data-port="s1:1"]')
     until(lambda: "fast CNPs" in page.text("#tooltip"))
     assert "55" in page.text("#tooltip")
