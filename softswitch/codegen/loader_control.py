@@ -22,6 +22,7 @@ from softswitch.codegen.model import (
     FieldList,
     LearnList,
     Meter,
+    Node,
     Param,
     Pipeline,
     Register,
@@ -195,7 +196,7 @@ class ControlLoader:
             key: list(node.list_of(key)) for key in ("tables", "conditionals", "action_calls")
         }
         names = {item["name"].text() for items in groups.values() for item in items}
-        nodes: dict[str, Table | Conditional | ActionCall] = {}
+        nodes: dict[str, Node] = {}
 
         def following(owner: Node, key: str) -> str | None:
             child = owner.opt(key)

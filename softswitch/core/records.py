@@ -314,6 +314,7 @@ class CoreStats(_Record):
     replicated: int
     digests: int
     drop_no_memory: int
+    endless_passes: int
 
 
 @dataclass(frozen=True, slots=True)

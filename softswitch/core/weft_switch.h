@@ -248,9 +248,10 @@ struct ws_stats {
         drop_bad_priority, clone_unknown_session, multicast_unknown_group, parser_errors, assert_failures, recirculated, resubmitted,
         cloned, replicated, digests;
     uint64_t drop_no_memory; /* packets, digests and events of ports that the switch had no memory for */
+    uint64_t endless_passes; /* of the drops in ingress and egress: the pipeline's graph went round without end */
 };
 void ws_stats_get(const ws_switch *sw, struct ws_stats *stats);
-/* log_msg and assert lines land here; NULL = none. */
+/* Lines of log_msg (level 0), failed assertions (1), ports (2) and endless passes (3); NULL = none. */
 void ws_set_log(ws_switch *sw, void (*log)(void *opaque, int level, const char *line), void *opaque);
 
 /* --- control plane ---------------------------------------------------------------------- */
