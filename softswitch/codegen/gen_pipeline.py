@@ -13,8 +13,8 @@ from softswitch.codegen.model import (
     Action,
     ActionCall,
     Conditional,
-    Node,
     Pipeline,
+    PipelineNode,
     Table,
     TableKey,
 )
@@ -91,7 +91,7 @@ class PipelineGen:
         self.exprs.where = ""
         return "\n".join([*lines, "}"])
 
-    def _goto(self, labels: dict[str, str], node: Node, target: str | None) -> str:
+    def _goto(self, labels: dict[str, str], node: PipelineNode, target: str | None) -> str:
         if target is None:
             return "return;"
         jump = f"goto {labels[target]};"

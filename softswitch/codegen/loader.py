@@ -375,9 +375,11 @@ class _Loader:
             for transition in state.transitions:
                 if transition.kind == "parse_vset":
                     keys.setdefault(transition.value_set, key)
-        found = []
+        found: list[ValueSet] = []
         for index, node in enumerate(self.root.list_of("parse_vsets")):
             name, size = node["name"].text(), node.opt("max_size")
+            if any(other.name == name for other in found):
+                raise node["name"].error(f'a second value set "{name}"')
             key = keys.get(name, ())
             # BMv2 itself does not look at the size
             limit = MOST_COUNT if size is None else size.count()

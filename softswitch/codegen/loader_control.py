@@ -22,9 +22,9 @@ from softswitch.codegen.model import (
     FieldList,
     LearnList,
     Meter,
-    Node,
     Param,
     Pipeline,
+    PipelineNode,
     Register,
     Table,
     TableKey,
@@ -196,7 +196,7 @@ class ControlLoader:
             key: list(node.list_of(key)) for key in ("tables", "conditionals", "action_calls")
         }
         names = {item["name"].text() for items in groups.values() for item in items}
-        nodes: dict[str, Node] = {}
+        nodes: dict[str, PipelineNode] = {}
 
         def following(owner: Node, key: str) -> str | None:
             child = owner.opt(key)
@@ -327,6 +327,8 @@ class ControlLoader:
         if field.varbit:
             raise target.error("a variable-length field can't be a key")
         mask = node.opt("mask")
+        if mask is not None and not 0 <= mask.hex_number() < 1 << field.bits:
+            raise mask.error(f"the mask {mask.text()} does not fit the key's {field.bits} bits")
         name = label.text() if label is not None else f"{ref.header}.{ref.field}"
         return TableKey(
             name,

@@ -454,7 +454,7 @@ class ActionCall:
     next: str | None
 
 
-Node = Table | Conditional | ActionCall
+PipelineNode = Table | Conditional | ActionCall
 
 
 @dataclass(frozen=True)
@@ -463,7 +463,7 @@ class Pipeline:
 
     name: str
     init_node: str | None
-    nodes: dict[str, Node]
+    nodes: dict[str, PipelineNode]
 
     def successors(self, name: str) -> list[str]:
         """The nodes that can follow one, whatever the packet is like."""
