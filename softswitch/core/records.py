@@ -330,6 +330,7 @@ class LoopStats(_Record):
     rx_dropped: int
     events_dropped: int
     cpu_ns: int
+    held_back_ns: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -434,6 +434,7 @@ struct wd_stats {
     uint64_t rx_dropped;     /* the kernel found a receive ring full */
     uint64_t events_dropped; /* CPU packets and digests that nobody fetched in time */
     int64_t cpu_ns;          /* CPU time of the thread in wd_run */
+    int64_t held_back_ns;    /* how far the switch's time is behind its clock: what went round took longer than it lasts */
 };
 wd_loop *wd_create(ws_switch *sw);
 /* 0 or -errno; ws_last_error says which interface and why. Takes the lock itself. `pcap_path`: NULL, or the stem
@@ -458,7 +459,7 @@ int wd_packet_out(wd_loop *loop, const uint8_t *data, uint32_t length);
 size_t wd_wait_events(wd_loop *loop, struct ws_output *out, size_t max, uint8_t *buffer, size_t buffer_size, int timeout_ms);
 /* Lets wd_wait_events return although nothing came: its caller has something to do earlier than it thought. */
 void wd_nudge_events(wd_loop *loop);
-/* The switch's time: CLOCK_MONOTONIC since wd_create. */
+/* The switch's time: CLOCK_MONOTONIC since wd_create, less what it was held back; that may be some ms, back from here. */
 ws_time wd_now(const wd_loop *loop);
 void wd_stats_get(const wd_loop *loop, struct wd_stats *stats);
 struct wd_port_stats {
