@@ -208,6 +208,8 @@ class _Loader:
             else:
                 bits = parts[1].width(2 if signed else 0)
                 fields.append(Field(parts[0].text(), bits, signed, saturating))
+            if any(field.name == fields[-1].name for field in fields[:-1]):
+                raise parts[0].error(f'a second field "{fields[-1].name}"')
         fixed_bytes = (sum(field.bits for field in fields) + 7) // 8
         length_exp = node.opt("length_exp")
         max_length = node.opt("max_length")

@@ -10,6 +10,7 @@ import contextlib
 import json
 import logging
 import random
+import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -20,6 +21,7 @@ from google.protobuf.message import Message
 
 from compiler import CompileError
 from softswitch.codegen import Bmv2Program, BuildError, JsonError, build_pipeline, generate_c
+from softswitch.codegen.build import ABI, INCLUDE, compiler
 from softswitch.core import CoreConfig, PortState, SwitchCore
 from softswitch.core.native import native
 from softswitch.core.records import CoreError
@@ -42,8 +44,8 @@ PROGRAMS = sorted((TESTS / "compiler" / "programs").glob("*.p4"))
 CPU_PORT = 255
 DEVICE_ID = 1
 MS = 1_000_000_000  # ps
-BUILT_IN = 20
-"""One of so many JSON documents is built and run: the C compiler takes longer than all else."""
+READ_IN, BUILT_IN = 4, 20
+"""One of so many JSON documents is read by the C compiler, or built and run: it takes longest."""
 CALL_S = 20.0
 FAULTS = frozenset({Code.UNKNOWN, Code.INTERNAL})
 """What no update and no call is answered with, unless the switch itself is wrong."""
@@ -106,13 +108,26 @@ class JsonFuzzer(Fuzzer):
             text = mutate_bytes(text, chance)
         try:
             program = Bmv2Program.from_json(text)
-            generate_c(program, trace=chance.randrange(2) == 0)
+            code = generate_c(program, trace=chance.randrange(2) == 0)
         except JsonError as error:
             if not error.problem or "\n" in str(error):
                 raise Fault(f"an error of more or less than a line: {error}") from error
             return
+        if chance.randrange(READ_IN) == 0:
+            self._read(code)
         if chance.randrange(BUILT_IN) == 0:
             self._play(program, chance)
+
+    def _read(self, code: str) -> None:
+        """Have the C compiler read the code, which takes a tenth of building it."""
+        source = self.cache / "read.c"
+        source.write_text(code)
+        flags = ["-std=c11", "-fsyntax-only", f"-I{INCLUDE}", f"-I{ABI}"]
+        done = subprocess.run(
+            [compiler()[0], *flags, str(source)], capture_output=True, text=True, check=False
+        )
+        if done.returncode:
+            raise Fault(f"generated C is none: {done.stderr[:1000]}")
 
     def _play(self, program: Bmv2Program, chance: random.Random) -> None:
         try:

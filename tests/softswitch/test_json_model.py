@@ -154,6 +154,12 @@ MISSING = object()
         (L3, "headers.2.header_type", "no_t", "headers[2].header_type: unknown header type"),
         (L3, "headers.2.id", "two", 'headers[2].id: expected an integer, found the string "two"'),
         (L3, "headers.3.name", "eth", 'headers[3]: a second header with name "eth"'),
+        (
+            L3,
+            "header_types.2.fields.1.0",
+            "dst",
+            'header_types[2].fields[1][0]: a second field "dst"',
+        ),
         (L3, "headers.2", MISSING, 'unknown header "eth"'),
         (L3, "headers.1.name", "std", 'unknown header "standard_metadata"'),
         (L3, "header_types.2.fields.0", ["dst"], "header_types[2].fields[0]: expected [name"),
