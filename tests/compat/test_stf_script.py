@@ -105,7 +105,7 @@ def test_mistake(text: str, line: int, message: str) -> None:
 )
 def test_numbers_that_p4runtime_can_not_hold(name: str, words: list[str]) -> None:
     written: list[object] = []
-    replication = Replication(lambda *update: written.append(update))
+    replication = Replication(lambda *update: written.append(update), written.append)
     with pytest.raises(StfError, match="4294967296 is not a number of at most 32 bits"):
         replication.command(name, words)
     assert not written
