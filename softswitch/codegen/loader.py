@@ -486,7 +486,7 @@ class _Loader:
 
     def _parser_op(self, node: Node) -> ParserOp:
         op, params = node["op"].text(), node["parameters"]
-        loader = ExprLoader(self.symbols)
+        loader = ExprLoader(self.symbols, in_parser=True)
         match op:
             case "extract":
                 target = self._extract_target(params.items(1)[0])

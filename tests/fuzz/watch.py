@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from softswitch.core import build
 from tests.fuzz.fuzzers import SANITIZED
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -57,6 +58,8 @@ def run(
     hang_s: float = HANG_S,
 ) -> Outcome:
     """Run cases first .. first + count - 1, in as many processes as their ends make necessary."""
+    if kind in SANITIZED:
+        build.ensure(sanitize=True)  # here, where the compiler runs without the sanitizers
     outcome = Outcome()
     following, end = first, first + count
     while following < end:

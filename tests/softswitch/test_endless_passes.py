@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from compiler import compile_p4
 from softswitch import Switch
 from softswitch.codegen import Bmv2Program, build_pipeline, generate_c
 from softswitch.codegen.layout import PASS_STEPS
 from softswitch.core import SwitchCore
+from softswitch.diagnostics import DiagnosticsClient
 from tests.softswitch import tiny_program as tiny
+from tests.softswitch.test_switch_daemon import Running, Wire, receive, start, wire
+
+__all__ = ["start", "wire"]  # fixtures
 
 SECOND_PS = 10**12
 X = tiny.field("h", "x")
@@ -71,6 +77,27 @@ def test_loop_around_a_table_ends_for_each_packet(where: str, tmp_path: Path) ->
     assert f'pipeline "{where.lower()}"' in line
     assert f"more than {PASS_STEPS} steps backwards" in line
     assert "dropped" in line
+
+
+@pytest.mark.root
+def test_daemon_goes_on_behind_a_packet_that_loops(
+    wire: Wire, start: Callable[..., Running], tmp_path: Path
+) -> None:
+    """Two hosts on veth pairs: the loop's packet in, and the next one still crosses."""
+    source, json = tmp_path / "loop.p4", tmp_path / "loop.json"
+    source.write_text(LOOP.replace("INGRESS", BODY).replace("EGRESS", ""))
+    json.write_text(compile_p4(source).json_text)
+    ports = f"-i 1@{wire.ports[0]} -i 2@{wire.ports[1]}"
+    daemon = start(str(json), ports)
+    padding = bytes(58)
+    for data in (FOREVER + padding, ONCE + padding):
+        wire.hosts[0].send(data)
+    assert receive(wire.hosts[1], lambda frame: frame[2:] == padding)[:2] == ONCE
+    with DiagnosticsClient(daemon.address) as client:
+        assert client.switch_stats()["switch"]["endless_passes"] == 1
+    assert daemon.end() == 0
+    (line,) = [line for line in daemon.log.read_text().splitlines() if "steps backwards" in line]
+    assert "WARNING" in line
 
 
 def backwards(pipeline: int = 0, *, requests: bool = True) -> Any:

@@ -393,3 +393,14 @@ def test_a_select_on_a_whole_header_is_refused() -> None:
             field[0] = "other" if field[0] == "last" else field[0]
     with pytest.raises(JsonError, match="a whole header"):
         Bmv2Program.from_json(document)
+
+
+def test_only_a_parser_looks_ahead() -> None:
+    document = golden("l3")
+    look = {"type": "lookahead", "value": [0, 8]}
+    target = {"type": "field", "value": ["eth", "type"]}
+    call = {"op": "assign", "parameters": [target, look]}
+    document["actions"][0]["primitives"].append(call)
+    with pytest.raises(JsonError, match="only a parser can look ahead") as caught:
+        Bmv2Program.from_json(document)
+    assert caught.value.path.startswith("actions[0].primitives")
