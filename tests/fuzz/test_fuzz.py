@@ -15,7 +15,7 @@ from tests.fuzz.__main__ import main
 from tests.fuzz.messages import mutate_bytes
 from tests.softswitch import tiny_program as tiny
 
-CASES = {"json": 300, "p4info": 500, "packets": 500, "requests": 120}
+CASES = {"json": 1000, "p4info": 1500, "packets": 1200, "requests": 300}
 
 
 @pytest.mark.parametrize("kind", CASES)
