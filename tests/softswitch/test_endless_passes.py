@@ -14,6 +14,7 @@ from softswitch.codegen import Bmv2Program, build_pipeline, generate_c
 from softswitch.codegen.layout import PASS_STEPS
 from softswitch.core import SwitchCore
 from softswitch.diagnostics import DiagnosticsClient
+from softswitch.tracing.records import End
 from tests.softswitch import tiny_program as tiny
 from tests.softswitch.test_switch_daemon import Running, Wire, receive, start, wire
 
@@ -153,6 +154,18 @@ def test_branch_backwards_has_a_budget(pipeline: int, steps: int, tmp_path: Path
     else:
         assert (out, stats.endless_passes, drops) == ([], 1, 1)
     core.close()
+
+
+def test_trace_says_why_the_packet_was_dropped(tmp_path: Path) -> None:
+    source = tmp_path / "loop.p4"
+    source.write_text(LOOP.replace("INGRESS", "").replace("EGRESS", BODY))
+    with Switch.from_p4(source) as switch, switch.trace():
+        switch.inject(1, FOREVER)
+        switch.run_until(switch.now_ns)
+        (branch,) = switch.traced[-1].branches
+    end = branch.steps[-1]
+    assert isinstance(end, End)
+    assert f"more than {PASS_STEPS} steps backwards" in end.why
 
 
 def test_nothing_is_left_of_a_packet_that_goes_round(tmp_path: Path) -> None:
