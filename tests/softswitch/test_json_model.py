@@ -404,3 +404,14 @@ def test_only_a_parser_looks_ahead() -> None:
     with pytest.raises(JsonError, match="only a parser can look ahead") as caught:
         Bmv2Program.from_json(document)
     assert caught.value.path.startswith("actions[0].primitives")
+
+
+def test_a_table_has_an_action_once() -> None:
+    document = golden("l3")
+    tables = document["pipelines"][0]["tables"]
+    (at, table) = next((i, t) for i, t in enumerate(tables) if t["key"])
+    table["action_ids"].append(table["action_ids"][0])
+    table["actions"].append(table["actions"][0])
+    with pytest.raises(JsonError, match="a second action") as caught:
+        Bmv2Program.from_json(document)
+    assert caught.value.path.startswith(f"pipelines[0].tables[{at}].action_ids[")
