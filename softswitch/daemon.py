@@ -50,8 +50,9 @@ JOIN_S = 5.0
 IDLE_WAIT_S = 1.0
 """Longest wait of the event thread when nothing is due."""
 
-ASSERT_LEVEL = 1
-"""The core's level of failed assertions of the P4 program; 0 is log_msg, 2 says what ports do."""
+WARNING_LEVELS = frozenset({1, 3})
+"""The core's levels of failed assertions of the P4 program and of passes that do not end; 0 is
+log_msg, 2 says what ports do."""
 
 TICKS_PS = {"us": 1_000_000, "ns": 1_000}
 CELL_BYTES = 256
@@ -373,7 +374,7 @@ def _wait_s(device: Device, loop: DaemonLoop, service: P4RuntimeService) -> floa
 
 
 def _log_core(level: int, line: str) -> None:
-    LOG.log(logging.WARNING if level == ASSERT_LEVEL else logging.INFO, "%s", line)
+    LOG.log(logging.WARNING if level in WARNING_LEVELS else logging.INFO, "%s", line)
 
 
 def _read_program(options: Options) -> tuple[bytes, bytes] | None:

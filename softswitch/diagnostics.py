@@ -137,6 +137,15 @@ class DiagnosticsClient:
         """Takes a port up or down, as a cable does."""
         self.call("SetPort", port=port, up=up)
 
+    def session_zero(
+        self, *, port: int | None = None, group: int | None = None, delete: bool | None = None
+    ) -> Json:
+        """BMv2's mirroring session 0, which P4Runtime has not: `port` or `group` set it.
+
+        Returns what it is then: `port`, `group`, or neither when there is none.
+        """
+        return self.call("SessionZero", port=port, group=group, delete=delete)
+
     def add_port(self, port: int, interface: str, pcap: str | None = None) -> None:
         """Opens an interface as a port; `pcap`: write its packets to PCAP_in.pcap, PCAP_out.pcap.
 

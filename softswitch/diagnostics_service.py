@@ -15,7 +15,7 @@ from typing import NoReturn, TypeGuard
 
 import grpc
 
-from softswitch.core import CoreError, DaemonLoop, PortState
+from softswitch.core import CoreError, DaemonLoop, PortState, Session
 from softswitch.device import Device
 from softswitch.diagnostics import SERVICE, Json, decode, encode
 from softswitch.diagnostics_ledger import Ledger
@@ -58,6 +58,7 @@ class DiagnosticsService:
             "SetLink": self._set_link,
             "AddPort": self._add_port,
             "RemovePort": self._remove_port,
+            "SessionZero": self._session_zero,
             "Ledger": self._ledger_rows,
         }
 
@@ -188,6 +189,24 @@ class DiagnosticsService:
             self._loop.remove_port(port)
             self._ports = {p: name for p, name in self._ports.items() if p != port}
         return {}
+
+    def _session_zero(self, request: Json) -> Json:
+        with self._lock:
+            forwarding = self._device.forwarding
+            if forwarding is None:
+                raise EntityError(Code.FAILED_PRECONDITION, "no program is loaded")
+            if request:
+                session = None
+                if "port" in request:
+                    session = Session.to_port(_port(request))
+                elif "group" in request:
+                    session = Session.to_group(_port({"port": request["group"]}))
+                with self._loop.locked():
+                    forwarding.replication.set_session_zero(session)
+            now = forwarding.replication.session_zero
+        if now is None:
+            return {}
+        return {"port": now.egress_port} if now.port_valid else {"group": now.group}
 
     def _ledger_rows(self, request: Json) -> Json:
         with self._lock:

@@ -177,8 +177,19 @@ def _compile_with_p4c(job: Job) -> Compiled:
             raise P4cError(done.stderr.strip() or f"{P4C} failed with code {done.returncode}")
         json_text = json_path.read_text()
         p4info_text = p4info_path.read_text() if job.with_p4info else ""
-    pipeline = _build(json_text, timings)
+    pipeline = _build_of_p4c(json_text, timings)
     return Compiled(json_text, p4info_text, pipeline, done.stderr.splitlines(), False, timings)
+
+
+def _build_of_p4c(json_text: str, timings: dict[str, float]) -> Path:
+    """`_build`, with what can't be run of p4c's JSON as a P4cError: it is not the user's fault."""
+    from softswitch.codegen.build import BuildError  # as in `_build`
+    from softswitch.codegen.json_reader import JsonError
+
+    try:
+        return _build(json_text, timings)
+    except (JsonError, BuildError) as error:
+        raise P4cError(f"error: {P4C} wrote BMv2 JSON that can't be run: {error}") from error
 
 
 def _build(json_text: str, timings: dict[str, float]) -> Path:
@@ -188,7 +199,7 @@ def _build(json_text: str, timings: dict[str, float]) -> Path:
     from softswitch.codegen.model import Bmv2Program
 
     with _timed(timings, "codegen"):
-        code = generate_c(Bmv2Program.from_json(json.loads(json_text)))
+        code = generate_c(Bmv2Program.from_json(json_text))
     with _timed(timings, "gcc"):
         return build_c(code)
 

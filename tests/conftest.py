@@ -36,6 +36,7 @@ TIERS = {
         "*/test_*_sanitized.py",
         # random programs, models that results are held against, fabrics of all sizes
         "random_programs/*",
+        "fuzz/*",
         "mechanisms/dcqcn/test_dcqcn_fluid.py",
         "weft/test_generated_fabrics.py",
         # beside p4c and BMv2, and in their place

@@ -199,6 +199,9 @@ class ReplicationCommands(ProfileCommands):
             whole(words[1], "egress_port, expected integer"),
         )
         nodes = self._nodes
+        if session == 0:  # P4Runtime has none of that number
+            self.diagnostics.session_zero(port=_unsigned(port, "egress_port"))
+            return
         self._mirror(session, [(port, 0)])
         nodes.mirrored.pop(session, None)
         nodes.keep()
@@ -211,6 +214,9 @@ class ReplicationCommands(ProfileCommands):
             whole(words[1], "mgrp, expected integer"),
         )
         nodes = self._nodes
+        if session == 0:
+            self.diagnostics.session_zero(group=_unsigned(group, "mgrp"))
+            return
         self._mirror(session, nodes.replicas(group))
         nodes.mirrored[session] = group
         nodes.keep()
@@ -220,6 +226,11 @@ class ReplicationCommands(ProfileCommands):
         """Remove a mirroring session: mirroring_delete <mirror id>"""
         session = whole(words[0], "mirror_id, expected integer")
         nodes = self._nodes
+        if session == 0:
+            if not self.diagnostics.session_zero():
+                raise OperationError("mirroring", "SESSION_NOT_FOUND")
+            self.diagnostics.session_zero(delete=True)
+            return
         self.switch.delete(packet_replication_engine_entry=_session_entry(session, []))
         nodes.mirrored.pop(session, None)
         nodes.keep()
@@ -228,6 +239,10 @@ class ReplicationCommands(ProfileCommands):
     def do_mirroring_get(self, words: list[str]) -> None:
         """Show a mirroring session: mirroring_get <mirror id>"""
         session = whole(words[0], "mirror_id, expected integer")
+        if session == 0 and (zero := self.diagnostics.session_zero()):
+            port, group = zero.get("port"), zero.get("group")
+            self.say(f"MirroringSessionConfig(port={port}, mgid={group})")
+            return
         query = _session_entry(session, [])
         for found in self.switch.read(packet_replication_engine_entry=query):
             entry = found.packet_replication_engine_entry.clone_session_entry

@@ -27,6 +27,7 @@ from compat.parity.wires import die_with_parent
 from compat.stf.runner import NotOnTarget
 from compat.stf.statements import Expect, Packet, Statement
 from emulation.tcp_ports import TcpPorts
+from softswitch.core import Session
 from softswitch.p4runtime.names import Names
 from softswitch.p4runtime.pipeline import Pipeline
 from softswitch.p4runtime.protos import p4r
@@ -130,6 +131,10 @@ class Bmv2Target:
         """All that came out. Raises TargetError when the switch has ended by itself."""
         self._settle()
         return [(port, data) for port in self._ports for data in _packets(self._path(port, "out"))]
+
+    def session_zero(self, session: Session | None) -> None:
+        """P4Runtime can't do it; BMv2 takes it by Thrift."""
+        raise NotOnTarget("mirroring session 0: P4Runtime has none of that number")
 
     def register_read(self, name: str, index: int) -> int:
         """BMv2 can't do it."""

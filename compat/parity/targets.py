@@ -149,7 +149,7 @@ class InProcess:
         seen = self._packet(switch, packet, environment)
         after = switch.switch_stats()
         passes = after.recirculated + after.resubmitted - before.recirculated - before.resubmitted
-        endless = passes > MOST_PASSES
+        endless = passes > MOST_PASSES or after.endless_passes != before.endless_passes
         if endless:  # it would go on under the next packets
             self._prepare(switch, environment, round_)
         return seen, endless

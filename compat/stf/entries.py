@@ -2,7 +2,7 @@
 
 A name is the full one or the only one that ends with it. A key that is not named matches anything
 (an exact one: 0). `*` digits of a hexadecimal or binary value are wild: of a ternary key those
-digits, of an LPM key the rest after the prefix.
+digits, of an LPM key the rest after the prefix, of an optional one all of them: it is left out.
 """
 
 from __future__ import annotations
@@ -91,6 +91,8 @@ def match_value(field: Field, text: str) -> MatchValue | None:
             return number(value.replace("*", "0")), _prefix(field, value)
         case MatchKind.TERNARY:
             return number(value.replace("*", "0")), _mask(field, value)
+        case MatchKind.OPTIONAL if wild and not value[2:].strip("*"):
+            return None
         case _ if wild:
             raise StfError(f"key {field.name} is {field.kind.name.lower()}: no digit may be *")
         case MatchKind.RANGE:

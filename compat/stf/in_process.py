@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from compat.stf.statements import StfError
+from softswitch.core import Session
 from softswitch.p4runtime.pipeline import Pipeline
 from softswitch.p4runtime.protos import p4r
-from softswitch.p4runtime.status import ReadError, WriteError
+from softswitch.p4runtime.status import EntityError, ReadError, WriteError
 from softswitch.switch import Switch
 
 START_NS = 1_000_000_000
@@ -70,6 +71,15 @@ class InProcessTarget:
     def end(self) -> list[tuple[int, bytes]]:
         """What came out and was not told yet."""
         return self.outputs()
+
+    def session_zero(self, session: Session | None) -> None:
+        """Set mirroring session 0. Raises StfError."""
+        forwarding = self._switch.device.forwarding
+        assert forwarding is not None  # __init__ loads the program
+        try:
+            forwarding.replication.set_session_zero(session)
+        except EntityError as error:
+            raise StfError(str(error)) from None
 
     def register_read(self, name: str, index: int) -> int:
         """A cell of a register."""

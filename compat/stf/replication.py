@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from compat.stf.statements import StfError, number
+from softswitch.core import Session
 from softswitch.p4runtime.protos import p4r
 
 LAG_MARK = "|"
@@ -36,11 +37,19 @@ class _Session:
     group: int | None = None
 
 
+def _in_core(content: _Session) -> Session:
+    if content.port is not None:
+        return Session.to_port(content.port)
+    return Session.to_group(content.group or 0)
+
+
 class Replication:
     """What the commands have made so far; `write` raises StfError for what is refused."""
 
-    def __init__(self, write: Write) -> None:
+    def __init__(self, write: Write, session_zero: Callable[[Session | None], None]) -> None:
+        """`session_zero` sets BMv2's session 0, which P4Runtime has not."""
         self._write = write
+        self._session_zero = session_zero
         self._nodes: dict[int, _Node] = {}
         self._next_node = 0
         self._groups: dict[int, _Group] = {}
@@ -111,8 +120,14 @@ class Replication:
                 )
             case _:
                 del self._sessions[session]
-                self._write(p4r.Update.DELETE, self._session_entity(session, before))
+                if session == 0:
+                    self._session_zero(None)
+                else:
+                    self._write(p4r.Update.DELETE, self._session_entity(session, before))
                 return ""
+        if session == 0:
+            self._session_zero(_in_core(self._sessions[session]))
+            return ""
         kind = p4r.Update.INSERT if before is None else p4r.Update.MODIFY
         self._write(kind, self._session_entity(session, self._sessions[session]))
         return ""
@@ -128,7 +143,7 @@ class Replication:
 
     def _renew_sessions_to(self, group: int) -> None:
         for session, content in self._sessions.items():
-            if content.group == group:
+            if content.group == group and session != 0:  # that names the group itself
                 self._write(p4r.Update.MODIFY, self._session_entity(session, content))
 
     def _replicas(self, group: int) -> list[p4r.Replica]:

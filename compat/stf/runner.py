@@ -25,6 +25,7 @@ from compat.stf.statements import (
     Wait,
     number,
 )
+from softswitch.core import Session
 from softswitch.p4runtime.names import Names, UnknownName
 from softswitch.p4runtime.protos import p4r
 
@@ -75,6 +76,10 @@ class StfTarget(Protocol):
         """What came out and was not told yet; no packet follows."""
         ...
 
+    def session_zero(self, session: Session | None) -> None:
+        """Set mirroring session 0. Raises NotOnTarget, StfError."""
+        ...
+
     def register_read(self, name: str, index: int) -> int:
         """A cell of a register. Raises NotOnTarget."""
         ...
@@ -107,7 +112,7 @@ class _Run:
     def __init__(self, target: StfTarget) -> None:
         self._target = target
         self._schema = target.names.schema
-        self._replication = Replication(self._write)
+        self._replication = Replication(self._write, target.session_zero)
         self._labels: dict[str, p4r.TableEntry] = {}
         self._rows: list[Row] = []
         self._came: list[Came] = []

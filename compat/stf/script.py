@@ -60,6 +60,8 @@ _TOKEN = re.compile(
     )""",
     re.VERBOSE,
 )
+_BEFORE_COMMENT = re.compile(r'(?:"[^"]*"|[^#"]|"(?![^"]*"))*')
+"""A name in quotes may hold a `#`."""
 _HEX = re.compile(r"[0-9a-fA-F]*")
 _EXPECTED = re.compile(r"[0-9a-fA-F*]*")
 
@@ -73,7 +75,8 @@ def _lines(text: str) -> Iterator[tuple[int, str]]:
     """(line number, text) of each statement, without comments."""
     current: tuple[int, str] | None = None
     for at, raw in enumerate(text.splitlines(), 1):
-        line = raw.partition("#")[0].strip()
+        found = _BEFORE_COMMENT.match(raw)
+        line = found[0].strip() if found else ""
         if not line:
             continue
         if current is not None and _continues(current[1], line):

@@ -120,10 +120,14 @@ def _member(node: Node, header_type: HeaderType) -> Field:
 
 
 class ExprLoader:
-    """Loads expressions. `locals` is the number of `local`/`runtime_data` values in scope."""
+    """Loads expressions. `n_locals` is the number of `local`/`runtime_data` values in scope.
 
-    def __init__(self, symbols: Symbols, n_locals: int = 0) -> None:
+    `in_parser`: the packet's own bytes are there to be looked at.
+    """
+
+    def __init__(self, symbols: Symbols, n_locals: int = 0, *, in_parser: bool = False) -> None:
         self.symbols = symbols
+        self.in_parser = in_parser
         self.n_locals = n_locals
         self._types: dict[int, HeaderType | UnionType] = {}
         self._alive: list[Expr] = []  # keeps ids in _types unique
@@ -199,6 +203,8 @@ class ExprLoader:
                 ustack = _known(value, symbols.union_stacks, "header union stack")
                 return self._typed(UnionStackRef(ustack.name), ustack.type), Kind.UNION_STACK
             case "lookahead":
+                if not self.in_parser:
+                    raise node["type"].error("only a parser can look ahead")
                 return self.lookahead(value), Kind.DATA
             case _:
                 raise node["type"].error(f'unsupported type "{kind}" in an expression')

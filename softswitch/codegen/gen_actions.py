@@ -24,7 +24,7 @@ from softswitch.codegen.expressions import (
 )
 from softswitch.codegen.gen_calculations import CalculationGen
 from softswitch.codegen.gen_trace import TraceGen
-from softswitch.codegen.layout import Layout, Names, Place, comment, limbs
+from softswitch.codegen.layout import PASS_STEPS, Layout, Names, Place, comment, limbs
 from softswitch.codegen.model import Action, Header, HeaderType, Primitive
 from softswitch.codegen.pack import HeaderCode
 from softswitch.codegen.ranges import U128
@@ -499,7 +499,7 @@ class ActionGen:
         backward = every or any(
             p in jumps and cast(Const, p.args[-1]).value <= i for i, p in enumerate(primitives)
         )
-        if backward:
+        if backward and self.layout.steps is None:
             lines.append("    uint32_t jumps = 0;")
         for i, primitive in enumerate(primitives):
             if i in targets:
@@ -520,7 +520,10 @@ class ActionGen:
             goto = [f"switch ({self.exprs.index(target)}) {{ {cases} default: return; }}"]
             back = True
         if back:
-            goto.insert(0, "if (++jumps > WPX_ACTION_JUMPS) return;")
+            # In a cycle an action's jumps are the pass's, or their product would be the bound.
+            steps = self.layout.steps
+            spent = f"++{steps} > {PASS_STEPS}" if steps else "++jumps > WPX_ACTION_JUMPS"
+            goto.insert(0, f"if ({spent}) return;")
         if primitive.op == "_jump":
             return goto
         zero = self.exprs.condition(Op("d2b", None, cast(Expr, primitive.args[0])))

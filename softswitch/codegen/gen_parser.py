@@ -8,6 +8,7 @@ from softswitch.codegen.cexpr import ExprGen
 from softswitch.codegen.expressions import Const, Expr, HeaderRef, Lookahead
 from softswitch.codegen.gen_actions import ActionGen
 from softswitch.codegen.gen_trace import TraceGen
+from softswitch.codegen.graph import back_edges, reachable
 from softswitch.codegen.layout import Layout, Names, comment, limbs
 from softswitch.codegen.model import (
     Advance,
@@ -41,43 +42,17 @@ class ParserGen:
         self.program = layout.program
         names = Names()
         self.labels = {name: "state_" + names.take(name) for name in self.program.parser.states}
-        self._loops = self._back_edges()
+        init = self.program.parser.init_state
+        self._reached = reachable(init, self._targets)
+        self._loops = back_edges(init, self._targets)
 
     def _error(self, name: str) -> str:
         return f"{{ error = {self.program.errors[name]}; /* {name} */ goto done; }}"
 
-    def _back_edges(self) -> set[tuple[str, str]]:
-        """Transitions to a state that may already be on the way: only those can go on for ever."""
-        states, edges = self.program.parser.states, set()
-        done: set[str] = set()
-        path: set[str] = set()
-        init = self.program.parser.init_state
-        stack: list[tuple[str, list[str]]] = []
-
-        def enter(name: str) -> None:
-            path.add(name)
-            stack.append((name, self._targets(states[name])))
-
-        if init is not None:
-            enter(init)
-        while stack:
-            name, following = stack[-1]
-            if not following:
-                path.discard(name)
-                done.add(name)
-                stack.pop()
-                continue
-            target = following.pop()
-            if target in path:
-                edges.add((name, target))
-            elif target not in done:
-                enter(target)
-        return edges
-
-    @staticmethod
-    def _targets(state: ParseState) -> list[str]:
-        """The states that can follow: value sets are empty, nothing fills them."""
-        return [t.next for t in _choices(state) if t.next is not None]
+    def _targets(self, name: str) -> list[str]:
+        """The states that can follow: a value set may have any members."""
+        choices = _choices(self.program.parser.states[name])
+        return [t.next for t in choices if t.next is not None]
 
     def function(self, checksums: list[str], prologue: Sequence[str] = ()) -> str:
         """The whole `parse` function; `prologue` are statements before its first state."""
@@ -98,9 +73,8 @@ class ParserGen:
         lines += ["    " + line for line in prologue]
         if parser.init_state is not None:
             lines.append(f"    goto {self.labels[parser.init_state]};")
-            reached = self._reachable(parser.init_state)
             for name, state in parser.states.items():
-                if name in reached:
+                if name in self._reached:
                     lines += self._state(state)
         lines += [
             "    goto done;" if parser.init_state is None else "",
@@ -112,15 +86,6 @@ class ParserGen:
             "}",
         ]
         return "\n".join(line for line in lines if line)
-
-    def _reachable(self, init: str) -> set[str]:
-        seen, todo = {init}, [init]
-        while todo:
-            for target in self._targets(self.program.parser.states[todo.pop()]):
-                if target not in seen:
-                    seen.add(target)
-                    todo.append(target)
-        return seen
 
     def _state(self, state: ParseState) -> list[str]:
         self.exprs.where = f'parse state "{state.name}"'

@@ -4,12 +4,24 @@ from __future__ import annotations
 
 from softswitch.codegen.cexpr import ExprGen
 from softswitch.codegen.expressions import VALID_FIELD
-from softswitch.codegen.gen_actions import ActionGen
+from softswitch.codegen.gen_actions import ActionGen, c_string
 from softswitch.codegen.gen_calculations import CalculationGen, selector_key
 from softswitch.codegen.gen_trace import TraceGen
-from softswitch.codegen.layout import Layout, Names, comment
-from softswitch.codegen.model import Action, ActionCall, Conditional, Pipeline, Table, TableKey
+from softswitch.codegen.graph import back_edges, reachable
+from softswitch.codegen.layout import PASS_STEPS, Layout, Names, comment
+from softswitch.codegen.model import (
+    Action,
+    ActionCall,
+    Conditional,
+    Pipeline,
+    PipelineNode,
+    Table,
+    TableKey,
+)
 from softswitch.codegen.pack import field_pieces, store
+
+ENDLESS = 3
+"""The kind of env->log that counts a packet whose pass does not end."""
 
 
 class PipelineGen:
@@ -29,6 +41,7 @@ class PipelineGen:
         self.actions = actions
         self.calculations = calculations
         self.program = layout.program
+        self._loops: set[tuple[str, str]] = set()
         self._exits = {
             a.id for a in self.program.actions if any(p.op == "exit" for p in a.primitives)
         }
@@ -37,7 +50,8 @@ class PipelineGen:
         """The C function `name` of a pipeline."""
         names = Names()
         labels = {node: "node_" + names.take(node) for node in pipeline.nodes}
-        reached = self._reachable(pipeline)
+        reached = reachable(pipeline.init_node, pipeline.successors)
+        self._loops = back_edges(pipeline.init_node, pipeline.successors)
         lines = [
             f"static void {name}(struct wp_ctx *ctx, struct wp_phv *phv)",
             "{",
@@ -46,6 +60,8 @@ class PipelineGen:
         ]
         if pipeline.init_node is None:
             return "\n".join([*lines, "}"])
+        if self.layout.steps is not None:
+            lines.append(f"    {self.layout.steps} = 0;")
         lines.append(f"    goto {labels[pipeline.init_node]};")
         for node_name, node in pipeline.nodes.items():
             if node_name not in reached:
@@ -59,14 +75,14 @@ class PipelineGen:
                     )
                     body = [
                         *traced,
-                        f"if ({condition}) {self._goto(labels, node.true_next)}",
-                        self._goto(labels, node.false_next),
+                        f"if ({condition}) {self._goto(labels, node, node.true_next)}",
+                        self._goto(labels, node, node.false_next),
                     ]
                 case ActionCall():
                     body = [
                         *self._call(node.action, "NULL"),
                         *self._exit([node.action]),
-                        self._goto(labels, node.next),
+                        self._goto(labels, node, node.next),
                     ]
                 case Table():
                     body = self._table(node, labels)
@@ -75,29 +91,37 @@ class PipelineGen:
         self.exprs.where = ""
         return "\n".join([*lines, "}"])
 
-    @staticmethod
-    def _successors(node: Table | Conditional | ActionCall) -> list[str | None]:
-        match node:
-            case Conditional():
-                return [node.true_next, node.false_next]
-            case ActionCall():
-                return [node.next]
-            case Table():
-                return [*node.next.values(), node.hit_next, node.miss_next, node.base_default_next]
+    def _goto(self, labels: dict[str, str], node: PipelineNode, target: str | None) -> str:
+        if target is None:
+            return "return;"
+        jump = f"goto {labels[target]};"
+        if (node.name, target) not in self._loops:
+            return jump
+        spent = f"{{ pass_is_endless(ctx, p, {c_string(self._endless(target))}); return; }}"
+        return f"{{ if (++{self.layout.steps} > {PASS_STEPS}) {spent} {jump} }}"
 
-    def _reachable(self, pipeline: Pipeline) -> set[str]:
-        seen: set[str] = set()
-        todo = [pipeline.init_node]
-        while todo:
-            name = todo.pop()
-            if name is not None and name not in seen:
-                seen.add(name)
-                todo += self._successors(pipeline.nodes[name])
-        return seen
+    def _endless(self, target: str) -> str:
+        return (
+            f'{self.exprs.where}: more than {PASS_STEPS} steps backwards, the last to "{target}": '
+            "the program does not come to an end on this packet, which is dropped"
+        )
 
-    @staticmethod
-    def _goto(labels: dict[str, str], target: str | None) -> str:
-        return "return;" if target is None else f"goto {labels[target]};"
+    def endless_function(self) -> str:
+        """Drops a packet that goes round without end; the core counts it and says why."""
+        if self.layout.steps is None:
+            return ""
+        return "\n".join(
+            [
+                "static void pass_is_endless(struct wp_ctx *ctx, struct phv *p, const char *why)",
+                "{",
+                "    ctx->clone_session = ctx->clone_field_list = ctx->learn_list = 0;",
+                "    ctx->resubmit_field_list = ctx->recirc_field_list = 0;",
+                "    p->std.mcast_grp = 0;",
+                "    p->std.egress_spec = ctx->env->drop_port;",
+                f"    ctx->env->log(ctx, {ENDLESS}, why, 0, NULL);",
+                "}",
+            ]
+        )
 
     def _call(self, action: Action, args: str) -> list[str]:
         call = f"{self.actions.names[action.id]}(ctx, p, {args});"
@@ -116,7 +140,11 @@ class PipelineGen:
                 if table.next_is_hit_miss
                 else table.next.get(fixed.id, table.base_default_next)
             )
-            return [*self._call(fixed, "NULL"), *self._exit([fixed]), self._goto(labels, following)]
+            return [
+                *self._call(fixed, "NULL"),
+                *self._exit([fixed]),
+                self._goto(labels, table, following),
+            ]
         lines = [
             f"struct wp_table *t = ctx->env->tables[{table.index}];",
             *self._key(table),
@@ -156,16 +184,16 @@ class PipelineGen:
         lines = [f"switch ({run}->action) {{"]
         for action in table.actions:
             steps = [*self._call(action, f"{run}->args"), *self._exit([action])]
-            steps.append("break;" if same else self._goto(labels, targets[action.id]))
+            steps.append("break;" if same else self._goto(labels, table, targets[action.id]))
             lines.append(f"case {action.index}: {' '.join(steps)}")
         lines += ["default: break; /* no action */", "}"]
         if table.next_is_hit_miss:
             lines += [
-                f"if (e->hit) {self._goto(labels, table.hit_next)}",
-                self._goto(labels, table.miss_next),
+                f"if (e->hit) {self._goto(labels, table, table.hit_next)}",
+                self._goto(labels, table, table.miss_next),
             ]
         else:
-            lines.append(self._goto(labels, table.base_default_next))
+            lines.append(self._goto(labels, table, table.base_default_next))
         return lines
 
     def _key(self, table: Table) -> list[str]:

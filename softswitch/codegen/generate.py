@@ -72,6 +72,7 @@ def _generate(program: Bmv2Program, vary_undefined: bool, traced: bool) -> str:
         undefined.scramble_function(layout) if vary_undefined else "",
         parser_code,
         _section("pipelines"),
+        pipelines.endless_function(),
         ingress,
         egress,
         _section("deparser"),

@@ -12,6 +12,7 @@ import re
 from dataclasses import dataclass
 
 from softswitch.codegen.expressions import VALID_FIELD
+from softswitch.codegen.graph import back_edges
 from softswitch.codegen.model import Bmv2Program, Field, Header, HeaderType
 
 C_WORDS = frozenset(
@@ -85,6 +86,11 @@ def storage_bits(bits: int) -> int:
     return next(size for size in (8, 16, 32, 64) if bits <= size)
 
 
+PASS_STEPS = 16384
+"""Most backward steps of one pass through ingress or egress, where a graph has a cycle: as many as
+a parser may take. Backward jumps of actions count among them."""
+
+
 class Names:
     """Hands out C identifiers, distinct within one scope."""
 
@@ -128,7 +134,10 @@ class Place:
 
 
 class Layout:
-    """The C layout of one program's packet header vector."""
+    """The C layout of one program's packet header vector.
+
+    `steps`: the lvalue of a pass's backward steps; None where no pipeline has a cycle.
+    """
 
     def __init__(self, program: Bmv2Program) -> None:
         self.program = program
@@ -200,6 +209,11 @@ class Layout:
                 metadata.append(self._metadata_member(header, name))
             else:
                 members.append(f"    struct {self.type_name(header.type)} {name};")
+        self.steps: str | None = None
+        if any(back_edges(p.init_node, p.successors) for p in (program.ingress, program.egress)):
+            name = names.take("backward_steps")
+            members.append(f"    uint32_t {name}; /* of this pass */")
+            self.steps = f"p->{name}"
         self._members = [text for text in metadata if text] + members
 
     def _metadata_member(self, header: Header, name: str) -> str:

@@ -208,6 +208,8 @@ class _Loader:
             else:
                 bits = parts[1].width(2 if signed else 0)
                 fields.append(Field(parts[0].text(), bits, signed, saturating))
+            if any(field.name == fields[-1].name for field in fields[:-1]):
+                raise parts[0].error(f'a second field "{fields[-1].name}"')
         fixed_bytes = (sum(field.bits for field in fields) + 7) // 8
         length_exp = node.opt("length_exp")
         max_length = node.opt("max_length")
@@ -375,9 +377,11 @@ class _Loader:
             for transition in state.transitions:
                 if transition.kind == "parse_vset":
                     keys.setdefault(transition.value_set, key)
-        found = []
+        found: list[ValueSet] = []
         for index, node in enumerate(self.root.list_of("parse_vsets")):
             name, size = node["name"].text(), node.opt("max_size")
+            if any(other.name == name for other in found):
+                raise node["name"].error(f'a second value set "{name}"')
             key = keys.get(name, ())
             # BMv2 itself does not look at the size
             limit = MOST_COUNT if size is None else size.count()
@@ -482,7 +486,7 @@ class _Loader:
 
     def _parser_op(self, node: Node) -> ParserOp:
         op, params = node["op"].text(), node["parameters"]
-        loader = ExprLoader(self.symbols)
+        loader = ExprLoader(self.symbols, in_parser=True)
         match op:
             case "extract":
                 target = self._extract_target(params.items(1)[0])

@@ -24,6 +24,7 @@ from softswitch.codegen.model import (
     Meter,
     Param,
     Pipeline,
+    PipelineNode,
     Register,
     Table,
     TableKey,
@@ -195,7 +196,7 @@ class ControlLoader:
             key: list(node.list_of(key)) for key in ("tables", "conditionals", "action_calls")
         }
         names = {item["name"].text() for items in groups.values() for item in items}
-        nodes: dict[str, Table | Conditional | ActionCall] = {}
+        nodes: dict[str, PipelineNode] = {}
 
         def following(owner: Node, key: str) -> str | None:
             child = owner.opt(key)
@@ -326,6 +327,8 @@ class ControlLoader:
         if field.varbit:
             raise target.error("a variable-length field can't be a key")
         mask = node.opt("mask")
+        if mask is not None and not 0 <= mask.hex_number() < 1 << field.bits:
+            raise mask.error(f"the mask {mask.text()} does not fit the key's {field.bits} bits")
         name = label.text() if label is not None else f"{ref.header}.{ref.field}"
         return TableKey(
             name,
@@ -362,17 +365,21 @@ class ControlLoader:
 
     def _table_actions(self, node: Node) -> tuple[Action, ...]:
         ids = node.opt("action_ids")
-        if ids is not None:
-            return tuple(self._action_by_id(item) for item in ids.items())
-        found = []
-        for item in node["actions"].items():
-            named = [action for action in self.actions if action.name == item.text()]
-            if len(named) != 1:
-                raise item.error(
-                    f'{len(named)} actions are named "{item.value}": "action_ids" is needed'
-                )
-            found.append(named[0])
+        found: list[Action] = []
+        for item in (node["actions"] if ids is None else ids).items():
+            action = self._action_by_name(item) if ids is None else self._action_by_id(item)
+            if any(other.id == action.id for other in found):
+                raise item.error(f'a second action "{action.name}" of the table')
+            found.append(action)
         return tuple(found)
+
+    def _action_by_name(self, node: Node) -> Action:
+        named = [action for action in self.actions if action.name == node.text()]
+        if len(named) != 1:
+            raise node.error(
+                f'{len(named)} actions are named "{node.value}": "action_ids" is needed'
+            )
+        return named[0]
 
     @staticmethod
     def _next(

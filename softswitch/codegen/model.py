@@ -454,13 +454,28 @@ class ActionCall:
     next: str | None
 
 
+PipelineNode = Table | Conditional | ActionCall
+
+
 @dataclass(frozen=True)
 class Pipeline:
     """A pipeline: nodes by name, in document order."""
 
     name: str
     init_node: str | None
-    nodes: dict[str, Table | Conditional | ActionCall]
+    nodes: dict[str, PipelineNode]
+
+    def successors(self, name: str) -> list[str]:
+        """The nodes that can follow one, whatever the packet is like."""
+        match self.nodes[name]:
+            case Conditional(true_next=if_true, false_next=if_false):
+                following = [if_true, if_false]
+            case ActionCall(next=after):
+                following = [after]
+            case Table() as table:
+                by_hit = [table.hit_next, table.miss_next]
+                following = [*table.next.values(), *by_hit, table.base_default_next]
+        return [node for node in following if node is not None]
 
 
 @dataclass(frozen=True)

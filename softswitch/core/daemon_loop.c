@@ -25,7 +25,13 @@ enum {
     TICK_BATCH = 64,   /* ticks that the loop makes up for before it looks at sockets again */
     READY_MAX = 64,
     LOG_PORT = 2,      /* level of our own lines through ws_set_log */
+    LOG_OVERLOAD = 3,
 };
+
+/* The switch's time moves on by so much at a time, and by so many nanoseconds of ours before others have their turn. */
+static const ws_time STEP_PS = 10000000;
+static const int64_t TURN_NS = 5000000;
+static const int64_t OVERLOAD_LOG_NS = 1000000000; /* one line a second */
 
 /* What epoll calls our descriptors; sockets go by their port, since a port may be removed while we wait. */
 static const uint64_t WAKE = UINT64_MAX, LINKS = UINT64_MAX - 1;
@@ -37,6 +43,8 @@ struct wd_loop {
     struct wd_iface **by_port; /* of by_port_n */
     uint32_t by_port_n;
     struct timespec started;
+    atomic_llong held_back_ns;  /* see hold_back */
+    int64_t overload_logged_ns; /* 0: never */
     struct wd_events events;
     struct wd_tickers tickers;
     struct wd_stats stats;
@@ -62,7 +70,7 @@ static int64_t clock_ns(clockid_t clock)
 
 ws_time wd_now(const wd_loop *loop)
 {
-    return (clock_ns(CLOCK_MONOTONIC) - nanoseconds(&loop->started)) * 1000;
+    return (clock_ns(CLOCK_MONOTONIC) - nanoseconds(&loop->started) - atomic_load(&loop->held_back_ns)) * 1000;
 }
 
 /* --- the lock ------------------------------------------------------------------------------- */
@@ -467,6 +475,53 @@ static int run_tickers(wd_loop *loop)
     return n == TICK_BATCH;
 }
 
+/* What happens inside of the switch takes longer than it lasts: packets that recirculate, resubmit or clone themselves
+ * for ever. The switch's time goes on from where it is, or each turn of the loop would take longer than the one before,
+ * with nobody else at the switch meanwhile. */
+__attribute__((cold)) static void hold_back(wd_loop *loop)
+{
+    const int64_t now = clock_ns(CLOCK_MONOTONIC);
+    const ws_time behind = wd_now(loop) - loop->sw->now;
+    if (behind > 0)
+        atomic_fetch_add(&loop->held_back_ns, behind / 1000);
+    if (!loop->sw->log || (loop->overload_logged_ns && now - loop->overload_logged_ns < OVERLOAD_LOG_NS))
+        return;
+    loop->overload_logged_ns = now;
+    char line[160];
+    snprintf(line, sizeof line, "the switch is slower than time, which is held back by %lld ms now: %u packets go round in it",
+             (long long)(atomic_load(&loop->held_back_ns) / 1000000), loop->sw->waiting);
+    loop->sw->log(loop->sw->log_opaque, LOG_OVERLOAD, line);
+}
+
+/* Moves the switch's time on towards `until`. 1: others had their turn before it was there. */
+static int advance(wd_loop *loop, ws_time until)
+{
+    ws_switch *sw = loop->sw;
+    if (ws_events_next(&sw->events) >= until || until - sw->now <= STEP_PS) {
+        ws_advance(sw, until);
+        return 0;
+    }
+    const int64_t began = clock_ns(CLOCK_MONOTONIC);
+    const ws_time from = sw->now;
+    while (sw->now < until) {
+        ws_advance(sw, until - sw->now > STEP_PS ? sw->now + STEP_PS : until);
+        const int64_t took = clock_ns(CLOCK_MONOTONIC) - began;
+        if (took > TURN_NS && sw->now < until) {
+            if ((sw->now - from) / 1000 < took)
+                hold_back(loop);
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* As far as the switch may go: not past a tick that is due, which enters at its own time. */
+static ws_time until(const wd_loop *loop)
+{
+    const ws_time now = wd_now(loop);
+    return now < loop->tickers.next ? now : loop->tickers.next;
+}
+
 static int run(wd_loop *loop)
 {
     struct epoll_event ready[READY_MAX];
@@ -475,11 +530,11 @@ static int run(wd_loop *loop)
         int n = wait_for_work(loop, ready, busy);
         if (n < 0)
             return n;
-        busy = loop->tickers.next != WS_NEVER && run_tickers(loop);
+        busy = advance(loop, until(loop)); /* before what came in, which would take the switch there at once */
+        busy |= loop->tickers.next != WS_NEVER && run_tickers(loop);
         for (int i = 0; i < n; i++)
             busy |= service(loop, &ready[i]);
-        ws_time now = wd_now(loop);
-        ws_advance(loop->sw, now < loop->tickers.next ? now : loop->tickers.next);
+        busy |= advance(loop, until(loop));
         send_outputs(loop);
     }
     return 0;
@@ -565,7 +620,9 @@ int wd_packet_out(wd_loop *loop, const uint8_t *data, uint32_t length)
     wd_lock(loop);
     if (loop->sw->config.cpu_port) {
         struct ws_packet_in packet = {.port = loop->sw->config.cpu_port, .length = length, .data = data};
-        ws_inject(loop->sw, &packet, 1, wd_now(loop));
+        ws_time now = wd_now(loop), soon = loop->sw->now + STEP_PS;
+        /* Not after all that the loop has yet to make up for, which may be long. */
+        ws_inject(loop->sw, &packet, 1, now > soon && ws_events_next(&loop->sw->events) < now ? soon : now);
         status = 0;
     } else {
         snprintf(loop->sw->error, sizeof loop->sw->error, "packet-out without a CPU port");
@@ -619,6 +676,7 @@ void wd_stats_get(const wd_loop *loop_, struct wd_stats *stats)
     *stats = loop->stats;
     pthread_mutex_lock(&loop->events.mutex);
     stats->events_dropped = loop->events.dropped;
+    stats->held_back_ns = atomic_load(&loop->held_back_ns);
     pthread_mutex_unlock(&loop->events.mutex);
     if (atomic_load(&loop->has_clock))
         stats->cpu_ns = clock_ns(loop->thread_clock);

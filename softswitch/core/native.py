@@ -150,7 +150,10 @@ class NativeSwitch:
         return str(self.ffi.string(self.lib.ws_last_error(self.pointer)).decode(errors="replace"))
 
     def set_log(self, callback: LogCallback | None) -> None:
-        """`callback(level, line)` gets log_msg (0) and assert (1) lines; None = nobody."""
+        """`callback(level, line)` gets lines of log_msg (0), assert (1), endless passes (3).
+
+        None: nobody does.
+        """
         self._log_target.callback = callback
         function = self.lib.weft_log if callback is not None else self.ffi.NULL
         self.lib.ws_set_log(self.pointer, function, self._log_handle)

@@ -186,7 +186,8 @@ struct wp_env {
     uint32_t (*direct_meter)(const struct wp_ctx *ctx, uint32_t meter, struct wp_entry *entry);
     /* 64 pseudo-random bits, seeded per switch: the same seed gives the same run. */
     uint64_t (*random)(const struct wp_env *env);
-    /* log_msg: format with {} and n values. assert/assume failure: kind 1, the core counts and logs it. */
+    /* log_msg: format with {} and n values. assert/assume failure: kind 1, the core counts and logs it; a pass that does
+     * not end, of a packet that the pipeline has dropped: kind 3, counted, and logged once in a while. */
     void (*log)(const struct wp_ctx *ctx, uint32_t kind, const char *format, uint32_t n,
                 const uint64_t *values);
     /* Only the traced variant calls it. */

@@ -16,7 +16,9 @@ enum {
     LOG_LINE_MAX = 1024,
     LOG_MESSAGE = 0, /* kinds of env->log */
     LOG_ASSERT = 1,
+    LOG_ENDLESS = 3,
 };
+static const ws_time ENDLESS_LOG_PS = 1000000000000; /* one line a second, however many packets */
 
 /* --- what generated code calls -------------------------------------------------------------- */
 
@@ -29,13 +31,24 @@ static uint64_t next_random(const struct wp_env *env) /* splitmix64 */
     return z ^ z >> 31;
 }
 
+/* Counts a packet that goes round for ever; 0 while the last one's line is recent. */
+static int endless(ws_switch *sw)
+{
+    const ws_time last = sw->endless_logged_at;
+    if (sw->stats.endless_passes++ && sw->now - last < ENDLESS_LOG_PS)
+        return 0;
+    sw->endless_logged_at = sw->now;
+    return 1;
+}
+
 static void log_line(const struct wp_ctx *ctx, uint32_t kind, const char *format, uint32_t n,
                      const uint64_t *values)
 {
     ws_switch *sw = ctx->env->core;
     if (kind == LOG_ASSERT)
         sw->stats.assert_failures++;
-    if (!sw->log && !sw->trace)
+    const int due = kind != LOG_ENDLESS || endless(sw), logged = due && sw->log;
+    if (!logged && !sw->trace)
         return;
     char line[LOG_LINE_MAX];
     size_t used = 0;
@@ -51,7 +64,7 @@ static void log_line(const struct wp_ctx *ctx, uint32_t kind, const char *format
     }
     line[used] = '\0';
     ws_trace_text(sw, ws_packet_of(ctx), kind, line);
-    if (sw->log)
+    if (logged)
         sw->log(sw->log_opaque, (int)kind, line);
 }
 

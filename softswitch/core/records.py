@@ -314,6 +314,7 @@ class CoreStats(_Record):
     replicated: int
     digests: int
     drop_no_memory: int
+    endless_passes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -329,6 +330,7 @@ class LoopStats(_Record):
     rx_dropped: int
     events_dropped: int
     cpu_ns: int
+    held_back_ns: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,7 @@ struct ws_switch {
     uint32_t trace_branches; /* how many there were */
     void (*log)(void *opaque, int level, const char *line);
     void *log_opaque;
+    ws_time endless_logged_at; /* when a packet's endless pass was last logged; 0: never */
     char error[512];
 };
 

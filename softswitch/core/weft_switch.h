@@ -254,9 +254,10 @@ struct ws_stats {
         drop_bad_priority, clone_unknown_session, multicast_unknown_group, parser_errors, assert_failures, recirculated, resubmitted,
         cloned, replicated, digests;
     uint64_t drop_no_memory; /* packets, digests and events of ports that the switch had no memory for */
+    uint64_t endless_passes; /* of the drops in ingress and egress: the pipeline's graph went round without end */
 };
 void ws_stats_get(const ws_switch *sw, struct ws_stats *stats);
-/* log_msg and assert lines land here; NULL = none. */
+/* Lines of log_msg (level 0), failed assertions (1), ports (2) and endless passes (3); NULL = none. */
 void ws_set_log(ws_switch *sw, void (*log)(void *opaque, int level, const char *line), void *opaque);
 
 /* --- control plane ---------------------------------------------------------------------- */
@@ -439,6 +440,7 @@ struct wd_stats {
     uint64_t rx_dropped;     /* the kernel found a receive ring full */
     uint64_t events_dropped; /* CPU packets and digests that nobody fetched in time */
     int64_t cpu_ns;          /* CPU time of the thread in wd_run */
+    int64_t held_back_ns;    /* how far the switch's time is behind its clock: what went round took longer than it lasts */
 };
 wd_loop *wd_create(ws_switch *sw);
 /* 0 or -errno; ws_last_error says which interface and why. Takes the lock itself. `pcap_path`: NULL, or the stem
@@ -463,7 +465,7 @@ int wd_packet_out(wd_loop *loop, const uint8_t *data, uint32_t length);
 size_t wd_wait_events(wd_loop *loop, struct ws_output *out, size_t max, uint8_t *buffer, size_t buffer_size, int timeout_ms);
 /* Lets wd_wait_events return although nothing came: its caller has something to do earlier than it thought. */
 void wd_nudge_events(wd_loop *loop);
-/* The switch's time: CLOCK_MONOTONIC since wd_create. */
+/* The switch's time: CLOCK_MONOTONIC since wd_create, less what it was held back; that may be some ms, back from here. */
 ws_time wd_now(const wd_loop *loop);
 void wd_stats_get(const wd_loop *loop, struct wd_stats *stats);
 struct wd_port_stats {

@@ -9,7 +9,7 @@ numbers are kept here ("slots"), so that the same hash picks the same member.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 PORT_BITS = 32
 """Watch ports are SDN ports of up to 32 bits."""
+
+MOST_SLOTS = 65536
+"""Most weight of one group, whatever P4Info allows: a slot for each unit of it, as BMv2."""
 
 
 @dataclass(slots=True)
@@ -224,7 +227,11 @@ class ProfileStore:
         with core_errors(f"{self.profile.name!r}, group {message.group_id}"):
             group.handle = self._core.group_add(self.profile.index, [])
         self._groups[message.group_id] = group
-        self._settle([group], [s.member for s in shares])
+        try:
+            self._settle([group], [s.member for s in shares])
+        except EntityError:
+            self._delete_group(message.group_id)
+            raise
 
     def _modify_group(self, message: p4r.ActionProfileGroup) -> None:
         group = self._group(message.group_id)
@@ -236,10 +243,16 @@ class ProfileStore:
             )
         shares = self._shares(message, group.max_size or self.profile.max_group_size)
         touched = [s.member for s in group.shares] + [s.member for s in shares]
+        before = group.shares
         group.shares = shares
+        try:
+            self._settle([group], touched)
+        except EntityError:
+            group.shares = before
+            self._settle([group], touched)
+            raise
         group.message = _copy_group(message)
         group.message.max_size = group.max_size
-        self._settle([group], touched)
 
     def _delete_group(self, group_id: int) -> None:
         group = self._group(group_id)
@@ -261,13 +274,30 @@ class ProfileStore:
                 )
             seen.add(item.member_id)
             shares.append(_Share(member, self._weight(item.weight), _watch(item)))
-        size = len(shares) if self.profile.sum_of_members else sum(s.weight for s in shares)
+        what = f"group {message.group_id}"
+        size = self._size([share.weight for share in shares], what)
         if limit and size > limit:
             raise self._error(
                 Code.RESOURCE_EXHAUSTED,
-                f"group {message.group_id}: size {size} is above its limit of {limit}",
+                f"{what}: size {size} is above its limit of {limit}",
             )
         return shares
+
+    def _size(self, weights: Sequence[int], what: str) -> int:
+        """A group's size as P4Info counts it; RESOURCE_EXHAUSTED above the selector's own."""
+        total = sum(weights)
+        size = len(weights) if self.profile.sum_of_members else total
+        if 0 < self.profile.size < size:
+            raise self._error(
+                Code.RESOURCE_EXHAUSTED,
+                f"{what}: size {size} is above the selector's, {self.profile.size}",
+            )
+        if total > MOST_SLOTS:
+            raise self._error(
+                Code.RESOURCE_EXHAUSTED,
+                f"{what}: the weights add up to {total}; {MOST_SLOTS} is the most of this switch",
+            )
+        return size
 
     def _weight(self, weight: int) -> int:
         if self.profile.weights_disallowed:
@@ -299,7 +329,7 @@ class ProfileStore:
             for item in action_set.action_profile_actions
         ]
         weights = [self._weight(item.weight) for item in action_set.action_profile_actions]
-        size = len(calls) if self.profile.sum_of_members else sum(weights)
+        size = self._size(weights, "the action set")
         if self.profile.max_group_size and size > self.profile.max_group_size:
             raise self._error(
                 Code.INVALID_ARGUMENT,
@@ -347,7 +377,8 @@ class ProfileStore:
             while len(member.slots) < self._largest_weight(member):
                 member.slots.append(self._take_slot())
         for group in groups:
-            self._core.group_set(self.profile.index, group.handle, *self._order(group))
+            with core_errors(f"{self.profile.name!r}, group {group.message.group_id}"):
+                self._core.group_set(self.profile.index, group.handle, *self._order(group))
         for member in unique:
             while len(member.slots) > self._largest_weight(member):
                 heapq.heappush(self._free, member.slots.pop())
@@ -409,6 +440,8 @@ def _watch(item: p4r.ActionProfileGroup.Member | p4r.ActionProfileAction) -> int
         case "watch_port":
             return decode(item.watch_port, PORT_BITS, "watch_port", Code.INVALID_ARGUMENT)
         case "watch":
+            if item.watch < 0:
+                raise EntityError(Code.INVALID_ARGUMENT, f"watch: {item.watch} is no port")
             return item.watch or None
         case _:
             return None

@@ -73,6 +73,7 @@ class _Carrier:
         for store in self.old.tables.values():
             self._table(store, one_shots)
         self._member_order(one_shots)
+        self.new.replication.set_session_zero(self.old.replication.session_zero)
         for message in self.old.replication.everything():
             self._put(INSERT, p4r.Entity(packet_replication_engine_entry=message))
         self._digests()

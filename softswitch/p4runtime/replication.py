@@ -36,10 +36,22 @@ class ReplicationEngine:
         self._groups: dict[int, p4r.MulticastGroupEntry] = {}
         self._sessions: dict[int, p4r.CloneSessionEntry] = {}
         self._filled: set[int] = set()
+        self.session_zero: Session | None = None
 
     def move_to(self, core: SwitchCore) -> None:
         """The same groups and sessions are now in `core`."""
         self._core = core
+
+    def set_session_zero(self, session: Session | None) -> None:
+        """BMv2's mirroring session 0, of which P4Runtime knows nothing; None: there is none.
+
+        Raises EntityError.
+        """
+        if session is None and self.session_zero is None:
+            return
+        with core_errors("mirroring session 0"):
+            self._core.clone_session_set(0, session)
+        self.session_zero = session
 
     def write(self, kind: int, message: p4r.PacketReplicationEngineEntry) -> None:
         """Apply one update. Raises EntityError."""

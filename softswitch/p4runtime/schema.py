@@ -286,6 +286,11 @@ class _Binder:
             own = own_actions.get(action.name)
             if own is not None:
                 _check_params(table.name, action, own)
+                if ref.scope not in _SCOPES:
+                    raise PipelineError(
+                        f"P4Info: table {table.name!r}, action {action.name!r}: there is no scope "
+                        f"{ref.scope}"
+                    )
                 actions[ref.id] = ActionRef(action, Scope(ref.scope), own.index)
         direct = set(info.direct_resource_ids)
         return Table(
@@ -483,6 +488,7 @@ def _fields(
 
 
 _MATCH_KINDS = frozenset(int(kind) for kind in MatchKind)
+_SCOPES = frozenset(int(scope) for scope in Scope)
 
 
 def _check_params(table: str, action: Action, own: bmv2.Action) -> None:

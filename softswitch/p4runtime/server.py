@@ -2,35 +2,29 @@
 
 from __future__ import annotations
 
-import importlib
+import logging
 import socket
 import ssl
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TypeVar
 
 import grpc
+from google.protobuf.message import Message
 
 from softswitch.options import UNIX, Tls
-from softswitch.p4runtime import protos
 from softswitch.p4runtime.arbitration import MAX_CLIENTS, Client
+from softswitch.p4runtime.calls import Unreadable, abort, abort_batch, answers, readable, reader
 from softswitch.p4runtime.protos import p4r
-from softswitch.p4runtime.reconcile import ReconcileError
 from softswitch.p4runtime.service import P4RuntimeService
-from softswitch.p4runtime.status import (
-    EntityError,
-    ReadError,
-    WriteError,
-    batch_status,
-    refusal_status,
-)
+from softswitch.p4runtime.status import Code, EntityError
 
-if TYPE_CHECKING:
-    from finsy.proto import p4r_grpc
-else:
-    p4r_grpc = importlib.import_module(f"{protos.PACKAGE}.p4.v1.p4runtime_pb2_grpc")
+LOG = logging.getLogger("softswitch")
+T = TypeVar("T")
+
+SERVICE = "p4.v1.P4Runtime"
 
 ENTITIES_PER_RESPONSE = 256
 """Entities in one message of a Read's answer; keeps messages far below 4 MiB."""
@@ -40,8 +34,6 @@ MAX_MESSAGE_BYTES = 256 * 1024 * 1024
 
 WORKERS = 2 * MAX_CLIENTS
 """Threads: one for each open stream and as many for other calls."""
-
-_CODES = {code.value[0]: code for code in grpc.StatusCode}
 
 
 class ServerError(Exception):
@@ -77,8 +69,7 @@ class P4RuntimeServer:
                 ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
             ],
         )
-        p4r_grpc.add_P4RuntimeServicer_to_server(_Servicer(service), self._server)
-        self._server.add_generic_rpc_handlers(tuple(beside))
+        self._server.add_generic_rpc_handlers((_Servicer(service).handler(), *beside))
         self.port: int = self._listen(address, tls)
         if also is not None:
             self._listen(also, tls)
@@ -105,60 +96,70 @@ class P4RuntimeServer:
         self._server.stop(grace_s).wait()
 
 
-class _Servicer(p4r_grpc.P4RuntimeServicer):
+class _Servicer:
     def __init__(self, service: P4RuntimeService) -> None:
         self._service = service
 
+    def handler(self) -> grpc.GenericRpcHandler:
+        """What a gRPC server serves P4Runtime by."""
+        requests = {
+            self.Write: p4r.WriteRequest,
+            self.SetForwardingPipelineConfig: p4r.SetForwardingPipelineConfigRequest,
+            self.GetForwardingPipelineConfig: p4r.GetForwardingPipelineConfigRequest,
+            self.Capabilities: p4r.CapabilitiesRequest,
+        }
+        handlers = {
+            call.__name__: grpc.unary_unary_rpc_method_handler(
+                readable(call), reader(request), _bytes
+            )
+            for call, request in requests.items()
+        }
+        handlers["Read"] = grpc.unary_stream_rpc_method_handler(
+            readable(self.Read), reader(p4r.ReadRequest), _bytes
+        )
+        handlers["StreamChannel"] = grpc.stream_stream_rpc_method_handler(
+            self.StreamChannel, reader(p4r.StreamMessageRequest), _bytes
+        )
+        return grpc.method_handlers_generic_handler(SERVICE, handlers)
+
     def Write(self, request: p4r.WriteRequest, context: grpc.ServicerContext) -> p4r.WriteResponse:
-        try:
+        with answers(context, "Write"):
             self._service.write(request)
-        except WriteError as error:
-            _abort_batch(context, error)
-        except EntityError as error:
-            _abort(context, error)
         return p4r.WriteResponse()
 
     def Read(
         self, request: p4r.ReadRequest, context: grpc.ServicerContext
     ) -> Iterator[p4r.ReadResponse]:
-        try:
+        with answers(context, "Read"):
             entities, error = self._service.read(request)
-        except EntityError as refused:
-            _abort(context, refused)
         for start in range(0, len(entities), ENTITIES_PER_RESPONSE):
             yield p4r.ReadResponse(entities=entities[start : start + ENTITIES_PER_RESPONSE])
         if error is not None:
-            _abort_batch(context, error)
+            abort_batch(context, error)
 
     def SetForwardingPipelineConfig(
         self, request: p4r.SetForwardingPipelineConfigRequest, context: grpc.ServicerContext
     ) -> p4r.SetForwardingPipelineConfigResponse:
-        try:
+        with answers(context, "SetForwardingPipelineConfig"):
             self._service.set_config(request)
-        except EntityError as error:
-            _abort(context, error)
         return p4r.SetForwardingPipelineConfigResponse()
 
     def GetForwardingPipelineConfig(
         self, request: p4r.GetForwardingPipelineConfigRequest, context: grpc.ServicerContext
     ) -> p4r.GetForwardingPipelineConfigResponse:
-        try:
+        with answers(context, "GetForwardingPipelineConfig"):
             config = self._service.get_config(request)
-        except EntityError as error:
-            _abort(context, error)
         return p4r.GetForwardingPipelineConfigResponse(config=config)
 
     def Capabilities(
         self, request: p4r.CapabilitiesRequest, context: grpc.ServicerContext
     ) -> p4r.CapabilitiesResponse:
-        try:
+        with answers(context, "Capabilities"):
             return self._service.capabilities(request)
-        except EntityError as error:
-            _abort(context, error)
 
     def StreamChannel(
         self,
-        request_iterator: Iterator[p4r.StreamMessageRequest],
+        request_iterator: Iterator[p4r.StreamMessageRequest | Unreadable],
         context: grpc.ServicerContext,
     ) -> Iterator[p4r.StreamMessageResponse]:
         client = Client()
@@ -174,21 +175,39 @@ class _Servicer(p4r_grpc.P4RuntimeServicer):
                 if message is None:
                     return
                 if isinstance(message, EntityError):
-                    _abort(context, message)
+                    abort(context, message)
                 yield message
         finally:
             self._service.stream_closed(client)
 
-    def _receive(self, client: Client, requests: Iterator[p4r.StreamMessageRequest]) -> None:
+    def _receive(
+        self, client: Client, requests: Iterator[p4r.StreamMessageRequest | Unreadable]
+    ) -> None:
         try:
-            for request in requests:
+            while (request := _next(requests)) is not None:
+                if isinstance(request, Unreadable):
+                    raise request.error
                 self._service.stream_message(client, request)
         except EntityError as error:
             client.fail(error)
-        except Exception:  # gRPC's iterator raises a bare Exception on cancel
-            pass
+        except Exception as error:
+            LOG.exception("P4Runtime's stream failed in a way that it must not")
+            client.fail(EntityError(Code.INTERNAL, f"a failure inside of the switch: {error!r}"))
         finally:
             client.close()
+
+
+def _bytes(message: Message) -> bytes:
+    data: bytes = message.SerializeToString()
+    return data
+
+
+def _next(requests: Iterator[T]) -> T | None:
+    """The next request of a stream; None when it is over, or cancelled."""
+    try:
+        return next(requests, None)
+    except Exception:  # what gRPC's iterator raises on cancel is of no class of its own
+        return None
 
 
 def _credentials(tls: Tls) -> grpc.ServerCredentials:
@@ -232,18 +251,3 @@ def _check_address(address: str) -> None:
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise AddressError(f"can't listen on {address}: {reason}") from error
-
-
-def _abort(context: grpc.ServicerContext, error: EntityError) -> NoReturn:
-    if isinstance(error, ReconcileError):
-        status = refusal_status(error.code, error.message, error.statuses)
-        context.set_trailing_metadata((("grpc-status-details-bin", status.SerializeToString()),))
-    context.abort(_CODES[int(error.code)], error.message)
-    raise AssertionError("abort always raises")
-
-
-def _abort_batch(context: grpc.ServicerContext, error: WriteError | ReadError) -> NoReturn:
-    status = batch_status(error.statuses)
-    context.set_trailing_metadata((("grpc-status-details-bin", status.SerializeToString()),))
-    context.abort(grpc.StatusCode.UNKNOWN, str(error))
-    raise AssertionError("abort always raises")

@@ -7,7 +7,7 @@ WriteError and ReadError (a status per entity); the server turns them into gRPC'
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from softswitch.device import Device
@@ -27,14 +27,38 @@ from softswitch.p4runtime.status import (
 API_VERSION = "1.4.1"
 
 
+MOST_SAVED_BYTES = 64 << 20
+"""Most bytes of updates to a config that was saved and not committed."""
+
+UPDATE_BYTES = 64
+"""What an update takes beside its own bytes."""
+
+
 @dataclass(slots=True)
 class _Saved:
-    """A config that was saved and not committed: `draft` takes reads and writes meanwhile."""
+    """A config that was saved and not committed: `draft` takes reads and writes meanwhile.
+
+    `updates` are those that it took, serialized, to be written once more after the commit.
+    """
 
     pipeline: Pipeline
     config: p4r.ForwardingPipelineConfig
     draft: Device
-    updates: list[p4r.Update] = field(default_factory=list)
+    updates: list[bytes] = field(default_factory=list)
+    size: int = 0
+
+    def check_room(self, request: p4r.WriteRequest) -> None:
+        """Raise RESOURCE_EXHAUSTED when the updates of a request would be too many to keep."""
+        if self.size + _kept_bytes(request.updates) > MOST_SAVED_BYTES:
+            raise EntityError(
+                Code.RESOURCE_EXHAUSTED,
+                f"{len(self.updates)} updates wait for the saved config: COMMIT it first",
+            )
+
+    def keep(self, updates: Sequence[p4r.Update]) -> None:
+        """Keep updates that the draft took."""
+        self.size += _kept_bytes(updates)
+        self.updates += [update.SerializeToString() for update in updates]
 
 
 class P4RuntimeService:
@@ -168,7 +192,7 @@ class P4RuntimeService:
             raise EntityError(Code.NOT_FOUND, "no config is saved: VERIFY_AND_SAVE one first")
         updates = saved.updates
         self._commit(saved.pipeline, saved.config)
-        self._device.write(updates)
+        self._device.write([p4r.Update.FromString(update) for update in updates])
 
     def _reconcile(self, prepared: Pipeline, config: p4r.ForwardingPipelineConfig) -> None:
         current = self._config
@@ -199,13 +223,13 @@ class P4RuntimeService:
                 raise EntityError(
                     Code.INVALID_ARGUMENT, f"there is no atomicity {request.atomicity}"
                 )
+            saved = self._saved
+            if saved is not None:
+                saved.check_room(request)
             statuses = _write(device, request, role.scope)
-            if self._saved is not None:
-                self._saved.updates += [
-                    update
-                    for update, status in zip(request.updates, statuses, strict=True)
-                    if status.code is Code.OK
-                ]
+            if saved is not None:
+                pairs = zip(request.updates, statuses, strict=True)
+                saved.keep([update for update, status in pairs if status.code is Code.OK])
         if any(status.code is not Code.OK for status in statuses):
             raise WriteError(statuses)
 
@@ -321,6 +345,10 @@ class P4RuntimeService:
                 "you are not the primary controller: arbitrate on the stream channel with the "
                 "highest election id, and use that id here",
             )
+
+
+def _kept_bytes(updates: Iterable[p4r.Update]) -> int:
+    return sum(update.ByteSize() + UPDATE_BYTES for update in updates)
 
 
 def _write(device: Device, request: p4r.WriteRequest, scope: Scope) -> list[UpdateStatus]:

@@ -88,24 +88,62 @@ class ReadError(Exception):
         super().__init__("; ".join(str(s) for s in self.statuses if s.code is not Code.OK))
 
 
-def batch_status(statuses: Iterable[UpdateStatus]) -> rpc_status.Status:
+DETAIL_BYTES = 5400
+"""Most bytes of a call's details: gRPC gives all metadata 8 KB, unless told, and in base 64."""
+
+TEXT_BYTES = 700
+"""Most bytes of the text beside them."""
+
+
+def batch_status(statuses: Sequence[UpdateStatus]) -> rpc_status.Status:
     """Pack statuses the way the specification wants them in a failed Write's or Read's trailer.
 
     The top-level code is UNKNOWN and `details` holds one p4.v1.Error per update, those that
-    succeeded included (specification, "Error reporting messages").
+    succeeded included (specification, "Error reporting messages"). What no client would take for
+    its length loses messages first, the last ones, then all: then there are no details.
     """
+    failed = [index for index, status in enumerate(statuses) if status.code is not Code.OK]
+    most = len(failed)
+    while True:
+        said = frozenset(failed[:most])
+        result = _batch(statuses, said)
+        if result.ByteSize() <= DETAIL_BYTES:
+            return result
+        if not said:
+            del result.details[:]
+            return result
+        most //= 2
+
+
+def _batch(statuses: Sequence[UpdateStatus], said: frozenset[int]) -> rpc_status.Status:
+    """One element per update; those in `said` have a message."""
     result = rpc_status.Status(code=Code.UNKNOWN, message="at least one of the entities failed")
-    for status in statuses:
+    brief = len(said) < sum(status.code is not Code.OK for status in statuses)
+    for index, status in enumerate(statuses):
         error = p4r.Error(canonical_code=status.code)
-        if status.code is not Code.OK:
+        if index in said:
             error.message = status.message
             error.space = ERROR_SPACE
-        result.details.add().Pack(error)
+        # The host of a type's URL says nothing, and takes half of an element without a message.
+        result.details.add().Pack(error, type_url_prefix="" if brief else "type.googleapis.com/")
     return result
 
 
-DETAIL_BYTES = 6000
-"""Size of the details of one refused call: gRPC gives all metadata 8 KB unless told otherwise."""
+def batch_text(statuses: Sequence[UpdateStatus]) -> str:
+    """A line per failed update, as many as fit TEXT_BYTES."""
+    lines = [
+        f"update {index}: {status}"
+        for index, status in enumerate(statuses)
+        if status.code is not Code.OK
+    ]
+    text = ""
+    for number, line in enumerate(lines):
+        more = text + ("\n" if text else "") + line
+        if len(more.encode()) > TEXT_BYTES:
+            left = f"{len(lines) - number} more of {len(statuses)} updates failed"
+            return f"{text}\n{left}" if text else f"{line[: TEXT_BYTES // 4]}...\n{left}"
+        text = more
+    return text
 
 
 def refusal_status(code: Code, message: str, statuses: Iterable[UpdateStatus]) -> rpc_status.Status:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import PurePath
 
+from softswitch.codegen.gen_pipeline import ENDLESS
 from softswitch.codegen.gen_trace import conditionals, states
 from softswitch.codegen.model import Action, Bmv2Program, Source, Table, TableKey
 from softswitch.core.tracing import GAP, WHOLE, FieldPlace, Record, RecordKind
@@ -89,6 +90,7 @@ class _OpenBranch:
     awaits: int | None = None  # the action that the last lookup started
     queued_ps: int = 0
     dropper: str = ""
+    endless: str = ""
 
 
 @dataclass(slots=True)
@@ -241,7 +243,10 @@ class _BranchReader:
                 self._use(record)
             case RecordKind.LOG:
                 text = record.data.decode(errors="replace")
-                branch.uses.append(r.Use("assertion failed" if record.a else "log", text))
+                if record.a == ENDLESS:
+                    branch.endless = text
+                else:
+                    branch.uses.append(r.Use("assertion failed" if record.a else "log", text))
             case _:
                 self._core_step(record, effects)
 
@@ -349,6 +354,8 @@ class _BranchReader:
     def _why(self, outcome: r.Outcome, record: Record) -> str:
         dropper = self.branch.dropper
         match outcome:
+            case r.Outcome.DROPPED_IN_INGRESS | r.Outcome.DROPPED_IN_EGRESS if self.branch.endless:
+                return self.branch.endless
             case r.Outcome.DROPPED_IN_INGRESS if dropper:
                 return f"egress_spec was set to the drop port by {dropper}"
             case r.Outcome.DROPPED_IN_INGRESS:

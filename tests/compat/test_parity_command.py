@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -64,6 +65,41 @@ def test_one_pairing_alone_says_that_nothing_was_compared(
     table = capsys.readouterr().out
     assert "no p4c on PATH" in table
     assert "is the reference" in table
+
+
+BROKEN_P4C = """#!{python}
+import json, pathlib, sys
+words = sys.argv[1:]
+if "--version" in words:
+    print("p4c-bm2-ss 1.2.5")
+    sys.exit()
+document = json.loads(pathlib.Path({json!r}).read_text())
+document["pipelines"][0]["init_table"] = "no such node"
+pathlib.Path(words[words.index("-o") + 1]).write_text(json.dumps(document))
+info = pathlib.Path({p4info!r}).read_text()
+pathlib.Path(words[words.index("--p4runtime-files") + 1]).write_text(info)
+"""
+
+
+@pytest.mark.usefixtures("without_reference")
+def test_json_of_p4c_that_can_not_be_run_is_a_row_that_says_so(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WEFT_CACHE_DIR", str(tmp_path / "cache"))
+    golden = REPOSITORY / "tests" / "golden"
+    tool = tmp_path / "p4c-bm2-ss"
+    document, p4info = golden / "l3.json", golden / "l3.p4info.txtpb"
+    tool.write_text(
+        BROKEN_P4C.format(python=sys.executable, json=str(document), p4info=str(p4info))
+    )
+    tool.chmod(0o755)
+    words = ["parity", str(golden / "l3.p4"), "--packets", "20", "--live-packets", "0", "--json"]
+    assert main(words) == 1  # p4c's program does not run where ours does: a difference
+    rows = json.loads(capsys.readouterr().out)["pairings"]
+    missing = {(row["compiler"], row["target"]): row["missing"] for row in rows}
+    assert 'unknown control flow node "no such node"' in missing["p4c", "softswitch"]
+    assert "p4c-bm2-ss wrote BMv2 JSON that can't be run" in missing["p4c", "softswitch"]
+    assert missing["weft", "softswitch"] == ""
 
 
 @pytest.mark.reference("p4c-bm2-ss")

@@ -34,6 +34,36 @@ def test_own_tests_pass(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert result["passed"] and len(result["rows"]) > 5
 
 
+ZERO = """
+mirroring_add 0 3
+packet 0 00000000 0000 00 00
+expect 1
+expect 3
+mc_mgrp_create 7
+mc_node_create 5 4 5
+mc_node_associate 7 0
+mirroring_add_mc 0 7
+packet 0 00000000 0000 00 00
+expect 1
+expect 4
+expect 5
+mirroring_delete 0
+packet 0 00000000 0000 00 00
+expect 1
+"""
+
+
+def test_session_zero_mirrors(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    program = own("copies")[0].read_text().replace("if (hdr.probe.level != 0)", "if (true)")
+    (tmp_path / "zero.p4").write_text(program)
+    (tmp_path / "frame.p4").write_text((OWN / "frame.p4").read_text())
+    (tmp_path / "zero.stf").write_text(ZERO)
+    assert stf(tmp_path / "zero.p4", tmp_path / "zero.stf", "--json") == 0
+    result = json.loads(capsys.readouterr().out)
+    assert len(result["rows"]) == 6
+    assert all(row["ok"] for row in result["rows"])
+
+
 @pytest.mark.reference("simple_switch_grpc")
 @pytest.mark.parametrize("name", ["keys", "copies"])
 def test_own_tests_pass_on_bmv2(name: str) -> None:

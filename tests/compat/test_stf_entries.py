@@ -33,6 +33,8 @@ def field(kind: MatchKind, bits: int = 32) -> Field:
         (TERNARY, "7", (7, 0xFFFFFFFF)),
         (MatchKind.RANGE, "7", (7, 7)),
         (MatchKind.OPTIONAL, "7", 7),
+        (MatchKind.OPTIONAL, "0b*", None),
+        (MatchKind.OPTIONAL, "0x****", None),
     ],
 )
 def test_value(kind: MatchKind, text: str, wanted: object) -> None:
@@ -45,6 +47,7 @@ def test_value(kind: MatchKind, text: str, wanted: object) -> None:
         (EXACT, "0x1*", "h.f is exact: no digit may be"),
         (EXACT, "0x1/8", "h.f is exact: it takes no prefix length"),
         (LPM, "0x*1", "only its last digits"),
+        (MatchKind.OPTIONAL, "0b1*", "h.f is optional: no digit may be"),
     ],
 )
 def test_value_that_the_key_can_not_have(kind: MatchKind, text: str, message: str) -> None:

@@ -34,6 +34,8 @@ CALL = Call("C.a", (("x", "1"), ("port", "0x2")))
         ),
         ("add t k:0x0a/8 b()", Add(1, "", "t", None, (("k", "0x0a/8"),), Call("b", ()), None)),
         ('add "odd name" b()', Add(1, "", "odd name", None, (), Call("b", ()), None)),
+        ('add "odd # name" b() # "why"', Add(1, "", "odd # name", None, (), Call("b", ()), None)),
+        ('packet 3 01 # an " alone', Packet(1, "", 3, b"\x01")),
         ("setdefault t C.a(x:1, port:0x2)", SetDefault(1, "", "t", CALL)),
         ("remove all", Remove(1, "", None)),
         ("remove A", Remove(1, "", "A")),
@@ -103,7 +105,7 @@ def test_mistake(text: str, line: int, message: str) -> None:
 )
 def test_numbers_that_p4runtime_can_not_hold(name: str, words: list[str]) -> None:
     written: list[object] = []
-    replication = Replication(lambda *update: written.append(update))
+    replication = Replication(lambda *update: written.append(update), written.append)
     with pytest.raises(StfError, match="4294967296 is not a number of at most 32 bits"):
         replication.command(name, words)
     assert not written

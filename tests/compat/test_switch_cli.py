@@ -264,6 +264,21 @@ def test_multicast_and_mirroring_are_there_for_the_next_session(bench: Bench) ->
     assert bench.shell.failures == 0
 
 
+def test_mirroring_session_zero(bench: Bench) -> None:
+    """BMv2 has it; P4Runtime has not."""
+    missing = ["Invalid mirroring operation (SESSION_NOT_FOUND)"]
+    assert bench.done("mirroring_get 0") == missing
+    assert bench.done("mirroring_delete 0") == missing
+    bench.shell.failures = 0
+    bench.done("mirroring_add 0 2", "mirroring_add 7 1")
+    assert bench.done("mirroring_get 0") == ["MirroringSessionConfig(port=2, mgid=None)"]
+    bench.done("mirroring_add_mc 0 5")
+    bench.shell = bench.open()
+    assert bench.done("mirroring_get 0") == ["MirroringSessionConfig(port=None, mgid=5)"]
+    assert bench.done("mirroring_delete 0", "mirroring_get 0") == missing
+    assert bench.done("mirroring_get 7") == ["MirroringSessionConfig(port=1, mgid=None)"]
+
+
 def test_queues_and_ports(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
     bench.done("set_queue_rate 100", "set_queue_depth 30 2")
     with DiagnosticsClient(bench.address) as client:

@@ -6,6 +6,7 @@ finsy, grpc --TLS--> P4RuntimeServer(tls=Tls(cert, key, cacert, client_auth))
 from __future__ import annotations
 
 import asyncio
+import importlib
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,6 +19,7 @@ import grpc
 import pytest
 
 from softswitch.options import Tls
+from softswitch.p4runtime import protos
 from softswitch.p4runtime.protos import p4r
 from softswitch.p4runtime.server import P4RuntimeServer, ServerError
 
@@ -28,6 +30,8 @@ pytestmark = pytest.mark.reference("openssl")
 
 GOLDEN = Path(__file__).resolve().parent.parent / "golden"
 TIMEOUT_S = 60.0
+
+p4r_grpc: Any = importlib.import_module(f"{protos.PACKAGE}.p4.v1.p4runtime_pb2_grpc")
 
 
 @dataclass(frozen=True)
@@ -82,15 +86,13 @@ def serving(running: Running, tls: Tls) -> Iterator[str]:
 
 def ask(address: str, credentials: grpc.ChannelCredentials | None) -> str:
     """The API's version, by a call without finsy."""
-    from softswitch.p4runtime.server import p4r_grpc
-
     channel = (
         grpc.insecure_channel(address)
         if credentials is None
         else grpc.secure_channel(address, credentials)
     )
     with channel:
-        stub: Any = p4r_grpc.P4RuntimeStub(channel)
+        stub = p4r_grpc.P4RuntimeStub(channel)
         answer = stub.Capabilities(p4r.CapabilitiesRequest(), timeout=TIMEOUT_S)
     return str(answer.p4runtime_api_version)
 

@@ -154,6 +154,12 @@ MISSING = object()
         (L3, "headers.2.header_type", "no_t", "headers[2].header_type: unknown header type"),
         (L3, "headers.2.id", "two", 'headers[2].id: expected an integer, found the string "two"'),
         (L3, "headers.3.name", "eth", 'headers[3]: a second header with name "eth"'),
+        (
+            L3,
+            "header_types.2.fields.1.0",
+            "dst",
+            'header_types[2].fields[1][0]: a second field "dst"',
+        ),
         (L3, "headers.2", MISSING, 'unknown header "eth"'),
         (L3, "headers.1.name", "std", 'unknown header "standard_metadata"'),
         (L3, "header_types.2.fields.0", ["dst"], "header_types[2].fields[0]: expected [name"),
@@ -387,3 +393,25 @@ def test_a_select_on_a_whole_header_is_refused() -> None:
             field[0] = "other" if field[0] == "last" else field[0]
     with pytest.raises(JsonError, match="a whole header"):
         Bmv2Program.from_json(document)
+
+
+def test_only_a_parser_looks_ahead() -> None:
+    document = golden("l3")
+    look = {"type": "lookahead", "value": [0, 8]}
+    target = {"type": "field", "value": ["eth", "type"]}
+    call = {"op": "assign", "parameters": [target, look]}
+    document["actions"][0]["primitives"].append(call)
+    with pytest.raises(JsonError, match="only a parser can look ahead") as caught:
+        Bmv2Program.from_json(document)
+    assert caught.value.path.startswith("actions[0].primitives")
+
+
+def test_a_table_has_an_action_once() -> None:
+    document = golden("l3")
+    tables = document["pipelines"][0]["tables"]
+    (at, table) = next((i, t) for i, t in enumerate(tables) if t["key"])
+    table["action_ids"].append(table["action_ids"][0])
+    table["actions"].append(table["actions"][0])
+    with pytest.raises(JsonError, match="a second action") as caught:
+        Bmv2Program.from_json(document)
+    assert caught.value.path.startswith(f"pipelines[0].tables[{at}].action_ids[")
