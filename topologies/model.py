@@ -16,6 +16,7 @@ from typing import Any
 
 from topologies.event_model import Event
 from topologies.extensions import NOTHING_SAID, Settings
+from topologies.own_program import NOTHING_OWN, OwnProgram
 
 PS_PER_NS = 1000
 PS_PER_METRE = 5000  # light in glass: 5 us a kilometre
@@ -191,6 +192,7 @@ class Topology:
     events: tuple[Event, ...] = ()
     stock_nics: frozenset[str] = frozenset()
     settings: Settings = NOTHING_SAID
+    own: OwnProgram = NOTHING_OWN
 
     def setting(self, key: str) -> Any:
         """Return what a mechanism is told under a key of the file; None where it says nothing."""

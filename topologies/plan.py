@@ -135,6 +135,7 @@ class Plan:
             latency=self.spec.latency,
             classes=self.spec.classes,
             stock_nics=self.spec.stock_nics,
+            **{key: getattr(self.spec, key) for key in ("program", "entries", "controller", "arp")},
             events=self.spec.events,
             link=LinkSettings(),
             switches=self._switches,

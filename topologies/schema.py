@@ -45,13 +45,15 @@ class LinkEntry(LinkSettings):
 class SwitchEntry(Model):
     """A switch: its name, its role unless the links already say it, the group it belongs to.
 
-    `latency`: of its pipeline, in the place of the file's.
+    `latency`: of its pipeline, `program` and `entries` (files), in the place of the file's.
     """
 
     name: Name
     role: Literal["leaf", "spine", "core", "border"] | None = None
     group: str = ""
     latency: Latency | None = None
+    program: str | None = None
+    entries: str | None = None
 
 
 class InterfaceEntry(Model):
@@ -65,11 +67,13 @@ class HostEntry(InterfaceEntry):
     """A host: its name; `address` and `mac` are those of its first interface.
 
     A host has as many interfaces as the links say. `interfaces` lists the settings of several.
+    `commands` are run in its namespace, by a shell, once everything is up.
     """
 
     name: Name
     group: str = ""
     interfaces: list[InterfaceEntry] = Field(default=[])
+    commands: list[str] = Field(default=[])
 
     @model_validator(mode="after")
     def _given_once(self) -> HostEntry:
