@@ -167,7 +167,9 @@ class Prompt:
         try:
             if word not in self._commands:
                 raise CommandError(f"no command {word!r}: try help")
-            self._session.settle()  # a switch that has just died is back in a moment
+            # A switch that has just died is back in a moment.
+            for name in self._session.settle():
+                print(f"{name} has a program of another client, and is left alone with it")
             self._commands[word].run(rest.strip())
         except Exception as error:
             shown = explain(self._session, error)
