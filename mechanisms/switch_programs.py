@@ -39,9 +39,14 @@ class Chosen:
     notices: tuple[str, ...] = ()
 
 
-def sources(topology: Topology) -> dict[str, Path]:
-    """Return the P4 file of each switch."""
-    return {each.name: topology.own.program_of(each.name) or FABRIC for each in topology.switches}
+def sources(topology: Topology, default: CompiledProgram | None = None) -> dict[str, Path]:
+    """Return the P4 file of each switch; `default` as in `choose`."""
+    usual = FABRIC if default is None or default.path is None else default.path
+    is_chosen = default is not None and default.given
+    return {
+        each.name: usual if is_chosen else topology.own.program_of(each.name) or usual
+        for each in topology.switches
+    }
 
 
 def compile_for(topology: Topology) -> Compile:
@@ -49,20 +54,29 @@ def compile_for(topology: Topology) -> Compile:
     return lambda source: program_cache.compile_program(job(topology, source))
 
 
-def choose(topology: Topology, facts: TargetFacts, compiling: Compile | None = None) -> Chosen:
+def choose(
+    topology: Topology,
+    facts: TargetFacts,
+    compiling: Compile | None = None,
+    default: CompiledProgram | None = None,
+) -> Chosen:
     """Compile what the switches run, and read what they are given.
 
-    Raises CompileError, EntryFileError with all that is wrong in files of entries,
-    NotSteerableError.
+    `default`: of switches for which the topology names no program, compiled already; of all where
+    the user chose it. Raises CompileError, NotSteerableError, and EntryFileError with all that is
+    wrong in files of entries.
     """
     compiling = compiling or compile_for(topology)
-    of_switch = sources(topology)
+    of_switch = sources(topology, default)
     made: dict[Path, CompiledProgram] = {}
+    if default is not None:
+        made[default.path or FABRIC] = default
     for path in of_switch.values():
         if path not in made:
             made[path] = CompiledProgram.of(compiling(path), path)
     first = made[next(iter(of_switch.values()))]
-    reasons = {path: _reason(topology, path, made[path], of_switch, facts) for path in made}
+    used = dict.fromkeys(of_switch.values())
+    reasons = {path: _reason(topology, path, made[path], of_switch, facts) for path in used}
     own: dict[str, OwnEntries] = {}
     problems: list[str] = []
     for name, path in of_switch.items():
