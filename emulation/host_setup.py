@@ -6,7 +6,6 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-from emulation.errors import EmulationError
 from emulation.live_host import LiveHost
 from topologies import Host, Topology
 
@@ -31,12 +30,13 @@ def static_neighbours(topology: Topology, host: Host, names: list[str]) -> Itera
             yield f"neigh replace {address} lladdr {mac} nud permanent dev {name}"
 
 
-def run_commands(host: LiveHost, commands: tuple[str, ...], log: Path) -> None:
+def run_commands(host: LiveHost, commands: tuple[str, ...], log: Path) -> list[str]:
     """Run a host's commands in its namespace, one after the other, with their output in `log`.
 
-    One that ends with `&` goes on until the run ends. Raises EmulationError for one that fails or
-    does not end.
+    One that ends with `&` goes on until the run ends. Returns a line for each that failed: the next
+    ones are tried, as by those who wrote such lists for Mininet.
     """
+    failures = []
     for command in commands:
         start = log.stat().st_size if log.exists() else 0
         with log.open("ab") as output:
@@ -53,12 +53,14 @@ def run_commands(host: LiveHost, commands: tuple[str, ...], log: Path) -> None:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
-            raise EmulationError(
-                f"{host.name}: `{command}` has not ended after {COMMAND_PATIENCE_S:g} s",
-                "let it go on in the background with & at its end",
-            ) from None
+            failures.append(
+                f"{host.name}: `{command}` was ended after {COMMAND_PATIENCE_S:g} s; with & at its "
+                "end it goes on in the background"
+            )
+            continue
         if code != 0:
             said = log.read_bytes()[start:].decode(errors="replace").splitlines()[-_LINES_SHOWN:]
-            raise EmulationError(
+            failures.append(
                 f"{host.name}: `{command}` ended with exit code {code}: {'; '.join(said)}"
             )
+    return failures

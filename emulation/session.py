@@ -215,16 +215,13 @@ class Session:
         FabricRecord(self.run.name, self.target.value, self.topology, addresses).save()
         self._program = program
 
-    def run_host_commands(self) -> int:
-        """Run what the topology has hosts do once everything is up; return how many commands.
-
-        Raises EmulationError for one that fails.
-        """
-        own = self.topology.own
+    def run_host_commands(self) -> list[str]:
+        """Run what hosts do once everything is up; return a line for each command that failed."""
+        failures = []
         for host in self.network.live_hosts():
             log = self.run.log_dir / f"{host.name}-commands.log"
-            run_commands(host, own.commands_of(host.name), log)
-        return sum(len(commands) for _, commands in own.commands)
+            failures += run_commands(host, self.topology.own.commands_of(host.name), log)
+        return failures
 
     def restart_controller(self) -> BringUp:
         """End the controller, start a new one, and say what that had to load and write.

@@ -122,9 +122,16 @@ def anew(
 ) -> OwnEntries | None:
     """Return what a switch gets that begins anew with a program; None: what the fabric plans.
 
-    Raises EntryFileError.
+    The topology's own program gets its file's entries; another one does where they fit it. Raises
+    EntryFileError for a file that does not fit the program that the topology says.
     """
-    is_alone = topology.own.controller == "none" or topology.own.entries_of(switch) is not None
+    of_topology = topology.own.program_of(switch) or FABRIC
+    is_alone = topology.own.controller == "none"
+    if program.path is not None and program.path.resolve() != of_topology.resolve():
+        if is_alone or lacking(topology, switch, program.p4info, facts):
+            return again(topology, switch, program)
+        return None
+    is_alone = is_alone or topology.own.entries_of(switch) is not None
     if is_alone or lacking(topology, switch, program.p4info, facts):
         return entries_for(topology, switch, program)
     return None

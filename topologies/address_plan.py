@@ -71,6 +71,8 @@ class AddressPlan:
             if self.is_free and settings.address is not None:
                 gateway = _beside(ipaddress.IPv4Interface(settings.address))
             path = self._path(host, number)
+            if settings.gateway is not None:
+                gateway = self._given_gateway(path, settings.gateway, gateway)
             self._counts[at.switch] = self._counts.get(at.switch, 0) + 1
             address = self._address(settings, gateway, self._counts[at.switch])
             if address is None:
@@ -84,6 +86,18 @@ class AddressPlan:
                     self.report((*path, what), f"{value} is already {self._owners[value]}'s")
                 self._owners.setdefault(value, entry.name)
             yield Interface(entry.name, number, address, mac, gateway.ip, at.switch, at.port)
+
+    def _given_gateway(self, path: FieldPath, given: str, usual: IPv4Interface) -> IPv4Interface:
+        """Return the gateway that a file gives a host; `usual`: what it would have without."""
+        gateway = IPv4Interface((given, usual.network.prefixlen))
+        if not self.is_free:
+            message = f"the gateway is {usual.ip} here; with 'controller: none' it may be given"
+            self.report((*path, "gateway"), message)
+        elif gateway.network != usual.network:
+            self.report(
+                (*path, "gateway"), f"{given} is not in {usual.network}, the host's network"
+            )
+        return gateway
 
     def _path(self, host: int, number: int) -> FieldPath:
         listed = bool(self.spec.hosts[host].interfaces)

@@ -63,6 +63,13 @@ def _interface(value: str) -> str:
     return value
 
 
+def _gateway(value: str) -> str:
+    try:
+        return str(ipaddress.IPv4Address(value))
+    except ValueError:
+        raise ValueError(f"{value!r} is no gateway's address: write it as 10.0.1.254") from None
+
+
 def _mtu(value: object) -> int:
     size = parse_size(value)
     if not MIN_MTU <= size <= MAX_MTU:
@@ -100,6 +107,7 @@ def _listed(value: object) -> object:
 Entries = Annotated[Any, AfterValidator(_entries)]
 Name = Annotated[str, AfterValidator(_name)]
 Mac = Annotated[str, AfterValidator(_mac)]
+Gateway = Annotated[str, AfterValidator(_gateway)]
 InterfaceAddress = Annotated[str, AfterValidator(_interface)]
 
 

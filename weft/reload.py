@@ -69,7 +69,8 @@ class Programs:
         written = self._session.controller.replace(switch, program, own)
         self._sources[switch] = source
         whose = "of the fabric's plan" if own is None else "of its file"
-        return f"{switch}: begins anew with {source.name}, and {written} entries {whose}"
+        entries = f"{written} entries {whose}" if written or own is None else "no entries"
+        return f"{switch}: begins anew with {source.name}, and {entries}"
 
     def _reload(self, switch: str, source: Path) -> str:
         from controller import Reloaded  # late: as above

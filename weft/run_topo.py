@@ -88,7 +88,8 @@ class _Flow:
         if outcome is not None and outcome.notice:
             console.notice(outcome.notice)
         if session.topology.own.commands:
-            self.step("commands of hosts", session.run_host_commands)
+            for failure in self.step("commands of hosts", session.run_host_commands):
+                console.notice(failure)
 
     def prove(self, tcp_seconds: int) -> None:
         """Run the proofs that the topology allows, and keep their rows."""

@@ -121,6 +121,18 @@ def test_without_a_controller_hosts_may_have_any_addresses(tmp_path: Path) -> No
     assert "at most 30 bits" in refused(tmp_path, pairs.replace("10.0.9.2/31", "10.0.0.2/31"))
 
 
+def test_a_host_may_say_its_gateway(tmp_path: Path) -> None:
+    given = ONE_NET.replace("10.0.9.2/24", "10.0.9.2/24, gateway: 10.0.9.7")
+    assert str(load(tmp_path, "controller: none\n" + given).host("h2").gateway) == "10.0.9.7"
+    wrong = given.replace("10.0.9.7", "10.1.9.7")
+    said = refused(tmp_path, "controller: none\n" + wrong)
+    assert "10.1.9.7 is not in 10.0.9.0/24, the host's network" in said
+    said = refused(tmp_path, NODES.replace("h1,", "{name: h1, gateway: 10.0.1.7},"))
+    assert "the gateway is 10.0.1.254 here; with 'controller: none' it may be given" in said
+    wrong = given.replace("10.0.9.7", "ten")
+    assert "'ten' is no gateway's address" in refused(tmp_path, "controller: none\n" + wrong)
+
+
 def test_folders_of_entries_are_found_by_the_names_that_others_use(tmp_path: Path) -> None:
     files(tmp_path, "s1-runtime.json", "s10-commands.txt", "topology.json")
     assert {name: path.name for name, path in entry_files(tmp_path, ["s1", "s10"]).items()} == {
