@@ -45,8 +45,12 @@ class SetUp:
 def programs_around(topology: Topology, program: CompiledProgram) -> SwitchPrograms:
     """Return what switches run where `program` is that of those which the topology names none for.
 
-    Raises what `mechanisms.switch_programs.choose` does.
+    A topology that says nothing of programs is the controller's, whatever `program` lacks. Raises
+    what `mechanisms.switch_programs.choose` does.
     """
+    own = topology.own
+    if not (own.programs or own.entries or own.controller):
+        return SwitchPrograms(program)
     return choose(topology, target_facts(topology), default=program).programs
 
 

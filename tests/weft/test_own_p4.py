@@ -128,6 +128,37 @@ def test_reload_keeps_entries_or_begins_anew(lab: Lab, folder: Path) -> None:
     assert ping(lab)
 
 
+def test_a_switch_can_change_to_the_fabrics_program_and_back(lab: Lab) -> None:
+    fabric = REPOSITORY / "p4src" / "fabric.p4"
+    said = lab.do(f"reload all {fabric} --drop-entries")
+    assert said.count("entries of the fabric's plan") == 3
+    assert ping(lab)
+    assert "the controller wrote 2 updates" in lab.do("link s1 s3 down")
+    assert ping(lab)  # by s2
+    lab.do("link s1 s3 up")
+    said = lab.do(f"reload all {EXAMPLE}/forward.p4 --drop-entries")
+    assert said.count("and 3 entries of its file") == 3
+    assert "no route changes" in lab.do("link s1 s3 down")
+    assert not ping(lab)
+    lab.do("link s1 s3 up")
+    assert ping(lab)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "help", "pingall", "links", "counters", "tables s2", "tables s2 nothing", "queue-pairs",
+        "fast-cnp", "fast-cnp on", "agent", "top", "capture", "reload all", "reload s9",
+        "perf write h1 h3 --bw -n 5", "iperf h1 h3 1", "controller restart",
+    ],
+)  # fmt: skip
+def test_no_command_fails_for_the_program(lab: Lab, command: str) -> None:
+    said = lab.do(command)
+    assert "Traceback" not in said and "bug in Weft" not in said and "UNKNOWN" not in said
+    wrong = command.split()[-1] in ("nothing", "s9", "on")
+    assert ("error: " in said) is wrong, said
+
+
 def test_a_program_that_another_client_loads_stays(lab: Lab, folder: Path) -> None:
     other = folder / "other.p4"
     other.write_text(
