@@ -97,6 +97,18 @@ def choose(
     return Chosen(SwitchPrograms(first, others, own), tuple(_notices(of_switch, reasons)))
 
 
+def around(topology: Topology, facts: TargetFacts, program: CompiledProgram) -> SwitchPrograms:
+    """Return what switches run where `program` is that of those which the topology names none for.
+
+    A topology that says nothing of programs is the controller's, whatever `program` lacks. Raises
+    what `choose` does.
+    """
+    own = topology.own
+    if not (own.programs or own.entries or own.controller):
+        return SwitchPrograms(program)
+    return choose(topology, facts, default=program).programs
+
+
 def entries_for(topology: Topology, switch: str, program: CompiledProgram) -> OwnEntries:
     """Return what a switch is given with its program, by its file. Raises EntryFileError."""
     file = topology.own.entries_of(switch)

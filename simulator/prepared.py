@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 
 from controller.program import CompiledProgram
 from controller.steering import SwitchPrograms
-from mechanisms.switch_programs import choose
+from mechanisms.switch_programs import around
 from simulator.buffers import apply_buffer
 from simulator.controller_link import ControlPlane
 from simulator.fabric import Fabric, target_facts
@@ -40,18 +40,6 @@ class SetUp:
         """Return that of a run."""
         topology = replace(run.topology.with_time_scale(time_scale), events=())
         return cls(topology, program.sha256, run.buffer, run.clocks, run.controller_delay_ps)
-
-
-def programs_around(topology: Topology, program: CompiledProgram) -> SwitchPrograms:
-    """Return what switches run where `program` is that of those which the topology names none for.
-
-    A topology that says nothing of programs is the controller's, whatever `program` lacks. Raises
-    what `mechanisms.switch_programs.choose` does.
-    """
-    own = topology.own
-    if not (own.programs or own.entries or own.controller):
-        return SwitchPrograms(program)
-    return choose(topology, target_facts(topology), default=program).programs
 
 
 @contextmanager
@@ -86,7 +74,7 @@ class PreparedFabric:
         """
         self.set_up = SetUp.of(run, program, time_scale)
         if programs is None:
-            programs = programs_around(run.topology, program)
+            programs = around(run.topology, target_facts(run.topology), program)
         with _no_collection():
             self._install(run, program, seed, time_scale, notice, programs)
 
