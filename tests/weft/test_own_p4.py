@@ -185,3 +185,20 @@ def test_a_program_that_another_client_loads_stays(lab: Lab, folder: Path) -> No
     assert "roads" in lab.do("tables s3")
     assert "anew with forward.p4" in lab.do(f"reload s3 {folder}/forward.p4 --drop-entries")
     assert ping(lab, "h3", "10.0.1.1")
+
+
+@pytest.mark.reference("simple_switch_grpc")
+def test_bmv2_runs_the_same_files(tmp_path: Path) -> None:
+    with opened(tmp_path, "bmv2", str(EXAMPLE / "net.yaml")) as lab:
+        assert lab.result["ok"]
+        assert ping(lab)
+        assert set(routes(lab, "s2")) >= {"10.0.1.0/24", "10.0.2.1/32", "10.0.3.0/24"}
+        assert "BMv2 tells nothing else" in lab.do("counters")
+        assert "no route changes" in lab.do("link s1 s3 down")
+        assert not ping(lab)
+        lab.do("link s1 s3 up")
+        lab.kill("s1")
+        assert "program loaded, 3 entries written" in lab.hears(r"it is back after [^\n]*\n")
+        assert ping(lab)
+        assert "and 3 entries of its file" in lab.do("reload s1 --drop-entries")
+        assert ping(lab)
