@@ -42,5 +42,6 @@ def lacking(topology: Topology, switch: str, p4info: P4Info, facts: TargetFacts)
         for entry in desired_entries(model, switch):
             encode(entry, p4info)
     except ControllerError as error:
-        return str(error).partition(";")[0]  # no guess at what else might have been meant
+        # Without a guess at what else might have been meant.
+        return str(error).partition(";")[0].partition(": it has")[0]
     return ""

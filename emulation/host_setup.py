@@ -60,7 +60,6 @@ def run_commands(host: LiveHost, commands: tuple[str, ...], log: Path) -> list[s
             continue
         if code != 0:
             said = log.read_bytes()[start:].decode(errors="replace").splitlines()[-_LINES_SHOWN:]
-            failures.append(
-                f"{host.name}: `{command}` ended with exit code {code}: {'; '.join(said)}"
-            )
+            why = f": {'; '.join(said)}" if said else ""
+            failures.append(f"{host.name}: `{command}` ended with exit code {code}{why}")
     return failures
