@@ -11,6 +11,8 @@ AS_ROOT := setup/as_root.sh
 # Variables of run-topo:
 TOPO ?=
 TARGET ?=
+P4 ?=
+ENTRIES ?=
 CLI ?=
 # Variables of lab:
 LAB ?=
@@ -26,8 +28,8 @@ help: ## this list
 setup: ## install what is missing (Debian packages, .venv, headers, core); instant if done
 	@setup/setup.sh
 
-run-topo: setup ## the default lab; TOPO=file.yaml, TARGET=softswitch|bmv2, CLI=1 for a prompt
-	@$(AS_ROOT) $(BIN)/weft run-topo $(TOPO) $(if $(TARGET),--target $(TARGET)) $(if $(filter-out 0,$(CLI)),--cli)
+run-topo: setup ## the default lab; TOPO=file.yaml, P4=prog.p4, ENTRIES=dir, TARGET=softswitch|bmv2, CLI=1 for a prompt
+	@$(AS_ROOT) $(BIN)/weft run-topo $(TOPO) $(if $(P4),--p4 $(P4)) $(if $(ENTRIES),--entries $(ENTRIES)) $(if $(TARGET),--target $(TARGET)) $(if $(filter-out 0,$(CLI)),--cli)
 
 lab: setup ## a lab, its checks and its report; LAB=name (without: the list), RUNTIME=simulator|softswitch|bmv2
 	@$(if $(filter-out simulator,$(RUNTIME)),$(AS_ROOT)) $(BIN)/weft lab $(if $(LAB),run $(LAB) $(if $(RUNTIME),--runtime $(RUNTIME)) $(ARGS),list)

@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from controller.entries import Entry
+from controller.entry_files import OwnEntries
 from controller.fabric_controller import (
     BringUp,
     FabricController,
@@ -44,6 +45,7 @@ class BlockingController:
         policy: FabricPolicy | None = None,
         *,
         programs: Mapping[str, CompiledProgram] | None = None,
+        own: Mapping[str, OwnEntries] | None = None,
         down: Iterable[Link] = (),
         election_id: int = DEFAULT_ELECTION_ID,
         timeout: float = DEFAULT_TIMEOUT,
@@ -53,6 +55,7 @@ class BlockingController:
         self._controller = FabricController(
             *(topology, addresses, program, facts, policy),
             programs=programs,
+            own=own,
             down=down,
             election_id=election_id,
             timeout=timeout,
@@ -139,6 +142,10 @@ class BlockingController:
         """The program of each switch."""
         return {name: session.program for name, session in self._controller.sessions.items()}
 
+    def follow(self) -> tuple[str, ...]:
+        """Leave switches alone that another client gave a program; return their names."""
+        return self._call(self._controller.follow())
+
     def restore(self, switch: str) -> Restored:
         """Begin the session with a switch anew, and write what the switch lacks."""
         return self._call(self._controller.restore(switch))
@@ -147,9 +154,20 @@ class BlockingController:
         """Be a switch's primary again after another controller was; nothing is written."""
         self._call(self._controller.take_back(switch, election_id))
 
-    def reload(self, switch: str, program: CompiledProgram) -> Reloaded:
+    @property
+    def own(self) -> dict[str, OwnEntries]:
+        """The switches that nothing is planned for, and what each is given with its program."""
+        return dict(self._controller.own)
+
+    def reload(
+        self, switch: str, program: CompiledProgram, own: OwnEntries | None = None
+    ) -> Reloaded:
         """Load a changed program into one switch, keeping its entries."""
-        return self._call(self._controller.reload(switch, program))
+        return self._call(self._controller.reload(switch, program, own))
+
+    def replace(self, switch: str, program: CompiledProgram, own: OwnEntries | None) -> int:
+        """Load a program into one switch, dropping its entries; return updates written."""
+        return self._call(self._controller.replace(switch, program, own))
 
     def read_entries(self, switch: str, table: str | None = None) -> tuple[Entry, ...]:
         """Return everything that a switch holds."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, Self, TypeVar, cast
@@ -13,6 +13,7 @@ from typing import Any, Self, TypeVar, cast
 from controller.diff import Change, changes
 from controller.digest_pump import DigestPump
 from controller.entries import Entry, TableEntry
+from controller.entry_files import NO_ENTRIES, OwnEntries
 from controller.errors import ControllerError, SeveralFailures, UnknownName, WriteFailed
 from controller.fabric_state import (
     Event,
@@ -81,6 +82,7 @@ class FabricController:
         policy: FabricPolicy | None = None,
         *,
         programs: Mapping[str, CompiledProgram] | None = None,
+        own: Mapping[str, OwnEntries] | None = None,
         down: Iterable[Link] = (),
         election_id: int = DEFAULT_ELECTION_ID,
         timeout: float = DEFAULT_TIMEOUT,
@@ -88,7 +90,8 @@ class FabricController:
     ) -> None:
         """`addresses`: 'host:port' of each switch's P4Runtime server, by name.
 
-        `programs`: of switches that run another one than `program`; `down`: links that are to be
+        `programs`: of switches that run another one than `program`; `own`: switches that nothing is
+        planned for, and what each is given once with its program; `down`: links that are to be
         routed around from the start: what a controller that is started again has to know.
         `timeout` (seconds) is how long to wait for switches to answer; `tls`: to all of them.
         Raises ControllerError if a switch of the topology has no address.
@@ -97,6 +100,7 @@ class FabricController:
         if missing:
             raise ControllerError(f"no P4Runtime address given for {', '.join(missing)}")
         self.topology = topology
+        self.own = dict(own or {})
         # What changes the model and writes the difference is one step: else two could overtake
         # each other on their way to a switch.
         self._steps = asyncio.Lock()
@@ -164,13 +168,23 @@ class FabricController:
         start = time.monotonic()
         async with self._steps:
             loaded = await self._on_all(lambda session: session.set_pipeline())
-            there = await self._on_all(lambda session: session.read_entries())
+            there = await self._on_all(
+                lambda session: session.read_entries(), only=self.sessions.keys() - self.own.keys()
+            )
             written: dict[str, int] = {}
             work: dict[str, Writes] = {}
             for name, entries in there.items():
+                if name in self.own:
+                    continue
                 work[name] = self.loop.handle(SwitchReady(name, entries), _now()).planned
                 written[name] = sum(len(changes) for changes in work[name].values())
-            await self._on_all(lambda session: session.write(work[session.name][session.name]))
+            written |= await self._on_all(
+                lambda session: self._give(session, loaded[session.name]),
+                only=self.own,
+            )
+            await self._on_all(
+                lambda session: session.write(work[session.name][session.name]), only=work
+            )
         if self.pump is not None:
             self.pump.start()
         new = tuple(name for name, fresh in loaded.items() if fresh)
@@ -186,10 +200,33 @@ class FabricController:
         async with self._steps:
             await session.reconnect()
             loaded = await session.set_pipeline()
+            if switch in self.own:
+                return Restored(loaded, await self._give(session, loaded))
             ready = SwitchReady(switch, await session.read_entries())
             writes = self.loop.handle(ready, _now()).planned
             await session.write(writes[switch])
         return Restored(loaded, len(writes[switch]))
+
+    async def follow(self) -> tuple[str, ...]:
+        """Leave switches alone from now on that another client gave a program; return their names.
+
+        It stays theirs, also when the controller or the switch is started again.
+        """
+        async with self._steps:
+            others = await self._on_all(_followed)
+            for name in (name for name, other in others.items() if other):
+                self.own[name] = NO_ENTRIES
+                p4infos = {**self.model.p4infos, name: self.sessions[name].p4info}
+                installed = {k: v for k, v in self.model.installed.items() if k != name}
+                self.model = replace(self.model, p4infos=p4infos, installed=installed)
+        return tuple(name for name, other in others.items() if other)
+
+    async def _give(self, session: SwitchSession, fresh: bool) -> int:
+        """Write a switch's own entries if its program is `fresh`; return how many updates.
+
+        Else it has had them, and what was changed since by hand stays.
+        """
+        return await session.write_own(self.own[session.name]) if fresh else 0
 
     async def take_back(self, switch: str, election_id: int) -> None:
         """Be a switch's primary again after another controller was, an interactive shell say.
@@ -199,23 +236,52 @@ class FabricController:
         session = self._session(switch)
         async with self._steps:
             await session.reconnect(election_id=election_id)
+            if switch in self.own:
+                return
             there = await session.read_entries()
             self.model = replace(self.model, installed={**self.model.installed, switch: there})
 
-    async def reload(self, switch: str, program: CompiledProgram) -> Reloaded:
+    async def reload(
+        self, switch: str, program: CompiledProgram, own: OwnEntries | None = None
+    ) -> Reloaded:
         """Load a changed program into one switch, keeping all its entries, others' too.
 
+        `own`: what a switch that nothing is planned for is given when it is started again.
         Raises PipelineRefused, with nothing changed, or WriteFailed.
         """
         session = self._session(switch)
         async with self._steps:
             done = await session.reload(program, reconcile=self.model.facts.reconciles)
+            if switch in self.own:
+                self.own[switch] = own or NO_ENTRIES
+                return done
             self.model = replace(
                 self.model,
                 p4infos={**self.model.p4infos, switch: program.p4info},
                 installed={**self.model.installed, switch: await session.read_entries()},
             )
         return done
+
+    async def replace(self, switch: str, program: CompiledProgram, own: OwnEntries | None) -> int:
+        """Load a program into one switch, dropping all its entries; return updates written.
+
+        `own`: what it is given then, and nothing is planned for it from now on. None: it gets what
+        the fabric plans for it. Raises PipelineRefused, WriteFailed.
+        """
+        session = self._session(switch)
+        async with self._steps:
+            await session.replace(program)
+            p4infos = {**self.model.p4infos, switch: program.p4info}
+            installed = {k: v for k, v in self.model.installed.items() if k != switch}
+            self.model = replace(self.model, p4infos=p4infos, installed=installed)
+            if own is not None:
+                self.own[switch] = own
+                return await self._give(session, fresh=True)
+            self.own.pop(switch, None)
+            ready = SwitchReady(switch, await session.read_entries())
+            writes = self.loop.handle(ready, _now()).planned
+            await session.write(writes[switch])
+        return len(writes[switch])
 
     async def set_link(self, link: Link, up: bool) -> int:
         """Route around a link, or over it again; return how many updates that took.
@@ -294,8 +360,11 @@ class FabricController:
         return tuple(entries.values())
 
     async def read_port_counters(self) -> dict[str, dict[int, PortCounters]]:
-        """Return the counters of every port that has a link, by switch and port."""
-        return await self._on_all(self._port_counters)
+        """Return the counters of every port that has a link, by switch and port.
+
+        Switches that run another program than the fabric's are left out.
+        """
+        return await self._on_all(self._port_counters, only=self.sessions.keys() - self.own.keys())
 
     async def _port_counters(self, session: SwitchSession) -> dict[int, PortCounters]:
         ports = [port.number for port in self.topology.ports_of(session.name)]
@@ -370,11 +439,17 @@ class FabricController:
         return self.sessions[switch]
 
     async def _on_all(
-        self, work: Callable[[SwitchSession], Coroutine[Any, Any, T]]
+        self,
+        work: Callable[[SwitchSession], Coroutine[Any, Any, T]],
+        only: Collection[str] | None = None,
     ) -> dict[str, T]:
-        """Do something on all switches at once. If several fail, all their reasons are told."""
+        """Do something on all switches at once. If several fail, all their reasons are told.
+
+        `only`: on these alone.
+        """
+        names = [name for name in self.sessions if only is None or name in only]
         results = await asyncio.gather(
-            *(work(session) for session in self.sessions.values()), return_exceptions=True
+            *(work(self.sessions[name]) for name in names), return_exceptions=True
         )
         failures = [result for result in results if isinstance(result, BaseException)]
         for failure in failures:
@@ -387,9 +462,17 @@ class FabricController:
             raise SeveralFailures(told)
         return {
             name: result
-            for name, result in zip(self.sessions, results, strict=True)
+            for name, result in zip(names, results, strict=True)
             if not isinstance(result, BaseException)
         }
+
+
+async def _followed(session: SwitchSession) -> bool:
+    """Follow a switch; one that does not answer is told of by what asks it next."""
+    try:
+        return await session.follow()
+    except ControllerError:
+        return False
 
 
 def _data(entry: p4r.CounterEntry) -> tuple[int, int]:

@@ -32,13 +32,14 @@ class CompiledProgram:
     """BMv2 JSON and P4Info as text, and what follows from them. It may go to another process.
 
     `path`: the P4 file that it was made of, None where nobody knows; `given`: the user chose it, by
-    --p4, no file did.
+    --p4, no file did. `found_cookie`: the cookie with which another client loaded it, if one did.
     """
 
     json_text: str
     p4info_text: str
     path: Path | None = None
     given: bool = False
+    found_cookie: int | None = None
 
     @classmethod
     def of(cls, made: Texts, path: Path | None = None, *, given: bool = False) -> CompiledProgram:
@@ -80,7 +81,12 @@ class CompiledProgram:
 
     @cached_property
     def cookie(self) -> int:
-        """What names this very program to P4Runtime: never 0, which is "no cookie was set"."""
+        """What names this very program to P4Runtime.
+
+        Never 0, which is "no cookie was set", but where another client set none.
+        """
+        if self.found_cookie is not None:
+            return self.found_cookie
         digest = hashlib.sha256(len(self.device_config).to_bytes(8, "big"))
         digest.update(self.device_config)
         digest.update(self.p4info_text.encode())

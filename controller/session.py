@@ -21,10 +21,12 @@ from finsy import pbutil
 from finsy.p4client import P4Client, P4ClientError
 from finsy.p4schema import P4Schema
 from finsy.proto import U128, p4r, p4r_grpc, rpc_code
+from google.protobuf import text_format
 
 from controller.diff import Change, batches, changes
 from controller.digests import DigestMessage, digest_messages
 from controller.entries import Entry, decode, describe, to_bytes
+from controller.entry_files import OwnEntries
 from controller.errors import (
     ControllerError,
     FailedUpdate,
@@ -37,6 +39,7 @@ from controller.errors import (
 from controller.p4info import P4Info
 from controller.program import CompiledProgram
 from softswitch.client_tls import MAX_METADATA_BYTES, ClientTls, ClientTlsError
+from softswitch.p4runtime.device_config import bmv2_json
 
 # P4Runtime messages are at most 4 MB by gRPC's default; an update of ours is under 200 bytes.
 UPDATES_PER_WRITE = 2000
@@ -338,7 +341,8 @@ class SwitchSession:
 
         Loading forgets all entries. Raises PipelineRefused with the switch's reason.
         """
-        if await self._cookie() == self.program.cookie:
+        cookie = await self._cookie()
+        if cookie == self.program.cookie and (cookie or not await self._other_program()):
             return False
         await self._load(self.program, p4r.SetForwardingPipelineConfigRequest.VERIFY_AND_COMMIT)
         return True
@@ -364,6 +368,11 @@ class SwitchSession:
         self.program = program
         await self.write(changes(entries, await self.read_entries(), self.p4info))
         return Reloaded.WRITTEN_AGAIN
+
+    async def replace(self, program: CompiledProgram) -> None:
+        """Load a program, forgetting all entries. Raises PipelineRefused, with nothing changed."""
+        await self._load(program, p4r.SetForwardingPipelineConfigRequest.VERIFY_AND_COMMIT)
+        self.program = program
 
     async def _load(
         self,
@@ -399,7 +408,39 @@ class SwitchSession:
             self._raise_if_gone(error)
             return None  # FAILED_PRECONDITION: no program yet
         cookie: int = reply.config.cookie.cookie
-        return cookie or None
+        return cookie
+
+    async def follow(self) -> bool:
+        """Take over the program that another client has loaded; say whether one had.
+
+        A switch that does not tell the whole program (BMv2), or has none, is left as it is.
+        """
+        cookie = await self._cookie()
+        if cookie is None or (cookie and cookie == self.program.cookie):
+            return False
+        found = await self._other_program()
+        if found is None or not found.p4_device_config:
+            return False
+        self.program = CompiledProgram(
+            found.p4_device_config.decode(errors="surrogateescape"),
+            text_format.MessageToString(found.p4info),
+            found_cookie=cookie,
+        )
+        return True
+
+    async def _other_program(self) -> p4r.ForwardingPipelineConfig | None:
+        """Return what the switch runs if that is not our program; empty where it runs none."""
+        kinds = p4r.GetForwardingPipelineConfigRequest
+        request = kinds(device_id=self.device_id, response_type=kinds.ALL)
+        try:
+            config = (await self._client.request(request)).config
+        except P4ClientError as error:
+            self._raise_if_gone(error)
+            return p4r.ForwardingPipelineConfig()  # FAILED_PRECONDITION
+        config.p4_device_config = bmv2_json(config.p4_device_config)
+        ours = config.p4info == self.program.p4info.message
+        same = ours and config.p4_device_config == self.program.device_config
+        return None if same else config
 
     async def write(self, updates: Sequence[Change]) -> None:
         """Apply changes in order. Raises WriteFailed with a line for each refused update."""
@@ -415,6 +456,23 @@ class SwitchSession:
                 self._raise_if_gone(error)
                 raise WriteFailed(self.name, _failures(error, batch)) from None
 
+    async def write_own(self, entries: OwnEntries) -> int:
+        """Write a file's entries in order; return how many updates these were.
+
+        Raises WriteFailed with a line for each refused update, and its place in the file.
+        """
+        self._check_alive()
+        for start in range(0, len(entries.updates), UPDATES_PER_WRITE):
+            batch = entries.updates[start : start + UPDATES_PER_WRITE]
+            request = p4r.WriteRequest(device_id=self.device_id, updates=batch)
+            try:
+                await self._client.request(request)
+            except P4ClientError as error:
+                self._raise_if_gone(error)
+                places = [entries.place(start + i) for i in range(len(batch))]
+                raise WriteFailed(self.name, _failed_at(error, places)) from None
+        return len(entries.updates)
+
     async def read(self, entities: Iterable[p4r.Entity]) -> list[p4r.Entity]:
         """Return what the switch has of these (P4Runtime's wildcards apply). Raises ReadFailed."""
         request = p4r.ReadRequest(device_id=self.device_id, entities=list(entities))
@@ -422,7 +480,7 @@ class SwitchSession:
             replies = [reply async for reply in self._client.request_iter(request)]
         except P4ClientError as error:
             self._raise_if_gone(error)
-            raise ReadFailed(self.name, error.code.name, error.message) from None
+            raise ReadFailed(self.name, *_why(error)) from None
         return [entity for reply in replies for entity in reply.entities]
 
     async def read_entries(self, table: str | None = None) -> tuple[Entry, ...]:
@@ -497,6 +555,22 @@ class SwitchSession:
     def _unreachable(self, error: P4ClientError) -> SwitchUnreachable:
         reason = f"{error.code.name}: {error.message}" if error.message else error.code.name
         return SwitchUnreachable(f"{self.name}: lost {self.address}: {reason}")
+
+
+def _why(error: P4ClientError) -> tuple[str, str]:
+    """Return code and message of a refused read: those of its first entity, if it tells them."""
+    for _, detail in sorted(error.details.items()):
+        return detail.canonical_code.name, detail.message
+    return error.code.name, error.message
+
+
+def _failed_at(error: P4ClientError, places: Sequence[str]) -> list[FailedUpdate]:
+    if not error.details:
+        return [FailedUpdate(places[0], error.code.name, error.message)]
+    return [
+        FailedUpdate(places[i], detail.canonical_code.name, detail.message)
+        for i, detail in sorted(error.details.items())
+    ]
 
 
 def _failures(error: P4ClientError, batch: Sequence[Change]) -> list[FailedUpdate]:

@@ -21,6 +21,7 @@ from mininet.node import Host as MininetHost
 
 from emulation import host_names, interface, namespace
 from emulation.errors import EmulationError, ToolMissingError
+from emulation.host_setup import static_neighbours
 from emulation.live_host import LiveHost
 from emulation.run_state import SHELL_ROLE, Run
 from emulation.switch_node import SwitchNode, SwitchSettings
@@ -277,6 +278,8 @@ class Network:
             commands += self._routes_of_several(host, names)
             with namespace.entered(node.pid):
                 interface.arp_by_interface()
+        if self.topology.own.static_arp:
+            commands += static_neighbours(self.topology, host, names)
         self._ip(commands, node.pid)
         for part, name in zip(host.interfaces, names, strict=True):
             known = node.intf(name)

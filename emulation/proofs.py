@@ -14,7 +14,9 @@ from controller.leaf_routes import Routes
 from emulation import ping, rdma, roce, tcp
 from emulation.errors import TrafficError
 from emulation.live_host import LiveHost
+from emulation.port_counts import PortCount, port_counts
 from emulation.session import Session
+from emulation.switch_node import Target
 from topologies import Role, Topology
 from topologies.model import Endpoint, Interface
 from workloads.senders import senders, titles
@@ -24,17 +26,6 @@ POLL_S = 0.02
 MAX_PINGED_PAIRS = 2000  # of interfaces; beyond, only those of one rail or plane
 
 ROCE_COUNTER = "roce_rx"
-
-
-@dataclass(frozen=True)
-class PortCount:
-    """What one port has received and sent; `roce_rx_packets` are among those received."""
-
-    rx_packets: int
-    rx_bytes: int
-    tx_packets: int
-    tx_bytes: int
-    roce_rx_packets: int
 
 
 Counters = Mapping[str, Mapping[int, PortCount]]
@@ -254,9 +245,16 @@ def _roce_packets(session: Session, switch: str) -> int:
 
 
 def read_counters(session: Session) -> Counters:
-    """Read the counters of every port in use of every switch over P4Runtime."""
+    """Read the counters of every port in use of every switch.
+
+    Over P4Runtime where the program is the fabric's; else the switch's own, which BMv2 lacks.
+    """
     controller = session.controller
-    counters: dict[str, dict[int, PortCount]] = {}
+    counters: dict[str, dict[int, PortCount]] = {
+        switch: port_counts(session, switch)
+        for switch in controller.own
+        if session.target is Target.SOFTSWITCH
+    }
     for switch, ports in controller.read_port_counters().items():
         roce_packets = controller.read_counter(switch, ROCE_COUNTER)
         counters[switch] = {
@@ -269,7 +267,11 @@ def read_counters(session: Session) -> Counters:
             )
             for number, count in ports.items()
         }
-    return counters
+    return {
+        each.name: counters[each.name]
+        for each in session.topology.switches
+        if each.name in counters
+    }
 
 
 def counters_agree(session: Session) -> tuple[Row, Counters]:

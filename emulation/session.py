@@ -16,11 +16,13 @@ from dataclasses import replace
 from importlib import import_module
 
 from controller import BlockingController, BringUp, CompiledProgram, FabricPolicy, TargetFacts
+from controller.entry_files import OwnEntries
 from emulation import teardown
 from emulation.endpoints import Endpoints
 from emulation.errors import EmulationError, NotRootError, SwitchDiedError
 from emulation.fabric_record import FabricRecord
 from emulation.host_agent import AgentOutcome, HostAgent
+from emulation.host_setup import run_commands
 from emulation.link_state import LinkState
 from emulation.network import Network
 from emulation.run_state import Run
@@ -182,10 +184,15 @@ class Session:
             )
         return self._supervisor
 
-    def settle(self) -> None:
-        """Where switches are supervised, wait until none is on its way back."""
+    def settle(self) -> tuple[str, ...]:
+        """Where switches are supervised, wait until none is on its way back.
+
+        Returns the names of switches that another client has given another program since: they are
+        left alone with it.
+        """
         if self._supervisor is not None:
             self._supervisor.settle()
+        return () if self._controller is None else self._controller.follow()
 
     def check_switches(self) -> None:
         """Raise EmulationError when a switch or ticker has ended that nobody starts again."""
@@ -195,16 +202,32 @@ class Session:
         if self._network is not None:
             self._network.check_tickers()
 
-    def bring_up(self, program: CompiledProgram) -> None:
+    def bring_up(
+        self,
+        program: CompiledProgram,
+        *,
+        programs: Mapping[str, CompiledProgram] | None = None,
+        own: Mapping[str, OwnEntries] | None = None,
+    ) -> None:
         """Connect to all switches, load the program, install what makes it a fabric.
 
-        Raises ControllerError, or SwitchDiedError where that is because a switch ended.
+        `programs`: of switches that run another one; `own`: switches that nothing is planned for,
+        and what each is given instead. Raises ControllerError, or SwitchDiedError where that is
+        because a switch ended.
         """
-        self._controller = self._connect(program)
+        self._controller = self._connect(program, programs, own=own)
         self._controller.bring_up()
         addresses = self._addresses()
         FabricRecord(self.run.name, self.target.value, self.topology, addresses).save()
         self._program = program
+
+    def run_host_commands(self) -> list[str]:
+        """Run what hosts do once everything is up; return a line for each command that failed."""
+        failures = []
+        for host in self.network.live_hosts():
+            log = self.run.log_dir / f"{host.name}-commands.log"
+            failures += run_commands(host, self.topology.own.commands_of(host.name), log)
+        return failures
 
     def restart_controller(self) -> BringUp:
         """End the controller, start a new one, and say what that had to load and write.
@@ -212,11 +235,11 @@ class Session:
         It reads back what the switches hold. Raises ControllerError.
         """
         old = self.controller
-        programs, down, policy = old.programs, old.links_down, old.policy
+        programs, down, policy, own = old.programs, old.links_down, old.policy, old.own
         old.close()
         self._election_id += 1  # a switch may not have seen yet that the old one has gone
         assert self._program is not None
-        self._controller = self._connect(self._program, programs, down, policy)
+        self._controller = self._connect(self._program, programs, down, policy, own)
         return self._controller.bring_up()
 
     def _connect(
@@ -225,6 +248,7 @@ class Session:
         programs: Mapping[str, CompiledProgram] | None = None,
         down: Iterable[Link] = (),
         policy: FabricPolicy | None = None,
+        own: Mapping[str, OwnEntries] | None = None,
     ) -> BlockingController:
         return BlockingController(
             self.topology,
@@ -233,6 +257,7 @@ class Session:
             facts=self.target_facts(),
             policy=policy,
             programs=programs,
+            own=own,
             down=down,
             election_id=self._election_id,
         )

@@ -27,6 +27,7 @@ from experiments.live_flows import LiveError, LiveFlow, Playing, joined, live_fl
 from experiments.live_model import FlowSeries, LiveRun, LiveSettings, PortSeries, Series
 from experiments.live_sampling import PairWatcher, QueueSampler, RateSampler, Samples
 from hostagent.rnic.endpoint import PACE_SLACK_PS
+from mechanisms.switch_programs import around
 from observe.metrics_reader import FabricReader
 from observe.samples import FabricSample
 from topologies.model import Topology
@@ -146,7 +147,9 @@ def _bring_up(session: Session, program: CompiledProgram, tell: Tell) -> None:
     tell(0.0, "network")
     session.build_network()
     session.wait_for_switches()
-    session.bring_up(program)
+    found = around(session.topology, session.target_facts(), program)
+    session.bring_up(found.program, programs=found.others, own=found.own)
+    session.run_host_commands()
     outcome = session.host_agent_outcome()
     if outcome is not None and outcome.problem:
         raise LiveError(

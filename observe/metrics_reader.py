@@ -7,7 +7,7 @@ told of this one, and none can be displaced by it.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from types import TracebackType
@@ -163,7 +163,7 @@ class SwitchReader:
         cookie = self._pipeline(kinds.COOKIE_ONLY).cookie.cookie
         if program is None or not cookie or cookie != program.cookie:
             info = self._pipeline(kinds.P4INFO_AND_COOKIE).p4info
-            self._program = _Program(cookie, _counter_ids(info), now)
+            self._program = _Program(cookie, _counter_ids(info, self._rates), now)
         else:
             self._program = _Program(cookie, program.counters, now)
         return self._program.counters
@@ -345,5 +345,19 @@ def _cell(counter: int, index: int) -> p4r.Entity:
     return p4r.Entity(counter_entry=entry)
 
 
-def _counter_ids(info: p4i.P4Info) -> dict[str, int]:
-    return {counter.preamble.alias: counter.preamble.id for counter in info.counters}
+def _counter_ids(info: p4i.P4Info, ports: Collection[int]) -> dict[str, int]:
+    """Return the ids of a program's counters by alias.
+
+    Those are left out that are called like the fabric's and are too small to be them: any program
+    may have a counter of that name.
+    """
+    last = dict.fromkeys((*_BY_PORT, *_PORT_TOTALS), max(ports, default=0))
+    last[_BY_REASON] = max(DROP_REASONS)
+    for counter in all_counters():
+        cells = (index for port in ports for index in counter.cells(port))
+        last[counter.name] = max(cells, default=0)
+    return {
+        counter.preamble.alias: counter.preamble.id
+        for counter in info.counters
+        if counter.size > last.get(counter.preamble.alias, 0)
+    }

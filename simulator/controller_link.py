@@ -14,6 +14,7 @@ from functools import partial
 from controller.diff import Change, batches
 from controller.digests import DigestMessage, digest_messages
 from controller.entries import describe
+from controller.entry_files import OwnEntries
 from controller.errors import FailedUpdate, WriteFailed
 from controller.fabric_state import Event, FabricModel, FabricReady
 from controller.loop import ControlLoop, Work
@@ -40,7 +41,8 @@ def at_once(_time_ps: int, action: Callable[[], None]) -> None:
 class ControlPlane:
     """One fabric's controller. `updates` counts what it wrote.
 
-    `at` and `delay_ps`: how it has things done later, and how long digests take.
+    `at` and `delay_ps`: how it has things done later, and how long digests take. `others`: programs
+    of switches that run another one; `own`: those that nothing is planned for, and what each holds.
     """
 
     fabric: Fabric
@@ -50,6 +52,8 @@ class ControlPlane:
     at: At = at_once
     delay_ps: int = 0
     dead: Set[str] = frozenset()
+    others: Mapping[str, CompiledProgram] = field(default_factory=dict)
+    own: Mapping[str, OwnEntries] = field(default_factory=dict)
     _wakes: dict[str, int] = field(default_factory=dict)
     _due: int | None = None
 
@@ -57,31 +61,63 @@ class ControlPlane:
         topology = self.fabric.topology
         policy = self.policy or FabricPolicy.of(topology)
         facts = target_facts(topology)
-        self.loop = ControlLoop(FabricModel(topology, self.program.p4info, facts, policy))
+        p4infos = {name: other.p4info for name, other in self.others.items()}
+        model = FabricModel(topology, self.program.p4info, facts, policy, p4infos=p4infos)
+        self.loop = ControlLoop(model)
         self._names = {switch.node: name for name, switch in self.fabric.switches.items()}
 
     def bring_up(self) -> int:
         """Install everything in all switches; return how many updates that took."""
-        ready = FabricReady(dict.fromkeys(self.fabric.switches, ()))
-        return self._do(self.loop.handle(ready, self._now))
+        planned = [name for name in self.fabric.switches if name not in self.own]
+        given = sum(self._give(name) for name in self.own)
+        ready = FabricReady(dict.fromkeys(planned, ()))
+        return given + (self._do(self.loop.handle(ready, self._now)) if planned else 0)
+
+    def _give(self, name: str) -> int:
+        """Write what a switch that nothing is planned for holds; return how many updates."""
+        entries = self.own[name]
+        statuses = self.fabric.switches[name].device.write(entries.updates)
+        failed = [
+            FailedUpdate(entries.place(i), status.code.name, status.message)
+            for i, status in enumerate(statuses)
+            if status.code is not Code.OK
+        ]
+        if failed:
+            raise WriteFailed(name, failed)
+        self.updates += len(statuses)
+        return len(statuses)
 
     def take(self, event: Event, dead: Set[str] = frozenset()) -> int:
         """React to an event; return how many updates that took.
 
         Nothing is written to switches that are `dead`: they get it all when they are back.
         """
-        return self._do(self.loop.handle(event, self._now), dead)
+        given = 0
+        if self.own and isinstance(event, FabricReady):
+            for name in (name for name in event.entries if name in self.own and name not in dead):
+                given += self._give(name)
+                self.fabric.engine.touch(self.fabric.switches[name].node)
+            planned = {name: e for name, e in event.entries.items() if name not in self.own}
+            if not planned:
+                return given
+            event = FabricReady(planned)
+        return given + self._do(self.loop.handle(event, self._now), dead)
 
     def counts(self, counter: PortCounter) -> dict[str, int]:
         """Return the packets of a mechanism's counter by label, at all switches together.
 
         Empty where the program does not have it. Each switch counts since its program started.
         """
-        if counter.name not in self.program.p4info.counters:
+        known = {
+            name: self.model.info(name).counters
+            for name in self.fabric.switches
+            if name not in self.own and counter.name in self.model.info(name).counters
+        }
+        if not known:
             return {}
-        number = self.program.p4info.counters[counter.name].id
         found = dict.fromkeys(counter.labels, 0)
-        for name, switch in self.fabric.switches.items():
+        for name, counters in known.items():
+            switch, number = self.fabric.switches[name], counters[counter.name].id
             pipeline = switch.device.pipeline
             assert pipeline is not None
             array = pipeline.schema.counters[number].index
@@ -99,7 +135,7 @@ class ControlPlane:
             name = self._names[punt.node]
             message = self.fabric.switches[name].device.notification(punt.output)
             if message is not None and message.HasField("digest"):
-                found = digest_messages(name, message.digest, self.program.p4info)
+                found = digest_messages(name, message.digest, self.model.info(name))
                 self.at(punt.output.at_ps + self.delay_ps, partial(self._heard, found))
             touched[name] = None
         for name in touched:
@@ -116,7 +152,7 @@ class ControlPlane:
         now = self.fabric.engine.now
         for message in self.fabric.switches[switch].device.timers(now):
             if message.HasField("digest"):
-                found = digest_messages(switch, message.digest, self.program.p4info)
+                found = digest_messages(switch, message.digest, self.model.info(switch))
                 self.at(now + self.delay_ps, partial(self._heard, found))
         self._wake(switch)
 
@@ -153,7 +189,7 @@ class ControlPlane:
         for name, changes in writes.items():
             switch = self.fabric.switches[name]
             for batch in batches(changes, BATCH):
-                updates = [change.encode(self.program.p4info) for change in batch]
+                updates = [change.encode(self.model.info(name)) for change in batch]
                 for status, change in zip(switch.device.write(updates), batch, strict=True):
                     if status.code is not Code.OK:
                         update = f"{change.operation.value} {describe(change.entry)}"

@@ -6,7 +6,7 @@ links are delayed at both ends, since here hosts can. Whatever is scaled is scal
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from controller.program import CompiledProgram
@@ -76,14 +76,22 @@ class Fabric:
         *,
         seed: int = 1,
         progress: Callable[[int, int], None] | None = None,
+        others: Mapping[str, CompiledProgram] | None = None,
     ) -> None:
-        """`progress(made, all)` is called for each switch. Raises PipelineError."""
+        """`progress(made, all)` is called for each switch.
+
+        `others`: programs of switches that run another one. Raises PipelineError.
+        """
         self.topology = topology
         self.engine = Engine(seed)
         self.switches: dict[str, Virtual] = {}
         self.nodes: dict[str, int] = {}
         self.names: list[str] = []
-        self._prepared = prepared = pipeline.prepare(program.p4info.message, program.device_config)
+        usual = pipeline.prepare(program.p4info.message, program.device_config)
+        self._prepared = {switch.name: usual for switch in topology.switches}
+        for name, other in (others or {}).items():
+            info = other.p4info.message
+            self._prepared[name] = pipeline.prepare(info, other.device_config)
         cell = cell_bytes(topology)
         for number, switch in enumerate(topology.switches):
             core = self.engine.new_core(
@@ -97,7 +105,7 @@ class Fabric:
                 )
             )
             device = Device(core, clock=lambda: self.engine.now)
-            device.load(prepared)
+            device.load(self._prepared[switch.name])
             for port in topology.ports_of(switch.name):
                 self._configure(device, switch.name, port)
             node = self.engine.add_switch(core)
@@ -183,7 +191,7 @@ class Fabric:
 
     def restart(self, switch: str) -> None:
         """Start a switch's program anew: no entries, no packets."""
-        self.switches[switch].device.load(self._prepared)
+        self.switches[switch].device.load(self._prepared[switch])
 
     def kill(self, switch: str, *, alive: bool) -> None:
         """Switch a switch off, which loses its queues, or on again."""

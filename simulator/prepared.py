@@ -16,9 +16,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from controller.program import CompiledProgram
+from controller.steering import SwitchPrograms
+from mechanisms.switch_programs import around
 from simulator.buffers import apply_buffer
 from simulator.controller_link import ControlPlane
-from simulator.fabric import Fabric
+from simulator.fabric import Fabric, target_facts
 from topologies.model import Topology
 from workloads.model import BufferSettings, CardClocks, RunFile
 
@@ -63,11 +65,18 @@ class PreparedFabric:
         seed: int = 1,
         time_scale: int = 1,
         notice: Callable[[str], None] = lambda text: None,
+        programs: SwitchPrograms | None = None,
     ) -> None:
-        """`notice` is told what is being made. Raises PipelineError, WriteFailed."""
+        """`notice` is told what is being made.
+
+        `programs`: what switches run beside `program`, if that is known already; else the topology
+        says it. Raises PipelineError, WriteFailed, and what `mechanisms.switch_programs` does.
+        """
         self.set_up = SetUp.of(run, program, time_scale)
+        if programs is None:
+            programs = around(run.topology, target_facts(run.topology), program)
         with _no_collection():
-            self._install(run, program, seed, time_scale, notice)
+            self._install(run, program, seed, time_scale, notice, programs)
 
     def _install(
         self,
@@ -76,10 +85,11 @@ class PreparedFabric:
         seed: int,
         time_scale: int,
         notice: Callable[[str], None],
+        programs: SwitchPrograms,
     ) -> None:
         topology = run.topology.with_time_scale(time_scale)
         notice(f"{len(topology.switches)} switches")
-        self.fabric = Fabric(topology, program, seed=seed)
+        self.fabric = Fabric(topology, programs.program, seed=seed, others=programs.others)
         if run.buffer is not None:
             apply_buffer(self.fabric, run.buffer, run.clocks)
         notice("entries")
@@ -87,7 +97,9 @@ class PreparedFabric:
         self._adopted = False
         self.control = ControlPlane(
             self.fabric,
-            program,
+            programs.program,
+            others=programs.others,
+            own=programs.own,
             at=lambda time_ps, action: self._agenda.append((time_ps, action)),
             delay_ps=run.controller_delay_ps * topology.time_scale,
         )

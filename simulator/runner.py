@@ -21,6 +21,7 @@ import numpy as np
 from controller.fabric_state import FabricReady, LinkChanged
 from controller.policy import FabricPolicy
 from controller.program import CompiledProgram
+from controller.steering import SwitchPrograms
 from hostagent.rnic.binding import NO_CNPS, Repeat
 from mechanisms.registry import counters
 from simulator.buffers import buffer_end
@@ -92,12 +93,15 @@ class Simulation:
         notice: Callable[[str], None] = lambda text: None,
         traffic: Traffic | None = None,
         prepared: PreparedFabric | None = None,
+        programs: SwitchPrograms | None = None,
     ) -> None:
         """`seed`, `until_ps`: None takes the file's. `time_scale`: slow everything as real runs do.
 
         `traffic`: what it carries, planned already, in the place of the file's. `prepared`: its
-        fabric, if it is set up already. `notice` is told what is being made. Raises TopologyError,
-        PipelineError, WriteFailed, ProgramError.
+        fabric, if it is set up already. `programs`: what its switches run beside `program`, where
+        that is known already, else the topology says it. `notice` is told what is being made.
+        Raises TopologyError, PipelineError, WriteFailed, CompileError, EntryFileError,
+        ProgramError.
         """
         started = time.monotonic()
         self.file = run
@@ -112,8 +116,9 @@ class Simulation:
         self._actions = 0
         if prepared is None:
             prepared = PreparedFabric(
-                run, program, seed=self.seed, time_scale=time_scale, notice=notice
-            )
+                *(run, program), seed=self.seed, time_scale=time_scale, notice=notice,
+                programs=programs,
+            )  # fmt: skip
         prepared.adopt(
             run, program, seed=self.seed, time_scale=time_scale, at=self.at, dead=self._dead
         )
@@ -431,6 +436,8 @@ class Simulation:
         """Where flows with packets on the way go, if a queue is paused: who waits for whom."""
         if not any(row.paused for end in switches.values() for row in end.waiting):
             return {}
+        if self.control.own:
+            return {}  # of switches that nobody plans for it is not known what they hold
         on_the_way = flow_stats["sent_packets"] > flow_stats["received_packets"]
         flows = np.flatnonzero(on_the_way)[:MOST_PATHS].tolist()
         topology, control = self.fabric.topology, self.control

@@ -1,7 +1,8 @@
 """Which address each interface and each gateway gets: chosen by place, unless the file says it.
 
 A switch with hosts has one network; all interfaces attached to it are in that network. Addresses
-are refused that are given twice, belong to another switch's network or name no host.
+are refused that are given twice, belong to another switch's network or name no host. Where nobody
+plans routes (`controller: none`) any host may be in any network.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from topologies.addressing import MAX_LEAVES, gateway_address, host_mac
 from topologies.errors import FieldPath
 from topologies.model import Interface
 from topologies.schema import ExplicitFile, InterfaceEntry
+
+_LONGEST_OF_A_LEAF = 30
 
 
 @dataclass(frozen=True)
@@ -37,6 +40,7 @@ class AddressPlan:
         self.spec = spec
         self.attachments = attachments
         self.report = report
+        self.is_free = spec.controller == "none"
         self.gateways: dict[str, IPv4Interface] = {}
         self._counts: dict[str, int] = {}
         self._owners: dict[str, str] = {}
@@ -54,7 +58,8 @@ class AddressPlan:
             name: _last_address(given[name]) if name in given else gateway_address(1 + i)
             for i, name in enumerate(names)
         }
-        self._check_overlaps()
+        if not self.is_free:
+            self._check_overlaps()
         return self.gateways
 
     def interfaces(self, host: int) -> Iterator[Interface]:
@@ -63,7 +68,11 @@ class AddressPlan:
         for number, at in enumerate(self.attachments[entry.name]):
             settings = entry.settings(number)
             gateway = self.gateways[at.switch]
+            if self.is_free and settings.address is not None:
+                gateway = _beside(ipaddress.IPv4Interface(settings.address))
             path = self._path(host, number)
+            if settings.gateway is not None:
+                gateway = self._given_gateway(path, settings.gateway, gateway)
             self._counts[at.switch] = self._counts.get(at.switch, 0) + 1
             address = self._address(settings, gateway, self._counts[at.switch])
             if address is None:
@@ -78,6 +87,18 @@ class AddressPlan:
                 self._owners.setdefault(value, entry.name)
             yield Interface(entry.name, number, address, mac, gateway.ip, at.switch, at.port)
 
+    def _given_gateway(self, path: FieldPath, given: str, usual: IPv4Interface) -> IPv4Interface:
+        """Return the gateway that a file gives a host; `usual`: what it would have without."""
+        gateway = IPv4Interface((given, usual.network.prefixlen))
+        if not self.is_free:
+            message = f"the gateway is {usual.ip} here; with 'controller: none' it may be given"
+            self.report((*path, "gateway"), message)
+        elif gateway.network != usual.network:
+            self.report(
+                (*path, "gateway"), f"{given} is not in {usual.network}, the host's network"
+            )
+        return gateway
+
     def _path(self, host: int, number: int) -> FieldPath:
         listed = bool(self.spec.hosts[host].interfaces)
         return ("hosts", host, "interfaces", number) if listed else ("hosts", host)
@@ -90,8 +111,14 @@ class AddressPlan:
                 if address is None:
                     continue
                 network = ipaddress.IPv4Interface(address).network
-                if given.setdefault(at.switch, network) != network:
-                    message = f"{address} is not in {given[at.switch]}, the network of {at.switch}"
+                others = given.setdefault(at.switch, network)
+                if self.is_free:
+                    continue
+                if others != network or network.prefixlen > _LONGEST_OF_A_LEAF:
+                    message = f"{address} is not in {others}, the network of {at.switch}"
+                    if others == network:
+                        message = f"{address}: a leaf's network has a prefix of at most 30 bits"
+                    message += "; with 'controller: none' hosts may have any address"
                     self.report((*self._path(i, number), "address"), message)
         return given
 
@@ -128,10 +155,19 @@ class AddressPlan:
 
     def _check_free(self, path: FieldPath, address: IPv4Interface, gateway: IPv4Interface) -> None:
         network = address.network
-        ends = (gateway.ip, network.network_address, network.broadcast_address)
+        ends = [gateway.ip]
+        if network.prefixlen <= _LONGEST_OF_A_LEAF:
+            ends += [network.network_address, network.broadcast_address]
         if address.ip in ends:
             message = f"{address.ip} is taken by the gateway or the network itself"
             self.report((*path, "address"), message)
+
+
+def _beside(address: IPv4Interface) -> IPv4Interface:
+    """Return the gateway of a host: its network's last address, of two (a /31) the other one."""
+    if address.network.prefixlen > _LONGEST_OF_A_LEAF:
+        return IPv4Interface((int(address.ip) ^ 1, address.network.prefixlen))
+    return _last_address(address.network)
 
 
 def _last_address(network: IPv4Network) -> IPv4Interface:

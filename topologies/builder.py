@@ -18,6 +18,7 @@ from topologies.events import build_events
 from topologies.extensions import Settings
 from topologies.fields import MAX_PORT, ClassFields
 from topologies.model import DEFAULT_MTU, Endpoint, Host, Link, Role, Switch, Topology, TrafficClass
+from topologies.own_program import build_own_program
 from topologies.schema import ExplicitFile, LinkEntry
 from topologies.tickers import Ticker, TickerRule
 
@@ -49,6 +50,7 @@ class _Builder:
         tickers = self._tickers()
         attachments = self._attachments(links)
         events = self._events(links) if are_whole else ()
+        own = build_own_program(self.spec, self.document.file, self._report)
         self._stop_on_problems()
         plan = AddressPlan(self.spec, attachments, self._report)
         networks = plan.networks()
@@ -81,6 +83,7 @@ class _Builder:
             stock_nics=self._stock_nics(),
             settings=Settings.said(self.spec, "topology"),
             tickers=tickers,
+            own=own,
         )
 
     def _report(self, path: FieldPath, message: str) -> None:

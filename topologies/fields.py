@@ -8,7 +8,7 @@ from __future__ import annotations
 import ipaddress
 import re
 from functools import cache
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -60,9 +60,16 @@ def _interface(value: str) -> str:
         parsed = ipaddress.IPv4Interface(value)
     except ValueError:
         parsed = None
-    if parsed is None or "/" not in value or not 8 <= parsed.network.prefixlen <= 30:
+    if parsed is None or "/" not in value or not 8 <= parsed.network.prefixlen <= 31:
         raise ValueError(f"{value!r} is no host address: write it with its prefix, 10.0.1.1/24")
     return value
+
+
+def _gateway(value: str) -> str:
+    try:
+        return str(ipaddress.IPv4Address(value))
+    except ValueError:
+        raise ValueError(f"{value!r} is no gateway's address: write it as 10.0.1.254") from None
 
 
 def _mtu(value: object) -> int:
@@ -99,12 +106,21 @@ def _packet(value: object) -> str:
     return packet_bytes(value).hex()
 
 
+def _entries(value: object) -> object:
+    files = value.values() if isinstance(value, dict) else [value]
+    if not all(isinstance(each, str) and each for each in files):
+        raise ValueError("a folder, or a file a switch: {s1: s1-runtime.json}")
+    return value
+
+
 def _listed(value: object) -> object:
     return [value] if isinstance(value, int) else value
 
 
+Entries = Annotated[Any, AfterValidator(_entries)]
 Name = Annotated[str, AfterValidator(_name)]
 Mac = Annotated[str, AfterValidator(_mac)]
+Gateway = Annotated[str, AfterValidator(_gateway)]
 InterfaceAddress = Annotated[str, AfterValidator(_interface)]
 
 
@@ -221,6 +237,11 @@ class CommonFile(Model):
     classes: dict[str, ClassEntry] = {}
     stock_nics: list[Name] = Field(default=[])
     tickers: list[TickerEntry] = Field(default=[])
+    # Of `topologies.own_program`:
+    program: str | None = None
+    entries: Entries | None = None
+    controller: Literal["none", "fabric"] | None = None
+    arp: Literal["learned", "static"] | None = None
 
 
 AnyForm = TypeVar("AnyForm", bound=CommonFile)

@@ -16,6 +16,7 @@ from typing import Any
 
 from topologies.event_model import Event
 from topologies.extensions import NOTHING_SAID, Settings
+from topologies.own_program import NOTHING_OWN, OwnProgram
 from topologies.tickers import Ticker, TickerRule
 
 PS_PER_NS = 1000
@@ -193,6 +194,7 @@ class Topology:
     stock_nics: frozenset[str] = frozenset()
     settings: Settings = NOTHING_SAID
     tickers: tuple[TickerRule, ...] = ()
+    own: OwnProgram = NOTHING_OWN
 
     def setting(self, key: str) -> Any:
         """Return what a mechanism is told under a key of the file; None where it says nothing."""

@@ -136,6 +136,7 @@ class Plan:
             classes=self.spec.classes,
             stock_nics=self.spec.stock_nics,
             tickers=self.spec.tickers,
+            **{key: getattr(self.spec, key) for key in ("program", "entries", "controller", "arp")},
             events=self.spec.events,
             link=LinkSettings(),
             switches=self._switches,

@@ -20,6 +20,7 @@ from topologies.errors import FieldPath, Problem, TopologyError, did_you_mean
 from topologies.event_schema import EventEntry
 from topologies.fields import (
     CommonFile,
+    Gateway,
     InterfaceAddress,
     Latency,
     LinkSettings,
@@ -45,36 +46,45 @@ class LinkEntry(LinkSettings):
 class SwitchEntry(Model):
     """A switch: its name, its role unless the links already say it, the group it belongs to.
 
-    `latency`: of its pipeline, in the place of the file's.
+    `latency`: of its pipeline, `program` and `entries` (files), in the place of the file's.
     """
 
     name: Name
     role: Literal["leaf", "spine", "core", "border"] | None = None
     group: str = ""
     latency: Latency | None = None
+    program: str | None = None
+    entries: str | None = None
 
 
 class InterfaceEntry(Model):
-    """An interface of a host: address and MAC are chosen unless given."""
+    """An interface of a host: address and MAC are chosen unless given.
+
+    So is the gateway, which may be given where nobody plans routes.
+    """
 
     address: InterfaceAddress | None = None
     mac: Mac | None = None
+    gateway: Gateway | None = None
 
 
 class HostEntry(InterfaceEntry):
-    """A host: its name; `address` and `mac` are those of its first interface.
+    """A host: its name; `address`, `mac` and `gateway` are those of its first interface.
 
     A host has as many interfaces as the links say. `interfaces` lists the settings of several.
+    `commands` are run in its namespace, by a shell, once everything is up.
     """
 
     name: Name
     group: str = ""
     interfaces: list[InterfaceEntry] = Field(default=[])
+    commands: list[str] = Field(default=[])
 
     @model_validator(mode="after")
     def _given_once(self) -> HostEntry:
-        if self.interfaces and (self.address is not None or self.mac is not None):
-            raise ValueError("give address and mac either here or under 'interfaces'")
+        given = self.address, self.mac, self.gateway
+        if self.interfaces and any(each is not None for each in given):
+            raise ValueError("give address, mac and gateway either here or under 'interfaces'")
         return self
 
     def settings(self, number: int) -> InterfaceEntry:

@@ -173,7 +173,9 @@ class Prompt:
             command = self._commands.get(word)
             if command is None and word not in self._nodes.hosts():
                 raise CommandError(f"no command {word!r}: try help")
-            self._session.settle()  # a switch that has just died is back in a moment
+            # A switch that has just died is back in a moment.
+            for name in self._session.settle():
+                print(f"{name} has a program of another client, and is left alone with it")
             if command is not None:
                 command.run(rest.strip())
             else:

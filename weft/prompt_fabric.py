@@ -13,7 +13,7 @@ from weft import console, p4rt_shell
 from weft.live_link import link_rows, switch_link
 from weft.prompt_command import Command, CommandError, Shell, no_arguments, one_of, split
 from weft.prompt_words import words
-from weft.reload import Programs
+from weft.reload import DROP, Programs
 from weft.run_topo import print_counters
 
 if TYPE_CHECKING:
@@ -58,12 +58,13 @@ class FabricCommands:
             *words(self._shell),
             Command(
                 "reload",
-                "SWITCH|all [FILE.p4]",
+                f"SWITCH|all [FILE.p4] [{DROP}]",
                 "compile the changed P4 program and load it, keeping the entries",
                 self._reload,
                 "reload s1              the program that s1 runs, as its file is now\n"
                 "reload s1 my/copy.p4   another one; entries follow their names\n"
                 "reload all             every switch\n"
+                f"reload s1 lb.p4 {DROP}   any program: the switch begins anew with it\n"
                 "Our switch changes between two packets. On BMv2 the entries are written again,\n"
                 "and traffic is interrupted meanwhile.",
                 lambda before: () if before else [*self._shell.switches(), "all"],
@@ -164,14 +165,16 @@ class FabricCommands:
 
     def _reload(self, rest: str) -> None:
         words = split(rest)
-        usage = "reload SWITCH|all [FILE.p4]"
+        usage = f"reload SWITCH|all [FILE.p4] [{DROP}]"
+        drop = DROP in words
+        words = [word for word in words if word != DROP]
         names = [*self._shell.switches(), "all"]
         which = one_of("switch", words[0] if words else "", names, usage)
         if len(words) > 2:
             raise CommandError(usage)
         path = Path(words[1]) if len(words) == 2 else None
         switches = self._shell.switches() if which == "all" else [which]
-        for line in self._programs.reload(switches, path):
+        for line in self._programs.reload(switches, path, drop=drop):
             print(line, flush=True)
 
     def _controller(self, rest: str) -> None:

@@ -15,9 +15,9 @@ from emulation.control import Handler
 from emulation.network import namespace_name
 from emulation.session import Session, require_root
 from observe.errors import UsageError
-from weft.command_line import argument, command
+from weft.command_line import argument, command, flag
 from weft.prompt_nodes import environment
-from weft.reload import Programs
+from weft.reload import DROP, Programs
 
 
 def handlers(session: Session, programs: Programs) -> Mapping[str, Handler]:
@@ -32,12 +32,13 @@ def handlers(session: Session, programs: Programs) -> Mapping[str, Handler]:
 
     def reload(words: list[str]) -> Iterator[str]:
         session.settle()
-        switch, *paths = words
+        switch, *paths = [word for word in words if word != DROP]
         names = [each.name for each in session.topology.switches]
         if switch not in (*names, "all"):
             raise UsageError(f"no switch {switch!r}: there is {', '.join(names)}, and all")
         path = Path(paths[0]) if paths else None
-        yield from programs.reload(names if switch == "all" else [switch], path)
+        wanted = names if switch == "all" else [switch]
+        yield from programs.reload(wanted, path, drop=DROP in words)
 
     def endpoint(words: list[str]) -> Iterator[str]:
         session.settle()
@@ -63,13 +64,16 @@ def link(ends: tuple[str, str], state: str) -> int:
     examples:
       sudo weft reload s1
       sudo weft reload all my/fabric.p4
+      sudo weft reload s1 lb.p4 --drop-entries
     """)
 @argument("switch", help="a switch, or all")
 @argument("program", required=False, type=Path, metavar="[FILE.p4]",
           help="another program than it runs")  # fmt: skip
-def reload(switch: str, program: Path | None) -> int:
+@flag(DROP, help="drop what the switch holds: it begins anew, with the entries of its file if it "
+      "has one")  # fmt: skip
+def reload(switch: str, program: Path | None, drop_entries: bool) -> int:
     """`weft reload SWITCH|all [FILE.p4]`; returns the exit code."""
-    words = [switch]
+    words = [switch, *([DROP] if drop_entries else [])]
     if program is not None:
         words.append(str(program.absolute()))  # the runner may be in another folder
     return _ask("reload", words)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -19,10 +19,10 @@ from weft.command_line import METRICS_PORT, argument, as_json, command, flag, op
 # Functions import what they need: Python loses a Ctrl-C that comes while it imports, and
 # `run-topo --help` needs none of it.
 if TYPE_CHECKING:
-    from controller import CompiledProgram
     from emulation.link_events import EventPlayer
     from emulation.proofs import Counters, Row
     from emulation.session import Session
+    from mechanisms.switch_programs import Chosen
     from softswitch.program_cache import Compiled
     from topologies import Topology
 
@@ -39,6 +39,7 @@ class _Flow:
         self.interrupts = interrupts
         self.quiet = quiet
         self.rows: list[Row] = []
+        self.left_out = ""  # the proofs that were, and why
         self.counters: Counters = {}
         self.events: EventPlayer | None = None  # where the topology has any
         self.tell: Callable[[str], None] = console.notice
@@ -59,7 +60,14 @@ class _Flow:
         self.interrupts.check()
         return result
 
-    def bring_up(self, compiled: Compiled, *, keep_logs: bool) -> None:
+    def compile(self, source: Path) -> Compiled:
+        """Compile a program of the topology's switches. Raises CompileError."""
+        from mechanisms.switch_programs import compile_for  # late: see the top
+
+        compiling = compile_for(self.session.topology)
+        return self.step(f"compile {source.name}", lambda: compiling(source))
+
+    def bring_up(self, chosen: Chosen, *, keep_logs: bool) -> None:
         """Everything from an empty machine to a fabric that forwards."""
         session, topology = self.session, self.session.topology
         for removed in session.claim(keep_logs=keep_logs):
@@ -70,16 +78,29 @@ class _Flow:
             f"{len(topology.switches)} switches ({session.target.value})",
             session.wait_for_switches,
         )
-        self.step("P4Runtime: program and routes", lambda: session.bring_up(_program(compiled)))
+        programs = chosen.programs
+        what = "program and entries" if programs.own else "program and routes"
+        self.step(
+            f"P4Runtime: {what}",
+            lambda: session.bring_up(programs.program, programs=programs.others, own=programs.own),
+        )
         outcome = self.step("host agent: XDP on every host", session.host_agent_outcome)
         if outcome is not None and outcome.notice:
             console.notice(outcome.notice)
+        if session.topology.own.commands:
+            for failure in self.step("commands of hosts", session.run_host_commands):
+                console.notice(failure)
 
     def prove(self, tcp_seconds: int) -> None:
         """Run the proofs that the topology allows, and keep their rows."""
         from emulation import proofs  # late: scapy takes half a second
 
         session = self.session
+        if session.controller.own:
+            self.left_out = "pings, RoCEv2, RDMA, TCP: nobody plans routes (at the prompt: pingall)"
+            self.counters = self.step("port counters", lambda: proofs.read_counters(session))
+            session.check_switches()
+            return
         if len(session.topology.hosts) >= 2:
             for what, proof in (
                 ("ping all pairs", proofs.all_pairs_ping),
@@ -98,13 +119,7 @@ class _Flow:
     @property
     def ok(self) -> bool:
         """Whether every row is good."""
-        return bool(self.rows) and all(row.ok for row in self.rows)
-
-
-def _program(compiled: Compiled) -> CompiledProgram:
-    from controller import CompiledProgram  # late: see the top
-
-    return CompiledProgram.of(compiled)
+        return bool(self.rows or self.left_out) and all(row.ok for row in self.rows)
 
 
 @dataclass(frozen=True)
@@ -112,6 +127,8 @@ class _Asked:
     """The options; `metrics`: a port, None for no metrics."""
 
     topo: str
+    program: Path | None
+    entries: Path | None
     target: str
     cli: bool
     seconds: int
@@ -125,9 +142,20 @@ class _Asked:
       sudo weft run-topo                        the default fabric, its results, and down
       sudo weft run-topo --cli                  the same, then a prompt
       sudo weft run-topo my/net.yaml --json     another topology, for a program to read
+      sudo weft run-topo triangle --p4 lb.p4 --entries my/entries --cli
+                                                your own program, with entries of its switches
     """)
 @argument("topo", default="leafspine", help="a name that `weft topo list` shows, or a YAML file "
           "(default: leafspine)")  # fmt: skip
+@option(
+    "--p4",
+    "program",
+    type=Path,
+    metavar="PROG.p4",
+    help="run it on all switches (default: the topology's programs, or p4src/fabric.p4)",
+)
+@option("--entries", type=Path, metavar="DIR", help="a folder with s1-runtime.json or "
+        "s1-commands.txt a switch: what switches with your own program hold")  # fmt: skip
 @option("--target", type=click.Choice(["softswitch", "bmv2"]), default="softswitch",
         help="what plays the switches: ours, or simple_switch_grpc (default)")  # fmt: skip
 @flag("--cli", help="give a prompt after the results")
@@ -167,13 +195,14 @@ def _prepare(asked: _Asked) -> Session:
     from emulation.switch_node import Target
 
     require_root("weft run-topo (or: sudo make run-topo)")
-    return Session(_load(asked.topo), Target(asked.target))
+    return Session(_load(asked.topo, asked.program, asked.entries), Target(asked.target))
 
 
-def _load(name: str) -> Topology:
+def _load(name: str, program: Path | None, entries: Path | None) -> Topology:
     import topologies  # late: pydantic
+    from weft.own_options import with_own
 
-    return topologies.load(name)
+    return with_own(topologies.load(name), program, entries)
 
 
 def _run(flow: _Flow, asked: _Asked) -> int:
@@ -189,12 +218,13 @@ def _run(flow: _Flow, asked: _Asked) -> int:
 
 def _bring_up_and_prove(flow: _Flow, asked: _Asked) -> int:
     from emulation import link_events  # late: see the top
-    from mechanisms.program import job
-    from softswitch import program_cache
+    from mechanisms.switch_programs import choose
 
-    wanted = job(flow.session.topology)
-    compiled = flow.step(f"compile {PROGRAM.name}", lambda: program_cache.compile_program(wanted))
-    flow.bring_up(compiled, keep_logs=asked.keep_logs)
+    session = flow.session
+    chosen = choose(session.topology, session.target_facts(), flow.compile)
+    for notice in chosen.notices:
+        console.notice(notice)
+    flow.bring_up(chosen, keep_logs=asked.keep_logs)
     with link_events.playing(flow.session, lambda line: flow.tell(line)) as flow.events:
         return _prove(flow, asked)
 
@@ -220,7 +250,7 @@ def _prompt(flow: _Flow) -> bool:
     from weft.remote import handlers
 
     session = flow.session
-    programs = Programs(session, PROGRAM)
+    programs = Programs(session)
     prompt = Prompt(session, flow.interrupts, programs)
     flow.tell = prompt.tell
     session.supervise(prompt.tell)
@@ -235,12 +265,17 @@ def _print_tables(flow: _Flow, *, stays: bool) -> None:
     session = flow.session
     topology = session.topology
     print_counters(session, flow.counters)
-    console.table(
-        ["what", "result", ""],
-        [[row.what, row.result, "ok" if row.ok else "FAILED"] for row in flow.rows],
-        title=f"{topology.name}: {topology.description or 'results'}",
-    )
+    if flow.rows:
+        console.table(
+            ["what", "result", ""],
+            [[row.what, row.result, "ok" if row.ok else "FAILED"] for row in flow.rows],
+            title=f"{topology.name}: {topology.description or 'results'}",
+        )
     print(_conditions(session))
+    for line in _own_programs(session):
+        print(f"program  {line}")
+    if flow.left_out:
+        print(f"left out {flow.left_out}")
     if flow.events is not None:
         print(f"events   {flow.events.summary()}")
     print(f"logs     {session.run.log_dir}")
@@ -250,6 +285,15 @@ def _print_tables(flow: _Flow, *, stays: bool) -> None:
     )
     print(f"sockets  P4Runtime {addresses} ({until})")
     sys.stdout.flush()
+
+
+def _own_programs(session: Session) -> Iterator[str]:
+    """Yield a line for each program of the user's: who runs it, with how many entries of files."""
+    own, programs = session.controller.own, session.controller.programs
+    for program in dict.fromkeys(programs[name].name for name in own):
+        names = [name for name in own if programs[name].name == program]
+        entries = ", ".join(f"{name} {len(own[name].updates)}" for name in names)
+        yield f"{program}; entries of files: {entries}"
 
 
 def _conditions(session: Session) -> str:
@@ -266,7 +310,10 @@ def _conditions(session: Session) -> str:
 
 
 def print_counters(session: Session, counters: Counters) -> None:
-    """Print the table of all ports' counters."""
+    """Print the table of all ports' counters, if there are any."""
+    if not counters:
+        print("no port counters: the program has none that we know, and BMv2 tells nothing else")
+        return
     columns = [
         "switch",
         "port",
@@ -283,10 +330,11 @@ def print_counters(session: Session, counters: Counters) -> None:
             peer = session.topology.peer(name, number)
             values = (
                 *(port.rx_packets, port.rx_bytes, port.tx_packets, port.tx_bytes),
-                port.roce_rx_packets,
+                "" if port.roce_rx_packets is None else port.roce_rx_packets,
             )
             rows.append([name, str(number), peer.node, *(str(value) for value in values)])
-    console.table(columns, rows, title="port counters, over P4Runtime", right=columns[3:])
+    title = "port counters" + ("" if session.controller.own else ", over P4Runtime")
+    console.table(columns, rows, title=title, right=columns[3:])
 
 
 def _print_json(flow: _Flow) -> None:
@@ -301,6 +349,7 @@ def _print_json(flow: _Flow) -> None:
                 "events": "" if flow.events is None else flow.events.summary(),
                 "ok": flow.ok,
                 "rows": [vars(row) for row in flow.rows],
+                "left_out": flow.left_out,
                 "counters": {
                     name: {number: vars(port) for number, port in ports.items()}
                     for name, ports in flow.counters.items()

@@ -2,31 +2,30 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from controller.program import CompiledProgram
-from mechanisms.program import job
 from mechanisms.registry import all_counters
+from mechanisms.switch_programs import choose, compile_for
 from observe.errors import UsageError
+from simulator.fabric import target_facts
 from simulator.flow_times import FlowTimes
 from simulator.pcap import parse_port
 from simulator.runner import Outcome, Progress, Simulation
-from softswitch import program_cache
+from softswitch.program_cache import Compiled
 from weft import console, run_options
 from weft.command_line import argument, command, flag, option
+from weft.own_options import with_own
 from weft.sim_transport import transport_rows
 from workloads.loader import available_runs, load_run_file
 from workloads.model import RunFile
 
-ROOT = Path(__file__).resolve().parent.parent
-PROGRAM = ROOT / "p4src" / "fabric.p4"
 RESULTS = Path("build/sim")
 
 _PS_PER_S = 10**12
@@ -53,12 +52,19 @@ _UNITS = ((10**12, "s"), (10**9, "ms"), (10**6, "us"), (10**3, "ns"))
         help="capture a port, such as s1:2 or h3, beside DIR (may be given again)")  # fmt: skip
 @option("--time-scale", default=1, metavar="N",
         help="slow links down as real time does; traffic keeps its times (default)")  # fmt: skip
-@option("--p4", type=Path, default=PROGRAM, metavar="PROG.p4",
-        help="run another program than p4src/fabric.p4")  # fmt: skip
+@option(
+    "--p4",
+    type=Path,
+    metavar="PROG.p4",
+    help="run it on all switches (default: the topology's programs, or p4src/fabric.p4)",
+)
+@option("--entries", type=Path, metavar="DIR", help="a folder with s1-runtime.json or "
+        "s1-commands.txt a switch: what switches with your own program hold")  # fmt: skip
 @flag("--json", "as_json", help="print the summary as JSON")
 def run(
     file: str | None, listing: bool, seed: int | None, until: str | None, out: Path | None,
-    pcap: tuple[str, ...], time_scale: int, p4: Path, as_json: bool,
+    pcap: tuple[str, ...], time_scale: int, p4: Path | None, entries: Path | None,
+    as_json: bool,
 ) -> int:  # fmt: skip
     """Run what a file says; returns the exit code (130 when interrupted, with results kept)."""
     if listing:
@@ -72,15 +78,21 @@ def run(
         raise UsageError(f"--time-scale {time_scale}: must be at least 1")
     loaded = load_run_file(file)
     out = out or RESULTS / loaded.name
-    program, digest = _compiled(loaded, p4, quiet=as_json)
+    loaded = replace(loaded, topology=with_own(loaded.topology, p4, entries))
+    chosen = choose(loaded.topology, target_facts(loaded.topology), _compiling(loaded, as_json))
+    for notice in chosen.notices:
+        console.notice(notice)
+    programs = chosen.programs
+    every = {each.name: each.sha256 for each in (programs.program, *programs.others.values())}
     with console.progress(f"set up {loaded.topology.name}", quiet=as_json):
         simulation = Simulation(
             loaded,
-            program,
+            programs.program,
             seed=seed,
             until_ps=until_ps,
             time_scale=time_scale,
-            versions={p4.name: digest},
+            versions=every,
+            programs=programs,
         )
     for port in pcap:
         _capture(simulation, port, out)
@@ -105,12 +117,15 @@ def _list(as_json: bool) -> None:
     console.table(("name", "hosts", "what it is"), rows, right=("hosts",))
 
 
-def _compiled(loaded: RunFile, source: Path, *, quiet: bool) -> tuple[CompiledProgram, str]:
-    """Return a program and its digest. Raises CompileError."""
-    with console.progress(f"compile {source.name}", quiet=quiet):
-        compiled = program_cache.compile_program(job(loaded.topology, source))
-        program = CompiledProgram.of(compiled)
-    return program, hashlib.sha256(compiled.json_text.encode()).hexdigest()
+def _compiling(loaded: RunFile, quiet: bool) -> Callable[[Path], Compiled]:
+    """Return what compiles a program of the run, and says so. It raises CompileError."""
+    compiling = compile_for(loaded.topology)
+
+    def step(source: Path) -> Compiled:
+        with console.progress(f"compile {source.name}", quiet=quiet):
+            return compiling(source)
+
+    return step
 
 
 def _capture(simulation: Simulation, text: str, out: Path) -> None:
@@ -230,6 +245,7 @@ def _programs(programs: list[dict[str, Any]]) -> Iterator[tuple[str, str]]:
 
 def _counted(counters: Mapping[str, int]) -> str:
     return ", ".join(f"{value} {name}" for name, value in counters.items()) or "ran"
+
 
 def _goodput(summary: dict[str, Any], times: FlowTimes) -> str:
     """Say what came and how fast, while flows ran; and over the run, if that is much longer."""

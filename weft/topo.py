@@ -11,7 +11,7 @@ import yaml
 import topologies
 from mechanisms.registry import remarks
 from observe.errors import UsageError
-from topologies import TopologyError, new_file
+from topologies import TopologyError, import_file, new_file
 from topologies.lint.findings import Finding, Severity
 from topologies.lint.topology import LintReport, lint
 from topologies.loader import load_source
@@ -28,9 +28,14 @@ from weft.topo_show import show
       weft topo show rail                   in the terminal
       weft topo show rail --png rail.png --svg rail.svg
       weft topo new fat_tree --set k=8 --set link.rate=100Gbps --out my/tree.yaml
+      weft topo import pod-topo/topology.json --p4 solution/basic.p4 --out net.yaml
+      weft topo import p4app.json --out net.yaml
     """)
-@argument("action", type=click.Choice(["check", "show", "list", "new"]), help="what to do")
-@argument("topo", required=False, help="a name or a YAML file; new: the generator")
+@argument(
+    "action", type=click.Choice(["check", "show", "list", "new", "import"]), help="what to do"
+)
+@argument("topo", required=False, help="a name or a YAML file; new: the generator; import: "
+          "p4lang tutorials' topology.json or p4-utils' p4app.json")  # fmt: skip
 @flag("--strict", help="check: warnings fail too")
 @option("--png", type=Path, metavar="FILE", help="show: draw it into FILE.png")
 @option("--svg", type=Path, metavar="FILE", help="show: draw it into FILE.svg")
@@ -38,11 +43,14 @@ from weft.topo_show import show
 @option(
     "--set", "settings", multiple=True, metavar="KEY=VALUE", help="new: what the file is to say"
 )
-@option("--out", type=Path, metavar="FILE", help="new: write it there; without it to the terminal")
+@option("--p4", "program", type=Path, metavar="PROG.p4",
+        help="import: what switches run that the file gives no program")  # fmt: skip
+@option("--out", type=Path, metavar="FILE",
+        help="new, import: write it there; without it to the terminal")  # fmt: skip
 @as_json
 def run(
     action: str, topo: str | None, strict: bool, png: Path | None, svg: Path | None, tables: bool,
-    settings: tuple[str, ...], out: Path | None, as_json: bool,
+    settings: tuple[str, ...], program: Path | None, out: Path | None, as_json: bool,
 ) -> int:  # fmt: skip
     """Find what is wrong with a topology, draw it, list those that come with Weft, begin one.
 
@@ -51,10 +59,14 @@ def run(
     if action == "list":
         return _list(as_json=as_json)
     if topo is None:
-        what = "generator" if action == "new" else "topology, a name or a YAML file"
-        raise UsageError(f"topo {action}: say which {what}")
+        what = {"new": "generator", "import": "topology.json or p4app.json"}
+        raise UsageError(
+            f"topo {action}: say which {what.get(action, 'topology, a name or a YAML file')}"
+        )
     if action == "new":
         return _new(topo, settings, out, as_json=as_json)
+    if action == "import":
+        return _import(Path(topo), program, out, as_json=as_json)
     if action == "check":
         return _check(topo, as_json=as_json, strict=strict)
     return show(topo, png, svg, tables=tables, as_json=as_json)
@@ -86,6 +98,22 @@ def _new(generator: str, settings: tuple[str, ...], out: Path | None, *, as_json
         text = new_file.text(generator, given)
     except ValueError as error:
         raise UsageError(f"topo new: {error}") from None
+    return _written(text, out, as_json=as_json)
+
+
+def _import(source: Path, program: Path | None, out: Path | None, *, as_json: bool) -> int:
+    """Write another tool's topology as a file of ours, or nothing at all."""
+    if program is not None and not program.is_file():
+        raise UsageError(f"--p4 {program}: no such file")
+    try:
+        text = import_file.text(source, out or Path("net.yaml"), program)
+    except import_file.ImportFailedError as error:
+        raise UsageError(f"topo import: {error}") from None
+    return _written(text, out, as_json=as_json)
+
+
+def _written(text: str, out: Path | None, *, as_json: bool) -> int:
+    """Write a new topology file, or print it."""
     if out is not None:
         try:
             with out.open("x", encoding="utf-8") as file:

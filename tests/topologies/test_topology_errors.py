@@ -75,7 +75,7 @@ MISTAKES = [
         GOOD,
         "[h1]",
         "[{name: h1, address: 10.9.0.1/24, interfaces: [{}]}]",
-        "hosts[0]: give address and mac either here or under 'interfaces'",
+        "hosts[0]: give address, mac and gateway either here or under 'interfaces'",
     ),
     (GOOD, "delay: 1us", "delay: 1us, length: 1km", "2:1: link: give delay or length, not both"),
     (GOOD, "delay: 1us", "length: 1mile", "2:21: link.length: 'mile' is no unit of a length: use"),

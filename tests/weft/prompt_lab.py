@@ -28,7 +28,13 @@ PATIENCE_S = 60.0
 class Lab:
     """A run with a prompt on a pipe: `do` gives a command and returns what it printed."""
 
-    def __init__(self, root: Path, target: str = "softswitch", topology: str = "leafspine") -> None:
+    def __init__(
+        self,
+        root: Path,
+        target: str = "softswitch",
+        topology: str = "leafspine",
+        more: tuple[str, ...] = (),
+    ) -> None:
         self.root = root
         self.environment = {
             **os.environ,
@@ -37,7 +43,17 @@ class Lab:
         }
         options = ("--cli", "--json", "--seconds", "1")
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "weft.cli", "run-topo", topology, "--target", target, *options],
+            [
+                sys.executable,
+                "-m",
+                "weft.cli",
+                "run-topo",
+                topology,
+                "--target",
+                target,
+                *options,
+                *more,
+            ],
             cwd=REPOSITORY,
             env=self.environment,
             stdin=subprocess.PIPE,
@@ -48,6 +64,7 @@ class Lab:
         assert self.process.stdout is not None
         self._lines: queue.Queue[str] = queue.Queue()
         self._heard = ""
+        self.said = ""  # all that was shown
         threading.Thread(target=self._follow, args=(self.process.stdout,), daemon=True).start()
         line = self._line()
         while not line.startswith("{"):
@@ -66,6 +83,7 @@ class Lab:
             line = ""
         assert line, f"nothing after {self._heard!r}"
         self._heard += line
+        self.said += line
         return line
 
     def do(self, command: str) -> str:
@@ -126,9 +144,11 @@ def until(condition: Callable[[], bool]) -> None:
 
 
 @contextmanager
-def opened(root: Path, target: str, topology: str = "leafspine") -> Iterator[Lab]:
-    """A lab that is gone afterwards, whatever happened."""
-    lab = Lab(root, target, topology)
+def opened(
+    root: Path, target: str, topology: str = "leafspine", more: tuple[str, ...] = ()
+) -> Iterator[Lab]:
+    """A lab that is gone afterwards, whatever happened. `more`: further options."""
+    lab = Lab(root, target, topology, more)
     yield lab
     lab.close()
     with pytest.MonkeyPatch.context() as patch:

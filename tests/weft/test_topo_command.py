@@ -204,3 +204,23 @@ def test_a_file_that_is_there_stays(capsys: pytest.CaptureFixture[str], narrow: 
     code, _, err = run(capsys, "new", "single", "--out", narrow)
     assert (code, narrow.read_text()) == (2, NARROW)
     assert "is there already" in err
+
+
+def test_others_topologies_become_files_of_ours(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, out = tmp_path / "topology.json", tmp_path / "net.yaml"
+    (tmp_path / "lb.p4").write_text("")
+    source.write_text(
+        '{"hosts": {"h1": {"ip": "10.0.1.1/24"}}, "switches": {"s1": {}}, '
+        '"links": [["h1", "s1-p1"]]}'
+    )
+    assert cli.main(["topo", "import", str(source), "--out", str(out)]) == 0
+    assert cli.main(["topo", "check", str(out)]) == 0
+    assert "program: lb.p4" in out.read_text()
+    assert cli.main(["topo", "import", str(source), "--out", str(out)]) == 2
+    assert "is there already" in capsys.readouterr().err
+    assert cli.main(["topo", "import", str(source), "--p4", "no.p4"]) == 2
+    assert "--p4 no.p4: no such file" in capsys.readouterr().err
+    assert cli.main(["topo", "import"]) == 2
+    assert "say which topology.json or p4app.json" in capsys.readouterr().err
