@@ -38,7 +38,7 @@ from controller.errors import (
 )
 from controller.p4info import P4Info
 from controller.program import CompiledProgram
-from softswitch.client_tls import MAX_METADATA_BYTES, ClientTls, ClientTlsError
+from softswitch.client_tls import MAX_METADATA_BYTES, USER_AGENT, ClientTls, ClientTlsError
 from softswitch.p4runtime.device_config import bmv2_json
 
 # P4Runtime messages are at most 4 MB by gRPC's default; an update of ours is under 200 bytes.
@@ -56,6 +56,7 @@ _CHANNEL_OPTIONS = (
     # What became of each update of a batch comes as metadata: 64 KB would be some 400 updates.
     ("grpc.max_metadata_size", MAX_METADATA_BYTES),
     ("grpc.absolute_max_metadata_size", MAX_METADATA_BYTES),
+    ("grpc.primary_user_agent", USER_AGENT),
 )
 
 T = TypeVar("T")

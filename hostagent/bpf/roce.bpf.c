@@ -123,10 +123,15 @@ static inline int is_of_peer(const struct cc_slot *slot, const struct roce *pack
         .peer_qpn = slot->peer_qpn,
     };
     struct cc_slot *other;
+    u32 *number, index;
 
     if (slot->peer_ip == packet->source)
         return 1;
-    other = slot_at(cc_peers.lookup(&key));
+    number = cc_peers.lookup(&key);
+    if (!number)
+        return 0;
+    index = *number;
+    other = cc_slots.lookup(&index);
     return other && other->qpn == slot->qpn && other->peer_ip == slot->peer_ip;
 }
 

@@ -35,7 +35,7 @@ class ProgramObjects(NativeSwitch):
                 raise CoreError(
                     self.lib.WS_EINVAL, f"action {wanted.name}: {value} does not fit {bits} bits"
                 )
-            if bits <= 64:
+            if 0 < bits <= 64:
                 limbs.append(value)
             else:
                 limbs += ((value >> 64 * i) & ((1 << 64) - 1) for i in range((bits + 63) // 64))

@@ -11,8 +11,10 @@ from typing import Any, NoReturn
 import grpc
 from google.protobuf.message import DecodeError, Message
 
+from softswitch.client_tls import MAX_METADATA_BYTES, USER_AGENT
 from softswitch.p4runtime.reconcile import ReconcileError
 from softswitch.p4runtime.status import (
+    DETAIL_BYTES,
     Code,
     EntityError,
     ReadError,
@@ -87,9 +89,17 @@ def abort(context: grpc.ServicerContext, error: EntityError) -> NoReturn:
     raise AssertionError("abort always raises")
 
 
+def _details_taken(context: grpc.ServicerContext) -> int:
+    """Return how many bytes of details the client takes."""
+    for key, value in context.invocation_metadata():
+        if key == "user-agent" and str(value).startswith(USER_AGENT):
+            return MAX_METADATA_BYTES // 2  # in base 64, and beside other metadata
+    return DETAIL_BYTES
+
+
 def abort_batch(context: grpc.ServicerContext, error: WriteError | ReadError) -> NoReturn:
     """End a call with one status per update or entity."""
-    status = batch_status(error.statuses)
+    status = batch_status(error.statuses, _details_taken(context))
     context.set_trailing_metadata(((_DETAILS, status.SerializeToString()),))
     context.abort(grpc.StatusCode.UNKNOWN, batch_text(error.statuses))
     raise AssertionError("abort always raises")

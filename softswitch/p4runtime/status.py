@@ -89,13 +89,16 @@ class ReadError(Exception):
 
 
 DETAIL_BYTES = 5400
-"""Most bytes of a call's details: gRPC gives all metadata 8 KB, unless told, and in base 64."""
+"""Most bytes of a call's details, unless the client takes more: gRPC gives all metadata 8 KB, and
+in base 64."""
 
 TEXT_BYTES = 700
 """Most bytes of the text beside them."""
 
 
-def batch_status(statuses: Sequence[UpdateStatus]) -> rpc_status.Status:
+def batch_status(
+    statuses: Sequence[UpdateStatus], most_bytes: int = DETAIL_BYTES
+) -> rpc_status.Status:
     """Pack statuses the way the specification wants them in a failed Write's or Read's trailer.
 
     The top-level code is UNKNOWN and `details` holds one p4.v1.Error per update, those that
@@ -107,7 +110,7 @@ def batch_status(statuses: Sequence[UpdateStatus]) -> rpc_status.Status:
     while True:
         said = frozenset(failed[:most])
         result = _batch(statuses, said)
-        if result.ByteSize() <= DETAIL_BYTES:
+        if result.ByteSize() <= most_bytes:
             return result
         if not said:
             del result.details[:]
