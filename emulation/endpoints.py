@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import select
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Sequence
@@ -16,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from emulation import host_service
 from emulation.errors import EmulationError
 from emulation.live_host import LiveHost
 from hostagent.pins import MAPS, pins_of
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from emulation.session import Session
 
 START_DEADLINE_S = 60.0
-_REPOSITORY = Path(__file__).resolve().parent.parent
 _END_S = 2.0
 
 
@@ -80,29 +79,18 @@ class Endpoints:
         rate = session.topology.real_rate_bps(session.topology.link_at(node, int(number or 0)))
         socket = session.run.directory / f"{host.name.replace(':', '-')}.rnic"
         log = session.run.log_dir / f"{host.name.replace(':', '-')}.rnic.log"
-        # Not `ip netns exec`: its mount namespace has a /sys of its own, without the maps' pins.
-        command = ["nsenter", f"--net=/run/netns/{host.namespace}", sys.executable]
-        command += ["-m", "hostagent.rnic.service", "--interface", host.interface]
+        command = ["hostagent.rnic.service", "--interface", host.interface]
         command += ["--ip", host.address, "--mac", host.mac, "--socket", str(socket)]
         command += ["--gateway-mac", session.topology.switch(host.switch).mac]
         command += ["--line-rate", str(rate)]
         pins = self.pins()
         if pins is not None:
             command += ["--maps", str(pins)]
+        what = f"endpoint of {host.name}"
         try:
-            with log.open("w") as written:
-                process = subprocess.Popen(
-                    command,
-                    cwd=_REPOSITORY,
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.PIPE,
-                    stderr=written,
-                    text=True,
-                    start_new_session=True,
-                )
+            process = host_service.start(session, host.namespace, command, log, what, spoken=False)
         except OSError as error:
             raise EndpointError(f"{host.name}: no endpoint: {error}") from None
-        session.run.started_processes([(process.pid, f"endpoint of {host.name}")])
         return _Daemon(process, socket, log)
 
     def _wait(self, host: LiveHost) -> None:

@@ -14,7 +14,6 @@ from __future__ import annotations
 import json
 import select
 import subprocess
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -23,6 +22,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from emulation import host_service
 from emulation.errors import EmulationError
 from hostagent.programs.driver import LiveInterface
 from hostagent.programs.program import Interface
@@ -33,7 +33,6 @@ from workloads.model import PlacedProgram
 if TYPE_CHECKING:
     from emulation.session import Session
 
-_REPOSITORY = Path(__file__).resolve().parent.parent
 _PATIENCE_S = 60.0
 _END_S = 5.0
 
@@ -180,22 +179,11 @@ class HostPrograms:
             if each.name.partition(":")[0] == host
         ]
         log = session.run.log_dir / f"{host}.programs.log"
-        command = ["nsenter", f"--net=/run/netns/{live[0].namespace}", sys.executable]
-        command += ["-m", "hostagent.programs.service"]
+        module, what = ["hostagent.programs.service"], f"programs of {host}"
         try:
-            with log.open("w") as written:
-                process = subprocess.Popen(
-                    command,
-                    cwd=_REPOSITORY,
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                    stderr=written,
-                    text=True,
-                    start_new_session=True,
-                )
+            process = host_service.start(session, live[0].namespace, module, log, what, spoken=True)
         except OSError as error:
-            raise HostProgramError(f"programs of {host}: {error}") from None
-        session.run.started_processes([(process.pid, f"programs of {host}")])
+            raise HostProgramError(f"{what}: {error}") from None
         made = _Process(process, log)
         made.say(self._work(host, [(each.interface, each.mac) for each in live]).line())
         return made

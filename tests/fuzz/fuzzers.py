@@ -12,6 +12,7 @@ import logging
 import random
 import subprocess
 import tempfile
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -55,7 +56,7 @@ class Fault(Exception):
     """A case was answered as no case may be."""
 
 
-class Fuzzer:
+class Fuzzer(ABC):
     """A kind of cases. `chance` draws all that a case consists of."""
 
     def __init__(self, *, sanitize: bool = False) -> None:
@@ -63,9 +64,9 @@ class Fuzzer:
         self._folder = tempfile.TemporaryDirectory(prefix="weft-fuzz-")
         self.cache = Path(self._folder.name)
 
+    @abstractmethod
     def run(self, chance: random.Random) -> None:
         """Draw a case and run it."""
-        raise NotImplementedError
 
     def close(self) -> None:
         """Remove what was made."""
