@@ -38,7 +38,7 @@ _RECEIVE_BUFFER = 4 << 20
 _SO_RCVBUFFORCE = 33
 _NS_PER_MS = 1_000_000
 _END_OF_TIME = (1 << 63) // 1000
-_FULL = (errno.ENOBUFS, errno.EAGAIN)
+_LOST = (errno.ENOBUFS, errno.EAGAIN, errno.ENETDOWN)
 
 
 class ProgramFailed(ProgramError):
@@ -231,7 +231,7 @@ class Driver:
                 raise ProgramError(f"{what}: another process has it ({error.strerror})") from None
 
     def send(self, frame: bytes, interface: int) -> bool:
-        """Send a frame; False if the kernel has no room for it. Raises ProgramError."""
+        """Send a frame; False where there is no room or the link is down. Raises ProgramError."""
         if not 0 <= interface < len(self._sockets):
             raise ProgramError(f"interface {interface}: {why_refused('PROGRAM_EINTERFACE')}")
         if not ETHERNET <= len(frame) <= ETHERNET + self.interfaces[interface].mtu:
@@ -239,7 +239,7 @@ class Driver:
         try:
             self._sockets[interface].send(frame)
         except OSError as error:
-            if error.errno not in _FULL:
+            if error.errno not in _LOST:
                 raise ProgramError(f"a frame of {len(frame)} bytes: {error.strerror}") from None
             return False
         if self._record is not None:

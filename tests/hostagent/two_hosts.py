@@ -10,6 +10,7 @@ this one. The wire is a thread of this process in a third namespace.
 from __future__ import annotations
 
 import ctypes
+import errno
 import ipaddress
 import os
 import select
@@ -19,6 +20,7 @@ import struct
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -44,6 +46,8 @@ _PACKET_OUTGOING = 4
 _PR_SET_PDEATHSIG = 1
 _ROCE = struct.pack("!H", 4791)
 _ACK_OPCODES = (0x11, 0x81)
+_SEND_TRIES = 5
+_SEND_PAUSE_S = 0.0002
 _libc = ctypes.CDLL(None)
 
 
@@ -166,6 +170,7 @@ class Wire:
         self._sides = (left, right)
         self._late: list[tuple[int, int, bytes]] = []  # frame number that frees it, to where
         self._carried = 0
+        self.lost = 0  # frames that found their side down
         self._end, self._ended = socket.socketpair()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
@@ -225,7 +230,16 @@ class Wire:
             self._send(to, frame)
 
     def _send(self, to: int, frame: bytes) -> None:
-        self._sides[to].send(frame)
+        """Put a frame on a side; one that goes down at that moment loses it, as a wire does."""
+        for _ in range(_SEND_TRIES):
+            try:
+                self._sides[to].send(frame)
+                return
+            except OSError as error:
+                if error.errno not in (errno.ENOBUFS, errno.ENETDOWN):
+                    raise
+            time.sleep(_SEND_PAUSE_S)  # what waits there may only be full
+        self.lost += 1
 
 
 def marked(frame: bytes) -> bytes:
