@@ -78,12 +78,19 @@ ROOT_BESIDE = {
     "hostagent/test_fast_cnp_kernel.py",
 }
 
+WRONG = ("failed", "error")
 REFERENCE_PROGRAMS = ("p4c-bm2-ss", "simple_switch_grpc")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--tally", type=Path, metavar="FILE", help="write there how many passed, failed, skipped"
+    )
+    parser.addoption(
+        "--only",
+        type=Path,
+        metavar="FILE",
+        help="of the tests only those that it names, one a line",
     )
     parser.addoption(
         "--most-skipped", type=int, metavar="N", help="in CI: fail if more reference tests skip"
@@ -111,7 +118,11 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 # Called after those of the folders' own conftest.py, which may mark tests, and before `-m` selects.
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("only"):
+        names = set(config.getoption("only").read_text().splitlines())
+        config.hook.pytest_deselected(items=[each for each in items if each.nodeid not in names])
+        items[:] = [each for each in items if each.nodeid in names]
     for item in items:
         for marker in _tier(item):
             item.add_marker(marker)
@@ -186,17 +197,20 @@ class SkipLedger:
 
 
 class Tally:
-    """Leaves for tests/run.py how many tests passed, failed (or broke) and were skipped."""
+    """Leaves for tests/run.py how many tests passed, failed, were skipped; and which failed."""
 
     def __init__(self, path: Path, ledger: SkipLedger) -> None:
         self.path, self.ledger = path, ledger
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        count = {name: len(reports) for name, reports in terminalreporter.stats.items()}
+        stats = terminalreporter.stats
+        count = {name: len(reports) for name, reports in stats.items()}
         tally = {
             "passed": count.get("passed", 0),
-            "failed": count.get("failed", 0) + count.get("error", 0),
+            "failed": sum(count.get(name, 0) for name in WRONG),
             "skipped": count.get("skipped", 0),
             "reference": len(self.ledger.reference),
+            "problems": len(self.ledger.problems()) if self.ledger.in_ci else 0,
+            "wrong": sorted({each.nodeid for name in WRONG for each in stats.get(name, ())}),
         }
         self.path.write_text(json.dumps(tally))

@@ -3,8 +3,10 @@
     python tests/run.py [--long] [pytest's arguments]
 
 Tests marked `realtime` measure real time or share names of the machine, so nothing runs beside
-them. The last line counts both phases. `-m` narrows the tier; `--most-skipped` holds for both
-phases together. The exit code is that of the first phase that went wrong, and pytest's for "no
+them. Up to MOST_AGAIN of them that fail run once more, since others' work on a shared machine can
+disturb them: what fails twice has failed, and what passes the second time is named, so that it does
+not stay unseen. The last line counts both phases. `-m` narrows the tier; `--most-skipped` holds for
+both phases together. The exit code is that of the first phase that went wrong, and pytest's for "no
 tests" only if neither phase has any.
 """
 
@@ -27,6 +29,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 BY_CTRL_C = 130
 STOPPED = (BY_CTRL_C, pytest.ExitCode.INTERRUPTED)
+MOST_AGAIN = 3
 PATIENCE_S = 60.0  # for what interrupted tests have to remove
 # Work stealing moves single tests, and only once a worker has none left: what a module's fixtures
 # make is rarely made twice.
@@ -45,6 +48,7 @@ class Phase:
     code: int = 0
     seconds: float = 0.0
     tally: dict[str, int] = field(default_factory=dict)
+    wrong: list[str] = field(default_factory=list)  # the tests that failed or broke
 
     def run(self, arguments: list[str], most_skipped: int | None) -> None:
         """Run it, and read what tests/conftest.py counted."""
@@ -60,7 +64,32 @@ class Phase:
             finally:
                 self.seconds = time.monotonic() - began
                 if tally.exists():
-                    self.tally = json.loads(tally.read_text())
+                    counted = json.loads(tally.read_text())
+                    self.wrong = counted.pop("wrong")
+                    self.tally = counted
+
+    def again(self, arguments: list[str]) -> None:
+        """Run those that went wrong once more, and count them as they do then."""
+        if self.code != pytest.ExitCode.TESTS_FAILED or not 0 < len(self.wrong) <= MOST_AGAIN:
+            return
+        if self.tally.get("problems"):
+            return  # CI failed for what was skipped, which no second time mends
+        print(f"--- {self.name}, once more: {' '.join(self.wrong)}", flush=True)
+        second = Phase(self.name, self.marks, self.defaults, self.musts)
+        with tempfile.TemporaryDirectory(prefix="weft-tests-") as folder:
+            only = Path(folder, "only")
+            only.write_text("\n".join(self.wrong))
+            second.run([*arguments, f"--only={only}"], None)
+        self.seconds += second.seconds
+        if second.tally.get("passed", 0) + second.tally.get("failed", 0) < len(self.wrong):
+            return  # not all of them ran
+        for test in self.wrong:
+            if test not in second.wrong:
+                print(f"=== passed only the second time: {test} ===", flush=True)
+        for what in ("passed", "failed"):
+            self.tally[what] = self.tally.get(what, 0) + second.tally.get(what, 0)
+        self.tally["failed"] -= len(self.wrong)
+        self.code = second.code
 
 
 def main() -> int:
@@ -84,6 +113,8 @@ def main() -> int:
         for phase in phases:
             print(f"--- {phase.name}: {phase.marks}", flush=True)
             phase.run(arguments, left)
+            if phase.name == "alone":
+                phase.again(arguments)
             if left is not None:
                 left = max(0, left - phase.tally.get("reference", 0))
             if phase.code in (pytest.ExitCode.INTERRUPTED, pytest.ExitCode.USAGE_ERROR):

@@ -64,6 +64,29 @@ def test_that_goes_on(thing):
 """
 
 
+UNSTEADY = """
+import pathlib
+import pytest
+
+def times(name):
+    with open(name, "a+") as ledger:
+        ledger.write("x")
+    return len(pathlib.Path(name).read_text())
+
+@pytest.mark.realtime
+def test_disturbed_once(): assert times("once") == 2
+
+@pytest.mark.realtime
+@pytest.mark.parametrize("number", range({failing}))
+def test_wrong(number): raise AssertionError(times(f"wrong-{{number}}"))
+
+@pytest.mark.realtime
+def test_right(): times("right")
+
+def test_beside(): assert times("beside") == {beside}
+"""
+
+
 @pytest.fixture
 def suite(tmp_path: Path) -> Path:
     """A project of a few tests with our conftest.py and run.py."""
@@ -127,6 +150,31 @@ def test_what_may_be_skipped_holds_for_both_phases_together(
     suite: Path, most: int, code: int
 ) -> None:
     assert run(suite, f"--most-skipped={most}", CI="true")[0] == code
+
+
+@pytest.mark.parametrize(
+    ("failing", "beside", "code", "counts"),
+    [
+        (0, 1, 0, "3 passed, 0 failed"),
+        (1, 1, 1, "3 passed, 1 failed"),  # wrong is wrong the second time too
+        (3, 1, 1, "2 passed, 4 failed"),  # too many: that is no disturbance
+        (0, 2, 1, "2 passed, 1 failed"),  # nothing disturbs what needs no real time
+    ],
+)
+def test_what_is_disturbed_alone_runs_once_more_and_is_named(
+    suite: Path, failing: int, beside: int, code: int, counts: str
+) -> None:
+    (suite / "tests" / "test_suite.py").write_text(UNSTEADY.format(failing=failing, beside=beside))
+    done = subprocess.run(
+        command(suite),
+        cwd=suite, env=environment(), capture_output=True, text=True, check=False,
+        timeout=PATIENCE_S,
+    )  # fmt: skip
+    lines = done.stdout.splitlines()
+    assert (done.returncode, lines[-1].startswith(f"=== test: {counts}, ")) == (code, True), lines
+    named = "=== passed only the second time: tests/test_suite.py::test_disturbed_once ===" in lines
+    assert named == (failing < 3)
+    assert (suite / "right").read_text() == (suite / "beside").read_text() == "x"
 
 
 @pytest.mark.parametrize("mark", ["", "@pytest.mark.realtime"], ids=["side by side", "alone"])
