@@ -8,7 +8,14 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from softswitch.codegen.expr_loader import ExprLoader, Symbols
-from softswitch.codegen.expressions import Const, Expr, Kind, LastField, LastUnionField
+from softswitch.codegen.expressions import (
+    VALID_FIELD,
+    Const,
+    Expr,
+    Kind,
+    LastField,
+    LastUnionField,
+)
 from softswitch.codegen.json_reader import MOST_BITS, MOST_COUNT, JsonError, Node, read_document
 from softswitch.codegen.loader_control import ControlLoader
 from softswitch.codegen.model import (
@@ -505,7 +512,10 @@ class _Loader:
                 left, right = params.items(2)
                 if left["type"].text() != "field":
                     raise left["type"].error('expected "field"')
-                return Set(self.symbols.field_ref(left["value"]), loader.load(right, Kind.DATA))
+                field = self.symbols.field_ref(left["value"])
+                if field.field == VALID_FIELD and self.symbols.headers[field.header].metadata:
+                    raise left["value"].error(f'"{field.header}" is metadata: it has no validity')
+                return Set(field, loader.load(right, Kind.DATA))
             case "verify":
                 condition, error = params.items(2)
                 code = Const(error.value) if isinstance(error.value, int) else None

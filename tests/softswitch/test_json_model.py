@@ -11,6 +11,7 @@ import pytest
 
 from softswitch.codegen import Bmv2Program, JsonError
 from softswitch.codegen.expressions import Const, FieldRef, Op
+from softswitch.codegen.generate import generate_c
 from softswitch.codegen.model import Advance, Conditional, Extract, ParserCall, Set, Table, Verify
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
@@ -393,6 +394,18 @@ def test_a_select_on_a_whole_header_is_refused() -> None:
             field[0] = "other" if field[0] == "last" else field[0]
     with pytest.raises(JsonError, match="a whole header"):
         Bmv2Program.from_json(document)
+
+
+def test_a_parser_sets_no_validity_of_metadata() -> None:
+    document = golden("l3")
+    value = {"type": "field", "value": ["scalars", "$valid$"]}
+    operation = {"op": "set", "parameters": [value, {"type": "hexstr", "value": "0x01"}]}
+    document["parsers"][0]["parse_states"][0]["parser_ops"].insert(0, operation)
+    with pytest.raises(JsonError, match='"scalars" is metadata: it has no validity') as caught:
+        Bmv2Program.from_json(document)
+    assert "parser_ops[0].parameters[0].value" in str(caught.value)
+    value["value"] = ["ip", "$valid$"]
+    assert generate_c(Bmv2Program.from_json(document))
 
 
 def test_only_a_parser_looks_ahead() -> None:
