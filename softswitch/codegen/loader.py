@@ -477,6 +477,8 @@ class _Loader:
         match kind:
             case "regular":
                 header = self.symbols.header(value)
+                if header.metadata:
+                    raise value.error(f'"{header.name}" is metadata: no packet has it')
                 return ExtractTarget(kind, header.name, 0, header.type)
             case "stack":
                 stack = self.symbols.stack(value)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
 from softswitch.codegen.expr_loader import ExprLoader, Symbols, source_of
 from softswitch.codegen.expressions import Expr, FieldRef, HeaderField, Kind, StackElement
 from softswitch.codegen.hashes import CRCS
@@ -81,7 +83,8 @@ class ControlLoader:
             for i, n in enumerate(root.list_of("learn_lists"))
         )
         self.field_lists = tuple(
-            FieldList(n["id"].number(), self._elements(n)) for n in root.list_of("field_lists")
+            FieldList(number, self._elements(n))
+            for number, n in _by_id(root.list_of("field_lists"), "field list")
         )
 
     def pipeline(self, name: str) -> Pipeline:
@@ -452,6 +455,17 @@ class ControlLoader:
                 return EntryKey(match, number("start"), high=number("end"))
             case _:
                 return EntryKey(match, number("key"), mask=number("mask"))
+
+
+def _by_id(nodes: Iterable[Node], what: str) -> Iterator[tuple[int, Node]]:
+    """Nodes with their ids, each of which may stand once."""
+    seen: set[int] = set()
+    for node in nodes:
+        number = node["id"].number()
+        if number in seen:
+            raise node["id"].error(f"a second {what} with id {number}")
+        seen.add(number)
+        yield number, node
 
 
 def _custom_crc(node: Node, algorithm: str) -> CustomCrc | None:

@@ -408,6 +408,24 @@ def test_a_parser_sets_no_validity_of_metadata() -> None:
     assert generate_c(Bmv2Program.from_json(document))
 
 
+def test_a_parser_extracts_no_metadata() -> None:
+    document = golden("l3")
+    operation = {"op": "extract", "parameters": [{"type": "regular", "value": "scalars"}]}
+    document["parsers"][0]["parse_states"][0]["parser_ops"].append(operation)
+    with pytest.raises(JsonError, match='"scalars" is metadata: no packet has it'):
+        Bmv2Program.from_json(document)
+
+
+def test_an_id_belongs_to_one_list_of_fields() -> None:
+    document = golden("l3")
+    fields = [{"id": 4, "name": name, "elements": []} for name in ("one", "two")]
+    document["field_lists"] = fields
+    with pytest.raises(JsonError, match=r"field_lists\[1\].id: a second field list with id 4"):
+        Bmv2Program.from_json(document)
+    fields[1]["id"] = 5
+    assert generate_c(Bmv2Program.from_json(document))
+
+
 def test_only_a_parser_looks_ahead() -> None:
     document = golden("l3")
     look = {"type": "lookahead", "value": [0, 8]}
