@@ -316,13 +316,10 @@ class Plan(Sequence[Entry]):
             summary = mechanism.summary(view, ways)
             if summary != part.summary:
                 summed_up = _summed_up(basis, mechanism, view, summary, part)
-                for key, piece in summed_up.items():
-                    before = part.summed_up.get(key, _NOTHING)
+                for key in _both(part.summed_up, summed_up):
+                    before, piece = part.summed_up.get(key, _NOTHING), summed_up.get(key, _NOTHING)
                     if piece is not before:
                         found.add_all(before, piece)
-                for key, piece in part.summed_up.items():
-                    if key not in summed_up:
-                        found.add_all(piece, _NOTHING)
                 changed.update(summary=summary, summed_up=summed_up)
         return replace(part, **changed)
 
@@ -380,6 +377,21 @@ def _part_plan(
         summary,
         _summed_up(basis, mechanism, view, summary, nothing),
     )
+
+
+def _both(before: Iterable[Hashable], after: Iterable[Hashable]) -> Iterator[Hashable]:
+    """Yield the keys of two summaries in the one order that both are in."""
+    old, new = dict.fromkeys(before), dict.fromkeys(after)
+    gone = iter(old)
+    for key in new:
+        if key in old:
+            for other in gone:
+                if other == key:
+                    break
+                if other not in new:
+                    yield other
+        yield key
+    yield from (other for other in gone if other not in new)
 
 
 def _summed_up(

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -27,7 +28,7 @@ from controller.p4info import P4Info
 from controller.parts import Learned
 from controller.switch_plan import Plan
 from softswitch.p4runtime.protos import p4i
-from tests.controller.random_fabrics import fabrics
+from tests.controller.random_fabrics import LINK, fabrics
 from topologies import Topology
 
 P4SRC = Path(__file__).parents[2] / "p4src"
@@ -148,6 +149,21 @@ def test_events_write_what_everything_computed_anew_would(
         fabric.take(FabricReady(ready), ready)
     for _ in range(data.draw(st.integers(1, 10))):
         _happen(fabric, data)
+
+
+def test_what_goes_goes_in_the_order_of_the_plan() -> None:
+    """A border loses a watched port and, behind it in its plan, a far queue."""
+    shape = {"generator": "two_dc", "spines": 1, "leaves": 1, "hosts_per_leaf": 1, "borders": 1}
+    classes = {"roce": {"dscp": 26, "queue": 3, **CLASSES[-1]}, "rest": {"queue": 0}}
+    file = {**shape, "long_link": {"length": "10km"}, "link": LINK, "classes": classes}
+    topology = topologies.loads(yaml.safe_dump({"time_scale": 1, **file}, sort_keys=False))
+    facts = TargetFacts(priorities=8)
+    fabric = Fabric(FabricModel(topology, WHOLE, facts, FabricPolicy.of(topology)))
+    ready = dict.fromkeys((switch.name for switch in topology.switches), ())
+    fabric.take(FabricReady(ready), ready)
+    for link in topology.links:
+        fabric.take(LinkChanged(link, False))
+        fabric.take(LinkChanged(link, True))
 
 
 # ---------------------------------------------------------------- what is asked again, and what not
