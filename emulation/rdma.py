@@ -15,7 +15,7 @@ from emulation.endpoints import Place
 from hostagent.rnic.client import EndpointClient, EndpointGone, RequestRefused, join
 from topologies import Topology
 from topologies.model import Interface
-from workloads.several import links_of
+from workloads.several import links_of, span
 from workloads.transport import transport_for
 from workloads.transport_schema import transport_entry
 
@@ -32,8 +32,8 @@ Draw = Callable[[], None]
 class Work:
     """What every source does: as the endpoints' `measure`. `duration_ms` 0: `count` messages.
 
-    `control`: what lowers rates, in the keys of a run file's `transport:`. `interfaces` "all": each
-    queue pair uses all that the hosts have. `reorder_us`: as the endpoints' `open`.
+    `control`: what lowers rates, which interfaces queue pairs have and how far packets may overtake
+    each other, in the keys of a run file's `transport:`.
     """
 
     operation: str
@@ -46,8 +46,6 @@ class Work:
     mtu: int | None = None
     control: Mapping[str, Any] = field(default_factory=lambda: {"congestion_control": "none"})
     retransmission: str = "go-back-n"
-    interfaces: str = "one"
-    reorder_us: int = 0
 
 
 @dataclass(frozen=True)
@@ -146,14 +144,14 @@ def measure(
 
 def _at(topology: Topology, interface: Interface, number: int, work: Work) -> dict[str, Any]:
     """Return what one of the ends has for itself: its interfaces, and what runs at its sender."""
-    links = links_of(topology, [interface], whole=work.interfaces == "all")
     entry = transport_entry().model_validate(dict(work.control))
+    links = links_of(topology, [interface], whole=span(entry))
     stock = interface.host in topology.stock_nics
     rate = sum(link.rate_bps for link in links)
     transport = transport_for(entry, rate, stock=stock, interfaces=len(links))
-    whose = {"interface": number} if work.interfaces == "one" else {"interfaces": work.interfaces}
     return {
-        **whose,
+        **({"interfaces": "all"} if span(entry) else {"interface": number}),
+        "reorder_us": -(-transport.reorder_ps * topology.time_scale // 10**6),
         "congestion_control": transport.fields(topology.time_scale),
         "cnp_interval_ns": transport.cnp_interval_ns(topology.time_scale),
     }
@@ -169,7 +167,6 @@ def _join(
         qps=1 if work.mode == "latency" else work.qps,
         buffer_bytes=work.size,
         repeat=work.retransmission,
-        reorder_us=work.reorder_us,
         **_at(topology, source, ends.interfaces[0], work),
         at_target=_at(topology, target, ends.interfaces[1], work),
         timeout_us=timeout_us(topology),

@@ -81,7 +81,7 @@ def measure(
     """Do all measurements of a request; Ctrl-C ends it with what there is."""
     sources, target = interfaces(request, topology)
     said = {name: rdma.info(place) for name, place in places.items()}
-    mtu = request.mtu or min(each["mtu"] for each in said.values())
+    mtu = request.mtu or min(_mtu(request, each) for each in said.values())
     request = replace(request, mtu=mtu)
     measured: list[Measurement] = []
     for mode, size in request.measurements():
@@ -107,6 +107,12 @@ def measure(
         ),
         interrupted=measured[-1].interrupted,
     )
+
+
+def _mtu(request: Request, said: Mapping[str, Any]) -> int:
+    """The largest that fits the interfaces which are used of an endpoint's."""
+    used = said["interfaces"] if request.interfaces == "all" else [said]
+    return int(min(each["mtu"] for each in used))
 
 
 def _came(measured: Sequence[Measurement], name: str) -> bool:
@@ -162,6 +168,8 @@ def _work(request: Request, topology: Topology, mode: str, size: int) -> rdma.Wo
     """Return what every endpoint is told: so many messages, or those that fit the time."""
     seconds = request.duration_s
     fastest = max(topology.real_rate_bps(link) for link in topology.links)
+    if request.interfaces == "all":
+        fastest *= max(len(host.interfaces) for host in topology.hosts)
     depth = request.depth or _depth(request, fastest, size)
     count = request.count or DEFAULT_COUNT
     if seconds is None and request.count is None:
