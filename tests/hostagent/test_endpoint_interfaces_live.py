@@ -232,7 +232,11 @@ def test_daemons_join_queue_pairs_over_all_interfaces(hosts: TwoHosts, tmp_path:
             clients.append(stack.enter_context(EndpointClient.connect(path)))
         with pytest.raises(RequestRefused, match="interfaces are 'one' or 'all', not 'two'"):
             clients[0].call("open", interfaces="two")
-        settings: dict[str, Any] = {"repeat": "selective-repeat", "reorder_us": 50_000, "window": 256}
+        settings: dict[str, Any] = {
+            "repeat": "selective-repeat",
+            "reorder_us": 50_000,
+            "window": 256,
+        }
         for wrong, says in (
             ({"interface": 2}, "no interface 2: the card has 0 to 1"),
             ({"interface": -1}, "no interface -1"),
@@ -245,7 +249,12 @@ def test_daemons_join_queue_pairs_over_all_interfaces(hosts: TwoHosts, tmp_path:
         ]  # fmt: skip
         ours, _ = join(*clients, qps=1, buffer_bytes=65536, interfaces="all", **settings)
         before = sent(hosts.h1)
-        task: dict[str, Any] = {"operation": "write", "mode": "bandwidth", "size": 65536, "count": 20}
+        task: dict[str, Any] = {
+            "operation": "write",
+            "mode": "bandwidth",
+            "size": 65536,
+            "count": 20,
+        }
         result = clients[0].call("measure", timeout_s=60, qpns=ours, **task)
         assert result["messages"] == 20
         near, far = (now - then for now, then in zip(sent(hosts.h1), before, strict=True))
