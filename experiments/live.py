@@ -23,6 +23,7 @@ from pathlib import Path
 
 from controller.program import CompiledProgram
 from emulation.interrupts import Interrupts, handled
+from emulation.programs import HostPrograms
 from emulation.session import Session, explain, require_root
 from emulation.switch_node import Target
 from experiments.live_flows import LiveError, LiveFlow, Playing, joined, live_flows, with_jitter
@@ -200,7 +201,7 @@ class _Play:
             queues = QueueSampler(
                 self._addresses(),
                 self.settings.ports,
-                self.flows[0].queue,
+                self.flows[0].queue if self.flows else 0,
                 self.settings.above_bytes,
             )
             stack.callback(queues.close)
@@ -208,8 +209,12 @@ class _Play:
             stack.callback(rates.close)
             watcher = PairWatcher(place.socket for place in places.values())
             stack.callback(watcher.close)
-            self._run(playing, queues, rates, watcher)
-            return self._seen(playing, queues, rates, watcher)
+            programs = HostPrograms(self.session, self.run.programs, self.run.directory)
+            stack.callback(programs.close)
+            programs.prepare()
+            self._run(playing, queues, rates, watcher, programs)
+            counted = programs.stop()
+            return replace(self._seen(playing, queues, rates, watcher), programs=tuple(counted))
 
     def _addresses(self) -> dict[str, str]:
         switches = self.session.network.switches
@@ -221,17 +226,21 @@ class _Play:
         queues: QueueSampler,
         rates: RateSampler,
         watcher: PairWatcher,
+        programs: HostPrograms,
     ) -> None:
         self.zero_ns = time.monotonic_ns() + int(LEAD_S * 1e9)
         end_ns = self.zero_ns + self.length_ns
         for each in playing:
             each.began_ns = self.zero_ns
             each.plan(0, self.scale)
-        told_ns, before = 0, time.monotonic_ns()
+        told_ns, before, begun = 0, time.monotonic_ns(), False
         while (now := time.monotonic_ns()) < end_ns:
             self.interrupts.check()
             self.stalled_ns += max(0, now - before - SLACK_NS)
             before = now
+            if not begun and now >= self.zero_ns:
+                programs.begin()
+                begun = True
             if self._starts_soon(playing, now):
                 continue
             self._take_answers(playing)
@@ -241,9 +250,12 @@ class _Play:
             if now - told_ns > 200_000_000:
                 told_ns = now
                 self.session.check_switches()
+                programs.check()
                 share = max(0.0, 1 - (end_ns - now) / self.length_ns)
                 self.tell(share, f"{self.run.name}, seed {self.seed}")
             time.sleep(TICK_S)
+        if not begun:  # a run of a moment; they are told to stop at once
+            programs.begin()
         self.stopped_ns = time.monotonic_ns()
         for each in playing:
             each.stop()

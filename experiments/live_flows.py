@@ -124,10 +124,8 @@ def _check(run: RunFile, traffic: Traffic) -> None:
     def refuse(what: str) -> LiveError:
         return LiveError(f"{run.name}: {what}", "play it in the simulator")
 
-    if run.transport is None:
+    if run.transport is None and (run.traffic or run.jobs):
         raise refuse("in real time flows need a `transport`")
-    if run.programs:
-        raise refuse("`programs` are not started by a lab in real time")
     if run.buffer is not None:
         raise refuse("shared buffers and PFC (`buffer`) are the simulator's")
     if run.until_ps is None:
