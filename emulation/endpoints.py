@@ -1,5 +1,8 @@
 """Hosts' RoCEv2 endpoints: a daemon in a host's namespace, started when first needed.
 
+A host has one card with all of its interfaces, so that a queue pair may use several of them; a host
+with more than a card may have gets a further card for each so many.
+
 The run's record has each one, so that stop and crash clean-up end exactly these. Where the run
 has a host agent (eBPF), the daemon uses its maps.
 """
@@ -24,11 +27,21 @@ if TYPE_CHECKING:
     from emulation.session import Session
 
 START_DEADLINE_S = 60.0
+CARD_INTERFACES = 8  # RNIC_INTERFACES: hostagent/rnic/core/rnic.h
+CARD_QUEUE_PAIRS = 1024  # for each of its interfaces
 _END_S = 2.0
 
 
 class EndpointError(EmulationError):
     """A host's endpoint could not be started; the message has its own words."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a host's interface is: the socket of its card's daemon, its number on that card."""
+
+    socket: Path
+    interface: int = 0
 
 
 @dataclass
@@ -40,29 +53,31 @@ class _Daemon:
 
 
 class Endpoints:
-    """The endpoints of one run, by the name of a host's interface (h1, h1:1)."""
+    """The endpoints of one run, by their names: the host's (h1), of a further card h1:8."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._daemons: dict[str, _Daemon] = {}
         self._lock = threading.Lock()  # the prompt and other terminals may ask at once
 
-    def sockets(self, hosts: Sequence[LiveHost]) -> dict[str, Path]:
-        """Return where the endpoints of these interfaces take clients; those missing are started.
+    def places(self, interfaces: Sequence[LiveHost]) -> dict[str, Place]:
+        """Return where these interfaces' endpoints take clients; those missing are started.
 
-        Raises EndpointError with what a daemon said.
+        By the names of the interfaces (h1, h1:1). Raises EndpointError with what a daemon said.
         """
+        cards = {each.name: _card_of(each) for each in interfaces}
         with self._lock:
-            self._prepare(hosts)
-            for host in hosts:
-                if not self._daemons[host.name].ready:
-                    self._wait(host)
-            return {host.name: self._daemons[host.name].socket for host in hosts}
-
-    def _prepare(self, hosts: Sequence[LiveHost]) -> None:
-        for host in hosts:
-            if not self._is_up(host.name):
-                self._daemons[host.name] = self._start(host)
+            names = dict.fromkeys(name for name, _ in cards.values())
+            for name in names:
+                if not self._is_up(name):
+                    self._daemons[name] = self._start(name)
+            for name in names:
+                if not self._daemons[name].ready:
+                    self._wait(name)
+            return {
+                each: Place(self._daemons[name].socket, number)
+                for each, (name, number) in cards.items()
+            }
 
     def _is_up(self, name: str) -> bool:
         daemon = self._daemons.get(name)
@@ -73,29 +88,33 @@ class Endpoints:
         directory = pins_of(self._session.run.name)
         return directory if (directory / MAPS[0]).exists() else None
 
-    def _start(self, host: LiveHost) -> _Daemon:
+    def _start(self, name: str) -> _Daemon:
         session = self._session
-        node, _, number = host.name.partition(":")
-        rate = session.topology.real_rate_bps(session.topology.link_at(node, int(number or 0)))
-        socket = session.run.directory / f"{host.name.replace(':', '-')}.rnic"
-        log = session.run.log_dir / f"{host.name.replace(':', '-')}.rnic.log"
+        host, *others = _interfaces_of(session, name)
+        socket = session.run.directory / f"{name.replace(':', '-')}.rnic"
+        log = session.run.log_dir / f"{name.replace(':', '-')}.rnic.log"
         command = ["hostagent.rnic.service", "--interface", host.interface]
         command += ["--ip", host.address, "--mac", host.mac, "--socket", str(socket)]
         command += ["--gateway-mac", session.topology.switch(host.switch).mac]
-        command += ["--line-rate", str(rate)]
+        command += ["--line-rate", str(_rate_bps(session, host))]
+        command += ["--max-qps", str(CARD_QUEUE_PAIRS * (1 + len(others)))]
+        for other in others:
+            gateway_mac = session.topology.switch(other.switch).mac
+            of_other = (other.interface, other.address, _rate_bps(session, other), gateway_mac)
+            command += ["--also", ",".join(str(each) for each in of_other)]
         pins = self.pins()
         if pins is not None:
             command += ["--maps", str(pins)]
-        what = f"endpoint of {host.name}"
+        what = f"endpoint of {name}"
         try:
             process = host_service.start(session, host.namespace, command, log, what, spoken=False)
         except OSError as error:
-            raise EndpointError(f"{host.name}: no endpoint: {error}") from None
+            raise EndpointError(f"{name}: no endpoint: {error}") from None
         return _Daemon(process, socket, log)
 
-    def _wait(self, host: LiveHost) -> None:
+    def _wait(self, name: str) -> None:
         """Wait for the daemon's line `ready: ...`."""
-        daemon = self._daemons[host.name]
+        daemon = self._daemons[name]
         output = daemon.process.stdout
         assert output is not None
         deadline = time.monotonic() + START_DEADLINE_S
@@ -108,8 +127,8 @@ class Endpoints:
         why = said[-1].removeprefix("error: ") if said else "it says nothing"
         if not ready:
             why = f"not ready within {START_DEADLINE_S:g} s: {why}"
-        self._end(self._daemons.pop(host.name))
-        raise EndpointError(f"{host.name} has no endpoint: {why}", f"its log: {daemon.log}")
+        self._end(self._daemons.pop(name))
+        raise EndpointError(f"{name} has no endpoint: {why}", f"its log: {daemon.log}")
 
     def end(self, name: str) -> None:
         """End one daemon; the next one who needs it starts it again."""
@@ -126,3 +145,19 @@ class Endpoints:
         except subprocess.TimeoutExpired:
             daemon.process.kill()
             daemon.process.wait()
+
+
+def _card_of(interface: LiveHost) -> tuple[str, int]:
+    """Return the name of the card that has an interface, and the interface's number on it."""
+    host, _, text = interface.name.partition(":")
+    card, number = divmod(int(text or 0), CARD_INTERFACES)
+    return f"{host}:{card * CARD_INTERFACES}" if card else host, number
+
+
+def _interfaces_of(session: Session, card: str) -> list[LiveHost]:
+    return [each for each in session.network.live_interfaces() if _card_of(each)[0] == card]
+
+
+def _rate_bps(session: Session, interface: LiveHost) -> int:
+    host, _, number = interface.name.partition(":")
+    return session.topology.real_rate_bps(session.topology.link_at(host, int(number or 0)))

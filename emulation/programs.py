@@ -99,6 +99,11 @@ class HostPrograms:
 
     def start(self) -> None:
         """Start them all, and return when all have begun. Raises HostProgramError."""
+        self.prepare()
+        self.begin()
+
+    def prepare(self) -> None:
+        """Start their processes, and return when all may begin. Raises HostProgramError."""
         try:
             for host in dict.fromkeys(name for each in self._programs for name in each.hosts):
                 self._processes[host] = self._launch(host)
@@ -106,11 +111,14 @@ class HostPrograms:
             for host, each in self._processes.items():
                 if each.line(deadline) != "ready\n":
                     raise HostProgramError(f"programs of {host}: {self._died(each)}")
-            for each in self._processes.values():
-                each.say("start\n")
         except BaseException:
             self.close()
             raise
+
+    def begin(self) -> None:
+        """Let time begin for all of them."""
+        for each in self._processes.values():
+            each.say("start\n")
 
     def check(self) -> None:
         """Raise HostProgramError if a program has failed."""

@@ -162,7 +162,7 @@ def rdma_write(session: Session, milliseconds: int = RDMA_MS) -> Row:
     source, destination = far_pair(session)
     topology = session.topology
     ends = [topology.interface(_endpoint(host)) for host in (source, destination)]
-    sockets = session.endpoints.sockets([source, destination])
+    places = session.endpoints.places([source, destination])
     line = topology.real_rate_bps(topology.link_at(ends[0].host, ends[0].number))
     trip_s = round_trip_s(topology, ends[0], ends[1])
     depth = RDMA_DEPTH + int(line * trip_s) // 8 // RDMA_BYTES
@@ -171,7 +171,7 @@ def rdma_write(session: Session, milliseconds: int = RDMA_MS) -> Row:
         "write", "bandwidth", RDMA_BYTES, count,
         depth=depth, duration_ms=milliseconds, control={},
     )  # fmt: skip
-    [answer] = rdma.measure(topology, sockets, ends[:1], ends[1], work)
+    [answer] = rdma.measure(topology, places, ends[:1], ends[1], work)
     what = f"RDMA WRITE {source.name} -> {destination.name}"
     if answer.failures or not answer.said["messages"]:
         return Row(what, "; ".join(answer.failures) or "no message arrived in time", False)
@@ -180,7 +180,7 @@ def rdma_write(session: Session, milliseconds: int = RDMA_MS) -> Row:
     text = f"{_rate(rate)} of {_rate(line)} (fabric {_rate(rate * scale)} of {_rate(line * scale)})"
     if trip_s > LONG_WAY * answer.said["elapsed_ns"] / 1e9:
         text += f", a round trip of {_duration(trip_s)} included"
-    kind = rdma.info(sockets[source.name])
+    kind = rdma.info(places[source.name])
     by = "AF_XDP" if kind["mode"] == "af_xdp" else "AF_PACKET"
     return Row(
         what,

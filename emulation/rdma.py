@@ -9,12 +9,13 @@ import contextlib
 import select
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
+from emulation.endpoints import Place
 from hostagent.rnic.client import EndpointClient, EndpointGone, RequestRefused, join
 from topologies import Topology
 from topologies.model import Interface
+from workloads.several import links_of, span
 from workloads.transport import transport_for
 from workloads.transport_schema import transport_entry
 
@@ -31,7 +32,8 @@ Draw = Callable[[], None]
 class Work:
     """What every source does: as the endpoints' `measure`. `duration_ms` 0: `count` messages.
 
-    `control`: what lowers rates, in the keys of a run file's `transport:`.
+    `control`: what lowers rates, which interfaces queue pairs have and how far packets may overtake
+    each other, in the keys of a run file's `transport:`.
     """
 
     operation: str
@@ -63,19 +65,28 @@ class Answer:
 
 @dataclass
 class _Ends:
-    """A source's connections to both endpoints, and its queue pairs there."""
+    """A source's connections to both endpoints, and its queue pairs there.
+
+    `interfaces`: the numbers, on both cards, of those that queue pairs of one interface have.
+    """
 
     source: str
     target: str
     here: EndpointClient
     there: EndpointClient
+    interfaces: tuple[int, int]
     qpns: list[int] = field(default_factory=list)
 
 
-def info(socket: Path) -> dict[str, Any]:
-    """Return what an endpoint says of itself. Raises EndpointGone, RequestRefused."""
-    with EndpointClient.connect(socket) as client:
-        return client.call("info")
+def info(place: Place) -> dict[str, Any]:
+    """Return what an endpoint says of itself and of an interface of its.
+
+    Raises EndpointGone, RequestRefused.
+    """
+    with EndpointClient.connect(place.socket) as client:
+        said = client.call("info")
+    own: dict[str, Any] = said["interfaces"][place.interface]
+    return said | own
 
 
 def timeout_us(topology: Topology) -> int:
@@ -94,7 +105,7 @@ def timeout_us(topology: Topology) -> int:
 
 def measure(
     topology: Topology,
-    sockets: Mapping[str, Path],
+    places: Mapping[str, Place],
     sources: Sequence[Interface],
     target: Interface,
     work: Work,
@@ -109,10 +120,12 @@ def measure(
         ends: list[_Ends] = []
         for source in sources:
             names = (str(source.end), str(target.end))
-            here = stack.enter_context(EndpointClient.connect(sockets[names[0]]))
-            there = stack.enter_context(EndpointClient.connect(sockets[names[1]]))
+            at = [places[name] for name in names]
+            here, there = (stack.enter_context(EndpointClient.connect(each.socket)) for each in at)
+            numbers = (at[0].interface, at[1].interface)
             try:
-                ends.append(_join(topology, _Ends(*names, here, there), source, target, work))
+                both = _Ends(*names, here, there, numbers)
+                ends.append(_join(topology, both, source, target, work))
             except RequestRefused as error:
                 raise RequestRefused(f"{names[0]} -> {names[1]}: {error}") from None
         for each in ends:
@@ -129,13 +142,16 @@ def measure(
         return _answers(ends, draw)
 
 
-def _control(topology: Topology, interface: Interface, work: Work) -> dict[str, Any]:
-    """Return what runs at a host's sender, as its endpoint is told."""
-    rate = topology.link_at(interface.host, interface.number).rate_bps
+def _at(topology: Topology, interface: Interface, number: int, work: Work) -> dict[str, Any]:
+    """Return what one of the ends has for itself: its interfaces, and what runs at its sender."""
     entry = transport_entry().model_validate(dict(work.control))
+    links = links_of(topology, [interface], whole=span(entry))
     stock = interface.host in topology.stock_nics
-    transport = transport_for(entry, rate, stock=stock)
+    rate = sum(link.rate_bps for link in links)
+    transport = transport_for(entry, rate, stock=stock, interfaces=len(links))
     return {
+        **({"interfaces": "all"} if span(entry) else {"interface": number}),
+        "reorder_us": -(-transport.reorder_ps * topology.time_scale // 10**6),
         "congestion_control": transport.fields(topology.time_scale),
         "cnp_interval_ns": transport.cnp_interval_ns(topology.time_scale),
     }
@@ -151,8 +167,8 @@ def _join(
         qps=1 if work.mode == "latency" else work.qps,
         buffer_bytes=work.size,
         repeat=work.retransmission,
-        **_control(topology, source, work),
-        at_target=_control(topology, target, work),
+        **_at(topology, source, ends.interfaces[0], work),
+        at_target=_at(topology, target, ends.interfaces[1], work),
         timeout_us=timeout_us(topology),
         retries=RETRIES,
         **settings,

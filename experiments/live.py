@@ -15,12 +15,15 @@ from __future__ import annotations
 import os
 import select
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
+from pathlib import Path
 
 from controller.program import CompiledProgram
 from emulation.interrupts import Interrupts, handled
+from emulation.programs import HostPrograms
 from emulation.session import Session, explain, require_root
 from emulation.switch_node import Target
 from experiments.live_flows import LiveError, LiveFlow, Playing, joined, live_flows, with_jitter
@@ -189,25 +192,29 @@ class _Play:
             str(end.end) for flow in self.flows for end in (flow.source, flow.target)
         )
         live = {host.name: host for host in self.session.network.live_interfaces()}
-        sockets = self.session.endpoints.sockets([live[name] for name in names])
+        places = self.session.endpoints.places([live[name] for name in names])
         pins = self.session.endpoints.pins()
         if pins is None:
             raise LiveError("the run's eBPF maps are not there", "weft doctor says what is missing")
         with ExitStack() as stack:
-            playing = stack.enter_context(joined(self.flows, sockets, self.scale))
+            playing = stack.enter_context(joined(self.flows, places, self.scale))
             queues = QueueSampler(
                 self._addresses(),
                 self.settings.ports,
-                self.flows[0].queue,
+                self.flows[0].queue if self.flows else 0,
                 self.settings.above_bytes,
             )
             stack.callback(queues.close)
             rates = RateSampler(pins, playing)
             stack.callback(rates.close)
-            watcher = PairWatcher(sockets)
+            watcher = PairWatcher(place.socket for place in places.values())
             stack.callback(watcher.close)
-            self._run(playing, queues, rates, watcher)
-            return self._seen(playing, queues, rates, watcher)
+            programs = HostPrograms(self.session, self.run.programs, self.run.directory)
+            stack.callback(programs.close)
+            programs.prepare()
+            self._run(playing, queues, rates, watcher, programs)
+            counted = programs.stop()
+            return replace(self._seen(playing, queues, rates, watcher), programs=tuple(counted))
 
     def _addresses(self) -> dict[str, str]:
         switches = self.session.network.switches
@@ -219,17 +226,21 @@ class _Play:
         queues: QueueSampler,
         rates: RateSampler,
         watcher: PairWatcher,
+        programs: HostPrograms,
     ) -> None:
         self.zero_ns = time.monotonic_ns() + int(LEAD_S * 1e9)
         end_ns = self.zero_ns + self.length_ns
         for each in playing:
             each.began_ns = self.zero_ns
             each.plan(0, self.scale)
-        told_ns, before = 0, time.monotonic_ns()
+        told_ns, before, begun = 0, time.monotonic_ns(), False
         while (now := time.monotonic_ns()) < end_ns:
             self.interrupts.check()
             self.stalled_ns += max(0, now - before - SLACK_NS)
             before = now
+            if not begun and now >= self.zero_ns:
+                programs.begin()
+                begun = True
             if self._starts_soon(playing, now):
                 continue
             self._take_answers(playing)
@@ -239,9 +250,12 @@ class _Play:
             if now - told_ns > 200_000_000:
                 told_ns = now
                 self.session.check_switches()
+                programs.check()
                 share = max(0.0, 1 - (end_ns - now) / self.length_ns)
                 self.tell(share, f"{self.run.name}, seed {self.seed}")
             time.sleep(TICK_S)
+        if not begun:  # a run of a moment; they are told to stop at once
+            programs.begin()
         self.stopped_ns = time.monotonic_ns()
         for each in playing:
             each.stop()
@@ -287,7 +301,7 @@ class _Play:
             self._fabric_ps(self.stopped_ns),
             tuple(self._port(queues, sample, *port) for port in self.settings.ports),
             tuple(self._flow(i, each, rates, watcher) for i, each in enumerate(playing)),
-            _drops(sample, watcher),
+            _drops(sample, playing, watcher),
             self.stalled_ns * 1000 // self.scale,
         )
 
@@ -322,8 +336,8 @@ class _Play:
     ) -> FlowSeries:
         source, target = str(each.flow.source.end), str(each.flow.target.end)
         rate_at, rate = self._series(rates.rates[index], self.scale)
-        acked = watcher.acked.get((source, each.qpn), Samples())
-        received = watcher.received.get((target, each.peer_qpn), Samples())
+        here, there = (each.here.path, each.qpn), (each.there.path, each.peer_qpn)
+        acked, received = watcher.acked.get(here, Samples()), watcher.received.get(there, Samples())
         slot = rates.last(index)
         cut_ns = 0 if slot is None else slot.first_cut_at
         return FlowSeries(
@@ -336,17 +350,23 @@ class _Play:
             rate,
             None if each.done_ns < 0 else self._fabric_ps(each.done_ns),
             self._fabric_ps(cut_ns) if cut_ns else None,
-            source_counts=_counts(watcher, source, each.qpn),
-            target_counts=_counts(watcher, target, each.peer_qpn),
+            source_counts=_counts(watcher, here),
+            target_counts=_counts(watcher, there),
             failure=each.failure,
         )
 
 
-def _drops(sample: FabricSample, watcher: PairWatcher) -> dict[str, dict[str, int]]:
+def _drops(
+    sample: FabricSample, playing: Sequence[Playing], watcher: PairWatcher
+) -> dict[str, dict[str, int]]:
     """Return what was lost inside switches, and between hosts' endpoints and their interfaces."""
     found = {name: _some(each.drops) for name, each in sample.items()}
-    for host, counts in watcher.hosts.items():
-        found[host] = _some({name: counts.get(name, 0) for name in ("rx_dropped", "tx_dropped")})
+    hosts = {each.here.path: each.flow.source.host for each in playing}
+    hosts |= {each.there.path: each.flow.target.host for each in playing}
+    for path, counts in watcher.endpoints.items():
+        of_host = Counter(found.get(hosts[path], {}))
+        of_host.update({name: counts.get(name, 0) for name in ("rx_dropped", "tx_dropped")})
+        found[hosts[path]] = _some(of_host)
     return {name: drops for name, drops in found.items() if drops}
 
 
@@ -354,6 +374,6 @@ def _some(drops: Mapping[str, int]) -> dict[str, int]:
     return {reason: count for reason, count in drops.items() if count}
 
 
-def _counts(watcher: PairWatcher, host: str, qpn: int) -> dict[str, int]:
-    row = watcher.counts.get((host, qpn), {})
+def _counts(watcher: PairWatcher, pair: tuple[Path, int]) -> dict[str, int]:
+    row = watcher.counts.get(pair, {})
     return {name: value for name, value in row.items() if type(value) is int and name != "qpn"}

@@ -50,7 +50,8 @@ def _simulated(
     traffic = with_jitter(plan(run, seed), seed, settings.jitter_ps)
     if alike:
         live_flows(run, traffic)  # refuses what would not be the same run
-    if run.until_ps is None or not len(traffic.flows) or not traffic.flows["transport"].all():
+    nothing = not len(traffic.flows) and not run.programs
+    if run.until_ps is None or nothing or not traffic.flows["transport"].all():
         raise LiveError(f"{run.name}: flows need an end (`until`) and a `transport` to be compared")
     scale = settings.time_scale
     simulation = Simulation(
@@ -61,7 +62,7 @@ def _simulated(
         time_scale=scale,
         traffic=slowed(traffic, scale),
     )
-    queue = int(traffic.flows["queue"][0])
+    queue = int(traffic.flows["queue"][0]) if len(traffic.flows) else 0
     for switch, port in settings.ports:
         core = simulation.fabric.switches[switch].device.core
         core.watch_queue(port, queue, settings.above_bytes)
@@ -103,8 +104,10 @@ class _Seen:
 
     def run(self) -> LiveRun:
         queues = _columns(self.results, "queues", "at_ps", "node", "port", "bytes")
-        rates = _columns(self.results, "flow_rates", "at_ps", "flow", "bytes", "cc_rate_bps")
-        rows = _rows(self.results, "flows", "first_cut_ps", *_COUNTS)
+        rows, rates = [], {}  # without flows the tables have no columns of transports
+        if len(self.traffic.flows):
+            rows = _rows(self.results, "flows", "first_cut_ps", *_COUNTS)
+            rates = _columns(self.results, "flow_rates", "at_ps", "flow", "bytes", "cc_rate_bps")
         return LiveRun(
             self.file.name,
             "simulator",
@@ -114,6 +117,7 @@ class _Seen:
             tuple(self._port(queues, *port) for port in self.settings.ports),
             tuple(self._flow(number, row, rates) for number, row in enumerate(rows)),
             self._drops(),
+            programs=tuple(self.outcome.end.programs),
         )
 
     def _drops(self) -> dict[str, dict[str, int]]:

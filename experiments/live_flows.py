@@ -11,11 +11,11 @@ import contextlib
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from emulation.endpoints import Place
 from emulation.errors import EmulationError
 from hostagent.rnic.client import EndpointClient, EndpointGone, RequestRefused, join
 from hostagent.rnic.interface import MTUS
@@ -51,7 +51,7 @@ class LiveMessage:
 
 @dataclass(frozen=True)
 class LiveFlow:
-    """A queue pair and what it sends."""
+    """A queue pair and what it sends; `several`: by all interfaces of both hosts."""
 
     source: Interface
     target: Interface
@@ -63,6 +63,7 @@ class LiveFlow:
     transport: Transport
     messages: tuple[LiveMessage, ...]
     ack_class: tuple[int, int] | None = None  # DSCP and queue, where it is not the data's
+    several: bool = False
 
 
 def with_jitter(traffic: Traffic, seed: int, jitter_ps: int) -> Traffic:
@@ -103,6 +104,7 @@ def live_flows(run: RunFile, traffic: Traffic) -> tuple[LiveFlow, ...]:
                 transport,
                 tuple(_message(rows[i]) for i in np.flatnonzero(rows["flow"] == number)),
                 class_of(run.topology, transport.ack_class),
+                several=bool(row["interfaces"] > 1),
             )
         )
     return tuple(flows)
@@ -122,18 +124,14 @@ def _check(run: RunFile, traffic: Traffic) -> None:
     def refuse(what: str) -> LiveError:
         return LiveError(f"{run.name}: {what}", "play it in the simulator")
 
-    if run.transport is None:
+    if run.transport is None and (run.traffic or run.jobs):
         raise refuse("in real time flows need a `transport`")
-    if run.programs:
-        raise refuse("`programs` are not started by a lab in real time")
     if run.buffer is not None:
         raise refuse("shared buffers and PFC (`buffer`) are the simulator's")
     if run.until_ps is None:
         raise refuse("in real time a run needs an end (`until`)")
     if len(traffic.streams) or traffic.script or not traffic.flows["transport"].all():
         raise refuse("open-loop packets (cbr, poisson, script) are not sent by endpoints")
-    if (traffic.flows["interfaces"] > 1).any():
-        raise refuse("queue pairs over several interfaces (`interfaces: all`) are not played")
     arrays = traffic.messages
     flow = arrays.messages["flow"]
     waiters = (arrays.first[1:] - arrays.first[:-1]).astype(np.int64)
@@ -226,7 +224,7 @@ class Playing:
 
 @contextlib.contextmanager
 def joined(
-    flows: tuple[LiveFlow, ...], sockets: Mapping[str, Path], scale: int
+    flows: tuple[LiveFlow, ...], places: Mapping[str, Place], scale: int
 ) -> Iterator[list[Playing]]:
     """Open and connect a queue pair for each flow; they vanish with the block.
 
@@ -236,18 +234,26 @@ def joined(
         playing = []
         for flow in flows:
             names = (str(flow.source.end), str(flow.target.end))
+            at = [places[name] for name in names]
             try:
                 here, there = (
-                    stack.enter_context(EndpointClient.connect(sockets[name])) for name in names
+                    stack.enter_context(EndpointClient.connect(each.socket)) for each in at
                 )
+                of_source, of_target = (_interfaces(flow, each) for each in at)
                 (qpn,), (peer_qpn,) = join(
-                    here, there, qps=1, buffer_bytes=CHUNK_BYTES, **_settings(flow, scale)
-                )
+                    here, there, qps=1, buffer_bytes=CHUNK_BYTES,
+                    at_target=of_target, **of_source, **_settings(flow, scale),
+                )  # fmt: skip
                 there.call("serve", qpns=[peer_qpn], operation=flow.operation, size=CHUNK_BYTES)
             except (RequestRefused, EndpointGone) as error:
                 raise LiveError(f"{names[0]} -> {names[1]}: {error}") from None
             playing.append(Playing(flow, here, there, qpn, peer_qpn, 0))
         yield playing
+
+
+def _interfaces(flow: LiveFlow, place: Place) -> dict[str, Any]:
+    """Return which interfaces of its card a flow has."""
+    return {"interfaces": "all"} if flow.several else {"interface": place.interface}
 
 
 def _settings(flow: LiveFlow, scale: int) -> dict[str, Any]:
@@ -260,6 +266,7 @@ def _settings(flow: LiveFlow, scale: int) -> dict[str, Any]:
         "window": transport.window_packets,
         "timeout_us": transport.timeout_ps * scale // 10**6,
         "retries": transport.retries,
+        "udp_ports": transport.udp_ports,
         "rate_bps": flow.rate_bps // scale,
         "dscp": flow.dscp,
         "queue": flow.queue,

@@ -7,8 +7,9 @@ in the simulator can be looked at in the same way (`experiments.live_beside`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -146,7 +147,7 @@ class LiveRun:
 
     `stalled_ps`: how long in all the machine stood still for more than endpoints make up for, so
     that something else than congestion control held senders up; `attempts`: how often the run was
-    played because of that.
+    played because of that. `programs`: what each of the run file's counted, as summary.json has it.
     """
 
     name: str
@@ -159,6 +160,7 @@ class LiveRun:
     drops: Mapping[str, Mapping[str, int]]
     stalled_ps: int = 0
     attempts: int = 1
+    programs: Sequence[Mapping[str, Any]] = ()
 
     @property
     def is_steady(self) -> bool:

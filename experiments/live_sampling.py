@@ -11,7 +11,7 @@ import contextlib
 import json
 import socket
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -128,38 +128,41 @@ class RateSampler:
 
 
 class PairWatcher:
-    """Listens to endpoints, each of which tells of all its queue pairs every `WATCH_MS`."""
+    """Listens to endpoints, each of which tells of all its queue pairs every `WATCH_MS`.
 
-    def __init__(self, sockets: Mapping[str, Path]) -> None:
+    A queue pair is known by its endpoint's socket and its number there.
+    """
+
+    def __init__(self, sockets: Iterable[Path]) -> None:
         """Raises EndpointGone."""
-        self._clients = {name: EndpointClient.connect(path) for name, path in sockets.items()}
-        self._buffers = dict.fromkeys(sockets, b"")
-        self.acked: dict[tuple[str, int], Samples] = {}
-        self.received: dict[tuple[str, int], Samples] = {}
-        self.counts: dict[tuple[str, int], dict[str, Any]] = {}
-        self.hosts: dict[str, dict[str, int]] = {}
+        self._clients = {path: EndpointClient.connect(path) for path in dict.fromkeys(sockets)}
+        self._buffers = dict.fromkeys(self._clients, b"")
+        self.acked: dict[tuple[Path, int], Samples] = {}
+        self.received: dict[tuple[Path, int], Samples] = {}
+        self.counts: dict[tuple[Path, int], dict[str, Any]] = {}
+        self.endpoints: dict[Path, dict[str, int]] = {}
         for client in self._clients.values():
             client.send("watch", interval_ms=WATCH_MS, all=True)
 
     def listen(self) -> None:
         """Take what has come, without waiting."""
-        for name, client in self._clients.items():
-            for line in self._lines(name, client):
-                self._take(name, json.loads(line))
+        for path, client in self._clients.items():
+            for line in self._lines(path, client):
+                self._take(path, json.loads(line))
 
-    def _lines(self, name: str, client: EndpointClient) -> Iterator[bytes]:
-        data = self._buffers[name]
+    def _lines(self, path: Path, client: EndpointClient) -> Iterator[bytes]:
+        data = self._buffers[path]
         with contextlib.suppress(BlockingIOError), _reading(client) as connection:
             while chunk := connection.recv(_READ_BYTES, socket.MSG_DONTWAIT):
                 data += chunk
-        *lines, self._buffers[name] = data.split(b"\n")
+        *lines, self._buffers[path] = data.split(b"\n")
         yield from lines
 
-    def _take(self, host: str, said: dict[str, Any]) -> None:
-        self.hosts[host] = said.get("endpoint", self.hosts.get(host, {}))
+    def _take(self, path: Path, said: dict[str, Any]) -> None:
+        self.endpoints[path] = said.get("endpoint", self.endpoints.get(path, {}))
         for row in said.get("pairs", ()):
             if row["connected"]:
-                key = (host, row["qpn"])
+                key = (path, row["qpn"])
                 for series, name in ((self.acked, "acked"), (self.received, "received")):
                     series.setdefault(key, Samples()).add(said["at_ns"], row[f"{name}_bytes"])
                 self.counts[key] = row

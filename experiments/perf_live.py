@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from emulation import control, fabric_record, rdma
+from emulation.endpoints import Place
 from experiments.perf_report import Bandwidth, Measurement, Report, Row, latency
 from experiments.perf_request import DEFAULT_COUNT, DEFAULT_DEPTH, MAX_MESSAGES, Request, interfaces
 from experiments.perf_simulated import notes
@@ -49,44 +50,44 @@ def from_elsewhere(request: Request, draw: Draw) -> Report:
     fabric = fabric_record.running()
     sources, target = interfaces(request, fabric.topology)
     names = [str(each.end) for each in (*sources, target)]
-    sockets: dict[str, Path] = {}
+    places: dict[str, Place] = {}
     for line in control.ask("endpoint", names):
         said = json.loads(line)
-        sockets[said["name"]] = Path(said["socket"])
-    return measure(request, fabric.topology, sockets, fabric.runtime, draw)
+        places[said["name"]] = Place(Path(said["socket"]), said["interface"])
+    return measure(request, fabric.topology, places, fabric.runtime, draw)
 
 
 def in_session(session: Session, request: Request, draw: Draw) -> Report:
     """Measure in the runner itself. Raises UsageError, and what an endpoint says."""
     sources, target = interfaces(request, session.topology)
     names = [str(each.end) for each in (*sources, target)]
-    sockets = endpoint_sockets(session, names)
-    return measure(request, session.topology, sockets, session.target.value, draw)
+    places = endpoint_places(session, names)
+    return measure(request, session.topology, places, session.target.value, draw)
 
 
-def endpoint_sockets(session: Session, names: list[str]) -> dict[str, Path]:
+def endpoint_places(session: Session, names: list[str]) -> dict[str, Place]:
     """Return where the endpoints of interfaces (h1, h1:1) take clients; started if need be."""
     live = {host.name: host for host in session.network.live_interfaces()}
-    return session.endpoints.sockets([live[name] for name in names])
+    return session.endpoints.places([live[name] for name in names])
 
 
 def measure(
     request: Request,
     topology: Topology,
-    sockets: Mapping[str, Path],
+    places: Mapping[str, Place],
     runtime: str,
     draw: Draw,
 ) -> Report:
     """Do all measurements of a request; Ctrl-C ends it with what there is."""
     sources, target = interfaces(request, topology)
-    said = {name: rdma.info(path) for name, path in sockets.items()}
-    mtu = request.mtu or min(each["mtu"] for each in said.values())
+    said = {name: rdma.info(place) for name, place in places.items()}
+    mtu = request.mtu or min(_mtu(request, each) for each in said.values())
     request = replace(request, mtu=mtu)
     measured: list[Measurement] = []
     for mode, size in request.measurements():
         work = _work(request, topology, mode, size)
         tell = _teller(draw, work)
-        answers = rdma.measure(topology, sockets, sources, target, work, tell)
+        answers = rdma.measure(topology, places, sources, target, work, tell)
         rows = tuple(_row(mode, answer) for answer in answers)
         interrupted = any(answer.interrupted for answer in answers)
         measured.append(Measurement(mode, size, rows, interrupted))
@@ -106,6 +107,12 @@ def measure(
         ),
         interrupted=measured[-1].interrupted,
     )
+
+
+def _mtu(request: Request, said: Mapping[str, Any]) -> int:
+    """The largest that fits the interfaces which are used of an endpoint's."""
+    used = said["interfaces"] if request.interfaces == "all" else [said]
+    return int(min(each["mtu"] for each in used))
 
 
 def _came(measured: Sequence[Measurement], name: str) -> bool:
@@ -161,6 +168,8 @@ def _work(request: Request, topology: Topology, mode: str, size: int) -> rdma.Wo
     """Return what every endpoint is told: so many messages, or those that fit the time."""
     seconds = request.duration_s
     fastest = max(topology.real_rate_bps(link) for link in topology.links)
+    if request.interfaces == "all":
+        fastest *= max(len(host.interfaces) for host in topology.hosts)
     depth = request.depth or _depth(request, fastest, size)
     count = request.count or DEFAULT_COUNT
     if seconds is None and request.count is None:

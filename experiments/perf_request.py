@@ -11,6 +11,8 @@ from topologies.errors import did_you_mean
 from topologies.reach import Reach
 from topologies.units import parse_duration, parse_size
 from workloads.senders import senders, with_those_beside
+from workloads.several import unjoined
+from workloads.transport_schema import transport_entry
 
 if TYPE_CHECKING:
     from topologies import Topology
@@ -39,6 +41,8 @@ class Request:
     what has some. `mtu` None: the largest that the links allow.
     `count` None: 1000 messages on each queue pair, in real time as many of them as fit two seconds.
     `depth` None: 128, in real time fewer if the link needs more than a second for so many.
+    `interfaces` "all": a queue pair uses all that both hosts have; `reorder`: by how much its
+    packets may overtake each other, as a run file says it.
     """
 
     operation: str
@@ -54,6 +58,8 @@ class Request:
     set_name: str | None = None
     retransmission: str = "go-back-n"
     duration_ps: int | None = None
+    interfaces: str = "one"
+    reorder: str | None = None
 
     def measurements(self) -> list[tuple[str, int]]:
         """Return (mode, size) of each measurement, in the order in which they are made."""
@@ -67,11 +73,16 @@ class Request:
         return None if self.duration_ps is None else self.duration_ps / _PS_PER_S
 
     def transport(self) -> dict[str, Any]:
-        """Return the keys of a run file's `transport:` that say what lowers rates."""
+        """Return the keys of a run file's `transport:` that say what lowers rates, and the ways."""
         keys = {
             each.set_key: self.set_name for each in with_those_beside(self.control) if each.sets
         }
-        return {"congestion_control": self.control, **keys}
+        return {"congestion_control": self.control, **keys, **self._ways()}
+
+    def _ways(self) -> dict[str, Any]:
+        """What was asked for of interfaces, in the same keys; nothing if nothing was."""
+        reorder = {} if self.reorder is None else {"reorder": self.reorder}
+        return reorder if self.interfaces == "one" else {"interfaces": self.interfaces, **reorder}
 
     def parameters(self) -> dict[str, Any]:
         """What the results were measured with, for people and programs to read.
@@ -92,6 +103,7 @@ class Request:
             "congestion_control": self.set_name or self.control,
             "retransmission": self.retransmission,
             "duration_s": self.duration_s,
+            **self._ways(),
         }
 
 
@@ -99,6 +111,7 @@ def request_of(
     *, operation: str, source: str, target: str, size: str | None, all_sizes: bool,
     count: int | None, qps: int, depth: int | None, mtu: int | None, congestion: str | None,
     set_name: str | None, retransmission: str, duration: str | None, bw: bool, lat: bool,
+    interfaces: str = "one", reorder: str | None = None,
 ) -> Request:  # fmt: skip
     """Return what options ask for. Raises UsageError, ParameterError (no such set)."""
     if size is not None and all_sizes:
@@ -127,8 +140,11 @@ def request_of(
         control=control,
         set_name=chosen,
         retransmission=retransmission,
-        duration_ps=_duration(duration),
+        duration_ps=_duration("--duration", duration),
+        interfaces=interfaces,
+        reorder=reorder,
     )
+    _check_ways(request)
     _check_numbers(request)
     return request
 
@@ -171,15 +187,26 @@ def _size(text: str) -> int:
     return size
 
 
-def _duration(text: str | None) -> int | None:
+def _check_ways(request: Request) -> None:
+    _duration("--reorder", request.reorder)
+    if request.reorder is not None and request.retransmission != "selective-repeat":
+        raise UsageError("--reorder is for --retransmission selective-repeat: go-back-n has none")
+    if request.interfaces == "all":
+        for name in (*request.sources, request.target):
+            if ":" in name:
+                host = name.partition(":")[0]
+                raise UsageError(f"{name}: queue pairs use all interfaces: write {host}")
+
+
+def _duration(option: str, text: str | None) -> int | None:
     if text is None:
         return None
     try:
         duration = parse_duration(text)
     except ValueError as error:
-        raise UsageError(f"--duration {text}: {error}") from None
+        raise UsageError(f"{option} {text}: {error}") from None
     if duration <= 0:
-        raise UsageError(f"--duration {text}: has to be more than nothing")
+        raise UsageError(f"{option} {text}: has to be more than nothing")
     return duration
 
 
@@ -221,7 +248,7 @@ def interfaces(request: Request, topology: Topology) -> tuple[list[Interface], I
     for end in ends:
         if ends.count(end) > 1:
             raise UsageError(f"{end} is named twice; more queue pairs of a host: -q")
-    _check_meet(topology, sources, target)
+    _check_meet(topology, sources, target, request)
     return sources, target
 
 
@@ -242,8 +269,16 @@ def _interface(topology: Topology, name: str) -> Interface:
     return parts[int(number or 0)]
 
 
-def _check_meet(topology: Topology, sources: Sequence[Interface], target: Interface) -> None:
+def _check_meet(
+    topology: Topology, sources: Sequence[Interface], target: Interface, request: Request
+) -> None:
     reach = Reach(topology)
+    if request.interfaces == "all":
+        entry = transport_entry().model_validate(request.transport())
+        why = unjoined(topology, reach, entry, sources, [target])
+        if why is not None:
+            raise UsageError(f"--interfaces all: {why}")
+        return
     for source in sources:
         if not reach.meet(source, target):
             raise UsageError(

@@ -26,6 +26,7 @@ from workloads.model import STREAM, RunFile, Traffic
 from workloads.paths import Paths, mtu_payload, wire_ps
 from workloads.schema import ROCE_DSCP
 from workloads.senders import columns
+from workloads.several import links_of
 from workloads.transport_schema import TransportFields, transport_entry
 
 if TYPE_CHECKING:
@@ -196,7 +197,8 @@ class _Measured:
         duration = self.request.duration_ps
         if duration is None:
             return self.request.count or DEFAULT_COUNT
-        rate = self.topology.link_at(source.host, source.number).rate_bps
+        links = links_of(self.topology, [source], whole=self.request.interfaces == "all")
+        rate = sum(link.rate_bps for link in links)
         fit = rate * duration // (8 * self.size * _PS) // self.request.qps + self.depth + 1
         most = MAX_MESSAGES // (self.request.qps * len(self.sources))
         if fit > most:

@@ -12,7 +12,7 @@ and the name stands nowhere else. Everything below iterates over the registry:
 
     settings        topologies   keys of a class, or of the file, in topology files
     sender          workloads    keys of `transport:`, parameters; hostagent and simulator run it
-    holds           emulation, simulator: what the P4 program of a topology is built with
+    holds, sizes    emulation, simulator: what the P4 program of a topology is built with
     tables, learner              controller
     entries, entries_towards, entries_of: what switches hold; what it depends on is what each is
         given, and `controller.parts` says when each is asked
@@ -185,6 +185,13 @@ class Mechanism:
         """
         places: tuple[Topology | TrafficClass, ...] = (topology, *topology.classes)
         return any(p.setting(each.key) is not None for p in places for each in self.settings)
+
+    def sizes(self, topology: Topology) -> Mapping[str, int]:
+        """Return what its module is to make room for, by the names of the module's `#ifndef`s.
+
+        Only what is more than the module's own numbers: programs of all usual fabrics are one.
+        """
+        return {}
 
     def entries(self, view: View) -> Iterator[Entry]:
         """Yield what one switch should hold whatever the routes are.

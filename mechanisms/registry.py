@@ -37,8 +37,9 @@ def install() -> None:
 
 def defines(topology: Topology) -> tuple[str, ...]:
     """Return what p4src/fabric.p4 is built with, so that it holds what a topology uses."""
-    held = (f"WITH_{each.name.upper()}" for each in mechanisms() if each.holds(topology))
-    return ("PROFILE", "WITH_FABRIC", *held)
+    held = [each for each in mechanisms() if each.holds(topology)]
+    sizes = (f"{name}={size}" for each in held for name, size in each.sizes(topology).items())
+    return ("PROFILE", "WITH_FABRIC", *(f"WITH_{each.name.upper()}" for each in held), *sizes)
 
 
 def remarks(topology: Topology, prefix: FieldPath = ()) -> Iterator[Remark]:

@@ -46,6 +46,8 @@ TIERS = {
         # whole runs, each with a fabric of its own
         "hostagent/test_fast_cnp_live.py",
         "experiments/test_live.py",
+        "experiments/test_live_interfaces.py",
+        "experiments/test_live_programs.py",
         "weft/test_live_run.py",
         "weft/test_perf_live.py",
         "mechanisms/fast_cnp/test_prompt_fast_cnp.py",

@@ -48,6 +48,10 @@ _request = together(  # what the command and the prompt's `perf` have in common
            help="the parameter set of what lowers rates, or none"),
     option("--retransmission", type=Choice(RETRANSMISSIONS), default=RETRANSMISSIONS[0],
            help="what is sent again after a loss (default)"),
+    option("--interfaces", type=Choice(("one", "all")), default="one",
+           help="of both hosts that a queue pair uses (default)"),
+    option("--reorder", metavar="T", help="selective-repeat: packets may overtake each other by "
+           "so much of the fabric's time, such as 10us"),
     option("--duration", metavar="T",
            help="measure for so long, such as 5s (virtual time with --sim), in place of -n"),
     flag("--bw", help="bandwidth only"),

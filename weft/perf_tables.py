@@ -93,7 +93,8 @@ def conditions(report: Report) -> str:
         text += f": {scale} s here are 1 s in the fabric"
     control = titles(given["control"], given["congestion_control"])
     depth = "" if given["depth"] is None else f", depth {given['depth']}"
-    text += f"\n {given['qps']} queue pair(s) a source{depth}, MTU {given['mtu']}"
+    ways = ", over all interfaces" if given.get("interfaces") == "all" else ""
+    text += f"\n {given['qps']} queue pair(s) a source{ways}{depth}, MTU {given['mtu']}"
     return f"{text}, {control}, {given['retransmission']}"
 
 

@@ -23,7 +23,7 @@ from weft.reload import DROP, Programs
 def handlers(session: Session, programs: Programs) -> Mapping[str, Handler]:
     """Return what a run at its prompt does for other terminals."""
     # The run needs these; a command from another terminal need not wait for them.
-    from experiments.perf_live import endpoint_sockets
+    from experiments.perf_live import endpoint_places
     from weft.live_link import switch_link
 
     def link(words: list[str]) -> Iterator[str]:
@@ -42,8 +42,9 @@ def handlers(session: Session, programs: Programs) -> Mapping[str, Handler]:
 
     def endpoint(words: list[str]) -> Iterator[str]:
         session.settle()
-        for name, socket in endpoint_sockets(session, words).items():
-            yield json.dumps({"name": name, "socket": str(socket)})
+        for name, place in endpoint_places(session, words).items():
+            said = {"name": name, "socket": str(place.socket), "interface": place.interface}
+            yield json.dumps(said)
 
     return {"link": link, "reload": reload, "endpoint": endpoint}
 

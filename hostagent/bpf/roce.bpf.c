@@ -163,6 +163,18 @@ static inline u64 round_trip(const struct cc_slot *slot, const struct roce *pack
                         sent->packets[packet->psn & (CC_SENT_KERNEL - 1)], packet->psn, now);
 }
 
+// The path of the last packet that is acknowledged: the endpoint has noted it, too.
+static inline u8 path_taken(const struct cc_slot *slot, const struct roce *packet)
+{
+    u32 index = packet->slot, psn = (slot->acked_psn - 1) & PSN_MASK;
+    struct cc_sent *sent;
+
+    if (!(slot->algorithms & cc_wanting(CC_PATH)))
+        return 0;
+    sent = cc_sent.lookup(&index);
+    return sent ? cc_sent_path(sent->paths[psn & (CC_SENT_PATHS - 1)], psn) : 0;
+}
+
 static inline void acknowledge(const struct cursor *cursor, struct cc_slot *slot,
                                const struct roce *packet, u64 now)
 {
@@ -171,8 +183,10 @@ static inline void acknowledge(const struct cursor *cursor, struct cc_slot *slot
     u32 first = slot->acked_psn, zero = 0;
 
     event.bytes = newly_acked(slot, packet);
-    if (event.bytes)
+    if (event.bytes) {
         event.rtt_ns = round_trip(slot, packet, first, now);
+        event.path = path_taken(slot, packet);
+    }
     if (slot->algorithms & cc_wanting(CC_TELEMETRY) && packet->shim) {
         returned = telemetry.lookup(&zero);
         if (returned)

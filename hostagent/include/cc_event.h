@@ -20,7 +20,8 @@ enum cc_event_kind {
 struct cc_event {
     weft_u8 kind;               /* enum cc_event_kind, at most 31 */
     weft_u8 severity, validity; /* NOTIFIED: 0 .. 15, as the notification has them */
-    weft_u8 path;               /* ACKED: that of the packet which is acknowledged (struct cc_choice), modulo 256 */
+    weft_u8 path;               /* ACKED, with CC_PATH: that of the last packet which is newly acknowledged (struct cc_choice), modulo 256. 0 in
+                                   the kernel if more than CC_SENT_PATHS others were sent after it */
     weft_u32 pad_;
     weft_u64 bytes;             /* ACKED */
     weft_u64 rtt_ns;            /* ACKED, with CC_RTT: since the packet that the acknowledgement names was sent. 0: not known, because it
@@ -33,6 +34,7 @@ enum cc_want {
     CC_WINDOW = 1,    /* name_window_at is asked before a packet leaves, and every packet asks to be acknowledged */
     CC_RTT = 2,       /* send times are remembered */
     CC_TELEMETRY = 4, /* data packets collect what switches write into them (telemetry.h) */
+    CC_PATH = 8,      /* events tell the path of what is acknowledged */
 };
 
 enum { CC_TELEMETRY_MOST = 64 }; /* 5 hops of 12 bytes, and 4 */

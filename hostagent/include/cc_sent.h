@@ -1,9 +1,12 @@
-/* When packets were sent, by their PSN: what round-trip times are made of.
+/* When packets were sent and which path they took, by their PSN: what round-trip times are made of, and an event's path.
  *
  * A ring of words, a power of two of them, one packet each: its PSN's 24 bits, a bit that says that the time is known,
  * and 39 bits of it (9 minutes of nanoseconds). A word is written and read as a whole, so that the endpoint may write while the
  * BPF program reads: for queue pairs of the kernel the ring is an element of the BPF array `cc_sent`. Of a packet that was
  * sent more than once it is not known: nobody can tell which of them an acknowledgement is for (Karn's rule).
+ *
+ * Paths are a ring of their own, for the kernel alone: 8 bits, and the 8 lowest of how often the ring has been round, by which
+ * a path of another packet is found out.
  */
 #ifndef WEFT_CC_SENT_H
 #define WEFT_CC_SENT_H
@@ -13,10 +16,24 @@
 #define CC_SENT_KERNEL 256 /* packets that an element of `cc_sent` remembers */
 #define CC_SENT_KNOWN ((weft_u64)1 << 39)
 #define CC_SENT_TIME (CC_SENT_KNOWN - 1)
+#define CC_SENT_PATHS 2048 /* packets whose path it remembers: what a line's full queue of 4 MB holds */
 
 struct cc_sent {
     weft_u64 packets[CC_SENT_KERNEL];
+    weft_u16 paths[CC_SENT_PATHS];
 };
+
+/* The word for the path of a packet. */
+static inline weft_u16 cc_sent_path_word(weft_u32 psn, weft_u32 path)
+{
+    return (weft_u16)((psn & 0xffffff) / CC_SENT_PATHS << 8 | (path & 0xff));
+}
+
+/* The path of a packet by its word; 0 if that is another one's. */
+static inline weft_u8 cc_sent_path(weft_u16 word, weft_u32 psn)
+{
+    return word >> 8 == ((psn & 0xffffff) / CC_SENT_PATHS & 0xff) ? (weft_u8)word : 0;
+}
 
 /* The word for a packet that is sent at `now`; `again`: not for the first time. */
 static inline weft_u64 cc_sent_word(weft_u32 psn, weft_u64 now, weft_u32 again)

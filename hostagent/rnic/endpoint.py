@@ -44,6 +44,7 @@ from hostagent.rnic.binding import (
 )
 from hostagent.rnic.endpoint_records import (
     EndpointConfig,
+    EndpointInterface,
     EndpointStats,
     Pair,
     Task,
@@ -327,8 +328,7 @@ class Endpoint:
         Raises CardError, QueuePairLimit.
         """
         with self._locked():
-            held = self._held(qpn)
-            own = self.config.interfaces[held.config.interface :][: held.config.interfaces]
+            held, own = self._held(qpn), self.interfaces_of(qpn)
             if len(own) != len(peers):
                 raise CardError(
                     f"queue pair {qpn} has {len(own)} interfaces, its peer {len(peers)}",
@@ -357,6 +357,11 @@ class Endpoint:
             addresses = self.ffi.new("struct rnic_address[]", rows)
             given = (self._card, qpn, addresses, len(rows), peer_qpn, peer_psn)
             self._check(self.lib.rnic_connect_ways(*given))
+
+    def interfaces_of(self, qpn: int) -> tuple[EndpointInterface, ...]:
+        """Return the interfaces that a queue pair has, in order. Raises CardError."""
+        config = self._held(qpn).config
+        return self.config.interfaces[config.interface :][: config.interfaces]
 
     def _forget_slot(self, qpn: int, held: _Open) -> None:
         if self.maps is not None and held.ways:
@@ -561,7 +566,8 @@ class Endpoint:
         With maps the kernel has it, as `PinnedMaps.notifications` says. Times are CLOCK_MONOTONIC.
         """
         if self.maps is not None:
-            found = self.maps.notifications(self.config.ip)
+            own = (each.ip for each in self.config.interfaces)
+            found = [heard for ip in own for heard in self.maps.notifications(ip)]
             return sorted(found, key=lambda each: -each.at_ns)
         rows = self.ffi.new("struct rnic_notification[]", self.lib.RNIC_NOTIFICATIONS)
         with self._locked():

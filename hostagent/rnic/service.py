@@ -16,26 +16,28 @@ rates bits/s of payload.
 
 `--also`: one more interface of the same card, which queue pairs may use together with the first.
 
-info {} -> {interface, ip, mac, mode, mode_reason, mtu, line_rate_bps, max_qps, qps, kernel}
+info {} -> {interface, ip, mac, mode, mode_reason, mtu, line_rate_bps, max_qps, qps, kernel,
+            interfaces}
     mode: "af_xdp" or "af_packet", and why not the better one; mtu: the largest that a queue pair
-    may have on this interface; kernel: whether congestion control runs in the kernel (--maps) or in
-    the card.
+    may have on any interface; kernel: whether congestion control runs in the kernel (--maps) or in
+    the card; interfaces: each one's {interface, ip, mac, mtu, line_rate_bps}, the first in front.
 open {qps, buffer_bytes, mtu?, udp_ports?, repeat?, ack_every?, window?, timeout_us?, retries?,
       rnr_retries?, rate_bps?, dscp?, queue?, max_reads?, congestion_control?, cnp_interval_ns?,
-      ack_class?, reorder_us?, interfaces?}
+      ack_class?, reorder_us?, interface?, interfaces?}
         -> {pairs: [{qpn, psn, rkey, address, ip, mac, ways?}]}
     Makes queue pairs, each with `buffer_bytes` that its peer may write and read, and as much to
-    send from. mtu: 256 .. 2048, default the largest that fits; repeat: "go-back-n" (default) or
-    "selective-repeat"; window: packets, default no limit (on a bare wire without --line-rate some
-    512 keep the far end's queues from running over); timeout_us: default 200000; retries: default
-    7; rate_bps: a limit beside congestion control's, preamble and gap counted, as all rates that
-    frames leave with. congestion_control: an object with the fields of each algorithm that
-    applies, by its name (hostagent/algorithms.py); null (default): none. cnp_interval_ns: of this
-    end as receiver, between two CNPs; null (default): it sends none. ack_class: [DSCP, queue] of
-    acknowledgements; null (default): those of the data. reorder_us: with selective-repeat, how
-    long packets may overtake each other before what is missing counts as lost; default 0.
-    interfaces: "one" (default, the first) or "all": packets take turns over all interfaces of the
-    card; `ways` has the {ip, mac} of each then.
+    send from. mtu: 256 .. 2048, default the largest that fits its interfaces; repeat: "go-back-n"
+    (default) or "selective-repeat"; window: packets, default no limit (on a bare wire without
+    --line-rate some 512 keep the far end's queues from running over); timeout_us: default 200000;
+    retries: default 7; rate_bps: a limit beside congestion control's, preamble and gap counted, as
+    all rates that frames leave with. congestion_control: an object with the fields of each
+    algorithm that applies, by its name (hostagent/algorithms.py); null (default): none.
+    cnp_interval_ns: of this end as receiver, between two CNPs; null (default): it sends none.
+    ack_class: [DSCP, queue] of acknowledgements; null (default): those of the data. reorder_us:
+    with selective-repeat, how long packets may overtake each other before what is missing counts as
+    lost; default 0.
+    interfaces: "one" (default), number `interface` of the card (default 0), or "all": packets take
+    turns over all interfaces of the card; `ways` has the {ip, mac} of each then.
 connect {pairs: [{qpn, peer_ip, peer_qpn, peer_psn, peer_rkey?, peer_address?, peer_mac?,
          peer_ways?}]} -> {}
     What the other end's `open` said. If one is refused, those of the request are closed. peer_mac:
@@ -76,7 +78,7 @@ import json
 import signal
 import sys
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -209,11 +211,21 @@ class Client:
             "mac": mac_text(config.mac),
             "mode": self.endpoint.mode,
             "mode_reason": self.endpoint.mode_reason,
-            "mtu": self.service.mtu,
+            "mtu": min(self.service.mtus),
             "line_rate_bps": config.line_rate_bps,
             "max_qps": config.max_qps,
             "qps": len(self.endpoint.pairs),
             "kernel": self.endpoint.maps is not None,
+            "interfaces": [
+                {
+                    "interface": each.interface,
+                    "ip": str(ipaddress.IPv4Address(each.ip)),
+                    "mac": mac_text(each.mac),
+                    "mtu": mtu,
+                    "line_rate_bps": each.line_rate_bps,
+                }
+                for each, mtu in zip(config.interfaces, self.service.mtus, strict=True)
+            ],
         }
 
     def _open(
@@ -236,21 +248,20 @@ class Client:
         cnp_interval_ns: int | None = None,
         ack_class: tuple[int, int] | None = None,
         reorder_us: int = 0,
+        interface: int = 0,
         interfaces: str = "one",
     ) -> dict[str, Any]:
         if repeat not in _REPEATS:
             raise RequestError(f"no retransmission {repeat!r}: {', '.join(_REPEATS)}")
-        if interfaces not in ("one", "all"):
-            raise RequestError(f"interfaces are 'one' or 'all', not {interfaces!r}")
-        lines = self.endpoint.config.interfaces if interfaces == "all" else ()
-        if mtu is not None and mtu > self.service.mtu:
-            raise RequestError(
-                f"an MTU of {mtu} does not fit {self.endpoint.config.interface}: at most "
-                f"{self.service.mtu}"
-            )
+        numbers = self._numbers(interface, interfaces)
+        lines = [self.endpoint.config.interfaces[number] for number in numbers]
+        smallest, of_line = min((self.service.mtus[number], number) for number in numbers)
+        if mtu is not None and mtu > smallest:
+            name = self.endpoint.config.interfaces[of_line].interface
+            raise RequestError(f"an MTU of {mtu} does not fit {name}: at most {smallest}")
         config = QueuePairConfig(
             qpn=1,
-            mtu=mtu or self.service.mtu,
+            mtu=mtu or smallest,
             udp_ports=udp_ports,
             dscp=dscp,
             queue=queue,
@@ -267,7 +278,8 @@ class Client:
             ack_apart=ack_class is not None,
             ack_dscp=ack_class[0] if ack_class else 0,
             ack_queue=ack_class[1] if ack_class else 0,
-            interfaces=max(1, len(lines)),
+            interface=numbers[0],
+            interfaces=len(lines),
         )
         ways = [{"ip": str(ipaddress.IPv4Address(i.ip)), "mac": mac_text(i.mac)} for i in lines]
         opened: list[dict[str, Any]] = []
@@ -277,19 +289,25 @@ class Client:
                     config, buffer_bytes=buffer_bytes, congestion_control=congestion_control
                 )
                 self.pairs[pair.qpn] = {}
-                own = self.endpoint.config
-                opened.append(
-                    {
-                        **asdict(pair),
-                        "ip": str(ipaddress.IPv4Address(own.ip)),
-                        "mac": mac_text(own.mac),
-                        **({"ways": ways} if len(ways) > 1 else {}),
-                    }
-                )
+                several = {"ways": ways} if len(ways) > 1 else {}
+                opened.append({**asdict(pair), **ways[0], **several})
         except Exception:
             self._forget(pair["qpn"] for pair in opened)
             raise
         return {"pairs": opened}
+
+    def _numbers(self, interface: int, interfaces: str) -> range:
+        """Return which of the card's interfaces a queue pair is to have."""
+        if interfaces not in ("one", "all"):
+            raise RequestError(f"interfaces are 'one' or 'all', not {interfaces!r}")
+        there = len(self.endpoint.config.interfaces)
+        if interfaces == "all":
+            if interface:
+                raise RequestError("'interface' is of queue pairs that have one, not all")
+            return range(there)
+        if not 0 <= interface < there:
+            raise RequestError(f"no interface {interface}: the card has 0 to {there - 1}")
+        return range(interface, interface + 1)
 
     def _forget(self, qpns: Iterable[int]) -> None:
         for qpn in qpns:
@@ -306,8 +324,8 @@ class Client:
     def _connect(self, pairs: list[dict[str, Any]]) -> dict[str, Any]:
         self._own(pair["qpn"] for pair in pairs)
         try:
-            own = self.endpoint.config.interfaces
             for pair in pairs:
+                own = self.endpoint.interfaces_of(pair["qpn"])
                 first = {"ip": pair["peer_ip"], "mac": pair.get("peer_mac")}
                 ways = pair.get("peer_ways") or [first]
                 if len(ways) > len(own):
@@ -476,9 +494,10 @@ def _guarded(action: Callable[..., dict[str, Any]], request: dict[str, Any]) -> 
 class Service:
     """The daemon: one endpoint, many clients."""
 
-    def __init__(self, endpoint: Endpoint, mtu: int) -> None:
+    def __init__(self, endpoint: Endpoint, mtus: Sequence[int]) -> None:
+        """`mtus`: the largest of a queue pair on each of the endpoint's interfaces."""
         self.endpoint = endpoint
-        self.mtu = mtu
+        self.mtus = tuple(mtus)
         self._clients: set[Client] = set()
         self._news = asyncio.Event()
 
@@ -550,9 +569,9 @@ async def _serve(config: EndpointConfig, maps: PinnedMaps | None, path: Path) ->
         with contextlib.suppress(RuntimeError):  # the daemon is ending anyway
             loop.call_soon_threadsafe(stop.set)
 
-    mtu = min(largest_mtu(each.interface) for each in config.interfaces)
+    mtus = [largest_mtu(each.interface) for each in config.interfaces]
     with Endpoint(config, maps, failed) as endpoint:
-        await Service(endpoint, mtu).run(path, stop)
+        await Service(endpoint, mtus).run(path, stop)
         if endpoint.failure:
             raise EndpointError(endpoint.failure)
 

@@ -37,6 +37,12 @@ from workloads.senders import titles
 class FastCnpMechanism(Mechanism):
     """Switches that tell sources of long queues themselves."""
 
+    def sizes(self, topology: Topology) -> Mapping[str, int]:
+        """Return room for all sources in each switch, a power of two; the module has 4096."""
+        sources = sum(1 for _ in topology.interfaces())
+        room = 1 << (sources - 1).bit_length() if sources else 0
+        return {"FAST_CNP_SOURCES": room} if room > SOURCES else {}
+
     def entries(self, view: View) -> Iterator[Entry]:
         """Yield that switches tell sources, how much, and what is sampled."""
         return fixed_entries(view)
@@ -77,6 +83,9 @@ class FastCnpMechanism(Mechanism):
     ) -> Learner | None:
         """Return what finds out the queue pairs of stock NICs; None where there are none."""
         return StockQueuePairs(topology, facts, policy) if watches(policy) else None
+
+
+SOURCES = 4096  # as p4src/modules/fast_cnp/claim.p4 has it
 
 
 MECHANISM = FastCnpMechanism(

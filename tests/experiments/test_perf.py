@@ -163,6 +163,36 @@ def test_wrong_ends(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert said in capsys.readouterr().err
 
 
+def test_a_queue_pair_over_both_planes_has_two_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("write", "h1", "h3", "--bw", "-n", "100", "--set", "none", "--sim", "dualplane")
+    several = ("--interfaces", "all", "--retransmission", "selective-repeat", "--reorder", "10us")
+    one, both = measured(capsys, *words), measured(capsys, *words, *several)
+    assert "interfaces" not in one["parameters"]
+    assert both["parameters"]["interfaces"] == "all"
+    [alone], [together] = (each["measurements"][0]["rows"] for each in (one, both))
+    assert together["bw_average_gbps"] > 1.9 * alone["bw_average_gbps"]
+    assert together["transport"]["repeated_packets"] == 0
+    assert cli.main(["perf", *words, *several]) == 0
+    assert "1 queue pair(s) a source, over all interfaces" in capsys.readouterr().out
+
+
+WRONG_WAYS: dict[tuple[str, ...], str] = {
+    ("h1:1", "h3", "--interfaces", "all"): "h1:1: queue pairs use all interfaces: write h1",
+    ("h1", "h3", "--reorder", "10us"): "--reorder is for --retransmission selective-repeat",
+    ("h1", "h3", "--reorder", "10"): "--reorder 10: ",
+    ("h1", "h3", "--reorder", "0us"): "--reorder 0us: has to be more than nothing",
+    ("h1", "h3", "--interfaces", "two"): "'two' is not one of 'one', 'all'",
+}
+
+
+@pytest.mark.parametrize("words", WRONG_WAYS)
+def test_ways_that_there_are_not(
+    words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["perf", "write", *words, "--sim", "dualplane"]) == 2
+    assert WRONG_WAYS[words] in capsys.readouterr().err
+
+
 def test_planes_that_do_not_meet(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["perf", "write", "h1", "h2:1", "--sim", "dualplane"]) == 2
     assert "h1 can't reach h2:1" in capsys.readouterr().err

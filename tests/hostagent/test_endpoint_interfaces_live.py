@@ -12,6 +12,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -231,12 +232,38 @@ def test_daemons_join_queue_pairs_over_all_interfaces(hosts: TwoHosts, tmp_path:
             clients.append(stack.enter_context(EndpointClient.connect(path)))
         with pytest.raises(RequestRefused, match="interfaces are 'one' or 'all', not 'two'"):
             clients[0].call("open", interfaces="two")
-        settings = {"repeat": "selective-repeat", "reorder_us": 50_000, "window": 256}
+        settings: dict[str, Any] = {
+            "repeat": "selective-repeat",
+            "reorder_us": 50_000,
+            "window": 256,
+        }
+        for wrong, says in (
+            ({"interface": 2}, "no interface 2: the card has 0 to 1"),
+            ({"interface": -1}, "no interface -1"),
+            ({"interface": 1, "interfaces": "all"}, "'interface' is of queue pairs that have one"),
+        ):
+            with pytest.raises(RequestRefused, match=says):
+                clients[0].call("open", **wrong)
+        assert [each["ip"] for each in clients[0].call("info")["interfaces"]] == [
+            "10.77.1.1", "10.77.2.1",
+        ]  # fmt: skip
         ours, _ = join(*clients, qps=1, buffer_bytes=65536, interfaces="all", **settings)
         before = sent(hosts.h1)
-        task = {"operation": "write", "mode": "bandwidth", "size": 65536, "count": 20}
+        task: dict[str, Any] = {
+            "operation": "write",
+            "mode": "bandwidth",
+            "size": 65536,
+            "count": 20,
+        }
         result = clients[0].call("measure", timeout_s=60, qpns=ours, **task)
         assert result["messages"] == 20
         near, far = (now - then for now, then in zip(sent(hosts.h1), before, strict=True))
         assert abs(near - far) < 0.1 * (near + far)
         assert result["average_bps"] > 110e6  # more than one line's
+        second, _ = join(*clients, qps=1, buffer_bytes=65536, interface=1, **settings)
+        before = sent(hosts.h1)
+        task["count"] = 2
+        assert clients[0].call("measure", timeout_s=60, qpns=second, **task)["messages"] == 2
+        near, far = (now - then for now, then in zip(sent(hosts.h1), before, strict=True))
+        assert near == 0
+        assert far >= 2 * 65536 // 2048

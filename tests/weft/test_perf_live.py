@@ -83,7 +83,7 @@ class Lab:
     def wait_for_data(self, host: str) -> None:
         """Until a measurement's data arrives there."""
         deadline = time.monotonic() + PATIENCE_S
-        with EndpointClient.connect(self.directory / f"{host}.rnic") as client:
+        with EndpointClient.connect(self.directory / f"{host}.rnic", PATIENCE_S) as client:
             client.send("watch", interval_ms=20, all=True)
             while not any(pair.get("received_bytes") for pair in client.answer()["pairs"]):
                 assert time.monotonic() < deadline

@@ -263,6 +263,7 @@ struct qp {
     /* several interfaces or UDP ports */
     struct ways *ways;
     uint8_t *paths;                  /* by PSN modulo their number: what the last copy of own data took */
+    uint16_t *told_paths;            /* the same for the kernel, by PSN (struct cc_sent); NULL: it does not ask */
     uint32_t paths_mask;
     uint8_t path;                    /* of the packet that is being made */
     uint8_t came_by;                 /* the interface of what is to be answered */
@@ -353,6 +354,7 @@ int ways_begin(struct qp *qp);                                   /* as its confi
 void ways_free(struct qp *qp);
 void ways_withdraw(struct rnic *r);                              /* memory has gone: what waits for a line may point there */
 int ways_remember(struct qp *qp, uint64_t packets);              /* room for the paths of so many more; 0: no memory */
+void ways_tell(struct qp *qp, uint64_t psn, uint8_t path);       /* the kernel; of a READ at its last PSN. There is qp->told_paths */
 void ways_list(struct qp *qp);                                   /* it may send now */
 void ways_unlist(struct qp *qp);                                 /* it has nothing to send, or not yet */
 void ways_drop(struct qp *qp);                                   /* nor what waits for a line: it has failed, or is removed */

@@ -125,8 +125,11 @@ static void build_data(struct qp *qp, const struct work *work, uint64_t psn, int
 static uint64_t build(struct qp *qp, struct work *work, uint64_t psn, int ask, struct rnic_packet *packet)
 {
     const int again = psn < qp->sent;
-    if (qp->many_paths)
+    if (qp->many_paths) {
         *(is_read(work) ? &work->path : &qp->paths[psn & qp->paths_mask]) = qp->path;
+        if (qp->told_paths)
+            ways_tell(qp, is_read(work) ? end_of(work) - 1 : psn, qp->path);
+    }
     if (is_read(work)) {
         build_read(qp, work, psn, packet);
         psn = end_of(work);
@@ -227,7 +230,7 @@ static void progress(struct qp *qp, uint64_t before)
     if (slot && qp->config.slot_is_ours) {
         const struct cc_event acked = {
             .kind = CC_ACKED,
-            .path = qp->many_paths ? qp->paths[(qp->una - 1) & qp->paths_mask] : 0,
+            .path = qp->wants & CC_PATH && qp->many_paths ? qp->paths[(qp->una - 1) & qp->paths_mask] : 0,
             .bytes = (qp->una - before) * qp->config.mtu,
         };
         if (__builtin_expect(qp->wants, 0))

@@ -31,6 +31,8 @@ int ways_begin(struct qp *qp)
     qp->paths = calloc(PATHS_FIRST, 1);
     qp->paths_mask = PATHS_FIRST - 1;
     qp->many_paths = 1;
+    if (qp->wants & CC_PATH && qp->config.sent && !qp->config.slot_is_ours)
+        qp->told_paths = qp->config.sent->paths;
     if (n <= 1)
         return qp->paths != NULL;
     qp->ways = calloc(1, sizeof *qp->ways + n * sizeof qp->ways->way[0]);
@@ -76,6 +78,12 @@ int ways_remember(struct qp *qp, uint64_t packets)
     qp->paths = bigger;
     qp->paths_mask = size - 1;
     return 1;
+}
+
+void ways_tell(struct qp *qp, uint64_t psn, uint8_t path)
+{
+    const uint16_t word = cc_sent_path_word((uint32_t)(psn & PSN_MASK), path);
+    __atomic_store_n(&qp->told_paths[psn % CC_SENT_PATHS], word, __ATOMIC_RELAXED);
 }
 
 int ways_join(const struct qp *qp, uint32_t ip, uint32_t peer_ip)
@@ -286,8 +294,11 @@ static void move_held(struct way *from)
         const uint64_t psn = psn_near(from->qp->una, packet->psn);
         struct work *work = packet->kind == RNIC_READ_REQUEST ? requester_work(from->qp, psn) : NULL;
         uint8_t *path = work ? &work->path : &from->qp->paths[psn & from->qp->paths_mask];
-        if (packet->kind != RNIC_RESPONSE && requester_is_missing(from->qp, psn))
+        if (packet->kind != RNIC_RESPONSE && requester_is_missing(from->qp, psn)) {
             *path = (uint8_t)(*path - here + to);
+            if (from->qp->told_paths)
+                ways_tell(from->qp, work ? work->first_psn + work->packets - 1 : psn, *path);
+        }
         hold(&ways->way[to]);
         from->held_first = (from->held_first + 1) % HELD_MOST;
         from->held_n--;

@@ -5,7 +5,7 @@
 struct wheel_params { weft_u64 line_rate, min_rate; weft_u64 of_16; };
 struct wheel { struct wheel_params params; weft_u64 rate; weft_u64 acked[8]; };
 enum { wheel_HEARS = 1 << CC_ACKED };
-enum { wheel_WANTS = 0 };
+enum { wheel_WANTS = CC_PATH };
 static inline const char *wheel_invalid(const struct wheel_params *p) { (void)p; return 0; }
 static inline void wheel_init(struct wheel *s, const struct wheel_params *params, weft_u64 now)
 {
