@@ -36,7 +36,7 @@ _PS = 10**12
 
 
 def plan(run: RunFile, seed: int | None = None, *, keep: int = MAX_MESSAGES) -> Traffic:
-    """Return what a run sends; `seed` (None: the file's) changes only what is random.
+    """Return what a run sends; `seed` (None: the file's) changes what is random, and UDP ports.
 
     `keep`: a run with more messages has those of rings and all-to-alls made as they are due.
     Raises TopologyError where a random placement joins what no way joins.
@@ -50,7 +50,7 @@ class _Plan:
         self.seed = seed
         self.keep = keep
         self.due: list[DueCollective] = []
-        self.flows = FlowTable(run.topology, run.transport)
+        self.flows = FlowTable(run.topology, run.transport, seed=seed)
         self.messages = MessageTable()
         self.streams: list[tuple[int, ...]] = []
         self.script: list[ScriptPacket] = []
