@@ -27,6 +27,7 @@ from workloads.schema import (
     IncastEntry,
     MessageEntry,
     MixEntry,
+    PermutationEntry,
     ScriptEntry,
 )
 from workloads.several import span
@@ -69,6 +70,8 @@ class _Plan:
                 self._mix(name, number, entry.mix)
             elif entry.message is not None:
                 self._message(name, number, entry.message)
+            elif entry.permutation is not None:
+                self._permutation(name, number, entry.permutation)
             else:
                 self._script(number, entry.script or [])
         self._jobs()
@@ -206,6 +209,23 @@ class _Plan:
             )
             self.messages.wait(added[1:], added[:-1])
             self.spans.traffic(f"{name} {source.end}->{target.end}", added, "message")
+
+    def _permutation(self, name: str, number: int, entry: PermutationEntry) -> None:
+        hosts = self._interfaces(entry.hosts or [ALL])
+        moved = Random(self.seed, "permutation", number).derangement(len(hosts))
+        targets = [hosts[i] for i in moved]
+        flows = self._flows(f"traffic {number}", hosts, targets, entry, entry.rate)
+        before: Numbers | None = None
+        every: list[Numbers] = []
+        for _ in range(entry.count):
+            gap_ps = 0 if before is None else entry.gap
+            size, start_ps = entry.bytes, entry.start
+            added = self.messages.add(flows, size, len(flows), start_ps=start_ps, gap_ps=gap_ps)
+            if before is not None:
+                self.messages.wait(added, before)
+            every.append(added)
+            before = added
+        self.spans.traffic(name, np.concatenate(every), "permutation")
 
     def _mix(self, name: str, number: int, entry: MixEntry) -> None:
         hosts = self._interfaces(entry.hosts or [ALL])
