@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from controller.program import CompiledProgram
     from simulator.result_model import RunEnd
     from simulator.result_reader import ResultFolder
+    from topologies.own_program import OwnProgram
     from workloads.model import RunFile
 
 
@@ -87,7 +88,8 @@ class Context:
     `mapping`: the run file, base and overrides merged, in fabric time; `source`: the same with the
     places where it stands. `out`: an empty folder of its own, for what figures are drawn from.
     `settings`: lab.yaml's `settings`, as they stand. `tell(share, text)`: how far it is (0 to 1),
-    for the progress bar.
+    for the progress bar. `program`: the variant's; `own`: what single switches run and hold, where
+    lab.yaml says it.
     """
 
     lab: str
@@ -102,11 +104,15 @@ class Context:
     settings: Mapping[str, Any] = field(default_factory=dict)
     tell: Callable[[float, str], None] = _tell_nobody
     source: Document | None = field(default=None, repr=False)
+    own: OwnProgram | None = None
 
     def run_file(self) -> RunFile:
         """Return `mapping`, checked and read, as the simulator takes it. Raises TopologyError."""
         document = self.source or Document("lab.yaml", self.mapping, {})
-        return run_of(document, self.variant.name, self.folder)
+        run = run_of(document, self.variant.name, self.folder)
+        return (
+            run if self.own is None else replace(run, topology=replace(run.topology, own=self.own))
+        )
 
 
 @dataclass(frozen=True)

@@ -56,6 +56,7 @@ class LiveFlow:
     source: Interface
     target: Interface
     payload: int
+    udp_port: int
     dscp: int
     queue: int
     rate_bps: int
@@ -97,6 +98,7 @@ def live_flows(run: RunFile, traffic: Traffic) -> tuple[LiveFlow, ...]:
                 hosts[int(row["src"])].interfaces[int(row["src_port"])],
                 hosts[int(row["dst"])].interfaces[int(row["dst_port"])],
                 payload,
+                int(row["udp_port"]),
                 int(row["dscp"]),
                 int(row["queue"]),
                 int(row["rate_bps"]),
@@ -261,6 +263,8 @@ def _settings(flow: LiveFlow, scale: int) -> dict[str, Any]:
     transport = flow.transport
     return {
         "mtu": flow.payload,
+        "udp_port": flow.udp_port,
+        "udp_ports": transport.udp_ports,
         "repeat": transport.retransmission,
         "ack_every": transport.ack_every,
         "window": transport.window_packets,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,8 @@ from typing import Any
 from experiments.api import Runtime, Variant
 from experiments.errors import LabError, LabFileError
 from experiments.overrides import Merge
-from experiments.schema import LabEntry, Selection, VariantEntry, validate_lab
+from experiments.own_programs import OwnFiles, found, laid_over
+from experiments.schema import PROGRAM, LabEntry, Selection, VariantEntry, validate_lab
 from topologies.document import Document, parse_document
 from topologies.errors import FieldPath, Problem, TopologyError, did_you_mean
 from workloads.loader import run_of
@@ -25,10 +26,15 @@ FILE = "lab.yaml"
 
 @dataclass(frozen=True)
 class Planned:
-    """A variant, and the run file that it comes to (with the places where its parts stand)."""
+    """A variant, and the run file that it comes to (with the places where its parts stand).
+
+    `own`: what `file`, the lab.yaml, says of programs and entries, the variant's last.
+    """
 
     variant: Variant
     document: Document
+    file: Document
+    own: tuple[OwnFiles, ...] = ()
 
     @property
     def mapping(self) -> Mapping[str, Any]:
@@ -36,12 +42,33 @@ class Planned:
         assert isinstance(self.document.data, dict)
         return self.document.data
 
+    def with_program(self, path: Path) -> Planned:
+        """Return it with another program in the place of the lab's; a variant's own stays."""
+        rest = tuple(layer for layer in self.own if layer.place)
+        entries = next((layer.entries for layer in self.own if not layer.place), None)
+        return replace(self, own=(OwnFiles((), str(path), entries), *rest))
+
+    def program(self, folder: Path) -> Path | None:
+        """Return the program that the variant itself names for all switches."""
+        named = self.own[-1].program if self.own and self.own[-1].place else None
+        return found(named, folder) if isinstance(named, str) else None
+
+    def own_parameters(self) -> dict[str, Any]:
+        """Return programs and entries that the variant itself names, for who reads results."""
+        if not self.own or not self.own[-1].place:
+            return {}
+        named = {"program": self.own[-1].program, "entries": self.own[-1].entries}
+        return {key: value for key, value in named.items() if value is not None}
+
     def run_file(self, directory: Path) -> RunFile:
         """Check it as a run file; other files are looked for in `directory`.
 
         Raises TopologyError, at the lines of lab.yaml.
         """
-        return run_of(self.document, self.variant.name, directory)
+        run = run_of(self.document, self.variant.name, directory)
+        if not self.own:
+            return run
+        return replace(run, topology=laid_over(run.topology, self.own, directory, self.file))
 
 
 @dataclass(frozen=True)
@@ -56,8 +83,8 @@ class Lab:
     @property
     def program(self) -> Path:
         """The P4 program: in the lab's folder, else in the repository."""
-        own = self.folder / self.entry.program
-        return own if own.is_file() else ROOT / self.entry.program
+        program = self.entry.program
+        return found(program if isinstance(program, str) else PROGRAM, self.folder)
 
     @property
     def readme(self) -> str:
@@ -136,9 +163,17 @@ class Lab:
         for path in shape.paths:
             merge.put(path)
         try:
-            return Planned(self._variant(shape), merge.done())
+            return Planned(self._variant(shape), merge.done(), self.document, self._own(shape))
         except TopologyError as error:
             raise LabFileError(error.problems) from None
+
+    def _own(self, shape: _Shape) -> tuple[OwnFiles, ...]:
+        program, entries = self.entry.program, self.entry.entries
+        layers = (
+            OwnFiles((), None if program == PROGRAM else program, entries),
+            OwnFiles(("variants", shape.name), shape.entry.program, shape.entry.entries),
+        )
+        return tuple(layer for layer in layers if not layer.says_nothing)
 
     def _variant(self, shape: _Shape) -> Variant:
         quick = shape.entry.quick or _fits(shape.labels, self.entry.quick)
@@ -242,3 +277,13 @@ def _mistakes(lab: Lab) -> Iterator[Problem]:
     if not lab.program.is_file():
         message = f"no such program: {entry.program}, neither in the lab's folder nor beside it"
         yield document.problem(("program",), message)
+    for name, variant in entry.variants.items():
+        program = variant.program
+        if isinstance(program, str) and not found(program, lab.folder).is_file():
+            message = f"no such program: {program}, neither in the lab's folder nor beside it"
+            yield document.problem(("variants", name, "program"), message)
+        if not entry.base and not variant.set:
+            for key, files in (("program", program), ("entries", variant.entries)):
+                if isinstance(files, dict) or (files is not None and key == "entries"):
+                    message = "a variant without a run file has no switches: say 'base' or 'set'"
+                    yield document.problem(("variants", name, key), message)

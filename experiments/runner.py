@@ -29,8 +29,11 @@ from experiments.report import report
 from experiments.results import CheckResult, LabResult, ProgramResult
 from experiments.simulated import Job, metrics_of, simulate
 from experiments.versions import versions
-from softswitch import jobs
+from mechanisms.switch_programs import choose
+from simulator.fabric import target_facts
+from softswitch import jobs, program_cache
 from topologies.errors import Problem, TopologyError, did_you_mean
+from workloads.model import RunFile
 
 RESULTS = Path("results")
 SHOWN_NAMES = 12  # of variants, in a message
@@ -91,6 +94,8 @@ class LabRun:
         there = lab.variants(request.runtime)
         require(request.runtime)
         self.chosen = _chosen(lab, there, request)
+        if request.program is not None:
+            self.chosen = tuple(each.with_program(self.source) for each in self.chosen)
         self.seeds = tuple(request.seeds) or lab.seeds(request.runtime)
         self.hooks = Hooks.of(lab.folder)
         self.hooks.check(request.runtime)
@@ -98,7 +103,9 @@ class LabRun:
         self.beside = request.runtime.is_live and lab.entry.live.beside is not None
         if self.beside and not self.hooks.get("measure_beside"):
             self.hooks.check(Runtime.SIMULATOR)
+        self._own: dict[str, RunFile] = {}
         self._check_files()
+        self._programs: dict[str, CompiledProgram] | None = None
         self.out = (request.out or RESULTS / lab.name).absolute()
         if self.out.exists() and not self._is_replaceable():
             raise LabError(
@@ -109,13 +116,38 @@ class LabRun:
     @property
     def source(self) -> Path:
         """The P4 program that is to be compiled for it."""
-        return self.request.program or self.lab.program
+        return (self.request.program or self.lab.program).absolute()
+
+    def compile(self, program: CompiledProgram) -> tuple[str, ...]:
+        """Compile what variants name beside `program`, and read their files of entries.
+
+        Returns in a line each why nobody plans for switches. Raises CompileError, EntryFileError,
+        NotSteerableError.
+        """
+        found, notices = dict[str, CompiledProgram](), dict[str, None]()
+        for planned in self.chosen:
+            name, run = planned.variant.name, self._own.get(planned.variant.name)
+            named = planned.program(self.lab.folder)
+            if run is not None:
+                usual = replace(program, given=False)  # else it would be every switch's
+                chosen = choose(run.topology, target_facts(run.topology), default=usual)
+                given = program.given and not planned.own_parameters()
+                found[name] = replace(chosen.programs.program, given=given)
+                notices |= dict.fromkeys(f"{name}: {notice}" for notice in chosen.notices)
+            elif named is not None:
+                made = program_cache.compile_program(program_cache.Job(named))
+                found[name] = CompiledProgram.of(made, named)
+        self._programs = found
+        return tuple(notices)
 
     def run(self, program: CompiledProgram, tell: Tell = lambda progress: None) -> Done:
         """Run it all and write the results. KeyboardInterrupt ends it and leaves nothing.
 
-        `program` is what `source` was compiled to. Raises OSError where nothing can be written.
+        `program` is what `source` was compiled to. Raises OSError where nothing can be written, and
+        what `compile` does where that was not called before.
         """
+        if self._programs is None:
+            self.compile(program)
         scratch = _scratch(self.out)
         try:
             done = self._run(scratch, program, tell)
@@ -135,7 +167,9 @@ class LabRun:
             if not planned.mapping:
                 continue  # a lab that runs everything itself needs no run file
             try:
-                planned.run_file(self.lab.folder)
+                run = planned.run_file(self.lab.folder)
+                if planned.own:
+                    self._own[planned.variant.name] = run
             except TopologyError as error:
                 problems |= dict.fromkeys(error.problems)
         if problems:
@@ -159,7 +193,10 @@ class LabRun:
             checks, figures = [*checks, figures], []
         failures = tuple(run for run in finished if run.failure)
         failed = failures or any(check.verdict is Verdict.FAIL for check in checks)
-        mappings = {planned.variant.name: planned.mapping for planned in self.chosen}
+        mappings = {
+            planned.variant.name: {**planned.mapping, **planned.own_parameters()}
+            for planned in self.chosen
+        }
         result = LabResult(
             lab=self.lab.name,
             title=self.lab.entry.title,
@@ -213,6 +250,8 @@ class LabRun:
         folder = "beside" if runtime is not self.request.runtime else "runs"
         out = scratch / folder / planned.variant.name / f"seed-{seed}"
         out.mkdir(parents=True)
+        name = planned.variant.name
+        own = self._own.get(name)
         return Context(
             lab=self.lab.name,
             folder=self.lab.folder.resolve(),
@@ -222,9 +261,10 @@ class LabRun:
             runtime=runtime,
             time_scale=self.time_scale,
             out=out,
-            program=program,
+            program=(self._programs or {}).get(name, program),
             settings=self.lab.entry.settings,
             source=planned.document,
+            own=None if own is None else own.topology.own,
         )
 
     def _play(self, contexts: Sequence[Context], tell: Tell) -> list[Finished]:

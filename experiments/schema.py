@@ -4,7 +4,8 @@ title: Two ways to slow down
 teaches: why an early signal beats a late one
 minutes: 4                             or {simulator: 4, softswitch: 6}
 runtimes: [simulator, softswitch]
-program: p4src/fabric.p4               of the lab's folder, or of the repository
+program: p4src/fabric.p4               of the lab's folder, or of the repository; {s2: own.p4}
+entries: entries                       what switches with a program of one's own hold
 seeds: [1, 2, 3]
 settings: {relief: 20ms}               the lab's own, handed to its hooks
 live: {seeds: [1, 2, 3, 4, 5], time_scale: 10000, beside: simulator, only: [{length: 10km}],
@@ -13,7 +14,7 @@ simulator: {without: [{length: 10km}]}
 base: {topology: ..., traffic: ...}    a run file (docs/workloads.md)
 variants:                              each: the base with its own overrides merged in
   slow: {title: by hand, quick: true, labels: {control: slow}, runtimes: [simulator],
-         set: {transport.overrides.gain: 0.1}}
+         set: {transport.overrides.gain: 0.1}, program: lb.p4, entries: {s1: s1-commands.txt}}
 axes:                                  or the product of choices, each with its overrides
   length: {10km: {topology.links.2.length: 10km}, 100km: {}}
   control: {own: {}, other: {transport: {congestion_control: other}}}
@@ -82,6 +83,13 @@ def _inside(value: str) -> str:
     return value
 
 
+def _files(value: object) -> object:
+    if isinstance(value, dict):
+        return {name: _inside(file) if isinstance(file, str) else file
+                for name, file in value.items()}  # fmt: skip
+    return _inside(value) if isinstance(value, str) else value
+
+
 def _different(values: list[Any]) -> list[Any]:
     if len(set(values)) < len(values):
         raise ValueError("each only once")
@@ -95,6 +103,7 @@ Runtimes = Annotated[list[AnyRuntime], Field(min_length=1), AfterValidator(_diff
 Seeds = Annotated[list[CountOrNone], Field(min_length=1), AfterValidator(_different)]
 Overrides = Annotated[dict[str, Any], BeforeValidator(_overrides)]
 Selection = dict[str, Annotated[list[Label], BeforeValidator(_words)]]
+Files = Annotated[str | dict[str, str], BeforeValidator(_files)]
 Minutes = Annotated[
     dict[AnyRuntime, Annotated[float, Field(ge=0)]], BeforeValidator(_minutes)
 ]  # fmt: skip
@@ -117,12 +126,17 @@ class LiveEntry(RuntimeEntry):
 
 
 class VariantEntry(Model):
-    """One variant: the base with `set` merged in."""
+    """One variant: the base with `set` merged in.
+
+    `program`, `entries`: in the place of the lab's.
+    """
 
     title: str = ""
     quick: bool = False
     labels: dict[str, Label] = Field(default={})
     runtimes: Runtimes | None = None
+    program: Files | None = None
+    entries: Files | None = None
     set: Overrides = Field(default={})
 
 
@@ -133,7 +147,8 @@ class LabEntry(Model):
     teaches: str = ""
     minutes: Minutes = Field(default={})
     runtimes: Runtimes
-    program: Annotated[str, AfterValidator(_inside)] = PROGRAM
+    program: Files = PROGRAM
+    entries: Files | None = None
     seeds: Seeds = Field(default=[1])
     settings: dict[str, Any] = Field(default={})
     live: LiveEntry = LiveEntry()

@@ -123,6 +123,8 @@ def run_lab(
         )
         prepared = LabRun(found, request)
         program = run_options.compiled(prepared.source, given=p4 is not None, quiet=as_json)
+        for notice in prepared.compile(program):
+            console.notice(notice)
         with _progress(found.name, quiet=as_json) as tell:
             done = prepared.run(program, tell)
     except LabError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 
@@ -42,6 +43,7 @@ from workloads.schema import (
     IncastEntry,
     MessageEntry,
     MixEntry,
+    PermutationEntry,
     ScriptEntry,
 )
 from workloads.several import links_of, rank_problem, span, unjoined
@@ -148,6 +150,8 @@ class _Check:
                 self._incast(path, entry.incast)
             elif entry.mix is not None:
                 self._mix(path, entry.mix)
+            elif entry.permutation is not None:
+                self._permutation(path, entry.permutation)
             else:
                 self._spans = False
             for n, packet in enumerate(entry.script or ()):
@@ -243,6 +247,17 @@ class _Check:
             rates_bps = sum(link.rate_bps for link in links)
             count = mix_messages(entry, MIXES[entry.sizes], rates_bps)
             self._count((*path, "stop"), count)
+
+    def _permutation(self, path: FieldPath, entry: PermutationEntry) -> None:
+        where = (*path, "hosts") if entry.hosts else path
+        hosts = self._ends(where, entry.hosts or [ALL])
+        if len(hosts) < 2:
+            self._report(where, "a permutation needs at least two hosts")
+        twice = [name for name, times in Counter(end.host for end in hosts).items() if times > 1]
+        if twice:
+            self._report(where, f"{twice[0]} is there twice: each host sends to one other host")
+        self._all_meet(where, hosts, hosts)
+        self._count((*path, "count"), len(hosts) * entry.count)
 
     def _count(self, path: FieldPath, count: int, kept: int | None = None) -> None:
         """Count messages; `kept` (None: all): of which are not made as they are due."""

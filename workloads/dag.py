@@ -16,7 +16,7 @@ import numpy.typing as npt
 from topologies.model import Interface, Topology
 from workloads.model import FLOW, MESSAGE, MessageArrays, Records
 from workloads.paths import Paths, PathTable, mtu_payload
-from workloads.randomness import mix, mix_words
+from workloads.randomness import Random, mix, mix_words
 from workloads.schema import ROCE_DSCP
 from workloads.several import span
 from workloads.transport import Transport, transport_for
@@ -25,6 +25,7 @@ from workloads.transport_schema import TransportFields
 Numbers = npt.NDArray[np.int64]
 FIRST_UDP_PORT, UDP_PORTS = 0xC000, 1 << 14  # RoCEv2's source ports lie in 49152..65535
 MAX_CHANNELS = 64  # of a pair
+PLAIN_SEED = 1  # of a run file without `seed`: its ports follow from the pair alone
 OPERATIONS = {"send": 0, "write": 2, "read": 4}  # enum rnic_operation
 
 
@@ -33,8 +34,8 @@ class FlowKind:
     """What a number of flows have in common; flows of different names never share a queue pair.
 
     `queue` None: that of the DSCP's class. `payload` None: what the MTU allows. `udp_port` None: by
-    the pair and the channel. `rate_bps` 0: the interface's. `open_loop`: without the run's
-    transport; `operation` None: the transport's.
+    pair, channel, name and the run's seed. `rate_bps` 0: the interface's. `open_loop`: without the
+    run's transport; `operation` None: the transport's.
     """
 
     name: str
@@ -50,9 +51,16 @@ class FlowKind:
 class FlowTable:
     """The flows of a run: one for each (kind, source, destination, channel) that is asked for."""
 
-    def __init__(self, topology: Topology, transport: TransportFields | None = None) -> None:
+    def __init__(
+        self,
+        topology: Topology,
+        transport: TransportFields | None = None,
+        *,
+        seed: int = PLAIN_SEED,
+    ) -> None:
         self.topology = topology
         self.transport = transport
+        self._word = 0 if seed == PLAIN_SEED else Random(seed, "udp ports").word()
         self._transports: dict[tuple[int, str, bool, int], int] = {}
         self.interfaces = tuple(topology.interfaces())
         self.numbers = {interface.end: i for i, interface in enumerate(self.interfaces)}
@@ -191,8 +199,8 @@ class FlowTable:
     def _udp_ports(
         self, kind: FlowKind, source: Numbers, target: Numbers, channel: Numbers
     ) -> npt.NDArray[np.uint64]:
-        """Return UDP source ports spread over RoCE's range by addresses, channel and name."""
-        word = 0
+        """Return UDP source ports spread over RoCE's range by addresses, channel, name and seed."""
+        word = self._word
         for byte in kind.name.encode():
             word = mix(word ^ byte)
         pairs = self._address[source] << np.uint64(32) | self._address[target]

@@ -27,6 +27,7 @@ from workloads.schema import (
     IncastEntry,
     MessageEntry,
     MixEntry,
+    PermutationEntry,
     ScriptEntry,
 )
 from workloads.several import span
@@ -36,7 +37,7 @@ _PS = 10**12
 
 
 def plan(run: RunFile, seed: int | None = None, *, keep: int = MAX_MESSAGES) -> Traffic:
-    """Return what a run sends; `seed` (None: the file's) changes only what is random.
+    """Return what a run sends; `seed` (None: the file's) changes what is random, and UDP ports.
 
     `keep`: a run with more messages has those of rings and all-to-alls made as they are due.
     Raises TopologyError where a random placement joins what no way joins.
@@ -50,7 +51,7 @@ class _Plan:
         self.seed = seed
         self.keep = keep
         self.due: list[DueCollective] = []
-        self.flows = FlowTable(run.topology, run.transport)
+        self.flows = FlowTable(run.topology, run.transport, seed=seed)
         self.messages = MessageTable()
         self.streams: list[tuple[int, ...]] = []
         self.script: list[ScriptPacket] = []
@@ -69,6 +70,8 @@ class _Plan:
                 self._mix(name, number, entry.mix)
             elif entry.message is not None:
                 self._message(name, number, entry.message)
+            elif entry.permutation is not None:
+                self._permutation(name, number, entry.permutation)
             else:
                 self._script(number, entry.script or [])
         self._jobs()
@@ -206,6 +209,23 @@ class _Plan:
             )
             self.messages.wait(added[1:], added[:-1])
             self.spans.traffic(f"{name} {source.end}->{target.end}", added, "message")
+
+    def _permutation(self, name: str, number: int, entry: PermutationEntry) -> None:
+        hosts = self._interfaces(entry.hosts or [ALL])
+        moved = Random(self.seed, "permutation", number).derangement(len(hosts))
+        targets = [hosts[i] for i in moved]
+        flows = self._flows(f"traffic {number}", hosts, targets, entry, entry.rate)
+        before: Numbers | None = None
+        every: list[Numbers] = []
+        for _ in range(entry.count):
+            gap_ps = 0 if before is None else entry.gap
+            size, start_ps = entry.bytes, entry.start
+            added = self.messages.add(flows, size, len(flows), start_ps=start_ps, gap_ps=gap_ps)
+            if before is not None:
+                self.messages.wait(added, before)
+            every.append(added)
+            before = added
+        self.spans.traffic(name, np.concatenate(every), "permutation")
 
     def _mix(self, name: str, number: int, entry: MixEntry) -> None:
         hosts = self._interfaces(entry.hosts or [ALL])

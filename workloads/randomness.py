@@ -69,6 +69,16 @@ class Random:
             found[i], found[j] = found[j], found[i]
         return found
 
+    def derangement(self, count: int) -> list[int]:
+        """Return a permutation of 0 to `count` - 1 that moves each, all with the same chance.
+
+        Of all permutations 1 in e does: others are drawn again. `count` is not 1.
+        """
+        while True:
+            found = self.shuffled(range(count))
+            if all(i != moved for i, moved in enumerate(found)):
+                return found
+
     def exponential(self, mean: int, count: int) -> npt.NDArray[np.int64]:
         """Return exponentially distributed whole numbers of this mean, by inversion.
 

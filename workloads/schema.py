@@ -201,6 +201,16 @@ class MessageEntry(FlowSettings):
     rate: Rate | None = None
 
 
+class PermutationEntry(FlowSettings):
+    """`count` messages from each host to another one, so that each also receives from one alone."""
+
+    bytes: Volume
+    hosts: Ends | None = None
+    count: Count = 1
+    gap: Moment = 0
+    rate: Rate | None = None
+
+
 class UdpFields(Model):
     """A UDP header."""
 
@@ -258,6 +268,7 @@ class TrafficEntry(Model):
     incast: IncastEntry | None = None
     mix: MixEntry | None = None
     message: MessageEntry | None = None
+    permutation: PermutationEntry | None = None
     script: Annotated[list[ScriptEntry] | None, Field(min_length=1)] = None
 
     @model_validator(mode="after")

@@ -258,8 +258,11 @@ class Endpoint:
         *,
         buffer_bytes: int,
         congestion_control: Parameters | None = None,
+        udp_port: int | None = None,
     ) -> Pair:
         """Make a queue pair with memory that its peer may write and read; `config.qpn` is chosen.
+
+        `udp_port` stands in the place of the config's; None: by the queue pair's number.
 
         Raises CardError (the limit of queue pairs, a setting out of range), AlgorithmError,
         EndpointError.
@@ -278,7 +281,8 @@ class Endpoint:
             qpn = self._free_qpn()
             psn = random.randrange(1 << 24)
             rkey = (qpn << 8 | random.randrange(256)) & 0xFFFFFFFF
-            chosen = replace(config, qpn=qpn, first_psn=psn, udp_port=0xC000 | qpn & 0x1FFF)
+            port = 0xC000 | qpn & 0x1FFF if udp_port is None else udp_port
+            chosen = replace(config, qpn=qpn, first_psn=psn, udp_port=port)
             held = _Open(chosen, congestion_control, rkey, memory, base, size)
             access = int(Access.REMOTE_WRITE | Access.REMOTE_READ)
             self._check(self.lib.rnic_register(self._card, rkey, 0, base, size, access))

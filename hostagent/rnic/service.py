@@ -21,21 +21,22 @@ info {} -> {interface, ip, mac, mode, mode_reason, mtu, line_rate_bps, max_qps, 
     mode: "af_xdp" or "af_packet", and why not the better one; mtu: the largest that a queue pair
     may have on any interface; kernel: whether congestion control runs in the kernel (--maps) or in
     the card; interfaces: each one's {interface, ip, mac, mtu, line_rate_bps}, the first in front.
-open {qps, buffer_bytes, mtu?, udp_ports?, repeat?, ack_every?, window?, timeout_us?, retries?,
-      rnr_retries?, rate_bps?, dscp?, queue?, max_reads?, congestion_control?, cnp_interval_ns?,
-      ack_class?, reorder_us?, interface?, interfaces?}
+open {qps, buffer_bytes, mtu?, udp_port?, udp_ports?, repeat?, ack_every?, window?, timeout_us?,
+      retries?, rnr_retries?, rate_bps?, dscp?, queue?, max_reads?, congestion_control?,
+      cnp_interval_ns?, ack_class?, reorder_us?, interface?, interfaces?}
         -> {pairs: [{qpn, psn, rkey, address, ip, mac, ways?}]}
     Makes queue pairs, each with `buffer_bytes` that its peer may write and read, and as much to
-    send from. mtu: 256 .. 2048, default the largest that fits its interfaces; repeat: "go-back-n"
-    (default) or "selective-repeat"; window: packets, default no limit (on a bare wire without
-    --line-rate some 512 keep the far end's queues from running over); timeout_us: default 200000;
-    retries: default 7; rate_bps: a limit beside congestion control's, preamble and gap counted, as
-    all rates that frames leave with. congestion_control: an object with the fields of each
-    algorithm that applies, by its name (hostagent/algorithms.py); null (default): none.
-    cnp_interval_ns: of this end as receiver, between two CNPs; null (default): it sends none.
-    ack_class: [DSCP, queue] of acknowledgements; null (default): those of the data. reorder_us:
-    with selective-repeat, how long packets may overtake each other before what is missing counts as
-    lost; default 0.
+    send from. mtu: 256 .. 2048, default the largest that fits its interfaces; udp_port: the source
+    port of the first one, whose packets take udp_ports in turn (default 1), and each further one
+    has those behind; default: chosen by the queue pair's number; repeat: "go-back-n" (default) or
+    "selective-repeat"; window: packets, default no limit (on a bare wire without --line-rate some
+    512 keep the far end's queues from running over); timeout_us: default 200000; retries: default
+    7; rate_bps: a limit beside congestion control's, preamble and gap counted, as all rates that
+    frames leave with. congestion_control: an object with the fields of each algorithm that
+    applies, by its name (hostagent/algorithms.py); null (default): none. cnp_interval_ns: of this
+    end as receiver, between two CNPs; null (default): it sends none. ack_class: [DSCP, queue] of
+    acknowledgements; null (default): those of the data. reorder_us: with selective-repeat, how
+    long packets may overtake each other before what is missing counts as lost; default 0.
     interfaces: "one" (default), number `interface` of the card (default 0), or "all": packets take
     turns over all interfaces of the card; `ways` has the {ip, mac} of each then.
 connect {pairs: [{qpn, peer_ip, peer_qpn, peer_psn, peer_rkey?, peer_address?, peer_mac?,
@@ -233,6 +234,7 @@ class Client:
         qps: int = 1,
         buffer_bytes: int = 65536,
         mtu: int | None = None,
+        udp_port: int | None = None,
         udp_ports: int = 1,
         repeat: str = "go-back-n",
         ack_every: int = 8,
@@ -259,6 +261,11 @@ class Client:
         if mtu is not None and mtu > smallest:
             name = self.endpoint.config.interfaces[of_line].interface
             raise RequestError(f"an MTU of {mtu} does not fit {name}: at most {smallest}")
+        if udp_port is not None and not 1 <= udp_port <= 65536 - qps * max(1, udp_ports):
+            raise RequestError(
+                f"{qps} queue pairs with {udp_ports} UDP ports each, from {udp_port} on, "
+                "do not fit 1 to 65535"
+            )
         config = QueuePairConfig(
             qpn=1,
             mtu=mtu or smallest,
@@ -284,9 +291,12 @@ class Client:
         ways = [{"ip": str(ipaddress.IPv4Address(i.ip)), "mac": mac_text(i.mac)} for i in lines]
         opened: list[dict[str, Any]] = []
         try:
-            for _ in range(qps):
+            for number in range(qps):
                 pair = self.endpoint.open(
-                    config, buffer_bytes=buffer_bytes, congestion_control=congestion_control
+                    config,
+                    buffer_bytes=buffer_bytes,
+                    congestion_control=congestion_control,
+                    udp_port=None if udp_port is None else udp_port + number * max(1, udp_ports),
                 )
                 self.pairs[pair.qpn] = {}
                 several = {"ways": ways} if len(ways) > 1 else {}

@@ -6,26 +6,37 @@ h1 h2 h3 - s1 === 2 km === s2 - h4        all at 400 Gb/s: the queue builds at s
 from __future__ import annotations
 
 import os
+import select
 import signal
+import socket
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from scapy.layers.inet import IP, UDP
+from scapy.utils import rdpcap
 
 from compiler import compile_p4
 from controller.program import CompiledProgram
 from emulation import run_state
+from emulation.interrupts import Interrupts
+from emulation.session import Session
 from experiments import live, live_beside
 from experiments.live_flows import CHUNK_BYTES, LiveError, live_flows, with_jitter
 from experiments.live_model import FlowSeries, LiveRun, LiveSettings, PortSeries
+from simulator.runner import Simulation
+from topologies.model import Endpoint
 from workloads.loader import read_run
 from workloads.plan import plan
 
 FABRIC = Path(__file__).parents[2] / "p4src" / "fabric.p4"
 US = 10**6
+ETH_P_ALL = 3
 MARKS_FROM = 1_600_000  # hpcc-dcqcn at 400 Gb/s
 RUN = """\
 topology:
@@ -324,6 +335,56 @@ def test_real_time_agrees_with_the_simulator(
         assert flow.acked_bytes[-1] <= flow.delivered_bytes[-1]
     assert teller.run
     assert teller.left() == []
+
+
+def ports_at(tap: socket.socket) -> set[tuple[str, int]]:
+    """Source addresses and UDP source ports of the RoCEv2 packets that a socket has seen."""
+    found = set()
+    while select.select([tap], [], [], 0)[0]:
+        frame = tap.recv(1 << 16)
+        if frame[23] == socket.IPPROTO_UDP and frame[36:38] == (4791).to_bytes(2):
+            found.add((socket.inet_ntoa(frame[26:30]), int.from_bytes(frame[34:36])))
+    return found
+
+
+@pytest.mark.root
+def test_a_flow_has_the_same_ports_in_both_runtimes(
+    roots: None, tmp_path: Path, program: CompiledProgram, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is on h4's wire: four ports of each flow, those that the seed says."""
+    text = RUN.replace("persistent: true", "bytes: 40kB")
+    run = read_run(text.replace("parameters: hpcc-dcqcn}", "parameters: hpcc-dcqcn, udp_ports: 4}"))
+    real: set[tuple[str, int]] = set()
+    bring_up = live._fabric
+
+    @contextmanager
+    def watched(*given: Any) -> Iterator[tuple[Session, Interrupts]]:
+        with bring_up(*given) as (session, interrupts):
+            everything = socket.htons(ETH_P_ALL)
+            # The switch's side: at h4 an endpoint on AF_XDP takes frames before others see them.
+            with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, everything) as tap:
+                tap.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8 << 20)
+                tap.bind((session.network.interface_name("s2", 1), ETH_P_ALL))
+                yield session, interrupts
+                real.update(ports_at(tap))
+
+    monkeypatch.setattr(live, "ATTEMPTS", 1)
+    monkeypatch.setattr(live, "_fabric", watched)
+    live.play(run, program, replace(SETTINGS, seed=5))
+
+    simulation = Simulation(run, program, seed=5)
+    simulation.capture(tmp_path / "h4.pcap", Endpoint("h4", 0))
+    simulation.run()
+    packets = [packet for packet in rdpcap(str(tmp_path / "h4.pcap")) if UDP in packet]
+    sources = [str(host.interfaces[0].address.ip) for host in run.topology.hosts[:3]]
+    virtual = {(packet[IP].src, packet[UDP].sport) for packet in packets}
+    flows = list(zip(sources, plan(run, 5).flows["udp_port"].tolist(), strict=True))
+    ports = {(source, port + turn) for source, port in flows for turn in range(4)}
+    for seen in (real, virtual):
+        data = {each for each in seen if each[0] in sources}
+        assert data == ports
+        # Acknowledgements come with ports of the flow, too: which of them, the PSN says.
+        assert {port for _, port in seen - data} < {port for _, port in ports}
 
 
 @pytest.mark.root

@@ -61,6 +61,35 @@ def spec_of(**more: Any) -> SweepSpec:
     return SweepSpec.of(content)
 
 
+def test_seeds_spread_what_hashing_decides(program: CompiledProgram) -> None:
+    """Nothing of it is random but ports: four flows over two spines, and how they meet there."""
+    pairs = [{"from": f"h{i}", "to": f"h{i + 4}", "bytes": "100kB"} for i in range(1, 5)]
+    content = {
+        "topology": {
+            "generator": "leaf_spine",
+            "leaves": 2,
+            "spines": 2,
+            "hosts_per_leaf": 4,
+            "link": {"rate": "100Gbps", "delay": "1us", "queue": "16MB", "mtu": "4200B"},
+        },
+        "traffic": [{"message": pair} for pair in pairs],
+    }
+    seeds = [1, 2, 3, 4, 5, 6]
+    again = {"run": content, "seeds": seeds, "metrics": ["fct_max"]}
+    took, same = (
+        [each.metrics["fct_max"] for each in run(spec, workers=2, program=program).runs]
+        for spec in (SweepSpec.of(again), SweepSpec.of(again))
+    )
+    assert took == same
+    # Two, three or four flows share the fuller spine's link: 2/16, 8/16 and 6/16 are 4, 3 and 2.
+    assert len(set(took)) >= 2
+    traffic = [{"message": {**pair, "udp_port": 50000}} for pair in pairs]
+    fixed = {**content, "traffic": traffic}
+    spec = SweepSpec.of({"run": fixed, "seeds": seeds, "metrics": ["fct_max"]})
+    alike = run(spec, workers=2, program=program).runs
+    assert len({each.metrics["fct_max"] for each in alike}) == 1
+
+
 def test_every_point_is_played_with_every_seed_and_the_best_is_found(
     program: CompiledProgram,
 ) -> None:

@@ -248,6 +248,8 @@ def test_limits_and_wrong_requests_are_told_and_change_nothing(
                 ("open", {"qps": 1, "buffer_bytes": 64, "mtu": 1000}, "MTU"),
                 ("open", {"qps": 1, "buffer_bytes": -1}, "a buffer of -1 bytes"),
                 ("open", {"qps": "x", "buffer_bytes": 64}, "fields are wrong"),
+                ("open", {"qps": 2, "buffer_bytes": 64, "udp_port": 65535}, "fit 1 to 65535"),
+                ("open", {"qps": 1, "buffer_bytes": 64, "udp_port": 0}, "fit 1 to 65535"),
                 ("open", {"qps": 1, "buffer_bytes": 64, "repeat": "x"}, "selective-repeat"),
                 ("open", {"size": 1}, "fields are wrong"),
                 ("measure", {"qpns": [1], "operation": "write"}, "no queue pair 1"),
