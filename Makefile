@@ -20,7 +20,7 @@ RUNTIME ?=
 # More arguments for pytest or a lab, for example: make test ARGS='-k compiler'
 ARGS ?=
 
-.PHONY: help setup run-topo lab test test-long bench lint doctor uninstall setup-p4rt-shell setup-dask stop clean
+.PHONY: help setup run-topo lab test test-long bench lint doctor readme uninstall setup-p4rt-shell setup-dask stop clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -51,6 +51,9 @@ lint: setup ## ruff, its formatter as a check, mypy, and that imports go one way
 	@$(BIN)/mypy
 	@$(BIN)/mypy tests/bench
 	@mkdir -p build/logs; $(BIN)/lint-imports >build/logs/lint-imports.log || { cat build/logs/lint-imports.log; exit 1; }
+
+readme: setup ## whether the README's numbers are what its commands print; ARGS='--write', '--full'
+	@$(AS_ROOT) $(BIN)/python tests/readme.py $(ARGS)
 
 doctor: ## what this machine has, what each missing thing costs, and what mends it
 	@if [ -x $(BIN)/python ]; then $(BIN)/python -m weft.doctor $(ARGS); else python3 -m weft.doctor $(ARGS); fi
