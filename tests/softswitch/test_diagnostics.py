@@ -85,7 +85,7 @@ def client(daemon: Daemon) -> Iterator[DiagnosticsClient]:
 
 @pytest.mark.root
 @pytest.mark.parametrize(
-    ("which", "expected"), [(0, "frames arrived"), (1, "0\n"), (2, "'noqueue'"), (3, "0\n")]
+    ("which", "expected"), [(0, "frames arrived"), (1, "0\n"), (2, "'noqueue'"), (3, "(0, 0, 0,")]
 )
 def test_each_python_of_the_page_on_links_runs_alone(
     tmp_path: Path, which: int, expected: str, capsys: pytest.CaptureFixture[str]
