@@ -20,13 +20,13 @@ RUNTIME ?=
 # More arguments for pytest or a lab, for example: make test ARGS='-k compiler'
 ARGS ?=
 
-.PHONY: help setup run-topo lab test test-long bench lint doctor setup-p4rt-shell setup-dask stop clean
+.PHONY: help setup run-topo lab test test-long bench lint doctor readme uninstall setup-p4rt-shell setup-dask stop clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-setup: ## install what is missing (Debian packages, .venv, headers, core); instant if done
-	@setup/setup.sh
+setup: ## install what is missing (Debian packages, .venv, headers, core), `weft` on PATH; instant if done
+	@setup/setup.sh $(if $(filter setup,$(MAKECMDGOALS)),--asked)
 
 run-topo: setup ## the default lab; TOPO=file.yaml, P4=prog.p4, ENTRIES=dir, TARGET=softswitch|bmv2, CLI=1 for a prompt
 	@$(AS_ROOT) $(BIN)/weft run-topo $(TOPO) $(if $(P4),--p4 $(P4)) $(if $(ENTRIES),--entries $(ENTRIES)) $(if $(TARGET),--target $(TARGET)) $(if $(filter-out 0,$(CLI)),--cli)
@@ -52,8 +52,14 @@ lint: setup ## ruff, its formatter as a check, mypy, and that imports go one way
 	@$(BIN)/mypy tests/bench
 	@mkdir -p build/logs; $(BIN)/lint-imports >build/logs/lint-imports.log || { cat build/logs/lint-imports.log; exit 1; }
 
+readme: setup ## whether the README's numbers are what its commands print; ARGS='--write', '--full'
+	@$(AS_ROOT) $(BIN)/python tests/readme.py $(ARGS)
+
 doctor: ## what this machine has, what each missing thing costs, and what mends it
 	@if [ -x $(BIN)/python ]; then $(BIN)/python -m weft.doctor $(ARGS); else python3 -m weft.doctor $(ARGS); fi
+
+uninstall: ## say what Weft has on this machine, and remove it; ARGS='--dry-run' or '--yes'
+	@/usr/bin/python3 -B -m weft.uninstall $(ARGS)
 
 setup-p4rt-shell: setup ## install p4runtime-shell, which the prompt's p4rt-shell starts
 	@$(BIN)/weft setup-p4rt-shell

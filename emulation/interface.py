@@ -26,6 +26,15 @@ _ETHERNET_BYTES = 14
 _BURST_PACKETS = 2
 
 
+def exists(name: str) -> bool:
+    """Say whether this namespace has an interface of that name, its own or an alternative one."""
+    try:
+        socket.if_nametoindex(name)
+    except OSError:
+        return False
+    return True
+
+
 def offloads_off(names: list[str], where: socket.socket) -> None:
     """Turn off all that the kernel would leave to a network card, which a veth does not have.
 

@@ -1,9 +1,9 @@
 """A topology as a Mininet network: hosts in namespaces, links as veth pairs, switches' ports.
 
 Hosts are Mininet hosts. Switches' ports stay in the root namespace, where their processes run and
-`tcpdump -i` finds them, under names with the run's prefix. Mininet's own start-up (it changes
-system-wide settings) and clean-up (it removes others' things) are not used: what is made here is
-in the run's record, and `emulation.teardown` removes it.
+`tcpdump -i` finds them (their names: `emulation.interface_names`). Mininet's own start-up (it
+changes system-wide settings) and clean-up (it removes others' things) are not used: what is made
+here is in the run's record, and `emulation.teardown` removes it.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from mininet.node import Host as MininetHost
 from emulation import host_names, interface, namespace
 from emulation.errors import EmulationError, ToolMissingError
 from emulation.host_setup import static_neighbours
+from emulation.interface_names import InterfaceNames, run_name
 from emulation.live_host import LiveHost
 from emulation.run_state import SHELL_ROLE, Run
 from emulation.switch_node import SwitchNode, SwitchSettings
@@ -37,17 +38,7 @@ HEADROOM_BYTES = 256
 MAX_NODES = 512  # a namespace, a shell and some links each; more belongs to the simulator
 
 _FIRST_ROUTE_TABLE = 100
-_NAME_LIMIT = 15  # IFNAMSIZ - 1
 _PROGRAMS = {"mnexec": "mininet", "ifconfig": "net-tools", "ip": "iproute2"}
-
-
-def port_name(run: str, index: int, end: Endpoint) -> str:
-    """Return a switch port's interface name, `w3f2a-s1-2`; `index` counts the switches.
-
-    Names that Linux would refuse for their length name the switch by its index: `w3f2a-n17-2`.
-    """
-    name = f"{run}-{end.node}-{end.port}"
-    return name if len(name) <= _NAME_LIMIT else f"{run}-n{index}-{end.port}"
 
 
 def namespace_name(run: str, host: str) -> str:
@@ -79,35 +70,27 @@ class Network:
         self.switches: dict[str, SwitchNode] = {}
         self.hosts_are_paced = False
         self.tickers: list[TickerProcess] = []
-        self._names = self._choose_names()
+        self.names = InterfaceNames(topology, run.name)
         setLogLevel("error")
         self._net = _Network(controller=None, switch=SwitchNode, link=Link, intf=_QuietIntf)
-
-    def _choose_names(self) -> dict[Endpoint, str]:
-        index = {switch.name: number for number, switch in enumerate(self.topology.switches, 1)}
-        names = {}
-        for link in self.topology.links:
-            for end in (link.a, link.b):
-                if end.node in index:
-                    names[end] = port_name(self.run.name, index[end.node], end)
-                else:
-                    names[end] = f"{end.node}-eth{end.port}"
-        return names
 
     def ticker_interfaces(self, switch: str) -> tuple[str, str]:
         """Return the ends of the pair by which a switch's ticks come: the port's, the process's."""
         index = next(
             number for number, each in enumerate(self.topology.switches, 1) if each.name == switch
         )
-        port = port_name(self.run.name, index, Endpoint(switch, TICKER_PORT))
-        name = f"{self.run.name}-{switch}-t{TICKER_PORT}"
-        return port, name if len(
-            name
-        ) <= _NAME_LIMIT else f"{self.run.name}-n{index}-t{TICKER_PORT}"
+        port, process = (
+            run_name(self.run.name, index, switch, end) for end in (TICKER_PORT, f"t{TICKER_PORT}")
+        )
+        return port, process
 
     def interface_name(self, node: str, port: int = 0) -> str:
         """Return the name of a node's interface. Raises KeyError for a port not in use."""
-        return self._names[Endpoint(node, port)]
+        end = Endpoint(node, port)
+        if self.topology.is_switch(node):
+            return self.names.shown[end]
+        self.topology.link_at(node, port)
+        return f"{node}-eth{port}"
 
     def namespace_name(self, host: str) -> str:
         """Return the name under which `ip netns exec` finds a host."""
@@ -123,7 +106,7 @@ class Network:
         self._check_fit()
         topology = self.topology
         self.run.will_make(
-            links=[self._names[end] for end in self._names if topology.is_switch(end.node)],
+            links=self.names.recorded.values(),
             namespaces=[self.namespace_name(host.name) for host in topology.hosts],
         )
         for host in topology.hosts:
@@ -212,31 +195,31 @@ class Network:
                 self._net[b.node],
                 port1=a.port,
                 port2=b.port,
-                intfName1=self._names[a],
-                intfName2=self._names[b],
+                intfName1=self.names.recorded[a],
+                intfName2=self.names.recorded.get(b) or self.interface_name(b.node, b.port),
             )
         except Exception as error:  # Mininet raises the bare class, with ip's output
             raise EmulationError(f"can't make the link {a} - {b}: {error}") from None
 
     def _configure_ports(self) -> None:
-        mtus = {
-            self._names[end]: max(SWITCH_MTU, link.mtu_bytes + HEADROOM_BYTES)
-            for link in self.topology.links
-            for end in (link.a, link.b)
-            if self.topology.is_switch(end.node)
-        }
-        names = list(mtus)
-        for name in names:
+        made = list(self.names.recorded.values())
+        for name in made:
             interface.ipv6_off(name)
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as here:
-            interface.offloads_off(names, here)
+            interface.offloads_off(made, here)
         # Without ARP the root namespace's kernel answers nobody's request for its own addresses.
-        settings = [f"link set {name} mtu {mtu} arp off up" for name, mtu in mtus.items()]
+        settings = [
+            f"link set {name} mtu {self._switch_mtu(end)} arp off up"
+            for end, name in self.names.shown.items()
+        ]
         attach = [
             f"netns attach {self.namespace_name(name)} {node.pid}"
             for name, node in self.hosts.items()
         ]
-        self._ip(settings + attach)
+        self._ip(self.names.commands() + settings + attach)
+
+    def _switch_mtu(self, end: Endpoint) -> int:
+        return max(SWITCH_MTU, self.topology.link_at(end.node, end.port).mtu_bytes + HEADROOM_BYTES)
 
     def _add_ticker_pair(self, switch: str) -> None:
         ends = self.ticker_interfaces(switch)

@@ -29,6 +29,7 @@ LOG_ROOT_VARIABLE = "WEFT_LOG_DIR"
 LOGS_KEPT = 5
 SHELL_ROLE = "shell"  # how the record marks Mininet's shell of a node
 
+_CLONE = Path(__file__).resolve().parent.parent
 _FORMAT = 1
 _LOCK = "lock"
 _STATE = "state.json"
@@ -146,7 +147,8 @@ class RunLock:
 
     def name_holder(self, run: str, runner: ProcessIdentity) -> None:
         """Write into the lock file who holds it, for the message of a second run."""
-        text = json.dumps({"run": run, "pid": runner.pid, "start_ticks": runner.start_ticks})
+        who = {"run": run, "pid": runner.pid, "start_ticks": runner.start_ticks}
+        text = json.dumps({**who, "clone": str(_CLONE)})
         os.ftruncate(self._fd, 0)
         os.pwrite(self._fd, text.encode(), 0)
 
@@ -163,6 +165,14 @@ def holder() -> tuple[str, ProcessIdentity] | None:
     try:
         data = json.loads((run_root() / _LOCK).read_text())
         return data["run"], ProcessIdentity(data["pid"], data["start_ticks"], "runner")
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def holders_clone() -> Path | None:
+    """Return the clone of Weft whose run wrote itself into the lock file; None if none says."""
+    try:
+        return Path(json.loads((run_root() / _LOCK).read_text())["clone"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
 

@@ -30,6 +30,7 @@ from emulation.supervisor import Supervisor
 from emulation.switch_node import (
     FIRST_GRPC_PORT,
     FIRST_THRIFT_PORT,
+    OTHER_GRPC_PORTS,
     PRIORITY_QUEUES,
     PortSettings,
     SwitchSettings,
@@ -151,7 +152,7 @@ class Session:
             if not switch.is_alive() and switch.found_its_port_taken()
         ]
         for switch in moved:
-            (port,) = self._tcp_ports.take(1, FIRST_GRPC_PORT)
+            (port,) = self._tcp_ports.take(1, OTHER_GRPC_PORTS)
             switch.settings = replace(switch.settings, grpc_port=port)
             switch.start([])
             assert switch.process is not None
@@ -278,6 +279,18 @@ class Session:
     def _addresses(self) -> dict[str, str]:
         return {name: switch.settings.address for name, switch in self.network.switches.items()}
 
+    def moved(self) -> list[str]:
+        """Return a line for each thing of this run that has not the name or port it usually has."""
+        lines = []
+        if why := self.network.names.why_not_plain:
+            lines.append(f"interfaces of switches are called {self.run.name}-...: {why}")
+        for number, (name, switch) in enumerate(self.network.switches.items()):
+            port = switch.settings.grpc_port
+            if port != FIRST_GRPC_PORT + number:
+                taken = FIRST_GRPC_PORT + number
+                lines.append(f"P4Runtime of {name} is at port {port}: somebody has {taken}")
+        return lines
+
     def target_facts(self) -> TargetFacts:
         """Return what the controller must know about the switches' units and ports."""
         if self.target is Target.BMV2:
@@ -294,10 +307,12 @@ class Session:
 
     def _switch_settings(self) -> dict[str, SwitchSettings]:
         count = len(self.topology.switches)
-        take = self._tcp_ports.take
-        grpc_ports = take(count, FIRST_GRPC_PORT)
+        wanted = range(FIRST_GRPC_PORT, FIRST_GRPC_PORT + count)
+        grpc_ports = self._tcp_ports.take_these(wanted, OTHER_GRPC_PORTS)
         needs_thrift = self.target is Target.BMV2
-        thrift_ports = take(count, FIRST_THRIFT_PORT) if needs_thrift else [0] * count
+        thrift_ports = (
+            self._tcp_ports.take(count, FIRST_THRIFT_PORT) if needs_thrift else [0] * count
+        )
         settings = {}
         tickers = real_tickers(self.topology)
         for switch, grpc_port, thrift_port in zip(
@@ -360,6 +375,8 @@ class Session:
         self._run.finish()
         self._run = None
         self._tcp_ports.release()
+        if self._network is not None:
+            self._network.names.release()
         return removed
 
 

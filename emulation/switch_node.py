@@ -28,7 +28,10 @@ from topologies.model import PS_PER_NS, RECIRCULATION_PS
 READY_DEADLINE_S = 120.0
 POLL_S = 0.01
 LOG_LINES_SHOWN = 15
-FIRST_GRPC_PORT = 9559  # P4Runtime's own port number; below the range of ephemeral ports
+# As in p4lang's tutorials, whose scripts have these numbers in them. They are ephemeral ports, so
+# that now and then somebody has one: that switch gets the next one from P4Runtime's own number on.
+FIRST_GRPC_PORT = 50051
+OTHER_GRPC_PORTS = 9559
 FIRST_THRIFT_PORT = 9090
 CPU_PORT = 255
 DROP_PORT = 511
@@ -167,8 +170,9 @@ class SwitchNode(Switch):  # type: ignore[misc]
         if self.settings.target is Target.SOFTSWITCH and not self.settings.ready_path.exists():
             return False
         try:
-            with socket.create_connection(("127.0.0.1", self.settings.grpc_port), timeout=0.2):
-                return True
+            with socket.create_connection(("127.0.0.1", self.settings.grpc_port), 0.2) as made:
+                # While nobody listens, the kernel may join a connection to itself.
+                return bool(made.getsockname() != made.getpeername())
         except OSError:
             return False
 

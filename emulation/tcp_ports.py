@@ -8,6 +8,7 @@ namespace: nobody else can bind that name until this process has ended, however 
 from __future__ import annotations
 
 import socket
+from collections.abc import Sequence
 
 from emulation.errors import EmulationError
 
@@ -23,8 +24,8 @@ class TcpPorts:
     def take(self, count: int, first: int) -> list[int]:
         """Return `count` ports from `first` upwards that are free, and keep other runs off them.
 
-        They lie below the ephemeral range, so that only a program that asks for one by number can
-        take it before the switch does. Raises EmulationError when there are not so many.
+        Below the ephemeral range only a program that asks for one by number can take it before
+        the switch does. Raises EmulationError when there are not so many.
         """
         ports: list[int] = []
         for port in range(first, first + PORTS_TRIED):
@@ -33,6 +34,15 @@ class TcpPorts:
             if is_free(port) and self._claim(port):
                 ports.append(port)
         raise EmulationError(f"no {count} free TCP ports on 127.0.0.1 from {first} on")
+
+    def take_these(self, wanted: Sequence[int], others_from: int) -> list[int]:
+        """Return `wanted`, with a port from `others_from` upwards in place of each that is taken.
+
+        Raises EmulationError when there are not so many.
+        """
+        had = [is_free(port) and self._claim(port) for port in wanted]
+        others = iter(self.take(had.count(False), others_from))
+        return [port if ours else next(others) for port, ours in zip(wanted, had, strict=True)]
 
     def _claim(self, port: int) -> bool:
         claim = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)

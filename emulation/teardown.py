@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from emulation import processes, run_state
+from emulation import interface, processes, run_state
 from emulation.errors import EmulationError
 from emulation.processes import ProcessIdentity
 from emulation.run_state import SHELL_ROLE, RunLock, RunRecord
@@ -22,7 +22,6 @@ from emulation.run_state import SHELL_ROLE, RunLock, RunRecord
 STOP_PATIENCE_S = 15.0
 POLL_S = 0.02
 
-_LINKS = Path("/sys/class/net")
 _NAMESPACES = Path("/run/netns")
 
 
@@ -55,7 +54,7 @@ def remove(record: RunRecord, grace_s: float = 2.0) -> Removed:
     stays, so that a later call can finish.
     """
     ended, stuck = _end_processes(record, grace_s)
-    links = [name for name in record.links if (_LINKS / name).exists()]
+    links = [name for name in record.links if interface.exists(name)]
     namespaces = [name for name in record.namespaces if (_NAMESPACES / name).exists()]
     # A link's other end goes with it, and a namespace's links go with the namespace, so some of
     # these commands may find their work done: what counts is the look afterwards.
@@ -66,7 +65,7 @@ def remove(record: RunRecord, grace_s: float = 2.0) -> Removed:
         with suppress(OSError):  # gone, or somebody put something of their own there
             Path(name).rmdir()
     left = [f"process {process.pid} ({process.role})" for process in stuck]
-    left += [f"link {name}" for name in links if (_LINKS / name).exists()]
+    left += [f"link {name}" for name in links if interface.exists(name)]
     left += [f"namespace {name}" for name in namespaces if (_NAMESPACES / name).exists()]
     if left:
         raise EmulationError(f"run {record.run}: could not remove {', '.join(left)}", "weft clean")

@@ -4,12 +4,16 @@
 #
 # A step that fails stops the set-up with the end of its log and the remedy. A step that this
 # machine makes impossible (no BPF, for example) is said to be lost, and the set-up goes on.
+#
+# With --asked (`make setup` itself, not a target that needs it) `weft` on PATH is looked at each
+# time: the clone in which somebody asked last has it.
 
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 readonly VENV=.venv STAMP=build/.setup-stamp LOGS=build/logs
 readonly LOST=75   # exit code of a step (sysexits' EX_TEMPFAIL): impossible here, go on without
+source setup/on_machine.sh
 readonly PACKAGES=(
     mininet iproute2 ethtool tcpdump               # the emulated network
     iperf3 iputils-ping                            # its traffic
@@ -22,7 +26,7 @@ readonly PACKAGES=(
 setup_key() {
     {
         printf '%s\n' "$PWD" "$(uname -r)"
-        sha256sum requirements.lock pyproject.toml setup/setup.sh hostagent/kernel_headers.py \
+        sha256sum requirements.lock pyproject.toml setup/*.sh hostagent/kernel_headers.py \
             hostagent/bpf_probe.py hostagent/bpf/probe.bpf.c
         cat {softswitch,simulator,hostagent/rnic}/core/*.[ch] hostagent/include/*.h {softswitch,simulator}/core/build.py softswitch/core/extension.py
         ls /usr/include/xdp/xsk.h /usr/include/bpf/bpf.h 2>/dev/null || true   # built with or without
@@ -95,6 +99,7 @@ debian_packages() {
         return 1
     fi
     apt_install "${missing[@]}"
+    remember debian-packages "${missing[@]}"
     note "installed ${missing[*]}"
 }
 
@@ -134,7 +139,11 @@ kernel_headers() {
     local package
     package=$(header_package)
     if [ -n "$package" ] && [ -n "$(missing_packages "$package")" ] && can_be_root; then
-        apt_install "$package" || echo "cannot install $package"
+        if apt_install "$package"; then
+            remember debian-packages "$package"
+        else
+            echo "cannot install $package"
+        fi
     fi
     if ! "$VENV/bin/python" -m hostagent.kernel_headers >"$NOTE"; then
         note "none: bcc cannot compile, so no host agents (ENCC, plane failover)"
@@ -163,10 +172,16 @@ switch_core() {
     note "built"
 }
 
+on_path() {
+    remember clones "$PWD"
+    put_launcher || { note "$SAID"; return "$LOST"; }
+    note "${SAID:-$(launcher_folder)/weft}"
+}
+
 # --- running them -------------------------------------------------------------------------------
 
 STEP=0
-readonly STEPS=6
+readonly STEPS=7
 
 # step TITLE FUNCTION REMEDY: one progress line; the log goes to build/logs.
 step() {
@@ -206,7 +221,14 @@ give_back() {
 }
 
 main() {
-    is_set_up && return
+    if is_set_up; then
+        if [ "${1-}" = --asked ]; then
+            remember clones "$PWD"
+            put_launcher || true
+            [ -z "$SAID" ] || echo "weft on PATH: $SAID"
+        fi
+        return
+    fi
     if ! mkdir -p "$LOGS" 2>/dev/null || [ ! -w build ]; then
         echo "error: $PWD is not writable by $(id -un); set-up keeps .venv and build there" >&2
         echo "remedy: clone the repository as $(id -un), or run this as $(stat -c %U .)" >&2
@@ -229,6 +251,8 @@ main() {
     step "Kernel headers" kernel_headers "apt-get install linux-headers-$(dpkg --print-architecture)"
     step "eBPF proof" ebpf_proof "see \`make doctor\`"
     step "Switch core" switch_core "apt-get install gcc libc6-dev python3-dev; then \`make setup\`"
+
+    step "weft on PATH" on_path "see \`make doctor\`"
 
     printf '%s %s\n' "$(setup_key)" "$(cat "$SKIPPED")" >"$STAMP"
 }

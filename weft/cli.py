@@ -17,7 +17,7 @@ import click
 
 from observe.errors import UsageError
 from weft import console, full_disk
-from weft.command_line import EXIT_USAGE, Group, as_json, command, refuse
+from weft.command_line import EXIT_USAGE, Group, as_json, command, flag, refuse
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -48,6 +48,8 @@ _COMMANDS: Mapping[str, tuple[str, str]] = {
     "bench": ("weft.bench:run", "measure what the switch can do, and compare it with its goals"),
     "doctor": ("weft.cli:doctor",
         "say what this machine has, what each missing thing costs, and what mends it"),
+    "uninstall": ("weft.cli:uninstall",
+        "say what Weft has on this machine, and remove it; the clone itself stays"),
     "dcqcn": ("weft.dcqcn:run",
         "say where DCQCN's parameter sets rest, and whether they do, by the published fluid model"),
     "drop-in": ("compat.dropin.drop_in:run",
@@ -97,7 +99,14 @@ _GROUPS: Mapping[str, tuple[str, ...]] = {
     "P4 programs": ("compile", "lint", "stf", "parity", "drop-in", "lab-files"),
     "Virtual time and its results": ("plot", "sweep", "dcqcn"),
     "Teaching": ("grade",),
-    "Weft itself": ("bench", "conformance", "corpus", "setup-p4rt-shell", "setup-dask"),
+    "Weft itself": (
+        "bench",
+        "conformance",
+        "corpus",
+        "setup-p4rt-shell",
+        "setup-dask",
+        "uninstall",
+    ),
 }
 """The commands as help shows them: what one needs first comes first."""
 
@@ -228,6 +237,22 @@ def doctor(as_json: bool) -> int:
     from weft import doctor as checks  # it runs without click, too, where nothing is installed
 
     return checks.run(as_json)
+
+
+@command("""
+    examples:
+      weft uninstall --dry-run      what there is, and nothing more
+      weft uninstall --yes
+      make uninstall                the same, also where nothing is installed any more
+    """)
+@flag("--yes", help="do not ask")
+@flag("--dry-run", help="say it, and remove nothing")
+@as_json
+def uninstall(yes: bool, dry_run: bool, as_json: bool) -> int:
+    """`weft uninstall`; returns the exit code. Raises UninstallError, EmulationError."""
+    from weft import uninstall as removal  # it runs without click, too, as doctor does
+
+    return removal.run(yes=yes, dry_run=dry_run, as_json=as_json)
 
 
 def report(error: Exception) -> int:

@@ -22,6 +22,7 @@ from typing import Literal
 
 from emulation import kernel_features
 from hostagent import bpf_probe, kernel_headers, pins
+from weft import on_machine
 
 State = Literal["ok", "missing", "degraded"]
 
@@ -39,6 +40,7 @@ _AGENTS = "host agents, RoCE endpoints"
 _LINKS = "link emulation by the kernel"
 _REFERENCE = "comparison with the reference"
 _SWEEPS = "sweeps on many machines"
+_COMMAND = "the command line"
 
 
 @dataclass(frozen=True)
@@ -385,9 +387,33 @@ def check_ebpf() -> list[Check]:
     return checks
 
 
+def check_launcher() -> list[Check]:
+    """Whether `weft` on PATH is this clone's."""
+    name, cost = "weft on PATH", "commands are .venv/bin/weft"
+    found = shutil.which("weft")
+    path = Path(found) if found else None
+    if path == VENV / "bin" / "weft":
+        return [Check(name, "ok", f"{path}, while this environment is active", part=_COMMAND)]
+    if path is not None:
+        clone = on_machine.launched_clone(path)
+        if clone == ROOT:
+            return [Check(name, "ok", str(path), part=_COMMAND)]
+        if clone is not None:
+            detail = f"{path} starts {clone}, not this clone"
+            remedy = "make setup here takes it"
+        else:
+            detail, remedy = f"{path} is another program", "none needed: .venv/bin/weft"
+        return [Check(name, "degraded", detail, cost, remedy, part=_COMMAND)]
+    for file in on_machine.launchers():
+        detail, remedy = f"{file.parent} is not on PATH", f"export PATH={file.parent}:$PATH"
+        return [Check(name, "degraded", detail, cost, remedy, part=_COMMAND)]
+    return [Check(name, "missing", "no weft on PATH", cost, _SETUP, part=_COMMAND)]
+
+
 CHECKS: tuple[Callable[[], list[Check]], ...] = (
     check_root, check_mininet, check_python_packages, check_switch_core,
     check_programs, check_kernel, check_bpf_mount, check_endpoint, check_ebpf, check_dask,
+    check_launcher,
 )  # fmt: skip
 
 

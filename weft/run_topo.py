@@ -279,6 +279,8 @@ def _print_tables(flow: _Flow, *, stays: bool) -> None:
     if flow.events is not None:
         print(f"events   {flow.events.summary()}")
     print(f"logs     {session.run.log_dir}")
+    for line in session.moved():
+        print(f"moved    {line}")
     until = "until exit" if stays else "closed with this run; CLI=1 or --cli keeps it up"
     addresses = ", ".join(
         f"{name} {switch.settings.address}" for name, switch in session.network.switches.items()
@@ -355,6 +357,7 @@ def _print_json(flow: _Flow) -> None:
                     for name, ports in flow.counters.items()
                 },
                 "logs": str(session.run.log_dir),
+                "moved": session.moved(),
                 "p4runtime": {
                     name: switch.settings.address
                     for name, switch in session.network.switches.items()

@@ -95,6 +95,39 @@ def test_two_runs_never_choose_the_same_port() -> None:
     other.release()
 
 
+def test_ports_wanted_are_given_where_free_and_only_a_taken_one_moves() -> None:
+    first = free_port()
+    wanted = range(first, first + 3)
+    one, other = TcpPorts(), TcpPorts()
+    with socket.socket() as holder:
+        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        holder.bind(("127.0.0.1", wanted[1]))
+        holder.listen()
+        found = one.take_these(wanted, 21559)
+        assert (found[0], found[2]) == (wanted[0], wanted[2]) and found[1] >= 21559
+        assert min(other.take_these(wanted, 21559)) >= 21559  # none of the first one's
+    one.release()
+    assert one.take_these(wanted, 21559) == list(wanted)
+    one.release()
+    other.release()
+
+
+@pytest.mark.root
+def test_a_connection_to_itself_is_no_switch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    port = free_port()
+    with socket.socket() as alone:  # what the kernel may do with an ephemeral port
+        alone.bind(("127.0.0.1", port))
+        alone.connect(("127.0.0.1", port))
+        monkeypatch.setattr(socket, "create_connection", lambda *_: alone)
+        node = SwitchNode("s1", dpid="7", settings=settings(Target.BMV2, tmp_path, port))
+        try:
+            assert not node.connected()
+        finally:
+            node.terminate()
+
+
 def test_a_missing_target_is_said_with_its_remedy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from emulation import processes, run_state, teardown
+from emulation import interface, processes, run_state, teardown
 from emulation.run_state import RunRecord
 
 pytestmark = pytest.mark.root
@@ -106,7 +106,7 @@ def until(condition: Callable[[], bool]) -> None:
 
 
 def left_of(record: RunRecord) -> list[str]:
-    found = [name for name in record.links if Path("/sys/class/net", name).exists()]
+    found = [name for name in record.links if interface.exists(name)]
     found += [name for name in record.namespaces if Path("/run/netns", name).exists()]
     found += [str(process) for process in record.processes if process.is_alive()]
     found += [str(process) for process in processes.marked(record.run)]

@@ -283,8 +283,8 @@ class Teller:
         """What there still is of the run."""
         namespaces = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True).stdout
         pins = Path("/sys/fs/bpf").glob(f"weft-{self.run}*")
-        links = Path("/sys/class/net").iterdir()
-        found = [*namespaces.split(), *(path.name for path in (*links, *pins))]
+        links = subprocess.run(["ip", "link", "show"], capture_output=True, text=True).stdout
+        found = [*namespaces.split(), *links.split(), *(path.name for path in pins)]
         return [name for name in found if self.run in name]
 
 

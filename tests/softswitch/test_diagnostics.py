@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -77,6 +81,38 @@ def daemon() -> Iterator[Daemon]:
 def client(daemon: Daemon) -> Iterator[DiagnosticsClient]:
     with DiagnosticsClient(daemon.address) as opened:
         yield opened
+
+
+@pytest.mark.root
+@pytest.mark.parametrize(
+    ("which", "expected"), [(0, "frames arrived"), (1, "0\n"), (2, "'noqueue'"), (3, "(0, 0, 0,")]
+)
+def test_each_python_of_the_page_on_links_runs_alone(
+    tmp_path: Path, which: int, expected: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """On a daemon with three real ports, in a network namespace of their own."""
+    page = GOLDEN.parent.parent / "docs" / "links.md"
+    code = re.findall(r"^```python\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)[which]
+    ready = tmp_path / "ready"
+    links = "".join(f"ip link add v{n} type veth peer name w{n}; ip link set v{n} up; "
+                    f"ip link set w{n} up; " for n in (1, 2, 3))  # fmt: skip
+    interfaces = [word for n in (1, 2, 3) for word in ("-i", f"{n}@v{n}")]
+    command = ["unshare", "--net", "sh", "-c", f'{links}exec "$@"', "sh", sys.executable]
+    command += ["-m", "softswitch"]
+    command += ["--no-p4", *interfaces, "--", "--grpc-server-addr", f"unix:{tmp_path}/s"]
+    command += ["--ready-file", str(ready)]
+    code = code.replace('"127.0.0.1:9559"', repr(f"unix:{tmp_path}/s"))
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as switch:
+        try:
+            deadline = time.monotonic() + 60
+            while not ready.exists():
+                assert switch.poll() is None and time.monotonic() < deadline
+                time.sleep(0.01)
+            exec(code, {})
+        finally:
+            switch.terminate()
+    said = capsys.readouterr().out
+    assert expected in said
 
 
 def test_counts_of_ports_and_switch(daemon: Daemon, client: DiagnosticsClient) -> None:

@@ -23,7 +23,7 @@ from typing import Any
 
 import pytest
 
-from emulation import run_state, teardown
+from emulation import interface, run_state, teardown
 from emulation.run_state import RunRecord
 
 pytestmark = pytest.mark.root
@@ -51,7 +51,7 @@ class Place:
     def assert_nothing_is_left(self, record: RunRecord) -> None:
         """Nothing that the run made exists any more, but its logs."""
         assert not (self.root / "run").exists()
-        assert [name for name in record.links if Path("/sys/class/net", name).exists()] == []
+        assert [name for name in record.links if interface.exists(name)] == []
         assert [name for name in record.namespaces if Path("/run/netns", name).exists()] == []
         assert [process for process in record.processes if process.is_alive()] == []
         assert Path(record.log_dir).is_dir()
