@@ -47,9 +47,10 @@ class BlockingController:
         programs: Mapping[str, CompiledProgram] | None = None,
         own: Mapping[str, OwnEntries] | None = None,
         down: Iterable[Link] = (),
-        election_id: int = DEFAULT_ELECTION_ID,
+        election_id: int | Mapping[str, int] = DEFAULT_ELECTION_ID,
         timeout: float = DEFAULT_TIMEOUT,
         tls: ClientTls | None = None,
+        tell: Callable[[str], None] = lambda message: None,
     ) -> None:
         """Connect to all switches. Arguments and errors are FabricController's."""
         self._controller = FabricController(
@@ -60,6 +61,7 @@ class BlockingController:
             election_id=election_id,
             timeout=timeout,
             tls=tls,
+            tell=tell,
         )
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(
@@ -150,6 +152,18 @@ class BlockingController:
         """Begin the session with a switch anew, and write what the switch lacks."""
         return self._call(self._controller.restore(switch))
 
+    def retire(self, yes: bool = True) -> None:
+        """Leave switches to the controller that follows this one, or no longer."""
+
+        async def change() -> None:
+            self._controller.retire(yes)
+
+        self._call(change())
+
+    def next_election_ids(self) -> dict[str, int]:
+        """Return with what a controller that follows this one is primary in its place."""
+        return self._controller.next_election_ids()
+
     def take_back(self, switch: str, election_id: int) -> None:
         """Be a switch's primary again after another controller was; nothing is written."""
         self._call(self._controller.take_back(switch, election_id))
@@ -184,6 +198,14 @@ class BlockingController:
     def read_counter(self, switch: str, counter: str) -> dict[int, tuple[int, int]]:
         """Return the cells of a counter that aren't zero: index -> (packets, bytes)."""
         return self._call(self._controller.read_counter(switch, counter))
+
+    def read_register(self, switch: str, register: str, index: int | None = None) -> dict[int, int]:
+        """Return a register array's cells, or one of them: index -> value."""
+        return self._call(self._controller.read_register(switch, register, index))
+
+    def write_register(self, switch: str, register: str, index: int, value: int) -> None:
+        """Write one cell of a register array."""
+        self._call(self._controller.write_register(switch, register, index, value))
 
     def read_table(self, switch: str, table: str | None = None) -> list[TableRow]:
         """Return a table's entries (or all tables') with names, ready to print."""
