@@ -51,8 +51,13 @@ class BlockingController:
         timeout: float = DEFAULT_TIMEOUT,
         tls: ClientTls | None = None,
         tell: Callable[[str], None] = lambda message: None,
+        after: BlockingController | None = None,
     ) -> None:
-        """Connect to all switches. Arguments and errors are FabricController's."""
+        """Connect to all switches. Arguments and errors are FabricController's.
+
+        `after`: one that this takes the place of. Its event loop goes over to this one, as gRPC can't
+        do with two that end at different times; if this fails, it keeps it, and goes on.
+        """
         self._controller = FabricController(
             *(topology, addresses, program, facts, policy),
             programs=programs,
@@ -63,16 +68,24 @@ class BlockingController:
             tls=tls,
             tell=tell,
         )
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(
-            target=self._loop.run_forever, name="weft-controller", daemon=True
-        )
-        self._thread.start()
+        self._owns_loop = after is None
+        self._is_closed = False
+        if after is not None:
+            self._loop, self._thread = after._loop, after._thread
+        else:
+            self._loop = asyncio.new_event_loop()
+            self._thread = threading.Thread(
+                target=self._loop.run_forever, name="weft-controller", daemon=True
+            )
+            self._thread.start()
         try:
             self._call(self._controller.__aenter__())
         except BaseException:
-            self._stop_loop()
+            if self._owns_loop:
+                self._stop_loop()
             raise
+        if after is not None:
+            self._owns_loop, after._owns_loop = True, False
 
     def __enter__(self) -> Self:
         return self
@@ -87,12 +100,14 @@ class BlockingController:
 
     def close(self) -> None:
         """End all sessions; calling it again does nothing."""
-        if self._loop.is_closed():
+        if self._is_closed:
             return
+        self._is_closed = True
         try:
             self._call(self._controller.close())
         finally:
-            self._stop_loop()
+            if self._owns_loop:
+                self._stop_loop()
 
     def bring_up(self) -> BringUp:
         """Load the program where needed and write what each switch lacks."""
@@ -163,6 +178,10 @@ class BlockingController:
     def next_election_ids(self) -> dict[str, int]:
         """Return with what a controller that follows this one is primary in its place."""
         return self._controller.next_election_ids()
+
+    def check_beatable(self, election_ids: Mapping[str, int]) -> None:
+        """Raise NotPrimary if these ids, by switch, do not take all switches from who has them."""
+        self._controller.check_beatable(election_ids)
 
     def take_back(self, switch: str, election_id: int) -> None:
         """Be a switch's primary again after another controller was; nothing is written."""

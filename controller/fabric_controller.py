@@ -266,6 +266,17 @@ class FabricController:
         """
         return {name: session.election_id + 1 for name, session in self.sessions.items()}
 
+    def check_beatable(self, election_ids: Mapping[str, int]) -> None:
+        """Raise NotPrimary if these ids, by switch, do not take all switches from who has them."""
+        held = [
+            session.not_primary()
+            for name, session in self.sessions.items()
+            if session.standing is Standing.BACKUP
+            and session.highest_election_id >= election_ids[name]
+        ]
+        if held:
+            raise held[0] if len(held) == 1 else SeveralFailures(held)
+
     def _standing_changed(self, session: SwitchSession) -> None:
         if self._retired:
             return

@@ -238,7 +238,7 @@ class SwitchSession:
         if self.standing is Standing.VACANT:  # somebody was here before, with a higher id
             await self._ask(self.highest_election_id, deadline)
         if not self.is_primary:
-            raise self._not_primary()
+            raise self.not_primary()
 
     async def _open(self, deadline: float) -> None:
         """Wait until the switch answers, and begin the stream. Raises SwitchUnreachable."""
@@ -289,7 +289,7 @@ class SwitchSession:
                 with contextlib.suppress(NotPrimary):
                     await self._ask(self.highest_election_id, deadline)
             if not self.is_primary:
-                raise self._not_primary()
+                raise self.not_primary()
 
     async def stand_by(self) -> None:
         """Open the stream as a backup of who is primary. Raises SwitchUnreachable."""
@@ -305,7 +305,8 @@ class SwitchSession:
         await self._open_channel()
         await self._open(deadline)
 
-    def _not_primary(self) -> NotPrimary:
+    def not_primary(self) -> NotPrimary:
+        """Return the error that says who is primary instead."""
         other = self.highest_election_id
         if self._highest <= self._election_id and not self._id_was_taken:
             return NotPrimary(f"{self.name}: another controller has become primary", other)
@@ -367,7 +368,7 @@ class SwitchSession:
             if error.is_election_id_used:
                 self._highest = self._election_id
                 self._id_was_taken = True
-                failure = self._not_primary()
+                failure = self.not_primary()
         except RuntimeError:  # finsy's word for the end of the stream
             failure = SwitchUnreachable(f"{self.name}: {self.address} closed the session")
         self.standing = Standing.BACKUP if self._id_was_taken else Standing.VACANT
@@ -662,7 +663,7 @@ class SwitchSession:
         if error.code.name in ("UNAVAILABLE", "DEADLINE_EXCEEDED", "CANCELLED"):
             raise self._unreachable(error) from None
         if error.code.name == "PERMISSION_DENIED" and not error.details:
-            raise self._not_primary() from None  # its word on the stream is still on its way
+            raise self.not_primary() from None  # its word on the stream is still on its way
 
     def _unreachable(self, error: P4ClientError) -> SwitchUnreachable:
         reason = f"{error.code.name}: {error.message}" if error.message else error.code.name

@@ -239,6 +239,7 @@ class Session:
         old = self.controller
         assert self._program is not None
         ids = {name: max(each, election_id or 0) for name, each in old.next_election_ids().items()}
+        old.check_beatable(ids)  # before the other switches change hands for nothing
         old.retire()
         try:
             new = self._connect(
@@ -248,6 +249,7 @@ class Session:
                 old.policy,
                 old.own,
                 election_id=ids,
+                after=old,
             )
         except BaseException:
             old.retire(False)
@@ -264,6 +266,7 @@ class Session:
         policy: FabricPolicy | None = None,
         own: Mapping[str, OwnEntries] | None = None,
         election_id: int | Mapping[str, int] = FIRST_ELECTION_ID,
+        after: BlockingController | None = None,
     ) -> BlockingController:
         return BlockingController(
             self.topology,
@@ -276,6 +279,7 @@ class Session:
             down=down,
             election_id=election_id,
             tell=lambda message: self._tell(message),
+            after=after,
         )
 
     @contextmanager
