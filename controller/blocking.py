@@ -55,8 +55,8 @@ class BlockingController:
     ) -> None:
         """Connect to all switches. Arguments and errors are FabricController's.
 
-        `after`: one that this takes the place of. Its event loop goes over to this one, as gRPC can't
-        do with two that end at different times; if this fails, it keeps it, and goes on.
+        `after`: one that this takes the place of. Its event loop goes over to this one, as
+        gRPC can't do with two that end at different times; if this fails, it keeps it and goes on.
         """
         self._controller = FabricController(
             *(topology, addresses, program, facts, policy),
@@ -68,6 +68,8 @@ class BlockingController:
             tls=tls,
             tell=tell,
         )
+        self._loop: asyncio.AbstractEventLoop
+        self._thread: threading.Thread
         self._owns_loop = after is None
         self._is_closed = False
         if after is not None:

@@ -96,11 +96,11 @@ class RegisterCommands:
         if not filled:
             print(f"{name} of {switch}: all {size} cells are 0")
             return
+        print(f"{name} of {switch}: {len(filled)} of {size} cells are not 0", flush=True)
         more = len(filled) - _SHOWN
         console.table(
             ["index", "value", "hex"],
             [[str(index), str(value), f"{value:#x}"] for index, value in filled[:_SHOWN]],
-            title=f"{name} of {switch}: {len(filled)} of {size} cells are not 0",
             caption=f"... and {more} more" if more > 0 else "",
             right=["index", "value", "hex"],
         )

@@ -12,7 +12,7 @@ from finsy.proto import p4r, p4r_grpc  # any stubs made of p4runtime.proto will 
 
 address, device_id = sys.argv[1], int(sys.argv[2])
 role = sys.argv[3] if len(sys.argv) > 3 else ""
-election_id = p4r.Uint128(low=1 if role else time.time_ns())  # above whoever was primary before
+election_id = p4r.Uint128(low=time.time_ns())  # above whoever was primary before
 
 requests: queue.SimpleQueue = queue.SimpleQueue()
 with grpc.insecure_channel(address) as channel:

@@ -15,10 +15,12 @@ role = sys.argv[3] if len(sys.argv) > 3 else ""
 
 
 async def main() -> None:
-    if role:  # finsy wants a config with each role: an Empty stands for full access
-        options = finsy.SwitchOptions(device_id=device_id, role_name=role, role_config=Empty())
-    else:
-        options = finsy.SwitchOptions(device_id=device_id, initial_election_id=time.time_ns())
+    options = finsy.SwitchOptions(
+        device_id=device_id,
+        initial_election_id=time.time_ns(),  # above whoever was primary before
+        role_name=role,
+        role_config=Empty() if role else None,  # finsy wants one: an Empty is full access
+    )
     async with finsy.Switch("switch", address, options) as switch:
         print("primary" if switch.is_primary else "backup", flush=True)
         await switch.insert([finsy.P4MulticastGroupEntry(77, replicas=[1])])

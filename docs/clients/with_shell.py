@@ -14,7 +14,7 @@ role = sys.argv[3] if len(sys.argv) > 3 else None
 sh.setup(
     device_id=device_id,
     grpc_addr=address,
-    election_id=(0, 1 if role else time.time_ns()),
+    election_id=(0, time.time_ns()),  # above whoever was primary before
     role_name=role,
 )
 print("primary", flush=True)

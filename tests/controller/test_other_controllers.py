@@ -6,6 +6,7 @@ ours (election id 100) --- switch --- theirs (1000, or another program)
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -45,9 +46,10 @@ class Ours:
 
     async def hears(self, text: str) -> None:
         """Wait until something with this text was said."""
-        async with asyncio.timeout(60):
-            while not any(text in line for line in self.said):
-                await asyncio.sleep(0.01)
+        deadline = time.monotonic() + 60
+        while not any(text in line for line in self.said):
+            assert time.monotonic() < deadline, f"{text!r} is not among {self.said}"
+            await asyncio.sleep(0.01)
 
 
 @pytest.fixture

@@ -6,8 +6,8 @@ every switch still runs the program that it was asked to run.
 
 from __future__ import annotations
 
+import re
 import subprocess
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,7 +22,7 @@ from weft import p4rt_shell
 pytestmark = pytest.mark.root
 
 PROGRAMS = Path(__file__).resolve().parent / "programs"
-CLIENTS = REPOSITORY / "docs" / "clients"
+PAGE = (REPOSITORY / "docs" / "clients.md").read_text()
 
 FABRIC = "leafspine"
 OWN = str(REPOSITORY / "docs" / "my-own-p4" / "net.yaml")
@@ -128,10 +128,8 @@ def registers_hold_what_is_written(lab: Lab) -> None:
     ping = "h1 ping -c 1 -W 5 10.0.1.2"
     assert " 0% packet loss" in lab.do(ping)
     assert ["last_source", "64", "48"] in rows(lab.do("registers s1"))
-    h1 = lab.do("h1 cat /sys/class/net/h1-eth0/address").strip().replace(":", "")
-    assert lab.do(
-        "register s1 last_source 1"
-    ) == f"last_source[1] = {int(h1, 16)} (0x{h1:0>12})\n".replace("(0x0", "(0x")
+    h1 = int(lab.do("h1 cat /sys/class/net/h1-eth0/address").replace(":", ""), 16)
+    assert lab.do("register s1 last_source 1") == f"last_source[1] = {h1} ({h1:#x})\n"
     assert "2 of 64 cells are not 0" in lab.do("register s1 last_source")
     assert lab.do("register s1 settings") == "settings of s1: all 8 cells are 0\n"
     assert lab.do("register s1 settings 0 0x1") == "settings[0] = 1 (0x1)\n"
@@ -187,11 +185,13 @@ KINDS = ["plain", "with_finsy", *(["with_shell"] if p4rt_shell.is_ready() else [
 
 @contextmanager
 def client(lab: Lab, kind: str, switch: str, role: str = "") -> Iterator[subprocess.Popen[str]]:
-    """A client of docs/clients that has become primary, and leaves in the end."""
-    python = str(p4rt_shell.ensure()) if kind == "with_shell" else sys.executable
-    at = [lab.result["p4runtime"][switch], switch[1:]]
+    """A client started as docs/clients.md says: it has become primary, and leaves in the end."""
+    (line,) = re.findall(
+        rf"^    (\S+ docs/clients/{kind}\.py) 127\.0\.0\.1:9559 1 ?{role}$", PAGE, re.M
+    )
     process = subprocess.Popen(
-        [python, str(CLIENTS / f"{kind}.py"), *at, *([role] if role else [])],
+        [*line.split(), lab.result["p4runtime"][switch], switch[1:], *([role] if role else [])],
+        cwd=REPOSITORY,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
