@@ -297,13 +297,22 @@ class SwitchSession:
             await self._begin_again(time.monotonic() + self._timeout)
 
     async def _begin_again(self, deadline: float) -> None:
-        """Open the stream anew with the first id: the switch ended it, as ours was another's."""
-        self._election_id = self._first_election_id
-        await self.close()
-        self._stream_error = None
-        self._client = _Client(self.address, self._tls)
-        await self._open_channel()
-        await self._open(deadline)
+        """Open the stream anew with the first id, as a backup or where the place is vacant.
+
+        The switch may take a moment to see that our last stream, with the same id, has ended.
+        """
+        while True:
+            self._election_id = self._first_election_id
+            await self.close()
+            self._stream_error = None
+            self._client = _Client(self.address, self._tls)
+            await self._open_channel()
+            try:
+                return await self._open(deadline)
+            except NotPrimary:
+                if time.monotonic() > deadline:
+                    raise
+                await asyncio.sleep(_RECONNECT_POLL_S)
 
     def not_primary(self) -> NotPrimary:
         """Return the error that says who is primary instead."""
