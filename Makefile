@@ -40,6 +40,7 @@ test: setup lint ## lint, then the tests (those that need root only as root); AR
 
 test-long: setup ## the long ones: sanitizers, random programs, beside p4c and BMv2; ARGS='-k name'
 	@$(BIN)/weft setup-dask || echo "no Dask: its tests are left out"
+	@$(BIN)/weft setup-p4rt-shell || echo "no p4runtime-shell: its tests are left out"
 	@$(BIN)/python tests/run.py --long $(ARGS)
 
 bench: setup ## what the switch can do: Mpps a core, CPU time a packet

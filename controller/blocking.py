@@ -47,11 +47,17 @@ class BlockingController:
         programs: Mapping[str, CompiledProgram] | None = None,
         own: Mapping[str, OwnEntries] | None = None,
         down: Iterable[Link] = (),
-        election_id: int = DEFAULT_ELECTION_ID,
+        election_id: int | Mapping[str, int] = DEFAULT_ELECTION_ID,
         timeout: float = DEFAULT_TIMEOUT,
         tls: ClientTls | None = None,
+        tell: Callable[[str], None] = lambda message: None,
+        after: BlockingController | None = None,
     ) -> None:
-        """Connect to all switches. Arguments and errors are FabricController's."""
+        """Connect to all switches. Arguments and errors are FabricController's.
+
+        `after`: one that this takes the place of. Its event loop goes over to this one, as
+        gRPC can't do with two that end at different times; if this fails, it keeps it and goes on.
+        """
         self._controller = FabricController(
             *(topology, addresses, program, facts, policy),
             programs=programs,
@@ -60,17 +66,28 @@ class BlockingController:
             election_id=election_id,
             timeout=timeout,
             tls=tls,
+            tell=tell,
         )
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(
-            target=self._loop.run_forever, name="weft-controller", daemon=True
-        )
-        self._thread.start()
+        self._loop: asyncio.AbstractEventLoop
+        self._thread: threading.Thread
+        self._owns_loop = after is None
+        self._is_closed = False
+        if after is not None:
+            self._loop, self._thread = after._loop, after._thread
+        else:
+            self._loop = asyncio.new_event_loop()
+            self._thread = threading.Thread(
+                target=self._loop.run_forever, name="weft-controller", daemon=True
+            )
+            self._thread.start()
         try:
             self._call(self._controller.__aenter__())
         except BaseException:
-            self._stop_loop()
+            if self._owns_loop:
+                self._stop_loop()
             raise
+        if after is not None:
+            self._owns_loop, after._owns_loop = True, False
 
     def __enter__(self) -> Self:
         return self
@@ -85,12 +102,14 @@ class BlockingController:
 
     def close(self) -> None:
         """End all sessions; calling it again does nothing."""
-        if self._loop.is_closed():
+        if self._is_closed:
             return
+        self._is_closed = True
         try:
             self._call(self._controller.close())
         finally:
-            self._stop_loop()
+            if self._owns_loop:
+                self._stop_loop()
 
     def bring_up(self) -> BringUp:
         """Load the program where needed and write what each switch lacks."""
@@ -150,6 +169,22 @@ class BlockingController:
         """Begin the session with a switch anew, and write what the switch lacks."""
         return self._call(self._controller.restore(switch))
 
+    def retire(self, yes: bool = True) -> None:
+        """Leave switches to the controller that follows this one, or no longer."""
+
+        async def change() -> None:
+            self._controller.retire(yes)
+
+        self._call(change())
+
+    def next_election_ids(self) -> dict[str, int]:
+        """Return with what a controller that follows this one is primary in its place."""
+        return self._controller.next_election_ids()
+
+    def check_beatable(self, election_ids: Mapping[str, int]) -> None:
+        """Raise NotPrimary if these ids, by switch, do not take all switches from who has them."""
+        self._controller.check_beatable(election_ids)
+
     def take_back(self, switch: str, election_id: int) -> None:
         """Be a switch's primary again after another controller was; nothing is written."""
         self._call(self._controller.take_back(switch, election_id))
@@ -184,6 +219,14 @@ class BlockingController:
     def read_counter(self, switch: str, counter: str) -> dict[int, tuple[int, int]]:
         """Return the cells of a counter that aren't zero: index -> (packets, bytes)."""
         return self._call(self._controller.read_counter(switch, counter))
+
+    def read_register(self, switch: str, register: str, index: int | None = None) -> dict[int, int]:
+        """Return a register array's cells, or one of them: index -> value."""
+        return self._call(self._controller.read_register(switch, register, index))
+
+    def write_register(self, switch: str, register: str, index: int, value: int) -> None:
+        """Write one cell of a register array."""
+        self._call(self._controller.write_register(switch, register, index, value))
 
     def read_table(self, switch: str, table: str | None = None) -> list[TableRow]:
         """Return a table's entries (or all tables') with names, ready to print."""

@@ -74,7 +74,18 @@ class GroupRef:
     group: int
 
 
-TableAction: TypeAlias = ActionCall | MemberRef | GroupRef
+@dataclass(frozen=True)
+class ActionSet:
+    """One of these actions by its weight: a group and its members of one entry ("one-shot").
+
+    `watch`: the port that each of them watches, empty where none does.
+    """
+
+    actions: tuple[tuple[ActionCall, int], ...]
+    watch: tuple[int, ...] = ()
+
+
+TableAction: TypeAlias = ActionCall | MemberRef | GroupRef | ActionSet
 
 
 @dataclass(frozen=True)
@@ -284,6 +295,13 @@ def _encode_entry(entry: TableEntry, p4info: P4Info) -> p4r.TableEntry:
             message.action.action_profile_member_id = member
         case GroupRef(group):
             message.action.action_profile_group_id = group
+        case ActionSet(actions, watch):
+            chosen = message.action.action_profile_action_set.action_profile_actions
+            for i, (one, weight) in enumerate(actions):
+                item = chosen.add(weight=weight)
+                item.action.CopyFrom(_encode_call(one, p4info, entry.table))
+                if watch:
+                    item.watch_port = to_bytes(watch[i], _PORT_BITS, "watch_port")
     return message
 
 
@@ -416,6 +434,13 @@ def _decode_entry(entry: p4r.TableEntry, p4info: P4Info) -> Entry | None:
             action = MemberRef(entry.action.action_profile_member_id)
         case "action_profile_group_id":
             action = GroupRef(entry.action.action_profile_group_id)
+        case "action_profile_action_set":
+            chosen = entry.action.action_profile_action_set.action_profile_actions
+            ports = tuple(_number(item.watch_port) for item in chosen)
+            action = ActionSet(
+                tuple((_decode_call(item.action, p4info), item.weight) for item in chosen),
+                ports if any(ports) else (),
+            )
         case _:
             return None
     if entry.is_default_action:
@@ -492,6 +517,8 @@ def show_action(action: TableAction) -> str:
             return f"member {member}"
         case GroupRef(group):
             return f"group {group}"
+        case ActionSet(actions, _):
+            return "one of " + ", ".join(f"{show_action(one)} x{n}" for one, n in actions)
 
 
 def _show_match(value: MatchValue) -> str:

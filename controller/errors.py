@@ -23,7 +23,12 @@ class SwitchUnreachable(ControllerError):
 
 
 class NotPrimary(ControllerError):
-    """Another controller is the primary of a switch."""
+    """Another controller is the primary of a switch, with `election_id`."""
+
+    def __init__(self, message: str, election_id: int) -> None:
+        self.election_id = election_id
+        self.remedy = f"stop it, or use an election id above {election_id}"
+        super().__init__(message)
 
 
 class ReadFailed(ControllerError):
@@ -44,6 +49,16 @@ class SeveralFailures(ControllerError):
     def __init__(self, failures: Sequence[ControllerError]) -> None:
         self.failures = tuple(failures)
         super().__init__("\n".join(str(failure) for failure in self.failures))
+
+
+def failures(error: ControllerError) -> tuple[ControllerError, ...]:
+    """Return what failed, one error for each switch."""
+    return error.failures if isinstance(error, SeveralFailures) else (error,)
+
+
+def is_elsewhere(error: ControllerError) -> bool:
+    """Whether all that failed is that another controller is primary: the plan waits for it."""
+    return all(isinstance(each, NotPrimary) for each in failures(error))
 
 
 @dataclass(frozen=True)

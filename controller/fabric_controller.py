@@ -12,9 +12,16 @@ from typing import Any, Self, TypeVar, cast
 
 from controller.diff import Change, changes
 from controller.digest_pump import DigestPump
-from controller.entries import Entry, TableEntry
+from controller.entries import Entry, TableEntry, to_bytes
 from controller.entry_files import NO_ENTRIES, OwnEntries
-from controller.errors import ControllerError, SeveralFailures, UnknownName, WriteFailed
+from controller.errors import (
+    ControllerError,
+    NotPrimary,
+    SeveralFailures,
+    SwitchUnreachable,
+    UnknownName,
+    WriteFailed,
+)
 from controller.fabric_state import (
     Event,
     FabricModel,
@@ -32,6 +39,7 @@ from controller.session import (
     DEFAULT_TIMEOUT,
     PacketHandler,
     Reloaded,
+    Standing,
     SwitchSession,
 )
 from controller.table_rows import TableRow, table_rows
@@ -41,6 +49,8 @@ from softswitch.p4runtime.protos import p4r
 from topologies.model import Link, Topology
 
 T = TypeVar("T")
+
+_WATCH_S = 0.5  # how often another controller's switch is asked which program it has
 
 
 @dataclass(frozen=True)
@@ -64,10 +74,16 @@ class BringUp:
 
 @dataclass(frozen=True)
 class Restored:
-    """What restoring one switch did: whether it got the program, and updates written to it."""
+    """What restoring one switch did: whether it got the program, and updates written to it.
+
+    `followed`: nothing of that, as another client had given it a program, which it keeps;
+    `held_by`: nothing of that yet, as another controller is primary, with this election id.
+    """
 
     loaded: bool
     written: int
+    followed: bool = False
+    held_by: int | None = None
 
 
 class FabricController:
@@ -84,16 +100,19 @@ class FabricController:
         programs: Mapping[str, CompiledProgram] | None = None,
         own: Mapping[str, OwnEntries] | None = None,
         down: Iterable[Link] = (),
-        election_id: int = DEFAULT_ELECTION_ID,
+        election_id: int | Mapping[str, int] = DEFAULT_ELECTION_ID,
         timeout: float = DEFAULT_TIMEOUT,
         tls: ClientTls | None = None,
+        tell: Callable[[str], None] = lambda message: None,
     ) -> None:
         """`addresses`: 'host:port' of each switch's P4Runtime server, by name.
 
         `programs`: of switches that run another one than `program`; `own`: switches that nothing is
         planned for, and what each is given once with its program; `down`: links that are to be
         routed around from the start: what a controller that is started again has to know.
-        `timeout` (seconds) is how long to wait for switches to answer; `tls`: to all of them.
+        `election_id`: for all switches or by name. `timeout` (seconds) is how long to wait for
+        switches to answer; `tls`: to all of them.
+        `tell` gets a line, in the event loop, when another controller takes a switch or leaves it.
         Raises ControllerError if a switch of the topology has no address.
         """
         missing = [switch.name for switch in topology.switches if switch.name not in addresses]
@@ -119,12 +138,19 @@ class FabricController:
                 addresses[switch.name],
                 switch.device_id,
                 (programs or {}).get(switch.name, program),
-                election_id=election_id,
+                election_id=election_id
+                if isinstance(election_id, int)
+                else election_id[switch.name],
                 timeout=timeout,
                 tls=tls,
             )
             for switch in topology.switches
         }
+        self._tell = tell
+        self._retired = False
+        self._tasks: set[asyncio.Task[None]] = set()
+        for session in self.sessions.values():
+            session.on_standing(self._standing_changed)
         self.pump: DigestPump | None = None
         if self.loop.learners:
             self.pump = DigestPump(self.loop, list(self.sessions.values()), self._learned, _now)
@@ -156,6 +182,10 @@ class FabricController:
 
     async def close(self) -> None:
         """End all sessions. The switches go on forwarding."""
+        self._retired = True
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
         if self.pump is not None:
             await self.pump.stop()
         await asyncio.gather(*(session.close() for session in self.sessions.values()))
@@ -198,14 +228,108 @@ class FabricController:
         """
         session = self._session(switch)
         async with self._steps:
-            await session.reconnect()
-            loaded = await session.set_pipeline()
-            if switch in self.own:
-                return Restored(loaded, await self._give(session, loaded))
-            ready = SwitchReady(switch, await session.read_entries())
-            writes = self.loop.handle(ready, _now()).planned
-            await session.write(writes[switch])
+            try:
+                await session.reconnect()
+            except NotPrimary as other:
+                await session.stand_by()
+                self._spawn(self._watch(session))
+                return Restored(False, 0, held_by=other.election_id)
+            return await self._bring(session)
+
+    async def _bring(self, session: SwitchSession) -> Restored:
+        """Bring a switch to what it should hold: its program if it has none, and what differs."""
+        switch = session.name
+        loaded = await session.set_pipeline()
+        if switch in self.own:
+            return Restored(loaded, await self._give(session, loaded))
+        ready = SwitchReady(switch, await session.read_entries())
+        writes = self.loop.handle(ready, _now()).planned
+        await session.write(writes[switch])
         return Restored(loaded, len(writes[switch]))
+
+    # ---------------------------------------------------------------- other controllers
+
+    def retire(self, yes: bool = True) -> None:
+        """Leave switches to whoever takes them: a controller that follows this one does.
+
+        `yes=False`: take notice again, also of what happened meanwhile.
+        """
+        self._retired = yes
+        for session in () if yes else self.sessions.values():
+            if not session.is_primary:
+                self._standing_changed(session)
+
+    def next_election_ids(self) -> dict[str, int]:
+        """Return with what a controller that follows this one is primary in its place.
+
+        It is not enough to take a switch from another controller that has it now.
+        """
+        return {name: session.election_id + 1 for name, session in self.sessions.items()}
+
+    def check_beatable(self, election_ids: Mapping[str, int]) -> None:
+        """Raise NotPrimary if these ids, by switch, do not take all switches from who has them."""
+        held = [
+            session.not_primary()
+            for name, session in self.sessions.items()
+            if session.standing is Standing.BACKUP
+            and session.highest_election_id >= election_ids[name]
+        ]
+        if held:
+            raise held[0] if len(held) == 1 else SeveralFailures(held)
+
+    def _standing_changed(self, session: SwitchSession) -> None:
+        if self._retired:
+            return
+        if session.standing is Standing.BACKUP:
+            other = session.highest_election_id
+            self._tell(
+                f"{session.name}: another controller is primary now, with election id {other}; "
+                "what is to be written waits until it leaves"
+            )
+            self._spawn(self._watch(session))
+        else:
+            self._spawn(self._regain(session))
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _watch(self, session: SwitchSession) -> None:
+        """Notice what program another primary loads, also if the switch dies before it leaves."""
+        while session.standing is Standing.BACKUP:
+            async with self._steps:
+                if await self._follow([session.name]):
+                    self._tell(f"{session.name}: the other controller has loaded another program")
+            await asyncio.sleep(_WATCH_S)
+
+    async def _regain(self, session: SwitchSession) -> None:
+        """Take a switch back that another controller has left, and bring it to the plan.
+
+        A program that the other one has loaded stays, and with it what it wrote.
+        """
+        name = session.name
+        try:
+            async with self._steps:
+                await session.claim()
+                if await self._follow([name]):
+                    done = Restored(False, 0, followed=True)
+                else:
+                    done = await self._bring(session)
+        except NotPrimary:
+            return  # the next one is there, and its leaving will be told too
+        except SwitchUnreachable:
+            return  # it gets what differs when it is restored
+        except ControllerError as error:
+            self._tell(f"{name}: the other controller has left, and what differs stays: {error}")
+            return
+        if done.followed:
+            what = "its program stays, and the switch is left alone with it"
+        elif done.loaded:
+            what = f"{session.program.name} loaded, {done.written} updates written"
+        else:
+            what = f"primary again, {done.written} updates written"
+        self._tell(f"{name}: the other controller has left: {what}")
 
     async def follow(self) -> tuple[str, ...]:
         """Leave switches alone from now on that another client gave a program; return their names.
@@ -213,12 +337,15 @@ class FabricController:
         It stays theirs, also when the controller or the switch is started again.
         """
         async with self._steps:
-            others = await self._on_all(_followed)
-            for name in (name for name, other in others.items() if other):
-                self.own[name] = NO_ENTRIES
-                p4infos = {**self.model.p4infos, name: self.sessions[name].p4info}
-                installed = {k: v for k, v in self.model.installed.items() if k != name}
-                self.model = replace(self.model, p4infos=p4infos, installed=installed)
+            return await self._follow(self.sessions)
+
+    async def _follow(self, names: Collection[str]) -> tuple[str, ...]:
+        others = await self._on_all(_followed, only=names)
+        for name in (name for name, other in others.items() if other):
+            self.own[name] = NO_ENTRIES
+            p4infos = {**self.model.p4infos, name: self.sessions[name].p4info}
+            installed = {k: v for k, v in self.model.installed.items() if k != name}
+            self.model = replace(self.model, p4infos=p4infos, installed=installed)
         return tuple(name for name, other in others.items() if other)
 
     async def _give(self, session: SwitchSession, fresh: bool) -> int:
@@ -382,6 +509,36 @@ class FabricController:
             for found in await session.read([entity])
         }
         return {index: data for index, data in sorted(cells.items()) if any(data)}
+
+    async def read_register(
+        self, switch: str, register: str, index: int | None = None
+    ) -> dict[int, int]:
+        """Return a register array's cells, or one of them: index -> value.
+
+        Raises UnknownName; ReadFailed for an index beyond the array, and from BMv2, which can't.
+        """
+        session = self._session(switch)
+        entry = p4r.RegisterEntry(register_id=session.p4info.registers[register].id)
+        if index is not None:
+            entry.index.index = index
+        found = await session.read([p4r.Entity(register_entry=entry)])
+        cells = (each.register_entry for each in found)
+        return {cell.index.index: int.from_bytes(cell.data.bitstring, "big") for cell in cells}
+
+    async def write_register(self, switch: str, register: str, index: int, value: int) -> None:
+        """Write one cell of a register array.
+
+        Raises UnknownName, WriteFailed; ControllerError for a value that the cell has no bits for.
+        """
+        session = self._session(switch)
+        known = session.p4info.registers[register]
+        what = f"{known.alias}[{index}]"
+        entry = p4r.RegisterEntry(register_id=known.id)
+        entry.index.index = index
+        entry.data.bitstring = to_bytes(value, known.bits, what)
+        update = p4r.Update(type=p4r.Update.MODIFY, entity=p4r.Entity(register_entry=entry))
+        async with self._steps:
+            await session.write_updates([update], [f"register {what}"])
 
     async def read_cells(
         self, counter: str, cells: Mapping[str, Sequence[int]]

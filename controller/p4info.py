@@ -101,6 +101,17 @@ class Counter:
 
 
 @dataclass(frozen=True)
+class Register:
+    """A register array: its cells, and the bits of each."""
+
+    id: int
+    name: str
+    alias: str
+    size: int
+    bits: int
+
+
+@dataclass(frozen=True)
 class Digest:
     """A digest and the members of its messages, none if those aren't structs of bit strings."""
 
@@ -160,6 +171,7 @@ class P4Info:
         self.tables = Index("table", (_table(item) for item in message.tables))
         self.profiles = Index("action profile", (_profile(i) for i in message.action_profiles))
         self.counters = Index("counter", (_counter(item) for item in message.counters))
+        self.registers = Index("register", (_register(item) for item in message.registers))
         self.digests = Index("digest", (_digest(item, message) for item in message.digests))
         self.packet_headers = Index(
             "controller header", (_header(i) for i in message.controller_packet_metadata)
@@ -233,6 +245,12 @@ def _profile(item: p4i.ActionProfile) -> Profile:
 def _counter(item: p4i.Counter) -> Counter:
     pre = item.preamble
     return Counter(pre.id, pre.name, pre.alias, item.size)
+
+
+def _register(item: p4i.Register) -> Register:
+    pre, bits = item.preamble, item.type_spec.bitstring
+    width = bits.bit.bitwidth or bits.int.bitwidth
+    return Register(pre.id, pre.name, pre.alias, item.size, width)
 
 
 def _digest(item: p4i.Digest, message: p4i.P4Info) -> Digest:

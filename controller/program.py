@@ -62,6 +62,8 @@ class CompiledProgram:
     @property
     def name(self) -> str:
         """The P4 file's name."""
+        if self.found_cookie is not None:
+            return "another client's program"
         return "program" if self.path is None else self.path.name
 
     @cached_property

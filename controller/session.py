@@ -45,6 +45,7 @@ from softswitch.p4runtime.device_config import bmv2_json
 UPDATES_PER_WRITE = 2000
 DEFAULT_TIMEOUT = 10.0
 _RECONNECT_POLL_S = 0.02
+_CLAIMS = 3  # times that a vacant place may be taken from under our nose
 # A switch that compiles a program to machine code needs seconds, several at once on few cores more.
 LOAD_TIMEOUT = 60.0
 # Above what interactive shells use by default, so that a second look doesn't take the fabric away.
@@ -75,6 +76,17 @@ class PacketIn:
 
 PacketHandler = Callable[[PacketIn], None]
 DigestHandler = Callable[[list[DigestMessage]], None]
+
+
+class Standing(enum.Enum):
+    """Whether a session may write, as its switch told it last."""
+
+    PRIMARY = "this session may write"
+    BACKUP = "another controller may"
+    VACANT = "nobody may: who was the primary has left"
+
+
+StandingHandler = Callable[["SwitchSession"], None]
 
 
 class Reloaded(enum.Enum):
@@ -125,7 +137,11 @@ class _Client(P4Client):
 
 
 class SwitchSession:
-    """A session as primary with one switch. Use as `async with SwitchSession(...) as session:`."""
+    """A session as primary with one switch. Use as `async with SwitchSession(...) as session:`.
+
+    Another controller may take its place at any time, and leave: `standing` says so, and whoever
+    asked by `on_standing` is told. What only a primary may do takes a vacant place first.
+    """
 
     def __init__(
         self,
@@ -146,13 +162,18 @@ class SwitchSession:
         self.address = address
         self.device_id = device_id
         self.program = program
-        self.is_primary = False
+        self.standing = Standing.VACANT
+        self._first_election_id = election_id
         self._election_id = election_id
+        self._highest = 0
         self._timeout = timeout
         self._tls = tls
         self._client = _Client(address, tls)
         self._receiver: asyncio.Task[None] | None = None
         self._arbitrated: asyncio.Future[p4r.MasterArbitrationUpdate] | None = None
+        self._arbitrating = asyncio.Lock()
+        self._id_was_taken = False
+        self._standing_handlers: list[StandingHandler] = []
         self._handlers: list[PacketHandler] = []
         self._digest_handlers: list[DigestHandler] = []
         self._stream_error: str | None = None
@@ -161,6 +182,25 @@ class SwitchSession:
     def p4info(self) -> P4Info:
         """The program's names and ids."""
         return self.program.p4info
+
+    @property
+    def is_primary(self) -> bool:
+        """Whether this session may write."""
+        return self.standing is Standing.PRIMARY
+
+    @property
+    def election_id(self) -> int:
+        """What this session last asked to be primary with."""
+        return self._election_id
+
+    @property
+    def highest_election_id(self) -> int:
+        """The highest election id that the switch has told of: its primary's, if it has one."""
+        return max(self._highest, self._election_id)
+
+    def on_standing(self, handler: StandingHandler) -> None:
+        """Call `handler`, in the event loop, whenever another controller came or left."""
+        self._standing_handlers.append(handler)
 
     async def __aenter__(self) -> Self:
         await self.connect()
@@ -180,17 +220,28 @@ class SwitchSession:
         Raises SwitchUnreachable when the deadline passes, NotPrimary when another one is.
         """
         deadline = time.monotonic() + self._timeout
-        try:
-            await self._client.open(complete_request=self._complete)
-        except ClientTlsError as error:
-            raise ControllerError(f"{self.name}: TLS: {error}") from None
+        await self._open_channel()
         try:
             await self._arbitrate(deadline)
         except BaseException:
             await self.close()
             raise
 
+    async def _open_channel(self) -> None:
+        try:
+            await self._client.open(complete_request=self._complete)
+        except ClientTlsError as error:
+            raise ControllerError(f"{self.name}: TLS: {error}") from None
+
     async def _arbitrate(self, deadline: float) -> None:
+        await self._open(deadline)
+        if self.standing is Standing.VACANT:  # somebody was here before, with a higher id
+            await self._ask(self.highest_election_id, deadline)
+        if not self.is_primary:
+            raise self.not_primary()
+
+    async def _open(self, deadline: float) -> None:
+        """Wait until the switch answers, and begin the stream. Raises SwitchUnreachable."""
         channel = self._client.channel
         assert channel is not None
         try:
@@ -200,26 +251,76 @@ class SwitchSession:
             if self._tls is not None:  # gRPC does not tell a refused certificate from silence
                 message += ", or not with TLS and a certificate that both sides accept"
             raise SwitchUnreachable(message) from None
+        self._id_was_taken = False
+        await self._ask(self._election_id, deadline)
+
+    async def _ask(self, election_id: int, deadline: float) -> None:
+        """Ask to be primary with an id, and wait for the answer."""
+        self._election_id = election_id
         self._arbitrated = asyncio.get_running_loop().create_future()
         request = p4r.MasterArbitrationUpdate(
-            device_id=self.device_id, election_id=U128.encode(self._election_id)
+            device_id=self.device_id, election_id=U128.encode(election_id)
         )
         try:
             await self._client.send(p4r.StreamMessageRequest(arbitration=request))
-            self._receiver = asyncio.create_task(self._receive(), name=f"receive {self.name}")
-            answer = await asyncio.wait_for(self._arbitrated, self._left(deadline))
+            if self._receiver is None:
+                self._receiver = asyncio.create_task(self._receive(), name=f"receive {self.name}")
+            await asyncio.wait_for(self._arbitrated, self._left(deadline))
         except TimeoutError:
             message = f"{self.name}: {self.address} answers, but not to P4Runtime arbitration"
             raise SwitchUnreachable(message) from None
         except P4ClientError as error:
             raise self._unreachable(error) from None
-        if answer.status.code != rpc_code.OK:
-            raise self._not_primary(U128.decode(answer.election_id))
-        self.is_primary = True
 
-    def _not_primary(self, election_id: int) -> NotPrimary:
-        message = f"{self.name}: another controller is primary, with election id {election_id}"
-        return NotPrimary(message + "; stop it, or use a higher election id")
+    async def claim(self) -> None:
+        """Be the primary: take the place where it is vacant, with the id of who has left it.
+
+        Raises NotPrimary while another controller has it, SwitchUnreachable.
+        """
+        async with self._arbitrating:
+            deadline = time.monotonic() + self._timeout
+            for _ in range(_CLAIMS):
+                if self._id_was_taken:  # who left is back already: we are a backup again
+                    await self._begin_again(deadline)
+                if self._stream_error is not None:
+                    raise SwitchUnreachable(self._stream_error)
+                if self.standing is not Standing.VACANT:
+                    break
+                with contextlib.suppress(NotPrimary):
+                    await self._ask(self.highest_election_id, deadline)
+            if not self.is_primary:
+                raise self.not_primary()
+
+    async def stand_by(self) -> None:
+        """Open the stream as a backup of who is primary. Raises SwitchUnreachable."""
+        async with self._arbitrating:
+            await self._begin_again(time.monotonic() + self._timeout)
+
+    async def _begin_again(self, deadline: float) -> None:
+        """Open the stream anew with the first id, as a backup or where the place is vacant.
+
+        The switch may take a moment to see that our last stream, with the same id, has ended.
+        """
+        while True:
+            self._election_id = self._first_election_id
+            await self.close()
+            self._stream_error = None
+            self._client = _Client(self.address, self._tls)
+            await self._open_channel()
+            try:
+                return await self._open(deadline)
+            except NotPrimary:
+                if time.monotonic() > deadline:
+                    raise
+                await asyncio.sleep(_RECONNECT_POLL_S)
+
+    def not_primary(self) -> NotPrimary:
+        """Return the error that says who is primary instead."""
+        other = self.highest_election_id
+        if self._highest <= self._election_id and not self._id_was_taken:
+            return NotPrimary(f"{self.name}: another controller has become primary", other)
+        message = f"{self.name}: another controller is primary, with election id {other}"
+        return NotPrimary(message, other)
 
     @staticmethod
     def _left(deadline: float) -> float:
@@ -232,7 +333,7 @@ class SwitchSession:
 
     async def close(self) -> None:
         """End the session. The switch keeps its program and entries."""
-        self.is_primary = False
+        self.standing = Standing.VACANT
         if self._receiver is not None:
             self._receiver.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -248,7 +349,10 @@ class SwitchSession:
         Handlers stay. `election_id` is used from now on, if given. Raises what `connect` does.
         """
         if election_id is not None:
-            self._election_id = election_id
+            self._first_election_id = election_id
+        # A switch that was started again knows of nobody; another one will say who was there.
+        ours = max(self._election_id, self._first_election_id)
+        self._election_id, self._highest = self._first_election_id, 0
         deadline = time.monotonic() + self._timeout
         while True:
             await self.close()
@@ -256,9 +360,9 @@ class SwitchSession:
             self._client = _Client(self.address, self._tls)
             try:
                 return await self.connect()
-            except NotPrimary:
+            except NotPrimary as other:
                 # A switch may take a moment to see that our last session has ended.
-                if time.monotonic() > deadline:
+                if other.election_id > ours or time.monotonic() > deadline:
                     raise
                 await asyncio.sleep(_RECONNECT_POLL_S)
 
@@ -271,10 +375,12 @@ class SwitchSession:
         except P4ClientError as error:
             failure: ControllerError = self._unreachable(error)
             if error.is_election_id_used:
-                failure = self._not_primary(self._election_id)
+                self._highest = self._election_id
+                self._id_was_taken = True
+                failure = self.not_primary()
         except RuntimeError:  # finsy's word for the end of the stream
             failure = SwitchUnreachable(f"{self.name}: {self.address} closed the session")
-        self.is_primary = False
+        self.standing = Standing.BACKUP if self._id_was_taken else Standing.VACANT
         self._stream_error = str(failure)
         if self._arbitrated is not None and not self._arbitrated.done():
             self._arbitrated.set_exception(failure)
@@ -282,9 +388,7 @@ class SwitchSession:
     def _dispatch(self, message: p4r.StreamMessageResponse) -> None:
         match message.WhichOneof("update"):
             case "arbitration":
-                self.is_primary = message.arbitration.status.code == rpc_code.OK
-                if self._arbitrated is not None and not self._arbitrated.done():
-                    self._arbitrated.set_result(message.arbitration)
+                self._take_standing(message.arbitration)
             case "packet":
                 packet = self._packet_in(message.packet)
                 for handler in list(self._handlers):
@@ -295,6 +399,23 @@ class SwitchSession:
                     digest_handler(messages)
             case _:
                 pass  # idle time-outs, which no program of ours sends, and a former program's
+
+    def _take_standing(self, told: p4r.MasterArbitrationUpdate) -> None:
+        before, highest = self.standing, self._highest
+        self._highest = U128.decode(told.election_id)
+        if told.status.code == rpc_code.OK:
+            self.standing = Standing.PRIMARY
+            if self._highest < self._election_id:  # BMv2 lets the next one have it, unasked
+                self._highest = self._election_id
+        elif told.status.code == rpc_code.NOT_FOUND:
+            self.standing = Standing.VACANT
+        else:
+            self.standing = Standing.BACKUP
+        if self._arbitrated is not None and not self._arbitrated.done():
+            self._arbitrated.set_result(told)
+        elif (before, highest) != (self.standing, self._highest):
+            for handler in list(self._standing_handlers):
+                handler(self)
 
     def _packet_in(self, packet: p4r.PacketIn) -> PacketIn:
         header = self.p4info.packet_headers["packet_in"]
@@ -319,7 +440,7 @@ class SwitchSession:
 
     async def packet_out(self, payload: bytes, **metadata: int) -> None:
         """Send a packet by the switch: packet_out(frame, egress_port=1). Raises UnknownName."""
-        self._check_alive()
+        await self.claim()
         header = self.p4info.packet_headers["packet_out"]
         items = [
             p4r.PacketMetadata(
@@ -380,7 +501,7 @@ class SwitchSession:
         program: CompiledProgram,
         action: p4r.SetForwardingPipelineConfigRequest.Action.ValueType,
     ) -> None:
-        self._check_alive()
+        await self.claim()
         request = p4r.SetForwardingPipelineConfigRequest(
             device_id=self.device_id,
             action=action,
@@ -445,7 +566,7 @@ class SwitchSession:
 
     async def write(self, updates: Sequence[Change]) -> None:
         """Apply changes in order. Raises WriteFailed with a line for each refused update."""
-        self._check_alive()
+        await self.claim()
         for batch in batches(updates, UPDATES_PER_WRITE):
             request = p4r.WriteRequest(
                 device_id=self.device_id,
@@ -462,17 +583,21 @@ class SwitchSession:
 
         Raises WriteFailed with a line for each refused update, and its place in the file.
         """
-        self._check_alive()
-        for start in range(0, len(entries.updates), UPDATES_PER_WRITE):
-            batch = entries.updates[start : start + UPDATES_PER_WRITE]
-            request = p4r.WriteRequest(device_id=self.device_id, updates=batch)
+        places = [entries.place(index) for index in range(len(entries.updates))]
+        await self.write_updates(entries.updates, places)
+        return len(entries.updates)
+
+    async def write_updates(self, updates: Sequence[p4r.Update], places: Sequence[str]) -> None:
+        """Write updates in order; `places` name each in errors. Raises WriteFailed."""
+        await self.claim()
+        for start in range(0, len(updates), UPDATES_PER_WRITE):
+            batch = slice(start, start + UPDATES_PER_WRITE)
+            request = p4r.WriteRequest(device_id=self.device_id, updates=updates[batch])
             try:
                 await self._client.request(request)
             except P4ClientError as error:
                 self._raise_if_gone(error)
-                places = [entries.place(start + i) for i in range(len(batch))]
-                raise WriteFailed(self.name, _failed_at(error, places)) from None
-        return len(entries.updates)
+                raise WriteFailed(self.name, _failed_at(error, places[batch])) from None
 
     async def read(self, entities: Iterable[p4r.Entity]) -> list[p4r.Entity]:
         """Return what the switch has of these (P4Runtime's wildcards apply). Raises ReadFailed."""
@@ -537,12 +662,6 @@ class SwitchSession:
 
     # ---------------------------------------------------------------- errors
 
-    def _check_alive(self) -> None:
-        if self._stream_error is not None:
-            raise SwitchUnreachable(self._stream_error)
-        if not self.is_primary:
-            raise NotPrimary(f"{self.name}: another controller has become primary")
-
     async def _guard(self, awaitable: Awaitable[T]) -> T:
         try:
             return await awaitable
@@ -552,6 +671,8 @@ class SwitchSession:
     def _raise_if_gone(self, error: P4ClientError) -> None:
         if error.code.name in ("UNAVAILABLE", "DEADLINE_EXCEEDED", "CANCELLED"):
             raise self._unreachable(error) from None
+        if error.code.name == "PERMISSION_DENIED" and not error.details:
+            raise self.not_primary() from None  # its word on the stream is still on its way
 
     def _unreachable(self, error: P4ClientError) -> SwitchUnreachable:
         reason = f"{error.code.name}: {error.message}" if error.message else error.code.name

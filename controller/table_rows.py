@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from controller.entries import (
     ActionCall,
+    ActionSet,
     CloneSession,
     DefaultEntry,
     DigestSetting,
@@ -91,6 +92,14 @@ def _action(action: TableAction, p4info: P4Info) -> str:
             return f"member {member}"
         case GroupRef(group):
             return f"group {group}"
+        case ActionSet(actions, watch):
+            ports = watch or (0,) * len(actions)
+            return "one of " + ", ".join(
+                _action(one, p4info)
+                + (f" x{weight}" if weight != 1 else "")
+                + (f" while port {port} is up" if port else "")
+                for (one, weight), port in zip(actions, ports, strict=True)
+            )
 
 
 def _match(value: MatchValue, field: Field) -> str:

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from controller import SwitchUnreachable
-from controller.errors import SeveralFailures
+from controller import ControllerError, SwitchUnreachable
+from controller.errors import failures, is_elsewhere
 from emulation.errors import EmulationError
 from emulation.switch_node import Target
 from softswitch.diagnostics import DiagnosticsClient, DiagnosticsError
@@ -90,22 +90,29 @@ class LinkState:
         Raises EmulationError when an end can't be switched, ControllerError from the routing.
         """
         updates = 0
+        unwritten: list[ControllerError] = []
         with self._switching:
             for link in links:
                 for end in self._ends(link):
                     self._switch_end(link, end, up)
                 (self._down.discard if up else self._down.add)(link)
                 if self._joins_switches(link):
-                    updates += self._route(link, up)
+                    try:
+                        updates += self._route(link, up)
+                    except ControllerError as error:
+                        if not is_elsewhere(error):
+                            raise
+                        unwritten.append(error)  # the other links are to be switched all the same
+        if unwritten:
+            raise unwritten[-1]
         return Switched(tuple(links), updates)
 
     def _route(self, link: Link, up: bool) -> int:
         """Tell the controller; a switch that is away and watched over is told when it is back."""
         try:
             return self._session.controller.set_link(link, up)
-        except (SwitchUnreachable, SeveralFailures) as error:
-            failures = error.failures if isinstance(error, SeveralFailures) else (error,)
-            gone = all(isinstance(failure, SwitchUnreachable) for failure in failures)
+        except ControllerError as error:
+            gone = all(isinstance(failure, SwitchUnreachable) for failure in failures(error))
             if gone and self._session.is_supervised:
                 return 0
             raise

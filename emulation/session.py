@@ -70,7 +70,7 @@ class Session:
         self._program: CompiledProgram | None = None
         self._supervisor: Supervisor | None = None
         self._host_agent: HostAgent | None = None
-        self._election_id = FIRST_ELECTION_ID
+        self._tell: Callable[[str], None] = lambda message: None
         self._tcp_ports = TcpPorts()
         self.links = LinkState(self)
         self.endpoints = Endpoints(self)
@@ -161,6 +161,7 @@ class Session:
 
     def supervise(self, tell: Callable[[str], None]) -> None:
         """From now on start switches again that die; `tell` gets each message, from a thread."""
+        self._tell = tell
         self._supervisor = Supervisor(self, tell)
         self._supervisor.start()
 
@@ -230,18 +231,33 @@ class Session:
             failures += run_commands(host, self.topology.own.commands_of(host.name), log)
         return failures
 
-    def restart_controller(self) -> BringUp:
+    def restart_controller(self, election_id: int | None = None) -> BringUp:
         """End the controller, start a new one, and say what that had to load and write.
 
-        It reads back what the switches hold. Raises ControllerError.
+        It reads back what the switches hold. `election_id`: to take them from another controller.
+        Raises ControllerError; the old one stays then, if the new one could not take its place.
         """
         old = self.controller
-        programs, down, policy, own = old.programs, old.links_down, old.policy, old.own
-        old.close()
-        self._election_id += 1  # a switch may not have seen yet that the old one has gone
         assert self._program is not None
-        self._controller = self._connect(self._program, programs, down, policy, own)
-        return self._controller.bring_up()
+        ids = {name: max(each, election_id or 0) for name, each in old.next_election_ids().items()}
+        old.check_beatable(ids)  # before the other switches change hands for nothing
+        old.retire()
+        try:
+            new = self._connect(
+                self._program,
+                old.programs,
+                old.links_down,
+                old.policy,
+                old.own,
+                election_id=ids,
+                after=old,
+            )
+        except BaseException:
+            old.retire(False)
+            raise
+        self._controller = new
+        old.close()
+        return new.bring_up()
 
     def _connect(
         self,
@@ -250,6 +266,8 @@ class Session:
         down: Iterable[Link] = (),
         policy: FabricPolicy | None = None,
         own: Mapping[str, OwnEntries] | None = None,
+        election_id: int | Mapping[str, int] = FIRST_ELECTION_ID,
+        after: BlockingController | None = None,
     ) -> BlockingController:
         return BlockingController(
             self.topology,
@@ -260,7 +278,9 @@ class Session:
             programs=programs,
             own=own,
             down=down,
-            election_id=self._election_id,
+            election_id=election_id,
+            tell=lambda message: self._tell(message),
+            after=after,
         )
 
     @contextmanager
@@ -269,12 +289,15 @@ class Session:
 
         What was written meanwhile stays. Raises ControllerError when the switch is not given back.
         """
-        self._election_id += 1
+        lent = self.controller.next_election_ids()[switch]
+        self.controller.retire()
         try:
-            yield self._election_id
+            yield lent
         finally:
-            self._election_id += 1
-            self.controller.take_back(switch, self._election_id)
+            try:
+                self.controller.take_back(switch, lent + 1)
+            finally:
+                self.controller.retire(False)
 
     def _addresses(self) -> dict[str, str]:
         return {name: switch.settings.address for name, switch in self.network.switches.items()}

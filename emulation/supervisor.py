@@ -17,6 +17,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from controller import ControllerError
+from controller.errors import is_elsewhere
 from emulation.errors import EmulationError, SwitchDiedError
 from emulation.switch_node import wait_until_ready
 from topologies import Link
@@ -220,10 +221,13 @@ class Supervisor:
             with self._settled:
                 self._alive.add(name)
             seconds = time.monotonic() - died
-            loaded = "program loaded" if done.loaded else "it has its program"
+            name_of = self._session.controller.programs[name].name
+            what = f"{name_of} loaded" if done.loaded else "it has its program"
+            what += f", {done.written} entries written"
+            if done.held_by is not None:
+                what = f"another controller is primary there, with election id {done.held_by}"
             self._tell(
-                f"{how}; the end of its log:{last}\n"
-                f"it is back after {seconds:.1f} s: {loaded}, {done.written} entries written"
+                f"{how}; the end of its log:{last}\nit is back after {seconds:.1f} s: {what}"
             )
             return
 
@@ -242,10 +246,10 @@ class Supervisor:
                 continue
             try:
                 self._session.controller.set_link(link, up)
-            except ControllerError:
-                if up:
+            except ControllerError as error:
+                if up and not is_elsewhere(error):
                     raise
-                continue  # the dead switch itself can't be told
+                continue  # a dead switch can't be told, and another controller's is told later
 
     def _links_to_switches(self, name: str) -> list[Link]:
         topology = self._session.topology

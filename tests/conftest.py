@@ -38,6 +38,7 @@ TIERS = {
         "random_programs/*",
         "fuzz/*",
         "mechanisms/dcqcn/test_dcqcn_fluid.py",
+        "weft/test_every_command.py",
         "weft/test_generated_fabrics.py",
         # beside p4c and BMv2, and in their place
         "compat/*",

@@ -14,12 +14,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from controller.errors import ControllerError, NotPrimary, failures
 from emulation.run_state import log_root
 from emulation.session import Session, explain
 from weft import console, full_disk
 from weft.prompt_command import Command, CommandError, Shell, no_arguments
-from weft.prompt_fabric import FabricCommands
+from weft.prompt_fabric import ELECTION_ID, FabricCommands
 from weft.prompt_nodes import NodeCommands
+from weft.prompt_registers import RegisterCommands
 from weft.prompt_traffic import TrafficCommands
 
 if TYPE_CHECKING:
@@ -45,6 +47,7 @@ class Prompt:
         listed = [
             *self._traffic.commands(),
             *FabricCommands(shell, programs).commands(),
+            *RegisterCommands(shell).commands(),
             *self._nodes.commands(),
             Command(
                 "help",
@@ -209,6 +212,12 @@ class Prompt:
 
 def _show(error: Exception) -> None:
     full = full_disk.said_of(error)
+    elsewhere = failures(error) if isinstance(error, ControllerError) else ()
+    taken = [each.election_id for each in elsewhere if isinstance(each, NotPrimary)]
+    if taken:
+        back = f"stop it, or take the switches back: controller restart {ELECTION_ID}"
+        console.error(str(error), f"{back} {max(taken) + 1}")
+        return
     if full:
         console.error(*full)
     else:

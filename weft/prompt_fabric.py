@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 ROLE = "shell"  # what p4runtime-shell calls itself where it writes
 _TRACE = "trace SWITCH [OPTIONS]"
+ELECTION_ID = "--election-id"
+_CONTROLLER = f"controller restart [{ELECTION_ID} N]"
 
 
 class FabricCommands:
@@ -101,10 +103,14 @@ class FabricCommands:
             ),
             Command(
                 "controller",
-                "restart",
+                f"restart [{ELECTION_ID} N]",
                 "end the controller and start a new one: it writes only what differs",
                 self._controller,
-                complete=lambda before: () if before else ["restart"],
+                "While another controller is primary of a switch, this one waits until it leaves.\n"
+                f"{ELECTION_ID} N takes the switch back at once, with an id above the other's.",
+                lambda before: {(): ["restart"], ("restart",): [ELECTION_ID]}.get(
+                    tuple(before), []
+                ),
             ),
         ]
 
@@ -178,9 +184,13 @@ class FabricCommands:
             print(line, flush=True)
 
     def _controller(self, rest: str) -> None:
-        if rest != "restart":
-            raise CommandError("controller restart")
-        done = self._session.restart_controller()
+        words = split(rest)
+        ids = words[2:] if words[1:2] == [ELECTION_ID] else []
+        if words[:1] != ["restart"] or len(words) not in (1, 3) or len(ids) != len(words) // 2:
+            raise CommandError(_CONTROLLER)
+        if ids and not (ids[0].isdecimal() and 0 < int(ids[0]) < 1 << 128):
+            raise CommandError(f"{_CONTROLLER}, with N from 1 to 2^128 - 1, not {ids[0]!r}")
+        done = self._session.restart_controller(int(ids[0]) if ids else None)
         written = sum(done.written.values())
         print(
             f"read back {len(done.written)} switches in {done.seconds:.2f} s: "

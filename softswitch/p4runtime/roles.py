@@ -1,13 +1,15 @@
 """Roles: which entities, packets and calls a controller's role may have to do with.
 
 P4Runtime leaves the format of a role's config to implementations; this is Stratum's P4RoleConfig.
-A role without a config, and the default role always, may do everything.
+A role without a config, and the default role always, may do everything; so may one whose config is
+an Empty, for clients that can't leave it away (finsy).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from google.protobuf.empty_pb2 import Empty
 from google.protobuf.message import DecodeError
 
 from softswitch.p4runtime.protos import p4r, stratum
@@ -50,6 +52,8 @@ def scope_of(role: p4r.Role) -> Scope:
         raise EntityError(
             Code.INVALID_ARGUMENT, "the default role has full access: leave its config unset"
         )
+    if role.config.Is(Empty.DESCRIPTOR):
+        return FULL
     config = stratum.P4RoleConfig()
     if not role.config.Is(config.DESCRIPTOR):
         raise EntityError(

@@ -216,7 +216,7 @@ def test_one_controller_is_primary(
                 async with asyncio.timeout(60):
                     while first.is_primary:
                         await asyncio.sleep(0.01)
-                with pytest.raises(NotPrimary, match="another controller has become primary"):
+                with pytest.raises(NotPrimary, match="is primary, with election id 6"):
                     await first.write([])
 
     asyncio.run(scenario())

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from google.protobuf.empty_pb2 import Empty
 from google.protobuf.message import Message
 
 from softswitch.p4runtime.arbitration import MAX_CLIENTS, Arbitration, Client
 from softswitch.p4runtime.protos import p4r, rpc_status, stratum
+from softswitch.p4runtime.roles import FULL
 from softswitch.p4runtime.status import Code, EntityError
 
 
@@ -193,3 +195,11 @@ def test_role_configs_that_are_refused(
         arbitration.update(Client(), message)
     assert refused.value.code is code
     assert len(arbitration.clients) == 1
+
+
+def test_an_empty_config_is_full_access(arbitration: Arbitration) -> None:
+    """For clients that can't leave a role's config away, as finsy."""
+    client = Client()
+    arbitration.update(client, update(9, role="mine", config=Empty()))
+    assert told(client) == [(Code.OK, 9)]
+    assert arbitration.role("mine").scope is FULL

@@ -93,7 +93,7 @@ class Lab:
         self.process.stdin.write(f"{command}\n# end\n")
         self.process.stdin.flush()
         shown = []
-        while (line := self._line()) != "weft> # end\n":
+        while not (line := self._line()).endswith("weft> # end\n"):  # IPython leaves its line open
             shown.append(line)
         shown.remove(f"weft> {command}\n")
         return "".join(shown)

@@ -102,7 +102,7 @@ def test_a_restarted_controller_writes_nothing_and_a_dead_switch_gets_its_own_ba
 ) -> None:
     assert "0 programs loaded, 0 updates written" in lab.do("controller restart")
     lab.kill("s1")
-    assert "program loaded, 3 entries written" in lab.hears(r"it is back after [^\n]*\n")
+    assert "forward.p4 loaded, 3 entries written" in lab.hears(r"it is back after [^\n]*\n")
     assert ping(lab)
     assert len(routes(lab, "s1")) == 4
 
@@ -198,7 +198,7 @@ def test_bmv2_runs_the_same_files(tmp_path: Path) -> None:
         assert not ping(lab)
         lab.do("link s1 s3 up")
         lab.kill("s1")
-        assert "program loaded, 3 entries written" in lab.hears(r"it is back after [^\n]*\n")
+        assert "forward.p4 loaded, 3 entries written" in lab.hears(r"it is back after [^\n]*\n")
         assert ping(lab)
         assert "and 3 entries of its file" in lab.do("reload s1 --drop-entries")
         assert ping(lab)

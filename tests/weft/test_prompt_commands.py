@@ -253,7 +253,7 @@ def test_a_switch_that_is_killed_comes_back_as_it_was(lab: Lab) -> None:
     told = lab.hears(r"it is back after")
     assert "switch s3 was killed by signal 9; the end of its log:" in told
     assert f"P4Runtime on {address}" in told
-    assert re.search(r"back after [\d.]+ s: program loaded, \d+ entries written", told)
+    assert re.search(r"back after [\d.]+ s: fabric.p4 loaded, \d+ entries written", told)
     assert lab.do("tables s3") == before
     assert "DOWN" in lab.do("links")
     assert "0 % lost" in lab.do("pingall")
