@@ -3,7 +3,8 @@
     print(text(Path("pod-topo/topology.json"), Path("net.yaml"), None))
 
 What both leave open is chosen: real time (`time_scale: 1`), links of 1 Gb/s without delay. Nobody
-plans routes in such a network; programs and files of entries stay where they are.
+plans routes in such a network; programs and files of entries stay where they are. They are written
+for BMv2, so switches have its units.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Any
 
 import yaml
 
-from topologies.fields import MAX_PORT, NAME
+from topologies.fields import MAX_CPU_PORT, MAX_PORT, NAME
 from topologies.loader import loads
 
 RATE = "1Gbps"
@@ -61,6 +62,7 @@ class _Network:
     links: list[_Link]
     program: str = ""
     static_arp: bool = False
+    cpu_port: int | None = None
 
 
 def text(source: Path, out: Path, program: Path | None) -> str:
@@ -77,7 +79,10 @@ def text(source: Path, out: Path, program: Path | None) -> str:
         f"# {source.name} of {source.absolute().parent.name}, imported",
         "time_scale: 1",
         "controller: none",
+        "units: bmv2",
     ]
+    if network.cpu_port is not None:
+        lines.append(f"cpu_port: {network.cpu_port}")
     if usual is not None:
         lines.append(f"program: {_flow(_relative(usual, folder))}")
     if network.static_arp:
@@ -174,7 +179,24 @@ def _tutorials(source: Path, data: Json) -> _Network:
         if len(link) > 3:
             settings["rate"] = _rate(source, place, link[3])
         links.append(_Link(a, b, settings))
-    return _Network(made, {name: _files(given) for name, given in switches.items()}, links)
+    files = {name: _files(given) for name, given in switches.items()}
+    return _Network(made, files, links, cpu_port=_cpu_port(source, switches))
+
+
+def _cpu_port(source: Path, switches: Mapping[str, Json]) -> int | None:
+    """Return the port by which all switches reach their controller; None where none says one."""
+    given = {str(each["cpu_port"]) for each in switches.values() if "cpu_port" in each}
+    if not given:
+        return None
+    if len(given) > 1:
+        several = " and ".join(sorted(given))
+        raise ImportFailedError(f"{source}: cpu_port: all switches have one here, not {several}")
+    (found,) = given
+    if not found.isdecimal() or not MAX_PORT < int(found) <= MAX_CPU_PORT:
+        raise ImportFailedError(
+            f"{source}: cpu_port: {found} must be from {MAX_PORT + 1} to {MAX_CPU_PORT}"
+        )
+    return int(found)
 
 
 def _tutorials_end(

@@ -139,3 +139,26 @@ def test_folders_of_entries_are_found_by_the_names_that_others_use(tmp_path: Pat
         "s1": "s1-runtime.json",
         "s10": "s10-commands.txt",
     }
+
+
+def test_units_and_cpu_port_are_those_of_switches_that_nobody_plans_for(tmp_path: Path) -> None:
+    own = load(tmp_path, "controller: none\nunits: bmv2\ncpu_port: 510\n" + NODES).own
+    assert (own.bmv2_units, own.cpu_port) == (True, 510)
+    own = load(tmp_path, "controller: none\n" + NODES).own
+    assert (own.bmv2_units, own.cpu_port) == (False, 255)
+    for key in ("units: bmv2", "cpu_port: 300"):
+        said = refused(tmp_path, f"{key}\n{NODES}")
+        assert "say 'controller: none' too" in said, said
+    said = refused(tmp_path, "controller: none\ncpu_port: 511\n" + NODES)
+    assert "must be at most 510, not 511" in said
+    said = refused(tmp_path, "controller: none\nunits: ns\n" + NODES)
+    assert "must be 'weft' or 'bmv2', not 'ns'" in said
+
+
+def test_a_generated_network_has_them_too(tmp_path: Path) -> None:
+    path = tmp_path / "net.yaml"
+    path.write_text(
+        "time_scale: 1\ngenerator: single\nhosts: 2\nlink: {rate: 1Gbps, delay: 0ns, queue: 1MB}\ncontroller: none\nunits: bmv2\ncpu_port: 400\n"
+    )
+    own = topologies.load(path).own
+    assert (own.bmv2_units, own.cpu_port) == (True, 400)
