@@ -124,14 +124,15 @@ class LockStep:
     """
 
     def __init__(
-        self, simulation: Simulation, *, first_port: int = 0, settle_s: float = SETTLE_S
+        self, simulation: Simulation, *, first_port: int = 0, settle_s: float | None = None
     ) -> None:
         """`first_port`: the first switch's TCP port, the next one's is the next; 0 takes free ones.
+        `settle_s`: how long a controller is quiet before time goes on; None for SETTLE_S.
 
         Raises AddressError where a port is taken.
         """
         self._simulation = simulation
-        self._settle_s = settle_s
+        self._settle_s = SETTLE_S if settle_s is None else settle_s
         self._calls = Calls()
         self._turn = threading.RLock()  # the cores': held while virtual time goes on
         self._changed: set[int] = set()

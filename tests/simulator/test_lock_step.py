@@ -27,6 +27,7 @@ p4r_grpc: Any = importlib.import_module(f"{protos.PACKAGE}.p4.v1.p4runtime_pb2_g
 PROGRAM = Path(__file__).parent / "learn.p4"
 CPU_PORT = 300
 MS = 1_000_000
+PATIENT_S = 2.0  # so that a machine that is busy for a second changes nothing
 H2 = "02:00:00:00:00:02"
 RUN = f"""
 topology:
@@ -43,23 +44,30 @@ traffic:
 """
 
 
+def lines(*at: str) -> str:
+    """The end of the run file: h1 sends h2 frames at these times."""
+    frame = bytes.fromhex(H2.replace(":", "")) + bytes(6) + b"\x88\xb5" + bytes(50)
+    return "".join(f"      - {{at: {each}, from: h1, hex: '{frame.hex()}'}}\n" for each in at)
+
+
 def simulation(*at: str) -> Simulation:
     """A run in which h1 sends h2 frames at these times."""
-    frame = bytes.fromhex(H2.replace(":", "")) + bytes(6) + b"\x88\xb5" + bytes(50)
-    lines = "".join(f"      - {{at: {each}, from: h1, hex: '{frame.hex()}'}}\n" for each in at)
-    run = read_run(RUN + lines, directory=PROGRAM.parent)
+    run = read_run(RUN + lines(*at), directory=PROGRAM.parent)
     source = program_cache.compile_program(job(run.topology, PROGRAM))
     return Simulation(run, CompiledProgram.of(source, PROGRAM))
 
 
 class Learner:
-    """A controller that needs `slow_s` for each answer."""
+    """A controller that needs `slow_s` for each answer; `wait`: until the server is there."""
 
-    def __init__(self, address: str, names: Names, *, slow_s: float = 0.0) -> None:
+    def __init__(
+        self, address: str, names: Names, *, slow_s: float = 0.0, wait: bool = False
+    ) -> None:
         self._names, self._slow_s = names, slow_s
         self._stub = p4r_grpc.P4RuntimeStub(grpc.insecure_channel(address))
         self._outgoing: queue.SimpleQueue[p4r.StreamMessageRequest | None] = queue.SimpleQueue()
-        self._stream = self._stub.StreamChannel(iter(self._outgoing.get, None))
+        outgoing = iter(self._outgoing.get, None)
+        self._stream = self._stub.StreamChannel(outgoing, wait_for_ready=wait)
         update = p4r.MasterArbitrationUpdate(device_id=1)
         update.election_id.low = 1
         self._outgoing.put(p4r.StreamMessageRequest(arbitration=update))
@@ -109,7 +117,7 @@ def names_of(run: Simulation) -> Names:
 
 def test_an_answer_is_in_force_at_the_moment_of_its_question() -> None:
     run = simulation("1ms", "2ms", "3ms")
-    with LockStep(run, settle_s=0.5) as step:
+    with LockStep(run, settle_s=PATIENT_S) as step:
         learner = Learner(step.addresses["s1"], names_of(run), slow_s=0.1)
         step.wait_for_controller()
         outcome = run.run()
@@ -121,7 +129,7 @@ def test_an_answer_is_in_force_at_the_moment_of_its_question() -> None:
 
 def test_entries_that_idle_are_told_at_their_virtual_time_and_learnt_again() -> None:
     run = simulation("1ms", "2ms", "50ms", "51ms")
-    with LockStep(run, settle_s=0.5) as step:
+    with LockStep(run, settle_s=PATIENT_S) as step:
         learner = Learner(step.addresses["s1"], names_of(run))
         step.wait_for_controller()
         outcome = run.run()
