@@ -158,7 +158,9 @@ def test_units_and_cpu_port_are_those_of_switches_that_nobody_plans_for(tmp_path
 def test_a_generated_network_has_them_too(tmp_path: Path) -> None:
     path = tmp_path / "net.yaml"
     path.write_text(
-        "time_scale: 1\ngenerator: single\nhosts: 2\nlink: {rate: 1Gbps, delay: 0ns, queue: 1MB}\ncontroller: none\nunits: bmv2\ncpu_port: 400\n"
+        "time_scale: 1\ngenerator: single\nhosts: 2\n"
+        "link: {rate: 1Gbps, delay: 0ns, queue: 1MB}\n"
+        "controller: none\nunits: bmv2\ncpu_port: 400\n"
     )
     own = topologies.load(path).own
     assert (own.bmv2_units, own.cpu_port) == (True, 400)
