@@ -27,7 +27,7 @@ from softswitch.core import SwitchCore
 from softswitch.device import Device
 from softswitch.p4runtime.arbitration import Client
 from softswitch.p4runtime.protos import p4r
-from softswitch.p4runtime.server import P4RuntimeServer
+from softswitch.p4runtime.server import AddressError, P4RuntimeServer
 from softswitch.p4runtime.service import P4RuntimeService
 from softswitch.p4runtime.status import ReadError
 
@@ -43,6 +43,7 @@ FIRST_SETTLE_S = 1.0
 
 POLL_S = 0.05
 LOOPBACK = "127.0.0.1"
+_LAST_PORT = 65535
 
 
 class Calls:
@@ -129,7 +130,7 @@ class LockStep:
         """`first_port`: the first switch's TCP port, the next one's is the next; 0 takes free ones.
         `settle_s`: how long a controller is quiet before time goes on; None for SETTLE_S.
 
-        Raises AddressError where a port is taken.
+        Raises AddressError where a port is taken, or there are not enough.
         """
         self._simulation = simulation
         self._settle_s = SETTLE_S if settle_s is None else settle_s
@@ -142,6 +143,9 @@ class LockStep:
         self.addresses: dict[str, str] = {}
         fabric = simulation.fabric
         self._by_node = {fabric.nodes[name]: name for name in simulation.control.own}
+        last = first_port + len(fabric.topology.switches) - 1
+        if first_port and last > _LAST_PORT:
+            raise AddressError(f"the last switch would have port {last}, {_LAST_PORT} is the last")
         try:
             for i, switch in enumerate(fabric.topology.switches):
                 if switch.name in simulation.control.own:

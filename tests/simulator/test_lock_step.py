@@ -162,6 +162,11 @@ def test_a_port_that_is_taken_is_said() -> None:
             LockStep(simulation("1ms"), first_port=port)
 
 
+def test_there_must_be_a_port_for_each_switch() -> None:
+    with pytest.raises(AddressError, match="would have port 65536, 65535 is the last"):
+        LockStep(simulation("1ms"), first_port=65536)
+
+
 def test_calls_that_are_under_way_are_waited_for() -> None:
     calls = Calls()
     entered, leave = threading.Event(), threading.Event()
