@@ -31,6 +31,7 @@ NAME = re.compile(r"[a-z][a-z0-9_]{0,7}")
 MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}")
 MAX_PORT = 254  # 255 is the CPU port, unless a file says another one above
 MAX_CPU_PORT = 510  # 511 drops
+MAX_DEVICE_ID = 10**6
 MAX_LATENCY_PS = 10**9
 MAX_TIME_SCALE = 10**9
 MIN_MTU, MAX_MTU = 576, 9600  # RFC 791's smallest; what switches call jumbo

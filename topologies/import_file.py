@@ -25,6 +25,8 @@ from topologies.loader import loads
 RATE = "1Gbps"
 QUEUE = "1MB"
 _FOLDERS_UP = 3
+_FIRST_DEVICE = 0
+"""P4Runtime's device ids count from 0 in the tutorials, whose controllers have them in them."""
 _TUTORIALS_PORT = re.compile(r"(?P<node>.+)-p(?P<port>[0-9]+)")
 _DEFAULT_ROUTE = re.compile(
     r"(?:route add default gw|ip route add default via) ([0-9.]+)(?: dev \S+)?"
@@ -63,6 +65,7 @@ class _Network:
     program: str = ""
     static_arp: bool = False
     cpu_port: int | None = None
+    first_device: int | None = None
 
 
 def text(source: Path, out: Path, program: Path | None) -> str:
@@ -90,8 +93,12 @@ def text(source: Path, out: Path, program: Path | None) -> str:
     lines.append(f"link: {{rate: {RATE}, delay: 0ns, queue: {QUEUE}}}")
     lines.append("switches:")
     beside = None if program is None else program.absolute().parent
-    for name, files in network.switches.items():
-        found = {k: _relative(_found(source, v, k, beside), folder) for k, v in files.items()}
+    for i, (name, files) in enumerate(network.switches.items()):
+        found: dict[str, Any] = {
+            k: _relative(_found(source, v, k, beside), folder) for k, v in files.items()
+        }
+        if network.first_device is not None:
+            found["device_id"] = network.first_device + i
         lines.append(f"  - {_flow({'name': name, **found} if found else name)}")
     lines += ["hosts:", *(f"  - {_flow(_host_entry(each))}" for each in network.hosts)]
     lines += ["links:", *(f"  - {_flow(_link(each))}" for each in network.links)]
@@ -180,7 +187,9 @@ def _tutorials(source: Path, data: Json) -> _Network:
             settings["rate"] = _rate(source, place, link[3])
         links.append(_Link(a, b, settings))
     files = {name: _files(given) for name, given in switches.items()}
-    return _Network(made, files, links, cpu_port=_cpu_port(source, switches))
+    return _Network(
+        *(made, files, links), cpu_port=_cpu_port(source, switches), first_device=_FIRST_DEVICE
+    )
 
 
 def _cpu_port(source: Path, switches: Mapping[str, Json]) -> int | None:

@@ -93,6 +93,7 @@ def test_a_tutorials_topology_keeps_its_names_ports_and_files(tutorial: Path) ->
     slow = found.link_at("s1", 3)
     assert (slow.rate_bps, slow.delay_ps) == (500_000, 2 * 10**9)
     assert str(found.peer("s2", 7)) == "s3:1"
+    assert [each.device_id for each in found.switches] == [0, 1, 2]
 
 
 def test_a_program_beside_the_one_given_comes_first(tutorial: Path) -> None:

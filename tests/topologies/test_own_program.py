@@ -164,3 +164,20 @@ def test_a_generated_network_has_them_too(tmp_path: Path) -> None:
     )
     own = topologies.load(path).own
     assert (own.bmv2_units, own.cpu_port) == (True, 400)
+
+
+def test_switches_have_device_ids_from_one_or_those_that_are_given(tmp_path: Path) -> None:
+    def given(s1: str, s2: str) -> str:
+        return f"controller: none\nswitches: [{s1}, {s2}]\nhosts: [h1, h2, h3]\n"
+
+    def ids(text: str) -> list[int]:
+        return [each.device_id for each in load(tmp_path, text).switches]
+
+    assert ids(NODES) == [1, 2]
+    assert ids(given("{name: s1, device_id: 0}", "{name: s2, device_id: 7}")) == [0, 7]
+    said = refused(tmp_path, given("{name: s1, device_id: 2}", "s2"))
+    assert "device 2 is already s1's" in said
+    said = refused(tmp_path, given("{name: s1, device_id: -1}", "s2"))
+    assert "must be at least 0, not -1" in said
+    text = given("{name: s1, device_id: 5}", "s2").replace("controller: none\n", "")
+    assert "say 'controller: none' too" in refused(tmp_path, text)

@@ -78,7 +78,7 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--both", action="store_true", help="one after the other")
     parser.add_argument("--figures", type=Path, default=FIGURES, metavar="DIR",
                         help=f"where pictures go (default: {FIGURES})")  # fmt: skip
-    given = parser.parse_args(argv)
+    given = parser.parse_intermixed_args(argv)
     if not (given.checkout / "exercises").is_dir():
         parser.error(f"{given.checkout} is no checkout of p4lang/tutorials: it has no exercises/")
     for name in given.exercises:
