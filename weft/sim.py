@@ -41,6 +41,7 @@ _UNITS = ((10**12, "s"), (10**9, "ms"), (10**6, "us"), (10**3, "ns"))
       weft sim my/run.yaml --out results        then: weft plot results
       weft sim websearch --seed 7 --until 500us --json
       weft sim incast-32 --pcap s1:1            what the receiver's port carries
+      weft sim my/run.yaml --p4runtime 50051    wait for a controller of your own
     """)
 @argument("file", required=False, help="a run file, or the name of a shipped one")
 @flag("--list", "listing", help="list the runs that come with Weft")
@@ -99,10 +100,10 @@ def run(
         )
     for port in pcap:
         _capture(simulation, port, out)
-    started = time.monotonic()
     with ExitStack() as stack:
         if p4runtime is not None:
             _serve(stack, simulation, p4runtime)
+        started = time.monotonic()
         tell = stack.enter_context(_progress(simulation, quiet=as_json))
         outcome = simulation.run(out, tell)
     wall_s = time.monotonic() - started
