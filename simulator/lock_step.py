@@ -6,9 +6,9 @@
 
 A controller is a program of its own and takes real time, the network takes virtual time. So virtual
 time stands still while a call of a client is under way, and after each packet-in, digest or idle
-notice until no call has come for `settle_s`: what a controller answers at once is in force at the
-very moment of what it answers, however slow machine and controller are. What it does by a clock of
-its own comes at a virtual time that nobody can foretell.
+notice until no call has come for `settle_s`: what a controller answers within that is in force at
+the very moment of what it answers, however long its calls take. What it does by a clock of its own
+comes at a virtual time that nobody can foretell.
 """
 
 from __future__ import annotations
