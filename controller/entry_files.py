@@ -18,6 +18,7 @@ from controller.rehearsal import Mark, Rehearsal
 from controller.runtime_json import RuntimeJson
 from softswitch.p4runtime.protos import p4r
 from softswitch.p4runtime.status import PipelineError
+from topologies.own_program import CPU_PORT
 
 _COMMANDS = "compat.bmv2_cli.entry_commands"
 _SHOWN = 20
@@ -49,7 +50,9 @@ class OwnEntries:
 NO_ENTRIES = OwnEntries()
 
 
-def read_entries(path: Path, program: CompiledProgram, ports: Collection[int]) -> OwnEntries:
+def read_entries(
+    path: Path, program: CompiledProgram, ports: Collection[int], cpu_port: int = CPU_PORT
+) -> OwnEntries:
     """Read a file for a switch that runs `program` and has links at `ports`.
 
     Raises EntryFileError with every mistake, PipelineError for a program that can't run.
@@ -60,7 +63,7 @@ def read_entries(path: Path, program: CompiledProgram, ports: Collection[int]) -
         why = (error.strerror if isinstance(error, OSError) else None) or error
         raise EntryFileError(f"{path}: can't be read: {why}") from None
     try:
-        rehearsal = Rehearsal(program, ports)
+        rehearsal = Rehearsal(program, ports, cpu_port)
     except PipelineError as error:
         raise EntryFileError(f"{program.name}: {error}") from None
     with rehearsal:

@@ -17,10 +17,10 @@ from softswitch.p4runtime import pipeline
 from softswitch.p4runtime.names import Names
 from softswitch.p4runtime.protos import p4r
 from softswitch.p4runtime.status import Code, UpdateStatus
+from topologies.own_program import CPU_PORT
 
-CPU_PORT = 255
-_NO_LINK = frozenset({0, CPU_PORT, 510, 511})
-"""Ports that are no links: none, the controller's, and those that v1model programs drop by."""
+_NO_LINK = frozenset({0, 510, 511})
+"""Ports that are no links: none, and those that v1model programs drop by."""
 _PORT_BITS = 9  # of v1model's PortId_t
 _PRIORITIES = 8
 
@@ -34,12 +34,15 @@ class Rehearsal:
     `kept`: the updates that it took, in order, each with its mark.
     """
 
-    def __init__(self, program: CompiledProgram, ports: Collection[int]) -> None:
+    def __init__(
+        self, program: CompiledProgram, ports: Collection[int], cpu_port: int = CPU_PORT
+    ) -> None:
         """`ports`: those of the switch that have a link. Raises PipelineError."""
         self.program = program
         self._ports = frozenset(ports)
+        self._known = self._ports | _NO_LINK | {cpu_port}
         prepared = pipeline.prepare(program.p4info.message, program.device_config)
-        core = SwitchCore(CoreConfig(cpu_port=CPU_PORT, priorities=_PRIORITIES))
+        core = SwitchCore(CoreConfig(cpu_port=cpu_port, priorities=_PRIORITIES))
         self._device = Device(core, clock=lambda: 0)
         self._device.load(prepared)
         self._bits = {
@@ -80,7 +83,7 @@ class Rehearsal:
         if update.type == p4r.Update.DELETE:
             return None
         for port in _ports(update.entity, self._bits):
-            if port not in self._ports and port not in _NO_LINK:
+            if port not in self._known:
                 there = ", ".join(map(str, sorted(self._ports))) or "none"
                 message = f"the switch has no link at port {port}: it has {there}"
                 return UpdateStatus(Code.INVALID_ARGUMENT, message)

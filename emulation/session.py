@@ -17,6 +17,7 @@ from importlib import import_module
 
 from controller import BlockingController, BringUp, CompiledProgram, FabricPolicy, TargetFacts
 from controller.entry_files import OwnEntries
+from controller.target_facts import BMV2_TICK_PS, PACKET_DEPTH
 from emulation import teardown
 from emulation.endpoints import Endpoints
 from emulation.errors import EmulationError, NotRootError, SwitchDiedError
@@ -318,9 +319,10 @@ class Session:
         """Return what the controller must know about the switches' units and ports."""
         if self.target is Target.BMV2:
             return TargetFacts(priorities=PRIORITY_QUEUES, time_scale=self.topology.time_scale)
+        is_bmv2s = self.topology.own.bmv2_units
         return TargetFacts(
-            tick_ps=_TICK_PS,
-            depth_cell_bytes=_CELL_BYTES,
+            tick_ps=BMV2_TICK_PS if is_bmv2s else _TICK_PS,
+            depth_cell_bytes=PACKET_DEPTH if is_bmv2s else _CELL_BYTES,
             priorities=PRIORITY_QUEUES,
             clone_classes=True,
             reconciles=True,
@@ -350,6 +352,8 @@ class Session:
                 ports=tuple(self._port_settings(switch.name, port) for port in ports),
                 log_path=self.run.log_dir / f"{switch.name}.log",
                 ready_path=self.run.directory / f"{switch.name}.ready",
+                cpu_port=self.topology.own.cpu_port,
+                bmv2_units=self.topology.own.bmv2_units,
                 recirculation_ns=self.topology.real_duration_ns(RECIRCULATION_PS),
                 tickers=tickers.get(switch.name, ()),
                 ticker_interface=(

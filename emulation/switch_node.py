@@ -24,6 +24,7 @@ from emulation.errors import SwitchDiedError, ToolMissingError
 from emulation.tickers import ticker_option
 from softswitch.ticker_options import TICKER_PORT, TickerOption
 from topologies.model import PS_PER_NS, RECIRCULATION_PS
+from topologies.own_program import CPU_PORT
 
 READY_DEADLINE_S = 120.0
 POLL_S = 0.01
@@ -33,7 +34,6 @@ LOG_LINES_SHOWN = 15
 FIRST_GRPC_PORT = 50051
 OTHER_GRPC_PORTS = 9559
 FIRST_THRIFT_PORT = 9090
-CPU_PORT = 255
 DROP_PORT = 511
 _PORT_TAKEN = "can't listen on"  # in our daemon's last words
 PRIORITY_QUEUES = 8
@@ -85,6 +85,7 @@ class SwitchSettings:
     """How one switch process is started.
 
     `recirculation_ns`: how long a packet takes from egress back into ingress (our switch only).
+    `bmv2_units`: whether our switch stamps and counts as BMv2 does, not in nanoseconds and cells.
     `tickers`: in real time; BMv2 gets what a process ticks by the port `ticker_interface`.
     """
 
@@ -98,6 +99,8 @@ class SwitchSettings:
     recirculation_ns: int = RECIRCULATION_PS // PS_PER_NS
     tickers: tuple[TickerOption, ...] = ()
     ticker_interface: str = ""
+    cpu_port: int = CPU_PORT
+    bmv2_units: bool = False
 
     @property
     def address(self) -> str:
@@ -119,10 +122,11 @@ class SwitchSettings:
             command += ["--thrift-port", str(self.thrift_port)]
         command += ["--log-console", "--log-level", "info"]
         command += ["--", "--grpc-server-addr", self.address]
-        command += ["--cpu-port", str(CPU_PORT), "--drop-port", str(DROP_PORT)]
+        command += ["--cpu-port", str(self.cpu_port), "--drop-port", str(DROP_PORT)]
         command += ["--priority-queues", str(PRIORITY_QUEUES)]
         if self.target is Target.SOFTSWITCH:
-            command += ["--tick", "ns", "--depth-unit", "cells"]
+            if not self.bmv2_units:
+                command += ["--tick", "ns", "--depth-unit", "cells"]
             command += ["--recirculation", f"{self.recirculation_ns}ns"]
             for option in filter(None, (port.link_option() for port in self.ports)):
                 command += ["--link", option]

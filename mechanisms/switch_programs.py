@@ -115,7 +115,7 @@ def entries_for(topology: Topology, switch: str, program: CompiledProgram) -> Ow
     if file is None:
         return NO_ENTRIES
     ports = [port.number for port in topology.ports_of(switch)]
-    return read_entries(file, program, ports)
+    return read_entries(file, program, ports, topology.own.cpu_port)
 
 
 def again(topology: Topology, switch: str, program: CompiledProgram) -> OwnEntries:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from controller.program import CompiledProgram
-from controller.target_facts import TargetFacts
+from controller.target_facts import BMV2_TICK_PS, PACKET_DEPTH, TargetFacts
 from simulator.core.binding import Engine, HostPort
 from softswitch.core import CoreConfig, PortConfig, Scheduler
 from softswitch.device import Device
@@ -25,7 +25,8 @@ LONG_CELL_BYTES = 512
 """The cell of switches with ports of more than 100 km (DESIGN §2)."""
 LONG_PS = 500_000_000
 PRIORITIES = 8
-CPU_PORT = 255
+PACKETS = 0
+"""As a size of cells: queue depths are in packets."""
 
 
 @dataclass(frozen=True)
@@ -44,8 +45,8 @@ def mac_number(mac: str) -> int:
 def target_facts(topology: Topology) -> TargetFacts:
     """What the controller must know of simulated switches."""
     return TargetFacts(
-        tick_ps=TICK_PS,
-        depth_cell_bytes=cell_bytes(topology),
+        tick_ps=tick_ps(topology),
+        depth_cell_bytes=cell_bytes(topology) or PACKET_DEPTH,
         priorities=PRIORITIES,
         clone_classes=True,
         reconciles=True,
@@ -55,8 +56,15 @@ def target_facts(topology: Topology) -> TargetFacts:
     )
 
 
+def tick_ps(topology: Topology) -> int:
+    """The tick of P4's timestamps in all switches of a run."""
+    return BMV2_TICK_PS if topology.own.bmv2_units else TICK_PS
+
+
 def cell_bytes(topology: Topology) -> int:
-    """The unit of queue depths in all switches of a run."""
+    """The unit of queue depths in all switches of a run; PACKETS where it is packets."""
+    if topology.own.bmv2_units:
+        return PACKETS
     longest = max((link.delay_ps for link in topology.links), default=0)
     return LONG_CELL_BYTES if longest > LONG_PS else CELL_BYTES
 
@@ -96,9 +104,9 @@ class Fabric:
         for number, switch in enumerate(topology.switches):
             core = self.engine.new_core(
                 CoreConfig(
-                    cpu_port=CPU_PORT,
+                    cpu_port=topology.own.cpu_port,
                     priorities=PRIORITIES,
-                    tick_ps=TICK_PS,
+                    tick_ps=tick_ps(topology),
                     depth_cell_bytes=cell,
                     recirculate_ps=RECIRCULATION_PS * topology.time_scale,
                     seed=core_seed(seed, number),

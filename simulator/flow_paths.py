@@ -14,7 +14,7 @@ from controller.diff import changes
 from controller.entries import Entry
 from controller.program import CompiledProgram
 from protocols.rocev2 import ICRC_BYTES, ROCE_V2_PORT
-from simulator.fabric import CPU_PORT, PRIORITIES, TICK_PS, cell_bytes
+from simulator.fabric import PRIORITIES, cell_bytes, tick_ps
 from softswitch import Switch
 from softswitch.core import CoreConfig
 from softswitch.p4runtime import pipeline
@@ -41,9 +41,9 @@ class FlowPaths:
         self._program = program
         self._entries = entries
         self._config = CoreConfig(
-            cpu_port=CPU_PORT,
+            cpu_port=topology.own.cpu_port,
             priorities=PRIORITIES,
-            tick_ps=TICK_PS,
+            tick_ps=tick_ps(topology),
             depth_cell_bytes=cell_bytes(topology),
         )
         self._prepared = pipeline.prepare(program.p4info.message, program.device_config)

@@ -12,9 +12,10 @@ import hashlib
 import heapq
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -45,6 +46,9 @@ from workloads.model import RunFile, Traffic
 from workloads.plan import plan
 from workloads.transport import Transport as PlannedTransport
 from workloads.transport import class_of
+
+if TYPE_CHECKING:
+    from simulator.lock_step import LockStep
 
 SLICE_EVENTS = 200_000
 """Events between two looks at the clock and at Ctrl-C."""
@@ -101,7 +105,7 @@ class Simulation:
         fabric, if it is set up already. `programs`: what its switches run beside `program`, where
         that is known already, else the topology says it. `notice` is told what is being made.
         Raises TopologyError, PipelineError, WriteFailed, CompileError, EntryFileError,
-        ProgramError.
+        ProgramError. `clients` (of the object): others' controllers, where there are any.
         """
         started = time.monotonic()
         self.file = run
@@ -130,6 +134,7 @@ class Simulation:
         apply_tickers(self.fabric, self.seed)
         self._down: set[Link] = set()
         self.punts = 0
+        self.clients: LockStep | None = None
         self.slice_events = SLICE_EVENTS
         notice("messages")
         self._offer()
@@ -332,13 +337,18 @@ class Simulation:
         engine = self.engine
         last = NEVER if self.until_ps is None else self.until_ps
         while True:
+            if self.clients is not None:
+                self.clients.step()
             due = self._agenda[0][0] if self._agenda else NEVER
             target = min(last, due)
-            stop = engine.run(target, budget=self.slice_events, to_the_end=self.until_ps is None)
+            with nullcontext() if self.clients is None else self.clients.going_on():
+                stop = engine.run(
+                    target, budget=self.slice_events, to_the_end=self.until_ps is None
+                )
             if stop is EngineStop.PUNT:
                 punts = engine.take_punts()
                 self.punts += len(punts)
-                self.control.punted(punts)
+                self.control.punted(punts if self.clients is None else self.clients.take(punts))
             elif stop is EngineStop.BUDGET:
                 self._drain(writer)
                 if progress is not None:

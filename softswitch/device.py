@@ -69,6 +69,10 @@ class Device:
         self._epoch_ns = epoch_ns
         self._earlier = earlier
 
+    def guarded_by(self, guard: Callable[[], AbstractContextManager[object]]) -> None:
+        """Enter `guard` around every use of the core from now on."""
+        self._guard = guard
+
     # --- pipeline -----------------------------------------------------------------------------
 
     def prepare(self, p4info: p4i.P4Info, device_config: bytes) -> Pipeline:

@@ -48,6 +48,7 @@ class _Builder:
         classes = self._classes()
         self._stock_nics()
         tickers = self._tickers()
+        self._check_device_ids()
         attachments = self._attachments(links)
         events = self._events(links) if are_whole else ()
         own = build_own_program(self.spec, self.document.file, self._report)
@@ -66,7 +67,7 @@ class _Builder:
                 Switch(
                     name=entry.name,
                     role=Role(entry.role or ("leaf" if entry.name in networks else "spine")),
-                    device_id=1 + i,
+                    device_id=self._device_id(i),
                     mac=switch_mac(1 + i),
                     gateway=networks.get(entry.name),
                     group=entry.group,
@@ -92,6 +93,22 @@ class _Builder:
     def _stop_on_problems(self) -> None:
         if self.problems:
             raise TopologyError(self.problems)
+
+    def _device_id(self, number: int) -> int:
+        given = self.spec.switches[number].device_id
+        return 1 + number if given is None else given
+
+    def _check_device_ids(self) -> None:
+        owners: dict[int, str] = {}
+        for i, entry in enumerate(self.spec.switches):
+            path: FieldPath = ("switches", i, "device_id")
+            if entry.device_id is not None and self.spec.controller != "none":
+                self._report(path, "'device_id' is for switches that the fabric does not plan for: "
+                             "say 'controller: none' too")  # fmt: skip
+            number = self._device_id(i)
+            if number in owners:
+                self._report(path, f"device {number} is already {owners[number]}'s")
+            owners.setdefault(number, entry.name)
 
     def _check_names(self) -> None:
         seen: dict[str, str] = {}

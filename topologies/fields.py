@@ -29,7 +29,9 @@ from topologies.units import parse_duration, parse_length, parse_rate, parse_siz
 # Interfaces are called <node>-eth<port> and Linux allows 15 characters, so names stay short.
 NAME = re.compile(r"[a-z][a-z0-9_]{0,7}")
 MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}")
-MAX_PORT = 254  # 255 is the CPU port
+MAX_PORT = 254  # 255 is the CPU port, unless a file says another one above
+MAX_CPU_PORT = 510  # 511 drops
+MAX_DEVICE_ID = 10**6
 MAX_LATENCY_PS = 10**9
 MAX_TIME_SCALE = 10**9
 MIN_MTU, MAX_MTU = 576, 9600  # RFC 791's smallest; what switches call jumbo
@@ -144,6 +146,7 @@ CountOrNone = Annotated[int, Field(ge=0, strict=True)]
 TimeScale = Annotated[int, Field(ge=1, le=MAX_TIME_SCALE, strict=True)]
 Dscp = Annotated[int, Field(ge=0, le=63, strict=True)]
 Weight = Annotated[int, Field(ge=1, le=MAX_WEIGHT, strict=True)]
+CpuPort = Annotated[int, Field(ge=MAX_PORT + 1, le=MAX_CPU_PORT, strict=True)]
 Queue = Annotated[int, Field(ge=0, le=QUEUES - 1, strict=True)]
 
 
@@ -242,6 +245,8 @@ class CommonFile(Model):
     entries: Entries | None = None
     controller: Literal["none", "fabric"] | None = None
     arp: Literal["learned", "static"] | None = None
+    units: Literal["weft", "bmv2"] | None = None
+    cpu_port: CpuPort | None = None
 
 
 AnyForm = TypeVar("AnyForm", bound=CommonFile)

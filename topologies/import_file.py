@@ -3,7 +3,8 @@
     print(text(Path("pod-topo/topology.json"), Path("net.yaml"), None))
 
 What both leave open is chosen: real time (`time_scale: 1`), links of 1 Gb/s without delay. Nobody
-plans routes in such a network; programs and files of entries stay where they are.
+plans routes in such a network; programs and files of entries stay where they are. They are written
+for BMv2, so switches have its units.
 """
 
 from __future__ import annotations
@@ -18,12 +19,14 @@ from typing import Any
 
 import yaml
 
-from topologies.fields import MAX_PORT, NAME
+from topologies.fields import MAX_CPU_PORT, MAX_PORT, NAME
 from topologies.loader import loads
 
 RATE = "1Gbps"
 QUEUE = "1MB"
 _FOLDERS_UP = 3
+_FIRST_DEVICE = 0
+"""P4Runtime's device ids count from 0 in the tutorials, whose controllers have them in them."""
 _TUTORIALS_PORT = re.compile(r"(?P<node>.+)-p(?P<port>[0-9]+)")
 _DEFAULT_ROUTE = re.compile(
     r"(?:route add default gw|ip route add default via) ([0-9.]+)(?: dev \S+)?"
@@ -61,6 +64,8 @@ class _Network:
     links: list[_Link]
     program: str = ""
     static_arp: bool = False
+    cpu_port: int | None = None
+    first_device: int | None = None
 
 
 def text(source: Path, out: Path, program: Path | None) -> str:
@@ -77,7 +82,10 @@ def text(source: Path, out: Path, program: Path | None) -> str:
         f"# {source.name} of {source.absolute().parent.name}, imported",
         "time_scale: 1",
         "controller: none",
+        "units: bmv2",
     ]
+    if network.cpu_port is not None:
+        lines.append(f"cpu_port: {network.cpu_port}")
     if usual is not None:
         lines.append(f"program: {_flow(_relative(usual, folder))}")
     if network.static_arp:
@@ -85,8 +93,12 @@ def text(source: Path, out: Path, program: Path | None) -> str:
     lines.append(f"link: {{rate: {RATE}, delay: 0ns, queue: {QUEUE}}}")
     lines.append("switches:")
     beside = None if program is None else program.absolute().parent
-    for name, files in network.switches.items():
-        found = {k: _relative(_found(source, v, k, beside), folder) for k, v in files.items()}
+    for i, (name, files) in enumerate(network.switches.items()):
+        found: dict[str, Any] = {
+            k: _relative(_found(source, v, k, beside), folder) for k, v in files.items()
+        }
+        if network.first_device is not None:
+            found["device_id"] = network.first_device + i
         lines.append(f"  - {_flow({'name': name, **found} if found else name)}")
     lines += ["hosts:", *(f"  - {_flow(_host_entry(each))}" for each in network.hosts)]
     lines += ["links:", *(f"  - {_flow(_link(each))}" for each in network.links)]
@@ -174,7 +186,26 @@ def _tutorials(source: Path, data: Json) -> _Network:
         if len(link) > 3:
             settings["rate"] = _rate(source, place, link[3])
         links.append(_Link(a, b, settings))
-    return _Network(made, {name: _files(given) for name, given in switches.items()}, links)
+    files = {name: _files(given) for name, given in switches.items()}
+    return _Network(
+        *(made, files, links), cpu_port=_cpu_port(source, switches), first_device=_FIRST_DEVICE
+    )
+
+
+def _cpu_port(source: Path, switches: Mapping[str, Json]) -> int | None:
+    """Return the port by which all switches reach their controller; None where none says one."""
+    given = {str(each["cpu_port"]) for each in switches.values() if "cpu_port" in each}
+    if not given:
+        return None
+    if len(given) > 1:
+        several = " and ".join(sorted(given))
+        raise ImportFailedError(f"{source}: cpu_port: all switches have one here, not {several}")
+    (found,) = given
+    if not found.isdecimal() or not MAX_PORT < int(found) <= MAX_CPU_PORT:
+        raise ImportFailedError(
+            f"{source}: cpu_port: {found} must be from {MAX_PORT + 1} to {MAX_CPU_PORT}"
+        )
+    return int(found)
 
 
 def _tutorials_end(

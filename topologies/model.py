@@ -55,7 +55,7 @@ class Endpoint:
 
 @dataclass(frozen=True)
 class Switch:
-    """A switch. `device_id` is P4Runtime's, from 1. `gateway` is set on switches with hosts.
+    """A switch. `device_id`: P4Runtime's, from 1 unless given; `gateway`: of switches with hosts.
 
     `group` is the pod, plane, rail group or data centre that it belongs to, if any. `latency_ps`:
     what a packet takes through it, beside waiting and its time on the wire.

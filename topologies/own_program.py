@@ -4,6 +4,8 @@ program: lb.p4                  every switch's program; in the explicit form als
 entries: entries                a folder with s1-runtime.json, s2-commands.txt, or a file a switch
 controller: none                nobody plans routes: switches hold what `entries` say
 arp: static                     hosts know the MACs in their networks, their gateways' included
+units: bmv2                     timestamps in microseconds, queue depths in packets, as in BMv2
+cpu_port: 510                   by which programs send to the controller; 255 without it
 
 Paths are relative to the file.
 """
@@ -22,6 +24,12 @@ if TYPE_CHECKING:
 
 Report = Callable[[FieldPath, str], None]
 
+CPU_PORT = 255
+"""The controller's port in fabric.p4, and in others' programs where their file says no other."""
+
+OWN_KEYS = ("program", "entries", "controller", "arp", "units", "cpu_port")
+"""What a file says of programs as a whole, by key."""
+
 ENDINGS = ("-runtime.json", "-commands.txt")
 """Of a switch's file in a folder of entries, as p4lang's tutorials and p4-utils call them."""
 
@@ -31,12 +39,16 @@ class OwnProgram:
     """Programs and entries of switches by name, as absolute paths; commands of hosts by name.
 
     `controller`: "fabric" or "none" where the file says it, else "": what the program decides.
+    `bmv2_units`: switches stamp in microseconds and count queues in packets, not in nanoseconds and
+    cells. `cpu_port`: of every switch.
     """
 
     programs: tuple[tuple[str, str], ...] = ()
     entries: tuple[tuple[str, str], ...] = ()
     controller: Literal["", "none", "fabric"] = ""
     static_arp: bool = False
+    bmv2_units: bool = False
+    cpu_port: int = CPU_PORT
     commands: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
     def with_program(self, program: Path) -> OwnProgram:
@@ -112,17 +124,23 @@ def build_own_program(spec: ExplicitFile, file: str, report: Report) -> OwnProgr
             if entry.name in entries:
                 report(place, f"'entries' of the file gives {entry.name} one already: keep one")
             entries[entry.name] = _file(folder, entry.entries, place, report)
+    for key in ("units", "cpu_port"):
+        if getattr(spec, key) is not None and spec.controller != "none":
+            report((key,), f"{key!r} is for programs that the fabric does not plan for: say "
+                   "'controller: none' too")  # fmt: skip
     return OwnProgram(
         programs=tuple(programs.items()),
         entries=tuple(entries.items()),
         controller=spec.controller or "",
         static_arp=spec.arp == "static",
+        bmv2_units=spec.units == "bmv2",
+        cpu_port=CPU_PORT if spec.cpu_port is None else spec.cpu_port,
         commands=tuple((host.name, tuple(host.commands)) for host in spec.hosts if host.commands),
     )
 
 
 def _says_nothing(spec: ExplicitFile) -> bool:
-    whole = spec.program, spec.entries, spec.controller, spec.arp
+    whole = spec.program, spec.entries, spec.controller, spec.arp, spec.units, spec.cpu_port
     return (
         not any(each is not None for each in whole)
         and not any(each.program or each.entries for each in spec.switches)

@@ -8,6 +8,7 @@ from topologies.document import Document
 from topologies.errors import FieldPath, Problem, TopologyError, did_you_mean
 from topologies.fields import MAX_PORT, LinkSettings, completed
 from topologies.generator_schema import GeneratedFile
+from topologies.own_program import OWN_KEYS
 from topologies.schema import ExplicitFile, HostEntry, LinkEntry, SwitchEntry
 
 EXAMPLE = {"rate": "rate: 400Gbps", "delay": "delay: 500ns", "queue": "queue: 1MB"}
@@ -136,7 +137,7 @@ class Plan:
             classes=self.spec.classes,
             stock_nics=self.spec.stock_nics,
             tickers=self.spec.tickers,
-            **{key: getattr(self.spec, key) for key in ("program", "entries", "controller", "arp")},
+            **{key: getattr(self.spec, key) for key in OWN_KEYS},
             events=self.spec.events,
             link=LinkSettings(),
             switches=self._switches,

@@ -19,6 +19,7 @@ from topologies.document import Document
 from topologies.errors import FieldPath, Problem, TopologyError, did_you_mean
 from topologies.event_schema import EventEntry
 from topologies.fields import (
+    MAX_DEVICE_ID,
     CommonFile,
     Gateway,
     InterfaceAddress,
@@ -46,7 +47,8 @@ class LinkEntry(LinkSettings):
 class SwitchEntry(Model):
     """A switch: its name, its role unless the links already say it, the group it belongs to.
 
-    `latency`: of its pipeline, `program` and `entries` (files), in the place of the file's.
+    `latency`: of its pipeline, `program` and `entries` (files), in the place of the file's;
+    `device_id`: P4Runtime's, where nobody plans for switches.
     """
 
     name: Name
@@ -55,6 +57,7 @@ class SwitchEntry(Model):
     latency: Latency | None = None
     program: str | None = None
     entries: str | None = None
+    device_id: Annotated[int, Field(ge=0, le=MAX_DEVICE_ID, strict=True)] | None = None
 
 
 class InterfaceEntry(Model):

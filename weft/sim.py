@@ -6,7 +6,7 @@ import json
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from simulator.pcap import parse_port
 from simulator.runner import Outcome, Progress, Simulation
 from softswitch.program_cache import Compiled
 from weft import console, run_options
-from weft.command_line import argument, command, flag, option
+from weft.command_line import argument, command, flag, option, port_number
 from weft.own_options import with_own
 from weft.sim_transport import transport_rows
 from workloads.loader import available_runs, load_run_file
@@ -41,6 +41,7 @@ _UNITS = ((10**12, "s"), (10**9, "ms"), (10**6, "us"), (10**3, "ns"))
       weft sim my/run.yaml --out results        then: weft plot results
       weft sim websearch --seed 7 --until 500us --json
       weft sim incast-32 --pcap s1:1            what the receiver's port carries
+      weft sim my/run.yaml --p4runtime 50051    wait for a controller of your own
     """)
 @argument("file", required=False, help="a run file, or the name of a shipped one")
 @flag("--list", "listing", help="list the runs that come with Weft")
@@ -60,11 +61,14 @@ _UNITS = ((10**12, "s"), (10**9, "ms"), (10**6, "us"), (10**3, "ns"))
 )
 @option("--entries", type=Path, metavar="DIR", help="a folder with s1-runtime.json or "
         "s1-commands.txt a switch: what switches with your own program hold")  # fmt: skip
+@option("--p4runtime", "p4runtime", type=port_number, metavar="PORT",
+        help="serve P4Runtime of switches with your own program, the first one's at PORT; begins "
+        "when a controller has connected, and waits for its answers")  # fmt: skip
 @flag("--json", "as_json", help="print the summary as JSON")
 def run(
     file: str | None, listing: bool, seed: int | None, until: str | None, out: Path | None,
     pcap: tuple[str, ...], time_scale: int, p4: Path | None, entries: Path | None,
-    as_json: bool,
+    p4runtime: int | None, as_json: bool,
 ) -> int:  # fmt: skip
     """Run what a file says; returns the exit code (130 when interrupted, with results kept)."""
     if listing:
@@ -96,8 +100,11 @@ def run(
         )
     for port in pcap:
         _capture(simulation, port, out)
-    started = time.monotonic()
-    with _progress(simulation, quiet=as_json) as tell:
+    with ExitStack() as stack:
+        if p4runtime is not None:
+            _serve(stack, simulation, p4runtime)
+        started = time.monotonic()
+        tell = stack.enter_context(_progress(simulation, quiet=as_json))
         outcome = simulation.run(out, tell)
     wall_s = time.monotonic() - started
     _log(out, outcome, wall_s)
@@ -106,6 +113,26 @@ def run(
     else:
         _print(simulation, outcome, out, wall_s)
     return 130 if outcome.summary["end"]["interrupted"] else 0
+
+
+def _serve(stack: ExitStack, simulation: Simulation, port: int) -> None:
+    """Serve P4Runtime for the rest of the block, and wait for a controller."""
+    from simulator.lock_step import LockStep  # gRPC's server, for this option alone
+    from softswitch.p4runtime.server import AddressError
+
+    if not simulation.control.own:
+        raise UsageError(
+            "--p4runtime is for switches that nobody plans for: say 'controller: none' in the "
+            "topology, or --p4 PROG.p4"
+        )
+    try:
+        step = stack.enter_context(LockStep(simulation, first_port=port))
+    except AddressError as error:
+        raise UsageError(f"--p4runtime {port}: {error}") from None
+    devices = {each.name: each.device_id for each in simulation.fabric.topology.switches}
+    where = ", ".join(f"{n} {a} (device {devices[n]})" for n, a in step.addresses.items())
+    console.notice(f"P4Runtime: {where}; waiting for a controller")
+    step.wait_for_controller()
 
 
 def _list(as_json: bool) -> None:

@@ -57,6 +57,17 @@ def test_our_switch_understands_what_it_is_told_about_links(tmp_path: Path) -> N
     assert "--link" not in settings(Target.BMV2, tmp_path).command()
 
 
+def test_a_switch_may_have_bmv2s_units_and_another_cpu_port(tmp_path: Path) -> None:
+    usual = settings(Target.SOFTSWITCH, tmp_path)
+    other = replace(usual, bmv2_units=True, cpu_port=510).command()
+    options = parse(other[other.index("softswitch") + 1 :])
+    assert (options.tick, options.depth_unit, options.cpu_port) == ("us", "packets", 510)
+    options = parse(usual.command()[usual.command().index("softswitch") + 1 :])
+    assert options.cpu_port == 255
+    bmv2 = replace(settings(Target.BMV2, tmp_path), cpu_port=510).command()
+    assert "--cpu-port 510" in " ".join(bmv2) and "--tick" not in bmv2
+
+
 def test_each_target_is_told_of_its_tickers(tmp_path: Path) -> None:
     tickers = (TickerOption(10**9, bytes(60), 333), TickerOption(2 * 10**9 + 1, b"\xff" * 14))
     ours = replace(settings(Target.SOFTSWITCH, tmp_path), tickers=tickers).command()

@@ -116,3 +116,14 @@ def test_wrong_files_are_told_before_anything_runs(tmp_path: Path) -> None:
     text = explicit(tmp_path, forward=str(FABRIC), entries=f"{{s1: {tmp_path}/s1.txt}}")
     with pytest.raises(EntryFileError, match="the fabric's controller writes all entries"):
         simulate(text.replace("controller: none", ""), tmp_path)
+
+
+def test_units_and_cpu_port_are_those_of_the_topology(tmp_path: Path) -> None:
+    simulation, summary = simulate(explicit(tmp_path), tmp_path)
+    core = simulation.fabric.switches["s1"].device.core.config
+    assert (core.tick_ps, core.depth_cell_bytes, core.cpu_port) == (1000, 256, 255)
+    text = explicit(tmp_path, controller="none\n  units: bmv2\n  cpu_port: 510")
+    simulation, summary = simulate(text, tmp_path)
+    core = simulation.fabric.switches["s1"].device.core.config
+    assert (core.tick_ps, core.depth_cell_bytes, core.cpu_port) == (1_000_000, 0, 510)
+    assert summary["drops"]["by_reason"] == {"ingress": summary["flows"]["sent_packets"]}

@@ -93,6 +93,7 @@ def test_a_tutorials_topology_keeps_its_names_ports_and_files(tutorial: Path) ->
     slow = found.link_at("s1", 3)
     assert (slow.rate_bps, slow.delay_ps) == (500_000, 2 * 10**9)
     assert str(found.peer("s2", 7)) == "s3:1"
+    assert [each.device_id for each in found.switches] == [0, 1, 2]
 
 
 def test_a_program_beside_the_one_given_comes_first(tutorial: Path) -> None:
@@ -176,3 +177,20 @@ def test_several_programs_or_none_want_to_be_chosen(tmp_path: Path) -> None:
         (tmp_path / name).write_text("")
     with pytest.raises(ImportFailedError, match=r"which program\? .* has one.p4, two.p4"):
         imported(tmp_path, "topology.json", data)
+
+
+def test_an_import_has_bmv2s_units_and_the_controllers_port(tutorial: Path) -> None:
+    (tutorial / "other.p4").write_text("")
+    network = TUTORIALS | {
+        "switches": {
+            name: given | {"cpu_port": "510"} for name, given in TUTORIALS["switches"].items()
+        }
+    }
+    found = imported(tutorial, "pod-topo/topology.json", network, tutorial / "basic.p4")
+    assert (found.own.bmv2_units, found.own.cpu_port) == (True, 510)
+    network["switches"]["s2"] = network["switches"]["s2"] | {"cpu_port": 400}
+    with pytest.raises(ImportFailedError, match="all switches have one here, not 400 and 510"):
+        imported(tutorial, "pod-topo/topology.json", network, tutorial / "basic.p4")
+    network["switches"] = {name: {"cpu_port": "2"} for name in TUTORIALS["switches"]}
+    with pytest.raises(ImportFailedError, match="cpu_port: 2 must be from 255 to 510"):
+        imported(tutorial, "pod-topo/topology.json", network, tutorial / "basic.p4")

@@ -139,3 +139,45 @@ def test_folders_of_entries_are_found_by_the_names_that_others_use(tmp_path: Pat
         "s1": "s1-runtime.json",
         "s10": "s10-commands.txt",
     }
+
+
+def test_units_and_cpu_port_are_those_of_switches_that_nobody_plans_for(tmp_path: Path) -> None:
+    own = load(tmp_path, "controller: none\nunits: bmv2\ncpu_port: 510\n" + NODES).own
+    assert (own.bmv2_units, own.cpu_port) == (True, 510)
+    own = load(tmp_path, "controller: none\n" + NODES).own
+    assert (own.bmv2_units, own.cpu_port) == (False, 255)
+    for key in ("units: bmv2", "cpu_port: 300"):
+        said = refused(tmp_path, f"{key}\n{NODES}")
+        assert "say 'controller: none' too" in said, said
+    said = refused(tmp_path, "controller: none\ncpu_port: 511\n" + NODES)
+    assert "must be at most 510, not 511" in said
+    said = refused(tmp_path, "controller: none\nunits: ns\n" + NODES)
+    assert "must be 'weft' or 'bmv2', not 'ns'" in said
+
+
+def test_a_generated_network_has_them_too(tmp_path: Path) -> None:
+    path = tmp_path / "net.yaml"
+    path.write_text(
+        "time_scale: 1\ngenerator: single\nhosts: 2\n"
+        "link: {rate: 1Gbps, delay: 0ns, queue: 1MB}\n"
+        "controller: none\nunits: bmv2\ncpu_port: 400\n"
+    )
+    own = topologies.load(path).own
+    assert (own.bmv2_units, own.cpu_port) == (True, 400)
+
+
+def test_switches_have_device_ids_from_one_or_those_that_are_given(tmp_path: Path) -> None:
+    def given(s1: str, s2: str) -> str:
+        return f"controller: none\nswitches: [{s1}, {s2}]\nhosts: [h1, h2, h3]\n"
+
+    def ids(text: str) -> list[int]:
+        return [each.device_id for each in load(tmp_path, text).switches]
+
+    assert ids(NODES) == [1, 2]
+    assert ids(given("{name: s1, device_id: 0}", "{name: s2, device_id: 7}")) == [0, 7]
+    said = refused(tmp_path, given("{name: s1, device_id: 2}", "s2"))
+    assert "device 2 is already s1's" in said
+    said = refused(tmp_path, given("{name: s1, device_id: -1}", "s2"))
+    assert "must be at least 0, not -1" in said
+    text = given("{name: s1, device_id: 5}", "s2").replace("controller: none\n", "")
+    assert "say 'controller: none' too" in refused(tmp_path, text)

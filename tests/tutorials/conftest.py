@@ -1,8 +1,8 @@
 """p4lang/tutorials by its own scripts: where its checkout is, our programs, and the closing table.
 
-WEFT_P4LANG_TUTORIALS names a checkout of https://github.com/p4lang/tutorials. Without it, without
-root, or without Debian's mininet, iperf and telnet, every test here is skipped; nothing of that
-repository is part of this one.
+WEFT_P4LANG_TUTORIALS names a checkout of https://github.com/p4lang/tutorials. Without it every test
+here but those of our own hosts is skipped, and those by their own scripts without root or Debian's
+mininet, iperf and telnet, too; nothing of that repository is part of this one.
 WEFT_TUTORIALS_PROGRAMS may name a folder whose programs take the place of ours, to see what p4c
 and BMv2 themselves give.
 """
@@ -39,14 +39,18 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
-        if FOLDER not in item.path.parents:
+        if FOLDER not in item.path.parents or item.path.name == "test_talk.py":
             continue
+        by_their_scripts = item.path.name != "test_imported.py"
         item.add_marker(
             pytest.mark.reference(
-                *PROGRAMS, variable=VARIABLE, names="a checkout of p4lang/tutorials"
+                *(PROGRAMS if by_their_scripts else ()),
+                variable=VARIABLE,
+                names="a checkout of p4lang/tutorials",
             )
         )
-        item.add_marker(pytest.mark.root)
+        if by_their_scripts:
+            item.add_marker(pytest.mark.root)
         promise = item.get_closest_marker("promise")
         if promise is not None:
             config.stash[PROMISES][item.nodeid] = promise.args

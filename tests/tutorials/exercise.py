@@ -54,11 +54,16 @@ def copy_of(checkout: Path, name: str, folder: Path) -> Path:
         shutil.copytree(checkout / part, folder / part)
     exercise = folder / "exercises" / name
     shutil.copytree(checkout / "exercises" / name, exercise)
+    solve(exercise)
+    return exercise
+
+
+def solve(exercise: Path) -> None:
+    """Put an exercise's solution into its place."""
     for solved in (exercise / "solution").iterdir():
         places = list(exercise.glob(f"*-topo/{solved.name}")) or [exercise / solved.name]
         for place in places:
             shutil.copy(solved, place)
-    return exercise
 
 
 class Exercise:

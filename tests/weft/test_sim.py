@@ -9,12 +9,15 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.free_port import free_port
+from tests.simulator import test_lock_step as lock_step
 from weft import cli
 
 SMALL = """\
@@ -285,3 +288,33 @@ def test_what_a_transport_allows_is_shown(
     shown = " ".join(capsys.readouterr().out.split())
     assert "an ACK in class cnp for 8" in shown
     assert "packets may overtake each other by 12us" in shown
+
+
+def test_a_controller_of_ones_own_is_waited_for_and_answers_in_virtual_time(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("simulator.lock_step.SETTLE_S", lock_step.PATIENT_S)
+    path = tmp_path / "learn.yaml"
+    path.write_text(lock_step.RUN + lock_step.lines("1ms", "2ms", "3ms"))
+    names, port = lock_step.names_of(lock_step.simulation("1ms")), free_port()
+    learners: list[lock_step.Learner] = []
+
+    def connect() -> None:
+        learners.append(lock_step.Learner(f"127.0.0.1:{port}", names, wait=True))
+
+    threading.Thread(target=connect, daemon=True).start()
+    arguments = ["sim", str(path), "--p4runtime", str(port), "--out", str(tmp_path / "out")]
+    assert cli.main(arguments) == 0
+    shown = capsys.readouterr()
+    assert f"P4Runtime: s1 127.0.0.1:{port} (device 1); waiting" in shown.out + shown.err
+    summary = json.loads((tmp_path / "out" / "summary.json").read_text())
+    assert summary["totals"]["received"] == 3
+    (learner,) = learners
+    assert len(learner.asked) == 1
+
+
+def test_p4runtime_is_for_switches_that_nobody_plans_for(
+    small: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["sim", str(small), "--p4runtime", "0"]) == 2
+    assert "--p4runtime is for switches that nobody plans for" in capsys.readouterr().err
