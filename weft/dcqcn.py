@@ -1,10 +1,10 @@
-"""`weft dcqcn`: where the fluid model rests and how stably, as a table."""
+"""`weft dcqcn`: where the fluid model rests and how stably; whose each parameter is. Tables."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 import click
@@ -12,6 +12,7 @@ import click
 from experiments.perf_request import MTUS
 from mechanisms.dcqcn.fluid_model import FluidModel, Solution
 from mechanisms.dcqcn.parameters import SETS, parameters, thresholds
+from mechanisms.dcqcn.sources import Source, sources
 from observe.errors import UsageError
 from topologies.units import format_duration, format_rate, parse_duration, parse_rate
 from weft import console
@@ -77,6 +78,7 @@ class _Asked:
     mtu: int
     hyper: bool
     solve: bool
+    sources: bool
 
 
 @command("""
@@ -84,6 +86,7 @@ class _Asked:
       weft dcqcn                                     all sets, 2 and 10 flows
       weft dcqcn --set hpcc-dcqcn --rate 400Gbps,800Gbps --flows 32 --delay 20us
       weft dcqcn --solve                             solve the equations over time, too
+      weft dcqcn --sources --set hpcc-dcqcn          whose each of the set's numbers is
 
     exit codes: 0 done, 2 wrong arguments
     """)
@@ -98,11 +101,14 @@ class _Asked:
 @flag("--hyper", help="with hyper increase, which the published model leaves out")
 @flag("--solve", help="means over 1 s of the equations' solution, which need not rest "
       "(seconds a row)")  # fmt: skip
+@flag("--sources", help="each number of the sets, whose it is and what stands there, and no model")
 @as_json
 def run(as_json: bool, **options: Any) -> int:
     """Print the table. Returns the exit code; raises UsageError."""
     asked = _Asked(**options)
     try:
+        if asked.sources:
+            return _print_sources(asked, as_json=as_json)
         rows = list(_rows(asked))
     except (ParameterError, ValueError) as error:
         raise UsageError(str(error)) from None
@@ -119,6 +125,51 @@ def run(as_json: bool, **options: Any) -> int:
         right=columns[2:],
     )
     return 0
+
+
+def _print_sources(asked: _Asked, *, as_json: bool) -> int:
+    """Print each number of the sets asked for, at the first rate, with its source."""
+    rate = parse_rate(asked.rate.split(",")[0].strip())
+    names = [asked.set] if asked.set else SETS
+    found = {name: sources(name) for name in names}
+    if as_json:
+        rows = [
+            {"set": name, "field": field, "value": value, **_said(source)}
+            for name in names
+            for field, value, source in _with_values(name, rate, found[name])
+        ]
+        print(json.dumps(rows, indent=2))
+        return 0
+    for name in names:
+        console.table(
+            ("field", "value", "read in", "it says", "ours"),
+            [
+                (field, str(value), source.place, source.says, source.ours)
+                for field, value, source in _with_values(name, rate, found[name])
+            ],
+            title=f"{name} at {format_rate(rate)}: {_repository(found[name])}",
+            right=("value",),
+        )
+    return 0
+
+
+def _with_values(
+    name: str, rate: int, found: Mapping[str, Source]
+) -> Iterator[tuple[str, int | bool, Source]]:
+    """Yield each field of a set and of its thresholds, in their order, with value and source."""
+    for numbers in (parameters(name, rate), thresholds(name, rate)):
+        for each in fields(numbers):
+            if each.name in found:
+                yield each.name, getattr(numbers, each.name), found[each.name]
+
+
+def _said(source: Source) -> dict[str, str]:
+    return {"url": source.url, "says": source.says, "ours": source.ours}
+
+
+def _repository(found: Mapping[str, Source]) -> str:
+    first = next(iter(found.values())).repository
+    return f"{first.name} at {first.commit[:12]}"
 
 
 def _rows(asked: _Asked) -> Iterator[Row]:

@@ -23,6 +23,8 @@ struct dcqcn_params {
     weft_u64 cut_interval_ns;   /* a CNP closer than that to the last cut cuts when the interval ends; 0: at once */
     weft_u32 fast_recovery;     /* F: increases that only halve the distance to the target */
     weft_u32 gain_q16;          /* g in 1/65536 */
+    weft_u32 clamp_target_rate; /* 1: every cut sets the target; 0: of cuts without an increase between them only the first */
+    weft_u32 pad_;
 };
 
 struct dcqcn {
@@ -54,6 +56,8 @@ static inline const char *dcqcn_invalid(const struct dcqcn_params *p)
         return "alpha_timer_ns and increase_timer_ns are at least 1";
     if (p->gain_q16 > 65536)
         return "gain_q16 is at most 65536";
+    if (p->clamp_target_rate > 1)
+        return "clamp_target_rate is 0 or 1";
     return 0;
 }
 
@@ -163,7 +167,8 @@ static inline void dcqcn_cut(struct dcqcn *s, weft_u64 now)
     /* times 1 - alpha / 2, in two parts because the product has 75 bits */
     const weft_u64 keep = 2 * DCQCN_ONE - s->alpha;
 
-    s->target = s->rate;
+    if (p->clamp_target_rate || s->timer_steps || s->byte_steps)
+        s->target = s->rate;
     s->rate = ((s->rate >> 16) * keep + ((s->rate & 0xffff) * keep >> 16)) >> 17;
     if (s->rate < p->min_rate)
         s->rate = p->min_rate < s->target ? p->min_rate : s->target;

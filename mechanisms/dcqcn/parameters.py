@@ -30,7 +30,9 @@ class DcqcnParameters:
 
     `gain_q16` is g in 1/65536; `byte_counter` in bytes, 0 for increases by time alone;
     `cut_interval_ns`: CNPs nearer than that to the last cut do not cut again; `cnp_interval_ns` is
-    the receiver's: at most one CNP a queue pair in that time.
+    the receiver's: at most one CNP a queue pair in that time. `clamp_target_rate`: every cut sets
+    the target rate to the current one; without it only a cut after an increase does, so that cuts
+    in a row leave the target from before the first of them. sources.py says whose each number is.
     """
 
     name: str
@@ -43,6 +45,7 @@ class DcqcnParameters:
     increase_timer_ns: int
     byte_counter: int
     cut_interval_ns: int
+    clamp_target_rate: bool
     fast_recovery: int
     gain_q16: int
     cnp_interval_ns: int
@@ -65,6 +68,7 @@ class DcqcnParameters:
             "cut_interval_ns": self.cut_interval_ns,
             "fast_recovery": self.fast_recovery,
             "gain_q16": self.gain_q16,
+            "clamp_target_rate": int(self.clamp_target_rate),
         }
 
     def with_time_scale(self, scale: int) -> DcqcnParameters:
@@ -91,6 +95,7 @@ def _ns3_rdma(name: str, source: str, line: int) -> DcqcnParameters:
         increase_timer_ns=60 * US,
         byte_counter=300_000_000,
         cut_interval_ns=0,
+        clamp_target_rate=True,
         fast_recovery=5,
         gain_q16=GAIN_ONE // 256,
         cnp_interval_ns=50 * US,
@@ -110,13 +115,14 @@ def _hpcc(
             name,
             source,
             line_rate_bps=line,
-            min_rate_bps=max(line // 100, 1),  # published: 1 Gb/s, of 100
+            min_rate_bps=min(GBPS, max(line // 100, 1)),
             rate_ai_bps=max(5 * MBPS * line // (25 * GBPS), 1),
             rate_hai_bps=max(50 * MBPS * line // (25 * GBPS), 1),
             alpha_timer_ns=alpha_us * US,
             increase_timer_ns=increase_us * US,
             byte_counter=0,
             cut_interval_ns=cut_us * US,
+            clamp_target_rate=False,
             fast_recovery=1,
             gain_q16=GAIN_ONE // 256,
             cnp_interval_ns=alpha_us * US // 2,

@@ -69,6 +69,7 @@ class OverridesEntry(Model):
     cnp_interval: Moment | None = None
     byte_counter: Size | None = None
     fast_recovery: CountOrNone | None = None
+    clamp_target_rate: Annotated[bool, Field(strict=True)] | None = None
     gain: Annotated[float, Field(gt=0, le=1)] | None = None
 
 
@@ -84,7 +85,7 @@ def of_transport(entry: Any, line_rate_bps: int) -> DcqcnParameters:
             changed["gain_q16"] = max(1, round(value * GAIN_ONE))
         elif name in ("min_rate", "rate_ai", "rate_hai"):
             changed[f"{name}_bps"] = min(value, given.line_rate_bps)
-        elif name in ("byte_counter", "fast_recovery"):
+        elif name in ("byte_counter", "fast_recovery", "clamp_target_rate"):
             changed[name] = value
         else:
             changed[f"{name}_ns"] = value // PS_PER_NS
@@ -101,13 +102,15 @@ def describe(given: Mapping[str, Any]) -> str:
         return format_rate(given[f"{name}_bps"])
 
     count = format_size(given["byte_counter"]) if given["byte_counter"] else "off"
+    target = "each sets the target" if given["clamp_target_rate"] else "the first sets the target"
     gain = given["gain_q16"]
     share = f"1/{GAIN_ONE // gain}" if GAIN_ONE % gain == 0 else f"{gain}/{GAIN_ONE}"
     return (
         f"{given['name']} at {rate('line_rate')}: g {share}, alpha timer {time('alpha_timer')}, "
         f"increase timer {time('increase_timer')}, byte counter {count}, fast recovery "
         f"{given['fast_recovery']}, +{rate('rate_ai')}, then +{rate('rate_hai')}, at least "
-        f"{rate('min_rate')}; cuts {time('cut_interval')} apart, CNPs {time('cnp_interval')} apart "
+        f"{rate('min_rate')}; cuts {time('cut_interval')} apart, {target}, CNPs "
+        f"{time('cnp_interval')} apart "
         f"({given['source']})"
     )
 

@@ -50,6 +50,7 @@ def published(random: np.random.Generator, n: int) -> Words:
                 each.line_rate_bps, each.min_rate_bps, each.rate_ai_bps, each.rate_hai_bps,
                 each.alpha_timer_ns, each.increase_timer_ns, each.byte_counter,
                 each.cut_interval_ns, each.fast_recovery | each.gain_q16 << 32,
+                each.clamp_target_rate,
             ]
             for each in pool
         ],
@@ -72,7 +73,8 @@ def anything(random: np.random.Generator, n: int) -> Words:
     timers = (up_to(1 << 40), up_to(1 << 40))
     least = np.minimum(up_to(MAX_RATE_BPS), line)
     columns = (line, least, up_to(1 << 41), up_to(1 << 41), *timers, counter, cut)
-    return np.column_stack((*columns, recovery | gain << np.uint64(32)))
+    clamp = random.integers(0, 2, n).astype(np.uint64)
+    return np.column_stack((*columns, recovery | gain << np.uint64(32), clamp))
 
 
 def sequences(random: np.random.Generator, n: int) -> tuple[Words, npt.NDArray[np.void]]:
@@ -96,12 +98,13 @@ def sequences(random: np.random.Generator, n: int) -> tuple[Words, npt.NDArray[n
 def test_the_parameters_are_laid_out_as_the_test_thinks() -> None:
     ffi = native().ffi
     names = [field for field, _ in ffi.typeof("struct dcqcn_params").fields]
-    assert ffi.sizeof("struct dcqcn_params") == 9 * 8
+    assert ffi.sizeof("struct dcqcn_params") == 10 * 8
     assert names[:8] == [
         "line_rate", "min_rate", "rate_ai", "rate_hai",
         "alpha_timer_ns", "increase_timer_ns", "byte_counter", "cut_interval_ns",
     ]  # fmt: skip
     assert ffi.offsetof("struct dcqcn_params", "gain_q16") == 68
+    assert ffi.offsetof("struct dcqcn_params", "clamp_target_rate") == 72
     assert ffi.sizeof("struct cc_step") == STEP.itemsize
 
 

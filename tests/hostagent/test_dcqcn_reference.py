@@ -44,7 +44,8 @@ class Exact:
         self.timers(now)
 
     def cut(self, now: int) -> None:
-        self.target = self.rate
+        if self.given.clamp_target_rate or self.timer_steps or self.byte_steps:
+            self.target = self.rate
         self.rate = max(self.rate * (1 - self.alpha / 2), Fraction(self.given.min_rate_bps))
         self.cut_at = self.increase_at = now
         self.bytes = self.timer_steps = self.byte_steps = 0
@@ -135,6 +136,7 @@ def anything(choice: random.Random) -> DcqcnParameters:
         byte_counter=choice.choice((0, up_to(10**9))),
         cut_interval_ns=choice.choice((0, up_to(10**8))),
         fast_recovery=choice.choice((0, 1, 2, 5, 7, 60)),
+        clamp_target_rate=choice.random() < 0.5,
         gain_q16=choice.choice((1, 256, 4096, GAIN_ONE, choice.randrange(1, GAIN_ONE))),
     )
 
@@ -265,6 +267,32 @@ def test_a_least_rate_above_the_line_s_never_makes_a_queue_pair_faster() -> None
     for at in range(8):
         header.event(CNP, 0, START + at)
         assert header.rate_at(START + at + 10**6) == 40 * 10**9
+
+
+@pytest.mark.parametrize("clamps", [True, False])
+def test_cuts_in_a_row_keep_the_target_unless_they_clamp(clamps: bool) -> None:
+    given = replace(parameters("hpcc-dcqcn", 100 * 10**9), clamp_target_rate=clamps)
+    header = Header(given)
+    for at in (0, 10_000, 20_000):
+        header.event(CNP, 0, START + at)
+    rate, target = header.state.rate, header.state.target
+    assert rate < 15 * 10**9
+    assert target < 27 * 10**9 if clamps else target == 100 * 10**9
+    after = START + 20_000 + given.increase_timer_ns
+    assert header.rate_at(after) == (rate + target + 1) // 2
+    header.event(CNP, 0, after)  # an increase came before it: both set the target
+    assert header.state.target == (rate + target + 1) // 2
+
+
+def test_an_increase_by_bytes_counts_as_one_by_time() -> None:
+    given = replace(parameters("hpcc-dcqcn", 100 * 10**9), byte_counter=1000, cut_interval_ns=0)
+    header = Header(given)
+    header.event(CNP, 0, START)
+    header.event(ACKED, 1000, START + 1)
+    rate = header.state.rate
+    assert rate == 75 * 10**9
+    header.event(CNP, 0, START + 2)
+    assert header.state.target == rate
 
 
 def test_cnps_soon_after_a_cut_cut_once_when_the_interval_ends() -> None:

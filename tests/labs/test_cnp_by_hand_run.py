@@ -91,8 +91,11 @@ def test_the_sources_slow_down_for_the_switchs_cnps(hooks: Hooks, context: Any) 
     # 2 x 10 Gb/s come and 10 leave: after 1 ms 1.25 MB wait, less what headers and gaps take.
     assert told_nobody["peak queue"].value == pytest.approx(1250 * 1082 / 1106, rel=0.02)
     assert told_nobody["rates, second half"].value == 20
-    # Two a flow: at the threshold, and 50 us later, when what was on its way still waits.
-    assert told["CNPs made"].value == told["CNPs taken"].value == 4
+    # At the threshold, and at most every 50 us a flow while the queue is above it: two at least,
+    # since what was on its way still waits, and more as cuts in a row keep DCQCN's target.
+    made = told["CNPs made"].value
+    assert made is not None and made == told["CNPs taken"].value
+    assert 2 * 2 <= made <= 2 * 1000 / 50
     assert told["of these as notifications"].value == 0
     assert read["of these as notifications"].value == read["CNPs made"].value
     # From the threshold over recirculation (1 us), the wire (1 us) and the data on its way.
@@ -100,7 +103,7 @@ def test_the_sources_slow_down_for_the_switchs_cnps(hooks: Hooks, context: Any) 
     assert all(check.verdict in (Verdict.PASS, Verdict.REPORTED)
                for check in verdicts(hooks, runs).values())  # fmt: skip
     frames = rdpcap(str(runs[1].folder / "cnps.pcap"))
-    assert [int(frame[BTH].opcode) for frame in frames] == [0x81] * 4
+    assert [int(frame[BTH].opcode) for frame in frames] == [0x81] * int(made)
     figures = list(hooks.call("figures", Table(Runtime.SIMULATOR, 1, runs, []), runs[0].folder))
     assert all(figure.path.is_file() for figure in figures)
 

@@ -16,6 +16,7 @@ import yaml
 
 from experiments.api import Runtime
 from experiments.loader import load
+from experiments.sweep_space import Draw, Span, draw
 
 LAB = Path(__file__).parents[2] / "labs" / "long-haul-fast-cnp"
 
@@ -32,7 +33,7 @@ def best() -> ModuleType:
 def test_every_variant_is_a_run_file() -> None:
     lab = load("long-haul-fast-cnp")
     lab.check()
-    assert len(lab.variants(Runtime.SIMULATOR)) == 2 * 3 * 5 + 2 * 3 * 6
+    assert len(lab.variants(Runtime.SIMULATOR)) == 2 * 3 * 5 + 2 * 3 * 6 + 3 * 5
     assert [each.variant.name for each in lab.variants(Runtime.SOFTSWITCH)] == [
         "10km-near-4-hpcc-dcqcn",
         "10km-near-4-fast-cnp",
@@ -53,18 +54,34 @@ def test_the_rule_takes_one_set_that_is_good_everywhere(best: ModuleType) -> Non
 
 
 def test_the_swept_best_is_what_lab_yaml_runs(best: ModuleType) -> None:
-    """sweep.csv has the best set once a case; the lab's variant is a set of the sweep."""
+    """sweep.csv has the best set once a case; the lab's variant is one of those that are drawn."""
     with (LAB / "sweep.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     picked = [row for row in rows if row["best"]]
     assert sorted((row["length"], row["senders"]) for row in picked) == [
         ("100km", "2"), ("100km", "4"), ("300km", "2"), ("300km", "4"),
     ]  # fmt: skip
-    swept = yaml.safe_load((LAB / "sweep.yaml").read_text())["vary"]
+    sweep = yaml.safe_load((LAB / "sweep.yaml").read_text())
+    vary = {
+        path: Span.of(given) if isinstance(given, dict) else given
+        for path, given in sweep["vary"].items()
+    }
+    how = Draw(sweep["draw"]["points"], sweep["draw"]["seed"], stratified=True)
+    assert len(rows) == len(best.CASES) * how.points
     own = yaml.safe_load((LAB / "lab.yaml").read_text())["axes"]["control"]["best"]
-    for name, value in own["transport.overrides"].items():
-        assert value in swept[f"transport.overrides.{name}"]
-    assert own["topology.classes.roce.ecn"] in swept["topology.classes.roce.ecn"]
+    ecn = "topology.classes.roce.ecn"
+    wanted = {f"transport.overrides.{name}": own["transport.overrides"][name]
+              for name in own["transport.overrides"]} | {ecn: own[ecn]}  # fmt: skip
+    drawn = draw(vary, how)
+    assert {*wanted, best.LENGTH, best.TRAFFIC} == set(vary)
+    assert any(all(point[path] == wanted[path] for path in wanted) for point in drawn)
+
+
+def test_a_case_of_the_sweep_is_what_the_lab_s_senders_do(best: ModuleType) -> None:
+    senders = yaml.safe_load((LAB / "lab.yaml").read_text())["axes"]["senders"]
+    for _, number in best.CASES:
+        assert json.loads(best.traffic(number)) == senders[str(number)]["traffic"]
+        assert best.senders_of(best.traffic(number)) == number
 
 
 def test_the_quick_variants_hold(tmp_path: Path) -> None:

@@ -40,6 +40,7 @@ DCQCN = DcqcnParameters(
     increase_timer_ns=50_000,
     byte_counter=0,
     cut_interval_ns=0,
+    clamp_target_rate=True,
     fast_recovery=5,
     gain_q16=256,
     cnp_interval_ns=10_000,

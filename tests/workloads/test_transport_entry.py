@@ -85,6 +85,7 @@ def test_a_set_is_that_of_the_line(name: str) -> None:
         ("cnp_interval: 50us", "cnp_interval_ns", 50_000),
         ("byte_counter: 10MB", "byte_counter", 10**7),
         ("fast_recovery: 5", "fast_recovery", 5),
+        ("clamp_target_rate: true", "clamp_target_rate", True),
         ("gain: 0.0625", "gain_q16", 4096),
     ],
 )

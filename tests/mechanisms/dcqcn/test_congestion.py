@@ -20,13 +20,14 @@ from workloads.slow_motion import ParameterError
 GBPS, MBPS, KB, US = 10**9, 10**6, 1000, 1000
 
 # As published, at the rate that the source is written for: (minimum, AI, HAI in Mb/s; alpha timer,
-# increase timer, cut interval, CNP interval in us; byte counter; F).
+# increase timer, cut interval, CNP interval in us; byte counter; F; whether every cut sets the
+# target).
 PUBLISHED = [
-    ("ns3-rdma", 40, (100, 40, 200, 55, 60, 0, 50, 300_000_000, 5)),
-    ("hpcc-dcqcn-paper", 25, (250, 5, 50, 50, 55, 50, 25, 0, 1)),
-    ("hpcc-dcqcn-paper", 100, (1000, 20, 200, 50, 55, 50, 25, 0, 1)),
-    ("hpcc-dcqcn", 25, (250, 5, 50, 1, 300, 4, 0.5, 0, 1)),
-    ("hpcc-dcqcn", 400, (4000, 80, 800, 1, 300, 4, 0.5, 0, 1)),
+    ("ns3-rdma", 40, (100, 40, 200, 55, 60, 0, 50, 300_000_000, 5, True)),
+    ("hpcc-dcqcn-paper", 25, (250, 5, 50, 50, 55, 50, 25, 0, 1, False)),
+    ("hpcc-dcqcn-paper", 100, (1000, 20, 200, 50, 55, 50, 25, 0, 1, False)),
+    ("hpcc-dcqcn", 25, (250, 5, 50, 1, 300, 4, 0.5, 0, 1, False)),
+    ("hpcc-dcqcn", 400, (1000, 80, 800, 1, 300, 4, 0.5, 0, 1, False)),
 ]
 
 
@@ -46,6 +47,7 @@ def test_sets_are_the_published_ones(name: str, rate: int, expected: tuple[float
         found.cnp_interval_ns / US,
         found.byte_counter,
         found.fast_recovery,
+        found.clamp_target_rate,
     ) == expected
 
 
@@ -84,6 +86,7 @@ def test_the_page_on_congestion_control_has_the_numbers(name: str) -> None:
         f"{found.byte_counter // MBPS} MB" if found.byte_counter else "none",
         *(f"{time / US:g}" for time in intervals),
         f"1/{65536 // found.gain_q16}",
+        "yes" if found.clamp_target_rate else "no",
     ]
     text = PAGE.read_text()
     assert f"| {' | '.join(cells)} |\n" in text
@@ -99,7 +102,14 @@ def test_a_slower_run_has_slower_rates_and_longer_times(name: str) -> None:
         assert getattr(slow, field) * 10_000 == getattr(real, field)
     for field in ("alpha_timer_ns", "increase_timer_ns", "cut_interval_ns", "cnp_interval_ns"):
         assert getattr(slow, field) == getattr(real, field) * 10_000
-    for field in ("name", "source", "byte_counter", "fast_recovery", "gain_q16"):
+    for field in (
+        "name",
+        "source",
+        "byte_counter",
+        "fast_recovery",
+        "gain_q16",
+        "clamp_target_rate",
+    ):
         assert getattr(slow, field) == getattr(real, field)
 
 
