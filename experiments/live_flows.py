@@ -270,7 +270,6 @@ def _settings(flow: LiveFlow, scale: int) -> dict[str, Any]:
         "window": transport.window_packets,
         "timeout_us": transport.timeout_ps * scale // 10**6,
         "retries": transport.retries,
-        "udp_ports": transport.udp_ports,
         "rate_bps": flow.rate_bps // scale,
         "dscp": flow.dscp,
         "queue": flow.queue,
