@@ -32,8 +32,11 @@ class ProgramObjects(NativeSwitch):
         limbs: list[int] = []
         for value, bits in zip(values, wanted.param_bits, strict=True):
             if not 0 <= value < 1 << bits:
+                # Long ones in words: Python writes no number of 4300 digits.
+                length = value.bit_length()
+                told = value if length <= 128 else f"a value of {length} bits"
                 raise CoreError(
-                    self.lib.WS_EINVAL, f"action {wanted.name}: {value} does not fit {bits} bits"
+                    self.lib.WS_EINVAL, f"action {wanted.name}: {told} does not fit {bits} bits"
                 )
             if 0 < bits <= 64:
                 limbs.append(value)

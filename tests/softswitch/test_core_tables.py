@@ -194,6 +194,12 @@ def test_modify_keeps_the_counter_and_delete_forgets_the_handle(toy: Any) -> Non
         toy.core.table_counter(EXACT, handle)
 
 
+def test_a_value_too_long_to_print_is_refused_like_any_other(toy: Any) -> None:
+    spec = Spec.of_action(0, [1 << 20_000])
+    with pytest.raises(CoreError, match="a value of 20001 bits does not fit 9 bits"):
+        toy.core.table_set_default(EXACT, spec)
+
+
 def refused(code: CoreErrorCode, call: Callable[[], object]) -> None:
     with pytest.raises(CoreError) as error:
         call()
