@@ -36,3 +36,5 @@ with grpc.insecure_channel(address) as channel:
     print("written", flush=True)
     sys.stdin.read()
     requests.put(None)
+    for _ in stream:  # until the switch has closed it, too
+        pass
