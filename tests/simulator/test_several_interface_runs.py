@@ -229,4 +229,3 @@ def test_real_time_plays_it_with_the_same_interfaces() -> None:
     one = TRANSPORT.replace("interfaces: all", "interfaces: one")
     run_file = read_run(text(transport=f"{one}, mtu: 1024B", events="until: 10ms"))
     assert not any(flow.several for flow in live_flows(run_file, plan(run_file)))
-
