@@ -23,8 +23,9 @@ from controller.fabric_controller import (
 from controller.p4info import P4Info
 from controller.parts import Learned
 from controller.policy import FabricPolicy
+from controller.primacy import DEFAULT_ELECTION_ID, DEFAULT_TIMEOUT
 from controller.program import CompiledProgram
-from controller.session import DEFAULT_ELECTION_ID, DEFAULT_TIMEOUT, PacketHandler, Reloaded
+from controller.session import PacketHandler, Reloaded
 from controller.table_rows import TableRow
 from controller.target_facts import TargetFacts
 from softswitch.client_tls import ClientTls

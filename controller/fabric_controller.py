@@ -33,15 +33,9 @@ from controller.fabric_state import (
 from controller.loop import ControlLoop, Work
 from controller.parts import Learned
 from controller.policy import FabricPolicy
+from controller.primacy import DEFAULT_ELECTION_ID, DEFAULT_TIMEOUT, Standing
 from controller.program import CompiledProgram
-from controller.session import (
-    DEFAULT_ELECTION_ID,
-    DEFAULT_TIMEOUT,
-    PacketHandler,
-    Reloaded,
-    Standing,
-    SwitchSession,
-)
+from controller.session import PacketHandler, Reloaded, SwitchSession
 from controller.table_rows import TableRow, table_rows
 from controller.target_facts import TargetFacts
 from softswitch.client_tls import ClientTls

@@ -24,7 +24,8 @@ from controller.diff import Change, Operation
 from controller.entries import Lpm, MulticastGroup, TableEntry, call, match
 from controller.entry_files import NO_ENTRIES
 from controller.errors import ReadFailed, WriteFailed
-from controller.session import Standing, SwitchSession
+from controller.primacy import Standing
+from controller.session import SwitchSession
 from topologies import Topology
 
 THEIRS = 1000
