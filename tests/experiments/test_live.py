@@ -259,12 +259,6 @@ def test_the_simulator_gives_the_same_at_every_time_scale(program: CompiledProgr
 # --- in real time --------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def roots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(run_state.RUN_ROOT_VARIABLE, str(tmp_path / "run"))
-    monkeypatch.setenv(run_state.LOG_ROOT_VARIABLE, str(tmp_path / "log"))
-
-
 class Teller:
     """Notes which run is up, and does something once its flows are under way."""
 

@@ -14,14 +14,13 @@ from pathlib import Path
 
 import pytest
 
-from compiler import compile_p4
 from controller.program import CompiledProgram
 from emulation import run_state
 from experiments import live, live_beside
 from experiments.live_flows import live_flows
 from experiments.live_model import LiveRun, LiveSettings
 from hostagent.rnic.client import EndpointGone
-from tests.experiments.test_live import FABRIC, SCALES, Teller
+from tests.experiments.test_live import SCALES, Teller
 from workloads.loader import DIRECTORY, read_run
 from workloads.model import RunFile
 from workloads.plan import plan
@@ -65,17 +64,6 @@ def congested() -> RunFile:
     return shipped("200us", **changes)
 
 
-@pytest.fixture(scope="module")
-def program() -> CompiledProgram:
-    return CompiledProgram.of(compile_p4(FABRIC))
-
-
-@pytest.fixture
-def roots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(run_state.RUN_ROOT_VARIABLE, str(tmp_path / "run"))
-    monkeypatch.setenv(run_state.LOG_ROOT_VARIABLE, str(tmp_path / "log"))
-
-
 def played(
     run: RunFile, program: CompiledProgram, teller: Teller, enough: Callable[[LiveRun], bool]
 ) -> tuple[LiveRun, LiveRun]:
@@ -100,7 +88,7 @@ def test_a_queue_pair_over_all_interfaces_is_played() -> None:
 
 @pytest.mark.root
 def test_the_shipped_run_moves_what_two_lines_carry(
-    roots: None, program: CompiledProgram, monkeypatch: pytest.MonkeyPatch
+    roots: None, whole_fabric: CompiledProgram, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(live, "ATTEMPTS", 1)
     teller = Teller()
@@ -111,7 +99,7 @@ def test_the_shipped_run_moves_what_two_lines_carry(
     def keeps_up(seen: LiveRun) -> bool:
         return goodput(seen) > 1.9 * LINE_BPS and not seen.count("repeated_packets")
 
-    seen, beside = played(shipped(), program, teller, keeps_up)
+    seen, beside = played(shipped(), whole_fabric, teller, keeps_up)
     assert goodput(seen) > 1.9 * LINE_BPS
     assert goodput(seen) == pytest.approx(goodput(beside), rel=0.05)
     assert (seen.count("repeated_packets"), seen.count("timeouts")) == (0, 0)
@@ -128,14 +116,14 @@ def test_the_shipped_run_moves_what_two_lines_carry(
 
 @pytest.mark.root
 def test_the_kernel_controls_congestion_of_both_planes(
-    roots: None, program: CompiledProgram, monkeypatch: pytest.MonkeyPatch
+    roots: None, whole_fabric: CompiledProgram, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(live, "ATTEMPTS", 1)
 
     def both_mark(seen: LiveRun) -> bool:
         return seen.count("cnps_received") > 0 and all(port.marked_packets for port in seen.ports)
 
-    seen, beside = played(congested(), program, Teller(), both_mark)
+    seen, beside = played(congested(), whole_fabric, Teller(), both_mark)
     assert seen.count("cnps_received") > 0
     assert seen.count("marked", at_target=True) > 0
     for flow, expected in zip(seen.flows, beside.flows, strict=True):
@@ -161,11 +149,11 @@ def endpoint_killed() -> None:
 
 @pytest.mark.root
 def test_a_killed_endpoint_ends_the_run_and_leaves_nothing_behind(
-    roots: None, program: CompiledProgram
+    roots: None, whole_fabric: CompiledProgram
 ) -> None:
     teller = Teller(endpoint_killed)
     with pytest.raises(EndpointGone):
-        live.play(shipped("2ms"), program, SETTINGS, teller)
+        live.play(shipped("2ms"), whole_fabric, SETTINGS, teller)
     assert teller.run
     assert teller.left() == []
     assert run_state.holder() is None

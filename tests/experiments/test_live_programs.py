@@ -11,14 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from compiler import compile_p4
 from controller.program import CompiledProgram
 from emulation import run_state
 from emulation.programs import HostProgramError
 from experiments import live, live_beside
 from experiments.live_flows import live_flows
 from experiments.live_model import LiveSettings
-from tests.experiments.test_live import FABRIC, Teller
+from tests.experiments.test_live import Teller
 from workloads.loader import read_run
 from workloads.model import RunFile
 from workloads.plan import plan
@@ -53,21 +52,10 @@ def run_of(more: str = "") -> RunFile:
     return read_run(RUN + more, directory=PROGRAMS)
 
 
-@pytest.fixture(scope="module")
-def program() -> CompiledProgram:
-    return CompiledProgram.of(compile_p4(FABRIC))
-
-
-@pytest.fixture
-def roots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(run_state.RUN_ROOT_VARIABLE, str(tmp_path / "run"))
-    monkeypatch.setenv(run_state.LOG_ROOT_VARIABLE, str(tmp_path / "log"))
-
-
-def test_programs_alone_are_a_run(program: CompiledProgram) -> None:
+def test_programs_alone_are_a_run(whole_fabric: CompiledProgram) -> None:
     run = run_of()
     assert live_flows(run, plan(run)) == ()
-    seen = live_beside.simulate(run, program, SETTINGS)
+    seen = live_beside.simulate(run, whole_fabric, SETTINGS)
     assert (seen.flows, seen.goodput_bps()) == ((), 0)
     assert [(each["host"], each["counters"]) for each in seen.programs] == [
         ("h1", {"answered": MESSAGES}),
@@ -77,12 +65,12 @@ def test_programs_alone_are_a_run(program: CompiledProgram) -> None:
 
 @pytest.mark.root
 def test_programs_run_beside_flows(
-    roots: None, program: CompiledProgram, monkeypatch: pytest.MonkeyPatch
+    roots: None, whole_fabric: CompiledProgram, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(live, "ATTEMPTS", 1)
     teller = Teller()
-    seen = live.play(run_of(FLOWS), program, SETTINGS, teller)
-    beside = live_beside.simulate(run_of(FLOWS), program, SETTINGS)
+    seen = live.play(run_of(FLOWS), whole_fabric, SETTINGS, teller)
+    beside = live_beside.simulate(run_of(FLOWS), whole_fabric, SETTINGS)
     places = [[(each["program"], each["host"]) for each in run.programs] for run in (seen, beside)]
     assert places[0] == places[1]
     for run in (seen, beside):
@@ -107,10 +95,10 @@ def killed() -> None:
 
 @pytest.mark.root
 def test_a_program_that_dies_ends_the_run_and_leaves_nothing_behind(
-    roots: None, program: CompiledProgram
+    roots: None, whole_fabric: CompiledProgram
 ) -> None:
     teller = Teller(killed)
     with pytest.raises(HostProgramError):
-        live.play(run_of(), program, SETTINGS, teller)
+        live.play(run_of(), whole_fabric, SETTINGS, teller)
     assert teller.left() == []
     assert run_state.holder() is None
