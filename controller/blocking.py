@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from queue import SimpleQueue
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -32,6 +33,23 @@ from softswitch.client_tls import ClientTls
 from topologies.model import Link, Topology
 
 T = TypeVar("T")
+
+
+def _running_loop() -> tuple[asyncio.AbstractEventLoop, threading.Thread]:
+    """Return an event loop and the thread in which it runs, and in which it was made.
+
+    Signals interrupt the main thread only: there, one could leave half a loop behind.
+    """
+    made: SimpleQueue[asyncio.AbstractEventLoop] = SimpleQueue()
+
+    def run() -> None:
+        loop = asyncio.new_event_loop()
+        made.put(loop)
+        loop.run_forever()
+
+    thread = threading.Thread(target=run, name="weft-controller", daemon=True)
+    thread.start()
+    return made.get(), thread
 
 
 class BlockingController:
@@ -76,11 +94,7 @@ class BlockingController:
         if after is not None:
             self._loop, self._thread = after._loop, after._thread
         else:
-            self._loop = asyncio.new_event_loop()
-            self._thread = threading.Thread(
-                target=self._loop.run_forever, name="weft-controller", daemon=True
-            )
-            self._thread.start()
+            self._loop, self._thread = _running_loop()
         try:
             self._call(self._controller.__aenter__())
         except BaseException:

@@ -27,6 +27,7 @@ from softswitch.client_tls import MAX_METADATA_BYTES, USER_AGENT, ClientTls, Cli
 
 DEFAULT_TIMEOUT = 10.0
 _RECONNECT_POLL_S = 0.02
+_LEAVING_S = 2.0  # a switch may take a moment to see that a session with the same id has ended
 _CLAIMS = 3  # times that a vacant place may be taken from under our nose
 # A switch that compiles a program to machine code needs seconds, several at once on few cores more.
 LOAD_TIMEOUT = 60.0
@@ -171,13 +172,25 @@ class PrimarySession(ABC):
 
         Raises SwitchUnreachable when the deadline passes, NotPrimary when another one is.
         """
-        deadline = time.monotonic() + self._timeout
-        await self._open_channel()
-        try:
-            await self._arbitrate(deadline)
-        except BaseException:
-            await self.close()
-            raise
+        now = time.monotonic()
+        deadline, patience = now + self._timeout, now + min(_LEAVING_S, self._timeout)
+        while True:
+            await self._open_channel()
+            try:
+                return await self._arbitrate(deadline)
+            except BaseException as error:
+                await self.close()
+                who_leaves = isinstance(error, NotPrimary) and self._id_was_taken
+                if not who_leaves or time.monotonic() > patience:
+                    raise
+            self._start_anew()
+            await asyncio.sleep(_RECONNECT_POLL_S)
+
+    def _start_anew(self) -> None:
+        """Forget a closed session: its stream's end, its connection, the id that it rose to."""
+        self._election_id = self._first_election_id
+        self._stream_error = None
+        self._client = SwitchClient(self.address, self._tls)
 
     async def _open_channel(self) -> None:
         try:
@@ -254,10 +267,8 @@ class PrimarySession(ABC):
         The switch may take a moment to see that our last stream, with the same id, has ended.
         """
         while True:
-            self._election_id = self._first_election_id
             await self.close()
-            self._stream_error = None
-            self._client = SwitchClient(self.address, self._tls)
+            self._start_anew()
             await self._open_channel()
             try:
                 return await self._open(deadline)
@@ -304,12 +315,11 @@ class PrimarySession(ABC):
             self._first_election_id = election_id
         # A switch that was started again knows of nobody; another one will say who was there.
         ours = max(self._election_id, self._first_election_id)
-        self._election_id, self._highest = self._first_election_id, 0
+        self._highest = 0
         deadline = time.monotonic() + self._timeout
         while True:
             await self.close()
-            self._stream_error = None
-            self._client = SwitchClient(self.address, self._tls)
+            self._start_anew()
             try:
                 return await self.connect()
             except NotPrimary as other:

@@ -3,9 +3,9 @@
     python tests/run.py [--long] [pytest's arguments]
 
 Tests marked `realtime` measure real time or share names of the machine, so nothing runs beside
-them. Up to MOST_AGAIN of them that fail run once more, since others' work on a shared machine can
-disturb them: what fails twice has failed, and what passes the second time is named, so that it does
-not stay unseen. The last line counts both phases. `-m` narrows the tier; `--most-skipped` holds for
+them. Up to MOST_AGAIN tests of a phase that fail run once more, alone, since others' work on a
+shared machine can disturb whatever runs in real processes: what fails twice has failed, and what
+passes the second time is named, so that it does not stay unseen. The last line counts both phases. `-m` narrows the tier; `--most-skipped` holds for
 both phases together. The exit code is that of the first phase that went wrong, and pytest's for "no
 tests" only if neither phase has any.
 """
@@ -75,7 +75,7 @@ class Phase:
         if self.tally.get("problems"):
             return  # CI failed for what was skipped, which no second time mends
         print(f"--- {self.name}, once more: {' '.join(self.wrong)}", flush=True)
-        second = Phase(self.name, self.marks, self.defaults, self.musts)
+        second = Phase(self.name, self.marks, musts=ALONE)
         with tempfile.TemporaryDirectory(prefix="weft-tests-") as folder:
             only = Path(folder, "only")
             only.write_text("\n".join(self.wrong))
@@ -113,8 +113,7 @@ def main() -> int:
         for phase in phases:
             print(f"--- {phase.name}: {phase.marks}", flush=True)
             phase.run(arguments, left)
-            if phase.name == "alone":
-                phase.again(arguments)
+            phase.again(arguments)
             if left is not None:
                 left = max(0, left - phase.tally.get("reference", 0))
             if phase.code in (pytest.ExitCode.INTERRUPTED, pytest.ExitCode.USAGE_ERROR):

@@ -222,6 +222,27 @@ def test_one_controller_is_primary(
     asyncio.run(scenario())
 
 
+def test_who_comes_while_the_last_one_leaves_waits_for_its_place(
+    switches: Any, program: CompiledProgram
+) -> None:
+    address = switches.start("s1", 1)
+
+    async def scenario() -> None:
+        leaving = SwitchSession("s1", address, 1, program)
+        await leaving.connect()
+        coming = SwitchSession("s1", address, 1, program)
+        connected = asyncio.create_task(coming.connect())
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(asyncio.shield(connected), 0.3)
+        await leaving.close()
+        await connected
+        assert coming.is_primary
+        await coming.write([])
+        await coming.close()
+
+    asyncio.run(scenario())
+
+
 def test_nobody_answers(topology: Topology, program: CompiledProgram) -> None:
     addresses = {switch.name: "127.0.0.1:1" for switch in topology.switches}
     with pytest.raises(SeveralFailures) as caught:

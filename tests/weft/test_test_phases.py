@@ -158,10 +158,11 @@ def test_what_may_be_skipped_holds_for_both_phases_together(
         (0, 1, 0, "3 passed, 0 failed"),
         (1, 1, 1, "3 passed, 1 failed"),  # wrong is wrong the second time too
         (3, 1, 1, "2 passed, 4 failed"),  # too many: that is no disturbance
-        (0, 2, 1, "2 passed, 1 failed"),  # nothing disturbs what needs no real time
+        (0, 2, 0, "3 passed, 0 failed"),
+        (0, 3, 1, "2 passed, 1 failed"),
     ],
 )
-def test_what_is_disturbed_alone_runs_once_more_and_is_named(
+def test_what_is_disturbed_runs_once_more_and_is_named(
     suite: Path, failing: int, beside: int, code: int, counts: str
 ) -> None:
     (suite / "tests" / "test_suite.py").write_text(UNSTEADY.format(failing=failing, beside=beside))
@@ -174,7 +175,8 @@ def test_what_is_disturbed_alone_runs_once_more_and_is_named(
     assert (done.returncode, lines[-1].startswith(f"=== test: {counts}, ")) == (code, True), lines
     named = "=== passed only the second time: tests/test_suite.py::test_disturbed_once ===" in lines
     assert named == (failing < 3)
-    assert (suite / "right").read_text() == (suite / "beside").read_text() == "x"
+    assert (suite / "right").read_text() == "x"
+    assert len((suite / "beside").read_text()) == min(beside, 2)
 
 
 @pytest.mark.parametrize("mark", ["", "@pytest.mark.realtime"], ids=["side by side", "alone"])
