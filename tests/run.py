@@ -5,9 +5,9 @@
 Tests marked `realtime` measure real time or share names of the machine, so nothing runs beside
 them. Up to MOST_AGAIN tests of a phase that fail run once more, alone, since others' work on a
 shared machine can disturb whatever runs in real processes: what fails twice has failed, and what
-passes the second time is named, so that it does not stay unseen. The last line counts both phases. `-m` narrows the tier; `--most-skipped` holds for
-both phases together. The exit code is that of the first phase that went wrong, and pytest's for "no
-tests" only if neither phase has any.
+passes the second time is named, so that it does not stay unseen. The last line counts both phases.
+`-m` narrows the tier; `--most-skipped` holds for both phases together. The exit code is that of the
+first phase that went wrong, and pytest's for "no tests" only if neither phase has any.
 """
 
 from __future__ import annotations
