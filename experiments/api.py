@@ -254,10 +254,37 @@ class Table:
     def ratio(
         self, above: Variant | str, below: Variant | str, metric: str, *, beside: bool = False
     ) -> float | None:
-        """Return median over median; None where one did not happen or the lower is 0."""
+        """Return median over median; None where one did not happen or the lower is 0.
+
+        It has no interval: what is checked against a threshold is `paired`.
+        """
         upper = self.median(above, metric, beside=beside)
         lower = self.median(below, metric, beside=beside)
         return upper / lower if upper is not None and lower else None
+
+    def paired(
+        self,
+        above: Variant | str,
+        below: Variant | str,
+        metric: str,
+        *,
+        beside: bool = False,
+        below_beside: bool | None = None,
+    ) -> Estimate:
+        """Return the ratio of a metric seed by seed, as a median with its 95 % interval.
+
+        `below_beside`: whether the lower one is the simulator's, if not as `beside` says. Raises as
+        `estimate`, and LookupError where the two did not run with the same seeds.
+        """
+        lower = beside if below_beside is None else below_beside
+        seeds = [
+            [run.seed for run in self.runs(name, beside=where)]
+            for name, where in ((above, beside), (below, lower))
+        ]
+        if seeds[0] != seeds[1]:
+            raise LookupError(f"no pairs: one ran with seeds {seeds[0]}, the other {seeds[1]}")
+        upper = self.estimate(above, metric, beside=beside)
+        return upper.over(self.estimate(below, metric, beside=lower))
 
     def __iter__(self) -> Iterator[Finished]:
         """Go through all runs, those in the simulator beside a live run included."""
@@ -273,7 +300,8 @@ class Verdict(enum.StrEnum):
     NOT_RUN = "not run"  # what it compares did not run: --variant, --quick
 
 
-Value = float | None | Callable[[], float | None]
+Found = float | Estimate | None
+Value = Found | Callable[[], Found]
 """A value, or what looks it up: a lookup may meet what did not run (`--quick`, `--variant`)."""
 
 
@@ -281,10 +309,12 @@ Value = float | None | Callable[[], float | None]
 class Check:
     """One row of the lab's claims: what is expected, what came, and whether that is it.
 
-        Check.at_most("reaction, near end", lambda: table.ratio("fast", "slow", "reaction"), 1/150)
+        Check.at_most("reaction, near end", lambda: table.paired("fast", "slow", "reaction"), 1/150)
 
-    `row`: its name in the issue or the README. `expected`: the threshold in words. `note`: what a
-    reader should know, such as why a value is only reported.
+    An `Estimate` meets a threshold if its whole 95 % interval does, and the metric happened in all
+    runs; a number, and the one value of a single run, by itself. `value`: the number, or the
+    median, `low` and `high` its interval. `row`: its name in the issue or the README. `expected`:
+    the threshold in words. `note`: what a reader should know, such as why a value is only reported.
     """
 
     row: str
@@ -294,6 +324,8 @@ class Check:
     unit: str = ""
     threshold: float | tuple[float, float] | None = None
     note: str = ""
+    low: float | None = None
+    high: float | None = None
 
     @classmethod
     def at_most(
@@ -333,6 +365,37 @@ class Check:
         return cls(row, expected, None, Verdict.PASS if true else Verdict.FAIL, note=note)
 
     @classmethod
+    def below(
+        cls,
+        row: str,
+        lower: Callable[[], Estimate],
+        higher: Callable[[], Estimate],
+        *,
+        note: str = "",
+    ) -> Check:
+        """Pass if the whole interval of `lower` lies below that of `higher`.
+
+        The note says both. Single runs have no intervals: then it could not be judged, and is
+        "not run".
+        """
+        expected = "95 % intervals disjoint"
+        try:
+            less, more = lower(), higher()
+        except NotRunError as error:
+            return cls(row, expected, None, error.verdict, note=_joined(str(error), note))
+        note = _joined(f"{less} below {more}", _missing(less), _missing(more), note)
+        if less.missing or more.missing:
+            return cls(row, expected, None, Verdict.FAIL, note=note)
+        if not less.has_interval or not more.has_interval:
+            note = _joined(note, "one run has no interval")
+            return cls(row, expected, None, Verdict.NOT_RUN, note=note)
+        assert less.high is not None and more.low is not None
+        if less.high < more.low:
+            return cls(row, expected, None, Verdict.PASS, note=note)
+        note = _joined(note, "the intervals are not disjoint in this order")
+        return cls(row, expected, None, Verdict.FAIL, note=note)
+
+    @classmethod
     def reported(cls, row: str, value: Value, unit: str = "", *, note: str = "") -> Check:
         """Give a value that has no threshold."""
         try:
@@ -340,7 +403,9 @@ class Check:
         except NotRunError as error:
             verdict = error.verdict
             return cls(row, "reported", None, verdict, unit, note=_joined(str(error), note))
-        return cls(row, "reported", found, Verdict.REPORTED, unit, note=note)
+        if isinstance(found, Estimate):
+            note = _joined(_missing(found), note)
+        return cls(row, "reported", verdict=Verdict.REPORTED, unit=unit, note=note, **_parts(found))
 
     @classmethod
     def _judged(
@@ -359,11 +424,17 @@ class Check:
         except NotRunError as error:
             note = _joined(str(error), note)
             return cls(row, text, None, error.verdict, unit, threshold, note)
-        if found is None:
-            note = _joined("it did not happen", note)
-            return cls(row, text, None, Verdict.FAIL, unit, threshold, note)
-        verdict = Verdict.PASS if right(found) else Verdict.FAIL
-        return cls(row, text, found, verdict, unit, threshold, note)
+        parts = _parts(found)
+        if found is None or (isinstance(found, Estimate) and found.missing):
+            why = "it did not happen" if found is None else _missing(found)
+            return cls(row, text, verdict=Verdict.FAIL, unit=unit, threshold=threshold,
+                       note=_joined(why, note), **parts)  # fmt: skip
+        ends = found.ends if isinstance(found, Estimate) else (found,)
+        holds = [right(each) for each in ends]
+        if holds[0] and not all(holds):
+            note = _joined("the median meets it, its 95 % interval does not", note)
+        verdict = Verdict.PASS if all(holds) else Verdict.FAIL
+        return cls(row, text, verdict=verdict, unit=unit, threshold=threshold, note=note, **parts)
 
 
 @dataclass(frozen=True)
@@ -372,6 +443,20 @@ class Figure:
 
     path: Path
     caption: str
+
+
+def _parts(found: Found) -> dict[str, float | None]:
+    """Return a check's `value`, `low` and `high`."""
+    if isinstance(found, Estimate):
+        return {"value": found.median, "low": found.low, "high": found.high}
+    return {"value": found, "low": None, "high": None}
+
+
+def _missing(found: Found) -> str:
+    """Say in how many runs a metric did not happen; nothing where it always did."""
+    if not isinstance(found, Estimate) or not found.missing:
+        return ""
+    return f"it did not happen in {found.missing} of {len(found.values)} runs"
 
 
 def _number(value: float) -> str:

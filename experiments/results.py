@@ -94,7 +94,10 @@ class VariantResult(_Part):
 
 
 class CheckResult(_Part):
-    """A check: `expected` says the threshold in words, `threshold` as a number where it is one."""
+    """A check: `expected` says the threshold in words, `threshold` as a number where it is one.
+
+    `value`: a number, or the median of runs, whose 95 % interval is `low` to `high`.
+    """
 
     row: str
     expected: str
@@ -103,6 +106,8 @@ class CheckResult(_Part):
     threshold: float | tuple[float, float] | None
     verdict: Verdict
     note: str = ""
+    low: float | None = None
+    high: float | None = None
 
     @classmethod
     def of(cls, check: Check) -> CheckResult:
@@ -115,6 +120,8 @@ class CheckResult(_Part):
             threshold=check.threshold,
             verdict=check.verdict,
             note=check.note,
+            low=check.low,
+            high=check.high,
         )
 
 

@@ -45,6 +45,13 @@ class Estimate:
         low, high, method = _interval(there)
         return cls(unit, tuple(values), median, low, high, method)
 
+    def __str__(self) -> str:
+        """Say it as 2.14 [1.66, 3.17] us."""
+        if self.median is None:
+            return "never"
+        between = f" [{self.low:.4g}, {self.high:.4g}]" if self.has_interval else ""
+        return f"{self.median:.4g}{between} {self.unit}".rstrip()
+
     @property
     def n(self) -> int:
         """How many values it is made of."""
@@ -54,6 +61,26 @@ class Estimate:
     def missing(self) -> int:
         """In how many runs it did not happen."""
         return sum(value is None for value in self.values)
+
+    @property
+    def ends(self) -> tuple[float, ...]:
+        """The median and the ends of its interval: what a claim about it has to hold for."""
+        return tuple(each for each in (self.median, self.low, self.high) if each is not None)
+
+    @property
+    def has_interval(self) -> bool:
+        """Say whether there were runs enough for one: two."""
+        return self.low is not None and self.high is not None
+
+    def over(self, other: Estimate) -> Estimate:
+        """Return the ratio to another metric of the same seeds, formed seed by seed.
+
+        A seed gives both runs the same draws (of starts, clocks, ports), so what it does to both
+        leaves the ratio, and the interval is of the ratio itself. One in whose run either did not
+        happen, or `other` is 0, is missing. Raises ValueError where they have not equally many.
+        """
+        pairs = zip(self.values, other.values, strict=True)
+        return Estimate.of([a / b if a is not None and b else None for a, b in pairs])
 
     def is_apart_from(self, other: Estimate) -> bool:
         """Say whether the intervals are disjoint; False where one of them has no interval."""

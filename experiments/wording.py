@@ -92,5 +92,12 @@ def rows(result: LabResult) -> list[tuple[str, list[str]]]:
 
 
 def check_value(check: CheckResult) -> str:
-    """Return what a check found; nothing where it is a condition or could not be judged."""
-    return "" if check.value is None else value(check.value, check.unit)
+    """Return what a check found: 1.23 [1.18, 1.29]; nothing for a condition or one not judged."""
+    if check.value is None:
+        return ""
+    text = number(check.value)
+    if check.low is not None and check.low == check.high:
+        text += " ±0"
+    elif check.low is not None and check.high is not None:
+        text += f" [{number(check.low)}, {number(check.high)}]"
+    return f"{text} {check.unit}".strip()

@@ -149,37 +149,37 @@ def _mean(values: Sequence[int]) -> float:
 def checks(table: Table) -> Iterator[Check]:
     """What a learner should see."""
     yield Check.within(
-        "the starter tells nobody", lambda: table.median(TELLS_NOBODY, "CNPs made"), 0, 0
+        "the starter tells nobody", lambda: table.estimate(TELLS_NOBODY, "CNPs made"), 0, 0
     )
-    yield Check.at_least("the program sends CNPs", lambda: table.median(TELLS, "CNPs made"), 1)
+    yield Check.at_least("the program sends CNPs", lambda: table.estimate(TELLS, "CNPs made"), 1)
     yield Check.within(
-        "their ICRC is right", lambda: table.median(TELLS, "CNPs with a wrong ICRC"), 0, 0
+        "their ICRC is right", lambda: table.estimate(TELLS, "CNPs with a wrong ICRC"), 0, 0
     )
     yield Check.at_least(
-        "the sources' cards take them", lambda: table.median(TELLS, "CNPs taken"), 1
+        "the sources' cards take them", lambda: table.estimate(TELLS, "CNPs taken"), 1
     )
     yield Check.at_most(
         "the sources' rates fall",
-        lambda: table.ratio(TELLS, TELLS_NOBODY, "rates, second half"),
+        lambda: table.paired(TELLS, TELLS_NOBODY, "rates, second half"),
         0.75,
         note="sum of both sources' rates, told to not told",
     )
     if table.runtime is not Runtime.BMV2:  # which shows nobody how long its queues are
         yield Check.at_most(
             "and the queue with them",
-            lambda: table.ratio(TELLS, TELLS_NOBODY, "queue, second half"),
+            lambda: table.paired(TELLS, TELLS_NOBODY, "queue, second half"),
             0.25,
             note="mean of the second half, told to not told",
         )
     if not table.runtime.is_live:
         yield Check.reported(
             "queue crosses the threshold -> a source slows down",
-            lambda: table.median(TELLS, "reaction"),
+            lambda: table.estimate(TELLS, "reaction"),
             "us",
         )
     for variant in (TELLS, READS):
         yield Check.reported(
-            f"goodput, {variant}", partial(table.median, variant, "goodput"), "Gb/s"
+            f"goodput, {variant}", partial(table.estimate, variant, "goodput"), "Gb/s"
         )
 
 

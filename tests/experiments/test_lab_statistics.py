@@ -148,3 +148,86 @@ def test_a_check_of_what_did_not_run_or_failed_says_so() -> None:
     assert (burst.verdict, burst.note) == (Verdict.FAIL, "slow, seed 9 failed; as in the issue")
     condition = Check.that("r", "less", lambda: found.median("later", "time") == 1)
     assert condition.verdict is Verdict.NOT_RUN
+
+
+# --- claims about intervals ----------------------------------------------------------------------
+
+
+def paired(fast: list[float | None], slow: list[float | None]) -> Table:
+    """A table in which two variants ran with the same seeds."""
+    runs = [
+        Finished(variant, seed, Runtime.SIMULATOR, 1, None, {"time": Measured(value, "us")})  # type: ignore[arg-type]
+        for variant, values in ((FAST, fast), (SLOW, slow))
+        for seed, value in enumerate(values)
+    ]
+    return Table(Runtime.SIMULATOR, 1, runs, [FAST, SLOW, LATER])
+
+
+def test_a_threshold_is_met_by_the_interval_and_not_by_the_median() -> None:
+    found = paired([10.0, 12.0, 13.0, 13.0, 13.0, 14.0], [10.0] * 6)
+    assert found.ratio("fast", "slow", "time") == 1.3
+    check = Check.at_least("r", lambda: found.paired("fast", "slow", "time"), 1.2)
+    assert (check.verdict, check.value, check.low, check.high) == (Verdict.FAIL, 1.3, 1.0, 1.4)
+    assert check.note == "the median meets it, its 95 % interval does not"
+    assert Check.at_least("r", found.paired("fast", "slow", "time"), 1.0).verdict is Verdict.PASS
+    fast = found.estimate("fast", "time")
+    assert Check.at_most("r", fast, 13.5).verdict is Verdict.FAIL
+    assert Check.at_most("r", fast, 14).verdict is Verdict.PASS
+    assert Check.within("r", fast, 11, 15).verdict is Verdict.FAIL
+    assert Check.within("r", fast, 10, 14).verdict is Verdict.PASS
+    assert Check.at_least("r", fast, 13.5).note == ""  # the median does not meet it either
+
+
+def test_pairs_cancel_what_a_seed_does_to_both() -> None:
+    found = paired([2.0, 4.0, 8.0, 16.0, 32.0, 64.0], [1.0, 2.0, 4.0, 8.0, 16.0, 32.0])
+    ratio = found.paired("fast", "slow", "time")
+    assert (ratio.median, ratio.low, ratio.high, ratio.unit) == (2.0, 2.0, 2.0, "")
+
+
+def test_only_runs_with_the_same_seeds_make_pairs() -> None:
+    with pytest.raises(LookupError, match=r"seeds \[0\], the other \[1, 2\]"):
+        table((FAST, 1.0), (SLOW, 1.0), (SLOW, 2.0)).paired("fast", "slow", "time")
+
+
+def test_a_run_in_which_it_did_not_happen_meets_no_threshold() -> None:
+    found = paired([1.0, 1.0, 1.0, 1.0, 1.0, None], [1.0] * 6)
+    for value in (found.estimate("fast", "time"), found.paired("fast", "slow", "time")):
+        check = Check.at_most("r", value, 2)
+        assert (check.verdict, check.note) == (Verdict.FAIL, "it did not happen in 1 of 6 runs")
+        assert Check.reported("r", value).note == "it did not happen in 1 of 6 runs"
+
+
+def test_a_single_run_is_judged_by_its_value() -> None:
+    found = paired([1.0], [2.0])
+    check = Check.at_most("r", lambda: found.paired("fast", "slow", "time"), 0.5)
+    assert (check.verdict, check.value, check.low) == (Verdict.PASS, 0.5, None)
+
+
+@pytest.mark.parametrize(
+    ("fast", "slow", "verdict"),
+    [
+        ([1.0, 1.0, 1.0, 1.0, 1.0, 2.0], [3.0] * 6, Verdict.PASS),
+        ([1.0, 1.0, 1.0, 1.0, 1.0, 3.0], [3.0] * 6, Verdict.FAIL),  # medians are in order
+        ([4.0] * 6, [3.0] * 6, Verdict.FAIL),
+        ([1.0, None], [3.0, 3.0], Verdict.FAIL),
+        ([1.0], [3.0], Verdict.NOT_RUN),
+    ],
+)
+def test_one_is_below_another_if_intervals_are_disjoint(
+    fast: list[float | None], slow: list[float | None], verdict: Verdict
+) -> None:
+    found = paired(fast, slow)
+    check = Check.below(
+        "r", lambda: found.estimate("fast", "time"), lambda: found.estimate("slow", "time")
+    )
+    assert check.verdict is verdict
+    if verdict is Verdict.PASS:
+        assert check.note == "1 [1, 2] us below 3 [3, 3] us"
+
+
+def test_disjoint_intervals_of_what_did_not_run() -> None:
+    found = table((FAST, 1.0))
+    check = Check.below(
+        "r", lambda: found.estimate("fast", "time"), lambda: found.estimate("later", "time")
+    )
+    assert (check.verdict, check.note) == (Verdict.NOT_RUN, "later did not run")

@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 import yaml
 
-from experiments.api import Runtime
+from experiments.api import Check, Finished, Measured, Runtime, Table, Variant, Verdict
+from experiments.lab_code import Hooks
 from experiments.loader import load
 from experiments.sweep_space import Draw, Span, draw
 
@@ -102,3 +103,54 @@ def test_the_quick_variants_hold(tmp_path: Path) -> None:
     ):
         assert verdicts[row] == "pass", row
     assert (tmp_path / "out" / "report.html").stat().st_size > 10_000
+
+
+LIVE = ("10km-near-4-fast-cnp", "10km-near-4-hpcc-dcqcn")
+
+
+def judged(runtime: Runtime, values: dict[str, dict[str, list[float]]]) -> dict[str, Check]:
+    """The lab's checks, by row, of a made-up table: metrics by variant, a value a seed."""
+    known = {variant.name: variant for variant in load("long-haul-fast-cnp").names()}
+
+    def runs(variant: Variant, where: Runtime) -> list[Finished]:
+        metrics = values[variant.name]
+        return [
+            Finished(variant, seed, where, 1, LAB, {name: Measured(metrics[name][seed])
+                     for name in metrics})
+            for seed in range(len(next(iter(metrics.values()))))
+        ]  # fmt: skip
+
+    places = {runtime, Runtime.SIMULATOR}
+    made = [run for name in values for where in places for run in runs(known[name], where)]
+    found = Hooks.of(LAB).call("checks", Table(runtime, 1, made, list(known.values())))
+    return {check.row: check for check in found}
+
+
+@pytest.mark.parametrize(("worst", "verdict"), [(363.0, Verdict.PASS), (330.0, Verdict.FAIL)])
+def test_goodput_over_the_best_is_claimed_for_the_interval(worst: float, verdict: Verdict) -> None:
+    goodput = {
+        "100km-near-2-fast-cnp": [worst, 375.0, 376.0, 377.0, 378.0, 380.0],
+        "100km-near-2-best": [300.0] * 6,
+    }
+    metrics = ("reaction", "peak", "peak after relief", "high threshold")
+    same = dict.fromkeys(metrics, [1.0] * 6)
+    found = judged(
+        Runtime.SIMULATOR, {name: {"goodput": each, **same} for name, each in goodput.items()}
+    )
+    check = found["goodput over 50 ms with recovery, 2 senders, over best"]
+    assert check.value == pytest.approx(376.5 / 300)
+    assert (check.verdict, check.low) == (verdict, worst / 300)
+
+
+@pytest.mark.parametrize(("worst", "verdict"), [(20.0, Verdict.PASS), (104.0, Verdict.FAIL)])
+def test_an_ordering_in_real_time_needs_disjoint_intervals(worst: float, verdict: Verdict) -> None:
+    fast, slow = [2.0, 2.1, 2.2, 2.3, 2.4, worst], [103.0, 104.0, 105.0, 105.0, 106.0, 107.0]
+    reaction = dict(zip(LIVE, (fast, slow), strict=True))
+    same = {"peak": [1.0] * 6, "goodput": [1.0] * 6}
+    found = judged(
+        Runtime.SOFTSWITCH, {name: {"reaction": each, **same} for name, each in reaction.items()}
+    )
+    row = "Mininet, scaled, 10 km, real eBPF"
+    assert found[f"{row}: reaction, fast CNP's is lower"].verdict is verdict
+    assert found[f"{row}: peak, fast CNP's is lower"].verdict is Verdict.FAIL
+    assert found[f"{row}: peak of fast-cnp, real over simulated"].value == 1.0
