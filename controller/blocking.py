@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from queue import SimpleQueue
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -199,6 +199,10 @@ class BlockingController:
     def next_election_ids(self) -> dict[str, int]:
         """Return with what a controller that follows this one is primary in its place."""
         return self._controller.next_election_ids()
+
+    def check_writable(self, switches: Collection[str]) -> None:
+        """Raise NotPrimary while another controller is primary of one of these switches."""
+        self._controller.check_writable(switches)
 
     def check_beatable(self, election_ids: Mapping[str, int]) -> None:
         """Raise NotPrimary if these ids, by switch, do not take all switches from who has them."""

@@ -286,6 +286,13 @@ class FabricController:
             raise session.not_primary()
         return session.claimable_election_id if session.yields else session.election_id + 1
 
+    def check_writable(self, switches: Collection[str]) -> None:
+        """Raise NotPrimary while another controller is primary of one of these switches."""
+        sessions = (self._session(name) for name in switches)
+        held = [each.not_primary() for each in sessions if each.standing is Standing.BACKUP]
+        if held:
+            raise held[0] if len(held) == 1 else SeveralFailures(held)
+
     def check_beatable(self, election_ids: Mapping[str, int]) -> None:
         """Raise NotPrimary if these ids, by switch, do not take all switches from who has them."""
         held = [

@@ -1,6 +1,6 @@
 """Switches that nothing is planned for: any other controller may be their primary, whatever its id.
 
-ours (no election id, but while it writes) --- switch --- theirs (election id 1, as in most examples)
+ours (an election id only while it writes) --- switch --- theirs (1, as in most examples)
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def test_anybody_may_come_and_we_write_when_nobody_is_there(
                 async with other(address, program) as theirs:
                     assert theirs.is_primary and theirs.election_id == THEIRS
                     await until(lambda: heard == [THEIRS])
-                    with pytest.raises(NotPrimary, match="is primary, with election id 1$") as no:
+                    with pytest.raises(NotPrimary, match=r"is primary, with election id 1$") as no:
                         await ours.write([change(90)])
                     assert no.value.election_id == THEIRS
                     await ours.write([])  # nothing is written, so no place is needed
@@ -143,7 +143,7 @@ def test_a_claim_that_was_too_late_leaves_us_at_rest(
             async with other(address, program):
                 await until(lambda: ours.standing is Standing.BACKUP)
                 ours.standing = Standing.VACANT  # as if the news were still on the way
-                with pytest.raises(NotPrimary, match="is primary, with election id 1$"):
+                with pytest.raises(NotPrimary, match=r"is primary, with election id 1$"):
                     await ours.write([change(1)])
                 await until(lambda: ours.standing is Standing.BACKUP)
                 assert ours.election_id == AT_REST
@@ -206,7 +206,7 @@ def test_a_fabric_s_own_and_planned_switches(softswitches: Any, program: Compile
                 controller.check_beatable(controller.next_election_ids())
                 with pytest.raises(NotPrimary):
                     controller.check_beatable({"s1": 1, "s2": 101, "s3": 101})
-                with pytest.raises(NotPrimary, match="s1: .* with election id 1$"):
+                with pytest.raises(NotPrimary, match=r"s1: .* with election id 1$"):
                     await controller.replace("s1", program, NO_ENTRIES)
                 with pytest.raises(NotPrimary):
                     controller.lendable_id("s1")
