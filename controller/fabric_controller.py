@@ -145,7 +145,7 @@ class FabricController:
         self._tell = tell
         self._retired = False
         self._watched: set[str] = set()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[Any]] = set()
         for session in self.sessions.values():
             session.on_standing(self._standing_changed)
         self.pump: DigestPump | None = None
@@ -435,7 +435,12 @@ class FabricController:
         `own`: what a switch that nothing is planned for is given when it is started again.
         Raises PipelineRefused, with nothing changed, or WriteFailed.
         """
-        session = self._session(switch)
+        return await self._to_its_end(self._reload(self._session(switch), program, own))
+
+    async def _reload(
+        self, session: SwitchSession, program: CompiledProgram, own: OwnEntries | None
+    ) -> Reloaded:
+        switch = session.name
         async with self._steps:
             done = await session.reload(program, reconcile=self.model.facts.reconciles)
             if switch in self.own:
@@ -454,7 +459,12 @@ class FabricController:
         `own`: what it is given then, and nothing is planned for it from now on. None: it gets what
         the fabric plans for it. Raises PipelineRefused, WriteFailed.
         """
-        session = self._session(switch)
+        return await self._to_its_end(self._replace(self._session(switch), program, own))
+
+    async def _replace(
+        self, session: SwitchSession, program: CompiledProgram, own: OwnEntries | None
+    ) -> int:
+        switch = session.name
         async with self._steps, session.holding():
             await session.replace(program)
             p4infos = {**self.model.p4infos, switch: program.p4info}
@@ -471,6 +481,14 @@ class FabricController:
             writes = self.loop.handle(ready, _now()).planned
             await session.write(writes[switch])
         return len(writes[switch])
+
+    async def _to_its_end(self, work: Coroutine[Any, Any, T]) -> T:
+        """Do what is not to be left half done: a caller that is cancelled leaves it to itself."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(lambda done: done.cancelled() or done.exception())  # is read
+        return await asyncio.shield(task)
 
     async def set_link(self, link: Link, up: bool) -> int:
         """Route around a link, or over it again; return how many updates that took.

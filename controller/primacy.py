@@ -398,6 +398,7 @@ class PrimarySession(ABC):
         # A switch that was started again knows of nobody; another one will say who was there.
         ours = max(self._election_id, self._first_election_id)
         self._highest = 0
+        self._told_of = None
         deadline = time.monotonic() + self._timeout
         while True:
             await self.close()

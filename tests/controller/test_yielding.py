@@ -16,7 +16,7 @@ import topologies
 from controller import CompiledProgram, FabricController, NotPrimary
 from controller.diff import Change, Operation
 from controller.entries import Exact, TableEntry, call, match
-from controller.entry_files import NO_ENTRIES
+from controller.entry_files import NO_ENTRIES, OwnEntries
 from controller.primacy import AT_REST, Standing
 from controller.session import SwitchSession
 
@@ -236,5 +236,37 @@ def test_a_fabric_s_own_and_planned_switches(softswitches: Any, program: Compile
                 assert new.sessions["s1"].election_id == 100
                 with pytest.raises(NotPrimary):
                     await other(addresses["s1"], program, 99).connect()
+
+    asyncio.run(asyncio.wait_for(scenario(), 120))
+
+
+def test_a_program_and_its_entries_are_loaded_to_the_end(
+    softswitches: Any, program: CompiledProgram
+) -> None:
+    """Ctrl-C during `reload --drop-entries` leaves no switch with the program alone."""
+    topology = topologies.load("single")
+    addresses = softswitches.start_all(topology)
+    entries = OwnEntries(updates=tuple(change(n).encode(program.p4info) for n in range(1, 1000)))
+    other_program = CompiledProgram(program.json_text + " ", program.p4info_text)
+
+    async def scenario() -> None:
+        own = {"s1": NO_ENTRIES}
+        async with FabricController(topology, addresses, program, own=own) as controller:
+            await controller.bring_up()
+            session, programs = controller.sessions["s1"], [other_program, program]
+            for turn in range(4):
+                loaded = programs[turn % 2]
+                replacing = asyncio.create_task(controller.replace("s1", loaded, entries))
+                while not session.is_primary and not replacing.done():
+                    await asyncio.sleep(0)
+                await asyncio.sleep(turn * 0.01)
+                replacing.cancel()
+                with suppress(asyncio.CancelledError):
+                    await replacing
+                # Whatever comes next waits for it.
+                await controller.set_link(topology.links[0], up=True)
+                assert session.program is loaded and session.election_id == AT_REST
+                assert len(await session.read_entries("next_hop")) == 999
+            assert set((await controller.bring_up()).loaded) == set()
 
     asyncio.run(asyncio.wait_for(scenario(), 120))
