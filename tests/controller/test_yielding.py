@@ -241,9 +241,10 @@ def test_a_fabric_s_own_and_planned_switches(softswitches: Any, program: Compile
 
 
 def test_a_program_and_its_entries_are_loaded_to_the_end(
-    softswitches: Any, program: CompiledProgram
+    softswitches: Any, program: CompiledProgram, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Ctrl-C during `reload --drop-entries` leaves no switch with the program alone."""
+    monkeypatch.setattr("controller.session.UPDATES_PER_WRITE", 5)  # 200 writes
     topology = topologies.load("single")
     addresses = softswitches.start_all(topology)
     entries = OwnEntries(updates=tuple(change(n).encode(program.p4info) for n in range(1, 1000)))
