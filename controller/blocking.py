@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from queue import SimpleQueue
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -24,7 +24,7 @@ from controller.fabric_controller import (
 from controller.p4info import P4Info
 from controller.parts import Learned
 from controller.policy import FabricPolicy
-from controller.primacy import DEFAULT_ELECTION_ID, DEFAULT_TIMEOUT
+from controller.primacy import DEFAULT_TIMEOUT
 from controller.program import CompiledProgram
 from controller.session import PacketHandler, Reloaded
 from controller.table_rows import TableRow
@@ -66,7 +66,7 @@ class BlockingController:
         programs: Mapping[str, CompiledProgram] | None = None,
         own: Mapping[str, OwnEntries] | None = None,
         down: Iterable[Link] = (),
-        election_id: int | Mapping[str, int] = DEFAULT_ELECTION_ID,
+        election_id: Mapping[str, int] | None = None,
         timeout: float = DEFAULT_TIMEOUT,
         tls: ClientTls | None = None,
         tell: Callable[[str], None] = lambda message: None,
@@ -184,17 +184,25 @@ class BlockingController:
         """Begin the session with a switch anew, and write what the switch lacks."""
         return self._call(self._controller.restore(switch))
 
-    def retire(self, yes: bool = True) -> None:
-        """Leave switches to the controller that follows this one, or no longer."""
+    def retire(self) -> None:
+        """Leave switches to the controller that follows this one."""
+        self._call(self._controller.retire())
 
-        async def change() -> None:
-            self._controller.retire(yes)
+    def unretire(self) -> None:
+        """Leave them no longer."""
+        self._call(self._controller.unretire())
 
-        self._call(change())
+    def lendable_id(self, switch: str) -> int:
+        """Return with what somebody else is a switch's primary. Raises NotPrimary."""
+        return self._controller.lendable_id(switch)
 
     def next_election_ids(self) -> dict[str, int]:
         """Return with what a controller that follows this one is primary in its place."""
         return self._controller.next_election_ids()
+
+    def check_writable(self, switches: Collection[str]) -> None:
+        """Raise NotPrimary while another controller is primary of one of these switches."""
+        self._controller.check_writable(switches)
 
     def check_beatable(self, election_ids: Mapping[str, int]) -> None:
         """Raise NotPrimary if these ids, by switch, do not take all switches from who has them."""

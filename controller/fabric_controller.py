@@ -33,7 +33,7 @@ from controller.fabric_state import (
 from controller.loop import ControlLoop, Work
 from controller.parts import Learned
 from controller.policy import FabricPolicy
-from controller.primacy import DEFAULT_ELECTION_ID, DEFAULT_TIMEOUT, Standing
+from controller.primacy import AT_REST, DEFAULT_ELECTION_ID, DEFAULT_TIMEOUT, Standing
 from controller.program import CompiledProgram
 from controller.session import PacketHandler, Reloaded, SwitchSession
 from controller.table_rows import TableRow, table_rows
@@ -94,7 +94,7 @@ class FabricController:
         programs: Mapping[str, CompiledProgram] | None = None,
         own: Mapping[str, OwnEntries] | None = None,
         down: Iterable[Link] = (),
-        election_id: int | Mapping[str, int] = DEFAULT_ELECTION_ID,
+        election_id: Mapping[str, int] | None = None,
         timeout: float = DEFAULT_TIMEOUT,
         tls: ClientTls | None = None,
         tell: Callable[[str], None] = lambda message: None,
@@ -102,10 +102,11 @@ class FabricController:
         """`addresses`: 'host:port' of each switch's P4Runtime server, by name.
 
         `programs`: of switches that run another one than `program`; `own`: switches that nothing is
-        planned for, and what each is given once with its program; `down`: links that are to be
-        routed around from the start: what a controller that is started again has to know.
-        `election_id`: for all switches or by name. `timeout` (seconds) is how long to wait for
-        switches to answer; `tls`: to all of them.
+        planned for, and what each is given once with its program: they have no primary but while
+        something is written to them, so that others' controllers can be it; `down`: links that are
+        to be routed around from the start: what a controller that is started again has to know.
+        `election_id`: by name, else DEFAULT_ELECTION_ID, or AT_REST for switches of `own`.
+        `timeout` (seconds) is how long to wait for switches to answer; `tls`: to all of them.
         `tell` gets a line, in the event loop, when another controller takes a switch or leaves it.
         Raises ControllerError if a switch of the topology has no address.
         """
@@ -132,9 +133,10 @@ class FabricController:
                 addresses[switch.name],
                 switch.device_id,
                 (programs or {}).get(switch.name, program),
-                election_id=election_id
-                if isinstance(election_id, int)
-                else election_id[switch.name],
+                election_id=(election_id or {}).get(
+                    switch.name, AT_REST if switch.name in self.own else DEFAULT_ELECTION_ID
+                ),
+                yields=switch.name in self.own,
                 timeout=timeout,
                 tls=tls,
             )
@@ -142,7 +144,8 @@ class FabricController:
         }
         self._tell = tell
         self._retired = False
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._watched: set[str] = set()
+        self._tasks: set[asyncio.Task[Any]] = set()
         for session in self.sessions.values():
             session.on_standing(self._standing_changed)
         self.pump: DigestPump | None = None
@@ -190,7 +193,9 @@ class FabricController:
         A fabric that is already up gets no writes. Raises what the sessions raise.
         """
         start = time.monotonic()
-        async with self._steps:
+        async with self._steps, contextlib.AsyncExitStack() as places:
+            for name in self.own:
+                await places.enter_async_context(self.sessions[name].holding())
             loaded = await self._on_all(lambda session: session.set_pipeline())
             there = await self._on_all(
                 lambda session: session.read_entries(), only=self.sessions.keys() - self.own.keys()
@@ -224,8 +229,11 @@ class FabricController:
         async with self._steps:
             try:
                 await session.reconnect()
+                if session.yields:
+                    return await self._bring(session)
             except NotPrimary as other:
-                await session.stand_by()
+                if not session.yields:  # else it is one already
+                    await session.stand_by()
                 self._spawn(self._watch(session))
                 return Restored(False, 0, held_by=other.election_id)
             return await self._bring(session)
@@ -233,9 +241,10 @@ class FabricController:
     async def _bring(self, session: SwitchSession) -> Restored:
         """Bring a switch to what it should hold: its program if it has none, and what differs."""
         switch = session.name
-        loaded = await session.set_pipeline()
-        if switch in self.own:
-            return Restored(loaded, await self._give(session, loaded))
+        async with session.holding():
+            loaded = await session.set_pipeline()
+            if switch in self.own:
+                return Restored(loaded, await self._give(session, loaded))
         ready = SwitchReady(switch, await session.read_entries())
         writes = self.loop.handle(ready, _now()).planned
         await session.write(writes[switch])
@@ -243,22 +252,46 @@ class FabricController:
 
     # ---------------------------------------------------------------- other controllers
 
-    def retire(self, yes: bool = True) -> None:
-        """Leave switches to whoever takes them: a controller that follows this one does.
+    async def retire(self) -> None:
+        """Leave switches to whoever takes them: a controller that follows this one does."""
+        self._retired = True
+        for session in self.sessions.values():
+            if session.yields:  # to BMv2 two that rest would have the same id
+                await session.close()
 
-        `yes=False`: take notice again, also of what happened meanwhile.
-        """
-        self._retired = yes
-        for session in () if yes else self.sessions.values():
-            if not session.is_primary:
+    async def unretire(self) -> None:
+        """Take notice again, also of what happened meanwhile."""
+        self._retired = False
+        for session in self.sessions.values():
+            if session.yields:
+                with contextlib.suppress(ControllerError):  # what asks the switch next says why
+                    await session.stand_by()
+            elif not session.is_primary:
                 self._standing_changed(session)
 
     def next_election_ids(self) -> dict[str, int]:
-        """Return with what a controller that follows this one is primary in its place.
+        """Return with what a controller that follows this one is primary in its place, or rests.
 
         It is not enough to take a switch from another controller that has it now.
         """
-        return {name: session.election_id + 1 for name, session in self.sessions.items()}
+        return {
+            name: AT_REST if session.yields else session.election_id + 1
+            for name, session in self.sessions.items()
+        }
+
+    def lendable_id(self, switch: str) -> int:
+        """Return with what somebody else is a switch's primary. Raises NotPrimary."""
+        session = self._session(switch)
+        if session.standing is Standing.BACKUP:
+            raise session.not_primary()
+        return session.claimable_election_id if session.yields else session.election_id + 1
+
+    def check_writable(self, switches: Collection[str]) -> None:
+        """Raise NotPrimary while another controller is primary of one of these switches."""
+        sessions = (self._session(name) for name in switches)
+        held = [each.not_primary() for each in sessions if each.standing is Standing.BACKUP]
+        if held:
+            raise held[0] if len(held) == 1 else SeveralFailures(held)
 
     def check_beatable(self, election_ids: Mapping[str, int]) -> None:
         """Raise NotPrimary if these ids, by switch, do not take all switches from who has them."""
@@ -266,7 +299,7 @@ class FabricController:
             session.not_primary()
             for name, session in self.sessions.items()
             if session.standing is Standing.BACKUP
-            and session.highest_election_id >= election_ids[name]
+            and session.highest_election_id >= election_ids[name] != AT_REST
         ]
         if held:
             raise held[0] if len(held) == 1 else SeveralFailures(held)
@@ -276,11 +309,18 @@ class FabricController:
             return
         if session.standing is Standing.BACKUP:
             other = session.highest_election_id
+            meanwhile = (
+                "this prompt only reads until it leaves"
+                if session.yields
+                else "what is to be written waits until it leaves"
+            )
             self._tell(
                 f"{session.name}: another controller is primary now, with election id {other}; "
-                "what is to be written waits until it leaves"
+                f"{meanwhile}"
             )
             self._spawn(self._watch(session))
+        elif session.yields:
+            self._spawn(self._left(session))
         else:
             self._spawn(self._regain(session))
 
@@ -291,11 +331,35 @@ class FabricController:
 
     async def _watch(self, session: SwitchSession) -> None:
         """Notice what program another primary loads, also if the switch dies before it leaves."""
-        while session.standing is Standing.BACKUP:
+        if session.name in self._watched:
+            return
+        self._watched.add(session.name)
+        try:
+            while session.standing is Standing.BACKUP:
+                async with self._steps:
+                    if await self._follow([session.name]):
+                        what = "the other controller has loaded another program"
+                        self._tell(f"{session.name}: {what}")
+                await asyncio.sleep(_WATCH_S)
+        finally:
+            self._watched.discard(session.name)
+
+    async def _left(self, session: SwitchSession) -> None:
+        """Take notice that another controller has left a switch that nothing is planned for."""
+        name = session.name
+        what = "what it wrote stays"
+        try:
             async with self._steps:
-                if await self._follow([session.name]):
-                    self._tell(f"{session.name}: the other controller has loaded another program")
-            await asyncio.sleep(_WATCH_S)
+                if await self._follow([name]):
+                    what = "its program stays, and the switch is left alone with it"
+                elif not await session.has_program():  # it died, and the other one was faster
+                    done = await self._bring(session)
+                    what = f"{session.program.name} loaded, {done.written} updates written"
+        except (NotPrimary, SwitchUnreachable):
+            return  # as for `_regain`
+        except ControllerError as error:
+            what = f"and the switch has no program: {error}"
+        self._tell(f"{name}: the other controller has left: {what}")
 
     async def _regain(self, session: SwitchSession) -> None:
         """Take a switch back that another controller has left, and bring it to the plan.
@@ -337,6 +401,7 @@ class FabricController:
         others = await self._on_all(_followed, only=names)
         for name in (name for name, other in others.items() if other):
             self.own[name] = NO_ENTRIES
+            await self.sessions[name].yield_place()
             p4infos = {**self.model.p4infos, name: self.sessions[name].p4info}
             installed = {k: v for k, v in self.model.installed.items() if k != name}
             self.model = replace(self.model, p4infos=p4infos, installed=installed)
@@ -356,9 +421,9 @@ class FabricController:
         """
         session = self._session(switch)
         async with self._steps:
-            await session.reconnect(election_id=election_id)
-            if switch in self.own:
+            if session.yields:  # it is not its primary: `unretire` begins the stream anew
                 return
+            await session.reconnect(election_id=election_id)
             there = await session.read_entries()
             self.model = replace(self.model, installed={**self.model.installed, switch: there})
 
@@ -370,7 +435,12 @@ class FabricController:
         `own`: what a switch that nothing is planned for is given when it is started again.
         Raises PipelineRefused, with nothing changed, or WriteFailed.
         """
-        session = self._session(switch)
+        return await self._to_its_end(self._reload(self._session(switch), program, own))
+
+    async def _reload(
+        self, session: SwitchSession, program: CompiledProgram, own: OwnEntries | None
+    ) -> Reloaded:
+        switch = session.name
         async with self._steps:
             done = await session.reload(program, reconcile=self.model.facts.reconciles)
             if switch in self.own:
@@ -389,20 +459,36 @@ class FabricController:
         `own`: what it is given then, and nothing is planned for it from now on. None: it gets what
         the fabric plans for it. Raises PipelineRefused, WriteFailed.
         """
-        session = self._session(switch)
-        async with self._steps:
+        return await self._to_its_end(self._replace(self._session(switch), program, own))
+
+    async def _replace(
+        self, session: SwitchSession, program: CompiledProgram, own: OwnEntries | None
+    ) -> int:
+        switch = session.name
+        async with self._steps, session.holding():
             await session.replace(program)
             p4infos = {**self.model.p4infos, switch: program.p4info}
             installed = {k: v for k, v in self.model.installed.items() if k != switch}
             self.model = replace(self.model, p4infos=p4infos, installed=installed)
             if own is not None:
                 self.own[switch] = own
-                return await self._give(session, fresh=True)
+                written = await self._give(session, fresh=True)
+                await session.yield_place()
+                return written
             self.own.pop(switch, None)
+            await session.keep_place()
             ready = SwitchReady(switch, await session.read_entries())
             writes = self.loop.handle(ready, _now()).planned
             await session.write(writes[switch])
         return len(writes[switch])
+
+    async def _to_its_end(self, work: Coroutine[Any, Any, T]) -> T:
+        """Do what is not to be left half done: a caller that is cancelled leaves it to itself."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(lambda done: done.cancelled() or done.exception())  # is read
+        return await asyncio.shield(task)
 
     async def set_link(self, link: Link, up: bool) -> int:
         """Route around a link, or over it again; return how many updates that took.

@@ -12,7 +12,7 @@ import enum
 import logging
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from types import TracebackType
 from typing import Any, Self
 
@@ -33,6 +33,11 @@ _CLAIMS = 3  # times that a vacant place may be taken from under our nose
 LOAD_TIMEOUT = 60.0
 # Above what interactive shells use by default, so that a second look doesn't take the fabric away.
 DEFAULT_ELECTION_ID = 100
+# No id at all: such a session is told who is primary and never becomes it. BMv2 takes it for id 0.
+AT_REST = 0
+# What most controllers use. A switch never forgets the highest id that it saw: with another one we
+# would keep them all from ever being primary.
+_LOWEST_ELECTION_ID = 1
 
 _CHANNEL_OPTIONS = (
     ("grpc.use_local_subchannel_pool", 1),
@@ -51,7 +56,7 @@ class Standing(enum.Enum):
 
     PRIMARY = "this session may write"
     BACKUP = "another controller may"
-    VACANT = "nobody may: who was the primary has left"
+    VACANT = "nobody may: who was the primary has left, or rests"
 
 
 class SwitchClient(P4Client):
@@ -99,6 +104,9 @@ class PrimarySession(ABC):
     Another controller may take its place at any time, and leave: `standing` says so, and whoever
     asked by `on_standing` is told. What only a primary may do begins with `claim`, which takes a
     vacant place.
+
+    A session that `yields` gives the place back at the end of the outermost block of `holding`, and
+    leaves it to whoever comes in between: it rests, on the stream but without an election id.
     """
 
     def __init__(
@@ -108,17 +116,22 @@ class PrimarySession(ABC):
         device_id: int,
         *,
         election_id: int = DEFAULT_ELECTION_ID,
+        yields: bool = False,
         timeout: float = DEFAULT_TIMEOUT,
         tls: ClientTls | None = None,
     ) -> None:
         """`address` is 'host:port'; `timeout` (seconds) bounds connecting and arbitration.
 
-        `tls`: for a switch that was started with `--grpc-server-ssl`.
+        `election_id` is what to connect with, or AT_REST; `tls`: for a switch that was started with
+        `--grpc-server-ssl`.
         """
         self.name = name
         self.address = address
         self.device_id = device_id
         self.standing = Standing.VACANT
+        self.yields = yields
+        self._holders = 0
+        self._told_of: int | None = None
         self._first_election_id = election_id
         self._election_id = election_id
         self._highest = 0
@@ -143,13 +156,18 @@ class PrimarySession(ABC):
 
     @property
     def election_id(self) -> int:
-        """What this session last asked to be primary with."""
+        """What this session last asked to be primary with; AT_REST: it did not."""
         return self._election_id
 
     @property
     def highest_election_id(self) -> int:
         """The highest election id that the switch has told of: its primary's, if it has one."""
         return max(self._highest, self._election_id)
+
+    @property
+    def claimable_election_id(self) -> int:
+        """The lowest id that is enough where nobody is primary, and keeps nobody off afterwards."""
+        return max(self.highest_election_id, _LOWEST_ELECTION_ID)
 
     def on_standing(self, handler: Callable[[Self], None]) -> None:
         """Call `handler`, in the event loop, whenever another controller came or left."""
@@ -168,16 +186,19 @@ class PrimarySession(ABC):
         await self.close()
 
     async def connect(self) -> None:
-        """Wait until the switch answers and make this session its primary.
+        """Wait until the switch answers and make this session its primary, or rest.
 
-        Raises SwitchUnreachable when the deadline passes, NotPrimary when another one is.
+        Raises SwitchUnreachable when the deadline passes, NotPrimary when another one is primary.
         """
         now = time.monotonic()
         deadline, patience = now + self._timeout, now + min(_LEAVING_S, self._timeout)
         while True:
             await self._open_channel()
             try:
-                return await self._arbitrate(deadline)
+                await self._arbitrate(deadline)
+                if self.yields:  # an id was for this once: it rests when it begins anew
+                    self._first_election_id = AT_REST
+                return
             except BaseException as error:
                 await self.close()
                 who_leaves = isinstance(error, NotPrimary) and self._id_was_taken
@@ -200,8 +221,10 @@ class PrimarySession(ABC):
 
     async def _arbitrate(self, deadline: float) -> None:
         await self._open(deadline)
+        if self._first_election_id == AT_REST:
+            return
         if self.standing is Standing.VACANT:  # somebody was here before, with a higher id
-            await self._ask(self.highest_election_id, deadline)
+            await self._ask(self.claimable_election_id, deadline)
         if not self.is_primary:
             raise self.not_primary()
 
@@ -220,12 +243,12 @@ class PrimarySession(ABC):
         await self._ask(self._election_id, deadline)
 
     async def _ask(self, election_id: int, deadline: float) -> None:
-        """Ask to be primary with an id, and wait for the answer."""
+        """Ask to be primary with an id (AT_REST: no longer), and wait for the answer."""
         self._election_id = election_id
         self._arbitrated = asyncio.get_running_loop().create_future()
-        request = p4r.MasterArbitrationUpdate(
-            device_id=self.device_id, election_id=U128.encode(election_id)
-        )
+        request = p4r.MasterArbitrationUpdate(device_id=self.device_id)
+        if election_id != AT_REST:
+            request.election_id.CopyFrom(U128.encode(election_id))
         try:
             await self._client.send(p4r.StreamMessageRequest(arbitration=request))
             if self._receiver is None:
@@ -240,24 +263,82 @@ class PrimarySession(ABC):
     async def claim(self) -> None:
         """Be the primary: take the place where it is vacant, with the id of who has left it.
 
-        Raises NotPrimary while another controller has it, SwitchUnreachable.
+        One that yields does so within `holding`. Raises NotPrimary while another controller has the
+        place, SwitchUnreachable.
         """
         async with self._arbitrating:
-            deadline = time.monotonic() + self._timeout
-            for _ in range(_CLAIMS):
-                if self._id_was_taken:  # who left is back already: we are a backup again
-                    await self._begin_again(deadline)
-                if self._stream_error is not None:
-                    raise SwitchUnreachable(self._stream_error)
-                if self.standing is not Standing.VACANT:
-                    break
-                with contextlib.suppress(NotPrimary):
-                    await self._ask(self.highest_election_id, deadline)
+            now = time.monotonic()
+            deadline, patience = now + self._timeout, now + min(_LEAVING_S, self._timeout)
+            waits = self.yields and self.standing is Standing.VACANT and not self._id_was_taken
+            await self._claim(deadline)
+            # One that came and went is a backup's primary until the news of both are here.
+            while waits and not self.is_primary and time.monotonic() < patience:
+                await asyncio.sleep(_RECONNECT_POLL_S)
+                await self._claim(deadline)
             if not self.is_primary:
                 raise self.not_primary()
 
+    async def _claim(self, deadline: float) -> None:
+        for _ in range(_CLAIMS):
+            if self._id_was_taken:  # who left is back already: we are a backup again
+                await self._begin_again(deadline)
+            if self._stream_error is not None:
+                raise SwitchUnreachable(self._stream_error)
+            if self.standing is not Standing.VACANT:
+                break
+            with contextlib.suppress(NotPrimary):
+                await self._ask(self.claimable_election_id, deadline)
+
+    @contextlib.asynccontextmanager
+    async def holding(self) -> AsyncIterator[None]:
+        """Keep the place, once it is claimed, to the end of the block; blocks may be nested."""
+        self._holders += 1
+        try:
+            yield
+        finally:
+            self._holders -= 1
+            await self._rest()
+
+    async def _rest(self) -> None:
+        """Leave the place to others, where this session yields and nothing holds it."""
+        async with self._arbitrating:
+            if self._holders or not self.yields or self._election_id == AT_REST:
+                return  # to be asked for what it has already, BMv2 answers nothing
+            if self._stream_error is not None and not self._id_was_taken:
+                return
+            deadline = time.monotonic() + self._timeout
+            # A switch that is gone has no place to leave: who asks it next is told so.
+            with contextlib.suppress(NotPrimary, SwitchUnreachable):
+                await self._ask(AT_REST, deadline)
+            if self._id_was_taken:  # somebody came with the id that we claimed the place with
+                with contextlib.suppress(NotPrimary, SwitchUnreachable):
+                    await self._begin_again(deadline)
+
+    async def yield_place(self) -> None:
+        """Leave the place to others from now on, but while something is written."""
+        if not self.yields:
+            self.yields = True
+            self._first_election_id = AT_REST
+            self._told_of = self._other
+        await self._rest()
+
+    async def keep_place(self) -> None:
+        """Stay primary from now on. Raises NotPrimary, SwitchUnreachable."""
+        if self.yields:
+            self.yields = False
+            self._first_election_id = DEFAULT_ELECTION_ID
+        await self.claim()
+        async with self._arbitrating:
+            if self._election_id < DEFAULT_ELECTION_ID:
+                await self._ask(DEFAULT_ELECTION_ID, time.monotonic() + self._timeout)
+
+    @property
+    def _other(self) -> int | None:
+        """The election id of another controller that is primary."""
+        return self._highest if self.standing is Standing.BACKUP else None
+
     async def stand_by(self) -> None:
-        """Open the stream as a backup of who is primary. Raises SwitchUnreachable."""
+        """Open the stream anew, as a backup of who is primary. Raises SwitchUnreachable."""
         async with self._arbitrating:
             await self._begin_again(time.monotonic() + self._timeout)
 
@@ -280,7 +361,8 @@ class PrimarySession(ABC):
     def not_primary(self) -> NotPrimary:
         """Return the error that says who is primary instead."""
         other = self.highest_election_id
-        if self._highest <= self._election_id and not self._id_was_taken:
+        is_told = self._id_was_taken or (self.yields and self.standing is Standing.BACKUP)
+        if self._highest <= self._election_id and not is_told:
             return NotPrimary(f"{self.name}: another controller has become primary", other)
         message = f"{self.name}: another controller is primary, with election id {other}"
         return NotPrimary(message, other)
@@ -316,6 +398,7 @@ class PrimarySession(ABC):
         # A switch that was started again knows of nobody; another one will say who was there.
         ours = max(self._election_id, self._first_election_id)
         self._highest = 0
+        self._told_of = None
         deadline = time.monotonic() + self._timeout
         while True:
             await self.close()
@@ -356,6 +439,8 @@ class PrimarySession(ABC):
     def _take_standing(self, told: p4r.MasterArbitrationUpdate) -> None:
         before, highest = self.standing, self._highest
         self._highest = U128.decode(told.election_id)
+        if told.status.code == rpc_code.OK and self._highest > self._election_id:
+            return  # about an id that we have given up since: what we are without it comes next
         if told.status.code == rpc_code.OK:
             self.standing = Standing.PRIMARY
             if self._highest < self._election_id:  # BMv2 lets the next one have it, unasked
@@ -364,11 +449,17 @@ class PrimarySession(ABC):
             self.standing = Standing.VACANT
         else:
             self.standing = Standing.BACKUP
-        if self._arbitrated is not None and not self._arbitrated.done():
+        answers = self._arbitrated is not None and not self._arbitrated.done()
+        if answers:
+            assert self._arbitrated is not None
             self._arbitrated.set_result(told)
-        elif (before, highest) != (self.standing, self._highest):
-            for handler in list(self._standing_handlers):
-                handler(self)
+        if self.yields:
+            # Its own coming and going is no news; others' are, also as answers to its asking.
+            is_news, self._told_of = self._other != self._told_of, self._other
+        else:
+            is_news = not answers and (before, highest) != (self.standing, self._highest)
+        for handler in list(self._standing_handlers) if is_news else ():
+            handler(self)
 
     def _raise_if_gone(self, error: P4ClientError) -> None:
         if error.code.name in ("UNAVAILABLE", "DEADLINE_EXCEEDED", "CANCELLED"):

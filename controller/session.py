@@ -68,12 +68,17 @@ class SwitchSession(PrimarySession):
         program: CompiledProgram,
         *,
         election_id: int = DEFAULT_ELECTION_ID,
+        yields: bool = False,
         timeout: float = DEFAULT_TIMEOUT,
         tls: ClientTls | None = None,
     ) -> None:
         """As `PrimarySession`; `program` is what the switch is to run."""
         super().__init__(
-            name, address, device_id, election_id=election_id, timeout=timeout, tls=tls
+            *(name, address, device_id),
+            election_id=election_id,
+            yields=yields,
+            timeout=timeout,
+            tls=tls,
         )
         self.program = program
         self._handlers: list[PacketHandler] = []
@@ -122,7 +127,6 @@ class SwitchSession(PrimarySession):
 
     async def packet_out(self, payload: bytes, **metadata: int) -> None:
         """Send a packet by the switch: packet_out(frame, egress_port=1). Raises UnknownName."""
-        await self.claim()
         header = self.p4info.packet_headers["packet_out"]
         items = [
             p4r.PacketMetadata(
@@ -136,7 +140,9 @@ class SwitchSession(PrimarySession):
             there = ", ".join(field.name for field in header.fields)
             raise ControllerError(f"packet_out has no {', '.join(sorted(unknown))}: it has {there}")
         message = p4r.PacketOut(payload=payload, metadata=items)
-        await self._guard(self._client.send(p4r.StreamMessageRequest(packet=message)))
+        async with self.holding():
+            await self.claim()
+            await self._guard(self._client.send(p4r.StreamMessageRequest(packet=message)))
 
     # ---------------------------------------------------------------- program and state
 
@@ -148,6 +154,8 @@ class SwitchSession(PrimarySession):
         cookie = await self._cookie()
         if cookie == self.program.cookie and (cookie or not await self._other_program()):
             return False
+        if self.yields and _is_part(await self._other_program()):
+            return False  # BMv2 has another client's, which is not ours to replace
         await self._load(self.program, p4r.SetForwardingPipelineConfigRequest.VERIFY_AND_COMMIT)
         return True
 
@@ -168,9 +176,10 @@ class SwitchSession(PrimarySession):
             await self._load(program, kinds.RECONCILE_AND_COMMIT)
             self.program = program
             return Reloaded.KEPT
-        await self._load(program, kinds.VERIFY_AND_COMMIT)
-        self.program = program
-        await self.write(changes(entries, await self.read_entries(), self.p4info))
+        async with self.holding():
+            await self._load(program, kinds.VERIFY_AND_COMMIT)
+            self.program = program
+            await self.write(changes(entries, await self.read_entries(), self.p4info))
         return Reloaded.WRITTEN_AGAIN
 
     async def replace(self, program: CompiledProgram) -> None:
@@ -183,7 +192,6 @@ class SwitchSession(PrimarySession):
         program: CompiledProgram,
         action: p4r.SetForwardingPipelineConfigRequest.Action.ValueType,
     ) -> None:
-        await self.claim()
         request = p4r.SetForwardingPipelineConfigRequest(
             device_id=self.device_id,
             action=action,
@@ -193,12 +201,14 @@ class SwitchSession(PrimarySession):
                 cookie=p4r.ForwardingPipelineConfig.Cookie(cookie=program.cookie),
             ),
         )
-        try:
-            await self._client.load(request)
-        except P4ClientError as error:
-            self._raise_if_gone(error)
-            message = f"{self.name}: refused the program: {error.code.name}: {error.message}"
-            raise PipelineRefused(message) from None
+        async with self.holding():
+            await self.claim()
+            try:
+                await self._client.load(request)
+            except P4ClientError as error:
+                self._raise_if_gone(error)
+                message = f"{self.name}: refused the program: {error.code.name}: {error.message}"
+                raise PipelineRefused(message) from None
 
     async def _cookie(self) -> int | None:
         """Return the cookie of the running program, None if there is none."""
@@ -213,6 +223,11 @@ class SwitchSession(PrimarySession):
             return None  # FAILED_PRECONDITION: no program yet
         cookie: int = reply.config.cookie.cookie
         return cookie
+
+    async def has_program(self) -> bool:
+        """Whether the switch runs any program."""
+        other = await self._other_program()
+        return other is None or bool(other.p4_device_config) or _is_part(other)
 
     async def follow(self) -> bool:
         """Take over the program that another client has loaded; say whether one had.
@@ -248,17 +263,20 @@ class SwitchSession(PrimarySession):
 
     async def write(self, updates: Sequence[Change]) -> None:
         """Apply changes in order. Raises WriteFailed with a line for each refused update."""
-        await self.claim()
-        for batch in batches(updates, UPDATES_PER_WRITE):
-            request = p4r.WriteRequest(
-                device_id=self.device_id,
-                updates=[change.encode(self.p4info) for change in batch],
-            )
-            try:
-                await self._client.request(request)
-            except P4ClientError as error:
-                self._raise_if_gone(error)
-                raise WriteFailed(self.name, _failures(error, batch)) from None
+        if self.yields and not updates:
+            return  # one that yields does not take the place for nothing
+        async with self.holding():
+            await self.claim()
+            for batch in batches(updates, UPDATES_PER_WRITE):
+                request = p4r.WriteRequest(
+                    device_id=self.device_id,
+                    updates=[change.encode(self.p4info) for change in batch],
+                )
+                try:
+                    await self._client.request(request)
+                except P4ClientError as error:
+                    self._raise_if_gone(error)
+                    raise WriteFailed(self.name, _failures(error, batch)) from None
 
     async def write_own(self, entries: OwnEntries) -> int:
         """Write a file's entries in order; return how many updates these were.
@@ -271,15 +289,18 @@ class SwitchSession(PrimarySession):
 
     async def write_updates(self, updates: Sequence[p4r.Update], places: Sequence[str]) -> None:
         """Write updates in order; `places` name each in errors. Raises WriteFailed."""
-        await self.claim()
-        for start in range(0, len(updates), UPDATES_PER_WRITE):
-            batch = slice(start, start + UPDATES_PER_WRITE)
-            request = p4r.WriteRequest(device_id=self.device_id, updates=updates[batch])
-            try:
-                await self._client.request(request)
-            except P4ClientError as error:
-                self._raise_if_gone(error)
-                raise WriteFailed(self.name, _failed_at(error, places[batch])) from None
+        if self.yields and not updates:
+            return
+        async with self.holding():
+            await self.claim()
+            for start in range(0, len(updates), UPDATES_PER_WRITE):
+                batch = slice(start, start + UPDATES_PER_WRITE)
+                request = p4r.WriteRequest(device_id=self.device_id, updates=updates[batch])
+                try:
+                    await self._client.request(request)
+                except P4ClientError as error:
+                    self._raise_if_gone(error)
+                    raise WriteFailed(self.name, _failed_at(error, places[batch])) from None
 
     async def read(self, entities: Iterable[p4r.Entity]) -> list[p4r.Entity]:
         """Return what the switch has of these (P4Runtime's wildcards apply). Raises ReadFailed."""
@@ -349,6 +370,11 @@ class SwitchSession(PrimarySession):
             return await awaitable
         except P4ClientError as error:
             raise self._unreachable(error) from None
+
+
+def _is_part(config: p4r.ForwardingPipelineConfig | None) -> bool:
+    """Whether a switch told its program in part: BMv2 keeps P4Info alone."""
+    return config is not None and bool(config.p4info.ByteSize()) and not config.p4_device_config
 
 
 def _why(error: P4ClientError) -> tuple[str, str]:

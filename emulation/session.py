@@ -49,9 +49,6 @@ _TICK_PS = 1000  # our switch runs with nanosecond ticks and 256-byte cells
 _CELL_BYTES = 256
 _CLOSE_PATIENCE_S = 2.0
 
-# The controller's own default; its package is too large to be imported here.
-FIRST_ELECTION_ID = 100
-
 
 def require_root(command: str) -> None:
     """Raise NotRootError when this process can't make namespaces; `command` is what it ran."""
@@ -254,7 +251,7 @@ class Session:
                 after=old,
             )
         except BaseException:
-            old.retire(False)
+            old.unretire()
             raise
         self._controller = new
         old.close()
@@ -267,7 +264,7 @@ class Session:
         down: Iterable[Link] = (),
         policy: FabricPolicy | None = None,
         own: Mapping[str, OwnEntries] | None = None,
-        election_id: int | Mapping[str, int] = FIRST_ELECTION_ID,
+        election_id: Mapping[str, int] | None = None,
         after: BlockingController | None = None,
     ) -> BlockingController:
         return BlockingController(
@@ -290,7 +287,7 @@ class Session:
 
         What was written meanwhile stays. Raises ControllerError when the switch is not given back.
         """
-        lent = self.controller.next_election_ids()[switch]
+        lent = self.controller.lendable_id(switch)
         self.controller.retire()
         try:
             yield lent
@@ -298,7 +295,7 @@ class Session:
             try:
                 self.controller.take_back(switch, lent + 1)
             finally:
-                self.controller.retire(False)
+                self.controller.unretire()
 
     def _addresses(self) -> dict[str, str]:
         return {name: switch.settings.address for name, switch in self.network.switches.items()}

@@ -48,6 +48,8 @@ class Programs:
         the compiler, ControllerError when a switch refuses, ReloadRefusedError, EntriesLostError.
         """
         with self._one_at_a_time:
+            if len(switches) > 1:  # all of them or none
+                self._session.controller.check_writable(switches)
             for switch in switches:
                 source = (path or self._sources[switch]).absolute()
                 yield self._replace(switch, source) if drop else self._reload(switch, source)

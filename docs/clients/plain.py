@@ -1,5 +1,6 @@
-"""A P4Runtime client of grpcio and the stubs alone: python plain.py ADDRESS DEVICE_ID [ROLE].
+"""A P4Runtime client of grpcio and the stubs alone: python plain.py ADDRESS DEVICE_ID [ROLE|ID].
 
+A third word is the name of a role, or a number: an election id.
 It becomes primary, adds a multicast group, and leaves when its input ends (Ctrl-D).
 """
 
@@ -11,8 +12,10 @@ import grpc
 from finsy.proto import p4r, p4r_grpc  # any stubs made of p4runtime.proto will do
 
 address, device_id = sys.argv[1], int(sys.argv[2])
-role = sys.argv[3] if len(sys.argv) > 3 else ""
-election_id = p4r.Uint128(low=time.time_ns())  # above whoever was primary before
+word = sys.argv[3] if len(sys.argv) > 3 else ""
+role = "" if word.isdecimal() else word
+# Without one: above whoever was primary before.
+election_id = p4r.Uint128(low=int(word) if word.isdecimal() else time.time_ns())
 
 requests: queue.SimpleQueue = queue.SimpleQueue()
 with grpc.insecure_channel(address) as channel:

@@ -1,5 +1,6 @@
-"""A finsy client: python with_finsy.py ADDRESS DEVICE_ID [ROLE].
+"""A finsy client: python with_finsy.py ADDRESS DEVICE_ID [ROLE|ID].
 
+A third word is the name of a role, or a number: an election id.
 It becomes primary, adds a multicast group, and leaves when its input ends (Ctrl-D).
 """
 
@@ -11,13 +12,16 @@ import finsy
 from google.protobuf.empty_pb2 import Empty
 
 address, device_id = sys.argv[1], int(sys.argv[2])
-role = sys.argv[3] if len(sys.argv) > 3 else ""
+word = sys.argv[3] if len(sys.argv) > 3 else ""
+role = "" if word.isdecimal() else word
+# Without one: above whoever was primary before.
+election_id = int(word) if word.isdecimal() else time.time_ns()
 
 
 async def main() -> None:
     options = finsy.SwitchOptions(
         device_id=device_id,
-        initial_election_id=time.time_ns(),  # above whoever was primary before
+        initial_election_id=election_id,
         role_name=role,
         role_config=Empty() if role else None,  # finsy wants one: an Empty is full access
     )

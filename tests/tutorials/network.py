@@ -170,11 +170,7 @@ class Virtual(Runtime):
             _whole(simulation.run(out))
             return self._judged(exercise, out, verdict)
         with LockStep(simulation, settle_s=SETTLE_S) as step:
-            devices = {each.name: each.device_id for each in run.topology.switches}
-            switches = {
-                _their_address(i): (step.addresses[name], devices[name], 1)
-                for i, name in enumerate(step.addresses)
-            }
+            switches = {_their_address(i): each for i, each in enumerate(step.addresses.values())}
             with _controller(exercise, chosen, switches) as process:
                 step.wait_for_controller(lambda: _alive(process, exercise))
                 _whole(simulation.run(out))
@@ -207,11 +203,10 @@ class Real(Runtime):
             session.host_agent_outcome()
             session.run_host_commands()
             if exercise.controller is not None:
-                addresses = {n: s.settings for n, s in session.network.switches.items()}
-                switches = {}
-                for i, (name, settings) in enumerate(addresses.items()):
-                    election_id = stack.enter_context(session.lent(name))
-                    switches[_their_address(i)] = settings.address, settings.device_id, election_id
+                switches = {
+                    _their_address(i): each.settings.address
+                    for i, each in enumerate(session.network.switches.values())
+                }
                 process = stack.enter_context(_controller(exercise, chosen, switches))
                 _until(lambda: _ready(exercise, process), PATIENCE_S)
             talk = _talk(exercise, script, answers=False)
@@ -311,7 +306,7 @@ def _their_address(number: int) -> str:
 
 @contextmanager
 def _controller(
-    exercise: Imported, chosen: Chosen, switches: Mapping[str, tuple[str, int, int]]
+    exercise: Imported, chosen: Chosen, switches: Mapping[str, str]
 ) -> Iterator[subprocess.Popen[bytes]]:
     """Run the exercise's controller with the program that it looks for."""
     assert exercise.controller is not None

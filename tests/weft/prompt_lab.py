@@ -99,7 +99,7 @@ class Lab:
         return "".join(shown)
 
     def hears(self, pattern: str) -> str:
-        """Everything that was shown since the last `kill`, until there is the pattern in it."""
+        """All that was shown since the last `kill` or `forget`, until the pattern is in it."""
         while not re.search(pattern, self._heard):
             self._line()
         return self._heard
@@ -122,9 +122,13 @@ class Lab:
         assert record is not None
         return record
 
+    def forget(self) -> None:
+        """Forget what was shown so far: `hears` waits for what is said from now on."""
+        self._heard = ""
+
     def kill(self, switch: str) -> None:
         """Kill a switch's process."""
-        self._heard = ""
+        self.forget()
         *_, last = [p for p in self.record().processes if p.role == f"switch {switch}"]
         os.kill(last.pid, signal.SIGKILL)
         until(lambda: not last.is_alive())

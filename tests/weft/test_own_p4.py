@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.weft.other_clients import client
 from tests.weft.prompt_lab import REPOSITORY, Lab, opened, rows
 
 pytestmark = pytest.mark.root
@@ -105,6 +106,33 @@ def test_a_restarted_controller_writes_nothing_and_a_dead_switch_gets_its_own_ba
     assert "forward.p4 loaded, 3 entries written" in lab.hears(r"it is back after [^\n]*\n")
     assert ping(lab)
     assert len(routes(lab, "s1")) == 4
+
+
+def test_another_controller_is_primary_with_election_id_1_and_dies(lab: Lab) -> None:
+    lab.do("links")  # from here on somebody is told
+    for _ in range(2):
+        lab.forget()
+        with client(lab, "plain", "s1", "1") as other:
+            lab.hears("s1: another controller is primary now, with election id 1;")
+            for line in ("reload s1 --drop-entries", "reload all --drop-entries"):
+                said = lab.do(line)
+                assert "error: s1: another controller is primary, with election id 1\n" in said
+                assert "controller restart --election-id 2" in said
+            assert "multicast group   77" in lab.do("tables s1") and ping(lab)
+            for line in ("link s1 s3 down", "link s1 s3 up", "controller restart", "counters"):
+                assert "error: " not in lab.do(line)
+            other.kill()
+        with client(lab, "plain", "s2", "1"):
+            said = lab.do("reload all --drop-entries")  # of all or of none
+            assert "error: s2: another controller is primary" in said
+            assert "multicast group   77" in lab.do("tables s1")
+        for switch in ("s1", "s2"):
+            lab.hears(f"{switch}: the other controller has left: what it wrote stays")
+            assert f"{switch}: begins anew" in lab.do(f"reload {switch} --drop-entries")
+        assert len(routes(lab, "s1")) == 4
+    with client(lab, "plain", "s1", "1"):  # one that stays is sent off
+        assert "0 updates written" in lab.do("controller restart --election-id 2")
+        assert "begins anew" in lab.do("reload s1 --drop-entries")
 
 
 def test_reload_keeps_entries_or_begins_anew(lab: Lab, folder: Path) -> None:
@@ -202,3 +230,14 @@ def test_bmv2_runs_the_same_files(tmp_path: Path) -> None:
         assert ping(lab)
         assert "and 3 entries of its file" in lab.do("reload s1 --drop-entries")
         assert ping(lab)
+        for _ in range(2):
+            lab.forget()
+            with client(lab, "plain", "s1", "1"):
+                lab.hears("s1: another controller is primary now, with election id 1;")
+                assert "with election id 1\n" in lab.do("reload s1 --drop-entries")
+                assert "0 updates written" in lab.do("controller restart")
+                assert "multicast group   77" in lab.do("tables s1")
+            lab.hears("s1: the other controller has left: what it wrote stays")
+            assert "0 updates written" in lab.do("controller restart")
+            assert "and 3 entries of its file" in lab.do("reload s1 --drop-entries")
+            assert ping(lab)
