@@ -206,6 +206,9 @@ control FabricEgress(inout headers_t hdr, inout local_metadata_t meta,
             to_controller.apply(hdr, meta, std);
         }
 #endif
+#define HOOK HOOK_EGRESS_END
+#include "mechanisms.p4"
+#undef HOOK
     }
 }
 

@@ -32,6 +32,7 @@
 //   INGRESS_FORWARDED    after the next hop             what sees only packets that go on
 //   EGRESS_INSTANCES     in FabricEgress                instances of its controls
 //   EGRESS               in egress, before packet-in    what sees the queue that the packet was in
+//   EGRESS_END           last in egress                 what sees a packet as it leaves, or that it was dropped
 //
 // and of notifications in datagrams, for mechanisms that select WITH_NOTIFICATIONS (modules/notification.p4):
 //
@@ -44,3 +45,4 @@
 
 #include "modules/fast_cnp.p4"
 #include "modules/dcqcn.p4"
+#include "modules/dpfr.p4"

@@ -14,3 +14,5 @@ class NotificationType(enum.IntEnum):
     LINK_UP = 3
     DEGRADED = 4
     PATH_QUALITY = 5
+    HEARTBEAT = 6
+    PORT_STATE = 7

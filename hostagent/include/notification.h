@@ -22,6 +22,8 @@ enum weft_notification_type {
     WEFT_NOTIFICATION_LINK_UP = 3,
     WEFT_NOTIFICATION_DEGRADED = 4,
     WEFT_NOTIFICATION_PATH_QUALITY = 5,
+    WEFT_NOTIFICATION_HEARTBEAT = 6, /* between switches alone */
+    WEFT_NOTIFICATION_PORT_STATE = 7, /* inside a switch alone */
 };
 
 /* Widths in bits on the wire are in the comments; values are in host order. */

@@ -22,5 +22,6 @@
 #define HOOK_NOTIFICATION_BODIES    17
 #define HOOK_BODY_DEPARSER          18
 #define HOOK_NOTIFICATION_TAKEN     19
+#define HOOK_EGRESS_END             20
 
 #endif

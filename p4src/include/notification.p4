@@ -14,7 +14,9 @@ enum bit<4> NotificationType {
     LINK_DOWN    = 2,
     LINK_UP      = 3,
     DEGRADED     = 4,
-    PATH_QUALITY = 5
+    PATH_QUALITY = 5,
+    HEARTBEAT    = 6,       // between neighbours: its sender is alive, and does or does not hear the receiver
+    PORT_STATE   = 7        // from the target to its own program: a port lost its carrier, or got it back
 }
 
 header notification_t {

@@ -16,7 +16,7 @@
 //   WITH_PORT_COUNTERS   packets and bytes of each port, and its RoCEv2 packets
 //   WITH_DROP_COUNTERS   drops by reason
 //
-// And one that only a mechanism which needs it selects, or -D; no build has it by itself:
+// And one that only a mechanism which needs it selects, or -D:
 //
 //   WITH_NOTIFICATIONS   notifications in datagrams: switches make, take and relay them
 //

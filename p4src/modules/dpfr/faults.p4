@@ -1,0 +1,192 @@
+// Which destinations can't be reached by which way: heard from neighbours, and told to them.
+
+#ifndef WEFT_DPFR_FAULTS_P4
+#define WEFT_DPFR_FAULTS_P4
+
+// By destination, what was last said of it from here: Telling 2, who found that out 16, its number 12, round 32.
+@id(REGISTER_ID_DPFR_TOLD)
+register<bit<62>>(DPFR_DESTINATIONS) dpfr_told;
+
+// News is told once a round, however many ways have it, and once if it came by several. If several switches found the
+// same, one of them is enough. That something can be reached again is told only to those who have heard that it can't.
+// `name`: the news' switch and number; 0: it is made here.
+control MayTell(in dpfr_t state, in destination_t destination, in Telling what, in bit<28> name, out bool may) {
+    apply {
+        bit<62> told;
+        dpfr_told.read(told, (bit<32>)destination);
+        bit<32> since = state.round - told[31:0];
+        may = what == Telling.DOWN || told[61:60] == (bit<2>)Telling.DOWN;
+        if (told[61:60] == (bit<2>)what) {
+            bool held = since < (bit<32>)1 << state.validity;
+            bool enough = name[27:12] != told[59:44] && since <= state.refresh >> 1;
+            may = since != 0 && (name == 0 || name != told[59:32]) && !enough && (may || held);
+        }
+        if (may) {
+            dpfr_told.write((bit<32>)destination, (bit<2>)what ++ name ++ state.round);
+        }
+    }
+}
+
+// Writes a notification to the neighbours that go through here to a destination.
+control TellNeighbours(inout local_metadata_t meta, in NotificationType type,
+                       in destination_t destination, in ipv4_addr_t network, in port_t port) {
+    apply {
+        meta.notifying.type = (bit<4>)type;
+        meta.notifying.severity = type == NotificationType.LINK_DOWN ? 4w15 : 4w0;
+        meta.notifying.hops = meta.dpfr.hops;
+        meta.notifying.validity = meta.dpfr.validity;
+        meta.notifying.port = 3w0 ++ port;
+        meta.notifying.destination = network;
+        meta.notifying.destination_qp = 8w0 ++ destination;
+        meta.notifying.queue = 0;
+        meta.notifying.session = (bit<32>)meta.dpfr.listeners;
+        dpfr.count((bit<32>)port << 4 | (bit<32>)(bit<8>)DpfrOutcome.TOLD);
+    }
+}
+
+control DpfrNotices(inout headers_t hdr, inout local_metadata_t meta,
+                    inout standard_metadata_t std) {
+    HeartbeatTick() heartbeat_tick;
+    TakeHeartbeat() take_heartbeat;
+    MayTell() may_tell;
+    TakePortState() take_port_state;
+    TellNeighbours() tell_neighbours;
+    destination_t destination = 0;
+    destination_t group = 0;
+    ipv4_addr_t network = 0;
+    ways_t candidates = 0;
+    port_t cause = 0;
+    bit<8> behind_list = 0;
+
+    @id(ACTION_ID_SET_DPFR_BEHIND)
+    action set_dpfr_behind(@id(1) destination_t number) {
+        destination = number;
+    }
+
+    @id(ACTION_ID_SKIP_DPFR_BEHIND)
+    action skip_dpfr_behind() { }
+
+    // What has to be looked at when a way is down, since it may be the last to it.
+    @id(TABLE_ID_DPFR_BEHIND)
+    table dpfr_behind {
+        key = {
+            behind_list: exact @name("list");
+            destination: exact @name("index");
+        }
+        actions = { set_dpfr_behind; @defaultonly skip_dpfr_behind; }
+        const default_action = skip_dpfr_behind();
+        size = DPFR_DESTINATIONS * 2;
+    }
+
+    // `of`: the group of a leaf; a group's own number for a group.
+    @id(ACTION_ID_SET_DPFR_CANDIDATES)
+    action set_dpfr_candidates(@id(1) ways_t ways, @id(2) destination_t of, @id(3) ipv4_addr_t address,
+                               @id(4) bit<16> listeners) {
+        candidates = ways;
+        group = of;
+        network = address;
+        meta.dpfr.listeners = listeners;
+    }
+
+    @id(ACTION_ID_SKIP_DPFR_CANDIDATES)
+    action skip_dpfr_candidates() { }
+
+    @id(TABLE_ID_DPFR_CANDIDATES)
+    table dpfr_candidates {
+        key = { destination: exact @name("destination"); }
+        actions = { set_dpfr_candidates; @defaultonly skip_dpfr_candidates; }
+        const default_action = skip_dpfr_candidates();
+        size = DPFR_DESTINATIONS;
+    }
+
+    apply {
+        Telling telling = Telling.NOTHING;
+        bool look = false;
+        bool heard = hdr.notification.type == NotificationType.LINK_DOWN ||
+            hdr.notification.type == NotificationType.LINK_UP;
+        if (hdr.notification.type == NotificationType.PORT_STATE) {
+            if (std.ingress_port == TICKER_PORT) {
+                take_port_state.apply(hdr, meta);
+            }
+        } else if (meta.dpfr.on == 1 && hdr.notification.type == NotificationType.HEARTBEAT) {
+            if (std.ingress_port == TICKER_PORT) {
+                destination_t swept;
+                heartbeat_tick.apply(hdr, meta, std, telling, behind_list, destination, swept);
+                cause = std.egress_spec;
+                if (telling != Telling.NOTHING) {
+                    look = dpfr_behind.apply().hit;
+                }
+                // A claim that nobody refreshed ends.
+                ways_t mask;
+                bit<60> claim;
+                ways_t own = (ways_t)1 << meta.dpfr.way;
+                dpfr_masks.read(mask, (bit<32>)swept);
+                dpfr_claims.read(claim, (bit<32>)swept << 6 | (bit<32>)meta.dpfr.way);
+                bit<32> over = meta.dpfr.round - claim[31:0];
+                if (claim != 0 && over[31:31] == 0) {
+                    dpfr_claims.write((bit<32>)swept << 6 | (bit<32>)meta.dpfr.way, 0);
+                    dpfr_masks.write((bit<32>)swept, mask & ~own);
+                }
+            } else if (meta.dpfr.known == 1) {
+                take_heartbeat.apply(hdr, meta, std);
+            }
+        } else if (meta.dpfr.on == 1 && meta.dpfr.known == 1 && heard) {
+            destination = hdr.notification.destination_qp[15:0];
+            cause = std.ingress_port;
+            look = hdr.notification.destination_qp < DPFR_DESTINATIONS;
+        }
+
+        if (look && dpfr_candidates.apply().hit) {
+            ways_t down;
+            ways_t mask;
+            ways_t of_group;
+            ways_t own = (ways_t)1 << meta.dpfr.way;
+            bool dead = hdr.notification.type == NotificationType.LINK_DOWN;
+            bool believed = true;
+            dpfr_down.read(down, 0);
+            dpfr_masks.read(mask, (bit<32>)destination);
+            dpfr_masks.read(of_group, (bit<32>)group);
+            if (heard) {
+                bit<60> claim;
+                bit<32> cell = (bit<32>)destination << 6 | (bit<32>)meta.dpfr.way;
+                dpfr_claims.read(claim, cell);
+                bit<32> left = claim[31:0] - meta.dpfr.round;
+                bit<12> newer = hdr.notification.sequence - claim[43:32];
+                bool same = claim[59:44] == hdr.notification.switch_id && left[31:31] == 0 && left != 0;
+                believed = !same || (newer[11:11] == 0 && newer != 0);
+                if (believed) {
+                    mask = dead ? mask | own : mask & ~own;
+                    of_group = group == destination ? mask : of_group;
+                    dpfr_masks.write((bit<32>)destination, mask);
+                    claim = hdr.notification.switch_id ++ hdr.notification.sequence ++
+                        (meta.dpfr.round + ((round_t)1 << hdr.notification.validity));
+                    dpfr_claims.write(cell, claim);
+                    DpfrOutcome outcome = dead ? DpfrOutcome.MASKED : DpfrOutcome.UNMASKED;
+                    dpfr.count((bit<32>)cause << 4 | (bit<32>)(bit<8>)outcome);
+                } else {
+                    dpfr.count((bit<32>)cause << 4 | (bit<32>)(bit<8>)DpfrOutcome.OLD);
+                }
+            }
+            bool lost = candidates & ~down & ~mask & ~of_group == 0;
+            Telling news = telling;
+            bit<28> name = 0;
+            if (heard) {
+                news = dead ? Telling.DOWN : Telling.UP;
+                name = hdr.notification.switch_id ++ hdr.notification.sequence;
+            }
+            if (meta.dpfr.listeners != 0 && believed && lost == (news == Telling.DOWN)) {
+                bool may;
+                may_tell.apply(meta.dpfr, destination, news, name, may);
+                if (may && heard) {
+                    meta.notifying.relay = meta.dpfr.listeners;
+                } else if (may && lost) {
+                    tell_neighbours.apply(meta, NotificationType.LINK_DOWN, destination, network, cause);
+                } else if (may) {
+                    tell_neighbours.apply(meta, NotificationType.LINK_UP, destination, network, cause);
+                }
+            }
+        }
+    }
+}
+
+#endif
