@@ -447,6 +447,28 @@ void ws_ports_free(struct ws_ports *ports)
 
 /* --- public ------------------------------------------------------------------------------- */
 
+int ws_tell_ports(ws_switch *sw, uint32_t in, const uint8_t *data, uint32_t length)
+{
+    if ((length && length < 4) || length > WS_NEWS_BYTES || in >= WS_PORTS_MAX)
+        return WS_EINVAL;
+    sw->news_port = in;
+    sw->news_length = length;
+    if (length)
+        memcpy(sw->news, data, length);
+    return WS_OK;
+}
+
+static void tell_port(ws_switch *sw, uint32_t number, int up)
+{
+    uint8_t *end = sw->news + sw->news_length;
+    end[-4] = (uint8_t)(number >> 8);
+    end[-3] = (uint8_t)number;
+    end[-2] = 0;
+    end[-1] = (uint8_t)up;
+    struct ws_packet_in packet = {.port = sw->news_port, .length = sw->news_length, .data = sw->news};
+    ws_inject(sw, &packet, 1, sw->now);
+}
+
 int ws_set_port(ws_switch *sw, uint32_t number, enum ws_port_state state, uint32_t pause_mask, ws_time now)
 {
     struct ws_port *port = ws_port_at(sw, number);
@@ -466,6 +488,8 @@ int ws_set_port(ws_switch *sw, uint32_t number, enum ws_port_state state, uint32
         ws_profiles_follow_ports(sw);
     ws_port_serve(sw, port);
     ws_ports_settle(sw);
+    if (changes && sw->news_length && sw->program)
+        tell_port(sw, number, state != WS_PORT_DOWN);
     return WS_OK;
 }
 
