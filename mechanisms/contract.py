@@ -227,6 +227,14 @@ class Mechanism:
         """
         return iter(())
 
+    def port_news(self, topology: Topology) -> bytes:
+        """Return what comes into every switch by `TICKER_PORT` when a port loses or gets carrier.
+
+        From the Ethernet header on. Where the target can tell, it writes into the last four bytes
+        which port, and 1 for up or 0 for down, 16 bits each. No bytes: nobody wants to know.
+        """
+        return b""
+
     def learner(
         self, topology: Topology, facts: TargetFacts, policy: FabricPolicy
     ) -> Learner | None:

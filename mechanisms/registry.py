@@ -18,6 +18,7 @@ from workloads.model import RunFile
 NAMES = (
     "dcqcn",
     "fast_cnp",
+    "dpfr",
 )
 """The folders, in the order in which they are asked; the first sender is the default one."""
 

@@ -33,6 +33,12 @@ def tickers(topology: Topology, switch: Switch) -> tuple[Ticker, ...]:
     return (*topology.tickers_of(switch.name), *asked)
 
 
+def port_news(topology: Topology) -> bytes:
+    """Return what switches are told with when a port loses or gets carrier; no bytes: nothing."""
+    held = (each for each in mechanisms() if each.holds(topology))
+    return next(filter(None, (each.port_news(topology) for each in held)), b"")
+
+
 def scheduled(topology: Topology, switch: Switch, seed: int = SEED) -> tuple[Scheduled, ...]:
     """Return all tickers of a switch as they run; start times left open are drawn by the seed."""
     return tuple(

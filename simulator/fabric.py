@@ -18,6 +18,7 @@ from softswitch.link_settings import LinkChange
 from softswitch.p4runtime import pipeline
 from topologies.events import PortCall
 from topologies.model import RECIRCULATION_PS, Host, Link, Port, Topology
+from topologies.tickers import TICKER_PORT
 
 TICK_PS = 1000
 CELL_BYTES = 256
@@ -92,6 +93,7 @@ class Fabric:
         """
         self.topology = topology
         self.engine = Engine(seed)
+        self.port_news = b""
         self.switches: dict[str, Virtual] = {}
         self.nodes: dict[str, int] = {}
         self.names: list[str] = []
@@ -203,4 +205,6 @@ class Fabric:
 
     def kill(self, switch: str, *, alive: bool) -> None:
         """Switch a switch off, which loses its queues, or on again."""
+        # What is off hears nothing of its own ports.
+        self.switches[switch].device.core.tell_ports(TICKER_PORT, self.port_news if alive else b"")
         self.engine.set_node(self.nodes[switch], alive)

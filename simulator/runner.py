@@ -36,7 +36,7 @@ from simulator.programs import place_programs, program_ends, start_programs
 from simulator.result_due import DueEnd, Tally
 from simulator.result_model import Records, RunEnd, RunIdentity, Stop, SwitchEnd
 from simulator.results import ResultWriter
-from simulator.tickers import apply_tickers
+from simulator.tickers import apply_port_news, apply_tickers
 from softswitch.core import Direction
 from topologies.events import LinksCall, PortCall, SwitchCall, calls
 from topologies.model import CNP_DSCP, Endpoint, Link
@@ -115,6 +115,7 @@ class Simulation:
         notice("traffic")
         self.traffic: Traffic = plan(run, self.seed) if traffic is None else traffic
         self._dead: set[str] = set()
+        self._away: set[str] = set()
         self._captures: list[PortCapture] = []
         self._agenda: list[tuple[int, int, Callable[[], None]]] = []
         self._actions = 0
@@ -124,7 +125,7 @@ class Simulation:
                 programs=programs,
             )  # fmt: skip
         prepared.adopt(
-            run, program, seed=self.seed, time_scale=time_scale, at=self.at, dead=self._dead
+            run, program, seed=self.seed, time_scale=time_scale, at=self.at, dead=self._away
         )
         self.fabric, self.control = prepared.fabric, prepared.control
         self.installed = prepared.installed
@@ -132,6 +133,7 @@ class Simulation:
             apply_clocks(self.fabric, run.clocks, self.seed)
         apply_receivers(self.fabric, run.receivers)
         apply_tickers(self.fabric, self.seed)
+        apply_port_news(self.fabric)
         self._down: set[Link] = set()
         self.punts = 0
         self.clients: LockStep | None = None
@@ -246,12 +248,18 @@ class Simulation:
             self._tell_link(link)
 
     def _switch(self, call: SwitchCall) -> None:
+        """Kill a switch, or start it anew.
+
+        From the first to when the controller hears of the second, its session is gone (`_away`).
+        """
         if (call.switch in self._dead) != call.up:
             return
         (self._dead.discard if call.up else self._dead.add)(call.switch)
         if call.up:
             self.fabric.restart(call.switch)
             self._tell(FabricReady({call.switch: ()}))
+        else:
+            self._away.add(call.switch)
         self.fabric.kill(call.switch, alive=call.up)
         for port in self.fabric.topology.ports_of(call.switch):
             self._tell_link(port.link)
@@ -268,7 +276,9 @@ class Simulation:
         self.at(self.engine.now + delay, lambda: self._told(event))
 
     def _told(self, event: LinkChanged | FabricReady) -> None:
-        self.control.take(event, self._dead)
+        if isinstance(event, FabricReady):
+            self._away -= event.entries.keys() - self._dead
+        self.control.take(event, self._away)
 
     def _change_port(self, call: PortCall) -> None:
         self.fabric.change_port(call)

@@ -1,8 +1,8 @@
-"""What switches of a run tick, in virtual time."""
+"""What switches of a run tick, and hear of their ports, in virtual time."""
 
 from __future__ import annotations
 
-from mechanisms.tickers import scheduled
+from mechanisms.tickers import port_news, scheduled
 from simulator.core.binding import Ticker
 from simulator.fabric import Fabric
 from topologies.tickers import TICKER_PORT
@@ -18,3 +18,10 @@ def apply_tickers(fabric: Fabric, seed: int) -> dict[str, list[int]]:
             ticker = Ticker(node, TICKER_PORT, each.start_ps, each.period_ps, each.packet)
             found.setdefault(switch.name, []).append(engine.add_ticker(ticker))
     return found
+
+
+def apply_port_news(fabric: Fabric) -> None:
+    """Let each switch know when its links go down and up, where a mechanism asks for that."""
+    fabric.port_news = port_news(fabric.topology)
+    for switch in fabric.switches.values():
+        switch.device.core.tell_ports(TICKER_PORT, fabric.port_news)

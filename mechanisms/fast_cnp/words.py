@@ -2,54 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator
+from dataclasses import asdict
 from ipaddress import IPv4Address
 
-from controller.entries import DefaultEntry
 from mechanisms.contract import Control, Rows, Running, Word, WordError
-from mechanisms.fast_cnp.counters import FAST_CNPS, cells
+from mechanisms.fast_cnp.counters import FAST_CNPS
 from mechanisms.fast_cnp.entries import KEY, MODE_TABLE, NAME, STAND_STILL
 from mechanisms.fast_cnp.queue_pairs import Ambiguous, Answer
 from mechanisms.fast_cnp.stock_queue_pairs import StockQueuePairs
+from mechanisms.on_off import SwitchState, modes, read_state
 from topologies.model import Topology
 
+SUBJECT = "fast CNPs are"
 _ON_OFF = ("on", "off")
 _REMEDY = "in the topology: classes: {roce: {dscp: 26, queue: 3, fast_cnp: true}}"
-
-
-@dataclass(frozen=True)
-class FastCnpState:
-    """Whether a switch sends fast CNPs, and its counts by port and outcome.
-
-    `runs` is None where its program knows none. A port whose counts are all 0 is left out.
-    """
-
-    runs: bool | None
-    counts: Mapping[int, Mapping[str, int]]
-
-
-def read_state(topology: Topology, controller: Control) -> dict[str, FastCnpState]:
-    """Return what each switch does about fast CNPs, as read from it."""
-    found: dict[str, FastCnpState] = {}
-    for switch in topology.switches:
-        name = switch.name
-        if not controller.has(name, table=MODE_TABLE, counter=FAST_CNPS.name):
-            found[name] = FastCnpState(None, {})
-            continue
-        modes = controller.read_entries(name, MODE_TABLE)
-        runs = any(isinstance(each, DefaultEntry) and each.action != STAND_STILL for each in modes)
-        of_port = {port.number: cells(port.number) for port in topology.ports_of(name)}
-        indexes = [index for each in of_port.values() for index in each]
-        packets = controller.read_cells(FAST_CNPS.name, {name: indexes})[name]
-        counts = {
-            port: {outcome: packets[index] for index, outcome in each.items()}
-            for port, each in of_port.items()
-        }
-        found[name] = FastCnpState(
-            runs, {port: each for port, each in counts.items() if any(each.values())}
-        )
-    return found
 
 
 def _fast_cnp(running: Running, rest: str) -> Iterator[str | Rows]:
@@ -62,15 +29,15 @@ def _fast_cnp(running: Running, rest: str) -> Iterator[str | Rows]:
             raise WordError(text, _REMEDY)
         yield text
         return
-    found = read_state(topology, controller)
+    found = read(topology, controller)
     if all(state.runs is None for state in found.values()):
         raise WordError("no switch runs a program that knows fast CNPs")
     if rest:
         written = controller.switch_mechanism(NAME, rest == "on")
-        found = read_state(topology, controller)
-        yield f"{modes(found)}; the controller wrote {written} updates"
+        found = read(topology, controller)
+        yield f"{modes(found, SUBJECT)}; the controller wrote {written} updates"
         return
-    yield modes(found)
+    yield modes(found, SUBJECT)
     rows = [
         [f"{switch}:{port}", str(topology.peer(switch, port)), FAST_CNPS.text(counts)]
         for switch, state in found.items()
@@ -82,16 +49,9 @@ def _fast_cnp(running: Running, rest: str) -> Iterator[str | Rows]:
     )
 
 
-def modes(found: Mapping[str, FastCnpState]) -> str:
-    """Return which switches send fast CNPs: 'fast CNPs are on', or each case's switches."""
-    names = {
-        text: [name for name, state in found.items() if state.runs is runs]
-        for runs, text in ((True, "on"), (False, "off"), (None, "unknown to the program"))
-    }
-    there = [(text, switches) for text, switches in names.items() if switches]
-    if len(there) == 1:
-        return f"fast CNPs are {there[0][0]}"
-    return "fast CNPs are " + "; ".join(f"{text} at {', '.join(at)}" for text, at in there)
+def read(topology: Topology, controller: Control) -> dict[str, SwitchState]:
+    """Return what each switch does about fast CNPs, as read from it."""
+    return read_state(topology, controller, MODE_TABLE, STAND_STILL, FAST_CNPS)
 
 
 def _queue_pairs(running: Running, rest: str) -> Iterator[str | Rows]:

@@ -1,0 +1,73 @@
+"""The word `dpfr` at the prompt: which links are dead or avoided, and what was done about it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from mechanisms.contract import Control, Rows, Running, Word, WordError
+from mechanisms.dpfr.counters import DPFR as COUNTER
+from mechanisms.dpfr.entries import MODE_TABLE, NAME, STAND_STILL
+from mechanisms.dpfr.settings import KEY
+from mechanisms.on_off import SwitchState, modes, read_state
+from topologies.model import Topology
+
+SUBJECT = "fast reroute is"
+_ON_OFF = ("on", "off")
+
+
+def _dpfr(running: Running, rest: str) -> Iterator[str | Rows]:
+    if rest not in ("", *_ON_OFF):
+        raise WordError(f"dpfr [on|off], not {rest!r}")
+    topology, controller = running.topology, running.controller
+    if topology.setting(KEY) is None:
+        text = f"{topology.name} has no dpfr: no switch looks for dead links"
+        if rest:
+            raise WordError(text, "in the topology: dpfr: true")
+        yield text
+        return
+    found = _read(topology, controller)
+    if all(state.runs is None for state in found.values()):
+        raise WordError("no switch runs a program that knows fast reroute")
+    if rest:
+        written = controller.switch_mechanism(NAME, rest == "on")
+        state = modes(_read(topology, controller), SUBJECT)
+        yield f"{state}; the controller wrote {written} updates"
+        return
+    yield modes(found, SUBJECT)
+    rows = [
+        [f"{switch}:{port}", str(topology.peer(switch, port)), now(counts), COUNTER.text(counts)]
+        for switch, state in found.items()
+        for port, counts in sorted(state.counts.items())
+    ]
+    if rows:
+        yield Rows(["port", "to", "now", "since the switch started"], rows, "fast reroute by port")
+    else:
+        yield "all links were alive all the time"
+
+
+def now(counts: Mapping[str, int]) -> str:
+    """Return what a port is: dead, avoided or good. A port that went down and came up is good."""
+    if counts["went_down"] != counts["came_up"]:
+        return "dead"
+    return "avoided" if counts["degraded"] != counts["mended"] else "good"
+
+
+def _read(topology: Topology, controller: Control) -> dict[str, SwitchState]:
+    return read_state(topology, controller, MODE_TABLE, STAND_STILL, COUNTER)
+
+
+WORDS = (
+    Word(
+        "dpfr",
+        "[on|off]",
+        "which links switches found dead or avoid, and what they did; off and on at run time",
+        _dpfr,
+        """\
+dpfr       each port that is dead or avoided or was, and what was sent by other ways because of it
+dpfr off   switches send and believe no heartbeats, and take the hop that routes say
+dpfr on    again
+Off stays off, whatever links and switches do, until dpfr on or the end of the run. Counts are
+since a switch started; help: docs/dpfr.md.""",
+        _ON_OFF,
+    ),
+)
