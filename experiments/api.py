@@ -65,12 +65,14 @@ class Variant:
     """One column of a lab: its name, what it is called in tables, and its place in the comparison.
 
     `labels`: what the lab sorts by, such as {"end": "near", "senders": "4", "control": "ecn"}.
+    `quick`: of those that `--quick` runs; `full`: of those that only `--full` runs.
     """
 
     name: str
     title: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
     quick: bool = False
+    full: bool = False
 
     def fits(self, labels: Mapping[str, str]) -> bool:
         """Say whether it has all these labels."""
@@ -89,7 +91,7 @@ class Context:
     places where it stands. `out`: an empty folder of its own, for what figures are drawn from.
     `settings`: lab.yaml's `settings`, as they stand. `tell(share, text)`: how far it is (0 to 1),
     for the progress bar. `program`: the variant's; `own`: what single switches run and hold, where
-    lab.yaml says it.
+    lab.yaml says it. `full`: all that the lab can do is asked for (`--full`).
     """
 
     lab: str
@@ -105,6 +107,7 @@ class Context:
     tell: Callable[[float, str], None] = _tell_nobody
     source: Document | None = field(default=None, repr=False)
     own: OwnProgram | None = None
+    full: bool = False
 
     def run_file(self) -> RunFile:
         """Return `mapping`, checked and read, as the simulator takes it. Raises TopologyError."""

@@ -28,13 +28,15 @@ FILE = "lab.yaml"
 class Planned:
     """A variant, and the run file that it comes to (with the places where its parts stand).
 
-    `own`: what `file`, the lab.yaml, says of programs and entries, the variant's last.
+    `own`: what `file`, the lab.yaml, says of programs and entries, the variant's last. `seeds`: the
+    variant's own, if it has any.
     """
 
     variant: Variant
     document: Document
     file: Document
     own: tuple[OwnFiles, ...] = ()
+    seeds: tuple[int, ...] = ()
 
     @property
     def mapping(self) -> Mapping[str, Any]:
@@ -163,7 +165,10 @@ class Lab:
         for path in shape.paths:
             merge.put(path)
         try:
-            return Planned(self._variant(shape), merge.done(), self.document, self._own(shape))
+            return Planned(
+                *(self._variant(shape), merge.done(), self.document, self._own(shape)),
+                tuple(shape.entry.seeds or ()),
+            )
         except TopologyError as error:
             raise LabFileError(error.problems) from None
 
@@ -177,7 +182,8 @@ class Lab:
 
     def _variant(self, shape: _Shape) -> Variant:
         quick = shape.entry.quick or _fits(shape.labels, self.entry.quick)
-        return Variant(shape.name, shape.title or shape.name, dict(shape.labels), quick)
+        full = shape.entry.full or _fits(shape.labels, self.entry.full)
+        return Variant(shape.name, shape.title or shape.name, dict(shape.labels), quick, full)
 
 
 @dataclass(frozen=True)
@@ -258,6 +264,7 @@ def _mistakes(lab: Lab) -> Iterator[Problem]:
     places: list[tuple[FieldPath, Sequence[Selection]]] = [
         (("without",), entry.without),
         (("quick",), entry.quick),
+        (("full",), entry.full),
     ]
     for key, there in (("live", entry.live), ("simulator", entry.simulator)):
         places += [((key, "only"), there.only), ((key, "without"), there.without)]

@@ -11,7 +11,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    model_serializer,
+)
 
 from experiments.api import Check, Figure, Finished, Runtime, Table, Variant, Verdict
 from experiments.errors import LabError
@@ -23,6 +30,17 @@ REPORT = "report.html"
 
 class _Part(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class _Full(_Part):
+    """What `--full` may be said of; it is left out where it was not asked for."""
+
+    full: bool = False
+
+    @model_serializer(mode="wrap")
+    def _written(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        found: dict[str, Any] = write(self)
+        return found if self.full else {k: v for k, v in found.items() if k != "full"}
 
 
 class ProgramResult(_Part):
@@ -76,7 +94,7 @@ class MetricResult(_Part):
         )
 
 
-class VariantResult(_Part):
+class VariantResult(_Full):
     """A variant: `parameters` is its whole run file, `transports` what became of its transport.
 
     `beside`: the same in the simulator, of a live run whose lab asks for it.
@@ -132,7 +150,7 @@ class FigureResult(_Part):
     caption: str
 
 
-class LabResult(_Part):
+class LabResult(_Full):
     """The whole of results.json. `verdict`: fail if a check or a run failed."""
 
     format: Literal[1] = 1
@@ -194,6 +212,7 @@ def variant_result(
         title=variant.title,
         labels=dict(variant.labels),
         quick=variant.quick,
+        full=variant.full,
         parameters=dict(parameters),
         transports=[dict(each) for each in transports],
         metrics=_metrics(own),

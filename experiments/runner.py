@@ -43,13 +43,15 @@ SHOWN_NAMES = 12  # of variants, in a message
 class Request:
     """What of a lab is to run, where, and where its results go.
 
-    Empty `variants` or `seeds`: all of the lab's. `program`: another P4 program than the lab's.
+    Empty `variants` or `seeds`: all of the lab's, without the variants that `full` alone runs.
+    `program`: another P4 program than the lab's.
     """
 
     runtime: Runtime = Runtime.SIMULATOR
     variants: Sequence[str] = ()
     seeds: Sequence[int] = ()
     quick: bool = False
+    full: bool = False
     out: Path | None = None
     workers: int | None = None
     program: Path | None = None
@@ -204,6 +206,7 @@ class LabRun:
             runtime=self.request.runtime,
             time_scale=self.time_scale,
             quick=self.request.quick,
+            full=self.request.full,
             seeds=list(self.seeds),
             program=ProgramResult(
                 file=program.name,
@@ -241,8 +244,18 @@ class LabRun:
         """Variants and seeds; in real time a seed's variants one behind the other, as alike as
         the machine's other work lets them be."""
         if self.request.runtime.is_live:
-            return [(planned, seed) for seed in self.seeds for planned in self.chosen]
-        return [(planned, seed) for planned in self.chosen for seed in self.seeds]
+            every = {seed: None for planned in self.chosen for seed in self._seeds(planned)}
+            return [
+                (planned, seed)
+                for seed in every
+                for planned in self.chosen
+                if seed in self._seeds(planned)
+            ]
+        return [(planned, seed) for planned in self.chosen for seed in self._seeds(planned)]
+
+    def _seeds(self, planned: Planned) -> tuple[int, ...]:
+        """Return those asked for, the variant's own or the lab's."""
+        return tuple(self.request.seeds) or planned.seeds or self.seeds
 
     def _context(
         self, scratch: Path, program: CompiledProgram, planned: Planned, seed: int, runtime: Runtime
@@ -265,6 +278,7 @@ class LabRun:
             settings=self.lab.entry.settings,
             source=planned.document,
             own=None if own is None else own.topology.own,
+            full=self.request.full,
         )
 
     def _play(self, contexts: Sequence[Context], tell: Tell) -> list[Finished]:
@@ -393,6 +407,7 @@ def _chosen(lab: Lab, there: Iterable[Planned], request: Request) -> tuple[Plann
         for name, planned in by_name.items()
         if (name in request.variants or not request.variants)
         and (planned.variant.quick or not request.quick)
+        and (not planned.variant.full or request.full or name in request.variants)
     )
     if not found:
         raise LabError(

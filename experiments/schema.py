@@ -20,6 +20,7 @@ axes:                                  or the product of choices, each with its 
   control: {own: {}, other: {transport: {congestion_control: other}}}
 without: [{length: 100km, control: own}]     not these of the product
 quick: [{length: 10km}]                        what --quick runs
+full: [{length: 100km}]                        what --full alone runs
 """
 
 from __future__ import annotations
@@ -128,11 +129,14 @@ class LiveEntry(RuntimeEntry):
 class VariantEntry(Model):
     """One variant: the base with `set` merged in.
 
-    `program`, `entries`: in the place of the lab's.
+    `program`, `entries`, `seeds`: in the place of the lab's. `full`: it takes long, and runs where
+    it is asked for.
     """
 
     title: str = ""
     quick: bool = False
+    full: bool = False
+    seeds: Seeds | None = None
     labels: dict[str, Label] = Field(default={})
     runtimes: Runtimes | None = None
     program: Files | None = None
@@ -162,6 +166,7 @@ class LabEntry(Model):
     )
     without: list[Selection] = Field(default=[])
     quick: list[Selection] = Field(default=[])
+    full: list[Selection] = Field(default=[])
 
     @model_validator(mode="after")
     def _makes_sense(self) -> LabEntry:

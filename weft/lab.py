@@ -31,6 +31,7 @@ lab = Group("lab", no_args_is_help=False, subcommand_metavar="list|run ...", epi
       sudo weft lab run cnp-by-hand --runtime softswitch      in real time
       weft lab run NAME --quick --json            some variants, for a first look or CI
       weft lab run NAME --variant A --seeds 1,2 --out my/results
+      weft lab run NAME --full                    with what takes minutes or more
 
     exit codes: 0 all checks passed, 1 a check or a run failed, 2 wrong input, \
 3 the runtime is not on this machine
@@ -97,6 +98,7 @@ def _minutes(lab: Lab) -> str:
 @option("--variant", multiple=True, metavar="V", help="only this variant (may be given again)")
 @option("--seeds", metavar="N,...", help="run each variant with these (default: the lab's)")
 @flag("--quick", help="only the variants that the lab marks as quick")
+@flag("--full", help="also what the lab leaves out since it takes long")
 @option("--out", type=Path, metavar="DIR", help="where results go (default: results/NAME)")
 @option("--p4", type=Path, metavar="PROG.p4", help="run another program than the lab's")
 @option("--workers", type=int, metavar="N",
@@ -105,7 +107,7 @@ def _minutes(lab: Lab) -> str:
 @flag("--json", "as_json", help="print results.json")
 def run_lab(
     name: str, runtime: str, variant: tuple[str, ...], seeds: str | None, quick: bool,
-    out: Path | None, p4: Path | None, workers: int | None, labs: Path, as_json: bool,
+    full: bool, out: Path | None, p4: Path | None, workers: int | None, labs: Path, as_json: bool,
 ) -> int:  # fmt: skip
     """`weft lab run`: 0 all checks passed, 1 one failed, 2 wrong input, 3 no such runtime here."""
     from experiments.runner import LabRun, Request  # half a second that `lab list` need not wait
@@ -117,6 +119,7 @@ def run_lab(
             variants=variant,
             seeds=() if seeds is None else run_options.seeds(seeds),
             quick=quick,
+            full=full,
             out=out,
             workers=run_options.workers(workers),
             program=run_options.program(p4),
