@@ -1,13 +1,13 @@
 """Hops a second of CPU time: fat trees of 16, 128 and 1024 hosts in virtual time, with fabric.p4.
 
     python tests/bench/bench_engine.py [--json] [--k 4 8 16] [--rounds 3] [--hops 2000000]
-                                        [--mechanisms NAME ...]
+                                        [--mechanisms NAME ...] [--dpfr]
 
 A hop is one packet through one switch's ingress and egress; making and taking the packets at hosts
 is part of its cost. Each host sends to eight others, all pods away, at 8 x 8 % of its 400 Gb/s
 in packets of 4 KB. `--mechanisms` builds the program with these alone, without a name with none;
-else it holds everything. The medians of equally long rounds are told, after one that is not
-counted.
+else it holds everything. `--dpfr`: switches use it, heartbeats included. The medians of equally
+long rounds are told, after one that is not counted.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from mechanisms.registry import NAMES
 from simulator.controller_link import ControlPlane
 from simulator.core import Stop
 from simulator.fabric import Fabric
+from simulator.tickers import apply_tickers
 
 FABRIC = Path(__file__).resolve().parents[2] / "p4src" / "fabric.p4"
 TREE = """
@@ -66,18 +67,21 @@ def measure(
     hops: int = 2_000_000,
     share: float = SHARE,
     mechanisms: Sequence[str] | None = None,
+    dpfr: bool = False,
 ) -> Result:
     """Hops a second of CPU time in a fat tree of k-port switches; a round has about `hops`.
 
     `share` of its rate is what each host sends to each of its peers. `mechanisms`: those that the
-    program holds, None for all.
+    program holds, None for all; `dpfr`: they use it.
     """
     started = time.process_time()
     held = () if mechanisms is None else (f"WITH_{name.upper()}" for name in mechanisms)
     profile = () if mechanisms is None else ("PROFILE", "WITH_FABRIC")
     program = CompiledProgram.of(compile_p4(FABRIC, defines=(*profile, *held)))
-    fabric = Fabric(topologies.loads(TREE.format(k=k)), program)
+    uses = "dpfr: true\n" if dpfr else ""
+    fabric = Fabric(topologies.loads(TREE.format(k=k) + uses), program)
     ControlPlane(fabric, program).bring_up()
+    apply_tickers(fabric, seed=1)
     offer(fabric, share)
     engine = fabric.engine
     setup = time.process_time() - started
@@ -135,11 +139,16 @@ def main() -> None:
     parser.add_argument("--rounds", type=command_line.count, default=3)
     parser.add_argument("--hops", type=command_line.count, default=2_000_000)
     parser.add_argument("--mechanisms", nargs="*", choices=NAMES, metavar="NAME")
+    parser.add_argument("--dpfr", action="store_true")
     arguments = parser.parse_args()
     try:
         found = [
             measure(
-                k, rounds=arguments.rounds, hops=arguments.hops, mechanisms=arguments.mechanisms
+                k,
+                rounds=arguments.rounds,
+                hops=arguments.hops,
+                mechanisms=arguments.mechanisms,
+                dpfr=arguments.dpfr,
             )
             for k in arguments.k
         ]

@@ -178,3 +178,14 @@ def test_labs_are_found_by_name(tmp_path: Path) -> None:
 def test_labs_of_this_repository_can_be_read() -> None:
     for name in loader.available():
         loader.load(name).check()
+
+
+def test_what_takes_long_runs_only_where_it_is_asked_for() -> None:
+    text = small_lab.LAB.replace("quick:", "full: [{senders: two}]\nquick:")
+    text = text.replace("{title: a slow link,", "{title: a slow link, full: true, seeds: [7, 8],")
+    lab = read(text)
+    found = {each.variant.name: each for each in lab.variants(Runtime.SIMULATOR)}
+    assert {name: each.variant.full for name, each in found.items()} == {
+        "one": False, "two": True, "slow": True,
+    }  # fmt: skip
+    assert (found["one"].seeds, found["slow"].seeds) == ((), (7, 8))

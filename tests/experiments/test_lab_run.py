@@ -168,6 +168,24 @@ def test_it_runs_twice_in_a_row_and_alike(bench: Bench, whole: Ran) -> None:
     assert shown == json.loads((again.folder / results.FILE).read_text())
 
 
+def test_what_takes_long_runs_with_full_or_by_its_name(bench: Bench) -> None:
+    folder = small_lab.write(bench.root / "labs")
+    text = small_lab.LAB.replace("{title: a slow link,", "{title: slow, full: true, seeds: [7, 8],")
+    (folder / "lab.yaml").write_text(text)
+    ran = {
+        arguments: [
+            (variant.name, [run.seed for run in variant.runs])
+            for variant in bench.run(*arguments).result.variants
+        ]
+        for arguments in ((), ("--full",), ("--variant", "slow"), ("--full", "--seeds", "3"))
+    }
+    usual = [("one", [1, 2]), ("two", [1, 2])]
+    assert ran[()] == usual
+    assert ran["--full",] == [*usual, ("slow", [7, 8])]
+    assert ran["--variant", "slow"] == [("slow", [7, 8])]
+    assert ran["--full", "--seeds", "3"] == [("one", [3]), ("two", [3]), ("slow", [3])]
+
+
 WRONG = [
     ("run.summary['end']", "run.summary['end' if run.variant.name != 'two' else 'ned']"),
     ("Measured(None, 'packets')", "Measured(None) if run.variant.name != 'slow' else 5"),

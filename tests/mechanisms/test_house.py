@@ -16,11 +16,16 @@ def test_no_product_file_outside_room_and_lists_names_a_mechanism(mechanism: str
 
 
 def test_lists_are_few_and_name_every_mechanism_once() -> None:
+    from mechanisms.registry import mechanisms  # the registry loads every mechanism
+
+    senders = {each.name for each in mechanisms() if each.sender is not None}
     assert len(house.LISTS) <= 4
     for path in house.LISTS[:3]:
         lines = (house.ROOT / path).read_text().splitlines()
         code = [line for line in lines if not line.lstrip().startswith(("//", "*", "/*", "#:"))]
         for mechanism in house.NAMES:
+            if path.endswith("cc_algorithms.h") and mechanism not in senders:
+                continue
             named = [line for line in code if f'"{mechanism}' in line or f"/{mechanism}." in line]
             assert len(named) == 1, (path, mechanism, named)
 

@@ -68,7 +68,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
             file.write(line)
     registry = copy / "mechanisms" / "registry.py"
     text = registry.read_text()
-    registry.write_text(text.replace('    "fast_cnp",\n)', '    "fast_cnp",\n    "toy",\n)'))
+    registry.write_text(text.replace(",\n)\n", ',\n    "toy",\n)\n', 1))
     (copy / "toy.yaml").write_text(TOPOLOGY)
     (copy / "run.yaml").write_text(RUN)
     for package in ("hostagent.rnic", "simulator.core", "softswitch.core"):

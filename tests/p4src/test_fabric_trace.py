@@ -92,8 +92,17 @@ def test_every_field_of_a_routed_packet(leaf: Any) -> None:
 
     assert lookup_rows(third) == [
         (
+            "FabricIngress.begin_dpfr.dpfr_mode", (), False,
+            "FabricIngress.begin_dpfr.disable_dpfr", {}, {},
+        ),
+        (
             "FabricIngress.host_guard.host_port", ((1, "0x1"),), True,
             "FabricIngress.host_guard.guard_host", {"address": H1}, {},
+        ),
+        (
+            "FabricIngress.take_notification.notification_mode", (), False,
+            "FabricIngress.take_notification.enable_notifications",
+            {"switch_id": 1, "mac": 0x020100000001, "dscp": 48, "class_of_service": 7}, {},
         ),
         (
             "FabricIngress.parameters.router", (), False,
@@ -151,6 +160,8 @@ def test_every_field_of_a_routed_packet(leaf: Any) -> None:
         r.Use("counter", "FabricIngress.receive_counters.port_rx", 1),
         r.Use("counter", "FabricIngress.roce_counters.roce_rx", 1),
         r.Use("counter", "FabricEgress.transmit_counters.port_tx", 2),
+        r.Use("register read", "dpfr_sent", 2, 2),
+        r.Use("register write", "dpfr_sent", 2, 3),
     ]
 
     sum_before = IP(bytes(third.data)[14:]).chksum

@@ -90,6 +90,7 @@ FEATURES = re.findall(
 OWN_PREFIXES = {
     "fast_cnp": ("fast_cnp", "stock_", "queue_pair_"),
     "dcqcn": ("ecn_", "port_marked"),
+    "dpfr": ("dpfr",),
 }
 """What the tables, counters and digests of a mechanism begin with."""
 
@@ -312,7 +313,7 @@ def test_every_id_is_a_macro_that_stands_once() -> None:
     used = [
         each
         for text in texts.values()
-        for each in re.findall(r"^ +@id\((\w+)\)$", text, re.MULTILINE)  # of parameters: in a line
+        for each in re.findall(r"^ *@id\((\w+)\)$", text, re.MULTILINE)  # of parameters: in a line
     ]
     assert sorted(used) == sorted(numbers.values())
 

@@ -50,7 +50,7 @@ RUNS = (
     "websearch",
     *LARGE,
 )
-LABS = ("cnp-by-hand", "long-haul-fast-cnp")
+LABS = ("cnp-by-hand", "dpfr", "long-haul-fast-cnp")
 
 OF_THE_MACHINE = frozenset(
     {"versions", "started", "wall_s", "cpu_s", "setup_s", "program", "files"}

@@ -49,8 +49,8 @@ def run(text: str, **options: int) -> Outcome:
     return Simulation(read_run(text), program(), **options).run()
 
 
-def with_event(event: str) -> str:
-    return TRIANGLE.replace("EVENTS", f"- {event}")
+def with_event(*events: str) -> str:
+    return TRIANGLE.replace("EVENTS", "\n  ".join(f"- {event}" for event in events))
 
 
 def lost_packets(outcome: Outcome) -> int:
@@ -84,6 +84,27 @@ def test_a_switch_that_was_killed_comes_back_empty_and_is_filled_again() -> None
     interval = 8 * FRAME * 10**12 // (RATE // 10)
     # h2 hangs on s2: all is lost while that is dead, and until its entries are there again.
     assert lost_packets(outcome) == pytest.approx(800_000_000 / interval, abs=3 + ON_THE_WAY)
+
+
+@pytest.mark.parametrize("lasts_us", [1, 100, 299, 301])
+def test_a_switch_that_is_back_before_the_controller_heard_is_filled_all_the_same(
+    lasts_us: int,
+) -> None:
+    outcome = run(with_event(f"{{at: 500us, switch: s2, do: kill, lasts: {lasts_us}us}}"))
+    interval = 8 * FRAME * 10**12 // (RATE // 10)
+    lost = (lasts_us + 300) * 1_000_000 / interval
+    assert lost_packets(outcome) == pytest.approx(lost, abs=3 + ON_THE_WAY)
+
+
+def test_a_switch_that_dies_again_before_the_controller_heard_that_it_was_back() -> None:
+    outcome = run(
+        with_event(
+            "{at: 500us, switch: s2, do: kill, lasts: 100us}",
+            "{at: 700us, switch: s2, do: kill, lasts: 400us}",
+        )
+    )
+    interval = 8 * FRAME * 10**12 // (RATE // 10)
+    assert lost_packets(outcome) == pytest.approx(900_000_000 / interval, abs=3 + ON_THE_WAY)
 
 
 def test_a_degraded_link_builds_a_queue() -> None:

@@ -19,7 +19,7 @@ from controller.fabric_state import (
     step,
 )
 from mechanisms.fast_cnp.entries import MODE_TABLE, NAME, STAND_STILL
-from mechanisms.fast_cnp.words import read_state
+from mechanisms.fast_cnp.words import read
 from topologies import Topology
 
 FABRIC = """
@@ -102,10 +102,10 @@ def test_switches_do_as_they_are_told(
     with run(fast, addresses, program, FACTS) as controller:
 
         def runs() -> list[bool | None]:
-            return [state.runs for state in read_state(fast, controller).values()]
+            return [state.runs for state in read(fast, controller).values()]
 
         assert runs() == [True] * 4
-        assert all(state.counts == {} for state in read_state(fast, controller).values())
+        assert all(state.counts == {} for state in read(fast, controller).values())
         assert controller.switch_mechanism(NAME, on=False) == 4
         assert controller.switch_mechanism(NAME, on=False) == 0
         assert runs() == [False] * 4
@@ -126,7 +126,7 @@ def test_a_switch_that_was_away_is_told_when_it_is_back(
             controller.switch_mechanism(NAME, on=False)
         softswitches.start("s3", fast.switch("s3").device_id, addresses["s3"])
         controller.restore("s3")
-        assert [state.runs for state in read_state(fast, controller).values()] == [False] * 4
+        assert [state.runs for state in read(fast, controller).values()] == [False] * 4
 
 
 def test_a_controller_that_begins_anew_is_told_of_it(
@@ -138,7 +138,7 @@ def test_a_controller_that_begins_anew_is_told_of_it(
         policy = controller.policy
     with run(fast, addresses, program, FACTS, policy) as controller:
         assert set(controller.bring_up().written.values()) == {0}
-        assert [state.runs for state in read_state(fast, controller).values()] == [False] * 4
+        assert [state.runs for state in read(fast, controller).values()] == [False] * 4
         assert controller.switch_mechanism(NAME, on=True) == 4
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from mechanisms.fast_cnp.counters import FAST_CNPS, OUTCOMES, cells
-from mechanisms.fast_cnp.words import FastCnpState, modes
+from mechanisms.fast_cnp.words import SUBJECT
+from mechanisms.on_off import SwitchState, modes
 
 
 def test_every_outcome_has_words_of_its_own() -> None:
@@ -36,5 +37,5 @@ def test_counts(counts: dict[str, int], text: str) -> None:
     ],
 )
 def test_modes(runs: list[bool | None], text: str) -> None:
-    found = {f"s{n}": FastCnpState(each, {}) for n, each in enumerate(runs, start=1)}
-    assert modes(found) == f"fast CNPs are {text}"
+    found = {f"s{n}": SwitchState(each, {}) for n, each in enumerate(runs, start=1)}
+    assert modes(found, SUBJECT) == f"fast CNPs are {text}"
