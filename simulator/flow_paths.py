@@ -7,23 +7,20 @@ ports, or remembers earlier ones, may have sent others elsewhere.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterable, Mapping, Sequence
 
 from controller.diff import changes
 from controller.entries import Entry
 from controller.program import CompiledProgram
-from protocols.rocev2 import ICRC_BYTES, ROCE_V2_PORT
+from protocols.probe_frame import probe_frame
 from simulator.fabric import PRIORITIES, cell_bytes, tick_ps
 from softswitch import Switch
 from softswitch.core import CoreConfig
 from softswitch.p4runtime import pipeline
-from topologies.model import Endpoint, Interface, Topology
+from topologies.model import Endpoint, Topology
 from workloads.model import Flow, Traffic
 
 MOST_HOPS = 32
-_TTL = 64
-_BTH_BYTES = 12
 _NS = 10**6  # between two looks: longer than any packet takes through a switch
 
 
@@ -68,7 +65,8 @@ class FlowPaths:
     def _way(self, flow: Flow, src: Endpoint, dst: Endpoint) -> tuple[tuple[str, int], ...]:
         topology = self._topology
         source, target = topology.interface(src), topology.interface(dst)
-        frame = _frame(flow, source, target, topology.switch(source.switch).mac)
+        macs = topology.switch(source.switch).mac, source.mac
+        frame = probe_frame(macs, (source.address.ip, target.address.ip), flow.udp_port, flow.dscp)
         here, found = Endpoint(source.switch, source.port), []
         for _ in range(MOST_HOPS):
             sent = self._through(here, frame)
@@ -105,19 +103,3 @@ class FlowPaths:
         for switch in self._switches.values():
             switch.close()
         self._switches.clear()
-
-
-def _frame(flow: Flow, source: Interface, target: Interface, gateway: str) -> bytes:
-    bth = struct.pack("!BBHII", 4, 0, 0xFFFF, 1, 0)
-    size = 8 + _BTH_BYTES + ICRC_BYTES
-    udp = struct.pack("!HHHH", flow.udp_port, ROCE_V2_PORT, size, 0) + bth + bytes(ICRC_BYTES)
-    ip = bytearray(
-        struct.pack("!BBHHHBBH", 0x45, flow.dscp << 2 | 2, 20 + size, 0, 0x4000, _TTL, 17, 0)
-    )
-    ip += source.address.ip.packed + target.address.ip.packed
-    total = sum(struct.unpack("!10H", ip))
-    while total >> 16:
-        total = (total & 0xFFFF) + (total >> 16)
-    ip[10:12] = (~total & 0xFFFF).to_bytes(2, "big")
-    macs = bytes.fromhex((gateway + source.mac).replace(":", ""))
-    return macs + b"\x08\x00" + bytes(ip) + udp

@@ -305,7 +305,7 @@ class Simulation:
         writer = self._writer(out) if out is not None else None
         before = time.process_time()
         try:
-            stop = self._play(writer, progress, before)
+            stop = self._play(self.until_ps, writer, progress, before)
             self.engine.programs.stop()
         except KeyboardInterrupt:
             stop = Stop.INTERRUPTED
@@ -321,6 +321,13 @@ class Simulation:
         end = self.ended(stop)
         summary = writer.finish(end) if writer is not None else {}
         return Outcome(stop, end, summary, self.setup_s, cpu_s)
+
+    def advance(self, until_ps: int) -> None:
+        """Play it to a time, to look at it there; `run` and another `advance` go on from it.
+
+        Raises EngineError and ProgramError as `run` does.
+        """
+        self._play(until_ps, None, None, 0.0, drain=False)
 
     def _writer(self, out: Path) -> ResultWriter:
         source = Path(self.file.file)
@@ -340,27 +347,29 @@ class Simulation:
 
     def _play(
         self,
+        until_ps: int | None,
         writer: ResultWriter | None,
         progress: Callable[[Progress], None] | None,
         started: float,
+        *,
+        drain: bool = True,
     ) -> Stop:
         engine = self.engine
-        last = NEVER if self.until_ps is None else self.until_ps
+        last = NEVER if until_ps is None else until_ps
         while True:
             if self.clients is not None:
                 self.clients.step()
             due = self._agenda[0][0] if self._agenda else NEVER
             target = min(last, due)
             with nullcontext() if self.clients is None else self.clients.going_on():
-                stop = engine.run(
-                    target, budget=self.slice_events, to_the_end=self.until_ps is None
-                )
+                stop = engine.run(target, budget=self.slice_events, to_the_end=until_ps is None)
             if stop is EngineStop.PUNT:
                 punts = engine.take_punts()
                 self.punts += len(punts)
                 self.control.punted(punts if self.clients is None else self.clients.take(punts))
             elif stop is EngineStop.BUDGET:
-                self._drain(writer)
+                if drain:
+                    self._drain(writer)
                 if progress is not None:
                     progress(self._progress(started))
             elif stop is EngineStop.DONE:
@@ -371,7 +380,7 @@ class Simulation:
             elif stop is EngineStop.UNTIL:
                 return Stop.UNTIL
             else:
-                return Stop.IDLE if self.until_ps is None else Stop.UNTIL
+                return Stop.IDLE if until_ps is None else Stop.UNTIL
 
     def _progress(self, started: float) -> Progress:
         totals = self.engine.totals()

@@ -39,6 +39,8 @@ _COMMANDS: Mapping[str, tuple[str, str]] = {
         "find what is wrong with a topology, draw it, list those that come with Weft"),
     "trace": ("weft.trace:run",
         "show what happens to each packet inside a switch of the running fabric"),
+    "path": ("weft.path:run",
+        "show which way a flow takes, hop by hop, and where its packets vanish"),
     "top": ("weft.top:run",
         "show what every port of the running fabric carries: rates, load, queue, drops, marks"),
     "web": ("weft.serve:web",
@@ -56,7 +58,7 @@ _COMMANDS: Mapping[str, tuple[str, str]] = {
         "make p4c-bm2-ss, p4c, simple_switch_grpc, simple_switch and simple_switch_CLI of "
         "this installation, for others' scripts"),
     "grade": ("weft.grade:run",
-        "judge a P4 program that was written for a lab: marks, and the reason for each missing "
+        "judge what was written for a lab, P4 or other: marks, and the reason for each missing "
         "one"),
     "lab": ("weft.lab:lab",
         "list the labs, or run one: all its variants, its checks and its report"),
@@ -95,7 +97,7 @@ _COMMANDS: Mapping[str, tuple[str, str]] = {
 _GROUPS: Mapping[str, tuple[str, ...]] = {
     "To begin with": ("doctor", "topo", "run-topo", "sim", "lab"),
     "A fabric that is up": ("exec", "link", "reload", "perf", "cli", "stop", "clean"),
-    "Watching it": ("top", "web", "trace", "agent", "metrics"),
+    "Watching it": ("top", "web", "trace", "path", "agent", "metrics"),
     "P4 programs": ("compile", "lint", "stf", "parity", "drop-in", "lab-files"),
     "Virtual time and its results": ("plot", "sweep", "dcqcn"),
     "Teaching": ("grade",),
