@@ -1,13 +1,18 @@
-"""Grading a learner's P4 program: what a lab asks for in marks, and what a file is worth.
+"""Grading what a learner hands in: what a lab asks for in marks, and what a file is worth.
 
-A lab whose learners write P4 has in its folder: starter.p4, reference.diff (the reference as a
-change of the starter) and grading.py with
+A lab that grades has in its folder: starter.p4 (or starter.py, or of whatever its learners write),
+reference.diff (the reference as a change of the starter) and grading.py with
 
     def items() -> Sequence[Item]                 what there are marks for, in the order of the text
-    def bench(submission: Submission) -> object   made once a program, handed to each item's `judge`
+    def bench(submission: Submission) -> object   made once a file, handed to each item's `judge`
 
-The program runs in a process of its own (`experiments.grade_worker`): one that never ends, or takes
-the switch down with it, costs the marks of the item that met it, and the rest is still judged.
+and, where what is handed in is no P4 program,
+
+    def read(path: Path) -> object                makes `submission.content`; ValueError: refused
+
+A P4 program is compiled instead. Either runs in a process of its own (`experiments.grade_worker`):
+one that never ends, or takes the switch down with it, costs the marks of the item that met it, and
+the rest is still judged.
 """
 
 from __future__ import annotations
@@ -86,12 +91,16 @@ class Item:
 
 @dataclass(frozen=True)
 class Submission:
-    """A learner's program, compiled, and the number that this grading's random values come from."""
+    """A learner's program, compiled, and the number that this grading's random values come from.
+
+    `content`: what the lab's `read` made of a file that is no P4 program; the texts are empty then.
+    """
 
     path: Path
     json_text: str
     p4info_text: str
     seed: int
+    content: object = None
 
 
 @dataclass(frozen=True)
@@ -130,7 +139,7 @@ class Graded:
 
 @dataclass(frozen=True)
 class Grade:
-    """What a file is worth. `refused`: the compiler's words, where it does not compile."""
+    """What a file is worth. `refused`: why it can't be judged, such as the compiler's words."""
 
     lab: str
     file: str
@@ -177,15 +186,28 @@ class Grade:
 # ---------------------------------------------------------------- the reference
 
 
+def starter_of(folder: Path) -> Path:
+    """Return a lab's starter: starter.p4, or with the suffix of what else its learners write.
+
+    Raises GradeError if there is none, or more than one.
+    """
+    found = sorted(folder.glob(f"{Path(STARTER).stem}.*"))
+    if not found:
+        raise GradeError(f"{folder / STARTER}: no such file", "a lab to be graded has one")
+    if len(found) > 1:
+        names = ", ".join(path.name for path in found)
+        raise GradeError(f"{folder}: there are {names}", "a lab to be graded has one starter")
+    return found[0]
+
+
 def reference(folder: Path) -> str:
     """Return the text of a lab's reference: its starter, changed as reference.diff says.
 
     Raises GradeError for files that are missing or do not fit together.
     """
-    starter, diff = folder / STARTER, folder / REFERENCE
-    for path in (starter, diff):
-        if not path.is_file():
-            raise GradeError(f"{path}: no such file", "a lab to be graded has one")
+    starter, diff = starter_of(folder), folder / REFERENCE
+    if not diff.is_file():
+        raise GradeError(f"{diff}: no such file", "a lab to be graded has one")
     return patched(starter.read_text(encoding="utf-8"), diff.read_text(encoding="utf-8"), diff)
 
 

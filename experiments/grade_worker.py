@@ -1,7 +1,8 @@
-"""The process in which a learner's program is compiled and runs, and the one that watches it.
+"""The process in which a learner's file is read and runs, and the one that watches it.
 
-What a worker says, in order: the compiler's verdict, then a finding an item. One that says nothing
-for too long is killed, one that dies is told of, and another goes on behind the item it was at.
+What a worker says, in order: the verdict of the compiler or of the lab's `read`, then a finding an
+item. One that says nothing for too long is killed, one that dies is reported, and another goes on
+behind the item it was at.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import signal
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from functools import partial
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -35,7 +37,10 @@ from experiments.grade import (
 )
 
 ITEM_S = 20.0
-"""An item takes a fraction of a second: a switch that is busy for so long is stuck."""
+"""An item takes a fraction of a second: a switch that is busy for so long is stuck.
+
+A lab whose items take longer says so: ITEM_S in its grading.py.
+"""
 COMPILE_S = 60.0
 MEMORY_BYTES = 4 << 30
 MOST_DEATHS = 3
@@ -49,18 +54,21 @@ def grade(
     source: Path,
     *,
     seed: int = 1,
-    item_s: float = ITEM_S,
+    item_s: float | None = None,
     tell: Tell = lambda graded: None,
 ) -> Grade:
-    """Grade a P4 file; `tell` hears of each item as it is judged.
+    """Grade a file; `tell` hears of each item as it is judged.
 
-    Raises GradeError if the file or the lab's grading can't be read, HookError for a mistake in
-    grading.py.
+    `item_s`: how long an item may take; None: what the lab says, or ITEM_S. Raises GradeError if
+    the file or the lab's grading can't be read, HookError for a mistake in grading.py.
     """
     if not source.is_file():
-        raise GradeError(f"{source}: no such file", "give the P4 program that you wrote")
-    rows = tuple(load(folder).items())
-    watch = _Watch(folder, source, seed, item_s, rows, tell)
+        raise GradeError(f"{source}: no such file", "give the file that you wrote")
+    grading = load(folder)
+    rows = tuple(grading.items())
+    if item_s is None:
+        item_s = float(getattr(grading, "ITEM_S", ITEM_S))
+    watch = _Watch(folder, source, seed, item_s, rows, tell, takes_p4(grading))
     try:
         return watch.grade(lab)
     finally:
@@ -91,6 +99,11 @@ def load(folder: Path) -> ModuleType:
         raise HookError(f"{path}: {type(error).__name__}: {error}") from error
 
 
+def takes_p4(grading: ModuleType) -> bool:
+    """Say whether a lab's learners hand in P4 programs: it reads nothing else itself."""
+    return not hasattr(grading, "read")
+
+
 class _Watch:
     """The worker as its watcher sees it."""
 
@@ -102,7 +115,9 @@ class _Watch:
         item_s: float,
         items: Sequence[Item],
         tell: Tell,
+        compiles: bool,
     ) -> None:
+        self._compiles = compiles
         self._arguments = (folder, source, seed)
         self._item_s = item_s
         self._items = items
@@ -118,12 +133,13 @@ class _Watch:
         deaths = 0
         while len(done) < len(self._items):
             if deaths == MOST_DEATHS:
-                reason = f"not judged: the switch was stuck or dead {deaths} times before"
+                reason = f"not judged: {self._what} was stuck or dead {deaths} times before"
                 done += lost(self._items[len(done) :], reason)
                 break
             refused, warnings = self._start(len(done))
             if refused:
-                items = lost(self._items, "the program does not compile")
+                why = "the program does not compile" if self._compiles else "it can't be read"
+                items = lost(self._items, why)
                 return Grade(lab, str(source), seed, items, refused, warnings)
             for item in self._items[len(done) :]:
                 said = self._hear(self._item_s)
@@ -137,7 +153,7 @@ class _Watch:
         return Grade(lab, str(source), seed, tuple(done), "", warnings)
 
     def _start(self, first: int) -> tuple[str, tuple[str, ...]]:
-        """Start a worker; (why the program does not compile, the compiler's warnings)."""
+        """Start a worker; (why the file is refused, the compiler's warnings)."""
         context = get_context("spawn")
         self._pipe, other = context.Pipe(duplex=False)
         self._process = context.Process(
@@ -148,6 +164,8 @@ class _Watch:
         said = self._hear(COMPILE_S)
         if said is None:
             reason, hint = self._why(COMPILE_S)
+            if not self._compiles:
+                return f"{self._arguments[1]}: reading it did not end: {reason}", ()
             return f"the compiler did not get through: {reason}. {hint}".strip(), ()
         kind, content = said
         return (content, ()) if kind == "refused" else ("", tuple(content))
@@ -172,12 +190,20 @@ class _Watch:
         if code is None:
             limit = seconds or self._item_s
             return (
-                f"the switch was still busy after {limit:g} s: stopped",
-                "a packet that makes another one each time it passes never comes to an end",
+                f"{self._what} was still busy after {limit:g} s: stopped",
+                "a packet that makes another one each time it passes never comes to an end"
+                if self._compiles
+                else "a loop that never ends?",
             )
+        hint = "look at what the item sends" if self._compiles else ""
         if code < 0:
-            return f"the switch died: {signal.Signals(-code).name}", "look at what the item sends"
-        return f"the switch ended with code {code}", "look at what the item sends"
+            return f"{self._what} died: {signal.Signals(-code).name}", hint
+        return f"{self._what} ended with code {code}", hint
+
+    @property
+    def _what(self) -> str:
+        """What the learner's file is run by, in reasons."""
+        return "the switch" if self._compiles else "your file"
 
     def stop(self) -> None:
         """End the worker, if there is one."""
@@ -198,7 +224,8 @@ def _work(pipe: Connection, folder: Path, source: Path, seed: int, first: int) -
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     try:
         grading = load(folder)
-        submission = _compiled(pipe, source, seed)
+        made = _compiled if takes_p4(grading) else partial(_read, grading)
+        submission = made(pipe, source, seed)
         if submission is None:
             return
         bench = _bench(grading, submission)
@@ -226,9 +253,20 @@ def _compiled(pipe: Connection, source: Path, seed: int) -> Submission | None:
     return Submission(source, result.json_text, result.p4info_text, seed)
 
 
+def _read(grading: ModuleType, pipe: Connection, source: Path, seed: int) -> Submission | None:
+    """What the lab makes of a file that is no P4 program."""
+    try:
+        content = grading.read(source)
+    except (OSError, ValueError) as error:
+        pipe.send(("refused", str(error)))
+        return None
+    pipe.send(("read", []))
+    return Submission(source, "", "", seed, content)
+
+
 def _bench(grading: ModuleType, submission: Submission) -> object:
     """The lab's bench, or why the switch does not take the program."""
-    from softswitch.p4runtime.status import PipelineError  # _compiled has loaded it: see there
+    from softswitch.p4runtime.status import PipelineError  # see _compiled
 
     try:
         return grading.bench(submission)
@@ -237,7 +275,7 @@ def _bench(grading: ModuleType, submission: Submission) -> object:
 
 
 def _judge(item: Item, bench: object) -> Finding:
-    from softswitch.p4runtime.names import UnknownName  # _compiled has loaded these: see there
+    from softswitch.p4runtime.names import UnknownName  # see _compiled
     from softswitch.p4runtime.status import WriteError
 
     try:

@@ -1,4 +1,4 @@
-"""`weft grade`: marks for a learner's P4 program, with what was expected and what came."""
+"""`weft grade`: marks for what a learner hands in, with what was expected and what came."""
 
 from __future__ import annotations
 
@@ -25,13 +25,20 @@ MOST_DETAILS = 12
       weft grade cnp-by-hand --p4 my_cnp.p4
       weft grade cnp-by-hand --p4 my_cnp.p4 --seed 7    the same packets as another time
       weft grade cnp-by-hand --p4 my_cnp.p4 --json      for a program to read
+      weft grade find-the-fault --answer mine.py        a lab that is answered with no P4
       weft grade cnp-by-hand --reference                what the lab's own answer gets
 
     exit codes: 0 full marks, 1 not all of them, 2 wrong arguments
     """)
 @argument("lab", help="the lab; `weft lab list` shows them")
-@option("--p4", type=Path, metavar="FILE", help="the program to judge")
-@flag("--reference", help="judge the reference: starter.p4 and its diff")
+@option("--p4", type=Path, metavar="FILE", help="the P4 program to judge")
+@option(
+    "--answer",
+    type=Path,
+    metavar="FILE",
+    help="what to judge in a lab that is answered with something else: its text says with what",
+)
+@flag("--reference", help="judge the reference: the lab's starter and its diff")
 @option("--seed", type=int, metavar="N", help="addresses, lengths and numbers come from it "
         "(default: another one each time)")  # fmt: skip
 @flag("--all", "everything", help="show what was right, too, field by field")
@@ -40,19 +47,21 @@ MOST_DETAILS = 12
 )
 @as_json
 def run(
-    lab: str, p4: Path | None, reference: bool, seed: int | None, everything: bool, labs: Path,
-    as_json: bool,
+    lab: str, p4: Path | None, answer: Path | None, reference: bool, seed: int | None,
+    everything: bool, labs: Path, as_json: bool,
 ) -> int:  # fmt: skip
-    """Judge the program that the arguments name; returns 0 for full marks, else 1.
+    """Judge the file that the arguments name; returns 0 for full marks, else 1.
 
     2: no such lab, no such file, a lab without grading.
     """
-    if reference == (p4 is not None):
-        raise UsageError("grade: either --p4 FILE or --reference is wanted, and not both")
+    if reference + (p4 is not None) + (answer is not None) != 1:
+        raise UsageError("grade: one of --p4 FILE, --answer FILE and --reference is wanted")
     try:
         folder = loader.load(lab, labs).folder
         with tempfile.TemporaryDirectory(prefix="weft-grade-") as scratch:
-            source = p4 or Path(scratch, "reference.p4")
+            if not reference:
+                _check(folder, is_p4=p4 is not None)
+            source = p4 or answer or Path(scratch, f"reference{grade.starter_of(folder).suffix}")
             if reference:
                 source.write_text(grade.reference(folder), encoding="utf-8")
             with console.progress(f"grade {source.name}", quiet=as_json or not sys.stderr.isatty()):
@@ -66,6 +75,15 @@ def run(
     else:
         _print(graded, everything=everything)
     return 0 if graded.is_full else 1
+
+
+def _check(folder: Path, *, is_p4: bool) -> None:
+    """See that a lab takes what is handed in. Raises GradeError, HookError, UsageError."""
+    wants_p4 = grade_worker.takes_p4(grade_worker.load(folder))
+    if wants_p4 and not is_p4:
+        raise UsageError(f"grade: {folder.name} is answered with a P4 program: --p4 FILE")
+    if is_p4 and not wants_p4:
+        raise UsageError(f"grade: {folder.name} is not answered with a P4 program: --answer FILE")
 
 
 def _print(grade: Grade, *, everything: bool) -> None:
