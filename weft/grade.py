@@ -87,7 +87,7 @@ def _check(folder: Path, *, is_p4: bool) -> None:
 
 
 def _print(grade: Grade, *, everything: bool) -> None:
-    again = f"--seed {grade.seed} gives the same packets again"
+    again = f"--seed {grade.seed} gives the same again"
     rows = [[item.title, _marks(item), _verdict(item)] for item in grade.items]
     console.table(
         ["asked for", "marks", ""],

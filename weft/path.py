@@ -40,7 +40,7 @@ MOST_PROBES = 1000
       weft path h1 h9 --sim fattree4             in virtual time, no root
       weft path h1 h9 --sim my/broken.yaml --at 2ms --json
 
-    exit codes: 0 all probes arrived, 1 some did not, 2 wrong arguments
+    exit codes: 0 all probes arrived, 1 some did not, or FILE is wrong, 2 wrong arguments
     """)
 @argument("source", help="the host that sends, or an interface of it: h1, h1:1")
 @argument("target", help="the host that receives, or an interface of it")
@@ -69,13 +69,28 @@ def run(
     if sim is None:
         if at is not None:
             raise UsageError("--at is for --sim: a fabric that is up is asked as it is")
-        raise UsageError("no run")
+        return _shown(_live(source, target, udp_port, dscp, count), as_json=as_json)
     loaded = _loaded(sim)
     flow = flow_of(loaded.topology, source, target, udp_port, dscp)
     with console.progress(f"path in {loaded.topology.name}", quiet=as_json):
         found = _simulated(loaded, flow, count, 0 if at is None else _moment(at))
+    return _shown(found, as_json=as_json)
+
+
+def _shown(found: FlowTrace, *, as_json: bool) -> int:
     show(found, as_json=as_json)
     return 0 if found.arrived >= found.sent else 1
+
+
+def _live(source: str, target: str, udp_port: int, dscp: int, count: int) -> FlowTrace:
+    """Trace it in the run that is up. Raises NoRunError, NotRootError, what `trace` does."""
+    from emulation import fabric_record  # Mininet, which --sim does without
+    from emulation.session import require_root
+    from observe.live_flow_trace import trace
+
+    require_root("weft path (in the simulator it needs no root: --sim FILE)")
+    record = fabric_record.running()
+    return trace(record, flow_of(record.topology, source, target, udp_port, dscp), count)
 
 
 def flow_of(topology: Topology, source: str, target: str, udp_port: int, dscp: int) -> TracedFlow:

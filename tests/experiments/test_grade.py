@@ -154,6 +154,46 @@ def test_what_is_not_there_is_said_in_a_line(lab: Any, capsys: pytest.CaptureFix
     assert "nothing to grade" in capsys.readouterr().err
 
 
+def test_a_lab_may_read_what_is_no_p4_program(lab: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    folder, program = lab("right")
+    (folder / "grading.py").write_text(
+        f"""{GRADING}
+def read(path):
+    text = path.read_text()
+    if "1" not in text:
+        raise ValueError(f"{{path}}:1: no 1 in it")
+    return text
+def bench(submission): return submission.content
+def is_one(bench): return Finding.of([Detail.of("text", "1", bench)])
+TRIED = [is_one, stuck]
+ITEM_S = 2.0
+"""
+    )
+    answer = folder.parent / "mine.txt"
+    answer.write_text("1")
+    asked = ["grade", "made-up", "--labs", str(folder.parent), "--json"]
+    assert cli.main([*asked, "--answer", str(answer)]) == 1
+    report = json.loads(capsys.readouterr().out)
+    assert [item["earned"] for item in report["items"]] == [4, 0]
+    assert report["items"][1]["reason"] == "your file was still busy after 2 s: stopped"
+    answer.write_text("2")
+    assert cli.main([*asked, "--answer", str(answer)]) == 1
+    report = json.loads(capsys.readouterr().out)
+    assert report["refused"] == f"{answer}:1: no 1 in it"
+    assert report["items"][0]["reason"] == "it can't be read"
+    assert cli.main([*asked, "--p4", str(program)]) == 2
+    assert "not answered with a P4 program: --answer FILE" in capsys.readouterr().err
+
+
+def test_p4_is_asked_for_where_a_lab_reads_nothing(
+    lab: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, program = lab("right")
+    asked = ["grade", "made-up", "--labs", str(folder.parent), "--answer", str(program)]
+    assert cli.main(asked) == 2
+    assert "answered with a P4 program: --p4 FILE" in capsys.readouterr().err
+
+
 def test_a_mistake_in_grading_is_the_labs_and_not_the_learners(lab: Any) -> None:
     folder, program = lab("right")
     (folder / "grading.py").write_text(f"{GRADING}\ndef wrong(bench): 1 / 0\nTRIED = [wrong]\n")
