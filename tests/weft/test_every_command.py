@@ -44,7 +44,7 @@ LINES: Mapping[str, Mapping[str, str]] = {
     "dpfr": {"dpfr": "", "dpfr off": "has no dpfr"},
     "reload": {"reload s1": "", "reload all": "", "reload s9": "no switch", "reload s2 x.p4": "?"},
     "trace": {"trace s1 --count 1": "", "trace s9": "no switch"},
-    "path": {"path h1 h2 --count 1": "?", "path h1 h1": "weft path ended"},
+    "path": {"path h1 h2 --count 1": "?", "path h1 h1": "?"},
     "top": {"top": ""},
     "agent": {"agent": "", "agent h9": "?"},
     "p4rt-shell": {"p4rt-shell s9": "no switch"},

@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -18,6 +19,8 @@ from pathlib import Path
 
 import pytest
 
+from softswitch.diagnostics import DiagnosticsClient
+from softswitch.impairments import changes
 from tests.weft.prompt_lab import PATIENCE_S, REPOSITORY, Lab, opened, rows, until
 
 pytestmark = pytest.mark.root
@@ -65,6 +68,24 @@ def test_names_resolve_at_once_in_every_host(lab: Lab) -> None:
     assert time.monotonic() - started < 5  # it asked a name server for 10 s once
     done = lab.other_terminal("exec", "h2", "getent", "hosts", "h4")
     assert done.stdout.split()[0] == "10.0.2.2"
+
+
+def test_a_flow_s_path_is_traced_to_where_it_vanishes(lab: Lab) -> None:
+    done = lab.other_terminal("path", "h1", "h3", "--count", "3", "--json")
+    found = json.loads(done.stdout)
+    assert (found["sent"], found["arrived"], found["vanished"]) == (3, 3, [])
+    first, spine, last = found["hops"]
+    assert (first["switch"], last["switch"], last["left"][0]["towards"]) == ("s1", "s2", "h3")
+    assert {hop["left"][0]["queue"] for hop in found["hops"]} == {3}
+    port = spine["left"][0]["port"]
+    with DiagnosticsClient(lab.result["p4runtime"][spine["switch"]]) as switch:
+        switch.set_link(port, send=changes(loss="100%"))
+        try:
+            said = lab.do("path h1 h3 --count 3")
+        finally:
+            switch.set_link(port, clear=True)
+    assert "0 of 3 probes arrived at h3" in said
+    assert f"3 vanished at {spine['switch']}:{port} to {spine['left'][0]['towards']}" in said
 
 
 def test_what_there_is_in_mininet_s_form(lab: Lab) -> None:
@@ -130,8 +151,6 @@ def test_a_link_that_is_down_passes_nothing_and_is_routed_around(lab: Lab) -> No
 
 
 def test_both_ends_of_a_link_really_stop(lab: Lab) -> None:
-    from softswitch.diagnostics import DiagnosticsClient
-
     def states() -> set[str]:
         found = set()
         for switch, port in (("s1", 4), ("s4", 1)):
