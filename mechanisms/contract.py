@@ -17,6 +17,7 @@ and the name stands nowhere else. Everything below iterates over the registry:
     entries, entries_towards, entries_of: what switches hold; what it depends on is what each is
         given, and `controller.parts` says when each is asked
     tickers         simulator, emulation: packets into switches at a period
+    port_report     simulator, emulation: a packet into a switch when a port loses or gets carrier
     counters        observe: top, web, metrics, JSON; results
     words           the prompt
     remarks         lint, of topologies and of run files
@@ -227,11 +228,12 @@ class Mechanism:
         """
         return iter(())
 
-    def port_news(self, topology: Topology) -> bytes:
+    def port_report(self, topology: Topology) -> bytes:
         """Return what comes into every switch by `TICKER_PORT` when a port loses or gets carrier.
 
-        From the Ethernet header on. Where the target can tell, it writes into the last four bytes
-        which port, and 1 for up or 0 for down, 16 bits each. No bytes: nobody wants to know.
+        From the Ethernet header on, 14 to 128 bytes. The target (ours; BMv2 reports nothing) writes
+        into the last four which port, and 1 for up or 0 for down, 16 bits each. No bytes: no
+        reports.
         """
         return b""
 

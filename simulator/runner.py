@@ -36,7 +36,7 @@ from simulator.programs import place_programs, program_ends, start_programs
 from simulator.result_due import DueEnd, Tally
 from simulator.result_model import Records, RunEnd, RunIdentity, Stop, SwitchEnd
 from simulator.results import ResultWriter
-from simulator.tickers import apply_port_news, apply_tickers
+from simulator.tickers import apply_port_report, apply_tickers
 from softswitch.core import Direction
 from topologies.events import LinksCall, PortCall, SwitchCall, calls
 from topologies.model import CNP_DSCP, Endpoint, Link
@@ -133,7 +133,7 @@ class Simulation:
             apply_clocks(self.fabric, run.clocks, self.seed)
         apply_receivers(self.fabric, run.receivers)
         apply_tickers(self.fabric, self.seed)
-        apply_port_news(self.fabric)
+        apply_port_report(self.fabric)
         self._down: set[Link] = set()
         self.punts = 0
         self.clients: LockStep | None = None

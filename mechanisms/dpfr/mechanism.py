@@ -47,8 +47,8 @@ class DpfrMechanism(Mechanism):
         if setting is not None and ways:
             yield Ticker.of(setting.period_ps // ways, heartbeat())
 
-    def port_news(self, topology: Topology) -> bytes:
-        """Return what says that a port lost carrier: it is dead then, without waiting."""
+    def port_report(self, topology: Topology) -> bytes:
+        """Return the packet that reports a port's carrier: without it a port is dead at once."""
         setting = topology.setting(KEY)
         return port_state() if setting is not None and setting.carrier else b""
 

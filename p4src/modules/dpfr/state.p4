@@ -16,6 +16,9 @@ register<ways_t>(DPFR_DESTINATIONS) dpfr_masks;     // by destination: the ways 
 @id(REGISTER_ID_DPFR_CLAIMS)
 register<bit<60>>(DPFR_CLAIMS) dpfr_claims;
 
+@id(REGISTER_ID_DPFR_DARK)
+register<bit<1>>(PORTS) dpfr_dark;                  // ports to hosts that have no carrier; see HeartbeatTick, too
+
 // Counted by port.
 enum bit<8> DpfrOutcome {
     REROUTED  = 0,      // packets that had been meant for the port, and took another
