@@ -206,9 +206,10 @@ class Fabric:
     def kill(self, switch: str, *, alive: bool) -> None:
         """Switch a switch off, which loses its queues, or on again."""
         virtual = self.switches[switch]
-        # A program that is off gets no reports of its own ports.
-        virtual.device.core.report_ports(TICKER_PORT, self.port_report if alive else b"")
+        # While it is off, nobody reports its own ports to it; once it returns, those that are down.
+        virtual.device.core.report_ports(TICKER_PORT, b"")
         self.engine.set_node(self.nodes[switch], alive)
         if alive:
+            virtual.device.core.report_ports(TICKER_PORT, self.port_report)
             virtual.device.core.report_down_ports()
             self.engine.touch(virtual.node)

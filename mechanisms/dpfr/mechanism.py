@@ -52,6 +52,12 @@ class DpfrMechanism(Mechanism):
         setting = topology.setting(KEY)
         return port_state() if setting is not None and setting.carrier else b""
 
+    def validity_unit_ps(self, topology: Topology, kind: int) -> int:
+        """Return the period of heartbeats, for notifications of links."""
+        setting = topology.setting(KEY)
+        links = kind in (NotificationType.LINK_DOWN, NotificationType.LINK_UP)
+        return setting.period_ps if setting is not None and links else 0
+
     def remarks(self, topology: Topology, prefix: FieldPath = ()) -> Iterator[Remark]:
         """Yield that a topology is too large, or its times too short for the machine."""
         setting = topology.setting(KEY)

@@ -39,9 +39,8 @@ control TakePortState(in headers_t hdr, inout local_metadata_t meta) {
     apply {
         port_t port = hdr.notification.destination_qp[8:0];
         bool up = hdr.notification.queue != 0;
-        if (!up) {
-            dpfr.count((bit<32>)port << 4 | (bit<32>)(bit<8>)DpfrOutcome.LOST_CARRIER);
-        }
+        DpfrOutcome outcome = up ? DpfrOutcome.GOT_CARRIER : DpfrOutcome.LOST_CARRIER;
+        dpfr.count((bit<32>)port << 4 | (bit<32>)(bit<8>)outcome);
         bool between = dpfr_link.apply().hit;
         bit<1> dark = up || between ? 1w0 : 1w1;
         dpfr_dark.write((bit<32>)port, dark);
@@ -77,7 +76,7 @@ control TellSender(in headers_t hdr, inout local_metadata_t meta, inout standard
         meta.notifying.queue = 0;
         meta.notifying.to = hdr.ipv4.src;
         meta.notifying.session = DPFR_SENDERS_SESSION;
-        dpfr.count((bit<32>)std.egress_spec << 4 | (bit<32>)(bit<8>)DpfrOutcome.TOLD);
+        dpfr.count((bit<32>)std.egress_spec << 4 | (bit<32>)(bit<8>)DpfrOutcome.NOTIFIED);
     }
 
     apply {
