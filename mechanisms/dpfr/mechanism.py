@@ -13,6 +13,7 @@ from controller.parts import View
 from mechanisms.contract import Mechanism
 from mechanisms.dpfr.counters import DPFR as COUNTER
 from mechanisms.dpfr.entries import MODE_TABLE, NAME, entries
+from mechanisms.dpfr.fits import LEAVE_OUT, fit_remarks
 from mechanisms.dpfr.real_time import real_time_remarks
 from mechanisms.dpfr.settings import DPFR, KEY
 from mechanisms.dpfr.ways import PlanError, ports_to_switches, ways_of
@@ -68,10 +69,9 @@ class DpfrMechanism(Mechanism):
             fabric = ways_of(topology)
             longest = fabric.longest()
         except PlanError as error:
-            yield Remark(
-                Severity.ERROR, (*prefix, KEY), topology.name, str(error), "leave dpfr out here"
-            )
+            yield Remark(Severity.ERROR, (*prefix, KEY), topology.name, str(error), LEAVE_OUT)
             return
+        yield from fit_remarks(topology, prefix, fabric)
         if setting.remote and 1 << setting.validity < setting.refresh + longest:
             message = (
                 f"a switch whose link dies may have {longest} destinations to tell of, one in each "
