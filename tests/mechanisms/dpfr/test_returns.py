@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import pytest
 
+from simulator.result_ports import drop_rows
 from tests.mechanisms.dpfr.test_carrier import Ran
 from tests.mechanisms.dpfr.test_losses import flows
 
@@ -36,3 +37,15 @@ def test_traffic_flows_once_all_are_back(
         events, f"{before}\n{after}", dpfr=dpfr, until_us=late_us + 200, controller=f"{delay_us}us"
     )
     assert found.lost[4:] == [0] * 4
+
+
+def test_heartbeats_that_switches_take_are_not_lost_packets() -> None:
+    """Not in an undisturbed run; nor with a switch that counts anew."""
+    quiet = Ran([], flows(count=2, size="100kB"), until_us=400)
+    assert quiet.end.switches["s1"].taken > 50
+    assert drop_rows(quiet.end) == []
+    kill = "{at: 200us, switch: s4, do: kill, lasts: 100us}"
+    back = Ran([kill], flows(count=2, size="100kB"), until_us=900, controller="0us")
+    assert back.end.switches["s4"].taken > 100
+    ingress = [row for row in drop_rows(back.end) if row["reason"] == "ingress"]
+    assert [row["node"] for row in ingress if row["node"] != "s4"] == []
