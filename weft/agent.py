@@ -249,7 +249,9 @@ class _View:
         """Return the lines below the table."""
         counts = notification_rows.counts_text(look.notification_counts)
         if self._of_notifications:
-            return [f"{shown or 'no'} notifications held", *filter(None, [counts])]
+            plural = "" if shown == 1 else "s"
+            held = f"{shown or 'no'} notification{plural} held"
+            return [held, *filter(None, [counts])]
         if look.notifications:
             counts += "; weft agent --notifications shows them"
         return [agent_rows.counters_text(look.counters, shown), *filter(None, [counts])]
