@@ -42,6 +42,7 @@ from emulation.switch_node import (
 from emulation.tcp_ports import TcpPorts
 from emulation.teardown import Removed
 from emulation.tickers import real_tickers
+from mechanisms.tickers import port_report
 from topologies import Link, Port, Topology
 from topologies.model import RECIRCULATION_PS
 
@@ -336,7 +337,7 @@ class Session:
             self._tcp_ports.take(count, FIRST_THRIFT_PORT) if needs_thrift else [0] * count
         )
         settings = {}
-        tickers = real_tickers(self.topology)
+        tickers, report = real_tickers(self.topology), port_report(self.topology)
         for switch, grpc_port, thrift_port in zip(
             self.topology.switches, grpc_ports, thrift_ports, strict=True
         ):
@@ -353,6 +354,7 @@ class Session:
                 bmv2_units=self.topology.own.bmv2_units,
                 recirculation_ns=self.topology.real_duration_ns(RECIRCULATION_PS),
                 tickers=tickers.get(switch.name, ()),
+                port_report=report,
                 ticker_interface=(
                     self.network.ticker_interfaces(switch.name)[0]
                     if self.target is Target.BMV2 and switch.name in tickers

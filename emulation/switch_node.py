@@ -87,6 +87,7 @@ class SwitchSettings:
     `recirculation_ns`: how long a packet takes from egress back into ingress (our switch only).
     `bmv2_units`: whether our switch stamps and counts as BMv2 does, not in nanoseconds and cells.
     `tickers`: in real time; BMv2 gets what a process ticks by the port `ticker_interface`.
+    `port_report`: the packet by which our switch reports a port's carrier to its program.
     """
 
     target: Target
@@ -99,6 +100,7 @@ class SwitchSettings:
     recirculation_ns: int = RECIRCULATION_PS // PS_PER_NS
     tickers: tuple[TickerOption, ...] = ()
     ticker_interface: str = ""
+    port_report: bytes = b""
     cpu_port: int = CPU_PORT
     bmv2_units: bool = False
 
@@ -132,6 +134,8 @@ class SwitchSettings:
                 command += ["--link", option]
             for ticker in self.tickers:
                 command += ["--ticker", ticker_option(ticker)]
+            if self.port_report:
+                command += ["--port-report", f"packet={self.port_report.hex()}"]
             command += ["--ready-file", str(self.ready_path)]
         return command
 

@@ -17,6 +17,8 @@ and the name stands nowhere else. Everything below iterates over the registry:
     entries, entries_towards, entries_of: what switches hold; what it depends on is what each is
         given, and `controller.parts` says when each is asked
     tickers         simulator, emulation: packets into switches at a period
+    port_report     simulator, emulation: a packet into a switch when a port loses or gets carrier
+    validity_unit_ps   observe: how long notifications hold
     counters        observe: top, web, metrics, JSON; results
     words           the prompt
     remarks         lint, of topologies and of run files
@@ -52,7 +54,8 @@ class PortCounter:
     the label `shown`; also the row in the summary of `weft sim`. `key`: in JSON, in results and as
     `--sort` says it, with - for _. `texts`: how a count of each label reads ("340 within the
     interval"). `help`: the metric's text in Prometheus, whose name is weft_port_KEY and whose
-    label's name is `label`.
+    label's name is `label`. `state(counts)`: what the mechanism makes of a port now, in a word or
+    two ("dead"), from its counts by label; empty where there is nothing to say.
     """
 
     name: str
@@ -63,6 +66,7 @@ class PortCounter:
     texts: Mapping[str, str]
     help: str
     label: str = "outcome"
+    state: Callable[[Mapping[str, int]], str] = lambda counts: ""
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -227,13 +231,21 @@ class Mechanism:
         """
         return iter(())
 
-    def port_news(self, topology: Topology) -> bytes:
+    def port_report(self, topology: Topology) -> bytes:
         """Return what comes into every switch by `TICKER_PORT` when a port loses or gets carrier.
 
-        From the Ethernet header on. Where the target can tell, it writes into the last four bytes
-        which port, and 1 for up or 0 for down, 16 bits each. No bytes: nobody wants to know.
+        From the Ethernet header on, 14 to 128 bytes. The target (ours; BMv2 reports nothing) writes
+        into the last four which port, and 1 for up or 0 for down, 16 bits each. No bytes: no
+        reports.
         """
         return b""
+
+    def validity_unit_ps(self, topology: Topology, kind: int) -> int:
+        """Return what the validity of its notifications of a type counts in, in fabric ps.
+
+        A notification holds for 2^validity of it. 0: none of this type is its own.
+        """
+        return 0
 
     def learner(
         self, topology: Topology, facts: TargetFacts, policy: FabricPolicy

@@ -77,6 +77,12 @@ def run_remarks(run: RunFile, prefix: FieldPath = ()) -> Iterator[Remark]:
         yield from each.run_remarks(run, prefix)
 
 
+def validity_unit_ps(topology: Topology, kind: int) -> int:
+    """Return what the validity of notifications of a type counts in (fabric ps); 0: unknown."""
+    held = (each for each in mechanisms() if each.holds(topology))
+    return next(filter(None, (each.validity_unit_ps(topology, kind) for each in held)), 0)
+
+
 @cache
 def all_counters() -> tuple[PortCounter, ...]:
     """Return the counters of all mechanisms."""

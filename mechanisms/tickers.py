@@ -33,10 +33,10 @@ def tickers(topology: Topology, switch: Switch) -> tuple[Ticker, ...]:
     return (*topology.tickers_of(switch.name), *asked)
 
 
-def port_news(topology: Topology) -> bytes:
-    """Return what switches are told with when a port loses or gets carrier; no bytes: nothing."""
+def port_report(topology: Topology) -> bytes:
+    """Return the packet by which switches report that a port lost or got carrier; b"": none."""
     held = (each for each in mechanisms() if each.holds(topology))
-    return next(filter(None, (each.port_news(topology) for each in held)), b"")
+    return next(filter(None, (each.port_report(topology) for each in held)), b"")
 
 
 def scheduled(topology: Topology, switch: Switch, seed: int = SEED) -> tuple[Scheduled, ...]:

@@ -113,9 +113,12 @@ def _count(number: int) -> str:
 
 def since(slot: Slot, now_ns: int) -> str:
     """Return how long ago its last packet came."""
-    if not slot.last_ns:
-        return "never"
-    seconds = max(0, now_ns - slot.last_ns) / 1e9
+    return age(slot.last_ns, now_ns) if slot.last_ns else "never"
+
+
+def age(at_ns: int, now_ns: int) -> str:
+    """Return how long ago something was."""
+    seconds = max(0, now_ns - at_ns) / 1e9
     if seconds < _IDLE_S:
         return f"{seconds * 1e3:.0f} ms"
     return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"

@@ -50,6 +50,7 @@ def _switch(sample: SwitchSample, rates: SwitchRates) -> Json:
 def _port(sample: PortSample, rates: PortRates) -> Json:
     return {
         "up": sample.up,
+        "state": sample.state(all_counters()),
         "rate_bps": sample.rate_bps,
         "rx_bps": round(rates.rx_bps),
         "tx_bps": round(rates.tx_bps),

@@ -7,7 +7,7 @@ Everything is as it happens on this machine, in real time; `fabric_bps` scales a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from mechanisms.contract import PortCounter
@@ -68,6 +68,11 @@ class PortSample:
     def count(self, counter: PortCounter) -> int | None:
         """Return what a mechanism's counter shows; None where the program does not have it."""
         return self.counters.get(counter.key, {}).get(counter.shown)
+
+    def state(self, counters: Iterable[PortCounter]) -> str:
+        """Return what the first mechanism that has something to say makes of the port."""
+        found = (c.state(self.counters[c.key]) for c in counters if c.key in self.counters)
+        return next(filter(None, found), "")
 
 
 @dataclass(frozen=True)

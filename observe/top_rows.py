@@ -152,6 +152,7 @@ def columns(topology: Topology) -> list[str]:
 def cells(row: PortRow, topology: Topology) -> list[str]:
     """Return a row's figures in the order of `columns`."""
     rates, sample, time_scale = row.rates, row.sample, topology.time_scale
+    state = "down" if sample.up is False else sample.state(counters(topology))
     fabric = (
         [scaled(fabric_bps(bps, time_scale)) for bps in (rates.rx_bps, rates.tx_bps)]
         if time_scale != 1
@@ -159,7 +160,7 @@ def cells(row: PortRow, topology: Topology) -> list[str]:
     )
     return [
         row.name,
-        row.peer if sample.up is not False else f"{row.peer} (down)",
+        f"{row.peer} ({state})" if state else row.peer,
         scaled(rates.rx_bps),
         scaled(rates.tx_bps),
         *fabric,

@@ -26,6 +26,9 @@ from simulator.fabric import Fabric, target_facts
 from softswitch.p4runtime.status import Code
 
 BATCH = 512
+_BY_REASON, _BY_TYPE = "dropped", "notifications"
+"""Counters of p4src/modules/drops.p4, and of notification.p4: cell n < 16 is type n, taken."""
+
 PS_PER_NS = 1000
 
 At = Callable[[int, Callable[[], None]], None]
@@ -125,6 +128,27 @@ class ControlPlane:
                 for cell, label in counter.cells(port.number).items():
                     found[label] += switch.device.core.counter_get(array, cell).packets
         return found
+
+    def lost_and_taken(self, name: str) -> tuple[int, int]:
+        """Return packets that a switch's program dropped for a reason, and those it took itself.
+
+        The latter are notifications of its neighbours: they end there, and nobody has lost them.
+        (0, 0) where the program does not count both.
+        """
+        counters = self.model.info(name).counters
+        if name in self.own or _BY_REASON not in counters or _BY_TYPE not in counters:
+            return 0, 0
+        device = self.fabric.switches[name].device
+        assert device.pipeline is not None
+        schema = device.pipeline.schema.counters
+        lost, taken = (
+            sum(
+                device.core.counter_get(schema[counters[each].id].index, n).packets
+                for n in range(16)
+            )
+            for each in (_BY_REASON, _BY_TYPE)
+        )
+        return lost, taken
 
     # --- digests --------------------------------------------------------------------------------
 

@@ -93,7 +93,7 @@ class Fabric:
         """
         self.topology = topology
         self.engine = Engine(seed)
-        self.port_news = b""
+        self.port_report = b""
         self.switches: dict[str, Virtual] = {}
         self.nodes: dict[str, int] = {}
         self.names: list[str] = []
@@ -205,6 +205,11 @@ class Fabric:
 
     def kill(self, switch: str, *, alive: bool) -> None:
         """Switch a switch off, which loses its queues, or on again."""
-        # What is off hears nothing of its own ports.
-        self.switches[switch].device.core.tell_ports(TICKER_PORT, self.port_news if alive else b"")
+        virtual = self.switches[switch]
+        # While it is off, nobody reports its own ports to it; once it returns, those that are down.
+        virtual.device.core.report_ports(TICKER_PORT, b"")
         self.engine.set_node(self.nodes[switch], alive)
+        if alive:
+            virtual.device.core.report_ports(TICKER_PORT, self.port_report)
+            virtual.device.core.report_down_ports()
+            self.engine.touch(virtual.node)

@@ -63,7 +63,8 @@ class SwitchEnd:
 
     `stats`: ws_stats. `ports`: ws_port_stats by port. `pfc`: ws_pfc_stats by port, whose members
     are numbers or eight numbers, one a class. `wires`: ws_impair_stats by port and then "send" or
-    "receive". `waiting`: the rows of ws_waiting. `buffer`: of the shared buffer.
+    "receive". `waiting`: the rows of ws_waiting. `buffer`: of the shared buffer. `taken`: of the
+    packets that `stats` has as dropped in ingress, those that were for the switch itself.
     """
 
     stats: Counters = field(default_factory=dict)
@@ -72,6 +73,7 @@ class SwitchEnd:
     wires: Mapping[int, Mapping[str, Counters]] = field(default_factory=dict)
     waiting: Records | Sequence[Any] = ()
     buffer: Counters = field(default_factory=dict)
+    taken: int = 0
 
 
 @dataclass(frozen=True)

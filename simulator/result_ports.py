@@ -106,7 +106,8 @@ def drop_rows(end: RunEnd) -> list[dict[str, Any]]:
 
 
 def _drops_of(node: str, switch: SwitchEnd) -> Iterator[dict[str, Any]]:
-    for name, count in switch.stats.items():
+    for name, dropped in switch.stats.items():
+        count = dropped - switch.taken if name == "drop_ingress" else dropped
         if name.startswith("drop_") and count:
             yield _drop(node, _NONE, _NONE, name.removeprefix("drop_"), int(count))
     for port in sorted({*switch.ports, *switch.pfc, *switch.wires}):

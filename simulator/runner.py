@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import heapq
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
@@ -36,7 +37,7 @@ from simulator.programs import place_programs, program_ends, start_programs
 from simulator.result_due import DueEnd, Tally
 from simulator.result_model import Records, RunEnd, RunIdentity, Stop, SwitchEnd
 from simulator.results import ResultWriter
-from simulator.tickers import apply_port_news, apply_tickers
+from simulator.tickers import apply_port_report, apply_tickers
 from softswitch.core import Direction
 from topologies.events import LinksCall, PortCall, SwitchCall, calls
 from topologies.model import CNP_DSCP, Endpoint, Link
@@ -116,6 +117,8 @@ class Simulation:
         self.traffic: Traffic = plan(run, self.seed) if traffic is None else traffic
         self._dead: set[str] = set()
         self._away: set[str] = set()
+        self._starts: Counter[str] = Counter()  # how often switches have returned
+        self._taken: dict[str, tuple[int, int]] = {}  # by switches that returned, see _taken_by
         self._captures: list[PortCapture] = []
         self._agenda: list[tuple[int, int, Callable[[], None]]] = []
         self._actions = 0
@@ -133,7 +136,7 @@ class Simulation:
             apply_clocks(self.fabric, run.clocks, self.seed)
         apply_receivers(self.fabric, run.receivers)
         apply_tickers(self.fabric, self.seed)
-        apply_port_news(self.fabric)
+        apply_port_report(self.fabric)
         self._down: set[Link] = set()
         self.punts = 0
         self.clients: LockStep | None = None
@@ -256,8 +259,11 @@ class Simulation:
             return
         (self._dead.discard if call.up else self._dead.add)(call.switch)
         if call.up:
+            self._taken[call.switch] = self._taken_by(call.switch)
             self.fabric.restart(call.switch)
-            self._tell(FabricReady({call.switch: ()}))
+            self._starts[call.switch] += 1
+            start = self._starts[call.switch]
+            self._later(lambda: self._returned(call.switch, start))
         else:
             self._away.add(call.switch)
         self.fabric.kill(call.switch, alive=call.up)
@@ -269,16 +275,22 @@ class Simulation:
         ends = (link.a.node, link.b.node)
         if all(map(self.fabric.topology.is_switch, ends)):
             up = link not in self._down and not any(end in self._dead for end in ends)
-            self._tell(LinkChanged(link, up))
+            self._later(lambda: self._heard(LinkChanged(link, up)))
 
-    def _tell(self, event: LinkChanged | FabricReady) -> None:
-        delay = self.file.controller_delay_ps * self.fabric.topology.time_scale
-        self.at(self.engine.now + delay, lambda: self._told(event))
+    def _returned(self, switch: str, start: int) -> None:
+        """Let the controller fill a switch, unless it has been started once more since."""
+        if self._starts[switch] == start:
+            self._away -= {switch} - self._dead
+            self._heard(FabricReady({switch: ()}))
 
-    def _told(self, event: LinkChanged | FabricReady) -> None:
-        if isinstance(event, FabricReady):
-            self._away -= event.entries.keys() - self._dead
+    def _heard(self, event: LinkChanged | FabricReady) -> None:
+        """Let the controller react."""
         self.control.take(event, self._away)
+
+    def _later(self, action: Callable[[], None]) -> None:
+        """Do something when the controller hears of what happens now."""
+        delay = self.file.controller_delay_ps * self.fabric.topology.time_scale
+        self.at(self.engine.now + delay, action)
 
     def _change_port(self, call: PortCall) -> None:
         self.fabric.change_port(call)
@@ -476,6 +488,13 @@ class Simulation:
         finally:
             paths.close()
 
+    def _taken_by(self, name: str) -> tuple[int, int]:
+        """Return packets dropped in a switch's ingress, and how many of them were for itself."""
+        before, taken_before = self._taken.get(name, (0, 0))
+        dropped = self.fabric.switches[name].device.core.stats().drop_ingress
+        lost, taken = self.control.lost_and_taken(name)
+        return dropped, taken_before + min(taken, max(0, dropped - before - lost))
+
     def _switch_end(self, name: str) -> SwitchEnd:
         core = self.fabric.switches[name].device.core
         ports = [port.number for port in self.fabric.topology.ports_of(name)]
@@ -491,6 +510,7 @@ class Simulation:
             ports={port: asdict(core.port_stats(port)) for port in ports},
             wires={port: both for port, both in wires.items() if _any(list(both.values()))},
             **buffer_end(core, ports),
+            taken=self._taken_by(name)[1],
         )
 
 

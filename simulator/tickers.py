@@ -1,8 +1,8 @@
-"""What switches of a run tick, and hear of their ports, in virtual time."""
+"""The tickers of a run's switches, and reports of their ports, in virtual time."""
 
 from __future__ import annotations
 
-from mechanisms.tickers import port_news, scheduled
+from mechanisms.tickers import port_report, scheduled
 from simulator.core.binding import Ticker
 from simulator.fabric import Fabric
 from topologies.tickers import TICKER_PORT
@@ -20,8 +20,8 @@ def apply_tickers(fabric: Fabric, seed: int) -> dict[str, list[int]]:
     return found
 
 
-def apply_port_news(fabric: Fabric) -> None:
-    """Let each switch know when its links go down and up, where a mechanism asks for that."""
-    fabric.port_news = port_news(fabric.topology)
+def apply_port_report(fabric: Fabric) -> None:
+    """Let each switch report its ports to its program, where a mechanism asks for that."""
+    fabric.port_report = port_report(fabric.topology)
     for switch in fabric.switches.values():
-        switch.device.core.tell_ports(TICKER_PORT, fabric.port_news)
+        switch.device.core.report_ports(TICKER_PORT, fabric.port_report)

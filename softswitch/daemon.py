@@ -215,6 +215,7 @@ class Daemon:
             raise DaemonError(f"the switch core can't be built: {error}") from error
         self._stack.callback(core.close)
         core.set_log(_log_core)
+        core.report_ports(TICKER_PORT, options.port_report)
         loop = DaemonLoop(core)
         self._stack.callback(loop.close)
         return core, loop
@@ -294,7 +295,7 @@ class Daemon:
         ports = {interface.port: interface.name for interface in self.options.interfaces}
         if self.options.cpu_port:
             ports.setdefault(self.options.cpu_port, "")
-        if self.options.tickers:
+        if self.options.tickers or self.options.port_report:
             ports[TICKER_PORT] = ""
         return DiagnosticsService(device, loop, service.lock, ports, device_id=service.device_id)
 

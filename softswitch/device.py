@@ -93,6 +93,7 @@ class Device:
                 raise PipelineError(f"the pipeline can't be loaded: {error}") from error
             except EntityError as error:
                 raise PipelineError(f"the program's own entries: {error}") from error
+            self.core.report_down_ports()
         self._schemas = {}
         self._runs(prepared, forwarding)
 
@@ -153,6 +154,7 @@ class Device:
                 raise PipelineError(f"the pipeline can't be loaded: {error}") from error
             except EntityError as error:
                 raise PipelineError(f"the program's own entries: {error}") from error
+            self.core.report_down_ports()
         self.pipeline = None
         self.forwarding = None
         self.program = program

@@ -9,7 +9,12 @@ from pathlib import Path
 from typing import NoReturn
 
 from softswitch.link_options import Link, duration, parse_link
-from softswitch.ticker_options import TICKER_PORT, TickerOption, parse_ticker
+from softswitch.ticker_options import (
+    TICKER_PORT,
+    TickerOption,
+    parse_port_report,
+    parse_ticker,
+)
 
 MAX_PORT = 511
 """Ports are v1model's 9 bits."""
@@ -76,6 +81,8 @@ options after `--` (target options):
                                 (each also as rx-loss=...: on what it receives), seed=7
   --ticker period=TIME,packet=HEX[,start=TIME]   a packet comes in by port 509 at start + k * period
                                 of the switch's clock; repeatable
+  --port-report packet=HEX      when a port goes down or up, this packet comes in by port 509; its
+                                last four bytes say which port, and 1 (up) or 0 (down), 16 bits each
   --ready-file PATH             written when ports are open and P4Runtime listens
 """
 
@@ -130,6 +137,7 @@ class Options:
     recirculation_ps: int = 1_000_000
     links: tuple[Link, ...] = ()
     tickers: tuple[TickerOption, ...] = ()
+    port_report: bytes = b""
     ready_file: Path | None = None
     notes: tuple[str, ...] = field(default=())
 
@@ -190,6 +198,7 @@ def parse(argv: Sequence[str]) -> Options:
         recirculation_ps=target.recirculation,
         links=tuple(target.link),
         tickers=tuple(target.ticker),
+        port_report=target.port_report,
         ready_file=target.ready_file,
         notes=tuple(f"ignored {note}" for note in notes),
     )
@@ -266,6 +275,7 @@ def _target_parser() -> _Parser:
     add("--recirculation", type=_recirculation, default=1_000_000, metavar="TIME")
     add("--link", action="append", default=[], type=_link)
     add("--ticker", action="append", default=[], type=parse_ticker)
+    add("--port-report", type=parse_port_report, default=b"", metavar="packet=HEX")
     add("--ready-file", type=Path)
     add("--load-modules")
     for name in IGNORED_TARGET:
@@ -307,11 +317,11 @@ def _check_ports(interfaces: Sequence[Interface], target: argparse.Namespace) ->
         twice = next((v for v in values if values.count(v) > 1), None)
         if twice is not None:
             raise UsageError(f"-i: {what} {twice} is given twice")
-    if target.ticker:
-        if TICKER_PORT in ports:
-            raise UsageError(f"--ticker uses port {TICKER_PORT}, which is also given as -i")
-        if TICKER_PORT in (target.cpu_port, target.drop_port):
-            raise UsageError(f"--ticker uses port {TICKER_PORT}: no --cpu-port or --drop-port")
+    for option, given in (("--ticker", target.ticker), ("--port-report", target.port_report)):
+        if given and TICKER_PORT in ports:
+            raise UsageError(f"{option} uses port {TICKER_PORT}, which is also given as -i")
+        if given and TICKER_PORT in (target.cpu_port, target.drop_port):
+            raise UsageError(f"{option} uses port {TICKER_PORT}: no --cpu-port or --drop-port")
     for role, port in (("--cpu-port", target.cpu_port), ("--drop-port", target.drop_port)):
         if port and port in ports:
             raise UsageError(f"{role} {port} is also given as -i: use another number")

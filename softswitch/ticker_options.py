@@ -1,6 +1,7 @@
-"""Tickers: equal packets into a switch at a period, since v1model has no timer.
+"""Packets that the target itself makes, since v1model has neither a timer nor the state of ports.
 
     --ticker period=100us,start=30us,packet=ffffffffffff02000000000188b5
+    --port-report packet=ffffffffffff02000000000188b500000000
 
 They come in by a port of their own, which has no link: to the P4 program they are packets like any
 other. Times of the daemon's option are real, as those of `--link` are.
@@ -20,6 +21,9 @@ TICKER_PORT = 509
 LEAST_BYTES, MOST_BYTES = 14, 1514
 """An Ethernet header; a frame that every interface takes."""
 
+MOST_REPORT_BYTES = 128
+"""The core's WS_REPORT_BYTES."""
+
 LEAST_REAL_PS = 10_000_000
 """The shortest period of a daemon, 10 us: what it does between two ticks takes a part of that."""
 
@@ -36,7 +40,7 @@ class TickerOption:
     start_ps: int = 0
 
 
-def packet_bytes(text: str) -> bytes:
+def packet_bytes(text: str, most: int = MOST_BYTES) -> bytes:
     """Return the bytes of a packet in hex, spaces left out.
 
     Raises ValueError, which says what would be right.
@@ -46,9 +50,9 @@ def packet_bytes(text: str) -> bytes:
         raise ValueError("a packet is written in hex, two digits a byte")
     if len(digits) % 2:
         raise ValueError(f"a packet has two hex digits a byte, and these are {len(digits)}")
-    if not LEAST_BYTES <= len(digits) // 2 <= MOST_BYTES:
+    if not LEAST_BYTES <= len(digits) // 2 <= most:
         raise ValueError(
-            f"a packet has {LEAST_BYTES} to {MOST_BYTES} bytes, from the Ethernet header on, "
+            f"a packet has {LEAST_BYTES} to {most} bytes, from the Ethernet header on, "
             f"not {len(digits) // 2}"
         )
     return bytes.fromhex(digits)
@@ -77,3 +81,14 @@ def parse_ticker(text: str) -> TickerOption:
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
     return TickerOption(period_ps, packet, start_ps)
+
+
+def parse_port_report(text: str) -> bytes:
+    """Return the packet of `--port-report`. Raises argparse.ArgumentTypeError."""
+    key, equals, value = text.partition("=")
+    if key != "packet" or not equals:
+        raise argparse.ArgumentTypeError(f"{text!r} is not packet=HEX")
+    try:
+        return packet_bytes(value, MOST_REPORT_BYTES)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None

@@ -23,8 +23,9 @@ from emulation.errors import EmulationError
 from emulation.fabric_record import FabricRecord, NoRunError
 from emulation.host_agent import LOG, host_interfaces
 from hostagent import agent, pins
+from hostagent.notifications import Heard, HeardCounts
 from hostagent.pinned_maps import MapsError, PinnedMaps, Slot
-from observe import agent_rows
+from observe import agent_rows, notification_rows
 from observe.errors import UsageError
 from observe.interval import interval_seconds
 from weft import console
@@ -32,6 +33,7 @@ from weft.command_line import argument, command, flag, option
 from workloads.senders import columns, name_of
 
 _FOOT = "Ctrl-C ends"
+_NO_COUNTS = HeardCounts({}, 0, 0, 0)
 
 
 class AgentCommandError(EmulationError):
@@ -42,6 +44,8 @@ class AgentCommandError(EmulationError):
 class Look:
     """All queue pairs at one moment; packets/s since the look before, by host's address and QP.
 
+    `notifications`: the latest of each host, type, switch and port; their counts are of all hosts.
+
     `at`: seconds since the epoch; `now_ns`: CLOCK_MONOTONIC.
     """
 
@@ -51,20 +55,31 @@ class Look:
     slots: tuple[Slot, ...]
     counters: Mapping[str, int]
     packets_ps: Mapping[tuple[int, int], float]
+    notifications: tuple[Heard, ...] = ()
+    notification_counts: HeardCounts = _NO_COUNTS
 
 
 @command("""
     examples:
       sudo weft agent                  all queue pairs, until Ctrl-C
       sudo weft agent h1 --once --json
+      sudo weft agent --notifications  what switches have notified hosts of
       sudo weft agent --restart        load the program anew; state and traffic go on
     """)
 @argument("only", nargs=-1, metavar="[HOST]...", help="hosts; default: all")
 @option("--interval", default="1s", metavar="T", help="time between looks (default)")
 @flag("--once", help="one look")
 @flag("--json", "as_json", help="print each look as JSON, in a line")
+@flag("--notifications", help="show switches' notifications that hosts hold, not queue pairs")
 @flag("--restart", help="compile and load the program anew, then end")
-def run(only: tuple[str, ...], interval: str, once: bool, as_json: bool, restart: bool) -> int:
+def run(
+    only: tuple[str, ...],
+    interval: str,
+    once: bool,
+    as_json: bool,
+    notifications: bool,
+    restart: bool,
+) -> int:
     """Show queue pairs until Ctrl-C or the end of the run; returns the exit code.
 
     Raises NoRunError, AgentCommandError, UsageError for hosts that the topology does not have.
@@ -84,7 +99,7 @@ def run(only: tuple[str, ...], interval: str, once: bool, as_json: bool, restart
         maps = PinnedMaps.open(pins.pins_of(record.run))
     except MapsError as error:
         raise AgentCommandError(f"run {record.run} has no host agent: {error}") from None
-    view = _View(record, maps, only, seconds)
+    view = _View(record, maps, only, seconds, notifications)
     try:
         if as_json:
             ended = view.repeat(once, view.print_json)
@@ -126,12 +141,18 @@ class _View:
     """Looks, one after the other, and ways of showing them."""
 
     def __init__(
-        self, record: FabricRecord, maps: PinnedMaps, only: Sequence[str], interval: float
+        self,
+        record: FabricRecord,
+        maps: PinnedMaps,
+        only: Sequence[str],
+        interval: float,
+        notifications: bool = False,
     ) -> None:
         self.record = record
         self._maps = maps
         self._only = only
         self._interval = interval
+        self._of_notifications = notifications
         self._before: Look | None = None
         self.names = agent_rows.names_of(record.topology)
 
@@ -143,8 +164,16 @@ class _View:
             for slot in sorted(self._maps.slots(), key=lambda each: (each.local_ip, each.qpn))
             if not hosts or self.names.host_of(slot.local_ip) in hosts
         )
+        heard = tuple(
+            each
+            for each in notification_rows.ordered(list(self._maps.notifications()))
+            if not hosts or self.names.host_of(each.local_ip) in hosts
+        )
         now = time.monotonic_ns()
-        look = Look(self.record, time.time(), now, slots, self._maps.counters(), {})
+        look = Look(
+            *(self.record, time.time(), now, slots, self._maps.counters(), {}, heard),
+            self._maps.notification_counts(),
+        )
         before, rates = self._before, {}
         if before is not None:
             had = {(slot.local_ip, slot.qpn): slot.packets for slot in before.slots}
@@ -180,13 +209,20 @@ class _View:
     def print_plain(self, look: Look) -> None:
         """A table."""
         print(f"{time.strftime('%H:%M:%S', time.localtime(look.at))}  {title(look)}")
+        if self._of_notifications:
+            held = self._notifications(look)
+            if held:
+                console.table(notification_rows.COLUMNS, held, right=notification_rows.right())
+            print("\n".join(self._foot(look, len(held))))
+            sys.stdout.flush()
+            return
         rows = self._cells(look)
         if rows:
             columns = agent_rows.columns_for(rows)
             places = [agent_rows.COLUMNS.index(name) for name in columns]
             shown = [[row[place] for place in places] for row in rows]
             console.table(columns, shown, right=columns[4:])
-        print(agent_rows.counters_text(look.counters, len(rows)))
+        print("\n".join(self._foot(look, len(rows))))
         sys.stdout.flush()
 
     def _cells(self, look: Look) -> list[list[str]]:
@@ -202,20 +238,47 @@ class _View:
             for slot in look.slots
         ]
 
+    def _notifications(self, look: Look) -> list[list[str]]:
+        topology = self.record.topology
+        return [
+            notification_rows.cells(each, self.names, topology, look.now_ns)
+            for each in look.notifications
+        ]
+
+    def _foot(self, look: Look, shown: int) -> list[str]:
+        """Return the lines below the table."""
+        counts = notification_rows.counts_text(look.notification_counts)
+        if self._of_notifications:
+            plural = "" if shown == 1 else "s"
+            held = f"{shown or 'no'} notification{plural} held"
+            return [held, *filter(None, [counts])]
+        if look.notifications:
+            counts += "; weft agent --notifications shows them"
+        return [agent_rows.counters_text(look.counters, shown), *filter(None, [counts])]
+
     def picture(self, look: Look, width: int, height: int) -> RenderableType:
-        """Return what a terminal of this size shows; queue pairs that don't fit are counted."""
-        cells = self._cells(look)
-        room = max(1, height - 6)
+        """Return what a terminal of this size shows; rows that don't fit are counted."""
+        if self._of_notifications:
+            cells, what = self._notifications(look), "notifications"
+        else:
+            cells, what = self._cells(look), "queue pairs"
+        foot = self._foot(look, len(cells))
+        room = max(1, height - 5 - len(foot))
         text = Text(no_wrap=True, overflow="crop")
         text.append(f"{title(look)}\n", "bold")
-        headings, lines = agent_rows.aligned(cells[:room], width)
+        if self._of_notifications:
+            headings, lines = notification_rows.lines(cells[:room])
+            styles = ["dim" if row[-1] == "expired" else "" for row in cells]
+        else:
+            headings, lines = agent_rows.aligned(cells[:room], width)
+            styles = [agent_rows.style(slot, look.now_ns) for slot in look.slots]
         text.append(f"{headings}\n{'─' * len(headings)}\n", "bold")
-        for slot, line in zip(look.slots, lines, strict=False):
-            text.append(f"{line}\n", agent_rows.style(slot, look.now_ns))
+        for style, line in zip(styles, lines, strict=False):
+            text.append(f"{line}\n", style)
         if len(cells) > room:
             more = len(cells) - room
-            text.append(f"{more} more queue pairs: a larger window, or weft agent HOST\n", "dim")
-        text.append(f"{agent_rows.counters_text(look.counters, len(cells))}\n")
+            text.append(f"{more} more {what}: a larger window, or weft agent HOST\n", "dim")
+        text.append("".join(f"{line}\n" for line in foot))
         text.append(_FOOT, "dim")
         return Group(text)
 
@@ -236,6 +299,11 @@ def look_json(look: Look, names: agent_rows.Names) -> dict[str, object]:
         "time_scale": topology.time_scale,
         "at": round(look.at, 3),
         "counters": agent_rows.counters(look.counters),
+        "notification_counts": notification_rows.counts_json(look.notification_counts),
+        "notifications": [
+            notification_rows.row_json(each, names, topology, look.now_ns)
+            for each in look.notifications
+        ],
         "queue_pairs": [_pair_json(slot, look, names) for slot in look.slots],
     }
 

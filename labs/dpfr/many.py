@@ -207,7 +207,7 @@ class Play:
             tier="core" if is_core else "leaf",
             down=tuple(each for probe, each in pairs if probe.down),
             up=tuple(each for probe, each in pairs if not probe.down),
-            told=counts["told"],
+            told=counts["notified"],
             found_dead=counts["went_down"],
         )
 

@@ -75,7 +75,7 @@ def _measured(
     counts = summary.get("dpfr", {})
     if counts:
         metrics["found dead"] = Measured(counts["went_down"])
-        metrics["notifications made"] = Measured(counts["told"])
+        metrics["notifications made"] = Measured(counts["notified"])
         metrics["rerouted packets"] = Measured(counts["rerouted"])
     _keep_course(context, scale)
     return metrics

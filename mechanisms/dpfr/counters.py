@@ -9,18 +9,19 @@ from mechanisms.contract import PortCounter
 OUTCOMES: Mapping[str, str] = {
     "rerouted": "rerouted",
     "no_way": "without a way left",
-    "went_down": "times found dead",
-    "came_up": "times found alive again",
-    "masked": "faults heard of",
-    "unmasked": "faults taken back",
-    "old": "old news",
-    "told": "news told",
-    "gaps": "heartbeats behind lost packets",
-    "lossy": "times found to lose packets on the way in",
-    "degraded": "times avoided, as they were lost on the way out",
-    "mended": "times used again",
+    "went_down": "times detected dead",
+    "came_up": "times detected alive again",
+    "masked": "fault notifications accepted",
+    "unmasked": "recovery notifications accepted",
+    "old": "outdated notifications",
+    "notified": "notifications sent",
+    "gaps": "heartbeats after lost packets",
+    "lossy": "times lossy on the way in",
+    "degraded": "times avoided, being lossy on the way out",
+    "recovered": "times used again after that",
     "lost_carrier": "times without carrier",
-    "unplugged": "packets for a host behind it while it had none",
+    "unplugged": "packets for a host behind it without carrier",
+    "got_carrier": "times with carrier again",
 }
 """In the order of the P4 enum, with how a count of each reads."""
 
@@ -28,6 +29,16 @@ OUTCOMES: Mapping[str, str] = {
 def cells(port: int) -> dict[int, str]:
     """Return a port's cells of the counter: index -> outcome."""
     return {port << 4 | number: outcome for number, outcome in enumerate(OUTCOMES)}
+
+
+def state(counts: Mapping[str, int]) -> str:
+    """Return what DPFR makes of a port now: dead, no carrier (of a host), avoided, or nothing."""
+    opposites = (
+        ("went_down", "came_up", "dead"),
+        ("lost_carrier", "got_carrier", "no carrier"),
+        ("degraded", "recovered", "avoided"),
+    )
+    return next((s for on, off, s in opposites if counts.get(on, 0) != counts.get(off, 0)), "")
 
 
 DPFR = PortCounter(
@@ -38,4 +49,5 @@ DPFR = PortCounter(
     "rerouted",
     OUTCOMES,
     "What fast reroute did because of the port, by outcome: packets and notifications.",
+    state=state,
 )

@@ -13,6 +13,7 @@ from controller.parts import View
 from mechanisms.contract import Mechanism
 from mechanisms.dpfr.counters import DPFR as COUNTER
 from mechanisms.dpfr.entries import MODE_TABLE, NAME, entries
+from mechanisms.dpfr.fits import LEAVE_OUT, fit_remarks
 from mechanisms.dpfr.real_time import real_time_remarks
 from mechanisms.dpfr.settings import DPFR, KEY
 from mechanisms.dpfr.ways import PlanError, ports_to_switches, ways_of
@@ -47,10 +48,16 @@ class DpfrMechanism(Mechanism):
         if setting is not None and ways:
             yield Ticker.of(setting.period_ps // ways, heartbeat())
 
-    def port_news(self, topology: Topology) -> bytes:
-        """Return what says that a port lost carrier: it is dead then, without waiting."""
+    def port_report(self, topology: Topology) -> bytes:
+        """Return the packet that reports a port's carrier: without it a port is dead at once."""
         setting = topology.setting(KEY)
         return port_state() if setting is not None and setting.carrier else b""
+
+    def validity_unit_ps(self, topology: Topology, kind: int) -> int:
+        """Return the period of heartbeats, for notifications of links."""
+        setting = topology.setting(KEY)
+        links = kind in (NotificationType.LINK_DOWN, NotificationType.LINK_UP)
+        return setting.period_ps if setting is not None and links else 0
 
     def remarks(self, topology: Topology, prefix: FieldPath = ()) -> Iterator[Remark]:
         """Yield that a topology is too large, or its times too short for the machine."""
@@ -62,10 +69,9 @@ class DpfrMechanism(Mechanism):
             fabric = ways_of(topology)
             longest = fabric.longest()
         except PlanError as error:
-            yield Remark(
-                Severity.ERROR, (*prefix, KEY), topology.name, str(error), "leave dpfr out here"
-            )
+            yield Remark(Severity.ERROR, (*prefix, KEY), topology.name, str(error), LEAVE_OUT)
             return
+        yield from fit_remarks(topology, prefix, fabric)
         if setting.remote and 1 << setting.validity < setting.refresh + longest:
             message = (
                 f"a switch whose link dies may have {longest} destinations to tell of, one in each "

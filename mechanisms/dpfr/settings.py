@@ -93,10 +93,12 @@ class DpfrEntry(Model):
             least, most = format_duration(WAYS_LEAST_PS), format_duration(MOST_PERIOD_PS)
             raise ValueError(f"a period of heartbeats is from {least} to {most}")
         if 1 << self.validity <= self.refresh + self.copies:
-            raise ValueError(
-                f"what holds for 2^{self.validity} periods has to be told again before: "
-                f"refresh is below {(1 << self.validity) - self.copies}"
+            enough = (self.refresh + self.copies).bit_length()
+            wrong = (
+                f"a notification holds for 2^{self.validity} periods and has to be repeated before "
+                f"that: with {self.copies} copies and a refresh of {self.refresh} it is too short"
             )
+            raise ValueError(f"{wrong}; validity: {enough} would do" if enough <= 15 else wrong)
         return self
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from mechanisms.contract import Control, Rows, Running, Word, WordError
 from mechanisms.dpfr.counters import DPFR as COUNTER
@@ -35,7 +35,12 @@ def _dpfr(running: Running, rest: str) -> Iterator[str | Rows]:
         return
     yield modes(found, SUBJECT)
     rows = [
-        [f"{switch}:{port}", str(topology.peer(switch, port)), now(counts), COUNTER.text(counts)]
+        [
+            f"{switch}:{port}",
+            str(topology.peer(switch, port)),
+            COUNTER.state(counts) or "good",
+            COUNTER.text(counts),
+        ]
         for switch, state in found.items()
         for port, counts in sorted(state.counts.items())
     ]
@@ -43,13 +48,6 @@ def _dpfr(running: Running, rest: str) -> Iterator[str | Rows]:
         yield Rows(["port", "to", "now", "since the switch started"], rows, "fast reroute by port")
     else:
         yield "all links were alive all the time"
-
-
-def now(counts: Mapping[str, int]) -> str:
-    """Return what a port is: dead, avoided or good. A port that went down and came up is good."""
-    if counts["went_down"] != counts["came_up"]:
-        return "dead"
-    return "avoided" if counts["degraded"] != counts["mended"] else "good"
 
 
 def _read(topology: Topology, controller: Control) -> dict[str, SwitchState]:

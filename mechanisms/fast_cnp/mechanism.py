@@ -21,6 +21,7 @@ from mechanisms.fast_cnp.entries import (
     source_entries,
     summary_of,
 )
+from mechanisms.fast_cnp.parameters import VALIDITY_UNIT_NS
 from mechanisms.fast_cnp.settings import FAST_CNP, SENDER
 from mechanisms.fast_cnp.stock_queue_pairs import (
     PORT_TABLE,
@@ -29,13 +30,18 @@ from mechanisms.fast_cnp.stock_queue_pairs import (
     watches,
 )
 from mechanisms.fast_cnp.words import WORDS
-from topologies.model import Switch, Topology
+from protocols.notification_types import NotificationType
+from topologies.model import PS_PER_NS, Switch, Topology
 from workloads.senders import titles
 
 
 @dataclass(frozen=True)
 class FastCnpMechanism(Mechanism):
     """Switches that tell sources of long queues themselves."""
+
+    def validity_unit_ps(self, topology: Topology, kind: int) -> int:
+        """Return 256 ns, for notifications of congestion."""
+        return VALIDITY_UNIT_NS * PS_PER_NS if kind == NotificationType.CONGESTION else 0
 
     def sizes(self, topology: Topology) -> Mapping[str, int]:
         """Return room for all sources in each switch, a power of two; the module has 4096."""

@@ -71,7 +71,9 @@ control TakeNotification(in headers_t hdr, inout local_metadata_t meta, in stand
                 (bit<32>)hdr.ipv4.length + 14 <= std.packet_length;
             bool right = hdr.notification.type != NotificationType.NONE &&
                 hdr.ipv4.src == NOTIFICATION_SOURCE && (!near || hdr.ipv4.ttl == NEIGHBOUR_TTL);
-            if (meta.notifying.on == 0 || !whole || !right) {
+            // The target may report a port before the controller has enabled anything, and does so only once.
+            bool report = std.ingress_port == TICKER_PORT && hdr.notification.type == NotificationType.PORT_STATE;
+            if ((meta.notifying.on == 0 && !report) || !whole || !right) {
                 meta.drop_reason = DropReason.BAD_NOTIFICATION;
             } else if (near) {
                 meta.notifying.taken = 1;

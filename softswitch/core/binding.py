@@ -115,15 +115,19 @@ class SwitchCore(ProgramObjects):
         status = self.lib.ws_set_port(self.pointer, port, int(state), pause_mask, now_ps)
         self._check(status, f"port {port}")
 
-    def tell_ports(self, port: int, packet: bytes) -> None:
+    def report_ports(self, port: int, packet: bytes) -> None:
         """Lets `packet` come in by `port` whenever another port goes down or up again.
 
-        Its last four bytes then are that port and 1 or 0 for up or down, 16 bits each. No bytes:
-        nothing comes any more. Raises CoreError (a port out of range, 1 to 3 or too many bytes).
+        Its last four bytes then are that port and 1 or 0 for up or down, 16 bits each. No bytes: no
+        more reports. Raises CoreError (a port out of range, 1 to 3 or more than 128 bytes).
         """
         data = self.ffi.from_buffer("uint8_t[]", packet)
-        status = self.lib.ws_tell_ports(self.pointer, port, data, len(packet))
-        self._check(status, f"news of ports by port {port}")
+        status = self.lib.ws_report_ports(self.pointer, port, data, len(packet))
+        self._check(status, f"reports of ports by port {port}")
+
+    def report_down_ports(self) -> None:
+        """Reports every port that is down now, to a program that was loaded later than that."""
+        self.lib.ws_report_down_ports(self.pointer)
 
     def grant_port(self, port: int, packets: int | None, *, now_ps: int = 0) -> None:
         """Lets `packets` more leave by a port that is up; then it is blocked until the next grant.

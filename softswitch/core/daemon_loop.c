@@ -322,6 +322,9 @@ static void look_at_link(wd_loop *loop, struct wd_iface *iface)
 static void links_changed(wd_loop *loop)
 {
     int news = wd_links_drain(loop->links);
+    ws_time now = wd_now(loop);
+    if (loop->tickers.next <= now) /* a port that changes takes the switch's time there */
+        wd_tickers_run(&loop->tickers, loop->sw, now, TICK_BATCH);
     for (struct wd_iface *iface = loop->ifaces; iface; iface = iface->next) {
         if (iface->fd >= 0 && news & WD_NEWS_LINK)
             look_at_link(loop, iface);

@@ -447,26 +447,35 @@ void ws_ports_free(struct ws_ports *ports)
 
 /* --- public ------------------------------------------------------------------------------- */
 
-int ws_tell_ports(ws_switch *sw, uint32_t in, const uint8_t *data, uint32_t length)
+int ws_report_ports(ws_switch *sw, uint32_t in, const uint8_t *data, uint32_t length)
 {
-    if ((length && length < 4) || length > WS_NEWS_BYTES || in >= WS_PORTS_MAX)
+    if ((length && length < 4) || length > WS_REPORT_BYTES || in >= WS_PORTS_MAX)
         return WS_EINVAL;
-    sw->news_port = in;
-    sw->news_length = length;
+    sw->report_port = in;
+    sw->report_length = length;
     if (length)
-        memcpy(sw->news, data, length);
+        memcpy(sw->report, data, length);
     return WS_OK;
 }
 
-static void tell_port(ws_switch *sw, uint32_t number, int up)
+static void report_port(ws_switch *sw, uint32_t number, int up)
 {
-    uint8_t *end = sw->news + sw->news_length;
+    uint8_t *end = sw->report + sw->report_length;
     end[-4] = (uint8_t)(number >> 8);
     end[-3] = (uint8_t)number;
     end[-2] = 0;
     end[-1] = (uint8_t)up;
-    struct ws_packet_in packet = {.port = sw->news_port, .length = sw->news_length, .data = sw->news};
+    struct ws_packet_in packet = {.port = sw->report_port, .length = sw->report_length, .data = sw->report};
     ws_inject(sw, &packet, 1, sw->now);
+}
+
+void ws_report_down_ports(ws_switch *sw)
+{
+    if (!sw->report_length || !sw->program)
+        return;
+    for (uint32_t number = 0; number < sw->ports.capacity; number++)
+        if (sw->ports.table[number] && sw->ports.table[number]->state == WS_PORT_DOWN)
+            report_port(sw, number, 0);
 }
 
 int ws_set_port(ws_switch *sw, uint32_t number, enum ws_port_state state, uint32_t pause_mask, ws_time now)
@@ -488,8 +497,8 @@ int ws_set_port(ws_switch *sw, uint32_t number, enum ws_port_state state, uint32
         ws_profiles_follow_ports(sw);
     ws_port_serve(sw, port);
     ws_ports_settle(sw);
-    if (changes && sw->news_length && sw->program)
-        tell_port(sw, number, state != WS_PORT_DOWN);
+    if (changes && sw->report_length && sw->program)
+        report_port(sw, number, state != WS_PORT_DOWN);
     return WS_OK;
 }
 

@@ -33,8 +33,8 @@ struct ws_switch {
     void *log_opaque;
     ws_time endless_logged_at; /* when a packet's endless pass was last logged; 0: never */
     char error[512];
-    uint32_t news_port, news_length; /* see ws_tell_ports; 0 bytes: nobody wants to know */
-    uint8_t news[WS_NEWS_BYTES];
+    uint32_t report_port, report_length; /* see ws_report_ports; 0 bytes: no reports */
+    uint8_t report[WS_REPORT_BYTES];
 };
 
 _Static_assert(offsetof(struct ws_switch, events.next) == 0, "as embed.h reads it");

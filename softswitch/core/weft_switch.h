@@ -100,10 +100,13 @@ enum ws_port_state { WS_PORT_UP = 0, WS_PORT_DOWN = 1, WS_PORT_BLOCKED = 2 };
 /* down: arrivals and departures are dropped and counted; blocked: queues hold what they have.
  * pause_mask: bit c set = priority c may not send (PFC). */
 int ws_set_port(ws_switch *sw, uint32_t port, enum ws_port_state state, uint32_t pause_mask, ws_time now);
-/* Lets the program know when a port goes down, and when it does so no more: this packet then comes in by `in`, and in its last
- * four bytes the port and whether it is up, 16 bits each in network order. `length` is 4 to WS_NEWS_BYTES; 0: none any more. */
-enum { WS_NEWS_BYTES = 128 };
-int ws_tell_ports(ws_switch *sw, uint32_t in, const uint8_t *data, uint32_t length);
+/* Reports to the program when a port goes down and when it is up again: this packet then comes in by `in`, and its last four
+ * bytes are the port and 1 for up or 0 for down, 16 bits each in network order. `length` is 4 to WS_REPORT_BYTES; 0: no more
+ * reports. */
+enum { WS_REPORT_BYTES = 128 };
+int ws_report_ports(ws_switch *sw, uint32_t in, const uint8_t *data, uint32_t length);
+/* Reports every port that is down now: to a program that was loaded later than that. */
+void ws_report_down_ports(ws_switch *sw);
 int ws_port_state_get(const ws_switch *sw, uint32_t port, enum ws_port_state *state, uint32_t *pause_mask);
 /* For drivers whose wire pushes back: of a port that is up, `packets` more may leave, then it is blocked until the next
  * grant, and what is to leave waits in its queues. Takes the place of an older grant. A packet that leaves the switch

@@ -16,9 +16,10 @@ from emulation import run_state, teardown
 from emulation.fabric_record import FabricRecord
 from emulation.run_state import Run
 from hostagent import agent, pins
+from hostagent.notifications import Heard, HeardCounts
 from hostagent.pinned_maps import PinnedMaps, Slot
 from mechanisms.dcqcn.parameters import parameters
-from observe import agent_rows
+from observe import agent_rows, notification_rows
 from weft import cli
 from weft.agent import Look, _View, look_json
 
@@ -133,6 +134,97 @@ def test_json_has_null_where_nothing_limits() -> None:
     assert (second["rate_bps"], second["alpha"], second["last_seen_s"]) == (None, None, None)
 
 
+# --- notifications --------------------------------------------------------------------------------
+
+DPFR = FabricRecord("w0001", "softswitch", topologies.loads("""
+time_scale: 10000
+generator: leaf_spine
+spines: 2
+leaves: 2
+hosts_per_leaf: 2
+link: {rate: 400Gbps, delay: 500ns, queue: 1MB}
+dpfr: {period: 2us}
+"""), {})  # fmt: skip
+GONE = Heard(
+    local_ip=H1, type=2, severity=15, hops=0, validity=7, switch_id=2, port=1, sequence=9,
+    destination=H3, destination_qp=0, queue=0, body_bytes=0, at_ns=NOW - 560_000_000, times=4,
+)  # fmt: skip
+
+
+def notification(heard: Heard, fabric: FabricRecord = DPFR) -> dict[str, str]:
+    names = agent_rows.names_of(fabric.topology)
+    cells = notification_rows.cells(heard, names, fabric.topology, NOW)
+    return dict(zip(notification_rows.COLUMNS, cells, strict=True))
+
+
+def test_a_notification_says_from_where_about_whom_and_how_long_it_holds() -> None:
+    """2^7 periods of 2 us at 10,000 times are 2.56 s, of which 560 ms have passed."""
+    told = notification(GONE)
+    assert (told["host"], told["type"], told["from"]) == ("h1", "link-down", "s2:1")
+    assert (told["about"], told["severity"], told["came"]) == ("h3", "15", "4")
+    assert (told["last"], told["valid for"]) == ("560 ms", "2 s")
+    assert notification(replace(GONE, at_ns=NOW - 2_600_000_000))["valid for"] == "expired"
+
+
+def test_a_notification_of_a_stranger_and_of_a_type_whose_times_nobody_knows() -> None:
+    strange = notification(replace(GONE, switch_id=77, type=5, destination=0))
+    assert (strange["from"], strange["about"], strange["valid for"]) == ("77:1", "-", "-")
+    assert notification(GONE, FABRIC)["valid for"] == "-"  # no dpfr: nobody's
+    quick = notification(replace(GONE, type=1, validity=15), FAST_FABRIC)
+    assert (quick["type"], quick["valid for"]) == ("congestion", "83.3 s")
+
+
+FAST_FABRIC = FabricRecord("w0001", "softswitch", topologies.loads("""
+time_scale: 10000
+generator: leaf_spine
+spines: 2
+leaves: 2
+hosts_per_leaf: 2
+link: {rate: 400Gbps, delay: 500ns, queue: 1MB}
+classes: {cnp: {dscp: 48, queue: 7}, roce: {dscp: 26, queue: 3, ecn: hpcc-dcqcn, fast_cnp: true}}
+"""), {})  # fmt: skip
+
+
+def test_notifications_as_json() -> None:
+    look = Look(
+        DPFR, 1.0, NOW, (), {}, {}, (GONE,), HeardCounts({2: 4, 13: 1}, malformed=3,
+        no_queue_pair=0, lost=0),
+    )  # fmt: skip
+    data: dict[str, Any] = json.loads(
+        json.dumps(look_json(look, agent_rows.names_of(DPFR.topology)))
+    )
+    assert data["notification_counts"]["types"] == {"link-down": 4, "type 13": 1}
+    assert data["notification_counts"]["malformed"] == 3
+    (row,) = data["notifications"]
+    assert (row["host"], row["type"], row["from"], row["about"]) == (
+        "h1",
+        "link-down",
+        "s2:1",
+        "h3",
+    )
+    assert (row["times"], row["last_s"], row["valid_s"]) == (4, 0.56, 2.0)
+
+
+@pytest.mark.parametrize("width", [80, 140])
+def test_a_terminal_gets_notifications_that_fit(width: int) -> None:
+    counts = HeardCounts({2: 80}, 0, 0, 0)
+    rows = tuple(replace(GONE, port=port) for port in range(20))
+    look = Look(DPFR, 0.0, NOW, (CUT,), {"packets": 9}, {}, rows, counts)
+    text = {}
+    for asked in (True, False):
+        view = _View(DPFR, None, [], 1.0, asked)  # type: ignore[arg-type]  # nothing is read
+        console = Console(width=width, height=12)
+        with console.capture() as capture:
+            console.print(view.picture(look, console.width, console.height))
+        text[asked] = capture.get()
+        assert len(text[asked].splitlines()) <= console.height
+    shown = text[True].splitlines()
+    assert shown[1].split() == [word for each in notification_rows.COLUMNS for word in each.split()]
+    assert "15 more notifications" in text[True] and "20 notifications held" in text[True]
+    assert "notifications received: link-down 80\n" in text[True]
+    assert "link-down 80; weft agent --notifications shows them" in text[False]
+
+
 # --- the command ----------------------------------------------------------------------------------
 
 
@@ -190,6 +282,8 @@ def test_the_command_on_pinned_maps(up: FabricRecord, weft: Weft) -> None:
     maps.close()
     told = json.loads(weft("--once", "--json").stdout)
     assert [pair["host"] for pair in told["queue_pairs"]] == ["h1", "h3"]
+    assert told["notifications"] == [] and told["notification_counts"]["types"] == {}
+    assert "no notifications held" in weft("--notifications", "--once").stdout
     assert [pair["rate_bps"] for pair in told["queue_pairs"]] == [40_000_000, None]
     (one,) = json.loads(weft("h3", "--once", "--json").stdout)["queue_pairs"]
     assert (one["qpn"], one["peer_host"]) == (257, "h1")

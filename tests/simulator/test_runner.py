@@ -107,6 +107,22 @@ def test_a_switch_that_dies_again_before_the_controller_heard_that_it_was_back()
     assert lost_packets(outcome) == pytest.approx(900_000_000 / interval, abs=3 + ON_THE_WAY)
 
 
+@pytest.mark.parametrize("second_us", [502, 650, 799])
+def test_a_switch_that_is_back_twice_before_the_controller_heard_is_filled_once(
+    second_us: int,
+) -> None:
+    """What the controller hears of the first return is of a switch that is gone since."""
+    outcome = run(
+        with_event(
+            "{at: 500us, switch: s2, do: kill, lasts: 1us}",
+            f"{{at: {second_us}us, switch: s2, do: kill, lasts: 1us}}",
+        )
+    )
+    interval = 8 * FRAME * 10**12 // (RATE // 10)
+    lost = (second_us + 1 + 300 - 500) * 1_000_000 / interval
+    assert lost_packets(outcome) == pytest.approx(lost, abs=3 + ON_THE_WAY)
+
+
 def test_a_degraded_link_builds_a_queue() -> None:
     good = run(with_event("{at: 1us, link: s1-s2, rate: 100Gbps}"))
     bad = run(with_event("{at: 1us, link: s1-s2, rate: 5Gbps}"))

@@ -130,6 +130,30 @@ def test_figures_of_a_port() -> None:
     assert top_rows.cells(unknown, real)[-4:] == ["?", "?", "-", "?"]
 
 
+def test_a_port_that_a_mechanism_found_dead_says_so() -> None:
+    fabric = topologies.loads(
+        """
+        time_scale: 10000
+        generator: leaf_spine
+        spines: 2
+        leaves: 2
+        hosts_per_leaf: 1
+        link: {rate: 400Gbps, delay: 500ns, queue: 1MB}
+        dpfr: true
+        """
+    )
+
+    def peer(up: bool = True, **counts: int) -> str:
+        sample = replace(QUIET, up=up, counters={"dpfr": counts})
+        return top_rows.cells(top_rows.PortRow("s1", 2, "s3:1", sample, PortRates()), fabric)[1]
+
+    assert peer(went_down=2, came_up=1) == "s3:1 (dead)"
+    assert peer(went_down=2, came_up=2) == "s3:1"
+    assert peer(degraded=1) == "s3:1 (avoided)"
+    assert peer(lost_carrier=1) == "s3:1 (no carrier)"
+    assert peer(up=False, went_down=1) == "s3:1 (down)"
+
+
 def test_fast_cnps_have_a_column_where_a_class_has_them() -> None:
     settings = Settings.of(fast_cnp=FastCnp())
     classes = tuple(replace(each, settings=settings) for each in RECORD.topology.classes)

@@ -143,6 +143,12 @@ export class Drawing {
     });
     const down = [link.a, link.b].some((end) => this.at(end)?.up === false);
     link.group.classList.toggle("down", down);
+    link.group.dataset.state = down ? "" : this.#state(link);
+  }
+
+  /** What the switches at its ends make of a link, in a word: dead, say; empty for nothing. */
+  #state(link) {
+    return [link.a, link.b].map((end) => this.at(end)?.state).find((state) => state) ?? "";
   }
 
   #updateSlot({ port, slot, fill, x, y, width, height }) {
@@ -157,7 +163,7 @@ export class Drawing {
     fill.setAttribute("y", port.side === "top" ? y + height - long : y);
     fill.setAttribute("class", share > 0.9 ? "fill full" : "fill");
     slot.classList.toggle("dropping", (now?.drops_ps ?? 0) > 0);
-    slot.classList.toggle("down", now?.up === false);
+    slot.classList.toggle("down", now?.up === false || now?.state === "dead");
   }
 
   #updateSwitch({ node, group, figure, badge, ports }) {
@@ -229,11 +235,11 @@ export class Drawing {
   #linkTip(link) {
     const ways = [[link.a, link.b], [link.b, link.a]];
     const facts = ways.map(([from, to]) => this.#direction(from, to));
-    const down = link.group.classList.contains("down") ? ", down" : "";
+    const state = link.group.classList.contains("down") ? "down" : link.group.dataset.state;
     const row = (name, show) => [name, ...facts.map(show)];
     return [
       heading(`${link.a} – ${link.b}`),
-      paragraph(`${link.rate}, ${link.delay} one way${down}`),
+      paragraph(`${link.rate}, ${link.delay} one way${state ? `, ${state}` : ""}`),
       grid([
         ["", ...ways.map(([from, to]) => `${from} → ${to}`)],
         row("load", (way) => percent(way.load)),
@@ -260,7 +266,7 @@ export class Drawing {
         .map(({ key, title }) => [title, whole(now[key]), packets(now[`${key}_ps`] * this.factor)]),
       ...Object.entries(now.drops).map(([why, count]) => [`drops: ${why}`, whole(count), ""]),
     ];
-    return [heading(`${port.name} to ${port.peer}`), paragraph(now.up === false ? "down" : "port of a switch"), grid(rows), ...this.#base()];
+    return [heading(`${port.name} to ${port.peer}`), paragraph(now.up === false ? "down" : now.state || "port of a switch"), grid(rows), ...this.#base()];
   }
 
   /** Say which second the rates are of, where there are two. */

@@ -116,7 +116,7 @@ export class PortTable {
         row.cells[index].textContent = value ? column.show(now, factor) : "–";
         row.cells[index].className = `n ${value ? (column.kind?.(value) ?? "") : "zero"}`;
       });
-      row.cells[1].textContent = now?.up === false ? `${row.port.peer} down` : row.port.peer;
+      row.cells[1].textContent = [row.port.peer, now?.up === false ? "down" : now?.state].filter(Boolean).join(" ");
       row.cells[1].classList.toggle("bad", now?.up === false);
     }
     this.#updateInside(moment);

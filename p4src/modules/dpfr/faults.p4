@@ -40,7 +40,7 @@ control TellNeighbours(inout local_metadata_t meta, in NotificationType type,
         meta.notifying.destination_qp = 8w0 ++ destination;
         meta.notifying.queue = 0;
         meta.notifying.session = (bit<32>)meta.dpfr.listeners;
-        dpfr.count((bit<32>)port << 4 | (bit<32>)(bit<8>)DpfrOutcome.TOLD);
+        dpfr.count((bit<32>)port << 4 | (bit<32>)(bit<8>)DpfrOutcome.NOTIFIED);
     }
 }
 

@@ -132,6 +132,14 @@ control HeartbeatTick(inout headers_t hdr, inout local_metadata_t meta,
             dpfr_heard.read(heard, (bit<32>)meta.dpfr.way);
             dpfr_far.read(far, (bit<32>)meta.dpfr.way);
             dpfr_down.read(down, 0);
+            // It lost its carrier before the controller had said that it leads to a switch.
+            bit<1> dark;
+            dpfr_dark.read(dark, (bit<32>)port);
+            if (dark == 1) {
+                dpfr_dark.write((bit<32>)port, 0);
+                heard = meta.dpfr.round - meta.dpfr.misses - 1;
+                dpfr_heard.write((bit<32>)meta.dpfr.way, heard);
+            }
             bool hears = meta.dpfr.round - heard <= meta.dpfr.misses;
             bool is_down = down & own != 0;
             if (!hears || far == DEAF) {

@@ -171,7 +171,7 @@ control AvoidLossy(in dpfr_t state, in port_t port, in bit<4> far) {
                 dpfr_mending.write((bit<32>)state.way, often ++ (state.round + (state.hold << often)));
             } else if (since[31:31] == 0) {
                 dpfr_degraded.write(0, degraded & ~own);
-                dpfr.count((bit<32>)port << 4 | (bit<32>)(bit<8>)DpfrOutcome.MENDED);
+                dpfr.count((bit<32>)port << 4 | (bit<32>)(bit<8>)DpfrOutcome.RECOVERED);
             }
         }
     }

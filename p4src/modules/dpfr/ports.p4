@@ -8,9 +8,6 @@
 #define DPFR_SENDERS 1024
 #define DPFR_SENDERS_SESSION 521            // clone session to RECIRCULATION_PORT
 
-@id(REGISTER_ID_DPFR_DARK)
-register<bit<1>>(PORTS) dpfr_dark;          // ports to hosts that have no carrier
-
 // Who was told lately that a host is behind such a port. Two who share a cell take turns: it tells once a round at most.
 @id(REGISTER_ID_DPFR_SENDERS)
 register<bit<48>>(DPFR_SENDERS) dpfr_senders;           // port 16, sender 32
@@ -42,13 +39,12 @@ control TakePortState(in headers_t hdr, inout local_metadata_t meta) {
     apply {
         port_t port = hdr.notification.destination_qp[8:0];
         bool up = hdr.notification.queue != 0;
-        if (!up) {
-            dpfr.count((bit<32>)port << 4 | (bit<32>)(bit<8>)DpfrOutcome.LOST_CARRIER);
-        }
-        if (!dpfr_link.apply().hit) {
-            bit<1> dark = up ? 1w0 : 1w1;
-            dpfr_dark.write((bit<32>)port, dark);
-        } else if (meta.dpfr.on == 1 && !up) {
+        DpfrOutcome outcome = up ? DpfrOutcome.GOT_CARRIER : DpfrOutcome.LOST_CARRIER;
+        dpfr.count((bit<32>)port << 4 | (bit<32>)(bit<8>)outcome);
+        bool between = dpfr_link.apply().hit;
+        bit<1> dark = up || between ? 1w0 : 1w1;
+        dpfr_dark.write((bit<32>)port, dark);
+        if (between && meta.dpfr.on == 1 && !up) {
             // As if nothing had come for too long. Heartbeats say when it is up again.
             ways_t down;
             dpfr_heard.write((bit<32>)meta.dpfr.way, meta.dpfr.round - meta.dpfr.misses - 1);
@@ -80,7 +76,7 @@ control TellSender(in headers_t hdr, inout local_metadata_t meta, inout standard
         meta.notifying.queue = 0;
         meta.notifying.to = hdr.ipv4.src;
         meta.notifying.session = DPFR_SENDERS_SESSION;
-        dpfr.count((bit<32>)std.egress_spec << 4 | (bit<32>)(bit<8>)DpfrOutcome.TOLD);
+        dpfr.count((bit<32>)std.egress_spec << 4 | (bit<32>)(bit<8>)DpfrOutcome.NOTIFIED);
     }
 
     apply {

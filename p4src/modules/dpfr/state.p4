@@ -16,6 +16,9 @@ register<ways_t>(DPFR_DESTINATIONS) dpfr_masks;     // by destination: the ways 
 @id(REGISTER_ID_DPFR_CLAIMS)
 register<bit<60>>(DPFR_CLAIMS) dpfr_claims;
 
+@id(REGISTER_ID_DPFR_DARK)
+register<bit<1>>(PORTS) dpfr_dark;                  // ports to hosts that have no carrier; see HeartbeatTick, too
+
 // Counted by port.
 enum bit<8> DpfrOutcome {
     REROUTED  = 0,      // packets that had been meant for the port, and took another
@@ -25,13 +28,14 @@ enum bit<8> DpfrOutcome {
     MASKED    = 4,      // fault notifications that came by the port and were believed
     UNMASKED  = 5,      // and such as took them back
     OLD       = 6,      // older than what is known, or known
-    TOLD      = 7,      // notifications made because of the port
+    NOTIFIED  = 7,      // notifications made because of the port
     GAPS      = 8,      // heartbeats that came by the port behind packets that did not
     LOSSY     = 9,      // times that too many packets were lost on the way to the port
     DEGRADED  = 10,     // times that too many were lost which left by the port, so that it is avoided
-    MENDED    = 11,     // and was used again
-    LOST_CARRIER = 12,  // times that the target said so
-    UNPLUGGED = 13      // packets for a host behind the port, while it has none
+    RECOVERED = 11,     // and was used again
+    LOST_CARRIER = 12,  // times that the target reported it gone
+    UNPLUGGED = 13,     // packets for a host behind the port, while it has none
+    GOT_CARRIER = 14    // times that the target reported it back
 }
 
 @id(COUNTER_ID_DPFR)

@@ -69,7 +69,7 @@ def test_what_is_mended_sooner_than_found_only_costs_what_was_sent(rig: Rig) -> 
         assert reached(rig) == set(rig.pairs)
         rig.rounds(6)
     counted = rig.counts()
-    assert counted["went_down"] == counted["told"] == counted["no_way"] == 0
+    assert counted["went_down"] == counted["notified"] == counted["no_way"] == 0
     assert not rig.down() and not rig.masks()
 
 
@@ -168,7 +168,7 @@ def test_the_first_copies_of_news_are_lost(rig: Rig, lost: int) -> None:
     """The next one, a period later, is as good."""
     cut = rig.links()[0]
     rig.cut(cut)
-    while rig.counts()["told"] == 0:
+    while rig.counts()["notified"] == 0:
         rig.run(50_000)
     agg = cut.b.node
     others = [x for x in rig.links() if agg in (x.a.node, x.b.node) and x is not cut]
@@ -310,8 +310,8 @@ def test_one_lost_refresh_does_no_harm(rig: Rig) -> None:
     others = [x for x in rig.links() if agg in (x.a.node, x.b.node) and x is not cut]
     rig.cut(cut)
     rig.rounds(rig.setting.refresh)
-    held, told = rig.masks(), rig.counts()["told"]
-    while rig.counts()["told"] == told:
+    held, told = rig.masks(), rig.counts()["notified"]
+    while rig.counts()["notified"] == told:
         rig.run(50_000)
     for link in others:
         rig.cut(link)

@@ -39,9 +39,10 @@ class Ran:
         *,
         dpfr: str = "true",
         until_us: int = 1500,
+        controller: str = "1s",
     ) -> None:
         text = text_of(", ".join(events), until_us, dpfr, traffic, "")
-        text += "\ncontroller: {delay: 1s}\n"
+        text += f"\ncontroller: {{delay: {controller}}}\n"
         run = read_run(text)
         self.simulation = Simulation(run, cuts.program(registry.defines(run.topology)), seed=1)
         self.end: Any = self.simulation.run().end
@@ -141,6 +142,29 @@ def test_a_switch_that_is_killed_hears_nothing_of_its_ports() -> None:
     assert found.counts["went_down"] == 2
 
 
+def test_a_switch_that_returns_learns_which_ports_are_without_carrier() -> None:
+    """h3 loses its port, then s2 is started anew: the senders to h3 are notified by the new one."""
+    events = [*cut("link: s2-h3"), "{at: 400us, switch: s2, do: kill, lasts: 100us}"]
+    traffic = flows("20Gbps", of=("h1",), count=4, size="4MB")
+    found = Ran(events, traffic, until_us=1500, controller="10us")
+    (heard,) = found.heard("h1")
+    assert heard.at_ns > 510_000
+    assert heard.destination == found.address("h3")
+    assert found.counts["unplugged"] > 100
+
+
+def test_a_link_without_carrier_when_its_switch_returns_is_used_again_later() -> None:
+    """s1 returns while its link to s3 is down: it is no host's port, and is used again later."""
+    events = [
+        "{at: 200us, link: s1-s3, do: down, lasts: 800us}",
+        "{at: 300us, switch: s1, do: kill, lasts: 100us}",
+    ]
+    found = Ran(events, flows("20Gbps", count=8, size="4MB"), until_us=2200, controller="10us")
+    assert found.counts["unplugged"] == 0
+    assert found.heard("h1") == found.heard("h3") == []
+    assert found.counts["went_down"] == found.counts["came_up"] > 0
+
+
 @pytest.mark.parametrize(("port", "believed"), [(1, 0), (2, 0), (3, 0), (TICKER_PORT, 1)])
 def test_nobody_but_the_target_says_how_a_port_is(port: int, believed: int) -> None:
     """The same bytes by ports of s2 to hosts and to s3 do nothing."""
@@ -153,6 +177,6 @@ def test_nobody_but_the_target_says_how_a_port_is(port: int, believed: int) -> N
 
 
 @pytest.mark.parametrize(("port", "length"), [(1 << 16, 58), (TICKER_PORT, 3), (TICKER_PORT, 129)])
-def test_a_core_refuses_news_that_it_can_not_write(port: int, length: int) -> None:
-    with pytest.raises(CoreError, match="news of ports"):
-        SwitchCore().tell_ports(port, bytes(length))
+def test_a_core_refuses_reports_that_it_can_not_write(port: int, length: int) -> None:
+    with pytest.raises(CoreError, match="reports of ports"):
+        SwitchCore().report_ports(port, bytes(length))

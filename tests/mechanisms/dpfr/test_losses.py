@@ -165,8 +165,8 @@ def test_a_link_that_is_good_again_is_used_again() -> None:
     good = WEIGHT * LOSSES * 8.4 / 1000
     before = ran(event, until_us=int(1000 * (2 + 0.8 * good)))
     after = ran(event, until_us=int(1000 * (2.5 + 1.2 * good)))
-    assert (before.counts["degraded"], before.counts["mended"]) == (1, 0)
-    assert (after.counts["degraded"], after.counts["mended"]) == (1, 1)
+    assert (before.counts["degraded"], before.counts["recovered"]) == (1, 0)
+    assert (after.counts["degraded"], after.counts["recovered"]) == (1, 1)
 
 
 def test_drops_of_full_queues_are_no_losses_of_links() -> None:

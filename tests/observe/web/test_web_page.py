@@ -191,6 +191,24 @@ def _ends(link: Any) -> set[str]:
     return {link.a.node, link.b.node}
 
 
+def test_a_link_that_a_mechanism_found_dead_or_avoids_is_marked(
+    page: Browser, recorded: Any, sends: Any, until: Any
+) -> None:
+    """Its carrier is there, and the switch at one end counts it as dead; another as lossy."""
+    recorded.set_port("s1", 3, sends(counters={"dpfr": {"went_down": 2, "came_up": 1}}))
+    recorded.set_port("s2", 4, sends(counters={"dpfr": {"degraded": 1}}))
+    state = "return document.querySelector(arguments[0]).dataset.state"
+    until(lambda: page.run(state, '.link[data-a="s1:3"], .link[data-b="s1:3"]') == "dead")
+    assert page.run(state, '.link[data-a="s2:4"], .link[data-b="s2:4"]') == "avoided"
+    assert page.run(state, '.link[data-a="s1:4"], .link[data-b="s1:4"]') == ""
+    slot = "return document.querySelector(arguments[0]).getAttribute('class')"
+    assert page.run(slot, '[data-port="s1:3"]') == "slot down"
+    peers = {row[0]: row[1] for row in page.run(ROWS)}
+    assert (peers["s1:3"], peers["s2:4"], peers["s1:4"]) == ("s3:1 dead", "s4:2 avoided", "s4:1")
+    recorded.set_port("s1", 3, sends(counters={"dpfr": {"went_down": 2, "came_up": 2}}))
+    until(lambda: page.run(state, '.link[data-a="s1:3"], .link[data-b="s1:3"]') == "")
+
+
 def test_queues_drops_and_links_that_are_down(
     page: Browser, recorded: Any, sends: Any, until: Any
 ) -> None:
