@@ -1,1 +1,1 @@
-"""DPFR: the data plane finds dead links, sends round them, and tells others (docs/dpfr.md)."""
+"""DPFR: the data plane detects dead links, reroutes and notifies others (docs/dpfr.md)."""

@@ -41,8 +41,8 @@ def entries(view: View) -> Iterator[Entry]:
         return
     fabric = ways_of(view.topology)
     own = fabric.of(view.switch.name)
-    told = set(own.listeners.values()) if setting.remote else set()
-    numbers = {ports: LISTENERS + n for n, ports in enumerate(sorted(told))}
+    notified = set(own.listeners.values()) if setting.remote else set()
+    numbers = {ports: LISTENERS + n for n, ports in enumerate(sorted(notified))}
     yield from _listeners(view, numbers)
     if setting.remote:
         yield _senders(view)
@@ -55,20 +55,20 @@ def entries(view: View) -> Iterator[Entry]:
 def _listeners(view: View, numbers: Mapping[tuple[int, ...], int]) -> Iterator[Entry]:
     for ports, number in numbers.items():
         copies = tuple((port, port) for port in ports)
-        yield CloneSession(number, copies, _news(view))
+        yield CloneSession(number, copies, _class_of_service(view))
         yield MulticastGroup(number, copies)
 
 
 def _senders(view: View) -> Entry:
-    """Return the clone session of what is told to hosts: it is routed like any packet."""
-    return CloneSession(SENDERS, ((RECIRCULATION_PORT, 1),), _news(view))
+    """Return the clone session of notifications to hosts: they are routed like any packet."""
+    return CloneSession(SENDERS, ((RECIRCULATION_PORT, 1),), _class_of_service(view))
 
 
-def _news(view: View) -> int:
-    """Return the class of service of news; 0 where clone sessions have none."""
+def _class_of_service(view: View) -> int:
+    """Return the class of service of notifications; 0 where clone sessions have none."""
     highest = view.facts.priorities - 1
-    news = min(view.policy.class_of_dscp.get(CNP_DSCP, highest), highest)
-    return news if view.facts.clone_classes else 0
+    chosen = min(view.policy.class_of_dscp.get(CNP_DSCP, highest), highest)
+    return chosen if view.facts.clone_classes else 0
 
 
 def _ways(own: SwitchWays, behind_each: Sequence[tuple[int, ...]]) -> Iterator[Entry]:

@@ -27,7 +27,7 @@ from topologies.tickers import Ticker
 
 @dataclass(frozen=True)
 class DpfrMechanism(Mechanism):
-    """Switches that find dead links, send round them, and tell who must know."""
+    """Switches that detect dead links, reroute around them, and notify the others."""
 
     def sizes(self, topology: Topology) -> Mapping[str, int]:
         """Return room for all destinations in each switch, a power of two; the module has 256."""
@@ -74,21 +74,21 @@ class DpfrMechanism(Mechanism):
         yield from fit_remarks(topology, prefix, fabric)
         if setting.remote and 1 << setting.validity < setting.refresh + longest:
             message = (
-                f"a switch whose link dies may have {longest} destinations to tell of, one in each "
-                f"period and again after {setting.refresh}; what it told holds for "
-                f"2^{setting.validity} and is forgotten in between"
+                f"a switch whose link dies may have to notify of {longest} destinations, one "
+                f"each period, and again after {setting.refresh}; a notification holds for "
+                f"2^{setting.validity} and expires in between"
             )
             right = f"validity: {(setting.refresh + longest - 1).bit_length()}"
             yield Remark(Severity.WARNING, (*prefix, KEY), topology.name, message, right)
 
 
 DESTINATIONS = 256
-"""As p4src/modules/dpfr.p4 says it: what it has room for unless it is told otherwise."""
+"""As p4src/modules/dpfr.p4 has it: its size unless a topology needs more."""
 
 
 @cache
 def heartbeat() -> bytes:
-    """Return what a switch makes heartbeats of: it writes into it who it is and what it hears."""
+    """Return what a switch makes heartbeats of: it adds its name and what it receives."""
     return bytes(
         Ether(dst=NEIGHBOURS_MAC, src="00:00:00:00:00:00")
         / datagram(Notification(type=NotificationType.HEARTBEAT))

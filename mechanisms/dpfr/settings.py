@@ -25,10 +25,10 @@ REFRESH = 56
 HOPS = 4
 WEIGHT = 400
 LOSSES = 6
-"""So many packets that nothing has made up for, and a link loses too many."""
+"""A score of so many lost packets, and a link loses too many."""
 
 LOSSES_AT_ONCE = 2
-"""As so many one heartbeat counts at most: a short interruption is no lossy link."""
+"""What one heartbeat adds to the score at most: a short interruption is no lossy link."""
 
 LEAST_LOSS, MOST_LOSS = "0.01%", "50%"
 
@@ -37,13 +37,12 @@ LEAST_LOSS, MOST_LOSS = "0.01%", "50%"
 class Dpfr:
     """Times are in periods, but for the period itself (fabric picoseconds).
 
-    `misses`: so many without anything heard are borne. `hold`: good ones before a link that was
-    down is believed; doubled up to six times while it flaps. `copies`: how often news is told at
-    once. `refresh`: when it is told again. `validity`: it holds for 2^validity. `weight`: a link
-    is avoided that goes on losing more than one packet in so many; 0: however many it loses.
-    `remote` False: switches go round dead links, and tell nobody of what they can't reach (for
-    comparisons).
-    `carrier`: a port without carrier is dead at once, where the target can tell.
+    `misses`: the most without any arrival that are tolerated. `hold`: good ones before a link that
+    was down is used again; doubled up to ten times while it flaps. `copies`: how many notifications
+    are sent at first. `refresh`: when they are repeated. `validity`: they hold for 2^validity.
+    `weight`: a link is avoided that keeps losing more than one packet in so many; 0: none is.
+    `remote` False: switches reroute around dead links and notify nobody (for comparisons).
+    `carrier`: a port without carrier is dead at once, where the target reports it.
     """
 
     period_ps: int = PERIOD_PS
@@ -58,7 +57,7 @@ class Dpfr:
 
     @property
     def detection_ps(self) -> int:
-        """The longest time from the last thing heard until a link is known to be dead."""
+        """The longest time from the last arrival until a link is known to be dead."""
         return (self.misses + 2) * self.period_ps
 
 

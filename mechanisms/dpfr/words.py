@@ -58,11 +58,11 @@ WORDS = (
     Word(
         "dpfr",
         "[on|off]",
-        "which links switches found dead or avoid, and what they did; off and on at run time",
+        "which links are dead or avoided, and what switches did; off and on at run time",
         _dpfr,
         """\
-dpfr       each port that is dead or avoided or was, and what was sent by other ways because of it
-dpfr off   switches send and believe no heartbeats, and take the hop that routes say
+dpfr       each port that is or was dead or avoided, and what was rerouted because of it
+dpfr off   switches send and accept no heartbeats, and take the next hop of their routes
 dpfr on    again
 Off stays off, whatever links and switches do, until dpfr on or the end of the run. Counts are
 since a switch started; help: docs/dpfr.md.""",

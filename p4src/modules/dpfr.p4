@@ -1,4 +1,4 @@
-// DPFR: the data plane finds dead links itself, sends round them, and tells other switches where it can't.
+// DPFR: the data plane detects dead links itself, reroutes around them, and notifies other switches where it can't.
 // docs/dpfr.md explains it with numbers.
 //
 //   a ticker's packet, once a period for each way      -> HeartbeatTick   is the way alive? a heartbeat leaves by it
@@ -6,8 +6,8 @@
 //   any packet that comes by a way, or leaves          -> BeginDpfr, CountSent    counted: heartbeats compare both ends
 //   a fault notification                               -> TakeFault       that destination can't be reached by that way
 //   a packet on its way to another leaf                -> ChooseWay       not by a dead way, nor by one that can't reach it
-//   a port that loses its carrier                      -> TakePortState   dead at once, where the target can tell
-//   a packet for a host behind such a port             -> TellSender      dropped, and its sender hears so
+//   a port that loses its carrier                      -> TakePortState   dead at once, where the target reports it
+//   a packet for a host behind such a port             -> TellSender      dropped, and its sender is notified
 //
 // A *way* is a port to another switch, numbered from 0 to 63. A *destination* is a leaf, or a group of leaves that are
 // behind the same switches (a pod); both have numbers of one kind. For each destination the controller installs the ways
@@ -16,7 +16,7 @@
 //   usable = candidates of the leaf & ~down & ~mask of the leaf & ~mask of its group
 //   of these only such as lose no packets, if there are any
 //
-// Where that is empty, the switch says so to its neighbours (LINK_DOWN), which mask the way by which they hear it, and
+// Where that is empty, the switch notifies its neighbours (LINK_DOWN), which mask the way by which that arrives, and
 // relay it when they too have nothing left. A mask holds for a time, and is refreshed while the fault lasts.
 
 #if HOOK == HOOK_PROFILE
@@ -42,7 +42,7 @@ typedef bit<64> ways_t;             // a set of them
 typedef bit<16> destination_t;      // number of a leaf or a group
 typedef bit<32> round_t;            // periods of heartbeats since the switch began
 
-const bit<4> DEAF = 15;             // a heartbeat's severity: its sender does not hear the receiver
+const bit<4> DEAF = 15;             // a heartbeat's severity: nothing arrives at its sender from the receiver
 #define DROP_PORT 511               // what mark_to_drop writes, unless a target was started with another one
 
 // A heartbeat's fields, where they differ from other notifications'. It goes from one end of a link to the other.
@@ -58,14 +58,14 @@ struct dpfr_t {
     bit<1>  known;                  // the packet came by a way
     way_t   way;                    // that one
     way_t   ways;                   // how many there are
-    round_t misses;                 // a way is down that was not heard for more periods
+    round_t misses;                 // a way is down by which nothing arrived for more periods
     round_t hold;                   // and up again after so many good ones, doubled with each flap
     bit<16> weight;                 // so many packets that come make up for one that was lost; 0: losses do not matter
     bit<32> most;                   // the most that one heartbeat adds to a way's score
     bit<32> limit;                  // the score at which too many are lost
-    bit<16> copies;                 // of what is told
-    round_t refresh;                // periods after which it is told again
-    bit<4>  validity;               // what is told holds for 2^validity periods
+    bit<16> copies;                 // of each notification
+    round_t refresh;                // periods after which it is repeated
+    bit<4>  validity;               // it holds for 2^validity periods
     bit<4>  hops;
     bit<16> listeners;              // multicast group and clone session of who goes through here to a destination
     destination_t destinations;     // how many there are

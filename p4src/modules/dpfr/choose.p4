@@ -4,10 +4,10 @@
 #define WEFT_DPFR_CHOOSE_P4
 
 @id(REGISTER_ID_DPFR_COMPLAINTS)
-register<bit<36>>(DPFR_DESTINATIONS) dpfr_complaints;   // that a packet had no way: how often told 4, when last 32
+register<bit<36>>(DPFR_DESTINATIONS) dpfr_complaints;   // that a packet had no way: how often notified 4, when last 32
 
-// Whether neighbours hear that a packet for a destination had no way: some times, a round apart, and again later; not
-// if they have heard it of late for another reason.
+// Whether neighbours are notified that a packet for a destination had no way: several times, a round apart, and again
+// later; not if they were notified recently for another reason.
 control Complain(in dpfr_t state, in destination_t destination, out bool may) {
     MayTell() may_tell;
 

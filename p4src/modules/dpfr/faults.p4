@@ -1,15 +1,15 @@
-// Which destinations can't be reached by which way: heard from neighbours, and told to them.
+// Which destinations can't be reached by which way: notifications from neighbours, and to them.
 
 #ifndef WEFT_DPFR_FAULTS_P4
 #define WEFT_DPFR_FAULTS_P4
 
-// By destination, what was last said of it from here: Telling 2, who found that out 16, its number 12, round 32.
+// By destination, the last notification from here: Telling 2, the switch that detected it 16, its number 12, round 32.
 @id(REGISTER_ID_DPFR_TOLD)
 register<bit<62>>(DPFR_DESTINATIONS) dpfr_told;
 
-// News is told once a round, however many ways have it, and once if it came by several. If several switches found the
-// same, one of them is enough. That something can be reached again is told only to those who have heard that it can't.
-// `name`: the news' switch and number; 0: it is made here.
+// One notification a round, whatever the number of ways that cause it, and one if it arrived by several. If several
+// switches detected the same, one of them is enough. A recovery is reported only where the fault was.
+// `name`: the notification's switch and number; 0: it is made here.
 control MayTell(in dpfr_t state, in destination_t destination, in Telling what, in bit<28> name, out bool may) {
     apply {
         bit<62> told;

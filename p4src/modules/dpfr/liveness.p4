@@ -15,9 +15,9 @@ register<round_t>(DPFR_WAYS) dpfr_back;             // when a way that is down m
 @id(REGISTER_ID_DPFR_FLAPS)
 register<bit<40>>(DPFR_WAYS) dpfr_flaps;            // how often it went down of late 8, when it last did 32
 
-// What has to be told of a way: nothing, that it is down or that it is up again; how much of it was.
+// What has to be notified of a way: nothing, that it is down or that it is up again; how much of that was sent.
 @id(REGISTER_ID_DPFR_TELLING)
-register<bit<64>>(DPFR_WAYS) dpfr_telling;          // Telling 2, next destination behind it 15, told 15, next round 32
+register<bit<64>>(DPFR_WAYS) dpfr_telling;          // Telling 2, next destination behind it 15, sent 15, next round 32
 
 enum bit<2> Telling {
     NOTHING = 0,
@@ -37,7 +37,7 @@ control HearWay(in headers_t hdr, in local_metadata_t meta, in standard_metadata
     }
 }
 
-// A way has just been found dead: nothing leaves by it from now on, and it has to be told of.
+// A way has just been detected dead: nothing leaves by it from now on, and notifications follow.
 control FindDead(in dpfr_t state, in port_t port, in ways_t down) {
     ForgetCounts() forget_counts;
 
@@ -56,7 +56,8 @@ control FindDead(in dpfr_t state, in port_t port, in ways_t down) {
     }
 }
 
-// A heartbeat says whether its sender hears this switch, and how much was sent. If it does not, the way is dead at once.
+// A heartbeat reports whether anything from this switch arrives, and how much was sent. If nothing does, the way is
+// dead at once.
 control TakeHeartbeat(in headers_t hdr, in local_metadata_t meta, in standard_metadata_t std) {
     FindDead() find_dead;
     WeighLosses() weigh_losses;
@@ -74,8 +75,8 @@ control TakeHeartbeat(in headers_t hdr, in local_metadata_t meta, in standard_me
     }
 }
 
-// A ticker's packet is about one way, each in turn: it is found dead or alive, and a heartbeat leaves by it, which is
-// this packet. `behind` says by which index of dpfr_behind what is there is to be told, if `telling` says so.
+// A ticker's packet is about one way, each in turn: its state is determined, and a heartbeat leaves by it, which is
+// this packet. `behind` is the index in dpfr_behind of the destination to notify of, if `telling` says so.
 control HeartbeatTick(inout headers_t hdr, inout local_metadata_t meta,
                       inout standard_metadata_t std, out Telling telling,
                       out bit<8> behind_list, out bit<16> behind, out destination_t sweep) {
@@ -165,7 +166,7 @@ control HeartbeatTick(inout headers_t hdr, inout local_metadata_t meta,
             avoid_lossy.apply(meta.dpfr, port, far);
 
             dpfr_telling.read(told, (bit<32>)meta.dpfr.way);
-            // What is behind it is told so many times at once, one destination in each period, and again later.
+            // Of each destination behind it `copies` notifications leave, one destination a period, and more later.
             bit<32> total = (bit<32>)meta.dpfr.copies * (bit<32>)destinations_behind;
             bit<32> so_far = (bit<32>)told[46:32];
             bit<32> wait = meta.dpfr.round - told[31:0];

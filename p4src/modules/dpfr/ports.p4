@@ -1,6 +1,6 @@
-// Ports that lose their carrier, where the target can tell: a packet comes in then by the ticker's port, a notification
-// of type PORT_STATE. A port to a switch is dead at once, without waiting for heartbeats. Of a port to a host whoever
-// sends there is told, since no other way leads to it.
+// Ports that lose their carrier, where the target reports it: a packet comes in then by the ticker's port, a
+// notification of type PORT_STATE. A port to a switch is dead at once, without waiting for heartbeats. Of a port to a
+// host its senders are notified, since no other way leads to it.
 
 #ifndef WEFT_DPFR_PORTS_P4
 #define WEFT_DPFR_PORTS_P4
@@ -8,14 +8,14 @@
 #define DPFR_SENDERS 1024
 #define DPFR_SENDERS_SESSION 521            // clone session to RECIRCULATION_PORT
 
-// Who was told lately that a host is behind such a port. Two who share a cell take turns: it tells once a round at most.
+// Who was notified recently that a host is behind such a port. Two who share a cell take turns, once a round at most.
 @id(REGISTER_ID_DPFR_SENDERS)
 register<bit<48>>(DPFR_SENDERS) dpfr_senders;           // port 16, sender 32
 
 @id(REGISTER_ID_DPFR_SENDERS_TOLD)
 register<bit<40>>(DPFR_SENDERS) dpfr_senders_told;      // how often 8, in which round last 32
 
-// Of a host's port it is remembered even while fast reroute is off: nobody says it again.
+// A host's port is remembered even while fast reroute is off: the target reports it only once.
 control TakePortState(in headers_t hdr, inout local_metadata_t meta) {
     FindDead() find_dead;
 
@@ -56,7 +56,7 @@ control TakePortState(in headers_t hdr, inout local_metadata_t meta) {
     }
 }
 
-// A packet for a host that is not there ends here, and its sender hears so: a few times at once, and again while it
+// A packet for a host that is gone is dropped here, and its sender is notified: a few times at once, and again while it
 // goes on sending. `destination` is the host's address then, and there is no number of a leaf.
 control TellSender(in headers_t hdr, inout local_metadata_t meta, inout standard_metadata_t std) {
     bit<32> cell;

@@ -147,6 +147,7 @@ def test_a_link_without_carrier_is_dead_long_before_heartbeats_would_say_so(
             counts = fabric.counts(*end)
             assert (counts["lost_carrier"], counts["went_down"], counts["came_up"]) == (1, 1, 0)
         assert took < (MISSES - 1) * PERIOD_S
+        until(lambda: fabric.counts("s2", "s3")["masked"] > 0, "s3's notification at s2")
         assert proofs.all_pairs_ping(fabric.session).ok  # the controller does not know of it
         fabric.ip_link(far, "up")
         until(lambda: all(fabric.counts(*end)["came_up"] for end in ends), "used again")
