@@ -151,8 +151,8 @@ control Rounds(inout headers_t hdr, in allreduce_place_t place, out AllReduceOut
         }
         if (take == 1 || outcome == AllReduceOutcome.ANSWERED || outcome == AllReduceOutcome.REPEATED) {
             if (hdr.allreduce_lanes.isValid()) {
-                fold_lanes.apply(hdr, cell * ALLREDUCE_LANES, keep == 1 ? 32w0xffffffff : 0,
-                                 take == 1 ? 32w0xffffffff : 0, overflowed);
+                fold_lanes.apply(hdr, cell * ALLREDUCE_PAIRS, keep == 1 ? ALLREDUCE_ALL : 0,
+                                 take == 1 ? ALLREDUCE_ALL : 0, overflowed);
             }
             round.exponent = keep == 1 ? round.exponent : 0;
             bit<8> own = take == 1 ? hdr.allreduce.exponent : 0;

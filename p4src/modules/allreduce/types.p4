@@ -31,9 +31,10 @@ header allreduce_header_t {
     bit<16> lanes;          // int32 that follow
 }
 
-#define ALLREDUCE_FIELD(n) bit<32> lane_##n;
+// The first of a pair in the upper half.
+#define ALLREDUCE_FIELD(n) bit<64> pair_##n;
 header allreduce_lanes_t {
-    ALLREDUCE_EACH_LANE(ALLREDUCE_FIELD)
+    ALLREDUCE_EACH_PAIR(ALLREDUCE_FIELD)
 }
 
 struct allreduce_t {
