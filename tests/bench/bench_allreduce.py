@@ -24,6 +24,7 @@ import command_line
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))  # the tests' own package is not installed
 
+from protocols.allreduce import AllReduceKind  # noqa: E402
 from softswitch.program_cache import Job, compile_program  # noqa: E402
 from tests.mechanisms.allreduce import switches, wire  # noqa: E402
 from tests.mechanisms.allreduce.switches import AllReduceSwitch, Membership  # noqa: E402
@@ -76,7 +77,7 @@ class Aggregation:
         self.core = self.switch.switch.core
         values = tuple(range(lanes))
         self.chunks = range(2 * SLOTS)
-        said = Message(wire.AllReduceKind.CONTRIBUTION, lanes=values)
+        said = Message(AllReduceKind.CONTRIBUTION, lanes=values)
         self.frames = [
             (chunk, port, bytearray(wire.frame(said.of_chunk(chunk, SLOTS), port)))
             for chunk in self.chunks

@@ -146,18 +146,19 @@ def test_epochs_wrap(root: AllReduceSwitch) -> None:
     assert sent(root, 1, part(1, epoch=(1 << 16) - 8)) == {1: answer}
 
 
-def test_another_job_s_rounds_in_the_same_slots_are_nothing() -> None:
-    """Job 7 ended at a newer epoch than job 8 begins at, which got its slots."""
+@pytest.mark.parametrize("epoch", [8, EPOCH])
+def test_another_job_s_rounds_in_the_same_slots_are_nothing(epoch: int) -> None:
+    """Job 7 ended, at a newer epoch than job 8 begins at or the same, and job 8 got its slots."""
     both = [Membership(job, 0, (1, 2), None, BASE, SLOTS) for job in (JOB, 8)]
     switch = AllReduceSwitch(program(), both, {1: 1, 2: 2}, (1, 2))
     for chunk in (8, 12):
         sent(switch, 1, part(1, chunk))
         sent(switch, 2, part(2, chunk))
-    for chunk in (0, 4):
-        other = {"job": 8, "epoch": 8}
+    other = {"job": 8, "epoch": epoch}
+    for chunk in (8, 12):
         assert sent(switch, 1, part(1, chunk, **other)) == {}
-        both_sent = sent(switch, 2, part(2, chunk, **other))
-        assert both_sent == {1: whole(chunk, **other), 2: whole(chunk, **other)}
+        done = whole(chunk, **other)
+        assert sent(switch, 2, part(2, chunk, **other)) == {1: done, 2: done}
 
 
 def test_rounds_without_lanes(root: AllReduceSwitch) -> None:

@@ -83,7 +83,7 @@ def message_of(data: bytes) -> Message:
 
 def checksum(header: bytes) -> int:
     """Return the Internet checksum of a header of even length."""
-    total = sum(struct.unpack(f">{len(header) // 2}H", header))
+    total: int = sum(struct.unpack(f">{len(header) // 2}H", header))
     while total >> 16:
         total = (total & 0xFFFF) + (total >> 16)
     return total ^ 0xFFFF
