@@ -18,7 +18,7 @@ import re
 from dataclasses import dataclass
 from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, StrictBool, model_validator
 
 from topologies.extensions import Setting
 from topologies.fields import Count, Model, Name
@@ -64,7 +64,8 @@ class Job:
 
     `workers`: hosts in the order of their ranks; none: all hosts. `every`: hosts by a rule, in
     place of `workers`. `level`: of its trees' roots, None for the lowest that reaches all workers.
-    `base`: the first of its slots at each switch, None for the first that are free.
+    `base`: the first of its slots at each switch, None for the first that are free. `start`: with
+    the fabric; else the job has no slots until it is started.
     """
 
     name: str
@@ -74,6 +75,7 @@ class Job:
     trees: int
     level: Level | None
     base: int | None
+    start: bool = True
 
 
 @dataclass(frozen=True)
@@ -136,6 +138,7 @@ class JobEntry(Model):
     trees: Annotated[int, Field(ge=1, le=TREES, strict=True)] = TREES
     level: Level | None = None
     base: Annotated[int, Field(ge=0, lt=MOST_SLOTS, strict=True)] | None = None
+    start: StrictBool = True
 
 
 def _jobs(value: object) -> object:
@@ -170,7 +173,7 @@ class AllReduceEntry(Model):
                 f"packets of {self.wire_lanes} lanes (wire_lanes) have no {self.lanes} to add: "
                 f"lanes: {self.wire_lanes} or fewer"
             )
-        if len(self.jobs) > self.slots:
+        if sum(job.start for job in self.jobs.values()) > self.slots:
             raise ValueError(f"{len(self.jobs)} jobs need a slot each, and slots: is {self.slots}")
         share = self.share
         for name, job in self.jobs.items():
@@ -206,6 +209,7 @@ def _job(name: str, entry: JobEntry, share: int) -> Job:
         entry.trees,
         entry.level,
         entry.base,
+        entry.start,
     )
 
 

@@ -6,7 +6,7 @@ leaf, a spine, a core, a border. Of these each tree takes the root, and each swi
 it, that are the fastest, then the least used by the job's other trees, then by other jobs'.
 
     tree 0 of each job       links that no other job's tree 0 has, as long as there are any
-    tree t + 1 of a job      links that its tree t does not have, then that none of its others has
+    tree t + 1 of a job      switches, then links, that its tree t does not have, then its others
 
 A child's index is its rank among the children of a switch, ordered by the lowest worker beneath.
 So two trees in which a switch has the same workers beneath its children number them alike, which
@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import combinations
 from typing import Any
 from weakref import ReferenceType, ref
@@ -44,6 +45,12 @@ HEADER_BYTES = 20 + 8 + 16
 """IPv4, UDP and AllReduce's header: what a packet has besides lanes within the MTU."""
 
 LANE_BYTES = 4
+
+GROUPS = 20_480
+"""Multicast groups from here on. Below are those of fast reroute: from 1024, one for each of at
+most 2^14 destinations. Above, BMv2 keeps those from 32768 on for clone sessions."""
+
+MOST_GROUPS = 32_768 - GROUPS
 
 _ROLES: Mapping[str, tuple[Role, ...]] = {
     "leaf": (Role.LEAF,),
@@ -71,6 +78,16 @@ class Node:
     ports: tuple[int, ...]
     covers: tuple[int, ...]
 
+    @property
+    def children(self) -> tuple[int, ...]:
+        """The ports of its children, ascending."""
+        return tuple(sorted(self.ports))
+
+    @property
+    def neighbours(self) -> tuple[int, ...]:
+        """The ports of its children and its parent, ascending."""
+        return tuple(sorted((*self.ports, *(() if self.parent is None else (self.parent,)))))
+
 
 @dataclass(frozen=True)
 class Tree:
@@ -85,13 +102,13 @@ class Tree:
 class JobPlan:
     """A job in its fabric. `workers`: by rank. `trees`: in use, `spare`: beside them.
 
-    Its slots at a switch begin at `base`.
+    Its slots at a switch begin at `base`; None: it has none until it is started.
     """
 
     name: str
     number: int
     workers: tuple[Interface, ...]
-    base: int
+    base: int | None
     slots: int
     trees: tuple[Tree, ...]
     spare: tuple[Tree, ...]
@@ -107,7 +124,7 @@ class JobPlan:
 
     def switches(self) -> frozenset[str]:
         """Return the switches of any of its trees."""
-        return frozenset(name for tree in self.all_trees for name in tree.nodes)
+        return frozenset().union(*(tree.nodes for tree in self.all_trees))
 
 
 @dataclass(frozen=True)
@@ -119,14 +136,34 @@ class Plan:
     queue: int
     jobs: Mapping[str, JobPlan]
 
-    def by_switch(self) -> Mapping[str, tuple[tuple[JobPlan, Node], ...]]:
-        """Return what switches are in any tree, spare ones too, and what they are there."""
-        found: dict[str, list[tuple[JobPlan, Node]]] = {}
+    @cached_property
+    def groups(self) -> Mapping[str, Mapping[tuple[int, ...], int]]:
+        """By switch: its multicast groups' numbers by the ports that copies leave by.
+
+        For each place in a tree, spare ones too: the ports of the children, and those with the
+        parent's besides.
+        """
+        found: dict[str, set[tuple[int, ...]]] = {}
         for job in self.jobs.values():
             for tree in job.all_trees:
                 for name, node in tree.nodes.items():
-                    found.setdefault(name, []).append((job, node))
-        return {name: tuple(each) for name, each in found.items()}
+                    found.setdefault(name, set()).update((node.children, node.neighbours))
+        return {
+            name: {ports: GROUPS + number for number, ports in enumerate(sorted(each))}
+            for name, each in found.items()
+        }
+
+    @property
+    def most_edges(self) -> int:
+        """The most ways in and out of trees that a switch may hold, of all jobs."""
+        found: Counter[str] = Counter()
+        for job in self.jobs.values():
+            most: dict[str, int] = {}
+            for tree in job.all_trees:
+                for name, node in tree.nodes.items():
+                    most[name] = max(most.get(name, 0), len(node.neighbours))
+            found.update({name: TREES * each for name, each in most.items()})
+        return max(found.values(), default=0)
 
 
 @dataclass(frozen=True)
@@ -184,23 +221,30 @@ class _Shape:
     """A candidate: the way up from each of its switches but the root, by the switch's number.
 
     A way is (own port, parent's number, parent's port, the link's number). `links`: the numbers of
-    all its links; `only`: no switch had a choice, so it is the only one of its root.
+    all its links; `inner`: of the switches without workers; `only`: no switch had a choice, so it
+    is the only one of its root.
     """
 
     root: int
     up: Mapping[int, tuple[int, int, int, int]]
     links: Any
+    inner: Any
     only: bool
 
 
 @dataclass
 class _Usage:
-    """How many trees use a link, by its number."""
+    """How many trees use a link, or a switch, by its number.
+
+    Of the job: all its trees, and its last one; of other jobs: those of the same index, and all.
+    """
 
     of_job: Any
     last: Any
     same_index: Any
     others: Any
+    switches: Any
+    last_switches: Any
 
 
 @dataclass
@@ -239,10 +283,20 @@ class _Planner:
             self._fits_mtu(setting, job, workers)
             trees = self._trees(job, workers, used_by_index)
             in_use, spare = trees[: job.trees], trees[job.trees :]
-            jobs.append(JobPlan(job.name, number, workers, 0, job.slots, in_use, spare))
+            jobs.append(JobPlan(job.name, number, workers, None, job.slots, in_use, spare))
         placed = {job.name: job for job in _in_slots(setting, jobs)}
         queue = 0 if of is None else of.queue or 0
-        return Plan(setting, dscp_of(self.topology, of), queue, placed)
+        made = Plan(setting, dscp_of(self.topology, of), queue, placed)
+        for name, groups in made.groups.items():
+            if len(groups) > MOST_GROUPS:
+                raise PlanError(
+                    (KEY, "jobs"),
+                    name,
+                    f"the jobs' trees need {len(groups)} multicast groups, and it has "
+                    f"{MOST_GROUPS}",
+                    "fewer jobs",
+                )
+        return made
 
     # ------------------------------------------------------------ what a job says
 
@@ -322,7 +376,8 @@ class _Planner:
         for rank, each in enumerate(workers):
             beneath.setdefault(self.graph.index[each.switch], []).append((rank, each.port))
         roots = self._roots(job, list(beneath))
-        usage = _Usage(*(np.zeros(len(self.links), dtype=np.int64) for _ in range(4)))
+        sizes = [len(self.links)] * 4 + [len(self.graph.names)] * 2
+        usage = _Usage(*(np.zeros(size, dtype=np.int64) for size in sizes))
         fixed: dict[int, _Shape] = {}
         seen: set[tuple[int, bytes]] = set()
         found: list[Tree] = []
@@ -337,7 +392,7 @@ class _Planner:
                     fixed[root] = shape
                 if (root, shape.links.tobytes()) in seen:
                     continue
-                score = (*self._score(shape.links, usage), order)
+                score = (*self._score(shape, usage), order)
                 if best is None or score < best[0]:
                     best = score, shape
             if best is None:
@@ -353,6 +408,9 @@ class _Planner:
             usage.of_job[shape.links] += 1
             usage.last[:] = 0
             usage.last[shape.links] = 1
+            usage.switches[shape.inner] += 1
+            usage.last_switches[:] = 0
+            usage.last_switches[shape.inner] = 1
             found.append(tree)
         if not found:
             assert crowded is not None, "a root has a tree"
@@ -410,7 +468,8 @@ class _Planner:
                 up[here] = ways[0]
                 above[ways[0][1]] = None
         links = np.array(sorted(way[3] for way in up.values()), dtype=np.int64)
-        return _Shape(root, up, links, only)
+        inner = np.array(sorted({root, *up} - set(leaves)), dtype=np.int64)
+        return _Shape(root, up, links, inner, only)
 
     def _preference(
         self, step: tuple[int, int, int, int], above: Mapping[int, None], usage: _Usage
@@ -425,13 +484,16 @@ class _Planner:
             port,
         )
 
-    def _score(self, links: Any, usage: _Usage) -> tuple[int, ...]:
-        """Return how bad it is to have a tree of these links next: the lowest is taken."""
+    def _score(self, shape: _Shape, usage: _Usage) -> tuple[int, ...]:
+        """Return how bad it is to have a tree next: the lowest is taken."""
+        links, inner = shape.links, shape.inner
         if not len(links):
             return (0,)
         return (
             -int(self.rates[links].min()),
+            int(usage.last_switches[inner].sum()),
             int(usage.last[links].sum()),
+            int(usage.switches[inner].sum()),
             int(usage.of_job[links].sum()),
             int(usage.same_index[links].max()),
             int(usage.same_index[links].sum()),
@@ -477,52 +539,51 @@ class _Planner:
 def _in_slots(setting: AllReduce, jobs: Sequence[JobPlan]) -> Iterator[JobPlan]:
     """Give each job its slots: where it asks for them, else the first that are free.
 
-    Jobs that meet at no switch may have the same ones. Raises PlanError.
+    Jobs that wait to be started get none yet. Raises PlanError.
     """
-    asked = {job.name: job.base for job in setting.jobs}
-    placed: dict[str, tuple[int, JobPlan]] = {}
-    at = {job.name: job.switches() for job in jobs}
-    for job in sorted(jobs, key=lambda job: asked[job.name] is None):
-        taken = _taken(job, placed, at)
-        base = asked[job.name]
-        if base is not None:
-            for begin, other in taken:
-                if begin < base + job.slots and base < begin + other.slots:
-                    raise PlanError(
-                        (KEY, "jobs", job.name, "base"),
-                        f"job {job.name}",
-                        f"its slots {base} to {base + job.slots - 1} overlap those of job "
-                        f"{other.name}, {begin} to {begin + other.slots - 1}",
-                        "give them ranges of their own, or no base",
-                    )
-        else:
-            base = 0
-            for begin, other in taken:
-                if begin >= base + job.slots:
-                    break
-                base = max(base, begin + other.slots)
-            if base + job.slots > setting.slots:
-                raise PlanError(
-                    (KEY, "jobs", job.name),
-                    f"job {job.name}",
-                    f"{job.slots} slots beside those of other jobs end at {base + job.slots}, and "
-                    f"a switch has {setting.slots}",
-                    f"slots: {base + job.slots}, or fewer a job",
-                )
-        placed[job.name] = base, job
-    for job in jobs:
-        yield replace(job, base=placed[job.name][0])
+    said = {job.name: job for job in setting.jobs}
+    placed: dict[str, JobPlan] = {}
+    now = [job for job in jobs if said[job.name].start]
+    for job in sorted(now, key=lambda job: said[job.name].base is None):
+        placed[job.name] = in_free_slots(setting, job, list(placed.values()))
+    return (placed.get(job.name, job) for job in jobs)
 
 
-def _taken(
-    job: JobPlan,
-    placed: Mapping[str, tuple[int, JobPlan]],
-    at: Mapping[str, frozenset[str]],
-) -> list[tuple[int, JobPlan]]:
-    """Return the ranges, by their beginning, of jobs that a job meets at some switch."""
-    found = [
-        (base, other)
-        for base, other in placed.values()
-        if not at[job.name].isdisjoint(at[other.name])
+def in_free_slots(setting: AllReduce, job: JobPlan, others: Sequence[JobPlan]) -> JobPlan:
+    """Return a job with slots that none of the others has where they meet. Raises PlanError.
+
+    Jobs that meet at no switch, in no tree, may have the same ones.
+    """
+    asked = next(each.base for each in setting.jobs if each.name == job.name)
+    here = job.switches()
+    taken = [
+        (each.base, each)
+        for each in others
+        if each.base is not None and not here.isdisjoint(each.switches())
     ]
-    return sorted(found, key=lambda each: each[0])
+    taken.sort(key=lambda found: found[0])
+    if asked is not None:
+        for begin, other in taken:
+            if begin < asked + job.slots and asked < begin + other.slots:
+                raise PlanError(
+                    (KEY, "jobs", job.name, "base"),
+                    f"job {job.name}",
+                    f"its slots {asked} to {asked + job.slots - 1} overlap those of job "
+                    f"{other.name}, {begin} to {begin + other.slots - 1}",
+                    "give them ranges of their own, or no base",
+                )
+        return replace(job, base=asked)
+    base = 0
+    for begin, other in taken:
+        if begin >= base + job.slots:
+            break
+        base = max(base, begin + other.slots)
+    if base + job.slots > setting.slots:
+        raise PlanError(
+            (KEY, "jobs", job.name),
+            f"job {job.name}",
+            f"{job.slots} slots beside those of other jobs end at {base + job.slots}, and "
+            f"a switch has {setting.slots}",
+            f"slots: {base + job.slots}, or fewer a job",
+        )
+    return replace(job, base=base)
