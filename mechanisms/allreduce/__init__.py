@@ -1,1 +1,1 @@
-"""AllReduce in the network: switches add what the hosts of a job send (docs/allreduce.md)."""
+"""AllReduce in the network: switches add up what hosts send (docs/allreduce.md)."""

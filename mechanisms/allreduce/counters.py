@@ -1,4 +1,4 @@
-"""What AllReduce counts by port: the one that a packet came by (docs/allreduce.md)."""
+"""What AllReduce counts by port (AllReduceOutcome of p4src/modules/allreduce/types.p4)."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from collections.abc import Mapping
 from mechanisms.contract import PortCounter
 
 OUTCOMES: Mapping[str, str] = {
-    "contributed": "contributions added",
-    "duplicate": "duplicates",
-    "late": "late duplicates",
+    "contributed": "added up",
+    "duplicate": "seen before",
+    "late": "behind a later chunk",
     "stale": "of an old epoch",
-    "summed": "sums complete",
-    "result": "results from above",
-    "answered": "answered with the result",
-    "repeated": "sums sent again",
+    "summed": "the last of their rounds",
+    "result": "results from the parent",
+    "answered": "answered with a stored result",
+    "repeated": "whose sum went up again",
     "refused": "refused",
-    "overflowed": "overflowed",
+    "overflowed": "beyond int32",
     "moved": "moves",
     "block": "blocks",
-    "unexpected": "results that nobody waits for",
-    "congested": "with CE",
+    "unexpected": "results that nobody waited for",
+    "congested": "with ECN CE",
 }
 """In the order of the P4 enum, with how a count of each reads."""
 
@@ -33,9 +33,9 @@ def cells(port: int) -> dict[int, str]:
 ALLREDUCE = PortCounter(
     "allreduce",
     "allreduce",
-    "summed",
+    "added up",
     cells,
-    "summed",
+    "contributed",
     OUTCOMES,
-    "What became of packets of AllReduce that came by the port, by outcome.",
+    "Packets of AllReduce that came by the port, by what became of them.",
 )
