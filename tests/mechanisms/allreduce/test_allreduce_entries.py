@@ -185,7 +185,7 @@ def test_bits_of_a_dead_tree_go_to_a_whole_one_and_no_others(topology: Topology)
             assert link not in after[bits].links
         else:
             assert after[bits] is before[bits]
-    assert held.jobs.dead("a") == [] and held.jobs.totals() == {"trees_led_round": 4}
+    assert held.jobs.dead("a") == [] and held.jobs.totals() == {"allreduce_rerouted": 4}
     # When the link is back, nothing moves.
     assert held.down() == 0 and held.jobs.running["a"].trees == after
     # Job b is beneath one leaf.
