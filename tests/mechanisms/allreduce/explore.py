@@ -19,7 +19,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-
 from protocols.allreduce import AllReduceKind
 from softswitch import Switch
 from tests.mechanisms.allreduce import wire
