@@ -201,7 +201,8 @@ class Jobs:
     def _all(self) -> list[tuple[str, int]]:
         return [(name, bits) for name in self.plan.jobs for bits in range(TREES)]
 
-    def _wanted(self, name: str, bits: int) -> Entries:
+    def wanted(self, name: str, bits: int) -> Entries:
+        """Return what switches are to hold for tree bits of a job, by switch."""
         running = self.running.get(name)
         if running is None or not self.on:
             return {}
@@ -211,7 +212,7 @@ class Jobs:
         put: dict[str, list[TableEntry]] = {}
         gone: dict[str, list[TableEntry]] = {}
         for key in changed:
-            before, after = self._held.get(key, {}), self._wanted(*key)
+            before, after = self._held.get(key, {}), self.wanted(*key)
             for name in dict.fromkeys((*before, *after)):
                 old = {entry.key: entry for entry in before.get(name, ())}
                 new = {entry.key: entry for entry in after.get(name, ())}
