@@ -111,7 +111,7 @@ def property_of(examples: int) -> Callable[[], None]:
 
 
 test_sums_are_exact = property_of(12)
-test_sums_are_exact_in_many_more = pytest.mark.long(property_of(150))
+test_sums_are_exact_in_many_more = pytest.mark.long(property_of(60))
 
 
 def test_slots_are_used_many_times_and_exponents_run_ahead() -> None:
