@@ -67,6 +67,11 @@ class FabricModel:
             return Routes.of(self.topology, self.down)
         return kept.with_down(self.down)
 
+    def with_routes(self) -> FabricModel:
+        """Return the same model that keeps its routes."""
+        bases = () if self.kept is None else self.kept.bases
+        return replace(self, kept=_Kept(self.routes(), bases))
+
 
 @dataclass(frozen=True)
 class SwitchReady:
@@ -183,11 +188,10 @@ def _to_ready(
     model: FabricModel, name: str, plan: Plan, there: Sequence[Entry]
 ) -> tuple[Change, ...]:
     """Return what a switch lacks that holds `there`, what was learned for it included."""
-    p4info = plan.basis.p4info
     learned = _known(model, name, model.learned.get(name, {}).values())
     found = Difference()
-    wanted = (*plan, *canonical(learned, p4info))
-    found.add_all(tuple(canonical(there, p4info)), wanted)
+    wanted = (*plan, *plan.basis.canonical(learned))
+    found.add_all(tuple(canonical(there, plan.basis.p4info)), wanted)
     return found.changes()
 
 

@@ -34,7 +34,7 @@ from typing import Any, Protocol
 
 from controller.entries import Entry
 from controller.leaf_routes import Ways
-from controller.parts import FabricView, Learner, View
+from controller.parts import FabricView, Learned, Learner, View
 from controller.policy import FabricPolicy
 from controller.target_facts import TargetFacts
 from topologies.errors import FieldPath
@@ -126,6 +126,9 @@ class Control(Protocol):
     def ask(self, name: str, question: Callable[[Any], Any]) -> Any:
         """Return what `question` says of a mechanism's learner (None: there is none)."""
 
+    def tell(self, name: str, saying: Callable[[Any], Learned | None]) -> None:
+        """Tell a mechanism's learner something, and write what follows from it."""
+
 
 @dataclass(frozen=True)
 class Running:
@@ -193,7 +196,7 @@ class Mechanism:
     def sizes(self, topology: Topology) -> Mapping[str, int]:
         """Return what its module is to make room for, by the names of the module's `#ifndef`s.
 
-        Only what is more than the module's own numbers: programs of all usual fabrics are one.
+        Only what the module's own numbers don't do for: programs of all usual fabrics are one.
         """
         return {}
 
