@@ -20,7 +20,8 @@ HEADERS = ("worker.h", "floats.h", "driver.h")
 
 CALLBACKS = """
 extern "Python" {
-    void collective_worker_send(void *owner, const uint8_t *payload, uint32_t length, uint32_t tail);
+    void collective_worker_send(void *owner, const uint8_t *payload, uint32_t length,
+                                uint32_t tail);
     void collective_worker_set_timer(void *owner, int64_t at_ns);
     void collective_worker_fill(void *owner, uint64_t tag, uint32_t chunk, int32_t *lanes);
     void collective_worker_take(void *owner, uint64_t tag, uint32_t chunk, const int32_t *lanes);

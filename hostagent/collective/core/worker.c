@@ -9,6 +9,7 @@ enum {
     PACKET_ALIGN = 16,
     OF_SLOT = 2,       /* packets that are kept: what is in flight, and the one before */
     JITTER_SHIFT = 2,  /* a time-out's random part: up to a quarter of it */
+    STRETCH_SHIFT = 6, /* after as many time-outs (a power of two) of which none came too soon, they are shorter */
 };
 
 static const int64_t TIMEOUT_MAX = (int64_t)1 << 40;
@@ -25,6 +26,7 @@ struct slot {
     uint8_t state;
     uint8_t kept;     /* bit v: version v's packet is there */
     uint8_t both;     /* the job moved: time-outs repeat both packets */
+    uint8_t repeated; /* bit 0: a time-out has repeated `next`; bit 1: the chunk before it */
 };
 
 struct call {
@@ -47,8 +49,10 @@ struct worker {
     uint64_t random;
     int64_t armed, heard, raised, answered;
     int64_t limit;      /* how long after `raised` it is silent */
+    int64_t stretched;  /* when `stretch` changed */
     uint32_t flying, window, unmarked;
-    uint32_t level, silent; /* how often time-outs have doubled; time-outs without any result */
+    uint32_t level, silent; /* how often time-outs have doubled since the last result; time-outs without any */
+    uint32_t stretch;       /* how often they have doubled because they came too soon */
     uint32_t packet_bytes, slot_mask, slot_bits;
     uint16_t epoch;
     uint8_t mover;      /* it began this epoch */
@@ -213,9 +217,15 @@ static int has_result(const struct worker *w, uint64_t chunk)
 
 /* --- time ------------------------------------------------------------------------------------------- */
 
+static int64_t timeout_now(const struct worker *w)
+{
+    const uint32_t doubled = w->level + w->stretch;
+    return w->config.timeout_ns << (doubled < WORKER_BACKOFF ? doubled : WORKER_BACKOFF);
+}
+
 static int64_t timeout(struct worker *w)
 {
-    const int64_t base = w->config.timeout_ns << w->level;
+    const int64_t base = timeout_now(w);
     return base + (int64_t)(random_word(w) % ((uint64_t)(base >> JITTER_SHIFT) + 1));
 }
 
@@ -452,6 +462,22 @@ static void hear(struct worker *w, int64_t now)
         }
 }
 
+/* The result of a chunk that has one already, and that a time-out had repeated: the first was only slow. A network whose queues are
+ * longer than time-outs would otherwise be filled with repeats. */
+static void hear_late(struct worker *w, struct slot *slot, uint32_t place, uint32_t chunk, int64_t now)
+{
+    const uint64_t before = slot->next - w->config.slots;
+    w->stats.late++;
+    if (!(slot->repeated & 2) || slot->next < w->config.slots || place >> 15 != version_of(w, before) || chunk != (uint32_t)before)
+        return;
+    slot->repeated &= 1;
+    w->stats.spurious++;
+    if (w->stretch < WORKER_BACKOFF && now - w->stretched >= timeout_now(w)) {
+        w->stretch++;
+        w->stretched = now;
+    }
+}
+
 static void take_result(struct worker *w, uint32_t number, const uint8_t *payload, int64_t now)
 {
     struct slot *slot = &w->slots[number];
@@ -469,6 +495,7 @@ static void take_result(struct worker *w, uint32_t number, const uint8_t *payloa
         w->calls.agree(w->owner, tag, (uint32_t)index, payload[12]);
     slot->state = SLOT_IDLE;
     slot->both = 0;
+    slot->repeated = (uint8_t)(slot->repeated << 1 & 2);
     slot->next += w->config.slots;
     w->flying--;
     while (w->low < w->end && has_result(w, w->low))
@@ -504,9 +531,9 @@ void worker_receive(struct worker *w, const uint8_t *payload, uint32_t length, i
         w->stats.malformed++;
         return;
     }
-    const struct slot *slot = &w->slots[number];
+    struct slot *slot = &w->slots[number];
     if (slot->state != SLOT_FLIGHT || place >> 15 != version_of(w, slot->next) || get32(payload + 8) != (uint32_t)slot->next) {
-        w->stats.late++;
+        hear_late(w, slot, place, get32(payload + 8), now);
         return;
     }
     /* As many lanes as it asked for, and they are here. */
@@ -548,6 +575,10 @@ void worker_timer(struct worker *w, int64_t now)
         go_on_to(w, w->epoch, now);
         return;
     }
+    if (w->stretch && now - w->stretched >= timeout_now(w) << STRETCH_SHIFT) {
+        w->stretch--;
+        w->stretched = now;
+    }
     int64_t soonest = WORKER_NEVER;
     int moving = 0;
     for (uint32_t i = 0; i < w->config.slots; i++) {
@@ -558,6 +589,7 @@ void worker_timer(struct worker *w, int64_t now)
             if (slot->both && w->mover && !moving++)
                 send_move(w);
             w->stats.repeated += send_again(w, i, slot->both);
+            slot->repeated |= 1;
             slot->deadline = now + timeout(w);
         }
         if (slot->deadline < soonest)

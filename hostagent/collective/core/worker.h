@@ -64,6 +64,7 @@ struct worker_stats {
     uint64_t sent_again; /* because of a move */
     uint64_t results;    /* that were taken */
     uint64_t late;       /* results that nothing waited for */
+    uint64_t spurious;   /* of these, of chunks that time-outs had repeated: they came too soon, and are longer for a while */
     uint64_t malformed;  /* datagrams that are none of this job's */
     uint64_t moves;      /* that it began */
     uint64_t moved;      /* epochs that it went on to, its own moves among them */
