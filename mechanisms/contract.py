@@ -40,6 +40,7 @@ from topologies.extensions import Setting
 from topologies.lint.findings import Remark
 from topologies.model import Switch, Topology, TrafficClass
 from topologies.tickers import Ticker
+from workloads.in_network import Aggregation
 from workloads.model import RunFile
 from workloads.senders import Sender
 
@@ -176,6 +177,7 @@ class Mechanism:
     title: str
     settings: tuple[Setting, ...] = ()
     sender: Sender | None = None
+    aggregation: Aggregation | None = field(default=None, compare=False)
     tables: frozenset[str] = frozenset()
     learned_tables: frozenset[str] = frozenset()
     counters: tuple[PortCounter, ...] = ()

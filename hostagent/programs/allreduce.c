@@ -271,14 +271,14 @@ static void done(void *owner, uint64_t call)
     if (took < one->shortest_call || !one->ended)
         one->shortest_call = took;
     if (!one->ended++)
-        one->host->calls->count(one->host, "first call done at ns", (uint64_t)now);
+        one->host->calls->count(one->host, "first call ended at, ns", (uint64_t)now);
     one->host->calls->count(one->host, "calls", 1);
-    one->host->calls->count(one->host, "ns in calls", (uint64_t)took);
+    one->host->calls->count(one->host, "all calls, ns", (uint64_t)took);
     if (setting(one->host, REPEAT)) {
         if (one->to_make)
             one->host->calls->set_timer(one->host, CALL_TIMER, now + setting(one->host, GAP_NS));
         else
-            one->host->calls->count(one->host, "all done at ns", (uint64_t)now);
+            one->host->calls->count(one->host, "last call ended at, ns", (uint64_t)now);
     } else {
         one->host->calls->answer(one->host, one->orders[call % WORKER_CALLS]);
     }
@@ -369,9 +369,9 @@ static void stop(struct program_host *host)
         {"overflowed", stats->overflowed},
         {"congested", stats->congested},
         {"cuts", stats->cuts},
-        {"longest gap ns", (uint64_t)one->longest_gap},
-        {"longest call ns", (uint64_t)one->longest_call},
-        {"shortest call ns", (uint64_t)one->shortest_call},
+        {"longest gap, ns", (uint64_t)one->longest_gap},
+        {"longest call, ns", (uint64_t)one->longest_call},
+        {"shortest call, ns", (uint64_t)one->shortest_call},
         {"calls open", worker_open(one->worker)},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
