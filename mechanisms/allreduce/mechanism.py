@@ -54,7 +54,7 @@ class AllReduceMechanism(Mechanism):
     def learner(
         self, topology: Topology, facts: TargetFacts, policy: FabricPolicy
     ) -> Learner | None:
-        """Return what starts and ends jobs and leads them round dead links. Raises PlanError."""
+        """Return what starts and ends jobs and reroutes them round dead links. Raises PlanError."""
         plan = plan_of(topology)
         return Jobs(plan, facts, NAME not in policy.off) if plan.jobs else None
 
