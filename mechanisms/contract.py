@@ -53,7 +53,8 @@ class PortCounter:
     the label `shown`; also the row in the summary of `weft sim`. `key`: in JSON, in results and as
     `--sort` says it, with - for _. `texts`: how a count of each label reads ("340 within the
     interval"). `help`: the metric's text in Prometheus, whose name is weft_port_KEY and whose
-    label's name is `label`.
+    label's name is `label`. `absorbed`: labels of packets that a switch drops in ingress because it
+    has taken what is in them: none of these is lost.
     """
 
     name: str
@@ -64,6 +65,7 @@ class PortCounter:
     texts: Mapping[str, str]
     help: str
     label: str = "outcome"
+    absorbed: frozenset[str] = frozenset()
 
     @property
     def labels(self) -> tuple[str, ...]:

@@ -241,8 +241,7 @@ def _rows(summary: dict[str, Any], times: FlowTimes) -> Iterator[tuple[str, str]
     for counter in all_counters():
         if any(summary.get(counter.key, {}).values()):
             yield counter.title, counter.text(summary[counter.key])
-    reasons = ", ".join(f"{n} {why}" for why, n in sorted(summary["drops"]["by_reason"].items()))
-    yield "lost", f"{summary['drops']['packets']} packets" + (f" ({reasons})" if reasons else "")
+    yield "lost", _lost(summary)
     pauses = summary["pauses"]
     if pauses["xoff_sent"]:
         text = f"{pauses['xoff_sent']} XOFF, {pauses['xon_sent']} XON"
@@ -253,6 +252,20 @@ def _rows(summary: dict[str, Any], times: FlowTimes) -> Iterator[tuple[str, str]
     yield from _programs(summary.get("programs", []))
     if summary["blocking"]["deadlocks"]:
         yield "deadlock", "; ".join(" -> ".join(c) for c in summary["blocking"]["deadlocks"])
+
+
+def _lost(summary: dict[str, Any]) -> str:
+    """Say what was dropped and why, without the packets that switches took in."""
+    drops = dict(summary["drops"]["by_reason"])
+    absorbed = sum(
+        summary.get(counter.key, {}).get(label, 0)
+        for counter in all_counters()
+        for label in counter.absorbed
+    )
+    if absorbed:
+        drops["ingress"] = max(0, drops.get("ingress", 0) - absorbed)
+    reasons = ", ".join(f"{n} {why}" for why, n in sorted(drops.items()) if n)
+    return f"{sum(drops.values())} packets" + (f" ({reasons})" if reasons else "")
 
 
 def _programs(programs: list[dict[str, Any]]) -> Iterator[tuple[str, str]]:

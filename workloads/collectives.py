@@ -76,15 +76,15 @@ def ring(ranks: int, size: int, steps: int, channels: int = 1) -> Template:
 def in_network(ranks: int, size: int) -> Template:
     """AllReduce by switches: what a rank sends, and when it has the sums, as one message.
 
-    Its receiver is the rank half a group away. So each rank sends and receives `size` bytes once
-    over the way up to a root and down, which is what an empty fabric would need.
+    Its receiver is another rank, the next unless `jobs` knows one farther away: each rank sends
+    and receives `size` bytes once, up to a root and down, and an empty fabric would need as long.
     """
     rank = np.arange(ranks)
     none = np.empty(0, dtype=np.int64)
     return Template(
         ranks,
         rank,
-        (rank + ranks // 2) % ranks,
+        (rank + 1) % ranks,
         np.full(ranks, size, dtype=np.int64),
         np.zeros(ranks, dtype=np.int64),
         np.zeros(ranks, dtype=np.int64),

@@ -13,11 +13,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+import numpy as np
+
 from topologies.errors import FieldPath, Problem, TopologyError
 from topologies.extensions import ask_for_mechanisms
 from topologies.model import Endpoint, Interface, Topology
 from workloads.job_schema import AllReduceEntry, JobEntry
 from workloads.model import Group, RunFile
+from workloads.paths import Paths
 from workloads.placement import place
 from workloads.splits import groups
 
@@ -172,7 +175,9 @@ class Orders:
 
     payload: int
     numbers: Mapping[tuple[Endpoint, ...], int]
+    paths: Paths
     rows: list[tuple[int, int, int]] = field(default_factory=list)
+    _ahead: dict[tuple[Endpoint, ...], int] = field(default_factory=dict)
 
     @classmethod
     def of(cls, run: RunFile) -> Orders | None:
@@ -183,7 +188,20 @@ class Orders:
             tuple(each.end for each in group.members): number
             for number, group in enumerate(run.groups)
         }
-        return cls(aggregation().payload(run.topology), numbers)
+        return cls(aggregation().payload(run.topology), numbers, Paths(run.topology))
+
+    def ahead(self, members: Sequence[Interface]) -> int:
+        """Return how many ranks ahead the farthest one from rank 0 is, by shortest paths.
+
+        What a group's ranks send goes that far up, and as far down again.
+        """
+        key = tuple(each.end for each in members)
+        if key not in self._ahead:
+            far = np.arange(1, len(members))
+            near = np.zeros_like(far)
+            delays = self.paths.between(members, near, far).delay_ps
+            self._ahead[key] = 1 + int(delays.argmax())
+        return self._ahead[key]
 
     def add(self, members: Sequence[Interface], first: int) -> None:
         """Let a group's program carry messages from `first` on, one a rank."""

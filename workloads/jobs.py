@@ -218,16 +218,19 @@ class JobPlan:
             start = len(self.messages)
             places = self.places[ranks]
             carrying = shape.bytes > 0
+            target = shape.target
+            if orders is not None:
+                workers = [self.ranks[int(rank)] for rank in ranks]
+                target = (shape.source + orders.ahead(workers)) % len(ranks)
+                orders.add(workers, start)
             flow = np.zeros(len(shape), dtype=np.int64)
             flow[carrying] = self.flows.flows(
                 kind,
                 places[shape.source[carrying]],
-                places[shape.target[carrying]],
+                places[target[carrying]],
                 shape.channel[carrying],
             )
             self.messages.add(flow, shape.bytes, len(shape), gap_ps=shape.gap_ps)
-            if orders is not None:
-                orders.add([self.ranks[int(rank)] for rank in ranks], start)
             earlier, later = shape.edges
             self.messages.wait(later + start, earlier + start)
             heads, waiting = shape.heads
