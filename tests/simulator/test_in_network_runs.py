@@ -36,7 +36,7 @@ US = 1_000_000
 
 @cache
 def program(defines: str) -> CompiledProgram:
-    run = read_run(ONE if not defines else defines)
+    run = read_run(defines if defines else ONE)
     return CompiledProgram.of(compile_for(run.topology)(FABRIC), FABRIC)
 
 
@@ -113,13 +113,13 @@ job:
     - allreduce: {bytes: 128KB, over: dp, algorithm: in-network}
 """
     )
-    run, outcome = play(two)
+    run, outcome = play(two, of=two)
     assert [[each.host for each in group.members] for group in run.groups] == [
         ["h1", "h3", "h5", "h7"],
         ["h2", "h4", "h6", "h8"],
     ]
     jobs = plan_of(run.topology).jobs.values()
-    assert [(job.base, job.slots) for job in jobs] == [(0, 128), (128, 128)]
+    assert [(job.base, job.slots) for job in jobs] == [(0, 256), (256, 256)]
     assert counted(outcome, "calls") == 8
 
 
@@ -166,7 +166,7 @@ def test_lanes_and_slots_of_the_topology_are_used() -> None:
             "a packet of 256 lanes has 1068 bytes",
         ),
         (
-            ONE.replace("mtu: 4200B}\n", "mtu: 4200B}\n  allreduce: {slots: 4, jobs: {mine: {}}}\n"),
+            ONE.replace("4200B}\n", "4200B}\n  allreduce: {slots: 4, jobs: {mine: {}}}\n"),
             "1 groups need a slot each, and of allreduce: slots: 4 0 are free",
         ),
         (ONE.replace("ranks: 8", "ranks: 8\n  placement: random"), "trees that are known before"),
