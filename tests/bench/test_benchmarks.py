@@ -21,6 +21,7 @@ HERE = Path(__file__).resolve().parent
 PATIENCE_S = 120.0
 SMALLEST = {
     "bench_pipeline.py": ("pipeline_lines", "--rounds 1 --seconds 0.01"),
+    "bench_allreduce.py": ("allreduce_lines", "--rounds 1 --lanes 2"),
     "bench_engine.py": ("engine_lines", "--rounds 1 --k 4 --hops 20000"),
     "bench_controller.py": ("controller_lines", "--k 2 --links 1 --install"),
     "bench_large.py": ("large_lines", "--rounds 1 --k 4"),
