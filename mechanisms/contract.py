@@ -42,6 +42,7 @@ from topologies.extensions import Setting
 from topologies.lint.findings import Remark
 from topologies.model import Switch, Topology, TrafficClass
 from topologies.tickers import Ticker
+from workloads.in_network import Aggregation
 from workloads.model import RunFile
 from workloads.senders import Sender
 
@@ -55,7 +56,8 @@ class PortCounter:
     `--sort` says it, with - for _. `texts`: how a count of each label reads ("340 within the
     interval"). `help`: the metric's text in Prometheus, whose name is weft_port_KEY and whose
     label's name is `label`. `state(counts)`: what the mechanism makes of a port now, in a word or
-    two ("dead"), from its counts by label; empty where there is nothing to say.
+    two ("dead"), from its counts by label; empty where there is nothing to say. `absorbed`: labels
+    of packets that a switch drops in ingress because it has taken what is in them: none is lost.
     """
 
     name: str
@@ -67,6 +69,7 @@ class PortCounter:
     help: str
     label: str = "outcome"
     state: Callable[[Mapping[str, int]], str] = lambda counts: ""
+    absorbed: frozenset[str] = frozenset()
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -180,6 +183,7 @@ class Mechanism:
     title: str
     settings: tuple[Setting, ...] = ()
     sender: Sender | None = None
+    aggregation: Aggregation | None = field(default=None, compare=False)
     tables: frozenset[str] = frozenset()
     learned_tables: frozenset[str] = frozenset()
     counters: tuple[PortCounter, ...] = ()

@@ -12,6 +12,7 @@ from controller.policy import FabricPolicy
 from controller.target_facts import TargetFacts
 from mechanisms.allreduce.counters import ALLREDUCE as COUNTER
 from mechanisms.allreduce.entries import EDGE_TABLE, NAME, PORT_TABLE, TREE_TABLE, entries
+from mechanisms.allreduce.groups import Groups
 from mechanisms.allreduce.life import Jobs
 from mechanisms.allreduce.settings import ALLREDUCE, KEY, LANES, SLOTS, TREES
 from mechanisms.allreduce.trees import PlanError, plan_of
@@ -70,6 +71,7 @@ MECHANISM = AllReduceMechanism(
     NAME,
     "AllReduce",
     settings=(ALLREDUCE,),
+    aggregation=Groups(),
     tables=frozenset({PORT_TABLE, EDGE_TABLE, TREE_TABLE}),
     learned_tables=frozenset({EDGE_TABLE, TREE_TABLE}),
     counters=(COUNTER,),

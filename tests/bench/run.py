@@ -150,6 +150,13 @@ def card_lines(result: dict[str, float]) -> list[Line]:
     ]
 
 
+def worker_lines(result: dict[str, float]) -> list[Line]:
+    return [
+        Line(f"AllReduce's worker, a packet there and back, {name}", f"{ns:.0f} ns", "", None)
+        for name, ns in result.items()
+    ]
+
+
 def large_lines(result: dict[str, Any]) -> list[Line]:
     hosts = f"{result['hosts']} hosts"
     return [
@@ -249,6 +256,8 @@ def main() -> int:
     short = ["--rounds", "2"] if arguments.quick else []
     results["card"] = script("bench_rnic.py", *short)
     lines += card_lines(results["card"])
+    results["worker"] = script("bench_worker.py", *short)
+    lines += worker_lines(results["worker"])
     short = ["--rounds", "7"] if arguments.quick else []
     results["endpoint"] = script("bench_endpoint.py", *short)
     lines += endpoint_lines(results["endpoint"])

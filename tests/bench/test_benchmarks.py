@@ -25,6 +25,7 @@ SMALLEST = {
     "bench_engine.py": ("engine_lines", "--rounds 1 --k 4 --hops 20000"),
     "bench_controller.py": ("controller_lines", "--k 2 --links 1 --install"),
     "bench_large.py": ("large_lines", "--rounds 1 --k 4"),
+    "bench_worker.py": ("worker_lines", "--rounds 1"),
     "bench_rnic.py": ("card_lines", "--rounds 1"),
     "bench_endpoint.py": ("endpoint_lines", "--rounds 1 --messages 10"),
     "bench_ticker.py": ("ticker_lines", "--seconds 0.5"),
