@@ -1,6 +1,6 @@
 // The lanes: P4 has no loop over a header's fields, so macros write a line for each.
 //
-// Two lanes share a field of 64 bits: half the reads, additions and writes, and half the time to compile them.
+// Two lanes share a field of 64 bits: half the reads, additions and writes.
 //
 //   ALLREDUCE_EACH_PAIR(X)     X(0x0) X(0x1) ... for all pairs of ALLREDUCE_LANES
 

@@ -20,18 +20,20 @@ register<bit<64>>(ALLREDUCE_SLOTS * 2 * ALLREDUCE_PAIRS) allreduce_sums;
 // Both lanes are added at once: without the sign bits no carry leaves a lane, and a sign bit is the exclusive or of the
 // summands' and the carry. An addition leaves int32 if both summands have the sign that the sum does not have.
 #define ALLREDUCE_FOLD(n) \
-        allreduce_sums.read(old, at + n); \
+        index = at + n; \
+        allreduce_sums.read(old, index); \
         old = old & keep; \
         own = hdr.allreduce_lanes.pair_##n & take; \
         sum = ((old & ~ALLREDUCE_SIGNS) + (own & ~ALLREDUCE_SIGNS)) ^ ((old ^ own) & ALLREDUCE_SIGNS); \
         left = left | ((old ^ sum) & (own ^ sum)); \
         hdr.allreduce_lanes.pair_##n = sum; \
-        allreduce_sums.write(at + n, sum);
+        allreduce_sums.write(index, sum);
 
 control FoldLanes(inout headers_t hdr, in bit<32> at, in bit<64> keep, in bit<64> take, out bit<1> overflow) {
     bit<64> left = 0;
 
     action fold_lanes() {
+        bit<32> index;
         bit<64> old;
         bit<64> own;
         bit<64> sum;

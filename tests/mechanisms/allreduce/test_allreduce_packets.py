@@ -374,3 +374,22 @@ def test_many_lanes() -> None:
     lanes = tuple(range(-16, 16))
     sent(switch, 1, part(1, lanes=lanes))
     assert sent(switch, 2, part(2, lanes=lanes))[2].lanes == tuple(2 * lane for lane in lanes)
+
+
+def test_packets_whose_payload_is_a_number() -> None:
+    """As the simulator has them: 256 lanes long, of which two are bytes."""
+    switch = switch_of(None)
+    core, tail = switch.switch.core, 4 * 254
+    whole_length = 28 + 16 + 4 * 256
+    for host in (1, 2):
+        short = wire.frame(part(host), host, wire.packed(part(host), 256))
+        long = field(16, struct.pack(">H", whole_length))(short)
+        long = long[:38] + struct.pack(">H", whole_length - 20) + long[40:]
+        core.inject(host, long, 0, tail_length=tail, tail_seed=9)
+    core.advance(1_000_000)
+    left = core.take_output()
+    assert [(each.port, each.tail_length, each.tail_seed) for each in left] == [
+        (port, tail, 9) for port in (1, 2)
+    ]
+    assert {each.data[-8:] for each in left} == {struct.pack(">ii", 23, 0)}
+    assert {len(each.data) + each.tail_length for each in left} == {14 + whole_length}
