@@ -11,7 +11,7 @@ DPFR has to find by itself. For who learns of it in another way the links go dow
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from random import Random
 from typing import Any, TypeVar
@@ -42,14 +42,21 @@ class Fault:
         return bool(self.links) and not self.towards
 
 
-def fault(topology: Topology, kind: str, seed: int) -> Fault:
-    """Draw a fault of a kind. Raises ValueError where the topology has nothing of it."""
+def fault(topology: Topology, kind: str, seed: int, among: Collection[Link] | None = None) -> Fault:
+    """Draw a fault of a kind, of a link only one of `among`; None: any link.
+
+    Raises ValueError where there is nothing of the kind.
+    """
     if kind == NONE:
         return Fault("nothing dies", ())
     random = Random(f"{kind} {seed}")
     if kind in (LEAF_LINK, CORE_LINK, ONE_WAY):
         tiers = {Role.LEAF, Role.SPINE} if kind == LEAF_LINK else {Role.SPINE, Role.CORE}
-        found = [link for link in topology.links if _roles(topology, link) == tiers]
+        found = [
+            link
+            for link in topology.links
+            if _roles(topology, link) == tiers and (among is None or link in among)
+        ]
         link = random.choice(_some(found, kind, topology))
         says = link_name(link)
         if kind != ONE_WAY:

@@ -84,9 +84,17 @@ def large_job(table: Table) -> Iterator[Check]:
             cut = table.variant(who=who, timer=timer)
             return table.paired(cut, table.variant(who=NOTHING), "AllReduce")
 
+        def once(who: str = who, timer: str = timer) -> float | None:
+            """Return the ratio of the first seed: where no threshold hangs on it, one is run."""
+            run = table.runs(table.variant(who=who, timer=timer))[0]
+            took = run.metrics["AllReduce"].value
+            bare = {each.seed: each for each in table.runs(table.variant(who=NOTHING))}[run.seed]
+            undisturbed = bare.metrics["AllReduce"].value
+            return None if took is None or undisturbed is None else took / undisturbed
+
         row = f"ring of all hosts, {CALLED[who]}, {timer} time-out: over undisturbed"
         if most is None:
-            yield Check.reported(row, ratio)
+            yield Check.reported(row, once)
         else:
             yield Check.at_most(row, ratio, most)
     row = f"ring of all hosts, {CALLED[DPFR]}, {SHORT} time-out: packets sent again"

@@ -10,11 +10,15 @@ from typing import Any
 import numpy as np
 
 from labs import Context, LabError, Measured
+from simulator.flow_paths import FlowPaths
+from simulator.prepared import PreparedFabric
 from simulator.result_reader import ResultFolder
 from simulator.runner import Outcome, Simulation
 from topologies.document import Document
+from topologies.model import Link
 from workloads.loader import run_of
 from workloads.model import RunFile
+from workloads.plan import plan
 
 from .faults import Fault, events, fault
 from .gaps import Gaps
@@ -23,14 +27,15 @@ COURSE, FLOWS = "course.json", "flows.json"
 PS_PER_US = 1_000_000
 
 
-def run_file(context: Context) -> tuple[RunFile, Fault]:
-    """Return the variant's run with its fault, as the seed draws it."""
+def run_file(context: Context, among: frozenset[Link] | None = None) -> tuple[RunFile, Fault]:
+    """Return the variant's run with its fault, as the seed draws it, of links from `among`."""
     own, labels = dict(context.settings), context.variant.labels
     bare = context.run_file()
     repair = labels.get("repair") or labels["who"]  # the latter in the large fabric
     if "who" in labels:
         own["cut_us"] = own["large_cut_us"]
-    found = fault(bare.topology, labels.get("fault") or labels["dies"], context.seed)
+    kind = labels.get("fault") or labels["dies"]
+    found = fault(bare.topology, kind, context.seed, among)
     mapping = json.loads(json.dumps(context.mapping))
     if context.time_scale > 1:  # in real time, or beside it
         own["cut_us"] = own["live_cut_us"]
@@ -49,7 +54,8 @@ def probe_every_ns(run: RunFile) -> int:
 
 def measure(context: Context) -> dict[str, Measured]:
     """Run it and return what it cost."""
-    run, found = run_file(context)
+    prepared, used = _prepared(context)
+    run, found = run_file(context, used)
     try:
         scale = context.time_scale
         until_ps = None if run.until_ps is None else run.until_ps * scale
@@ -59,11 +65,34 @@ def measure(context: Context) -> dict[str, Measured]:
             seed=context.seed,
             until_ps=until_ps,
             time_scale=scale,
+            prepared=prepared,
         )
         outcome = simulation.run(context.out)
         return _measured(context, run, found, outcome)
     finally:
         gc.collect()  # an engine is in a cycle, and holds more than Python knows of
+
+
+def _prepared(context: Context) -> tuple[PreparedFabric | None, frozenset[Link] | None]:
+    """Return the large fabric, set up, and the links that its job uses.
+
+    A ring uses few of them, and a cut of another one would cost nothing. Any fabric else: None.
+    """
+    if "who" not in context.variant.labels:
+        return None, None
+    run = context.run_file()
+    prepared = PreparedFabric(run, context.program, seed=context.seed)
+    topology = prepared.set_up.topology
+    traffic = plan(run, context.seed)
+    paths = FlowPaths(topology, context.program, prepared.control.model.installed)
+    try:
+        found = paths.of(traffic, range(len(traffic.flows)))
+    finally:
+        paths.close()
+    ends = {end for path in found.values() for end in path}
+    used = (link for link in run.topology.links for end in (link.a, link.b)
+            if (end.node, end.port) in ends)  # fmt: skip
+    return prepared, frozenset(used)
 
 
 def _measured(
