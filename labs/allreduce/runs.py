@@ -83,7 +83,7 @@ def _measured(context: Context, outcome: Outcome) -> dict[str, Measured]:
             min(100 * row["ideal_ps"] / row["duration_ps"] for row in jobs), "%"
         ),
     }
-    workers = [each["counters"] for each in outcome.end.programs]
+    workers: list[Any] = [each["counters"] for each in outcome.end.programs]
     if workers:
         metrics |= {
             "stall": Measured(max(each["longest gap, ns"] for each in workers) / NS_PER_US, "us"),

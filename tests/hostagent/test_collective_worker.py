@@ -481,6 +481,12 @@ def test_full_windows_of_different_chunks_do_not_block_each_other() -> None:
         World(3, [Call(Kind.INTEGERS, 40)], slots=8, window=1, loss=0.2, seed=seed).run()
 
 
+@pytest.mark.parametrize("seed", range(12))
+def test_windows_that_marks_cut_do_not_block_each_other(seed: int) -> None:
+    World(4, [Call(Kind.INTEGERS, 120)], slots=8, adapt=True, marks=0.5, loss=0.2, seed=seed,
+          patience=0).run()  # fmt: skip
+
+
 def test_slow_network_makes_timeouts_longer() -> None:
     slow = World(2, [Call(Kind.INTEGERS, 400)], patience=0)
     slow.send = lambda deliver, packet: slow.at(  # type: ignore[method-assign]

@@ -34,7 +34,6 @@ LISTS = (
     "mechanisms/registry.py",
     "p4src/mechanisms.p4",
     "hostagent/include/cc_algorithms.h",
-    "hostagent/programs/host_programs.h",
     "weft/cli.py",
 )
 """Where each mechanism has its line; the last one lists commands."""
@@ -44,9 +43,11 @@ MADE = re.compile(r"\.p4info\.txtpb$")
 PICKS = re.compile(r"workloads/[^/]+\.yaml$|p4src/(?!fabric|mechanisms)[^/]+\.p4$")
 """Run files and profiles: they pick mechanisms by name, as their users do."""
 
-ALSO_WORDS = {"allreduce": ("workloads/", "hostagent/collective/")}
+ALSO_WORDS = {
+    "allreduce": ("workloads/", "hostagent/collective/", "hostagent/programs/host_programs.h")
+}
 """Names that are words of another room, too: a job's AllReduce is one whoever computes it, and the
-workers of collectives have it in their interface."""
+workers of collectives have it in their interface and in the list of host programs."""
 
 CODE = frozenset({".py", ".c", ".h", ".p4"})
 
