@@ -67,6 +67,11 @@ class FabricModel:
             return Routes.of(self.topology, self.down)
         return kept.with_down(self.down)
 
+    def with_routes(self) -> FabricModel:
+        """Return the same model that keeps its routes."""
+        bases = () if self.kept is None else self.kept.bases
+        return replace(self, kept=_Kept(self.routes(), bases))
+
 
 @dataclass(frozen=True)
 class SwitchReady:

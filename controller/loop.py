@@ -18,7 +18,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from controller.digests import DigestMessage
-from controller.fabric_state import Event, FabricModel, LinkChanged, Writes, step
+from controller.fabric_state import (
+    Event,
+    FabricModel,
+    LinkChanged,
+    MechanismSwitched,
+    Writes,
+    step,
+)
 from controller.parts import Learned, Learner
 
 
@@ -37,7 +44,10 @@ class ControlLoop:
     """The model of a fabric and the learners of its mechanisms."""
 
     def __init__(self, model: FabricModel) -> None:
-        """Make the learners that the model's parts have for its topology and its program."""
+        """Make the learners that the model's parts have for its topology and its program.
+
+        They hear of the first routes here, so what follows from them is there when switches are.
+        """
         self.model = model
         found = (
             (part.name, part.learner(model.topology, model.facts, model.policy))
@@ -47,16 +57,23 @@ class ControlLoop:
         self.learners: Mapping[str, Learner] = {
             name: learner for name, learner in found if learner is not None
         }
+        if self.learners:
+            self.model = self.model.with_routes()
+            routes = self.model.routes()
+            self._learn(lambda learner: learner.routed(routes), 0)
 
     def handle(self, event: Event, now: int) -> Work:
         """Take an event; where links change, what was learned follows the paths."""
         self.model, writes = step(self.model, event, now)
-        if not isinstance(event, LinkChanged):
-            return Work(writes)
-        if not self.learners:
-            return Work(writes)
-        routes = self.model.routes()
-        return Work(writes, self._learn(lambda learner: learner.routed(routes), now))
+        match event:
+            case LinkChanged() if self.learners:
+                routes = self.model.routes()
+                return Work(writes, self._learn(lambda learner: learner.routed(routes), now))
+            case MechanismSwitched(name, on) if name in self.learners:
+                learned = self.learners[name].switched(on)
+                return Work(writes, () if learned is None else (self._step(learned, now),))
+            case _:
+                return Work(writes)
 
     def heard(self, messages: Iterable[DigestMessage], now: int) -> Work:
         """Take digests of any kind; every learner hears all of them, and does what is due."""

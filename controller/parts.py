@@ -74,7 +74,10 @@ class Learner(Protocol):
         """Return when `elapsed` next has something to do, None for never."""
 
     def routed(self, routes: Routes) -> Learned | None:
-        """Take notice that these are the routes now."""
+        """Take notice that these are the routes now; for the first time before the fabric is up."""
+
+    def switched(self, on: bool) -> Learned | None:
+        """Take notice that the mechanism is switched off or on at run time."""
 
     def totals(self) -> Mapping[str, int]:
         """Return what it has counted so far, by the names that results give it."""

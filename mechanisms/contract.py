@@ -32,7 +32,7 @@ from typing import Any, Protocol
 
 from controller.entries import Entry
 from controller.leaf_routes import Ways
-from controller.parts import FabricView, Learner, View
+from controller.parts import FabricView, Learned, Learner, View
 from controller.policy import FabricPolicy
 from controller.target_facts import TargetFacts
 from topologies.errors import FieldPath
@@ -121,6 +121,9 @@ class Control(Protocol):
 
     def ask(self, name: str, question: Callable[[Any], Any]) -> Any:
         """Return what `question` says of a mechanism's learner (None: there is none)."""
+
+    def tell(self, name: str, saying: Callable[[Any], Learned | None]) -> None:
+        """Tell a mechanism's learner something, and write what follows from it."""
 
 
 @dataclass(frozen=True)

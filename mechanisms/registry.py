@@ -19,6 +19,7 @@ NAMES = (
     "dcqcn",
     "fast_cnp",
     "dpfr",
+    "allreduce",
 )
 """The folders, in the order in which they are asked; the first sender is the default one."""
 

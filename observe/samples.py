@@ -30,6 +30,7 @@ DROP_REASONS: Mapping[int, str] = {
     10: "no_next_hop",
     11: "spoofed",
     12: "bad_notification",
+    13: "refused",
 }
 
 

@@ -46,3 +46,4 @@
 #include "modules/fast_cnp.p4"
 #include "modules/dcqcn.p4"
 #include "modules/dpfr.p4"
+#include "modules/allreduce.p4"

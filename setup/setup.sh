@@ -28,9 +28,9 @@ setup_key() {
         printf '%s\n' "$PWD" "$(uname -r)"
         sha256sum requirements.lock pyproject.toml setup/*.sh hostagent/kernel_headers.py \
             hostagent/bpf_probe.py hostagent/bpf/probe.bpf.c
-        cat {softswitch,simulator,hostagent/rnic}/core/*.[ch] hostagent/include/*.h {softswitch,simulator}/core/build.py softswitch/core/extension.py
+        cat {softswitch,simulator,hostagent/rnic,hostagent/collective}/core/*.[ch] hostagent/include/*.h {softswitch,simulator}/core/build.py softswitch/core/extension.py
         ls /usr/include/xdp/xsk.h /usr/include/bpf/bpf.h 2>/dev/null || true   # built with or without
-        cat hostagent/rnic/build.py; find hostagent/rnic/driver -name '*.[ch]' -exec cat {} + 2>/dev/null || true
+        cat hostagent/{rnic,collective}/build.py hostagent/programs/*.[ch]; find hostagent/{rnic,collective}/driver -name '*.[ch]' -exec cat {} + 2>/dev/null || true
     } | sha256sum | cut -d' ' -f1
 }
 
@@ -169,6 +169,7 @@ switch_core() {
     "$VENV/bin/python" -m softswitch.core.build
     "$VENV/bin/python" -m simulator.core.build
     "$VENV/bin/python" -m hostagent.rnic.build
+    "$VENV/bin/python" -m hostagent.collective.build
     note "built"
 }
 

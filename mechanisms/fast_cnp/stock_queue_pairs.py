@@ -212,6 +212,10 @@ class StockQueuePairs:
         self._ways = _WaySwitches(self._topology, routes)
         return self._learned(dict(self.logic.answers()))
 
+    def switched(self, on: bool) -> Learned | None:
+        """What is known stays with switches, which use it again when the mechanism is on."""
+        return None
+
     def totals(self) -> dict[str, int]:
         """Return what became of the samples."""
         return {f"queue_pairs_{name}": value for name, value in asdict(self.counts).items()}

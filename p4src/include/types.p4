@@ -82,7 +82,8 @@ enum bit<8> DropReason {
     NO_ROUTE       = 9,
     NO_NEXT_HOP    = 10,
     SPOOFED        = 11,    // a host's packet that this host may not send
-    BAD_NOTIFICATION = 12   // a notification's datagram that is not as one has to be, or where they are off
+    BAD_NOTIFICATION = 12,  // a notification's datagram that is not as one has to be, or where they are off
+    REFUSED        = 13     // a mechanism's packet that is not as it has to be, or from whom it may not come
 }
 
 #endif

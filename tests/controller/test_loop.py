@@ -34,6 +34,7 @@ class Counting:
     wakes: int | None = None
     seen: int = 0
     routes: list[frozenset[Link]] = field(default_factory=list)
+    switches: list[bool] = field(default_factory=list)
 
     def heard(self, messages: Iterable[DigestMessage], now: int) -> Learned | None:
         self.seen += len(list(messages))
@@ -51,6 +52,10 @@ class Counting:
     def routed(self, routes: Routes) -> Learned | None:
         self.routes.append(routes.down)
         return None
+
+    def switched(self, on: bool) -> Learned | None:
+        self.switches.append(on)
+        return None if on else Learned({"s1": (learned_entry(1),)})
 
     def totals(self) -> dict[str, int]:
         return {"seen": self.seen}
@@ -109,10 +114,33 @@ def test_a_link_that_changes_is_planned_around_and_told_to_learners(
     link = topology.link_at("s1", 3)
     work = loop.handle(LinkChanged(link, up=False), 1)
     assert any(work.planned.values()) and work.learned == ()
-    assert counting.routes == [frozenset({link})] and loop.model.down == {link}
-    # Every other event leaves learners alone.
-    loop.handle(MechanismSwitched("learns", on=False), 2)
-    assert len(counting.routes) == 1 and loop.model.policy.off == {"learns"}
+    # They have heard of the first routes before any switch was ready.
+    assert counting.routes == [frozenset(), frozenset({link})] and loop.model.down == {link}
+    assert counting.switches == []
+
+
+def test_a_mechanism_that_is_switched_hears_of_it_and_no_other(
+    loop: ControlLoop, counting: Counting
+) -> None:
+    work = loop.handle(MechanismSwitched("learns", on=False), 2)
+    assert loop.model.policy.off == {"learns"} and len(counting.routes) == 1
+    (writes,) = work.learned
+    assert [change.entry for change in writes["s1"]] == [learned_entry(1)]
+    loop.handle(MechanismSwitched("learns", on=True), 3)
+    loop.handle(MechanismSwitched("does not", on=False), 4)
+    assert counting.switches == [False, True]
+
+
+def test_what_follows_from_the_first_routes_comes_with_the_plan(
+    program: CompiledProgram, topology: Topology
+) -> None:
+    class Early(Counting):
+        def routed(self, routes: Routes) -> Learned | None:
+            return Learned({"s1": (learned_entry(1),)})
+
+    made = ControlLoop(FabricModel(topology, program.p4info, parts=(Part("early", Early()),)))
+    work = made.handle(SwitchReady("s1", ()), 0)
+    assert learned_entry(1) in [change.entry for change in work.planned["s1"]]
 
 
 def test_digests_become_learned_writes_and_are_remembered(loop: ControlLoop) -> None:

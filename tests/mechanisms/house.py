@@ -43,6 +43,9 @@ MADE = re.compile(r"\.p4info\.txtpb$")
 PICKS = re.compile(r"workloads/[^/]+\.yaml$|p4src/(?!fabric|mechanisms)[^/]+\.p4$")
 """Run files and profiles: they pick mechanisms by name, as their users do."""
 
+ALSO_WORDS = {"allreduce": "workloads/"}
+"""Names that are words of another room, too: a job's AllReduce is one whoever computes it."""
+
 CODE = frozenset({".py", ".c", ".h", ".p4"})
 
 ROOMS = (
@@ -72,6 +75,8 @@ def strangers(mechanism: str) -> dict[str, list[str]]:
         if name.startswith(NOT_PRODUCT) or name in LISTS:
             continue
         if MADE.search(name) or PICKS.match(name) or is_of_room(name, mechanism):
+            continue
+        if mechanism in ALSO_WORDS and name.startswith(ALSO_WORDS[mechanism]):
             continue
         try:
             lines = (ROOT / name).read_text().splitlines()

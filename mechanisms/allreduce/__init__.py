@@ -1,0 +1,1 @@
+"""AllReduce in the network: switches add up what hosts send (docs/allreduce.md)."""
