@@ -5,8 +5,12 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from hostagent.collective import build as collective
+
 HERE = Path(__file__).resolve().parent
 HEADER = HERE / "host_program.h"
+INCLUDE = (HERE, collective.CORE, collective.SHARED)
+"""Where headers of the programs are."""
 
 CALLBACKS = """
 extern "Python" {
@@ -21,8 +25,8 @@ extern "Python" {
 
 
 def sources() -> list[Path]:
-    """The C files of the programs and of their list."""
-    return sorted(HERE.glob("*.c"))
+    """The C files of the programs and of their list, and what programs run."""
+    return [*sorted(HERE.glob("*.c")), *collective.core_sources()]
 
 
 def declarations(python: str = CALLBACKS) -> str:

@@ -52,10 +52,14 @@ struct program_host;
 struct program_calls {
     /* The bytes are copied. */
     int (*send)(struct program_host *host, uint32_t interface, const uint8_t *frame, uint32_t length);
+    /* The same, and `tail` bytes of any value behind it: where they mean nothing, the simulator need not have them. */
+    int (*send_long)(struct program_host *host, uint32_t interface, const uint8_t *frame, uint32_t length, uint32_t tail);
     /* `timer` is called at `at_ns`, or now if that is past, once. A token that is set is moved. */
     int (*set_timer)(struct program_host *host, uint32_t token, int64_t at_ns);
     int (*cancel_timer)(struct program_host *host, uint32_t token); /* one that is not set stays so */
     int (*listen)(struct program_host *host, enum program_listen kind, uint32_t number);
+    /* What the run asked for by `order` is done. Only the simulator asks. */
+    int (*answer)(struct program_host *host, uint64_t order);
     /* Adds to a counter of this name, which results tell. */
     int (*count)(struct program_host *host, const char *name, uint64_t by);
     /* Ends the run: `why` is told with program, host and time. The program is not called again. */
@@ -69,7 +73,8 @@ struct program_host {
     uint32_t n_interfaces, n_settings;
     const struct program_setting *settings; /* all of those that its ops name */
     int64_t now_ns; /* of this call */
-    void *state;    /* ops->bytes of zeros at first, its own */
+    uint32_t tail;  /* of a call of `packet`, with ops->heads: bytes behind those that are here */
+    void *state;    /* ops->bytes of zeros at first, and what ops->room says, its own */
     void *opaque;   /* of who made it */
 };
 
@@ -77,10 +82,14 @@ struct program_ops {
     const char *name;
     size_t bytes;
     const struct program_setting *settings; /* that it takes, with what holds without; the last one has no name */
+    size_t (*room)(const struct program_setting *settings); /* more bytes of state, by all of its settings; NULL: none */
+    int heads; /* 1: frames come without those bytes at their end that mean nothing (send_long), where they are not there */
     void (*start)(struct program_host *host);
     void (*packet)(struct program_host *host, uint32_t interface, const uint8_t *frame, uint32_t length);
     void (*timer)(struct program_host *host, uint32_t token);
     void (*stop)(struct program_host *host); /* the run ends; NULL: nothing to do */
+    /* The run asks for something of `bytes` bytes, to be answered when it is done; NULL: it takes no orders. */
+    void (*order)(struct program_host *host, uint64_t order, uint64_t bytes);
 };
 
 /* By name, NULL: there is none. `program_at`: those of the list, in order; NULL behind the last one. */

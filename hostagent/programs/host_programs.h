@@ -4,3 +4,4 @@
  * in Python are no part of it: they are named by module and class.
  */
 PROGRAM(echo)
+PROGRAM(allreduce)

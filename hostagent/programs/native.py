@@ -16,6 +16,9 @@ CALLS = """
 extern "Python" {
     int weft_host_send(struct program_host *host, uint32_t interface, const uint8_t *frame,
                        uint32_t length);
+    int weft_host_send_long(struct program_host *host, uint32_t interface, const uint8_t *frame,
+                            uint32_t length, uint32_t tail);
+    int weft_host_answer(struct program_host *host, uint64_t order);
     int weft_host_set_timer(struct program_host *host, uint32_t token, int64_t at_ns);
     int weft_host_cancel_timer(struct program_host *host, uint32_t token);
     int weft_host_listen(struct program_host *host, enum program_listen kind, uint32_t number);
@@ -30,7 +33,7 @@ EXTENSION = Extension(
     folder=build.HERE,
     headers=("host_program.h",),
     sources=build.sources,
-    include=(build.HERE,),
+    include=build.INCLUDE,
     declarations=lambda: build.declarations(CALLS),
     builds=(Path(__file__), Path(build.__file__)),
     libraries=(),
@@ -70,6 +73,15 @@ def _define(module: Any) -> None:
     def send(host: Any, interface: int, frame: Any, length: int) -> int:
         data = bytes(ffi.buffer(frame, length))
         return status(host, lambda program: program.host.send(data, interface))
+
+    @ffi.def_extern(name="weft_host_send_long")  # type: ignore[untyped-decorator]
+    def send_long(host: Any, interface: int, frame: Any, length: int, tail: int) -> int:
+        data = bytes(ffi.buffer(frame, length)) + bytes(tail)
+        return status(host, lambda program: program.host.send(data, interface))
+
+    @ffi.def_extern(name="weft_host_answer")  # type: ignore[untyped-decorator]
+    def answer(host: Any, order: int) -> int:
+        return int(lib.PROGRAM_OK)  # nobody asks for anything here
 
     @ffi.def_extern(name="weft_host_set_timer")  # type: ignore[untyped-decorator]
     def set_timer(host: Any, token: int, at_ns: int) -> int:
@@ -139,6 +151,8 @@ class NativeProgram(Program):
         lib = self._lib
         calls = {
             "send": lib.weft_host_send,
+            "send_long": lib.weft_host_send_long,
+            "answer": lib.weft_host_answer,
             "set_timer": lib.weft_host_set_timer,
             "cancel_timer": lib.weft_host_cancel_timer,
             "listen": lib.weft_host_listen,
@@ -159,6 +173,7 @@ class NativeProgram(Program):
             {"name": self._new("char[]", name.encode()), "value": value}
             for name, value in self._settings.items()
         ]
+        rows = self._new("struct program_setting[]", settings)
         self._keep.append(self._ffi.new_handle(self))
         handle = self._keep[-1]
         return self._new(
@@ -168,11 +183,15 @@ class NativeProgram(Program):
                 "interfaces": self._new("struct program_interface[]", interfaces),
                 "n_interfaces": len(interfaces),
                 "n_settings": len(settings),
-                "settings": self._new("struct program_setting[]", settings),
-                "state": self._new("uint64_t[]", self._ops.bytes // 8 + 1),
+                "settings": rows,
+                "state": self._new("uint64_t[]", self._state_bytes(rows) // 8 + 1),
                 "opaque": handle,
             },
         )
+
+    def _state_bytes(self, rows: Any) -> int:
+        more = self._ops.room(rows) if self._ops.room != self._ffi.NULL else 0
+        return int(self._ops.bytes + more)
 
     def _call(self, host: Host, call: Any, *arguments: Any) -> None:
         self._c.now_ns = host.now_ns

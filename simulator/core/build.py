@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from hostagent.collective import build as collective_build
 from hostagent.programs import build as program_build
 from hostagent.rnic import build as card_build
 from softswitch.core import build as core_build
@@ -42,13 +43,14 @@ def extension(folder: Path = HERE, shared: Path = card_build.SHARED, *options: s
         folder=folder,
         headers=("sim.h",),
         sources=sources,
-        include=(HERE, CORE, card_build.CORE, shared, program_build.HERE),
+        include=(HERE, CORE, card_build.CORE, shared, *program_build.INCLUDE),
         declarations=lambda: declarations(shared),
         builds=(
             Path(__file__),
             Path(core_build.__file__),
             Path(card_build.__file__),
             Path(program_build.__file__),
+            Path(collective_build.__file__),
         ),
         defines=options,
         libraries=("-lpthread", "-ldl"),

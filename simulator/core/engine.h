@@ -341,6 +341,8 @@ struct sim {
     uint64_t raws;   /* frames of scripts and programs that wait in a NIC */
     uint64_t held;   /* frames that slow hosts have not taken */
     struct programs *programs; /* NULL: there are none */
+    uint32_t *orders;  /* by message: the program that carries it, + 1; 0: none does */
+    uint64_t n_orders; /* messages behind these are carried by none */
 
     struct sim_totals totals;
     struct tickers *tickers; /* NULL: there are none */
@@ -494,10 +496,12 @@ void endpoint_reconfigure(struct nic *nic);
 /* --- traffic.c ---------------------------------------------------------------------------------------- */
 void message_ready(struct sim *s, uint64_t number);
 void message_done(struct sim *s, uint64_t number);
+void program_order(struct sim *s, uint64_t message);
 void message_waits_less(struct sim *s, uint64_t number); /* for one less than before */
 
 /* --- collectives.c: messages that are made as they are due ---------------------------------------------- */
 /* A message of a collective: its place may soon be another's. */
+static inline int message_is_ordered(const struct sim *s, uint64_t number) { return number < s->n_orders && s->orders[number]; }
 static inline int message_is_made(const struct sim *s, uint64_t number) { return s->n_stored && number >= s->n_stored; }
 void collective_begin(struct sim *s, uint64_t barrier); /* a message that was added is done: a rank may begin */
 void collective_ready(struct sim *s, uint64_t number);

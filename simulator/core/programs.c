@@ -88,7 +88,7 @@ int outbox_send(struct sim *s, struct nic *nic, uint32_t queue)
     s->raws--;
     s->totals.sent++;
     nic->stats.queue_packets--;
-    nic->stats.queue_bytes -= flight->length;
+    nic->stats.queue_bytes -= flight->length + flight->tail;
     nic_emit(s, nic, flight);
     return 1;
 }
@@ -108,7 +108,7 @@ static uint32_t queue_of(const struct programs *programs, const uint8_t *frame, 
     return ip ? programs->queue_of_dscp[frame[ETHERNET + 1] >> 2] : 0;
 }
 
-static int program_send(struct program_host *host, uint32_t interface, const uint8_t *frame, uint32_t length)
+static int send_long(struct program_host *host, uint32_t interface, const uint8_t *frame, uint32_t length, uint32_t tail)
 {
     const struct program *program = (struct program *)host;
     struct sim *s = program->sim;
@@ -116,7 +116,7 @@ static int program_send(struct program_host *host, uint32_t interface, const uin
     if (interface >= node->n_nics)
         return PROGRAM_EINTERFACE;
     struct nic *nic = &node->nics[interface];
-    if (length < PROGRAM_FRAME_MIN || length > PROGRAM_FRAME_MAX || length > ETHERNET + nic->config.mtu)
+    if (length < PROGRAM_FRAME_MIN || length > PROGRAM_FRAME_MAX || tail > PROGRAM_FRAME_MAX || length + tail > ETHERNET + nic->config.mtu)
         return PROGRAM_ELENGTH;
     if (!nic->outbox && !(nic->outbox = calloc(1, sizeof *nic->outbox)))
         return sim_short(s, "frames of programs"), PROGRAM_ENOMEM;
@@ -127,7 +127,7 @@ static int program_send(struct program_host *host, uint32_t interface, const uin
     if (!flight)
         return PROGRAM_ENOMEM;
     memcpy(flight_data(flight), frame, length);
-    flight->tail = 0;
+    flight->tail = tail;
     flight->tail_seed = 0;
     const uint32_t q = queue_of(s->programs, frame, length);
     if (nic->active >> QUEUES >> q & 1)
@@ -139,9 +139,14 @@ static int program_send(struct program_host *host, uint32_t interface, const uin
     outbox->n++;
     s->raws++;
     nic->stats.queue_packets++;
-    nic->stats.queue_bytes += length;
+    nic->stats.queue_bytes += length + tail;
     nic_wake(s, program->node, interface);
     return PROGRAM_OK;
+}
+
+static int program_send(struct program_host *host, uint32_t interface, const uint8_t *frame, uint32_t length)
+{
+    return send_long(host, interface, frame, length, 0);
 }
 
 /* --- timers -------------------------------------------------------------------------------------- */
@@ -281,8 +286,20 @@ static int fail(struct program_host *host, const char *why)
     return programs->failure ? PROGRAM_OK : (sim_short(program->sim, "why a program failed"), PROGRAM_ENOMEM);
 }
 
+static int answer(struct program_host *host, uint64_t order)
+{
+    struct sim *s = ((struct program *)host)->sim;
+    if (order >= s->n_messages || !message_is_ordered(s, order))
+        return PROGRAM_ENUMBER;
+    s->messages[order].times.last_sent = s->messages[order].times.done = s->now;
+    message_done(s, order);
+    return PROGRAM_OK;
+}
+
 static const struct program_calls calls = {
     .send = program_send,
+    .send_long = send_long,
+    .answer = answer,
     .set_timer = set_timer,
     .cancel_timer = cancel_timer,
     .listen = listen_to,
@@ -324,7 +341,8 @@ int program_take(struct sim *s, uint32_t node, uint32_t port, struct flight *fli
     struct program *program = listener_of(s->nodes[node].hosted, frame, flight->length, length);
     if (!program)
         return 0;
-    if (flight->tail) {
+    const uint32_t tail = program->ops->heads ? flight->tail : 0;
+    if (flight->tail && !tail) {
         struct programs *programs = s->programs;
         if (!programs->whole && !(programs->whole = malloc(WS_PACKET_BIG)))
             return sim_short(s, "frames of programs"), 0;
@@ -333,7 +351,8 @@ int program_take(struct sim *s, uint32_t node, uint32_t port, struct flight *fli
         frame = programs->whole;
     }
     tell_time(program);
-    program->ops->packet(&program->host, port, frame, length);
+    program->host.tail = tail;
+    program->ops->packet(&program->host, port, frame, length - tail);
     return 1;
 }
 
@@ -365,6 +384,7 @@ static void programs_free(struct sim *s)
     free(programs->failure);
     free(programs->whole);
     free(programs);
+    free(s->orders);
 }
 
 static uint32_t settings_of(const struct program_ops *ops)
@@ -428,14 +448,43 @@ int sim_add_program(sim *s, uint32_t number, const struct program_ops *ops, void
     *program = (struct program){.sim = s, .ops = ops, .node = number, .number = programs->n};
     program->host = (struct program_host){.calls = &calls, .opaque = opaque, .n_interfaces = s->nodes[number].n_nics};
     program->host.interfaces = interfaces_of(&s->nodes[number]);
-    program->host.state = calloc(1, ops->bytes + 1);
     int status = settle(s, program, settings, n);
+    const size_t more = !status && ops->room ? ops->room(program->host.settings) : 0;
+    program->host.state = calloc(1, ops->bytes + more + 1);
     if (!status && (!program->host.interfaces || !program->host.state))
         status = sim_fail(s, SIM_ENOMEM, "no memory for a program");
     if (status)
         return program_free(program), status;
     programs->rows[programs->n] = program;
     return (int)programs->n++;
+}
+
+/* --- orders ------------------------------------------------------------------------------------------ */
+
+int sim_order(sim *s, uint64_t message, uint32_t program)
+{
+    if (!s->programs || program >= s->programs->n || !s->programs->rows[program]->ops->order)
+        return sim_fail(s, SIM_EINVAL, "program %u takes no orders", program);
+    if (message >= s->n_messages || message_is_made(s, message))
+        return sim_fail(s, SIM_ENOENT, "there is no message %llu", (unsigned long long)message);
+    if (message >= s->n_orders) {
+        const uint64_t n = s->n_stored ? s->n_stored : s->n_messages;
+        uint32_t *bigger = realloc(s->orders, n * sizeof *bigger);
+        if (!bigger)
+            return sim_fail(s, SIM_ENOMEM, "no memory for orders");
+        memset(bigger + s->n_orders, 0, (n - s->n_orders) * sizeof *bigger);
+        s->orders = bigger;
+        s->n_orders = n;
+    }
+    s->orders[message] = program + 1;
+    return SIM_OK;
+}
+
+void program_order(struct sim *s, uint64_t message)
+{
+    struct program *program = s->programs->rows[s->orders[message] - 1];
+    tell_time(program);
+    program->ops->order(&program->host, message, s->messages[message].bytes);
 }
 
 int sim_start_programs(sim *s, uint32_t time_scale, const uint8_t *queue_of_dscp)

@@ -315,6 +315,11 @@ static void message_begin(struct sim *s, uint64_t number)
     message->times.ready = s->now;
     if (message_is_made(s, number))
         collective_ready(s, number);
+    if (message_is_ordered(s, number)) {
+        message->times.first_sent = s->now;
+        program_order(s, number);
+        return;
+    }
     if (!message->bytes) {
         message->times.done = s->now;
         message_done(s, number);

@@ -511,6 +511,10 @@ static void take_result(struct worker *w, uint32_t number, const uint8_t *payloa
     if (lead && lead != w->config.slots && w->slots[(chunk + lead) & w->slot_mask].next == chunk + lead)
         consider(w, (uint32_t)((chunk + lead) & w->slot_mask));
     pump(w, now);
+    if (!w->flying && w->armed != WORKER_NEVER) {
+        w->armed = WORKER_NEVER; /* nothing is waited for */
+        w->calls.set_timer(w->owner, WORKER_NEVER);
+    }
     if (last)
         w->calls.done(w->owner, tag);
 }
