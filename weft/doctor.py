@@ -308,7 +308,9 @@ def check_torch() -> list[Check]:
     """Whether PyTorch is there in the versions of its lock file, and can be imported."""
     pins = parse_lock(TORCH_LOCK.read_text())
     cost, remedy = "no weft train, no lab training-goes-on; tests of both skip", "make setup-torch"
-    installed = {name: text.partition("+")[0] for name, text in installed_packages(_python()).items()}
+    installed = {
+        name: text.partition("+")[0] for name, text in installed_packages(_python()).items()
+    }
     if "torch" not in installed:
         return [Check("PyTorch", "missing", "not installed", cost, remedy, part=_TRAINING)]
     if differences := lock_differences(pins, installed):

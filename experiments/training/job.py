@@ -37,10 +37,7 @@ class Training:
 
 @dataclass(frozen=True)
 class Worker:
-    """A rank's place in a job of the switches, as `hostagent.collective` takes it.
-
-    `starts_apart`: by how much the epoch of one start of the job lies above that of the last.
-    """
+    """A rank's place in a job of the switches, as `hostagent.collective` takes it."""
 
     job: int
     rank: int
@@ -54,7 +51,12 @@ class Worker:
 
 @dataclass(frozen=True)
 class RankJob:
-    """What one rank is told. `namespace` is the host's ("" to stay where the launcher is)."""
+    """What one rank is told.
+
+    `namespace` is the host's, "" to stay where the launcher is. `lanes`: values that share an
+    exponent. `timeout_s`: after how long the tree's packets are repeated first, `give_up_s`: when
+    it is left for the ring. `patience_s`: a call that takes longer fails.
+    """
 
     rank: int
     ranks: int
@@ -68,8 +70,9 @@ class RankJob:
     training: Training
     lanes: int
     worker: Worker | None = None
+    timeout_s: float = 0.05
     give_up_s: float = 5.0
-    timeout_s: float = 120.0
+    patience_s: float = 120.0
     ring_port: int = 0
 
     def line(self) -> str:

@@ -22,11 +22,8 @@ from torch.nn.parallel import DistributedDataParallel
 import hostagent.collective.process_group as weft
 from experiments.training.digits import CLASSES, SIDE, digits
 from experiments.training.job import RankJob, Training, Transport
-from hostagent.collective.collectives import Tree
+from hostagent.collective.collectives import Connect
 from hostagent.collective.communicator import Communicator
-
-RESTART_EPOCHS = 64
-"""Of a job that goes back to its tree: as far above as of one that is started anew."""
 
 _TEST_SEED = 1 << 20
 
@@ -38,7 +35,7 @@ def run(job: RankJob, say: Say) -> None:
     warnings.filterwarnings("ignore", category=UserWarning, module="torch")
     torch.set_num_threads(1)
     torch.set_deterministic_debug_mode("error")  # as use_deterministic_algorithms, which takes 2 s
-    timeout = timedelta(seconds=job.timeout_s)
+    timeout = timedelta(seconds=job.patience_s)
     store = dist.TCPStore(*job.store, job.ranks, job.rank == 0, timeout)
     _begin(job, store, timeout)
     try:
@@ -63,16 +60,21 @@ def _begin(job: RankJob, store: Any, timeout: timedelta) -> None:
     dist.init_process_group("weft", timeout=timeout, pg_options=options, **about)
 
 
-def _connect(job: RankJob) -> Callable[[int], Tree] | None:
-    """Return what makes this rank a worker of its tree, for the job's first and later starts."""
+def _connect(job: RankJob) -> Connect | None:
+    """Return what makes this rank a worker of its tree."""
     worker = job.worker
     if worker is None:
         return None
 
-    def connect(start: int) -> Tree:
-        epoch = (worker.epoch + start * RESTART_EPOCHS) % (1 << 16)
-        settings = replace(worker, epoch=epoch)
-        return Communicator(settings, job.gateway, job.address, give_up_s=job.give_up_s)
+    def connect(epoch: int | None) -> Communicator:
+        settings = worker if epoch is None else replace(worker, epoch=epoch)
+        return Communicator(
+            settings,
+            job.gateway,
+            job.address,
+            timeout_s=job.timeout_s,
+            give_up_s=job.give_up_s,
+        )
 
     return connect
 

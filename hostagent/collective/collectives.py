@@ -1,6 +1,6 @@
 """A rank's collectives, in the order of its calls: by a tree of switches, or by the ring of hosts.
 
-    calls = Collectives(ring, connect)           # connect(start) -> Communicator
+    calls = Collectives(ring, connect)           # connect(epoch) -> Communicator
     calls.sum_floats(gradients).result()         # a concurrent.futures.Future
 
 Where no tree answers any more, all ranks change to the ring, and some calls later back. Both add the
@@ -40,6 +40,8 @@ RING_CALLS = 8
 
 _MOST_RING_CALLS = 512
 _POLL_S = 0.02
+_EPOCH, _EPOCHS = "epoch", 1 << 16
+_STATES = {_EPOCH, "window"}  # among a communicator's counters, and none
 
 Array = NDArray[Any]
 
@@ -80,6 +82,9 @@ class _Event(Enum):
     END = "no calls will be made any more"
 
 
+Connect = Callable[[int | None], Tree]
+
+
 @dataclass
 class _Call:
     number: int
@@ -109,14 +114,15 @@ class Counts:
 class Collectives:
     """The calls of one rank; they may come from any thread."""
 
-    def __init__(self, ring: Ring, connect: Callable[[int], Tree] | None = None) -> None:
-        """Begin. `connect` makes this rank a worker of the job's tree, for the job's start 0, 1, ...
+    def __init__(self, ring: Ring, connect: Connect | None = None) -> None:
+        """Begin. `connect` makes this rank a worker of the job's tree, from an epoch on.
 
-        Without it everything goes by the ring. Raises CollectiveError.
+        It gets None for the one that the job's settings say. Without it everything goes by the
+        ring. Raises CollectiveError.
         """
         self._ring, self._connect = ring, connect
-        self._start = 0
-        self._tree = None if connect is None else connect(0)
+        self._tree = None if connect is None else connect(None)
+        self._epoch = 0  # of the tree when it was left
         self._tree_counts: dict[str, int] = {}
         self._lock = threading.Lock()
         self._made = 0
@@ -283,7 +289,9 @@ class Collectives:
 
     def _drop_tree(self) -> None:
         if self._tree is not None:
-            _add(self._tree_counts, self._tree.counters())
+            counted = self._tree.counters()
+            self._epoch = counted.get(_EPOCH, 0)
+            _add(self._tree_counts, counted)
             self._tree.close()
             self._tree = None
 
@@ -335,10 +343,11 @@ class Collectives:
     def _change_to_tree(self) -> None:
         """Try the tree again; all ranks are at the same call, and none is open."""
         assert self._connect is not None
-        self._start += 1
+        mine = np.array([self._epoch], np.int64)
+        epochs = [int(each.view(np.int64)[0]) for each in self._ring.allgather(mine.view(np.uint8))]
         tree, problem = None, False
         try:
-            tree = self._connect(self._start)
+            tree = self._connect(_after(epochs))
         except CollectiveError:
             problem = True
         of_all = self._ring.allgather(np.array([problem], np.uint8))
@@ -406,6 +415,16 @@ def _by_ring(ring: Ring, call: _Call) -> Array:
     return made
 
 
+def _after(epochs: list[int]) -> int:
+    """Return the epoch after the latest of these, by serial arithmetic: no slot has seen it."""
+    latest = epochs[0]
+    for each in epochs:
+        if 0 < (each - latest) % _EPOCHS < _EPOCHS // 2:
+            latest = each
+    return (latest + 1) % _EPOCHS
+
+
 def _add(counts: dict[str, int], more: dict[str, int]) -> None:
-    for name, number in more.items():
+    for name in more.keys() - _STATES:
+        number = more[name]
         counts[name] = counts.get(name, 0) + number

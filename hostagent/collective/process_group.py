@@ -23,7 +23,7 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
-from hostagent.collective.collectives import Array, Collectives, Tree
+from hostagent.collective.collectives import Array, Collectives, Connect
 from hostagent.collective.communicator import CollectiveError
 from hostagent.collective.ring import PORT, Ring, listen
 
@@ -44,7 +44,7 @@ class Options:
     address: str = "127.0.0.1"
     port: int = PORT
     lanes: int = LANES
-    connect: Callable[[int], Tree] | None = None
+    connect: Connect | None = None
 
 
 def register() -> None:

@@ -16,10 +16,11 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hostagent.collective import block_exponents
 from hostagent.collective.block_exponents import Floats, Integers
-from hostagent.collective.communicator import Bytes, CollectiveError
+from hostagent.collective.communicator import CollectiveError
 
 PORT = 28793
 """TCP; `weft train` uses it in hosts of a fabric, one job a host."""
@@ -31,6 +32,7 @@ _POLL_S = 0.05
 _RETRY_S = 0.1
 
 Address = tuple[str, int]
+Bytes = NDArray[np.uint8]
 
 
 class PeerLostError(CollectiveError):
@@ -88,8 +90,7 @@ class Ring:
     def sum_floats(self, values: Floats) -> None:
         """Replace `values` by their sums over all ranks, by block exponents."""
         mine = block_exponents.exponents(values, self.lanes)
-        of_all = [each.view(np.uint16) for each in self.allgather(mine.view(np.uint8))]
-        agreed = np.maximum.reduce(of_all)
+        agreed = np.maximum.reduce(list(self.allgather(mine)))
         integers = block_exponents.to_integers(values, agreed, self.lanes, self.size)
         self.sum_integers(integers)
         values[:] = block_exponents.to_floats(integers, agreed, self.lanes, self.size)
