@@ -20,7 +20,7 @@ RUNTIME ?=
 # More arguments for pytest or a lab, for example: make test ARGS='-k compiler'
 ARGS ?=
 
-.PHONY: help setup run-topo lab test test-long bench lint doctor readme uninstall setup-p4rt-shell setup-dask stop clean
+.PHONY: help setup run-topo lab test test-long bench lint doctor readme uninstall setup-p4rt-shell setup-dask setup-torch stop clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -67,6 +67,9 @@ setup-p4rt-shell: setup ## install p4runtime-shell, which the prompt's p4rt-shel
 
 setup-dask: setup ## install Dask, which `weft sweep --scheduler` and its workers need
 	@$(BIN)/weft setup-dask
+
+setup-torch: setup ## install PyTorch (its CPU build), which the ranks of `weft train` run
+	@$(BIN)/weft setup-torch
 
 stop: ## stop the running topology, and remove exactly what it made
 	@$(AS_ROOT) $(BIN)/weft stop

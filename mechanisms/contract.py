@@ -21,6 +21,7 @@ and the name stands nowhere else. Everything below iterates over the registry:
     validity_unit_ps   observe: how long notifications hold
     counters        observe: top, web, metrics, JSON; results
     words           the prompt
+    jobs            experiments: training jobs whose sums switches make
     remarks         lint, of topologies and of run files
 
 docs/architecture.md walks through a mechanism that is made from nothing.
@@ -30,6 +31,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Protocol
 
 from controller.entries import Entry
@@ -172,6 +174,21 @@ class Measured:
 
 
 @dataclass(frozen=True)
+class SwitchJobs:
+    """Jobs whose collectives switches compute, and what their hosts' workers have to know.
+
+    `hosts(topology)`: of each job by name, in the order of ranks; raises ControllerError for jobs
+    that do not fit. `worker(topology, job, host, start)`: what `hostagent.collective` takes as a
+    worker's settings. `count_start(directory, job)`: counts a start of a job in a run's directory,
+    and returns how many there were before.
+    """
+
+    hosts: Callable[[Topology], Mapping[str, tuple[str, ...]]]
+    worker: Callable[[Topology, str, str, int], Any]
+    count_start: Callable[[Path, str], int]
+
+
+@dataclass(frozen=True)
 class Mechanism:
     """A mechanism that has nothing yet; subclasses say what theirs has.
 
@@ -188,6 +205,7 @@ class Mechanism:
     learned_tables: frozenset[str] = frozenset()
     counters: tuple[PortCounter, ...] = ()
     words: tuple[Word, ...] = field(default=(), compare=False)
+    jobs: SwitchJobs | None = None
 
     def holds(self, topology: Topology) -> bool:
         """Say whether the P4 program of a topology has to have this mechanism's module.

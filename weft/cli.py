@@ -87,6 +87,10 @@ _COMMANDS: Mapping[str, tuple[str, str]] = {
         "run one run file over many parameters and seeds, and say which are the best"),
     "setup-dask": ("weft.sweep:setup_dask",
         "install Dask, which `weft sweep --scheduler` and its workers need"),
+    "setup-torch": ("weft.torch_setup:setup",
+        "install PyTorch, which the ranks of `weft train` run"),
+    "train": ("weft.train:run",
+        "train a model by PyTorch's DDP on hosts of a fabric, whose switches add the gradients up"),
     "cli": ("compat.bmv2_cli.main:run",
         "take simple_switch_CLI's commands for a running switch: tables, registers, multicast"),
     "lab-files": ("compat.dropin.lab_files:run",
@@ -96,7 +100,7 @@ _COMMANDS: Mapping[str, tuple[str, str]] = {
 
 _GROUPS: Mapping[str, tuple[str, ...]] = {
     "To begin with": ("doctor", "topo", "run-topo", "sim", "lab"),
-    "A fabric that is up": ("exec", "link", "reload", "perf", "cli", "stop", "clean"),
+    "A fabric that is up": ("exec", "link", "reload", "perf", "train", "cli", "stop", "clean"),
     "Watching it": ("top", "web", "trace", "path", "agent", "metrics"),
     "P4 programs": ("compile", "lint", "stf", "parity", "drop-in", "lab-files"),
     "Virtual time and its results": ("plot", "sweep", "dcqcn"),
@@ -107,6 +111,7 @@ _GROUPS: Mapping[str, tuple[str, ...]] = {
         "corpus",
         "setup-p4rt-shell",
         "setup-dask",
+        "setup-torch",
         "uninstall",
     ),
 }

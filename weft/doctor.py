@@ -31,6 +31,7 @@ ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
 LOCK = ROOT / "requirements.lock"
 DASK_LOCK = ROOT / "setup" / "dask.lock"
+TORCH_LOCK = ROOT / "setup" / "torch.lock"
 _SETUP = "make setup"
 _AS_ROOT = "run as root: sudo make doctor"
 _TOOL_TIMEOUT_S = 30.0
@@ -40,6 +41,7 @@ _AGENTS = "host agents, RoCE endpoints"
 _LINKS = "link emulation by the kernel"
 _REFERENCE = "comparison with the reference"
 _SWEEPS = "sweeps on many machines"
+_TRAINING = "training jobs"
 _COMMAND = "the command line"
 
 
@@ -302,6 +304,26 @@ def check_dask() -> list[Check]:
     return [Check("Dask", state, detail, cost, "make setup-dask", part=_SWEEPS)]
 
 
+def check_torch() -> list[Check]:
+    """Whether PyTorch is there in the versions of its lock file, and can be imported."""
+    pins = parse_lock(TORCH_LOCK.read_text())
+    cost, remedy = "no weft train, no lab training-goes-on; tests of both skip", "make setup-torch"
+    installed = {
+        name: text.partition("+")[0] for name, text in installed_packages(_python()).items()
+    }
+    if "torch" not in installed:
+        return [Check("PyTorch", "missing", "not installed", cost, remedy, part=_TRAINING)]
+    if differences := lock_differences(pins, installed):
+        detail = ", ".join(differences[:3])
+        return [Check("PyTorch", "degraded", detail, cost, remedy, part=_TRAINING)]
+    version = _first_line(_python(), "-c", "import torch; print(torch.__version__)")
+    if version is None:
+        detail = "installed, but it can't be imported: a build for graphics processors?"
+        remedy = "pip uninstall torch, then make setup-torch with PyTorch's CPU index"
+        return [Check("PyTorch", "degraded", detail, cost, remedy, part=_TRAINING)]
+    return [Check("PyTorch", "ok", version, part=_TRAINING)]
+
+
 def check_switch_core() -> list[Check]:
     """Whether the switch's C core can be loaded by Weft's interpreter."""
     script = "import softswitch.core._core as core; print(core.__file__)"
@@ -413,7 +435,7 @@ def check_launcher() -> list[Check]:
 CHECKS: tuple[Callable[[], list[Check]], ...] = (
     check_root, check_mininet, check_python_packages, check_switch_core,
     check_programs, check_kernel, check_bpf_mount, check_endpoint, check_ebpf, check_dask,
-    check_launcher,
+    check_torch, check_launcher,
 )  # fmt: skip
 
 

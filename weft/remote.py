@@ -40,13 +40,29 @@ def handlers(session: Session, programs: Programs) -> Mapping[str, Handler]:
         wanted = names if switch == "all" else [switch]
         yield from programs.reload(wanted, path, drop=DROP in words)
 
+    def kill(words: list[str]) -> Iterator[str]:
+        session.settle()
+        session.kill_switch(_switch(session, words))
+        yield f"{words[0]}: killed"
+
+    def revive(words: list[str]) -> Iterator[str]:
+        session.revive_switch(_switch(session, words))
+        yield f"{words[0]}: revived"
+
     def endpoint(words: list[str]) -> Iterator[str]:
         session.settle()
         for name, place in endpoint_places(session, words).items():
             said = {"name": name, "socket": str(place.socket), "interface": place.interface}
             yield json.dumps(said)
 
-    return {"link": link, "reload": reload, "endpoint": endpoint}
+    return {"link": link, "reload": reload, "endpoint": endpoint, "kill": kill, "revive": revive}
+
+
+def _switch(session: Session, words: list[str]) -> str:
+    names = [each.name for each in session.topology.switches]
+    if len(words) != 1 or words[0] not in names:
+        raise UsageError(f"no switch {' '.join(words)!r}: there is {', '.join(names)}")
+    return words[0]
 
 
 @command("""

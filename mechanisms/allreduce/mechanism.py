@@ -15,9 +15,11 @@ from mechanisms.allreduce.entries import EDGE_TABLE, NAME, PORT_TABLE, TREE_TABL
 from mechanisms.allreduce.groups import Groups
 from mechanisms.allreduce.life import Jobs
 from mechanisms.allreduce.settings import ALLREDUCE, KEY, LANES, SLOTS, TREES
+from mechanisms.allreduce.starts import count_start
 from mechanisms.allreduce.trees import PlanError, plan_of
 from mechanisms.allreduce.words import WORDS
-from mechanisms.contract import Mechanism
+from mechanisms.allreduce.workers import hosts_of_jobs, worker_of
+from mechanisms.contract import Mechanism, SwitchJobs
 from topologies.errors import FieldPath
 from topologies.lint.findings import Remark, Severity
 from topologies.model import Topology
@@ -76,4 +78,5 @@ MECHANISM = AllReduceMechanism(
     learned_tables=frozenset({EDGE_TABLE, TREE_TABLE}),
     counters=(COUNTER,),
     words=WORDS,
+    jobs=SwitchJobs(hosts_of_jobs, worker_of, count_start),
 )

@@ -54,6 +54,14 @@ def job_of(topology: Topology, job: str) -> JobPlan:
     return jobs[job]
 
 
+def hosts_of_jobs(topology: Topology) -> dict[str, tuple[str, ...]]:
+    """Return the hosts of each job by name, in the order of ranks. Raises PlanError."""
+    if topology.setting(KEY) is None:
+        return {}
+    jobs = plan_of(topology).jobs
+    return {name: tuple(each.host for each in job.workers) for name, job in jobs.items()}
+
+
 def first_epoch(start: int) -> int:
     """Return the epoch at which a job's start number `start` (from 0) begins."""
     return start * EPOCHS_OF_A_START % EPOCHS

@@ -1,0 +1,94 @@
+"""What a training job is: the same for all ranks, and what each rank has beside.
+
+Also the lines that ranks say, one JSON object each: `{"rank": 0, "step": 3, "loss": 1.9, ...}`.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from enum import Enum
+from typing import Any
+
+STORE_PORT = 29500
+"""TCP, at rank 0's host: torch.distributed's store."""
+
+
+class Transport(Enum):
+    """What carries the gradients."""
+
+    IN_NETWORK = "in-network"
+    RING = "ring"
+    GLOO = "gloo"
+
+
+@dataclass(frozen=True)
+class Training:
+    """The model and how it learns; the seed decides data, shuffling and first weights."""
+
+    steps: int = 40
+    batch: int = 32  # of a rank
+    hidden: int = 48
+    rate: float = 0.2
+    seed: int = 1
+    samples: int = 2000
+    tests: int = 500
+
+
+@dataclass(frozen=True)
+class Worker:
+    """A rank's place in a job of the switches, as `hostagent.collective` takes it."""
+
+    job: int
+    rank: int
+    ranks: int
+    epoch: int
+    slots: int
+    lanes: int
+    wire_lanes: int = 0
+    dscp: int = 0
+
+
+@dataclass(frozen=True)
+class RankJob:
+    """What one rank is told.
+
+    `namespace` is the host's, "" to stay where the launcher is. `lanes`: values that share an
+    exponent. `timeout_s`: after how long the tree's packets are repeated first, `give_up_s`: when
+    it is left for the ring. `patience_s`: a call that takes longer fails.
+    """
+
+    rank: int
+    ranks: int
+    host: str
+    namespace: str
+    interface: str
+    address: str
+    gateway: str
+    store: tuple[str, int]
+    transport: Transport
+    training: Training
+    lanes: int
+    worker: Worker | None = None
+    timeout_s: float = 0.01
+    give_up_s: float = 5.0
+    patience_s: float = 120.0
+    ring_port: int = 0
+
+    def line(self) -> str:
+        """Return it as a line of JSON."""
+        return json.dumps({**asdict(self), "transport": self.transport.value})
+
+    @staticmethod
+    def of(said: dict[str, Any]) -> RankJob:
+        """Return what `line` was made of."""
+        worker = said["worker"]
+        return RankJob(
+            **{
+                **said,
+                "store": tuple(said["store"]),
+                "transport": Transport(said["transport"]),
+                "training": Training(**said["training"]),
+                "worker": None if worker is None else Worker(**worker),
+            }
+        )

@@ -1,0 +1,307 @@
+"""Runs a training job on a fabric: its ranks, faults meanwhile, and what came of both."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TextIO
+
+from emulation import processes
+from experiments.training.fabric import Fabric
+from experiments.training.faults import Fault
+from experiments.training.job import STORE_PORT, RankJob, Training, Transport
+from hostagent.collective.ring import PORT
+from mechanisms.contract import SwitchJobs
+from mechanisms.registry import mechanisms
+from observe.errors import UsageError
+from topologies.model import Host, Topology
+
+LANES = 32
+"""Values that share an exponent on the ring of a fabric whose switches have no job."""
+
+_REPOSITORY = Path(__file__).resolve().parents[2]
+_END_S = 5.0
+_LOG_LINES = 5
+
+
+class TrainingError(Exception):
+    """A job could not be started, or said nothing that makes sense."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is asked for. `hosts`: in the order of ranks; `loss`: of frames on every link."""
+
+    transport: Transport
+    training: Training = field(default_factory=Training)
+    hosts: tuple[str, ...] = ()
+    job: str | None = None
+    loss: str | None = None
+    faults: tuple[Fault, ...] = ()
+    give_up_s: float = 5.0
+
+
+@dataclass(frozen=True)
+class StepSeen:
+    """A step: the mean of the ranks' losses, and how long the slowest rank took for it."""
+
+    step: int
+    loss: float
+    ns: int
+
+
+@dataclass(frozen=True)
+class RankSeen:
+    """What a rank came to. `calls`: how its collectives were made (`collectives.Counts`)."""
+
+    rank: int
+    host: str
+    sha256: str
+    accuracy: float
+    calls: dict[str, Any] | None
+
+
+@dataclass
+class Seen:
+    """What came of a job. `events`: what happened meanwhile, each before which step of rank 0."""
+
+    steps: list[StepSeen] = field(default_factory=list)
+    ranks: list[RankSeen] = field(default_factory=list)
+    events: list[tuple[int, str]] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
+    wall_s: float = 0.0
+
+    @property
+    def sha256(self) -> str | None:
+        """The hash of the weights, None if ranks have different ones, or none."""
+        found = {each.sha256 for each in self.ranks}
+        return found.pop() if len(found) == 1 else None
+
+    @property
+    def ok(self) -> bool:
+        """Whether all ranks ended well, with equal weights."""
+        return not self.failures and self.sha256 is not None
+
+
+Tell = Callable[[int, float], None]
+"""Is told of each step that all ranks have done, and the loss there."""
+
+
+def find_job(topology: Topology, wanted: str | None) -> tuple[SwitchJobs, str, tuple[str, ...]]:
+    """Return who knows of a job of the switches, its name and its hosts. Raises UsageError."""
+    known = {
+        name: (each.jobs, name, hosts)
+        for each in mechanisms()
+        if each.jobs is not None
+        for name, hosts in each.jobs.hosts(topology).items()
+    }
+    if wanted is not None and wanted not in known:
+        shown = ", ".join(known) or "none"
+        raise UsageError(f"no job {wanted!r} of switches in {topology.name}: there is {shown}")
+    if not known:
+        keys = [s.key for each in mechanisms() if each.jobs for s in each.settings]
+        raise UsageError(
+            f"{topology.name} has no job whose sums switches make: in its file, {keys[0]}: "
+            "{jobs: {training: {workers: all}}}; or --transport ring"
+        )
+    return known[wanted or next(iter(known))]
+
+
+def ranks_of(request: Request, topology: Topology) -> tuple[str, ...]:
+    """Return the hosts of the ranks. Raises UsageError for hosts that are not there, or too few."""
+    names = [host.name for host in topology.hosts]
+    for name in request.hosts:
+        if name not in names:
+            raise UsageError(f"no host {name!r} in {topology.name}: there is {', '.join(names)}")
+        if request.hosts.count(name) > 1:
+            raise UsageError(f"host {name!r} is named twice: a rank has a host of its own")
+    hosts = request.hosts or tuple(names)
+    if request.transport is Transport.IN_NETWORK:
+        _, job, of_job = find_job(topology, request.job)
+        if request.hosts and request.hosts != of_job:
+            raise UsageError(f"job {job} has the workers {', '.join(of_job)}: no others can rank")
+        hosts = of_job
+    if len(hosts) < 2:
+        raise UsageError("a job has at least 2 ranks")
+    return hosts
+
+
+def jobs_of(request: Request, fabric: Fabric) -> Iterator[RankJob]:
+    """Yield what each rank is told; counts the start of a job of switches. Raises UsageError."""
+    topology = fabric.topology
+    hosts = [topology.host(name) for name in ranks_of(request, topology)]
+    lanes, workers = LANES, [None] * len(hosts)
+    with suppress(UsageError):  # a ring adds as the switches of this fabric would
+        jobs, job, of_job = find_job(topology, request.job)
+        lanes = jobs.worker(topology, job, of_job[0], 0).lanes
+    if request.transport is Transport.IN_NETWORK:
+        start = jobs.count_start(fabric.directory, job)
+        workers = [jobs.worker(topology, job, host.name, start) for host in hosts]
+    for rank, (host, worker) in enumerate(zip(hosts, workers, strict=True)):
+        yield RankJob(
+            rank=rank,
+            ranks=len(hosts),
+            host=host.name,
+            namespace=fabric.namespace(host.name),
+            interface=fabric.interface(host),
+            address=_address(host),
+            gateway=str(host.gateway),
+            store=(_address(hosts[0]), STORE_PORT),
+            transport=request.transport,
+            training=request.training,
+            lanes=lanes,
+            worker=worker,
+            give_up_s=request.give_up_s,
+            ring_port=PORT,
+        )
+
+
+def _address(host: Host) -> str:
+    return str(host.interfaces[0].address.ip)
+
+
+def train(request: Request, fabric: Fabric, tell: Tell = lambda step, loss: None) -> Seen:
+    """Run a job to its end. Raises UsageError, TrainingError, EmulationError."""
+    jobs = list(jobs_of(request, fabric))
+    seen = Seen()
+    if request.loss is not None:
+        seen.events.append((0, fabric.do(("loss", request.loss))))
+    began = time.monotonic()
+    with _Faults(request.faults, fabric, seen) as faults, _Ranks(jobs, fabric) as lines:
+        _follow(jobs, lines, seen, faults, tell)
+    seen.wall_s = time.monotonic() - began
+    if request.loss is not None and fabric.session is None:
+        fabric.do(("loss", "0%"))  # others go on with this fabric
+    return seen
+
+
+def _follow(
+    jobs: Sequence[RankJob],
+    lines: Iterator[dict[str, Any]],
+    seen: Seen,
+    faults: _Faults,
+    tell: Tell,
+) -> None:
+    """Take what ranks say until all of them have ended."""
+    hosts = {job.rank: job.host for job in jobs}
+    steps: dict[int, list[tuple[float, int]]] = {}
+    for said in lines:
+        rank = said["rank"]
+        if "step" in said:
+            step = said["step"]
+            of_step = steps.setdefault(step, [])
+            of_step.append((said["loss"], said["ns"]))
+            if rank == 0:
+                faults.reached(step + 1)
+            if len(of_step) == len(jobs):
+                mean = sum(loss for loss, _ in of_step) / len(jobs)
+                seen.steps.append(StepSeen(step, mean, max(ns for _, ns in of_step)))
+                tell(step, mean)
+        elif "sha256" in said:
+            calls = said["calls"]
+            seen.ranks.append(RankSeen(rank, hosts[rank], said["sha256"], said["accuracy"], calls))
+        elif "failure" in said:
+            seen.failures.append(f"rank {rank} ({hosts[rank]}): {said['failure']}")
+        elif said["ended"] < 0:
+            seen.failures.append(f"rank {rank} ({hosts[rank]}) ended by signal {-said['ended']}")
+    seen.ranks.sort(key=lambda each: each.rank)
+    missing = sorted(hosts.keys() - {each.rank for each in seen.ranks})
+    if missing and not seen.failures:
+        seen.failures.append(f"no result of ranks {', '.join(map(str, missing))}")
+
+
+class _Faults:
+    """Makes faults happen, each in a thread of its own; leaving waits until all are over."""
+
+    def __init__(self, faults: Sequence[Fault], fabric: Fabric, seen: Seen) -> None:
+        self._waiting = list(faults)
+        self._fabric, self._seen = fabric, seen
+        self._step = 0
+        self._threads: list[threading.Thread] = []
+        self._one_at_a_time = threading.Lock()
+
+    def __enter__(self) -> _Faults:
+        self.reached(0)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for thread in self._threads:
+            thread.join()
+
+    def reached(self, step: int) -> None:
+        """Rank 0 is at this step now."""
+        self._step = step
+        while self._waiting and self._waiting[0].step <= step:
+            thread = threading.Thread(target=self._happen, args=(self._waiting.pop(0),))
+            self._threads.append(thread)
+            thread.start()
+
+    def _happen(self, fault: Fault) -> None:
+        self._do(fault, fault.words)
+        if fault.lasts_s is not None:
+            time.sleep(fault.lasts_s)
+            self._do(fault, fault.undone)
+
+    def _do(self, fault: Fault, words: Sequence[str]) -> None:
+        with self._one_at_a_time:
+            step = self._step
+            try:
+                self._seen.events.append((step, self._fabric.do(words)))
+            except Exception as error:  # of the emulation, of gRPC: the job goes on without it
+                self._seen.failures.append(f"{fault}: {error}")
+
+
+class _Ranks:
+    """The ranks' processes for a block; a block that ends early ends them."""
+
+    def __init__(self, jobs: Sequence[RankJob], fabric: Fabric) -> None:
+        self._fabric = fabric
+        self._log: TextIO = tempfile.TemporaryFile("w+")  # noqa: SIM115 - `__exit__` closes it
+        command = [sys.executable, "-m", "experiments.training.launcher"]
+        self._process = subprocess.Popen(
+            command, cwd=_REPOSITORY, text=True, start_new_session=True,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log,
+        )  # fmt: skip
+        if fabric.session is not None:
+            fabric.session.run.started_processes([(self._process.pid, "ranks of a job")])
+        assert self._process.stdin is not None
+        with suppress(BrokenPipeError), self._process.stdin as pipe:
+            pipe.write("".join(f"{job.line()}\n" for job in jobs))
+
+    def __enter__(self) -> Iterator[dict[str, Any]]:
+        return self._lines()
+
+    def _lines(self) -> Iterator[dict[str, Any]]:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            if self._fabric.interrupts is not None:
+                self._fabric.interrupts.check()
+            try:
+                said: dict[str, Any] = json.loads(line)
+            except ValueError:
+                raise TrainingError(f"a rank said what is no JSON: {line.strip()!r}") from None
+            yield said
+        if self._process.wait() not in (0, 1):
+            raise TrainingError(f"the ranks could not be started: {self._end_of_log()}")
+
+    def __exit__(self, *_: object) -> None:
+        here = processes.identify(self._process.pid, "ranks of a job")
+        if here is not None:
+            processes.end([here], _END_S)
+        self._process.wait()
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+        self._log.close()
+
+    def _end_of_log(self) -> str:
+        self._log.seek(0)
+        lines = self._log.read().strip().splitlines()[-_LOG_LINES:]
+        return "\n".join(lines) or f"exit code {self._process.returncode}"
