@@ -70,7 +70,7 @@ class RankJob:
     training: Training
     lanes: int
     worker: Worker | None = None
-    timeout_s: float = 0.05
+    timeout_s: float = 0.01
     give_up_s: float = 5.0
     patience_s: float = 120.0
     ring_port: int = 0
