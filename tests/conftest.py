@@ -4,7 +4,8 @@
 - `@pytest.mark.reference("p4c-bm2-ss", ...)` tests are skipped unless all the programs named are
   on PATH (without names: both p4c-bm2-ss and simple_switch_grpc);
   `@pytest.mark.reference(variable="NAME", names="a checkout of ...")` ones unless the environment
-  has that variable.
+  has that variable; `@pytest.mark.reference(module="torch", names="make setup-torch")` ones unless
+  Python has that module.
 
 `make test` leaves out what is `long`, which `make test-long` runs. In both, tests run side by side
 on all cores, and then, with nothing beside them, those that are `realtime`. Single tests are marked
@@ -18,6 +19,7 @@ skipped than `--most-skipped` allows: coverage cannot fade away unseen.
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import shutil
@@ -149,8 +151,15 @@ def _tier(item: pytest.Item) -> set[str]:
     return markers
 
 
-def absence(*programs: str, variable: str | None = None, names: str = "anything") -> str:
+def absence(
+    *programs: str,
+    variable: str | None = None,
+    module: str | None = None,
+    names: str = "anything",
+) -> str:
     """What a test with this `reference` marker lacks, "" if it can run."""
+    if module is not None:
+        return "" if importlib.util.find_spec(module) else f"no module {module}: {names}"
     if variable is not None and not os.environ.get(variable):
         return f"{variable} does not name {names}"
     wanted = programs or (REFERENCE_PROGRAMS if variable is None else ())
@@ -191,7 +200,7 @@ class SkipLedger:
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.write_line(
-            f"skipped: {len(self.reference)} that compare with p4c or BMv2, "
+            f"skipped: {len(self.reference)} that need what set-up does not install, "
             f"{len(self.others)} others"
         )
         if self.in_ci:

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -87,14 +88,24 @@ class _Asked:
 @option("--job", metavar="NAME", help="in-network: which of the topology's jobs (default: the "
         "first)")  # fmt: skip
 @option("--loss", metavar="SHARE", help="lose so many frames on every link, such as 1%")
-@option("--fault", multiple=True, metavar="TEXT", help="what goes wrong, such as "
-        "'at step 20: kill s3'; also revive, down A B, up A B, loss 5% A B; may be repeated")  # fmt: skip
+@option(
+    "--fault",
+    multiple=True,
+    metavar="TEXT",
+    help="what goes wrong, such as "
+    "'at step 20: kill s3'; also revive, down A B, up A B, loss 5% A B; repeatable",
+)
 @option("--target", type=Choice(("softswitch", "bmv2")), default="softswitch",
         help="what plays the switches of TOPO (default)")  # fmt: skip
 @option("--time-scale", type=_AT_LEAST, metavar="N", help="slow TOPO down by this (default: its "
         "own)")  # fmt: skip
-@option("--give-up", type=click.FloatRange(min=0.1), default=5.0, metavar="S",
-        help="in-network: leave the trees for the ring after S seconds without progress (default)")  # fmt: skip
+@option(
+    "--give-up",
+    type=click.FloatRange(min=0.1),
+    default=5.0,
+    metavar="S",
+    help="in-network: go on by the ring after S seconds without progress (default)",
+)
 @as_json
 def run(**options: Any) -> int:
     """Train; returns the exit code."""
@@ -220,7 +231,7 @@ def curve(values: Sequence[float], width: int = _WIDTH) -> str:
         return ""
     count = min(width, len(values))
     bounds = [len(values) * each // count for each in range(count + 1)]
-    means = [statistics.fmean(values[a:b]) for a, b in zip(bounds, bounds[1:], strict=False)]
+    means = [statistics.fmean(values[a:b]) for a, b in pairwise(bounds)]
     top = max(means) or 1.0
     return "".join(_BARS[min(len(_BARS) - 1, int(len(_BARS) * each / top))] for each in means)
 

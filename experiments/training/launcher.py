@@ -47,9 +47,9 @@ def main() -> int:
 def _fork(job: RankJob) -> int:
     launcher = os.getpid()
     child = os.fork()
-    if child:
-        return child
-    _be(job, launcher)
+    if not child:
+        _be(job, launcher)
+    return child
 
 
 def _be(job: RankJob, launcher: int) -> NoReturn:

@@ -1,4 +1,4 @@
-"""Runs a training job on a fabric: starts its ranks, makes faults happen, collects what they say."""
+"""Runs a training job on a fabric: its ranks, faults meanwhile, and what came of both."""
 
 from __future__ import annotations
 
@@ -214,9 +214,9 @@ def _follow(
         elif said["ended"] < 0:
             seen.failures.append(f"rank {rank} ({hosts[rank]}) ended by signal {-said['ended']}")
     seen.ranks.sort(key=lambda each: each.rank)
-    if missing := sorted(hosts.keys() - {each.rank for each in seen.ranks}):
-        if not seen.failures:
-            seen.failures.append(f"no result of ranks {', '.join(map(str, missing))}")
+    missing = sorted(hosts.keys() - {each.rank for each in seen.ranks})
+    if missing and not seen.failures:
+        seen.failures.append(f"no result of ranks {', '.join(map(str, missing))}")
 
 
 class _Faults:

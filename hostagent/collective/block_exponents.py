@@ -4,8 +4,8 @@
     integers = to_integers(values, agreed, lanes, ranks)      # these are summed, modulo 2^32
     to_floats(sums, agreed, lanes, ranks)
 
-For arrays what `core/floats.c` does for a packet, and the same bit for bit, which a test compares. A
-block's exponent e is the largest with 2^e <= |value| for its largest value, and an integer counts
+For arrays what `core/floats.c` does for a packet, and the same bit for bit, which a test compares.
+A block's exponent e is the largest with 2^e <= |value| for its largest value, and an integer counts
 units of 2^(e - 29 + ceil(log2 ranks)): the sum of all ranks' fits int32.
 """
 

@@ -3,15 +3,15 @@
     calls = Collectives(ring, connect)           # connect(epoch) -> Communicator
     calls.sum_floats(gradients).result()         # a concurrent.futures.Future
 
-Where no tree answers any more, all ranks change to the ring, and some calls later back. Both add the
-same integers, so a result does not say which of them made it.
+Where no tree answers any more, all ranks change to the ring, and some calls later back. Both add
+the same integers, so a result does not say which of them made it.
 
-How ranks agree: a rank whose tree gives up (or which hears its neighbour on the ring, that is silent
-otherwise) says in a round of the ring which call it lacks the result of. The earliest one is where
-the ring begins. Others may have that result, or those of the `DEPTH` calls from there on: for these
-the ranks ask first who has it, and that one broadcasts it. All ranks come to the same numbers, so
-all go back to the tree at the same call. Closing is such a round, too: nobody leaves while another
-lacks a result that only he has.
+How ranks agree: a rank whose tree gives up (or which hears its neighbour on the ring, that is
+silent otherwise) says in a round of the ring which call it lacks the result of. The earliest one is
+where the ring begins. Others may have that result, or those of the `DEPTH` calls from there on: for
+these the ranks ask first who has it, and that one broadcasts it. All ranks come to the same
+numbers, so all go back to the tree at the same call. Closing is such a round, too: nobody leaves
+while another lacks a result that only he has.
 """
 
 from __future__ import annotations

@@ -51,8 +51,8 @@ MODULE = """
 @pytest.mark.parametrize(
     ("source", "ci", "arguments", "code", "line"),
     [
-        (REFERENCE, "true", [], 0, "skipped: 1 that compare with p4c or BMv2, 0 others"),
-        (REFERENCE, "true", ["--most-skipped=1"], 0, "skipped: 1 that compare*"),
+        (REFERENCE, "true", [], 0, "skipped: 1 that need what set-up does not install, 0 others"),
+        (REFERENCE, "true", ["--most-skipped=1"], 0, "skipped: 1 that need*"),
         (
             REFERENCE,
             "true",
@@ -60,11 +60,11 @@ MODULE = """
             1,
             "CI: 1 reference tests were skipped, at most 0*",
         ),
-        (REFERENCE, "", ["--most-skipped=0"], 0, "skipped: 1 that compare*"),
+        (REFERENCE, "", ["--most-skipped=0"], 0, "skipped: 1 that need*"),
         (VARIABLE, "true", ["-rs"], 0, "SKIPPED*NO_SUCH_VARIABLE does not name a checkout"),
         (VARIABLE, "true", ["-rs"], 0, "SKIPPED*not on PATH: no-such-compiler"),
         (OTHER, "true", [], 1, "CI: *::test_other was skipped"),
-        (OTHER, "", [], 0, "skipped: 0 that compare with p4c or BMv2, 1 others"),
+        (OTHER, "", [], 0, "skipped: 0 that need what set-up does not install, 1 others"),
         (MODULE, "true", [], 1, "CI: *.py was skipped"),
     ],
 )
@@ -100,7 +100,7 @@ def test_skips_in_workers_count_where_all_is_reported(
     assert result.ret == 1
     result.stdout.fnmatch_lines(
         [
-            "skipped: 3 that compare with p4c or BMv2, 1 others",
+            "skipped: 3 that need what set-up does not install, 1 others",
             "CI: *test_module.py was skipped",
             "CI: 3 reference tests were skipped, at most 2 expected",
         ]
