@@ -9,6 +9,7 @@ whole: a run that is interrupted leaves what was there before.
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shutil
 import time
@@ -99,6 +100,7 @@ class LabRun:
         if request.program is not None:
             self.chosen = tuple(each.with_program(self.source) for each in self.chosen)
         self.seeds = tuple(request.seeds) or lab.seeds(request.runtime)
+        require_modules(lab.name, lab.entry.needs)
         self.hooks = Hooks.of(lab.folder)
         self.hooks.check(request.runtime)
         self.time_scale = lab.time_scale(request.runtime)
@@ -384,6 +386,15 @@ def require(runtime: Runtime) -> None:
         remedy = "run it on the simulator or softswitch, or install BMv2 (docs/parity.md)"
         raise RuntimeMissingError(f"{runtime} is not on this machine: {error}", remedy) from None
     require_root("weft lab run")
+
+
+def require_modules(lab: str, needs: Mapping[str, str]) -> None:
+    """Raise RuntimeMissingError for a module that a lab needs and Python does not have."""
+    for module, remedy in needs.items():
+        if importlib.util.find_spec(module) is None:
+            raise RuntimeMissingError(
+                f"{module}, which {lab} needs, is not on this machine", remedy
+            )
 
 
 def _chosen(lab: Lab, there: Iterable[Planned], request: Request) -> tuple[Planned, ...]:

@@ -4,6 +4,7 @@ title: Two ways to slow down
 teaches: why an early signal beats a late one
 minutes: 4                             or {simulator: 4, softswitch: 6}
 runtimes: [simulator, softswitch]
+needs: {torch: make setup-torch}       Python modules beside set-up's, and what installs each
 program: p4src/fabric.p4               of the lab's folder, or of the repository; {s2: own.p4}
 entries: entries                       what switches with a program of one's own hold
 seeds: [1, 2, 3]
@@ -151,6 +152,7 @@ class LabEntry(Model):
     teaches: str = ""
     minutes: Minutes = Field(default={})
     runtimes: Runtimes
+    needs: dict[str, str] = Field(default={})
     program: Files = PROGRAM
     entries: Files | None = None
     seeds: Seeds = Field(default=[1])

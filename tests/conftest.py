@@ -57,6 +57,9 @@ TIERS = {
         "mechanisms/test_toy_mechanism.py",
         "shipped/test_goldens.py",
         "weft/test_readme.py",
+        # real training jobs
+        "hostagent/test_process_group.py",
+        "weft/test_train_live.py",
         # tools round about
         "bench/*",
         "labs/test_cnp_by_hand*.py",

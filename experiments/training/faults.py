@@ -1,12 +1,13 @@
 """What goes wrong in a fabric while a job trains on it: `at step 20: kill s3`.
 
-The verbs are those of a topology's events, and happen once rank 0 has done so many steps.
+The verbs are those of a topology's events, and happen once rank 0 has done so many steps. What is
+killed or taken down `for 5s` (of real time) comes back by itself.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from emulation.link_state import find_links
@@ -15,20 +16,32 @@ from softswitch.impairments import changes
 from topologies.model import Topology
 
 _WHEN = re.compile(r"(?:at\s+)?(?:step\s+)?(\d+)\s*:\s*(.+)")
-_FORMS = "kill SWITCH, revive SWITCH, down END END, up END END, loss SHARE [END END]"
+_LASTS = re.compile(r"(.+) for (\d+(?:\.\d+)?) ?s")
+_FORMS = (
+    "kill SWITCH [for SECONDS], revive SWITCH, down END END [for SECONDS], up END END, "
+    "loss SHARE [END END]"
+)
+_UNDONE = {"kill": "revive", "down": "up"}
 EXAMPLE = "at step 20: kill s3"
 
 
 @dataclass(frozen=True)
 class Fault:
-    """Before which step of rank 0, and what in words."""
+    """Before which step of rank 0, what in words, and after how long it is over (None: never)."""
 
     step: int
     words: tuple[str, ...]
+    lasts_s: float | None = None
+
+    @property
+    def undone(self) -> tuple[str, ...]:
+        """The words of what ends it."""
+        return (_UNDONE[self.words[0]], *self.words[1:])
 
     def __str__(self) -> str:
         """As the user may write it."""
-        return f"at step {self.step}: {' '.join(self.words)}"
+        lasts = "" if self.lasts_s is None else f" for {self.lasts_s:g} s"
+        return f"at step {self.step}: {' '.join(self.words)}{lasts}"
 
 
 def fault(text: str, topology: Topology) -> Fault:
@@ -36,7 +49,10 @@ def fault(text: str, topology: Topology) -> Fault:
     found = _WHEN.fullmatch(text.strip())
     if found is None:
         raise UsageError(f"fault {text!r}: when does it happen? Write {EXAMPLE!r}")
-    words = tuple(found[2].split())
+    lasts = _LASTS.fullmatch(found[2])
+    words = tuple((lasts[1] if lasts else found[2]).split())
+    if lasts and words[0] not in _UNDONE:
+        raise UsageError(f"fault {text!r}: only {' and '.join(_UNDONE)} can last for a time")
     match words:
         case ("kill" | "revive", switch):
             names = [each.name for each in topology.switches]
@@ -52,7 +68,7 @@ def fault(text: str, topology: Topology) -> Fault:
                 find_links(topology, *ends)
         case _:
             raise UsageError(f"fault {text!r}: has to be one of {_FORMS}")
-    return Fault(int(found[1]), words)
+    return Fault(int(found[1]), words, float(lasts[2]) if lasts else None)
 
 
 def check_share(share: str) -> None:
@@ -69,7 +85,3 @@ def in_order(faults: Sequence[Fault], steps: int) -> tuple[Fault, ...]:
         if each.step >= steps:
             raise UsageError(f"{each}: the last of {steps} steps is {steps - 1}")
     return tuple(sorted(faults, key=lambda each: each.step))
-
-
-Do = Callable[[Sequence[str]], str]
-"""Make a fault happen, by its words; returns what was done, in a line."""

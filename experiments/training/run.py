@@ -246,11 +246,17 @@ class _Faults:
 
     def _run(self) -> None:
         while (fault := self._due.get()) is not None:
-            step = self._step
-            try:
-                self._seen.events.append((step, self._fabric.do(fault.words)))
-            except Exception as error:  # of the emulation, of gRPC: the job goes on without it
-                self._seen.failures.append(f"{fault}: {error}")
+            self._do(fault, fault.words)
+            if fault.lasts_s is not None:
+                time.sleep(fault.lasts_s)
+                self._do(fault, fault.undone)
+
+    def _do(self, fault: Fault, words: Sequence[str]) -> None:
+        step = self._step
+        try:
+            self._seen.events.append((step, self._fabric.do(words)))
+        except Exception as error:  # of the emulation, of gRPC: the job goes on without it
+            self._seen.failures.append(f"{fault}: {error}")
 
 
 class _Ranks:

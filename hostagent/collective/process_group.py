@@ -191,7 +191,8 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         operation = dist.ReduceOp.SUM if opts is None else opts.reduceOp
         if operation != dist.ReduceOp.SUM:
             raise CollectiveError(
-                f'rank {self._rank}: {what}: the backend "{NAME}" sums; {operation} needs gloo'
+                f'rank {self._rank}: {what}: the backend "{NAME}" sums; '
+                f"{_name(operation)} needs gloo"
             )
         _check(tensor)
         values = tensor.detach().contiguous().reshape(-1)
@@ -253,6 +254,10 @@ class Work(dist._Work):  # type: ignore[misc]
         """Return the tensors."""
         self.wait()
         return self._tensors
+
+
+def _name(operation: Any) -> str:
+    return str(getattr(operation, "op", operation)).rpartition(".")[2]
 
 
 def _check(tensor: Any) -> None:
