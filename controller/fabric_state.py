@@ -188,11 +188,10 @@ def _to_ready(
     model: FabricModel, name: str, plan: Plan, there: Sequence[Entry]
 ) -> tuple[Change, ...]:
     """Return what a switch lacks that holds `there`, what was learned for it included."""
-    p4info = plan.basis.p4info
     learned = _known(model, name, model.learned.get(name, {}).values())
     found = Difference()
-    wanted = (*plan, *canonical(learned, p4info))
-    found.add_all(tuple(canonical(there, p4info)), wanted)
+    wanted = (*plan, *plan.basis.canonical(learned))
+    found.add_all(tuple(canonical(there, plan.basis.p4info)), wanted)
     return found.changes()
 
 

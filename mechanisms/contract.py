@@ -42,6 +42,7 @@ from topologies.extensions import Setting
 from topologies.lint.findings import Remark
 from topologies.model import Switch, Topology, TrafficClass
 from topologies.tickers import Ticker
+from workloads.in_network import Aggregation
 from workloads.model import RunFile
 from workloads.senders import Sender
 
@@ -54,7 +55,8 @@ class PortCounter:
     the label `shown`; also the row in the summary of `weft sim`. `key`: in JSON, in results and as
     `--sort` says it, with - for _. `texts`: how a count of each label reads ("340 within the
     interval"). `help`: the metric's text in Prometheus, whose name is weft_port_KEY and whose
-    label's name is `label`.
+    label's name is `label`. `absorbed`: labels of packets that a switch drops in ingress because it
+    has taken what is in them: none of these is lost.
     """
 
     name: str
@@ -65,6 +67,7 @@ class PortCounter:
     texts: Mapping[str, str]
     help: str
     label: str = "outcome"
+    absorbed: frozenset[str] = frozenset()
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -193,6 +196,7 @@ class Mechanism:
     title: str
     settings: tuple[Setting, ...] = ()
     sender: Sender | None = None
+    aggregation: Aggregation | None = field(default=None, compare=False)
     tables: frozenset[str] = frozenset()
     learned_tables: frozenset[str] = frozenset()
     counters: tuple[PortCounter, ...] = ()

@@ -12,7 +12,7 @@ from topologies import extensions
 from topologies.errors import FieldPath
 from topologies.lint.findings import Remark, Severity
 from topologies.model import Topology
-from workloads import senders
+from workloads import in_network, senders
 from workloads.model import RunFile
 
 NAMES = (
@@ -35,6 +35,7 @@ def install() -> None:
     extensions.install(setting for each in mechanisms() for setting in each.settings)
     parts.install(mechanisms())
     senders.install(each.sender for each in mechanisms() if each.sender is not None)
+    in_network.install(next((each.aggregation for each in mechanisms() if each.aggregation), None))
 
 
 def defines(topology: Topology) -> tuple[str, ...]:

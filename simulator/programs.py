@@ -11,7 +11,8 @@ from hostagent.programs.loader import find, make
 from hostagent.programs.program import Program
 from simulator.fabric import Fabric
 from topologies.model import Topology
-from workloads.model import PlacedProgram
+from workloads.in_network import aggregation
+from workloads.model import PlacedProgram, RunFile, Traffic
 
 DSCPS = 64
 
@@ -51,6 +52,31 @@ def place_programs(
             )
             instance = None if isinstance(program, str) else program
             found.append(RunningProgram(number, each.program, host, instance))
+    return tuple(found)
+
+
+def place_workers(
+    fabric: Fabric, run: RunFile, traffic: Traffic, seed: int
+) -> tuple[RunningProgram, ...]:
+    """Put programs on hosts that carry what switches sum, and give them their messages.
+
+    Raises ProgramError.
+    """
+    found: list[RunningProgram] = []
+    numbers: dict[tuple[int, int], int] = {}
+    for group in sorted({group for _, group, _ in traffic.orders}):
+        for rank, worker in enumerate(aggregation().workers(run.topology, group)):
+            number = fabric.engine.programs.add(
+                fabric.nodes[worker.host],
+                worker.program,
+                title=worker.program,
+                host=worker.host,
+                settings={**worker.settings, "seed": seed},
+            )
+            numbers[group, rank] = number
+            found.append(RunningProgram(number, worker.program, worker.host, None))
+    for message, group, rank in traffic.orders:
+        fabric.engine.programs.order(message, numbers[group, rank])
     return tuple(found)
 
 

@@ -32,7 +32,7 @@ from simulator.flow_paths import FlowPaths
 from simulator.host_settings import apply_clocks, apply_receivers, receiver_ends
 from simulator.pcap import PortCapture
 from simulator.prepared import PreparedFabric
-from simulator.programs import place_programs, program_ends, start_programs
+from simulator.programs import place_programs, place_workers, program_ends, start_programs
 from simulator.result_due import DueEnd, Tally
 from simulator.result_model import Records, RunEnd, RunIdentity, Stop, SwitchEnd
 from simulator.results import ResultWriter
@@ -141,8 +141,13 @@ class Simulation:
         notice("messages")
         self._offer()
         self._events()
-        self.programs = place_programs(self.fabric, run.programs, run.directory)
+        self.programs = (
+            *place_programs(self.fabric, run.programs, run.directory),
+            *place_workers(self.fabric, run, self.traffic, self.seed),
+        )
         start_programs(self.fabric, self.programs)
+        if self._held():
+            self.engine.start_messages()
         self.setup_s = time.monotonic() - started
 
     @property
@@ -168,8 +173,7 @@ class Simulation:
             engine.add_streams(traffic.streams)
         arrays = traffic.messages
         if len(arrays):
-            held = traffic.due is not None
-            engine.add_messages(arrays.messages, arrays.first, arrays.next, hold=held)
+            engine.add_messages(arrays.messages, arrays.first, arrays.next, hold=self._held())
         if traffic.due is not None:
             self._offer_due(traffic.due)
         core = next(iter(self.fabric.switches.values())).device.core
@@ -185,6 +189,10 @@ class Simulation:
             ]
         )
         engine.sample(self.file.sample_ps)
+
+    def _held(self) -> bool:
+        """Say whether messages wait for what comes after them: collectives, or who carries them."""
+        return self.traffic.due is not None or bool(self.traffic.orders)
 
     def _offer_due(self, due: DueTraffic) -> None:
         scale = self.fabric.topology.time_scale
@@ -203,7 +211,6 @@ class Simulation:
             numbers[id(placed)] = self.engine.add_pattern(pattern, placed.flows, ideal_ps * scale)
         for each in due.collectives:
             self.engine.add_collective(numbers[id(each.placed)], each.heads, each.after)
-        self.engine.start_messages()
 
     def _transport(self, planned: PlannedTransport) -> Transport:
         """Return a transport as it runs: at this time scale, CNPs in their class's queue."""

@@ -30,7 +30,9 @@ RESULTS = Path("build/sim")
 
 _PS_PER_S = 10**12
 _HOSTS_BY_NAME = 8
-"""Of a program; what it counted on more hosts is added up."""
+"""Of a program; what it counted on more hosts is added up, and of times the longest is shown."""
+_TIME = " ns"
+"""How the name of a counter ends that is a time."""
 _ALMOST = 0.99  # of the goodput: the rate over the whole run is said where it is less
 _UNITS = ((10**12, "s"), (10**9, "ms"), (10**6, "us"), (10**3, "ns"))
 
@@ -222,7 +224,7 @@ def _rows(summary: dict[str, Any], times: FlowTimes) -> Iterator[tuple[str, str]
     why = {"until": "", "done": ", everything done", "idle": ", nothing left to happen"}
     yield "virtual time", show_time(end["now_ps"]) + why.get(end["reason"], ", interrupted")
     yield "packets", f"{summary['totals']['sent']} sent, {summary['totals']['received']} received"
-    if flows["count"]:
+    if flows["count"] and (flows["received_bytes"] or not summary.get("programs")):
         yield "goodput", f"{_goodput(summary, times)}; {flows['marked']} packets marked (ECN)"
     if messages["count"]:
         text = f"{messages['done']} of {messages['count']} done"
@@ -239,8 +241,7 @@ def _rows(summary: dict[str, Any], times: FlowTimes) -> Iterator[tuple[str, str]
     for counter in all_counters():
         if any(summary.get(counter.key, {}).values()):
             yield counter.title, counter.text(summary[counter.key])
-    reasons = ", ".join(f"{n} {why}" for why, n in sorted(summary["drops"]["by_reason"].items()))
-    yield "lost", f"{summary['drops']['packets']} packets" + (f" ({reasons})" if reasons else "")
+    yield "lost", _lost(summary)
     pauses = summary["pauses"]
     if pauses["xoff_sent"]:
         text = f"{pauses['xoff_sent']} XOFF, {pauses['xon_sent']} XON"
@@ -253,8 +254,22 @@ def _rows(summary: dict[str, Any], times: FlowTimes) -> Iterator[tuple[str, str]
         yield "deadlock", "; ".join(" -> ".join(c) for c in summary["blocking"]["deadlocks"])
 
 
+def _lost(summary: dict[str, Any]) -> str:
+    """Say what was dropped and why, without the packets that switches took in."""
+    drops = dict(summary["drops"]["by_reason"])
+    absorbed = sum(
+        summary.get(counter.key, {}).get(label, 0)
+        for counter in all_counters()
+        for label in counter.absorbed
+    )
+    if absorbed:
+        drops["ingress"] = max(0, drops.get("ingress", 0) - absorbed)
+    reasons = ", ".join(f"{n} {why}" for why, n in sorted(drops.items()) if n)
+    return f"{sum(drops.values())} packets" + (f" ({reasons})" if reasons else "")
+
+
 def _programs(programs: list[dict[str, Any]]) -> Iterator[tuple[str, str]]:
-    """Yield what programs have counted: by host, or of many hosts the sums."""
+    """Yield what programs have counted: by host, or of many hosts together."""
     by_name: dict[str, list[dict[str, Any]]] = {}
     for each in programs:
         by_name.setdefault(each["program"], []).append(each)
@@ -264,10 +279,12 @@ def _programs(programs: list[dict[str, Any]]) -> Iterator[tuple[str, str]]:
             for each in hosts:
                 yield f"{name} on {each['host']}", _counted(each["counters"])
             continue
-        sums: Counter[str] = Counter()
+        together: Counter[str] = Counter()
         for each in hosts:
-            sums.update(each["counters"])
-        yield f"{name} on {len(hosts)} hosts", _counted(sums)
+            for counter, value in each["counters"].items():
+                longest = counter.endswith(_TIME) and max(together[counter], value)
+                together[counter] = longest or together[counter] + value
+        yield f"{name} on {len(hosts)} hosts", _counted(together)
 
 
 def _counted(counters: Mapping[str, int]) -> str:

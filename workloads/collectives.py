@@ -73,6 +73,27 @@ def ring(ranks: int, size: int, steps: int, channels: int = 1) -> Template:
     )
 
 
+def in_network(ranks: int, size: int) -> Template:
+    """AllReduce by switches: what a rank sends, and when it has the sums, as one message.
+
+    Its receiver is another rank, the next unless `jobs` knows one farther away: each rank sends
+    and receives `size` bytes once, up to a root and down, and an empty fabric would need as long.
+    """
+    rank = np.arange(ranks)
+    none = np.empty(0, dtype=np.int64)
+    return Template(
+        ranks,
+        rank,
+        (rank + 1) % ranks,
+        np.full(ranks, size, dtype=np.int64),
+        np.zeros(ranks, dtype=np.int64),
+        np.zeros(ranks, dtype=np.int64),
+        (none, none),
+        (rank, rank),
+        (rank, rank),
+    )
+
+
 def tree_parent(place: int, count: int) -> int:
     """Return the parent in a binary tree of places 0 .. count-1 with root 0; -1 for the root.
 

@@ -63,7 +63,7 @@ class CollectiveEntry(Model):
 class AllReduceEntry(CollectiveEntry):
     """Every rank ends with the sum of all ranks' `bytes`."""
 
-    algorithm: Literal["ring", "tree"] = "ring"
+    algorithm: Literal["ring", "tree", "in-network"] = "ring"
     chunk: Volume | None = None  # of the tree's pipeline
 
 

@@ -8,7 +8,7 @@ part is done, not when all are.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from workloads.collectives import Template
 from workloads.dag import FlowKind, FlowTable, MessageTable, Numbers
 from workloads.due import DueCollective, Pattern, PlacedPattern, pattern
 from workloads.ideal import Bounds, Stage
+from workloads.in_network import Orders, is_in_network
 from workloads.job_schema import (
     AllReduceEntry,
     AllToAllEntry,
@@ -30,31 +31,7 @@ from workloads.job_schema import (
 from workloads.limits import TREE_CHUNK
 from workloads.model import Span, SpanKind
 from workloads.spans import Ideal, Spans
-
-
-def groups(job: JobEntry, over: str) -> Numbers:
-    """Return the ranks of each group as rows. Ranks count tensor first, then data, then pipeline.
-
-    Rank = (pipeline stage x dp + data rank) x tp + tensor rank; expert groups are consecutive data
-    ranks: the order of Megatron-LM.
-    """
-    tp, pp = job.tp or 1, job.pp or 1
-    dp = job.dp or job.ranks // (tp * pp)
-    ranks = np.arange(job.ranks).reshape(pp, dp, tp)
-    match over:
-        case "tp":
-            return ranks.reshape(-1, tp)
-        case "pp":
-            return np.moveaxis(ranks, 0, 2).reshape(-1, pp)
-        case "dp":
-            return np.moveaxis(ranks, 1, 2).reshape(-1, dp)
-        case "ep":
-            return np.moveaxis(ranks, 1, 2).reshape(-1, job.ep or dp)
-        case "dp_ep":  # who holds the same experts
-            ep = job.ep or dp
-            return np.moveaxis(ranks.reshape(pp, dp // ep, ep, tp), 1, 3).reshape(-1, dp // ep)
-        case _:
-            return ranks.reshape(1, -1)
+from workloads.splits import groups
 
 
 def algorithm(value: CollectiveEntry | PipelineEntry) -> str:
@@ -62,8 +39,8 @@ def algorithm(value: CollectiveEntry | PipelineEntry) -> str:
     match value:
         case PipelineEntry():
             return value.schedule
-        case AllReduceEntry(algorithm="tree"):
-            return "tree"
+        case AllReduceEntry():
+            return value.algorithm
         case AllToAllEntry():
             return "direct" if value.fraction == 1 else f"direct 1/{value.fraction}"
         case RootedEntry():
@@ -80,6 +57,8 @@ def template(value: CollectiveEntry | PipelineEntry, size: int) -> Template:
         case AllReduceEntry(algorithm="tree"):
             chunk = value.chunk or TREE_CHUNK
             return collectives.tree(size, value.bytes, chunk, value.channels)
+        case AllReduceEntry(algorithm="in-network"):
+            return collectives.in_network(size, value.bytes)
         case AllReduceEntry():
             return collectives.ring(size, value.bytes, 2 * (size - 1), value.channels)
         case AllToAllEntry():
@@ -124,12 +103,18 @@ class JobPlan:
         ranks: Sequence[Interface],
         tables: tuple[FlowTable, MessageTable, Spans],
         due: list[DueCollective] | None = None,
+        orders: Orders | None = None,
     ) -> None:
-        """`due`: takes collectives that have patterns; None: all become messages."""
+        """`due`: takes collectives that have patterns; None: all become messages.
+
+        `orders`: takes messages that programs carry, where there are any.
+        """
         self.job = job
         self.name = name
         self.flows, self.messages, self.spans = tables
         self.due = due
+        self.orders = orders
+        self.ranks = ranks
         self.places = self.flows.places(ranks)
         self.kind = FlowKind(name, job.dscp, job.queue, job.payload, None, job.rate or 0)
         self._stages: list[Stage] = []
@@ -223,15 +208,26 @@ class JobPlan:
         shape = self._templates[key]
         first = len(self.messages)
         ends: list[_Ends] = []
+        orders = self.orders if is_in_network(value) else None
+        kind = self.kind
+        if orders is not None:
+            kind = replace(
+                kind, name=f"{self.name} in-network", payload=orders.payload, open_loop=True
+            )
         for number, ranks in enumerate(members):
             start = len(self.messages)
             places = self.places[ranks]
             carrying = shape.bytes > 0
+            target = shape.target
+            if orders is not None:
+                workers = [self.ranks[int(rank)] for rank in ranks]
+                target = (shape.source + orders.ahead(workers)) % len(ranks)
+                orders.add(workers, start)
             flow = np.zeros(len(shape), dtype=np.int64)
             flow[carrying] = self.flows.flows(
-                self.kind,
+                kind,
                 places[shape.source[carrying]],
-                places[shape.target[carrying]],
+                places[target[carrying]],
                 shape.channel[carrying],
             )
             self.messages.add(flow, shape.bytes, len(shape), gap_ps=shape.gap_ps)

@@ -34,7 +34,7 @@ def group_size(job: JobEntry, over: str) -> int | None:
 def is_regular(value: CollectiveEntry | PipelineEntry) -> bool:
     """Return whether a phase's messages can be made as they are due: rings and all-to-alls."""
     match value:
-        case PipelineEntry() | RootedEntry() | AllReduceEntry(algorithm="tree"):
+        case PipelineEntry() | RootedEntry() | AllReduceEntry(algorithm="tree" | "in-network"):
             return False
         case _:
             return True
@@ -48,6 +48,8 @@ def collective_messages(job: JobEntry, value: CollectiveEntry | PipelineEntry, s
         case AllReduceEntry(algorithm="tree"):
             chunks = -(-value.bytes // (2 * value.channels * (value.chunk or TREE_CHUNK)))
             each = 4 * (size - 1) * chunks * value.channels
+        case AllReduceEntry(algorithm="in-network"):
+            each = size
         case AllReduceEntry():
             each = 2 * (size - 1) * size * value.channels
         case AllToAllEntry():

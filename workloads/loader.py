@@ -20,6 +20,7 @@ from topologies.model import Topology
 from topologies.schema import ExplicitFile, validate
 from workloads.check import check, expand
 from workloads.importers import with_imports
+from workloads.in_network import with_groups
 from workloads.model import BufferSettings, CardClocks, PlacedProgram, ReceiverSettings, RunFile
 from workloads.schema import BufferEntry, RunEntry, validate_run
 
@@ -105,7 +106,7 @@ def run_of(document: Document, name: str, directory: Path) -> RunFile:
         directory=directory,
     )
     check(run)
-    return run
+    return with_groups(run)
 
 
 def _refuse_topology(document: Document) -> None:

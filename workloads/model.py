@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from topologies.document import Document
 from topologies.errors import FieldPath
-from topologies.model import Endpoint, Topology
+from topologies.model import Endpoint, Interface, Topology
 from workloads.job_schema import JobEntry
 from workloads.schema import TrafficEntry
 from workloads.transport import Transport
@@ -146,6 +146,14 @@ class PlacedProgram:
 
 
 @dataclass(frozen=True)
+class Group:
+    """Ranks whose AllReduces switches compute; `path`: the first such phase in the run file."""
+
+    members: tuple[Interface, ...]
+    path: FieldPath
+
+
+@dataclass(frozen=True)
 class Flow:
     """One flow as people name it: who sends to whom, and what ECMP hashes."""
 
@@ -230,6 +238,7 @@ class Traffic:
     transports: tuple[Transport, ...] = ()  # a flow's `transport` is a number of these + 1
     core_share: float | None = None  # of the messages' bytes; spines where there are no cores
     due: DueTraffic | None = None  # made as they are due; spans' messages are the others
+    orders: tuple[tuple[int, int, int], ...] = ()  # carried by programs: message, group, rank
 
     def flow(self, number: int) -> Flow:
         """Return flow `number` with its names."""
@@ -274,3 +283,8 @@ class RunFile:
     receivers: Mapping[str, ReceiverSettings] = field(default_factory=dict)  # by host
     programs: tuple[PlacedProgram, ...] = ()
     directory: Path = Path()  # where files that it names are looked for
+    groups: tuple[Group, ...] = ()  # whose AllReduces switches compute, as the topology says
+
+    def with_groups(self, groups: tuple[Group, ...], topology: Topology) -> RunFile:
+        """Return it with groups, and the topology that serves them."""
+        return replace(self, groups=groups, topology=topology)

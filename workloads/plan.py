@@ -14,6 +14,7 @@ from workloads.dag import FlowKind, FlowTable, MessageTable, Numbers
 from workloads.due import DueCollective, DueTraffic, due_traffic
 from workloads.frames import script_packets
 from workloads.ideal import bounds
+from workloads.in_network import Orders
 from workloads.jobs import JobPlan
 from workloads.limits import MAX_MESSAGES, job_messages
 from workloads.mixes import mix_arrivals
@@ -51,6 +52,7 @@ class _Plan:
         self.seed = seed
         self.keep = keep
         self.due: list[DueCollective] = []
+        self.orders = Orders.of(run)
         self.flows = FlowTable(run.topology, run.transport, seed=seed)
         self.messages = MessageTable()
         self.streams: list[tuple[int, ...]] = []
@@ -96,7 +98,7 @@ class _Plan:
         due = self.due if count > self.keep else None
         for number, (job, ranks) in enumerate(zip(self.run.jobs, places, strict=True)):
             name = job.name or (f"job {number}" if len(jobs) > 1 else "job")
-            JobPlan(job, name, ranks, tables, due).plan()
+            JobPlan(job, name, ranks, tables, due, self.orders).plan()
 
     def _result(self) -> Traffic:
         flows = self.flows.records()
@@ -116,6 +118,7 @@ class _Plan:
             transports=self.flows.transports(),
             core_share=_top_share(has_top, table, bound.arrays.messages, due),
             due=due,
+            orders=() if self.orders is None else tuple(self.orders.rows),
         )
 
     # --- the kinds of traffic --------------------------------------------------------------

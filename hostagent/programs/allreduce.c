@@ -20,7 +20,7 @@ enum {
     LANE = 4,
     ECT = 2,
     ECN_MASK = 3,
-    VALUE_BITS = 16,
+    RANKS_MAX = 32768, /* so that their sums fit int32 */
 };
 
 enum { WORKER_TIMER, CALL_TIMER };
@@ -60,6 +60,7 @@ struct one {
     struct worker *worker;
     uint32_t lanes, wire_lanes;
     uint32_t rank_factor, sum_factor; /* of x: this rank's, all ranks' */
+    uint32_t values;                  /* x is below this */
     uint64_t begun, ended;            /* calls */
     int64_t to_make;                  /* calls of its own that are to come */
     int64_t last_result;              /* of what is in flight; -1: nothing is */
@@ -99,8 +100,8 @@ static const char *wrong_with(const struct program_host *host)
         const char *says;
     } limits[] = {
         {JOB, 1, UINT16_MAX, "job: from 1 to 65535"},
-        {RANKS, 1, 1 << 20, "ranks: from 1 to 2^20"},
-        {RANK, 0, (1 << 20) - 1, "rank: from 0 to ranks - 1"},
+        {RANKS, 1, RANKS_MAX, "ranks: from 1 to 32768"},
+        {RANK, 0, RANKS_MAX - 1, "rank: from 0 to ranks - 1"},
         {EPOCH, 0, UINT16_MAX, "epoch: from 0 to 65535"},
         {SLOTS, 1, WORKER_SLOTS_MAX, "slots: a power of two, from 1 to 32768"},
         {LANES, 1, WORKER_LANES_MAX, "lanes: from 1 to 2044"},
@@ -138,18 +139,19 @@ static size_t room(const struct program_setting *given)
 
 /* --- data ---------------------------------------------------------------------------------------------- */
 
-static uint32_t x_of(uint64_t call, uint64_t lane)
+/* Small enough for the sum to fit int32, so that only what is wrong overflows. */
+static uint32_t x_of(const struct one *one, uint64_t call, uint64_t lane)
 {
     uint64_t x = (call + 1) * 0x9e3779b97f4a7c15u ^ lane * 0xbf58476d1ce4e5b9u;
     x = (x ^ x >> 29) * 0x94d049bb133111ebu;
-    return (uint32_t)(x >> (64 - VALUE_BITS));
+    return (uint32_t)(x >> 32) % one->values;
 }
 
 static void fill(void *owner, uint64_t call, uint32_t chunk, int32_t *lanes)
 {
     const struct one *one = owner;
     for (uint32_t i = 0; i < one->lanes; i++)
-        lanes[i] = (int32_t)(x_of(call, (uint64_t)chunk * one->wire_lanes + i) * one->rank_factor);
+        lanes[i] = (int32_t)(x_of(one, call, (uint64_t)chunk * one->wire_lanes + i) * one->rank_factor);
 }
 
 static void fail(struct one *one, const char *why)
@@ -165,7 +167,7 @@ static void take(void *owner, uint64_t call, uint32_t chunk, const int32_t *lane
         one->longest_gap = now - one->last_result;
     one->last_result = now;
     for (uint32_t i = 0; i < one->lanes; i++) {
-        const uint32_t wanted = x_of(call, (uint64_t)chunk * one->wire_lanes + i) * one->sum_factor;
+        const uint32_t wanted = x_of(one, call, (uint64_t)chunk * one->wire_lanes + i) * one->sum_factor;
         if ((uint32_t)lanes[i] != wanted) {
             char why[160];
             snprintf(why, sizeof why, "call %llu, chunk %u, lane %u: the sum is %u, and has to be %u", (unsigned long long)call,
@@ -271,14 +273,14 @@ static void done(void *owner, uint64_t call)
     if (took < one->shortest_call || !one->ended)
         one->shortest_call = took;
     if (!one->ended++)
-        one->host->calls->count(one->host, "first call done at ns", (uint64_t)now);
+        one->host->calls->count(one->host, "first call ended at, ns", (uint64_t)now);
     one->host->calls->count(one->host, "calls", 1);
-    one->host->calls->count(one->host, "ns in calls", (uint64_t)took);
+    one->host->calls->count(one->host, "all calls, ns", (uint64_t)took);
     if (setting(one->host, REPEAT)) {
         if (one->to_make)
             one->host->calls->set_timer(one->host, CALL_TIMER, now + setting(one->host, GAP_NS));
         else
-            one->host->calls->count(one->host, "all done at ns", (uint64_t)now);
+            one->host->calls->count(one->host, "last call ended at, ns", (uint64_t)now);
     } else {
         one->host->calls->answer(one->host, one->orders[call % WORKER_CALLS]);
     }
@@ -311,6 +313,7 @@ static void start(struct program_host *host)
     one->wire_lanes = config.wire_lanes;
     one->rank_factor = (uint32_t)setting(host, RANK) + 1;
     one->sum_factor = (uint32_t)(ranks * (ranks + 1) / 2);
+    one->values = INT32_MAX / one->sum_factor;
     one->to_make = setting(host, REPEAT);
     one->last_result = -1;
     make_headers(one);
@@ -369,9 +372,9 @@ static void stop(struct program_host *host)
         {"overflowed", stats->overflowed},
         {"congested", stats->congested},
         {"cuts", stats->cuts},
-        {"longest gap ns", (uint64_t)one->longest_gap},
-        {"longest call ns", (uint64_t)one->longest_call},
-        {"shortest call ns", (uint64_t)one->shortest_call},
+        {"longest gap, ns", (uint64_t)one->longest_gap},
+        {"longest call, ns", (uint64_t)one->longest_call},
+        {"shortest call, ns", (uint64_t)one->shortest_call},
         {"calls open", worker_open(one->worker)},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)

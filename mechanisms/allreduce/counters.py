@@ -38,4 +38,5 @@ ALLREDUCE = PortCounter(
     "contributed",
     OUTCOMES,
     "Packets of AllReduce that came by the port, by what became of them.",
+    absorbed=frozenset({"contributed", "duplicate", "late", "unexpected"}),
 )

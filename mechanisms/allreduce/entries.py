@@ -12,7 +12,7 @@ from controller.entries import Entry, Exact, MulticastGroup, TableEntry, call, m
 from controller.parts import View
 from controller.target_facts import TargetFacts
 from mechanisms.allreduce.settings import KEY
-from mechanisms.allreduce.trees import JobPlan, Node, Plan, Tree, plan_of
+from mechanisms.allreduce.trees import JobPlan, Node, Plan, PlanError, Tree, plan_of
 
 NAME = KEY
 PORT_TABLE = "allreduce_port"
@@ -21,10 +21,17 @@ TREE_TABLE = "allreduce_tree"
 
 
 def entries(view: View) -> Iterator[Entry]:
-    """Yield what one switch holds whichever trees are in use; nothing while switched off."""
+    """Yield what one switch holds whichever trees are in use.
+
+    Nothing while switched off, or where jobs do not fit: lint says why, and so does a controller
+    that starts (`mechanism.learner`).
+    """
     if view.topology.setting(KEY) is None or NAME in view.policy.off:
         return
-    plan = plan_of(view.topology)
+    try:
+        plan = plan_of(view.topology)
+    except PlanError:
+        return
     if not plan.jobs:
         return
     for ports, group in plan.groups.get(view.switch.name, {}).items():

@@ -1,4 +1,4 @@
-"""Jobs while a fabric runs: started, ended, and led round links that are down.
+"""Jobs while a fabric runs: started, ended, and rerouted round links that are down.
 
 A job has eight tree bits, the low bits of its epochs. Each selects one of its trees; where a link
 of that tree goes down, the controller gives the bits to a tree that is whole. Workers need not
@@ -51,13 +51,13 @@ Entries = Mapping[str, tuple[TableEntry, ...]]
 class Running:
     """A job that has slots. `trees`: by tree bits; `covers`: by tree bits and switch, ever since.
 
-    `led_round`: how often bits went to another tree.
+    `rerouted`: how often bits went to another tree.
     """
 
     job: JobPlan
     trees: list[Tree]
     covers: list[dict[str, tuple[int, ...]]] = field(default_factory=list)
-    led_round: int = 0
+    rerouted: int = 0
 
     def __post_init__(self) -> None:
         self.covers = [{} for _ in self.trees]
@@ -92,7 +92,7 @@ class Jobs:
     # ------------------------------------------------------------ what the controller says
 
     def routed(self, routes: Routes) -> Learned | None:
-        """Lead jobs round the links that are down."""
+        """Reroute jobs round the links that are down."""
         self._down = routes.down
         if self._fresh:
             self._fresh = False
@@ -104,7 +104,7 @@ class Jobs:
             (name, bits)
             for name, running in self.running.items()
             for bits in range(TREES)
-            if self._lead_round(running, bits)
+            if self._reroute(running, bits)
         ]
         return self._written(changed)
 
@@ -127,7 +127,7 @@ class Jobs:
 
     def totals(self) -> dict[str, int]:
         """Return how often tree bits went to another tree."""
-        return {"trees_led_round": sum(each.led_round for each in self.running.values())}
+        return {"allreduce_rerouted": sum(each.rerouted for each in self.running.values())}
 
     # ------------------------------------------------------------ what operators say
 
@@ -156,7 +156,7 @@ class Jobs:
         trees = whole[: len(job.trees)] or job.trees
         return [trees[bits % len(trees)] for bits in range(TREES)]
 
-    def _lead_round(self, running: Running, bits: int) -> bool:
+    def _reroute(self, running: Running, bits: int) -> bool:
         """Give tree bits to another tree if theirs is not whole; say whether they have another."""
         if alive(running.trees[bits], self._down):
             return False
@@ -169,7 +169,7 @@ class Jobs:
         if not whole:
             return False
         running.use(bits, min(whole, key=lambda tree: used.count(id(tree))))
-        running.led_round += 1
+        running.rerouted += 1
         return True
 
     # ------------------------------------------------------------ entries

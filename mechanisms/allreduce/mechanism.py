@@ -12,6 +12,7 @@ from controller.policy import FabricPolicy
 from controller.target_facts import TargetFacts
 from mechanisms.allreduce.counters import ALLREDUCE as COUNTER
 from mechanisms.allreduce.entries import EDGE_TABLE, NAME, PORT_TABLE, TREE_TABLE, entries
+from mechanisms.allreduce.groups import Groups
 from mechanisms.allreduce.life import Jobs
 from mechanisms.allreduce.settings import ALLREDUCE, KEY, LANES, SLOTS, TREES
 from mechanisms.allreduce.starts import count_start
@@ -55,7 +56,7 @@ class AllReduceMechanism(Mechanism):
     def learner(
         self, topology: Topology, facts: TargetFacts, policy: FabricPolicy
     ) -> Learner | None:
-        """Return what starts and ends jobs and leads them round dead links. Raises PlanError."""
+        """Return what starts and ends jobs and reroutes them round dead links. Raises PlanError."""
         plan = plan_of(topology)
         return Jobs(plan, facts, NAME not in policy.off) if plan.jobs else None
 
@@ -72,6 +73,7 @@ MECHANISM = AllReduceMechanism(
     NAME,
     "AllReduce",
     settings=(ALLREDUCE,),
+    aggregation=Groups(),
     tables=frozenset({PORT_TABLE, EDGE_TABLE, TREE_TABLE}),
     learned_tables=frozenset({EDGE_TABLE, TREE_TABLE}),
     counters=(COUNTER,),

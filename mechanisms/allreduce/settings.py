@@ -28,7 +28,7 @@ KEY = "allreduce"
 LANES, SLOTS = 32, 256
 """As ALLREDUCE_LANES and ALLREDUCE_SLOTS of p4src/modules/allreduce.p4."""
 
-MOST_LANES = 1024
+LEAST_LANES, MOST_LANES = 2, 1024
 """As the module has it; what a packet has more than that nobody adds."""
 
 MOST_WIRE_LANES = 65_535
@@ -159,7 +159,7 @@ class AllReduceEntry(Model):
     """What a file may say."""
 
     lanes: Annotated[
-        int, BeforeValidator(_power_of_two), Field(ge=1, le=MOST_LANES, strict=True)
+        int, BeforeValidator(_power_of_two), Field(ge=LEAST_LANES, le=MOST_LANES, strict=True)
     ] = LANES
     wire_lanes: Annotated[int, Field(ge=1, le=MOST_WIRE_LANES, strict=True)] | None = None
     slots: Annotated[int, Field(ge=1, le=MOST_SLOTS, strict=True)] = SLOTS

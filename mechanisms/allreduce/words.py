@@ -63,7 +63,7 @@ def _allreduce(running: Running, rest: str) -> Iterator[str | Rows]:
         shown = controller.ask(NAME, _show)
         yield f"job {job} {'started' if word == 'start' else 'ended'}"
     yield f"AllReduce in the network is {'on' if shown.on else 'off'}"
-    columns = ["job", "number", "workers", "slots", "roots by tree", "dead", "led round"]
+    columns = ["job", "number", "workers", "slots", "roots by tree", "dead", "rerouted"]
     yield Rows(columns, shown.rows, "jobs")
     yield from _counts(running, switches)
 
@@ -81,7 +81,7 @@ def _show(jobs: Jobs | None) -> _Shown | None:
     for name, job in jobs.plan.jobs.items():
         each = jobs.running.get(name)
         if each is None:
-            rows.append([name, str(job.number), str(len(job.workers)), "none", "", "", ""])
+            rows.append([name, str(job.number), str(len(job.workers)), "-", "-", "-", "0"])
             continue
         base = each.job.base or 0
         roots = [each.trees[bits].root for bits in range(TREES)]
@@ -93,8 +93,8 @@ def _show(jobs: Jobs | None) -> _Shown | None:
                 str(len(job.workers)),
                 f"{base} to {base + job.slots - 1}",
                 " ".join(roots),
-                " ".join(dead),
-                str(each.led_round),
+                " ".join(dead) or "-",
+                str(each.rerouted),
             ]
         )
     return _Shown(jobs.on, rows)

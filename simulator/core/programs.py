@@ -59,6 +59,11 @@ class Programs:
         self._titles.append((title, host))
         return int(number)
 
+    def order(self, message: int, program: int) -> None:
+        """Let a program carry a message, when the run would send it. Raises ProgramError."""
+        if self._lib.sim_order(self._sim, message, program) < 0:
+            raise ProgramError(self._why())
+
     def start(self, *, time_scale: int = 1, queue_of_dscp: Sequence[int] = (0,) * 64) -> None:
         """Start them all. Raises ProgramError."""
         queues = self._ffi.new("uint8_t[64]", list(queue_of_dscp))

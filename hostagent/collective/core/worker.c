@@ -9,6 +9,8 @@ enum {
     PACKET_ALIGN = 16,
     OF_SLOT = 2,       /* packets that are kept: what is in flight, and the one before */
     JITTER_SHIFT = 2,  /* a time-out's random part: up to a quarter of it */
+    REPEATS_MOST = 128, /* then half of them is forgotten */
+    SPURIOUS_LEAST = 4,
     STRETCH_SHIFT = 6, /* after as many time-outs (a power of two) of which none came too soon, they are shorter */
 };
 
@@ -53,6 +55,7 @@ struct worker {
     uint32_t flying, window, unmarked;
     uint32_t level, silent; /* how often time-outs have doubled since the last result; time-outs without any */
     uint32_t stretch;       /* how often they have doubled because they came too soon */
+    uint32_t repeats, spurious; /* of late: chunks that time-outs repeated, and those of them that were only slow */
     uint32_t packet_bytes, slot_mask, slot_bits;
     uint16_t epoch;
     uint8_t mover;      /* it began this epoch */
@@ -462,8 +465,9 @@ static void hear(struct worker *w, int64_t now)
         }
 }
 
-/* The result of a chunk that has one already, and that a time-out had repeated: the first was only slow. A network whose queues are
- * longer than time-outs would otherwise be filled with repeats. */
+/* The result of a chunk that has one already, and that a time-out had repeated: the first was only slow. Where that is true of most,
+ * time-outs are too short: they would fill a network with repeats whose queues are longer. Where packets are lost it is
+ * true of few: two workers ask for what both have lost. */
 static void hear_late(struct worker *w, struct slot *slot, uint32_t place, uint32_t chunk, int64_t now)
 {
     const uint64_t before = slot->next - w->config.slots;
@@ -472,9 +476,12 @@ static void hear_late(struct worker *w, struct slot *slot, uint32_t place, uint3
         return;
     slot->repeated &= 1;
     w->stats.spurious++;
-    if (w->stretch < WORKER_BACKOFF && now - w->stretched >= timeout_now(w)) {
+    w->spurious++;
+    if (w->stretch < WORKER_BACKOFF && w->spurious >= SPURIOUS_LEAST && 2 * w->spurious >= w->repeats &&
+        now - w->stretched >= timeout_now(w)) {
         w->stretch++;
         w->stretched = now;
+        w->spurious = w->repeats = 0;
     }
 }
 
@@ -593,6 +600,10 @@ void worker_timer(struct worker *w, int64_t now)
             if (slot->both && w->mover && !moving++)
                 send_move(w);
             w->stats.repeated += send_again(w, i, slot->both);
+            if (!(slot->repeated & 1) && ++w->repeats >= REPEATS_MOST) {
+                w->repeats /= 2;
+                w->spurious /= 2;
+            }
             slot->repeated |= 1;
             slot->deadline = now + timeout(w);
         }

@@ -18,79 +18,29 @@ register<bit<60>>(ALLREDUCE_SLOTS * 2) allreduce_rounds;
 @id(REGISTER_ID_ALLREDUCE_BITMAPS)
 register<bit<64>>(ALLREDUCE_SLOTS * 2) allreduce_bitmaps;
 
-struct allreduce_round_t {
-    bit<1>  bare;           // without lanes
-    bit<1>  done;
-    bit<1>  overflow;
-    bit<1>  congestion;
-    bit<8>  exponent;
-    bit<16> epoch;
-    bit<32> chunk;
-    bit<64> bitmap;
-}
+#include "judge.p4"
 
-// What a contribution is to its slot. `newest`: the epoch that the slot knows, if it is newer.
-control JudgeContribution(in headers_t hdr, in allreduce_place_t place, in bit<32> cell, in bit<1> bare,
-                          inout allreduce_round_t round, out AllReduceOutcome outcome,
-                          out bit<16> newest, out bool first) {
+// Whether a packet is behind the slot's epoch, and what it leaves of another job's rounds: nothing.
+control KeepEpoch(in headers_t hdr, in allreduce_place_t place, in bit<32> cell, inout allreduce_round_t round,
+                  out bool stale, out bit<16> newest) {
     apply {
         bit<33> known;
-        bit<33> mine = 1w1 ++ hdr.allreduce.job ++ hdr.allreduce.epoch;
+        bit<33> own = 1w1 ++ hdr.allreduce.job ++ hdr.allreduce.epoch;
         allreduce_epochs.read(known, cell >> 1);
         newest = known[15:0];
-        first = false;
-        bit<16> behind = newest - hdr.allreduce.epoch;
-        bit<32> ahead = round.chunk - hdr.allreduce.chunk;
-        if (known[32:16] != mine[32:16]) {
-            // What another job left is nothing.
+        stale = false;
+        if (known[32:16] != own[32:16]) {
             round.bitmap = 0;
-            behind = 0;
-            allreduce_bitmaps.write(cell ^ 1, 0);
-        }
-        if (known != mine && behind[15:15] == 0 && behind != 0) {
-            outcome = AllReduceOutcome.STALE;
-        } else {
-            allreduce_epochs.write(cell >> 1, mine);
-#ifndef ALLREDUCE_WITHOUT_CHUNKS
-            first = round.bitmap == 0 || round.epoch != hdr.allreduce.epoch || ahead[31:31] == 1;
-#else
-            first = round.bitmap == 0;
-            ahead = 0;
-#endif
-            if (first) {
-                outcome = AllReduceOutcome.CONTRIBUTED;
-            } else if (ahead != 0) {
-                outcome = AllReduceOutcome.LATE;
-            } else if (round.bare != bare) {
-                outcome = AllReduceOutcome.REFUSED;
-            } else if (round.bitmap & place.own == 0) {
-                outcome = AllReduceOutcome.CONTRIBUTED;
-            } else if (round.done == 1) {
-                outcome = AllReduceOutcome.ANSWERED;
-            } else if (round.bitmap == place.children) {
-                outcome = AllReduceOutcome.REPEATED;
-            } else {
-                outcome = AllReduceOutcome.DUPLICATE;
+            if (place.from_child == 1) {
+                allreduce_bitmaps.write(cell ^ 1, 0);
+                allreduce_epochs.write(cell >> 1, own);
             }
-        }
-    }
-}
-
-// Whether a result is the one that a complete round waits for.
-control JudgeResult(in headers_t hdr, in allreduce_place_t place, in bit<32> cell, in bit<1> bare,
-                    in allreduce_round_t round, out AllReduceOutcome outcome) {
-    apply {
-        bit<33> known;
-        allreduce_epochs.read(known, cell >> 1);
-        bool same = round.epoch == hdr.allreduce.epoch && round.chunk == hdr.allreduce.chunk && round.bare == bare;
-#ifdef ALLREDUCE_WITHOUT_CHUNKS
-        same = true;
-#endif
-        if (known[32:16] == 1w1 ++ hdr.allreduce.job && round.bitmap == place.children &&
-            round.done == 0 && same) {
-            outcome = AllReduceOutcome.RESULT;
-        } else {
-            outcome = AllReduceOutcome.UNEXPECTED;
+        } else if (known != own) {
+            bit<16> behind = newest - hdr.allreduce.epoch;
+            stale = behind[15:15] == 0;
+            if (!stale && place.from_child == 1) {
+                allreduce_epochs.write(cell >> 1, own);
+            }
         }
     }
 }
@@ -99,16 +49,16 @@ control JudgeResult(in headers_t hdr, in allreduce_place_t place, in bit<32> cel
 // to be sent. `newest`: of one that is stale, the epoch that its sender should know.
 control Rounds(inout headers_t hdr, in allreduce_place_t place, out AllReduceOutcome outcome,
                out bit<16> newest, out bit<1> overflowed) {
+    KeepEpoch() keep_epoch;
     JudgeContribution() judge_contribution;
     JudgeResult() judge_result;
     FoldLanes() fold_lanes;
-    bit<1> keep = 1;
-    bit<1> take = 0;
-    bool first = false;
 
     apply {
         bit<60> stored;
         allreduce_round_t round;
+        bool stale;
+        bool first = false;
         bit<32> cell = (place.base + (bit<32>)hdr.allreduce.slot) << 1 | (bit<32>)hdr.allreduce.version;
         bit<1> bare = hdr.allreduce_lanes.isValid() ? 1w0 : 1w1;
         allreduce_rounds.read(stored, cell);
@@ -120,37 +70,20 @@ control Rounds(inout headers_t hdr, in allreduce_place_t place, out AllReduceOut
         round.exponent = stored[55:48];
         round.epoch = stored[47:32];
         round.chunk = stored[31:0];
-        newest = 0;
         overflowed = 0;
-        keep = 1;
-        take = 0;
-        if (place.from_child == 1) {
-            judge_contribution.apply(hdr, place, cell, bare, round, outcome, newest, first);
-            if (outcome == AllReduceOutcome.CONTRIBUTED) {
-                keep = first ? 1w0 : 1w1;
-                take = 1;
-                round.done = round.done & keep;
-                round.bitmap = (first ? 64w0 : round.bitmap) | place.own;
-                if (round.bitmap == place.children) {
-                    outcome = AllReduceOutcome.SUMMED;
-                    round.done = place.root;
-                }
-#ifdef ALLREDUCE_WITHOUT_CHUNKS
-                bit<64> other;
-                allreduce_bitmaps.read(other, cell ^ 1);
-                allreduce_bitmaps.write(cell ^ 1, other & ~place.own);
-#endif
-            }
+        keep_epoch.apply(hdr, place, cell, round, stale, newest);
+        if (place.from_child == 0) {
+            judge_result.apply(hdr, place, bare, round, outcome);
+        } else if (stale) {
+            outcome = AllReduceOutcome.STALE;
         } else {
-            judge_result.apply(hdr, place, cell, bare, round, outcome);
-            if (outcome == AllReduceOutcome.RESULT) {
-                keep = 0;
-                take = 1;
-                round.done = 1;
-            }
+            judge_contribution.apply(hdr, place, cell, bare, round, outcome, first);
         }
+        bool add = outcome == AllReduceOutcome.CONTRIBUTED || outcome == AllReduceOutcome.SUMMED;
+        bit<1> take = add || outcome == AllReduceOutcome.RESULT ? 1w1 : 1w0;
+        bit<1> keep = first || outcome == AllReduceOutcome.RESULT ? 1w0 : 1w1;
         if (take == 1 || outcome == AllReduceOutcome.ANSWERED || outcome == AllReduceOutcome.REPEATED) {
-            if (hdr.allreduce_lanes.isValid()) {
+            if (bare == 0) {
                 fold_lanes.apply(hdr, cell * ALLREDUCE_PAIRS, keep == 1 ? ALLREDUCE_ALL : 0,
                                  take == 1 ? ALLREDUCE_ALL : 0, overflowed);
             }
@@ -161,10 +94,12 @@ control Rounds(inout headers_t hdr, in allreduce_place_t place, out AllReduceOut
             hdr.allreduce.congestion = (round.congestion & keep) | hdr.allreduce.congestion;
         }
         if (take == 1) {
+            round.done = outcome == AllReduceOutcome.RESULT ||
+                (outcome == AllReduceOutcome.SUMMED && place.root == 1) ? 1w1 : 1w0;
             allreduce_bitmaps.write(cell, round.bitmap);
             allreduce_rounds.write(cell, bare ++ round.done ++ hdr.allreduce.overflow ++
                                    hdr.allreduce.congestion ++ hdr.allreduce.exponent ++
-                                   hdr.allreduce.epoch ++ hdr.allreduce.chunk);
+                                   round.epoch ++ round.chunk);
         }
     }
 }

@@ -63,7 +63,7 @@ def test_a_record_of_a_running_fabric_has_it_all() -> None:
 
 JOBS = "{jobs: {a: {%s}}}"
 MISTAKES = [
-    ("{lanes: 0}", "allreduce.lanes: must be at least 1, not 0"),
+    ("{lanes: 1}", "allreduce.lanes: must be at least 2, not 1"),
     ("{lanes: 48}", "allreduce.lanes: has to be a power of two: 32 or 64, not 48"),
     ("{lanes: 2048}", "allreduce.lanes: must be at most 1024, not 2048"),
     ("{lanes: true}", "allreduce.lanes: must be a whole number, not True"),
