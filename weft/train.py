@@ -61,9 +61,9 @@ class _Asked:
 
 @command("""
     examples:
-      sudo weft train allreduce                    switches add up the gradients of four ranks
-      sudo weft train allreduce --transport ring   hosts do, in a ring: the same weights
-      sudo weft train allreduce --loss 1% --fault "at step 20: kill s3"
+      sudo weft train training                     switches add up the gradients of four ranks
+      sudo weft train training --transport ring    hosts do, in a ring: the same weights
+      sudo weft train training --loss 1% --fault "at step 20: kill s3"
       sudo weft train leafspine --transport gloo --hosts h1,h3 --steps 10
       sudo weft train --json                       in the fabric that is up (make run-topo CLI=1)
 

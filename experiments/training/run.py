@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import queue
 import subprocess
 import sys
 import tempfile
@@ -220,43 +219,44 @@ def _follow(
 
 
 class _Faults:
-    """Makes faults happen, one after the other, in a thread of its own."""
+    """Makes faults happen, each in a thread of its own; leaving waits until all are over."""
 
     def __init__(self, faults: Sequence[Fault], fabric: Fabric, seen: Seen) -> None:
         self._waiting = list(faults)
         self._fabric, self._seen = fabric, seen
         self._step = 0
-        self._due: queue.SimpleQueue[Fault | None] = queue.SimpleQueue()
-        self._thread = threading.Thread(target=self._run, name="faults", daemon=True)
+        self._threads: list[threading.Thread] = []
+        self._one_at_a_time = threading.Lock()
 
     def __enter__(self) -> _Faults:
-        self._thread.start()
         self.reached(0)
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._due.put(None)
-        self._thread.join()
+        for thread in self._threads:
+            thread.join()
 
     def reached(self, step: int) -> None:
         """Rank 0 is at this step now."""
         self._step = step
         while self._waiting and self._waiting[0].step <= step:
-            self._due.put(self._waiting.pop(0))
+            thread = threading.Thread(target=self._happen, args=(self._waiting.pop(0),))
+            self._threads.append(thread)
+            thread.start()
 
-    def _run(self) -> None:
-        while (fault := self._due.get()) is not None:
-            self._do(fault, fault.words)
-            if fault.lasts_s is not None:
-                time.sleep(fault.lasts_s)
-                self._do(fault, fault.undone)
+    def _happen(self, fault: Fault) -> None:
+        self._do(fault, fault.words)
+        if fault.lasts_s is not None:
+            time.sleep(fault.lasts_s)
+            self._do(fault, fault.undone)
 
     def _do(self, fault: Fault, words: Sequence[str]) -> None:
-        step = self._step
-        try:
-            self._seen.events.append((step, self._fabric.do(words)))
-        except Exception as error:  # of the emulation, of gRPC: the job goes on without it
-            self._seen.failures.append(f"{fault}: {error}")
+        with self._one_at_a_time:
+            step = self._step
+            try:
+                self._seen.events.append((step, self._fabric.do(words)))
+            except Exception as error:  # of the emulation, of gRPC: the job goes on without it
+                self._seen.failures.append(f"{fault}: {error}")
 
 
 class _Ranks:

@@ -8,7 +8,7 @@ A product file is what git has outside tests/, docs/ and labs/, and is no text a
 p4src/modules/NAME.p4 and NAME/, hostagent/include/NAME.h, and what is called after it (run files,
 the commands weft/NAME.py). Beside it stand the lists, one line a mechanism; the P4Info files, which
 a command makes of the programs; and what only picks mechanisms: profiles (p4src files that are
-defines and an include of fabric.p4) and run files (workloads/*.yaml).
+defines and an include of fabric.p4), run files and topologies (workloads/ and topologies/*.yaml).
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ LISTS = (
 
 NOT_PRODUCT = ("tests/", "docs/", "labs/", "README.md", ".git")
 MADE = re.compile(r"\.p4info\.txtpb$")
-PICKS = re.compile(r"workloads/[^/]+\.yaml$|p4src/(?!fabric|mechanisms)[^/]+\.p4$")
-"""Run files and profiles: they pick mechanisms by name, as their users do."""
+PICKS = re.compile(r"(workloads|topologies)/[^/]+\.yaml$|p4src/(?!fabric|mechanisms)[^/]+\.p4$")
+"""Run files, topologies and profiles: they pick mechanisms by name, as their users do."""
 
-ALSO_WORDS = {"allreduce": "workloads/"}
-"""Names that are words of another room, too: a job's AllReduce is one whoever computes it."""
+ALSO_WORDS = {"allreduce": ("workloads/", "hostagent/collective/")}
+"""Names that are words of other rooms, too: a job's AllReduce is one whoever computes it."""
 
 CODE = frozenset({".py", ".c", ".h", ".p4"})
 
