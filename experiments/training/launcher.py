@@ -9,6 +9,7 @@ rank that fails says why before. The exit code is 0 if all ranks ended with 0.
 from __future__ import annotations
 
 import ctypes
+import importlib
 import json
 import os
 import signal
@@ -33,6 +34,7 @@ def say(said: dict[str, Any]) -> None:
 
 def main() -> int:
     """Start the ranks and wait for them; returns the exit code."""
+    importlib.import_module("torch._dynamo")  # optimizers do, with the first step of each rank
     jobs = [RankJob.of(json.loads(line)) for line in sys.stdin if line.strip()]
     ranks = {_fork(job): job.rank for job in jobs}
     failed = False
