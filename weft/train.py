@@ -275,5 +275,5 @@ def _calls(calls: dict[str, Any] | None) -> str:
     if tree.get("repeated"):
         text.append(f"{tree['repeated']} packets repeated")
     if tree.get("moves"):
-        text.append(f"{tree['moves']} moves")
+        text.append(f"{tree['moves']} move{'s' * (tree['moves'] != 1)}")
     return ", ".join(text)

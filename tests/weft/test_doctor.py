@@ -259,3 +259,32 @@ sys.argv = ["doctor"]
 from weft import doctor
 sys.exit(doctor.main())
 """
+
+
+@pytest.mark.parametrize(
+    ("installed", "imports", "state", "detail"),
+    [
+        ({"torch": "2+cpu", "sympy": "1"}, "2+cpu", "ok", "2+cpu"),
+        ({"sympy": "1"}, None, "missing", "not installed"),
+        ({"torch": "3", "sympy": "1"}, "3", "degraded", "torch 3 instead of 2"),
+        ({"torch": "2", "sympy": "1"}, None, "degraded", "can't be imported"),
+    ],
+)
+def test_torch_is_named_where_it_is_missing_or_of_another_build(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    installed: dict[str, str],
+    imports: str | None,
+    state: str,
+    detail: str,
+) -> None:
+    lock = tmp_path / "torch.lock"
+    lock.write_text("torch==2\nsympy==1\n")
+    monkeypatch.setattr(doctor, "TORCH_LOCK", lock)
+    monkeypatch.setattr(doctor, "installed_packages", lambda _: installed)
+    monkeypatch.setattr(doctor, "_first_line", lambda *_: imports)
+    [check] = doctor.check_torch()
+    assert check.state == state
+    assert detail in check.detail
+    assert ("setup-torch" in check.remedy) == (state != "ok")
+    assert not check.needed
