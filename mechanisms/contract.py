@@ -214,7 +214,7 @@ class Mechanism:
     def sizes(self, topology: Topology) -> Mapping[str, int]:
         """Return what its module is to make room for, by the names of the module's `#ifndef`s.
 
-        Only what is more than the module's own numbers: programs of all usual fabrics are one.
+        Only what the module's own numbers don't do for: programs of all usual fabrics are one.
         """
         return {}
 

@@ -27,7 +27,7 @@ enum { WORKER_TIMER, CALL_TIMER };
 
 enum {
     JOB, RANK, RANKS, EPOCH, SLOTS, LANES, WIRE_LANES, WINDOW, ADAPT, PATIENCE, TIMEOUT_NS, SEED, DSCP, GATEWAY,
-    BYTES, REPEAT, START_NS, GAP_NS,
+    BYTES, REPEAT, START_NS, GAP_NS, GIVE_UP_NS,
     SETTINGS,
 };
 
@@ -50,6 +50,7 @@ static const struct program_setting settings[] = {
     [REPEAT] = {"repeat", 0},
     [START_NS] = {"start_ns", 0},
     [GAP_NS] = {"gap_ns", 0},
+    [GIVE_UP_NS] = {"give_up_ns", 100000000}, /* without any result; 0: never */
     [SETTINGS] = {NULL, 0},
 };
 
@@ -115,6 +116,7 @@ static const char *wrong_with(const struct program_host *host)
         {REPEAT, 0, INT32_MAX, "repeat: 0 or more calls"},
         {START_NS, 0, INT64_MAX / 2, "start_ns: 0 or later"},
         {GAP_NS, 0, INT64_MAX / 2, "gap_ns: 0 or more"},
+        {GIVE_UP_NS, 0, INT64_MAX / 2, "give_up_ns: 0 or more"},
     };
     for (size_t i = 0; i < sizeof limits / sizeof *limits; i++)
         if (setting(host, limits[i].which) < limits[i].least || setting(host, limits[i].which) > limits[i].most)
@@ -336,7 +338,13 @@ static void packet(struct program_host *host, uint32_t interface, const uint8_t 
 static void timer(struct program_host *host, uint32_t token)
 {
     struct one *one = host->state;
-    if (token == WORKER_TIMER) {
+    const int64_t patience = setting(host, GIVE_UP_NS);
+    if (token == WORKER_TIMER && patience && host->now_ns - worker_heard(one->worker) >= patience) {
+        char why[160];
+        snprintf(why, sizeof why, "job %d: no result came for %lld ns: a worker is missing, no tree is left, or switches add nothing",
+                 (int)setting(host, JOB), (long long)patience);
+        fail(one, why);
+    } else if (token == WORKER_TIMER) {
         worker_timer(one->worker, host->now_ns);
     } else if (one->to_make) {
         one->to_make--;

@@ -20,12 +20,14 @@ never saw, they send it no more in this epoch, and workers move to the next one,
 nothing comes. Where no tree keeps to the rule, the bits stay with the dead one. Bits do not go back
 when the link does: that would gain nothing and could cost a move.
 
-A start has no rounds to be careful of: its epochs are new, and it takes the best trees there are.
+A start has no rounds to be careful of: its epochs are new, and any whole tree will do. It prefers
+one that agrees with the planned tree all the same: a controller that is started again in mid-job
+knows nothing of before, and takes every job for one that starts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from controller.digests import DigestMessage
@@ -76,6 +78,25 @@ class Running:
         return all(known.get(name, node.covers) == node.covers for name, node in tree.nodes.items())
 
 
+def agree(one: Tree, other: Tree) -> bool:
+    """Say whether two trees have the same workers beneath the same children wherever both are."""
+    shared = one.nodes.keys() & other.nodes.keys()
+    return all(one.nodes[name].covers == other.nodes[name].covers for name in shared)
+
+
+def _best(choice: Sequence[Tree], trees: Sequence[Tree], bits: int) -> Tree:
+    """Return the tree to give to tree bits: not that of the bits before or after, and a rare one.
+
+    A move goes from one to the next, and would change nothing between two that are the same.
+    """
+    beside = (trees[bits - 1], trees[(bits + 1) % TREES])
+
+    def order(tree: Tree) -> tuple[bool, int]:
+        return any(tree is each for each in beside), sum(tree is each for each in trees)
+
+    return min(choice, key=order)
+
+
 class Jobs:
     """The jobs of one fabric; a learner of the controller."""
 
@@ -98,7 +119,7 @@ class Jobs:
             self._fresh = False
             for job in self.plan.jobs.values():
                 if job.base is not None:
-                    self.running[job.name] = Running(job, self._best(job))
+                    self.running[job.name] = self._started(job)
             return self._written(self._all())
         changed = [
             (name, bits)
@@ -135,7 +156,7 @@ class Jobs:
         """Start a job: it gets slots and trees. Raises PlanError if there are no slots for it."""
         others = [each.job for each in self.running.values() if each.job.name != name]
         placed = in_free_slots(self.plan.setting, self.plan.jobs[name], others)
-        self.running[name] = Running(placed, self._best(placed))
+        self.running[name] = self._started(placed)
         return self._written([(name, bits) for bits in range(TREES)])
 
     def end(self, name: str) -> Learned | None:
@@ -150,17 +171,20 @@ class Jobs:
 
     # ------------------------------------------------------------ trees
 
-    def _best(self, job: JobPlan) -> list[Tree]:
-        """Return a tree for each tree bits: the first that are whole, as many as the job has."""
-        whole = [tree for tree in job.all_trees if alive(tree, self._down)]
-        trees = whole[: len(job.trees)] or job.trees
-        return [trees[bits % len(trees)] for bits in range(TREES)]
+    def _started(self, job: JobPlan) -> Running:
+        """Return a job that starts: where a planned tree is not whole, its bits have another."""
+        trees = [job.tree_of(bits) for bits in range(TREES)]
+        for bits, planned in enumerate(trees):
+            if not alive(planned, self._down):
+                whole = [tree for tree in job.all_trees if alive(tree, self._down)]
+                like = [tree for tree in whole if agree(planned, tree)]
+                trees[bits] = _best(like or whole or [planned], trees, bits)
+        return Running(job, trees)
 
     def _reroute(self, running: Running, bits: int) -> bool:
         """Give tree bits to another tree if theirs is not whole; say whether they have another."""
         if alive(running.trees[bits], self._down):
             return False
-        used = [id(tree) for tree in running.trees]
         whole = [
             tree
             for tree in running.job.all_trees
@@ -168,7 +192,7 @@ class Jobs:
         ]
         if not whole:
             return False
-        running.use(bits, min(whole, key=lambda tree: used.count(id(tree))))
+        running.use(bits, _best(whole, running.trees, bits))
         running.rerouted += 1
         return True
 
@@ -177,7 +201,8 @@ class Jobs:
     def _all(self) -> list[tuple[str, int]]:
         return [(name, bits) for name in self.plan.jobs for bits in range(TREES)]
 
-    def _wanted(self, name: str, bits: int) -> Entries:
+    def wanted(self, name: str, bits: int) -> Entries:
+        """Return what switches are to hold for tree bits of a job, by switch."""
         running = self.running.get(name)
         if running is None or not self.on:
             return {}
@@ -187,7 +212,7 @@ class Jobs:
         put: dict[str, list[TableEntry]] = {}
         gone: dict[str, list[TableEntry]] = {}
         for key in changed:
-            before, after = self._held.get(key, {}), self._wanted(*key)
+            before, after = self._held.get(key, {}), self.wanted(*key)
             for name in dict.fromkeys((*before, *after)):
                 old = {entry.key: entry for entry in before.get(name, ())}
                 new = {entry.key: entry for entry in after.get(name, ())}

@@ -35,6 +35,9 @@ MOST_WIRE_LANES = 65_535
 """A packet counts them in 16 bits; the MTU allows far fewer."""
 
 MOST_SLOTS = 1 << 20
+MOST_SUMS = 1 << 26
+"""int32 of a switch's two versions of all slots: 256 MB."""
+
 MOST_JOB_SLOTS = 1 << 15
 """A packet's slot has 15 bits."""
 
@@ -172,6 +175,12 @@ class AllReduceEntry(Model):
             raise ValueError(
                 f"packets of {self.wire_lanes} lanes (wire_lanes) have no {self.lanes} to add: "
                 f"lanes: {self.wire_lanes} or fewer"
+            )
+        if 2 * self.slots * self.lanes > MOST_SUMS:
+            raise ValueError(
+                f"{self.slots} slots of {self.lanes} lanes, twice, are "
+                f"{2 * self.slots * self.lanes} sums at each switch, and it has at most "
+                f"{MOST_SUMS}: slots: {MOST_SUMS // (2 * self.lanes)} or fewer"
             )
         if sum(job.start for job in self.jobs.values()) > self.slots:
             raise ValueError(f"{len(self.jobs)} jobs need a slot each, and slots: is {self.slots}")

@@ -200,6 +200,8 @@ def alive(tree: Tree, down: frozenset[Link]) -> bool:
 # ---------------------------------------------------------------- one topology
 
 
+_NO_PLAN = Plan(AllReduce(), 0, 0, {})
+
 _kept: dict[int, tuple[ReferenceType[Topology], Plan]] = {}
 
 
@@ -208,6 +210,8 @@ def plan_of(topology: Topology) -> Plan:
 
     A topology that says nothing of AllReduce has a plan without jobs.
     """
+    if topology.setting(KEY) is None:
+        return _NO_PLAN
     key = id(topology)
     if key not in _kept:
         found = _Planner(topology).plan()
@@ -274,7 +278,8 @@ class _Planner:
         ]
 
     def plan(self) -> Plan:
-        setting = self.topology.setting(KEY) or AllReduce()
+        setting = self.topology.setting(KEY)
+        assert isinstance(setting, AllReduce)
         of = self._class(setting)
         used_by_index = [np.zeros(len(self.links), dtype=np.int64) for _ in range(KEPT)]
         jobs = []

@@ -150,6 +150,13 @@ def card_lines(result: dict[str, float]) -> list[Line]:
     ]
 
 
+def worker_lines(result: dict[str, float]) -> list[Line]:
+    return [
+        Line(f"AllReduce's worker, a packet there and back, {name}", f"{ns:.0f} ns", "", None)
+        for name, ns in result.items()
+    ]
+
+
 def large_lines(result: dict[str, Any]) -> list[Line]:
     hosts = f"{result['hosts']} hosts"
     return [
@@ -201,6 +208,25 @@ def endpoint_lines(result: dict[str, Any]) -> list[Line]:
     return lines
 
 
+def allreduce_lines(result: dict[str, Any]) -> list[Line]:
+    built, hops = result["compile"], result["hop_ns"]
+    return [
+        *(
+            Line(
+                f"fabric.p4 with {lanes} lanes of AllReduce, compiled",
+                f"{cost['cpu_s']:.1f} s of CPU",
+                "< 10 s" if lanes == "256" else "",
+                cost["cpu_s"] < 10 if lanes == "256" else None,
+            )
+            for lanes, cost in built.items()
+        ),
+        *(
+            Line(f"a contribution of {lanes} lanes at a switch", f"{ns:.0f} ns", "", None)
+            for lanes, ns in hops.items()
+        ),
+    ]
+
+
 def cpu_lines(which: str, each: dict[str, float]) -> list[Line]:
     value = f"{each['send_us']:.2f}, {each['receive_us']:.2f} us"
     return [Line(f"  CPU a packet, sender and receiver, {which}", value, "", None)]
@@ -214,6 +240,9 @@ def main() -> int:
     short = ["--rounds", "3", "--seconds", "0.2"] if arguments.quick else []
     results: dict[str, Any] = {"pipeline": script("bench_pipeline.py", *short)}
     lines = pipeline_lines(results["pipeline"])
+    short = ["--lanes", "256", "--rounds", "10"] if arguments.quick else []
+    results["allreduce"] = script("bench_allreduce.py", *short)
+    lines += allreduce_lines(results["allreduce"])
     short = ["--hops", "500000"] if arguments.quick else []
     results["engine"] = script("bench_engine.py", *short)
     lines += engine_lines(results["engine"])
@@ -227,6 +256,8 @@ def main() -> int:
     short = ["--rounds", "2"] if arguments.quick else []
     results["card"] = script("bench_rnic.py", *short)
     lines += card_lines(results["card"])
+    results["worker"] = script("bench_worker.py", *short)
+    lines += worker_lines(results["worker"])
     short = ["--rounds", "7"] if arguments.quick else []
     results["endpoint"] = script("bench_endpoint.py", *short)
     lines += endpoint_lines(results["endpoint"])

@@ -21,9 +21,11 @@ HERE = Path(__file__).resolve().parent
 PATIENCE_S = 120.0
 SMALLEST = {
     "bench_pipeline.py": ("pipeline_lines", "--rounds 1 --seconds 0.01"),
+    "bench_allreduce.py": ("allreduce_lines", "--rounds 1 --lanes 2"),
     "bench_engine.py": ("engine_lines", "--rounds 1 --k 4 --hops 20000"),
     "bench_controller.py": ("controller_lines", "--k 2 --links 1 --install"),
     "bench_large.py": ("large_lines", "--rounds 1 --k 4"),
+    "bench_worker.py": ("worker_lines", "--rounds 1"),
     "bench_rnic.py": ("card_lines", "--rounds 1"),
     "bench_endpoint.py": ("endpoint_lines", "--rounds 1 --messages 10"),
     "bench_ticker.py": ("ticker_lines", "--seconds 0.5"),

@@ -481,6 +481,55 @@ def test_full_windows_of_different_chunks_do_not_block_each_other() -> None:
         World(3, [Call(Kind.INTEGERS, 40)], slots=8, window=1, loss=0.2, seed=seed).run()
 
 
+@pytest.mark.parametrize("seed", range(12))
+def test_windows_that_marks_cut_do_not_block_each_other(seed: int) -> None:
+    World(4, [Call(Kind.INTEGERS, 120)], slots=8, adapt=True, marks=0.5, loss=0.2, seed=seed,
+          patience=0).run()  # fmt: skip
+
+
+class _Sent(Calls):
+    def __init__(self) -> None:
+        self.chunks: list[int] = []
+
+    def send(self, payload: bytes, tail: int) -> None:
+        self.chunks.append(Packet.read(payload).chunk)
+
+    def fill(self, tag: int, chunk: int) -> Sequence[int]:
+        return [0]
+
+
+def test_lowest_chunk_is_sent_though_a_cut_window_is_full() -> None:
+    """What is in flight waits for workers that wait for this chunk: nobody would ever go on."""
+    sent = _Sent()
+    worker = PassiveWorker(WorkerConfig(JOB, 4, 1, adapt=True), sent, sanitize=SANITIZE)
+    worker.begin(Kind.INTEGERS, 20, 0, 0)
+    for chunk, marked in ((0, 0), (2, 0), (3, 0), (4, 0), (1, 2)):
+        place = (chunk // 4 % 2) << 15 | chunk % 4
+        worker.receive(HEADER.pack(RESULT, marked, JOB, 0, place, chunk, 0, 0, 1) + bytes(4), 10)
+    assert worker.window == 2
+    assert sent.chunks == [0, 1, 2, 3, 4, 6, 7, 8, 5]
+
+
+def test_moved_worker_repeats_both_chunks_until_the_later_has_its_result() -> None:
+    sent = _Sent()
+    worker = PassiveWorker(WorkerConfig(JOB, 1, 1, timeout_ns=1000), sent, sanitize=SANITIZE)
+    worker.begin(Kind.INTEGERS, 1, 0, 0)
+    worker.receive(HEADER.pack(RESULT, 0, JOB, 0, 0, 0, 0, 0, 1) + bytes(4), 10)
+    move = HEADER.pack(MOVE, FROM_ROOT, JOB, 1, 0, 0, 0, 0, 0)
+    worker.receive(move, 20)
+    assert sent.chunks == [0, 0], "what it keeps, since others may lack the result"
+    worker.receive(move, 30)
+    assert sent.chunks == [0, 0], "once a time-out"
+    worker.receive(move, 5000)
+    assert sent.chunks == [0, 0, 0], "the same move again"
+    worker.begin(Kind.INTEGERS, 2, 1, 6000)
+    worker.timer(8000)
+    assert sent.chunks == [0, 0, 0, 1, 0, 1]
+    worker.receive(HEADER.pack(RESULT, 0, JOB, 1, 1 << 15, 1, 0, 0, 1) + bytes(4), 8100)
+    worker.timer(10500)
+    assert sent.chunks == [0, 0, 0, 1, 0, 1, 2, 2]
+
+
 def test_slow_network_makes_timeouts_longer() -> None:
     slow = World(2, [Call(Kind.INTEGERS, 400)], patience=0)
     slow.send = lambda deliver, packet: slow.at(  # type: ignore[method-assign]

@@ -43,8 +43,11 @@ MADE = re.compile(r"\.p4info\.txtpb$")
 PICKS = re.compile(r"(workloads|topologies)/[^/]+\.yaml$|p4src/(?!fabric|mechanisms)[^/]+\.p4$")
 """Run files, topologies and profiles: they pick mechanisms by name, as their users do."""
 
-ALSO_WORDS = {"allreduce": ("workloads/", "hostagent/collective/")}
-"""Names that are words of other rooms, too: a job's AllReduce is one whoever computes it."""
+ALSO_WORDS = {
+    "allreduce": ("workloads/", "hostagent/collective/", "hostagent/programs/host_programs.h")
+}
+"""Names that are words of another room, too: a job's AllReduce is one whoever computes it, and the
+workers of collectives have it in their interface and in the list of host programs."""
 
 CODE = frozenset({".py", ".c", ".h", ".p4"})
 

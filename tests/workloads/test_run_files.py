@@ -211,7 +211,7 @@ MISTAKES = [
         JOB,
         "over: dp}",
         "over: dp, algorithm: star}",
-        "allreduce.algorithm: must be 'ring' or 'tree', no",
+        "allreduce.algorithm: must be 'ring', 'tree' or 'in-network', no",
     ),
     (JOB, "over: ep}", "over: ep, fraction: 8}", "alltoall.fraction: 8 is no such fraction"),
     (

@@ -5,8 +5,8 @@ were ever sent. Any of these may arrive next: so packets are lost (they never ar
 three times, for ever (the set never shrinks) and in any order. A worker's repeat is the same packet
 once more, which needs no step of its own. A worker may be allowed to move, a switch to restart.
 
-No deadlock means more than that some order of what was sent leads to the end: in each state all that
-is on its way is lost, and what time-outs repeat, delivered once, has to lead there.
+No deadlock means more than that some order of what was sent leads to the end: in each state all
+that is on its way is lost, and what time-outs repeat, delivered once, has to lead there.
 
 Each step of a switch is done by the compiled program, once for each pair of registers and packet.
 """
@@ -18,7 +18,6 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
-
 
 from protocols.allreduce import AllReduceKind
 from softswitch import Switch
@@ -38,7 +37,7 @@ T = TypeVar("T")
 
 
 RESTART, MOVE, TIME_OUT, MOVE_AT_LAST = b"restart", b"move", b"time-out", b"move at last"
-"""Packets that stand for what nodes do by themselves; the last one when time-outs alone do not help."""
+"""Packets that stand for what nodes do by themselves; the last one if time-outs do not help."""
 ROUNDS_MOST = 50
 
 
@@ -162,9 +161,10 @@ class Numbers(Generic[T]):
 
 @dataclass(frozen=True)
 class Explored:
-    """What a search found. `moved`: nodes' states from which time-outs alone did not lead to the end.
+    """What a search found.
 
-    `stuck`: those from which nothing did.
+    `moved`: nodes' states from which time-outs alone did not lead to the end; `stuck`: those from
+    which nothing did.
     """
 
     states: int
@@ -238,7 +238,7 @@ class Search:
     # --- without what is on its way -------------------------------------------------------------
 
     def _moves_to_the_end(self, nodes: Nodes) -> int | None:
-        """Return how often workers have to move before all are finished; None: it takes too long."""
+        """Return how often workers have to move until all are finished; None: it never ends."""
         moves = 0
         for _ in range(ROUNDS_MOST):
             waiting = self._unfinished(nodes)

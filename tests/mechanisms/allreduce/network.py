@@ -10,7 +10,7 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from softswitch.p4runtime.protos import p4i
+from softswitch.p4runtime.pipeline import Pipeline
 from tests.mechanisms.allreduce import wire
 from tests.mechanisms.allreduce.switches import AllReduceSwitch, Membership
 from tests.mechanisms.allreduce.wire import Message
@@ -59,7 +59,7 @@ class Network:
 
     def __init__(
         self,
-        made: tuple[bytes, p4i.P4Info],
+        made: Pipeline,
         shape: Shape,
         jobs: Sequence[Job],
         workers: Mapping[tuple[int, int], Worker],
@@ -191,6 +191,14 @@ class Network:
         waiting = [key for key, worker in self.workers.items() if worker.in_flight]
         key = self.random.choice(waiting)
         self.send(key, self.workers[key].time_out())
+
+    def move(self, key: tuple[int, int]) -> None:
+        """Let a worker that makes no progress go on with the next tree."""
+        self.send(key, self.workers[key].move())
+
+    def kill_link(self, one: str, other: str) -> None:
+        """Lose whatever is sent by a link from now on, and what is on it."""
+        self.faults.dead_links.add(frozenset((one, other)))
 
     def run(self, steps: int = STEPS_MOST) -> None:
         """Go on until all workers are finished, `steps` at most."""

@@ -11,6 +11,7 @@ from google.protobuf import text_format
 
 from mechanisms.allreduce.counters import OUTCOMES
 from softswitch import Switch
+from softswitch.p4runtime.pipeline import Pipeline
 from softswitch.p4runtime.protos import p4i, p4r
 from softswitch.program_cache import Compiled, Job, compile_program
 from tests.mechanisms.allreduce import wire
@@ -24,10 +25,12 @@ Sent = tuple[int, bytes]  # port, frame
 
 
 @cache
-def program(lanes: int = 2, slots: int = 64, *more: str) -> tuple[bytes, p4i.P4Info]:
-    """Return JSON and P4Info of a program that has little beside the module."""
+def program(lanes: int = 2, slots: int = 64, *more: str) -> Pipeline:
+    """Return a program that has little beside the module."""
     made = compiled((*PARTS, f"ALLREDUCE_LANES={lanes}", f"ALLREDUCE_SLOTS={slots}", *more))
-    return made.json_text.encode(), text_format.Parse(made.p4info_text, p4i.P4Info())
+    info = text_format.Parse(made.p4info_text, p4i.P4Info())
+    with Switch() as switch:
+        return switch.device.prepare(info, made.json_text.encode())
 
 
 def compiled(defines: tuple[str, ...]) -> Compiled:
@@ -57,7 +60,7 @@ class AllReduceSwitch:
 
     def __init__(
         self,
-        made: tuple[bytes, p4i.P4Info],
+        made: Pipeline,
         members: Sequence[Membership],
         hosts: Mapping[int, int],
         ports: Sequence[int],
@@ -66,7 +69,8 @@ class AllReduceSwitch:
         self._start()
 
     def _start(self) -> None:
-        self.switch = Switch.from_json(*self._made)
+        self.switch = Switch()
+        self.switch.load(self._made)
         for each in self._members:
             self._join(each)
         for port in self._ports:
@@ -143,7 +147,7 @@ class AllReduceSwitch:
 
 
 def star(
-    workers: int, *, slots: int = 2, lanes: int = 2, made: tuple[bytes, p4i.P4Info] | None = None
+    workers: int, *, slots: int = 2, lanes: int = 2, made: Pipeline | None = None
 ) -> AllReduceSwitch:
     """Return a root whose children are workers 1, 2, ... at ports of these numbers; job 1."""
     ports = tuple(range(1, workers + 1))

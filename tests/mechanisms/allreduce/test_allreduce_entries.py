@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -23,7 +24,7 @@ from controller.policy import FabricPolicy
 from controller.target_facts import TargetFacts
 from mechanisms import registry
 from mechanisms.allreduce.entries import EDGE_TABLE, PORT_TABLE, TREE_TABLE, entries
-from mechanisms.allreduce.life import Jobs
+from mechanisms.allreduce.life import Jobs, agree
 from mechanisms.allreduce.mechanism import MECHANISM
 from mechanisms.allreduce.starts import count_start, starts
 from mechanisms.allreduce.trees import plan_of
@@ -226,6 +227,36 @@ def test_a_start_takes_trees_that_are_whole(topology: Topology) -> None:
     trees = held.jobs.running["a"].trees
     assert all(link not in tree.links for tree in trees)
     assert len({tree.root for tree in trees}) == 2
+
+
+def test_a_controller_that_starts_beside_dead_links_keeps_what_is_whole(
+    topology: Topology,
+) -> None:
+    link = topology.link_at("s1", 3)
+    fresh = Jobs(plan_of(topology), FACTS)
+    fresh.routed(Routes.of(topology, frozenset({link})))
+    job, trees = plan_of(topology).jobs["a"], fresh.running["a"].trees
+    for bits in range(8):
+        planned = job.tree_of(bits)
+        if link in planned.links:
+            assert link not in trees[bits].links and agree(planned, trees[bits])
+        else:
+            assert trees[bits] is planned
+    assert Counter(tree.root for tree in trees) == {"s19": 4, "s20": 4}
+    # It is what a controller that has seen the link die has: the same trees are whole.
+    held = Held(topology)
+    held.down(link)
+    assert held.jobs.running["a"].trees == trees
+
+
+def test_trees_agree_where_the_same_workers_are_beneath_the_same_children() -> None:
+    fat = plan_of(topologies.loads(FAT_TREE)).jobs["a"].all_trees
+    assert all(agree(one, other) for one in fat for other in fat)
+    triangle = (Path(topologies.__file__).parent / "triangle.yaml").read_text()
+    three = plan_of(topologies.loads(triangle + "allreduce: {jobs: {a: }}\n")).jobs["a"].all_trees
+    assert [[agree(one, other) for other in three] for one in three] == [
+        [one is other for other in three] for one in three
+    ]
 
 
 def test_sizes_are_what_the_module_does_not_have_anyway() -> None:

@@ -69,6 +69,7 @@ MISTAKES = [
     ("{lanes: true}", "allreduce.lanes: must be a whole number, not True"),
     ("{lanes: 64, wire_lanes: 32}", "allreduce: packets of 32 lanes (wire_lanes) have no 64 to"),
     ("{slots: 0}", "allreduce.slots: must be at least 1, not 0"),
+    ("{slots: 65536, lanes: 1024}", "allreduce: 65536 slots of 1024 lanes, twice, are 134217728"),
     ("{slot: 8}", "allreduce.slot: unknown key 'slot'; did you mean 'slots'?"),
     ("12", "allreduce: must be a mapping, not 12"),
     (JOBS % "slots: 100", "allreduce.jobs.a.slots: has to be a power of two: 64 or 128, not 100"),

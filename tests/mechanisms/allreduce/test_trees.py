@@ -101,7 +101,7 @@ def check(topology: Topology, plan: Plan) -> None:
             assert links == tree.links and len(links) == len(tree.nodes) - 1
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     fabrics(
         allreduce={

@@ -16,6 +16,7 @@ from protocols.allreduce import (
 HEADERS = 14 + 20 + 8
 _OURS = struct.Struct(">BBHHHIBBH")
 OVERFLOW, CONGESTION, FROM_ROOT, EXPONENT_ONLY = 1, 2, 4, 8
+CONGESTED = 3  # ECN: some queue was too long
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ def frame(message: Message, host: int = 1, payload: bytes | None = None) -> byte
     """Return what a host sends: to the gateway of its port. `payload`: behind UDP, if given."""
     ours = packed(message) if payload is None else payload
     address = (10 << 24 | host).to_bytes(4, "big")
-    ethernet = mac(host) + gateway_mac(host) + b"\x08\x00"
+    ethernet = gateway_mac(host) + mac(host) + b"\x08\x00"
     ip = struct.pack(
         ">BBHHHBBH4s4s", 0x45, message.ecn, 28 + len(ours), 0, 0x4000, HOST_TTL, 17, 0, address,
         gateway(host),

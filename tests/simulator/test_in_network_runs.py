@@ -1,0 +1,216 @@
+"""Jobs whose AllReduces switches compute, end to end: worker, program and trees, in virtual time.
+
+Each worker checks each sum: a wrong one ends the run.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+
+from controller.program import CompiledProgram
+from hostagent.programs.program import ProgramError
+from mechanisms.allreduce.trees import plan_of
+from mechanisms.program import FABRIC
+from mechanisms.switch_programs import compile_for
+from simulator.runner import Outcome, Simulation
+from topologies.errors import TopologyError
+from workloads.loader import read_run
+from workloads.model import RunFile
+
+TOPOLOGY = """\
+topology:
+  time_scale: 1
+  generator: leaf_spine
+  spines: 2
+  leaves: 2
+  hosts_per_leaf: 4
+  link: {rate: 400Gbps, delay: 500ns, queue: 4MB, mtu: 4200B}
+"""
+JOB = TOPOLOGY + "job:\n  ranks: 8\n  phases:\n"
+ONE = JOB + "    - allreduce: {bytes: 512KB, algorithm: in-network}\n"
+PACKET_NS = (1024 + 66 + 16) * 8 / 400
+US = 1_000_000
+
+
+@cache
+def program(defines: str) -> CompiledProgram:
+    run = read_run(defines if defines else ONE)
+    return CompiledProgram.of(compile_for(run.topology)(FABRIC), FABRIC)
+
+
+def play(text: str, *, of: str = "", **settings: int) -> tuple[RunFile, Outcome]:
+    run = read_run(text)
+    return run, Simulation(run, program(of), **settings).run()
+
+
+def counted(outcome: Outcome, name: str) -> int:
+    return sum(int(each["counters"][name]) for each in outcome.end.programs)  # type: ignore[index]
+
+
+def took_us(outcome: Outcome) -> float:
+    return float(outcome.end.message_times["done"].max()) / US
+
+
+def test_allreduce_takes_what_the_line_needs() -> None:
+    _, outcome = play(ONE)
+    chunks = 512_000 / 1024
+    bound_us = (chunks * PACKET_NS + 4 * (500 + PACKET_NS)) / 1000
+    assert took_us(outcome) == pytest.approx(bound_us, rel=0.02)
+    assert counted(outcome, "results") == 8 * 500
+    assert counted(outcome, "sent") == 8 * 500
+    for name in ("repeated", "late", "malformed", "wrong", "overflowed", "moves"):
+        assert counted(outcome, name) == 0, name
+
+
+def test_result_is_the_same_each_time() -> None:
+    ends = [play(ONE)[1] for _ in range(2)]
+    assert ends[0].end.programs == ends[1].end.programs
+    assert ends[0].end.now_ps == ends[1].end.now_ps
+
+
+def test_phases_wait_for_each_other_among_rings_and_computing() -> None:
+    mixed = (
+        JOB
+        + """\
+    - compute: 5us
+    - allreduce: {bytes: 64KB, algorithm: in-network, repeat: 2, compute: 3us}
+    - allreduce: {bytes: 64KB, algorithm: ring}
+    - parallel: [{allreduce: {bytes: 100B, algorithm: in-network}}, {compute: 7us}]
+"""
+    )
+    run, outcome = play(mixed)
+    simulation = Simulation(run, program(""))
+    spans = {each.name: each for each in simulation.traffic.spans}
+    times = outcome.end.message_times
+
+    def ends(name: str) -> tuple[int, int]:
+        span = spans[f"job {name}"]
+        rows = times[span.first : span.stop]
+        return int(rows["ready"].min()), int(rows["done"].max())
+
+    first = ends("phase 1 allreduce")
+    ring = ends("phase 2 allreduce")
+    last = ends("phase 3 parallel")
+    assert first[0] >= 5 * US
+    assert ring[0] >= first[1] - 3 * US  # ranks go on by themselves
+    assert last[1] - last[0] >= 7 * US
+    assert counted(outcome, "calls") == 3 * 8
+    ideal = next(span.ideal_ps for span in simulation.traffic.spans if span.name == "job")
+    assert ideal <= outcome.end.now_ps <= 1.05 * ideal
+
+
+def test_several_groups_have_trees_and_slots_of_their_own() -> None:
+    two = (
+        TOPOLOGY
+        + """\
+job:
+  ranks: 8
+  tp: 2
+  dp: 4
+  phases:
+    - allreduce: {bytes: 128KB, over: dp, algorithm: in-network}
+"""
+    )
+    run, outcome = play(two, of=two)
+    assert [[each.host for each in group.members] for group in run.groups] == [
+        ["h1", "h3", "h5", "h7"],
+        ["h2", "h4", "h6", "h8"],
+    ]
+    jobs = plan_of(run.topology).jobs.values()
+    assert [(job.base, job.slots) for job in jobs] == [(0, 256), (256, 256)]
+    assert counted(outcome, "calls") == 8
+
+
+def test_loss_on_all_links_leaves_sums_exact() -> None:
+    links = read_run(ONE).topology.links
+    events = "".join(f"  - {{at: 0us, link: '{e.a}-{e.b}', loss: 1%}}\n" for e in links)
+    _, outcome = play(f"{ONE}events:\n{events}")
+    assert counted(outcome, "calls") == 8
+    assert counted(outcome, "repeated") > 100
+
+
+@pytest.mark.parametrize("what", ["switch", "link"])
+def test_part_of_the_tree_dies_and_the_job_moves(what: str) -> None:
+    tree = next(iter(plan_of(read_run(ONE).topology).jobs.values())).trees[0]
+    link = min(tree.links, key=str)
+    event = f"switch: {tree.root}, do: kill" if what == "switch" else (
+        f"link: '{link.a}-{link.b}', do: down"
+    )  # fmt: skip
+    _, outcome = play(f"{ONE}events:\n  - {{at: 5us, {event}}}\n")
+    assert counted(outcome, "calls") == 8
+    assert counted(outcome, "moves") >= 1
+    stall = max(each["counters"]["longest gap, ns"] for each in outcome.end.programs)  # type: ignore[index]
+    assert stall < 1_000_000 + 100_000
+
+
+def test_no_tree_is_left_and_the_run_says_so() -> None:
+    spines = [s.name for s in read_run(ONE).topology.switches if s.role.name == "SPINE"]
+    events = "".join(f"  - {{at: 5us, switch: {name}, do: kill}}\n" for name in spines)
+    with pytest.raises(ProgramError, match=r"no result came for 100000000 ns: a worker is missing"):
+        play(f"{ONE}events:\n{events}")
+
+
+def test_lanes_and_slots_of_the_topology_are_used() -> None:
+    text = ONE.replace("mtu: 4200B}\n", "mtu: 4200B}\n  allreduce: {lanes: 32, slots: 64}\n")
+    _, outcome = play(text, of=text)
+    assert counted(outcome, "results") == 8 * (512_000 // 128)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            ONE.replace("mtu: 4200B", "mtu: 1000B"),
+            "a packet of 256 lanes has 1068 bytes",
+        ),
+        (
+            ONE.replace("4200B}\n", "4200B}\n  allreduce: {slots: 4, jobs: {mine: {}}}\n"),
+            "1 groups need a slot each, and of allreduce: slots: 4 0 are free",
+        ),
+        (ONE.replace("ranks: 8", "ranks: 8\n  placement: random"), "trees that are known before"),
+        (ONE.replace("ranks: 8", "ranks: 9"), "9 ranks"),
+        (
+            JOB + "    - {background: true, allreduce: {bytes: 1KB, algorithm: in-network}}\n",
+            "go one after the other",
+        ),
+        (
+            JOB + "    - parallel:\n"
+            + 2 * "        - allreduce: {bytes: 1KB, algorithm: in-network}\n",
+            "go one after the other",
+        ),
+        (
+            JOB + "    - allreduce: {bytes: 1KB, channels: 2, algorithm: in-network}\n",
+            "channels and chunk are of rings and trees",
+        ),
+        (
+            TOPOLOGY + "job:\n  ranks: 8\n  tp: 2\n  dp: 4\n  phases:\n"
+            + "".join(f"    - allreduce: {{bytes: 1KB, over: {o}, algorithm: in-network}}\n"
+                      for o in ("tp", "dp")),
+            "is in another group of in-network AllReduces already",
+        ),
+    ],
+)  # fmt: skip
+def test_wrong_run_says_where_and_what_would_be_right(text: str, message: str) -> None:
+    with pytest.raises(TopologyError) as told:
+        read_run(text)
+    assert message in str(told.value)
+    assert "<run>:" in str(told.value)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ("rank: 4, ranks: 4", "rank: from 0 to ranks - 1"),
+        ("slots: 100", "slots: a power of two, from 1 to 32768"),
+        ("lanes: 2000", "wire_lanes: packets of as many lanes are longer than the interface's MTU"),
+        ("lanes: 64, wire_lanes: 32", "wire_lanes: from lanes to 2044"),
+        ("repeat: 1", "bytes: from 1 to 2^40, where calls are repeated"),
+    ],
+)
+def test_wrong_settings_of_the_program_end_the_run(settings: str, message: str) -> None:
+    text = TOPOLOGY + f"programs: [{{program: allreduce, hosts: [h1], settings: {{{settings}}}}}]\n"
+    with pytest.raises(ProgramError) as told:
+        play(text)
+    assert message in str(told.value)
