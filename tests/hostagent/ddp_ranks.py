@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-import torch._dynamo  # noqa: F401 - optimizers do, with each rank's first step
+import torch._dynamo  # optimizers import it with each rank's first step
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
