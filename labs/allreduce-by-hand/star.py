@@ -95,7 +95,8 @@ class Came:
 def contribution(job: int, chunk: int, lanes: Sequence[int]) -> Message:
     """Return a worker's contribution to a chunk."""
     where = chunk_fields(chunk % CHUNKS, SLOTS)
-    return Message(AllReduceKind.CONTRIBUTION, job, lanes=tuple(lanes), **where)
+    place = where["chunk"], where["slot"], where["version"]
+    return Message(AllReduceKind.CONTRIBUTION, job, *place, tuple(lanes))
 
 
 def frame(message: Message, host: Host, udp_port: int = ALLREDUCE_PORT) -> bytes:
