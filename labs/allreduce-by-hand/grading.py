@@ -169,15 +169,16 @@ def result(chunk: int, sums: Values, overflow: bool, to: Sequence[int]) -> str:
 def said(came: Sequence[Came], job: int) -> str:
     """Say what came to whom."""
     to: dict[str, list[int]] = {}
-    others = []
+    strays = []
     for each in came:
-        if each.worker is None or each.message is None:
-            at = "" if each.worker is None else f" to worker {each.worker}"
-            others.append(f"a packet{at}: {each.wrong}")
+        if each.worker is None:
+            strays.append(f"a packet {each.wrong}")
         else:
-            to.setdefault(_words(each.message, job), []).append(each.worker)
+            unusable = f"an unusable packet ({each.wrong})"
+            words = unusable if each.message is None else _words(each.message, job)
+            to.setdefault(words, []).append(each.worker)
     rows = [f"{words}, to {_workers(workers)}" for words, workers in sorted(to.items())]
-    return "; ".join([*rows, *others]) or NOTHING
+    return "; ".join([*rows, *strays]) or NOTHING
 
 
 def _words(message: Message, job: int) -> str:

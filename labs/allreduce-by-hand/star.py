@@ -193,7 +193,7 @@ class Star:
     def _came(self, port: int, data: bytes) -> Came:
         host = self._at.get(port)
         if host is None:
-            return Came(None, None, f"left by port {port}, where there is no worker")
+            return Came(None, None, f"that left by port {port}, where there is no worker")
         try:
             return Came(host.number, read(data, host))
         except Unreadable as error:
