@@ -405,9 +405,9 @@ static void begin_chunks(struct one *one, enum purpose purpose, uint64_t chunks,
     one->begun_ns[place] = one->host->now_ns;
     if (one->last_result < 0)
         one->last_result = one->host->now_ns;
+    const enum worker_kind kind = !chunks ? WORKER_BARRIER : purpose == PURPOSE_START ? WORKER_SHORT : WORKER_INTEGERS;
     const int status = chunks > INT32_MAX ? WORKER_INVALID
-                                          : worker_begin(one->worker, chunks ? WORKER_INTEGERS : WORKER_BARRIER, (uint32_t)chunks,
-                                                         one->begun++, one->host->now_ns);
+                                          : worker_begin(one->worker, kind, (uint32_t)chunks, one->begun++, one->host->now_ns);
     if (status)
         fail(one, status == WORKER_FULL ? "more than 1024 calls are open at once" : "a call has at most 2^31 chunks");
 }
