@@ -12,15 +12,11 @@
 #include <string.h>
 
 #include "blocks.h"
+#include "datagram.h"
 #include "host_program.h"
 #include "worker.h"
 
 enum {
-    MAC_BYTES = 6,
-    ETHERNET = 14,
-    IPV4 = 20,
-    UDP = 8,
-    HEADERS = ETHERNET + IPV4 + UDP,
     LANE = 4,
     ECT = 2,
     ECN_MASK = 3,
@@ -85,11 +81,10 @@ struct one {
     int64_t to_make;                  /* calls of its own that are to come */
     int64_t last_result;              /* of what is in flight; -1: nothing is */
     int64_t longest_gap, longest_call, shortest_call;
-    uint32_t ip_sum;                  /* of its header, without length and destination */
     uint64_t orders[WORKER_CALLS];    /* of the calls that are open, by number */
     int64_t begun_ns[WORKER_CALLS];
     uint8_t purposes[WORKER_CALLS];
-    uint8_t frame[HEADERS + WEFT_ALLREDUCE_BYTES + LANE * WORKER_LANES_MAX];
+    struct datagram datagram;
 };
 
 static int64_t setting(const struct program_host *host, int which)
@@ -129,7 +124,7 @@ static struct blocks_config blocks_config_of(const struct program_setting *s, ui
     const uint32_t wire = (uint32_t)s[BLOCK_LANES].value, lanes = config_of(s).lanes;
     const int64_t ranks = s[RANKS].value;
     const uint64_t whole = share_of((uint64_t)s[BLOCK_BYTES].value, ranks) * (uint64_t)ranks;
-    const uint64_t bits = 8 * (uint64_t)(ON_WIRE + HEADERS + WEFT_ALLREDUCE_BYTES + LANE * wire);
+    const uint64_t bits = 8 * (uint64_t)(ON_WIRE + DATAGRAM_HEADERS + WEFT_ALLREDUCE_BYTES + LANE * wire);
     return (struct blocks_config){
         .job = (uint16_t)s[JOB].value,
         .rank = (uint32_t)s[RANK].value,
@@ -180,13 +175,13 @@ static const char *wrong_with(const struct program_host *host)
         return "bytes: from 1 to 2^40, where calls are repeated";
     const struct worker_config config = config_of(host->settings);
     const char *wrong = worker_wrong(&config);
-    if (!wrong && IPV4 + UDP + WEFT_ALLREDUCE_BYTES + LANE * config.wire_lanes > host->interfaces[0].mtu)
+    if (!wrong && DATAGRAM_IP + DATAGRAM_UDP + WEFT_ALLREDUCE_BYTES + LANE * config.wire_lanes > host->interfaces[0].mtu)
         return "wire_lanes: packets of as many lanes are longer than the interface's MTU";
     if (wrong || !setting(host, BLOCK_BYTES))
         return wrong;
     if (setting(host, RANKS) < 2)
         return "ranks: 2 or more, where blocks are sent";
-    if (IPV4 + UDP + WEFT_ALLREDUCE_BYTES + LANE * (uint32_t)setting(host, BLOCK_LANES) > host->interfaces[0].mtu)
+    if (DATAGRAM_IP + DATAGRAM_UDP + WEFT_ALLREDUCE_BYTES + LANE * (uint32_t)setting(host, BLOCK_LANES) > host->interfaces[0].mtu)
         return "block_lanes: packets of as many lanes are longer than the interface's MTU";
     const struct blocks_config blocks = blocks_config_of(host->settings, rate_of(host));
     return blocks_wrong(&blocks);
@@ -301,59 +296,11 @@ static void take_block(void *owner, uint32_t rank, uint32_t block, const int32_t
         }
 }
 
-/* --- frames -------------------------------------------------------------------------------------------- */
-
-static void put16(uint8_t *at, uint32_t value)
-{
-    at[0] = (uint8_t)(value >> 8);
-    at[1] = (uint8_t)value;
-}
-
-static void put_mac(uint8_t *at, uint64_t mac)
-{
-    for (int i = 0; i < MAC_BYTES; i++)
-        at[i] = (uint8_t)(mac >> 8 * (MAC_BYTES - 1 - i));
-}
-
-static void put_ip(uint8_t *at, uint32_t address)
-{
-    put16(at, address >> 16);
-    put16(at + 2, address);
-}
-
-static void make_headers(struct one *one)
-{
-    const struct program_host *host = one->host;
-    const struct program_interface *interface = &host->interfaces[0];
-    uint8_t *ip = one->frame + ETHERNET;
-    put_mac(one->frame, interface->gateway_mac);
-    put_mac(one->frame + MAC_BYTES, interface->mac);
-    put16(one->frame + 12, 0x0800);
-    ip[0] = 0x45;
-    ip[1] = (uint8_t)(setting(host, DSCP) << 2 | (setting(host, ADAPT) ? ECT : 0));
-    put16(ip + 6, 0x4000); /* it is never cut into pieces */
-    ip[8] = 64;
-    ip[9] = 17;
-    put_ip(ip + 12, interface->ip);
-    for (int i = 0; i < IPV4; i += 2)
-        one->ip_sum += (uint32_t)ip[i] << 8 | ip[i + 1];
-}
+/* --- datagrams -------------------------------------------------------------------------------------------- */
 
 static void send_to(struct one *one, uint32_t address, uint32_t port, const uint8_t *payload, uint32_t length, uint32_t tail)
 {
-    uint8_t *ip = one->frame + ETHERNET, *udp = ip + IPV4;
-    const uint32_t datagram = UDP + length + tail;
-    uint32_t sum = one->ip_sum + (address >> 16) + (address & 0xffff) + IPV4 + datagram;
-    put_ip(ip + 16, address);
-    put16(udp, port);
-    put16(udp + 2, port);
-    put16(ip + 2, IPV4 + datagram);
-    sum = (sum & 0xffff) + (sum >> 16);
-    sum = (sum & 0xffff) + (sum >> 16);
-    put16(ip + 10, ~sum);
-    put16(udp + 4, datagram);
-    memcpy(one->frame + HEADERS, payload, length);
-    if (one->host->calls->send_long(one->host, 0, one->frame, HEADERS + length, tail))
+    if (datagram_send(&one->datagram, one->host, address, port, payload, length, tail))
         one->host->calls->count(one->host, "lost at the interface", 1);
 }
 
@@ -533,7 +480,7 @@ static void start(struct program_host *host)
     one->values = INT32_MAX / one->sum_factor;
     one->to_make = setting(host, REPEAT);
     one->last_result = -1;
-    make_headers(one);
+    datagram_make(&one->datagram, host, (uint8_t)(setting(host, DSCP) << 2 | (setting(host, ADAPT) ? ECT : 0)));
     one->worker = worker_make((uint8_t *)host->state + sizeof *one, &config, &calls, one);
     if (setting(host, BLOCK_BYTES)) {
         const struct blocks_config blocks = blocks_config_of(host->settings, rate_of(host));
@@ -548,9 +495,9 @@ static void start(struct program_host *host)
 static void packet(struct program_host *host, uint32_t interface, const uint8_t *frame, uint32_t length)
 {
     struct one *one = host->state;
-    const uint32_t headers = ETHERNET + 4 * (frame[ETHERNET] & 15u) + UDP;
+    const uint32_t headers = DATAGRAM_ETHERNET + 4 * (frame[DATAGRAM_ETHERNET] & 15u) + DATAGRAM_UDP;
     (void)interface;
-    if ((frame[ETHERNET + 1] & ECN_MASK) == ECN_MASK)
+    if ((frame[DATAGRAM_ETHERNET + 1] & ECN_MASK) == ECN_MASK)
         host->calls->count(host, "results with CE", 1);
     if (one->blocks && length > headers && (frame[headers] == WEFT_ALLREDUCE_BLOCK || frame[headers] == BLOCKS_ASK))
         blocks_receive(one->blocks, frame + headers, length - headers, host->now_ns);
