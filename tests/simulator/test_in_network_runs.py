@@ -182,6 +182,17 @@ def test_each_link_carries_each_block_once() -> None:
     assert ideal / US <= took_us(outcome) <= 1.05 * ideal / US + 7 * round_trip_us
 
 
+def test_blocks_are_as_fast_and_as_long_as_the_narrowest_link_allows() -> None:
+    text = JOB + "    - broadcast: {bytes: 512KB, algorithm: in-network}\n"
+    narrow = "link: {rate: 100Gbps, delay: 500ns, queue: 32KB, mtu: 2000B}"
+    text = text.replace("  link: {rate: 400Gbps", "  host_link: {rate: 400Gbps")
+    text = text.replace("  host_link:", f"  {narrow}\n  host_link:")
+    _, outcome = play(text)
+    assert counted(outcome, "blocks sent") == 512_000 // 1024
+    assert counted(outcome, "requests sent") == 0
+    assert took_us(outcome) == pytest.approx(500 * 4 * PACKET_NS / 1000, rel=0.2)
+
+
 def test_lost_blocks_are_asked_for() -> None:
     links = read_run(BLOCKS).topology.links
     events = "".join(f"  - {{at: 0us, link: '{e.a}-{e.b}', loss: 3%}}\n" for e in links)
