@@ -11,7 +11,7 @@ from hostagent.programs.loader import find, make
 from hostagent.programs.program import Program
 from simulator.fabric import Fabric
 from topologies.model import Topology
-from workloads.in_network import aggregation
+from workloads.in_network import SUM, aggregation
 from workloads.model import PlacedProgram, RunFile, Traffic
 
 DSCPS = 64
@@ -58,25 +58,29 @@ def place_programs(
 def place_workers(
     fabric: Fabric, run: RunFile, traffic: Traffic, seed: int
 ) -> tuple[RunningProgram, ...]:
-    """Put programs on hosts that carry what switches sum, and give them their messages.
+    """Put programs on hosts that carry what switches sum or multicast, and give them messages.
 
     Raises ProgramError.
     """
     found: list[RunningProgram] = []
     numbers: dict[tuple[int, int], int] = {}
-    for group in sorted({group for _, group, _ in traffic.orders}):
+    largest: dict[int, int] = {}
+    for message, group, _, what in traffic.orders:
+        size = int(traffic.messages.messages["bytes"][message]) if what != SUM else 0
+        largest[group] = max(largest.get(group, 0), size)
+    for group, block_bytes in sorted(largest.items()):
         for rank, worker in enumerate(aggregation().workers(run.topology, group)):
             number = fabric.engine.programs.add(
                 fabric.nodes[worker.host],
                 worker.program,
                 title=worker.program,
                 host=worker.host,
-                settings={**worker.settings, "seed": seed},
+                settings={**worker.settings, "seed": seed, "block_bytes": block_bytes},
             )
             numbers[group, rank] = number
             found.append(RunningProgram(number, worker.program, worker.host, None))
-    for message, group, rank in traffic.orders:
-        fabric.engine.programs.order(message, numbers[group, rank])
+    for message, group, rank, what in traffic.orders:
+        fabric.engine.programs.order(message, numbers[group, rank], what)
     return tuple(found)
 
 

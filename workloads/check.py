@@ -15,6 +15,7 @@ from topologies.reach import Reach
 from workloads.flow_sizes import MIXES
 from workloads.job_schema import (
     AllToAllEntry,
+    BroadcastEntry,
     CollectiveEntry,
     JobEntry,
     PipelineEntry,
@@ -492,7 +493,7 @@ class _Check:
         if value.bytes < least:
             message = f"{value.bytes}B are too few for {size} ranks: give at least {least}B"
             self._report((*path, "bytes"), message)
-        if isinstance(value, RootedEntry) and value.root >= size:
+        if isinstance(value, RootedEntry | BroadcastEntry) and value.root >= size:
             message = f"root {value.root}: the groups have ranks 0 to {size - 1}"
             self._report((*path, "root"), message)
         if isinstance(value, AllToAllEntry) and value.fraction >= size:

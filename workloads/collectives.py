@@ -74,10 +74,11 @@ def ring(ranks: int, size: int, steps: int, channels: int = 1) -> Template:
 
 
 def in_network(ranks: int, size: int) -> Template:
-    """AllReduce by switches: what a rank sends, and when it has the sums, as one message.
+    """A collective by switches: what a rank sends, and when it has the result, as one message.
 
-    Its receiver is another rank, the next unless `jobs` knows one farther away: each rank sends
-    and receives `size` bytes once, up to a root and down, and an empty fabric would need as long.
+    `size`: what a rank's interface carries at most, either way. The message's receiver is another
+    rank, the next unless `jobs` knows one farther away: up to a root and down again, an empty
+    fabric would need as long.
     """
     rank = np.arange(ranks)
     none = np.empty(0, dtype=np.int64)
@@ -160,6 +161,63 @@ def _one_tree(ranks: int, size: int, chunk: int, shift: int, channel: int) -> Te
         np.full(2 * up.size, channel),
         _stacked(edges),
         _stacked(heads),
+        (np.concatenate([every, every]), np.concatenate([source, target])),
+    )
+
+
+def broadcast_ring(
+    ranks: int, size: int, root: int, chunk: int = TREE_CHUNK, channels: int = 1
+) -> Template:
+    """Broadcast from rank to rank, beginning at the root, chunk by chunk."""
+    parents = np.arange(ranks - 1)
+    shares = pieces(size, channels)
+    parts = [
+        _down(ranks, int(share), root, parents, chunk, channel)
+        for channel, share in enumerate(shares)
+    ]
+    return joined(parts)
+
+
+def broadcast_tree(
+    ranks: int, size: int, root: int, chunk: int = TREE_CHUNK, channels: int = 1
+) -> Template:
+    """Broadcast over two binary trees below the root, each with half of the bytes.
+
+    As in `tree`, who passes on in the one is a leaf in the other.
+    """
+    parts = []
+    for channel, share in enumerate(pieces(size, channels)):
+        for turned, half in enumerate(pieces(int(share), 2)):
+            place = np.arange(1, ranks)  # of this tree, by place 1 .. n-1 behind the root
+            if turned:
+                place = place % (ranks - 1) + 1
+            behind = np.zeros(ranks, dtype=np.int64)
+            behind[place] = np.arange(1, ranks)
+            parents = behind[[tree_parent(int(each), ranks) for each in place]]
+            parts.append(_down(ranks, int(half), root, parents, chunk, channel))
+    return joined(parts)
+
+
+def _down(ranks: int, size: int, root: int, parents: Numbers, chunk: int, channel: int) -> Template:
+    """Let chunks go from the root down a tree: `parents[i]` is that of place i + 1, in any order.
+
+    Places count from the root on: rank = (root + place) mod ranks.
+    """
+    chunks = max(1, -(-size // chunk))
+    number = np.arange(chunks * (ranks - 1)).reshape(chunks, ranks - 1)
+    source = np.tile((root + parents) % ranks, chunks)
+    target = np.tile((root + 1 + np.arange(ranks - 1)) % ranks, chunks)
+    below = np.flatnonzero(parents)
+    every = number.ravel()
+    return Template(
+        ranks,
+        source,
+        target,
+        np.repeat(pieces(size, chunks), ranks - 1),
+        np.zeros(number.size, dtype=np.int64),
+        np.full(number.size, channel),
+        (number[:, parents[below] - 1].ravel(), number[:, below].ravel()),
+        (every, source),
         (np.concatenate([every, every]), np.concatenate([source, target])),
     )
 

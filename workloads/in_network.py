@@ -1,4 +1,4 @@
-"""AllReduces that switches compute: which groups of ranks need a tree, and who gives them one.
+"""Collectives that switches carry out: which groups of ranks need a tree, and who gives it to them.
 
     in_network.install(aggregation)          # mechanisms.registry: this room knows no mechanism
 
@@ -18,13 +18,25 @@ import numpy as np
 from topologies.errors import FieldPath, Problem, TopologyError
 from topologies.extensions import ask_for_mechanisms
 from topologies.model import Endpoint, Interface, Topology
-from workloads.job_schema import AllReduceEntry, JobEntry
+from workloads.job_schema import (
+    AllGatherEntry,
+    AllReduceEntry,
+    BroadcastEntry,
+    CollectiveEntry,
+    JobEntry,
+    PipelineEntry,
+)
+from workloads.limits import IN_NETWORK as ALGORITHM
 from workloads.model import Group, RunFile
 from workloads.paths import Paths
 from workloads.placement import place
 from workloads.splits import groups
 
-ALGORITHM = "in-network"
+InNetworkEntry = AllReduceEntry | AllGatherEntry | BroadcastEntry
+"""What can be `algorithm: in-network`."""
+
+SUM, ALLGATHER, BROADCAST = range(3)
+"""What an order asks for; a Broadcast from root r is BROADCAST + r (programs/allreduce.c)."""
 
 
 @dataclass(frozen=True)
@@ -45,13 +57,16 @@ class GroupError(Exception):
 
 
 class Aggregation(Protocol):
-    """A mechanism by which switches compute AllReduces."""
+    """A mechanism by which switches compute AllReduces, and multicast blocks."""
 
     def with_groups(self, topology: Topology, groups: Sequence[Group]) -> Topology:
         """Return the topology with what switches need for these groups. Raises GroupError."""
 
     def payload(self, topology: Topology) -> int:
-        """Return how many bytes of a buffer a packet carries."""
+        """Return how many bytes of a buffer that is summed a packet carries."""
+
+    def block_payload(self, topology: Topology, group: int) -> int:
+        """Return how many bytes a block of a group that `with_groups` has put in carries."""
 
     def workers(self, topology: Topology, group: int) -> Iterator[GroupWorker]:
         """Yield what runs for a group that `with_groups` has put in, rank by rank."""
@@ -75,8 +90,19 @@ def aggregation() -> Aggregation:
 
 
 def is_in_network(value: object) -> bool:
-    """Say whether a step is an AllReduce that switches compute."""
-    return isinstance(value, AllReduceEntry) and value.algorithm == ALGORITHM
+    """Say whether a step is a collective that switches carry out."""
+    return isinstance(value, InNetworkEntry) and value.algorithm == ALGORITHM
+
+
+def order_of(value: CollectiveEntry | PipelineEntry) -> int:
+    """Return what a step of `algorithm: in-network` asks its group's programs for."""
+    match value:
+        case AllGatherEntry():
+            return ALLGATHER
+        case BroadcastEntry():
+            return BROADCAST + value.root
+        case _:
+            return SUM
 
 
 def with_groups(run: RunFile) -> RunFile:
@@ -117,7 +143,7 @@ def _groups(run: RunFile) -> tuple[list[Group], list[Problem]]:
         for here, value in steps:
             for row in groups(job, value.over):
                 if len(row) < 2:
-                    report(here, f"groups over {value.over} have one rank: nothing to reduce")
+                    report(here, f"groups over {value.over} have one rank: nothing to send")
                     break
                 members = tuple(ranks[int(rank)] for rank in row)
                 if members in found or problems:
@@ -128,7 +154,7 @@ def _groups(run: RunFile) -> tuple[list[Group], list[Problem]]:
                     if other is not group:
                         report(
                             here,
-                            f"{each.host} is in another group of {ALGORITHM} AllReduces already: "
+                            f"{each.host} is in another group of {ALGORITHM} collectives already: "
                             "a host has one worker, so the groups of a run may not overlap",
                         )
                         break
@@ -137,7 +163,7 @@ def _groups(run: RunFile) -> tuple[list[Group], list[Problem]]:
 
 def _steps(
     path: FieldPath, job: JobEntry, report: Any
-) -> Iterator[tuple[FieldPath, AllReduceEntry]]:
+) -> Iterator[tuple[FieldPath, InNetworkEntry]]:
     for i, phase in enumerate(job.phases):
         steps = phase.parallel or [phase]
         mine = [n for n, step in enumerate(steps) if is_in_network(getattr(step, step.kind))]
@@ -145,15 +171,15 @@ def _steps(
             where: FieldPath = (*path, "phases", i)
             if phase.parallel is not None:
                 where = (*where, "parallel", n)
-            value: AllReduceEntry = getattr(steps[n], steps[n].kind)
-            here = (*where, "allreduce")
+            value: InNetworkEntry = getattr(steps[n], steps[n].kind)
+            here = (*where, steps[n].kind)
             if phase.background or len(mine) > 1:
                 report(
                     here,
-                    f"{ALGORITHM} AllReduces of a job go one after the other: no background, and "
-                    "one in a parallel phase",
+                    f"{ALGORITHM} collectives of a job go one after the other: no background, "
+                    "and one in a parallel phase",
                 )
-            if value.channels != 1 or value.chunk is not None:
+            if value.channels != 1 or getattr(value, "chunk", None) is not None:
                 report(here, f"channels and chunk are of rings and trees, not {ALGORITHM}")
             yield here, value
 
@@ -171,12 +197,16 @@ def _refuse_job(path: FieldPath, job: JobEntry, report: Any) -> None:
 
 @dataclass
 class Orders:
-    """What programs carry: messages of a run, with group and rank. `payload`: of a packet."""
+    """What programs carry: messages of a run, with group, rank and what is asked for.
+
+    `payload`: of a packet that is summed, `block_payloads`: of a block, by group.
+    """
 
     payload: int
+    block_payloads: Sequence[int]
     numbers: Mapping[tuple[Endpoint, ...], int]
     paths: Paths
-    rows: list[tuple[int, int, int]] = field(default_factory=list)
+    rows: list[tuple[int, int, int, int]] = field(default_factory=list)
     _ahead: dict[tuple[Endpoint, ...], int] = field(default_factory=dict)
 
     @classmethod
@@ -188,7 +218,17 @@ class Orders:
             tuple(each.end for each in group.members): number
             for number, group in enumerate(run.groups)
         }
-        return cls(aggregation().payload(run.topology), numbers, Paths(run.topology))
+        found = aggregation()
+        blocks = [found.block_payload(run.topology, group) for group in numbers.values()]
+        return cls(found.payload(run.topology), blocks, numbers, Paths(run.topology))
+
+    def payload_of(
+        self, members: Sequence[Interface], value: CollectiveEntry | PipelineEntry
+    ) -> int:
+        """Return how many bytes a packet of a step carries in a group."""
+        if order_of(value) == SUM:
+            return self.payload
+        return self.block_payloads[self._number(members)]
 
     def ahead(self, members: Sequence[Interface]) -> int:
         """Return how many ranks ahead the farthest one from rank 0 is, by shortest paths.
@@ -203,7 +243,12 @@ class Orders:
             self._ahead[key] = 1 + int(delays.argmax())
         return self._ahead[key]
 
-    def add(self, members: Sequence[Interface], first: int) -> None:
-        """Let a group's program carry messages from `first` on, one a rank."""
-        group = self.numbers[tuple(each.end for each in members)]
-        self.rows += [(first + rank, group, rank) for rank in range(len(members))]
+    def add(
+        self, members: Sequence[Interface], first: int, value: CollectiveEntry | PipelineEntry
+    ) -> None:
+        """Let a group's program carry a step's messages from `first` on, one a rank."""
+        group, what = self._number(members), order_of(value)
+        self.rows += [(first + rank, group, rank, what) for rank in range(len(members))]
+
+    def _number(self, members: Sequence[Interface]) -> int:
+        return self.numbers[tuple(each.end for each in members)]

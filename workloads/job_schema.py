@@ -67,6 +67,20 @@ class AllReduceEntry(CollectiveEntry):
     chunk: Volume | None = None  # of the tree's pipeline
 
 
+class AllGatherEntry(CollectiveEntry):
+    """Every rank ends with all ranks' shares, `bytes` together."""
+
+    algorithm: Literal["ring", "in-network"] = "ring"
+
+
+class BroadcastEntry(CollectiveEntry):
+    """Every rank ends with the root's `bytes`. `chunk`: what a rank passes on at a time."""
+
+    root: CountOrNone = 0
+    algorithm: Literal["ring", "tree", "in-network"] = "ring"
+    chunk: Volume | None = None
+
+
 class AllToAllEntry(CollectiveEntry):
     """Every rank sends `bytes` in all, the same to each peer; `fraction: 1/8`: to one in eight."""
 
@@ -99,7 +113,8 @@ class StepEntry(Model):
     name: str | None = None
     compute: Moment | None = None
     allreduce: AllReduceEntry | None = None
-    allgather: CollectiveEntry | None = None
+    allgather: AllGatherEntry | None = None
+    broadcast: BroadcastEntry | None = None
     reducescatter: CollectiveEntry | None = None
     alltoall: AllToAllEntry | None = None
     incast: RootedEntry | None = None

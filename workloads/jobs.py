@@ -20,8 +20,10 @@ from workloads.due import DueCollective, Pattern, PlacedPattern, pattern
 from workloads.ideal import Bounds, Stage
 from workloads.in_network import Orders, is_in_network
 from workloads.job_schema import (
+    AllGatherEntry,
     AllReduceEntry,
     AllToAllEntry,
+    BroadcastEntry,
     CollectiveEntry,
     JobEntry,
     PipelineEntry,
@@ -39,7 +41,7 @@ def algorithm(value: CollectiveEntry | PipelineEntry) -> str:
     match value:
         case PipelineEntry():
             return value.schedule
-        case AllReduceEntry():
+        case AllReduceEntry() | AllGatherEntry() | BroadcastEntry():
             return value.algorithm
         case AllToAllEntry():
             return "direct" if value.fraction == 1 else f"direct 1/{value.fraction}"
@@ -57,8 +59,15 @@ def template(value: CollectiveEntry | PipelineEntry, size: int) -> Template:
         case AllReduceEntry(algorithm="tree"):
             chunk = value.chunk or TREE_CHUNK
             return collectives.tree(size, value.bytes, chunk, value.channels)
-        case AllReduceEntry(algorithm="in-network"):
+        case AllReduceEntry() | BroadcastEntry() if is_in_network(value):
             return collectives.in_network(size, value.bytes)
+        case AllGatherEntry() if is_in_network(value):
+            return collectives.in_network(size, (size - 1) * -(-value.bytes // size))
+        case BroadcastEntry():
+            passed = (value.root, value.chunk or TREE_CHUNK, value.channels)
+            if value.algorithm == "tree":
+                return collectives.broadcast_tree(size, value.bytes, *passed)
+            return collectives.broadcast_ring(size, value.bytes, *passed)
         case AllReduceEntry():
             return collectives.ring(size, value.bytes, 2 * (size - 1), value.channels)
         case AllToAllEntry():
@@ -210,10 +219,6 @@ class JobPlan:
         ends: list[_Ends] = []
         orders = self.orders if is_in_network(value) else None
         kind = self.kind
-        if orders is not None:
-            kind = replace(
-                kind, name=f"{self.name} in-network", payload=orders.payload, open_loop=True
-            )
         for number, ranks in enumerate(members):
             start = len(self.messages)
             places = self.places[ranks]
@@ -222,7 +227,13 @@ class JobPlan:
             if orders is not None:
                 workers = [self.ranks[int(rank)] for rank in ranks]
                 target = (shape.source + orders.ahead(workers)) % len(ranks)
-                orders.add(workers, start)
+                orders.add(workers, start, value)
+                kind = replace(
+                    kind,
+                    name=f"{self.name} in-network",
+                    payload=orders.payload_of(workers, value),
+                    open_loop=True,
+                )
             flow = np.zeros(len(shape), dtype=np.int64)
             flow[carrying] = self.flows.flows(
                 kind,

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from workloads.flow_sizes import FlowSizes
 from workloads.job_schema import (
+    AllGatherEntry,
     AllReduceEntry,
     AllToAllEntry,
+    BroadcastEntry,
     CollectiveEntry,
     JobEntry,
     PipelineEntry,
@@ -19,6 +21,9 @@ MAX_FLOWS = 0xFFFFFE  # the engine's: queue pairs have numbers of 24 bits
 MAX_SCRIPT = 1 << 20  # packets
 MAX_LINK_DELAY_PS = 10**18  # 11 days; the switch's own limit is 13
 TREE_CHUNK = 512 * 1024  # bytes: what a tree passes on at a time, unless told
+IN_NETWORK = "in-network"
+"""The algorithm of collectives that switches carry."""
+
 _PS = 10**12
 
 
@@ -34,7 +39,11 @@ def group_size(job: JobEntry, over: str) -> int | None:
 def is_regular(value: CollectiveEntry | PipelineEntry) -> bool:
     """Return whether a phase's messages can be made as they are due: rings and all-to-alls."""
     match value:
-        case PipelineEntry() | RootedEntry() | AllReduceEntry(algorithm="tree" | "in-network"):
+        case PipelineEntry() | RootedEntry() | BroadcastEntry():
+            return False
+        case AllReduceEntry(algorithm="tree" | "in-network"):
+            return False
+        case AllGatherEntry(algorithm="in-network"):
             return False
         case _:
             return True
@@ -48,8 +57,15 @@ def collective_messages(job: JobEntry, value: CollectiveEntry | PipelineEntry, s
         case AllReduceEntry(algorithm="tree"):
             chunks = -(-value.bytes // (2 * value.channels * (value.chunk or TREE_CHUNK)))
             each = 4 * (size - 1) * chunks * value.channels
-        case AllReduceEntry(algorithm="in-network"):
+        case AllReduceEntry() | AllGatherEntry() | BroadcastEntry() if (
+            value.algorithm == IN_NETWORK
+        ):
             each = size
+        case BroadcastEntry():
+            trees = 2 if value.algorithm == "tree" else 1
+            parts = trees * value.channels
+            chunks = -(-value.bytes // (parts * (value.chunk or TREE_CHUNK)))
+            each = (size - 1) * chunks * parts
         case AllReduceEntry():
             each = 2 * (size - 1) * size * value.channels
         case AllToAllEntry():

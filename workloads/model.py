@@ -147,7 +147,7 @@ class PlacedProgram:
 
 @dataclass(frozen=True)
 class Group:
-    """Ranks whose AllReduces switches compute; `path`: the first such phase in the run file."""
+    """Ranks whose collectives switches carry out; `path`: the first such phase in the run file."""
 
     members: tuple[Interface, ...]
     path: FieldPath
@@ -238,7 +238,8 @@ class Traffic:
     transports: tuple[Transport, ...] = ()  # a flow's `transport` is a number of these + 1
     core_share: float | None = None  # of the messages' bytes; spines where there are no cores
     due: DueTraffic | None = None  # made as they are due; spans' messages are the others
-    orders: tuple[tuple[int, int, int], ...] = ()  # carried by programs: message, group, rank
+    # Carried by programs: message, group, rank, and what is asked for (in_network.order_of).
+    orders: tuple[tuple[int, int, int, int], ...] = ()
 
     def flow(self, number: int) -> Flow:
         """Return flow `number` with its names."""

@@ -27,6 +27,7 @@ class Kind(enum.IntEnum):
     INTEGERS = 0
     SCALED = 1
     BARRIER = 2
+    SHORT = 3
 
 
 @dataclass(frozen=True)

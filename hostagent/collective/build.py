@@ -16,7 +16,7 @@ HERE = Path(__file__).resolve().parent
 CORE = HERE / "core"
 DRIVER = HERE / "driver"
 SHARED = HERE.parent / "include"
-HEADERS = ("worker.h", "floats.h", "driver.h")
+HEADERS = ("worker.h", "blocks.h", "floats.h", "driver.h")
 
 CALLBACKS = """
 extern "Python" {
@@ -28,9 +28,17 @@ extern "Python" {
     uint8_t collective_worker_exponent(void *owner, uint64_t tag, uint32_t chunk);
     void collective_worker_agree(void *owner, uint64_t tag, uint32_t chunk, uint8_t exponent);
     void collective_worker_done(void *owner, uint64_t tag);
+    void collective_blocks_send(void *owner, uint32_t to, const uint8_t *payload, uint32_t length,
+                                uint32_t tail);
+    void collective_blocks_set_timer(void *owner, int64_t at_ns);
+    uint16_t collective_blocks_epoch(void *owner);
+    void collective_blocks_fill(void *owner, uint32_t block, int32_t *lanes, uint32_t n);
+    void collective_blocks_take(void *owner, uint32_t rank, uint32_t block, const int32_t *lanes,
+                                uint32_t n);
+    void collective_blocks_complete(void *owner);
 }
 """
-"""By which the passive worker's own calls reach Python; `hostagent.collective.binding`."""
+"""By which what the passive C calls reaches Python; see `binding` and `blocks` in this folder."""
 
 
 def core_sources() -> list[Path]:
@@ -45,7 +53,7 @@ def _plain(path: Path) -> str:
 
 def declarations() -> str:
     """The headers as cffi's `cdef` takes them."""
-    headers = (CORE / "worker.h", CORE / "floats.h", DRIVER / "driver.h")
+    headers = (CORE / "worker.h", CORE / "blocks.h", CORE / "floats.h", DRIVER / "driver.h")
     return "".join(map(_plain, headers)) + CALLBACKS
 
 

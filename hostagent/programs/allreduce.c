@@ -2,32 +2,39 @@
  *
  * It makes `repeat` calls of `bytes` bytes, `gap_ns` apart, from `start_ns` on, or what the run orders. Rank r adds to lane i of a call
  * x(call, i) * (r + 1), so that a contribution that is missing, doubled or of another chunk makes a wrong sum: which ends the run.
+ *
+ * A run may order a Broadcast or an AllGather, too. Each is a barrier, blocks, and a barrier. In the first one of a job the
+ * barrier is a sum by which all ranks learn each other's addresses, for requests.
  */
 #include "allreduce.h"
 
 #include <stdio.h>
 #include <string.h>
 
+#include "blocks.h"
+#include "datagram.h"
 #include "host_program.h"
 #include "worker.h"
 
 enum {
-    MAC_BYTES = 6,
-    ETHERNET = 14,
-    IPV4 = 20,
-    UDP = 8,
-    HEADERS = ETHERNET + IPV4 + UDP,
     LANE = 4,
     ECT = 2,
     ECN_MASK = 3,
+    ON_WIRE = 24, /* preamble, FCS and gap of a frame */
     RANKS_MAX = 32768, /* so that their sums fit int32 */
 };
 
-enum { WORKER_TIMER, CALL_TIMER };
+enum { WORKER_TIMER, CALL_TIMER, BLOCKS_TIMER };
+
+/* What an order asks for; a Broadcast from root r is ORDER_BROADCAST + r. As workloads/in_network.py has it. */
+enum { ORDER_SUM, ORDER_ALLGATHER, ORDER_BROADCAST };
+
+/* What a worker's call is for. */
+enum purpose { PURPOSE_SUM, PURPOSE_START, PURPOSE_END };
 
 enum {
     JOB, RANK, RANKS, EPOCH, SLOTS, LANES, WIRE_LANES, WINDOW, ADAPT, PATIENCE, TIMEOUT_NS, SEED, DSCP, GATEWAY,
-    BYTES, REPEAT, START_NS, GAP_NS, GIVE_UP_NS,
+    BYTES, REPEAT, START_NS, GAP_NS, GIVE_UP_NS, BLOCK_BYTES, BLOCK_LANES, RATE_BPS,
     SETTINGS,
 };
 
@@ -51,6 +58,9 @@ static const struct program_setting settings[] = {
     [START_NS] = {"start_ns", 0},
     [GAP_NS] = {"gap_ns", 0},
     [GIVE_UP_NS] = {"give_up_ns", 100000000}, /* without any result; 0: never */
+    [BLOCK_BYTES] = {"block_bytes", 0}, /* of the largest Broadcast or AllGather that is ordered; 0: none is */
+    [BLOCK_LANES] = {"block_lanes", 256},
+    [RATE_BPS] = {"rate_bps", 0}, /* of the slowest link of the job's trees; 0: the interface's */
     [SETTINGS] = {NULL, 0},
 };
 
@@ -59,6 +69,11 @@ static const uint32_t SWITCHES_ADDRESS = 0xc0000008;
 struct one {
     struct program_host *host;
     struct worker *worker;
+    struct blocks *blocks; /* NULL: no order asks for any */
+    uint32_t *addresses;   /* by rank, for requests */
+    uint64_t block_call, block_order;
+    int64_t block_began;
+    uint8_t addressed;     /* `addresses` are known */
     uint32_t lanes, wire_lanes;
     uint32_t rank_factor, sum_factor; /* of x: this rank's, all ranks' */
     uint32_t values;                  /* x is below this */
@@ -66,15 +81,20 @@ struct one {
     int64_t to_make;                  /* calls of its own that are to come */
     int64_t last_result;              /* of what is in flight; -1: nothing is */
     int64_t longest_gap, longest_call, shortest_call;
-    uint32_t ip_sum;                  /* of its header, without the length */
     uint64_t orders[WORKER_CALLS];    /* of the calls that are open, by number */
     int64_t begun_ns[WORKER_CALLS];
-    uint8_t frame[HEADERS + WEFT_ALLREDUCE_BYTES + LANE * WORKER_LANES_MAX];
+    uint8_t purposes[WORKER_CALLS];
+    struct datagram datagram;
 };
 
 static int64_t setting(const struct program_host *host, int which)
 {
     return host->settings[which].value;
+}
+
+static uint64_t rate_of(const struct program_host *host)
+{
+    return setting(host, RATE_BPS) ? (uint64_t)setting(host, RATE_BPS) : host->interfaces[0].rate_bps;
 }
 
 static struct worker_config config_of(const struct program_setting *s)
@@ -90,6 +110,31 @@ static struct worker_config config_of(const struct program_setting *s)
         .patience = (uint32_t)s[PATIENCE].value,
         .timeout_ns = s[TIMEOUT_NS].value,
         .seed = (uint64_t)s[SEED].value << 32 ^ (uint64_t)s[JOB].value << 20 ^ (uint64_t)s[RANK].value,
+    };
+}
+
+/* Of what a rank sends in an AllGather, as the run orders it: what it gets from each other rank. */
+static uint64_t share_of(uint64_t bytes, int64_t ranks)
+{
+    return (bytes + (uint64_t)ranks - 2) / ((uint64_t)ranks - 1);
+}
+
+static struct blocks_config blocks_config_of(const struct program_setting *s, uint64_t rate_bps)
+{
+    const uint32_t wire = (uint32_t)s[BLOCK_LANES].value, lanes = config_of(s).lanes;
+    const int64_t ranks = s[RANKS].value;
+    const uint64_t whole = share_of((uint64_t)s[BLOCK_BYTES].value, ranks) * (uint64_t)ranks;
+    const uint64_t bits = 8 * (uint64_t)(ON_WIRE + DATAGRAM_HEADERS + WEFT_ALLREDUCE_BYTES + LANE * wire);
+    return (struct blocks_config){
+        .job = (uint16_t)s[JOB].value,
+        .rank = (uint32_t)s[RANK].value,
+        .ranks = (uint32_t)ranks,
+        .lanes = lanes == config_of(s).wire_lanes || lanes > wire ? wire : lanes, /* all of them, where all are added */
+        .wire_lanes = wire,
+        .most = whole / LANE + (uint64_t)ranks,
+        .slot_ps = (int64_t)(bits * 1000000000000u / (rate_bps ? rate_bps : 1)),
+        .timeout_ns = s[TIMEOUT_NS].value,
+        .seed = config_of(s).seed ^ 1,
     };
 }
 
@@ -117,6 +162,9 @@ static const char *wrong_with(const struct program_host *host)
         {START_NS, 0, INT64_MAX / 2, "start_ns: 0 or later"},
         {GAP_NS, 0, INT64_MAX / 2, "gap_ns: 0 or more"},
         {GIVE_UP_NS, 0, INT64_MAX / 2, "give_up_ns: 0 or more"},
+        {BLOCK_BYTES, 0, (int64_t)1 << 40, "block_bytes: from 0 to 2^40"},
+        {BLOCK_LANES, 1, WORKER_LANES_MAX, "block_lanes: from 1 to 2044"},
+        {RATE_BPS, 0, (int64_t)1 << 50, "rate_bps: from 0 to 2^50"},
     };
     for (size_t i = 0; i < sizeof limits / sizeof *limits; i++)
         if (setting(host, limits[i].which) < limits[i].least || setting(host, limits[i].which) > limits[i].most)
@@ -127,16 +175,30 @@ static const char *wrong_with(const struct program_host *host)
         return "bytes: from 1 to 2^40, where calls are repeated";
     const struct worker_config config = config_of(host->settings);
     const char *wrong = worker_wrong(&config);
-    if (!wrong && IPV4 + UDP + WEFT_ALLREDUCE_BYTES + LANE * config.wire_lanes > host->interfaces[0].mtu)
+    if (!wrong && DATAGRAM_IP + DATAGRAM_UDP + WEFT_ALLREDUCE_BYTES + LANE * config.wire_lanes > host->interfaces[0].mtu)
         return "wire_lanes: packets of as many lanes are longer than the interface's MTU";
-    return wrong;
+    if (wrong || !setting(host, BLOCK_BYTES))
+        return wrong;
+    if (setting(host, RANKS) < 2)
+        return "ranks: 2 or more, where blocks are sent";
+    if (DATAGRAM_IP + DATAGRAM_UDP + WEFT_ALLREDUCE_BYTES + LANE * (uint32_t)setting(host, BLOCK_LANES) > host->interfaces[0].mtu)
+        return "block_lanes: packets of as many lanes are longer than the interface's MTU";
+    const struct blocks_config blocks = blocks_config_of(host->settings, rate_of(host));
+    return blocks_wrong(&blocks);
 }
 
-/* What comes behind the state: the worker's memory. */
+/* What comes behind the state: the worker's memory, and where blocks are ordered theirs, and all ranks' addresses. */
 static size_t room(const struct program_setting *given)
 {
     const struct worker_config config = config_of(given);
-    return worker_wrong(&config) ? 0 : worker_bytes(&config);
+    if (worker_wrong(&config))
+        return 0;
+    if (given[BLOCK_BYTES].value <= 0 || given[RANKS].value < 2 || given[BLOCK_LANES].value < 1)
+        return worker_bytes(&config);
+    const struct blocks_config blocks = blocks_config_of(given, 1000000000);
+    if (blocks_wrong(&blocks))
+        return worker_bytes(&config);
+    return worker_bytes(&config) + blocks_bytes(&blocks) + blocks.ranks * sizeof(uint32_t);
 }
 
 /* --- data ---------------------------------------------------------------------------------------------- */
@@ -149,9 +211,28 @@ static uint32_t x_of(const struct one *one, uint64_t call, uint64_t lane)
     return (uint32_t)(x >> 32) % one->values;
 }
 
+/* Lane r of all chunks together is rank r's address, to which the others add zero. */
+static void fill_addresses(const struct one *one, uint32_t chunk, int32_t *lanes)
+{
+    const uint64_t rank = (uint64_t)setting(one->host, RANK);
+    for (uint32_t i = 0; i < one->lanes; i++)
+        lanes[i] = (uint64_t)chunk * one->lanes + i == rank ? (int32_t)one->host->interfaces[0].ip : 0;
+}
+
+static void take_addresses(struct one *one, uint32_t chunk, const int32_t *lanes)
+{
+    const uint64_t ranks = (uint64_t)setting(one->host, RANKS);
+    for (uint32_t i = 0; i < one->lanes && (uint64_t)chunk * one->lanes + i < ranks; i++)
+        one->addresses[(uint64_t)chunk * one->lanes + i] = (uint32_t)lanes[i];
+}
+
 static void fill(void *owner, uint64_t call, uint32_t chunk, int32_t *lanes)
 {
     const struct one *one = owner;
+    if (one->purposes[call % WORKER_CALLS] == PURPOSE_START) {
+        fill_addresses(one, chunk, lanes);
+        return;
+    }
     for (uint32_t i = 0; i < one->lanes; i++)
         lanes[i] = (int32_t)(x_of(one, call, (uint64_t)chunk * one->wire_lanes + i) * one->rank_factor);
 }
@@ -168,6 +249,10 @@ static void take(void *owner, uint64_t call, uint32_t chunk, const int32_t *lane
     if (one->last_result >= 0 && now - one->last_result > one->longest_gap)
         one->longest_gap = now - one->last_result;
     one->last_result = now;
+    if (one->purposes[call % WORKER_CALLS] == PURPOSE_START) {
+        take_addresses(one, chunk, lanes);
+        return;
+    }
     for (uint32_t i = 0; i < one->lanes; i++) {
         const uint32_t wanted = x_of(one, call, (uint64_t)chunk * one->wire_lanes + i) * one->sum_factor;
         if ((uint32_t)lanes[i] != wanted) {
@@ -181,87 +266,144 @@ static void take(void *owner, uint64_t call, uint32_t chunk, const int32_t *lane
     }
 }
 
-/* --- frames -------------------------------------------------------------------------------------------- */
-
-static void put16(uint8_t *at, uint32_t value)
+/* Of each call, sender and place its own. */
+static uint32_t block_value(const struct one *one, uint64_t rank, uint32_t block, uint32_t i)
 {
-    at[0] = (uint8_t)(value >> 8);
-    at[1] = (uint8_t)value;
+    const uint64_t lane = (uint64_t)block * (uint64_t)setting(one->host, BLOCK_LANES) + i;
+    uint64_t x = (one->block_call + 1) * 0x9e3779b97f4a7c15u ^ (rank << 40 | lane) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ x >> 29) * 0x94d049bb133111ebu;
+    return (uint32_t)(x >> 32);
 }
 
-static void put_mac(uint8_t *at, uint64_t mac)
+static void fill_block(void *owner, uint32_t block, int32_t *lanes, uint32_t n)
 {
-    for (int i = 0; i < MAC_BYTES; i++)
-        at[i] = (uint8_t)(mac >> 8 * (MAC_BYTES - 1 - i));
+    const struct one *one = owner;
+    for (uint32_t i = 0; i < n; i++)
+        lanes[i] = (int32_t)block_value(one, (uint64_t)setting(one->host, RANK), block, i);
 }
 
-static void put_ip(uint8_t *at, uint32_t address)
+static void take_block(void *owner, uint32_t rank, uint32_t block, const int32_t *lanes, uint32_t n)
 {
-    put16(at, address >> 16);
-    put16(at + 2, address);
+    struct one *one = owner;
+    for (uint32_t i = 0; i < n; i++)
+        if ((uint32_t)lanes[i] != block_value(one, rank, block, i)) {
+            char why[160];
+            snprintf(why, sizeof why, "block %u of rank %u, lane %u: %u came, and has to be %u", block, rank, i,
+                     (uint32_t)lanes[i], block_value(one, rank, block, i));
+            one->host->calls->count(one->host, "wrong", 1);
+            fail(one, why);
+            return;
+        }
 }
 
-static void make_headers(struct one *one)
+/* --- datagrams -------------------------------------------------------------------------------------------- */
+
+static void send_to(struct one *one, uint32_t address, uint32_t port, const uint8_t *payload, uint32_t length, uint32_t tail)
 {
-    const struct program_host *host = one->host;
-    const struct program_interface *interface = &host->interfaces[0];
-    uint8_t *ip = one->frame + ETHERNET, *udp = ip + IPV4;
-    put_mac(one->frame, interface->gateway_mac);
-    put_mac(one->frame + MAC_BYTES, interface->mac);
-    put16(one->frame + 12, 0x0800);
-    ip[0] = 0x45;
-    ip[1] = (uint8_t)(setting(host, DSCP) << 2 | (setting(host, ADAPT) ? ECT : 0));
-    put16(ip + 6, 0x4000); /* it is never cut into pieces */
-    ip[8] = 64;
-    ip[9] = 17;
-    put_ip(ip + 12, interface->ip);
-    put_ip(ip + 16, setting(host, GATEWAY) ? (uint32_t)setting(host, GATEWAY) : SWITCHES_ADDRESS);
-    for (int i = 0; i < IPV4; i += 2)
-        one->ip_sum += (uint32_t)ip[i] << 8 | ip[i + 1];
-    put16(udp, WEFT_ALLREDUCE_PORT);
-    put16(udp + 2, WEFT_ALLREDUCE_PORT);
+    if (datagram_send(&one->datagram, one->host, address, port, payload, length, tail))
+        one->host->calls->count(one->host, "lost at the interface", 1);
+}
+
+static void send_to_switches(struct one *one, const uint8_t *payload, uint32_t length, uint32_t tail)
+{
+    const int64_t gateway = setting(one->host, GATEWAY);
+    send_to(one, gateway ? (uint32_t)gateway : SWITCHES_ADDRESS, WEFT_ALLREDUCE_PORT, payload, length, tail);
 }
 
 static void send_one(void *owner, const uint8_t *payload, uint32_t length, uint32_t tail)
 {
+    send_to_switches(owner, payload, length, tail);
+}
+
+static void send_block(void *owner, uint32_t to, const uint8_t *payload, uint32_t length, uint32_t tail)
+{
     struct one *one = owner;
-    uint8_t *ip = one->frame + ETHERNET;
-    const uint32_t datagram = UDP + length + tail;
-    uint32_t sum = one->ip_sum + IPV4 + datagram;
-    put16(ip + 2, IPV4 + datagram);
-    sum = (sum & 0xffff) + (sum >> 16);
-    sum = (sum & 0xffff) + (sum >> 16);
-    put16(ip + 10, ~sum);
-    put16(ip + IPV4 + 4, datagram);
-    memcpy(one->frame + HEADERS, payload, length);
-    if (one->host->calls->send_long(one->host, 0, one->frame, HEADERS + length, tail))
-        one->host->calls->count(one->host, "lost at the interface", 1);
+    if (to == BLOCKS_FLOOD)
+        send_to_switches(one, payload, length, tail);
+    else
+        send_to(one, one->addresses[to], WEFT_ALLREDUCE_PEER_PORT, payload, length, tail);
+}
+
+static void set_one_timer(struct one *one, uint32_t token, int64_t at, int64_t never)
+{
+    if (at == never)
+        one->host->calls->cancel_timer(one->host, token);
+    else
+        one->host->calls->set_timer(one->host, token, at);
 }
 
 static void set_timer(void *owner, int64_t at)
 {
-    struct one *one = owner;
-    if (at == WORKER_NEVER)
-        one->host->calls->cancel_timer(one->host, WORKER_TIMER);
-    else
-        one->host->calls->set_timer(one->host, WORKER_TIMER, at);
+    set_one_timer(owner, WORKER_TIMER, at, WORKER_NEVER);
+}
+
+static void set_blocks_timer(void *owner, int64_t at)
+{
+    set_one_timer(owner, BLOCKS_TIMER, at, BLOCKS_NEVER);
 }
 
 /* --- calls --------------------------------------------------------------------------------------------- */
 
-static void begin(struct one *one, uint64_t bytes, uint64_t order)
+static void begin_chunks(struct one *one, enum purpose purpose, uint64_t chunks, uint64_t order)
 {
-    const uint64_t chunk = (uint64_t)LANE * one->wire_lanes, chunks = (bytes + chunk - 1) / chunk;
     const uint64_t place = one->begun % WORKER_CALLS;
     one->orders[place] = order;
+    one->purposes[place] = (uint8_t)purpose;
     one->begun_ns[place] = one->host->now_ns;
     if (one->last_result < 0)
         one->last_result = one->host->now_ns;
+    const enum worker_kind kind = !chunks ? WORKER_BARRIER : purpose == PURPOSE_START ? WORKER_SHORT : WORKER_INTEGERS;
     const int status = chunks > INT32_MAX ? WORKER_INVALID
-                                          : worker_begin(one->worker, chunks ? WORKER_INTEGERS : WORKER_BARRIER, (uint32_t)chunks,
-                                                         one->begun++, one->host->now_ns);
+                                          : worker_begin(one->worker, kind, (uint32_t)chunks, one->begun++, one->host->now_ns);
     if (status)
         fail(one, status == WORKER_FULL ? "more than 1024 calls are open at once" : "a call has at most 2^31 chunks");
+}
+
+static void begin(struct one *one, uint64_t bytes, uint64_t order)
+{
+    const uint64_t chunk = (uint64_t)LANE * one->wire_lanes;
+    begin_chunks(one, PURPOSE_SUM, (bytes + chunk - 1) / chunk, order);
+}
+
+static void begin_blocks(struct one *one, uint32_t what, uint64_t bytes, uint64_t order)
+{
+    const int64_t ranks = setting(one->host, RANKS), largest = setting(one->host, BLOCK_BYTES);
+    const int32_t root = what == ORDER_ALLGATHER ? BLOCKS_ALL : (int32_t)(what - ORDER_BROADCAST);
+    if (!one->blocks || bytes > (uint64_t)largest) {
+        fail(one, "an order asks for more blocks than block_bytes says");
+        return;
+    }
+    const uint64_t share = root == BLOCKS_ALL ? share_of(bytes, ranks) : bytes;
+    const int status = blocks_begin(one->blocks, root, (share + LANE - 1) / LANE, one->host->now_ns);
+    if (status) {
+        fail(one, status == BLOCKS_BUSY ? "blocks of one call are sent at a time" : "blocks: no bytes, too many, or no such root");
+        return;
+    }
+    one->block_order = order;
+    one->block_began = one->host->now_ns;
+    begin_chunks(one, PURPOSE_START, one->addressed ? 0 : ((uint64_t)ranks + one->lanes - 1) / one->lanes, order);
+}
+
+static void complete(void *owner)
+{
+    struct one *one = owner;
+    begin_chunks(one, PURPOSE_END, 0, one->block_order);
+}
+
+static uint16_t epoch_now(void *owner)
+{
+    const struct one *one = owner;
+    return (uint16_t)worker_epoch(one->worker);
+}
+
+static void blocks_done(struct one *one)
+{
+    const int64_t took = one->host->now_ns - one->block_began;
+    blocks_end(one->blocks);
+    one->block_call++;
+    one->host->calls->count(one->host, "block calls", 1);
+    one->host->calls->count(one->host, "all block calls, ns", (uint64_t)took);
+    one->host->calls->answer(one->host, one->block_order);
 }
 
 static void done(void *owner, uint64_t call)
@@ -270,6 +412,15 @@ static void done(void *owner, uint64_t call)
     const int64_t now = one->host->now_ns, took = now - one->begun_ns[call % WORKER_CALLS];
     if (!worker_open(one->worker))
         one->last_result = -1;
+    if (one->purposes[call % WORKER_CALLS] == PURPOSE_START) {
+        one->addressed = 1;
+        blocks_go(one->blocks, now);
+        return;
+    }
+    if (one->purposes[call % WORKER_CALLS] == PURPOSE_END) {
+        blocks_done(one);
+        return;
+    }
     if (took > one->longest_call)
         one->longest_call = took;
     if (took < one->shortest_call || !one->ended)
@@ -296,6 +447,15 @@ static const struct worker_calls calls = {
     .done = done,
 };
 
+static const struct blocks_calls blocks_calls = {
+    .send = send_block,
+    .set_timer = set_blocks_timer,
+    .epoch = epoch_now,
+    .fill = fill_block,
+    .take = take_block,
+    .complete = complete,
+};
+
 /* --- the program --------------------------------------------------------------------------------------- */
 
 static void start(struct program_host *host)
@@ -304,6 +464,8 @@ static void start(struct program_host *host)
     const char *wrong = wrong_with(host);
     if (!wrong && host->calls->listen(host, PROGRAM_UDP, WEFT_ALLREDUCE_PORT))
         wrong = "another program of the host is a worker: a host has one";
+    if (!wrong && setting(host, BLOCK_BYTES) && host->calls->listen(host, PROGRAM_UDP, WEFT_ALLREDUCE_PEER_PORT))
+        wrong = "another program of the host has UDP port 28793, by which lost blocks are asked for";
     if (wrong) {
         host->calls->fail(host, wrong);
         return;
@@ -318,8 +480,14 @@ static void start(struct program_host *host)
     one->values = INT32_MAX / one->sum_factor;
     one->to_make = setting(host, REPEAT);
     one->last_result = -1;
-    make_headers(one);
+    datagram_make(&one->datagram, host, (uint8_t)(setting(host, DSCP) << 2 | (setting(host, ADAPT) ? ECT : 0)));
     one->worker = worker_make((uint8_t *)host->state + sizeof *one, &config, &calls, one);
+    if (setting(host, BLOCK_BYTES)) {
+        const struct blocks_config blocks = blocks_config_of(host->settings, rate_of(host));
+        uint8_t *memory = (uint8_t *)one->worker + worker_bytes(&config);
+        one->blocks = blocks_make(memory, &blocks, &blocks_calls, one);
+        one->addresses = (uint32_t *)(memory + blocks_bytes(&blocks));
+    }
     if (one->to_make)
         host->calls->set_timer(host, CALL_TIMER, setting(host, START_NS));
 }
@@ -327,11 +495,13 @@ static void start(struct program_host *host)
 static void packet(struct program_host *host, uint32_t interface, const uint8_t *frame, uint32_t length)
 {
     struct one *one = host->state;
-    const uint32_t headers = ETHERNET + 4 * (frame[ETHERNET] & 15u) + UDP;
+    const uint32_t headers = DATAGRAM_ETHERNET + 4 * (frame[DATAGRAM_ETHERNET] & 15u) + DATAGRAM_UDP;
     (void)interface;
-    if ((frame[ETHERNET + 1] & ECN_MASK) == ECN_MASK)
+    if ((frame[DATAGRAM_ETHERNET + 1] & ECN_MASK) == ECN_MASK)
         host->calls->count(host, "results with CE", 1);
-    if (length >= headers)
+    if (one->blocks && length > headers && (frame[headers] == WEFT_ALLREDUCE_BLOCK || frame[headers] == BLOCKS_ASK))
+        blocks_receive(one->blocks, frame + headers, length - headers, host->now_ns);
+    else if (length >= headers)
         worker_receive(one->worker, frame + headers, length - headers, host->now_ns);
 }
 
@@ -346,15 +516,46 @@ static void timer(struct program_host *host, uint32_t token)
         fail(one, why);
     } else if (token == WORKER_TIMER) {
         worker_timer(one->worker, host->now_ns);
+    } else if (token == BLOCKS_TIMER && patience && host->now_ns - blocks_heard(one->blocks) >= patience) {
+        char why[160];
+        snprintf(why, sizeof why, "job %d: blocks of rank %u are missing, and none came for %lld ns", (int)setting(host, JOB),
+                 blocks_missing(one->blocks), (long long)patience);
+        fail(one, why);
+    } else if (token == BLOCKS_TIMER) {
+        blocks_timer(one->blocks, host->now_ns);
     } else if (one->to_make) {
         one->to_make--;
         begin(one, (uint64_t)setting(host, BYTES), 0);
     }
 }
 
-static void order(struct program_host *host, uint64_t number, uint64_t bytes)
+static void order(struct program_host *host, uint64_t number, uint32_t what, uint64_t bytes)
 {
-    begin(host->state, bytes, number);
+    if (what == ORDER_SUM)
+        begin(host->state, bytes, number);
+    else
+        begin_blocks(host->state, what, bytes, number);
+}
+
+static void count_blocks(struct program_host *host, const struct blocks_stats *stats)
+{
+    const struct {
+        const char *name;
+        uint64_t value;
+    } rows[] = {
+        {"blocks sent", stats->sent},
+        {"blocks flooded again", stats->flooded},
+        {"blocks sent to one", stats->unicast},
+        {"blocks taken", stats->taken},
+        {"blocks doubled", stats->doubled},
+        {"blocks late", stats->late},
+        {"blocks malformed", stats->malformed},
+        {"requests sent", stats->asked},
+        {"requests answered", stats->answered},
+        {"trees left", stats->turns},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        host->calls->count(host, rows[i].name, rows[i].value);
 }
 
 static void stop(struct program_host *host)
@@ -387,6 +588,8 @@ static void stop(struct program_host *host)
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         host->calls->count(host, rows[i].name, rows[i].value);
+    if (one->blocks)
+        count_blocks(host, blocks_stats_of(one->blocks));
 }
 
 const struct program_ops allreduce_program = {

@@ -88,8 +88,9 @@ struct program_ops {
     void (*packet)(struct program_host *host, uint32_t interface, const uint8_t *frame, uint32_t length);
     void (*timer)(struct program_host *host, uint32_t token);
     void (*stop)(struct program_host *host); /* the run ends; NULL: nothing to do */
-    /* The run asks for something of `bytes` bytes, to be answered when it is done; NULL: it takes no orders. */
-    void (*order)(struct program_host *host, uint64_t order, uint64_t bytes);
+    /* The run asks for something of `bytes` bytes, to be answered when it is done; NULL: it takes no orders. `what`: a number that
+     * means something to the program and to who made the run's orders. */
+    void (*order)(struct program_host *host, uint64_t order, uint32_t what, uint64_t bytes);
 };
 
 /* By name, NULL: there is none. `program_at`: those of the list, in order; NULL behind the last one. */

@@ -12,13 +12,19 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from mechanisms.allreduce.settings import KEY, TREES, AllReduce, Job
-from mechanisms.allreduce.trees import LANE_BYTES, PlanError, plan_of
+from mechanisms.allreduce.trees import LANE_BYTES, JobPlan, PlanError, plan_of
 from mechanisms.allreduce.workers import worker_of
 from topologies.extensions import Settings
-from topologies.model import Topology
+from topologies.model import Link, Topology
 from workloads.in_network import GroupError, GroupWorker
 from workloads.model import Group
 from workloads.paths import OVERHEAD, Paths
+
+HEADERS = 20 + 8 + 16
+"""Of an IP packet with lanes: IPv4, UDP, ours."""
+
+BLOCK_LEAST, BLOCK_MOST = 1, 1024
+"""Lanes of a block: as many as fit all links, a power of two."""
 
 PROGRAM = "allreduce"
 """Of hostagent/programs."""
@@ -79,12 +85,25 @@ class Groups:
         setting: AllReduce = topology.setting(KEY)
         return LANE_BYTES * setting.wire_lanes
 
+    def block_payload(self, topology: Topology, group: int) -> int:
+        """Return the bytes of a block's lanes."""
+        links = _links(topology, plan_of(topology).jobs[name_of(group)])
+        most = (min(link.mtu_bytes for link in links) - HEADERS) // LANE_BYTES
+        return LANE_BYTES * min(BLOCK_MOST, 1 << max(BLOCK_LEAST, most).bit_length() - 1)
+
     def workers(self, topology: Topology, group: int) -> Iterator[GroupWorker]:
         """Yield the worker of each rank."""
         job = plan_of(topology).jobs[name_of(group)]
+        block_lanes = self.block_payload(topology, group) // LANE_BYTES
+        rate_bps = min(link.rate_bps for link in _links(topology, job))
         for interface in job.workers:
             worker = worker_of(topology, job.name, interface.host)
-            settings = {**vars(worker), "gateway": int(interface.gateway)}
+            settings = {
+                **vars(worker),
+                "gateway": int(interface.gateway),
+                "block_lanes": block_lanes,
+                "rate_bps": rate_bps,
+            }
             yield GroupWorker(interface.host, PROGRAM, settings)
 
     def _slots(self, topology: Topology, groups: Sequence[Group], said: AllReduce | None) -> int:
@@ -101,6 +120,12 @@ class Groups:
         wanted = max(_slots_at_line_rate(topology, group) for group in groups)
         most = max(SLOTS_OF_ALL // len(groups), SLOTS_LEAST)
         return min(1 << (wanted - 1).bit_length(), 1 << most.bit_length() - 1, SLOTS_MOST)
+
+
+def _links(topology: Topology, job: JobPlan) -> set[Link]:
+    """Return the links of a job's trees, those of its workers included."""
+    own = {topology.link_at(each.host, each.number) for each in job.workers}
+    return own.union(*(tree.links for tree in job.all_trees))
 
 
 def _slots_at_line_rate(topology: Topology, group: Group) -> int:

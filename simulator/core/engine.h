@@ -296,6 +296,9 @@ struct script_packet {
     struct raw_frame *frame;
 };
 
+/* Who carries a message: a program's number + 1, 0: none does; and what is asked of it. */
+struct order { uint32_t program, what; };
+
 struct sim {
     ws_time now;
     uint64_t seed;
@@ -341,7 +344,7 @@ struct sim {
     uint64_t raws;   /* frames of scripts and programs that wait in a NIC */
     uint64_t held;   /* frames that slow hosts have not taken */
     struct programs *programs; /* NULL: there are none */
-    uint32_t *orders;  /* by message: the program that carries it, + 1; 0: none does */
+    struct order *orders; /* by message */
     uint64_t n_orders; /* messages behind these are carried by none */
 
     struct sim_totals totals;
@@ -501,7 +504,7 @@ void message_waits_less(struct sim *s, uint64_t number); /* for one less than be
 
 /* --- collectives.c: messages that are made as they are due ---------------------------------------------- */
 /* A message of a collective: its place may soon be another's. */
-static inline int message_is_ordered(const struct sim *s, uint64_t number) { return number < s->n_orders && s->orders[number]; }
+static inline int message_is_ordered(const struct sim *s, uint64_t number) { return number < s->n_orders && s->orders[number].program; }
 static inline int message_is_made(const struct sim *s, uint64_t number) { return s->n_stored && number >= s->n_stored; }
 void collective_begin(struct sim *s, uint64_t barrier); /* a message that was added is done: a rank may begin */
 void collective_ready(struct sim *s, uint64_t number);

@@ -461,7 +461,7 @@ int sim_add_program(sim *s, uint32_t number, const struct program_ops *ops, void
 
 /* --- orders ------------------------------------------------------------------------------------------ */
 
-int sim_order(sim *s, uint64_t message, uint32_t program)
+int sim_order(sim *s, uint64_t message, uint32_t program, uint32_t what)
 {
     if (!s->programs || program >= s->programs->n || !s->programs->rows[program]->ops->order)
         return sim_fail(s, SIM_EINVAL, "program %u takes no orders", program);
@@ -469,22 +469,23 @@ int sim_order(sim *s, uint64_t message, uint32_t program)
         return sim_fail(s, SIM_ENOENT, "there is no message %llu", (unsigned long long)message);
     if (message >= s->n_orders) {
         const uint64_t n = s->n_stored ? s->n_stored : s->n_messages;
-        uint32_t *bigger = realloc(s->orders, n * sizeof *bigger);
+        struct order *bigger = realloc(s->orders, n * sizeof *bigger);
         if (!bigger)
             return sim_fail(s, SIM_ENOMEM, "no memory for orders");
         memset(bigger + s->n_orders, 0, (n - s->n_orders) * sizeof *bigger);
         s->orders = bigger;
         s->n_orders = n;
     }
-    s->orders[message] = program + 1;
+    s->orders[message] = (struct order){program + 1, what};
     return SIM_OK;
 }
 
 void program_order(struct sim *s, uint64_t message)
 {
-    struct program *program = s->programs->rows[s->orders[message] - 1];
+    const struct order *order = &s->orders[message];
+    struct program *program = s->programs->rows[order->program - 1];
     tell_time(program);
-    program->ops->order(&program->host, message, s->messages[message].bytes);
+    program->ops->order(&program->host, message, order->what, s->messages[message].bytes);
 }
 
 int sim_start_programs(sim *s, uint32_t time_scale, const uint8_t *queue_of_dscp)

@@ -59,9 +59,12 @@ class Programs:
         self._titles.append((title, host))
         return int(number)
 
-    def order(self, message: int, program: int) -> None:
-        """Let a program carry a message, when the run would send it. Raises ProgramError."""
-        if self._lib.sim_order(self._sim, message, program) < 0:
+    def order(self, message: int, program: int, what: int = 0) -> None:
+        """Let a program carry a message, when the run would send it.
+
+        `what`: what the order asks for, a number of the program's own. Raises ProgramError.
+        """
+        if self._lib.sim_order(self._sim, message, program, what) < 0:
             raise ProgramError(self._why())
 
     def start(self, *, time_scale: int = 1, queue_of_dscp: Sequence[int] = (0,) * 64) -> None:

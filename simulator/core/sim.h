@@ -195,8 +195,8 @@ int sim_start_programs(sim *s, uint32_t time_scale, const uint8_t *queue_of_dscp
 int sim_stop_programs(sim *s);
 /* The first one that failed ended the run; SIM_ENOENT: none has. `why` lives as long as the simulation. */
 /* Message `message` is carried by a program, which takes orders: it is handed over when it would be sent, and done when the program
- * says so. Before the run. */
-int sim_order(sim *s, uint64_t message, uint32_t program);
+ * says so. `what` is the program's own (host_program.h). Before the run. */
+int sim_order(sim *s, uint64_t message, uint32_t program, uint32_t what);
 
 struct sim_program_failure { uint32_t program, pad_; int64_t at_ns; const char *why; };
 int sim_program_failure_get(const sim *s, struct sim_program_failure *failure);

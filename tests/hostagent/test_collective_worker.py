@@ -603,6 +603,23 @@ def test_calls_beyond_the_limit_are_refused() -> None:
         PassiveWorker(WorkerConfig(1, slots=1, lanes=1), _Zeros()).begin(Kind.SCALED, 0, 0, 0)
 
 
+def test_short_packets_have_only_the_lanes_that_are_added() -> None:
+    lengths: list[tuple[int, int, int]] = []
+
+    class Sent(_Zeros):
+        def send(self, payload: bytes, tail: int) -> None:
+            lengths.append((len(payload), tail, HEADER.unpack_from(payload)[-1]))
+
+        def fill(self, tag: int, chunk: int) -> Sequence[int]:
+            return [tag, chunk]
+
+    config = WorkerConfig(1, slots=2, lanes=2, wire_lanes=8)
+    worker = PassiveWorker(config, Sent(), sanitize=SANITIZE)
+    worker.begin(Kind.SHORT, 1, 0, 0)
+    worker.begin(Kind.INTEGERS, 1, 1, 0)
+    assert lengths == [(HEADER.size + 8, 0, 2), (HEADER.size + 8, 24, 8)]
+
+
 class _Zeros(Calls):
     def fill(self, tag: int, chunk: int) -> Sequence[int]:
         return [0]

@@ -1,6 +1,6 @@
-"""Jobs whose AllReduces switches compute, end to end: worker, program and trees, in virtual time.
+"""Jobs whose collectives switches carry out, end to end: worker, program, trees, virtual time.
 
-Each worker checks each sum: a wrong one ends the run.
+Each worker checks each sum and each block: a wrong one ends the run.
 """
 
 from __future__ import annotations
@@ -158,6 +158,83 @@ def test_lanes_and_slots_of_the_topology_are_used() -> None:
     assert counted(outcome, "results") == 8 * (512_000 // 128)
 
 
+BLOCKS = (
+    JOB
+    + """\
+    - allgather: {bytes: 100001B, algorithm: in-network}
+    - broadcast: {bytes: 50001B, root: 5, algorithm: in-network, repeat: 2}
+    - allreduce: {bytes: 10KB, algorithm: in-network}
+"""
+)
+
+
+def test_each_link_carries_each_block_once() -> None:
+    run, outcome = play(BLOCKS)
+    gathered, sent = 4, 13  # blocks of 4096 bytes: of 12501 of each rank, and of the root's
+    assert counted(outcome, "blocks sent") == 8 * gathered + 2 * sent
+    assert counted(outcome, "blocks taken") == 8 * 7 * gathered + 2 * 7 * sent
+    assert counted(outcome, "block calls") == 3 * 8
+    assert counted(outcome, "calls") == 8
+    for name in ("repeated", "requests sent", "blocks doubled", "blocks late", "blocks malformed"):
+        assert counted(outcome, name) == 0, name
+    ideal = next(s.ideal_ps for s in Simulation(run, program("")).traffic.spans if s.name == "job")
+    round_trip_us = 4 * (0.5 + PACKET_NS / 1000)
+    assert ideal / US <= took_us(outcome) <= 1.05 * ideal / US + 7 * round_trip_us
+
+
+def test_blocks_are_as_fast_and_as_long_as_the_narrowest_link_allows() -> None:
+    text = JOB + "    - broadcast: {bytes: 512KB, algorithm: in-network}\n"
+    narrow = "link: {rate: 100Gbps, delay: 500ns, queue: 32KB, mtu: 2000B}"
+    text = text.replace("  link: {rate: 400Gbps", "  host_link: {rate: 400Gbps")
+    text = text.replace("  host_link:", f"  {narrow}\n  host_link:")
+    _, outcome = play(text)
+    assert counted(outcome, "blocks sent") == 512_000 // 1024
+    assert counted(outcome, "requests sent") == 0
+    assert took_us(outcome) == pytest.approx(500 * 4 * PACKET_NS / 1000, rel=0.2)
+
+
+def test_lost_blocks_are_asked_for() -> None:
+    links = read_run(BLOCKS).topology.links
+    events = "".join(f"  - {{at: 0us, link: '{e.a}-{e.b}', loss: 3%}}\n" for e in links)
+    _, outcome = play(f"{BLOCKS}events:\n{events}")
+    assert counted(outcome, "block calls") == 3 * 8
+    assert counted(outcome, "blocks taken") == 8 * 7 * 4 + 2 * 7 * 13
+    assert counted(outcome, "requests sent") > 0
+    assert counted(outcome, "blocks sent to one") > 0
+
+
+def test_broadcast_survives_the_death_of_its_trees_root() -> None:
+    text = JOB + "    - broadcast: {bytes: 512KB, algorithm: in-network}\n"
+    root = next(iter(plan_of(read_run(text).topology).jobs.values())).trees[0].root
+    _, outcome = play(f"{text}events:\n  - {{at: 8us, switch: {root}, do: kill}}\n")
+    assert counted(outcome, "blocks taken") == 7 * 125
+    assert counted(outcome, "blocks flooded again") > 0
+    assert took_us(outcome) < 2000
+
+
+def test_blocks_that_never_come_end_the_run() -> None:
+    text = JOB + "    - allgather: {bytes: 512KB, algorithm: in-network}\n"
+    with pytest.raises(ProgramError, match=r"blocks of rank \d are missing, and none came for"):
+        play(f"{text}events:\n  - {{at: 6us, link: 'h3-s1', do: down}}\n")
+
+
+@pytest.mark.parametrize(
+    ("phase", "message"),
+    [
+        ("broadcast: {bytes: 1KB, root: 8, algorithm: in-network}", "root 8: the groups have"),
+        ("broadcast: {bytes: 1KB, chunk: 1KB, algorithm: in-network}", "chunk are of rings and"),
+        ("allgather: {bytes: 1KB, channels: 2, algorithm: in-network}", "channels and chunk are"),
+        ("allgather: {bytes: 1KB, algorithm: tree}", "must be 'ring' or 'in-network', no"),
+        ("parallel: [{allgather: {bytes: 1KB, algorithm: in-network}}, "
+         "{broadcast: {bytes: 1KB, algorithm: in-network}}]", "go one after the other"),
+    ],
+)  # fmt: skip
+def test_wrong_phase_of_blocks_says_what_would_be_right(phase: str, message: str) -> None:
+    with pytest.raises(TopologyError) as told:
+        read_run(f"{JOB}    - {phase}\n")
+    assert message in str(told.value)
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -188,7 +265,7 @@ def test_lanes_and_slots_of_the_topology_are_used() -> None:
             TOPOLOGY + "job:\n  ranks: 8\n  tp: 2\n  dp: 4\n  phases:\n"
             + "".join(f"    - allreduce: {{bytes: 1KB, over: {o}, algorithm: in-network}}\n"
                       for o in ("tp", "dp")),
-            "is in another group of in-network AllReduces already",
+            "is in another group of in-network collectives already",
         ),
     ],
 )  # fmt: skip
@@ -206,6 +283,8 @@ def test_wrong_run_says_where_and_what_would_be_right(text: str, message: str) -
         ("slots: 100", "slots: a power of two, from 1 to 32768"),
         ("lanes: 2000", "wire_lanes: packets of as many lanes are longer than the interface's MTU"),
         ("lanes: 64, wire_lanes: 32", "wire_lanes: from lanes to 2044"),
+        ("block_bytes: 9, block_lanes: 1200", "block_lanes: packets of as many lanes are longer"),
+        ("block_bytes: 9, ranks: 1", "ranks: 2 or more, where blocks are sent"),
         ("repeat: 1", "bytes: from 1 to 2^40, where calls are repeated"),
     ],
 )

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
 from workloads.collectives import (
     Template,
     all_to_all,
+    broadcast_ring,
+    broadcast_tree,
     incast,
     pieces,
     pipeline,
@@ -79,6 +83,22 @@ def test_two_trees_reduce_everything_and_share_the_load(ranks: int) -> None:
     # Inner in one tree, a leaf in the other: 3 halves in the one and 1 in the other, each way.
     assert max(sent(found)) <= 2 * SIZE + 2
     assert tree(ranks, SIZE, 200_000, channels=2).channel.max() == 1
+
+
+@pytest.mark.parametrize("shape", [broadcast_ring, broadcast_tree])
+@pytest.mark.parametrize("ranks", [2, 3, 4, 7, 16])
+def test_broadcast_gives_each_rank_the_roots_bytes_once(
+    ranks: int, shape: Callable[..., Template]
+) -> None:
+    root = ranks // 2
+    found = shape(ranks, SIZE, root, 200_000, 2)
+    assert received(found) == [SIZE * (rank != root) for rank in range(ranks)]
+    assert sent(found)[root] == SIZE
+    assert max(sent(found)) <= 1.01 * SIZE * (1 if shape is broadcast_ring else 1.5)
+    assert all(root in of for of in known(found))
+    for rank in range(ranks):  # nothing is passed on before it has come
+        passed = np.flatnonzero((found.source == rank) & (rank != root))
+        assert np.isin(passed, found.edges[1]).all()
 
 
 @pytest.mark.parametrize("count", [2, 5, 8, 100])

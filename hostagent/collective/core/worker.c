@@ -252,11 +252,10 @@ static void send_kept(struct worker *w, uint32_t number, uint64_t chunk)
 {
     const uint32_t version = version_of(w, chunk);
     uint8_t *packet = packet_of(w, number, version);
-    const uint32_t wire = get16(packet + 14);
+    const uint32_t wire = get16(packet + 14), lanes = wire ? w->config.lanes : 0;
     put16(packet + 4, w->epoch);
     w->stats.sent++;
-    w->calls.send(w->owner, packet, WEFT_ALLREDUCE_BYTES + (wire ? 4 * w->config.lanes : 0),
-                  wire ? 4 * (w->config.wire_lanes - w->config.lanes) : 0);
+    w->calls.send(w->owner, packet, WEFT_ALLREDUCE_BYTES + 4 * lanes, 4 * (wire - lanes));
 }
 
 /* The chunk before the one that has no result; where that is in flight, others may still wait for both. Returns how many were sent. */
@@ -283,6 +282,7 @@ static void send_first(struct worker *w, uint32_t number, int64_t now)
     const uint32_t version = version_of(w, slot->next), data = has_data(call, index);
     uint8_t *packet = packet_of(w, number, version);
     const int scaled = call->kind == WORKER_SCALED && index < call->chunks;
+    const uint32_t wire_lanes = call->kind == WORKER_SHORT ? w->config.lanes : w->config.wire_lanes;
     packet[0] = WEFT_ALLREDUCE_CONTRIBUTION;
     packet[1] = data ? 0 : WEFT_ALLREDUCE_EXPONENT_ONLY;
     put16(packet + 2, w->config.job);
@@ -290,7 +290,7 @@ static void send_first(struct worker *w, uint32_t number, int64_t now)
     put32(packet + 8, (uint32_t)slot->next);
     packet[12] = scaled ? w->calls.exponent(w->owner, call->tag, (uint32_t)index) : 0;
     packet[13] = 0;
-    put16(packet + 14, data ? w->config.wire_lanes : 0);
+    put16(packet + 14, data ? wire_lanes : 0);
     if (data) {
         w->calls.fill(w->owner, call->tag, (uint32_t)(index - call->lead), w->lanes);
         put_lanes(packet + WEFT_ALLREDUCE_BYTES, w->lanes, w->config.lanes);
@@ -362,7 +362,7 @@ static void consider(struct worker *w, uint32_t number)
 
 int worker_begin(struct worker *w, enum worker_kind kind, uint32_t chunks, uint64_t tag, int64_t now)
 {
-    if (kind > WORKER_BARRIER || (kind == WORKER_BARRIER ? chunks != 0 : chunks == 0 || chunks > (uint32_t)INT32_MAX))
+    if (kind > WORKER_SHORT || (kind == WORKER_BARRIER ? chunks != 0 : chunks == 0 || chunks > (uint32_t)INT32_MAX))
         return WORKER_INVALID;
     if (w->n_calls == WORKER_CALLS)
         return WORKER_FULL;

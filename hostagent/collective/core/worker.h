@@ -29,6 +29,7 @@ enum worker_kind {
     WORKER_INTEGERS = 0, /* chunks of int32, no exponents */
     WORKER_SCALED = 1,   /* exponents are agreed on first */
     WORKER_BARRIER = 2,  /* one packet without data; chunks: 0 */
+    WORKER_SHORT = 3,    /* integers, in packets of `lanes` and no more */
 };
 
 enum worker_status { WORKER_OK = 0, WORKER_FULL = -1, WORKER_INVALID = -2 };
