@@ -230,7 +230,7 @@ REFUSED: list[tuple[str, dict[str, object], str]] = [
     (
         "dual_plane",
         {"spines": 2, "leaves": 2, "hosts_per_leaf": 2, "hosts": 2},
-        "hosts: unknown key 'hosts': known here are arp, classes",
+        "hosts: unknown key 'hosts': known here are allreduce, arp",
     ),
     ("two_dc", {"spines": 2, "leaves": 2, "hosts_per_leaf": 2}, "'long_link' is missing here"),
     (
