@@ -50,7 +50,15 @@ RUNS = (
     "websearch",
     *LARGE,
 )
-LABS = ("cnp-by-hand", "dpfr", "long-haul-fast-cnp")
+LABS = (
+    "allreduce",
+    "allreduce-by-hand",
+    "cnp-by-hand",
+    "dpfr",
+    "find-the-fault",
+    "long-haul-fast-cnp",
+)
+"""Labs that run in virtual time; others have nothing that is the same each time."""
 
 OF_THE_MACHINE = frozenset(
     {"versions", "started", "wall_s", "cpu_s", "setup_s", "program", "files"}
