@@ -42,6 +42,7 @@ LINES: Mapping[str, Mapping[str, str]] = {
     "queue-pairs": {"queue-pairs": ""},
     "fast-cnp": {"fast-cnp": "", "fast-cnp on": "no class of"},
     "dpfr": {"dpfr": "", "dpfr off": "has no dpfr"},
+    "allreduce": {"allreduce": "", "allreduce off": "has no allreduce"},
     "reload": {"reload s1": "", "reload all": "", "reload s9": "no switch", "reload s2 x.p4": "?"},
     "trace": {"trace s1 --count 1": "", "trace s9": "no switch"},
     "path": {"path h1 h2 --count 1": "?", "path h1 h1": "?"},
