@@ -22,6 +22,7 @@ OUTCOMES: Mapping[str, str] = {
     "lost_carrier": "times without carrier",
     "unplugged": "packets for a host behind it without carrier",
     "got_carrier": "times with carrier again",
+    "warned": "warnings of lossy links accepted",
 }
 """In the order of the P4 enum, with how a count of each reads."""
 

@@ -56,8 +56,7 @@ class DpfrMechanism(Mechanism):
     def validity_unit_ps(self, topology: Topology, kind: int) -> int:
         """Return the period of heartbeats, for notifications of links."""
         setting = topology.setting(KEY)
-        links = kind in (NotificationType.LINK_DOWN, NotificationType.LINK_UP)
-        return setting.period_ps if setting is not None and links else 0
+        return setting.period_ps if setting is not None and kind in KINDS else 0
 
     def remarks(self, topology: Topology, prefix: FieldPath = ()) -> Iterator[Remark]:
         """Yield that a topology is too large, or its times too short for the machine."""
@@ -81,6 +80,9 @@ class DpfrMechanism(Mechanism):
             right = f"validity: {(setting.refresh + longest - 1).bit_length()}"
             yield Remark(Severity.WARNING, (*prefix, KEY), topology.name, message, right)
 
+
+KINDS = frozenset((NotificationType.LINK_DOWN, NotificationType.LINK_UP, NotificationType.DEGRADED))
+"""The notifications that DPFR makes, whose validity counts in periods of its heartbeats."""
 
 DESTINATIONS = 256
 """As p4src/modules/dpfr.p4 has it: its size unless a topology needs more."""

@@ -14,10 +14,11 @@
 // that lead there, up and then down, all of them; the rest happens here:
 //
 //   usable = candidates of the leaf & ~down & ~mask of the leaf & ~mask of its group
-//   of these only such as lose no packets, if there are any
+//   of these only such as lose no packets, here or further on, if there are any
 //
 // Where that is empty, the switch notifies its neighbours (LINK_DOWN), which mask the way by which that arrives, and
-// relay it when they too have nothing left. A mask holds for a time, and is refreshed while the fault lasts.
+// relay it when they too have nothing left. A mask holds for a time, and is refreshed while the fault lasts. Where what is
+// left loses packets, they are warned in the same way (DEGRADED), and avoid it as long as they have another way.
 
 #if HOOK == HOOK_PROFILE
 

@@ -121,8 +121,13 @@ control ChooseWay(in headers_t hdr, inout local_metadata_t meta, inout standard_
                 }
             } else {
                 ways_t degraded;
+                ways_t lossy;
+                ways_t lossy_of_group;
                 dpfr_degraded.read(degraded, 0);
-                usable = usable & ~degraded == 0 ? usable : usable & ~degraded;
+                dpfr_lossy.read(lossy, (bit<32>)leaf);
+                dpfr_lossy.read(lossy_of_group, (bit<32>)group);
+                ways_t clean = usable & ~degraded & ~lossy & ~lossy_of_group;
+                usable = clean == 0 ? usable : clean;
                 ways_t own = 0;
                 if (dpfr_chosen.apply().hit) {
                     own = (ways_t)1 << chosen;

@@ -44,12 +44,90 @@ control TellNeighbours(inout local_metadata_t meta, in NotificationType type,
     }
 }
 
+// By destination, the last warning of lossy links from here: the switch that detected it 16, its number 12, round 32.
+@id(REGISTER_ID_DPFR_WARNED)
+register<bit<60>>(DPFR_DESTINATIONS) dpfr_warned;
+
+// As MayTell, of links that lose packets. Nothing is taken back: a warning expires.
+control MayWarn(in dpfr_t state, in destination_t destination, in bit<28> name, out bool may) {
+    apply {
+        bit<60> warned;
+        dpfr_warned.read(warned, (bit<32>)destination);
+        bit<32> since = state.round - warned[31:0];
+        bool held = since < (bit<32>)1 << state.validity;
+        bool enough = name[27:12] != warned[59:44] && since <= state.refresh >> 1;
+        may = !held || (since != 0 && (name == 0 || name != warned[59:32]) && !enough);
+        if (may) {
+            dpfr_warned.write((bit<32>)destination, name ++ state.round);
+        }
+    }
+}
+
+// Packets are lost on the way to a destination: behind the way by which the warning came, or on one of this switch's own.
+// Where no other way is left, those that go through here are warned; they go around it if they can.
+control HeedLossy(in headers_t hdr, inout local_metadata_t meta, in bool heard, in ways_t candidates,
+                  in destination_t destination, in destination_t group, in ipv4_addr_t network, in port_t cause) {
+    MayWarn() may_warn;
+    TellNeighbours() tell_neighbours;
+
+    apply {
+        ways_t down;
+        ways_t mask;
+        ways_t of_group;
+        ways_t degraded;
+        ways_t lossy;
+        ways_t lossy_of_group;
+        bool believed = true;
+        bit<28> name = 0;
+        dpfr_down.read(down, 0);
+        dpfr_masks.read(mask, (bit<32>)destination);
+        dpfr_masks.read(of_group, (bit<32>)group);
+        dpfr_degraded.read(degraded, 0);
+        dpfr_lossy.read(lossy, (bit<32>)destination);
+        dpfr_lossy.read(lossy_of_group, (bit<32>)group);
+        if (heard) {
+            bit<60> claim;
+            bit<32> cell = (bit<32>)destination << 6 | (bit<32>)meta.dpfr.way;
+            dpfr_lossy_claims.read(claim, cell);
+            bit<32> left = claim[31:0] - meta.dpfr.round;
+            bit<12> newer = hdr.notification.sequence - claim[43:32];
+            bool same = claim[59:44] == hdr.notification.switch_id && left[31:31] == 0 && left != 0;
+            believed = !same || (newer[11:11] == 0 && newer != 0);
+            name = hdr.notification.switch_id ++ hdr.notification.sequence;
+            if (believed) {
+                lossy = lossy | (ways_t)1 << meta.dpfr.way;
+                lossy_of_group = group == destination ? lossy : lossy_of_group;
+                dpfr_lossy.write((bit<32>)destination, lossy);
+                dpfr_lossy_claims.write(cell, name ++ (meta.dpfr.round + ((round_t)1 << hdr.notification.validity)));
+                dpfr.count((bit<32>)cause << 4 | (bit<32>)(bit<8>)DpfrOutcome.WARNED);
+            } else {
+                dpfr.count((bit<32>)cause << 4 | (bit<32>)(bit<8>)DpfrOutcome.OLD);
+            }
+        }
+        ways_t usable = candidates & ~down & ~mask & ~of_group;
+        bool clean = usable & ~degraded & ~lossy & ~lossy_of_group != 0;
+        if (meta.dpfr.listeners != 0 && believed && usable != 0 && !clean) {
+            bool may;
+            may_warn.apply(meta.dpfr, destination, name, may);
+            if (may && heard) {
+                meta.notifying.relay = meta.dpfr.listeners;
+            } else if (may) {
+                bit<4> far;
+                dpfr_far.read(far, (bit<32>)meta.dpfr.way);
+                tell_neighbours.apply(meta, NotificationType.DEGRADED, destination, network, cause);
+                meta.notifying.severity = far;
+            }
+        }
+    }
+}
+
 control DpfrNotices(inout headers_t hdr, inout local_metadata_t meta,
                     inout standard_metadata_t std) {
     HeartbeatTick() heartbeat_tick;
     TakeHeartbeat() take_heartbeat;
     MayTell() may_tell;
     TakePortState() take_port_state;
+    HeedLossy() heed_lossy;
     TellNeighbours() tell_neighbours;
     destination_t destination = 0;
     destination_t group = 0;
@@ -103,7 +181,8 @@ control DpfrNotices(inout headers_t hdr, inout local_metadata_t meta,
         Telling telling = Telling.NOTHING;
         bool look = false;
         bool heard = hdr.notification.type == NotificationType.LINK_DOWN ||
-            hdr.notification.type == NotificationType.LINK_UP;
+            hdr.notification.type == NotificationType.LINK_UP ||
+            hdr.notification.type == NotificationType.DEGRADED;
         if (hdr.notification.type == NotificationType.PORT_STATE) {
             if (std.ingress_port == TICKER_PORT) {
                 take_port_state.apply(hdr, meta);
@@ -127,6 +206,13 @@ control DpfrNotices(inout headers_t hdr, inout local_metadata_t meta,
                     dpfr_claims.write((bit<32>)swept << 6 | (bit<32>)meta.dpfr.way, 0);
                     dpfr_masks.write((bit<32>)swept, mask & ~own);
                 }
+                dpfr_lossy.read(mask, (bit<32>)swept);
+                dpfr_lossy_claims.read(claim, (bit<32>)swept << 6 | (bit<32>)meta.dpfr.way);
+                over = meta.dpfr.round - claim[31:0];
+                if (claim != 0 && over[31:31] == 0) {
+                    dpfr_lossy_claims.write((bit<32>)swept << 6 | (bit<32>)meta.dpfr.way, 0);
+                    dpfr_lossy.write((bit<32>)swept, mask & ~own);
+                }
             } else if (meta.dpfr.known == 1) {
                 take_heartbeat.apply(hdr, meta, std);
             }
@@ -137,6 +223,10 @@ control DpfrNotices(inout headers_t hdr, inout local_metadata_t meta,
         }
 
         if (look && dpfr_candidates.apply().hit) {
+            if (telling == Telling.LOSSY || hdr.notification.type == NotificationType.DEGRADED) {
+                heed_lossy.apply(hdr, meta, heard, candidates, destination, group, network, cause);
+                return;
+            }
             ways_t down;
             ways_t mask;
             ways_t of_group;

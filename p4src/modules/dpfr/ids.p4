@@ -45,6 +45,10 @@
 #define REGISTER_ID_DPFR_LOSSES             0x16000b0f
 #define REGISTER_ID_DPFR_DEGRADED           0x16000b10
 #define REGISTER_ID_DPFR_MENDING            0x16000b11
+#define REGISTER_ID_DPFR_LOSSY              0x16000b12
+#define REGISTER_ID_DPFR_LOSSY_CLAIMS       0x16000b13
+#define REGISTER_ID_DPFR_WARNING            0x16000b14
+#define REGISTER_ID_DPFR_WARNED             0x16000b15
 #define ACTION_ID_SET_DPFR_LINK             0x01000b20
 #define ACTION_ID_SKIP_DPFR_LINK            0x01000b21
 #define TABLE_ID_DPFR_LINK                  0x02000b20

@@ -22,7 +22,8 @@ register<bit<64>>(DPFR_WAYS) dpfr_telling;          // Telling 2, next destinati
 enum bit<2> Telling {
     NOTHING = 0,
     DOWN    = 1,
-    UP      = 2
+    UP      = 2,
+    LOSSY   = 3
 }
 
 const bit<8> FLAPS_MOST = 10;       // doublings of the hold, and of the time after which a death is forgotten
@@ -82,6 +83,7 @@ control HeartbeatTick(inout headers_t hdr, inout local_metadata_t meta,
                       out bit<8> behind_list, out bit<16> behind, out destination_t sweep) {
     FindDead() find_dead;
     AvoidLossy() avoid_lossy;
+    WarnOfLossy() warn_of_lossy;
     port_t port = 0;
     bit<16> destinations_behind = 0;
 
@@ -187,6 +189,11 @@ control HeartbeatTick(inout headers_t hdr, inout local_metadata_t meta,
                 told = told[63:62] ++ next[14:0] ++ count ++ later;
             }
             dpfr_telling.write((bit<32>)meta.dpfr.way, told);
+            if (telling == Telling.NOTHING) {
+                bool turn;
+                warn_of_lossy.apply(meta.dpfr, destinations_behind, turn, behind);
+                telling = turn ? Telling.LOSSY : Telling.NOTHING;
+            }
 
             bit<64> losses;
             dpfr_losses.read(losses, (bit<32>)meta.dpfr.way);

@@ -20,11 +20,12 @@ register<bit<64>>(DPFR_WAYS) dpfr_compared;
 @id(REGISTER_ID_DPFR_LOSSES)
 register<bit<64>>(DPFR_WAYS) dpfr_losses;
 
-@id(REGISTER_ID_DPFR_DEGRADED)
-register<ways_t>(1) dpfr_degraded;                  // ways whose other ends lose packets: used if there is no other
-
 @id(REGISTER_ID_DPFR_MENDING)
 register<bit<40>>(DPFR_WAYS) dpfr_mending;          // how often it was degraded of late 8, when it may be used again 32
+
+// Warnings of a degraded way: next destination behind it 16, how often all of them 16, next round 32.
+@id(REGISTER_ID_DPFR_WARNING)
+register<bit<64>>(DPFR_WAYS) dpfr_warning;
 
 const bit<8> RELAPSES_MOST = 6;
 const bit<32> OVERTAKEN_MOST = 4096;    // packets by which a heartbeat may be late
@@ -166,12 +167,42 @@ control AvoidLossy(in dpfr_t state, in port_t port, in bit<4> far) {
                     bool soon = mending[31:0] != 0 && since < state.hold << 7;
                     often = soon ? (often == RELAPSES_MOST ? often : often + 1) : 8w0;
                     dpfr_degraded.write(0, degraded | own);
+                    dpfr_warning.write((bit<32>)state.way, 0);
                     dpfr.count((bit<32>)port << 4 | (bit<32>)(bit<8>)DpfrOutcome.DEGRADED);
                 }
                 dpfr_mending.write((bit<32>)state.way, often ++ (state.round + (state.hold << often)));
             } else if (since[31:31] == 0) {
                 dpfr_degraded.write(0, degraded & ~own);
                 dpfr.count((bit<32>)port << 4 | (bit<32>)(bit<8>)DpfrOutcome.RECOVERED);
+            }
+        }
+    }
+}
+
+// While a way is degraded, the destinations behind it are gone through, one a period: `copies` times, and again after
+// each `refresh`. `index` is the one whose turn it is in dpfr_behind.
+control WarnOfLossy(in dpfr_t state, in bit<16> destinations, out bool turn, out bit<16> index) {
+    apply {
+        ways_t degraded;
+        turn = false;
+        index = 0;
+        dpfr_degraded.read(degraded, 0);
+        if (destinations != 0 && degraded & ((ways_t)1 << state.way) != 0) {
+            bit<64> warning;
+            dpfr_warning.read(warning, (bit<32>)state.way);
+            bit<32> wait = state.round - warning[31:0];
+            if (wait[31:31] == 0) {
+                turn = true;
+                index = warning[63:48];
+                bit<16> next = index + 1;
+                bit<16> passes = warning[47:32];
+                round_t later = warning[31:0];
+                if (next >= destinations) {
+                    next = 0;
+                    passes = passes < state.copies ? passes + 1 : passes;
+                    later = passes < state.copies ? later : state.round + state.refresh;
+                }
+                dpfr_warning.write((bit<32>)state.way, next ++ passes ++ later);
             }
         }
     }

@@ -16,6 +16,16 @@ register<ways_t>(DPFR_DESTINATIONS) dpfr_masks;     // by destination: the ways 
 @id(REGISTER_ID_DPFR_CLAIMS)
 register<bit<60>>(DPFR_CLAIMS) dpfr_claims;
 
+@id(REGISTER_ID_DPFR_DEGRADED)
+register<ways_t>(1) dpfr_degraded;                  // ways whose other ends lose packets: used if there is no other
+
+@id(REGISTER_ID_DPFR_LOSSY)
+register<ways_t>(DPFR_DESTINATIONS) dpfr_lossy;     // by destination: ways behind which packets are lost on the way to it
+
+// By destination and way, the last warning of a lossy link: as in dpfr_claims.
+@id(REGISTER_ID_DPFR_LOSSY_CLAIMS)
+register<bit<60>>(DPFR_CLAIMS) dpfr_lossy_claims;
+
 @id(REGISTER_ID_DPFR_DARK)
 register<bit<1>>(PORTS) dpfr_dark;                  // ports to hosts that have no carrier; see HeartbeatTick, too
 
@@ -35,7 +45,8 @@ enum bit<8> DpfrOutcome {
     RECOVERED = 11,     // and was used again
     LOST_CARRIER = 12,  // times that the target reported it gone
     UNPLUGGED = 13,     // packets for a host behind the port, while it has none
-    GOT_CARRIER = 14    // times that the target reported it back
+    GOT_CARRIER = 14,   // times that the target reported it back
+    WARNED    = 15      // notifications of lossy links that came by the port and were believed
 }
 
 @id(COUNTER_ID_DPFR)

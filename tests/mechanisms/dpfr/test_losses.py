@@ -111,7 +111,6 @@ def test_loss_one_way_is_seen_within_2_ms_and_avoided(share: str, seed: int) -> 
     assert sum(found.lost[16:]) == 0
 
 
-@pytest.mark.xfail(strict=True, reason="a switch with one way to a leaf tells nobody that it loses")
 def test_loss_behind_the_only_way_is_avoided_from_further_away() -> None:
     event = f"{{at: {FROM_US}us, link: s1-s3, loss: 1%, towards: s1}}"
     back = flows(of=("h3",), to="h1", size="2MB")
