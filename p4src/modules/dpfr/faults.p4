@@ -54,7 +54,7 @@ control MayWarn(in dpfr_t state, in destination_t destination, in bit<28> name, 
         bit<60> warned;
         dpfr_warned.read(warned, (bit<32>)destination);
         bit<32> since = state.round - warned[31:0];
-        bool held = since < (bit<32>)1 << state.validity;
+        bool held = warned != 0 && since < (bit<32>)1 << state.validity;
         bool enough = name[27:12] != warned[59:44] && since <= state.refresh >> 1;
         may = !held || (since != 0 && (name == 0 || name != warned[59:32]) && !enough);
         if (may) {

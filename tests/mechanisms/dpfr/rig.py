@@ -270,8 +270,15 @@ class Rig:
 
     def masks(self) -> dict[tuple[str, int], int]:
         """Return the ways that are masked, by switch and destination."""
+        return self._by_destination("dpfr_masks")
+
+    def lossy(self) -> dict[tuple[str, int], int]:
+        """Return the ways that switches were warned of, by switch and destination."""
+        return self._by_destination("dpfr_lossy")
+
+    def _by_destination(self, register: str) -> dict[tuple[str, int], int]:
         held = {
-            (name, number): self.register(name, "dpfr_masks", number)
+            (name, number): self.register(name, register, number)
             for name in self._alive()
             for number in range(len(self.ways.destinations))
         }
@@ -281,12 +288,12 @@ class Rig:
         return [s.name for s in self.topology.switches if s.name not in self.dead]
 
     def settle(self, most_rounds: int) -> int:
-        """Run until nothing is held for dead or masked; return how many rounds that took.
+        """Run until nothing is held for dead, masked or lossy; return how many rounds that took.
 
         Fails after `most_rounds`.
         """
         taken = 0
-        while held := (self.down(), self.masks()):
+        while held := (self.down(), self.masks(), self.lossy()):
             if not any(held):
                 return taken
             assert taken < most_rounds, f"still held after {taken} rounds: {held}"

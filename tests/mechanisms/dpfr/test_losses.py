@@ -23,10 +23,7 @@ FROM_US = 300
 SEEN_US = FROM_US + 2000
 RUN = """\
 topology:
-  generator: leaf_spine
-  leaves: 2
-  spines: 2
-  hosts_per_leaf: 2
+  {shape}
   link: {link}
   classes: {{cnp: {{dscp: 48, queue: 6}}, roce: {{dscp: 26, queue: 3{roce}}}}}
   dpfr: {dpfr}
@@ -36,6 +33,7 @@ events: [{events}]
 traffic:
 {traffic}
 """
+TWO_SPINES = "generator: leaf_spine\n  leaves: 2\n  spines: 2\n  hosts_per_leaf: 2"
 LINK = "{rate: 400Gbps, delay: 500ns, queue: 1MB, mtu: 4200B}"
 
 
@@ -66,8 +64,11 @@ def flows(
     )
 
 
-def text_of(events: str, until_us: int, dpfr: str, traffic: str, more: str) -> str:
+def text_of(
+    events: str, until_us: int, dpfr: str, traffic: str, more: str, shape: str = TWO_SPINES
+) -> str:
     return RUN.format(
+        shape=shape,
         link=LINK,
         dpfr=dpfr,
         until=until_us,
@@ -85,11 +86,12 @@ def ran(
     dpfr: str = "true",
     traffic: str = "",
     more: str = "",
+    shape: str = TWO_SPINES,
     seed: int = 1,
     out: Path | None = None,
 ) -> Ran:
     """Run it; flows end before `until_us`, so that what has not arrived is lost."""
-    run = read_run(text_of(events, until_us, dpfr, traffic or flows(), more))
+    run = read_run(text_of(events, until_us, dpfr, traffic or flows(), more, shape))
     program = cuts.program(registry.defines(run.topology))
     outcome = Simulation(run, program, seed=seed).run(out)
     end = outcome.end
