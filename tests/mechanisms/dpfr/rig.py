@@ -178,6 +178,18 @@ class Rig:
         virtual.device.core.impair_port(port, Direction.RECEIVE, impair)
         self.engine.touch(virtual.node)
 
+    def degrade(self, switch: str, link: Link, rounds: int) -> None:
+        """Let a switch hold, for so many rounds, that what it sends by a link gets lost.
+
+        Nothing is lost: what is tried is who goes around it.
+        """
+        way = self.way(switch, link)
+        held = self.register(switch, "dpfr_degraded")
+        self.write_register(switch, "dpfr_degraded", held | 1 << way)
+        self.write_register(switch, "dpfr_warning", 0, way)
+        now = self.register(switch, "dpfr_clock") >> 32
+        self.write_register(switch, "dpfr_mending", now + rounds, way)
+
     def kill(self, switch: str) -> None:
         """Switch a switch off."""
         self.dead.add(switch)

@@ -17,6 +17,7 @@ from topologies.model import Link
 
 SHAPE = "generator: fat_tree\n  k: 4"
 LONG = 1 << 20
+"""Rounds for which a link loses packets: to the end of the test."""
 
 
 def up_and_down(rig: Rig, link: Link) -> tuple[str, str]:
@@ -24,15 +25,6 @@ def up_and_down(rig: Rig, link: Link) -> tuple[str, str]:
     ends = (link.a.node, link.b.node)
     leaf = next(end for end in ends if end in rig.leaves)
     return next(end for end in ends if end != leaf), leaf
-
-
-def degrade(rig: Rig, switch: str, link: Link, rounds: int = LONG) -> None:
-    """Let a switch hold, for so many rounds, that what it sends by a link gets lost."""
-    way = rig.way(switch, link)
-    held = rig.register(switch, "dpfr_degraded")
-    rig.write_register(switch, "dpfr_degraded", held | 1 << way)
-    now = rig.register(switch, "dpfr_clock") >> 32
-    rig.write_register(switch, "dpfr_mending", now + rounds, way)
 
 
 def of_leaf(rig: Rig, leaf: str) -> list[Link]:
@@ -56,7 +48,7 @@ def test_one_percent_is_avoided_within_2_ms_by_leaves_of_all_pods(sender: str, s
 def test_messages_are_as_many_as_of_a_dead_link() -> None:
     rig = Rig(SHAPE)
     aggregation, _ = up_and_down(rig, rig.links()[0])
-    degrade(rig, aggregation, rig.links()[0])
+    rig.degrade(aggregation, rig.links()[0], LONG)
     copy = 2 * (len(rig.leaves) - 1) + 1
     before = rig.news(NotificationType.DEGRADED)
     rig.rounds(20)
@@ -72,7 +64,7 @@ def test_every_leaf_goes_around_it_and_back_when_it_is_good_again() -> None:
     rig = Rig(SHAPE)
     link = rig.links()[0]
     aggregation, leaf = up_and_down(rig, link)
-    degrade(rig, aggregation, link, 300)
+    rig.degrade(aggregation, link, 300)
     rig.rounds(20)
     warned = {switch for switch, _ in rig.lossy()}
     assert warned >= {each for each in rig.leaves if each != leaf}
@@ -93,7 +85,7 @@ def test_where_all_ways_lose_packets_all_are_used() -> None:
     rig = Rig(SHAPE)
     leaf = up_and_down(rig, rig.links()[0])[1]
     for link in of_leaf(rig, leaf):
-        degrade(rig, up_and_down(rig, link)[0], link)
+        rig.degrade(up_and_down(rig, link)[0], link, LONG)
     rig.rounds(40)
     assert rig.lossy()
     rig.probe()
@@ -106,7 +98,7 @@ def test_where_all_ways_lose_packets_all_are_used() -> None:
 def test_a_dead_way_is_worse_than_one_that_was_warned_of() -> None:
     rig = Rig(SHAPE)
     one, other = of_leaf(rig, up_and_down(rig, rig.links()[0])[1])
-    degrade(rig, up_and_down(rig, one)[0], one)
+    rig.degrade(up_and_down(rig, one)[0], one, LONG)
     rig.rounds(20)
     rig.cut(other)
     rig.run(rig.bound_ps())

@@ -1,10 +1,11 @@
 """Random Clos fabrics, settings and fault schedules: who can be reached is, and nothing circulates.
 
-A schedule cuts links (both ways or one) and kills switches, and mends some of them meanwhile. Once
-the bound after its last event is over, every pair of leaves with an up-down path that no event
-touched is served: links that are back may still be held down. At the end all is mended, and after
-the longest hold everybody is served again. `WEFT_RANDOM_DPFR=200` tries so many schedules;
-`WEFT_RANDOM_DPFR_FROM=17` begins with that one.
+A schedule cuts links (both ways or one), lets some be lossy for a while, kills switches, and mends
+some of them meanwhile. Once the bound after its last event is over, every pair of leaves with an
+up-down path that no event touched is served: links that are back may still be held down, and a
+lossy one is better than none. At the end all is mended, and after the longest hold everybody is
+served again. `WEFT_RANDOM_DPFR=200` tries so many schedules; `WEFT_RANDOM_DPFR_FROM=17` begins
+with that one.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ class Schedule:
 
     def step(self) -> None:
         rig, chance = self.rig, self.chance
-        what = chance.choice(["cut", "cut", "one way", "mend", "kill", "down"])
+        what = chance.choice(["cut", "cut", "one way", "mend", "kill", "down", "lossy"])
         if what == "mend":
             for link in chance.sample(sorted(self.cut, key=str), min(1, len(self.cut))):
                 self.mend(link)
@@ -78,6 +79,12 @@ class Schedule:
                 self.killed.add(name)
                 rig.kill(name)
                 self.events.append(f"kill {name}")
+        elif what == "lossy":
+            link = chance.choice(rig.links())
+            switch = chance.choice([link.a.node, link.b.node])
+            if switch not in self.killed:
+                rig.degrade(switch, link, chance.choice([10, 100, 400]))
+                self.events.append(f"lossy {name_of(link)} from {switch}")
         else:
             link = chance.choice(rig.links())
             self.cut.add(link)
