@@ -250,7 +250,7 @@ class PrimarySession(ABC):
         if election_id != AT_REST:
             request.election_id.CopyFrom(U128.encode(election_id))
         try:
-            await self._client.send(p4r.StreamMessageRequest(arbitration=request))
+            await self._send(p4r.StreamMessageRequest(arbitration=request))
             if self._receiver is None:
                 self._receiver = asyncio.create_task(self._receive(), name=f"receive {self.name}")
             await asyncio.wait_for(self._arbitrated, self._left(deadline))
@@ -259,6 +259,22 @@ class PrimarySession(ABC):
             raise SwitchUnreachable(message) from None
         except P4ClientError as error:
             raise self._unreachable(error) from None
+
+    async def _send(self, message: p4r.StreamMessageRequest) -> None:
+        """Send on the stream. Raises P4ClientError.
+
+        gRPC cancels the whole stream where a write to it is cancelled, and reading from it then
+        ends as if the reader had been cancelled. So whoever is interrupted here waits for the end
+        of what was begun.
+        """
+        sending = asyncio.ensure_future(self._client.send(message))
+        try:
+            await asyncio.shield(sending)
+        except asyncio.CancelledError:
+            await asyncio.wait({sending}, timeout=self._timeout)
+            if sending.done() and not sending.cancelled():
+                sending.exception()  # the interruption is what the caller has to hear of
+            raise
 
     async def claim(self) -> None:
         """Be the primary: take the place where it is vacant, with the id of who has left it.
@@ -423,7 +439,10 @@ class PrimarySession(ABC):
                 self._highest = self._election_id
                 self._id_was_taken = True
                 failure = self.not_primary()
-        except RuntimeError:  # finsy's word for the end of the stream
+        except (RuntimeError, asyncio.CancelledError):  # finsy's and gRPC's words for its end
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise
             failure = SwitchUnreachable(f"{self.name}: {self.address} closed the session")
         self.standing = Standing.BACKUP if self._id_was_taken else Standing.VACANT
         self._stream_error = str(failure)

@@ -142,7 +142,7 @@ class SwitchSession(PrimarySession):
         message = p4r.PacketOut(payload=payload, metadata=items)
         async with self.holding():
             await self.claim()
-            await self._guard(self._client.send(p4r.StreamMessageRequest(packet=message)))
+            await self._guard(self._send(p4r.StreamMessageRequest(packet=message)))
 
     # ---------------------------------------------------------------- program and state
 

@@ -156,23 +156,27 @@ def test_a_claim_that_was_too_late_leaves_us_at_rest(
 def test_a_write_that_is_interrupted_leaves_the_place(
     softswitches: Any, program: CompiledProgram
 ) -> None:
-    """At whatever moment: Ctrl-C at the prompt cancels what the controller does."""
+    """At whatever moment: Ctrl-C at the prompt cancels what the controller does.
+
+    Also in the middle of what it sends on the stream, which is over after some turns of the loop.
+    """
     address = softswitches.start("s1", 1)
+    moments = [(steps, 0.0005) for steps in range(12)] + [(turns, 0.0) for turns in range(1, 16)]
 
     async def scenario() -> None:
         async with resting(address, program) as ours:
             await ours.set_pipeline()
-            for steps in range(12):
-                writing = asyncio.create_task(ours.write([change(steps)]))
+            for number, (steps, wait_s) in enumerate(moments):
+                writing = asyncio.create_task(ours.write([change(number)]))
                 for _ in range(steps):
-                    await asyncio.sleep(0.0005)
+                    await asyncio.sleep(wait_s)
                 writing.cancel()
                 with suppress(asyncio.CancelledError):
                     await writing
                 async with other(address, program) as theirs:
-                    await theirs.write([change(100 + steps)])
+                    await theirs.write([change(100 + number)])
                 await until(lambda: ours.standing is Standing.VACANT)
-                await ours.write([change(200 + steps)])
+                await ours.write([change(200 + number)])
 
     asyncio.run(asyncio.wait_for(scenario(), 120))
 
