@@ -46,7 +46,28 @@ def checks(table: Table) -> Iterator[Check]:
                          _named(table, "loss", "repeated"), 1000)  # fmt: skip
     yield Check.reported("1 % loss on every link: AllReduce", _named(table, "loss", "AllReduce"),
                          "us")  # fmt: skip
+    yield from _spread(table)
     yield from _all_hosts(table)
+
+
+def _spread(table: Table) -> Iterator[Check]:
+    """AllGather and Broadcast by multicast, beside rings: bytes and time."""
+    pair = ("gather-switches", "gather-ring")
+    row = "64 hosts, AllGather of 8 MB: switches over ring"
+    yield Check.at_most(f"{row}, bytes on hosts' links",
+                        lambda: table.paired(*pair, "on hosts' links"), 0.51)  # fmt: skip
+    yield Check.at_most(f"{row}, time", lambda: table.paired(*pair, "took"), 1)
+    for size, most in (("64kB", 0.5), ("1MB", 0.5), ("8MB", None)):
+        row = f"64 hosts, Broadcast of {size.replace('k', ' k').replace('M', ' M')}"
+        ratio = _broadcasts(table, size)
+        if most is None:
+            yield Check.reported(f"{row}: switches over ring, time", ratio)
+        else:
+            yield Check.at_most(f"{row}: switches over ring, time", ratio, most)
+
+
+def _broadcasts(table: Table, size: str) -> Lookup:
+    return lambda: table.paired(f"broadcast-switches-{size}", f"broadcast-ring-{size}", "took")
 
 
 def _beside_hosts(table: Table, levels: str) -> Iterator[Check]:

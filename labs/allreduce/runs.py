@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from random import Random
 from typing import Any
 
@@ -21,6 +21,7 @@ from workloads.model import RunFile
 
 PS_PER_US = 1_000_000
 NS_PER_US = 1000
+BYTES_PER_MB = 1_000_000
 
 
 def run_file(context: Context) -> RunFile:
@@ -77,6 +78,13 @@ def _measured(context: Context, outcome: Outcome) -> dict[str, Measured]:
     took = [row["duration_ps"] for row in jobs]
     if min(took) < 0:
         raise LabError(f"{context.variant.name}: an AllReduce did not end")
+    if "spread" in context.variant.labels:
+        ports = outcome.end.host_ports.values()
+        moved = sum(_count(each, "tx_bytes") + _count(each, "rx_bytes") for each in ports)
+        return {
+            "took": Measured(max(took) / PS_PER_US, "us"),
+            "on hosts' links": Measured(moved / BYTES_PER_MB, "MB"),
+        }
     metrics = {
         "AllReduce": Measured(max(took) / PS_PER_US, "us"),
         "of the bound": Measured(
@@ -92,3 +100,9 @@ def _measured(context: Context, outcome: Outcome) -> dict[str, Measured]:
             "wrong sums": Measured(sum(each["wrong"] for each in workers)),
         }
     return metrics
+
+
+def _count(port: Mapping[str, int | Sequence[int]], name: str) -> int:
+    found = port[name]
+    assert isinstance(found, int)
+    return found
