@@ -18,6 +18,7 @@ from workloads.model import RunFile
 NAMES = (
     "dcqcn",
     "fast_cnp",
+    "dlb",
     "dpfr",
     "allreduce",
 )

@@ -86,7 +86,7 @@ struct dpfr_t {
 #elif HOOK == HOOK_CONTROLS
 
 #include "dpfr/ids.p4"
-#include "dpfr/bits.p4"
+#include "../include/bit_sets.p4"
 #include "dpfr/state.p4"
 #include "dpfr/loss.p4"
 #include "dpfr/liveness.p4"

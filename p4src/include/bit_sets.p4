@@ -1,9 +1,9 @@
-// Sets of ways as 64 bits: how many there are, and which is the n-th.
+// Sets as 64 bits, of ports to other switches mostly (DPFR's ways): how many are in one, and which is the n-th.
 
-#ifndef WEFT_DPFR_BITS_P4
-#define WEFT_DPFR_BITS_P4
+#ifndef WEFT_BIT_SETS_P4
+#define WEFT_BIT_SETS_P4
 
-// The n-th way of a set, n drawn evenly from `draw` (0 to 65535): what a dead way carried is spread over all that are
+// The n-th member of a set, n drawn evenly from `draw` (0 to 65535): what a dead one carried is spread over all that are
 // left. Turning the set by a hash and taking the first would give its whole share to one neighbour.
 //
 // Counts of pairs, nibbles and bytes of bits, then of all bytes up to each one; the n-th bit is found by halves.

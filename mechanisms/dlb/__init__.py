@@ -1,0 +1,1 @@
+"""Load balancing: which of several equally short paths a packet takes."""

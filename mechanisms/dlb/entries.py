@@ -1,0 +1,90 @@
+"""What switches hold for load balancing (p4src/modules/dlb.p4): policies, groups, ports."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Sequence
+
+from controller.base_entries import groups_of
+from controller.entries import ActionCall, DefaultEntry, Entry, Exact, TableEntry, call, match
+from controller.leaf_routes import Ways, packet_ps
+from controller.parts import View
+from mechanisms.dlb.settings import KEY, Balancing
+from topologies.model import Port
+
+NAME = "dlb"
+CLASS_TABLE = "dlb_class"
+MODE_TABLE = "dlb_mode"
+MODE_OFF = call("skip_dlb_mode")
+PORTS = 64
+"""As DLB_PORTS of p4src/modules/dlb.p4: a switch's ports to switches."""
+
+MEMORY_PS = 16_000_000
+"""Over which what a port sent is forgotten; at most 2^15 ticks (p4src/modules/dlb/quality.p4)."""
+
+MOST_MEMORY = 15
+SHARE = 4
+"""What a port sent lately counts a 2^-4th of what waits there."""
+
+UNITS_A_PACKET = 4
+"""Bands begin at a quarter of the MTU's time on the line."""
+
+ON_LINE = 24
+"""Preamble, FCS and gap."""
+
+_PS_PER_S = 10**12
+
+
+def ports_of(view: View) -> tuple[Port, ...]:
+    """Return a switch's ports to other switches; their places are their numbers in P4."""
+    ports = view.topology.ports_of(view.switch.name)
+    return tuple(port for port in ports if view.topology.is_switch(port.peer.node))
+
+
+def entries(view: View) -> Iterator[Entry]:
+    """Yield policies by DSCP, and what a switch has to know of its ports."""
+    balanced: dict[int, Balancing] = dict(view.policy.setting(KEY))
+    ports = ports_of(view)
+    for number, port in enumerate(ports):
+        use = call("use_dlb_hop", next_hop=port.number, port=port.number)
+        yield TableEntry("dlb_hop", match(port=Exact(number)), use)
+    for number, port in enumerate(ports):
+        byte = view.facts.ticks((8 * _PS_PER_S << 16) // port.link.rate_bps)
+        known = call("set_dlb_port", number=number, time_per_byte=byte)
+        yield TableEntry("dlb_port", match(port=Exact(port.number)), known)
+    off = NAME in view.policy.off
+    for dscp, queue in sorted(view.policy.class_of_dscp.items()):
+        setting = balanced.get(queue)
+        if setting is not None and not off:
+            how = call(
+                "set_balance", how=setting.policy.value, idle=view.facts.ticks(setting.gap_ps)
+            )
+            yield TableEntry(CLASS_TABLE, match(dscp=Exact(dscp)), how)
+    weighed = any(each.policy.by_quality for each in balanced.values())
+    yield DefaultEntry(MODE_TABLE, _weigh(view, ports) if weighed and ports else MODE_OFF)
+
+
+def _weigh(view: View, ports: Sequence[Port]) -> ActionCall:
+    packet = min(view.facts.ticks(packet_ps(port.link)) for port in ports)
+    memory = view.facts.ticks(MEMORY_PS).bit_length() - 1
+    return call(
+        "weigh_ports",
+        ports=len(ports),
+        memory=min(memory, MOST_MEMORY),
+        share=SHARE,
+        unit=max(0, (packet // UNITS_A_PACKET).bit_length() - 1),
+        on_line=ON_LINE,
+    )
+
+
+def groups(ways: Ways) -> dict[Hashable, Hashable]:
+    """Return the ports of a switch's groups, by the numbers that routes have for them."""
+    return dict(enumerate(groups_of(ways.row), 1))
+
+
+def group_entry(view: View, number: int, ports: tuple[int, ...]) -> Entry:
+    """Return a group's members as a set, and what a turn among them takes."""
+    place = {port.number: n for n, port in enumerate(ports_of(view))}
+    members = sum(1 << place[port] for port in ports)
+    steps = -(-(1 << 16) // len(ports))
+    use = call("set_dlb_group", members=members, how_many=len(ports), steps=steps)
+    return TableEntry("dlb_group", match(group=Exact(number)), use)

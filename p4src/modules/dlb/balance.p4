@@ -1,0 +1,162 @@
+// The port that a packet takes of its group's, by the policy of its class.
+
+#ifndef WEFT_DLB_BALANCE_P4
+#define WEFT_DLB_BALANCE_P4
+
+@id(REGISTER_ID_DLB_TURNS)
+register<bit<16>>(ECMP_GROUPS + 1) dlb_turns;       // by group: whose turn it is
+
+// By flow's hash: in use 1, its port 8, when its last packet came 48.
+@id(REGISTER_ID_DLB_FLOWLETS)
+register<bit<57>>(DLB_FLOWLETS) dlb_flowlets;
+
+// Counted by port.
+enum bit<8> BalanceOutcome {
+    CHOSEN = 0,         // flowlets, or packets where each is one, that the port was chosen for
+    KEPT   = 1,         // packets that followed the one before
+    MOVED  = 2          // flowlets that had another port before
+}
+
+@id(COUNTER_ID_DLB)
+counter(PORTS * 4, CounterType.packets) dlb;        // by port and BalanceOutcome
+
+control BalanceLoad(in headers_t hdr, inout local_metadata_t meta, in standard_metadata_t std) {
+    PickWay() pick_way;
+    Balance policy = Balance.SPRAY;
+    bit<32> gap = 0;
+    port_set_t ports = 0;
+    bit<16> count = 0;
+    bit<16> step = 0;
+    bit<8>  chosen = 0;
+    port_t  number = 0;
+    bit<16> draw = 0;
+    bit<32> cell = 0;
+
+    // `idle`: ticks after which a flow's next packet may take another port.
+    @id(ACTION_ID_SET_BALANCE)
+    action set_balance(@id(1) bit<8> how, @id(2) bit<32> idle) {
+        policy = (Balance)how;
+        gap = idle;
+    }
+
+    @id(ACTION_ID_SKIP_BALANCE)
+    action skip_balance() { }
+
+    @id(TABLE_ID_DLB_CLASS)
+    table dlb_class {
+        key = { hdr.ipv4.dscp: exact @name("dscp"); }
+        actions = { set_balance; @defaultonly skip_balance; }
+        const default_action = skip_balance();
+        size = 64;
+    }
+
+    // `steps`: 65536 / how many, rounded up.
+    @id(ACTION_ID_SET_DLB_GROUP)
+    action set_dlb_group(@id(1) port_set_t members, @id(2) bit<16> how_many, @id(3) bit<16> steps) {
+        ports = members;
+        count = how_many;
+        step = steps;
+    }
+
+    @id(ACTION_ID_SKIP_DLB_GROUP)
+    action skip_dlb_group() { }
+
+    @id(TABLE_ID_DLB_GROUP)
+    table dlb_group {
+        key = { meta.group: exact @name("group"); }
+        actions = { set_dlb_group; @defaultonly skip_dlb_group; }
+        const default_action = skip_dlb_group();
+        size = ECMP_GROUPS;
+    }
+
+    @id(ACTION_ID_USE_DLB_HOP)
+    action use_dlb_hop(@id(1) @refers_to(next_hop, next_hop) next_hop_id_t next_hop, @id(2) port_t port) {
+        meta.next_hop = next_hop;
+        number = port;
+    }
+
+    @id(ACTION_ID_SKIP_DLB_HOP)
+    action skip_dlb_hop() { }
+
+    @id(TABLE_ID_DLB_HOP)
+    table dlb_hop {
+        key = { chosen: exact @name("port"); }
+        actions = { use_dlb_hop; @defaultonly skip_dlb_hop; }
+        const default_action = skip_dlb_hop();
+        size = DLB_PORTS;
+    }
+
+    // Each switch with a number of its own: see Routing. A queue pair is told apart by the one that it sends to.
+    action hash_flow() {
+        bit<32> odd = meta.router_mac[31:0] << 1 | 1;
+        bit<32> pair = hdr.bth.isValid() ? 8w0 ++ hdr.bth.destination_qp : 32w0;
+        bit<32> mix = ((meta.flow.src_port ++ meta.flow.dst_port) ^ pair * GOLDEN_RATIO) * (odd * 0x85ebca6b);
+        hash(draw, HashAlgorithm.crc16, 16w0,
+             { mix, hdr.ipv4.src, hdr.ipv4.dst, meta.flow.protocol, odd }, 32w65536);
+        hash(cell, HashAlgorithm.crc32, 32w0,
+             { mix, hdr.ipv4.src, hdr.ipv4.dst, meta.flow.protocol }, (bit<32>)DLB_FLOWLETS);
+    }
+
+    action draw_port() {
+        random(draw, 0, 0xffff);
+    }
+
+    apply {
+        if (meta.group != 0 && dlb_class.apply().hit && dlb_group.apply().hit) {
+            bool by_flowlet = policy == Balance.FLOWLET || policy == Balance.FLOWLET_DLB;
+            bool by_quality = policy == Balance.PACKET_DLB || policy == Balance.FLOWLET_DLB;
+            BalanceOutcome outcome = BalanceOutcome.CHOSEN;
+            if (policy == Balance.ECMP_QP || by_flowlet) {
+                hash_flow();
+            }
+            bit<57> flowlet = 0;
+            if (by_flowlet) {
+                dlb_flowlets.read(flowlet, cell);
+                bit<48> idle = std.ingress_global_timestamp - flowlet[47:0];
+                bool there = flowlet[56:56] == 1 && ports & ((port_set_t)1 << flowlet[55:48]) != 0;
+                if (there && idle < (bit<48>)gap) {
+                    outcome = BalanceOutcome.KEPT;
+                    chosen = flowlet[55:48];
+                }
+            }
+            if (policy == Balance.ROUND_ROBIN) {
+                bit<16> turn;
+                dlb_turns.read(turn, (bit<32>)meta.group);
+                turn = turn + 1 >= count ? 16w0 : turn + 1;
+                dlb_turns.write((bit<32>)meta.group, turn);
+                draw = turn * step;
+            } else if (policy != Balance.ECMP_QP) {
+                draw_port();
+            }
+            if (outcome == BalanceOutcome.CHOSEN) {
+                if (by_quality) {
+                    // The ports of the lowest band: bit by bit, those without the bit if there are any.
+                    port_set_t with_bit;
+                    dlb_bands.read(with_bit, 3);
+                    ports = ports & ~with_bit == 0 ? ports : ports & ~with_bit;
+                    dlb_bands.read(with_bit, 2);
+                    ports = ports & ~with_bit == 0 ? ports : ports & ~with_bit;
+                    dlb_bands.read(with_bit, 1);
+                    ports = ports & ~with_bit == 0 ? ports : ports & ~with_bit;
+                    dlb_bands.read(with_bit, 0);
+                    ports = ports & ~with_bit == 0 ? ports : ports & ~with_bit;
+                }
+                pick_way.apply(ports, draw, chosen);
+                if (by_flowlet && flowlet[56:56] == 1 && flowlet[55:48] != chosen) {
+                    outcome = BalanceOutcome.MOVED;
+                }
+            }
+            if (by_flowlet) {
+                dlb_flowlets.write(cell, 1w1 ++ chosen ++ std.ingress_global_timestamp);
+            }
+            if (dlb_hop.apply().hit) {
+                dlb.count((bit<32>)number << 2 | (bit<32>)(bit<8>)outcome);
+                if (outcome == BalanceOutcome.MOVED) {
+                    dlb.count((bit<32>)number << 2 | (bit<32>)(bit<8>)BalanceOutcome.CHOSEN);
+                }
+            }
+        }
+    }
+}
+
+#endif
