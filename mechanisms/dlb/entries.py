@@ -25,8 +25,13 @@ MOST_MEMORY = 15
 SHARE = 4
 """What a port sent lately counts a 2^-4th of what waits there."""
 
-UNITS_A_PACKET = 4
-"""Bands begin at a quarter of the MTU's time on the line."""
+PACKETS_A_BAND = 16
+"""A queue of so many packets of the MTU is worse than none; bands double from there.
+
+Finer bands make things worse: senders at line rate, and ports that free up in the order in which
+they were used, fall into step, and each flow takes the same port with every packet. Then it is as
+if it were pinned, and meets others further on as with ECMP (docs/load-balancing.md has numbers).
+"""
 
 ON_LINE = 24
 """Preamble, FCS and gap."""
@@ -71,7 +76,7 @@ def _weigh(view: View, ports: Sequence[Port]) -> ActionCall:
         ports=len(ports),
         memory=min(memory, MOST_MEMORY),
         share=SHARE,
-        unit=max(0, (packet // UNITS_A_PACKET).bit_length() - 1),
+        unit=(packet * PACKETS_A_BAND).bit_length() - 1,
         on_line=ON_LINE,
     )
 
