@@ -1,4 +1,4 @@
-// Sets as 64 bits, of ports to other switches mostly (DPFR's ways): how many are in one, and which is the n-th.
+// Sets as 64 bits, of ports to other switches mostly: how many are in one, and which is the n-th.
 
 #ifndef WEFT_BIT_SETS_P4
 #define WEFT_BIT_SETS_P4

@@ -4,8 +4,8 @@
 //   a packet to another leaf, by a group of ports   -> BalanceLoad   its class's policy chooses one of them
 //   any packet that leaves by a port to a switch    -> WeighPort     how long that port is busy now, and how busy it was
 //
-// A class without a policy is left to the ECMP hash (modules/routing.p4). Whatever is chosen here, DPFR overrides it
-// where that port is dead or can't reach the leaf: it stands below in mechanisms.p4.
+// A class without a policy is left to the ECMP hash (modules/routing.p4). What stands below in mechanisms.p4 overrides
+// whatever is chosen here.
 
 #if HOOK == HOOK_PROFILE
 

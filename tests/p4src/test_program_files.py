@@ -90,6 +90,7 @@ FEATURES = re.findall(
 OWN_PREFIXES = {
     "fast_cnp": ("fast_cnp", "stock_", "queue_pair_"),
     "dcqcn": ("ecn_", "port_marked"),
+    "dlb": ("dlb",),
     "dpfr": ("dpfr",),
     "allreduce": ("allreduce",),
 }

@@ -41,6 +41,7 @@ LINES: Mapping[str, Mapping[str, str]] = {
     "tables": {"tables s1": "", "tables s1 TABLE": "", "tables s1 none": "the program has no"},
     "queue-pairs": {"queue-pairs": ""},
     "fast-cnp": {"fast-cnp": "", "fast-cnp on": "no class of"},
+    "dlb": {"dlb": "", "dlb off": "has no load_balancing"},
     "dpfr": {"dpfr": "", "dpfr off": "has no dpfr"},
     "allreduce": {"allreduce": "", "allreduce off": "has no allreduce"},
     "reload": {"reload s1": "", "reload all": "", "reload s9": "no switch", "reload s2 x.p4": "?"},

@@ -1,0 +1,202 @@
+"""Each policy in a running fabric, in virtual time: what goes by which port, and in what order.
+
+h1 .. h8 -- s1 -- s3, s4, s5, s6 -- s2 -- h9 .. h16      four spines, links of 100 Gb/s
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+import pytest
+
+from compiler import compile_p4
+from controller.program import CompiledProgram
+from mechanisms import registry
+from mechanisms.dlb.counters import DLB
+from mechanisms.dlb.settings import Policy
+from mechanisms.program import FABRIC
+from simulator.runner import Simulation
+from workloads.loader import read_run
+
+UPLINKS = range(9, 13)
+TWO_TIERS = "generator: leaf_spine\n  leaves: 2\n  spines: 4\n  hosts_per_leaf: 8"
+FAT_TREE = "generator: fat_tree\n  k: {k}"
+RUN = """\
+topology:
+  {shape}
+  link: {{rate: 100Gbps, delay: {delay}, queue: 8MB, mtu: 4200B}}
+  classes:
+    roce: {{dscp: 26, queue: 3{balancing}}}
+  {more}
+until: {until}us
+events: [{events}]
+traffic:
+{traffic}
+"""
+
+
+@dataclass(frozen=True)
+class Ran:
+    """Counts of s1 by port, and of flows: packets lost and out of order, and when each was done."""
+
+    ports: Mapping[int, Mapping[str, int]]
+    counts: Mapping[str, Mapping[str, int]]
+    lost: int
+    out_of_order: int
+    done_us: np.ndarray
+
+    def chosen(self, ports: Sequence[int] = UPLINKS) -> list[int]:
+        return [self.ports[port]["chosen"] for port in ports]
+
+
+def message(source: int, to: int, packets: int = 100, **more: str | int) -> str:
+    said = {"bytes": f"{4096 * packets}B", "payload": "4096B", "dscp": 26, **more}
+    text = ", ".join(f"{key}: {value}" for key, value in said.items())
+    return f"  - message: {{from: h{source}, to: h{to}, {text}}}"
+
+
+@cache
+def program(defines: tuple[str, ...]) -> CompiledProgram:
+    """Compile each only once."""
+    return CompiledProgram.of(compile_p4(FABRIC, defines=defines))
+
+
+def counted(simulation: Simulation) -> dict[int, dict[str, int]]:
+    """Return what s1 counted, by port."""
+    device = simulation.fabric.switches["s1"].device
+    assert device.pipeline is not None
+    number = simulation.control.program.p4info.counters[DLB.name].id
+    index = device.pipeline.schema.counters[number].index
+    return {
+        port: {
+            label: device.core.counter_get(index, cell).packets
+            for cell, label in DLB.cells(port).items()
+        }
+        for port in range(1, 13)
+    }
+
+
+def ran(
+    policy: str | None,
+    traffic: Sequence[str],
+    *,
+    shape: str = TWO_TIERS,
+    delay: str = "500ns",
+    more: str = "",
+    events: str = "",
+    until_us: int = 2000,
+    seed: int = 1,
+) -> Ran:
+    balancing = f", load_balancing: {policy}" if policy else ""
+    text = RUN.format(
+        shape=shape, delay=delay, balancing=balancing, more=more, until=until_us, events=events,
+        traffic="\n".join(traffic),
+    )  # fmt: skip
+    run = read_run(text)
+    simulation = Simulation(run, program(registry.defines(run.topology)), seed=seed)
+    end = simulation.run().end
+    flows = end.flow_stats
+    missing = flows["sent_packets"].astype(np.int64) - flows["received_packets"].astype(np.int64)
+    return Ran(
+        counted(simulation) if policy else {},
+        end.counters,
+        int(missing.sum()),
+        int(flows["out_of_order"].sum()),
+        flows["last_received"] / 1e6,
+    )
+
+
+def permutation(hosts: int, seed: int, packets: int = 489) -> list[str]:
+    """Every host sends to another one, and each receives from one."""
+    draw = np.random.default_rng(seed)
+    order = draw.permutation(hosts)
+    while any(order == np.arange(hosts)):
+        order = draw.permutation(hosts)
+    return [
+        message(n + 1, int(to) + 1, packets, udp_port=49152 + int(draw.integers(16000)))
+        for n, to in enumerate(order)
+    ]
+
+
+def test_turns_are_taken() -> None:
+    found = ran("round-robin", [message(1, 9, 400)])
+    assert found.chosen() == [100, 100, 100, 100]
+    assert found.lost == 0
+
+
+def test_spraying_is_even_and_in_no_order() -> None:
+    found = ran("spray", [message(1, 9, 4000)])
+    assert all(abs(count - 1000) < 5 * 28 for count in found.chosen())  # sigma: 27.4
+    assert len(set(found.chosen())) > 1
+
+
+def test_queue_pairs_are_told_apart_by_their_hash() -> None:
+    """One UDP port: ECMP takes one path for all."""
+    pairs = [message(1, 9, 20, udp_port=50000, start=f"{10 * n}us") for n in range(64)]
+    by_pair = ran("ecmp-qp", pairs)
+    assert min(by_pair.chosen()) > 0
+    assert sum(by_pair.chosen()) == 64 * 20
+    assert all(count % 20 == 0 for count in by_pair.chosen())
+
+
+def test_a_flowlet_stays_on_its_path_and_the_next_may_leave_it() -> None:
+    near = [message(1, 9, 100, rate="10Gbps")]  # 3.3 us apart
+    assert sorted(ran("{policy: flowlet, gap: 5us}", near).chosen()) == [0, 0, 0, 1]
+    apart = ran("{policy: flowlet, gap: 3us}", near)
+    assert sum(apart.chosen()) == 100
+    assert min(apart.chosen()) > 0
+
+
+@pytest.mark.parametrize("policy", ["flowlet", "flowlet-dlb"])
+def test_nothing_is_reordered_where_gaps_exceed_the_difference_of_delays(policy: str) -> None:
+    """Bursts at 100 Gb/s from eight hosts queue at most 8 x 20 packets: 54 us at one port."""
+    bursts = [
+        message(host, 8 + host, 20, count=10, gap="100us", start=f"{host}us", udp_port=50000 + host)
+        for host in range(1, 9)
+    ]
+    found = ran(f"{{policy: {policy}, gap: 60us}}", bursts)
+    assert found.out_of_order == found.lost == 0
+    moved = sum(port.get("moved", 0) for port in found.ports.values())
+    assert moved > 10
+
+
+def test_packets_avoid_the_busier_port() -> None:
+    """Two hosts' fast flows by ECMP's choice of one class make ports busy that others leave."""
+    flows = [message(host, 8 + host, 489, udp_port=50000 + host) for host in range(1, 5)]
+    found = ran("packet-dlb", flows)
+    assert max(found.chosen()) < 1.1 * min(found.chosen())
+    assert found.done_us.max() < 1.1 * 489 * 4178 * 8 / 100e3
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_a_permutation_takes_less_time_by_packets_than_by_the_hash(seed: int) -> None:
+    """Non-blocking, 128 hosts: 164 us is a flow alone on its way."""
+    traffic = permutation(128, seed)
+    shape = FAT_TREE.format(k=8)
+    by_hash = ran(None, traffic, shape=shape, seed=seed)
+    spread = ran("spray", traffic, shape=shape, seed=seed)
+    balanced = ran("packet-dlb", traffic, shape=shape, seed=seed)
+    assert balanced.lost == spread.lost == 0
+    assert by_hash.done_us.max() > 2.5 * balanced.done_us.max()
+    assert balanced.done_us.max() <= 1.02 * spread.done_us.max()
+    assert balanced.done_us.max() < 1.2 * 164
+
+
+def test_a_dead_link_overrides_every_policy() -> None:
+    """DPFR knows within 42 us; nobody else does: the controller's time is 1 s."""
+    event = "{at: 100us, link: s1-s3, loss: 100%}"
+    late = [message(host, 8 + host, 100, start="200us") for host in range(1, 9)]
+    for policy in Policy:
+        found = ran(policy.word, late, more="dpfr: true", events=event)
+        assert found.lost == 0, policy
+        assert found.counts["dpfr"]["went_down"] == 2, policy
+
+
+def test_a_class_without_a_policy_is_spread_by_the_hash() -> None:
+    other = [message(1, 9, 100, dscp=0)]
+    found = ran("spray", other)
+    assert sum(found.chosen()) == 0
+    assert found.lost == 0
