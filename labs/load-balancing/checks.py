@@ -1,0 +1,82 @@
+"""What has to come out: how far spreading by packets is ahead of the hash, and who comes close."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from labs import Check, Context, Estimate, Figure, Measured, Table
+from labs.drawing import bars, drawing, where
+
+from .runs import measure
+
+Lookup = Callable[[], Estimate]
+POLICIES = ("ecmp-qp", "round-robin", "spray", "flowlet", "flowlet-dlb", "packet-dlb")
+LOADS = (
+    ("permutation", "slowest flow"),
+    ("slow-links", "slowest flow"),
+    ("ring", "job"),
+    ("all-to-all", "job"),
+)
+
+
+def measure_simulator(context: Context) -> dict[str, Measured]:
+    """In virtual time."""
+    return measure(context)
+
+
+def checks(table: Table) -> Iterator[Check]:
+    """The rows of the lab's table."""
+    hurt = _metric(table, "ecmp", "permutation", "flows of 1.5 x")
+    yield Check.at_least("permutation, ECMP: flows of 1.5 times and more", hurt, 10, "%")
+    worst = _ratio(table, "permutation", "slowest flow", "ecmp", "packet-dlb")
+    yield Check.at_least("permutation: slowest flow, ECMP over packet DLB", worst, 2.5)
+    for load, metric in LOADS:
+        for policy in POLICIES:
+            row = f"{load}: {metric}, {policy} over ECMP"
+            yield Check.reported(row, _ratio(table, load, metric, policy, "ecmp"))
+    for load, metric in (LOADS[0], *LOADS[2:]):
+        row = f"{load}: {metric}, packet DLB over spray"
+        yield Check.at_most(row, _ratio(table, load, metric, "packet-dlb", "spray"), 1.02)
+    for policy in ("flowlet", "flowlet-dlb"):
+        row = f"permutation: out of order, {policy}"
+        yield Check.at_most(row, _metric(table, policy, "permutation", "out of order"), 0, "%")
+    yield from _all_hosts(table)
+
+
+def _all_hosts(table: Table) -> Iterator[Check]:
+    """With --full: the size that UEC's htsim has published numbers of."""
+    row = "1,024 hosts, permutation: slowest flow"
+    yield Check.reported(f"{row}, ECMP", lambda: table.estimate("all-ecmp", "slowest flow"), "us")
+    yield Check.at_most(
+        f"{row}, spray", lambda: table.estimate("all-spray", "slowest flow"), 1.1 * 212.8, "us"
+    )
+    yield Check.at_most(
+        f"{row}, packet DLB", lambda: table.estimate("all-packet-dlb", "slowest flow"), 206, "us"
+    )
+    yield Check.at_most(
+        f"{row}, packet DLB over spray",
+        lambda: table.paired("all-packet-dlb", "all-spray", "slowest flow"),
+        1,
+    )
+
+
+def figures(table: Table, out: Path) -> Iterator[Figure]:
+    """Draw the slowest flow of a permutation by policy."""
+    with drawing(out / "permutation.png", where(table)) as figure:
+        bars(figure.subplots(), table, table.variants(load="permutation"), "slowest flow")
+    yield Figure(
+        out / "permutation.png",
+        "The slowest of 128 flows of 2 MB, each from another host to another one; median and 95 % "
+        "interval.",
+    )
+
+
+def _metric(table: Table, policy: str, load: str, metric: str) -> Lookup:
+    return lambda: table.estimate(table.variant(policy=policy, load=load), metric)
+
+
+def _ratio(table: Table, load: str, metric: str, above: str, below: str) -> Lookup:
+    return lambda: table.paired(
+        table.variant(policy=above, load=load), table.variant(policy=below, load=load), metric
+    )
