@@ -22,6 +22,7 @@ counter(PORTS * 4, CounterType.packets) dlb;        // by port and BalanceOutcom
 
 control BalanceLoad(in headers_t hdr, inout local_metadata_t meta, in standard_metadata_t std) {
     PickWay() pick_way;
+    PickWay() pick_other;
     Balance policy = Balance.SPRAY;
     bit<32> gap = 0;
     port_set_t ports = 0;
@@ -142,6 +143,17 @@ control BalanceLoad(in headers_t hdr, inout local_metadata_t meta, in standard_m
                     ports = ports & ~with_bit == 0 ? ports : ports & ~with_bit;
                 }
                 pick_way.apply(ports, draw, chosen);
+                if (by_quality) {
+                    // Of two that are drawn the one that is free sooner: chance keeps flows from falling into step.
+                    bit<8> other;
+                    bit<128> busy;
+                    bit<128> busy_other;
+                    draw_port();
+                    pick_other.apply(ports, draw, other);
+                    dlb_busy.read(busy, (bit<32>)chosen);
+                    dlb_busy.read(busy_other, (bit<32>)other);
+                    chosen = busy_other[127:64] < busy[127:64] ? other : chosen;
+                }
                 if (by_flowlet && flowlet[56:56] == 1 && flowlet[55:48] != chosen) {
                     outcome = BalanceOutcome.MOVED;
                 }
