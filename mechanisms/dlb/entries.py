@@ -48,6 +48,8 @@ def ports_of(view: View) -> tuple[Port, ...]:
 def entries(view: View) -> Iterator[Entry]:
     """Yield policies by DSCP, and what a switch has to know of its ports."""
     balanced: dict[int, Balancing] = dict(view.policy.setting(KEY))
+    if not balanced:
+        return
     ports = ports_of(view)
     for number, port in enumerate(ports):
         use = call("use_dlb_hop", next_hop=port.number, port=port.number)
@@ -81,9 +83,9 @@ def _weigh(view: View, ports: Sequence[Port]) -> ActionCall:
     )
 
 
-def groups(ways: Ways) -> dict[Hashable, Hashable]:
+def groups(view: View, ways: Ways) -> dict[Hashable, Hashable]:
     """Return the ports of a switch's groups, by the numbers that routes have for them."""
-    return dict(enumerate(groups_of(ways.row), 1))
+    return dict(enumerate(groups_of(ways.row), 1)) if view.policy.setting(KEY) else {}
 
 
 def group_entry(view: View, number: int, ports: tuple[int, ...]) -> Entry:

@@ -36,7 +36,7 @@ class LoadBalancingMechanism(Mechanism):
 
     def summary(self, view: View, ways: Ways) -> Mapping[Hashable, Hashable]:
         """Return the ports of each group, by its number."""
-        return groups(ways)
+        return groups(view, ways)
 
     def entries_of(self, view: View, key: Hashable, value: Hashable) -> Iterator[Entry]:
         """Yield one group."""

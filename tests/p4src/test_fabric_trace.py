@@ -139,6 +139,10 @@ def test_every_field_of_a_routed_packet(leaf: Any) -> None:
             "FabricIngress.queue_pairs.skip_host", {}, {},
         ),
         (
+            "FabricIngress.weigh_port.dlb_mode", (), False,
+            "FabricIngress.weigh_port.skip_dlb_mode", {}, {},
+        ),
+        (
             "FabricEgress.fast_cnp.fast_cnp_mode", (), False,
             "FabricEgress.fast_cnp.disable_fast_cnp", {}, {},
         ),
