@@ -56,6 +56,7 @@ LABS = (
     "cnp-by-hand",
     "dpfr",
     "find-the-fault",
+    "load-balancing",
     "long-haul-fast-cnp",
 )
 """Labs that run in virtual time; others have nothing that is the same each time."""
