@@ -1,5 +1,6 @@
 // feature: `bit<0>` as a table's key, also beside others, and as data of actions (7.1.6.2, 14.2.1.1)
 // feature: `varbit<0>` in a header: extracted with size 0, and an error with more (7.1.6.5)
+// ends bmv2: it reads the first byte of a key that has none (`bytecontainer.h:180`)
 #include "begin.p4"
 
 #define OPTIONAL_WIDTH 0
