@@ -145,6 +145,7 @@ class FabricController:
         self._tell = tell
         self._retired = False
         self._watched: set[str] = set()
+        self._taken_back: set[str] = set()  # switches whose last other primary was asked for here
         self._tasks: set[asyncio.Task[Any]] = set()
         for session in self.sessions.values():
             session.on_standing(self._standing_changed)
@@ -308,6 +309,7 @@ class FabricController:
         if self._retired:
             return
         if session.standing is Standing.BACKUP:
+            self._taken_back.discard(session.name)
             other = session.highest_election_id
             meanwhile = (
                 "this prompt only reads until it leaves"
@@ -369,6 +371,8 @@ class FabricController:
         name = session.name
         try:
             async with self._steps:
+                if name in self._taken_back:
+                    return  # what the other one wrote stays
                 await session.claim()
                 if await self._follow([name]):
                     done = Restored(False, 0, followed=True)
@@ -426,6 +430,7 @@ class FabricController:
             await session.reconnect(election_id=election_id)
             there = await session.read_entries()
             self.model = replace(self.model, installed={**self.model.installed, switch: there})
+            self._taken_back.add(switch)
 
     async def reload(
         self, switch: str, program: CompiledProgram, own: OwnEntries | None = None
