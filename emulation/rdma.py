@@ -15,6 +15,7 @@ from emulation.endpoints import Place
 from hostagent.rnic.client import EndpointClient, EndpointGone, RequestRefused, join
 from topologies import Topology
 from topologies.model import Interface
+from workloads.path_choice import path_request
 from workloads.several import links_of, span
 from workloads.transport import transport_for
 from workloads.transport_schema import transport_entry
@@ -152,6 +153,7 @@ def _at(topology: Topology, interface: Interface, number: int, work: Work) -> di
     return {
         **({"interfaces": "all"} if span(entry) else {"interface": number}),
         "reorder_us": -(-transport.reorder_ps * topology.time_scale // 10**6),
+        "path_choice": path_request(transport.path_choice, topology.time_scale),
         "congestion_control": transport.fields(topology.time_scale),
         "cnp_interval_ns": transport.cnp_interval_ns(topology.time_scale),
     }

@@ -22,6 +22,7 @@ from hostagent.rnic.interface import MTUS
 from topologies.model import Interface
 from workloads.dag import OPERATIONS
 from workloads.model import RunFile, Traffic
+from workloads.path_choice import path_request
 from workloads.randomness import Random
 from workloads.transport import Transport, class_of
 
@@ -277,4 +278,5 @@ def _settings(flow: LiveFlow, scale: int) -> dict[str, Any]:
         "cnp_interval_ns": transport.cnp_interval_ns(scale),
         "ack_class": flow.ack_class,
         "reorder_us": -(-transport.reorder_ps * scale // 10**6),
+        "path_choice": path_request(transport.path_choice, scale),
     }

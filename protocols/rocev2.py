@@ -2,7 +2,8 @@
 
 RoCEv2 is InfiniBand's transport over UDP port 4791 (InfiniBand Architecture 1.x vol. 1, annex A17).
 `Ether(frame)` dissects every packet that the endpoint sends: RETH, immediate data, AETH (scapy's
-own), and Weft's bitmap behind a NAK (docs/wire-formats.md). A payload includes its pad bytes.
+own), and Weft's bitmap behind a NAK (docs/wire-formats.md); what acknowledgements say of paths is
+`path_echo`'s. A payload includes its pad bytes.
 """
 
 from __future__ import annotations
@@ -12,7 +13,15 @@ import zlib
 from typing import Any, ClassVar
 
 from scapy.contrib.roce import AETH, BTH
-from scapy.fields import BitField, ByteField, XBitField, XIntField, XLongField
+from scapy.fields import (
+    BitField,
+    ByteField,
+    PacketListField,
+    ShortField,
+    XBitField,
+    XIntField,
+    XLongField,
+)
 from scapy.packet import Packet, bind_layers
 
 ROCE_V2_PORT = 4791
@@ -98,9 +107,59 @@ class NakBitmap(Packet):
         XBitField("bits", 0, 128),
     ]
 
+    @classmethod
+    def dispatch_hook(cls, _pkt: bytes | None = None, *args: Any, **kargs: Any) -> type[Packet]:
+        """Tell a bitmap from what is said of paths by its first bit."""
+        return PathEcho if _pkt and _pkt[0] & 0x80 else cls
+
     def arrived(self) -> list[int]:
         """Return the PSNs whose bits are set, in order."""
         return [(self.base + i) & 0xFFFFFF for i in range(128) if self.bits >> (127 - i) & 1]
+
+
+class PathHeard(Packet):
+    """A packet that has come: its UDP source port, and whether it was marked (CE)."""
+
+    name = "PathHeard"
+    fields_desc: ClassVar[list[Any]] = [
+        ShortField("port", 0),
+        BitField("marked", 0, 1),
+        BitField("reserved", 0, 15),
+    ]
+
+    def extract_padding(self, s: bytes) -> tuple[bytes, bytes]:
+        """Leave what follows to the next one."""
+        return b"", s
+
+
+class PathEcho(Packet):
+    """By which source ports packets have come, behind an acknowledgement's AETH (Weft's own)."""
+
+    name = "PathEcho"
+    fields_desc: ClassVar[list[Any]] = [
+        BitField("paths", 1, 1),
+        BitField("count", 0, 7),
+        BitField("reserved", 0, 24),
+        PacketListField("heard", [], PathHeard, count_from=lambda packet: packet.count),
+    ]
+
+    def guess_payload_class(self, payload: bytes) -> type[Packet]:
+        """A NAK's bitmap may follow."""
+        below = self.underlayer
+        if isinstance(below, AETH) and below.syndrome == Syndrome.SEQUENCE_ERROR:
+            return NakBitmap
+        return super().guess_payload_class(payload)
+
+
+def path_echo(packet: Packet) -> PathEcho | None:
+    """Return what an acknowledgement says of paths, with a NAK's bitmap behind it; None: nothing.
+
+    Not bound to AETH, because READ responses have that, too, and then their payload.
+    """
+    if packet[BTH].opcode != Opcode.ACK:
+        return None
+    payload = bytes(packet[AETH].payload)
+    return PathEcho(payload, _underlayer=packet[AETH]) if payload and payload[0] & 0x80 else None
 
 
 for _transport in (0x00, 0x20):

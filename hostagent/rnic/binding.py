@@ -20,6 +20,7 @@ from typing import Any
 from hostagent.algorithms import Parameters, pack
 from hostagent.notifications import Heard, HeardCounts, heard_counts, heard_rows
 from hostagent.rnic.native import native
+from hostagent.rnic.path_kinds import PathKind
 
 NEVER = (1 << 63) - 1
 NO_CNPS = (1 << 64) - 1
@@ -156,6 +157,8 @@ class Interface:
 class QueuePairConfig:
     """struct rnic_qp_config without the slot.
 
+    `path_kind` chooses among the `udp_ports` paths (path_choice.h).
+
     `ack_apart`: acknowledgements go by `ack_dscp` and `ack_queue`, not by the data's. It has
     `interfaces` of the card's, from `interface` on.
     """
@@ -185,6 +188,10 @@ class QueuePairConfig:
     ack_queue: int = 0
     interface: int = 0
     interfaces: int = 1
+    path_kind: PathKind = PathKind.NONE
+    path_idle_rounds: int = 0
+    path_rounds: int = 0
+    path_pause_ns: int = 0
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ DRIVER = HERE / "driver"
 SHARED = HERE.parent / "include"
 XDP_HEADER = Path("/usr/include/xdp/xsk.h")
 CARD_HEADERS = ("rnic.h",)
-HEADERS = (*CARD_HEADERS, "cc.h", "driver.h")
+HEADERS = (*CARD_HEADERS, "path_choice.h", "cc.h", "driver.h")
 """What Python sees of card and driver, with what these include of ours."""
 
 _LINE_MARKER = re.compile(r'# \d+ "([^"]*)"')

@@ -23,7 +23,7 @@ info {} -> {interface, ip, mac, mode, mode_reason, mtu, line_rate_bps, max_qps, 
     the card; interfaces: each one's {interface, ip, mac, mtu, line_rate_bps}, the first in front.
 open {qps, buffer_bytes, mtu?, udp_port?, udp_ports?, repeat?, ack_every?, window?, timeout_us?,
       retries?, rnr_retries?, rate_bps?, dscp?, queue?, max_reads?, congestion_control?,
-      cnp_interval_ns?, ack_class?, reorder_us?, interface?, interfaces?}
+      cnp_interval_ns?, ack_class?, reorder_us?, interface?, interfaces?, path_choice?}
         -> {pairs: [{qpn, psn, rkey, address, ip, mac, ways?}]}
     Makes queue pairs, each with `buffer_bytes` that its peer may write and read, and as much to
     send from. mtu: 256 .. 2048, default the largest that fits its interfaces; udp_port: the source
@@ -37,6 +37,9 @@ open {qps, buffer_bytes, mtu?, udp_port?, udp_ports?, repeat?, ack_every?, windo
     end as receiver, between two CNPs; null (default): it sends none. ack_class: [DSCP, queue] of
     acknowledgements; null (default): those of the data. reorder_us: with selective-repeat, how
     long packets may overtake each other before what is missing counts as lost; default 0.
+    path_choice: {kind, idle_rounds?, rounds?, pause_ns?}: with selective-repeat the sender chooses
+    among udp_ports for each packet; kind "oblivious", "bitmap", "reps" or "plb", the same at both
+    ends; null (default): packets take turns.
     interfaces: "one" (default), number `interface` of the card (default 0), or "all": packets take
     turns over all interfaces of the card; `ways` has the {ip, mac} of each then.
 connect {pairs: [{qpn, peer_ip, peer_qpn, peer_psn, peer_rkey?, peer_address?, peer_mac?,
@@ -99,6 +102,7 @@ from hostagent.rnic.interface import (
     neighbour,
 )
 from hostagent.rnic.measurement import row, sums
+from hostagent.rnic.path_kinds import PathKind
 
 MAX_LINE = 1 << 24
 DEFAULT_TIMEOUT_US = 200_000
@@ -115,6 +119,22 @@ WHY = {
 }
 _OPERATIONS = {"send": Operation.SEND, "write": Operation.WRITE, "read": Operation.READ}
 _REPEATS = {"go-back-n": Repeat.GO_BACK_N, "selective-repeat": Repeat.SELECTIVE}
+_PATH_KEYS = ("kind", "idle_rounds", "rounds", "pause_ns")
+
+
+def _path_settings(choice: dict[str, Any] | None) -> dict[str, Any]:
+    """Return the fields of a queue pair that say how it chooses its paths."""
+    if choice is None:
+        return {}
+    kinds = [kind.name.lower() for kind in PathKind if kind]
+    unknown = set(choice) - set(_PATH_KEYS)
+    if unknown or choice.get("kind") not in kinds:
+        raise RequestError(
+            f"a path_choice has {', '.join(_PATH_KEYS)}, and its kind is {', '.join(kinds)}; "
+            f"not {choice!r}"
+        )
+    numbers = {f"path_{key}": choice[key] for key in _PATH_KEYS[1:] if key in choice}
+    return {"path_kind": PathKind[choice["kind"].upper()], **numbers}
 
 
 class RequestError(Exception):
@@ -252,6 +272,7 @@ class Client:
         reorder_us: int = 0,
         interface: int = 0,
         interfaces: str = "one",
+        path_choice: dict[str, Any] | None = None,
     ) -> dict[str, Any]:
         if repeat not in _REPEATS:
             raise RequestError(f"no retransmission {repeat!r}: {', '.join(_REPEATS)}")
@@ -285,6 +306,7 @@ class Client:
             ack_apart=ack_class is not None,
             ack_dscp=ack_class[0] if ack_class else 0,
             ack_queue=ack_class[1] if ack_class else 0,
+            **_path_settings(path_choice),
             interface=numbers[0],
             interfaces=len(lines),
         )

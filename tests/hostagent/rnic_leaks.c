@@ -1,6 +1,7 @@
 /* Two cards of two interfaces, every kind of work, three packets in four lost, links that come and go: whatever they took is
  * freed, with algorithms that want everything (test_rnic_sanitized.py). */
 #include <stdlib.h>
+#include "path_choice.h"
 #include "rnic.h"
 
 int main(void)
@@ -26,7 +27,8 @@ int main(void)
             rnic_register(cards[i], 1, 0, memory, sizeof memory, RNIC_REMOTE_READ | RNIC_REMOTE_WRITE);
             for (uint32_t qpn = 1; qpn < 4; qpn++) {
                 const struct rnic_qp_config qp = {.qpn = qpn, .mtu = 256, .repeat = repeat, .retries = 3, .timeout_ps = 1000000,
-                                                  .interfaces = qpn == 1 ? 1 : 2, .udp_ports = (uint16_t)qpn};
+                                                  .interfaces = qpn == 1 ? 1 : 2, .udp_ports = (uint16_t)(qpn == 1 ? 16 : qpn),
+                                                  .path_kind = qpn == 1 && repeat == RNIC_SELECTIVE ? PATH_REPS : PATH_KIND_NONE};
                 rnic_add_qp(cards[i], &qp, qpn == 2 ? NULL : &cc);
                 if (rnic_connect_ways(cards[i], qpn, peers, qpn == 1 ? 1 : 2, qpn, 0))
                     return 4;

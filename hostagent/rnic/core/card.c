@@ -243,6 +243,8 @@ static void dispatch(struct qp *qp, const struct inbound *in)
     }
     if (in->telemetry)
         feedback_collect(qp);
+    if (__builtin_expect(qp->sender != NULL, 0))
+        ways_arrived(qp, in);
     responder_request(qp, in);
 }
 

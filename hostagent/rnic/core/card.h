@@ -11,6 +11,7 @@
 #define RNIC_CARD_H
 
 #include "cnp_interval.h"
+#include "path_choice.h"
 #include "rnic.h"
 #include "telemetry.h"
 
@@ -26,6 +27,11 @@ enum {
     CNP_RESERVED = 16,
     MISSING_MAP = 20,        /* of a NAK: where the bitmap begins, and 128 bits */
     MAP_BITS = 128,
+    PATH_ECHO = 4,           /* of an acknowledgement: how many packets follow */
+    PATH_ECHO_EACH = 4,      /* a source port, and whether it came with CE */
+    PATH_ECHOES = 8,
+    PATH_ECHO_FLAG = 0x80,   /* of the first byte, where a bitmap has 0 */
+    PATH_ECHO_MARKED = 0x8000,
     ROCE_PORT = 4791,
     PSN_MASK = 0xffffff,
     PSN_HALF = 0x800000,
@@ -130,6 +136,8 @@ struct inbound {
     uint64_t address;
     const uint8_t *payload; /* NULL: not there */
     const uint8_t *map;     /* of a NAK: MISSING_MAP bytes, or NULL */
+    const uint8_t *echo;    /* of an acknowledgement: what it says of paths, whole; or NULL */
+    uint16_t source_port;
 };
 
 /* A packet that came before its turn (selective repeat). */
@@ -260,6 +268,8 @@ struct qp {
     struct feedback *feedback;       /* if it `wants` anything */
     struct cc_telemetry *collected;  /* what the last packet brought that had collected telemetry; NULL: none has come */
 
+    struct sender_paths *sender;     /* it chooses its paths; NULL: it does not */
+
     /* several interfaces or UDP ports */
     struct ways *ways;
     uint8_t *paths;                  /* by PSN modulo their number: what the last copy of own data took */
@@ -270,6 +280,16 @@ struct qp {
 };
 
 enum { WAITS_FOR_WINDOW = 0x80 };    /* of qp.wants: in the pace heap until its window opens by time alone */
+
+/* Of a queue pair that chooses its paths. */
+struct sender_paths {
+    struct path_choice choice;
+    uint64_t timed_out;              /* what is sent again below this PSN has been reported by its time-out */
+    /* as receiver: packets that came and that no acknowledgement has told of, a ring */
+    uint32_t echo_first, echo_n;
+    uint16_t echo_port[PATH_ECHOES];
+    uint8_t echo_marked[PATH_ECHOES];
+};
 
 /* What an algorithm with a window, or that wants round-trip times or telemetry, needs beside its slot. */
 struct feedback {
@@ -365,6 +385,14 @@ struct lane *ways_answer(struct qp *qp, struct link *link, uint8_t *at, uint32_t
 void ways_answer_elsewhere(struct lane *lane);                   /* what stands there by another line, as far as it may */
 uint64_t ways_line_rate(const struct qp *qp);                    /* of all its interfaces; 0: one has no limit */
 
+/* A queue pair that chooses its paths, of which there is qp->sender: */
+void ways_arrived(struct qp *qp, const struct inbound *in);      /* as receiver: a request has come, and is to be told of */
+uint32_t ways_echo_bytes(const struct qp *qp, uint32_t room);    /* how long what is told may be within `room`; 0: nothing */
+void ways_echo(struct qp *qp, uint8_t *at, uint32_t bytes);
+void ways_heard(struct qp *qp, const uint8_t *echo);             /* as sender */
+void ways_acked(struct qp *qp);                                  /* the acknowledgement has been taken */
+void ways_timed_out(struct qp *qp);
+
 /* Whether its packets may come to this address of ours, from that one of the peer's. */
 int ways_join(const struct qp *qp, uint32_t ip, uint32_t peer_ip);
 
@@ -443,6 +471,15 @@ static inline uint64_t psn_near(uint64_t near, uint32_t psn)
 
 #define RNR_UNIT_PS ((rnic_time)10000000) /* 10 us */
 extern const uint32_t rnr_units[32]; /* what a RNR NAK's code says */
+
+static inline struct path_config path_config_of(const struct rnic_qp_config *config)
+{
+    return (struct path_config){.kind = config->path_kind,
+                                .paths = config->udp_ports,
+                                .idle_rounds = config->path_idle_rounds,
+                                .rounds = config->path_rounds,
+                                .pause_ns = config->path_pause_ns};
+}
 
 static inline uint32_t payload_at(const struct work *work, uint32_t mtu, uint64_t psn)
 {

@@ -228,6 +228,22 @@ static const uint8_t extensions[] = {
     [OP_ACK] = KNOWN | HAS_AETH,
 };
 
+/* What an acknowledgement says of paths, and then a NAK's bitmap. An echo that is longer than what is there is none. */
+static inline __attribute__((always_inline)) void parse_behind_aeth(struct inbound *in)
+{
+    const uint8_t *at = in->payload;
+    uint32_t left = in->payload_length;
+    if (at && left >= PATH_ECHO && at[0] & PATH_ECHO_FLAG) {
+        const uint32_t bytes = PATH_ECHO + (at[0] & ~(uint32_t)PATH_ECHO_FLAG) * PATH_ECHO_EACH;
+        if (bytes > left)
+            return;
+        in->echo = at;
+        at += bytes;
+        left -= bytes;
+    }
+    in->map = left == MISSING_MAP ? at : NULL;
+}
+
 /* What lies between BTH and ICRC. */
 static inline __attribute__((always_inline)) enum parse_result
 parse_extensions(const uint8_t *at, uint32_t here, uint32_t bytes, uint32_t pad, uint32_t has, struct inbound *in)
@@ -253,9 +269,9 @@ parse_extensions(const uint8_t *at, uint32_t here, uint32_t bytes, uint32_t pad,
     }
     in->payload_length = bytes - used - pad;
     in->payload = here >= used + in->payload_length ? at + used : NULL;
-    in->map = NULL;
+    in->map = in->echo = NULL;
     if (in->opcode == OP_ACK) {
-        in->map = in->payload_length == MISSING_MAP ? in->payload : NULL;
+        parse_behind_aeth(in);
         in->payload_length = 0;
     }
     return PARSE_OK;
@@ -345,6 +361,7 @@ static inline __attribute__((always_inline)) enum parse_result parse(struct rnic
     in->opcode = bth[0];
     in->notified = in->severity = in->validity = 0;
     in->psn = bytes_get24(bth + 9);
+    in->source_port = (uint16_t)get16(udp);
     in->ack_request = bth[8] >> 7;
     in->marked = (ip[1] & 3) == CE;
     in->telemetry = shim != 0;

@@ -76,6 +76,12 @@ static int check(struct rnic *r, const struct rnic_qp_config *c)
     if (interfaces > 1 && interfaces * (c->udp_ports ? c->udp_ports : 1u) > RNIC_PATHS)
         return card_fail(r, RNIC_EINVAL, "queue pair %u: %u interfaces by %u UDP ports, at most %d paths", c->qpn, interfaces,
                          c->udp_ports, RNIC_PATHS);
+    const struct path_config path = path_config_of(c);
+    const char *path_wrong = path_invalid(&path);
+    if (path_wrong)
+        return card_fail(r, RNIC_EINVAL, "queue pair %u: choice of paths: %s", c->qpn, path_wrong);
+    if (path.kind && (c->repeat != RNIC_SELECTIVE || interfaces > 1))
+        return card_fail(r, RNIC_EINVAL, "queue pair %u: a choice of paths needs selective repeat and one interface", c->qpn);
     if (c->max_reads > 1024 || c->first_psn > PSN_MASK || c->send_depth > DEPTH_MOST)
         return card_fail(r, RNIC_EINVAL, "queue pair %u: READs at once, first PSN or depth out of range", c->qpn);
     return RNIC_OK;

@@ -393,7 +393,7 @@ static void take_ack(struct qp *qp, const struct inbound *in)
     }
 }
 
-void requester_ack(struct qp *qp, const struct inbound *in)
+static void hear_ack(struct qp *qp, const struct inbound *in)
 {
     if (!qp->wants) {
         take_ack(qp, in);
@@ -402,6 +402,18 @@ void requester_ack(struct qp *qp, const struct inbound *in)
     feedback_hear(qp, in);
     take_ack(qp, in);
     feedback_heard(qp);
+}
+
+void requester_ack(struct qp *qp, const struct inbound *in)
+{
+    if (__builtin_expect(qp->sender != NULL, 0) && qp->state == RNIC_READY) {
+        if (in->echo)
+            ways_heard(qp, in->echo);
+        hear_ack(qp, in);
+        ways_acked(qp);
+        return;
+    }
+    hear_ack(qp, in);
 }
 
 /* The READ whose responses include this PSN; NULL: none. */
@@ -516,6 +528,8 @@ void requester_timeout(struct qp *qp)
         return;
     if (!waited) {
         qp->stats.timeouts++;
+        if (qp->sender)
+            ways_timed_out(qp);
         if (++qp->tries > qp->config.retries) {
             qp_fail(qp, RNIC_RETRY_EXCEEDED, 0);
             return;

@@ -444,6 +444,13 @@ static void write_map(const struct qp *qp, uint8_t *at)
             at[4 + i / 8] |= (uint8_t)(0x80 >> i % 8);
 }
 
+/* How much this acknowledgement says of paths, beside a bitmap and the telemetry that it returns. */
+static uint32_t echo_bytes(const struct qp *qp, uint32_t map)
+{
+    const uint32_t shim = qp->telemetry_due ? TELEMETRY_SHIM_BYTES + qp->collected->bytes : 0;
+    return ways_echo_bytes(qp, RNIC_HEADERS_MAX - HEADERS - AETH - map - shim);
+}
+
 int responder_ack(struct qp *qp, struct rnic_packet *packet)
 {
     if (qp->answers_n && qp->state == RNIC_READY)
@@ -458,7 +465,8 @@ int responder_ack(struct qp *qp, struct rnic_packet *packet)
     const int with_map = syndrome == (SYNDROME_NAK | NAK_SEQUENCE) && qp->early_n;
     /* An acknowledgement names the last PSN that is here, a NAK the one that is missing. */
     const uint64_t psn = qp->syndrome ? qp->expected : qp->expected - 1;
-    uint8_t *aeth = packet_begin(qp, packet, OP_ACK, psn, AETH + (with_map ? MISSING_MAP : 0), NULL, 0);
+    const uint32_t map = with_map ? MISSING_MAP : 0, echo = qp->sender ? echo_bytes(qp, map) : 0;
+    uint8_t *aeth = packet_begin(qp, packet, OP_ACK, psn, AETH + echo + map, NULL, 0);
     packet->kind = RNIC_ACK;
     packet->queue = ack_queue(qp);
     /* Not ECN-capable: it causes no congestion that its sender could lessen. */
@@ -466,8 +474,10 @@ int responder_ack(struct qp *qp, struct rnic_packet *packet)
     packet_recheck(packet);
     aeth[0] = syndrome;
     bytes_put24(aeth + 1, (uint32_t)(qp->messages & PSN_MASK));
+    if (echo)
+        ways_echo(qp, aeth + AETH, echo);
     if (with_map)
-        write_map(qp, aeth + AETH);
+        write_map(qp, aeth + AETH + echo);
     if (qp->telemetry_due)
         feedback_return(qp, packet);
     if (!qp->syndrome)

@@ -119,6 +119,10 @@ struct rnic_qp_config {
     struct cc_sent *sent;    /* of a slot that the kernel updates: where it looks for send times; NULL: it does not get any */
     uint32_t interface;      /* the first of the card's that it has */
     uint32_t interfaces;     /* how many, from that one on; 0 as 1 */
+    uint32_t path_kind;      /* enum path_kind, which chooses among the UDP ports; needs selective repeat. 0: packets take turns. Both ends
+                                have the same: but for PATH_OBLIVIOUS, acknowledgements say by which ports packets came */
+    uint32_t path_idle_rounds, path_rounds; /* as struct path_config */
+    uint64_t path_pause_ns;
 };
 /* A slot whose algorithms limit by a window: new packets wait while payload bytes that were sent and not acknowledged have reached it,
  * though one packet may always be on the way; each asks to be acknowledged. What was lost is sent again at once by selective

@@ -26,7 +26,15 @@ static uint32_t interfaces_of(const struct qp *qp) { return qp->spans ? qp->ways
 int ways_begin(struct qp *qp)
 {
     const uint32_t n = qp->config.interfaces;
-    if (n <= 1 && (ports_of(qp) == 1 || !qp->slot)) /* nothing could choose, and nobody is to be told */
+    const struct path_config path = path_config_of(&qp->config);
+    if (path.kind) {
+        const uint64_t own = (uint64_t)qp->lane->config.ip << 32 | qp->config.qpn;
+        qp->sender = calloc(1, sizeof *qp->sender);
+        if (!qp->sender)
+            return 0;
+        path_begin(&qp->sender->choice, &path, own ^ (uint64_t)qp->config.first_psn << 24 ^ (uint64_t)qp->config.udp_port << 48);
+    }
+    if (n <= 1 && !path.kind && (ports_of(qp) == 1 || !qp->slot)) /* nothing could choose, and nobody is to be told */
         return 1;
     qp->paths = calloc(PATHS_FIRST, 1);
     qp->paths_mask = PATHS_FIRST - 1;
@@ -57,6 +65,7 @@ void ways_free(struct qp *qp)
         free(qp->ways->held);
     free(qp->ways);
     free(qp->paths);
+    free(qp->sender);
 }
 
 int ways_remember(struct qp *qp, uint64_t packets)
@@ -225,17 +234,89 @@ static int make(struct qp *qp, struct way *way, int bound, struct rnic_packet *p
     return 1;
 }
 
+/* The sender's own choice for what is next; CC_NO_PATH: a READ's response is, and responses take turns. */
+static uint32_t sender_path(struct qp *qp, uint64_t psn, int again)
+{
+    struct sender_paths *sender = qp->sender;
+    if (responder_wants(qp) && (qp->answer_turn || !requester_wants(qp)))
+        return CC_NO_PATH;
+    if (again && psn >= sender->timed_out)
+        path_heard(&sender->choice, qp->paths[psn & qp->paths_mask], PATH_LOST, nanoseconds(qp->card));
+    return path_next(&sender->choice);
+}
+
 int ways_send_one(struct qp *qp, struct rnic_packet *packet)
 {
     int again = 0;
-    const uint64_t psn = responder_wants(qp) || requester_wants(qp) ? upcoming(qp, &again) : 0;
-    const uint32_t path = chosen_path(qp, again ? qp->stats.sent_packets : psn, 1);
+    const int wants = responder_wants(qp) || requester_wants(qp);
+    const uint64_t psn = wants ? upcoming(qp, &again) : 0;
+    const uint32_t path = qp->sender && wants ? sender_path(qp, psn, again) : chosen_path(qp, again ? qp->stats.sent_packets : psn, 1);
     qp->path = (uint8_t)(path == CC_NO_PATH ? psn % ports_of(qp) : path);
     if (!qp_send(qp, packet))
         return 0;
     if (path != CC_NO_PATH)
         packet_port(packet, qp->config.udp_port + path);
     return 1;
+}
+
+/* --- what receiver and sender tell each other of paths -------------------------------------------- */
+
+void ways_arrived(struct qp *qp, const struct inbound *in)
+{
+    struct sender_paths *sender = qp->sender;
+    if (qp->config.path_kind == PATH_OBLIVIOUS || qp->state != RNIC_READY)
+        return;
+    if (sender->echo_n == PATH_ECHOES) { /* the oldest is forgotten */
+        sender->echo_first = (sender->echo_first + 1) % PATH_ECHOES;
+        sender->echo_n--;
+    }
+    const uint32_t at = (sender->echo_first + sender->echo_n++) % PATH_ECHOES;
+    sender->echo_port[at] = in->source_port;
+    sender->echo_marked[at] = in->marked;
+    if (sender->echo_n < qp->config.ack_every && sender->echo_n < PATH_ECHOES)
+        return;
+    qp->ack_wanted = 1; /* also for what comes before its turn */
+    ack_soon(qp);
+}
+
+uint32_t ways_echo_bytes(const struct qp *qp, uint32_t room)
+{
+    const uint32_t fits = room < PATH_ECHO ? 0 : (room - PATH_ECHO) / PATH_ECHO_EACH;
+    const uint32_t n = qp->sender->echo_n < fits ? qp->sender->echo_n : fits;
+    return n ? PATH_ECHO + n * PATH_ECHO_EACH : 0;
+}
+
+void ways_echo(struct qp *qp, uint8_t *at, uint32_t bytes)
+{
+    struct sender_paths *sender = qp->sender;
+    const uint32_t n = (bytes - PATH_ECHO) / PATH_ECHO_EACH;
+    bytes_put32(at, (uint32_t)PATH_ECHO_FLAG << 24 | n << 24);
+    for (uint32_t i = 0; i < n; i++) {
+        const uint32_t from = (sender->echo_first + i) % PATH_ECHOES;
+        const uint32_t marked = sender->echo_marked[from] ? PATH_ECHO_MARKED : 0;
+        bytes_put32(at + PATH_ECHO + i * PATH_ECHO_EACH, (uint32_t)sender->echo_port[from] << 16 | marked);
+    }
+    sender->echo_first = (sender->echo_first + n) % PATH_ECHOES;
+    sender->echo_n -= n;
+}
+
+void ways_heard(struct qp *qp, const uint8_t *echo)
+{
+    const uint64_t now = nanoseconds(qp->card);
+    for (uint32_t i = 0, n = echo[0] & ~(uint32_t)PATH_ECHO_FLAG; i < n; i++) {
+        const uint32_t word = bytes_get32(echo + PATH_ECHO + i * PATH_ECHO_EACH);
+        /* A port that is not ours is no path of ours: the difference is out of range then. */
+        path_heard(&qp->sender->choice, (word >> 16) - qp->config.udp_port, word & PATH_ECHO_MARKED ? PATH_MARKED : PATH_GOOD, now);
+    }
+}
+
+void ways_acked(struct qp *qp) { path_acked(&qp->sender->choice, qp->una, qp->next, nanoseconds(qp->card)); }
+
+void ways_timed_out(struct qp *qp)
+{
+    struct sender_paths *sender = qp->sender;
+    path_heard(&sender->choice, qp->paths[qp->una & qp->paths_mask], PATH_TIMEOUT, nanoseconds(qp->card));
+    sender->timed_out = qp->sent;
 }
 
 /* --- what waits for a line --------------------------------------------------------------------- */
