@@ -20,6 +20,7 @@ from simulator.result_statistics import MILLION, spread, total
 from simulator.result_tables import Column, Kind, integers
 from topologies.ecn import CERTAIN
 from workloads.model import Traffic
+from workloads.path_choice import path_words
 from workloads.senders import columns
 from workloads.transport_schema import DEFAULT_WINDOW
 
@@ -206,6 +207,8 @@ def _parameters(traffic: Traffic, scale: int) -> list[dict[str, Any]]:
                 "timeout_ps": each.timeout_ps * scale,
                 "retries": each.retries,
                 "udp_ports": each.udp_ports,
+                **path_words(each.path_choice, scale),
+                **({"queue_pairs": each.queue_pairs} if each.queue_pairs > 1 else {}),
                 **({"interfaces": each.interfaces} if each.interfaces > 1 else {}),
                 "line_rate_bps": max(1, each.line_rate_bps // scale),
                 "congestion_control": each.congestion_control,

@@ -44,6 +44,7 @@ from topologies.model import CNP_DSCP, Endpoint, Link
 from workloads.dag import OPERATIONS
 from workloads.due import DueTraffic
 from workloads.model import RunFile, Traffic
+from workloads.path_choice import path_settings
 from workloads.plan import plan
 from workloads.transport import Transport as PlannedTransport
 from workloads.transport import class_of
@@ -225,6 +226,7 @@ class Simulation:
             planned.window_packets,
             planned.retries,
             udp_ports=planned.udp_ports,
+            **path_settings(planned.path_choice, scale),
             cnp_queue=FabricPolicy.of(self.fabric.topology).class_of_dscp.get(CNP_DSCP, 0),
             cnp_dscp=CNP_DSCP,
             timeout_ps=planned.timeout_ps * scale,

@@ -204,6 +204,9 @@ class Engine:
             row.cnp_dscp, row.cnp_queue = transport.cnp_dscp, transport.cnp_queue
             if transport.ack_class is not None:
                 row.ack_apart, (row.ack_dscp, row.ack_queue) = 1, transport.ack_class
+            row.path_kind, row.path_pause_ns = int(transport.path_kind), transport.path_pause_ns
+            row.path_idle_rounds = transport.path_idle_rounds
+            row.path_rounds = transport.path_rounds
             row.timeout_ps, row.reorder_ps = transport.timeout_ps, transport.reorder_ps
             row.cnp_interval_ns = transport.cnp_interval_ns
             row.cc = pack(self.ffi, transport.congestion_control)[0]

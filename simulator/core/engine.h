@@ -24,7 +24,8 @@ enum {
     QUEUES = 8,
     LINE = WS_LINE,       /* of the cache */
     SEEN_WORDS = 16,
-    SEEN = 64 * SEEN_WORDS,
+    SEEN = 64 * SEEN_WORDS,   /* numbers that every flow remembers */
+    FAR_SEEN = 64 * SEEN,     /* that one of which packets come later than that does */
     INLINE_BYTES = 88,    /* of a frame on the way, so that it takes two cache lines */
     WIDE_BYTES = INLINE_BYTES + LINE, /* of one with telemetry, in three: of 5 hops, 12 bytes each. A longer one is allocated */
     ETHERNET = 14,
@@ -139,7 +140,9 @@ struct flow {
     uint8_t waiting;           /* 1: a timer will bring it back to its ring */
     uint32_t ip_sum;           /* of the IPv4 header with a length of 0 */
     struct flow *next, *previous; /* in the ring of its queue, when it may send */
-    uint64_t seen[SEEN_WORDS]; /* bit psn % SEEN: received, of the SEEN numbers below highest_psn; not there with a transport */
+    /* Not there with a transport. Bit psn % SEEN: received, of the SEEN numbers below highest_psn; NULL or the same of FAR_SEEN. */
+    uint64_t seen[SEEN_WORDS];
+    uint64_t *far_seen;
 };
 _Static_assert(offsetof(struct flow, highest_psn) == 2 * LINE, "what arrivals touch begins a line");
 _Static_assert(offsetof(struct flow, config) == 3 * LINE, "so does what departures touch");

@@ -85,8 +85,11 @@ void sim_destroy(sim *s)
     }
     for (uint32_t i = 0; i < s->n_nodes; i++)
         s->nodes[i].ops->free_node(&s->nodes[i]);
-    for (uint32_t i = 0; i < s->n_flows; i++)
+    for (uint32_t i = 0; i < s->n_flows; i++) {
+        if (!s->flows[i]->config.transport)
+            ws_memory_put(s->flows[i]->far_seen, FAR_SEEN / 8);
         ws_memory_put(s->flows[i], flow_bytes(&s->flows[i]->config));
+    }
     for (uint32_t kind = 0; kind < TIMER_KINDS; kind++)
         if (element_of[kind]->free)
             element_of[kind]->free(s);

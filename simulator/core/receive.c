@@ -1,7 +1,7 @@
 /* What arrives at hosts: pauses, and the packets of flows, which make messages whole.
  *
- * A flow knows which of the last SEEN numbers came, so that what comes twice counts once. What belongs to a flow with a
- * transport goes on to its card (endpoint.c).
+ * A flow knows which of the last SEEN numbers came, so that what comes twice counts once; one of which packets come later than
+ * that remembers FAR_SEEN from then on. What belongs to a flow with a transport goes on to its card (endpoint.c).
  */
 #include "engine.h"
 
@@ -49,40 +49,58 @@ static int take_pause(struct sim *s, uint32_t node, uint32_t port, const struct 
 
 /* --- packets ----------------------------------------------------------------------------------- */
 
-static inline int in_window(const struct flow *flow, uint64_t psn)
+static inline uint64_t *word_of(struct flow *flow, uint64_t psn)
 {
-    return flow->seen[psn % SEEN / 64] >> psn % 64 & 1;
+    return flow->far_seen ? &flow->far_seen[psn % FAR_SEEN / 64] : &flow->seen[psn % SEEN / 64];
+}
+
+static inline int is_seen(struct flow *flow, uint64_t psn) { return *word_of(flow, psn) >> psn % 64 & 1; }
+
+/* Remembers more numbers from now on. 0: there is no memory. */
+static int see_far(struct flow *flow)
+{
+    uint64_t *far = ws_memory_get(FAR_SEEN / 8);
+    if (!far)
+        return 0;
+    for (uint64_t psn = flow->complete_psn; psn < flow->highest_psn; psn++)
+        if (is_seen(flow, psn))
+            far[psn % FAR_SEEN / 64] |= (uint64_t)1 << psn % 64;
+    flow->far_seen = far;
+    return 1;
 }
 
 /* As see, when something is missing or comes late. Moves the window of numbers that are remembered. */
-static __attribute__((noinline)) int see_unordered(struct flow *flow, uint64_t psn)
+static __attribute__((noinline)) int see_unordered(struct sim *s, struct flow *flow, uint64_t psn)
 {
     if (psn >= flow->highest_psn) {
-        uint64_t skipped = psn - flow->highest_psn;
-        if (skipped >= SEEN)
-            memset(flow->seen, 0, sizeof flow->seen);
+        if (!flow->far_seen && psn + 1 - flow->complete_psn > SEEN && !see_far(flow))
+            return sim_short(s, "what a flow has received"), 0;
+        const uint64_t skipped = psn - flow->highest_psn, window = flow->far_seen ? FAR_SEEN : SEEN;
+        if (skipped >= window)
+            memset(flow->far_seen ? flow->far_seen : flow->seen, 0, window / 8);
         else
             for (uint64_t number = flow->highest_psn; number < psn; number++)
-                flow->seen[number % SEEN / 64] &= ~((uint64_t)1 << number % 64);
+                *word_of(flow, number) &= ~((uint64_t)1 << number % 64);
         flow->highest_psn = psn + 1;
     } else {
         flow->stats.out_of_order++;
-        if (psn < flow->complete_psn || flow->highest_psn - psn > SEEN || in_window(flow, psn))
+        if (psn < flow->complete_psn || is_seen(flow, psn))
             return 0;
     }
-    flow->seen[psn % SEEN / 64] |= (uint64_t)1 << psn % 64;
-    if (flow->highest_psn - flow->complete_psn > SEEN)
-        flow->complete_psn = flow->highest_psn - SEEN;
-    while (flow->complete_psn < flow->highest_psn && in_window(flow, flow->complete_psn))
+    const uint64_t window = flow->far_seen ? FAR_SEEN : SEEN;
+    *word_of(flow, psn) |= (uint64_t)1 << psn % 64;
+    if (flow->highest_psn - flow->complete_psn > window)
+        flow->complete_psn = flow->highest_psn - window;
+    while (flow->complete_psn < flow->highest_psn && is_seen(flow, flow->complete_psn))
         flow->complete_psn++;
     return 1;
 }
 
 /* 1: it is new. */
-static inline int see(struct flow *flow, uint64_t psn)
+static inline int see(struct sim *s, struct flow *flow, uint64_t psn)
 {
     if (psn != flow->highest_psn || flow->complete_psn != psn)
-        return see_unordered(flow, psn);
+        return see_unordered(s, flow, psn);
     flow->highest_psn = flow->complete_psn = psn + 1;
     return 1;
 }
@@ -235,7 +253,7 @@ void nic_take(struct sim *s, uint32_t number, uint32_t port, struct flight *flig
             stats->delay_max_ps = delay;
     }
     flight_free(s, flight);
-    if (!see(flow, psn)) {
+    if (!see(s, flow, psn)) {
         stats->duplicates++;
         return;
     }

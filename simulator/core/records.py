@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from hostagent.algorithms import Parameters
 from hostagent.rnic.binding import NO_CNPS, Repeat
+from hostagent.rnic.path_kinds import PathKind
 from softswitch.core import Output
 
 
@@ -132,6 +133,10 @@ class Transport:
     cnp_interval_ns: int = NO_CNPS
     ack_class: tuple[int, int] | None = None
     reorder_ps: int = 0
+    path_kind: PathKind = PathKind.NONE
+    path_idle_rounds: int = 0
+    path_rounds: int = 0
+    path_pause_ns: int = 0
 
 
 @dataclass(frozen=True)

@@ -84,8 +84,9 @@ struct sim_transport_config {
     uint32_t ack_every, window_packets, retries, rnr_retries, udp_ports, max_reads; /* as struct rnic_qp_config */
     uint32_t cnp_dscp, cnp_queue; /* one for all transports of a host */
     uint32_t ack_apart, ack_dscp, ack_queue; /* as struct rnic_qp_config */
-    uint32_t pad_;
+    uint32_t path_kind, path_idle_rounds, path_rounds; /* as struct rnic_qp_config */
     ws_time timeout_ps, reorder_ps;
+    uint64_t path_pause_ns;
     uint64_t cnp_interval_ns;   /* UINT64_MAX: no CNPs */
     struct cc_params cc;        /* line_rate: that of the sender's interface */
 };
@@ -246,7 +247,7 @@ struct sim_flow_stats {
                                  no switch had to write out */
     uint64_t marked;          /* received with CE */
     uint64_t out_of_order;    /* received with a PSN below one that came before */
-    uint64_t duplicates;      /* received again, or too late to tell (1024 packets behind) */
+    uint64_t duplicates;      /* received again, or too late to tell (65,536 packets behind) */
     uint64_t sent_packets, sent_bytes;
     ws_time first_sent, last_sent;
     uint64_t paused_ps;       /* had something to send while its NIC queue was paused */

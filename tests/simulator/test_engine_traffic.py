@@ -201,6 +201,20 @@ def test_overtaken_packets_are_seen(net: Any) -> None:
     assert stats["duplicates"] > 100
 
 
+def test_packets_that_thousands_overtake_are_seen(net: Any) -> None:
+    (a, b), _ = net.star(2)
+    flow = net.flow(a, b, payload=1000)
+    late = PortImpair(reorder=1 << 28, reorder_ps=500 * US, duplicate=1 << 28)
+    net.engine.impair_host_port(a, 0, late)
+    net.messages([{"flow": flow, "bytes": 20_000_000}])
+    assert net.engine.run(to_the_end=True) is Stop.DONE
+    net.engine.run()
+    stats = net.flow_stats(flow)
+    assert stats["received_packets"] == 20_000
+    assert stats["out_of_order"] > 100
+    assert stats["duplicates"] > 100
+
+
 def test_a_long_chain_of_messages(net: Any) -> None:
     (a, b), _ = net.star(2)
     there, back = net.flow(a, b, payload=256), net.flow(b, a, payload=256)
