@@ -48,9 +48,9 @@ def ports_of(view: View) -> tuple[Port, ...]:
 def entries(view: View) -> Iterator[Entry]:
     """Yield policies by DSCP, and what a switch has to know of its ports."""
     balanced: dict[int, Balancing] = dict(view.policy.setting(KEY))
-    if not balanced:
-        return
     ports = ports_of(view)
+    if not balanced or len(ports) > PORTS:
+        return
     for number, port in enumerate(ports):
         use = call("use_dlb_hop", next_hop=port.number, port=port.number)
         yield TableEntry("dlb_hop", match(port=Exact(number)), use)
@@ -84,8 +84,13 @@ def _weigh(view: View, ports: Sequence[Port]) -> ActionCall:
 
 
 def groups(view: View, ways: Ways) -> dict[Hashable, Hashable]:
-    """Return the ports of a switch's groups, by the numbers that routes have for them."""
-    return dict(enumerate(groups_of(ways.row), 1)) if view.policy.setting(KEY) else {}
+    """Return the ports of a switch's groups, by the numbers that routes have for them.
+
+    A switch with more than PORTS links to others has none: its packets take ECMP.
+    """
+    if not view.policy.setting(KEY) or len(ports_of(view)) > PORTS:
+        return {}
+    return dict(enumerate(groups_of(ways.row), 1))
 
 
 def group_entry(view: View, number: int, ports: tuple[int, ...]) -> Entry:

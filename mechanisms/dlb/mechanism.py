@@ -51,8 +51,11 @@ class LoadBalancingMechanism(Mechanism):
             ports = topology.ports_of(switch.name)
             links = sum(topology.is_switch(port.peer.node) for port in ports)
             if links > PORTS:
-                message = f"{switch.name} has {links} links to switches; {KEY} serves {PORTS}"
-                yield Remark(Severity.ERROR, prefix, switch.name, message, "use smaller switches")
+                message = (
+                    f"{switch.name} has {links} links to switches and {KEY} serves {PORTS}: its "
+                    "packets take ECMP, which is the same where it has one way to each leaf"
+                )
+                yield Remark(Severity.WARNING, prefix, switch.name, message, "use smaller switches")
                 return
 
 

@@ -12,13 +12,16 @@ from functools import cache
 import numpy as np
 import pytest
 
+import topologies
 from compiler import compile_p4
 from controller.program import CompiledProgram
 from mechanisms import registry
 from mechanisms.dlb.counters import DLB
+from mechanisms.dlb.mechanism import MECHANISM
 from mechanisms.dlb.settings import Policy
 from mechanisms.program import FABRIC
 from simulator.runner import Simulation
+from topologies.lint.findings import Severity
 from workloads.loader import read_run
 
 UPLINKS = range(9, 13)
@@ -64,9 +67,11 @@ def program(defines: tuple[str, ...]) -> CompiledProgram:
     return CompiledProgram.of(compile_p4(FABRIC, defines=defines))
 
 
-def counted(simulation: Simulation) -> dict[int, dict[str, int]]:
-    """Return what s1 counted, by port."""
-    device = simulation.fabric.switches["s1"].device
+def counted(
+    simulation: Simulation, *, switch: str = "s1", ports: Sequence[int] = range(1, 13)
+) -> dict[int, dict[str, int]]:
+    """Return what a switch counted, by port."""
+    device = simulation.fabric.switches[switch].device
     assert device.pipeline is not None
     number = simulation.control.program.p4info.counters[DLB.name].id
     index = device.pipeline.schema.counters[number].index
@@ -75,7 +80,7 @@ def counted(simulation: Simulation) -> dict[int, dict[str, int]]:
             label: device.core.counter_get(index, cell).packets
             for cell, label in DLB.cells(port).items()
         }
-        for port in range(1, 13)
+        for port in ports
     }
 
 
@@ -195,8 +200,43 @@ def test_a_dead_link_overrides_every_policy() -> None:
         assert found.counts["dpfr"]["went_down"] == 2, policy
 
 
+def test_without_dpfr_a_dead_port_goes_on_being_chosen() -> None:
+    """Groups watch their ports, estimates do not; DPFR, where it is on, masks the port for both."""
+    event = "{at: 100us, link: s1-s3, do: down}"
+    late = [message(host, 8 + host, 100, start="200us") for host in range(1, 9)]
+    assert ran(None, late, events=event).lost == 0
+    assert ran("packet-dlb", late, events=event).lost > 100
+    assert ran("packet-dlb", late, more="dpfr: true", events=event).lost == 0
+
+
 def test_a_class_without_a_policy_is_spread_by_the_hash() -> None:
     other = [message(1, 9, 100, dscp=0)]
     found = ran("spray", other)
     assert sum(found.chosen()) == 0
     assert found.lost == 0
+
+
+def test_a_switch_with_more_links_than_it_serves_takes_the_hash() -> None:
+    shape = "generator: leaf_spine\n  leaves: 65\n  spines: 2\n  hosts_per_leaf: 1"
+    text = RUN.format(
+        shape=shape, delay="500ns", balancing=", load_balancing: packet-dlb", more="", until=200,
+        events="", traffic=message(1, 65, 64),
+    )  # fmt: skip
+    run = read_run(text)
+    simulation = Simulation(run, program(registry.defines(run.topology)))
+    end = simulation.run().end
+    assert int(end.flow_stats["received_packets"].sum()) == 64
+    assert (
+        min(counted(simulation, switch="s1", ports=(2, 3))[port]["chosen"] for port in (2, 3)) > 8
+    )
+    spine = counted(simulation, switch="s66", ports=range(1, 66))
+    assert {count["chosen"] for count in spine.values()} == {0}
+
+
+def test_more_links_than_a_switch_serves_are_remarked() -> None:
+    shape = "generator: leaf_spine\nleaves: {leaves}\nspines: 2\nhosts_per_leaf: 1"
+    text = f"time_scale: 1\n{shape}\nlink: {{{{rate: 1Gbps, delay: 1us, queue: 1MB}}}}\n"
+    text += "classes: {{roce: {{dscp: 26, queue: 3, load_balancing: spray}}}}\n"
+    for leaves, found in ((64, []), (65, [Severity.WARNING])):
+        remarks = list(MECHANISM.remarks(topologies.loads(text.format(leaves=leaves))))
+        assert [remark.severity for remark in remarks] == found
