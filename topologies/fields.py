@@ -81,7 +81,7 @@ def _mtu(value: object) -> int:
     return size
 
 
-def _volume(value: object) -> int:
+def parse_volume(value: object) -> int:
     """Return bytes to be sent: few enough that the time they take fits 63 bits."""
     size = parse_size(value)
     if size > MAX_VOLUME:
@@ -136,7 +136,7 @@ def _latency(value: object) -> int:
 Rate = Annotated[int, BeforeValidator(parse_rate)]
 Duration = Annotated[int, BeforeValidator(parse_duration)]
 Latency = Annotated[int, BeforeValidator(_latency)]
-Volume = Annotated[int, BeforeValidator(_volume)]
+Volume = Annotated[int, BeforeValidator(parse_volume)]
 Moment = Annotated[int, BeforeValidator(_moment)]
 Length = Annotated[int, BeforeValidator(parse_length)]
 Size = Annotated[int, BeforeValidator(parse_size)]

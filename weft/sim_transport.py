@@ -45,6 +45,10 @@ def _running(transport: Mapping[str, Any]) -> list[Sender]:
 def _transport(each: Mapping[str, Any]) -> str:
     sizes = " or ".join(f"{size} B" for size in each["mtu"])
     ports = f"{each['udp_ports']} UDP port{'s' if each['udp_ports'] > 1 else ''}"
+    if "path_choice" in each:
+        ports += f" chosen by {each['path_choice']['kind']}"
+    if "queue_pairs" in each:
+        ports += f", messages striped over {each['queue_pairs']} queue pairs"
     if "reorder_ps" in each:
         ports += f", packets may overtake each other by {show_duration(each['reorder_ps'])}"
     lines = f"of {format_rate(each['line_rate_bps'])} interfaces"

@@ -36,12 +36,14 @@ from workloads.limits import (
     mix_messages,
 )
 from workloads.model import RunFile
+from workloads.path_choice import choice_problems
 from workloads.placement import Report, find_interface, place
 from workloads.program_files import file_of, sha256_of
 from workloads.schema import (
     CbrEntry,
     FlowSettings,
     IncastEntry,
+    MatrixEntry,
     MessageEntry,
     MixEntry,
     PermutationEntry,
@@ -50,7 +52,7 @@ from workloads.schema import (
 from workloads.several import links_of, rank_problem, span, unjoined
 from workloads.slow_motion import ParameterError
 from workloads.transport import transport_for
-from workloads.transport_schema import MAX_WINDOW, PAYLOADS
+from workloads.transport_schema import MAX_WINDOW, PAYLOADS, TransportFields
 
 ETHERNET = 14
 UDP_FRAME = ETHERNET + 20 + 8
@@ -153,6 +155,8 @@ class _Check:
                 self._mix(path, entry.mix)
             elif entry.permutation is not None:
                 self._permutation(path, entry.permutation)
+            elif entry.matrix is not None:
+                self._matrix(path, entry.matrix)
             else:
                 self._spans = False
             for n, packet in enumerate(entry.script or ()):
@@ -258,7 +262,28 @@ class _Check:
         if twice:
             self._report(where, f"{twice[0]} is there twice: each host sends to one other host")
         self._all_meet(where, hosts, hosts)
+        if entry.shift is not None and hosts and entry.shift % len(hosts) == 0:
+            message = f"with {len(hosts)} hosts each would send to itself: 1 to {len(hosts) - 1}"
+            self._report((*path, "shift"), message)
         self._count((*path, "count"), len(hosts) * entry.count)
+
+    def _matrix(self, path: FieldPath, entry: MatrixEntry) -> None:
+        hosts = self._ends((*path, "hosts") if entry.hosts else path, entry.hosts or [ALL])
+        matrix = entry.matrix()
+        key = "htsim" if entry.htsim is not None else "bytes"
+        if len(hosts) < matrix.nodes:
+            message = f"{matrix.nodes} nodes, but there are {len(hosts)} hosts"
+            self._report((*path, key), message)
+            return
+        sources = {source for source, *_ in matrix.connections}
+        targets = {target for _, target, *_ in matrix.connections}
+        ends = ([hosts[i] for i in sorted(places)] for places in (sources, targets))
+        for source, target, *_ in matrix.connections:
+            if hosts[source] == hosts[target]:
+                self._report((*path, "hosts"), f"{hosts[source].end} would send to itself")
+                break
+        self._all_meet((*path, key), *ends)
+        self._count((*path, key), len(matrix.connections))
 
     def _count(self, path: FieldPath, count: int, kept: int | None = None) -> None:
         """Count messages; `kept` (None: all): of which are not made as they are due."""
@@ -348,7 +373,10 @@ class _Check:
         if transport.reorder is not None and transport.retransmission == "go-back-n":
             message = "go-back-n keeps nothing that comes early: write selective-repeat"
             self._report(("transport", "reorder"), message)
-        self._ack_class(transport.ack_class, transport.operation)
+        operations = self._operations(transport)
+        for key, message in choice_problems(transport, operations, bool(self.run.jobs)):
+            self._report(("transport", key), message)
+        self._ack_class(transport.ack_class, operations)
         for rate in self._line_rates():
             try:
                 transport_for(transport, rate)
@@ -367,7 +395,13 @@ class _Check:
             }
         )
 
-    def _ack_class(self, name: str | None, operation: str) -> None:
+    def _operations(self, transport: TransportFields) -> set[str]:
+        """Return which operations the run's flows have."""
+        told = (getattr(entry, entry.kind) for entry in self.run.traffic)
+        own = (each.operation for each in told if isinstance(each, FlowSettings))
+        return {transport.operation, *(each for each in own if each is not None)}
+
+    def _ack_class(self, name: str | None, operations: set[str]) -> None:
         path = ("transport", "ack_class")
         known = [each.name for each in self.run.topology.classes if each.dscps]
         if name is None:
@@ -376,9 +410,7 @@ class _Check:
             there = f"there is {', '.join(known)}" if known else "it has none with a DSCP"
             hint = did_you_mean(name, known) or f": {there}"
             self._report(path, f"the topology has no class {name!r}{hint}")
-        told = [getattr(entry, entry.kind) for entry in self.run.traffic]
-        own = [each.operation for each in told if isinstance(each, FlowSettings)]
-        if "read" in (operation, *own):
+        if "read" in operations:
             message = (
                 "READs have no acknowledgements that could go apart: their responses are these"
             )
@@ -394,11 +426,17 @@ class _Check:
                     message = "packets at given times are always open loop, without operations"
                 self._report((*path, "operation"), message)
             return
-        several = transport.udp_ports
+        several = transport.source_ports
         if settings.udp_port is not None and settings.udp_port + several > 1 << 16:
             message = (
                 f"{several} UDP ports from {settings.udp_port} on end behind 65535: at most "
                 f"{(1 << 16) - several}"
+            )
+            self._report((*path, "udp_port"), message)
+        if settings.udp_port is not None and transport.queue_pairs > 1:
+            message = (
+                f"{transport.queue_pairs} queue pairs with one source port take one way: leave "
+                "'udp_port' out, and each has its own"
             )
             self._report((*path, "udp_port"), message)
         if settings.payload is not None and settings.payload not in PAYLOADS:

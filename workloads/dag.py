@@ -206,7 +206,7 @@ class FlowTable:
         pairs = self._address[source] << np.uint64(32) | self._address[target]
         words = mix_words(mix_words(pairs ^ np.uint64(word)) + channel.astype(np.uint64))
         # A queue pair of several takes those that follow, too.
-        several = 1 if self.transport is None else self.transport.udp_ports
+        several = 1 if self.transport is None else self.transport.source_ports
         return FIRST_UDP_PORT + (words >> np.uint64(50)) % np.uint64(UDP_PORTS - several + 1)
 
 

@@ -1,9 +1,11 @@
-"""Jobs that stand in a file of another tool: a job with `simai: FILE` becomes one with phases.
+"""What stands in a file of another tool: jobs of SimAI's, connection matrices of htsim's.
 
 job:
   simai: step.txt            ranks, tp, pp, ep and phases come from there
   without: [tp]              what stays inside a server
   placement: linear          and the rest as ever
+traffic:
+  - matrix: {htsim: perm.cm}   who sends how much to whom, and when, comes from there
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from pathlib import Path
 
 from topologies.document import Document
 from topologies.errors import FieldPath, Problem, TopologyError, did_you_mean
+from workloads.htsim import read_htsim
 from workloads.simai import read_simai
 
 _GIVEN_THERE = ("ranks", "tp", "pp", "dp", "ep", "phases")
@@ -20,7 +23,7 @@ _GROUPS = ("tp", "dp", "ep", "dp_ep")
 
 
 def with_imports(document: Document, directory: Path) -> Document:
-    """Return a run file's document with its jobs from other files put in.
+    """Return a run file's document with what it names of other tools' files put in.
 
     Files are looked for in `directory`. Raises TopologyError.
     """
@@ -37,7 +40,38 @@ def with_imports(document: Document, directory: Path) -> Document:
             else job
             for i, job in enumerate(data["jobs"])
         ]
+    if isinstance(data.get("traffic"), list):
+        changed["traffic"] = [
+            {**entry, "matrix": _matrix(document, ("traffic", i, "matrix"), matrix, directory)}
+            if isinstance(entry, dict) and isinstance(matrix := entry.get("matrix"), dict)
+            else entry
+            for i, entry in enumerate(data["traffic"])
+        ]
     return Document(document.file, changed, document.positions)
+
+
+def _matrix(
+    document: Document, path: FieldPath, matrix: Mapping[str, object], directory: Path
+) -> dict[str, object]:
+    if "htsim" not in matrix or "imported" in matrix:  # a sweep's point has been read before
+        return dict(matrix)
+    name = matrix["htsim"]
+    try:
+        text = _text(name, directory)
+    except ValueError as error:
+        raise TopologyError([document.problem((*path, "htsim"), str(error))]) from None
+    return {**matrix, "imported": read_htsim(text, str(directory / str(name)))}
+
+
+def _text(name: object, directory: Path) -> str:
+    """Return the text of a file. Raises ValueError, which says why it can't be had."""
+    if not isinstance(name, str):
+        raise ValueError(f"must be a file, not {name!r}")
+    try:
+        return (directory / name).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise ValueError(f"{name}: can't be read: {reason}") from None
 
 
 def _imported(
@@ -59,14 +93,10 @@ def _imported(
             report("without", f"no group {group!r}{hint}")
     name = job["simai"]
     text = ""
-    if not isinstance(name, str):
-        report("simai", f"must be a file, not {name!r}")
-    else:
-        try:
-            text = (directory / name).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            reason = error.strerror if isinstance(error, OSError) else error
-            report("simai", f"{name}: can't be read: {reason}")
+    try:
+        text = _text(name, directory)
+    except ValueError as error:
+        report("simai", str(error))
     if problems:
         raise TopologyError(problems)
     rest = {key: value for key, value in job.items() if key not in ("simai", "without")}

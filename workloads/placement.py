@@ -114,21 +114,22 @@ def find_interface(
 ) -> Interface | None:
     """Return the interface that a user wrote as h1 or h1:1; `report` says what is wrong."""
     name, _, number = text.partition(":")
-    hosts = {host.name: host for host in topology.hosts}
-    if name not in hosts:
+    try:
+        host = topology.host(name)
+    except KeyError:
+        hosts = [host.name for host in topology.hosts]
         what = f"{name} is a switch" if topology.is_switch(name) else f"no host is called {name!r}"
         report(what + did_you_mean(name, hosts) + _there_is(hosts))
         return None
-    count = len(hosts[name].interfaces)
+    count = len(host.interfaces)
     if number and (not number.isdigit() or int(number) >= count):
         last = f"0 to {count - 1}" if count > 1 else "0 only"
         report(f"{name} has no interface {number!r}: it has {last}")
         return None
-    return hosts[name].interfaces[int(number or 0)]
+    return host.interfaces[int(number or 0)]
 
 
-def _there_is(hosts: Iterable[str]) -> str:
-    names = list(hosts)
+def _there_is(names: Sequence[str]) -> str:
     return f" (there is {names[0]} to {names[-1]})" if names else " (there are no hosts)"
 
 

@@ -19,6 +19,7 @@ from workloads.jobs import JobPlan
 from workloads.limits import MAX_MESSAGES, job_messages
 from workloads.mixes import mix_arrivals
 from workloads.model import NEVER_PS, STREAM, Records, RunFile, ScriptPacket, StreamKind, Traffic
+from workloads.path_choice import stripes
 from workloads.paths import OVERHEAD, PathTable
 from workloads.placement import find_interface, place
 from workloads.randomness import Random
@@ -26,6 +27,7 @@ from workloads.schema import (
     CbrEntry,
     FlowSettings,
     IncastEntry,
+    MatrixEntry,
     MessageEntry,
     MixEntry,
     PermutationEntry,
@@ -74,6 +76,8 @@ class _Plan:
                 self._message(name, number, entry.message)
             elif entry.permutation is not None:
                 self._permutation(name, number, entry.permutation)
+            elif entry.matrix is not None:
+                self._matrix(name, number, entry.matrix)
             else:
                 self._script(number, entry.script or [])
         self._jobs()
@@ -142,7 +146,19 @@ class _Plan:
             entry.transport == "none" or isinstance(entry, CbrEntry),
             entry.operation,
         )
-        return self.flows.flows(kind, self.flows.places(sources), self.flows.places(targets))
+        n = self._queue_pairs(entry)
+        source, target = (np.repeat(self.flows.places(each), n) for each in (sources, targets))
+        return self.flows.flows(kind, source, target, np.tile(np.arange(n), len(sources)))
+
+    def _queue_pairs(self, entry: FlowSettings) -> int:
+        """Return how many queue pairs a message is striped over: flows that follow each other."""
+        open_loop = entry.transport == "none" or isinstance(entry, CbrEntry)
+        return 1 if open_loop or self.run.transport is None else self.run.transport.queue_pairs
+
+    def _after(self, later: Numbers, earlier: Numbers, n: int) -> None:
+        """Let all `n` stripes of each message wait for all those of the one at its place."""
+        waiting = np.repeat(later.reshape(-1, n), n, axis=1)
+        self.messages.wait(waiting.ravel(), np.tile(earlier.reshape(-1, n), (1, n)).ravel())
 
     def _pairs(self, entry: CbrEntry | MessageEntry) -> tuple[list[Interface], list[Interface]]:
         pairs = [
@@ -178,10 +194,11 @@ class _Plan:
         flows = self._flows(f"traffic {number}", sources, targets, entry, entry.rate)
         if entry.persistent:
             size = np.array([self._until_the_end(source, entry.start) for source in sources])
+            size = np.repeat(size, self._queue_pairs(entry))
             added = self.messages.add(flows, size, len(flows), start_ps=entry.start)
             self.spans.traffic(name, added, "persistent incast", endless=True)
             return
-        size = np.full(len(flows), entry.bytes, dtype=np.int64)
+        size = stripes(np.full(len(sources), entry.bytes), self._queue_pairs(entry))
         before: Numbers | None = None
         for round_number in range(entry.rounds):
             start_ps = entry.start + round_number * (entry.every or 0)
@@ -204,28 +221,33 @@ class _Plan:
     def _message(self, name: str, number: int, entry: MessageEntry) -> None:
         sources, targets = self._pairs(entry)
         flows = self._flows(f"traffic {number}", sources, targets, entry, entry.rate)
-        gap = np.full(entry.count, entry.gap, dtype=np.int64)
-        gap[0] = 0
-        for flow, source, target in zip(flows.tolist(), sources, targets, strict=True):
-            added = self.messages.add(
-                flow, entry.bytes, entry.count, start_ps=entry.start, gap_ps=gap
-            )
-            self.messages.wait(added[1:], added[:-1])
+        n = self._queue_pairs(entry)
+        gap = np.full(entry.count * n, entry.gap, dtype=np.int64)
+        gap[:n] = 0
+        size = stripes(np.full(entry.count, entry.bytes), n)
+        for of_pair, source, target in zip(flows.reshape(-1, n), sources, targets, strict=True):
+            flow = np.tile(of_pair, entry.count)
+            added = self.messages.add(flow, size, len(size), start_ps=entry.start, gap_ps=gap)
+            self._after(added[n:], added[:-n], n)
             self.spans.traffic(f"{name} {source.end}->{target.end}", added, "message")
 
     def _permutation(self, name: str, number: int, entry: PermutationEntry) -> None:
         hosts = self._interfaces(entry.hosts or [ALL])
-        moved = Random(self.seed, "permutation", number).derangement(len(hosts))
+        if entry.shift is None:
+            moved = Random(self.seed, "permutation", number).derangement(len(hosts))
+        else:
+            moved = [(i + entry.shift) % len(hosts) for i in range(len(hosts))]
         targets = [hosts[i] for i in moved]
         flows = self._flows(f"traffic {number}", hosts, targets, entry, entry.rate)
+        n = self._queue_pairs(entry)
         before: Numbers | None = None
         every: list[Numbers] = []
         for _ in range(entry.count):
             gap_ps = 0 if before is None else entry.gap
-            size, start_ps = entry.bytes, entry.start
+            size, start_ps = stripes(np.full(len(hosts), entry.bytes), n), entry.start
             added = self.messages.add(flows, size, len(flows), start_ps=start_ps, gap_ps=gap_ps)
             if before is not None:
-                self.messages.wait(added, before)
+                self._after(added, before, n)
             every.append(added)
             before = added
         self.spans.traffic(name, np.concatenate(every), "permutation")
@@ -237,24 +259,48 @@ class _Plan:
         arrivals = mix_arrivals(self.run.topology, hosts, entry, drawn, whole=whole)
         sources = [hosts[a] for a, _ in arrivals.pairs]
         targets = [hosts[b] for _, b in arrivals.pairs]
-        # Every message is a flow of its own, so that each has its own way through the fabric.
-        flows = self.flows.each(
-            FlowKind(
-                f"traffic {number}",
-                entry.dscp,
-                entry.queue,
-                entry.payload,
-                entry.udp_port,
-                entry.rate or 0,
-                entry.transport == "none",
-                entry.operation,
-            ),
-            self.flows.places(sources),
-            self.flows.places(targets),
-        )
-        count = len(flows)
-        added = self.messages.add(flows, arrivals.sizes, count, start_ps=arrivals.at_ps)
+        flows = self._each(number, sources, targets, entry)
+        n, count = self._queue_pairs(entry), len(flows)
+        size, start_ps = stripes(arrivals.sizes, n), np.repeat(arrivals.at_ps, n)
+        added = self.messages.add(flows, size, count, start_ps=start_ps)
         self.spans.traffic(name, added, f"mix {entry.sizes}")
+
+    def _matrix(self, name: str, number: int, entry: MatrixEntry) -> None:
+        hosts = self._interfaces(entry.hosts or [ALL])
+        matrix = entry.matrix()
+        rows = np.array(matrix.connections, dtype=np.int64)
+        sources, targets = ([hosts[i] for i in rows[:, end].tolist()] for end in (0, 1))
+        flows = self._each(number, sources, targets, entry)
+        n = self._queue_pairs(entry)
+        start_ps = np.repeat(rows[:, 3] + entry.start, n)
+        added = self.messages.add(flows, stripes(rows[:, 2], n), len(flows), start_ps=start_ps)
+        if matrix.waits:
+            later, earlier = np.array(matrix.waits, dtype=np.int64).T
+            of = added.reshape(-1, n)
+            self._after(of[later], of[earlier], n)
+        self.spans.traffic(name, added, "matrix")
+
+    def _each(
+        self,
+        number: int,
+        sources: Sequence[Interface],
+        targets: Sequence[Interface],
+        entry: MixEntry | MatrixEntry,
+    ) -> Numbers:
+        """Return a flow of its own for each message, so that each has its own way."""
+        kind = FlowKind(
+            f"traffic {number}",
+            entry.dscp,
+            entry.queue,
+            entry.payload,
+            entry.udp_port,
+            entry.rate or 0,
+            entry.transport == "none",
+            entry.operation,
+        )
+        n = self._queue_pairs(entry)
+        ends = (np.repeat(self.flows.places(each), n) for each in (sources, targets))
+        return self.flows.each(kind, *ends)
 
     def _script(self, number: int, packets: list[ScriptEntry]) -> None:
         for i, packet in enumerate(packets):

@@ -27,7 +27,18 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, mo
 from topologies.document import Document
 from topologies.errors import TopologyError
 from topologies.event_schema import EventEntry
-from topologies.fields import Count, CountOrNone, Dscp, Model, Moment, Queue, Rate, Size, Volume
+from topologies.fields import (
+    Count,
+    CountOrNone,
+    Dscp,
+    Model,
+    Moment,
+    Queue,
+    Rate,
+    Size,
+    Volume,
+    parse_volume,
+)
 from topologies.schema import schema_problem
 from topologies.units import parse_share, parse_size
 from workloads.job_schema import JobEntry
@@ -63,6 +74,11 @@ def _headroom(value: object) -> object:
         ) from None
 
 
+def _cell(value: object) -> int:
+    """Return a matrix's bytes: 0, or a size."""
+    return 0 if value == 0 and not isinstance(value, bool) else parse_volume(value)
+
+
 def _topology(value: object) -> object:
     if not isinstance(value, str | dict):
         raise ValueError("a topology is a name, a file, or the topology itself as a mapping")
@@ -86,6 +102,8 @@ Payload = Annotated[Size, Field(ge=MIN_PAYLOAD, le=MAX_PAYLOAD)]
 Frame = bytes
 UdpPort = Annotated[int, Field(ge=1, le=65535, strict=True)]
 Ends = Annotated[list[str], BeforeValidator(_nodes), Field(min_length=1)]
+Node = Annotated[int, Field(ge=0, strict=True)]
+Cell = Annotated[int, BeforeValidator(_cell)]
 
 
 class BufferEntry(Model):
@@ -202,13 +220,68 @@ class MessageEntry(FlowSettings):
 
 
 class PermutationEntry(FlowSettings):
-    """`count` messages from each host to another one, so that each also receives from one alone."""
+    """`count` messages from each host to another one, so that each also receives from one alone.
+
+    `shift`: to the host so many places on (a stride; half of them: a tornado); None: drawn.
+    """
 
     bytes: Volume
     hosts: Ends | None = None
+    shift: Count | None = None
     count: Count = 1
     gap: Moment = 0
     rate: Rate | None = None
+
+
+class ImportedMatrix(Model):
+    """What a connection matrix says (workloads/htsim.py has the shapes)."""
+
+    nodes: int
+    connections: Annotated[list[tuple[Node, Node, Count, CountOrNone]], Field(min_length=1)]
+    waits: list[tuple[Node, Node]]
+
+    @model_validator(mode="after")
+    def _is_whole(self) -> ImportedMatrix:
+        if any(max(a, b) >= self.nodes or a == b for a, b, *_ in self.connections):
+            raise ValueError(f"connections join two of {self.nodes} nodes, counted from 0")
+        if any(max(pair) >= len(self.connections) for pair in self.waits):
+            raise ValueError("waits join two places of connections, counted from 0")
+        return self
+
+
+class MatrixEntry(FlowSettings):
+    """Who sends how much to whom: a table of sizes, or a file of htsim's, which is imported."""
+
+    bytes: list[list[Cell]] | None = None
+    htsim: str | None = None
+    imported: ImportedMatrix | None = None
+    hosts: Ends | None = None
+    rate: Rate | None = None
+
+    @model_validator(mode="after")
+    def _makes_sense(self) -> MatrixEntry:
+        if (self.bytes is None) == (self.htsim is None):
+            raise ValueError("say who sends what: a table of bytes, or htsim: FILE")
+        for number, row in enumerate(self.bytes or (), start=1):
+            if len(row) != len(self.bytes or ()):
+                raise ValueError(
+                    f"row {number} of bytes has {len(row)} sizes, and there are "
+                    f"{len(self.bytes or ())} rows: a row a sender, a column a receiver"
+                )
+            if row[number - 1]:
+                raise ValueError(f"row {number} of bytes: sends to itself: write 0 there")
+        if self.bytes is not None and not any(map(any, self.bytes)):
+            raise ValueError("nobody sends anything: write sizes such as 2MB into bytes")
+        return self
+
+    def matrix(self) -> ImportedMatrix:
+        """Return the connections, whichever way they were given."""
+        if self.imported is not None:
+            return self.imported
+        table = self.bytes or []
+        rows = [(a, b, size, 0) for a, row in enumerate(table) for b, size in enumerate(row)]
+        found = [row for row in rows if row[2]]
+        return ImportedMatrix(nodes=len(table), connections=found, waits=[])
 
 
 class UdpFields(Model):
@@ -269,6 +342,7 @@ class TrafficEntry(Model):
     mix: MixEntry | None = None
     message: MessageEntry | None = None
     permutation: PermutationEntry | None = None
+    matrix: MatrixEntry | None = None
     script: Annotated[list[ScriptEntry] | None, Field(min_length=1)] = None
 
     @model_validator(mode="after")

@@ -43,7 +43,7 @@ def unjoined(
         name: tuple(reach.islands[i.switch] for i in topology.host(name).interfaces)
         for name in dict.fromkeys((*from_hosts, *to_hosts))
     }
-    ports = transport.udp_ports
+    ports = transport.source_ports
     for name, of_host in islands.items():
         n = len(of_host)
         if n > MAX_INTERFACES:

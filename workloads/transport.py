@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from topologies.model import Topology
 from workloads.senders import Parameters, with_those_beside
-from workloads.transport_schema import TransportFields
+from workloads.transport_schema import PathChoice, TransportFields
 
 
 @dataclass(frozen=True)
@@ -18,6 +18,8 @@ class Transport:
     `congestion_control`: the name of the last sender that runs, "none" without any; `algorithms`:
     what runs at the sender, by the algorithm's name in C. `window_packets` 0: the card's default.
     `ack_class`: the topology's class that acknowledgements go in, None for the data's own.
+    `path_choice`: who chooses among the `udp_ports` (None: packets take turns); `queue_pairs`: how
+    many a message is striped over.
     `reorder_ps`: how long packets may overtake each other before what is missing counts as lost.
     """
 
@@ -34,6 +36,8 @@ class Transport:
     ack_class: str | None = None
     reorder_ps: int = 0
     interfaces: int = 1
+    path_choice: PathChoice | None = None
+    queue_pairs: int = 1
 
     def fields(self, time_scale: int = 1) -> dict[str, Mapping[str, int]]:
         """Return each algorithm's C fields by its name, slowed down by `time_scale`.
@@ -70,13 +74,15 @@ def transport_for(
         entry.window or 0,
         entry.timeout,
         entry.retries,
-        entry.udp_ports,
+        entry.source_ports,
         line_rate_bps,
         running[-1].name if running else "none",
         {each.algorithm: each.parameters(entry, line_rate_bps) for each in running},
         entry.ack_class,
         entry.reorder or 0,
         interfaces,
+        entry.chosen,
+        entry.queue_pairs,
     )
 
 

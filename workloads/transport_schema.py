@@ -13,6 +13,8 @@ transport:
   retries: 7
   udp_ports: 1                         source ports of a queue pair
   interfaces: one                      or all: a queue pair uses all interfaces of both its hosts
+  path_choice: {kind: reps, paths: 128}  or bitmap, oblivious, plb: who chooses among source ports
+  queue_pairs: 1                       that a message is striped over, each with a port of its own
 
 `transport: {}` takes all defaults. Without it flows are open loop: nothing is acknowledged.
 """
@@ -22,7 +24,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, create_model
+from pydantic import AfterValidator, BeforeValidator, Field, create_model, field_validator
 
 from topologies.fields import Count, CountOrNone, Model, Moment
 from topologies.units import parse_size
@@ -53,6 +55,33 @@ Mtu = Annotated[int, BeforeValidator(_payload)]
 Operation = Literal["write", "send", "read"]
 
 
+class PathChoice(Model):
+    """How a sender chooses the UDP source port of each packet (hostagent/rnic/core/path_choice.h).
+
+    `kind` single: one port, as without the key. `paths`: how many ports, a power of two.
+    `idle_rounds`, `rounds`: PLB's marked round trips before it takes another port, between messages
+    and at any time. `pause`: PLB's suspension and REPS's frozen mode after a time-out.
+    """
+
+    kind: Literal["single", "oblivious", "bitmap", "reps", "plb"]
+    paths: Annotated[Count, Field(ge=2, le=256)] = 128
+    idle_rounds: Annotated[Count, Field(le=31)] | None = None
+    rounds: Annotated[Count, Field(le=31)] | None = None
+    pause: Timer | None = None
+
+    @field_validator("paths")
+    @classmethod
+    def _is_power_of_two(cls, value: int) -> int:
+        if value & (value - 1):
+            raise ValueError(f"must be a power of two from 2 to 256, not {value}")
+        return value
+
+    @property
+    def reorders(self) -> bool:
+        """Whether packets of one message take several paths at once."""
+        return self.kind in ("oblivious", "bitmap", "reps")
+
+
 class TransportFields(Model):
     """Reliable connections, their retransmission and their congestion control.
 
@@ -71,6 +100,19 @@ class TransportFields(Model):
     ack_class: str | None = None
     reorder: Timer | None = None
     interfaces: Literal["one", "all"] = "one"
+    path_choice: PathChoice | None = None
+    queue_pairs: Annotated[Count, Field(le=64)] = 1
+
+    @property
+    def chosen(self) -> PathChoice | None:
+        """Return the choice of paths, None where there is only one."""
+        single = self.path_choice is None or self.path_choice.kind == "single"
+        return None if single else self.path_choice
+
+    @property
+    def source_ports(self) -> int:
+        """Return how many UDP source ports a queue pair has."""
+        return self.udp_ports if self.chosen is None else self.chosen.paths
 
 
 @cache

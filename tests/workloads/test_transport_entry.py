@@ -104,7 +104,25 @@ def test_no_rate_is_above_the_line() -> None:
 
 
 # (what the transport says, the one problem)
+CHOSEN = "retransmission: selective-repeat, reorder: 10us, path_choice"
 MISTAKES = [
+    ("path_choice: {kind: hash}", "'single', 'oblivious', 'bitmap', 'reps' or 'plb', not 'hash'"),
+    (f"{CHOSEN}: {{kind: reps, paths: 100}}", "must be a power of two from 2 to 256, not 100"),
+    (f"{CHOSEN}: {{kind: reps, paths: 512}}", "paths: must be at most 256, not 512"),
+    (
+        "path_choice: {kind: reps}",
+        "transport.path_choice: reps needs what came by other paths to be kept, and go-back-n "
+        "keeps nothing that comes early: write retransmission: selective-repeat",
+    ),
+    (
+        "retransmission: selective-repeat, path_choice: {kind: oblivious}",
+        "transport.path_choice: oblivious lets packets overtake each other, and without 'reorder'",
+    ),
+    (f"{CHOSEN}: {{kind: reps}}, udp_ports: 4", "leave 'udp_ports' out"),
+    (f"{CHOSEN}: {{kind: reps}}, operation: read", "use write or send"),
+    (f"{CHOSEN}: {{kind: bitmap, rounds: 3}}", "'rounds' is for plb, not for bitmap"),
+    ("queue_pairs: 65", "transport.queue_pairs: must be at most 64, not 65"),
+    ("queue_pairs: 2", "transport.queue_pairs: a job's collectives have 'channels' instead"),
     (
         "parameters: hpcc",
         "6:40: transport.parameters: there is no parameter set 'hpcc': choose ns3-rdma, "

@@ -22,6 +22,7 @@ from workloads.loader import available_runs, read_run
 from workloads.schema import (
     CbrEntry,
     IncastEntry,
+    MatrixEntry,
     MessageEntry,
     MixEntry,
     PermutationEntry,
@@ -60,6 +61,7 @@ def test_every_key_is_told() -> None:
         IncastEntry,
         MixEntry,
         MessageEntry,
+        MatrixEntry,
         PermutationEntry,
         ScriptEntry,
         TrafficEntry,
@@ -86,9 +88,10 @@ def test_every_run_file_is_listed() -> None:
 def test_the_transport_that_it_shows_is_right() -> None:
     shown = TransportEntry.model_validate(yaml.safe_load(block("transport:\n"))["transport"])
     assert set(TransportEntry.model_fields) == shown.model_fields_set
-    plain = TransportEntry()  # what it shows are the defaults, but for the four that say so
+    plain = TransportEntry()  # what it shows are the defaults, but for those that say so
     changed = {name: getattr(plain, name) for name in ("overrides", "fast_overrides")}
     changed |= {"window": None, "mtu": None, "ack_class": None, "reorder": None}
+    changed |= {"path_choice": None}
     assert shown.model_copy(update=changed) == plain
 
 
