@@ -41,7 +41,46 @@ def checks(table: Table) -> Iterator[Check]:
     for policy in ("flowlet", "flowlet-dlb"):
         row = f"permutation: out of order, {policy}"
         yield Check.at_most(row, _metric(table, policy, "permutation", "out of order"), 0, "%")
+    yield from _web_search(table)
+    yield from _unequal_spines(table)
+    yield from _badly_placed_job(table)
     yield from _all_hosts(table)
+
+
+def _web_search(table: Table) -> Iterator[Check]:
+    """Many flows, most of them short, at random times."""
+    for load in ("websearch-50", "websearch-80"):
+        for policy in POLICIES:
+            row = f"{load}: mean slowdown, {policy} over ECMP"
+            ratio = _ratio(table, load, "mean slowdown", policy, "ecmp")
+            if policy == "flowlet-dlb":
+                yield Check.at_most(row, ratio, 1)
+            else:
+                yield Check.reported(row, ratio)
+    row = "websearch-50: p99 slowdown, packet DLB over ECMP"
+    yield Check.reported(row, _ratio(table, "websearch-50", "p99 slowdown", "packet-dlb", "ecmp"))
+
+
+def _unequal_spines(table: Table) -> Iterator[Check]:
+    """Two spines of 400 and two of 200 Gb/s: how near the slowest flow comes to the cut bound."""
+    for policy in ("ecmp", *POLICIES):
+        share = _metric(table, policy, "unequal-spines", "bound over slowest")
+        yield Check.reported(f"unequal-spines: cut bound over slowest flow, {policy}", share)
+
+
+def _badly_placed_job(table: Table) -> Iterator[Check]:
+    """With --full: 256 ranks whose neighbours in the ring are never on one leaf."""
+    row = "256 hosts, AllReduce and all-to-all: job"
+    yield Check.at_least(
+        f"{row}, ECMP over packet DLB",
+        lambda: table.paired("job-ecmp", "job-packet-dlb", "job"),
+        1.3,
+    )
+    yield Check.at_most(
+        f"{row}, packet DLB over spray",
+        lambda: table.paired("job-packet-dlb", "job-spray", "job"),
+        1.03,
+    )
 
 
 def _all_hosts(table: Table) -> Iterator[Check]:
@@ -59,6 +98,11 @@ def _all_hosts(table: Table) -> Iterator[Check]:
         lambda: table.paired("all-packet-dlb", "all-spray", "slowest flow"),
         1,
     )
+    row = "8,192 hosts, 400 Gb/s, permutation: slowest flow"
+    for policy in ("spray", "packet-dlb"):
+        yield Check.at_most(
+            f"{row}, {policy}", _of(table, f"large-{policy}", "slowest flow"), 1.1 * 56.3, "us"
+        )
 
 
 def figures(table: Table, out: Path) -> Iterator[Figure]:
@@ -70,6 +114,10 @@ def figures(table: Table, out: Path) -> Iterator[Figure]:
         "The slowest of 128 flows of 2 MB, each from another host to another one; median and 95 % "
         "interval.",
     )
+
+
+def _of(table: Table, variant: str, metric: str) -> Lookup:
+    return lambda: table.estimate(variant, metric)
 
 
 def _metric(table: Table, policy: str, load: str, metric: str) -> Lookup:

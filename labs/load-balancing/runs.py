@@ -19,11 +19,15 @@ from topologies.model import Role, Topology
 from workloads.loader import run_of
 from workloads.model import RunFile
 
+from .bound import leaf_cut_us
+
 PS_PER_US = 1_000_000
+PPM = 1_000_000
 SLOWDOWN = 1.5
 """A flow that takes so many times its time alone is one that collisions have hurt."""
 
 SLOW_LINKS = "slow-links"
+UNEQUAL_SPINES = "unequal-spines"
 
 
 def run_file(context: Context) -> RunFile:
@@ -59,10 +63,16 @@ def measure(context: Context) -> dict[str, Measured]:
         program = context.program
         if program.path in (None, FABRIC):
             program = CompiledProgram.of(compile_for(run.topology)(FABRIC), FABRIC)
-        outcome = Simulation(run, program, seed=context.seed).run(context.out)
+        simulation = Simulation(run, program, seed=context.seed)
+        outcome = simulation.run(context.out)
         if run.jobs:
             return _job(context, outcome)
-        return _flows(context, run, outcome)
+        found = _flows(context, outcome)
+        if context.variant.labels.get("load") == UNEQUAL_SPINES:
+            slowest = found["slowest flow"].value
+            assert slowest is not None
+            found["bound over slowest"] = Measured(leaf_cut_us(simulation.traffic) / slowest)
+        return found
     finally:
         gc.collect()  # an engine is in a cycle, and holds more than Python knows of
 
@@ -74,18 +84,21 @@ def _job(context: Context, outcome: Outcome) -> dict[str, Measured]:
     return {"job": Measured(max(took) / PS_PER_US, "us"), **_order(outcome)}
 
 
-def _flows(context: Context, run: RunFile, outcome: Outcome) -> dict[str, Measured]:
+def _flows(context: Context, outcome: Outcome) -> dict[str, Measured]:
     times = outcome.end.message_times
     done = times["done"].astype(np.int64)
     if (done < 0).any():
         raise LabError(f"{context.variant.name}: {(done < 0).sum()} flows did not end")
     took = (done - times["ready"].astype(np.int64)) / PS_PER_US
     alone = took.min()
+    slowdown = outcome.summary["messages"]["slowdown_ppm"]
     return {
         "slowest flow": Measured(float(took.max()), "us"),
         "median flow": Measured(float(np.median(took)), "us"),
         "fastest flow": Measured(float(alone), "us"),
         "flows of 1.5 x": Measured(100 * float((took >= SLOWDOWN * alone).mean()), "%"),
+        "mean slowdown": Measured(slowdown["mean"] / PPM),
+        "p99 slowdown": Measured(slowdown["p99"] / PPM),
         **_order(outcome),
     }
 
