@@ -39,6 +39,8 @@ LARGE = {
 RUNS = (
     "allreduce-small",
     "drop-tail",
+    "host-paths",
+    "host-paths-slow",
     "incast-32",
     "incast-32-dcqcn",
     "moe",

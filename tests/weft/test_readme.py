@@ -36,6 +36,9 @@ NOT_HERE = {
     "weft uninstall": "it removes what runs this; test_uninstall.py tests it",
     "make bench": "it measures, which needs a machine of its own; tests/bench tests its parts",
     "make lab LAB=dpfr ARGS=--full": "it takes an hour; test_goldens.py runs its quick variants",
+    "make lab LAB=load-balancing ARGS=--full": (
+        "it takes hours; test_goldens.py runs its quick variants"
+    ),
     "make lab LAB=allreduce": "it takes minutes; test_goldens.py runs its quick variants",
     "make setup-torch": "it installs PyTorch",
     'sudo .venv/bin/weft train training --loss 1% --fault "at step 15: kill s3"': (
