@@ -12,7 +12,7 @@ and the name stands nowhere else. Everything below iterates over the registry:
 
     settings        topologies   keys of a class, or of the file, in topology files
     sender          workloads    keys of `transport:`, parameters; hostagent and simulator run it
-    holds, sizes    emulation, simulator: what the P4 program of a topology is built with
+    holds, features, sizes      emulation, simulator: what a topology's P4 program is built with
     tables, learner              controller
     entries, entries_towards, entries_of: what switches hold; what it depends on is what each is
         given, and `controller.parts` says when each is asked
@@ -221,6 +221,13 @@ class Mechanism:
         Only what the module's own numbers don't do for: programs of all usual fabrics are one.
         """
         return {}
+
+    def features(self, topology: Topology) -> Iterable[str]:
+        """Return the parts of its module that a topology uses, as the module's `WITH_` names them.
+
+        Only of a module that leaves some out of programs that hold it.
+        """
+        return ()
 
     def entries(self, view: View) -> Iterator[Entry]:
         """Yield what one switch should hold whatever the routes are.

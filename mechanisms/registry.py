@@ -42,8 +42,10 @@ def install() -> None:
 def defines(topology: Topology) -> tuple[str, ...]:
     """Return what p4src/fabric.p4 is built with, so that it holds what a topology uses."""
     held = [each for each in mechanisms() if each.holds(topology)]
+    names = [f"WITH_{each.name.upper()}" for each in held]
+    names += [f"WITH_{name}" for each in held for name in each.features(topology)]
     sizes = (f"{name}={size}" for each in held for name, size in each.sizes(topology).items())
-    return ("PROFILE", "WITH_FABRIC", *(f"WITH_{each.name.upper()}" for each in held), *sizes)
+    return ("PROFILE", "WITH_FABRIC", *names, *sizes)
 
 
 def remarks(topology: Topology, prefix: FieldPath = ()) -> Iterator[Remark]:

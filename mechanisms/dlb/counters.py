@@ -10,6 +10,7 @@ OUTCOMES: Mapping[str, str] = {
     "chosen": "times chosen",
     "kept": "packets that followed their flowlet",
     "moved": "flowlets that came from another port",
+    "steered": "times chosen for what was reported of paths",
 }
 """In the order of the P4 enum, with how a count of each reads."""
 

@@ -5,19 +5,17 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Sequence
 
 from controller.base_entries import groups_of
-from controller.entries import ActionCall, DefaultEntry, Entry, Exact, TableEntry, call, match
+from controller.entries import DefaultEntry, Entry, Exact, TableEntry, call, match
 from controller.leaf_routes import Ways, packet_ps
 from controller.parts import View
-from mechanisms.dlb.settings import KEY, Balancing
-from topologies.model import Port
+from mechanisms.dlb import reports
+from mechanisms.dlb.settings import KEY, PORTS, Balancing, reports_of
+from topologies.model import Port, Switch, Topology
 
 NAME = "dlb"
 CLASS_TABLE = "dlb_class"
 MODE_TABLE = "dlb_mode"
 MODE_OFF = call("skip_dlb_mode")
-PORTS = 64
-"""As DLB_PORTS of p4src/modules/dlb.p4: a switch's ports to switches."""
-
 MEMORY_PS = 16_000_000
 """Over which what a port sent is forgotten; at most 2^15 ticks (p4src/modules/dlb/quality.p4)."""
 
@@ -39,10 +37,15 @@ ON_LINE = 24
 _PS_PER_S = 10**12
 
 
-def ports_of(view: View) -> tuple[Port, ...]:
+def ports_to_switches(topology: Topology, switch: Switch) -> tuple[Port, ...]:
     """Return a switch's ports to other switches; their places are their numbers in P4."""
-    ports = view.topology.ports_of(view.switch.name)
-    return tuple(port for port in ports if view.topology.is_switch(port.peer.node))
+    ports = topology.ports_of(switch.name)
+    return tuple(port for port in ports if topology.is_switch(port.peer.node))
+
+
+def ports_of(view: View) -> tuple[Port, ...]:
+    """Return those of the switch that is looked at."""
+    return ports_to_switches(view.topology, view.switch)
 
 
 def entries(view: View) -> Iterator[Entry]:
@@ -67,20 +70,30 @@ def entries(view: View) -> Iterator[Entry]:
             )
             yield TableEntry(CLASS_TABLE, match(dscp=Exact(dscp)), how)
     weighed = any(each.policy.by_quality for each in balanced.values())
-    yield DefaultEntry(MODE_TABLE, _weigh(view, ports) if weighed and ports else MODE_OFF)
+    weighing = _weighing(view, ports) if weighed and ports else {}
+    weigh = call("weigh_ports", **weighing, on_line=ON_LINE) if weighing else MODE_OFF
+    yield DefaultEntry(MODE_TABLE, weigh)
+    reported = reports_of(view.topology)
+    if reported is not None and ports:
+        yield from reports.entries(view, ports, reported, weighing)
 
 
-def _weigh(view: View, ports: Sequence[Port]) -> ActionCall:
-    packet = min(view.facts.ticks(packet_ps(port.link)) for port in ports)
+def _weighing(view: View, ports: Sequence[Port]) -> dict[str, int]:
+    """Return what bands are made with.
+
+    Switches that report bands to each other have one unit, by the fastest of all links.
+    """
+    fastest_ps = min(packet_ps(port.link) for port in ports)
+    if reports_of(view.topology) is not None:
+        fastest_ps = reports.least_packet_ps(view.topology)
+    packet = view.facts.ticks(fastest_ps)
     memory = view.facts.ticks(MEMORY_PS).bit_length() - 1
-    return call(
-        "weigh_ports",
-        ports=len(ports),
-        memory=min(memory, MOST_MEMORY),
-        share=SHARE,
-        unit=(packet * PACKETS_A_BAND).bit_length() - 1,
-        on_line=ON_LINE,
-    )
+    return {
+        "ports": len(ports),
+        "memory": min(memory, MOST_MEMORY),
+        "share": SHARE,
+        "unit": (packet * PACKETS_A_BAND).bit_length() - 1,
+    }
 
 
 def groups(view: View, ways: Ways) -> dict[Hashable, Hashable]:

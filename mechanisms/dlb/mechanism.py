@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from controller.entries import Entry
@@ -14,25 +14,44 @@ from mechanisms.dlb.entries import (
     CLASS_TABLE,
     MODE_TABLE,
     NAME,
-    PORTS,
     entries,
     group_entry,
     groups,
+    ports_to_switches,
 )
-from mechanisms.dlb.settings import KEY, LOAD_BALANCING
+from mechanisms.dlb.reports import LEAVES, room, ticker
+from mechanisms.dlb.reports import MODE_TABLE as REPORT_TABLE
+from mechanisms.dlb.settings import KEY, LOAD_BALANCING, PATH_REPORTS, PORTS, reports_of
 from mechanisms.dlb.words import WORDS
 from topologies.errors import FieldPath
 from topologies.lint.findings import Remark, Severity
-from topologies.model import Topology
+from topologies.model import Switch, Topology
+from topologies.tickers import Ticker
 
 
 @dataclass(frozen=True)
 class LoadBalancingMechanism(Mechanism):
     """Switches that choose among equally short paths by the policy of a packet's class."""
 
+    def features(self, topology: Topology) -> Iterable[str]:
+        """Return GLB where a policy compares paths, not ports alone."""
+        return () if reports_of(topology) is None else ("GLB",)
+
+    def sizes(self, topology: Topology) -> Mapping[str, int]:
+        """Return room for all leaves in reports; the module has 64."""
+        if reports_of(topology) is None or room(topology) == LEAVES:
+            return {}
+        return {"GLB_LEAVES": room(topology)}
+
     def entries(self, view: View) -> Iterator[Entry]:
         """Yield policies and ports."""
         return entries(view)
+
+    def tickers(self, topology: Topology, switch: Switch) -> Iterator[Ticker]:
+        """Yield what makes switches look at what lies behind their ports."""
+        reports, ports = reports_of(topology), ports_to_switches(topology, switch)
+        if reports is not None and 0 < len(ports) <= PORTS:
+            yield ticker(topology, reports, len(ports))
 
     def summary(self, view: View, ways: Ways) -> Mapping[Hashable, Hashable]:
         """Return the ports of each group, by its number."""
@@ -48,8 +67,7 @@ class LoadBalancingMechanism(Mechanism):
         if not self.holds(topology):
             return
         for switch in topology.switches:
-            ports = topology.ports_of(switch.name)
-            links = sum(topology.is_switch(port.peer.node) for port in ports)
+            links = len(ports_to_switches(topology, switch))
             if links > PORTS:
                 message = (
                     f"{switch.name} has {links} links to switches and {KEY} serves {PORTS}: its "
@@ -62,8 +80,8 @@ class LoadBalancingMechanism(Mechanism):
 MECHANISM = LoadBalancingMechanism(
     NAME,
     "load balancing",
-    settings=(LOAD_BALANCING,),
-    tables=frozenset({CLASS_TABLE, MODE_TABLE}),
+    settings=(LOAD_BALANCING, PATH_REPORTS),
+    tables=frozenset({CLASS_TABLE, MODE_TABLE, REPORT_TABLE}),
     counters=(COUNTER,),
     words=WORDS,
 )

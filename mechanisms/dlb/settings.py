@@ -6,10 +6,13 @@ import enum
 from dataclasses import dataclass
 from typing import Annotated
 
-from pydantic import AfterValidator, BeforeValidator, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from topologies.extensions import Setting
 from topologies.fields import Duration, Model
+from topologies.model import Topology
+from topologies.tickers import LEAST_PERIOD_PS, MOST_PERIOD_PS
+from topologies.units import format_duration
 
 KEY = "load_balancing"
 GAP_PS = 20_000_000
@@ -24,6 +27,8 @@ class Policy(enum.Enum):
     FLOWLET = 4
     FLOWLET_DLB = 5
     PACKET_DLB = 6
+    FLOWLET_GLB = 7
+    PACKET_GLB = 8
 
     @property
     def word(self) -> str:
@@ -33,12 +38,17 @@ class Policy(enum.Enum):
     @property
     def by_flowlet(self) -> bool:
         """Whether packets of a flow that follow each other closely take one path."""
-        return self in (Policy.FLOWLET, Policy.FLOWLET_DLB)
+        return self in (Policy.FLOWLET, Policy.FLOWLET_DLB, Policy.FLOWLET_GLB)
 
     @property
     def by_quality(self) -> bool:
         """Whether ports are compared by how busy they are."""
-        return self in (Policy.FLOWLET_DLB, Policy.PACKET_DLB)
+        return self.by_path or self in (Policy.FLOWLET_DLB, Policy.PACKET_DLB)
+
+    @property
+    def by_path(self) -> bool:
+        """Whether what lies behind ports counts, as the switches there report it."""
+        return self in (Policy.FLOWLET_GLB, Policy.PACKET_GLB)
 
 
 ECMP = "ecmp"
@@ -95,3 +105,64 @@ LOAD_BALANCING = Setting(
     Annotated[BalancingEntry | None, BeforeValidator(_said), AfterValidator(_setting)],
     Balancing,
 )
+
+REPORTS_KEY = "path_reports"
+PERIOD_PS = 4_000_000
+REFRESH = 4
+SILENCE = 4
+"""Refreshes that may be missing before a port leads nowhere."""
+
+PORTS = 64
+"""As DLB_PORTS of p4src/modules/dlb.p4: a switch's ports to switches."""
+
+
+@dataclass(frozen=True)
+class PathReports:
+    """How often switches look at what lies behind their ports, and tell their neighbours.
+
+    `period_ps`: a look at all ports, after which a report leaves if it differs from the last one;
+    `refresh`: periods after which one leaves anyway.
+    """
+
+    period_ps: int = PERIOD_PS
+    refresh: int = REFRESH
+
+    @property
+    def silence_ps(self) -> int:
+        """How long nothing may come by a port that has brought reports."""
+        return SILENCE * self.refresh * self.period_ps
+
+
+class PathReportsEntry(Model):
+    """What a file may say: `path_reports: {period: 4us, refresh: 4}`."""
+
+    period: Duration = PERIOD_PS
+    refresh: Annotated[int, Field(ge=1, le=255, strict=True)] = REFRESH
+
+    @model_validator(mode="after")
+    def _fits(self) -> PathReportsEntry:
+        if not LEAST_PERIOD_PS * PORTS <= self.period <= MOST_PERIOD_PS:
+            least, most = (format_duration(ps) for ps in (LEAST_PERIOD_PS * PORTS, MOST_PERIOD_PS))
+            raise ValueError(f"a period of reports is from {least} to {most}")
+        return self
+
+
+def _reports(entry: PathReportsEntry | None) -> PathReports | None:
+    return None if entry is None else PathReports(entry.period, entry.refresh)
+
+
+PATH_REPORTS = Setting(
+    REPORTS_KEY,
+    Annotated[PathReportsEntry | None, AfterValidator(_reports)],
+    PathReports,
+    "topology",
+)
+
+
+def reports_of(topology: Topology) -> PathReports | None:
+    """Return how switches report paths; None where no class has a policy that asks for it."""
+    policies = (each.setting(KEY) for each in topology.classes)
+    if not any(each is not None and each.policy.by_path for each in policies):
+        return None
+    said: PathReports | None = topology.setting(REPORTS_KEY)
+    return said or PathReports()

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from weakref import ReferenceType, ref
 
 from controller.leaf_routes import Routes
+from topologies.kept import kept
 from topologies.model import Port, Switch, Topology
 
 WAYS = 64
@@ -152,14 +152,7 @@ def ports_to_switches(topology: Topology, switch: str) -> tuple[Port, ...]:
     return tuple(port for port in topology.ports_of(switch) if topology.is_switch(port.peer.node))
 
 
-_kept: dict[int, tuple[ReferenceType[Topology], FabricWays]] = {}
-
-
+@kept
 def ways_of(topology: Topology) -> FabricWays:
     """Return a topology's ways, kept as long as the topology is. Raises PlanError."""
-    key = id(topology)
-    if key not in _kept:
-        found = FabricWays(topology)
-        kept = _kept  # at the end of the process, modules' names go before topologies
-        _kept[key] = (ref(topology, lambda _: kept.pop(key, None)), found)
-    return _kept[key][1]
+    return FabricWays(topology)

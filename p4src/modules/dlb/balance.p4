@@ -14,7 +14,8 @@ register<bit<57>>(DLB_FLOWLETS) dlb_flowlets;
 enum bit<8> BalanceOutcome {
     CHOSEN = 0,         // flowlets, or packets where each is one, that the port was chosen for
     KEPT   = 1,         // packets that followed the one before
-    MOVED  = 2          // flowlets that had another port before
+    MOVED  = 2,         // flowlets that had another port before
+    STEERED = 3         // such as were chosen for reports, against what is known of the ports alone
 }
 
 @id(COUNTER_ID_DLB)
@@ -32,6 +33,30 @@ control BalanceLoad(in headers_t hdr, inout local_metadata_t meta, in standard_m
     port_t  number = 0;
     bit<16> draw = 0;
     bit<32> cell = 0;
+#ifdef WITH_GLB
+    PathBand() band_of_first;
+    PathBand() band_of_other;
+    PathBand() band_of_third;
+    PickWay() pick_third;
+    bit<16> leaf = 0;
+
+    @id(ACTION_ID_SET_GLB_LEAF)
+    action set_glb_leaf(@id(1) bit<16> index) {
+        leaf = index;
+    }
+
+    @id(ACTION_ID_SKIP_GLB_LEAF)
+    action skip_glb_leaf() { }
+
+    // Whose hosts they are.
+    @id(TABLE_ID_GLB_LEAF)
+    table glb_leaf {
+        key = { hdr.ipv4.dst: lpm @name("dst"); }
+        actions = { set_glb_leaf; @defaultonly skip_glb_leaf; }
+        const default_action = skip_glb_leaf();
+        size = ROUTES;
+    }
+#endif
 
     // `idle`: ticks after which a flow's next packet may take another port.
     @id(ACTION_ID_SET_BALANCE)
@@ -103,9 +128,21 @@ control BalanceLoad(in headers_t hdr, inout local_metadata_t meta, in standard_m
     }
 
     apply {
-        if (meta.group != 0 && dlb_class.apply().hit && dlb_group.apply().hit) {
-            bool by_flowlet = policy == Balance.FLOWLET || policy == Balance.FLOWLET_DLB;
-            bool by_quality = policy == Balance.PACKET_DLB || policy == Balance.FLOWLET_DLB;
+#ifdef WITH_GLB
+        // Also of packets that have no choice here: how long they wait is reported.
+        bool balanced = dlb_class.apply().hit;
+        meta.glb.counts = balanced ? 1w1 : 1w0;
+        balanced = balanced && meta.group != 0;
+        bool by_path = policy == Balance.PACKET_GLB || policy == Balance.FLOWLET_GLB;
+#else
+        bool balanced = meta.group != 0 && dlb_class.apply().hit;
+        bool by_path = false;
+#endif
+        if (balanced && dlb_group.apply().hit) {
+            bool by_flowlet = policy == Balance.FLOWLET || policy == Balance.FLOWLET_DLB ||
+                policy == Balance.FLOWLET_GLB;
+            bool by_quality = by_path || policy == Balance.PACKET_DLB || policy == Balance.FLOWLET_DLB;
+            bool steered = false;
             BalanceOutcome outcome = BalanceOutcome.CHOSEN;
             if (policy == Balance.ECMP_QP || by_flowlet) {
                 hash_flow();
@@ -130,7 +167,14 @@ control BalanceLoad(in headers_t hdr, inout local_metadata_t meta, in standard_m
                 draw_port();
             }
             if (outcome == BalanceOutcome.CHOSEN) {
-                if (by_quality) {
+                port_set_t worse = 0;
+#ifdef WITH_GLB
+                if (by_path && glb_leaf.apply().hit) {
+                    glb_worse.read(worse, 0);
+                    worse = worse & ports;
+                }
+#endif
+                if (by_quality && worse == 0) {
                     // The ports of the lowest band: bit by bit, those without the bit if there are any.
                     port_set_t with_bit;
                     dlb_bands.read(with_bit, 3);
@@ -152,7 +196,33 @@ control BalanceLoad(in headers_t hdr, inout local_metadata_t meta, in standard_m
                     pick_other.apply(ports, draw, other);
                     dlb_busy.read(busy, (bit<32>)chosen);
                     dlb_busy.read(busy_other, (bit<32>)other);
-                    chosen = busy_other[127:64] < busy[127:64] ? other : chosen;
+                    bool sooner = busy_other[127:64] < busy[127:64];
+#ifdef WITH_GLB
+                    if (worse != 0) {
+                        // Two are compared, however many there are: if all switches took the best, all would take the same.
+                        bit<4> band;
+                        bit<4> band_other;
+                        band_of_first.apply(chosen, leaf, band);
+                        band_of_other.apply(other, leaf, band_other);
+                        bool better = band_other < band || (band_other == band && sooner);
+                        steered = better != sooner;
+                        sooner = better;
+                        band = band_other < band ? band_other : band;
+                        if (band >= GLB_SEVERE) {
+                            bit<8> third;
+                            bit<4> band_third;
+                            draw_port();
+                            pick_third.apply(ports, draw, third);
+                            band_of_third.apply(third, leaf, band_third);
+                            if (band_third < band) {
+                                chosen = third;
+                                other = third;
+                                steered = true;
+                            }
+                        }
+                    }
+#endif
+                    chosen = sooner ? other : chosen;
                 }
                 if (by_flowlet && flowlet[56:56] == 1 && flowlet[55:48] != chosen) {
                     outcome = BalanceOutcome.MOVED;
@@ -165,6 +235,9 @@ control BalanceLoad(in headers_t hdr, inout local_metadata_t meta, in standard_m
                 dlb.count((bit<32>)number << 2 | (bit<32>)(bit<8>)outcome);
                 if (outcome == BalanceOutcome.MOVED) {
                     dlb.count((bit<32>)number << 2 | (bit<32>)(bit<8>)BalanceOutcome.CHOSEN);
+                }
+                if (steered) {
+                    dlb.count((bit<32>)number << 2 | (bit<32>)(bit<8>)BalanceOutcome.STEERED);
                 }
             }
         }

@@ -1,0 +1,383 @@
+// GLB: what lies behind each port, as the switch behind it reports it.
+//
+// Every switch knows for each leaf how good its best port towards it is, in bands (quality.p4): a path is as good as its
+// worst link, so a port's band is the worse of its own and of what the switch behind it reported of that leaf. The best of
+// all ports that lead there is what this switch reports itself, to all its neighbours, in a notification of type
+// PATH_QUALITY. A leaf hears in that way of links two and three hops away, and of each only what it has to know.
+//
+//   a ticker's packet     -> ReportPaths   about one port, each in turn; after the last one a report leaves if there is news
+//   a report              -> TakeReport    remembered by port
+//   a packet as it leaves -> MeasureWait   how long it waited here: what no estimate in ingress knows, such as a link that
+//                                          lost rate, and pauses
+//   a packet to a leaf    -> PathBand      of two drawn ports, the one with the better band
+//
+// A band of all leaves at once is four sets of leaves, one for each of its bits, so that the worse and the better of two
+// take some twenty steps, whatever the number of leaves.
+
+#ifndef WEFT_DLB_PATHS_P4
+#define WEFT_DLB_PATHS_P4
+
+#include "quality.p4"
+#define GLB_SEVERE 4
+#ifndef GLB_FLOOR
+#define GLB_FLOOR 2
+#endif
+
+// By port (to a switch) and bit of the band: the leaves whose band has it, as the switch behind the port reported last.
+@id(REGISTER_ID_GLB_HEARD)
+register<leaves_t>(DLB_PORTS * DLB_BAND_BITS) glb_heard;
+
+@id(REGISTER_ID_GLB_WHEN)
+register<bit<48>>(DLB_PORTS) glb_when;              // when it did, in ticks; 0: never
+
+@id(REGISTER_ID_GLB_WORSE)
+register<port_set_t>(1) glb_worse;                  // the ports of which anything but band 0 was reported
+
+@id(REGISTER_ID_GLB_BEST)
+register<leaves_t>(DLB_BAND_BITS) glb_best;         // of the ports that have had their turn
+
+@id(REGISTER_ID_GLB_SAID)
+register<leaves_t>(DLB_BAND_BITS) glb_said;         // the last report from here
+
+@id(REGISTER_ID_GLB_TURN)
+register<bit<16>>(1) glb_turn;                      // rounds since then 8, the port whose turn it is 8
+
+// By port: how long the last packet that left it had waited 32, and when it left 32, in ticks. Written in egress, each cell
+// by one port's packets, and read in ingress.
+@id(REGISTER_ID_GLB_WAITED)
+register<bit<64>>(PORTS) glb_waited;
+
+@id(REGISTER_ID_GLB_WAITS)
+register<port_set_t>(DLB_BAND_BITS) glb_waits;      // by bit of that time's band: the ports that have it
+
+// Packets of classes with a policy alone: others may have queues of their own.
+control MeasureWait(in local_metadata_t meta, in standard_metadata_t std) {
+    // Of what nobody waits behind, the wait is over.
+    action measure_wait() {
+        bit<32> waited = std.deq_qdepth == 0 ? 32w0 : std.deq_timedelta;
+        glb_waited.write((bit<32>)std.egress_port, waited ++ std.egress_global_timestamp[31:0]);
+    }
+
+    apply {
+        if (meta.glb.counts == 1) {
+            measure_wait();
+        }
+    }
+}
+
+// A port's band from now on, by how long its packets waited.
+control SetWaits(in port_set_t port, in bit<4> band) {
+    apply {
+        port_set_t with_bit;
+        glb_waits.read(with_bit, 3);
+        glb_waits.write(3, band[3:3] == 1 ? with_bit | port : with_bit & ~port);
+        glb_waits.read(with_bit, 2);
+        glb_waits.write(2, band[2:2] == 1 ? with_bit | port : with_bit & ~port);
+        glb_waits.read(with_bit, 1);
+        glb_waits.write(1, band[1:1] == 1 ? with_bit | port : with_bit & ~port);
+        glb_waits.read(with_bit, 0);
+        glb_waits.write(0, band[0:0] == 1 ? with_bit | port : with_bit & ~port);
+    }
+}
+
+// The worse of two bands, of each leaf.
+control WorseBands(in leaves_t a_3, in leaves_t a_2, in leaves_t a_1, in leaves_t a_0, inout leaves_t b_3,
+                   inout leaves_t b_2, inout leaves_t b_1, inout leaves_t b_0) {
+    apply {
+        leaves_t same = ~(a_3 ^ b_3);
+        leaves_t worse = a_3 & ~b_3;
+        worse = worse | (same & a_2 & ~b_2);
+        same = same & ~(a_2 ^ b_2);
+        worse = worse | (same & a_1 & ~b_1);
+        same = same & ~(a_1 ^ b_1);
+        worse = worse | (same & a_0 & ~b_0);
+        b_3 = (worse & a_3) | (~worse & b_3);
+        b_2 = (worse & a_2) | (~worse & b_2);
+        b_1 = (worse & a_1) | (~worse & b_1);
+        b_0 = (worse & a_0) | (~worse & b_0);
+    }
+}
+
+// What a switch's report says, and how it is made.
+struct reporting_t {
+    bit<16>  group;         // multicast group of all ports to switches
+    bit<48>  silence;       // ticks after which a port by which no report came any more leads nowhere
+    bit<8>   refresh;       // rounds after which a report leaves without news
+    leaves_t own;           // this switch, if it is a leaf
+}
+
+control ReportPaths(inout headers_t hdr, inout local_metadata_t meta, inout standard_metadata_t std) {
+    WeighOne() weigh_port;
+    BandOf() band_of;
+    SetWaits() set_waits;
+    WorseBands() add_own;
+    WorseBands() keep_best;
+    weighing_t all;
+    reporting_t report;
+    bit<8> place = 0;
+    port_t port = 0;
+    leaves_t elsewhere = 0;
+
+    @id(ACTION_ID_REPORT_PATHS)
+    action report_paths(@id(1) bit<8> ports, @id(2) bit<8> memory, @id(3) bit<8> share, @id(4) bit<8> unit,
+                        @id(5) bit<16> group, @id(6) bit<48> silence, @id(7) bit<8> refresh, @id(8) leaves_t own) {
+        all.now = std.ingress_global_timestamp;
+        all.ports = ports;
+        all.memory = memory;
+        all.share = share;
+        all.unit = unit;
+        report.group = group;
+        report.silence = silence;
+        report.refresh = refresh;
+        report.own = own;
+    }
+
+    @id(ACTION_ID_SKIP_REPORTS)
+    action skip_reports() { }
+
+    @id(TABLE_ID_GLB_MODE)
+    table glb_mode {
+        actions = { report_paths; skip_reports; }
+        default_action = skip_reports();
+    }
+
+    // `others`: the leaves that it does not lead to.
+    @id(ACTION_ID_SET_GLB_PORT)
+    action set_glb_port(@id(1) port_t number, @id(2) leaves_t others) {
+        port = number;
+        elsewhere = others;
+    }
+
+    @id(ACTION_ID_SKIP_GLB_PORT)
+    action skip_glb_port() { }
+
+    @id(TABLE_ID_GLB_PORT)
+    table glb_port {
+        key = { place: exact @name("place"); }
+        actions = { set_glb_port; @defaultonly skip_glb_port; }
+        const default_action = skip_glb_port();
+        size = DLB_PORTS;
+    }
+
+    apply {
+        all = { 0, 0, 0, 0, 0 };
+        report = { 0, 0, 0, 0 };
+        mark_to_drop(std);
+        glb_mode.apply();
+        bit<16> turn;
+        glb_turn.read(turn, 0);
+        place = turn[7:0];
+        if (all.ports != 0 && glb_port.apply().hit) {
+            // This port's own band: the worse of what ingress estimates and what its packets waited.
+            port_set_t bit_0;
+            port_set_t bit_1;
+            port_set_t bit_2;
+            port_set_t bit_3;
+            dlb_bands.read(bit_0, 0);
+            dlb_bands.read(bit_1, 1);
+            dlb_bands.read(bit_2, 2);
+            dlb_bands.read(bit_3, 3);
+            weigh_port.apply(all, place, 0, bit_0, bit_1, bit_2, bit_3);
+            dlb_bands.write(0, bit_0);
+            dlb_bands.write(1, bit_1);
+            dlb_bands.write(2, bit_2);
+            dlb_bands.write(3, bit_3);
+            bit<64> waited;
+            glb_waited.read(waited, (bit<32>)port);
+            bit<32> since = all.now[31:0] - waited[31:0];
+            bit<48> waits = waited[63:32] == 0 ? 48w0 : 16w0 ++ (waited[63:32] |+| since);
+            bit<4> wait_band;
+            band_of.apply(waits >> all.unit, wait_band);
+            port_set_t own = (port_set_t)1 << place;
+            bit<4> band = (bit_3 & own != 0 ? 4w8 : 4w0) | (bit_2 & own != 0 ? 4w4 : 4w0) |
+                (bit_1 & own != 0 ? 4w2 : 4w0) | (bit_0 & own != 0 ? 4w1 : 4w0);
+            band = wait_band > band ? wait_band : band;
+            band = band < GLB_FLOOR ? 4w0 : band;
+            set_waits.apply(own, wait_band);
+
+            // With what was reported of it: of each leaf the worse of both.
+            leaves_t at_3;
+            leaves_t at_2;
+            leaves_t at_1;
+            leaves_t at_0;
+            bit<48> when;
+            bit<32> cell = (bit<32>)place << 2;
+            glb_heard.read(at_3, cell | 3);
+            glb_heard.read(at_2, cell | 2);
+            glb_heard.read(at_1, cell | 1);
+            glb_heard.read(at_0, cell);
+            glb_when.read(when, (bit<32>)place);
+            if (when != 0 && all.now - when > report.silence) {
+                at_3 = ~elsewhere;
+                at_2 = ~elsewhere;
+                at_1 = ~elsewhere;
+                at_0 = ~elsewhere;
+                glb_heard.write(cell | 3, at_3);
+                glb_heard.write(cell | 2, at_2);
+                glb_heard.write(cell | 1, at_1);
+                glb_heard.write(cell, at_0);
+            }
+            port_set_t worse;
+            glb_worse.read(worse, 0);
+            worse = (at_3 | at_2 | at_1 | at_0) == 0 ? worse & ~own : worse | own;
+            glb_worse.write(0, worse);
+            add_own.apply(band[3:3] == 1 ? ~(leaves_t)0 : 0, band[2:2] == 1 ? ~(leaves_t)0 : 0,
+                          band[1:1] == 1 ? ~(leaves_t)0 : 0, band[0:0] == 1 ? ~(leaves_t)0 : 0,
+                          at_3, at_2, at_1, at_0);
+            at_3 = at_3 | elsewhere;
+            at_2 = at_2 | elsewhere;
+            at_1 = at_1 | elsewhere;
+            at_0 = at_0 | elsewhere;
+
+            // Of all ports the best: the worse of the two, with all bits turned.
+            leaves_t best_3;
+            leaves_t best_2;
+            leaves_t best_1;
+            leaves_t best_0;
+            glb_best.read(best_3, 3);
+            glb_best.read(best_2, 2);
+            glb_best.read(best_1, 1);
+            glb_best.read(best_0, 0);
+            bool first = place == 0;
+            best_3 = first ? 0 : ~best_3;
+            best_2 = first ? 0 : ~best_2;
+            best_1 = first ? 0 : ~best_1;
+            best_0 = first ? 0 : ~best_0;
+            keep_best.apply(~at_3, ~at_2, ~at_1, ~at_0, best_3, best_2, best_1, best_0);
+            best_3 = ~best_3 & ~report.own;
+            best_2 = ~best_2 & ~report.own;
+            best_1 = ~best_1 & ~report.own;
+            best_0 = ~best_0 & ~report.own;
+            glb_best.write(3, best_3);
+            glb_best.write(2, best_2);
+            glb_best.write(1, best_1);
+            glb_best.write(0, best_0);
+
+            bit<8> rounds = turn[15:8];
+            place = place + 1;
+            if (place >= all.ports) {
+                place = 0;
+                rounds = rounds |+| 1;
+                leaves_t said_3;
+                leaves_t said_2;
+                leaves_t said_1;
+                leaves_t said_0;
+                glb_said.read(said_3, 3);
+                glb_said.read(said_2, 2);
+                glb_said.read(said_1, 1);
+                glb_said.read(said_0, 0);
+                bool news = best_3 != said_3 || best_2 != said_2 || best_1 != said_1 || best_0 != said_0;
+                if (news || rounds >= report.refresh) {
+                    rounds = 0;
+                    glb_said.write(3, best_3);
+                    glb_said.write(2, best_2);
+                    glb_said.write(1, best_1);
+                    glb_said.write(0, best_0);
+                    hdr.path_quality.bit_3 = best_3;
+                    hdr.path_quality.bit_2 = best_2;
+                    hdr.path_quality.bit_1 = best_1;
+                    hdr.path_quality.bit_0 = best_0;
+                    hdr.notification.switch_id = meta.notifying.switch_id;
+                    hdr.ethernet.src = meta.notifying.mac;
+                    std.mcast_grp = report.group;
+                }
+            }
+            glb_turn.write(0, rounds ++ place);
+        }
+    }
+}
+
+control TakeReport(in headers_t hdr, in standard_metadata_t std) {
+    bit<8> place = 0;
+    leaves_t elsewhere = 0;
+
+    @id(ACTION_ID_SET_GLB_NEIGHBOUR)
+    action set_glb_neighbour(@id(1) bit<8> number, @id(2) leaves_t others) {
+        place = number;
+        elsewhere = others;
+    }
+
+    @id(ACTION_ID_SKIP_GLB_NEIGHBOUR)
+    action skip_glb_neighbour() { }
+
+    @id(TABLE_ID_GLB_NEIGHBOUR)
+    table glb_neighbour {
+        key = { std.ingress_port: exact @name("port"); }
+        actions = { set_glb_neighbour; @defaultonly skip_glb_neighbour; }
+        const default_action = skip_glb_neighbour();
+        size = DLB_PORTS;
+    }
+
+    apply {
+        if (glb_neighbour.apply().hit) {
+            leaves_t at_3 = hdr.path_quality.bit_3 & ~elsewhere;
+            leaves_t at_2 = hdr.path_quality.bit_2 & ~elsewhere;
+            leaves_t at_1 = hdr.path_quality.bit_1 & ~elsewhere;
+            leaves_t at_0 = hdr.path_quality.bit_0 & ~elsewhere;
+            bit<32> cell = (bit<32>)place << 2;
+            glb_heard.write(cell | 3, at_3);
+            glb_heard.write(cell | 2, at_2);
+            glb_heard.write(cell | 1, at_1);
+            glb_heard.write(cell, at_0);
+            glb_when.write((bit<32>)place, std.ingress_global_timestamp | 1);
+            port_set_t own = (port_set_t)1 << place;
+            port_set_t worse;
+            glb_worse.read(worse, 0);
+            worse = (at_3 | at_2 | at_1 | at_0) == 0 ? worse & ~own : worse | own;
+            glb_worse.write(0, worse);
+        }
+    }
+}
+
+// How good a port is on the way to a leaf: the worst of what ingress estimates, what its packets waited, and what was
+// reported of what is behind it.
+control PathBand(in bit<8> place, in bit<16> leaf, out bit<4> band) {
+    apply {
+        bit<32> cell = (bit<32>)place << 2;
+        leaves_t of_leaf;
+        port_set_t of_port;
+        bit<4> heard = 0;
+        bit<4> waits = 0;
+        band = 0;
+        glb_heard.read(of_leaf, cell | 3);
+        of_leaf = of_leaf >> leaf;
+        heard[3:3] = of_leaf[0:0];
+        glb_heard.read(of_leaf, cell | 2);
+        of_leaf = of_leaf >> leaf;
+        heard[2:2] = of_leaf[0:0];
+        glb_heard.read(of_leaf, cell | 1);
+        of_leaf = of_leaf >> leaf;
+        heard[1:1] = of_leaf[0:0];
+        glb_heard.read(of_leaf, cell);
+        of_leaf = of_leaf >> leaf;
+        heard[0:0] = of_leaf[0:0];
+        glb_waits.read(of_port, 3);
+        of_port = of_port >> place;
+        waits[3:3] = of_port[0:0];
+        glb_waits.read(of_port, 2);
+        of_port = of_port >> place;
+        waits[2:2] = of_port[0:0];
+        glb_waits.read(of_port, 1);
+        of_port = of_port >> place;
+        waits[1:1] = of_port[0:0];
+        glb_waits.read(of_port, 0);
+        of_port = of_port >> place;
+        waits[0:0] = of_port[0:0];
+        dlb_bands.read(of_port, 3);
+        of_port = of_port >> place;
+        band[3:3] = of_port[0:0];
+        dlb_bands.read(of_port, 2);
+        of_port = of_port >> place;
+        band[2:2] = of_port[0:0];
+        dlb_bands.read(of_port, 1);
+        of_port = of_port >> place;
+        band[1:1] = of_port[0:0];
+        dlb_bands.read(of_port, 0);
+        of_port = of_port >> place;
+        band[0:0] = of_port[0:0];
+        band = waits > band ? waits : band;
+        band = heard > band ? heard : band;
+    }
+}
+
+#endif
