@@ -57,9 +57,9 @@ def entries(view: View) -> Iterator[Entry]:
     for number, port in enumerate(ports):
         use = call("use_dlb_hop", next_hop=port.number, port=port.number)
         yield TableEntry("dlb_hop", match(port=Exact(number)), use)
+    byte_of = [view.facts.ticks((8 * _PS_PER_S << 16) // port.link.rate_bps) for port in ports]
     for number, port in enumerate(ports):
-        byte = view.facts.ticks((8 * _PS_PER_S << 16) // port.link.rate_bps)
-        known = call("set_dlb_port", number=number, time_per_byte=byte)
+        known = call("set_dlb_port", number=number, time_per_byte=byte_of[number])
         yield TableEntry("dlb_port", match(port=Exact(port.number)), known)
     off = NAME in view.policy.off
     for dscp, queue in sorted(view.policy.class_of_dscp.items()):
@@ -71,11 +71,11 @@ def entries(view: View) -> Iterator[Entry]:
             yield TableEntry(CLASS_TABLE, match(dscp=Exact(dscp)), how)
     weighed = any(each.policy.by_quality for each in balanced.values())
     weighing = _weighing(view, ports) if weighed and ports else {}
-    weigh = call("weigh_ports", **weighing, on_line=ON_LINE) if weighing else MODE_OFF
+    weigh = call("weigh_ports", **weighing) if weighing else MODE_OFF
     yield DefaultEntry(MODE_TABLE, weigh)
     reported = reports_of(view.topology)
     if reported is not None and ports:
-        yield from reports.entries(view, ports, reported, weighing)
+        yield from reports.entries(view, ports, byte_of, reported, weighing)
 
 
 def _weighing(view: View, ports: Sequence[Port]) -> dict[str, int]:
@@ -93,6 +93,7 @@ def _weighing(view: View, ports: Sequence[Port]) -> dict[str, int]:
         "memory": min(memory, MOST_MEMORY),
         "share": SHARE,
         "unit": (packet * PACKETS_A_BAND).bit_length() - 1,
+        "on_line": ON_LINE,
     }
 
 

@@ -38,7 +38,7 @@ class LoadBalancingMechanism(Mechanism):
         return () if reports_of(topology) is None else ("GLB",)
 
     def sizes(self, topology: Topology) -> Mapping[str, int]:
-        """Return room for all leaves in reports; the module has 64."""
+        """Return room for all leaves in reports; the module has 256."""
         if reports_of(topology) is None or room(topology) == LEAVES:
             return {}
         return {"GLB_LEAVES": room(topology)}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 
 from scapy.layers.l2 import Ether
@@ -30,7 +30,7 @@ MODE_OFF = call("skip_reports")
 GROUP = 4095
 """The multicast group of a switch's ports to others."""
 
-LEAVES = 64
+LEAVES = 256
 """As GLB_LEAVES of p4src/modules/dlb.p4: its size unless a topology needs more, in steps of it."""
 
 BAND_BITS = 4
@@ -72,9 +72,17 @@ def ticker(topology: Topology, reports: PathReports, ports: int) -> Ticker:
 
 
 def entries(
-    view: View, ports: tuple[Port, ...], reports: PathReports, weighing: dict[str, int]
+    view: View,
+    ports: tuple[Port, ...],
+    byte_of: Sequence[int],
+    reports: PathReports,
+    weighing: Mapping[str, int],
 ) -> Iterator[Entry]:
-    """Yield what a switch holds for reports, but for their mode."""
+    """Yield what a switch holds for reports.
+
+    `byte_of`: a byte's time on each port's line, in 1/65536 ticks; `weighing`: what bands are made
+    with.
+    """
     routes = routes_of(view.topology)
     every = (1 << room(view.topology)) - 1
     yield MulticastGroup(GROUP, tuple((port.number, port.number) for port in ports))
@@ -84,7 +92,14 @@ def entries(
             leads[through] |= 1 << number
     for place, port in enumerate(ports):
         others = every & ~leads[port.number]
-        known = call("set_glb_port", number=port.number, others=others)
+        unit = view.facts.depth_cell_bytes or port.link.mtu_bytes + weighing["on_line"]
+        known = call(
+            "set_glb_port",
+            number=port.number,
+            others=others,
+            time_per_byte=byte_of[place],
+            time_per_depth=byte_of[place] * unit,
+        )
         yield TableEntry("glb_port", match(place=Exact(place)), known)
         heard = call("set_glb_neighbour", number=place, others=others)
         yield TableEntry("glb_neighbour", match(port=Exact(port.number)), heard)

@@ -17,7 +17,7 @@
 #define WITH_DLB 1
 #define WITH_NOTIFICATIONS 1
 #ifndef GLB_LEAVES
-#define GLB_LEAVES 64           // a multiple of 8
+#define GLB_LEAVES 256          // a multiple of 8
 #endif
 #endif
 #ifdef WITH_DLB

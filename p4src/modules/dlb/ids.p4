@@ -42,7 +42,7 @@
 #define REGISTER_ID_GLB_BEST            0x16000d09
 #define REGISTER_ID_GLB_SAID            0x16000d0a
 #define REGISTER_ID_GLB_TURN            0x16000d0b
-#define REGISTER_ID_GLB_WAITED          0x16000d0c
+#define REGISTER_ID_GLB_LEFT            0x16000d0c
 #define REGISTER_ID_GLB_WAITS           0x16000d0d
 #define COUNTER_ID_DLB                  0x1200000b
 

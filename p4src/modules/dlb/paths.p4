@@ -18,7 +18,7 @@
 #define WEFT_DLB_PATHS_P4
 
 #include "quality.p4"
-#define GLB_SEVERE 4
+#define GLB_SEVERE 15
 #ifndef GLB_FLOOR
 #define GLB_FLOOR 2
 #endif
@@ -42,20 +42,23 @@ register<leaves_t>(DLB_BAND_BITS) glb_said;         // the last report from here
 @id(REGISTER_ID_GLB_TURN)
 register<bit<16>>(1) glb_turn;                      // rounds since then 8, the port whose turn it is 8
 
-// By port: how long the last packet that left it had waited 32, and when it left 32, in ticks. Written in egress, each cell
+// By port, as its last packet left: what waited behind it 32 (in the target's unit of depths), and, of the last one that did
+// not find the line idle, ticks since the one before 32 and bytes 32; when it left 32, in ticks. Written in egress, each cell
 // by one port's packets, and read in ingress.
-@id(REGISTER_ID_GLB_WAITED)
-register<bit<64>>(PORTS) glb_waited;
+@id(REGISTER_ID_GLB_LEFT)
+register<bit<128>>(PORTS) glb_left;
 
 @id(REGISTER_ID_GLB_WAITS)
 register<port_set_t>(DLB_BAND_BITS) glb_waits;      // by bit of that time's band: the ports that have it
 
 // Packets of classes with a policy alone: others may have queues of their own.
 control MeasureWait(in local_metadata_t meta, in standard_metadata_t std) {
-    // Of what nobody waits behind, the wait is over.
     action measure_wait() {
-        bit<32> waited = std.deq_qdepth == 0 ? 32w0 : std.deq_timedelta;
-        glb_waited.write((bit<32>)std.egress_port, waited ++ std.egress_global_timestamp[31:0]);
+        bit<128> last;
+        glb_left.read(last, (bit<32>)std.egress_port);
+        bit<32> now = std.egress_global_timestamp[31:0];
+        bit<64> took = last[127:96] == 0 ? last[95:32] : (now - last[31:0]) ++ std.packet_length;
+        glb_left.write((bit<32>)std.egress_port, (bit<32>)std.deq_qdepth ++ took ++ now);
     }
 
     apply {
@@ -117,10 +120,14 @@ control ReportPaths(inout headers_t hdr, inout local_metadata_t meta, inout stan
     bit<8> place = 0;
     port_t port = 0;
     leaves_t elsewhere = 0;
+    bit<32> per_byte = 0;
+    bit<32> per_depth = 0;
+    bit<16> overhead = 0;
 
     @id(ACTION_ID_REPORT_PATHS)
     action report_paths(@id(1) bit<8> ports, @id(2) bit<8> memory, @id(3) bit<8> share, @id(4) bit<8> unit,
-                        @id(5) bit<16> group, @id(6) bit<48> silence, @id(7) bit<8> refresh, @id(8) leaves_t own) {
+                        @id(5) bit<16> group, @id(6) bit<48> silence, @id(7) bit<8> refresh, @id(8) leaves_t own,
+                        @id(9) bit<16> on_line) {
         all.now = std.ingress_global_timestamp;
         all.ports = ports;
         all.memory = memory;
@@ -130,6 +137,7 @@ control ReportPaths(inout headers_t hdr, inout local_metadata_t meta, inout stan
         report.silence = silence;
         report.refresh = refresh;
         report.own = own;
+        overhead = on_line;
     }
 
     @id(ACTION_ID_SKIP_REPORTS)
@@ -141,11 +149,14 @@ control ReportPaths(inout headers_t hdr, inout local_metadata_t meta, inout stan
         default_action = skip_reports();
     }
 
-    // `others`: the leaves that it does not lead to.
+    // `others`: the leaves that it does not lead to; `time_per_byte`, `time_per_depth`: on the line, in 1/65536 ticks.
     @id(ACTION_ID_SET_GLB_PORT)
-    action set_glb_port(@id(1) port_t number, @id(2) leaves_t others) {
+    action set_glb_port(@id(1) port_t number, @id(2) leaves_t others, @id(3) bit<32> time_per_byte,
+                        @id(4) bit<32> time_per_depth) {
         port = number;
         elsewhere = others;
+        per_byte = time_per_byte;
+        per_depth = time_per_depth;
     }
 
     @id(ACTION_ID_SKIP_GLB_PORT)
@@ -182,12 +193,22 @@ control ReportPaths(inout headers_t hdr, inout local_metadata_t meta, inout stan
             dlb_bands.write(1, bit_1);
             dlb_bands.write(2, bit_2);
             dlb_bands.write(3, bit_3);
-            bit<64> waited;
-            glb_waited.read(waited, (bit<32>)port);
-            bit<32> since = all.now[31:0] - waited[31:0];
-            bit<48> waits = waited[63:32] == 0 ? 48w0 : 16w0 ++ (waited[63:32] |+| since);
+            bit<128> left;
+            glb_left.read(left, (bit<32>)port);
+            // What waits there, on a line of full rate; and that the line takes 2, 4, 8 or 16 times as long.
+            bit<64> waits = (bit<64>)left[127:96] * (bit<64>)per_depth;
+            bit<64> usual = (bit<64>)(left[63:32] + (bit<32>)overhead) * (bit<64>)per_byte;
+            bit<64> took = 16w0 ++ left[95:64] ++ 16w0;
+            bit<64> half_more = usual + (usual >> 1);
+            waits = took > half_more ? waits << 1 : waits;
+            waits = took > half_more << 1 ? waits << 1 : waits;
+            waits = took > half_more << 2 ? waits << 1 : waits;
+            waits = took > half_more << 3 ? waits << 1 : waits;
+            // Nothing has left since: it is paused.
+            bit<32> since = all.now[31:0] - left[31:0];
+            waits = left[127:96] == 0 ? 64w0 : waits + (16w0 ++ since ++ 16w0);
             bit<4> wait_band;
-            band_of.apply(waits >> all.unit, wait_band);
+            band_of.apply(waits[63:16] >> all.unit, wait_band);
             port_set_t own = (port_set_t)1 << place;
             bit<4> band = (bit_3 & own != 0 ? 4w8 : 4w0) | (bit_2 & own != 0 ? 4w4 : 4w0) |
                 (bit_1 & own != 0 ? 4w2 : 4w0) | (bit_0 & own != 0 ? 4w1 : 4w0);
