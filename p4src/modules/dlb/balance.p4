@@ -36,8 +36,6 @@ control BalanceLoad(in headers_t hdr, inout local_metadata_t meta, in standard_m
 #ifdef WITH_GLB
     PathBand() band_of_first;
     PathBand() band_of_other;
-    PathBand() band_of_third;
-    PickWay() pick_third;
     bit<16> leaf = 0;
 
     @id(ACTION_ID_SET_GLB_LEAF)
@@ -207,19 +205,6 @@ control BalanceLoad(in headers_t hdr, inout local_metadata_t meta, in standard_m
                         bool better = band_other < band || (band_other == band && sooner);
                         steered = better != sooner;
                         sooner = better;
-                        band = band_other < band ? band_other : band;
-                        if (band >= GLB_SEVERE) {
-                            bit<8> third;
-                            bit<4> band_third;
-                            draw_port();
-                            pick_third.apply(ports, draw, third);
-                            band_of_third.apply(third, leaf, band_third);
-                            if (band_third < band) {
-                                chosen = third;
-                                other = third;
-                                steered = true;
-                            }
-                        }
                     }
 #endif
                     chosen = sooner ? other : chosen;

@@ -18,10 +18,8 @@
 #define WEFT_DLB_PATHS_P4
 
 #include "quality.p4"
-#define GLB_SEVERE 15
-#ifndef GLB_FLOOR
-#define GLB_FLOOR 2
-#endif
+
+const bit<4> LEAST_REPORTED = 2;        // a port's own band below counts as 0: such queues come and go faster than reports
 
 // By port (to a switch) and bit of the band: the leaves whose band has it, as the switch behind the port reported last.
 @id(REGISTER_ID_GLB_HEARD)
@@ -213,7 +211,7 @@ control ReportPaths(inout headers_t hdr, inout local_metadata_t meta, inout stan
             bit<4> band = (bit_3 & own != 0 ? 4w8 : 4w0) | (bit_2 & own != 0 ? 4w4 : 4w0) |
                 (bit_1 & own != 0 ? 4w2 : 4w0) | (bit_0 & own != 0 ? 4w1 : 4w0);
             band = wait_band > band ? wait_band : band;
-            band = band < GLB_FLOOR ? 4w0 : band;
+            band = band < LEAST_REPORTED ? 4w0 : band;
             set_waits.apply(own, wait_band);
 
             // With what was reported of it: of each leaf the worse of both.
