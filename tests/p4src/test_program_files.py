@@ -90,15 +90,22 @@ FEATURES = re.findall(
 OWN_PREFIXES = {
     "fast_cnp": ("fast_cnp", "stock_", "queue_pair_"),
     "dcqcn": ("ecn_", "port_marked"),
-    "dlb": ("dlb",),
+    "dlb": ("dlb", "glb"),
     "dpfr": ("dpfr",),
     "allreduce": ("allreduce",),
 }
 """What the tables, counters and digests of a mechanism begin with."""
 
+PARTS = {"dlb": ("glb",)}
+"""Parts of modules that have a `WITH_` of their own, by mechanism."""
+
 
 def with_(*parts: str) -> tuple[str, ...]:
     return ("PROFILE", *(f"WITH_{part.upper()}" for part in parts))
+
+
+def parts_of_all() -> tuple[str, ...]:
+    return tuple(part for parts in PARTS.values() for part in parts)
 
 
 PROFILES = [
@@ -107,6 +114,7 @@ PROFILES = [
     *(with_(each) for each in FEATURES),
     *(with_(each) for each in MECHANISMS),
     *(with_("fabric", each) for each in MECHANISMS),
+    *(with_("fabric", part) for parts in PARTS.values() for part in parts),
     with_(*MECHANISMS),
     with_("fabric", *MECHANISMS),
 ]
@@ -166,7 +174,7 @@ def test_the_core_has_nothing_of_a_mechanism() -> None:
 
 @pytest.mark.parametrize("name", MECHANISMS)
 def test_a_mechanism_brings_only_its_own(name: str) -> None:
-    found = entities(with_("fabric", name))
+    found = entities(with_("fabric", name, *PARTS.get(name, ())))
     assert of_mechanism(name, found) == of_mechanism(name, entities(()))
     for other in set(MECHANISMS) - {name}:
         assert of_mechanism(other, found) == set()
@@ -174,7 +182,7 @@ def test_a_mechanism_brings_only_its_own(name: str) -> None:
 
 def test_all_parts_are_the_same_program_as_without_options() -> None:
     everything = compile_p4(P4SRC / "fabric.p4")
-    parts = compile_p4(P4SRC / "fabric.p4", defines=with_("fabric", *MECHANISMS))
+    parts = compile_p4(P4SRC / "fabric.p4", defines=with_("fabric", *MECHANISMS, *parts_of_all()))
     assert parts.json_text == everything.json_text
     assert parts.p4info == everything.p4info
 
