@@ -30,9 +30,11 @@ GOLDENS = Path(__file__).with_name("goldens.json")
 WEFT = ROOT / ".venv" / "bin" / "weft"
 
 LARGE = {
+    "all-paths": "60us",
     "allreduce-1024": "40us",
     "allreduce-1024-dcqcn": "40us",
     "alltoall-1024": "40us",
+    "slow-paths": "60us",
 }
 """Runs that take minutes, and the virtual time to which they are played without `--full`."""
 
