@@ -39,8 +39,8 @@ def run(file: str, seed: int | None, as_json: bool) -> int:
         return 0
     used = loaded.seed if seed is None else seed
     caption = (
-        f"fabric time, seed {used}, {time.monotonic() - started:.1f} s; any split over the shortest "
-        "paths, bytes as links count them"
+        f"fabric time, seed {used}, {time.monotonic() - started:.1f} s; any split over the "
+        "shortest paths, bytes as links count them"
     )
     console.table(("what", "result"), _rows(found), title=f"{loaded.name}: bound", caption=caption)
     return 0
