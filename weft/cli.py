@@ -52,6 +52,8 @@ _COMMANDS: Mapping[str, tuple[str, str]] = {
         "say what this machine has, what each missing thing costs, and what mends it"),
     "uninstall": ("weft.cli:uninstall",
         "say what Weft has on this machine, and remove it; the clone itself stays"),
+    "bound": ("weft.bound:run",
+        "say how soon any split over paths could finish a run's messages, with a proof"),
     "dcqcn": ("weft.dcqcn:run",
         "say where DCQCN's parameter sets rest, and whether they do, by the published fluid model"),
     "drop-in": ("compat.dropin.drop_in:run",
@@ -103,7 +105,7 @@ _GROUPS: Mapping[str, tuple[str, ...]] = {
     "A fabric that is up": ("exec", "link", "reload", "perf", "train", "cli", "stop", "clean"),
     "Watching it": ("top", "web", "trace", "path", "agent", "metrics"),
     "P4 programs": ("compile", "lint", "stf", "parity", "drop-in", "lab-files"),
-    "Virtual time and its results": ("plot", "sweep", "dcqcn"),
+    "Virtual time and its results": ("plot", "sweep", "bound", "dcqcn"),
     "Teaching": ("grade",),
     "Weft itself": (
         "bench",
