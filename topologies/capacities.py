@@ -42,7 +42,8 @@ class Directions:
 
 def directions(topology: Topology) -> Directions:
     """Return the directions of a topology's links, with what its events make of their rates."""
-    names = tuple(each.name for each in (*topology.switches, *topology.hosts))
+    switches = tuple(each.name for each in topology.switches)
+    names = (*switches, *(each.name for each in topology.hosts))
     index = {name: i for i, name in enumerate(names)}
     ends = [(index[link.a.node], index[link.b.node]) for link in topology.links]
     a, b = np.array(ends, dtype=np.int64).reshape(-1, 2).T

@@ -11,8 +11,13 @@ made from the solver's shares by pushing the demands through, and any lengths gi
 
 from __future__ import annotations
 
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from math import gcd
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -143,9 +148,9 @@ def _merge(network: Network, demands: Demands) -> tuple[Network, Ints]:
     pairs, arc_of = np.unique(
         node[network.tail] * network.nodes + node[network.head], return_inverse=True
     )
-    capacity = np.bincount(arc_of, network.capacity)
+    together: Floats = np.bincount(arc_of, network.capacity).astype(np.float64)
     tail, head = np.divmod(pairs, network.nodes)
-    return Network(network.nodes, tail, head, capacity), arc_of
+    return Network(network.nodes, tail, head, together), arc_of
 
 
 def _program(network: Network, demands: Demands) -> tuple[Floats, Floats]:
@@ -188,7 +193,9 @@ def _program(network: Network, demands: Demands) -> tuple[Floats, Floats]:
     lp.a_matrix_.start_ = starts
     lp.a_matrix_.index_ = np.concatenate(index)[order].astype(np.int32)
     lp.a_matrix_.value_ = np.concatenate(values)[order]
-    solver = highspy.Highs()
+    make: Any = highspy.Highs  # its annotations are not complete
+    with _quiet():
+        solver = make()
     solver.setOptionValue("output_flag", False)
     solver.setOptionValue("threads", 1)
     if count > 5000:
@@ -201,6 +208,20 @@ def _program(network: Network, demands: Demands) -> tuple[Floats, Floats]:
     flow = np.zeros((len(demands.targets), arcs))
     flow[row, arc] = np.array(found.col_value)[:count] * unit
     return flow, np.abs(np.array(found.row_dual)[:arcs])
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep what a library prints by itself off the standard output: HiGHS names its version."""
+    sys.stdout.flush()
+    kept, nothing = os.dup(1), os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nothing, 1)
+        yield
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)
+        os.close(nothing)
 
 
 def _fed(network: Network, demands: Demands) -> npt.NDArray[np.bool_]:

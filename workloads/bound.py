@@ -75,7 +75,7 @@ def bound(run: RunFile, traffic: Traffic) -> Bound:
         raise BoundError(f"{run.file}: no message has bytes; {TAKEN}")
     flows = traffic.flows[rows["flow"]]
     size, payload = rows["bytes"].astype(np.int64), flows["payload"].astype(np.int64)
-    wire = wire_bytes(size, payload) * 8.0
+    wire: Floats = (wire_bytes(size, payload) * 8.0).astype(np.float64)
     last = np.where(size % payload > 0, packet_bytes(size % payload), packet_bytes(payload))
     arcs = directions(traffic.topology)
     hosts = _HostLinks(arcs, traffic.topology, run.clocks.ppb if run.clocks else 0)

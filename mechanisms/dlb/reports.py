@@ -31,7 +31,7 @@ GROUP = 4095
 """The multicast group of a switch's ports to others."""
 
 LEAVES = 256
-"""As GLB_LEAVES of p4src/modules/dlb.p4: its size unless a topology needs more, in steps of it."""
+"""As GLB_LEAVES of p4src/modules/dlb.p4: how many leaves a report has room for."""
 
 BAND_BITS = 4
 
@@ -52,23 +52,18 @@ def least_packet_ps(topology: Topology) -> int:
     )
 
 
-def room(topology: Topology) -> int:
-    """Return for how many leaves switches have room."""
-    return -(-max(1, len(routes_of(topology).leaves)) // LEAVES) * LEAVES
-
-
 @cache
-def template(leaves: int) -> bytes:
-    """Return the packet that becomes a report of so many leaves."""
-    notification = Notification(type=NotificationType.PATH_QUALITY, destination_qp=leaves)
-    body = bytes(BAND_BITS * leaves // 8)
+def template() -> bytes:
+    """Return the packet that becomes a report."""
+    notification = Notification(type=NotificationType.PATH_QUALITY, destination_qp=LEAVES)
+    body = bytes(BAND_BITS * LEAVES // 8)
     ethernet = Ether(dst=NEIGHBOURS_MAC, src="00:00:00:00:00:00")
     return bytes(ethernet / datagram(notification, body=body))
 
 
-def ticker(topology: Topology, reports: PathReports, ports: int) -> Ticker:
+def ticker(reports: PathReports, ports: int) -> Ticker:
     """Return what makes a switch look at one of its ports after the other, each once a period."""
-    return Ticker.of(reports.period_ps // ports, template(room(topology)))
+    return Ticker.of(reports.period_ps // ports, template())
 
 
 def entries(
@@ -84,7 +79,9 @@ def entries(
     with.
     """
     routes = routes_of(view.topology)
-    every = (1 << room(view.topology)) - 1
+    if len(routes.leaves) > LEAVES:
+        return
+    every = (1 << LEAVES) - 1
     yield MulticastGroup(GROUP, tuple((port.number, port.number) for port in ports))
     leads = {port.number: 0 for port in ports}
     for number, way in enumerate(routes.row(view.switch.name)):

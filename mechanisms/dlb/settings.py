@@ -108,7 +108,7 @@ LOAD_BALANCING = Setting(
 
 REPORTS_KEY = "path_reports"
 PERIOD_PS = 2_000_000
-REFRESH = 8
+REFRESH = 4
 SILENCE = 4
 """Refreshes that may be missing before a port leads nowhere."""
 
@@ -134,7 +134,7 @@ class PathReports:
 
 
 class PathReportsEntry(Model):
-    """What a file may say: `path_reports: {period: 2us, refresh: 8}`."""
+    """What a file may say: `path_reports: {period: 2us, refresh: 4}`."""
 
     period: Duration = PERIOD_PS
     refresh: Annotated[int, Field(ge=1, le=255, strict=True)] = REFRESH

@@ -16,9 +16,7 @@
 #ifdef WITH_GLB                 // reports of what lies behind ports, for GLB policies
 #define WITH_DLB 1
 #define WITH_NOTIFICATIONS 1
-#ifndef GLB_LEAVES
-#define GLB_LEAVES 256          // a multiple of 8
-#endif
+#define GLB_LEAVES 256          // at most, since BMv2 shifts by 8 bits
 #endif
 #ifdef WITH_DLB
 #ifndef DLB_FLOWLETS

@@ -6,6 +6,7 @@ by packet.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -30,7 +31,7 @@ class SplitMix:
         return self.word() >> 32
 
 
-class Model:
+class Model(ABC):
     """What all of them have."""
 
     def __init__(self, paths: int, seed: int) -> None:
@@ -38,13 +39,13 @@ class Model:
         self.random = SplitMix(seed)
         self.first = self.random.upper() % paths
 
-    def next(self) -> int:
-        raise NotImplementedError
+    @abstractmethod
+    def next(self) -> int: ...
 
-    def heard(self, ev: int, feedback: int, now: int) -> None:
+    def heard(self, ev: int, feedback: int, now: int) -> None:  # noqa: B027
         pass
 
-    def acked(self, una: int, next_: int, now: int) -> None:
+    def acked(self, una: int, next_: int, now: int) -> None:  # noqa: B027
         pass
 
 

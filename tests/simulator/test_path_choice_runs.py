@@ -8,6 +8,7 @@ s1   s2   s3   s4         leaves, four hosts each
 from __future__ import annotations
 
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -103,14 +104,14 @@ def test_nothing_is_lost_or_sent_again_and_runs_repeat(kind: str) -> None:
     assert np.array_equal(again.end.message_times, run(choice(kind)).end.message_times)
 
 
-def test_plb_keeps_the_order_and_moves_between_messages() -> None:
-    """Flows that share a link are marked; between two messages a sender may take another one."""
+def test_plb_keeps_the_order_nearly() -> None:
+    """Flows that share a link are marked, and a sender moves seldom."""
     more = f"{choice('plb')[:-1]}, idle_rounds: 2}}"
     flow = run(more).end.flow_stats
     assert int(flow["out_of_order"].sum()) < 0.01 * int(flow["received_packets"].sum())
 
 
-def test_summaries_name_the_choice(tmp_path) -> None:  # type: ignore[no-untyped-def]
+def test_summaries_name_the_choice(tmp_path: Path) -> None:
     more = "path_choice: {kind: plb, rounds: 6}, queue_pairs: 2"
     outcome = Simulation(read_run(text(more)), program()).run(tmp_path)
     (transport,) = outcome.summary["transports"]

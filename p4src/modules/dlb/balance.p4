@@ -36,10 +36,10 @@ control BalanceLoad(in headers_t hdr, inout local_metadata_t meta, in standard_m
 #ifdef WITH_GLB
     PathBand() band_of_first;
     PathBand() band_of_other;
-    bit<16> leaf = 0;
+    bit<8>  leaf = 0;
 
     @id(ACTION_ID_SET_GLB_LEAF)
-    action set_glb_leaf(@id(1) bit<16> index) {
+    action set_glb_leaf(@id(1) bit<8> index) {
         leaf = index;
     }
 

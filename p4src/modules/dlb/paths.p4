@@ -350,7 +350,7 @@ control TakeReport(in headers_t hdr, in standard_metadata_t std) {
 
 // How good a port is on the way to a leaf: the worst of what ingress estimates, what its packets waited, and what was
 // reported of what is behind it.
-control PathBand(in bit<8> place, in bit<16> leaf, out bit<4> band) {
+control PathBand(in bit<8> place, in bit<8> leaf, out bit<4> band) {
     apply {
         bit<32> cell = (bit<32>)place << 2;
         leaves_t of_leaf;

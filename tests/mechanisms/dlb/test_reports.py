@@ -6,7 +6,8 @@ import pytest
 from scapy.layers.l2 import Ether
 
 from mechanisms import registry
-from mechanisms.dlb.reports import BAND_BITS, LEAVES, room, template
+from mechanisms.dlb.mechanism import MECHANISM
+from mechanisms.dlb.reports import BAND_BITS, LEAVES, template
 from mechanisms.dlb.settings import PathReports, reports_of
 from mechanisms.program import FABRIC
 from protocols.notification import Notification, NotificationType, body_of
@@ -110,7 +111,7 @@ def test_what_has_drained_is_reported_as_good_again() -> None:
 
 
 def test_a_neighbour_that_falls_silent_leads_nowhere() -> None:
-    """Reports come each 2 us, or each 16 us without news; 64 us without any are too long."""
+    """Reports come each 2 us, or each 8 us without news; 32 us without any are too long."""
     event = "{at: 50us, link: s1-s3, loss: 100%}"
     late = [message(host, 8 + host, 100, start="200us") for host in range(1, 9)]
     ports = counted(simulated(late, events=event, until_us=400), ports=UPLINKS)
@@ -153,8 +154,7 @@ def test_the_ticker_has_room_for_a_report() -> None:
     )
     topology = read_run(text).topology
     assert reports_of(topology) == PathReports()
-    assert room(topology) == LEAVES
-    packet = Ether(template(LEAVES))
+    packet = Ether(template())
     assert packet[Notification].type == NotificationType.PATH_QUALITY
     assert packet[Notification].destination_qp == LEAVES
     assert len(body_of(packet)) == BAND_BITS * LEAVES // 8
@@ -180,6 +180,17 @@ def test_settings_that_are_wrong_are_named(said: str, wrong: str) -> None:
     )  # fmt: skip
     with pytest.raises((TopologyError, ValueError), match=wrong):
         read_run(text)
+
+
+def test_more_leaves_than_a_report_has_room_for_are_warned_of(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("mechanisms.dlb.mechanism.LEAVES", 1)
+    text = RUN.format(
+        shape=TWO_TIERS, policy="packet-glb", more="", until=1, events="", traffic=message(1, 9)
+    )
+    remarks = [each.message for each in MECHANISM.remarks(read_run(text).topology)]
+    assert any("2 leaves and reports of paths have room for 1:" in each for each in remarks)
 
 
 def test_policies_without_reports_have_a_program_without_them() -> None:
