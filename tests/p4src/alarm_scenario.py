@@ -24,6 +24,7 @@ from scapy.packet import Packet, Raw
 
 from compiler import compile_p4
 from controller.entries import CloneSession, DefaultEntry, Entry, MulticastGroup, call
+from mechanisms import registry
 from protocols.notification import (
     HOST_TTL,
     NEIGHBOURS_MAC,
@@ -36,7 +37,14 @@ from topologies import Topology
 
 HERE = Path(__file__).resolve().parent
 P4SRC = HERE.parents[1] / "p4src"
-DEFINES = ("WITH_ALARM",)  # beside everything that fabric.p4 has
+DEFINES = (
+    "PROFILE",
+    "WITH_FABRIC",
+    *(f"WITH_{name.upper()}" for name in registry.NAMES),
+    "WITH_ALARM",
+)
+"""Beside all mechanisms, but not reports of paths: a type of notification has one body."""
+
 ALARM_PORT = 7777
 GROUP, SESSION, FAR_SESSION = 7, 20, 21
 RECIRCULATION_PORT = 510

@@ -126,6 +126,10 @@ def test_every_field_of_a_routed_packet(leaf: Any) -> None:
             "FabricIngress.routing.route_to", {"next_hop": 2}, {},
         ),
         (
+            "FabricIngress.balance_load.dlb_class", ((0, ""),), False,
+            "FabricIngress.balance_load.skip_balance", {}, {},
+        ),
+        (
             "FabricIngress.forwarding.next_hop", ((2, "0x2"),), True,
             FORWARD, {"port": 2, "src_mac": ROUTER, "dst_mac": H2_MAC},
             {
