@@ -19,8 +19,8 @@ from controller.fabric_controller import (
     BringUp,
     FabricController,
     PortCounters,
-    Restored,
 )
+from controller.other_controllers import Restored
 from controller.policy import FabricPolicy
 from controller.program import CompiledProgram
 from controller.session import Reloaded

@@ -19,8 +19,8 @@ from controller.fabric_controller import (
     BringUp,
     FabricController,
     PortCounters,
-    Restored,
 )
+from controller.other_controllers import Restored
 from controller.p4info import P4Info
 from controller.parts import Learned
 from controller.policy import FabricPolicy

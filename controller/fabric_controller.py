@@ -18,7 +18,6 @@ from controller.errors import (
     ControllerError,
     NotPrimary,
     SeveralFailures,
-    SwitchUnreachable,
     UnknownName,
     WriteFailed,
 )
@@ -31,6 +30,7 @@ from controller.fabric_state import (
     Writes,
 )
 from controller.loop import ControlLoop, Work
+from controller.other_controllers import OtherControllers, Restored
 from controller.parts import Learned
 from controller.policy import FabricPolicy
 from controller.primacy import AT_REST, DEFAULT_ELECTION_ID, DEFAULT_TIMEOUT, Standing
@@ -43,8 +43,6 @@ from softswitch.p4runtime.protos import p4r
 from topologies.model import Link, Topology
 
 T = TypeVar("T")
-
-_WATCH_S = 0.5  # how often another controller's switch is asked which program it has
 
 
 @dataclass(frozen=True)
@@ -64,20 +62,6 @@ class BringUp:
     loaded: tuple[str, ...]
     written: Mapping[str, int]
     seconds: float
-
-
-@dataclass(frozen=True)
-class Restored:
-    """What restoring one switch did: whether it got the program, and updates written to it.
-
-    `followed`: nothing of that, as another client had given it a program, which it keeps;
-    `held_by`: nothing of that yet, as another controller is primary, with this election id.
-    """
-
-    loaded: bool
-    written: int
-    followed: bool = False
-    held_by: int | None = None
 
 
 class FabricController:
@@ -142,13 +126,10 @@ class FabricController:
             )
             for switch in topology.switches
         }
-        self._tell = tell
-        self._retired = False
-        self._watched: set[str] = set()
-        self._taken_back: set[str] = set()  # switches whose last other primary was asked for here
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._tasks: set[asyncio.Task[Any]] = set()  # that are not to be left half done
+        self._others = OtherControllers(self._steps, self._follow, self._bring, tell)
         for session in self.sessions.values():
-            session.on_standing(self._standing_changed)
+            session.on_standing(self._others.standing_changed)
         self.pump: DigestPump | None = None
         if self.loop.learners:
             self.pump = DigestPump(self.loop, list(self.sessions.values()), self._learned, _now)
@@ -180,7 +161,7 @@ class FabricController:
 
     async def close(self) -> None:
         """End all sessions. The switches go on forwarding."""
-        self._retired = True
+        await self._others.close()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -235,7 +216,7 @@ class FabricController:
             except NotPrimary as other:
                 if not session.yields:  # else it is one already
                     await session.stand_by()
-                self._spawn(self._watch(session))
+                self._others.watch(session)
                 return Restored(False, 0, held_by=other.election_id)
             return await self._bring(session)
 
@@ -255,20 +236,20 @@ class FabricController:
 
     async def retire(self) -> None:
         """Leave switches to whoever takes them: a controller that follows this one does."""
-        self._retired = True
+        self._others.retired = True
         for session in self.sessions.values():
             if session.yields:  # to BMv2 two that rest would have the same id
                 await session.close()
 
     async def unretire(self) -> None:
         """Take notice again, also of what happened meanwhile."""
-        self._retired = False
+        self._others.retired = False
         for session in self.sessions.values():
             if session.yields:
                 with contextlib.suppress(ControllerError):  # what asks the switch next says why
                     await session.stand_by()
             elif not session.is_primary:
-                self._standing_changed(session)
+                self._others.standing_changed(session)
 
     def next_election_ids(self) -> dict[str, int]:
         """Return with what a controller that follows this one is primary in its place, or rests.
@@ -304,94 +285,6 @@ class FabricController:
         ]
         if held:
             raise held[0] if len(held) == 1 else SeveralFailures(held)
-
-    def _standing_changed(self, session: SwitchSession) -> None:
-        if self._retired:
-            return
-        if session.standing is Standing.BACKUP:
-            self._taken_back.discard(session.name)
-            other = session.highest_election_id
-            meanwhile = (
-                "this prompt only reads until it leaves"
-                if session.yields
-                else "what is to be written waits until it leaves"
-            )
-            self._tell(
-                f"{session.name}: another controller is primary now, with election id {other}; "
-                f"{meanwhile}"
-            )
-            self._spawn(self._watch(session))
-        elif session.yields:
-            self._spawn(self._left(session))
-        else:
-            self._spawn(self._regain(session))
-
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def _watch(self, session: SwitchSession) -> None:
-        """Notice what program another primary loads, also if the switch dies before it leaves."""
-        if session.name in self._watched:
-            return
-        self._watched.add(session.name)
-        try:
-            while session.standing is Standing.BACKUP:
-                async with self._steps:
-                    if await self._follow([session.name]):
-                        what = "the other controller has loaded another program"
-                        self._tell(f"{session.name}: {what}")
-                await asyncio.sleep(_WATCH_S)
-        finally:
-            self._watched.discard(session.name)
-
-    async def _left(self, session: SwitchSession) -> None:
-        """Take notice that another controller has left a switch that nothing is planned for."""
-        name = session.name
-        what = "what it wrote stays"
-        try:
-            async with self._steps:
-                if await self._follow([name]):
-                    what = "its program stays, and the switch is left alone with it"
-                elif not await session.has_program():  # it died, and the other one was faster
-                    done = await self._bring(session)
-                    what = f"{session.program.name} loaded, {done.written} updates written"
-        except (NotPrimary, SwitchUnreachable):
-            return  # as for `_regain`
-        except ControllerError as error:
-            what = f"and the switch has no program: {error}"
-        self._tell(f"{name}: the other controller has left: {what}")
-
-    async def _regain(self, session: SwitchSession) -> None:
-        """Take a switch back that another controller has left, and bring it to the plan.
-
-        A program that the other one has loaded stays, and with it what it wrote.
-        """
-        name = session.name
-        try:
-            async with self._steps:
-                if name in self._taken_back:
-                    return  # what the other one wrote stays
-                await session.claim()
-                if await self._follow([name]):
-                    done = Restored(False, 0, followed=True)
-                else:
-                    done = await self._bring(session)
-        except NotPrimary:
-            return  # the next one is there, and its leaving will be told too
-        except SwitchUnreachable:
-            return  # it gets what differs when it is restored
-        except ControllerError as error:
-            self._tell(f"{name}: the other controller has left, and what differs stays: {error}")
-            return
-        if done.followed:
-            what = "its program stays, and the switch is left alone with it"
-        elif done.loaded:
-            what = f"{session.program.name} loaded, {done.written} updates written"
-        else:
-            what = f"primary again, {done.written} updates written"
-        self._tell(f"{name}: the other controller has left: {what}")
 
     async def follow(self) -> tuple[str, ...]:
         """Leave switches alone from now on that another client gave a program; return their names.
@@ -430,7 +323,7 @@ class FabricController:
             await session.reconnect(election_id=election_id)
             there = await session.read_entries()
             self.model = replace(self.model, installed={**self.model.installed, switch: there})
-            self._taken_back.add(switch)
+            self._others.taken_back(switch)
 
     async def reload(
         self, switch: str, program: CompiledProgram, own: OwnEntries | None = None
