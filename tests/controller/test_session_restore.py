@@ -119,8 +119,9 @@ def test_after_a_shell_was_primary_the_controller_is_again(
                 await shell.write([Change(Operation.INSERT, entry)])
             await controller.take_back("s1", 102)
             assert entry in await controller.read_entries("s1")
-            controller._others.standing_changed(controller.sessions["s1"])  # as when it is told late
-            await asyncio.gather(*controller._tasks)
+            others = controller._others
+            others.standing_changed(controller.sessions["s1"])  # as when it is told late
+            await asyncio.gather(*others._tasks)
             assert entry in await controller.read_entries("s1")
             await controller.sessions["s1"].write([Change(Operation.DELETE, entry)])
 
