@@ -11,6 +11,7 @@ The result is the same, byte for byte, wherever and by however many it is played
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 import tempfile
 from collections.abc import Callable, Generator, Sequence
@@ -23,11 +24,24 @@ from experiments.errors import LabError
 from experiments.fabrics import SET_UP_KEYS, Fabrics
 from experiments.sweep_dask import DaskError, played_by_dask
 from experiments.sweep_metrics import MetricError, metric_named
-from experiments.sweep_point import Assignment, Measure, Played, Prepare, Task, loaded_run, play
+from experiments.sweep_point import (
+    Assignment,
+    Measure,
+    Played,
+    Prepare,
+    Task,
+    loaded_run,
+    play,
+    point_run,
+)
 from experiments.sweep_result import PointResult, SweepResult
 from experiments.sweep_space import Point
 from experiments.sweep_spec import SweepSpec
+from mechanisms.program import job_of_all
 from softswitch import jobs
+from softswitch.program_cache import Job
+from topologies.document import Document
+from topologies.errors import TopologyError
 
 __all__ = [
     "DaskError",
@@ -79,7 +93,7 @@ def run(
     if workers is not None and workers < 1:
         raise LabError(f"{workers} workers: at least one has to work")
     usual = usual_metrics(spec, own=measure is not None)
-    program = program or _compiled(spec.program)
+    program = program or _compiled(spec)
     tasks: list[Task] = [(point, seed) for point in range(len(spec.points)) for seed in spec.seeds]
     assignment = Assignment(spec.name, spec.mapping, spec.points, usual, program, measure, prepare)
     if scheduler is not None:
@@ -183,11 +197,25 @@ def usual_metrics(spec: SweepSpec, *, own: bool = False) -> tuple[str, ...]:
     return tuple(usual)
 
 
-def _compiled(path: Path) -> CompiledProgram:
+def program_job(spec: SweepSpec) -> Job:
+    """Return how to compile the program, so that it has room for the topology of every point."""
+    of_topology = {
+        json.dumps({k: v for k, v in point.items() if k.startswith("topology")}, default=str): point
+        for point in spec.points
+    }
+    topologies = []
+    for point in of_topology.values():
+        with suppress(TopologyError):  # which is told where the point is played
+            run = point_run(Document("<run>", spec.mapping, {}), spec.name, point)
+            topologies.append(run.topology)
+    return job_of_all(topologies, spec.program)
+
+
+def _compiled(spec: SweepSpec) -> CompiledProgram:
     from compiler import compile_p4  # only a sweep that got no program needs the compiler
 
-    result = compile_p4(path)
-    return CompiledProgram.of(result, path)
+    result = compile_p4(spec.program, defines=program_job(spec).defines)
+    return CompiledProgram.of(result, spec.program)
 
 
 def _build(program: CompiledProgram) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
-from mechanisms.registry import defines
+from mechanisms.registry import defines, sizes
 from softswitch.program_cache import Job
 from topologies.model import Topology
 
@@ -20,6 +21,14 @@ def job(topology: Topology, source: Path | None = None) -> Job:
     if source is None or _is_fabric(source.resolve()):
         return Job(source or FABRIC, defines=defines(topology))
     return Job(source)
+
+
+def job_of_all(topologies: Iterable[Topology], source: Path) -> Job:
+    """Return how to compile what switches of several topologies run: everything, with room enough.
+
+    Another program than p4src/fabric.p4 is compiled as it is.
+    """
+    return Job(source, defines=sizes(topologies) if _is_fabric(source.resolve()) else ())
 
 
 def _is_fabric(source: Path) -> bool:

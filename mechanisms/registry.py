@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from importlib import import_module
 
@@ -44,8 +44,18 @@ def defines(topology: Topology) -> tuple[str, ...]:
     held = [each for each in mechanisms() if each.holds(topology)]
     names = [f"WITH_{each.name.upper()}" for each in held]
     names += [f"WITH_{name}" for each in held for name in each.features(topology)]
-    sizes = (f"{name}={size}" for each in held for name, size in each.sizes(topology).items())
-    return ("PROFILE", "WITH_FABRIC", *names, *sizes)
+    return ("PROFILE", "WITH_FABRIC", *names, *sizes((topology,)))
+
+
+def sizes(topologies: Iterable[Topology]) -> tuple[str, ...]:
+    """Return what p4src/fabric.p4 is built with to have room for each of several topologies."""
+    most: dict[str, int] = {}
+    for topology in topologies:
+        for each in mechanisms():
+            if each.holds(topology):
+                for name, size in each.sizes(topology).items():
+                    most[name] = max(size, most.get(name, 0))
+    return tuple(f"{name}={size}" for name, size in most.items())
 
 
 def remarks(topology: Topology, prefix: FieldPath = ()) -> Iterator[Remark]:

@@ -19,11 +19,11 @@ _SHOWN = 8
 
 @command("""
     examples:
-      weft bound host-paths                     1,024 hosts, a permutation of 2 MB
-      weft bound host-paths-slow --seed 3       with eight slow links, another permutation
+      weft bound all-paths                      1,024 hosts, a permutation of 2 MB
+      weft bound slow-paths --seed 3            with eight slow links, another permutation
       weft bound my/run.yaml --json
 
-    exit codes: 0 done, 1 the run has no such bound, 2 wrong arguments
+    exit codes: 0 done, 1 the run has no such bound or it is not certified, 2 wrong arguments
     """)
 @argument("file", help="a run file, or the name of a shipped one")
 @option("--seed", type=int, metavar="N", help="of what is random (default: the file's)")
@@ -36,14 +36,18 @@ def run(file: str, seed: int | None, as_json: bool) -> int:
         found = bound(loaded, plan(loaded, seed))
     if as_json:
         print(json.dumps({**_plain(found), "gap": None if found.cut else found.gap}, indent=2))
-        return 0
+        return _exit_code(found)
     used = loaded.seed if seed is None else seed
     caption = (
         f"fabric time, seed {used}, {time.monotonic() - started:.1f} s; any split over the "
         "shortest paths, bytes as links count them"
     )
     console.table(("what", "result"), _rows(found), title=f"{loaded.name}: bound", caption=caption)
-    return 0
+    return _exit_code(found)
+
+
+def _exit_code(found: Bound) -> int:
+    return 0 if found.cut or found.gap <= GAP else 1
 
 
 def _plain(found: Bound) -> dict[str, object]:

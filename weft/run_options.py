@@ -48,10 +48,12 @@ def program(path: Path | None) -> Path | None:
     return path
 
 
-def compiled(source: Path, *, given: bool, quiet: bool) -> CompiledProgram:
-    """Compile what runs are played with; `given`: by the user, with --p4."""
+def compiled(
+    source: Path, *, given: bool, quiet: bool, job: program_cache.Job | None = None
+) -> CompiledProgram:
+    """Compile what runs are played with; `given`: by the user, with --p4; `job`: how."""
     with console.progress(f"compile {source.name}", quiet=quiet):
-        result = program_cache.compile_program(program_cache.Job(source))
+        result = program_cache.compile_program(job or program_cache.Job(source))
     return CompiledProgram.of(result, source, given=given)
 
 

@@ -18,7 +18,14 @@ import yaml
 
 from emulation import interrupts
 from experiments.errors import LabError
-from experiments.sweep import PointResult, Progress, SweepResult, SweepSpec, usual_metrics
+from experiments.sweep import (
+    PointResult,
+    Progress,
+    SweepResult,
+    SweepSpec,
+    program_job,
+    usual_metrics,
+)
 from experiments.sweep import run as sweep
 from experiments.sweep_metrics import METRICS
 from experiments.sweep_result import LOG, make_folder
@@ -109,7 +116,8 @@ def run(
         usual_metrics(spec)
         make_folder(out)
         given = asked.p4 is not None
-        program = run_options.compiled(spec.program, given=given, quiet=as_json)
+        how = program_job(spec)
+        program = run_options.compiled(spec.program, given=given, quiet=as_json, job=how)
         with interrupts.handled(), _progress(spec, quiet=as_json) as show:
             tell = _keeping(out, show)
             result = sweep(

@@ -122,19 +122,20 @@ _REPEATS = {"go-back-n": Repeat.GO_BACK_N, "selective-repeat": Repeat.SELECTIVE}
 _PATH_KEYS = ("kind", "idle_rounds", "rounds", "pause_ns")
 
 
-def _path_settings(choice: dict[str, Any] | None) -> dict[str, Any]:
+def _path_settings(choice: Any) -> dict[str, Any]:
     """Return the fields of a queue pair that say how it chooses its paths."""
     if choice is None:
         return {}
     kinds = [kind.name.lower() for kind in PathKind if kind]
-    unknown = set(choice) - set(_PATH_KEYS)
-    if unknown or choice.get("kind") not in kinds:
+    said = choice if isinstance(choice, dict) else {}
+    numbers = {f"path_{key}": said[key] for key in _PATH_KEYS[1:] if key in said}
+    whole = all(type(value) is int and value >= 0 for value in numbers.values())
+    if set(said) - set(_PATH_KEYS) or said.get("kind") not in kinds or not whole:
         raise RequestError(
-            f"a path_choice has {', '.join(_PATH_KEYS)}, and its kind is {', '.join(kinds)}; "
-            f"not {choice!r}"
+            f"a path_choice is a mapping of {', '.join(_PATH_KEYS)}, its kind {', '.join(kinds)}, "
+            f"the others whole numbers from 0 on; not {choice!r}"
         )
-    numbers = {f"path_{key}": choice[key] for key in _PATH_KEYS[1:] if key in choice}
-    return {"path_kind": PathKind[choice["kind"].upper()], **numbers}
+    return {"path_kind": PathKind[said["kind"].upper()], **numbers}
 
 
 class RequestError(Exception):

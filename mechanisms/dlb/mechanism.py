@@ -19,7 +19,7 @@ from mechanisms.dlb.entries import (
     groups,
     ports_to_switches,
 )
-from mechanisms.dlb.reports import LEAVES, routes_of, ticker
+from mechanisms.dlb.reports import LEAVES, MOST_LEAVES, room, routes_of, ticker
 from mechanisms.dlb.reports import MODE_TABLE as REPORT_TABLE
 from mechanisms.dlb.settings import KEY, LOAD_BALANCING, PATH_REPORTS, PORTS, reports_of
 from mechanisms.dlb.words import WORDS
@@ -37,6 +37,12 @@ class LoadBalancingMechanism(Mechanism):
         """Return GLB where a policy compares paths, not ports alone."""
         return () if reports_of(topology) is None else ("GLB",)
 
+    def sizes(self, topology: Topology) -> Mapping[str, int]:
+        """Return room for all leaves in reports; the module has 64."""
+        if reports_of(topology) is None or room(topology) == LEAVES:
+            return {}
+        return {"GLB_LEAVES": room(topology)}
+
     def entries(self, view: View) -> Iterator[Entry]:
         """Yield policies and ports."""
         return entries(view)
@@ -45,7 +51,7 @@ class LoadBalancingMechanism(Mechanism):
         """Yield what makes switches look at what lies behind their ports."""
         reports, ports = reports_of(topology), ports_to_switches(topology, switch)
         if reports is not None and 0 < len(ports) <= PORTS:
-            yield ticker(reports, len(ports))
+            yield ticker(topology, reports, len(ports))
 
     def summary(self, view: View, ways: Ways) -> Mapping[Hashable, Hashable]:
         """Return the ports of each group, by its number."""
@@ -61,9 +67,9 @@ class LoadBalancingMechanism(Mechanism):
         if not self.holds(topology):
             return
         leaves = 0 if reports_of(topology) is None else len(routes_of(topology).leaves)
-        if leaves > LEAVES:
+        if leaves > MOST_LEAVES:
             message = (
-                f"{topology.name} has {leaves} leaves and reports of paths have room for {LEAVES}: "
+                f"{topology.name} has {leaves} leaves and reports of paths have room for {MOST_LEAVES}: "
                 "packets take ports by their own state, as with packet-dlb"
             )
             yield Remark(Severity.WARNING, prefix, topology.name, message, "use fewer leaves")

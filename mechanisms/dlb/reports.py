@@ -30,8 +30,10 @@ MODE_OFF = call("skip_reports")
 GROUP = 4095
 """The multicast group of a switch's ports to others."""
 
-LEAVES = 256
-"""As GLB_LEAVES of p4src/modules/dlb.p4: how many leaves a report has room for."""
+LEAVES = 64
+"""As GLB_LEAVES of p4src/modules/dlb.p4: for so many a report has room unless there are more."""
+
+MOST_LEAVES = 256
 
 BAND_BITS = 4
 
@@ -52,18 +54,26 @@ def least_packet_ps(topology: Topology) -> int:
     )
 
 
+def room(topology: Topology) -> int:
+    """Return for how many leaves reports have room: 64, 128 or 256. None of more has an entry."""
+    leaves, places = len(routes_of(topology).leaves), LEAVES
+    while places < min(leaves, MOST_LEAVES):
+        places *= 2
+    return places
+
+
 @cache
-def template() -> bytes:
-    """Return the packet that becomes a report."""
-    notification = Notification(type=NotificationType.PATH_QUALITY, destination_qp=LEAVES)
-    body = bytes(BAND_BITS * LEAVES // 8)
+def template(leaves: int) -> bytes:
+    """Return the packet that becomes a report of so many leaves."""
+    notification = Notification(type=NotificationType.PATH_QUALITY, destination_qp=leaves)
+    body = bytes(BAND_BITS * leaves // 8)
     ethernet = Ether(dst=NEIGHBOURS_MAC, src="00:00:00:00:00:00")
     return bytes(ethernet / datagram(notification, body=body))
 
 
-def ticker(reports: PathReports, ports: int) -> Ticker:
+def ticker(topology: Topology, reports: PathReports, ports: int) -> Ticker:
     """Return what makes a switch look at one of its ports after the other, each once a period."""
-    return Ticker.of(reports.period_ps // ports, template())
+    return Ticker.of(reports.period_ps // ports, template(room(topology)))
 
 
 def entries(
@@ -79,9 +89,9 @@ def entries(
     with.
     """
     routes = routes_of(view.topology)
-    if len(routes.leaves) > LEAVES:
+    if len(routes.leaves) > MOST_LEAVES:
         return
-    every = (1 << LEAVES) - 1
+    every = (1 << room(view.topology)) - 1
     yield MulticastGroup(GROUP, tuple((port.number, port.number) for port in ports))
     leads = {port.number: 0 for port in ports}
     for number, way in enumerate(routes.row(view.switch.name)):

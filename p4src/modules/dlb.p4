@@ -16,7 +16,9 @@
 #ifdef WITH_GLB                 // reports of what lies behind ports, for GLB policies
 #define WITH_DLB 1
 #define WITH_NOTIFICATIONS 1
-#define GLB_LEAVES 256          // at most, since BMv2 shifts by 8 bits
+#ifndef GLB_LEAVES
+#define GLB_LEAVES 64           // 256 at most, since BMv2 shifts by 8 bits
+#endif
 #endif
 #ifdef WITH_DLB
 #ifndef DLB_FLOWLETS
@@ -43,14 +45,12 @@ enum bit<8> Balance {
 }
 
 #ifdef WITH_GLB
-typedef bit<GLB_LEAVES> leaves_t;   // a set of them, by the controller's numbers
+typedef bit<GLB_LEAVES> leaves_t;           // a set of them, by the controller's numbers
+typedef bit<4 * GLB_LEAVES> bands_t;        // of each a band: four such sets, of those whose band has bit 3, 2, 1 and 0
 
-// The body of a report: of each leaf a band, as sets of leaves by the band's bits.
+// The body of a report.
 header path_quality_t {
-    leaves_t bit_3;
-    leaves_t bit_2;
-    leaves_t bit_1;
-    leaves_t bit_0;
+    bands_t bands;
 }
 
 struct glb_t {
@@ -119,7 +119,7 @@ struct glb_t {
 
 #elif HOOK == HOOK_EGRESS_INSTANCES
 #ifdef WITH_GLB
-    MeasureWait() measure_wait;
+    MeasureQueue() measure_queue;
 #endif
 
 #elif HOOK == HOOK_NOTIFICATION_TAKEN
@@ -135,7 +135,7 @@ struct glb_t {
 
 #elif HOOK == HOOK_EGRESS
 #ifdef WITH_GLB
-        measure_wait.apply(meta, std);
+        measure_queue.apply(meta, std);
 #endif
 
 #elif HOOK == HOOK_PATH_CHOICE

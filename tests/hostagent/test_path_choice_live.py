@@ -49,8 +49,14 @@ def test_messages_arrive_by_chosen_ports(ends: tuple[Path, Path], kind: str) -> 
 @pytest.mark.parametrize(
     ("changes", "why"),
     [
-        ({"path_choice": {"kind": "hash"}}, "its kind is oblivious, bitmap, reps, plb"),
-        ({"path_choice": {"kind": "reps", "speed": 3}}, "a path_choice has kind, idle_rounds"),
+        ({"path_choice": {"kind": "hash"}}, "its kind oblivious, bitmap, reps, plb"),
+        (
+            {"path_choice": {"kind": "reps", "speed": 3}},
+            "a path_choice is a mapping of kind, idle_rounds",
+        ),
+        ({"path_choice": "reps"}, "a path_choice is a mapping"),
+        ({"path_choice": {"kind": "plb", "rounds": "x"}}, "whole numbers from 0 on"),
+        ({"path_choice": {"kind": "plb", "rounds": 1 << 40}}, "does not fit"),
         ({"path_choice": {"kind": "reps"}, "udp_ports": 3}, "power of two from 2 to 256"),
         ({"path_choice": {"kind": "reps"}, "repeat": "go-back-n"}, "needs selective repeat"),
     ],

@@ -40,6 +40,7 @@ LARGE = {
 
 RUNS = (
     "allreduce-small",
+    "dead-uplinks",
     "drop-tail",
     "host-paths",
     "host-paths-slow",

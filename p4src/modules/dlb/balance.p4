@@ -145,6 +145,16 @@ control BalanceLoad(in headers_t hdr, inout local_metadata_t meta, in standard_m
             if (policy == Balance.ECMP_QP || by_flowlet) {
                 hash_flow();
             }
+            port_set_t worse = 0;
+#ifdef WITH_GLB
+            if (by_path && glb_leaf.apply().hit) {
+                port_set_t silent;
+                glb_silent.read(silent, 0);
+                ports = ports & ~silent == 0 ? ports : ports & ~silent;
+                glb_worse.read(worse, 0);
+                worse = worse & ports;
+            }
+#endif
             bit<57> flowlet = 0;
             if (by_flowlet) {
                 dlb_flowlets.read(flowlet, cell);
@@ -165,13 +175,6 @@ control BalanceLoad(in headers_t hdr, inout local_metadata_t meta, in standard_m
                 draw_port();
             }
             if (outcome == BalanceOutcome.CHOSEN) {
-                port_set_t worse = 0;
-#ifdef WITH_GLB
-                if (by_path && glb_leaf.apply().hit) {
-                    glb_worse.read(worse, 0);
-                    worse = worse & ports;
-                }
-#endif
                 if (by_quality && worse == 0) {
                     // The ports of the lowest band: bit by bit, those without the bit if there are any.
                     port_set_t with_bit;

@@ -44,6 +44,7 @@
 #define REGISTER_ID_GLB_TURN            0x16000d0b
 #define REGISTER_ID_GLB_LEFT            0x16000d0c
 #define REGISTER_ID_GLB_WAITS           0x16000d0d
+#define REGISTER_ID_GLB_SILENT          0x16000d0e
 #define COUNTER_ID_DLB                  0x1200000b
 
 #endif

@@ -7,8 +7,8 @@
 //
 //   a ticker's packet     -> ReportPaths   about one port, each in turn; after the last one a report leaves if there is news
 //   a report              -> TakeReport    remembered by port
-//   a packet as it leaves -> MeasureWait   how long it waited here: what no estimate in ingress knows, such as a link that
-//                                          lost rate, and pauses
+//   a packet as it leaves -> MeasureQueue  what waits behind it and how fast the line is: no estimate in ingress knows of
+//                                          links that lost rate, nor of pauses
 //   a packet to a leaf    -> PathBand      of two drawn ports, the one with the better band
 //
 // A band of all leaves at once is four sets of leaves, one for each of its bits, so that the worse and the better of two
@@ -19,11 +19,16 @@
 
 #include "quality.p4"
 
+#define BAND_BIT_3(of) of[4 * GLB_LEAVES - 1:3 * GLB_LEAVES]
+#define BAND_BIT_2(of) of[3 * GLB_LEAVES - 1:2 * GLB_LEAVES]
+#define BAND_BIT_1(of) of[2 * GLB_LEAVES - 1:GLB_LEAVES]
+#define BAND_BIT_0(of) of[GLB_LEAVES - 1:0]
+
 const bit<4> LEAST_REPORTED = 2;        // a port's own band below counts as 0: such queues come and go faster than reports
 
-// By port (to a switch) and bit of the band: the leaves whose band has it, as the switch behind the port reported last.
+// By port (to a switch): the bands of all leaves, as the switch behind the port reported them last.
 @id(REGISTER_ID_GLB_HEARD)
-register<leaves_t>(DLB_PORTS * DLB_BAND_BITS) glb_heard;
+register<bands_t>(DLB_PORTS) glb_heard;
 
 @id(REGISTER_ID_GLB_WHEN)
 register<bit<48>>(DLB_PORTS) glb_when;              // when it did, in ticks; 0: never
@@ -31,11 +36,14 @@ register<bit<48>>(DLB_PORTS) glb_when;              // when it did, in ticks; 0:
 @id(REGISTER_ID_GLB_WORSE)
 register<port_set_t>(1) glb_worse;                  // the ports of which anything but band 0 was reported
 
+@id(REGISTER_ID_GLB_SILENT)
+register<port_set_t>(1) glb_silent;                 // the ports by which reports came, and none for too long
+
 @id(REGISTER_ID_GLB_BEST)
-register<leaves_t>(DLB_BAND_BITS) glb_best;         // of the ports that have had their turn
+register<bands_t>(1) glb_best;                      // of the ports that have had their turn
 
 @id(REGISTER_ID_GLB_SAID)
-register<leaves_t>(DLB_BAND_BITS) glb_said;         // the last report from here
+register<bands_t>(1) glb_said;                      // the last report from here
 
 @id(REGISTER_ID_GLB_TURN)
 register<bit<16>>(1) glb_turn;                      // rounds since then 8, the port whose turn it is 8
@@ -47,11 +55,11 @@ register<bit<16>>(1) glb_turn;                      // rounds since then 8, the 
 register<bit<128>>(PORTS) glb_left;
 
 @id(REGISTER_ID_GLB_WAITS)
-register<port_set_t>(DLB_BAND_BITS) glb_waits;      // by bit of that time's band: the ports that have it
+register<bit<256>>(1) glb_waits;                    // by bit of that time's band, 3 first: the ports that have it
 
 // Packets of classes with a policy alone: others may have queues of their own.
-control MeasureWait(in local_metadata_t meta, in standard_metadata_t std) {
-    action measure_wait() {
+control MeasureQueue(in local_metadata_t meta, in standard_metadata_t std) {
+    action measure_queue() {
         bit<128> last;
         glb_left.read(last, (bit<32>)std.egress_port);
         bit<32> now = std.egress_global_timestamp[31:0];
@@ -61,7 +69,7 @@ control MeasureWait(in local_metadata_t meta, in standard_metadata_t std) {
 
     apply {
         if (meta.glb.counts == 1) {
-            measure_wait();
+            measure_queue();
         }
     }
 }
@@ -69,15 +77,13 @@ control MeasureWait(in local_metadata_t meta, in standard_metadata_t std) {
 // A port's band from now on, by how long its packets waited.
 control SetWaits(in port_set_t port, in bit<4> band) {
     apply {
-        port_set_t with_bit;
-        glb_waits.read(with_bit, 3);
-        glb_waits.write(3, band[3:3] == 1 ? with_bit | port : with_bit & ~port);
-        glb_waits.read(with_bit, 2);
-        glb_waits.write(2, band[2:2] == 1 ? with_bit | port : with_bit & ~port);
-        glb_waits.read(with_bit, 1);
-        glb_waits.write(1, band[1:1] == 1 ? with_bit | port : with_bit & ~port);
-        glb_waits.read(with_bit, 0);
-        glb_waits.write(0, band[0:0] == 1 ? with_bit | port : with_bit & ~port);
+        bit<256> waits;
+        glb_waits.read(waits, 0);
+        waits[255:192] = band[3:3] == 1 ? waits[255:192] | port : waits[255:192] & ~port;
+        waits[191:128] = band[2:2] == 1 ? waits[191:128] | port : waits[191:128] & ~port;
+        waits[127:64] = band[1:1] == 1 ? waits[127:64] | port : waits[127:64] & ~port;
+        waits[63:0] = band[0:0] == 1 ? waits[63:0] | port : waits[63:0] & ~port;
+        glb_waits.write(0, waits);
     }
 }
 
@@ -215,31 +221,25 @@ control ReportPaths(inout headers_t hdr, inout local_metadata_t meta, inout stan
             set_waits.apply(own, wait_band);
 
             // With what was reported of it: of each leaf the worse of both.
-            leaves_t at_3;
-            leaves_t at_2;
-            leaves_t at_1;
-            leaves_t at_0;
+            bands_t heard;
             bit<48> when;
-            bit<32> cell = (bit<32>)place << 2;
-            glb_heard.read(at_3, cell | 3);
-            glb_heard.read(at_2, cell | 2);
-            glb_heard.read(at_1, cell | 1);
-            glb_heard.read(at_0, cell);
+            glb_heard.read(heard, (bit<32>)place);
             glb_when.read(when, (bit<32>)place);
             if (when != 0 && all.now - when > report.silence) {
-                at_3 = ~elsewhere;
-                at_2 = ~elsewhere;
-                at_1 = ~elsewhere;
-                at_0 = ~elsewhere;
-                glb_heard.write(cell | 3, at_3);
-                glb_heard.write(cell | 2, at_2);
-                glb_heard.write(cell | 1, at_1);
-                glb_heard.write(cell, at_0);
+                heard = ~elsewhere ++ ~elsewhere ++ ~elsewhere ++ ~elsewhere;
+                glb_heard.write((bit<32>)place, heard);
+                port_set_t silent;
+                glb_silent.read(silent, 0);
+                glb_silent.write(0, silent | own);
             }
             port_set_t worse;
             glb_worse.read(worse, 0);
-            worse = (at_3 | at_2 | at_1 | at_0) == 0 ? worse & ~own : worse | own;
+            worse = heard == 0 ? worse & ~own : worse | own;
             glb_worse.write(0, worse);
+            leaves_t at_3 = BAND_BIT_3(heard);
+            leaves_t at_2 = BAND_BIT_2(heard);
+            leaves_t at_1 = BAND_BIT_1(heard);
+            leaves_t at_0 = BAND_BIT_0(heard);
             add_own.apply(band[3:3] == 1 ? ~(leaves_t)0 : 0, band[2:2] == 1 ? ~(leaves_t)0 : 0,
                           band[1:1] == 1 ? ~(leaves_t)0 : 0, band[0:0] == 1 ? ~(leaves_t)0 : 0,
                           at_3, at_2, at_1, at_0);
@@ -249,53 +249,28 @@ control ReportPaths(inout headers_t hdr, inout local_metadata_t meta, inout stan
             at_0 = at_0 | elsewhere;
 
             // Of all ports the best: the worse of the two, with all bits turned.
-            leaves_t best_3;
-            leaves_t best_2;
-            leaves_t best_1;
-            leaves_t best_0;
-            glb_best.read(best_3, 3);
-            glb_best.read(best_2, 2);
-            glb_best.read(best_1, 1);
-            glb_best.read(best_0, 0);
-            bool first = place == 0;
-            best_3 = first ? 0 : ~best_3;
-            best_2 = first ? 0 : ~best_2;
-            best_1 = first ? 0 : ~best_1;
-            best_0 = first ? 0 : ~best_0;
+            bands_t best;
+            glb_best.read(best, 0);
+            best = place == 0 ? 0 : ~best;
+            leaves_t best_3 = BAND_BIT_3(best);
+            leaves_t best_2 = BAND_BIT_2(best);
+            leaves_t best_1 = BAND_BIT_1(best);
+            leaves_t best_0 = BAND_BIT_0(best);
             keep_best.apply(~at_3, ~at_2, ~at_1, ~at_0, best_3, best_2, best_1, best_0);
-            best_3 = ~best_3 & ~report.own;
-            best_2 = ~best_2 & ~report.own;
-            best_1 = ~best_1 & ~report.own;
-            best_0 = ~best_0 & ~report.own;
-            glb_best.write(3, best_3);
-            glb_best.write(2, best_2);
-            glb_best.write(1, best_1);
-            glb_best.write(0, best_0);
+            best = ~(best_3 | report.own) ++ ~(best_2 | report.own) ++ ~(best_1 | report.own) ++ ~(best_0 | report.own);
+            glb_best.write(0, best);
 
             bit<8> rounds = turn[15:8];
             place = place + 1;
             if (place >= all.ports) {
                 place = 0;
                 rounds = rounds |+| 1;
-                leaves_t said_3;
-                leaves_t said_2;
-                leaves_t said_1;
-                leaves_t said_0;
-                glb_said.read(said_3, 3);
-                glb_said.read(said_2, 2);
-                glb_said.read(said_1, 1);
-                glb_said.read(said_0, 0);
-                bool news = best_3 != said_3 || best_2 != said_2 || best_1 != said_1 || best_0 != said_0;
-                if (news || rounds >= report.refresh) {
+                bands_t said;
+                glb_said.read(said, 0);
+                if (best != said || rounds >= report.refresh) {
                     rounds = 0;
-                    glb_said.write(3, best_3);
-                    glb_said.write(2, best_2);
-                    glb_said.write(1, best_1);
-                    glb_said.write(0, best_0);
-                    hdr.path_quality.bit_3 = best_3;
-                    hdr.path_quality.bit_2 = best_2;
-                    hdr.path_quality.bit_1 = best_1;
-                    hdr.path_quality.bit_0 = best_0;
+                    glb_said.write(0, best);
+                    hdr.path_quality.bands = best;
                     hdr.notification.switch_id = meta.notifying.switch_id;
                     hdr.ethernet.src = meta.notifying.mac;
                     std.mcast_grp = report.group;
@@ -329,20 +304,16 @@ control TakeReport(in headers_t hdr, in standard_metadata_t std) {
 
     apply {
         if (glb_neighbour.apply().hit) {
-            leaves_t at_3 = hdr.path_quality.bit_3 & ~elsewhere;
-            leaves_t at_2 = hdr.path_quality.bit_2 & ~elsewhere;
-            leaves_t at_1 = hdr.path_quality.bit_1 & ~elsewhere;
-            leaves_t at_0 = hdr.path_quality.bit_0 & ~elsewhere;
-            bit<32> cell = (bit<32>)place << 2;
-            glb_heard.write(cell | 3, at_3);
-            glb_heard.write(cell | 2, at_2);
-            glb_heard.write(cell | 1, at_1);
-            glb_heard.write(cell, at_0);
+            bands_t heard = hdr.path_quality.bands & ~(elsewhere ++ elsewhere ++ elsewhere ++ elsewhere);
+            glb_heard.write((bit<32>)place, heard);
             glb_when.write((bit<32>)place, std.ingress_global_timestamp | 1);
             port_set_t own = (port_set_t)1 << place;
+            port_set_t silent;
+            glb_silent.read(silent, 0);
+            glb_silent.write(0, silent & ~own);
             port_set_t worse;
             glb_worse.read(worse, 0);
-            worse = (at_3 | at_2 | at_1 | at_0) == 0 ? worse & ~own : worse | own;
+            worse = heard == 0 ? worse & ~own : worse | own;
             glb_worse.write(0, worse);
         }
     }
@@ -352,36 +323,17 @@ control TakeReport(in headers_t hdr, in standard_metadata_t std) {
 // reported of what is behind it.
 control PathBand(in bit<8> place, in bit<8> leaf, out bit<4> band) {
     apply {
-        bit<32> cell = (bit<32>)place << 2;
-        leaves_t of_leaf;
+        bands_t of_leaf;
+        bit<256> waiting;
         port_set_t of_port;
-        bit<4> heard = 0;
-        bit<4> waits = 0;
+        glb_heard.read(of_leaf, (bit<32>)place);
+        of_leaf = of_leaf >> leaf;
+        bit<4> heard = of_leaf[3 * GLB_LEAVES:3 * GLB_LEAVES] ++ of_leaf[2 * GLB_LEAVES:2 * GLB_LEAVES] ++
+            of_leaf[GLB_LEAVES:GLB_LEAVES] ++ of_leaf[0:0];
+        glb_waits.read(waiting, 0);
+        waiting = waiting >> place;
+        bit<4> waits = waiting[192:192] ++ waiting[128:128] ++ waiting[64:64] ++ waiting[0:0];
         band = 0;
-        glb_heard.read(of_leaf, cell | 3);
-        of_leaf = of_leaf >> leaf;
-        heard[3:3] = of_leaf[0:0];
-        glb_heard.read(of_leaf, cell | 2);
-        of_leaf = of_leaf >> leaf;
-        heard[2:2] = of_leaf[0:0];
-        glb_heard.read(of_leaf, cell | 1);
-        of_leaf = of_leaf >> leaf;
-        heard[1:1] = of_leaf[0:0];
-        glb_heard.read(of_leaf, cell);
-        of_leaf = of_leaf >> leaf;
-        heard[0:0] = of_leaf[0:0];
-        glb_waits.read(of_port, 3);
-        of_port = of_port >> place;
-        waits[3:3] = of_port[0:0];
-        glb_waits.read(of_port, 2);
-        of_port = of_port >> place;
-        waits[2:2] = of_port[0:0];
-        glb_waits.read(of_port, 1);
-        of_port = of_port >> place;
-        waits[1:1] = of_port[0:0];
-        glb_waits.read(of_port, 0);
-        of_port = of_port >> place;
-        waits[0:0] = of_port[0:0];
         dlb_bands.read(of_port, 3);
         of_port = of_port >> place;
         band[3:3] = of_port[0:0];
