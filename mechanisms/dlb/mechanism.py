@@ -69,8 +69,8 @@ class LoadBalancingMechanism(Mechanism):
         leaves = 0 if reports_of(topology) is None else len(routes_of(topology).leaves)
         if leaves > MOST_LEAVES:
             message = (
-                f"{topology.name} has {leaves} leaves and reports of paths have room for {MOST_LEAVES}: "
-                "packets take ports by their own state, as with packet-dlb"
+                f"{topology.name} has {leaves} leaves and reports of paths have room for "
+                f"{MOST_LEAVES}: packets take ports by their own state, as with packet-dlb"
             )
             yield Remark(Severity.WARNING, prefix, topology.name, message, "use fewer leaves")
         for switch in topology.switches:

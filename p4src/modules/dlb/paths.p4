@@ -306,7 +306,9 @@ control TakeReport(in headers_t hdr, in standard_metadata_t std) {
         if (glb_neighbour.apply().hit) {
             bands_t heard = hdr.path_quality.bands & ~(elsewhere ++ elsewhere ++ elsewhere ++ elsewhere);
             glb_heard.write((bit<32>)place, heard);
-            glb_when.write((bit<32>)place, std.ingress_global_timestamp | 1);
+            // Never later than now: the ticker's packet of the same tick takes the difference.
+            bit<48> now = std.ingress_global_timestamp;
+            glb_when.write((bit<32>)place, now == 0 ? 48w1 : now);
             port_set_t own = (port_set_t)1 << place;
             port_set_t silent;
             glb_silent.read(silent, 0);
