@@ -87,7 +87,8 @@ control SetWaits(in port_set_t port, in bit<4> band) {
     }
 }
 
-// The worse of two bands, of each leaf.
+// The worse of two bands, of each leaf. Branches, here and below, are where p4c ends an expression: it puts one into the
+// next as long as it can, and they would double with each step.
 control WorseBands(in leaves_t a_3, in leaves_t a_2, in leaves_t a_1, in leaves_t a_0, inout leaves_t b_3,
                    inout leaves_t b_2, inout leaves_t b_1, inout leaves_t b_0) {
     apply {
@@ -98,10 +99,12 @@ control WorseBands(in leaves_t a_3, in leaves_t a_2, in leaves_t a_1, in leaves_
         worse = worse | (same & a_1 & ~b_1);
         same = same & ~(a_1 ^ b_1);
         worse = worse | (same & a_0 & ~b_0);
-        b_3 = (worse & a_3) | (~worse & b_3);
-        b_2 = (worse & a_2) | (~worse & b_2);
-        b_1 = (worse & a_1) | (~worse & b_1);
-        b_0 = (worse & a_0) | (~worse & b_0);
+        if (worse != 0) {
+            b_3 = (worse & a_3) | (~worse & b_3);
+            b_2 = (worse & a_2) | (~worse & b_2);
+            b_1 = (worse & a_1) | (~worse & b_1);
+            b_0 = (worse & a_0) | (~worse & b_0);
+        }
     }
 }
 
@@ -204,10 +207,18 @@ control ReportPaths(inout headers_t hdr, inout local_metadata_t meta, inout stan
             bit<64> usual = (bit<64>)(left[63:32] + (bit<32>)overhead) * (bit<64>)per_byte;
             bit<64> took = 16w0 ++ left[95:64] ++ 16w0;
             bit<64> half_more = usual + (usual >> 1);
-            waits = took > half_more ? waits << 1 : waits;
-            waits = took > half_more << 1 ? waits << 1 : waits;
-            waits = took > half_more << 2 ? waits << 1 : waits;
-            waits = took > half_more << 3 ? waits << 1 : waits;
+            if (took > half_more) {
+                waits = waits << 1;
+            }
+            if (took > half_more << 1) {
+                waits = waits << 1;
+            }
+            if (took > half_more << 2) {
+                waits = waits << 1;
+            }
+            if (took > half_more << 3) {
+                waits = waits << 1;
+            }
             // Nothing has left since: it is paused.
             bit<32> since = all.now[31:0] - left[31:0];
             waits = left[127:96] == 0 ? 64w0 : waits + (16w0 ++ since ++ 16w0);
@@ -216,8 +227,12 @@ control ReportPaths(inout headers_t hdr, inout local_metadata_t meta, inout stan
             port_set_t own = (port_set_t)1 << place;
             bit<4> band = (bit_3 & own != 0 ? 4w8 : 4w0) | (bit_2 & own != 0 ? 4w4 : 4w0) |
                 (bit_1 & own != 0 ? 4w2 : 4w0) | (bit_0 & own != 0 ? 4w1 : 4w0);
-            band = wait_band > band ? wait_band : band;
-            band = band < LEAST_REPORTED ? 4w0 : band;
+            if (wait_band > band) {
+                band = wait_band;
+            }
+            if (band < LEAST_REPORTED) {
+                band = 0;
+            }
             set_waits.apply(own, wait_band);
 
             // With what was reported of it: of each leaf the worse of both.
