@@ -479,6 +479,42 @@ class Engine:
         n = getattr(self.lib, f"sim_take_{kind}_samples")(self.pointer, array, _BATCH)
         return rows.view(np.uint8)[: n * rows.itemsize].copy().view(rows.dtype)
 
+    def record_paths(self, most_rows: int) -> None:
+        """Record which links flows take, from now on: once, behind `add_flows`.
+
+        A run in which paths and gaps have more rows than `most_rows` ends in an EngineError.
+        """
+        self._check(self.lib.sim_record_paths(self.pointer, most_rows))
+
+    def path_rows(self) -> Rows:
+        """Rows of struct sim_path_row by flow, link and direction. Raises EngineError."""
+        rows = self._recorded("path")
+        return rows[np.lexsort((rows["direction"], rows["link"], rows["flow"]))]
+
+    def gap_rows(self) -> Rows:
+        """Rows of struct sim_gap_row by flow and gap. Raises EngineError."""
+        rows = self._recorded("gap")
+        return rows[np.lexsort((rows["gap_ns"], rows["flow"]))]
+
+    def _recorded(self, kind: str) -> Rows:
+        get = getattr(self.lib, f"sim_{kind}_rows")
+        n = get(self.pointer, self.ffi.NULL, 0)
+        if n < 0:
+            raise EngineError("paths are not recorded")
+        rows = np.zeros(n, dtype=self.dtype(f"{kind}_row"))
+        if n:
+            array = self.ffi.from_buffer(f"struct sim_{kind}_row[]", rows.view(np.uint8))
+            get(self.pointer, array, n)
+        return rows
+
+    def flow_orders(self, first: int, n: int) -> Rows:
+        """In what order packets of flows `first` .. arrived: sim_flow_order. Raises EngineError."""
+        rows = np.zeros(n, dtype=self.dtype("flow_order"))
+        if n:
+            array = self.ffi.from_buffer("struct sim_flow_order[]", rows.view(np.uint8))
+            self._check(self.lib.sim_flow_orders_get(self.pointer, first, n, array))
+        return rows
+
     def notifications(self, node: int, port: int) -> list[Heard]:
         """Return what switches have said to a host's interface in datagrams, the latest first."""
         rows = self.ffi.new("struct rnic_notification[]", self.lib.RNIC_NOTIFICATIONS)

@@ -12,9 +12,6 @@
 enum {
     CARD_QUEUE_PAIRS = 0xffffff,
     EVENTS = 32,
-    DATA_LAST_OPCODE = 0x0b, /* SENDs and WRITEs */
-    RESPONSE_FIRST = 0x0d,
-    RESPONSE_LAST = 0x10,
 };
 static const uint64_t WORK_MOST = (uint64_t)1 << 30; /* a message's bytes in one work request */
 
@@ -426,7 +423,7 @@ void endpoint_receive(struct sim *s, struct nic *nic, struct flow *flow, const s
     const uint8_t *frame = flight_bytes(flight), *udp = frame + ETHERNET + IPV4;
     const int plain = udp[2] == ROCE_PORT >> 8 && udp[3] == (ROCE_PORT & 0xff);
     const uint32_t opcode = udp[UDP + (plain ? 0 : weft_telemetry_length(udp + UDP))];
-    const int data = opcode <= DATA_LAST_OPCODE || (opcode >= RESPONSE_FIRST && opcode <= RESPONSE_LAST);
+    const int data = opcode_is_data(opcode);
     const int taken = is_device(nic) ? rnic_receive_on(nic->card, nic->line, frame, flight->length, flight->tail, s->now)
                                      : rnic_receive(nic->card, frame, flight->length, flight->tail, s->now);
     if (!taken) {

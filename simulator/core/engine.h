@@ -36,8 +36,17 @@ enum {
     HEADERS = ETHERNET + IPV4 + UDP + BTH,
     ROCE_PORT = 4791,
     PSN_MASK = 0xffffff,
+    DATA_LAST_OPCODE = 0x0b, /* SENDs and WRITEs */
+    RESPONSE_FIRST = 0x0d,
+    RESPONSE_LAST = 0x10,
 };
 static const uint64_t PS_PER_S = 1000000000000;
+
+/* Of a flow's data: no acknowledgement, request or notification. */
+static inline int opcode_is_data(uint32_t opcode)
+{
+    return opcode <= DATA_LAST_OPCODE || (opcode >= RESPONSE_FIRST && opcode <= RESPONSE_LAST);
+}
 
 /* A frame on a link. */
 struct flight {
@@ -351,6 +360,7 @@ struct sim {
     uint64_t n_orders; /* messages behind these are carried by none */
 
     struct sim_totals totals;
+    struct paths *paths;     /* which links flows take; NULL: nobody wants to know */
     struct tickers *tickers; /* NULL: there are none */
     ws_time tickers_next;    /* the first tick; WS_NEVER: none */
     uint32_t *switches;    /* their nodes */
@@ -462,6 +472,16 @@ void nic_expect(const struct sim *s, uint32_t node, uint32_t port, const struct 
 void nic_receive(struct sim *s, uint32_t node, uint32_t port, struct flight *flight);
 /* The host takes it. Consumes `flight`. */
 void nic_take(struct sim *s, uint32_t node, uint32_t port, struct flight *flight);
+
+/* The flow whose data a frame carries, and its PSN; NULL: none's. */
+struct flow *flight_data_flow(const struct sim *s, const struct flight *flight, uint32_t *psn);
+
+/* --- paths.c: which links flows take ------------------------------------------------------------------- */
+/* A frame is put on a link. Only where s->paths is there, as the next one. */
+void paths_sent(struct sim *s, const struct lane *lane, const struct flight *flight);
+/* A host takes a frame. */
+void paths_arrived(struct sim *s, uint32_t node, const struct flight *flight);
+void paths_free(struct sim *s);
 
 /* --- clock.c: a card's own time ------------------------------------------------------------------------- */
 /* The time that `frame` bytes take on a wire of that rate. */

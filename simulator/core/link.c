@@ -84,6 +84,8 @@ void lane_put(struct sim *s, struct lane *lane, struct flight *flight)
     }
     lane->packets++;
     lane->bytes += ws_wire_bytes(flight->length + flight->tail);
+    if (__builtin_expect(s->paths != NULL, 0))
+        paths_sent(s, lane, flight);
     s->totals.in_flight++;
     flight->next = NULL;
     flight->next_at = WS_NEVER;

@@ -104,6 +104,7 @@ void sim_destroy(sim *s)
     free(s->transports);
     collectives_free(s);
     tickers_free(s);
+    paths_free(s);
     free(s->punts);
     free(s->switches);
     free(s->switch_next);

@@ -159,6 +159,23 @@ static inline struct flow *flow_of(const struct sim *s, const struct flight *fli
     return qp >= 1 && qp <= s->n_flows ? s->flows[qp - 1] : NULL;
 }
 
+struct flow *flight_data_flow(const struct sim *s, const struct flight *flight, uint32_t *psn)
+{
+    const uint8_t *frame = flight_bytes(flight), *ip = frame + ETHERNET, *udp = ip + IPV4, *bth = udp + UDP;
+    struct flow *flow = flow_of(s, flight, frame);
+    if (!flow)
+        return NULL;
+    if (get16(udp + 2) != ROCE_PORT)
+        bth += weft_telemetry_length(udp + UDP);
+    if (!opcode_is_data(bth[0]))
+        return NULL;
+    const struct sim_port_config *to = &s->nodes[flow->at_node].nics[flow->at_port].config;
+    if (flow->config.interfaces <= 1 && (get16(ip + 16) << 16 | get16(ip + 18)) != to->ip)
+        return NULL; /* a script's or a program's that has the same number */
+    *psn = get24(bth + 9);
+    return flow;
+}
+
 void nic_expect(const struct sim *s, uint32_t node, uint32_t port, const struct flight *flight)
 {
     const struct nic *nic = &s->nodes[node].nics[port];
@@ -215,6 +232,8 @@ void nic_take(struct sim *s, uint32_t number, uint32_t port, struct flight *flig
     struct nic *nic = &s->nodes[number].nics[port];
     const uint8_t *frame = flight_data(flight);
     s->totals.received++;
+    if (__builtin_expect(s->paths != NULL, 0))
+        paths_arrived(s, number, flight);
     const uint8_t *ip = frame + ETHERNET, *udp = ip + IPV4, *bth = udp + UDP;
     struct flow *flow = flow_of(s, flight, frame);
     uint32_t pad = flow ? bth[1] >> 4 & 3u : 0, udp_length = flow ? get16(udp + 4) : 0;

@@ -305,6 +305,18 @@ size_t sim_take_queue_samples(sim *s, struct sim_queue_sample *rows, size_t max)
 size_t sim_take_link_samples(sim *s, struct sim_link_sample *rows, size_t max);
 size_t sim_take_flow_samples(sim *s, struct sim_flow_sample *rows, size_t max);
 
+/* From now on, of the data of flows, repeated packets and all: which links each flow takes, the gaps between its packets as
+ * they leave its sender, and what arrives behind a later packet. Once, after flows were added and before the run.
+ * `most`: of rows of paths and gaps together; a run that has more ends as SIM_FAILED, and sim_error says so. */
+int sim_record_paths(sim *s, uint64_t most);
+struct sim_path_row { uint32_t flow, link, direction, pad_; uint64_t packets, bytes; }; /* direction 0: a to b; bytes as they count on the wire */
+struct sim_gap_row { uint32_t flow, pad_; uint64_t gap_ns, packets; }; /* gap_ns: 0, or a power of two: gaps from it to the next one */
+/* Both in no order. Return how many rows there are, of which up to `max` are written; SIM_ENOENT: nothing is recorded. */
+int64_t sim_path_rows(const sim *s, struct sim_path_row *rows, size_t max);
+int64_t sim_gap_rows(const sim *s, struct sim_gap_row *rows, size_t max);
+struct sim_flow_order { uint64_t arrived, reordered, most_behind; }; /* packets; with a PSN below one that came before, and how far below the highest at most */
+int sim_flow_orders_get(sim *s, uint32_t first, uint32_t n, struct sim_flow_order *rows);
+
 /* Copies of what a port receives and sends, as many as fit in `capacity` until taken; more are counted as missed. */
 int sim_tap(sim *s, uint32_t node, uint32_t port, size_t capacity); /* 0: no more */
 struct sim_tapped { ws_time at; uint32_t node, port, sent, length, tail_length, pad_; uint64_t tail_seed; const uint8_t *data; };
