@@ -31,6 +31,7 @@ def slowed(run: RunFile, time_scale: int) -> RunFile:
         run,
         until_ps=None if run.until_ps is None else run.until_ps * time_scale,
         sample_ps=run.sample_ps * time_scale,
+        paths_window_ps=None if run.paths_window_ps is None else run.paths_window_ps * time_scale,
         traffic=tuple(_entry(each, time_scale) for each in run.traffic),
     )
 

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 if TYPE_CHECKING:
     from simulator.result_due import DueEnd
+    from simulator.result_paths import PathsEnd
 
 Records = npt.NDArray[Any]
 Counters = Mapping[str, int]
@@ -43,8 +44,8 @@ class RunIdentity:
     """What a run is, as far as its result depends on it. No machine, path or time of day.
 
     `time_scale`: links are that much slower and longer than the topology says; all times of results
-    are the run's own. `versions`: what else the numbers depend on, for example "weft" and the
-    SHA-256 of "fabric.p4".
+    are the run's own. `paths_window_ps`: of record.paths, None without it. `versions`: what
+    else the numbers depend on, for example "weft" and the SHA-256 of "fabric.p4".
     """
 
     name: str
@@ -53,6 +54,7 @@ class RunIdentity:
     description: str = ""
     until_ps: int | None = None
     time_scale: int = 1
+    paths_window_ps: int | None = None
     run_file_sha256: str = ""
     versions: Mapping[str, str] = field(default_factory=dict)
 
@@ -87,7 +89,7 @@ class RunEnd:
     `receivers`: sim_receiver_stats by interface, of hosts that take frames slowly.
     `programs`: what runs on hosts: its name, its host and what it counted.
     `counters`: what mechanisms have counted in all switches, by the counter's key and by label.
-    `due`: what became of `Traffic.due`.
+    `due`: what became of `Traffic.due`. `paths`: which links flows took, if that was recorded.
     """
 
     stop: Stop
@@ -105,3 +107,4 @@ class RunEnd:
     receivers: Mapping[str, Counters] = field(default_factory=dict)
     programs: Sequence[Mapping[str, str | Counters]] = ()
     due: DueEnd | None = None
+    paths: PathsEnd | None = None

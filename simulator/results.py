@@ -19,11 +19,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from simulator import result_flows, result_ports, result_transport
+from simulator import result_flows, result_paths, result_ports, result_transport
 from simulator.result_blocking import Blocking, analyse, waiting_rows
 from simulator.result_due import DueOutcome, spread_with
 from simulator.result_flows import Outcome
+from simulator.result_imbalance import Imbalance
 from simulator.result_model import Records, ResultError, RunEnd, RunIdentity, Stop
+from simulator.result_paths import PathsEnd
 from simulator.result_statistics import MILLION, total
 from simulator.result_tables import Column, Kind, TableWriter, integers
 from topologies.model import Link
@@ -46,11 +48,17 @@ TABLES = (
     "queues",
     "victims",
 )
+"""Of every result; those of `result_paths.TABLES` only where they were asked for."""
 # What `weft plot` draws beside them; a new result makes them stale.
 _FIGURES = frozenset(
-    f"{what}.png" for what in ("queues", "links", "flows", "rates", "jobs", "pauses")
+    f"{what}.png"
+    for what in (
+        *("queues", "links", "flows", "rates", "jobs", "pauses"),
+        *("paths", "imbalance", "gaps"),
+    )
 )
-_OURS = frozenset({SUMMARY, LOG, *(f"{name}.parquet" for name in TABLES)}) | _FIGURES
+_PARQUET = frozenset(f"{name}.parquet" for name in (*TABLES, *result_paths.TABLES))
+_OURS = frozenset({SUMMARY, LOG}) | _PARQUET | _FIGURES
 _UTILISATION = 8 * 10**12 * MILLION  # bytes over (bits/s x ps), in millionths
 
 
@@ -110,6 +118,15 @@ class ResultWriter:
             ),
             self._about,
         )
+        self._imbalance: Imbalance | None = None
+        if identity.paths_window_ps is not None:
+            self._imbalance = Imbalance(
+                out / "imbalance.parquet",
+                traffic.topology,
+                self._links,
+                identity.paths_window_ps,
+                self._about,
+            )
         self._sharing = result_transport.Sharing(traffic, identity.until_ps)
         scale = identity.time_scale
         self._rates = np.array([max(1, link.rate_bps // scale) for link in self._links], np.int64)
@@ -152,6 +169,8 @@ class ResultWriter:
             }
         )
         self._busiest = max(self._busiest, int(used.max()))
+        if self._imbalance is not None:
+            self._imbalance.add(rows)
 
     def _used_ppm(self, rows: Records) -> Records:
         """Return the share of an interval that each link was used, in millionths, rounded down."""
@@ -196,7 +215,7 @@ class ResultWriter:
         jobs = result_flows.job_rows(outcome)
         drops, pauses = result_ports.drop_rows(end), result_ports.pause_rows(end)
         write: dict[str, Callable[[Path], int]] = {
-            "flows": lambda path: _write_flows(path, outcome, about),
+            "flows": lambda path: _write_flows(path, outcome, end.paths, about),
             "messages": lambda path: result_flows.write_messages(path, outcome, about),
             "ports": lambda path: result_ports.write_ports(path, topology, end, about),
             "hosts": lambda path: result_ports.write_host_ports(path, end, about),
@@ -207,11 +226,19 @@ class ResultWriter:
                 path, end.now_ps, blocking, outcome, about
             ),
         }
+        paths, links = end.paths, self._links
+        if paths is not None:
+            write["paths"] = lambda path: result_paths.write_paths(
+                path, topology, links, paths, about
+            )
+            write["gaps"] = lambda path: result_paths.write_gaps(path, paths, about)
         counts = {
             "queues": self._queues.rows,
             "links": self._link_samples.rows,
             "flow_rates": self._flow_samples.rows,
         }
+        if self._imbalance is not None:
+            counts["imbalance"] = self._imbalance.rows
         for name, each in write.items():
             counts[name] = each(self.out / f"{name}.parquet")
         job_table = TableWriter(self.out / "jobs.parquet", result_flows.JOB_COLUMNS, about)
@@ -221,7 +248,7 @@ class ResultWriter:
         summary = self._summary(end, outcome, jobs, drops, pauses, blocking)
         summary["files"] = {
             f"{name}.parquet": {"rows": counts[name], **_digest(self.out / f"{name}.parquet")}
-            for name in sorted(TABLES)
+            for name in sorted(counts)
         }
         _write_json(self.out / SUMMARY, summary)
         return summary
@@ -234,6 +261,8 @@ class ResultWriter:
         if self._open:
             for writer in (self._queues, self._link_samples, self._flow_samples):
                 writer.close()
+            if self._imbalance is not None:
+                self._imbalance.close()
         self._open = False
 
     def _blocking(self, end: RunEnd) -> Blocking:
@@ -331,6 +360,11 @@ class ResultWriter:
                 "most_used_ppm": self._busiest,
             },
             **result_transport.transport_summary(outcome, identity, end, self._sharing),
+            **result_paths.paths_summary(
+                end.paths,
+                identity.paths_window_ps,
+                {} if self._imbalance is None else self._imbalance.spread(),
+            ),
             **{key: dict(counts) for key, counts in end.counters.items()},
             **({"receivers": _plain(end.receivers)} if end.receivers else {}),
             **({"programs": list(end.programs)} if end.programs else {}),
@@ -341,14 +375,19 @@ class ResultWriter:
         }
 
 
-def _write_flows(path: Path, outcome: Outcome, about: Mapping[str, str]) -> int:
-    if not outcome.traffic.transports:
-        return result_flows.write_flows(path, outcome, about)
-    values = {
-        **result_transport.flow_columns(outcome),
-        "missing_packets": result_transport.missing_packets(outcome),
-    }
-    return result_flows.write_flows(path, outcome, about, result_transport.FLOW_COLUMNS, values)
+def _write_flows(
+    path: Path, outcome: Outcome, paths: PathsEnd | None, about: Mapping[str, str]
+) -> int:
+    columns: tuple[Column, ...] = ()
+    values: dict[str, Any] = {}
+    if outcome.traffic.transports:
+        columns += result_transport.FLOW_COLUMNS
+        values |= result_transport.flow_columns(outcome)
+        values["missing_packets"] = result_transport.missing_packets(outcome)
+    if paths is not None:
+        columns += result_paths.FLOW_COLUMNS
+        values |= result_paths.flow_columns(paths)
+    return result_flows.write_flows(path, outcome, about, columns, values)
 
 
 def _plain(of: Mapping[str, Mapping[str, int]]) -> dict[str, dict[str, int]]:

@@ -36,6 +36,7 @@ from simulator.prepared import PreparedFabric
 from simulator.programs import place_programs, place_workers, program_ends, start_programs
 from simulator.result_due import DueEnd, Tally
 from simulator.result_model import Records, RunEnd, RunIdentity, Stop, SwitchEnd
+from simulator.result_paths import PathsEnd
 from simulator.results import ResultWriter
 from simulator.tickers import apply_port_report, apply_tickers
 from softswitch.core import Direction
@@ -59,6 +60,10 @@ PS_PER_NS = 1000
 
 MOST_PATHS = 20_000
 """Flows whose paths are looked for when a queue is paused at the end: a second or so."""
+
+
+MOST_PATH_ROWS = 1 << 23
+"""Pairs of a flow and a link, or a gap, that a run records: 400 MB in the engine."""
 
 
 @dataclass(frozen=True)
@@ -193,6 +198,8 @@ class Simulation:
             ]
         )
         engine.sample(self.file.sample_ps)
+        if self.file.paths_window_ps is not None:
+            engine.record_paths(MOST_PATH_ROWS)
 
     def _held(self) -> bool:
         """Say whether messages wait for what comes after them: collectives, or who carries them."""
@@ -360,6 +367,7 @@ class Simulation:
             description=self.file.description,
             until_ps=self.until_ps,
             time_scale=self.fabric.topology.time_scale,
+            paths_window_ps=self.file.paths_window_ps,
             run_file_sha256=digest,
             versions=self.versions,
         )
@@ -446,6 +454,7 @@ class Simulation:
             flow_stats=flow_stats,
             message_times=engine.message_times(0, len(traffic.messages)),
             due=self._due_end(),
+            paths=self._paths_end(),
             switches=switches,
             flow_paths=self._flow_paths(flow_stats, switches),
             transport_stats=(
@@ -473,6 +482,13 @@ class Simulation:
              for number, each in enumerate(stats)],
             engine.flow_messages(0, len(self.traffic.flows)),
         )  # fmt: skip
+
+    def _paths_end(self) -> PathsEnd | None:
+        engine = self.engine
+        if self.file.paths_window_ps is None:
+            return None
+        orders = engine.flow_orders(0, len(self.traffic.flows))
+        return PathsEnd(engine.path_rows(), engine.gap_rows(), orders)
 
     def _counters(self) -> dict[str, dict[str, int]]:
         """Return what the mechanisms that the topology uses have counted in all switches."""

@@ -12,6 +12,7 @@ from topologies.errors import FieldPath, Problem, TopologyError, did_you_mean
 from topologies.fields import MAX_MOMENT_PS
 from topologies.model import Interface, Topology
 from topologies.reach import Reach
+from topologies.units import duration_text
 from workloads.flow_sizes import MIXES
 from workloads.job_schema import (
     AllToAllEntry,
@@ -162,6 +163,7 @@ class _Check:
             for n, packet in enumerate(entry.script or ()):
                 self._script((*path, n), packet)
         self._transport()
+        self._record()
         self._receivers()
         self._programs()
         self._ends_some_time()
@@ -183,6 +185,15 @@ class _Check:
 
     def _report(self, path: FieldPath, message: str) -> None:
         self.problems.append(self.run.document.problem(path, message))
+
+    def _record(self) -> None:
+        window, sample = self.run.paths_window_ps, self.run.sample_ps
+        if window is not None and window % sample:
+            self._report(
+                ("record", "paths", "window"),
+                f"{duration_text(window)} is no multiple of 'sample', {duration_text(sample)}: a "
+                f"window is made of samples; write for example sample: {duration_text(window)}",
+            )
 
     # --- traffic ---------------------------------------------------------------------------
 

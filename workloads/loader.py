@@ -22,7 +22,7 @@ from workloads.check import check, expand
 from workloads.importers import with_imports
 from workloads.in_network import with_groups
 from workloads.model import BufferSettings, CardClocks, PlacedProgram, ReceiverSettings, RunFile
-from workloads.schema import BufferEntry, RunEntry, validate_run
+from workloads.schema import BufferEntry, RecordEntry, RunEntry, validate_run
 
 DIRECTORY = Path(__file__).parent
 
@@ -87,6 +87,7 @@ def run_of(document: Document, name: str, directory: Path) -> RunFile:
         description=spec.description,
         until_ps=spec.until,
         sample_ps=spec.sample,
+        paths_window_ps=_paths_window(spec.record),
         seed=spec.seed,
         buffer=_buffer(spec.buffer),
         transport=spec.transport,
@@ -160,6 +161,10 @@ def _events(document: Document, spec: RunEntry, topology: Topology) -> tuple[Eve
     if problems:
         raise TopologyError(problems)
     return tuple(sorted((*topology.events, *own), key=lambda event: event.at_ps))
+
+
+def _paths_window(entry: RecordEntry | None) -> int | None:
+    return None if entry is None or entry.paths is None else entry.paths.window
 
 
 def _buffer(entry: BufferEntry | None) -> BufferSettings | None:

@@ -276,6 +276,7 @@ class RunFile:
     description: str = ""
     until_ps: int | None = None
     sample_ps: int = 10_000_000
+    paths_window_ps: int | None = None  # None: which links flows take is not recorded
     seed: int = 1
     buffer: BufferSettings | None = None
     transport: TransportFields | None = None  # None: open loop

@@ -4,6 +4,7 @@ description: ring AllReduce on a fat tree
 topology: fattree4                     a name, a file, or the topology itself as a mapping
 until: 20ms                            without it: to the end of all messages
 sample: 10us                           how often queues and links are looked at
+record: {paths: {window: 100us}}       what else is kept: which links flows take
 seed: 1
 buffer: {shared: 64MB, alpha: 1/8, headroom: formula, watchdog: 100ms}
 transport: {} takes all defaults (transport_schema.py); without it flows are open loop
@@ -359,6 +360,24 @@ class TrafficEntry(Model):
         return next(iter(self.model_fields_set))
 
 
+class PathsEntry(Model):
+    """Which links flows take. `window`: over which links of a switch are compared."""
+
+    window: Annotated[Moment, AfterValidator(_positive)] = 100_000_000
+
+
+class RecordEntry(Model):
+    """What a run keeps beside what every run does."""
+
+    paths: PathsEntry | None = None
+
+    @model_validator(mode="after")
+    def _not_empty(self) -> RecordEntry:
+        if self.paths is None:
+            raise ValueError("say what is recorded: paths: {window: 100us}, or paths: {}")
+        return self
+
+
 class RunEntry(Model):
     """A run file; `topology` is checked apart, where its own errors come from."""
 
@@ -366,6 +385,7 @@ class RunEntry(Model):
     description: str = ""
     until: Annotated[Moment, AfterValidator(_positive)] | None = None
     sample: Annotated[Moment, AfterValidator(_positive)] = 10_000_000
+    record: RecordEntry | None = None
     seed: CountOrNone = 1
     buffer: BufferEntry | None = None
     transport: TransportEntry | None = None

@@ -54,6 +54,32 @@ job:
 MISTAKES = [
     (TRAFFIC, "until: 20ms", "untl: 20ms", "2:1: untl: unknown key 'untl'; did you mean 'until'?"),
     (TRAFFIC, "until: 20ms", "until: 0ms", "2:1: until: has to be more than nothing"),
+    (
+        TRAFFIC,
+        "until: 20ms",
+        "until: 1ms\nrecord: {paths: {window: 15us}}",
+        "3:18: record.paths.window: 15us is no multiple of 'sample', 10us",
+    ),
+    (
+        TRAFFIC,
+        "until: 20ms",
+        "until: 1ms\nsample: 1ms\nrecord: {paths: {}}",
+        "4:10: record.paths.window: 100us is no multiple of 'sample', 1ms: a window is made of "
+        "samples; write for example sample: 100us",
+    ),
+    (
+        TRAFFIC,
+        "until: 20ms",
+        "until: 1ms\nrecord: {paths: {window: 0us}}",
+        "record.paths.window: has to be more than nothing",
+    ),
+    (TRAFFIC, "until: 20ms", "until: 1ms\nrecord: {}", "record: say what is recorded: paths:"),
+    (
+        TRAFFIC,
+        "until: 20ms",
+        "until: 1ms\nrecord: {paths: {windows: 1us}}",
+        "3:18: record.paths.windows: unknown key 'windows'; did you mean 'window'?",
+    ),
     (TRAFFIC, "until: 20ms", "until: 1ms\nsample: 0us", "3:1: sample: has to be more than nothing"),
     (TRAFFIC, "until: 20ms", "until: 20", "2:1: until: 20 has no unit: write 20 with one of ps"),
     (TRAFFIC, "until: 20ms\n", "", "5:5: traffic[0].cbr: sends without end: give the run 'until:"),
