@@ -104,9 +104,15 @@ def _in(*path: str) -> Callable[[Ended, Port | None], Value]:
     return look
 
 
-def _jain(ended: Ended, port: Port | None) -> Value:
-    ppm = _in("transport", "sharing", "least", "jain_ppm")(ended, port)
-    return None if ppm is None else ppm / MILLION
+def _ratio(*path: str) -> Callable[[Ended, Port | None], Value]:
+    """Return what looks millionths up in the summary and gives a plain ratio."""
+    ppm_of = _in(*path)
+
+    def look(ended: Ended, port: Port | None) -> Value:
+        ppm = ppm_of(ended, port)
+        return None if ppm is None else ppm / MILLION
+
+    return look
 
 
 def _peak_queue(ended: Ended, port: Port | None) -> Value:
@@ -122,6 +128,7 @@ def _peak_queue(ended: Ended, port: Port | None) -> Value:
 
 _TRANSPORT = "transport"
 _MESSAGES = ("messages", "completion_ps")
+_IMBALANCE = ("paths", "imbalance_ppm")
 
 METRICS: Mapping[str, Metric] = {
     metric.name: metric
@@ -153,7 +160,25 @@ METRICS: Mapping[str, Metric] = {
         Metric("fct_p90", "ps", "completion of messages, p90", _in(*_MESSAGES, "p90")),
         Metric("fct_p99", "ps", "completion of messages, p99", _in(*_MESSAGES, "p99")),
         Metric("fct_max", "ps", "completion of messages, the slowest", _in(*_MESSAGES, "max")),
-        Metric("jain", "", "Jain's index of the least fair interface, last quarter", _jain),
+        Metric(
+            "jain",
+            "",
+            "Jain's index of the least fair interface, last quarter",
+            _ratio("transport", "sharing", "least", "jain_ppm"),
+        ),
+        Metric(
+            "imbalance",
+            "",
+            "(most - least) / mean of a switch's uplinks in a window, median (record.paths)",
+            _ratio(*_IMBALANCE, "p50"),
+        ),
+        Metric("imbalance_p99", "", "the same, p99", _ratio(*_IMBALANCE, "p99")),
+        Metric(
+            "reordered",
+            "",
+            "share of packets that arrived behind a later one (record.paths)",
+            _ratio("paths", "reordered_ppm"),
+        ),
         Metric("repeated", "packets", "sent again", _in(_TRANSPORT, "repeated_packets")),
         Metric("timeouts", "", "time-outs of senders", _in(_TRANSPORT, "timeouts")),
     )

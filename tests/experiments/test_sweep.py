@@ -90,6 +90,25 @@ def test_seeds_spread_what_hashing_decides(program: CompiledProgram) -> None:
     assert len({each.metrics["fct_max"] for each in alike}) == 1
 
 
+def test_paths_are_measured_where_they_are_recorded(program: CompiledProgram) -> None:
+    """One flow over one of two uplinks is 2; without the key there is no number."""
+    content = {
+        "topology": {
+            "generator": "leaf_spine",
+            "leaves": 2,
+            "spines": 2,
+            "hosts_per_leaf": 1,
+            "link": {"rate": "100Gbps", "delay": "1us", "queue": "16MB", "mtu": "4200B"},
+        },
+        "traffic": [{"message": {"from": "h1", "to": "h2", "bytes": "1MB"}}],
+    }
+    names = ["imbalance", "imbalance_p99", "reordered"]
+    asked = {"run": content, "vary": {"record": [None, {"paths": {}}]}, "metrics": names}
+    without, recorded = run(SweepSpec.of(asked), workers=1, program=program).runs
+    assert [without.metrics[name] for name in names] == [None, None, None]
+    assert [recorded.metrics[name] for name in names] == [2.0, 2.0, 0.0]
+
+
 def test_every_point_is_played_with_every_seed_and_the_best_is_found(
     program: CompiledProgram,
 ) -> None:
