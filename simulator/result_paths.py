@@ -5,6 +5,7 @@ Runs without `record: {paths: ...}` have none of it: their files are what they w
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,9 +47,9 @@ def write_paths(
 ) -> int:
     """Write a row for each flow and direction of a link that it took; returns how many."""
     ends = [end for link in links for end in (link.a, link.b)]
-    kinds = [_kind(topology, end) for end in ends]
-    tiers = tuple(dict.fromkeys(_tier(kinds, start) for start in range(len(ends))))
-    tier_of = np.array([tiers.index(_tier(kinds, start)) for start in range(len(ends))], np.int32)
+    tier_of_lane = _tiers(topology, links)
+    tiers = tuple(dict.fromkeys(tier_of_lane))
+    tier_of = np.array([tiers.index(tier) for tier in tier_of_lane], np.int32)
     names = tuple(str(end) for end in ends)
     writer = TableWriter(
         path,
@@ -70,13 +71,15 @@ def write_paths(
     return writer.rows
 
 
+def _tiers(topology: Topology, links: Sequence[Link]) -> list[str]:
+    """Return what kinds of nodes each direction joins, "leaf to spine"; 2 * link + 0 from a."""
+    kinds = [_kind(topology, end) for link in links for end in (link.a, link.b)]
+    return [f"{kind} to {kinds[start ^ 1]}" for start, kind in enumerate(kinds)]
+
+
 def _kind(topology: Topology, end: Endpoint) -> str:
     is_switch = topology.is_switch(end.node)
     return topology.switch(end.node).role.value if is_switch else "host"
-
-
-def _tier(kinds: Sequence[str], start: int) -> str:
-    return f"{kinds[start]} to {kinds[start ^ 1]}"
 
 
 def write_gaps(path: Path, end: PathsEnd, about: Mapping[str, str]) -> int:
@@ -90,7 +93,11 @@ def write_gaps(path: Path, end: PathsEnd, about: Mapping[str, str]) -> int:
 
 
 def paths_summary(
-    end: PathsEnd | None, window_ps: int | None, imbalance: Mapping[str, int]
+    end: PathsEnd | None,
+    window_ps: int | None,
+    imbalance: Mapping[str, int],
+    topology: Topology,
+    links: Sequence[Link],
 ) -> dict[str, Any]:
     """Return what summary.json says of it; nothing where it was not recorded."""
     if end is None:
@@ -99,6 +106,7 @@ def paths_summary(
     return {
         "paths": {
             "window_ps": window_ps,
+            "tiers": dict(Counter(_tiers(topology, links))),
             "imbalance_ppm": dict(imbalance),
             "arrived_packets": arrived,
             "reordered_packets": reordered,

@@ -72,6 +72,10 @@ class ResultFolder:
         """The time between samples."""
         return int(self.summary["run"]["sample_ps"])
 
+    def has(self, name: str) -> bool:
+        """Say whether the run wrote this table; some exist only where they were asked for."""
+        return f"{name}.parquet" in self.summary["files"]
+
     def rows(self, name: str) -> int:
         """Return how many rows a table has. Raises ResultError for one that is not listed."""
         return int(self._entry(name)["rows"])

@@ -364,6 +364,8 @@ class ResultWriter:
                 end.paths,
                 identity.paths_window_ps,
                 {} if self._imbalance is None else self._imbalance.spread(),
+                topology,
+                self._links,
             ),
             **{key: dict(counts) for key, counts in end.counters.items()},
             **({"receivers": _plain(end.receivers)} if end.receivers else {}),

@@ -11,7 +11,8 @@ from observe.errors import UsageError
 from simulator.result_model import ResultError
 from simulator.result_reader import ResultFolder
 from weft.command_line import argument, as_json, command, option
-from weft.plot_figures import TOPICS, NothingToPlotError, draw, has_something
+from weft.plot_axes import NothingToPlotError
+from weft.plot_figures import TOPICS, draw, has_something
 
 ENDINGS = (".png", ".svg", ".pdf")
 

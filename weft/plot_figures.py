@@ -16,6 +16,8 @@ from simulator.result_model import ResultError
 from simulator.result_reader import ResultFolder
 from simulator.result_statistics import nearest_rank
 from topologies.model import Endpoint
+from weft.plot_axes import BYTE_UNITS, TIME_UNITS, nothing, time_axis, unit_for
+from weft.plot_paths import draw_gaps, draw_imbalance, draw_paths
 from weft.plot_series import (
     Grid,
     Series,
@@ -31,13 +33,6 @@ _LINES = len(COLOURS)
 _MAP_POINTS = 400
 _MOST_BARS = 24
 _MOST_SPANS = 32
-
-_TIME_UNITS = ((10**12, "s"), (10**9, "ms"), (10**6, "µs"), (10**3, "ns"))
-_BYTE_UNITS = ((10**9, "GB"), (10**6, "MB"), (10**3, "kB"), (1, "B"))
-
-
-class NothingToPlotError(ResultError):
-    """A result has nothing of a topic."""
 
 
 def draw(folder: ResultFolder, what: str, path: Path) -> None:
@@ -62,24 +57,7 @@ def draw(folder: ResultFolder, what: str, path: Path) -> None:
 
 def has_something(folder: ResultFolder, what: str) -> bool:
     """Say whether a result has rows that a topic is drawn from."""
-    return any(folder.rows(name) for name in _SOURCES[what])
-
-
-def _unit(largest: float, units: Sequence[tuple[int, str]]) -> tuple[int, str]:
-    """Return the largest unit in which the largest value is at least 1."""
-    return next((unit for unit in units if largest >= unit[0]), units[-1])
-
-
-def _time_axis(axes: Any, folder: ResultFolder) -> float:
-    """Label the axis of time; returns the length of its unit in picoseconds."""
-    size, unit = _unit(folder.now_ps, _TIME_UNITS)
-    axes.set_xlabel(f"virtual time [{unit}]")
-    axes.set_xlim(0, max(folder.now_ps, 1) / size)
-    return float(size)
-
-
-def _nothing(folder: ResultFolder, what: str, why: str) -> NothingToPlotError:
-    return NothingToPlotError(f"{folder.path}: no {what} to plot: {why}")
+    return any(folder.has(name) and folder.rows(name) for name in _SOURCES[what])
 
 
 def _lines(axes: Any, grid: Grid, series: Sequence[Series], unit_ps: float, scale: float) -> None:
@@ -106,10 +84,10 @@ def _queues(folder: ResultFolder, figure: Any) -> None:
     grid = Grid.of(folder)
     series = queue_series(folder, grid, _LINES)
     if not series:
-        raise _nothing(folder, "queues", "no sample found anything queued")
+        raise nothing(folder, "queues", "no sample found anything queued")
     axes = figure.subplots()
-    scale, unit = _unit(max(float(each.values.max()) for each in series), _BYTE_UNITS)
-    _lines(axes, grid, series, _time_axis(axes, folder), scale)
+    scale, unit = unit_for(max(float(each.values.max()) for each in series), BYTE_UNITS)
+    _lines(axes, grid, series, time_axis(axes, folder), scale)
     axes.set_ylabel(f"queued [{unit}]")
     title(axes, _which("queue", len(series)))
 
@@ -128,15 +106,15 @@ def _links(folder: ResultFolder, figure: Any) -> None:
     grid = Grid.of(folder)
     series = link_series(folder, grid, _LINES)
     if not series:
-        raise _nothing(folder, "links", "no sample found anything on them")
+        raise nothing(folder, "links", "no sample found anything on them")
     figure.set_size_inches(WIDTH, 7.0)
     top, bottom = figure.subplots(2, 1, height_ratios=(3, 2))
-    _lines(top, grid, series, _time_axis(top, folder), 1.0)
+    _lines(top, grid, series, time_axis(top, folder), 1.0)
     top.set_ylabel("used [% of the rate]")
     title(top, _which("link", len(series)))
     coarse = Grid.of(folder, _MAP_POINTS)
     cells = link_map(folder, coarse)
-    unit_ps = _time_axis(bottom, folder)
+    unit_ps = time_axis(bottom, folder)
     image = bottom.imshow(
         cells,
         aspect="auto",
@@ -162,14 +140,14 @@ def _flows(folder: ResultFolder, figure: Any) -> None:
     times = done["completion_ps"].fill_null(-1).to_numpy()
     times = np.sort(times[carried & (times >= 0)])
     if not series and not len(times):
-        raise _nothing(folder, "flows", "no sample found anything received, no message is done")
+        raise nothing(folder, "flows", "no sample found anything received, no message is done")
     if series and len(times):
         figure.set_size_inches(WIDTH, 7.0)
         top, bottom = figure.subplots(2, 1, height_ratios=(3, 2))
     else:
         top = bottom = figure.subplots()
     if series:
-        _lines(top, grid, series, _time_axis(top, folder), 1.0)
+        _lines(top, grid, series, time_axis(top, folder), 1.0)
         top.set_ylabel("goodput [Gb/s]")
         title(top, _which("flow", len(series)))
     if len(times):
@@ -181,11 +159,11 @@ def _rates(folder: ResultFolder, figure: Any) -> None:
     grid = Grid.of(folder)
     rates = rate_series(folder, grid, _LINES)
     if not rates:
-        raise _nothing(folder, "rates", "no flow with congestion control carried anything")
+        raise nothing(folder, "rates", "no flow with congestion control carried anything")
     figure.set_size_inches(WIDTH, 7.0)
     top, bottom = figure.subplots(2, 1, sharex=True, sharey=True)
     allowed = [Series(each.label, each.allowed) for each in rates]
-    _lines(top, grid, allowed, _time_axis(top, folder), 1.0)
+    _lines(top, grid, allowed, time_axis(top, folder), 1.0)
     top.set_xlabel("")
     top.set_ylabel("rate allowed [Gb/s]")
     controls = {
@@ -197,7 +175,7 @@ def _rates(folder: ResultFolder, figure: Any) -> None:
     what = " or ".join(controls)
     title(top, f"What {what} lets {_these(len(rates))} send" + (f" ({sets})" if sets else ""))
     goodput = [Series(each.label, each.goodput) for each in rates]
-    _lines(bottom, grid, goodput, _time_axis(bottom, folder), 1.0)
+    _lines(bottom, grid, goodput, time_axis(bottom, folder), 1.0)
     bottom.get_legend().remove()
     bottom.set_ylabel("goodput [Gb/s]")
     title(bottom, f"What {_these(len(rates))} get")
@@ -214,7 +192,7 @@ def _these(count: int) -> str:
 
 
 def _completion(axes: Any, times: Any, messages: int) -> None:
-    scale, unit = _unit(float(times[-1]), _TIME_UNITS)
+    scale, unit = unit_for(float(times[-1]), TIME_UNITS)
     share = np.arange(1, len(times) + 1) / len(times) * 100
     axes.plot(times / scale, share, color=COLOURS[0], linewidth=1.6, drawstyle="steps-post")
     for percent, colour, style in ((50, COLOURS[2], STYLES[1]), (99, COLOURS[1], STYLES[2])):
@@ -237,11 +215,11 @@ def _jobs(folder: ResultFolder, figure: Any) -> None:
         row for row in folder.table("jobs", columns).to_pylist() if row["start_ps"] is not None
     ]
     if not spans:
-        raise _nothing(folder, "jobs", "it has no job and no message that began")
+        raise nothing(folder, "jobs", "it has no job and no message that began")
     shown = spans[:_MOST_SPANS]
     figure.set_size_inches(WIDTH, max(2.6, 1.6 + 0.3 * len(shown)))
     axes = figure.subplots()
-    unit_ps = _time_axis(axes, folder)
+    unit_ps = time_axis(axes, folder)
     colour_of = dict(zip(("job", "phase", "collective", "traffic"), COLOURS, strict=False))
     for place, row in enumerate(shown):
         over = row["end_ps"] is not None
@@ -293,7 +271,7 @@ def _pauses(folder: ResultFolder, figure: Any) -> None:
     rows = [{key: value or 0 for key, value in row.items()} for row in rows]
     paused, pausing = _ranked(rows, "paused_ps"), _ranked(rows, "xoff_sent")
     if not paused and not pausing:
-        raise _nothing(folder, "pauses", "nobody was paused")
+        raise nothing(folder, "pauses", "nobody was paused")
     most = min(_MOST_BARS, max(len(paused), len(pausing)))
     figure.set_size_inches(WIDTH, max(2.6, 1.6 + 0.24 * most))
     left, right = figure.subplots(1, 2)
@@ -341,6 +319,9 @@ TOPICS: dict[str, Callable[[ResultFolder, Any], None]] = {
     "rates": _rates,
     "jobs": _jobs,
     "pauses": _pauses,
+    "paths": draw_paths,
+    "imbalance": draw_imbalance,
+    "gaps": draw_gaps,
 }
 _SOURCES = {
     "queues": ("queues",),
@@ -349,4 +330,7 @@ _SOURCES = {
     "rates": ("flow_rates",),
     "jobs": ("jobs",),
     "pauses": ("pauses",),
+    "paths": ("paths",),
+    "imbalance": ("imbalance",),
+    "gaps": ("gaps",),
 }

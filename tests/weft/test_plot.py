@@ -31,6 +31,8 @@ traffic:
   - message: {from: h3, to: h2, bytes: 8KB}
 """
 US = 10**6
+ALWAYS = ("queues", "links", "flows", "rates", "jobs", "pauses")
+RECORDED = ("paths", "imbalance", "gaps")  # with record: {paths: ...}
 NODES = ("s1", "h1", "h2", "h3", "h4")
 SAMPLES = 100
 
@@ -84,7 +86,7 @@ def result(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_command_offers_what_can_be_drawn() -> None:
-    assert tuple(TOPICS) == ("queues", "links", "flows", "rates", "jobs", "pauses")
+    assert tuple(TOPICS) == (*ALWAYS, *RECORDED)
 
 
 def test_all_topics_go_beside_the_result(
@@ -93,7 +95,7 @@ def test_all_topics_go_beside_the_result(
     folder = shutil.copytree(result, tmp_path / "r")
     assert main(["plot", str(folder)]) == 0
     printed = capsys.readouterr().out.split()
-    assert printed == [str(folder / f"{what}.png") for what in TOPICS]
+    assert printed == [str(folder / f"{what}.png") for what in ALWAYS]
     for name in printed:
         assert Path(name).read_bytes().startswith(b"\x89PNG")
 
@@ -130,7 +132,7 @@ def test_json_lists_the_files(
 ) -> None:
     assert main(["plot", str(result), "-o", str(tmp_path / "x.png"), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert found["files"] == [str(tmp_path / f"x-{what}.png") for what in TOPICS]
+    assert found["files"] == [str(tmp_path / f"x-{what}.png") for what in ALWAYS]
     assert "time scale 1" in found["about"]
 
 
