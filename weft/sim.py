@@ -238,6 +238,8 @@ def _rows(summary: dict[str, Any], times: FlowTimes) -> Iterator[tuple[str, str]
         name = each["name"].removeprefix(f"{each['kind']} ")
         yield each["kind"] if name == each["kind"] else f"{each['kind']} {name}", _job(each)
     yield from transport_rows(summary)
+    if "paths" in summary:
+        yield "paths", _paths(summary["paths"])
     for counter in all_counters():
         if any(summary.get(counter.key, {}).values()):
             yield counter.title, counter.text(summary[counter.key])
@@ -252,6 +254,16 @@ def _rows(summary: dict[str, Any], times: FlowTimes) -> Iterator[tuple[str, str]
     yield from _programs(summary.get("programs", []))
     if summary["blocking"]["deadlocks"]:
         yield "deadlock", "; ".join(" -> ".join(c) for c in summary["blocking"]["deadlocks"])
+
+
+def _paths(paths: dict[str, Any]) -> str:
+    spread = paths["imbalance_ppm"]
+    reordered = f"{paths['reordered_packets']} of {paths['arrived_packets']} packets reordered"
+    if not spread["count"]:
+        return f"{reordered}; no switch had uplinks to compare"
+    p50, p99 = (f"{key} {spread[key] / 10**6:.3g}" for key in ("p50", "p99"))
+    window = show_time(paths["window_ps"])
+    return f"imbalance of uplinks {p50}, {p99}, in windows of {window}; {reordered}"
 
 
 def _lost(summary: dict[str, Any]) -> str:

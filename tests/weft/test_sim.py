@@ -43,6 +43,22 @@ def test_a_run_says_what_happened(
     for phrase in ("runtime simulator", "time_scale 1", "1 of 1 done", "0 packets", "weft plot"):
         assert phrase in shown, phrase
     assert (tmp_path / "out" / "flows.parquet").exists()
+    assert "reordered" not in shown
+
+
+@pytest.mark.parametrize(
+    ("to", "says"),
+    [
+        ("h3", "uplinks p50 2, p99 2, in windows of 50 us; 0 of"),  # one of two spines
+        ("h2", "packets reordered; no switch had uplinks to compare"),  # on the same leaf
+    ],
+)
+def test_a_run_that_records_paths_says_how_even_they_were(
+    small: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], to: str, says: str
+) -> None:
+    small.write_text(SMALL.replace("h3", to) + "record: {paths: {window: 50us}}\n")
+    assert cli.main(["sim", str(small), "--out", str(tmp_path / "out")]) == 0
+    assert says in " ".join(capsys.readouterr().out.split())
 
 
 def test_goodput_is_over_the_time_that_flows_ran(
