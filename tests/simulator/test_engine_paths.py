@@ -111,10 +111,10 @@ def test_a_pause_between_messages_is_a_gap_of_its_own(chain: Any) -> None:
     ]
 
 
-def data(psn: int, dst: int, qp: int, opcode: int = 4) -> bytes:
-    """A frame of a flow's data, SEND only, with 64 bytes of payload."""
-    bth = struct.pack("!BBHII", opcode, 0x40, 0xFFFF, qp, psn) + bytes(64 + 4)
-    udp = struct.pack("!HHHH", 0xC000, 4791, 8 + len(bth), 0)
+def data(psn: int, dst: int, qp: int, opcode: int = 4, shim: bytes = b"") -> bytes:
+    """A frame of a flow's data, SEND only, with 64 bytes of payload; `shim`: of telemetry."""
+    bth = shim + struct.pack("!BBHII", opcode, 0x40, 0xFFFF, qp, psn) + bytes(64 + 4)
+    udp = struct.pack("!HHHH", 0xC000, 4794 if shim else 4791, 8 + len(bth), 0)
     length = 20 + 8 + len(bth)
     head = struct.pack(
         "!BBHHHBBHII", 0x45, 0, length, 0, 0, 64, 17, 0, 0x0A000000, 0x0A000000 + dst
@@ -150,6 +150,18 @@ def test_what_arrives_behind_a_later_packet_is_counted(
     chain.engine.run(200 * US)
     assert order(chain, flow) == expected
     assert [row[:4] for row in paths(chain)] == [(flow, link, 0, len(psns)) for link in (0, 2, 3)]
+
+
+def test_data_behind_a_telemetry_shim_counts(chain: Any) -> None:
+    flow = chain.flow(A, C, payload=64)
+    chain.engine.record_paths(MANY)
+    written = bytes([0, 3, 1, 1]) + bytes(12)  # three words of one hop
+    frames = [data(0, C, flow + 1, shim=written), data(1, C, flow + 1, opcode=0x11, shim=written)]
+    chain.engine.add_script([(A, 0, i * US, frame) for i, frame in enumerate(frames)])
+    chain.engine.run(100 * US)
+    size = len(frames[0]) + 24
+    assert paths(chain) == [(flow, link, 0, 1, size) for link in (0, 2, 3)]
+    assert order(chain, flow) == (1, 0, 0)
 
 
 def test_a_link_that_loses_what_is_on_it_has_carried_it(chain: Any) -> None:

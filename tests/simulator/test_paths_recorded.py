@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from simulator.result_imbalance import Imbalance, uplinks
 from simulator.runner import Simulation
 from softswitch.program_cache import Job, compile_program
 from topologies import loads
-from workloads.loader import read_run
+from workloads.loader import load_run_file, read_run
 
 LEAF_SPINE = """\
 topology:
@@ -179,6 +180,23 @@ def test_with_a_transport_what_is_repeated_counts_again(
     assert first["packets"] == flow["sent_packets"]
     assert summary["paths"]["arrived_packets"] == flow["sent_packets"]
     assert 0 < flow["reordered_packets"] == summary["paths"]["reordered_packets"]
+
+
+def test_a_flow_of_two_interfaces_takes_both(tmp_path: Path, program: CompiledProgram) -> None:
+    """In turn; the second plane is 4.5 us longer, which at the rate of both is how far behind."""
+    run = replace(load_run_file("two-interfaces"), until_ps=200 * 10**6, paths_window_ps=10**8)
+    Simulation(run, program).run(tmp_path)
+    of_link = {row["from"]: row["packets"] for row in table(tmp_path, "paths")}
+    (flow,) = table(tmp_path, "flows")
+    assert set(of_link) == {"h1", "h1:1", "s1:2", "s2:2"}
+    assert of_link["h1"] + of_link["h1:1"] == flow["sent_packets"]
+    assert abs(of_link["h1"] - of_link["h1:1"]) <= 1
+    slot_ps = (4096 + 54 + 4 + 24) * 8 * 10
+    assert flow["most_behind_packets"] == pytest.approx(2 * 4_500_000 / slot_ps, abs=2)
+    late = of_link["s2:2"] / (of_link["s1:2"] + of_link["s2:2"])
+    came = json.loads((tmp_path / "summary.json").read_text())["paths"]["arrived_packets"]
+    assert flow["reordered_packets"] / came == pytest.approx(late, abs=0.02)
+    assert table(tmp_path, "imbalance") == []  # a leaf alone has no uplinks
 
 
 def test_without_the_key_there_is_none_of_it(tmp_path: Path, program: CompiledProgram) -> None:
