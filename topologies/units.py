@@ -41,12 +41,6 @@ def parse_duration(text: object) -> int:
     return _parse(text, "duration", units, DURATION_UNITS, "500ns", least=0)
 
 
-def duration_text(ps: int) -> str:
-    """Return picoseconds in the largest unit of which they are a whole number: '100us'."""
-    units = sorted(DURATION_UNITS.items(), key=lambda unit: -unit[1])
-    return next(f"{ps // size}{unit}" for unit, size in units if ps % size == 0)
-
-
 def parse_length(text: object) -> int:
     """Return metres of e.g. '100km'. Raises ValueError saying what would be right."""
     return _parse(text, "length", LENGTH_UNITS, LENGTH_UNITS, "100km", least=0)

@@ -12,7 +12,7 @@ from topologies.errors import FieldPath, Problem, TopologyError, did_you_mean
 from topologies.fields import MAX_MOMENT_PS
 from topologies.model import Interface, Topology
 from topologies.reach import Reach
-from topologies.units import duration_text
+from topologies.units import format_duration
 from workloads.flow_sizes import MIXES
 from workloads.job_schema import (
     AllToAllEntry,
@@ -188,12 +188,14 @@ class _Check:
 
     def _record(self) -> None:
         window, sample = self.run.paths_window_ps, self.run.sample_ps
-        if window is not None and window % sample:
-            self._report(
-                ("record", "paths", "window"),
-                f"{duration_text(window)} is no multiple of 'sample', {duration_text(sample)}: a "
-                f"window is made of samples; write for example sample: {duration_text(window)}",
-            )
+        if window is None or window % sample == 0:
+            return
+        text = format_duration(window)
+        message = (
+            f"{text} is no multiple of 'sample', {format_duration(sample)}: a window is made of "
+            f"samples; write for example sample: {text}"
+        )
+        self._report(("record", "paths", "window"), message)
 
     # --- traffic ---------------------------------------------------------------------------
 
