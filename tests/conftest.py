@@ -63,6 +63,7 @@ TIERS = {
         # tools round about
         "bench/*",
         "labs/test_cnp_by_hand*.py",
+        "labs/test_flowlets_by_hand_run.py",
         "experiments/test_grade.py",
         "labs/test_long_haul_fast_cnp.py",
         "experiments/test_sweep.py",

@@ -61,6 +61,7 @@ LABS = (
     "cnp-by-hand",
     "dpfr",
     "find-the-fault",
+    "flowlets-by-hand",
     "load-balancing",
     "long-haul-fast-cnp",
 )
