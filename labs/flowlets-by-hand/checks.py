@@ -40,6 +40,12 @@ BY_WAY = "by-way.json"
 WAYS = 4
 BURSTS = 16
 """Flows of run.yaml with pauses: a host each, before all others."""
+ATTEMPTS = 3
+"""A run in which the machine held packets up, or lost some, is played again, so often in all.
+
+BMv2 loses some where it does not run for long. A program that loses packets loses them again.
+"""
+MOST_HELD_UP = 0.1
 Numbers = NDArray[Any]
 PS_PER_US = 1_000_000
 NS_PER_US = 1000
@@ -130,16 +136,20 @@ def measure_live(context: Context) -> dict[str, Measured]:
     own = context.settings
     gap_ns = own["gap_us"] * NS_PER_US * context.time_scale
     plan = Plan(own["flows"], own["flowlets"], own["packets"], gap_ns)
-    leaf = LiveLeaf(context.runtime, pipeline_of(context), plan, Random(context.seed))
-    try:
-        seen = leaf.play(lambda share: context.tell(share, ""))
-    finally:
-        leaf.close()
+    pipeline = pipeline_of(context)
+    for _ in range(ATTEMPTS):
+        leaf = LiveLeaf(context.runtime, pipeline, plan, Random(context.seed))
+        try:
+            seen = leaf.play(lambda share: context.tell(share, ""))
+        finally:
+            leaf.close()
+        if not seen.lost and seen.held_up <= seen.flowlets * MOST_HELD_UP:
+            break
     (context.out / BY_WAY).write_text(json.dumps([seen.by_way[n] for n in range(WAYS)]))
     return {
         "flowlets": Measured(float(seen.flowlets)),
         "torn": Measured(float(seen.torn)),
-        "sent too late": Measured(float(seen.late)),
+        "held up": Measured(float(seen.held_up)),
         "moved after a pause": Measured(100 * seen.moved / max(1, seen.pauses), "%"),
         "packets": Measured(float(seen.sent)),
         "lost": Measured(float(seen.lost + seen.elsewhere)),

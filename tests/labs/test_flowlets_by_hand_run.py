@@ -106,6 +106,6 @@ def test_flowlets_stay_whole_over_real_links(hooks: Hooks, ran: Any, runtime: Ru
     starter, by_hand = ran("starter", runtime), ran("by-hand", runtime)
     assert failed(hooks, [starter, by_hand]) == set()
     assert value(by_hand, "flowlets") == 12 * (12 + 3)
-    assert value(by_hand, "sent too late") < value(by_hand, "flowlets") / 2
+    assert value(by_hand, "held up") < value(by_hand, "flowlets") / 2
     figures = list(hooks.call("figures", table_of([starter, by_hand]), by_hand.folder))
     assert figures and all(figure.path.is_file() for figure in figures)
