@@ -2,7 +2,7 @@
 
 Each item starts the switch anew, draws addresses, ports and the idle gap, sends packets at given
 ticks, and looks at which uplink each leaves by. What has to come follows from what was sent. Chance
-is judged by bounds that a fair choice hardly ever misses: 4 standard deviations and more.
+is judged by bounds that a fair choice hardly ever misses: 4.6 standard deviations and more.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from .flows import MAIN, Flow
 from .verdicts import Claim, Ways, counted, found, plural
 
 FLOWS = 48
-MOST_MOVE = FLOWS // 2
-"""Of 48 flows 36 change their way if each may take any of four: 24 or fewer is 4 sigma off."""
-SOME_MOVE = FLOWS // 6
-"""The same of two ways: 24 change, 8 or fewer is 4.6 sigma off."""
+MOST_MOVE = FLOWS // 3
+"""Of 48 flows 36 change their way if each may take any of four: 16 or fewer is 6 sigma off."""
+SOME_MOVE = FLOWS // 8
+"""The same of two ways: 24 change, 6 or fewer is 5 sigma off."""
 NEW_FLOWS = 2000
 FLOWLETS = 600
 EVEN = 0.2
@@ -188,9 +188,9 @@ def refresh(bed: Bed) -> Sequence[Claim]:
     pauses = [bed.random.randrange(bed.gap // 2, bed.gap) for _ in range(40)]
     long = sum(pauses) // bed.gap
     ways = after_pause(bed, *pauses, count=12)
-    what = f"12 flows of 41 packets, no pause of the gap, in all {long} gaps long"
+    what = f"12 flows of 41 packets, each pause below the gap, {long} gaps in all"
     still = Claim(what, "none changes its way", ways.words, ways.kept)
-    return [still, move(bed, "and after a pause of twice the gap", 2 * bed.gap)]
+    return [still, move(bed, f"then a pause of {2 * bed.gap} ticks, gap {bed.gap}", 2 * bed.gap)]
 
 
 def wrap(bed: Bed) -> Sequence[Claim]:
@@ -202,7 +202,7 @@ def wrap(bed: Bed) -> Sequence[Claim]:
             for tick, flow in zip(ticks, flows, strict=True)]  # fmt: skip
     routes = bed.routes(sent)
     ways = Ways([routes[n::FLOWS] for n in range(FLOWS)])
-    what = f"{FLOWS} flows of three packets, the third after the clock's end, no pause of the gap"
+    what = f"{FLOWS} flows of three packets, the third after the clock's end, pauses below the gap"
     still = Claim(what, "none changes its way", ways.words, ways.kept)
     end = 2 * CLOCK
     others = bed.flows(FLOWS)
@@ -217,11 +217,11 @@ def groups(bed: Bed) -> Sequence[Claim]:
     """The gap is the group's: 8 times as long, or 0."""
     long = bed.leaf.group(SLOW).gap
     return [
-        keep(bed, f"to a group with a gap of {long}, pauses of {2 * bed.gap}", 2 * bed.gap,
+        keep(bed, f"to a group with a gap of {long}, pauses of {2 * bed.gap} ticks", 2 * bed.gap,
              group=SLOW),
-        move(bed, f"the same, pauses of {long}", long, group=SLOW, least=SOME_MOVE),
-        move(bed, "to a group with a gap of 0, pauses of a tick", 1, group=SPRAY, least=SOME_MOVE),
-        move(bed, "the same, in one tick", 0, group=SPRAY, least=SOME_MOVE),
+        move(bed, f"to that group, pauses of {long} ticks", long, group=SLOW, least=SOME_MOVE),
+        move(bed, "to a group with a gap of 0, pauses of 1 tick", 1, group=SPRAY, least=SOME_MOVE),
+        move(bed, "to that group, two packets in one tick", 0, group=SPRAY, least=SOME_MOVE),
     ]  # fmt: skip
 
 
@@ -258,12 +258,12 @@ def again(bed: Bed) -> Sequence[Claim]:
 def apart(bed: Bed) -> Sequence[Claim]:
     """A flow that pauses, beside one that does not and differs in one field."""
     nearly = routing.nearly(bed, bed.paused)
-    return [_beside(bed, [other], f"one with another {what} pauses") for what, other in nearly]
+    return [_beside(bed, [other], f"one with another {what} goes") for what, other in nearly]
 
 
 def busy(bed: Bed) -> Sequence[Claim]:
     """A flow that pauses, beside many that do not."""
-    return [_beside(bed, bed.flows(64), "64 others pause")]
+    return [_beside(bed, bed.flows(64), "64 others go")]
 
 
 def _beside(bed: Bed, others: Sequence[Flow], named: str) -> Claim:
@@ -275,7 +275,7 @@ def _beside(bed: Bed, others: Sequence[Flow], named: str) -> Claim:
     sent += [(at, other) for at in range(start, end, step) for other in others]
     routes = bed.routes(sent)[:20]
     moved = sum(a != b for a, b in pairwise(routes))
-    what = f"20 flowlets of a flow, while {named} for no gap"
+    what = f"20 flowlets of a flow, while {named} on without a pause"
     right = "about 14 of 19 times another way"
     return Claim(what, right, f"{moved} times", moved >= 5 and _all_ways(routes))
 

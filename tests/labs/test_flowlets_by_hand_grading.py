@@ -158,7 +158,7 @@ MISTAKES: dict[str, tuple[list[tuple[str, str]], set[str], tuple[str, str]]] = {
         [("hash(cell, HashAlgorithm.crc32, 32w0,", "hash(cell, HashAlgorithm.crc16, 32w0,"),
          ("                 CELLS);", "                 (cell_t)12);")],
         {"busy", "schedule"},
-        ("busy", "while 64 others pause for no gap"),
+        ("busy", "while 64 others go on"),
     ),
     "the way is kept though it is down": (
         [(" && meta.live & ((ways_t)1 << way) != 0", "")],
