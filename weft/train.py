@@ -63,6 +63,7 @@ class _Asked:
     examples:
       sudo weft train training                     switches add up the gradients of four ranks
       sudo weft train training --transport ring    hosts do, in a ring: the same weights
+      sudo weft train training --transport rdma    the same ring, by the hosts' cards
       sudo weft train training --loss 1% --fault "at step 20: kill s3"
       sudo weft train leafspine --transport gloo --hosts h1,h3 --steps 10
       sudo weft train --json                       in the fabric that is up (make run-topo CLI=1)
@@ -72,9 +73,9 @@ class _Asked:
     """)
 @argument("topo", required=False, help="a name that `weft topo list` shows, or a YAML file: it is "
           "brought up for the job (without: the fabric that is up)")  # fmt: skip
-@option("--transport", type=Choice(("in-network", "ring", "gloo")), default="in-network",
-        help="what adds the gradients up: switches, a ring of hosts that adds the same integers, "
-        "or PyTorch's own gloo (default)")  # fmt: skip
+@option("--transport", type=Choice(("in-network", "ring", "rdma", "gloo")), default="in-network",
+        help="what adds the gradients up: switches, a ring of hosts that adds the same integers "
+        "(over TCP, or over RDMA), or PyTorch's own gloo (default)")  # fmt: skip
 @option("--steps", type=_AT_LEAST, default=40, metavar="N", help="steps to train (default)")
 @option("--batch", type=_AT_LEAST, default=32, metavar="N", help="digits a rank and step (default)")
 @option("--hidden", type=_AT_LEAST, default=48, metavar="N",
@@ -272,6 +273,8 @@ def _calls(calls: dict[str, Any] | None) -> str:
         text.append(f"{calls['by_tree']} by switches")
     if calls["by_ring"]:
         text.append(f"{calls['by_ring']} by the ring")
+    if calls["ring"].get("repeated_packets"):
+        text.append(f"{calls['ring']['repeated_packets']} packets repeated")
     if tree.get("repeated"):
         text.append(f"{tree['repeated']} packets repeated")
     if tree.get("moves"):

@@ -19,6 +19,7 @@ class Transport(Enum):
 
     IN_NETWORK = "in-network"
     RING = "ring"
+    RDMA = "rdma"
     GLOO = "gloo"
 
 
@@ -50,6 +51,15 @@ class Worker:
 
 
 @dataclass(frozen=True)
+class Card:
+    """A rank's card, as `hostagent.collective.rdma` takes it beside interface and addresses."""
+
+    maps: str = ""
+    line_rate_bps: int = 0
+    timeout_us: int = 200_000
+
+
+@dataclass(frozen=True)
 class RankJob:
     """What one rank is told.
 
@@ -70,6 +80,7 @@ class RankJob:
     training: Training
     lanes: int
     worker: Worker | None = None
+    card: Card | None = None
     timeout_s: float = 0.01
     give_up_s: float = 5.0
     patience_s: float = 120.0
@@ -82,7 +93,7 @@ class RankJob:
     @staticmethod
     def of(said: dict[str, Any]) -> RankJob:
         """Return what `line` was made of."""
-        worker = said["worker"]
+        worker, card = said["worker"], said["card"]
         return RankJob(
             **{
                 **said,
@@ -90,5 +101,6 @@ class RankJob:
                 "transport": Transport(said["transport"]),
                 "training": Training(**said["training"]),
                 "worker": None if worker is None else Worker(**worker),
+                "card": None if card is None else Card(**card),
             }
         )

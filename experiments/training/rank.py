@@ -24,6 +24,7 @@ from experiments.training.digits import CLASSES, SIDE, digits
 from experiments.training.job import RankJob, Training, Transport
 from hostagent.collective.collectives import Connect
 from hostagent.collective.communicator import Communicator
+from hostagent.collective.rdma import RdmaSettings
 
 _TEST_SEED = 1 << 20
 
@@ -56,7 +57,7 @@ def _begin(job: RankJob, store: Any, timeout: timedelta) -> None:
         dist.init_process_group("gloo", timeout=timeout, **about)
         return
     weft.register()
-    options = weft.Options(job.address, job.ring_port, job.lanes, _connect(job))
+    options = weft.Options(job.address, job.ring_port, job.lanes, _connect(job), rdma=_card(job))
     dist.init_process_group("weft", timeout=timeout, pg_options=options, **about)
 
 
@@ -77,6 +78,14 @@ def _connect(job: RankJob) -> Connect | None:
         )
 
     return connect
+
+
+def _card(job: RankJob) -> RdmaSettings | None:
+    """Return what makes the ring one of this rank's card."""
+    card = job.card
+    if card is None:
+        return None
+    return RdmaSettings(job.interface, job.address, job.gateway, **asdict(card))
 
 
 def _abort(job: RankJob) -> None:

@@ -14,11 +14,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TextIO
 
-from emulation import processes
+from emulation import processes, rdma
 from experiments.training.fabric import Fabric
 from experiments.training.faults import Fault
-from experiments.training.job import STORE_PORT, RankJob, Training, Transport
-from hostagent.collective.ring import PORT
+from experiments.training.job import STORE_PORT, Card, RankJob, Training, Transport
+from hostagent.collective.neighbours import PORT
+from hostagent.pins import MAPS, pins_of
 from mechanisms.contract import SwitchJobs
 from mechanisms.registry import mechanisms
 from observe.errors import UsageError
@@ -159,9 +160,26 @@ def jobs_of(request: Request, fabric: Fabric) -> Iterator[RankJob]:
             training=request.training,
             lanes=lanes,
             worker=worker,
+            card=_card(fabric, host) if request.transport is Transport.RDMA else None,
             give_up_s=request.give_up_s,
             ring_port=PORT,
         )
+
+
+def _card(fabric: Fabric, host: Host) -> Card:
+    """Return the card of a host's rank. Raises UsageError: the host's endpoint is in use."""
+    if (fabric.directory / f"{host.name}.rnic").exists():
+        raise UsageError(
+            f"{host.name} has an endpoint that others use (`weft perf` starts it), and its card "
+            "takes the frames of a rank's: name the TOPO, and a fabric is brought up for the job"
+        )
+    topology = fabric.topology
+    pins = pins_of(fabric.run)
+    return Card(
+        str(pins) if (pins / MAPS[0]).exists() else "",
+        topology.real_rate_bps(topology.link_at(host.name)),
+        rdma.timeout_us(topology),
+    )
 
 
 def _address(host: Host) -> str:

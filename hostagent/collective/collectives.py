@@ -30,7 +30,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hostagent.collective.communicator import CollectiveError
-from hostagent.collective.ring import PeerLostError, Ring
+from hostagent.collective.neighbours import PeerLostError
+from hostagent.collective.ring import Ring
 
 DEPTH = 4
 """Calls that are in the tree at once; of so many a rank keeps the results for others."""
@@ -103,12 +104,16 @@ class _Call:
 
 @dataclass(frozen=True)
 class Counts:
-    """How calls were made: by the tree, by the ring; and how often all changed to the ring."""
+    """How calls were made: by the tree, by the ring; and how often all changed to the ring.
+
+    `tree`: the worker's counters; `ring`: the card's, of a ring over RDMA.
+    """
 
     by_tree: int
     by_ring: int
     changes: int
     tree: dict[str, int]
+    ring: dict[str, int] = field(default_factory=dict)
 
 
 class Collectives:
@@ -175,7 +180,7 @@ class Collectives:
         if self._tree is not None:
             with suppress(CollectiveError):
                 _add(tree, self._tree.counters())
-        return Counts(self._by_tree, self._by_ring, self._changes, tree)
+        return Counts(self._by_tree, self._by_ring, self._changes, tree, self._ring.counters())
 
     def close(self, *, together: bool = True) -> None:
         """End. `together`: once all ranks have all results; else at once, and open calls fail.

@@ -25,7 +25,9 @@ import torch.distributed as dist
 
 from hostagent.collective.collectives import Array, Collectives, Connect
 from hostagent.collective.communicator import CollectiveError
-from hostagent.collective.ring import PORT, Ring, listen
+from hostagent.collective.neighbours import PORT, listen
+from hostagent.collective.rdma import RdmaSettings
+from hostagent.collective.ring import Ring
 
 NAME = "weft"
 LANES = 32
@@ -38,13 +40,15 @@ class Options:
 
     `address`: the IPv4 address of this rank's host, `port` the ring's there (0: any that is free).
     `connect`: makes the rank a worker of its job's tree; None is the ring alone. `lanes`: values
-    that share an exponent, as many as the tree's packets carry.
+    that share an exponent, as many as the tree's packets carry. `rdma`: the card that carries the
+    ring's bytes, in the place of TCP.
     """
 
     address: str = "127.0.0.1"
     port: int = PORT
     lanes: int = LANES
     connect: Connect | None = None
+    rdma: RdmaSettings | None = None
 
 
 def register() -> None:
@@ -78,7 +82,14 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
             listening.close()
             raise
         addresses = [(host, int(port)) for host, port in said]
-        ring = Ring(rank, addresses, listening, lanes=options.lanes, timeout_s=timeout_s)
+        ring = Ring(
+            rank,
+            addresses,
+            listening,
+            lanes=options.lanes,
+            timeout_s=timeout_s,
+            rdma=options.rdma,
+        )
         try:
             self.calls = Collectives(ring, options.connect)
         except BaseException:

@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from hostagent.collective import block_exponents
 from hostagent.collective.communicator import CollectiveError
 from hostagent.collective.native import native
-from hostagent.collective.ring import PeerLostError, Ring, listen
+from hostagent.collective.neighbours import PeerLostError, listen
+from hostagent.collective.ring import Ring
 
 LANES = 8
 DEADLINE_S = 60.0

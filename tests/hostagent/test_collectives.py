@@ -15,7 +15,8 @@ import pytest
 
 from hostagent.collective.collectives import RING_CALLS, Collectives, Connect
 from hostagent.collective.communicator import CollectiveError
-from hostagent.collective.ring import Ring, listen
+from hostagent.collective.neighbours import listen
+from hostagent.collective.ring import Ring
 from tests.hostagent.udp_switch import LANES, UdpSwitch
 
 RANKS = 3

@@ -26,7 +26,7 @@ def test_every_variant_names_what_there_is() -> None:
     settings = lab.entry.settings
     topology = topologies.load(settings["topology"])
     variants = [each.variant for each in lab.variants(Runtime.SOFTSWITCH)]
-    assert len(variants) == 7
+    assert len(variants) == 9
     assert {each.labels["fault"] for each in variants} == {"none", "kill", "blackout"}
     assert {Transport(each.labels["adds"]) for each in variants} == set(Transport)
     for text in (settings["kill"], *settings["blackout"]):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,8 +11,10 @@ import pytest
 import topologies
 from experiments.training import faults
 from experiments.training.digits import CLASSES, SIDE, digits
-from experiments.training.job import RankJob, Training, Transport, Worker
-from experiments.training.run import RankSeen, Request, Seen, find_job, ranks_of
+from experiments.training.fabric import Fabric
+from experiments.training.job import Card, RankJob, Training, Transport, Worker
+from experiments.training.run import RankSeen, Request, Seen, find_job, jobs_of, ranks_of
+from observe.errors import UsageError
 from weft import cli, torch_setup, train
 
 FABRIC = topologies.load("training")
@@ -101,8 +104,22 @@ def test_a_ranks_job_survives_the_pipe() -> None:
 
     worker = Worker(1, 0, 2, 64, 256, 32, 32, 8)
     job = RankJob(0, 2, "h1", "w1-h1", "h1-eth0", "10.0.1.1", "10.0.1.254", ("10.0.1.1", 29500),
-                  Transport.IN_NETWORK, Training(steps=3), 32, worker)  # fmt: skip
+                  Transport.IN_NETWORK, Training(steps=3), 32, worker,
+                  Card("/pins", 10**8, 250_000))  # fmt: skip
     assert RankJob.of(json.loads(job.line())) == job
+
+
+def test_a_ring_over_rdma_has_the_hosts_cards(tmp_path: Path) -> None:
+    fabric = Fabric("w1", FABRIC, "softswitch", {}, tmp_path)
+    request = Request(Transport.RDMA, hosts=("h2", "h3"))
+    first, second = jobs_of(request, fabric)
+    assert (
+        first.card == second.card == Card("", 100_000_000, 200_000)
+    )  # 100 Gb/s, 1000 times slower
+    assert (first.interface, first.worker, second.host) == ("h2-eth0", None, "h3")
+    (tmp_path / "h3.rnic").touch()
+    with pytest.raises(UsageError, match="h3 has an endpoint that others use"):
+        list(jobs_of(request, fabric))
 
 
 def test_digits_are_the_same_each_time_and_of_all_kinds() -> None:

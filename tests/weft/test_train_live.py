@@ -76,6 +76,11 @@ def test_a_spine_dies_every_link_loses_and_the_weights_are_those_of_the_quiet_ri
     quiet = train(environment, "training", "--transport", "ring")
     assert {each["calls"]["by_tree"] for each in quiet["ranks"]} == {0}
     assert faulty["sha256"] == quiet["sha256"]
+    cards = train(environment, "training", "--transport", "rdma", "--loss", "1%")
+    counted = [each["calls"]["ring"] for each in cards["ranks"]]
+    assert all(each["sent_packets"] > 0 for each in counted)
+    assert sum(each["repeated_packets"] for each in counted) > 0
+    assert cards["sha256"] == quiet["sha256"]
 
 
 def test_jobs_follow_one_another_in_the_fabric_that_is_up(environment: dict[str, str]) -> None:
