@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from emulation import processes, rdma
+from emulation.switch_node import Target
 from experiments.training.fabric import Fabric
 from experiments.training.faults import Fault
 from experiments.training.job import STORE_PORT, Card, RankJob, Training, Transport
@@ -24,6 +25,9 @@ from mechanisms.contract import SwitchJobs
 from mechanisms.registry import mechanisms
 from observe.errors import UsageError
 from topologies.model import Host, Topology
+
+TIMEOUTS_S = {Target.SOFTSWITCH.value: 0.01, Target.BMV2.value: 0.25}
+"""After how long workers repeat a packet first: BMv2 takes far longer for a round of all slots."""
 
 LANES = 32
 """Values that share an exponent on the ring of a fabric whose switches have no job."""
@@ -161,6 +165,7 @@ def jobs_of(request: Request, fabric: Fabric) -> Iterator[RankJob]:
             lanes=lanes,
             worker=worker,
             card=_card(fabric, host) if request.transport is Transport.RDMA else None,
+            timeout_s=TIMEOUTS_S[fabric.runtime],
             give_up_s=request.give_up_s,
             ring_port=PORT,
         )

@@ -12,7 +12,7 @@ from typing import Any
 
 import topologies
 from emulation.switch_node import Target
-from experiments.api import Finished
+from experiments.api import Finished, Runtime
 from experiments.training.fabric import brought_up
 from experiments.training.faults import fault
 from experiments.training.job import Training, Transport
@@ -27,15 +27,21 @@ EXACT = (
 )  # fmt: skip
 """Variants whose weights have to be those of the first, bit for bit."""
 
+BMV2, EMBEDDED, BY_RING = "one-level", "one-level-embedded", "one-level-ring"
+"""What runs on BMv2: one leaf that adds, the same leaf in our switch, the ring."""
+
 
 def measure_live(context: Context) -> dict[str, Measured]:
     """Train as the variant says. Raises LabError where the job failed."""
     own, labels = context.settings, context.variant.labels
-    topology = topologies.load(own["topology"]).with_time_scale(context.time_scale)
+    one_level = "switch" in labels
+    steps = own["leaf_steps" if one_level else "steps"]
+    name = own["leaf" if one_level else "topology"]
+    topology = topologies.load(name).with_time_scale(context.time_scale)
     texts = {"none": [], "kill": [own["kill"]], "blackout": own["blackout"]}[labels["fault"]]
     request = Request(
         Transport(labels["adds"]),
-        Training(steps=own["steps"], seed=context.seed),
+        Training(steps=steps, seed=context.seed),
         loss=own["loss"] if labels["loss"] == "some" else None,
         faults=tuple(fault(text, topology) for text in texts),
         give_up_s=own["give_up_s"],
@@ -46,15 +52,15 @@ def measure_live(context: Context) -> dict[str, Measured]:
         context.tell(0.0, what)
 
     def tell(done: int, loss: float) -> None:
-        context.tell((done + 1) / own["steps"], f"loss {loss:.2f}")
+        context.tell((done + 1) / steps, f"loss {loss:.2f}")
 
-    target = Target(context.runtime.value)
+    target = Target(labels.get("switch", context.runtime.value))
     with brought_up(topology, target, step, lambda text: None, program) as fabric:
         seen = train(request, fabric, tell)
     (context.out / SEEN).write_text(json.dumps(asdict(seen), indent=1))
     if seen.failures:
         raise LabError(f"{context.variant.name}: {seen.failures[0]}")
-    return _metrics(seen, own["steps"])
+    return _metrics(seen, steps)
 
 
 def _metrics(seen: Seen, steps: int) -> dict[str, Measured]:
@@ -84,6 +90,24 @@ def checks(table: Table) -> Iterator[Check]:
         for metric in ("weights that differ between ranks", "steps missing"):
             row = f"{variant.name}: {metric}"
             yield Check.at_most(row, partial(table.estimate, variant.name, metric), 0)
+    yield from (_one_level if table.runtime is Runtime.BMV2 else _two_levels)(table)
+
+
+def _one_level(table: Table) -> Iterator[Check]:
+    """BMv2 adds, and it comes to what our switch and the ring come to."""
+    for name in (EMBEDDED, BY_RING):
+        row, expected = f"{name}: weights as {BMV2}", "the same SHA-256"
+        yield Check.that(row, expected, partial(_same, table, name, BMV2))
+    for name in (BMV2, EMBEDDED):
+        row = f"{name}: collectives by the ring"
+        yield Check.at_most(row, partial(table.estimate, name, "collectives by the ring"), 0)
+        row = f"{name}: collectives by switches"
+        yield Check.at_least(row, partial(table.estimate, name, "collectives by switches"), 1)
+    for name in (BMV2, EMBEDDED, BY_RING):
+        yield Check.reported(f"{name}: step", partial(table.estimate, name, "step"), "ms (real)")
+
+
+def _two_levels(table: Table) -> Iterator[Check]:
     for name in EXACT:
         row, expected = f"{name}: weights as undisturbed", "the same SHA-256"
         yield Check.that(row, expected, partial(_same, table, name, FIRST))

@@ -35,6 +35,18 @@ def test_every_variant_names_what_there_is() -> None:
     assert checks is not None
 
 
+def test_on_bmv2_one_leaf_adds_what_our_switch_and_the_ring_add() -> None:
+    lab = load("training-goes-on")
+    variants = [each.variant for each in lab.variants(Runtime.BMV2)]
+    assert [(each.labels["switch"], each.labels["adds"]) for each in variants] == [
+        ("bmv2", "in-network"),
+        ("softswitch", "in-network"),
+        ("bmv2", "ring"),
+    ]
+    leaf = topologies.load(lab.entry.settings["leaf"])
+    assert (len(leaf.switches), len(leaf.hosts)) == (1, 4)
+
+
 def test_a_lab_whose_module_is_missing_says_what_installs_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
