@@ -63,6 +63,7 @@ class Card:
 class RankJob:
     """What one rank is told.
 
+    `block_rate_bps`: the pace of blocks that switches multicast; 0: none are sent.
     `namespace` is the host's, "" to stay where the launcher is. `lanes`: values that share an
     exponent. `timeout_s`: after how long the tree's packets are repeated first, `give_up_s`: when
     it is left for the ring. `patience_s`: a call that takes longer fails.
@@ -81,6 +82,7 @@ class RankJob:
     lanes: int
     worker: Worker | None = None
     card: Card | None = None
+    block_rate_bps: int = 0
     timeout_s: float = 0.01
     give_up_s: float = 5.0
     patience_s: float = 120.0

@@ -75,6 +75,7 @@ def _connect(job: RankJob) -> Connect | None:
             job.address,
             timeout_s=job.timeout_s,
             give_up_s=job.give_up_s,
+            block_rate_bps=job.block_rate_bps,
         )
 
     return connect

@@ -29,6 +29,8 @@ from topologies.model import Host, Topology
 TIMEOUTS_S = {Target.SOFTSWITCH.value: 0.01, Target.BMV2.value: 0.25}
 """After how long workers repeat a packet first: BMv2 takes far longer for a round of all slots."""
 
+BMV2_BPS = 5_000_000
+
 LANES = 32
 """Values that share an exponent on the ring of a fabric whose switches have no job."""
 
@@ -165,6 +167,7 @@ def jobs_of(request: Request, fabric: Fabric) -> Iterator[RankJob]:
             lanes=lanes,
             worker=worker,
             card=_card(fabric, host) if request.transport is Transport.RDMA else None,
+            block_rate_bps=_block_rate_bps(fabric),
             timeout_s=TIMEOUTS_S[fabric.runtime],
             give_up_s=request.give_up_s,
             ring_port=PORT,
@@ -185,6 +188,13 @@ def _card(fabric: Fabric, host: Host) -> Card:
         topology.real_rate_bps(topology.link_at(host.name)),
         rdma.timeout_us(topology),
     )
+
+
+def _block_rate_bps(fabric: Fabric) -> int:
+    """Return the rate of the slowest link, or what BMv2 forwards: its links have no rate."""
+    topology = fabric.topology
+    slowest = min(topology.real_rate_bps(link) for link in topology.links)
+    return min(slowest, BMV2_BPS) if fabric.runtime == Target.BMV2.value else slowest
 
 
 def _address(host: Host) -> str:

@@ -39,6 +39,7 @@ class BlocksConfig:
     slot_ps: int = 1000
     timeout_ns: int = 1000
     seed: int = 0
+    first: int = 0
 
 
 class BlockCalls:

@@ -15,132 +15,27 @@ ended. Neither needs the other to get on.
 
 from __future__ import annotations
 
-import ipaddress
 import itertools
 import os
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from hostagent.collective.handle import CollectiveError, Handle
 from hostagent.collective.native import native
+from hostagent.collective.worker_settings import Settings, address_number, check
 
 Ints = npt.NDArray[np.int32]
 Floats = npt.NDArray[np.float32]
 
-RANKS_MOST = 1 << 20
-_JOB_MOST = 0xFFFF
+BLOCK_LANES = 256
+"""int32 of a block: switches pass on what is behind the lanes that they add."""
+
 _NS = 1_000_000_000
-
-
-class CollectiveError(Exception):
-    """A collective can't be had or did not complete; the message says which, and why."""
-
-
-class Settings(Protocol):
-    """What a worker has to know of its job; `mechanisms` makes these from a topology."""
-
-    @property
-    def job(self) -> int:
-        """The job's number on the wire."""
-
-    @property
-    def rank(self) -> int:
-        """This worker's, from 0 on."""
-
-    @property
-    def ranks(self) -> int:
-        """How many workers there are."""
-
-    @property
-    def epoch(self) -> int:
-        """Where this start of the job begins: 64 times the number of starts before it."""
-
-    @property
-    def slots(self) -> int:
-        """The job's slots, a power of two."""
-
-    @property
-    def lanes(self) -> int:
-        """Values of a packet that switches add up."""
-
-    @property
-    def wire_lanes(self) -> int:
-        """Values that a packet is long, `lanes` at least; 0: as many."""
-
-    @property
-    def dscp(self) -> int:
-        """The class of its packets."""
-
-
-@dataclass(frozen=True)
-class WorkerSettings:
-    """A worker of a job, where no topology says so (`Settings` has what each means)."""
-
-    job: int
-    rank: int
-    ranks: int
-    epoch: int
-    slots: int
-    lanes: int
-    wire_lanes: int = 0
-    dscp: int = 0
-
-
-class Handle:
-    """A call under way."""
-
-    def __init__(self, what: str, finish: Callable[[], Any]) -> None:
-        """`what`: the call's name; `finish` makes its result when it is done."""
-        self.what = what
-        self._finish = finish
-        self._event = threading.Event()
-        self._lock = threading.Lock()
-        self._callbacks: list[Callable[[Handle], object]] = []
-        self._error: str | None = None
-        self._result: Any = None
-
-    @property
-    def done(self) -> bool:
-        """Whether `wait` would return, or raise, at once."""
-        return self._event.is_set()
-
-    def wait(self, timeout_s: float | None = None) -> Any:
-        """Wait until the call is done; return its result (an array, or None for a barrier).
-
-        Raises CollectiveError (the communicator gave up or was closed), TimeoutError.
-        """
-        if not self._event.wait(timeout_s):
-            raise TimeoutError(f"{self.what} is not done after {timeout_s} s")
-        if self._error is not None:
-            raise CollectiveError(self._error)
-        return self._result
-
-    def add_done_callback(self, call: Callable[[Handle], object]) -> None:
-        """Call `call(handle)` when the call is done, from the communicator's own thread.
-
-        At once, from this thread, if it is done already. It must not wait for other calls.
-        """
-        with self._lock:
-            if not self._event.is_set():
-                self._callbacks.append(call)
-                return
-        call(self)
-
-    def end(self, error: str | None = None) -> None:
-        """Let waiters go on; `error`: why there is no result."""
-        self._error = error
-        if error is None:
-            self._result = self._finish()
-        with self._lock:
-            self._event.set()
-            callbacks, self._callbacks = self._callbacks, []
-        for call in callbacks:
-            call(self)
 
 
 class Communicator:
@@ -161,6 +56,7 @@ class Communicator:
         window: int | None = None,
         congestion_window: bool = False,
         patience: int = 3,
+        block_rate_bps: int = 0,
         seed: int | None = None,
     ) -> None:
         """Bind the socket and start the worker's threads.
@@ -174,12 +70,15 @@ class Communicator:
             window: packets under way at most; None: as many as there are slots.
             congestion_window: whether marked results halve the window (ATP's).
             patience: time-outs without any result after which the job moves to another tree.
+            block_rate_bps: of the slowest link of the job's trees, the pace at which broadcast and
+                allgather send blocks that switches multicast; 0: they are sums with zeros.
             seed: of the random part of time-outs; None: job and rank.
 
         Raises:
             CollectiveError: the settings make no sense, or the socket can't be had.
         """
-        _check(settings, timeout_s, give_up_s, window, patience)
+        check(settings, timeout_s, give_up_s, window, patience, block_rate_bps)
+        self._blocks = bool(block_rate_bps) and settings.ranks > 1
         self.settings = settings
         self._what = f"job {settings.job}, rank {settings.rank}"
         self._give_up_s = give_up_s
@@ -199,10 +98,13 @@ class Communicator:
                 "seed": settings.job << 32 | settings.rank if seed is None else seed,
             },
             "ranks": settings.ranks,
-            "address": _address(address, "address"),
-            "gateway": _address(gateway, "gateway"),
+            "address": address_number(address, "address"),
+            "gateway": address_number(gateway, "gateway"),
             "dscp": settings.dscp,
             "give_up_ns": int(give_up_s * _NS),
+            "rank": settings.rank,
+            "block_lanes": BLOCK_LANES if self._blocks else 0,
+            "block_rate_bps": block_rate_bps,
         }
         why = self._ffi.new("char[]", int(self._lib.COLLECTIVE_WHY))
         self._c = self._lib.collective_open(
@@ -244,39 +146,41 @@ class Communicator:
         """Send an array of any dtype from `root` to all ranks.
 
         All ranks give an array of the same shape and dtype. `wait` returns a new array, on all
-        ranks with the bits of root's. Its bits go as a sum to which the other ranks add zeros.
-        Raises CollectiveError (no such root, a dtype of objects; closed).
+        ranks with the bits of root's. Its bits go in blocks, or as a sum to which the other ranks
+        add zeros. Raises CollectiveError (no such root, a dtype of objects; closed).
         """
         self._check_rank(root)
         array = _plain_array("broadcast", values)
-        bits = np.zeros(-(-array.nbytes // 4), dtype=np.int32)
-        if self.settings.rank == root:
-            bits.view(np.uint8)[: array.nbytes] = array.reshape(-1).view(np.uint8)
+        bits = _words(array) if self.settings.rank == root else _words(np.zeros_like(array))
         shape, dtype, size = array.shape, array.dtype, array.nbytes
 
         def result(sums: Ints) -> npt.NDArray[Any]:
             return sums.view(np.uint8)[:size].view(dtype).reshape(shape)
 
+        if self._blocks and bits.size:
+            return self._move("broadcast", root, bits, np.empty_like(bits), result)
         return self._sum("broadcast", bits, bits.dtype, "WORKER_INTEGERS", result)
 
     def allgather(self, values: npt.ArrayLike) -> Handle:
         """Gather an array of any dtype of each rank, all of the same shape.
 
-        `wait` returns a new array with one dimension more: row r is rank r's. It is a sum of
-        `ranks` times as many bytes, to which each rank adds its row and zeros. Raises
-        CollectiveError (a dtype of objects; closed).
+        `wait` returns a new array with one dimension more: row r is rank r's. Each rank's bits go
+        in blocks; or it is a sum of `ranks` times as many bytes, to which each rank adds its row
+        and zeros. Raises CollectiveError (a dtype of objects; closed).
         """
         array = _plain_array("allgather", values)
-        ranks, words = self.settings.ranks, -(-array.nbytes // 4)
+        own = _words(array)
+        ranks, words = self.settings.ranks, own.size
         bits = np.zeros((ranks, words), dtype=np.int32)
-        row = bits[self.settings.rank].view(np.uint8)
-        row[: array.nbytes] = array.reshape(-1).view(np.uint8)
         shape, dtype, size = array.shape, array.dtype, array.nbytes
 
         def result(sums: Ints) -> npt.NDArray[Any]:
             rows = np.ascontiguousarray(sums.view(np.uint8).reshape(ranks, 4 * words)[:, :size])
             return rows.view(dtype).reshape(ranks, *shape)
 
+        if self._blocks and words:
+            return self._move("allgather", self._lib.BLOCKS_ALL, own, bits, result)
+        bits[self.settings.rank] = own
         return self._sum("allgather", bits, bits.dtype, "WORKER_INTEGERS", result)
 
     def barrier(self) -> Handle:
@@ -298,8 +202,13 @@ class Communicator:
             name: int(getattr(row.worker, name))
             for name, _ in self._ffi.typeof("struct worker_stats").fields
         }
+        blocks = {
+            f"blocks {name}": int(getattr(row.blocks, name))
+            for name, _ in self._ffi.typeof("struct blocks_stats").fields
+        }
         return {
             **found,
+            **(blocks if self._blocks else {}),
             "received": int(row.received),
             "unsent": int(row.unsent),
             "window": int(row.window),
@@ -371,17 +280,46 @@ class Communicator:
         sums: npt.NDArray[Any] | None,
         finish: Callable[[], Any],
     ) -> Handle:
-        handle = Handle(f"{self._what}: {what}", finish)
         ffi, n = self._ffi, 0
         source = target = ffi.NULL
         if values is not None and sums is not None:
             source, target, n = ffi.from_buffer(values), ffi.from_buffer(sums), values.size
+        number = getattr(self._lib, kind)
+
+        def hand(tag: int) -> int:
+            return int(self._lib.collective_hand(self._c, number, source, target, n, tag))
+
+        return self._hand_over(what, finish, hand, (source, target, values, sums), n)
+
+    def _move(
+        self, what: str, root: int, own: Ints, into: Ints, finish: Callable[[Any], Any]
+    ) -> Handle:
+        """Send rank `root`'s int32 to all in blocks, or those of all (BLOCKS_ALL)."""
+        source, target = self._ffi.from_buffer(own), self._ffi.from_buffer(into)
+
+        def hand(tag: int) -> int:
+            handed = self._lib.collective_hand_blocks
+            return int(handed(self._c, root, source, target, own.size, tag))
+
+        return self._hand_over(
+            what, lambda: finish(into), hand, (source, target, own, into), into.size
+        )
+
+    def _hand_over(
+        self,
+        what: str,
+        finish: Callable[[], Any],
+        hand: Callable[[int], int],
+        keep: object,
+        n: int,
+    ) -> Handle:
+        """Let C have a call, by `hand(tag)`; `keep`: what it reads and writes."""
+        handle = Handle(f"{self._what}: {what}", finish)
         with self._lock:
             self._check_open(what)
             tag = next(self._tags)
-            self._open[tag] = handle, (source, target, values, sums)
-            kind_number = getattr(self._lib, kind)
-            if self._lib.collective_hand(self._c, kind_number, source, target, n, tag) < 0:
+            self._open[tag] = handle, keep
+            if hand(tag) < 0:
                 del self._open[tag]
                 raise CollectiveError(f"{handle.what}: no memory for {n} values")
         return handle
@@ -411,31 +349,8 @@ def _plain_array(what: str, values: npt.ArrayLike) -> npt.NDArray[Any]:
     return np.ascontiguousarray(array).reshape(array.shape)
 
 
-def _address(text: str, what: str) -> int:
-    try:
-        return int(ipaddress.IPv4Address(text))
-    except ValueError:
-        raise CollectiveError(f"{what}: {text!r} is no IPv4 address") from None
-
-
-def _check(
-    settings: Settings, timeout_s: float, give_up_s: float, window: int | None, patience: int
-) -> None:
-    """Raise CollectiveError for what C's types can't hold; what the worker says comes later."""
-    limits = (
-        ("job", settings.job, 0, _JOB_MOST),
-        ("ranks", settings.ranks, 1, RANKS_MOST),
-        ("rank", settings.rank, 0, settings.ranks - 1),
-        ("epoch", settings.epoch, 0, 1 << 62),
-        ("slots", settings.slots, 1, 1 << 15),
-        ("lanes", settings.lanes, 1, 1 << 15),
-        ("wire_lanes", settings.wire_lanes, 0, 1 << 15),
-        ("dscp", settings.dscp, 0, 63),
-        ("window", 1 if window is None else window, 1, settings.slots),
-        ("patience", patience, 0, 1 << 20),
-        ("timeout_s", timeout_s, 1e-6, 1000),
-        ("give_up_s", give_up_s, 1e-3, 1e9),
-    )
-    for name, value, least, most in limits:
-        if not least <= value <= most:
-            raise CollectiveError(f"{name}: {value} is not between {least} and {most}")
+def _words(array: npt.NDArray[Any]) -> Ints:
+    """Return an array's bytes as int32, filled up with zeros: a copy."""
+    words = np.zeros(-(-array.nbytes // 4), dtype=np.int32)
+    words.view(np.uint8)[: array.nbytes] = array.reshape(-1).view(np.uint8)
+    return words

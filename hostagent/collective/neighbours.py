@@ -12,7 +12,7 @@ from contextlib import suppress
 import numpy as np
 from numpy.typing import NDArray
 
-from hostagent.collective.communicator import CollectiveError
+from hostagent.collective.handle import CollectiveError
 
 PORT = 28793
 """TCP; `weft train` uses it in hosts of a fabric, one job a host."""

@@ -24,7 +24,7 @@ import torch
 import torch.distributed as dist
 
 from hostagent.collective.collectives import Array, Collectives, Connect
-from hostagent.collective.communicator import CollectiveError
+from hostagent.collective.handle import CollectiveError
 from hostagent.collective.neighbours import PORT, listen
 from hostagent.collective.rdma import RdmaSettings
 from hostagent.collective.ring import Ring

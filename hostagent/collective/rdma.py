@@ -20,7 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
-from hostagent.collective.communicator import CollectiveError
+from hostagent.collective.handle import CollectiveError
 from hostagent.collective.neighbours import POLL_S, Address, Bytes, Neighbours, PeerLostError
 from hostagent.pinned_maps import MapsError, PinnedMaps
 from hostagent.rnic.binding import (

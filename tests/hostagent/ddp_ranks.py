@@ -22,7 +22,8 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 import hostagent.collective.process_group as weft
-from hostagent.collective.communicator import Communicator, WorkerSettings
+from hostagent.collective.communicator import Communicator
+from hostagent.collective.worker_settings import WorkerSettings
 from tests.hostagent.test_collective_worker import JOB
 from tests.hostagent.udp_switch import LANES, SLOTS
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from hostagent.agent import in_namespace
-from hostagent.collective.communicator import CollectiveError
+from hostagent.collective.handle import CollectiveError
 from hostagent.collective.neighbours import PeerLostError, listen
 from hostagent.collective.rdma import SEGMENT, SEGMENTS, RdmaNeighbours, RdmaSettings
 from hostagent.collective.ring import Ring

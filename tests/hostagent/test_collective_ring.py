@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hostagent.collective import block_exponents
-from hostagent.collective.communicator import CollectiveError
+from hostagent.collective.handle import CollectiveError
 from hostagent.collective.native import native
 from hostagent.collective.neighbours import PeerLostError, listen
 from hostagent.collective.ring import Ring

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from hostagent.collective.collectives import RING_CALLS, Collectives, Connect
-from hostagent.collective.communicator import CollectiveError
+from hostagent.collective.handle import CollectiveError
 from hostagent.collective.neighbours import listen
 from hostagent.collective.ring import Ring
 from tests.hostagent.udp_switch import LANES, UdpSwitch

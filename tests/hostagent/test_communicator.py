@@ -11,12 +11,9 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from hostagent.collective.communicator import (
-    CollectiveError,
-    Communicator,
-    Handle,
-    WorkerSettings,
-)
+from hostagent.collective.communicator import BLOCK_LANES, Communicator
+from hostagent.collective.handle import CollectiveError, Handle
+from hostagent.collective.worker_settings import WorkerSettings
 
 pytestmark = pytest.mark.realtime
 
@@ -52,6 +49,11 @@ class Switch(threading.Thread):
 
     def _take(self, data: bytes, host: str) -> None:
         kind, flags, job, epoch, place, chunk, exponent, _, lanes = HEADER.unpack_from(data)
+        if kind == 4:  # a block: to all but its sender
+            for to in HOSTS:
+                if to != host and self.random.random() >= self.loss:
+                    self.socket.sendto(data, (to, PORT))
+            return
         if kind != 1:
             return
         values = np.frombuffer(data, ">u4", lanes, HEADER.size).astype(np.uint32)
@@ -91,6 +93,21 @@ def settings(rank: int, **changes: int) -> WorkerSettings:
 @pytest.fixture
 def ranks(switch: Switch) -> Iterator[list[Communicator]]:
     made = [Communicator(settings(rank), SWITCH, HOSTS[rank]) for rank in range(RANKS)]
+    yield made
+    for each in made:
+        each.close()
+
+
+RATE_BPS = 10**9
+
+
+@pytest.fixture
+def multicasters(switch: Switch) -> Iterator[list[Communicator]]:
+    """Ranks whose broadcasts and allgathers go in blocks."""
+    made = [
+        Communicator(settings(rank), SWITCH, HOSTS[rank], block_rate_bps=RATE_BPS)
+        for rank in range(RANKS)
+    ]
     yield made
     for each in made:
         each.close()
@@ -147,6 +164,44 @@ def test_broadcast_allgather_and_barrier(ranks: list[Communicator]) -> None:
     for got in waited([each.allgather(row) for each, row in zip(ranks, rows, strict=True)]):
         np.testing.assert_array_equal(got, np.array(rows))
     assert waited([each.barrier() for each in ranks]) == [None] * RANKS
+
+
+@pytest.mark.parametrize("loss", [0.0, 0.05])
+def test_blocks_come_to_all_and_calls_keep_their_order(
+    switch: Switch, multicasters: list[Communicator], loss: float
+) -> None:
+    """Sums are handed over while blocks are under way, and stay behind them on all ranks."""
+    switch.loss = loss
+    draw = np.random.default_rng(4)
+    handles = []
+    for size in (1, 4 * BLOCK_LANES, 4 * BLOCK_LANES + 1, 40_000):
+        rows = [draw.integers(0, 256, size, np.uint8) for _ in range(RANKS)]
+        numbers = [np.full(3 * LANES, rank * size, np.int32) for rank in range(RANKS)]
+        for each in multicasters:
+            rank = each.settings.rank
+            handles += [
+                (each.allreduce_int32(numbers[rank]), sum(numbers)),
+                (each.broadcast(rows[rank], 1), rows[1]),
+                (each.allgather(rows[rank]), np.array(rows)),
+                (each.allreduce_int32(numbers[rank] + 1), sum(numbers) + RANKS),
+                (each.broadcast(rows[rank][:0], 2), rows[2][:0]),
+            ]
+    for handle, wanted in handles:
+        np.testing.assert_array_equal(handle.wait(PATIENCE_S), wanted)
+    counted = [each.counters() for each in multicasters]
+    gathered = sum(-(-size // (4 * BLOCK_LANES)) for size in (1, 1024, 1025, 40_000))
+    assert [each["blocks sent"] for each in counted] == [gathered, 2 * gathered, gathered]
+    assert [each["blocks taken"] for each in counted] == [3 * gathered, 2 * gathered, 3 * gathered]
+    assert (sum(each["blocks asked"] for each in counted) > 0) >= (loss > 0)
+
+
+def test_blocks_that_nobody_sends_are_given_up(switch: Switch) -> None:
+    own = settings(0)
+    with Communicator(own, SWITCH, HOSTS[0], give_up_s=0.2, block_rate_bps=RATE_BPS) as alone:
+        with pytest.raises(CollectiveError, match=r"no result came for 0\.2 s: another rank"):
+            alone.broadcast(np.zeros(5), 1).wait(PATIENCE_S)
+        with pytest.raises(CollectiveError, match="no result came"):
+            alone.allgather(np.zeros(5)).wait(PATIENCE_S)
 
 
 def test_barrier_waits_for_the_last_and_callbacks_come(ranks: list[Communicator]) -> None:

@@ -16,7 +16,8 @@ import socket
 import threading
 from types import TracebackType
 
-from hostagent.collective.communicator import Communicator, WorkerSettings
+from hostagent.collective.communicator import Communicator
+from hostagent.collective.worker_settings import WorkerSettings
 from tests.hostagent.test_collective_worker import JOB, Packet, Switch
 
 PORT = 28792

@@ -73,6 +73,7 @@ def test_a_spine_dies_every_link_loses_and_the_weights_are_those_of_the_quiet_ri
     calls = [each["calls"] for each in faulty["ranks"]]
     assert all(each["by_tree"] > 0 for each in calls)
     assert sum(each["tree"]["repeated"] for each in calls) > 0
+    assert all(each["tree"]["blocks taken"] > 0 for each in calls)  # of DDP's first broadcast
     quiet = train(environment, "training", "--transport", "ring")
     assert {each["calls"]["by_tree"] for each in quiet["ranks"]} == {0}
     assert faulty["sha256"] == quiet["sha256"]

@@ -117,6 +117,7 @@ struct blocks *blocks_make(void *memory, const struct blocks_config *config, con
     b->owner = owner;
     b->random = config->seed;
     b->armed = BLOCKS_NEVER;
+    b->end = config->first;
     b->sources = piece(&at, config->ranks * sizeof *b->sources);
     b->bits = piece(&at, words_most(config) * sizeof *b->bits);
     b->queue = piece(&at, blocks_most(config) * sizeof *b->queue);

@@ -33,6 +33,7 @@ struct blocks_config {
     int64_t slot_ps;            /* what a whole block takes on the slowest link of the tree */
     int64_t timeout_ns;         /* between requests, at least; at most 2^40 */
     uint64_t seed;              /* of that time's random part */
+    uint32_t first;             /* number of the first call's first block */
 };
 
 struct blocks_calls {

@@ -1,79 +1,22 @@
-/* Owns the thread that runs a worker, and the calls on their way to and from it. */
+/* Owns the thread that runs a worker and its blocks, and the clock. */
 #include "driver.h"
 
 #include <poll.h>
-#include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "allreduce.h"
+#include "collective.h"
 #include "floats.h"
-#include "socket.h"
-
-enum { ECT = 2 };
 
 static const int64_t NS_PER_S = 1000000000;
-
-struct handed {
-    struct handed *next, *before; /* in one of the lists */
-    const void *values;
-    void *sums;
-    uint64_t n, tag;
-    uint32_t chunks, status;
-    enum worker_kind kind;
-    uint8_t exponents[]; /* of a scaled call's chunks */
-};
-
-struct list {
-    struct handed *first, *last;
-};
-
-struct collective {
-    struct collective_config config;
-    struct worker *worker;
-    struct worker_socket socket;
-    int64_t armed;
-    uint64_t received;
-    int wake;
-    pthread_t thread;
-    pthread_mutex_t mutex; /* of what follows; the thread holds it also while it handles what has come */
-    pthread_cond_t ended_one;
-    struct list waiting, open, ended;
-    uint8_t closing, closed, given_up;
-};
 
 static int64_t clock_ns(void)
 {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (int64_t)now.tv_sec * NS_PER_S + now.tv_nsec;
-}
-
-static void put(struct list *list, struct handed *call)
-{
-    call->next = NULL;
-    call->before = list->last;
-    if (list->last)
-        list->last->next = call;
-    else
-        list->first = call;
-    list->last = call;
-}
-
-static void take_out(struct list *list, struct handed *call)
-{
-    if (call->before)
-        call->before->next = call->next;
-    else
-        list->first = call->next;
-    if (call->next)
-        call->next->before = call->before;
-    else
-        list->last = call->before;
 }
 
 /* --- what the worker asks for --------------------------------------------------------------------------- */
@@ -94,7 +37,7 @@ static struct handed *call_of(uint64_t tag)
 static void send_one(void *owner, const uint8_t *payload, uint32_t length, uint32_t tail)
 {
     struct collective *c = owner;
-    socket_put(&c->socket, payload, length, tail);
+    socket_put(&c->socket, 0, payload, length, tail);
 }
 
 static void set_timer(void *owner, int64_t at)
@@ -107,6 +50,10 @@ static void fill(void *owner, uint64_t tag, uint32_t chunk, int32_t *lanes)
     const struct collective *c = owner;
     const struct handed *call = call_of(tag);
     uint64_t at;
+    if (call->phase) {
+        multicast_fill_addresses(&c->multicast, chunk, lanes, c->config.worker.lanes);
+        return;
+    }
     const uint32_t n = part(c, call, chunk, &at);
     if (call->kind == WORKER_SCALED)
         floats_to_integers(lanes, (const float *)call->values + at, n, call->exponents[chunk], c->config.ranks);
@@ -117,9 +64,13 @@ static void fill(void *owner, uint64_t tag, uint32_t chunk, int32_t *lanes)
 
 static void take(void *owner, uint64_t tag, uint32_t chunk, const int32_t *lanes)
 {
-    const struct collective *c = owner;
+    struct collective *c = owner;
     const struct handed *call = call_of(tag);
     uint64_t at;
+    if (call->phase) {
+        multicast_take_addresses(&c->multicast, chunk, lanes, c->config.worker.lanes);
+        return;
+    }
     const uint32_t n = part(c, call, chunk, &at);
     if (call->kind == WORKER_SCALED)
         floats_from_integers((float *)call->sums + at, lanes, n, call->exponents[chunk], c->config.ranks);
@@ -141,21 +92,41 @@ static void agree(void *owner, uint64_t tag, uint32_t chunk, uint8_t exponent)
     call_of(tag)->exponents[chunk] = exponent;
 }
 
-static void end(struct collective *c, struct list *from, struct handed *call, enum collective_end_status status)
-{
-    take_out(from, call);
-    call->status = status;
-    put(&c->ended, call);
-    pthread_cond_signal(&c->ended_one);
-}
-
 static void done(void *owner, uint64_t tag)
 {
     struct collective *c = owner;
-    end(c, &c->open, call_of(tag), COLLECTIVE_DONE);
+    struct handed *call = call_of(tag);
+    if (call->phase == PHASE_START) {
+        c->multicast.addressed = 1;
+        call->phase = PHASE_BLOCKS;
+        multicast_go(&c->multicast, c->now);
+        return;
+    }
+    if (call->phase == PHASE_END) {
+        multicast_end(&c->multicast);
+        c->blocks = NULL;
+    }
+    call_end(c, &c->open, call, COLLECTIVE_DONE);
 }
 
-static const struct worker_calls calls = {
+/* --- what blocks ask for -------------------------------------------------------------------------------- */
+
+static uint16_t epoch_now(void *owner)
+{
+    const struct collective *c = owner;
+    return (uint16_t)worker_epoch(c->worker);
+}
+
+static void blocks_complete(void *owner)
+{
+    const struct collective *c = owner;
+    c->blocks->phase = PHASE_END;
+    worker_begin(c->worker, WORKER_BARRIER, 0, (uint64_t)(uintptr_t)c->blocks, c->now);
+}
+
+const struct multicast_calls collective_multicast_calls = {.epoch = epoch_now, .complete = blocks_complete};
+
+const struct worker_calls collective_worker_calls = {
     .send = send_one,
     .set_timer = set_timer,
     .fill = fill,
@@ -167,15 +138,36 @@ static const struct worker_calls calls = {
 
 /* --- the thread ------------------------------------------------------------------------------------------ */
 
+/* The first call of a job has a sum in the place of its first barrier. There is room for both: none is begun before the end. */
+static void begin_blocks(struct collective *c, struct handed *call, int64_t now)
+{
+    const struct collective_config *config = &c->config;
+    if (multicast_begin(&c->multicast, call->root, call->values, call->sums, call->n, now)) {
+        c->given_up = 1; /* no memory: the others wait in vain, as for a rank that has gone */
+        return;
+    }
+    c->blocks = call;
+    call->phase = PHASE_START;
+    const uint32_t chunks = (config->ranks + config->worker.lanes - 1) / config->worker.lanes;
+    const int addressed = c->multicast.addressed;
+    worker_begin(c->worker, addressed ? WORKER_BARRIER : WORKER_SHORT, addressed ? 0 : chunks, (uint64_t)(uintptr_t)call, now);
+}
+
 static void begin_waiting(struct collective *c, int64_t now)
 {
-    while (c->waiting.first && !c->given_up) {
+    while (c->waiting.first && !c->given_up && !c->blocks) {
         struct handed *call = c->waiting.first;
+        if (call->phase && worker_open(c->worker) > WORKER_CALLS - 2)
+            return;
         /* It is among the open ones before the worker may say that it is done. */
-        take_out(&c->waiting, call);
-        put(&c->open, call);
+        call_take_out(&c->waiting, call);
+        call_put(&c->open, call);
+        if (call->phase) {
+            begin_blocks(c, call, now);
+            return;
+        }
         if (worker_begin(c->worker, call->kind, call->chunks, (uint64_t)(uintptr_t)call, now) == WORKER_FULL) {
-            take_out(&c->open, call);
+            call_take_out(&c->open, call);
             call->before = NULL; /* it goes back to the front */
             call->next = c->waiting.first;
             if (call->next)
@@ -190,23 +182,35 @@ static void begin_waiting(struct collective *c, int64_t now)
 
 static void end_all(struct collective *c, enum collective_end_status status)
 {
+    multicast_end(&c->multicast);
+    c->blocks = NULL;
     while (c->open.first)
-        end(c, &c->open, c->open.first, status);
+        call_end(c, &c->open, c->open.first, status);
     while (c->waiting.first)
-        end(c, &c->waiting, c->waiting.first, status);
+        call_end(c, &c->waiting, c->waiting.first, status);
+}
+
+/* When something of an open call came last. */
+static int64_t heard(const struct collective *c)
+{
+    const int64_t of_worker = worker_heard(c->worker);
+    const int64_t of_blocks = c->blocks ? blocks_heard(c->multicast.blocks) : of_worker;
+    return of_worker > of_blocks ? of_worker : of_blocks;
 }
 
 static int64_t wake_at(const struct collective *c)
 {
     if (!c->open.first || c->given_up)
         return WORKER_NEVER;
-    const int64_t give_up = worker_heard(c->worker) + c->config.give_up_ns;
-    return c->armed < give_up ? c->armed : give_up;
+    const int64_t give_up = heard(c) + c->config.give_up_ns;
+    const int64_t armed = c->armed < c->multicast.armed ? c->armed : c->multicast.armed;
+    return armed < give_up ? armed : give_up;
 }
 
 static void wait_for_something(struct collective *c, int64_t until)
 {
-    struct pollfd ready[] = {{c->socket.fd, POLLIN, 0}, {c->wake, POLLIN, 0}};
+    /* A descriptor of -1, where there are no blocks, is left out. */
+    struct pollfd ready[] = {{c->socket.fd, POLLIN, 0}, {c->wake, POLLIN, 0}, {c->multicast.peers.fd, POLLIN, 0}};
     struct timespec patience, *limit = NULL;
     if (until != WORKER_NEVER) {
         const int64_t left = until - clock_ns();
@@ -219,7 +223,15 @@ static void wait_for_something(struct collective *c, int64_t until)
         return; /* another wake-up is on its way */
 }
 
-static void *run(void *argument)
+static void receive(struct collective *c, const uint8_t *payload, uint32_t length, int64_t now)
+{
+    if (c->config.block_lanes && length && payload[0] == WEFT_ALLREDUCE_BLOCK)
+        multicast_receive(&c->multicast, payload, length, now);
+    else
+        worker_receive(c->worker, payload, length, now);
+}
+
+void *collective_run(void *argument)
 {
     struct collective *c = argument;
     pthread_mutex_lock(&c->mutex);
@@ -231,15 +243,19 @@ static void *run(void *argument)
         const int64_t now = clock_ns();
         pthread_mutex_lock(&c->mutex);
         c->received += n;
+        c->now = now;
         if (!c->given_up) {
             for (uint32_t i = 0; i < n; i++)
-                worker_receive(c->worker, c->socket.in.parts[i][0].iov_base, c->socket.in.headers[i].msg_len, now);
+                receive(c, c->socket.in.parts[i][0].iov_base, c->socket.in.headers[i].msg_len, now);
+            if (c->config.block_lanes)
+                multicast_take(&c->multicast, now);
             begin_waiting(c, now);
+            multicast_timer(&c->multicast, now);
             if (c->armed <= now) {
                 c->armed = WORKER_NEVER;
                 worker_timer(c->worker, now);
             }
-            if (c->open.first && now - worker_heard(c->worker) >= c->config.give_up_ns)
+            if (c->open.first && now - heard(c) >= c->config.give_up_ns)
                 c->given_up = 1;
         }
         if (c->given_up)
@@ -251,126 +267,4 @@ static void *run(void *argument)
     pthread_cond_broadcast(&c->ended_one);
     pthread_mutex_unlock(&c->mutex);
     return NULL;
-}
-
-/* --- for who hands over calls -------------------------------------------------------------------------------- */
-
-static void wake(struct collective *c)
-{
-    const uint64_t once = 1;
-    if (write(c->wake, &once, sizeof once) < 0)
-        return; /* the counter is full: it is awake */
-}
-
-struct collective *collective_open(const struct collective_config *config, char *why)
-{
-    const char *wrong = worker_wrong(&config->worker);
-    if (wrong) {
-        snprintf(why, COLLECTIVE_WHY, "%s", wrong);
-        return NULL;
-    }
-    struct collective *c = calloc(1, sizeof *c);
-    void *memory = aligned_alloc(64, (worker_bytes(&config->worker) + 63) / 64 * 64);
-    if (!c || !memory) {
-        snprintf(why, COLLECTIVE_WHY, "no memory for a worker of %u slots", config->worker.slots);
-        free(c);
-        free(memory);
-        return NULL;
-    }
-    c->config = *config;
-    c->armed = WORKER_NEVER;
-    const uint32_t tos = config->dscp << 2 | (config->worker.adapt ? ECT : 0);
-    if (socket_open(&c->socket, config->address, config->gateway, tos, WEFT_ALLREDUCE_BYTES + 4 * config->worker.wire_lanes, why)) {
-        free(memory);
-        free(c);
-        return NULL;
-    }
-    c->worker = worker_make(memory, &config->worker, &calls, c);
-    pthread_mutex_init(&c->mutex, NULL);
-    pthread_cond_init(&c->ended_one, NULL);
-    c->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (c->wake < 0 || pthread_create(&c->thread, NULL, run, c)) {
-        snprintf(why, COLLECTIVE_WHY, "a thread for the worker can't be had");
-        c->closed = 1;
-        collective_free(c);
-        return NULL;
-    }
-    return c;
-}
-
-int collective_hand(struct collective *c, enum worker_kind kind, const void *values, void *sums, uint64_t n, uint64_t tag)
-{
-    const uint32_t lanes = c->config.worker.lanes;
-    const uint64_t chunks = (n + lanes - 1) / lanes;
-    if (chunks > INT32_MAX || (kind != WORKER_BARRIER && !chunks))
-        return -1;
-    struct handed *call = malloc(sizeof *call + (kind == WORKER_SCALED ? chunks : 0));
-    if (!call)
-        return -1;
-    *call = (struct handed){.values = values, .sums = sums, .n = n, .tag = tag, .chunks = (uint32_t)chunks, .kind = kind};
-    pthread_mutex_lock(&c->mutex);
-    const int refused = c->closing;
-    if (!refused && c->given_up) {
-        put(&c->open, call);
-        end(c, &c->open, call, COLLECTIVE_GIVEN_UP);
-    } else if (!refused) {
-        put(&c->waiting, call);
-    }
-    pthread_mutex_unlock(&c->mutex);
-    if (refused) {
-        free(call);
-        return -1;
-    }
-    wake(c);
-    return 0;
-}
-
-int collective_next(struct collective *c, struct collective_end *ended)
-{
-    pthread_mutex_lock(&c->mutex);
-    while (!c->ended.first && !c->closed)
-        pthread_cond_wait(&c->ended_one, &c->mutex);
-    struct handed *call = c->ended.first;
-    if (call) {
-        take_out(&c->ended, call);
-        *ended = (struct collective_end){.tag = call->tag, .status = call->status};
-    }
-    pthread_mutex_unlock(&c->mutex);
-    free(call);
-    return call ? 1 : 0;
-}
-
-void collective_counters_get(struct collective *c, struct collective_counters *counters)
-{
-    pthread_mutex_lock(&c->mutex);
-    *counters = (struct collective_counters){.worker = *worker_stats_of(c->worker), .received = c->received,
-                                             .unsent = c->socket.unsent, .window = worker_window(c->worker),
-                                             .epoch = worker_epoch(c->worker)};
-    pthread_mutex_unlock(&c->mutex);
-}
-
-void collective_close(struct collective *c)
-{
-    pthread_mutex_lock(&c->mutex);
-    const int first = !c->closing;
-    c->closing = 1;
-    pthread_mutex_unlock(&c->mutex);
-    if (!first)
-        return;
-    wake(c);
-    pthread_join(c->thread, NULL);
-}
-
-void collective_free(struct collective *c)
-{
-    struct collective_end ended;
-    while (collective_next(c, &ended))
-        ;
-    socket_close(&c->socket);
-    if (c->wake >= 0)
-        close(c->wake);
-    pthread_cond_destroy(&c->ended_one);
-    pthread_mutex_destroy(&c->mutex);
-    free(c->worker);
-    free(c);
 }

@@ -7,6 +7,7 @@
 
 #include <stdint.h>
 
+#include "blocks.h"
 #include "worker.h"
 
 enum { COLLECTIVE_WHY = 256 };
@@ -23,6 +24,9 @@ struct collective_config {
     uint32_t address, gateway; /* IPv4, host order */
     uint32_t dscp;
     int64_t give_up_ns;
+    /* Of calls of blocks; 0: there are none. */
+    uint32_t rank, block_lanes;
+    uint64_t block_rate_bps; /* of the slowest link of the job's trees */
 };
 
 struct collective_end {
@@ -34,6 +38,7 @@ struct collective_counters {
     struct worker_stats worker;
     uint64_t received, unsent; /* datagrams; those that the kernel refused */
     uint32_t window, epoch;
+    struct blocks_stats blocks;
 };
 
 struct collective;
@@ -43,6 +48,10 @@ struct collective *collective_open(const struct collective_config *config, char 
 /* Hands over a call: `values` are summed into `sums`, n of each: int32, or float where it is scaled; a barrier has none.
  * Returns 0, or -1: no memory, more than 2^31 chunks, or closed. */
 int collective_hand(struct collective *c, enum worker_kind kind, const void *values, void *sums, uint64_t n, uint64_t tag);
+/* Hands over a call of blocks: `n` int32 of rank `root` come to `result` of all ranks, or those of each (BLOCKS_ALL) one behind the
+ * other. `values`: this rank's own, of which there are none unless it sends. Calls that are handed over behind it wait for its end.
+ * Returns 0, or -1: no memory, too many, or closed. */
+int collective_hand_blocks(struct collective *c, int32_t root, const void *values, void *result, uint64_t n, uint64_t tag);
 /* Waits until a call has ended. Returns 1 and `end`; 0: closed, and all have been returned. */
 int collective_next(struct collective *c, struct collective_end *end);
 void collective_counters_get(struct collective *c, struct collective_counters *counters);

@@ -46,18 +46,21 @@ static void set_buffer(int fd, int forced, int plain)
         setsockopt(fd, SOL_SOCKET, plain, &bytes, sizeof bytes);
 }
 
-int socket_open(struct worker_socket *s, uint32_t address, uint32_t gateway, uint32_t tos, uint32_t datagram_bytes, char *why)
+int socket_open(struct worker_socket *s, uint32_t address, uint16_t port, uint32_t gateway, uint32_t tos, uint32_t datagram_bytes,
+                char *why)
 {
-    const struct sockaddr_in own = {AF_INET, htons(WEFT_ALLREDUCE_PORT), {htonl(address)}, {0}};
+    const struct sockaddr_in own = {AF_INET, htons(port), {htonl(address)}, {0}};
     const int byte = (int)tos, yes = 1;
     memset(s, 0, sizeof *s);
-    s->gateway = (struct sockaddr_in){AF_INET, htons(WEFT_ALLREDUCE_PORT), {htonl(gateway)}, {0}};
+    s->port = port;
+    s->gateway = (struct sockaddr_in){AF_INET, htons(port), {htonl(gateway)}, {0}};
     s->datagram_bytes = datagram_bytes;
     s->fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     if (s->fd < 0)
         return refuse(s, why, "no UDP socket for", address);
     if (bind(s->fd, (const struct sockaddr *)&own, sizeof own))
-        return refuse(s, why, "UDP port 28792 can't be bound at", address);
+        return refuse(s, why, port == WEFT_ALLREDUCE_PORT ? "UDP port 28792 can't be bound at" : "UDP port 28793 can't be bound at",
+                      address);
     const int mtu = mtu_towards(&s->gateway);
     if (!mtu)
         return refuse(s, why, "no way to the gateway", gateway);
@@ -92,14 +95,15 @@ void socket_close(struct worker_socket *s)
     s->room = s->zeros = NULL;
 }
 
-void socket_put(struct worker_socket *s, const uint8_t *payload, uint32_t length, uint32_t tail)
+void socket_put(struct worker_socket *s, uint32_t to, const uint8_t *payload, uint32_t length, uint32_t tail)
 {
     if (s->out.n == SOCKET_BATCH)
         socket_flush(s);
     const uint32_t i = s->out.n++;
     s->out.parts[i][0] = (struct iovec){(void *)(uintptr_t)payload, length};
     s->out.parts[i][1] = (struct iovec){s->zeros, tail};
-    s->out.headers[i].msg_hdr = (struct msghdr){.msg_name = &s->gateway, .msg_namelen = sizeof s->gateway,
+    s->to[i] = to ? (struct sockaddr_in){AF_INET, htons(s->port), {htonl(to)}, {0}} : s->gateway;
+    s->out.headers[i].msg_hdr = (struct msghdr){.msg_name = &s->to[i], .msg_namelen = sizeof s->to[i],
                                                 .msg_iov = s->out.parts[i], .msg_iovlen = tail ? 2 : 1};
 }
 
