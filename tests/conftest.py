@@ -5,7 +5,7 @@
   on PATH (without names: both p4c-bm2-ss and simple_switch_grpc);
   `@pytest.mark.reference(variable="NAME", names="a checkout of ...")` ones unless the environment
   has that variable; `@pytest.mark.reference(module="torch", names="make setup-torch")` ones unless
-  Python has that module.
+  Python has that module (and where programs are named beside it, those are on PATH).
 
 `make test` leaves out what is `long`, which `make test-long` runs. In both, tests run side by side
 on all cores, and then, with nothing beside them, those that are `realtime`. Single tests are marked
@@ -60,6 +60,7 @@ TIERS = {
         # real training jobs
         "hostagent/test_process_group.py",
         "weft/test_train_live.py",
+        "weft/test_train_bmv2.py",
         # tools round about
         "bench/*",
         "labs/test_cnp_by_hand*.py",
@@ -162,8 +163,10 @@ def absence(
     names: str = "anything",
 ) -> str:
     """What a test with this `reference` marker lacks, "" if it can run."""
-    if module is not None:
-        return "" if importlib.util.find_spec(module) else f"no module {module}: {names}"
+    if module is not None and not importlib.util.find_spec(module):
+        return f"no module {module}: {names}"
+    if module is not None and not programs:
+        return ""
     if variable is not None and not os.environ.get(variable):
         return f"{variable} does not name {names}"
     wanted = programs or (REFERENCE_PROGRAMS if variable is None else ())

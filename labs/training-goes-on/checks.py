@@ -34,9 +34,7 @@ BMV2, EMBEDDED, BY_RING = "one-level", "one-level-embedded", "one-level-ring"
 def measure_live(context: Context) -> dict[str, Measured]:
     """Train as the variant says. Raises LabError where the job failed."""
     own, labels = context.settings, context.variant.labels
-    one_level = "switch" in labels
-    steps = own["leaf_steps" if one_level else "steps"]
-    name = own["leaf" if one_level else "topology"]
+    steps, name = own["steps"], own["leaf" if "switch" in labels else "topology"]
     topology = topologies.load(name).with_time_scale(context.time_scale)
     texts = {"none": [], "kill": [own["kill"]], "blackout": own["blackout"]}[labels["fault"]]
     request = Request(
