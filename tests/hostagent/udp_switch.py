@@ -22,6 +22,8 @@ from tests.hostagent.test_collective_worker import JOB, Packet, Switch
 
 PORT = 28792
 SLOTS, LANES = 8, 8
+BLOCK = 4
+BLOCK_RATE_BPS = 10**9
 
 
 class UdpSwitch:
@@ -53,7 +55,13 @@ class UdpSwitch:
     def connect(self, rank: int, epoch: int | None, give_up_s: float = 1.0) -> Communicator:
         """Make a rank of the job a worker."""
         settings = WorkerSettings(JOB, rank, self.ranks, epoch or 0, SLOTS, LANES)
-        return Communicator(settings, self.gateway, self.address(rank), give_up_s=give_up_s)
+        return Communicator(
+            settings,
+            self.gateway,
+            self.address(rank),
+            give_up_s=give_up_s,
+            block_rate_bps=BLOCK_RATE_BPS,
+        )
 
     def die(self) -> None:
         with self._lock:
@@ -75,8 +83,17 @@ class UdpSwitch:
                 continue
             if self._random.random() < self.loss:
                 continue
+            rank = int(host.rpartition(".")[2]) - 1
             with self._lock:
-                self._switch.from_child(int(host.rpartition(".")[2]) - 1, Packet.read(payload))
+                if payload[0] == BLOCK:
+                    self._flood(rank, payload)
+                else:
+                    self._switch.from_child(rank, Packet.read(payload))
+
+    def _flood(self, sender: int, block: bytes) -> None:
+        for rank in range(self.ranks):
+            if rank != sender and self._switch.alive and self._random.random() >= self.loss:
+                self._socket.sendto(block, (self.address(rank), PORT))
 
     def __enter__(self) -> UdpSwitch:
         return self
