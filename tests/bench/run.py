@@ -157,6 +157,14 @@ def worker_lines(result: dict[str, float]) -> list[Line]:
     ]
 
 
+def moves_lines(result: dict[str, Any]) -> list[Line]:
+    return [
+        Line(f"{what} among 4 hosts, {name}", f"{took['median']:.0f} ms (real)", "", None)
+        for name, row in result.items()
+        for what, took in row.items()
+    ]
+
+
 def large_lines(result: dict[str, Any]) -> list[Line]:
     hosts = f"{result['hosts']} hosts"
     return [
@@ -274,6 +282,9 @@ def main() -> int:
         short = ["--seconds", "4"] if arguments.quick else []
         results["runtimes"] = script("bench_runtimes.py", *short)
         lines += runtime_lines(results["runtimes"])
+        short = ["--rounds", "2"] if arguments.quick else []
+        results["moves"] = script("bench_moves.py", *short)
+        lines += moves_lines(results["moves"])
     elif not arguments.json:
         print("the daemon's benchmarks need root and are left out")
     met = all(line.met is not False for line in lines)

@@ -34,7 +34,7 @@ SMALLEST = {
 }
 """What makes lines of it in run.py, and its options."""
 NEEDS_ROOT = {"bench_daemon.py", "bench_idle.py"}
-NEVER_SMALL = ["bench_ns3.py", "bench_runtimes.py", "run.py"]
+NEVER_SMALL = ["bench_moves.py", "bench_ns3.py", "bench_runtimes.py", "run.py"]
 
 
 @pytest.fixture(scope="module")
