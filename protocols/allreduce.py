@@ -41,6 +41,7 @@ class AllReduceKind(IntEnum):
     RESULT = 2
     MOVE = 3
     BLOCK = 4
+    PARTIAL = 5
 
 
 class AllReduce(Packet):
@@ -49,7 +50,8 @@ class AllReduce(Packet):
     name = "AllReduce"
     fields_desc: ClassVar[list[Any]] = [
         BitEnumField("kind", 1, 8, {kind.value: kind.name for kind in AllReduceKind}),
-        BitField("unused", 0, 4),
+        BitField("unused", 0, 3),
+        BitField("again", 0, 1),
         BitField("exponent_only", 0, 1),
         BitField("from_root", 0, 1),
         BitField("congestion", 0, 1),

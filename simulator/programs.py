@@ -79,6 +79,15 @@ def place_workers(
             )
             numbers[group, rank] = number
             found.append(RunningProgram(number, worker.program, worker.host, None))
+        for server in aggregation().servers(run.topology, group):
+            number = fabric.engine.programs.add(
+                fabric.nodes[server.host],
+                server.program,
+                title=server.program,
+                host=server.host,
+                settings=server.settings,
+            )
+            found.append(RunningProgram(number, server.program, server.host, None))
     for message, group, rank, what in traffic.orders:
         fabric.engine.programs.order(message, numbers[group, rank], what)
     return tuple(found)

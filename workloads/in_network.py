@@ -71,6 +71,9 @@ class Aggregation(Protocol):
     def workers(self, topology: Topology, group: int) -> Iterator[GroupWorker]:
         """Yield what runs for a group that `with_groups` has put in, rank by rank."""
 
+    def servers(self, topology: Topology, group: int) -> Iterator[GroupWorker]:
+        """Yield what runs for a group on hosts that are none of its ranks."""
+
 
 _installed: list[Aggregation] = []
 

@@ -44,6 +44,8 @@ class WorkerConfig:
     patience: int = 2
     timeout_ns: int = 1000
     seed: int = 0
+    best_effort: bool = False
+    rank: int = 0
 
 
 class Calls:

@@ -16,7 +16,7 @@ HERE = Path(__file__).resolve().parent
 CORE = HERE / "core"
 DRIVER = HERE / "driver"
 SHARED = HERE.parent / "include"
-HEADERS = ("worker.h", "blocks.h", "floats.h", "driver.h")
+HEADERS = ("worker.h", "server.h", "blocks.h", "floats.h", "driver.h")
 
 CALLBACKS = """
 extern "Python" {
@@ -28,6 +28,8 @@ extern "Python" {
     uint8_t collective_worker_exponent(void *owner, uint64_t tag, uint32_t chunk);
     void collective_worker_agree(void *owner, uint64_t tag, uint32_t chunk, uint8_t exponent);
     void collective_worker_done(void *owner, uint64_t tag);
+    void collective_server_send(void *owner, const uint8_t *payload, uint32_t length,
+                                uint32_t tail);
     void collective_blocks_send(void *owner, uint32_t to, const uint8_t *payload, uint32_t length,
                                 uint32_t tail);
     void collective_blocks_set_timer(void *owner, int64_t at_ns);
@@ -53,7 +55,7 @@ def _plain(path: Path) -> str:
 
 def declarations() -> str:
     """The headers as cffi's `cdef` takes them."""
-    headers = (CORE / "worker.h", CORE / "blocks.h", CORE / "floats.h", DRIVER / "driver.h")
+    headers = [*(CORE / name for name in HEADERS[:-1]), DRIVER / HEADERS[-1]]
     return "".join(map(_plain, headers)) + CALLBACKS
 
 

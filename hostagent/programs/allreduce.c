@@ -34,7 +34,7 @@ enum purpose { PURPOSE_SUM, PURPOSE_START, PURPOSE_END };
 
 enum {
     JOB, RANK, RANKS, EPOCH, SLOTS, LANES, WIRE_LANES, WINDOW, ADAPT, PATIENCE, TIMEOUT_NS, SEED, DSCP, GATEWAY,
-    BYTES, REPEAT, START_NS, GAP_NS, GIVE_UP_NS, BLOCK_BYTES, BLOCK_LANES, RATE_BPS,
+    BYTES, REPEAT, START_NS, GAP_NS, GIVE_UP_NS, BLOCK_BYTES, BLOCK_LANES, RATE_BPS, BEST_EFFORT,
     SETTINGS,
 };
 
@@ -61,6 +61,7 @@ static const struct program_setting settings[] = {
     [BLOCK_BYTES] = {"block_bytes", 0}, /* of the largest Broadcast or AllGather that is ordered; 0: none is */
     [BLOCK_LANES] = {"block_lanes", 256},
     [RATE_BPS] = {"rate_bps", 0}, /* of the slowest link of the job's trees; 0: the interface's */
+    [BEST_EFFORT] = {"best_effort", 0}, /* 1: a parameter server completes what switches do not */
     [SETTINGS] = {NULL, 0},
 };
 
@@ -107,9 +108,11 @@ static struct worker_config config_of(const struct program_setting *s)
         .wire_lanes = (uint32_t)(s[WIRE_LANES].value ? s[WIRE_LANES].value : s[LANES].value),
         .window = (uint32_t)(s[WINDOW].value ? s[WINDOW].value : s[SLOTS].value),
         .adapt = s[ADAPT].value != 0,
-        .patience = (uint32_t)s[PATIENCE].value,
+        .patience = s[BEST_EFFORT].value ? 0 : (uint32_t)s[PATIENCE].value, /* there is no other tree */
         .timeout_ns = s[TIMEOUT_NS].value,
         .seed = (uint64_t)s[SEED].value << 32 ^ (uint64_t)s[JOB].value << 20 ^ (uint64_t)s[RANK].value,
+        .best_effort = s[BEST_EFFORT].value != 0,
+        .rank = (uint32_t)s[RANK].value,
     };
 }
 
@@ -165,6 +168,7 @@ static const char *wrong_with(const struct program_host *host)
         {BLOCK_BYTES, 0, (int64_t)1 << 40, "block_bytes: from 0 to 2^40"},
         {BLOCK_LANES, 1, WORKER_LANES_MAX, "block_lanes: from 1 to 2044"},
         {RATE_BPS, 0, (int64_t)1 << 50, "rate_bps: from 0 to 2^50"},
+        {BEST_EFFORT, 0, 1, "best_effort: 0 or 1"},
     };
     for (size_t i = 0; i < sizeof limits / sizeof *limits; i++)
         if (setting(host, limits[i].which) < limits[i].least || setting(host, limits[i].which) > limits[i].most)
@@ -175,7 +179,8 @@ static const char *wrong_with(const struct program_host *host)
         return "bytes: from 1 to 2^40, where calls are repeated";
     const struct worker_config config = config_of(host->settings);
     const char *wrong = worker_wrong(&config);
-    if (!wrong && DATAGRAM_IP + DATAGRAM_UDP + WEFT_ALLREDUCE_BYTES + LANE * config.wire_lanes > host->interfaces[0].mtu)
+    const uint32_t header = WEFT_ALLREDUCE_BYTES + (config.best_effort ? WEFT_ALLREDUCE_SET_BYTES : 0);
+    if (!wrong && DATAGRAM_IP + DATAGRAM_UDP + header + LANE * config.wire_lanes > host->interfaces[0].mtu)
         return "wire_lanes: packets of as many lanes are longer than the interface's MTU";
     if (wrong || !setting(host, BLOCK_BYTES))
         return wrong;
@@ -571,6 +576,7 @@ static void stop(struct program_host *host)
         {"sent", stats->sent},
         {"repeated", stats->repeated},
         {"sent again", stats->sent_again},
+        {"overtaken", stats->overtaken},
         {"results", stats->results},
         {"wrong", 0},
         {"late", stats->late},

@@ -5,3 +5,4 @@
  */
 PROGRAM(echo)
 PROGRAM(allreduce)
+PROGRAM(parameter_server)

@@ -21,6 +21,8 @@ OUTCOMES: Mapping[str, str] = {
     "block": "blocks",
     "unexpected": "results that nobody waited for",
     "congested": "with ECN CE",
+    "passed": "on to the server as they came",
+    "flushed": "repeats that took a partial sum along",
 }
 """In the order of the P4 enum, with how a count of each reads."""
 

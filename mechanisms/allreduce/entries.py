@@ -11,8 +11,10 @@ from collections.abc import Iterator
 from controller.entries import Entry, Exact, MulticastGroup, TableEntry, call, match
 from controller.parts import View
 from controller.target_facts import TargetFacts
+from mechanisms.allreduce.plan_error import PlanError
+from mechanisms.allreduce.servers import PATIENCE_MOST, PATIENCE_PS, PATIENCE_SHIFT, place_in_pool
 from mechanisms.allreduce.settings import KEY
-from mechanisms.allreduce.trees import JobPlan, Node, Plan, PlanError, Tree, plan_of
+from mechanisms.allreduce.trees import JobPlan, Node, Plan, Tree, plan_of
 
 NAME = KEY
 PORT_TABLE = "allreduce_port"
@@ -73,20 +75,30 @@ def _node_entries(
     assert job.base is not None, "a job that runs has slots"
     groups = plan.groups[switch]
     key = {"job": Exact(job.number), "tree": Exact(bits)}
-    use = call(
-        "set_allreduce_tree",
-        base=job.base,
-        slots=job.slots,
-        children=(1 << len(node.ports)) - 1,
-        root=1 if node.parent is None else 0,
-        parent=node.parent or 0,
-        children_group=groups[node.children],
-        flood_group=groups[node.neighbours],
-        class_of_service=min(plan.queue, facts.priorities - 1),
-    )
+    common = {
+        "slots": job.slots,
+        "parent": node.parent or 0,
+        "children_group": groups[node.children],
+        "flood_group": groups[node.neighbours],
+        "class_of_service": min(plan.queue, facts.priorities - 1),
+    }
+    if job.server is None:
+        children = (1 << len(node.ports)) - 1
+        root = 1 if node.parent is None else 0
+        use = call("set_allreduce_tree", base=job.base, children=children, root=root, **common)
+        joins = [call("join_from_child", index=index) for index in range(len(node.ports))]
+    else:
+        ticks = facts.ticks(PATIENCE_PS) >> PATIENCE_SHIFT
+        use = call(
+            "set_allreduce_pool",
+            **place_in_pool(job.number, plan.setting.best_effort.pool),
+            workers=sum(node.covers),
+            patience=min(max(ticks, 1), PATIENCE_MOST),
+            **common,
+        )
+        joins = [call("join_pool_from_child", workers=cover) for cover in node.covers]
     yield TableEntry(TREE_TABLE, match(**key), use)
-    for index, port in enumerate(node.ports):
-        child = call("join_from_child", index=index)
+    for port, child in zip(node.ports, joins, strict=True):
         yield TableEntry(EDGE_TABLE, match(port=Exact(port), **key), child)
     if node.parent is not None:
         parent = call("join_from_parent")

@@ -11,8 +11,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from mechanisms.allreduce.plan_error import PlanError
 from mechanisms.allreduce.settings import KEY, TREES, AllReduce, Job
-from mechanisms.allreduce.trees import LANE_BYTES, JobPlan, PlanError, plan_of
+from mechanisms.allreduce.trees import LANE_BYTES, JobPlan, plan_of
 from mechanisms.allreduce.workers import worker_of
 from topologies.extensions import Settings
 from topologies.model import Link, Topology
@@ -26,7 +27,7 @@ HEADERS = 20 + 8 + 16
 BLOCK_LEAST, BLOCK_MOST = 1, 1024
 """Lanes of a block: as many as fit all links, a power of two."""
 
-PROGRAM = "allreduce"
+PROGRAM, SERVER = "allreduce", "parameter_server"
 """Of hostagent/programs."""
 
 ADDED, SENT = 2, 256
@@ -51,6 +52,12 @@ class Groups:
     def with_groups(self, topology: Topology, groups: Sequence[Group]) -> Topology:
         """Return the topology with a job a group. Raises GroupError."""
         said: AllReduce | None = topology.setting(KEY)
+        servers = said.best_effort.servers if said is not None else ()
+        if servers and len(servers) < len(groups):
+            raise GroupError(
+                f"{len(groups)} groups need a server each, and allreduce: best_effort: servers: "
+                f"names {len(servers)}"
+            )
         slots = self._slots(topology, groups, said)
         setting = said or AllReduce(ADDED, SENT, slots * len(groups))
         names = {job.name for job in setting.jobs}
@@ -66,6 +73,7 @@ class Groups:
                 TREES,
                 None,
                 None,
+                server=servers[number] if servers else None,
             )
             for number, group in enumerate(groups)
         )
@@ -103,12 +111,33 @@ class Groups:
                 "gateway": int(interface.gateway),
                 "block_lanes": block_lanes,
                 "rate_bps": rate_bps,
+                "adapt": worker.best_effort,
             }
             yield GroupWorker(interface.host, PROGRAM, settings)
 
+    def servers(self, topology: Topology, group: int) -> Iterator[GroupWorker]:
+        """Yield the server of a group that is best effort."""
+        whole = plan_of(topology)
+        job = whole.jobs[name_of(group)]
+        if job.server is not None:
+            settings = {
+                "job": job.number,
+                "ranks": len(job.workers),
+                "slots": job.slots,
+                "lanes": whole.setting.lanes,
+                "wire_lanes": whole.setting.wire_lanes,
+                "dscp": whole.dscp,
+                "gateway": int(job.server.gateway),
+                "adapt": 1,
+            }
+            yield GroupWorker(job.server.host, SERVER, settings)
+
     def _slots(self, topology: Topology, groups: Sequence[Group], said: AllReduce | None) -> int:
         """Return the slots of each group, a power of two."""
-        if said is not None:
+        best_effort = said is not None and bool(said.best_effort.servers)
+        if said is not None and best_effort and said.best_effort.window is not None:
+            return said.best_effort.window
+        if said is not None and not best_effort:
             free = said.slots - sum(job.slots for job in said.jobs)
             share = free // len(groups)
             if share < 1:

@@ -14,9 +14,10 @@ from mechanisms.allreduce.counters import ALLREDUCE as COUNTER
 from mechanisms.allreduce.entries import EDGE_TABLE, NAME, PORT_TABLE, TREE_TABLE, entries
 from mechanisms.allreduce.groups import Groups
 from mechanisms.allreduce.life import Jobs
+from mechanisms.allreduce.plan_error import PlanError
 from mechanisms.allreduce.settings import ALLREDUCE, KEY, LANES, SLOTS, TREES
 from mechanisms.allreduce.starts import count_start
-from mechanisms.allreduce.trees import PlanError, plan_of
+from mechanisms.allreduce.trees import plan_of
 from mechanisms.allreduce.words import WORDS
 from mechanisms.allreduce.workers import hosts_of_jobs, worker_of
 from mechanisms.contract import Mechanism, SwitchJobs
@@ -46,6 +47,7 @@ class AllReduceMechanism(Mechanism):
         }
         with suppress(PlanError):  # which lint says
             needed["ALLREDUCE_EDGES"] = (plan_of(topology).most_edges, EDGE_ENTRIES)
+        needed["ALLREDUCE_POOL"] = (setting.cells, 0)
         lanes = {"ALLREDUCE_LANES": setting.lanes} if setting.lanes != LANES else {}
         return lanes | {name: size for name, (size, usual) in needed.items() if size > usual}
 

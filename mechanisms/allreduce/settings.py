@@ -8,6 +8,11 @@ allreduce:
     training: {workers: all, slots: 256, trees: 4}
     other: {workers: [h1, h3, h5]}
     third: {workers: {first: h2, every: 8, count: 128}}
+    fourth: {workers: [h2, h4], server: h6}    # best effort: no slots of its own
+  best_effort:
+    pool: 64                 # cells of a switch that such jobs share
+    servers: [h7, h8]        # of the groups of a run file's collectives, in turn
+    window: 64               # chunks under way of each of these
 
 Here stands what a file can be asked alone. Whether the jobs fit the fabric says `trees.plan_of`.
 """
@@ -44,6 +49,12 @@ MOST_JOB_SLOTS = 1 << 15
 TREES = 8
 """The low bits of an epoch select one of them."""
 
+POOL = 64
+"""Cells, where jobs have servers and the file does not say; as ALLREDUCE_POOL of the module."""
+
+MOST_RANKS = 64
+"""Workers of a best-effort job: a partial has a bit for each."""
+
 MOST_JOBS = 65_535
 """A packet's job has 16 bits, and 0 is none."""
 
@@ -68,7 +79,8 @@ class Job:
     `workers`: hosts in the order of their ranks; none: all hosts. `every`: hosts by a rule, in
     place of `workers`. `level`: of its trees' roots, None for the lowest that reaches all workers.
     `base`: the first of its slots at each switch, None for the first that are free. `start`: with
-    the fabric; else the job has no slots until it is started.
+    the fabric; else the job has no slots until it is started. `server`: the host that completes
+    what switches do not; the job then has no slots in switches, and `slots` is its workers'.
     """
 
     name: str
@@ -79,6 +91,20 @@ class Job:
     level: Level | None
     base: int | None
     start: bool = True
+    server: str | None = None
+
+
+@dataclass(frozen=True)
+class BestEffort:
+    """What best-effort jobs share. `pool`: cells of a switch, 0 for none: all goes to the servers.
+
+    `servers`: of a run file's groups, one a group; `window`: chunks that each has under way, None
+    for what line rate needs.
+    """
+
+    pool: int = POOL
+    servers: tuple[str, ...] = ()
+    window: int | None = None
 
 
 @dataclass(frozen=True)
@@ -94,6 +120,14 @@ class AllReduce:
     slots: int = SLOTS
     traffic_class: str | None = None
     jobs: tuple[Job, ...] = ()
+    best_effort: BestEffort = BestEffort()
+
+    @property
+    def cells(self) -> int:
+        """Cells of the pool that the program needs: at least one where a job has a server."""
+        if not self.best_effort.servers and not any(job.server for job in self.jobs):
+            return 0
+        return max(self.best_effort.pool, 1)
 
 
 class EveryEntry(Model):
@@ -142,6 +176,47 @@ class JobEntry(Model):
     level: Level | None = None
     base: Annotated[int, Field(ge=0, lt=MOST_SLOTS, strict=True)] | None = None
     start: StrictBool = True
+    server: Name | None = None
+
+    @model_validator(mode="after")
+    def _is_one_kind(self) -> Self:
+        if self.server is None:
+            return self
+        if self.base is not None:
+            raise ValueError("base: a job with a server has no slots in switches: leave base out")
+        if self.level is not None:
+            raise ValueError(
+                "level: trees of a job with a server have their root at its switch: leave level out"
+            )
+        if self.server in self.workers:
+            raise ValueError(
+                f"server: {self.server} is a worker of the job: a host that is none of them"
+            )
+        return self
+
+
+def _pool(value: object) -> object:
+    return value if value == 0 else _power_of_two(value)
+
+
+def _servers(value: object) -> object:
+    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+        raise ValueError("servers are a list of hosts, one for each group that is summed")
+    for name in value:
+        if value.count(name) > 1:
+            raise ValueError(f"host {name!r} is named twice: a host has one server")
+    return tuple(value)
+
+
+class BestEffortEntry(Model):
+    """What a file may say of best effort."""
+
+    pool: Annotated[int, BeforeValidator(_pool), Field(ge=0, le=2 * MOST_SLOTS, strict=True)] = POOL
+    servers: Annotated[tuple[str, ...], BeforeValidator(_servers)] = ()
+    window: (
+        Annotated[int, BeforeValidator(_power_of_two), Field(ge=1, le=MOST_JOB_SLOTS, strict=True)]
+        | None
+    ) = None
 
 
 def _jobs(value: object) -> object:
@@ -168,6 +243,7 @@ class AllReduceEntry(Model):
     slots: Annotated[int, Field(ge=1, le=MOST_SLOTS, strict=True)] = SLOTS
     traffic_class: str | None = Field(default=None, alias="class")
     jobs: Annotated[dict[str, JobEntry], BeforeValidator(_jobs)] = Field(default={})
+    best_effort: BestEffortEntry = BestEffortEntry()
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -176,16 +252,24 @@ class AllReduceEntry(Model):
                 f"packets of {self.wire_lanes} lanes (wire_lanes) have no {self.lanes} to add: "
                 f"lanes: {self.wire_lanes} or fewer"
             )
-        if 2 * self.slots * self.lanes > MOST_SUMS:
+        reserved = {name: job for name, job in self.jobs.items() if job.server is None}
+        pool = self.best_effort.pool
+        if (2 * self.slots + pool) * self.lanes > MOST_SUMS and 2 * self.slots < pool:
+            raise ValueError(
+                f"a pool of {pool} cells beside {self.slots} slots, of {self.lanes} lanes, is more "
+                f"than the {MOST_SUMS} sums that a switch has at most: a smaller "
+                "best_effort: {pool: ...}"
+            )
+        if (2 * self.slots + pool) * self.lanes > MOST_SUMS:
             raise ValueError(
                 f"{self.slots} slots of {self.lanes} lanes, twice, are "
                 f"{2 * self.slots * self.lanes} sums at each switch, and it has at most "
                 f"{MOST_SUMS}: slots: {MOST_SUMS // (2 * self.lanes)} or fewer"
             )
-        if sum(job.start for job in self.jobs.values()) > self.slots:
-            raise ValueError(f"{len(self.jobs)} jobs need a slot each, and slots: is {self.slots}")
+        if sum(job.start for job in reserved.values()) > self.slots:
+            raise ValueError(f"{len(reserved)} jobs need a slot each, and slots: is {self.slots}")
         share = self.share
-        for name, job in self.jobs.items():
+        for name, job in reserved.items():
             size = job.slots or share
             if (job.base or 0) + size > self.slots:
                 end = f"{job.base} to {job.base + size}" if job.base else f"{size} slots"
@@ -198,7 +282,8 @@ class AllReduceEntry(Model):
     @property
     def share(self) -> int:
         """Return the slots of a job that says nothing: equal parts, a power of two."""
-        part = min(max(self.slots // max(len(self.jobs), 1), 1), MOST_JOB_SLOTS)
+        reserved = sum(job.server is None for job in self.jobs.values())
+        part = min(max(self.slots // max(reserved, 1), 1), MOST_JOB_SLOTS)
         return 1 << part.bit_length() - 1
 
 
@@ -219,6 +304,7 @@ def _job(name: str, entry: JobEntry, share: int) -> Job:
         entry.level,
         entry.base,
         entry.start,
+        entry.server,
     )
 
 
@@ -231,6 +317,7 @@ def _setting(entry: AllReduceEntry | None) -> AllReduce | None:
         entry.slots,
         entry.traffic_class,
         tuple(_job(name, job, entry.share) for name, job in entry.jobs.items()),
+        BestEffort(**dict(entry.best_effort)),
     )
 
 

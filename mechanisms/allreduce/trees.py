@@ -28,7 +28,8 @@ from weakref import ReferenceType, ref
 
 import numpy as np
 
-from controller.errors import ControllerError
+from mechanisms.allreduce.plan_error import PlanError
+from mechanisms.allreduce.servers import ask_servers, server_of
 from mechanisms.allreduce.settings import KEY, TREES, AllReduce, Job
 from mechanisms.allreduce.traffic import class_of, dscp_of
 from topologies.errors import FieldPath, did_you_mean
@@ -43,6 +44,9 @@ KEPT = 2 * TREES
 
 HEADER_BYTES = 20 + 8 + 16
 """IPv4, UDP and AllReduce's header: what a packet has besides lanes within the MTU."""
+
+SET_BYTES = 8
+"""Behind a partial's header: whose sum it is."""
 
 LANE_BYTES = 4
 
@@ -59,19 +63,12 @@ _ROLES: Mapping[str, tuple[Role, ...]] = {
 }
 
 
-class PlanError(ControllerError):
-    """Jobs that do not fit their fabric. `path`: the setting that is wrong; `right`: the remedy."""
-
-    def __init__(self, path: FieldPath, subject: str, message: str, right: str) -> None:
-        super().__init__(f"{KEY}: {subject}: {message}; {right}")
-        self.path, self.subject, self.message, self.right = path, subject, message, right
-
-
 @dataclass(frozen=True)
 class Node:
     """A switch in a tree. `ports`: of its children, by index; `parent`: None at the root.
 
-    `covers`: of each child the workers beneath it, a bit a rank.
+    `covers`: of each child the workers beneath it, a bit a rank. The root of a best-effort job has
+    a parent, too: its server.
     """
 
     parent: int | None
@@ -102,7 +99,8 @@ class Tree:
 class JobPlan:
     """A job in its fabric. `workers`: by rank. `trees`: in use, `spare`: beside them.
 
-    Its slots at a switch begin at `base`; None: it has none until it is started.
+    Its slots at a switch begin at `base`; None: it has none until it is started. `server`: of a
+    best-effort job, which is the parent of its trees' roots; its `slots` are its workers' alone.
     """
 
     name: str
@@ -112,6 +110,7 @@ class JobPlan:
     slots: int
     trees: tuple[Tree, ...]
     spare: tuple[Tree, ...]
+    server: Interface | None = None
 
     @property
     def all_trees(self) -> tuple[Tree, ...]:
@@ -285,10 +284,13 @@ class _Planner:
         jobs = []
         for number, job in enumerate(setting.jobs, 1):
             workers = self._workers(job)
-            self._fits_mtu(setting, job, workers)
-            trees = self._trees(job, workers, used_by_index)
+            server = server_of(self.topology, job, workers)
+            ends = workers if server is None else (*workers, server)
+            self._fits_mtu(setting, job, ends)
+            trees = self._trees(job, workers, server, used_by_index)
             in_use, spare = trees[: job.trees], trees[job.trees :]
-            jobs.append(JobPlan(job.name, number, workers, None, job.slots, in_use, spare))
+            jobs.append(JobPlan(job.name, number, workers, None, job.slots, in_use, spare, server))
+        ask_servers(self.topology, jobs)
         placed = {job.name: job for job in _in_slots(setting, jobs)}
         queue = 0 if of is None else of.queue or 0
         made = Plan(setting, dscp_of(self.topology, of), queue, placed)
@@ -361,9 +363,10 @@ class _Planner:
         self._ask_mtu(setting, job, min(access, key=lambda link: link.mtu_bytes))
 
     def _ask_mtu(self, setting: AllReduce, job: Job, link: Link) -> None:
-        needed = HEADER_BYTES + LANE_BYTES * setting.wire_lanes
+        header = HEADER_BYTES + (0 if job.server is None else SET_BYTES)
+        needed = header + LANE_BYTES * setting.wire_lanes
         if needed > link.mtu_bytes:
-            most = max((link.mtu_bytes - HEADER_BYTES) // LANE_BYTES, 0)
+            most = max((link.mtu_bytes - header) // LANE_BYTES, 0)
             raise PlanError(
                 (KEY, "wire_lanes" if setting.wire_lanes != setting.lanes else "lanes"),
                 f"{link.a}-{link.b}",
@@ -375,12 +378,16 @@ class _Planner:
     # ------------------------------------------------------------ trees
 
     def _trees(
-        self, job: Job, workers: Sequence[Interface], used_by_index: Sequence[Any]
+        self,
+        job: Job,
+        workers: Sequence[Interface],
+        server: Interface | None,
+        used_by_index: Sequence[Any],
     ) -> tuple[Tree, ...]:
         beneath: dict[int, list[tuple[int, int]]] = {}
         for rank, each in enumerate(workers):
             beneath.setdefault(self.graph.index[each.switch], []).append((rank, each.port))
-        roots = self._roots(job, list(beneath))
+        roots = self._roots(job, list(beneath), server)
         sizes = [len(self.links)] * 4 + [len(self.graph.names)] * 2
         usage = _Usage(*(np.zeros(size, dtype=np.int64) for size in sizes))
         fixed: dict[int, _Shape] = {}
@@ -405,7 +412,7 @@ class _Planner:
             shape = best[1]
             seen.add((shape.root, shape.links.tobytes()))
             try:
-                tree = self._tree(job, shape, beneath)
+                tree = self._tree(job, shape, beneath, server)
             except PlanError as error:
                 crowded = error
                 continue
@@ -430,10 +437,20 @@ class _Planner:
             if link in links:
                 self._ask_mtu(setting, job, link)
 
-    def _roots(self, job: Job, leaves: Sequence[int]) -> list[int]:
-        """Return the switches whose farthest leaf is nearest, of the level that the job asks."""
+    def _roots(self, job: Job, leaves: Sequence[int], server: Interface | None) -> list[int]:
+        """Return the switches whose farthest leaf is nearest, of the level that the job asks.
+
+        Of a best-effort job its server's.
+        """
         far = np.array(self.graph.distances)[:, leaves].max(axis=1)
         path: FieldPath = (KEY, "jobs", job.name)
+        if server is not None:
+            root = self.graph.index[server.switch]
+            if not np.isfinite(far[root]):
+                raise PlanError((*path, "server"), f"job {job.name}",
+                                f"its workers do not all reach {server.host}",
+                                "a host that they can reach by their first interfaces")  # fmt: skip
+            return [root]
         if not np.isfinite(far).any():
             apart = self._apart(leaves)
             raise PlanError((*path, "workers"), f"job {job.name}",
@@ -507,7 +524,11 @@ class _Planner:
         )
 
     def _tree(
-        self, job: Job, shape: _Shape, beneath: Mapping[int, Sequence[tuple[int, int]]]
+        self,
+        job: Job,
+        shape: _Shape,
+        beneath: Mapping[int, Sequence[tuple[int, int]]],
+        server: Interface | None,
     ) -> Tree:
         children: dict[int, list[tuple[int, int]]] = {
             leaf: [(1 << rank, port) for rank, port in found] for leaf, found in beneath.items()
@@ -529,8 +550,9 @@ class _Planner:
                 )
             found.sort(key=lambda child: child[0] & -child[0])
             way = shape.up.get(here)
+            above = None if server is None else server.port
             nodes[name] = Node(
-                None if way is None else way[0],
+                above if way is None else way[0],
                 tuple(port for _, port in found),
                 tuple(cover for cover, _ in found),
             )
@@ -560,11 +582,13 @@ def in_free_slots(setting: AllReduce, job: JobPlan, others: Sequence[JobPlan]) -
     Jobs that meet at no switch, in no tree, may have the same ones.
     """
     asked = next(each.base for each in setting.jobs if each.name == job.name)
+    if job.server is not None:
+        return replace(job, base=0)
     here = job.switches()
     taken = [
         (each.base, each)
         for each in others
-        if each.base is not None and not here.isdisjoint(each.switches())
+        if each.base is not None and each.server is None and not here.isdisjoint(each.switches())
     ]
     taken.sort(key=lambda found: found[0])
     if asked is not None:

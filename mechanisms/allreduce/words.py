@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from mechanisms.allreduce.counters import ALLREDUCE as COUNTER
 from mechanisms.allreduce.entries import NAME, TREE_TABLE
 from mechanisms.allreduce.life import Jobs
+from mechanisms.allreduce.plan_error import PlanError
 from mechanisms.allreduce.settings import KEY, TREES
-from mechanisms.allreduce.trees import PlanError
 from mechanisms.contract import Rows, Running, Word, WordError
 from topologies.errors import did_you_mean
 

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from mechanisms.allreduce.plan_error import PlanError
 from mechanisms.allreduce.settings import KEY
-from mechanisms.allreduce.trees import JobPlan, Plan, PlanError, plan_of
+from mechanisms.allreduce.trees import JobPlan, Plan, plan_of
 from topologies.errors import did_you_mean
 from topologies.model import Topology
 
@@ -26,7 +27,8 @@ class Worker:
     """One worker. `job`: its number in packets; `ranks`: how many workers the job has.
 
     `epoch`: to begin with. `slots`: of the job. `lanes`: int32 of a packet that switches add;
-    `wire_lanes`: that a packet has. `dscp`: of its packets.
+    `wire_lanes`: that a packet has. `dscp`: of its packets. `best_effort`: 1 where a server
+    completes the sums.
     """
 
     job: int
@@ -37,6 +39,7 @@ class Worker:
     lanes: int
     wire_lanes: int
     dscp: int
+    best_effort: int = 0
 
 
 def plan(topology: Topology) -> Plan:
@@ -89,4 +92,5 @@ def worker_of(topology: Topology, job: str, host: str, start: int = 0) -> Worker
         lanes=whole.setting.lanes,
         wire_lanes=whole.setting.wire_lanes,
         dscp=whole.dscp,
+        best_effort=int(found.server is not None),
     )

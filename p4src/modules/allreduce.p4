@@ -6,6 +6,7 @@
 //     -> contribution      -> Rounds: added, seen before, or late?                allreduce/rounds.p4
 //                             all children there -> up to the parent, or from the root down to all children
 //     -> result            -> Rounds: stored, down to all children
+//     -> partial           -> Rounds, in a cell of the pool: added, or on to the job's server    allreduce/pool.p4
 //     -> move              up to the root, then down to all children
 //     -> block             to the parent and all children but the one it came from
 //   egress
@@ -25,6 +26,9 @@
 #ifndef ALLREDUCE_SLOTS
 #define ALLREDUCE_SLOTS 256     // of all jobs together
 #endif
+#if !defined(PROFILE) && !defined(ALLREDUCE_POOL)
+#define ALLREDUCE_POOL 64       // cells that best-effort jobs share, a power of two; not defined: there are no such jobs
+#endif
 #endif
 
 #elif defined(WITH_ALLREDUCE)
@@ -35,6 +39,9 @@
 
 #elif HOOK == HOOK_HEADERS
     allreduce_header_t allreduce;
+#ifdef ALLREDUCE_POOL
+    allreduce_workers_t allreduce_workers;
+#endif
     allreduce_lanes_t  allreduce_lanes;
 
 #elif HOOK == HOOK_METADATA
@@ -57,9 +64,22 @@
         transition select(hdr.allreduce.kind, hdr.allreduce.lanes) {
             (AllReduceKind.CONTRIBUTION, ALLREDUCE_LANES .. 65535): parse_allreduce_lanes;
             (AllReduceKind.RESULT, ALLREDUCE_LANES .. 65535): parse_allreduce_lanes;
+#ifdef ALLREDUCE_POOL
+            (AllReduceKind.PARTIAL, 0 .. 65535): parse_allreduce_workers;
+#endif
             default: accept;
         }
     }
+#ifdef ALLREDUCE_POOL
+
+    state parse_allreduce_workers {
+        packet.extract(hdr.allreduce_workers);
+        transition select(hdr.allreduce.lanes) {
+            ALLREDUCE_LANES .. 65535: parse_allreduce_lanes;
+            default: accept;
+        }
+    }
+#endif
 
     state parse_allreduce_lanes {
         packet.extract(hdr.allreduce_lanes);
@@ -68,6 +88,9 @@
 
 #elif HOOK == HOOK_DEPARSER
         packet.emit(hdr.allreduce);
+#ifdef ALLREDUCE_POOL
+        packet.emit(hdr.allreduce_workers);
+#endif
         packet.emit(hdr.allreduce_lanes);
 
 #elif HOOK == HOOK_CONTROLS

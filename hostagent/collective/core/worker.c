@@ -11,6 +11,7 @@ enum {
     JITTER_SHIFT = 2,  /* a time-out's random part: up to a quarter of it */
     REPEATS_MOST = 128, /* then half of them is forgotten */
     SPURIOUS_LEAST = 4,
+    OVERTAKEN_PART = 4, /* of the window: by as many later chunks one is overtaken */
     STRETCH_SHIFT = 6, /* after as many time-outs (a power of two) of which none came too soon, they are shorter */
 };
 
@@ -48,6 +49,7 @@ struct worker {
     uint64_t low;       /* all chunks before this one have results */
     uint64_t sent_end;  /* behind the last chunk that was sent */
     uint64_t cut_end;   /* chunks before this one were sent before the window's last cut */
+    uint64_t looked;    /* best effort: whoever lagged behind others' results before this chunk was repeated */
     uint64_t random;
     int64_t armed, heard, raised, answered;
     int64_t limit;      /* how long after `raised` it is silent */
@@ -83,6 +85,10 @@ const char *worker_wrong(const struct worker_config *c)
         return "window: from 1 to slots";
     if (c->timeout_ns <= 0 || c->timeout_ns > TIMEOUT_MAX)
         return "timeout_ns: from 1 to 2^40";
+    if (c->best_effort && c->rank >= WORKER_RANKS_MAX)
+        return "rank: below 64, where the job is best effort";
+    if (c->best_effort && c->patience)
+        return "patience: 0, where the job is best effort: it has nowhere to move";
     return NULL;
 }
 
@@ -91,9 +97,15 @@ static size_t rounded(size_t bytes)
     return (bytes + PACKET_ALIGN - 1) / PACKET_ALIGN * PACKET_ALIGN;
 }
 
+/* What a contribution has in front of its lanes. */
+static uint32_t header_bytes(const struct worker_config *c)
+{
+    return WEFT_ALLREDUCE_BYTES + (c->best_effort ? WEFT_ALLREDUCE_SET_BYTES : 0);
+}
+
 static size_t packet_bytes(const struct worker_config *c)
 {
-    return rounded(WEFT_ALLREDUCE_BYTES + 4 * (size_t)c->lanes);
+    return rounded(header_bytes(c) + 4 * (size_t)c->lanes);
 }
 
 size_t worker_bytes(const struct worker_config *c)
@@ -255,7 +267,15 @@ static void send_kept(struct worker *w, uint32_t number, uint64_t chunk)
     const uint32_t wire = get16(packet + 14), lanes = wire ? w->config.lanes : 0;
     put16(packet + 4, w->epoch);
     w->stats.sent++;
-    w->calls.send(w->owner, packet, WEFT_ALLREDUCE_BYTES + 4 * lanes, 4 * (wire - lanes));
+    w->calls.send(w->owner, packet, header_bytes(&w->config) + 4 * lanes, 4 * (wire - lanes));
+}
+
+/* The same after a time-out, or a move: a partial says so, and no cell waits for others with it. */
+static void repeat_kept(struct worker *w, uint32_t number, uint64_t chunk)
+{
+    if (w->config.best_effort)
+        packet_of(w, number, version_of(w, chunk))[1] |= WEFT_ALLREDUCE_AGAIN;
+    send_kept(w, number, chunk);
 }
 
 /* The chunk before the one that has no result; where that is in flight, others may still wait for both. Returns how many were sent. */
@@ -264,11 +284,11 @@ static uint32_t send_again(struct worker *w, uint32_t number, int before)
     const struct slot *slot = &w->slots[number];
     uint32_t n = 0;
     if (before && slot->next >= w->config.slots && slot->kept >> version_of(w, slot->next - w->config.slots) & 1) {
-        send_kept(w, number, slot->next - w->config.slots);
+        repeat_kept(w, number, slot->next - w->config.slots);
         n++;
     }
     if (slot->state == SLOT_FLIGHT) {
-        send_kept(w, number, slot->next);
+        repeat_kept(w, number, slot->next);
         n++;
     }
     return n;
@@ -283,7 +303,7 @@ static void send_first(struct worker *w, uint32_t number, int64_t now)
     uint8_t *packet = packet_of(w, number, version);
     const int scaled = call->kind == WORKER_SCALED && index < call->chunks;
     const uint32_t wire_lanes = call->kind == WORKER_SHORT ? w->config.lanes : w->config.wire_lanes;
-    packet[0] = WEFT_ALLREDUCE_CONTRIBUTION;
+    packet[0] = w->config.best_effort ? WEFT_ALLREDUCE_PARTIAL : WEFT_ALLREDUCE_CONTRIBUTION;
     packet[1] = data ? 0 : WEFT_ALLREDUCE_EXPONENT_ONLY;
     put16(packet + 2, w->config.job);
     put16(packet + 6, version << 15 | number);
@@ -291,9 +311,14 @@ static void send_first(struct worker *w, uint32_t number, int64_t now)
     packet[12] = scaled ? w->calls.exponent(w->owner, call->tag, (uint32_t)index) : 0;
     packet[13] = 0;
     put16(packet + 14, data ? wire_lanes : 0);
+    if (w->config.best_effort) {
+        const uint64_t own = (uint64_t)1 << w->config.rank;
+        put32(packet + WEFT_ALLREDUCE_BYTES, (uint32_t)(own >> 32));
+        put32(packet + WEFT_ALLREDUCE_BYTES + 4, (uint32_t)own);
+    }
     if (data) {
         w->calls.fill(w->owner, call->tag, (uint32_t)(index - call->lead), w->lanes);
-        put_lanes(packet + WEFT_ALLREDUCE_BYTES, w->lanes, w->config.lanes);
+        put_lanes(packet + header_bytes(&w->config), w->lanes, w->config.lanes);
     }
     slot->kept |= (uint8_t)(1u << version);
     slot->state = SLOT_FLIGHT;
@@ -485,6 +510,20 @@ static void hear_late(struct worker *w, struct slot *slot, uint32_t place, uint3
     }
 }
 
+/* Best effort: a chunk that so many later ones have overtaken may be in two parts, one of which waits in a cell for the other. A repeat
+ * takes it along, and no time-out has to be waited for. */
+static void repeat_overtaken(struct worker *w, uint64_t chunk)
+{
+    const uint64_t lag = w->config.window / OVERTAKEN_PART + 1;
+    if (w->looked < w->low)
+        w->looked = w->low;
+    for (; w->looked + lag < chunk; w->looked++) {
+        const uint32_t number = (uint32_t)(w->looked & w->slot_mask);
+        if (w->slots[number].state == SLOT_FLIGHT && w->slots[number].next == w->looked)
+            w->stats.overtaken += send_again(w, number, 0);
+    }
+}
+
 static void take_result(struct worker *w, uint32_t number, const uint8_t *payload, int64_t now)
 {
     struct slot *slot = &w->slots[number];
@@ -507,6 +546,8 @@ static void take_result(struct worker *w, uint32_t number, const uint8_t *payloa
     w->flying--;
     while (w->low < w->end && has_result(w, w->low))
         w->low++;
+    if (w->config.best_effort)
+        repeat_overtaken(w, chunk);
     follow_marks(w, chunk, payload[1] & WEFT_ALLREDUCE_CONGESTION ? 1 : 0);
     hear(w, now);
     const int last = !--call->left;
@@ -534,7 +575,8 @@ void worker_receive(struct worker *w, const uint8_t *payload, uint32_t length, i
         return;
     }
     if (payload[0] == WEFT_ALLREDUCE_MOVE) {
-        hear_move(w, payload[1], (uint16_t)get16(payload + 4), now);
+        if (!w->config.best_effort)
+            hear_move(w, payload[1], (uint16_t)get16(payload + 4), now);
         return;
     }
     const uint32_t place = get16(payload + 6), number = place & 0x7fff, lanes = get16(payload + 14);

@@ -21,6 +21,7 @@ enum {
     WORKER_LANES_MAX = 2044,    /* with the header and UDP in 8 232 bytes */
     WORKER_CALLS = 1024,        /* that may be open at once */
     WORKER_BACKOFF = 6,         /* time-outs double as often */
+    WORKER_RANKS_MAX = 64,      /* of a best-effort job: a bit each in a partial */
 };
 
 #define WORKER_NEVER INT64_MAX
@@ -41,6 +42,8 @@ struct worker_config {
     uint32_t window;            /* packets under way at most, 1 to `slots` */
     uint32_t adapt;             /* 1: marked results halve the window, a round without adds one */
     uint32_t patience;          /* time-outs without a result until it moves to the next tree; 0: it never begins a move */
+    uint32_t best_effort;       /* 1: contributions are partials, which a server completes; `patience` is 0 */
+    uint32_t rank;              /* of a best-effort job: below WORKER_RANKS_MAX */
     int64_t timeout_ns;         /* the first one; at most 2^40 */
     uint64_t seed;              /* of time-outs' random part */
 };
@@ -63,6 +66,7 @@ struct worker_stats {
     uint64_t sent;       /* datagrams, repeated ones and moves among them */
     uint64_t repeated;   /* after a time-out */
     uint64_t sent_again; /* because of a move */
+    uint64_t overtaken;  /* of a best-effort job: repeated because later chunks had their results */
     uint64_t results;    /* that were taken */
     uint64_t late;       /* results that nothing waited for */
     uint64_t spurious;   /* of these, of chunks that time-outs had repeated: they came too soon, and are longer for a while */

@@ -8,17 +8,20 @@
 
 // By slot: 1, the job that uses it 16, the newest epoch that it has seen 16.
 @id(REGISTER_ID_ALLREDUCE_EPOCHS)
-register<bit<33>>(ALLREDUCE_SLOTS) allreduce_epochs;
+register<bit<33>>(ALLREDUCE_SLOTS + ALLREDUCE_POOL_CELLS) allreduce_epochs;
 
 // By slot and version: without lanes 1, done 1, overflow 1, congestion 1, exponent 8, epoch 16, chunk 32.
 @id(REGISTER_ID_ALLREDUCE_ROUNDS)
-register<bit<60>>(ALLREDUCE_SLOTS * 2) allreduce_rounds;
+register<bit<60>>(ALLREDUCE_CELLS) allreduce_rounds;
 
 // The children that contributed. None: there is no round.
 @id(REGISTER_ID_ALLREDUCE_BITMAPS)
-register<bit<64>>(ALLREDUCE_SLOTS * 2) allreduce_bitmaps;
+register<bit<64>>(ALLREDUCE_CELLS) allreduce_bitmaps;
 
 #include "judge.p4"
+#ifdef ALLREDUCE_POOL
+#include "pool.p4"
+#endif
 
 // Whether a packet is behind the slot's epoch, and what it leaves of another job's rounds: nothing.
 control KeepEpoch(in headers_t hdr, in allreduce_place_t place, in bit<32> cell, inout allreduce_round_t round,
@@ -47,8 +50,12 @@ control KeepEpoch(in headers_t hdr, in allreduce_place_t place, in bit<32> cell,
 
 // Takes a contribution of a child, or a result of the parent. Afterwards the packet has what the switch stores, if it is
 // to be sent. `newest`: of one that is stale, the epoch that its sender should know.
-control Rounds(inout headers_t hdr, in allreduce_place_t place, out AllReduceOutcome outcome,
+control Rounds(inout headers_t hdr, in allreduce_place_t place, in bit<48> now, out AllReduceOutcome outcome,
                out bit<16> newest, out bit<1> overflowed) {
+#ifdef ALLREDUCE_POOL
+    FindCell() find_cell;
+    JudgePartial() judge_partial;
+#endif
     KeepEpoch() keep_epoch;
     JudgeContribution() judge_contribution;
     JudgeResult() judge_result;
@@ -59,8 +66,15 @@ control Rounds(inout headers_t hdr, in allreduce_place_t place, out AllReduceOut
         allreduce_round_t round;
         bool stale;
         bool first = false;
+        bool freed = false;
+        bool joins = false;
         bit<32> cell = (place.base + (bit<32>)hdr.allreduce.slot) << 1 | (bit<32>)hdr.allreduce.version;
         bit<1> bare = hdr.allreduce_lanes.isValid() ? 1w0 : 1w1;
+#ifdef ALLREDUCE_POOL
+        if (place.best_effort == 1) {
+            find_cell.apply(hdr, place, cell);
+        }
+#endif
         allreduce_rounds.read(stored, cell);
         allreduce_bitmaps.read(round.bitmap, cell);
         round.bare = stored[59:59];
@@ -71,18 +85,31 @@ control Rounds(inout headers_t hdr, in allreduce_place_t place, out AllReduceOut
         round.epoch = stored[47:32];
         round.chunk = stored[31:0];
         overflowed = 0;
-        keep_epoch.apply(hdr, place, cell, round, stale, newest);
-        if (place.from_child == 0) {
-            judge_result.apply(hdr, place, bare, round, outcome);
-        } else if (stale) {
-            outcome = AllReduceOutcome.STALE;
-        } else {
-            judge_contribution.apply(hdr, place, cell, bare, round, outcome, first);
+#ifdef ALLREDUCE_POOL
+        if (place.best_effort == 1) {
+            newest = 0;
+            judge_partial.apply(hdr, place, cell, bare, now, round, outcome, first, joins, freed);
+        } else
+#endif
+        {
+            keep_epoch.apply(hdr, place, cell, round, stale, newest);
+            if (place.from_child == 0) {
+                judge_result.apply(hdr, place, bare, round, outcome);
+            } else if (stale) {
+                outcome = AllReduceOutcome.STALE;
+            } else {
+                judge_contribution.apply(hdr, place, cell, bare, round, outcome, first);
+            }
         }
-        bool add = outcome == AllReduceOutcome.CONTRIBUTED || outcome == AllReduceOutcome.SUMMED;
-        bit<1> take = add || outcome == AllReduceOutcome.RESULT ? 1w1 : 1w0;
-        bit<1> keep = first || outcome == AllReduceOutcome.RESULT ? 1w0 : 1w1;
-        if (take == 1 || outcome == AllReduceOutcome.ANSWERED || outcome == AllReduceOutcome.REPEATED) {
+        bool result = outcome == AllReduceOutcome.RESULT && place.best_effort == 0;
+        bool add = joins || outcome == AllReduceOutcome.CONTRIBUTED || outcome == AllReduceOutcome.SUMMED;
+        bit<1> take = add || result ? 1w1 : 1w0;
+        bit<1> keep = first || result ? 1w0 : 1w1;
+        bool again = outcome == AllReduceOutcome.ANSWERED || outcome == AllReduceOutcome.REPEATED;
+#ifdef ALLREDUCE_POOL
+        again = again || outcome == AllReduceOutcome.FLUSHED;
+#endif
+        if (take == 1 || again) {
             if (bare == 0) {
                 fold_lanes.apply(hdr, cell * ALLREDUCE_PAIRS, keep == 1 ? ALLREDUCE_ALL : 0,
                                  take == 1 ? ALLREDUCE_ALL : 0, overflowed);
@@ -93,9 +120,8 @@ control Rounds(inout headers_t hdr, in allreduce_place_t place, out AllReduceOut
             hdr.allreduce.overflow = (round.overflow & keep) | (hdr.allreduce.overflow & take) | overflowed;
             hdr.allreduce.congestion = (round.congestion & keep) | hdr.allreduce.congestion;
         }
-        if (take == 1) {
-            round.done = outcome == AllReduceOutcome.RESULT ||
-                (outcome == AllReduceOutcome.SUMMED && place.root == 1) ? 1w1 : 1w0;
+        if (take == 1 && !freed) {
+            round.done = result || (outcome == AllReduceOutcome.SUMMED && place.root == 1) ? 1w1 : 1w0;
             allreduce_bitmaps.write(cell, round.bitmap);
             allreduce_rounds.write(cell, bare ++ round.done ++ hdr.allreduce.overflow ++
                                    hdr.allreduce.congestion ++ hdr.allreduce.exponent ++

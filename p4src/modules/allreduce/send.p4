@@ -53,6 +53,14 @@ control SendAllReduce(inout headers_t hdr, inout local_metadata_t meta, inout st
             AllReduceOutcome.REPEATED: {
                 send_to(place.parent);
             }
+#ifdef ALLREDUCE_POOL
+            AllReduceOutcome.PASSED: {
+                send_to(place.parent);
+            }
+            AllReduceOutcome.FLUSHED: {
+                send_to(place.parent);
+            }
+#endif
             AllReduceOutcome.RESULT: {
                 send_to_group(place.children_group);
             }

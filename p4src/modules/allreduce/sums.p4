@@ -1,4 +1,4 @@
-// The sums: LANES int32 for each version of each slot, two in a cell.
+// The sums: LANES int32 for each version of each slot and each cell of the pool, two in a register's cell.
 
 #ifndef WEFT_ALLREDUCE_SUMS_P4
 #define WEFT_ALLREDUCE_SUMS_P4
@@ -7,8 +7,16 @@
 #define ALLREDUCE_SIGNS 64w0x8000000080000000       // of both lanes of a pair
 #define ALLREDUCE_ALL 64w0xffffffffffffffff
 
+// What slots and versions have, and behind it what the pool's cells have.
+#ifdef ALLREDUCE_POOL
+#define ALLREDUCE_POOL_CELLS ALLREDUCE_POOL
+#else
+#define ALLREDUCE_POOL_CELLS 0
+#endif
+#define ALLREDUCE_CELLS (ALLREDUCE_SLOTS * 2 + ALLREDUCE_POOL_CELLS)
+
 @id(REGISTER_ID_ALLREDUCE_SUMS)
-register<bit<64>>(ALLREDUCE_SLOTS * 2 * ALLREDUCE_PAIRS) allreduce_sums;
+register<bit<64>>(ALLREDUCE_CELLS * ALLREDUCE_PAIRS) allreduce_sums;
 
 // The new sum is (what is stored & keep) + (what the packet has & take), in the register and in the packet alike:
 //

@@ -11,20 +11,37 @@ control CheckAllReduce(in headers_t hdr, in allreduce_place_t place, in standard
                        out bool right) {
     apply {
         bit<32> bytes = (bit<32>)hdr.allreduce.lanes << 2;
+#ifdef ALLREDUCE_POOL
+        bool partial = hdr.allreduce.kind == AllReduceKind.PARTIAL;
+        if (partial) {
+            bytes = bytes + ALLREDUCE_WORKERS_BYTES;
+        }
+#endif
         right = hdr.ipv4.ihl == 5 && hdr.ipv4.length == hdr.udp.length + 20 &&
             (bit<32>)hdr.udp.length >= bytes + ALLREDUCE_UDP_BYTES &&
             (bit<32>)hdr.ipv4.length + 14 <= std.packet_length;
         if (sums) {
             // A contribution comes from a child, a result from the parent; with enough lanes, or none; the chunk says
             // which slot and version are its.
-            bool up = hdr.allreduce.kind == AllReduceKind.CONTRIBUTION;
+            bool up = hdr.allreduce.kind != AllReduceKind.RESULT;
             bit<32> slots = (bit<32>)place.slots;
             bit<32> slot = (bit<32>)hdr.allreduce.slot;
             right = right && up == (place.from_child == 1) &&
                 (hdr.allreduce.lanes == 0 || hdr.allreduce_lanes.isValid()) &&
-                slot < slots && place.base + slot < ALLREDUCE_SLOTS &&
+                slot < slots && (place.best_effort == 1 || place.base + slot < ALLREDUCE_SLOTS) &&
                 hdr.allreduce.chunk & (slots - 1) == slot &&
                 (hdr.allreduce.chunk & slots != 0) == (hdr.allreduce.version == 1);
+#ifdef ALLREDUCE_POOL
+            if (up) {
+                right = right && partial == (place.best_effort == 1);
+            }
+            right = right && place.cells <= ALLREDUCE_POOL;
+            if (partial) {
+                // Of workers that can be beneath the child, and of some.
+                right = right && hdr.allreduce_workers.workers != 0 &&
+                    hdr.allreduce_workers.workers & ~place.own == 0;
+            }
+#endif
         }
     }
 }
@@ -48,6 +65,9 @@ control TakeAllReduce(inout headers_t hdr, inout local_metadata_t meta, inout st
             bit<16> newest = 0;
             bool sums = hdr.allreduce.kind == AllReduceKind.CONTRIBUTION ||
                 hdr.allreduce.kind == AllReduceKind.RESULT;
+#ifdef ALLREDUCE_POOL
+            sums = sums || hdr.allreduce.kind == AllReduceKind.PARTIAL;
+#endif
             find_tree.apply(hdr, std, place, found);
             check.apply(hdr, place, std, sums, right);
             if (found && right) {
@@ -59,7 +79,7 @@ control TakeAllReduce(inout headers_t hdr, inout local_metadata_t meta, inout st
                         count_as(AllReduceOutcome.CONGESTED);
                     }
                     bit<1> overflowed;
-                    rounds.apply(hdr, place, outcome, newest, overflowed);
+                    rounds.apply(hdr, place, std.ingress_global_timestamp, outcome, newest, overflowed);
                     if (overflowed == 1) {
                         count_as(AllReduceOutcome.OVERFLOWED);
                     }

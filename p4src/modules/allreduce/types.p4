@@ -11,12 +11,14 @@ enum bit<8> AllReduceKind {
     CONTRIBUTION = 1,       // up
     RESULT       = 2,       // down
     MOVE         = 3,       // up, then down: go on with another tree
-    BLOCK        = 4        // of a broadcast
+    BLOCK        = 4,       // of a broadcast
+    PARTIAL      = 5        // up, to a job's server: the sum of the workers that it names
 }
 
 header allreduce_header_t {
     AllReduceKind kind;
-    bit<4>  unused;
+    bit<3>  unused;
+    bit<1>  again;          // of a partial: sent after a time-out
     bit<1>  exponent_only;
     bit<1>  from_root;      // of a move on its way down
     bit<1>  congestion;     // some contribution had ECN CE
@@ -30,6 +32,12 @@ header allreduce_header_t {
     bit<8>  reserved;
     bit<16> lanes;          // int32 that follow
 }
+
+// Behind a partial's header: whose contributions it is the sum of, a bit a rank.
+header allreduce_workers_t {
+    bit<64> workers;
+}
+#define ALLREDUCE_WORKERS_BYTES 8
 
 // The first of a pair in the upper half.
 #define ALLREDUCE_FIELD(n) bit<64> pair_##n;
@@ -55,6 +63,11 @@ struct allreduce_place_t {
     bit<3>  class_of_service;
     bit<32> base;           // the job's first slot in this switch
     bit<16> slots;          // how many it has, a power of two
+    bit<1>  best_effort;    // the job has a server, and shares of the pool in place of slots
+    bit<32> cells;          // of the pool, a power of two; 0: all goes to the server
+    bit<32> stride;         // chunk c uses cell (c * stride + offset) mod cells
+    bit<32> offset;
+    bit<16> patience;       // a round as old as that, in 1024 ticks, gives its cell up
 }
 
 // What became of a packet.
@@ -72,7 +85,9 @@ enum bit<8> AllReduceOutcome {
     MOVED       = 10,
     BLOCK       = 11,
     UNEXPECTED  = 12,       // a result that nobody waits for
-    CONGESTED   = 13
+    CONGESTED   = 13,
+    PASSED      = 14,       // best effort: goes on to the server as it came
+    FLUSHED     = 15        // best effort: a repeat took what was there along to the server
 }
 
 #endif

@@ -12,21 +12,28 @@ from dataclasses import dataclass, field
 
 from softswitch.p4runtime.pipeline import Pipeline
 from tests.mechanisms.allreduce import wire
-from tests.mechanisms.allreduce.switches import AllReduceSwitch, Membership
+from tests.mechanisms.allreduce.switches import AllReduceSwitch, Membership, Pool
 from tests.mechanisms.allreduce.wire import Message
 from tests.mechanisms.allreduce.worker import Worker
 
 STEPS_MOST = 400_000
+QUEUED_MOST = 400
+"""Frames on their way above which no worker times out: repeats would fill the links for ever."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """A job: host numbers of its workers, and its slots [base, base + slots) of every switch."""
+    """A job: host numbers of its workers, and its slots [base, base + slots) of every switch.
+
+    `server`, `pool`: of a best-effort job, its server's host and its share of the pool.
+    """
 
     number: int
     hosts: tuple[int, ...]
     base: int
     slots: int
+    server: int | None = None
+    pool: Pool | None = None
 
 
 @dataclass(frozen=True)
@@ -116,6 +123,8 @@ class Network:
             below = [f"h{host}" for host in job.hosts if shape.leaf_of[host] == name]
             below += [child for child, parent in tree.items() if parent == name and child in used]
             parent = tree.get(name)
+            if parent is None and job.server is not None:
+                parent = f"h{job.server}"
             found.append(
                 Membership(
                     job.number,
@@ -124,8 +133,22 @@ class Network:
                     None if parent is None else self._ports[name][parent],
                     job.base,
                     job.slots,
+                    job.pool,
+                    tuple(self._workers_at(shape, job, tree, each) for each in below),
                 )
             )
+        return found
+
+    def _workers_at(self, shape: Shape, job: Job, tree: Mapping[str, str], node: str) -> int:
+        """Return the workers at or beneath a node of a tree, a bit a rank."""
+        found = 0
+        for rank, host in enumerate(job.hosts):
+            way = [f"h{host}"]
+            at: str | None = shape.leaf_of[host]
+            while at is not None:
+                way.append(at)
+                at = tree.get(at)
+            found |= (node in way) << rank
         return found
 
     def _used(self, shape: Shape, job: Job, tree: Mapping[str, str]) -> set[str]:
@@ -165,10 +188,16 @@ class Network:
     def finished(self) -> bool:
         return all(worker.finished for worker in self.workers.values())
 
+    def outstanding(self) -> int:
+        """Return how many frames are on their way."""
+        return len(self._bag)
+
     def step(self) -> None:
         """Deliver one frame, or let a worker time out."""
         self.steps += 1
-        if not self._bag or self.random.random() < self.faults.time_out:
+        if not self._bag or (
+            self.random.random() < self.faults.time_out and len(self._bag) < QUEUED_MOST
+        ):
             self._time_out()
             return
         index = self.random.randrange(len(self._bag))

@@ -35,7 +35,7 @@ ROOT = Path(__file__).parents[3]
 PROGRAM = ROOT / "p4src" / "fabric.p4"
 RECORDED = ROOT / "tests" / "golden" / "allreduce.vectors.json"
 LANES, JOB, SLOTS, PARENT = 32, 7, 4, 3
-CONTRIBUTION, RESULT, MOVE, BLOCK = AllReduceKind
+CONTRIBUTION, RESULT, MOVE, BLOCK, PARTIAL = AllReduceKind
 TOP = (1 << 31) - 1
 
 

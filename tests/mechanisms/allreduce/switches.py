@@ -39,8 +39,21 @@ def compiled(defines: tuple[str, ...]) -> Compiled:
 
 
 @dataclass(frozen=True)
+class Pool:
+    """A best-effort job's share of the pool; `cells`: 0 for none of it."""
+
+    cells: int
+    stride: int = 1
+    offset: int = 0
+    patience: int = (1 << 16) - 1
+
+
+@dataclass(frozen=True)
 class Membership:
-    """A switch's part in one tree of one job. `children`: their ports, in the order of bits."""
+    """A switch's part in one tree of one job. `children`: their ports, in the order of bits.
+
+    `pool`: of a best-effort job; `covers`: the workers beneath each of its children.
+    """
 
     job: int
     tree: int
@@ -48,6 +61,8 @@ class Membership:
     parent: int | None
     base: int
     slots: int
+    pool: Pool | None = None
+    covers: tuple[int, ...] = ()
 
     @property
     def group(self) -> int:
@@ -80,7 +95,11 @@ class AllReduceSwitch:
         place = {"job": member.job, "tree": member.tree}
         for index, port in enumerate(member.children):
             key = {"port": port, **place}
-            self.switch.table_add("allreduce_edge", key, "join_from_child", {"index": index})
+            if member.pool is None:
+                join, call = "join_from_child", {"index": index}
+            else:
+                join, call = "join_pool_from_child", {"workers": member.covers[index]}
+            self.switch.table_add("allreduce_edge", key, join, call)
         flood = member.children
         if member.parent is not None:
             self.switch.table_add(
@@ -88,16 +107,20 @@ class AllReduceSwitch:
             )
             flood = (*flood, member.parent)
         values = {
-            "base": member.base,
             "slots": member.slots,
-            "children": (1 << len(member.children)) - 1,
-            "root": int(member.parent is None),
             "parent": member.parent or 0,
             "children_group": member.group,
             "flood_group": member.group + 1,
             "class_of_service": 0,
         }
-        self.switch.table_add("allreduce_tree", place, "set_allreduce_tree", values)
+        if member.pool is None:
+            children = (1 << len(member.children)) - 1
+            root = int(member.parent is None)
+            values |= {"base": member.base, "children": children, "root": root}
+            self.switch.table_add("allreduce_tree", place, "set_allreduce_tree", values)
+        else:
+            values |= {**vars(member.pool), "workers": sum(member.covers)}
+            self.switch.table_add("allreduce_tree", place, "set_allreduce_pool", values)
         for group, members in ((member.group, member.children), (member.group + 1, flood)):
             entry = p4r.MulticastGroupEntry(multicast_group_id=group)
             for port in members:

@@ -14,7 +14,7 @@ import pytest
 
 import topologies
 from mechanisms.allreduce.life import Running
-from mechanisms.allreduce.trees import PlanError
+from mechanisms.allreduce.plan_error import PlanError
 from tests.mechanisms.allreduce.fabric import Fabric, Faults
 from tests.mechanisms.allreduce.worker import Worker
 

@@ -7,8 +7,9 @@ from pydantic import TypeAdapter, ValidationError
 
 import topologies
 from mechanisms.allreduce.mechanism import MECHANISM
+from mechanisms.allreduce.plan_error import PlanError
 from mechanisms.allreduce.settings import ALLREDUCE, AllReduce, Every
-from mechanisms.allreduce.trees import PlanError, plan_of
+from mechanisms.allreduce.trees import plan_of
 from mechanisms.allreduce.workers import Worker, first_epoch, worker_of
 from topologies import Topology, TopologyError
 

@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import topologies
+from mechanisms.allreduce.plan_error import PlanError
 from mechanisms.allreduce.settings import AllReduce, Job
 from mechanisms.allreduce.trees import (
     CHILDREN,
@@ -22,7 +23,6 @@ from mechanisms.allreduce.trees import (
     KEPT,
     JobPlan,
     Plan,
-    PlanError,
     Tree,
     plan_of,
     sharing,

@@ -15,13 +15,16 @@ from protocols.allreduce import (
 
 HEADERS = 14 + 20 + 8
 _OURS = struct.Struct(">BBHHHIBBH")
-OVERFLOW, CONGESTION, FROM_ROOT, EXPONENT_ONLY = 1, 2, 4, 8
+OVERFLOW, CONGESTION, FROM_ROOT, EXPONENT_ONLY, AGAIN = 1, 2, 4, 8, 16
 CONGESTED = 3  # ECN: some queue was too long
 
 
 @dataclass(frozen=True)
 class Message:
-    """A packet's AllReduce header and lanes; `ecn` of its IPv4 header."""
+    """A packet's AllReduce header and lanes; `ecn` of its IPv4 header.
+
+    `workers`: of a partial, a bit a rank.
+    """
 
     kind: AllReduceKind
     job: int = 1
@@ -33,6 +36,7 @@ class Message:
     exponent: int = 0
     flags: int = 0
     ecn: int = CAPABLE
+    workers: int = 0
 
     def of_chunk(self, chunk: int, slots: int) -> Message:
         """Return it with what says that it is about a chunk."""
@@ -47,6 +51,8 @@ def packed(message: Message, lanes_said: int | None = None) -> bytes:
         message.kind, message.flags, message.job, message.epoch, where, message.chunk,
         message.exponent, 0, said,
     )  # fmt: skip
+    if message.kind == AllReduceKind.PARTIAL:
+        header += message.workers.to_bytes(8, "big")
     return header + struct.pack(f">{len(message.lanes)}i", *message.lanes)
 
 
@@ -73,12 +79,18 @@ def message_of(data: bytes) -> Message:
     assert ports == (ALLREDUCE_PORT, ALLREDUCE_PORT, length - 20, 0)
     assert len(data) == length + 14
     kind, flags, job, epoch, where, chunk, exponent, _, count = _OURS.unpack_from(data, HEADERS)
-    lanes = struct.unpack_from(f">{count}i", data, HEADERS + _OURS.size)
-    assert len(data) == HEADERS + _OURS.size + 4 * count
+    size = HEADERS + _OURS.size
+    workers = 0
+    if kind == AllReduceKind.PARTIAL:
+        workers = int.from_bytes(data[size : size + 8], "big")
+        size += 8
+    lanes = struct.unpack_from(f">{count}i", data, size)
+    assert len(data) == size + 4 * count
     version, slot = where >> 15, where & 0x7FFF
     return Message(
-        AllReduceKind(kind), job, epoch, chunk, slot, version, lanes, exponent, flags, data[15] & 3
-    )
+        AllReduceKind(kind), job, epoch, chunk, slot, version, lanes, exponent, flags, data[15] & 3,
+        workers,
+    )  # fmt: skip
 
 
 def checksum(header: bytes) -> int:
