@@ -48,6 +48,7 @@ class Worker:
     lanes: int
     wire_lanes: int = 0
     dscp: int = 0
+    best_effort: int = 0
 
 
 @dataclass(frozen=True)

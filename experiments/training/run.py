@@ -132,7 +132,12 @@ def ranks_of(request: Request, topology: Topology) -> tuple[str, ...]:
             raise UsageError(f"host {name!r} is named twice: a rank has a host of its own")
     hosts = request.hosts or tuple(names)
     if request.transport is Transport.IN_NETWORK:
-        _, job, of_job = find_job(topology, request.job)
+        jobs, job, of_job = find_job(topology, request.job)
+        if jobs.worker(topology, job, of_job[0], 0).best_effort:
+            raise UsageError(
+                f"job {job} is best effort, and nothing runs its server here: a job without "
+                "server: has slots in the switches"
+            )
         if request.hosts and request.hosts != of_job:
             raise UsageError(f"job {job} has the workers {', '.join(of_job)}: no others can rank")
         hosts = of_job

@@ -47,6 +47,10 @@ class Settings(Protocol):
     def dscp(self) -> int:
         """The class of its packets."""
 
+    @property
+    def best_effort(self) -> int:
+        """1: a parameter server completes the sums, and there are no other trees."""
+
 
 @dataclass(frozen=True)
 class WorkerSettings:
@@ -60,6 +64,7 @@ class WorkerSettings:
     lanes: int
     wire_lanes: int = 0
     dscp: int = 0
+    best_effort: int = 0
 
 
 def address_number(text: str, what: str) -> int:

@@ -8,6 +8,7 @@
 enum {
     LANE = 4,
     ECT = 2,
+    ECN_MASK = 3,
     JOB_MAX = UINT16_MAX,
     DSCP_MAX = 63,
 };
@@ -119,7 +120,8 @@ static void packet(struct program_host *host, uint32_t interface, const uint8_t 
     const uint32_t headers = DATAGRAM_ETHERNET + 4 * (frame[DATAGRAM_ETHERNET] & 15u) + DATAGRAM_UDP;
     (void)interface;
     if (length >= headers)
-        server_receive(one->server, frame + headers, length - headers, host->now_ns);
+        server_receive(one->server, frame + headers, length - headers,
+                       (frame[DATAGRAM_ETHERNET + 1] & ECN_MASK) == ECN_MASK, host->now_ns);
 }
 
 static void timer(struct program_host *host, uint32_t token)
@@ -147,6 +149,7 @@ static void stop(struct program_host *host)
         {"results", stats->results},
         {"answered", stats->answered},
         {"overflowed", stats->overflowed},
+        {"congested", stats->congested},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         host->calls->count(host, rows[i].name, rows[i].value);

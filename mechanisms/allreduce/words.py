@@ -91,7 +91,9 @@ def _show(jobs: Jobs | None) -> _Shown | None:
                 name,
                 str(job.number),
                 str(len(job.workers)),
-                f"{base} to {base + job.slots - 1}",
+                f"pool, server {job.server.host}"
+                if job.server is not None
+                else f"{base} to {base + job.slots - 1}",
                 " ".join(roots),
                 " ".join(dead) or "-",
                 str(each.rerouted),

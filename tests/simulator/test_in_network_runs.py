@@ -46,7 +46,7 @@ def play(text: str, *, of: str = "", **settings: int) -> tuple[RunFile, Outcome]
 
 
 def counted(outcome: Outcome, name: str) -> int:
-    return sum(int(each["counters"][name]) for each in outcome.end.programs)  # type: ignore[index]
+    return sum(int(each["counters"].get(name, 0)) for each in outcome.end.programs)  # type: ignore[union-attr]
 
 
 def took_us(outcome: Outcome) -> float:
@@ -293,3 +293,84 @@ def test_wrong_settings_of_the_program_end_the_run(settings: str, message: str) 
     with pytest.raises(ProgramError) as told:
         play(text)
     assert message in str(told.value)
+
+
+# ---------------------------------------------------------------- best effort
+
+BEST_EFFORT = """\
+topology:
+  time_scale: 1
+  generator: leaf_spine
+  spines: 1
+  leaves: 2
+  hosts_per_leaf: 5
+  link: {rate: 400Gbps, delay: 500ns, queue: 4MB, mtu: 4200B}
+  allreduce:
+    lanes: 2
+    wire_lanes: 256
+    slots: 4
+    best_effort: {pool: POOL, window: 64, servers: [h5, h10]}
+jobs:
+  - name: a
+    ranks: 4
+    placement: [h1, h2, h6, h7]
+    phases: [{allreduce: {bytes: 512KB, algorithm: in-network}}]
+  - name: b
+    ranks: 4
+    placement: [h3, h4, h8, h9]
+    phases: [{allreduce: {bytes: 512KB, algorithm: in-network}}]
+"""
+CHUNKS = 2 * 500
+ROOM = 4096
+
+
+def best_effort(pool: int, *more: str) -> tuple[Outcome, dict[str, int]]:
+    text = BEST_EFFORT.replace("POOL", str(pool)) + "".join(more)
+    _, outcome = play(text, of=BEST_EFFORT.replace("POOL", str(ROOM)))
+    total: dict[str, int] = {}
+    for each in outcome.end.programs:
+        if each["program"] == "parameter_server":
+            for name, value in each["counters"].items():  # type: ignore[union-attr]
+                total[name] = total.get(name, 0) + int(value)
+    return outcome, total
+
+
+def test_best_effort_with_room_sends_each_server_the_sums() -> None:
+    outcome, server = best_effort(ROOM)
+    assert server["results"] == CHUNKS
+    assert server["whole"] > 0.95 * CHUNKS
+    assert counted(outcome, "wrong") == 0
+    assert took_us(outcome) < took_us(best_effort(0)[0])
+
+
+def test_best_effort_without_a_pool_is_a_parameter_server() -> None:
+    outcome, server = best_effort(0)
+    assert (server["whole"], server["taken"]) == (0, 4 * CHUNKS)
+    assert took_us(outcome) == pytest.approx(4 * 500 * PACKET_NS / 1000, rel=0.1)
+
+
+def test_best_effort_with_too_few_cells_adds_up_what_finds_one() -> None:
+    roomy, few, none = (best_effort(pool)[1] for pool in (ROOM, 32, 0))
+    assert roomy["taken"] < few["taken"] < none["taken"]
+    assert 0 < few["whole"] < CHUNKS
+    assert few["results"] == CHUNKS
+
+
+def test_best_effort_under_loss_and_beside_a_dead_spine_link_has_exact_sums() -> None:
+    lossy = [f"  - {{at: 0us, link: {leaf}:{port}-{leaf[0]}3:{leaf[1]}, loss: 1%}}\n"
+             for leaf, port in (("s1", 6), ("s2", 6))]  # fmt: skip
+    text = BEST_EFFORT.replace("POOL", "64") + "events:\n" + "".join(lossy)
+    _, outcome = play(text, of=BEST_EFFORT.replace("POOL", str(ROOM)))
+    assert counted(outcome, "wrong") == 0 == counted(outcome, "calls open")
+    assert counted(outcome, "repeated") > 0
+    assert counted(outcome, "answered") > 0
+
+
+def test_groups_need_a_server_each() -> None:
+    with pytest.raises(TopologyError, match="2 groups need a server each"):
+        read_run(BEST_EFFORT.replace("POOL", "64").replace("[h5, h10]", "[h5]"))
+
+
+def test_a_server_is_no_worker() -> None:
+    with pytest.raises(TopologyError, match="h1: it is a worker of job run-0"):
+        read_run(BEST_EFFORT.replace("POOL", "64").replace("[h5, h10]", "[h1, h10]"))

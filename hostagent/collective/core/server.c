@@ -127,7 +127,7 @@ static void send_result(struct server *s, uint32_t number, uint32_t place, int64
 }
 
 /* Sums are modulo 2^32; the flag says that one left int32. */
-static void add(struct server *s, uint32_t number, const uint8_t *payload, uint64_t workers)
+static void add(struct server *s, uint32_t number, const uint8_t *payload, uint64_t workers, int marked)
 {
     struct round *round = &s->rounds[number];
     uint32_t *sums = s->sums + (size_t)number * s->config.lanes, left = 0;
@@ -140,7 +140,9 @@ static void add(struct server *s, uint32_t number, const uint8_t *payload, uint6
     }
     s->stats.taken++;
     s->stats.overflowed += left >> 31;
-    round->flags |= (uint8_t)((payload[1] & FLAGS) | (left >> 31 ? WEFT_ALLREDUCE_OVERFLOW : 0));
+    s->stats.congested += (uint64_t)marked;
+    round->flags |= (uint8_t)((payload[1] & FLAGS) | (left >> 31 ? WEFT_ALLREDUCE_OVERFLOW : 0) |
+                              (marked ? WEFT_ALLREDUCE_CONGESTION : 0));
     if (payload[12] > round->exponent)
         round->exponent = payload[12];
     round->workers |= workers;
@@ -171,7 +173,7 @@ static int is_partial(const struct server *s, const uint8_t *payload, uint32_t l
            (!lanes || (lanes >= s->config.lanes && length >= header + 4 * s->config.lanes));
 }
 
-void server_receive(struct server *s, const uint8_t *payload, uint32_t length, int64_t now)
+void server_receive(struct server *s, const uint8_t *payload, uint32_t length, int marked, int64_t now)
 {
     if (!is_partial(s, payload, length)) {
         s->stats.malformed++;
@@ -214,7 +216,7 @@ void server_receive(struct server *s, const uint8_t *payload, uint32_t length, i
         return;
     }
     s->stats.whole += workers == s->everyone;
-    add(s, number, payload, workers);
+    add(s, number, payload, workers, marked);
     if (round->workers == s->everyone) {
         round->done = 1;
         s->stats.results++;

@@ -34,6 +34,7 @@ struct server_stats {
     uint64_t results;     /* chunks that were completed */
     uint64_t answered;    /* results that went out again */
     uint64_t overflowed;  /* additions that left int32 */
+    uint64_t congested;   /* partials that were marked */
 };
 
 struct server;
@@ -43,7 +44,8 @@ const char *server_wrong(const struct server_config *config);
 /* Bytes of memory that a server needs, aligned as for any object. */
 size_t server_bytes(const struct server_config *config);
 struct server *server_make(void *memory, const struct server_config *config, const struct server_calls *calls, void *owner);
-void server_receive(struct server *server, const uint8_t *payload, uint32_t length, int64_t now_ns);
+/* `marked`: its packet had ECN CE, which its result is to tell. */
+void server_receive(struct server *server, const uint8_t *payload, uint32_t length, int marked, int64_t now_ns);
 const struct server_stats *server_stats_of(const struct server *server);
 
 #endif

@@ -224,3 +224,87 @@ def test_each_start_begins_at_an_epoch_that_is_newer_than_all_of_the_last() -> N
     for start in range(2000):
         assert 0 < (first_epoch(start + 1) - first_epoch(start)) % (1 << 16) < 1 << 15
         assert first_epoch(start) % 8 == 0  # and at the first tree
+
+
+# ---------------------------------------------------------------- best effort
+
+
+def test_what_can_be_said_of_best_effort() -> None:
+    found = setting(
+        "{slots: 8, jobs: {a: {workers: [h1, h3], server: h6, slots: 32}, b: {workers: [h2, h4]}},"
+        " best_effort: {pool: 256, servers: [h7, h8], window: 16}}"
+    )
+    a, b = found.jobs
+    assert (a.server, a.slots, b.server, b.slots) == ("h6", 32, None, 8)
+    assert (found.best_effort.pool, found.best_effort.window) == (256, 16)
+    assert found.best_effort.servers == ("h7", "h8")
+    assert found.cells == 256
+
+
+def test_the_program_has_a_pool_only_where_a_job_has_a_server() -> None:
+    sizes = MECHANISM.sizes(said("{jobs: {a: {workers: [h1, h3]}}}"))
+    assert "ALLREDUCE_POOL" not in sizes
+    with_server = said("{jobs: {a: {workers: [h1, h3], server: h6}}}")
+    assert MECHANISM.sizes(with_server)["ALLREDUCE_POOL"] == 64
+    without_cells = said("{jobs: {a: {workers: [h1, h3], server: h6}}, best_effort: {pool: 0}}")
+    assert MECHANISM.sizes(without_cells)["ALLREDUCE_POOL"] == 1
+
+
+def test_a_best_effort_job_has_no_slots_and_its_root_is_at_its_server() -> None:
+    plan = plan_of(
+        said("{slots: 4, jobs: {a: {workers: [h1, h2], server: h6, slots: 64}, b: {slots: 4}}}"
+             .replace("b: {", "b: {workers: [h3, h4], "))
+    )  # fmt: skip
+    a, b = plan.jobs.values()
+    assert (a.base, b.base) == (0, 0)
+    assert {tree.root for tree in a.trees} == {"s2"}
+    assert all(tree.nodes["s2"].parent == 2 for tree in a.all_trees)
+    assert worker_of(said("{jobs: {a: {workers: [h1, h2], server: h6}}}"), "a", "h2").best_effort
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("jobs: {a: {workers: [h1, h2], server: h1}}", "server: h1 is a worker of the job"),
+        ("jobs: {a: {workers: [h1, h2], server: h6, base: 0}}", "leave base out"),
+        ("jobs: {a: {workers: [h1, h2], server: h6, level: leaf}}", "leave level out"),
+        ("best_effort: {pool: 3}", "has to be a power of two: 2 or 4, not 3"),
+        ("best_effort: {servers: [h1, h1]}", "host 'h1' is named twice"),
+        ("best_effort: {servers: h1}", "servers are a list of hosts"),
+        ("best_effort: {window: 5}", "has to be a power of two: 4 or 8, not 5"),
+        ("lanes: 1024, best_effort: {pool: 131072}", "a pool of 131072 cells beside 256 slots"),
+    ],
+)
+def test_best_effort_that_makes_no_sense(text: str, says: str) -> None:
+    with pytest.raises(TopologyError, match=says):
+        said(f"{{{text}}}")
+
+
+@pytest.mark.parametrize(
+    ("jobs", "says"),
+    [
+        ("a: {workers: [h1, h2], server: h66}", "h66: no host of this name"),
+        ("a: {server: h6}", "h6: it is a worker of job a"),
+        ("a: {workers: [h1, h2], server: h6}, b: {workers: [h3, h4], server: h6}",
+         "h6: it is the server of job a, too"),
+        ("a: {workers: [h1, h2], server: h3}, b: {workers: [h3, h4]}",
+         "h3: it has a worker of job b"),
+    ],
+)  # fmt: skip
+def test_servers_that_the_fabric_has_no_place_for(jobs: str, says: str) -> None:
+    with pytest.raises(PlanError, match=says):
+        plan_of(said(f"{{slots: 4, jobs: {{{jobs}}}}}"))
+
+
+def test_a_best_effort_job_has_at_most_64_workers() -> None:
+    fabric = FABRIC.replace("hosts_per_leaf: 4", "hosts_per_leaf: 33")
+    workers = ", ".join(f"h{n}" for n in range(1, 66))
+    with pytest.raises(PlanError, match="has 65 workers, and best effort has a bit for 64"):
+        plan_of(said(f"{{jobs: {{a: {{workers: [{workers}], server: h66}}}}}}", fabric))
+
+
+def test_a_partial_is_eight_bytes_longer() -> None:
+    fabric = FABRIC.replace("queue: 1MB", "queue: 1MB, mtu: 576B")
+    plan_of(said("{wire_lanes: 133, jobs: {a: {workers: [h1, h2]}}}", fabric))
+    with pytest.raises(PlanError, match="131 lanes, or mtu: 584B"):
+        plan_of(said("{wire_lanes: 133, jobs: {a: {workers: [h1, h2], server: h6}}}", fabric))
