@@ -15,6 +15,9 @@ Lookup = Callable[[], Estimate]
 TIMEOUT_US = 100
 """Of workers: `timeout_ns` of hostagent/programs/allreduce.c."""
 
+ATP_GAIN = 1.38
+"""What ATP claims at least over parameter servers alone (Lao et al., NSDI 2021: 38 to 66 %)."""
+
 MOST_STALL_US = 1000 + TIMEOUT_US
 OF_BOUND = 95
 LEVELS = ("1", "2", "3")
@@ -46,8 +49,34 @@ def checks(table: Table) -> Iterator[Check]:
                          _named(table, "loss", "repeated"), 1000)  # fmt: skip
     yield Check.reported("1 % loss on every link: AllReduce", _named(table, "loss", "AllReduce"),
                          "us")  # fmt: skip
+    yield from _shared(table)
     yield from _spread(table)
     yield from _all_hosts(table)
+
+
+def _shared(table: Table) -> Iterator[Check]:
+    """Best effort: eight jobs on cells for four, beside what they would have without."""
+    row = "8 jobs on cells for 4, best effort"
+    for name, text in (("shared-servers", "no cells"), ("shared-half", "cells for 4")):
+        wrong = _named(table, name, "wrong sums")
+        yield Check.at_most(f"8 jobs, a server each, {text}: wrong sums", wrong, 0)
+    pair = ("shared-half", "shared-servers", "a job's throughput")
+    yield Check.at_least(f"{row}: throughput over servers alone", lambda: table.paired(*pair),
+                         ATP_GAIN)  # fmt: skip
+    yield Check.reported(f"{row}: summed by the switch alone",
+                         _named(table, "shared-half", "summed by the switch alone"),
+                         "%")  # fmt: skip
+    for other, text in (
+        ("shared-all", "cells for 8"),
+        ("shared-slots", "slots for 4, an eighth each"),
+        ("shared-rings", "rings"),
+    ):
+        yield Check.reported(f"8 jobs, {text}: throughput over cells for 4",
+                             _over_half(table, other))  # fmt: skip
+
+
+def _over_half(table: Table, other: str) -> Lookup:
+    return lambda: table.paired(other, "shared-half", "a job's throughput")
 
 
 def _spread(table: Table) -> Iterator[Check]:

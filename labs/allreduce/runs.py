@@ -20,6 +20,7 @@ from workloads.loader import run_of
 from workloads.model import RunFile
 
 PS_PER_US = 1_000_000
+PS_PER_NS = 1000
 NS_PER_US = 1000
 BYTES_PER_MB = 1_000_000
 
@@ -61,7 +62,7 @@ def measure(context: Context) -> dict[str, Measured]:
     run = run_file(context)
     try:
         simulation = Simulation(run, _program(context, run.topology), seed=context.seed)
-        return _measured(context, simulation.run(context.out))
+        return _measured(context, run, simulation.run(context.out))
     finally:
         gc.collect()  # an engine is in a cycle, and holds more than Python knows of
 
@@ -73,7 +74,7 @@ def _program(context: Context, topology: Topology) -> CompiledProgram:
     return CompiledProgram.of(compile_for(topology)(FABRIC), FABRIC)
 
 
-def _measured(context: Context, outcome: Outcome) -> dict[str, Measured]:
+def _measured(context: Context, run: RunFile, outcome: Outcome) -> dict[str, Measured]:
     jobs = [row for row in outcome.summary["jobs"] if row["kind"] == "job"]
     took = [row["duration_ps"] for row in jobs]
     if min(took) < 0:
@@ -91,7 +92,7 @@ def _measured(context: Context, outcome: Outcome) -> dict[str, Measured]:
             min(100 * row["ideal_ps"] / row["duration_ps"] for row in jobs), "%"
         ),
     }
-    workers: list[Any] = [each["counters"] for each in outcome.end.programs]
+    workers = _counters(outcome, "allreduce")
     if workers:
         metrics |= {
             "stall": Measured(max(each["longest gap, ns"] for each in workers) / NS_PER_US, "us"),
@@ -99,7 +100,25 @@ def _measured(context: Context, outcome: Outcome) -> dict[str, Measured]:
             "moves": Measured(sum(each["moves"] for each in workers)),
             "wrong sums": Measured(sum(each["wrong"] for each in workers)),
         }
+    if "shared" in context.variant.labels:
+        rates = [8 * _buffer(run) / each * PS_PER_NS for each in took]
+        metrics["a job's throughput"] = Measured(sum(rates) / len(rates), "Gb/s")
+    servers = _counters(outcome, "parameter_server")
+    if servers:
+        whole, all_of = (sum(each[name] for each in servers) for name in ("whole", "results"))
+        metrics["summed by the switch alone"] = Measured(100 * whole / all_of, "%")
     return metrics
+
+
+def _buffer(run: RunFile) -> int:
+    """Return the bytes that each job of a run sums; they are the same."""
+    step = run.jobs[0].phases[0].allreduce
+    assert step is not None
+    return step.bytes
+
+
+def _counters(outcome: Outcome, program: str) -> list[Any]:
+    return [each["counters"] for each in outcome.end.programs if each["program"] == program]
 
 
 def _count(port: Mapping[str, int | Sequence[int]], name: str) -> int:
