@@ -1,6 +1,7 @@
 """Packets of AllReduce, one after the other, for all switches and compilers to be compared on.
 
     job 7, slots 4-7    tree 0: root of ports 1 and 2        tree 1: ports 1 and 2, parent at port 3
+    job 9, 2 cells      best effort: workers 0 and 1 at port 1, 2 and 3 at port 2, server at port 3
 
     .venv/bin/python -m tests.mechanisms.allreduce.scenario     records what our switch answers
 
@@ -23,6 +24,7 @@ from compiler import compile_p4
 from protocols.allreduce import AllReduceKind
 from tests.mechanisms.allreduce import wire
 from tests.mechanisms.allreduce.wire import (
+    AGAIN,
     CONGESTED,
     EXPONENT_ONLY,
     FROM_ROOT,
@@ -35,6 +37,7 @@ ROOT = Path(__file__).parents[3]
 PROGRAM = ROOT / "p4src" / "fabric.p4"
 RECORDED = ROOT / "tests" / "golden" / "allreduce.vectors.json"
 LANES, JOB, SLOTS, PARENT = 32, 7, 4, 3
+POOLED, CELLS = 9, 2
 CONTRIBUTION, RESULT, MOVE, BLOCK, PARTIAL = AllReduceKind
 TOP = (1 << 31) - 1
 
@@ -75,6 +78,17 @@ def setup() -> Iterator[Json]:
             "children_group": 1, "flood_group": flood, "class_of_service": 0,
         }  # fmt: skip
         yield entry("allreduce_tree", "set_allreduce_tree", values, **where)
+    where = {"job": POOLED, "tree": 0}
+    for port, workers in ((1, 0b0011), (2, 0b1100)):
+        join = {"workers": workers}
+        yield entry("allreduce_edge", "join_pool_from_child", join, port=port, **where)
+    yield entry("allreduce_edge", "join_from_parent", {}, port=PARENT, **where)
+    pool = {
+        "cells": CELLS, "stride": 1, "offset": 0, "slots": SLOTS, "workers": 0b1111,
+        "parent": PARENT, "children_group": 1, "flood_group": 2, "class_of_service": 0,
+        "patience": (1 << 16) - 1,
+    }  # fmt: skip
+    yield entry("allreduce_tree", "set_allreduce_pool", pool, **where)
     for host in (1, 2):
         macs = {
             "src_mac": int.from_bytes(wire.gateway_mac(host), "big"),
@@ -92,8 +106,53 @@ def part(host: int, chunk: int, **more: Any) -> Message:
     return replace(said.of_chunk(chunk, SLOTS), **more)
 
 
+def of(workers: int, chunk: int, **more: Any) -> Message:
+    """Return a partial of job 9."""
+    return replace(part(workers, chunk, kind=PARTIAL, job=POOLED, workers=workers), **more)
+
+
 def scenario() -> Iterator[Case]:
     """Yield all cases, in order: slots remember the ones before."""
+    yield from with_slots()
+    yield from best_effort()
+
+
+def best_effort() -> Iterator[Case]:
+    """Yield those of the job with a server. Even chunks have cell 0, odd ones cell 1."""
+    up = (PARENT,)
+    yield Case("claims", 1, frame(of(0b0001, 0), 1))
+    yield Case("seen-before", 1, frame(of(0b0001, 0), 1))
+    yield Case("in-part-seen-before", 1, frame(of(0b0011, 0), 1), up)
+    yield Case("joins", 2, frame(of(0b0100, 0), 2))
+    yield Case("cell-of-another-chunk", 1, frame(of(0b0001, 2), 1), up)
+    yield Case("a-repeat-takes-it-along", 1, frame(of(0b0010, 0, flags=AGAIN), 1), up)
+    yield Case("a-repeat-of-what-is-gone", 2, frame(of(0b1000, 0, flags=AGAIN), 2), up)
+    yield Case("claims-the-freed-cell", 1, frame(of(0b0011, 2), 1))
+    yield Case("all-beneath", 2, frame(of(0b1100, 2), 2), up)
+    yield Case("repeated-sum", 2, frame(of(0b0100, 2, flags=AGAIN), 2), up)
+    yield Case("claims-once-more", 2, frame(of(0b0100, 2), 2))
+    yield Case("a-result-frees", 3, frame(of(0, 2, kind=RESULT), 3), (1, 2))
+    yield Case("free-again", 1, frame(of(0b0001, 4), 1))
+    yield Case("later-chunk-of-another-slot", 1, frame(of(0b0001, 6), 1), up)
+    yield Case("later-chunk-of-the-slot", 1, frame(of(0b0001, 8), 1))
+    yield Case("a-result-of-another", 3, frame(of(0, 4, kind=RESULT), 3), (1, 2))
+    yield Case("in-part-beneath", 1, frame(of(0b0011, 8, flags=AGAIN), 1), up)
+    yield Case("largest", 1, frame(of(0b0001, 1, lanes=(TOP,) * LANES, exponent=200), 1))
+    yield Case("leaves-int32", 2, frame(of(0b1100, 1, ecn=CONGESTED), 2))
+    yield Case("told", 1, frame(of(0b0010, 1, lanes=(1,) * LANES), 1), up)
+    bare = {"lanes": (), "flags": EXPONENT_ONLY}
+    yield Case("without-lanes", 1, frame(of(0b0001, 3, **bare), 1), up)
+    yield Case("a-worker-of-elsewhere", 1, frame(of(0b0100, 5), 1))
+    yield Case("nobody-s", 1, frame(of(0, 5), 1))
+    yield Case("no-partial", 1, frame(part(1, 5, job=POOLED), 1))
+    yield Case("no-pool", 1, frame(of(0b0001, 8, job=JOB), 1))
+    yield Case("partial-from-the-server", 3, frame(of(0b0001, 5), 3))
+    short = of(0b0001, 5, lanes=tuple(range(LANES - 1)))
+    yield Case("shorter-than-it-says", 1, frame(short, 1, packed(short, LANES)))
+
+
+def with_slots() -> Iterator[Case]:
+    """Yield those of the job that has slots."""
     yield Case("first", 1, frame(part(1, 0), 1))
     yield Case("duplicate", 1, frame(part(1, 0), 1))
     yield Case("last", 2, frame(part(2, 0), 2), (1, 2))
