@@ -5,4 +5,4 @@
  */
 PROGRAM(echo)
 PROGRAM(allreduce)
-PROGRAM(parameter_server)
+PROGRAM(allreduce_server)

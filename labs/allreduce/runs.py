@@ -103,7 +103,7 @@ def _measured(context: Context, run: RunFile, outcome: Outcome) -> dict[str, Mea
     if "shared" in context.variant.labels:
         rates = [8 * _buffer(run) / each * PS_PER_NS for each in took]
         metrics["a job's throughput"] = Measured(sum(rates) / len(rates), "Gb/s")
-    servers = _counters(outcome, "parameter_server")
+    servers = _counters(outcome, "allreduce_server")
     if servers:
         whole, all_of = (sum(each[name] for each in servers) for name in ("whole", "results"))
         metrics["summed by the switch alone"] = Measured(100 * whole / all_of, "%")

@@ -27,7 +27,7 @@ HEADERS = 20 + 8 + 16
 BLOCK_LEAST, BLOCK_MOST = 1, 1024
 """Lanes of a block: as many as fit all links, a power of two."""
 
-PROGRAM, SERVER = "allreduce", "parameter_server"
+PROGRAM, SERVER = "allreduce", "allreduce_server"
 """Of hostagent/programs."""
 
 ADDED, SENT = 2, 256

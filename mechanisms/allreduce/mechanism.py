@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -15,7 +15,7 @@ from mechanisms.allreduce.entries import EDGE_TABLE, NAME, PORT_TABLE, TREE_TABL
 from mechanisms.allreduce.groups import Groups
 from mechanisms.allreduce.life import Jobs
 from mechanisms.allreduce.plan_error import PlanError
-from mechanisms.allreduce.settings import ALLREDUCE, KEY, LANES, SLOTS, TREES
+from mechanisms.allreduce.settings import ALLREDUCE, KEY, LANES, POOL, SLOTS, TREES
 from mechanisms.allreduce.starts import count_start
 from mechanisms.allreduce.trees import plan_of
 from mechanisms.allreduce.words import WORDS
@@ -33,6 +33,11 @@ TREE_ENTRIES, EDGE_ENTRIES = 1024, 8192
 class AllReduceMechanism(Mechanism):
     """Switches that add up what hosts send, and send the sums back."""
 
+    def features(self, topology: Topology) -> Iterable[str]:
+        """Name the pool, where a job has a server."""
+        setting = topology.setting(KEY)
+        return ("BEST_EFFORT",) if setting is not None and setting.cells else ()
+
     def sizes(self, topology: Topology) -> Mapping[str, int]:
         """Return the lanes and sizes that a topology needs, where the module has others.
 
@@ -47,7 +52,8 @@ class AllReduceMechanism(Mechanism):
         }
         with suppress(PlanError):  # which lint says
             needed["ALLREDUCE_EDGES"] = (plan_of(topology).most_edges, EDGE_ENTRIES)
-        needed["ALLREDUCE_POOL"] = (setting.cells, 0)
+        if setting.cells:
+            needed["ALLREDUCE_POOL"] = (setting.cells, POOL)
         lanes = {"ALLREDUCE_LANES": setting.lanes} if setting.lanes != LANES else {}
         return lanes | {name: size for name, (size, usual) in needed.items() if size > usual}
 

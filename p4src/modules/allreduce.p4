@@ -26,8 +26,11 @@
 #ifndef ALLREDUCE_SLOTS
 #define ALLREDUCE_SLOTS 256     // of all jobs together
 #endif
-#if !defined(PROFILE) && !defined(ALLREDUCE_POOL)
-#define ALLREDUCE_POOL 64       // cells that best-effort jobs share, a power of two; not defined: there are no such jobs
+#ifndef PROFILE
+#define WITH_BEST_EFFORT 1      // jobs that share a pool
+#endif
+#ifndef ALLREDUCE_POOL
+#define ALLREDUCE_POOL 64       // its cells: a power of two
 #endif
 #endif
 
@@ -39,7 +42,7 @@
 
 #elif HOOK == HOOK_HEADERS
     allreduce_header_t allreduce;
-#ifdef ALLREDUCE_POOL
+#ifdef WITH_BEST_EFFORT
     allreduce_workers_t allreduce_workers;
 #endif
     allreduce_lanes_t  allreduce_lanes;
@@ -64,13 +67,13 @@
         transition select(hdr.allreduce.kind, hdr.allreduce.lanes) {
             (AllReduceKind.CONTRIBUTION, ALLREDUCE_LANES .. 65535): parse_allreduce_lanes;
             (AllReduceKind.RESULT, ALLREDUCE_LANES .. 65535): parse_allreduce_lanes;
-#ifdef ALLREDUCE_POOL
+#ifdef WITH_BEST_EFFORT
             (AllReduceKind.PARTIAL, 0 .. 65535): parse_allreduce_workers;
 #endif
             default: accept;
         }
     }
-#ifdef ALLREDUCE_POOL
+#ifdef WITH_BEST_EFFORT
 
     state parse_allreduce_workers {
         packet.extract(hdr.allreduce_workers);
@@ -88,7 +91,7 @@
 
 #elif HOOK == HOOK_DEPARSER
         packet.emit(hdr.allreduce);
-#ifdef ALLREDUCE_POOL
+#ifdef WITH_BEST_EFFORT
         packet.emit(hdr.allreduce_workers);
 #endif
         packet.emit(hdr.allreduce_lanes);

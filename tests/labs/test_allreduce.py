@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 def test_every_variant_is_a_run_file() -> None:
     lab = load("allreduce")
     lab.check()
-    assert len(lab.variants(Runtime.SIMULATOR)) == 3 * 3 * 2 + 5 + 8 + 8
+    assert len(lab.variants(Runtime.SIMULATOR)) == 3 * 3 * 2 + 5 + 5 + 8 + 8
 
 
 @pytest.mark.long

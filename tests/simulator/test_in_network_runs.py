@@ -329,7 +329,7 @@ def best_effort(pool: int, *more: str) -> tuple[Outcome, dict[str, int]]:
     _, outcome = play(text, of=BEST_EFFORT.replace("POOL", str(ROOM)))
     total: dict[str, int] = {}
     for each in outcome.end.programs:
-        if each["program"] == "parameter_server":
+        if each["program"] == "allreduce_server":
             for name, value in each["counters"].items():  # type: ignore[union-attr]
                 total[name] = total.get(name, 0) + int(value)
     return outcome, total
@@ -343,7 +343,7 @@ def test_best_effort_with_room_sends_each_server_the_sums() -> None:
     assert took_us(outcome) < took_us(best_effort(0)[0])
 
 
-def test_best_effort_without_a_pool_is_a_parameter_server() -> None:
+def test_best_effort_without_a_pool_is_a_allreduce_server() -> None:
     outcome, server = best_effort(0)
     assert (server["whole"], server["taken"]) == (0, 4 * CHUNKS)
     assert took_us(outcome) == pytest.approx(4 * 500 * PACKET_NS / 1000, rel=0.1)

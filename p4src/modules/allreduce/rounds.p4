@@ -19,7 +19,7 @@ register<bit<60>>(ALLREDUCE_CELLS) allreduce_rounds;
 register<bit<64>>(ALLREDUCE_CELLS) allreduce_bitmaps;
 
 #include "judge.p4"
-#ifdef ALLREDUCE_POOL
+#ifdef WITH_BEST_EFFORT
 #include "pool.p4"
 #endif
 
@@ -52,7 +52,7 @@ control KeepEpoch(in headers_t hdr, in allreduce_place_t place, in bit<32> cell,
 // to be sent. `newest`: of one that is stale, the epoch that its sender should know.
 control Rounds(inout headers_t hdr, in allreduce_place_t place, in bit<48> now, out AllReduceOutcome outcome,
                out bit<16> newest, out bit<1> overflowed) {
-#ifdef ALLREDUCE_POOL
+#ifdef WITH_BEST_EFFORT
     FindCell() find_cell;
     JudgePartial() judge_partial;
 #endif
@@ -70,7 +70,7 @@ control Rounds(inout headers_t hdr, in allreduce_place_t place, in bit<48> now, 
         bool joins = false;
         bit<32> cell = (place.base + (bit<32>)hdr.allreduce.slot) << 1 | (bit<32>)hdr.allreduce.version;
         bit<1> bare = hdr.allreduce_lanes.isValid() ? 1w0 : 1w1;
-#ifdef ALLREDUCE_POOL
+#ifdef WITH_BEST_EFFORT
         if (place.best_effort == 1) {
             find_cell.apply(hdr, place, cell);
         }
@@ -85,7 +85,7 @@ control Rounds(inout headers_t hdr, in allreduce_place_t place, in bit<48> now, 
         round.epoch = stored[47:32];
         round.chunk = stored[31:0];
         overflowed = 0;
-#ifdef ALLREDUCE_POOL
+#ifdef WITH_BEST_EFFORT
         if (place.best_effort == 1) {
             newest = 0;
             judge_partial.apply(hdr, place, cell, bare, now, round, outcome, first, joins, freed);
@@ -106,7 +106,7 @@ control Rounds(inout headers_t hdr, in allreduce_place_t place, in bit<48> now, 
         bit<1> take = add || result ? 1w1 : 1w0;
         bit<1> keep = first || result ? 1w0 : 1w1;
         bool again = outcome == AllReduceOutcome.ANSWERED || outcome == AllReduceOutcome.REPEATED;
-#ifdef ALLREDUCE_POOL
+#ifdef WITH_BEST_EFFORT
         again = again || outcome == AllReduceOutcome.FLUSHED;
 #endif
         if (take == 1 || again) {

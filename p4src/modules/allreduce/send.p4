@@ -53,7 +53,7 @@ control SendAllReduce(inout headers_t hdr, inout local_metadata_t meta, inout st
             AllReduceOutcome.REPEATED: {
                 send_to(place.parent);
             }
-#ifdef ALLREDUCE_POOL
+#ifdef WITH_BEST_EFFORT
             AllReduceOutcome.PASSED: {
                 send_to(place.parent);
             }

@@ -8,7 +8,7 @@
 #define ALLREDUCE_ALL 64w0xffffffffffffffff
 
 // What slots and versions have, and behind it what the pool's cells have.
-#ifdef ALLREDUCE_POOL
+#ifdef WITH_BEST_EFFORT
 #define ALLREDUCE_POOL_CELLS ALLREDUCE_POOL
 #else
 #define ALLREDUCE_POOL_CELLS 0

@@ -11,7 +11,7 @@ control CheckAllReduce(in headers_t hdr, in allreduce_place_t place, in standard
                        out bool right) {
     apply {
         bit<32> bytes = (bit<32>)hdr.allreduce.lanes << 2;
-#ifdef ALLREDUCE_POOL
+#ifdef WITH_BEST_EFFORT
         bool partial = hdr.allreduce.kind == AllReduceKind.PARTIAL;
         if (partial) {
             bytes = bytes + ALLREDUCE_WORKERS_BYTES;
@@ -31,7 +31,7 @@ control CheckAllReduce(in headers_t hdr, in allreduce_place_t place, in standard
                 slot < slots && (place.best_effort == 1 || place.base + slot < ALLREDUCE_SLOTS) &&
                 hdr.allreduce.chunk & (slots - 1) == slot &&
                 (hdr.allreduce.chunk & slots != 0) == (hdr.allreduce.version == 1);
-#ifdef ALLREDUCE_POOL
+#ifdef WITH_BEST_EFFORT
             if (up) {
                 right = right && partial == (place.best_effort == 1);
             }
@@ -65,7 +65,7 @@ control TakeAllReduce(inout headers_t hdr, inout local_metadata_t meta, inout st
             bit<16> newest = 0;
             bool sums = hdr.allreduce.kind == AllReduceKind.CONTRIBUTION ||
                 hdr.allreduce.kind == AllReduceKind.RESULT;
-#ifdef ALLREDUCE_POOL
+#ifdef WITH_BEST_EFFORT
             sums = sums || hdr.allreduce.kind == AllReduceKind.PARTIAL;
 #endif
             find_tree.apply(hdr, std, place, found);

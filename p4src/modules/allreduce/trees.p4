@@ -17,7 +17,7 @@ control FindTree(in headers_t hdr, in standard_metadata_t std, out allreduce_pla
         place.own = (bit<64>)1 << index;
     }
 
-#ifdef ALLREDUCE_POOL
+#ifdef WITH_BEST_EFFORT
     // A child of a best-effort job, and the workers that can be beneath it.
     @id(ACTION_ID_JOIN_POOL_FROM_CHILD)
     action join_pool_from_child(@id(1) bit<64> workers) {
@@ -45,7 +45,7 @@ control FindTree(in headers_t hdr, in standard_metadata_t std, out allreduce_pla
         actions = {
             join_from_child;
             join_from_parent;
-#ifdef ALLREDUCE_POOL
+#ifdef WITH_BEST_EFFORT
             join_pool_from_child;
 #endif
             @defaultonly refuse_stranger;
@@ -68,7 +68,7 @@ control FindTree(in headers_t hdr, in standard_metadata_t std, out allreduce_pla
         place.class_of_service = class_of_service;
     }
 
-#ifdef ALLREDUCE_POOL
+#ifdef WITH_BEST_EFFORT
     // `workers`: all that can be beneath this switch. `slots`: of the job's workers, not of this switch.
     @id(ACTION_ID_SET_ALLREDUCE_POOL)
     action set_allreduce_pool(@id(1) bit<32> cells, @id(2) bit<32> stride, @id(3) bit<32> offset,
@@ -100,7 +100,7 @@ control FindTree(in headers_t hdr, in standard_metadata_t std, out allreduce_pla
         }
         actions = {
             set_allreduce_tree;
-#ifdef ALLREDUCE_POOL
+#ifdef WITH_BEST_EFFORT
             set_allreduce_pool;
 #endif
             @defaultonly skip_allreduce_tree;

@@ -25,7 +25,7 @@ from tests.mechanisms.allreduce.wire import (
 )
 
 SLOTS, BASE, PARENT = 4, 8, 9
-CONTRIBUTION, RESULT, MOVE, BLOCK = AllReduceKind
+CONTRIBUTION, RESULT, MOVE, BLOCK, PARTIAL = AllReduceKind
 JOB, EPOCH = 7, 16
 
 

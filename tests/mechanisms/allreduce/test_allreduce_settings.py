@@ -242,12 +242,13 @@ def test_what_can_be_said_of_best_effort() -> None:
 
 
 def test_the_program_has_a_pool_only_where_a_job_has_a_server() -> None:
-    sizes = MECHANISM.sizes(said("{jobs: {a: {workers: [h1, h3]}}}"))
-    assert "ALLREDUCE_POOL" not in sizes
-    with_server = said("{jobs: {a: {workers: [h1, h3], server: h6}}}")
-    assert MECHANISM.sizes(with_server)["ALLREDUCE_POOL"] == 64
-    without_cells = said("{jobs: {a: {workers: [h1, h3], server: h6}}, best_effort: {pool: 0}}")
-    assert MECHANISM.sizes(without_cells)["ALLREDUCE_POOL"] == 1
+    without = said("{jobs: {a: {workers: [h1, h3]}}, best_effort: {pool: 256}}")
+    assert (list(MECHANISM.features(without)), MECHANISM.sizes(without)) == ([], {})
+    for pool, size in ((0, {}), (64, {}), (256, {"ALLREDUCE_POOL": 256})):
+        pooled = said(f"{{jobs: {{a: {{workers: [h1, h3], server: h6}}}}, "
+                      f"best_effort: {{pool: {pool}}}}}")  # fmt: skip
+        assert list(MECHANISM.features(pooled)) == ["BEST_EFFORT"]
+        assert MECHANISM.sizes(pooled) == size
 
 
 def test_a_best_effort_job_has_no_slots_and_its_root_is_at_its_server() -> None:

@@ -22,7 +22,7 @@ INT32 = np.iinfo(np.int32)
 
 def pooled() -> Pipeline:
     """Return the program with a pool of 16 cells."""
-    return program(LANES, 64, f"ALLREDUCE_POOL={CELLS}")
+    return program(LANES, 64, "WITH_BEST_EFFORT", f"ALLREDUCE_POOL={CELLS}")
 
 
 class Run:
@@ -93,7 +93,7 @@ def cases(draw: st.DrawFn) -> dict[str, Any]:
     root = root_of(shape)
     jobs = [
         Job(number, tuple(members), 0, 1 << draw(st.integers(0, 4)), 100 + number,
-            Pool(draw(st.sampled_from((0, 1, 2, 16))), draw(st.integers(0, 2**31)) * 2 + 1,
+            Pool(draw(st.sampled_from((0, 1, 2, 16))), draw(st.integers(0, 2**31 - 1)) * 2 + 1,
                  draw(st.integers(0, 2**32 - 1)), draw(st.sampled_from((0, 1, 65535)))))
         for number, members in ((1, hosts[:cut]), (2, hosts[cut:]))
     ]  # fmt: skip
@@ -111,7 +111,7 @@ def cases(draw: st.DrawFn) -> dict[str, Any]:
     }
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(cases())
 def test_sums_are_exact_whatever_is_lost_doubled_or_late(case: dict[str, Any]) -> None:
     run = Run(**case)

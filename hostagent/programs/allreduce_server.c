@@ -155,8 +155,8 @@ static void stop(struct program_host *host)
         host->calls->count(host, rows[i].name, rows[i].value);
 }
 
-const struct program_ops parameter_server_program = {
-    .name = "parameter_server",
+const struct program_ops allreduce_server_program = {
+    .name = "allreduce_server",
     .bytes = sizeof(struct one),
     .settings = settings,
     .room = room,
