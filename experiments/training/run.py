@@ -19,6 +19,7 @@ from emulation.switch_node import Target
 from experiments.training.fabric import Fabric
 from experiments.training.faults import Fault
 from experiments.training.job import STORE_PORT, Card, RankJob, Training, Transport
+from hostagent.collective.communicator import BLOCK_MTU
 from hostagent.collective.neighbours import PORT
 from hostagent.pins import MAPS, pins_of
 from mechanisms.contract import SwitchJobs
@@ -196,8 +197,13 @@ def _card(fabric: Fabric, host: Host) -> Card:
 
 
 def _block_rate_bps(fabric: Fabric) -> int:
-    """Return the rate of the slowest link, or what BMv2 forwards: its links have no rate."""
+    """Return the rate of the slowest link, or what BMv2 forwards: its links have no rate.
+
+    0, so that none are sent, where some link is too narrow for a block.
+    """
     topology = fabric.topology
+    if min(link.mtu_bytes for link in topology.links) < BLOCK_MTU:
+        return 0
     slowest = min(topology.real_rate_bps(link) for link in topology.links)
     return min(slowest, BMV2_BPS) if fabric.runtime == Target.BMV2.value else slowest
 

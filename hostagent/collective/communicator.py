@@ -35,6 +35,9 @@ Floats = npt.NDArray[np.float32]
 BLOCK_LANES = 256
 """int32 of a block: switches pass on what is behind the lanes that they add."""
 
+BLOCK_MTU = 20 + 8 + 16 + 4 * BLOCK_LANES
+"""What links have to carry for that: with IPv4, UDP and the header."""
+
 _NS = 1_000_000_000
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -107,6 +108,19 @@ def test_a_ranks_job_survives_the_pipe() -> None:
                   Transport.IN_NETWORK, Training(steps=3), 32, worker,
                   Card("/pins", 10**8, 250_000))  # fmt: skip
     assert RankJob.of(json.loads(job.line())) == job
+
+
+@pytest.mark.parametrize(
+    ("runtime", "mtu", "rate_bps"),
+    [("softswitch", 1500, 100_000_000), ("softswitch", 1067, 0), ("bmv2", 1068, 5_000_000)],
+)
+def test_blocks_are_sent_as_the_links_allow(
+    runtime: str, mtu: int, rate_bps: int, tmp_path: Path
+) -> None:
+    links = tuple(replace(link, mtu_bytes=mtu) for link in FABRIC.links)
+    fabric = Fabric("w1", replace(FABRIC, links=links), runtime, {}, tmp_path)
+    jobs = jobs_of(Request(Transport.IN_NETWORK), fabric)
+    assert {each.block_rate_bps for each in jobs} == {rate_bps}
 
 
 def test_a_ring_over_rdma_has_the_hosts_cards(tmp_path: Path) -> None:
