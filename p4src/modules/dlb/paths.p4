@@ -128,7 +128,7 @@ control ReportPaths(inout headers_t hdr, inout local_metadata_t meta, inout stan
     port_t port = 0;
     leaves_t elsewhere = 0;
     bit<32> per_byte = 0;
-    bit<32> per_depth = 0;
+    bit<48> per_depth = 0;
     bit<16> overhead = 0;
 
     @id(ACTION_ID_REPORT_PATHS)
@@ -159,7 +159,7 @@ control ReportPaths(inout headers_t hdr, inout local_metadata_t meta, inout stan
     // `others`: the leaves that it does not lead to; `time_per_byte`, `time_per_depth`: on the line, in 1/65536 ticks.
     @id(ACTION_ID_SET_GLB_PORT)
     action set_glb_port(@id(1) port_t number, @id(2) leaves_t others, @id(3) bit<32> time_per_byte,
-                        @id(4) bit<32> time_per_depth) {
+                        @id(4) bit<48> time_per_depth) {
         port = number;
         elsewhere = others;
         per_byte = time_per_byte;

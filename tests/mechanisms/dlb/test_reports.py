@@ -93,6 +93,14 @@ def test_a_slow_link_behind_the_next_hop_is_reported_and_avoided() -> None:
     assert blind[9]["chosen"] > 0.9 * min(blind[n]["chosen"] for n in (10, 11, 12))
 
 
+def test_slowed_down_as_in_real_time_it_is_seen_as_well() -> None:
+    """Ten thousand times: a byte, and what a queue of a cell takes, have as many more ticks."""
+    run = simulated(two_leaves(), events=SLOW, until_us=100, more="time_scale: 10000")
+    assert heard(run, "s1", 0, 1) >= 2
+    ports = counted(run, ports=UPLINKS)
+    assert ports[9]["chosen"] < 0.6 * min(ports[n]["chosen"] for n in (10, 11, 12))
+
+
 def test_reports_do_not_concern_other_leaves() -> None:
     """A spine's slow link to one leaf says nothing of its links to others."""
     shape = "generator: leaf_spine\n  leaves: 3\n  spines: 4\n  hosts_per_leaf: 8"
