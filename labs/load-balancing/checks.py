@@ -11,7 +11,19 @@ from labs.drawing import bars, drawing, where
 from .runs import measure
 
 Lookup = Callable[[], Estimate]
-POLICIES = ("ecmp-qp", "round-robin", "spray", "flowlet", "flowlet-dlb", "packet-dlb")
+POLICIES = (
+    "ecmp-qp",
+    "round-robin",
+    "spray",
+    "flowlet",
+    "flowlet-dlb",
+    "packet-dlb",
+    "flowlet-glb",
+    "packet-glb",
+)
+FEW = ("ecmp", "spray", "packet-dlb", "packet-glb")
+"""Of loads that not all policies run."""
+
 LOADS = (
     ("permutation", "slowest flow"),
     ("slow-links", "slowest flow"),
@@ -32,17 +44,23 @@ def checks(table: Table) -> Iterator[Check]:
     worst = _ratio(table, "permutation", "slowest flow", "ecmp", "packet-dlb")
     yield Check.at_least("permutation: slowest flow, ECMP over packet DLB", worst, 2.5)
     for load, metric in LOADS:
-        for policy in POLICIES:
+        for policy in _of_flows(load):
             row = f"{load}: {metric}, {policy} over ECMP"
             yield Check.reported(row, _ratio(table, load, metric, policy, "ecmp"))
     for load, metric in (LOADS[0], *LOADS[2:]):
         row = f"{load}: {metric}, packet DLB over spray"
         yield Check.at_most(row, _ratio(table, load, metric, "packet-dlb", "spray"), 1.02)
+        row = f"{load}: {metric}, packet GLB over packet DLB"
+        yield Check.at_most(row, _ratio(table, load, metric, "packet-glb", "packet-dlb"), 1.02)
+    row = "slow-links: slowest flow, packet GLB over packet DLB"
+    beside = _ratio(table, "slow-links", "slowest flow", "packet-glb", "packet-dlb")
+    yield Check.at_most(row, beside, 0.6)
     for policy in ("flowlet", "flowlet-dlb"):
         row = f"permutation: out of order, {policy}"
         yield Check.at_most(row, _metric(table, policy, "permutation", "out of order"), 0, "%")
     yield from _web_search(table)
     yield from _unequal_spines(table)
+    yield from _dead_links(table)
     yield from _badly_placed_job(table)
     yield from _all_hosts(table)
 
@@ -53,7 +71,7 @@ def _web_search(table: Table) -> Iterator[Check]:
         for policy in POLICIES:
             row = f"{load}: mean slowdown, {policy} over ECMP"
             ratio = _ratio(table, load, "mean slowdown", policy, "ecmp")
-            if policy == "flowlet-dlb":
+            if policy in ("flowlet-dlb", "flowlet-glb"):
                 yield Check.at_most(row, ratio, 1)
             else:
                 yield Check.reported(row, ratio)
@@ -61,11 +79,44 @@ def _web_search(table: Table) -> Iterator[Check]:
     yield Check.reported(row, _ratio(table, "websearch-50", "p99 slowdown", "packet-dlb", "ecmp"))
 
 
+def _of_flows(load: str) -> tuple[str, ...]:
+    """Hosts that send without a pause have no flowlets to tell apart."""
+    paused = load not in ("permutation", "slow-links")
+    return tuple(policy for policy in POLICIES if paused or policy != "flowlet-glb")
+
+
 def _unequal_spines(table: Table) -> Iterator[Check]:
-    """Two spines of 400 and two of 200 Gb/s: how near the slowest flow comes to the cut bound."""
+    """Two spines of 400 and two of 200 Gb/s: how near the slowest flow comes to the bound."""
+    bound = "bound over slowest"
     for policy in ("ecmp", *POLICIES):
-        share = _metric(table, policy, "unequal-spines", "bound over slowest")
-        yield Check.reported(f"unequal-spines: cut bound over slowest flow, {policy}", share)
+        share = _metric(table, policy, "unequal-spines", bound)
+        yield Check.reported(f"unequal-spines: bound over slowest flow, {policy}", share)
+    for policy in ("packet-dlb", "packet-glb"):
+        row = f"unequal-spines: slowest flow, one spine of all rates over {policy}"
+        yield Check.at_least(row, _over_one_spine(table, policy), 0.95)
+    for policy in FEW:
+        row = f"unequal-paced: bound over slowest flow, {policy}"
+        share = _metric(table, policy, "unequal-paced", bound)
+        if policy == "packet-glb":
+            yield Check.at_least(row, share, 0.95)
+        else:
+            yield Check.reported(row, share)
+
+
+def _over_one_spine(table: Table, policy: str) -> Lookup:
+    return lambda: table.paired(
+        "one-spine", table.variant(policy=policy, load="unequal-spines"), "slowest flow"
+    )
+
+
+def _dead_links(table: Table) -> Iterator[Check]:
+    """Two of a leaf's eight links die on the way; DPFR is on."""
+    for policy in FEW[1:]:
+        row = f"dead-links: slowest flow, {policy} over ECMP"
+        yield Check.reported(row, _ratio(table, "dead-links", "slowest flow", policy, "ecmp"))
+    row = "dead-links: slowest flow, packet GLB over packet DLB"
+    beside = _ratio(table, "dead-links", "slowest flow", "packet-glb", "packet-dlb")
+    yield Check.at_most(row, beside, 1)
 
 
 def _badly_placed_job(table: Table) -> Iterator[Check]:
@@ -79,6 +130,16 @@ def _badly_placed_job(table: Table) -> Iterator[Check]:
     yield Check.at_most(
         f"{row}, packet DLB over spray",
         lambda: table.paired("job-packet-dlb", "job-spray", "job"),
+        1.03,
+    )
+    yield Check.at_least(
+        f"{row}, ECMP over packet GLB",
+        lambda: table.paired("job-ecmp", "job-packet-glb", "job"),
+        1.3,
+    )
+    yield Check.at_most(
+        f"{row}, packet GLB over spray",
+        lambda: table.paired("job-packet-glb", "job-spray", "job"),
         1.03,
     )
 
@@ -97,6 +158,11 @@ def _all_hosts(table: Table) -> Iterator[Check]:
         f"{row}, packet DLB over spray",
         lambda: table.paired("all-packet-dlb", "all-spray", "slowest flow"),
         1,
+    )
+    yield Check.at_most(
+        f"{row}, packet GLB over packet DLB",
+        lambda: table.paired("all-packet-glb", "all-packet-dlb", "slowest flow"),
+        1.02,
     )
     row = "8,192 hosts, 400 Gb/s, permutation: slowest flow"
     for policy in ("spray", "packet-dlb"):
