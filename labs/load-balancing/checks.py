@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from labs import Check, Context, Estimate, Figure, Measured, Table
+from labs import Check, Context, Estimate, Figure, Measured, Runtime, Table
 from labs.drawing import bars, drawing, where
 
+from .real import measure_as_slowly, measure_real
 from .runs import measure
 
 Lookup = Callable[[], Estimate]
@@ -37,8 +38,21 @@ def measure_simulator(context: Context) -> dict[str, Measured]:
     return measure(context)
 
 
+def measure_beside(context: Context) -> dict[str, Measured]:
+    """In virtual time, slowed down like the run in real time."""
+    return measure_as_slowly(context)
+
+
+def measure_live(context: Context) -> dict[str, Measured]:
+    """Over namespaces, under RDMA WRITEs."""
+    return measure_real(context)
+
+
 def checks(table: Table) -> Iterator[Check]:
     """The rows of the lab's table."""
+    if table.runtime is not Runtime.SIMULATOR:
+        yield from _live_checks(table)
+        return
     hurt = _metric(table, "ecmp", "permutation", "flows of 1.5 x")
     yield Check.at_least("permutation, ECMP: flows of 1.5 times and more", hurt, 10, "%")
     worst = _ratio(table, "permutation", "slowest flow", "ecmp", "packet-dlb")
@@ -171,8 +185,44 @@ def _all_hosts(table: Table) -> Iterator[Check]:
         )
 
 
+ORDER = (
+    ("rdma", "flowlet-dlb", "ecmp"),
+    ("rdma-behind", "flowlet-glb", "flowlet-dlb"),
+    ("rdma-behind", "packet-glb", "packet-dlb"),
+)
+"""Load, who has to be faster, and than whom."""
+
+
+def _live_checks(table: Table) -> Iterator[Check]:
+    for load, faster, slower in ORDER:
+        row = f"real time, {load}: slowest flow, {faster} over {slower}"
+        yield Check.at_most(row, _ratio(table, load, "slowest flow", faster, slower), 0.95)
+    for load, policy in dict.fromkeys((load, each) for load, *pair in ORDER for each in pair):
+        never = _metric(table, policy, load, "not done")
+        yield Check.at_most(f"real time, {load}, {policy}: flows that did not end", never, 0)
+        row = f"real time, {load}, {policy}: slowest flow, real over simulated"
+        yield Check.reported(row, _over_simulated(table, policy, load))
+
+
+def _over_simulated(table: Table, policy: str, load: str) -> Lookup:
+    def ratio() -> Estimate:
+        variant = table.variant(policy=policy, load=load)
+        return table.paired(variant, variant, "slowest flow", below_beside=True)
+
+    return ratio
+
+
 def figures(table: Table, out: Path) -> Iterator[Figure]:
-    """Draw the slowest flow of a permutation by policy."""
+    """Draw the slowest flow of a permutation by policy; in real time, beside a slow link."""
+    if table.runtime is not Runtime.SIMULATOR:
+        with drawing(out / "rdma-behind.png", where(table)) as figure:
+            bars(figure.subplots(), table, table.variants(load="rdma-behind"), "slowest flow")
+        yield Figure(
+            out / "rdma-behind.png",
+            "The slowest of four flows of 2.4 MB; one of four spines has a quarter of the rate on "
+            "the way down. Median and 95 % interval.",
+        )
+        return
     with drawing(out / "permutation.png", where(table)) as figure:
         bars(figure.subplots(), table, table.variants(load="permutation"), "slowest flow")
     yield Figure(

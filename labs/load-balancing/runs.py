@@ -9,16 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from controller.program import CompiledProgram
 from labs import Context, LabError, Measured
-from mechanisms.program import FABRIC
-from mechanisms.switch_programs import compile_for
 from simulator.runner import Outcome, Simulation
 from topologies.document import Document
 from topologies.model import Role, Topology
 from workloads.bound import bound
 from workloads.loader import run_of
 from workloads.model import RunFile
+
+from .programs import program_of
 
 PS_PER_US = 1_000_000
 PPM = 1_000_000
@@ -60,10 +59,7 @@ def measure(context: Context) -> dict[str, Measured]:
     """Run it and return what it took."""
     run = run_file(context)
     try:
-        program = context.program
-        if program.path in (None, FABRIC):
-            program = CompiledProgram.of(compile_for(run.topology)(FABRIC), FABRIC)
-        simulation = Simulation(run, program, seed=context.seed)
+        simulation = Simulation(run, program_of(context, run.topology), seed=context.seed)
         outcome = simulation.run(context.out)
         if run.jobs:
             return _job(context, outcome)
