@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Sequence
 
 from controller.base_entries import groups_of
-from controller.entries import DefaultEntry, Entry, Exact, TableEntry, call, match
+from controller.entries import DefaultEntry, Entry, Exact, Range, TableEntry, call, match
 from controller.leaf_routes import Ways, packet_ps
 from controller.parts import View
 from mechanisms.dlb import reports
@@ -33,6 +33,9 @@ if it were pinned, and meets others further on as with ECMP (docs/load-balancing
 
 ON_LINE = 24
 """Preamble, FCS and gap."""
+
+DRAWS = 1 << 16
+"""Of one port: 0 to 65535."""
 
 _PS_PER_S = 10**12
 
@@ -65,9 +68,9 @@ def entries(view: View) -> Iterator[Entry]:
     for dscp, queue in sorted(view.policy.class_of_dscp.items()):
         setting = balanced.get(queue)
         if setting is not None and not off:
-            how = call(
-                "set_balance", how=setting.policy.value, idle=view.facts.ticks(setting.gap_ps)
-            )
+            action = "set_weighted_balance" if setting.by_rate else "set_balance"
+            idle = view.facts.ticks(setting.gap_ps)
+            how = call(action, how=setting.policy.value, idle=idle)
             yield TableEntry(CLASS_TABLE, match(dscp=Exact(dscp)), how)
     weighed = any(each.policy.by_quality for each in balanced.values())
     weighing = _weighing(view, ports) if weighed and ports else {}
@@ -114,3 +117,20 @@ def group_entry(view: View, number: int, ports: tuple[int, ...]) -> Entry:
     steps = -(-(1 << 16) // len(ports))
     use = call("set_dlb_group", members=members, how_many=len(ports), steps=steps)
     return TableEntry("dlb_group", match(group=Exact(number)), use)
+
+
+def share_entries(view: View, number: int, ports: tuple[int, ...]) -> Iterator[Entry]:
+    """Yield which part of all draws each member of a group takes; nothing where all are alike."""
+    rate = {port.number: port.link.rate_bps for port in ports_of(view)}
+    place = {port.number: n for n, port in enumerate(ports_of(view))}
+    total = sum(rate[port] for port in ports)
+    if all(rate[port] * len(ports) == total for port in ports):
+        return
+    passed = 0
+    for port in ports:
+        first = passed * DRAWS // total
+        passed += rate[port]
+        last = passed * DRAWS // total - 1
+        if first <= last:
+            key = match(group=Exact(number), draw=Range(first, last))
+            yield TableEntry("dlb_share", key, call("take_share", place=place[port]), priority=1)

@@ -18,10 +18,18 @@ from mechanisms.dlb.entries import (
     group_entry,
     groups,
     ports_to_switches,
+    share_entries,
 )
 from mechanisms.dlb.reports import LEAVES, MOST_LEAVES, room, routes_of, ticker
 from mechanisms.dlb.reports import MODE_TABLE as REPORT_TABLE
-from mechanisms.dlb.settings import KEY, LOAD_BALANCING, PATH_REPORTS, PORTS, reports_of
+from mechanisms.dlb.settings import (
+    KEY,
+    LOAD_BALANCING,
+    PATH_REPORTS,
+    PORTS,
+    has_weights,
+    reports_of,
+)
 from mechanisms.dlb.words import WORDS
 from topologies.errors import FieldPath
 from topologies.lint.findings import Remark, Severity
@@ -34,8 +42,11 @@ class LoadBalancingMechanism(Mechanism):
     """Switches that choose among equally short paths by the policy of a packet's class."""
 
     def features(self, topology: Topology) -> Iterable[str]:
-        """Return GLB where a policy compares paths, not ports alone."""
-        return () if reports_of(topology) is None else ("GLB",)
+        """Return GLB where a policy compares paths, not ports alone; weights where one has them."""
+        if reports_of(topology) is not None:
+            yield "GLB"
+        if has_weights(topology):
+            yield "DLB_WEIGHTS"
 
     def sizes(self, topology: Topology) -> Mapping[str, int]:
         """Return room for all leaves in reports; the module has 64."""
@@ -61,6 +72,8 @@ class LoadBalancingMechanism(Mechanism):
         """Yield one group."""
         assert isinstance(key, int) and isinstance(value, tuple)
         yield group_entry(view, key, value)
+        if has_weights(view.topology):
+            yield from share_entries(view, key, value)
 
     def remarks(self, topology: Topology, prefix: FieldPath = ()) -> Iterator[Remark]:
         """Yield that there are too many leaves, or a switch's links to others."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
@@ -46,6 +46,11 @@ class Policy(enum.Enum):
         return self.by_path or self in (Policy.FLOWLET_DLB, Policy.PACKET_DLB)
 
     @property
+    def by_draw(self) -> bool:
+        """Whether a port is drawn, or hashed to: then faster ones can be so more often."""
+        return self in (Policy.ECMP_QP, Policy.SPRAY, Policy.FLOWLET)
+
+    @property
     def by_path(self) -> bool:
         """Whether what lies behind ports counts, as the switches there report it."""
         return self in (Policy.FLOWLET_GLB, Policy.PACKET_GLB)
@@ -60,10 +65,15 @@ WORDS = (ECMP, *_OF_WORD)
 
 @dataclass(frozen=True)
 class Balancing:
-    """What a class's packets choose their paths by. `gap_ps`: of flowlets, in fabric ps."""
+    """What a class's packets choose their paths by.
+
+    `gap_ps`: of flowlets, in fabric ps. `by_rate`: ports of a group are drawn in proportion to the
+    rates of their links.
+    """
 
     policy: Policy
     gap_ps: int = GAP_PS
+    by_rate: bool = False
 
 
 def _policy(word: object) -> Policy | None:
@@ -79,12 +89,16 @@ class BalancingEntry(Model):
 
     policy: Annotated[Policy | None, BeforeValidator(_policy)]
     gap: Duration | None = None
+    weights: Literal["auto"] | None = None
 
     @model_validator(mode="after")
     def _fits(self) -> BalancingEntry:
         if self.gap is not None and (self.policy is None or not self.policy.by_flowlet):
             flowlets = ", ".join(each.word for each in Policy if each.by_flowlet)
             raise ValueError(f"gap is for flowlets: with policy {flowlets}")
+        if self.weights is not None and (self.policy is None or not self.policy.by_draw):
+            drawn = ", ".join(each.word for each in Policy if each.by_draw)
+            raise ValueError(f"weights are for ports that are drawn: with policy {drawn}")
         if self.gap == 0:
             raise ValueError("a gap of 0 makes every packet a flowlet: write policy spray")
         return self
@@ -97,7 +111,8 @@ def _said(value: object) -> object:
 def _setting(entry: BalancingEntry | None) -> Balancing | None:
     if entry is None or entry.policy is None:
         return None
-    return Balancing(entry.policy, GAP_PS if entry.gap is None else entry.gap)
+    gap_ps = GAP_PS if entry.gap is None else entry.gap
+    return Balancing(entry.policy, gap_ps, entry.weights is not None)
 
 
 LOAD_BALANCING = Setting(
@@ -157,6 +172,12 @@ PATH_REPORTS = Setting(
     PathReports,
     "topology",
 )
+
+
+def has_weights(topology: Topology) -> bool:
+    """Return whether a class has its ports drawn by the rates of their links."""
+    policies = (each.setting(KEY) for each in topology.classes)
+    return any(each is not None and each.by_rate for each in policies)
 
 
 def reports_of(topology: Topology) -> PathReports | None:

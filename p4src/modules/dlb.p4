@@ -12,6 +12,7 @@
 
 #ifndef PROFILE
 #define WITH_GLB 1
+#define WITH_DLB_WEIGHTS 1
 #endif
 #ifdef WITH_GLB                 // reports of what lies behind ports, for GLB policies
 #define WITH_DLB 1
@@ -19,6 +20,9 @@
 #ifndef GLB_LEAVES
 #define GLB_LEAVES 64           // 256 at most, since BMv2 shifts by 8 bits
 #endif
+#endif
+#ifdef WITH_DLB_WEIGHTS         // ports of unequal rates, for policies that draw one
+#define WITH_DLB 1
 #endif
 #ifdef WITH_DLB
 #ifndef DLB_FLOWLETS

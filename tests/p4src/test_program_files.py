@@ -96,7 +96,7 @@ OWN_PREFIXES = {
 }
 """What the tables, counters and digests of a mechanism begin with."""
 
-PARTS = {"dlb": ("glb",), "allreduce": ("best_effort",)}
+PARTS = {"dlb": ("glb", "dlb_weights"), "allreduce": ("best_effort",)}
 """Parts of modules that have a `WITH_` of their own, by mechanism."""
 
 

@@ -33,6 +33,9 @@ control BalanceLoad(in headers_t hdr, inout local_metadata_t meta, in standard_m
     port_t  number = 0;
     bit<16> draw = 0;
     bit<32> cell = 0;
+#ifdef WITH_DLB_WEIGHTS
+    bit<1>  weighted = 0;
+#endif
 #ifdef WITH_GLB
     PathBand() band_of_first;
     PathBand() band_of_other;
@@ -63,13 +66,29 @@ control BalanceLoad(in headers_t hdr, inout local_metadata_t meta, in standard_m
         gap = idle;
     }
 
+#ifdef WITH_DLB_WEIGHTS
+    // Faster ports more often.
+    @id(ACTION_ID_SET_WEIGHTED_BALANCE)
+    action set_weighted_balance(@id(1) bit<8> how, @id(2) bit<32> idle) {
+        policy = (Balance)how;
+        gap = idle;
+        weighted = 1;
+    }
+#endif
+
     @id(ACTION_ID_SKIP_BALANCE)
     action skip_balance() { }
 
     @id(TABLE_ID_DLB_CLASS)
     table dlb_class {
         key = { hdr.ipv4.dscp: exact @name("dscp"); }
-        actions = { set_balance; @defaultonly skip_balance; }
+        actions = {
+            set_balance;
+#ifdef WITH_DLB_WEIGHTS
+            set_weighted_balance;
+#endif
+            @defaultonly skip_balance;
+        }
         const default_action = skip_balance();
         size = 64;
     }
@@ -109,6 +128,28 @@ control BalanceLoad(in headers_t hdr, inout local_metadata_t meta, in standard_m
         const default_action = skip_dlb_hop();
         size = DLB_PORTS;
     }
+
+#ifdef WITH_DLB_WEIGHTS
+    @id(ACTION_ID_TAKE_SHARE)
+    action take_share(@id(1) bit<8> place) {
+        chosen = place;
+    }
+
+    @id(ACTION_ID_SKIP_SHARE)
+    action skip_share() { }
+
+    // A port by its share of all draws; groups of equal ports have none.
+    @id(TABLE_ID_DLB_SHARE)
+    table dlb_share {
+        key = {
+            meta.group: exact @name("group");
+            draw: range @name("draw");
+        }
+        actions = { take_share; @defaultonly skip_share; }
+        const default_action = skip_share();
+        size = ECMP_GROUPS * DLB_PORTS;
+    }
+#endif
 
     // Each switch with a number of its own: see Routing. A queue pair is told apart by the one that it sends to.
     action hash_flow() {
@@ -188,6 +229,11 @@ control BalanceLoad(in headers_t hdr, inout local_metadata_t meta, in standard_m
                     ports = ports & ~with_bit == 0 ? ports : ports & ~with_bit;
                 }
                 pick_way.apply(ports, draw, chosen);
+#ifdef WITH_DLB_WEIGHTS
+                if (weighted == 1) {
+                    dlb_share.apply();
+                }
+#endif
                 if (by_quality) {
                     // Of two that are drawn the one that is free sooner: chance keeps flows from falling into step.
                     bit<8> other;

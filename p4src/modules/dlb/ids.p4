@@ -22,6 +22,9 @@
 #define ACTION_ID_SKIP_GLB_NEIGHBOUR    0x01000d10
 #define ACTION_ID_SET_GLB_LEAF          0x01000d11
 #define ACTION_ID_SKIP_GLB_LEAF         0x01000d12
+#define ACTION_ID_TAKE_SHARE            0x01000d13
+#define ACTION_ID_SKIP_SHARE            0x01000d14
+#define ACTION_ID_SET_WEIGHTED_BALANCE  0x01000d15
 #define TABLE_ID_DLB_CLASS              0x02000d01
 #define TABLE_ID_DLB_GROUP              0x02000d02
 #define TABLE_ID_DLB_HOP                0x02000d03
@@ -31,6 +34,7 @@
 #define TABLE_ID_GLB_PORT               0x02000d07
 #define TABLE_ID_GLB_NEIGHBOUR          0x02000d08
 #define TABLE_ID_GLB_LEAF               0x02000d09
+#define TABLE_ID_DLB_SHARE              0x02000d0a
 #define REGISTER_ID_DLB_TURNS           0x16000d01
 #define REGISTER_ID_DLB_FLOWLETS        0x16000d02
 #define REGISTER_ID_DLB_BUSY            0x16000d03

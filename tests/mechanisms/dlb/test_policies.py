@@ -138,6 +138,44 @@ def test_spraying_is_even_and_in_no_order() -> None:
     assert len(set(found.chosen())) > 1
 
 
+UNEQUAL = """overrides:
+  - {between: [s1, s3], rate: 25Gbps}
+  - {between: [s1, s4], rate: 50Gbps}"""
+"""Of 1, 2, 4 and 4 elevenths."""
+
+
+@pytest.mark.parametrize(
+    ("policy", "traffic"),
+    [
+        ("spray", [message(1, 9, 4400, rate="20Gbps")]),
+        ("flowlet", [message(n, 8 + n, 1, count=550, gap="30us") for n in range(1, 9)]),
+        ("ecmp-qp", [message(1, 9, 11, udp_port=50000, start=f"{n}us") for n in range(400)]),
+    ],
+)
+def test_weights_are_the_rates_of_links(policy: str, traffic: list[str]) -> None:
+    said = f"{{policy: {policy}, weights: auto}}"
+    found = ran(said, traffic, more=UNEQUAL, until_us=30_000)
+    assert sum(found.chosen()) == 4400
+    sigma = 32 * 11**0.5 if policy == "ecmp-qp" else 32
+    for count, share in zip(found.chosen(), (1, 2, 4, 4), strict=True):
+        assert abs(count - share * 400) < 4 * sigma
+
+
+def test_weights_of_equal_links_change_nothing() -> None:
+    weighted = ran("{policy: spray, weights: auto}", [message(1, 9, 400)])
+    assert weighted.chosen() == ran("spray", [message(1, 9, 400)]).chosen()
+
+
+def test_a_link_that_is_down_has_no_weight() -> None:
+    """The controller takes it out of the group, and shares are of those that are left."""
+    late = [message(1, 9, 1000, start="20ms", rate="20Gbps")]
+    event = "{at: 0us, link: s1-s5, do: down}"
+    found = ran("{policy: spray, weights: auto}", late, more=UNEQUAL, events=event, until_us=30_000)
+    assert found.chosen()[2] == 0 == found.lost
+    for count, share in zip(found.chosen(), (1, 2, 0, 4), strict=True):
+        assert abs(count - share * 1000 / 7) < 4 * 16
+
+
 def test_queue_pairs_are_told_apart_by_their_hash() -> None:
     """One UDP port: ECMP takes one path for all."""
     pairs = [message(1, 9, 20, udp_port=50000, start=f"{10 * n}us") for n in range(64)]

@@ -36,9 +36,15 @@ def test_a_gap_of_flowlets() -> None:
     assert setting("{policy: flowlet-dlb, gap: 50us}") == Balancing(Policy.FLOWLET_DLB, 50_000_000)
 
 
+def test_weights_of_ports_that_are_drawn() -> None:
+    assert setting("{policy: spray, weights: auto}") == Balancing(Policy.SPRAY, by_rate=True)
+
+
 @pytest.mark.parametrize(
     ("said", "why"),
     [
+        ("{policy: packet-dlb, weights: auto}", "drawn: with policy ecmp-qp, spray, flowlet$"),
+        ("{policy: spray, weights: 3}", "weights"),
         ("best", "'best' is no policy: known are ecmp, ecmp-qp, round-robin, spray"),
         ("{policy: spray, gap: 5us}", "gap is for flowlets"),
         ("{policy: flowlet, gap: 0us}", "makes every packet a flowlet"),
