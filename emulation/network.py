@@ -84,6 +84,15 @@ class Network:
         )
         return port, process
 
+    def release(self) -> None:
+        """Let go of what this process holds of it, once it is gone: names, and shells' terminals.
+
+        Mininet opens a terminal a node; hundreds of runs in one process would use up its files.
+        """
+        self.names.release()
+        for node in (*self.hosts.values(), *self.switches.values()):
+            node.cleanup()
+
     def interface_name(self, node: str, port: int = 0) -> str:
         """Return the name of a node's interface. Raises KeyError for a port not in use."""
         end = Endpoint(node, port)

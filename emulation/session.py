@@ -402,7 +402,7 @@ class Session:
         self._run = None
         self._tcp_ports.release()
         if self._network is not None:
-            self._network.names.release()
+            self._network.release()
         return removed
 
 

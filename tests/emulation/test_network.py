@@ -12,6 +12,7 @@ import socket
 import subprocess
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -212,3 +213,29 @@ def test_too_many_nodes_are_refused_before_anything_is_made(
         net.build({})
     assert "simulator" in raised.value.remedy
     assert run.record.links == []
+
+
+def terminals() -> int:
+    """How many terminals this process holds; each of Mininet's nodes opens both ends of one."""
+    ends = []
+    for each in Path("/proc/self/fd").iterdir():
+        with suppress(FileNotFoundError):  # the listing's own
+            ends.append(str(each.readlink()))
+    return sum(end.startswith(("/dev/pts/", "/dev/ptmx")) for end in ends)
+
+
+def test_a_network_that_is_gone_holds_no_terminals(run: Run) -> None:
+    before = terminals()
+    net = Network(topologies.load("single"), run)
+    net.build(
+        {
+            switch.name: SwitchSettings(
+                Target.SOFTSWITCH, switch.device_id, 0, 0, (), run.log_dir, run.log_dir
+            )
+            for switch in net.topology.switches
+        }
+    )
+    assert terminals() > before
+    teardown.remove(run.record)
+    net.release()
+    assert terminals() == before
