@@ -14,7 +14,7 @@ import numpy as np
 from mechanisms.allreduce.plan_error import PlanError
 from mechanisms.allreduce.settings import KEY, TREES, AllReduce, Job
 from mechanisms.allreduce.trees import LANE_BYTES, JobPlan, plan_of
-from mechanisms.allreduce.workers import worker_of
+from mechanisms.allreduce.workers import server_of_job, worker_of
 from topologies.extensions import Settings
 from topologies.model import Link, Topology
 from workloads.in_network import GroupError, GroupWorker
@@ -117,20 +117,11 @@ class Groups:
 
     def servers(self, topology: Topology, group: int) -> Iterator[GroupWorker]:
         """Yield the server of a group that is best effort."""
-        whole = plan_of(topology)
-        job = whole.jobs[name_of(group)]
-        if job.server is not None:
-            settings = {
-                "job": job.number,
-                "ranks": len(job.workers),
-                "slots": job.slots,
-                "lanes": whole.setting.lanes,
-                "wire_lanes": whole.setting.wire_lanes,
-                "dscp": whole.dscp,
-                "gateway": int(job.server.gateway),
-                "adapt": 1,
-            }
-            yield GroupWorker(job.server.host, SERVER, settings)
+        found = server_of_job(topology, name_of(group))
+        if found is not None:
+            host, server = found
+            gateway = int(topology.host(host).interfaces[0].gateway)
+            yield GroupWorker(host, SERVER, {**vars(server), "gateway": gateway, "adapt": 1})
 
     def _slots(self, topology: Topology, groups: Sequence[Group], said: AllReduce | None) -> int:
         """Return the slots of each group, a power of two."""

@@ -3,7 +3,7 @@
     worker = worker_of(topology, "training", "h3", start=2)
 
 It sends to its gateway, whose address is its host's `interfaces[0].gateway`, and whose MAC is that
-of the switch `interfaces[0].switch`.
+of the switch `interfaces[0].switch`. So does the server of a best-effort job (`server_of_job`).
 """
 
 from __future__ import annotations
@@ -40,6 +40,18 @@ class Worker:
     wire_lanes: int
     dscp: int
     best_effort: int = 0
+
+
+@dataclass(frozen=True)
+class Server:
+    """The parameter server of a best-effort job (programs/allreduce_server.c), as `Worker` says."""
+
+    job: int
+    ranks: int
+    slots: int
+    lanes: int
+    wire_lanes: int
+    dscp: int
 
 
 def plan(topology: Topology) -> Plan:
@@ -93,4 +105,22 @@ def worker_of(topology: Topology, job: str, host: str, start: int = 0) -> Worker
         wire_lanes=whole.setting.wire_lanes,
         dscp=whole.dscp,
         best_effort=int(found.server is not None),
+    )
+
+
+def server_of_job(topology: Topology, job: str) -> tuple[str, Server] | None:
+    """Return the host of a job's server and what it has to know; None: the job has none.
+
+    Raises PlanError for a job that is not there.
+    """
+    found, whole = job_of(topology, job), plan_of(topology)
+    if found.server is None:
+        return None
+    return found.server.host, Server(
+        job=found.number,
+        ranks=len(found.workers),
+        slots=found.slots,
+        lanes=whole.setting.lanes,
+        wire_lanes=whole.setting.wire_lanes,
+        dscp=whole.dscp,
     )

@@ -1,0 +1,115 @@
+"""Best effort between namespaces: two jobs on one pool of few cells, and their servers.
+
+s3 s4        two spines
+| X |
+s1  s2       two leaves, four hosts each; links between switches lose frames
+
+The programs are the simulator's, unchanged. Every sum is checked by each worker.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from controller import CompiledProgram
+from emulation import run_state
+from emulation.link_events import FabricCalls
+from emulation.programs import HostPrograms
+from emulation.session import Session
+from emulation.switch_node import Target
+from mechanisms.allreduce.workers import server_of_job, worker_of
+from mechanisms.program import FABRIC
+from mechanisms.switch_programs import compile_for
+from topologies.events import calls
+from workloads.loader import read_run
+from workloads.model import RunFile
+
+pytestmark = [pytest.mark.root, pytest.mark.realtime]
+
+SCALE = 10_000
+PATIENCE_S = 90.0
+LANES, CHUNKS, CALLS = 8, 40, 2
+JOBS = {"a": ("h1", "h2", "h5"), "b": ("h3", "h6", "h7")}
+TOPOLOGY = """\
+topology:
+  generator: leaf_spine
+  spines: 2
+  leaves: 2
+  hosts_per_leaf: 4
+  link: {rate: 400Gbps, delay: 500ns, queue: 1MB}
+  allreduce:
+    lanes: 8
+    slots: 1
+    best_effort: {pool: 4}
+    jobs:
+      a: {workers: [h1, h2, h5], server: h8, slots: 16}
+      b: {workers: [h3, h6, h7], server: h4, slots: 16}
+"""
+LOSS = "".join(
+    f"  - {{at: 0ns, link: s{leaf}-s{spine}, loss: 2%}}\n" for leaf in (1, 2) for spine in (3, 4)
+)
+
+
+def run_of() -> RunFile:
+    bare = read_run(TOPOLOGY + "programs: [{program: echo, hosts: [h1]}]\n")
+    placed: list[tuple[str, str, dict[str, object]]] = []
+    for job, hosts in JOBS.items():
+        found = server_of_job(bare.topology, job)
+        assert found is not None
+        placed.append(("allreduce_server", found[0], {**vars(found[1]), "quiet_ns": 10_000}))
+        for host in hosts:
+            worker = vars(worker_of(bare.topology, job, host))
+            calls_of = {"bytes": 4 * LANES * CHUNKS, "repeat": CALLS}
+            times = {"timeout_ns": 20_000, "give_up_ns": 0}
+            placed.append(("allreduce", host, {**worker, **calls_of, **times}))
+    programs = ""
+    for program, host, settings in placed:
+        settings["gateway"] = int(bare.topology.host(host).interfaces[0].gateway)
+        said = ", ".join(f"{key}: {value}" for key, value in settings.items())
+        programs += f"  - {{program: {program}, hosts: [{host}], settings: {{{said}}}}}\n"
+    return read_run(f"{TOPOLOGY}events:\n{LOSS}programs:\n{programs}")
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+    run = run_of()
+    program = CompiledProgram.of(compile_for(run.topology)(FABRIC), FABRIC)
+    with pytest.MonkeyPatch.context() as patch:
+        root = tmp_path_factory.mktemp("roots")
+        patch.setenv(run_state.RUN_ROOT_VARIABLE, str(root / "run"))
+        patch.setenv(run_state.LOG_ROOT_VARIABLE, str(root / "log"))
+        made = Session(run.topology.with_time_scale(SCALE), Target.SOFTSWITCH)
+        try:
+            made.claim()
+            made.build_network()
+            made.wait_for_switches()
+            made.bring_up(program)
+            yield made
+        finally:
+            made.close()
+
+
+def test_sums_of_two_jobs_on_few_cells_are_exact_under_loss(session: Session) -> None:
+    run = run_of()
+    fabric = FabricCalls(session)
+    for call in calls(run.topology.with_time_scale(SCALE)):
+        fabric.perform(call)
+    with HostPrograms(session, run.programs, run.directory) as programs:
+        deadline = time.monotonic() + PATIENCE_S
+        while time.monotonic() < deadline:
+            ended = [each["counters"].get("calls", 0) for each in programs.counters()]
+            if sum(ended) == CALLS * 6:
+                break
+            time.sleep(0.1)
+        counted = programs.stop()
+    workers = [each["counters"] for each in counted if each["program"] == "allreduce"]
+    servers = [each["counters"] for each in counted if each["program"] == "allreduce_server"]
+    assert [each["calls"] for each in workers] == [CALLS] * 6
+    assert [each["results"] for each in workers] == [CALLS * CHUNKS] * 6
+    assert [each["results"] for each in servers] == [CALLS * CHUNKS] * 2
+    assert sum(each["wrong"] for each in workers) == 0
+    assert sum(each["taken"] for each in servers) > 2 * CALLS * CHUNKS
+    assert any(0 < each["whole"] < CALLS * CHUNKS for each in servers)
