@@ -18,6 +18,13 @@
 
 #ifndef PROFILE
 #define WITH_ALLREDUCE 1
+#define WITH_BEST_EFFORT 1
+#endif
+#ifdef WITH_BEST_EFFORT         // jobs with servers, which share a pool
+#define WITH_ALLREDUCE 1
+#ifndef ALLREDUCE_POOL
+#define ALLREDUCE_POOL 64       // its cells: a power of two
+#endif
 #endif
 #ifdef WITH_ALLREDUCE
 #ifndef ALLREDUCE_LANES
@@ -25,12 +32,6 @@
 #endif
 #ifndef ALLREDUCE_SLOTS
 #define ALLREDUCE_SLOTS 256     // of all jobs together
-#endif
-#ifndef PROFILE
-#define WITH_BEST_EFFORT 1      // jobs that share a pool
-#endif
-#ifndef ALLREDUCE_POOL
-#define ALLREDUCE_POOL 64       // its cells: a power of two
 #endif
 #endif
 

@@ -46,14 +46,14 @@ int main(void)
 {
     printf("%d %d %d %d %d\\n", WEFT_ALLREDUCE_PORT, WEFT_ALLREDUCE_PEER_PORT, WEFT_ALLREDUCE_BYTES,
            WEFT_ALLREDUCE_TREES, WEFT_ALLREDUCE_BIAS);
-    printf("%d %d %d %d\\n", WEFT_ALLREDUCE_CONTRIBUTION, WEFT_ALLREDUCE_RESULT,
-           WEFT_ALLREDUCE_MOVE, WEFT_ALLREDUCE_BLOCK);
-    printf("%d %d %d %d\\n", WEFT_ALLREDUCE_OVERFLOW, WEFT_ALLREDUCE_CONGESTION,
-           WEFT_ALLREDUCE_FROM_ROOT, WEFT_ALLREDUCE_EXPONENT_ONLY);
+    printf("%d %d %d %d %d\\n", WEFT_ALLREDUCE_CONTRIBUTION, WEFT_ALLREDUCE_RESULT,
+           WEFT_ALLREDUCE_MOVE, WEFT_ALLREDUCE_BLOCK, WEFT_ALLREDUCE_PARTIAL);
+    printf("%d %d %d %d %d\\n", WEFT_ALLREDUCE_OVERFLOW, WEFT_ALLREDUCE_CONGESTION,
+           WEFT_ALLREDUCE_FROM_ROOT, WEFT_ALLREDUCE_EXPONENT_ONLY, WEFT_ALLREDUCE_AGAIN);
     return 0;
 }
 """
-FLAGS = ("overflow", "congestion", "from_root", "exponent_only")  # from bit 0 on
+FLAGS = ("overflow", "congestion", "from_root", "exponent_only", "again")  # from bit 0 on
 
 
 @pytest.fixture(scope="module")
@@ -97,7 +97,8 @@ def test_c_has_the_same_numbers(tmp_path: Path) -> None:
     assert kinds == [kind.value for kind in AllReduceKind]
     for name, bit in zip(FLAGS, flags, strict=True):
         assert bytes(AllReduce(**{name: 1}))[1] == bit
-    assert flags == [wire.OVERFLOW, wire.CONGESTION, wire.FROM_ROOT, wire.EXPONENT_ONLY]
+    names = (wire.OVERFLOW, wire.CONGESTION, wire.FROM_ROOT, wire.EXPONENT_ONLY, wire.AGAIN)
+    assert tuple(flags) == names
 
 
 def test_kinds_and_addresses_agree_with_p4() -> None:
