@@ -77,6 +77,7 @@ def checks(table: Table) -> Iterator[Check]:
     yield from _web_search(table)
     yield from _unequal_spines(table)
     yield from _dead_links(table)
+    yield from _harder(table)
     yield from _badly_placed_job(table)
     yield from _all_hosts(table)
 
@@ -133,6 +134,16 @@ def _dead_links(table: Table) -> Iterator[Check]:
     row = "dead-links: slowest flow, packet GLB over packet DLB"
     beside = _ratio(table, "dead-links", "slowest flow", "packet-glb", "packet-dlb")
     yield Check.at_most(row, beside, 1)
+
+
+def _harder(table: Table) -> Iterator[Check]:
+    """A tornado, and leaves with a quarter of the uplinks that their hosts could fill."""
+    for load in ("tornado", "oversubscribed"):
+        for policy in ("spray", "packet-dlb", "packet-glb"):
+            row = f"{load}: slowest flow, {policy} over ecmp"
+            yield Check.at_most(row, _ratio(table, load, "slowest flow", policy, "ecmp"), 1)
+        flowlets = _ratio(table, load, "slowest flow", "flowlet-dlb", "ecmp")
+        yield Check.reported(f"{load}: slowest flow, flowlet-dlb over ecmp", flowlets)
 
 
 def _badly_placed_job(table: Table) -> Iterator[Check]:
