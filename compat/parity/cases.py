@@ -111,10 +111,17 @@ def read_vectors(path: Path) -> tuple[Round, list[Json]]:
 def write_vectors(
     path: Path, program: str, recorded_with: str, round_: Round, answers: Sequence[Seen], note: str
 ) -> None:
-    """Write a round and its answers as tests/golden/*.vectors.json has them."""
+    """Write a round and its answers as tests/golden/*.vectors.json has them.
+
+    A packet that the switch did not live to answer has no `out`.
+    """
+    answered = [seen_as_json(seen) for seen in answers]
+    unanswered: list[dict[str, Any]] = [{}] * (len(round_.packets) - len(answered))
     cases = [
-        {"name": f"packet-{number}", "in": packet.as_json(), **seen_as_json(seen)}
-        for number, (packet, seen) in enumerate(zip(round_.packets, answers, strict=True))
+        {"name": f"packet-{number}", "in": packet.as_json(), **answer}
+        for number, (packet, answer) in enumerate(
+            zip(round_.packets, answered + unanswered, strict=True)
+        )
     ]
     document = {
         "program": program,

@@ -129,6 +129,16 @@ def test_a_difference_is_found_made_small_and_replays(run: RunTwo, tmp_path: Pat
     assert run("", "", replace(PLAN, replay=again)).agrees
 
 
+def test_packets_that_a_switch_did_not_live_to_answer_are_written(tmp_path: Path) -> None:
+    packets = tuple(cases.Packet(1, bytes([n]) * 20) for n in range(3))
+    round_ = cases.Round((), packets)
+    path = tmp_path / "ended.vectors.json"
+    cases.write_vectors(path, "test", "p4c x BMv2", round_, [cases.Seen()], "BMv2 ended")
+    again, recorded = cases.read_vectors(path)
+    assert again == round_
+    assert ["out" in case for case in recorded] == [True, False, False]
+
+
 def test_a_difference_that_needs_history_keeps_it(run: RunTwo) -> None:
     count = "seen.read(old, 3); old = old + 1; seen.write(3, old); s.egress_spec = 1;"
     report = run(count, count + "if (old == 5) { s.egress_spec = 2; }")
