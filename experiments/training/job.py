@@ -10,6 +10,8 @@ from dataclasses import asdict, dataclass
 from enum import Enum
 from typing import Any
 
+from hostagent.collective.worker_settings import WorkerSettings
+
 STORE_PORT = 29500
 """TCP, at rank 0's host: torch.distributed's store."""
 
@@ -34,21 +36,6 @@ class Training:
     seed: int = 1
     samples: int = 2000
     tests: int = 500
-
-
-@dataclass(frozen=True)
-class Worker:
-    """A rank's place in a job of the switches, as `hostagent.collective` takes it."""
-
-    job: int
-    rank: int
-    ranks: int
-    epoch: int
-    slots: int
-    lanes: int
-    wire_lanes: int = 0
-    dscp: int = 0
-    best_effort: int = 0
 
 
 @dataclass(frozen=True)
@@ -81,7 +68,7 @@ class RankJob:
     transport: Transport
     training: Training
     lanes: int
-    worker: Worker | None = None
+    worker: WorkerSettings | None = None
     card: Card | None = None
     block_rate_bps: int = 0
     timeout_s: float = 0.01
@@ -103,7 +90,7 @@ class RankJob:
                 "store": tuple(said["store"]),
                 "transport": Transport(said["transport"]),
                 "training": Training(**said["training"]),
-                "worker": None if worker is None else Worker(**worker),
+                "worker": None if worker is None else WorkerSettings(**worker),
                 "card": None if card is None else Card(**card),
             }
         )

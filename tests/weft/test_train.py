@@ -13,8 +13,9 @@ import topologies
 from experiments.training import faults
 from experiments.training.digits import CLASSES, SIDE, digits
 from experiments.training.fabric import Fabric
-from experiments.training.job import Card, RankJob, Training, Transport, Worker
+from experiments.training.job import Card, RankJob, Training, Transport
 from experiments.training.run import RankSeen, Request, Seen, find_job, jobs_of, ranks_of
+from hostagent.collective.worker_settings import WorkerSettings
 from observe.errors import UsageError
 from weft import cli, torch_setup, train
 
@@ -103,7 +104,7 @@ def test_ranks_are_the_jobs_workers() -> None:
 def test_a_ranks_job_survives_the_pipe() -> None:
     import json  # for this alone
 
-    worker = Worker(1, 0, 2, 64, 256, 32, 32, 8)
+    worker = WorkerSettings(1, 0, 2, 64, 256, 32, 32, 8)
     job = RankJob(0, 2, "h1", "w1-h1", "h1-eth0", "10.0.1.1", "10.0.1.254", ("10.0.1.1", 29500),
                   Transport.IN_NETWORK, Training(steps=3), 32, worker,
                   Card("/pins", 10**8, 250_000))  # fmt: skip

@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "allreduce.h"
+#include "bytes.h"
 
 enum {
-    ALIGN = 16,
     WORD = 64,
     JITTER_SHIFT = 2,  /* the random part of the time between requests: up to a quarter of it */
     SEVERAL = 0xffff,  /* more than one rank asked for a block */
@@ -72,11 +72,6 @@ const char *blocks_wrong(const struct blocks_config *c)
     return NULL;
 }
 
-static size_t rounded(size_t bytes)
-{
-    return (bytes + ALIGN - 1) / ALIGN * ALIGN;
-}
-
 static size_t blocks_most(const struct blocks_config *c)
 {
     return (size_t)(c->most / c->wire_lanes) + 1;
@@ -129,28 +124,6 @@ struct blocks *blocks_make(void *memory, const struct blocks_config *config, con
 }
 
 /* --- small things ---------------------------------------------------------------------------------- */
-
-static void put16(uint8_t *at, uint32_t value)
-{
-    at[0] = (uint8_t)(value >> 8);
-    at[1] = (uint8_t)value;
-}
-
-static void put32(uint8_t *at, uint32_t value)
-{
-    put16(at, value >> 16);
-    put16(at + 2, value);
-}
-
-static uint32_t get16(const uint8_t *at)
-{
-    return (uint32_t)at[0] << 8 | at[1];
-}
-
-static uint32_t get32(const uint8_t *at)
-{
-    return get16(at) << 16 | get16(at + 2);
-}
 
 static uint64_t random_word(struct blocks *b)
 {

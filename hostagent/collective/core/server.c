@@ -4,11 +4,11 @@
 #include <string.h>
 
 #include "allreduce.h"
+#include "bytes.h"
 #include "worker.h"
 
 enum {
     OF_SLOT = 2, /* rounds: workers may be a round apart in a slot */
-    ALIGN = 16,
     FLAGS = WEFT_ALLREDUCE_OVERFLOW | WEFT_ALLREDUCE_CONGESTION,
 };
 
@@ -48,11 +48,6 @@ const char *server_wrong(const struct server_config *c)
     return NULL;
 }
 
-static size_t rounded(size_t bytes)
-{
-    return (bytes + ALIGN - 1) / ALIGN * ALIGN;
-}
-
 static size_t rounds_of(const struct server_config *c)
 {
     return OF_SLOT * (size_t)c->slots;
@@ -81,28 +76,6 @@ struct server *server_make(void *memory, const struct server_config *config, con
     at += rounded(rounds_of(config) * config->lanes * sizeof(uint32_t));
     s->packet = at;
     return s;
-}
-
-static uint32_t get16(const uint8_t *at)
-{
-    return (uint32_t)at[0] << 8 | at[1];
-}
-
-static uint32_t get32(const uint8_t *at)
-{
-    return get16(at) << 16 | get16(at + 2);
-}
-
-static void put16(uint8_t *at, uint32_t value)
-{
-    at[0] = (uint8_t)(value >> 8);
-    at[1] = (uint8_t)value;
-}
-
-static void put32(uint8_t *at, uint32_t value)
-{
-    put16(at, value >> 16);
-    put16(at + 2, value);
 }
 
 static void send_result(struct server *s, uint32_t number, uint32_t place, int64_t now)

@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "allreduce.h"
+#include "bytes.h"
 
 enum {
-    PACKET_ALIGN = 16,
     OF_SLOT = 2,       /* packets that are kept: what is in flight, and the one before */
     JITTER_SHIFT = 2,  /* a time-out's random part: up to a quarter of it */
     REPEATS_MOST = 128, /* then half of them is forgotten */
@@ -92,11 +92,6 @@ const char *worker_wrong(const struct worker_config *c)
     return NULL;
 }
 
-static size_t rounded(size_t bytes)
-{
-    return (bytes + PACKET_ALIGN - 1) / PACKET_ALIGN * PACKET_ALIGN;
-}
-
 /* What a contribution has in front of its lanes. */
 static uint32_t header_bytes(const struct worker_config *c)
 {
@@ -145,28 +140,6 @@ struct worker *worker_make(void *memory, const struct worker_config *config, con
 }
 
 /* --- small things ---------------------------------------------------------------------------------- */
-
-static void put16(uint8_t *at, uint32_t value)
-{
-    at[0] = (uint8_t)(value >> 8);
-    at[1] = (uint8_t)value;
-}
-
-static void put32(uint8_t *at, uint32_t value)
-{
-    put16(at, value >> 16);
-    put16(at + 2, value);
-}
-
-static uint32_t get16(const uint8_t *at)
-{
-    return (uint32_t)at[0] << 8 | at[1];
-}
-
-static uint32_t get32(const uint8_t *at)
-{
-    return get16(at) << 16 | get16(at + 2);
-}
 
 /* Lanes go to and come from the network's order; loops that compilers turn into shuffles. */
 static void put_lanes(uint8_t *to, const int32_t *from, uint32_t n)
