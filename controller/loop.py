@@ -26,6 +26,7 @@ from controller.fabric_state import (
     Writes,
     step,
 )
+from controller.jobs import JobLearner, JobsEnded, JobsSubmitted
 from controller.parts import Learned, Learner
 
 
@@ -62,8 +63,10 @@ class ControlLoop:
             routes = self.model.routes()
             self._learn(lambda learner: learner.routed(routes), 0)
 
-    def handle(self, event: Event, now: int) -> Work:
+    def handle(self, event: Event | JobsSubmitted | JobsEnded, now: int) -> Work:
         """Take an event; where links change, what was learned follows the paths."""
+        if isinstance(event, JobsSubmitted | JobsEnded):
+            return Work(learned=self._told(event, now))
         self.model, writes = step(self.model, event, now)
         match event:
             case LinkChanged() if self.learners:
@@ -105,6 +108,14 @@ class ControlLoop:
 
     def _learn(self, what: Callable[[Learner], Learned | None], now: int) -> tuple[Writes, ...]:
         found = (what(learner) for learner in self.learners.values())
+        return tuple(self._step(learned, now) for learned in found if learned is not None)
+
+    def _told(self, event: JobsSubmitted | JobsEnded, now: int) -> tuple[Writes, ...]:
+        planners = [each for each in self.learners.values() if isinstance(each, JobLearner)]
+        if isinstance(event, JobsSubmitted):
+            found = [each.submitted(event.jobs, now) for each in planners]
+        else:
+            found = [each.ended(event.names, now) for each in planners]
         return tuple(self._step(learned, now) for learned in found if learned is not None)
 
     def _step(self, learned: Learned, now: int) -> Writes:

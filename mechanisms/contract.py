@@ -22,6 +22,7 @@ and the name stands nowhere else. Everything below iterates over the registry:
     counters        observe: top, web, metrics, JSON; results
     words           the prompt
     jobs            experiments: training jobs whose sums switches make
+    source_ports    workloads: who chooses queue pairs' source ports by a job's flows
     remarks         lint, of topologies and of run files
 
 docs/architecture.md walks through a mechanism that is made from nothing.
@@ -47,6 +48,7 @@ from topologies.tickers import Ticker
 from workloads.in_network import Aggregation
 from workloads.model import RunFile
 from workloads.senders import Sender
+from workloads.source_ports import PortChooser
 
 
 @dataclass(frozen=True)
@@ -206,6 +208,7 @@ class Mechanism:
     counters: tuple[PortCounter, ...] = ()
     words: tuple[Word, ...] = field(default=(), compare=False)
     jobs: SwitchJobs | None = None
+    source_ports: PortChooser | None = field(default=None, compare=False)
 
     def holds(self, topology: Topology) -> bool:
         """Say whether the P4 program of a topology has to have this mechanism's module.

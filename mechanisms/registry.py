@@ -12,7 +12,7 @@ from topologies import extensions
 from topologies.errors import FieldPath
 from topologies.lint.findings import Remark, Severity
 from topologies.model import Topology
-from workloads import in_network, senders
+from workloads import in_network, senders, source_ports
 from workloads.model import RunFile
 
 NAMES = (
@@ -37,6 +37,9 @@ def install() -> None:
     parts.install(mechanisms())
     senders.install(each.sender for each in mechanisms() if each.sender is not None)
     in_network.install(next((each.aggregation for each in mechanisms() if each.aggregation), None))
+    source_ports.install(
+        next((each.source_ports for each in mechanisms() if each.source_ports), None)
+    )
 
 
 def defines(topology: Topology) -> tuple[str, ...]:

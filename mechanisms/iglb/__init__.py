@@ -1,0 +1,1 @@
+"""iGLB: the controller knows the jobs and plans every path."""

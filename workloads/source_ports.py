@@ -1,0 +1,48 @@
+"""Who chooses the UDP source ports of a run's queue pairs, where the fabric is told of its jobs.
+
+    source_ports.install(chooser)            # mechanisms.registry: this room knows no mechanism
+
+Switches hash a queue pair's source port, so whoever knows their hash chooses its path by it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from controller.jobs import DeclaredJob
+from topologies.extensions import ask_for_mechanisms
+from topologies.model import Topology
+
+Ports = npt.NDArray[np.int64]
+
+
+class PortChooser(Protocol):
+    """A mechanism that is told of jobs before they start."""
+
+    def declares(self, topology: Topology) -> bool:
+        """Say whether a topology's controller is told of a run's jobs."""
+
+    def ports(self, topology: Topology, jobs: Sequence[DeclaredJob]) -> tuple[Ports, ...] | None:
+        """Return the source ports of each job's flows; None: those that they have.
+
+        Raises TopologyError where a job's flows can't be carried.
+        """
+
+
+_installed: list[PortChooser] = []
+
+
+def install(chooser: PortChooser | None) -> None:
+    """Take this mechanism, and no other, from now on."""
+    _installed[:] = [] if chooser is None else [chooser]
+
+
+def chooser_of(topology: Topology) -> PortChooser | None:
+    """Return who is told of a run's jobs; None: nobody is, in this topology."""
+    if not _installed:
+        ask_for_mechanisms()
+    return next((each for each in _installed if each.declares(topology)), None)
