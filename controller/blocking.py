@@ -20,6 +20,7 @@ from controller.fabric_controller import (
     FabricController,
     PortCounters,
 )
+from controller.jobs import JobsEnded, JobsSubmitted
 from controller.other_controllers import Restored
 from controller.p4info import P4Info
 from controller.parts import Learned
@@ -137,6 +138,10 @@ class BlockingController:
     def switch_mechanism(self, name: str, on: bool) -> int:
         """Enable or disable a mechanism in all switches; return how many updates that took."""
         return self._call(self._controller.switch_mechanism(name, on))
+
+    def schedule(self, event: JobsSubmitted | JobsEnded) -> int:
+        """Tell whoever plans with jobs that some start or have ended; return how many updates."""
+        return self._call(self._controller.schedule(event))
 
     def ask(self, name: str, question: Callable[[Any], T]) -> T:
         """Return what `question` says of a mechanism's learner, in the controller's thread."""

@@ -29,6 +29,7 @@ from controller.fabric_state import (
     SwitchReady,
     Writes,
 )
+from controller.jobs import JobsEnded, JobsSubmitted
 from controller.loop import ControlLoop, Work
 from controller.other_controllers import OtherControllers, Restored
 from controller.parts import Learned
@@ -403,6 +404,13 @@ class FabricController:
         others get it now. In a fabric that does not use the mechanism nothing is written.
         """
         return await self._handle(MechanismSwitched(name, on))
+
+    async def schedule(self, event: JobsSubmitted | JobsEnded) -> int:
+        """Tell whoever plans with jobs that some start or have ended; return how many updates."""
+        async with self._steps:
+            work = self.loop.handle(event, _now())
+            await self._write_all_learned(work)
+        return sum(len(updates) for writes in work.learned for updates in writes.values())
 
     async def _handle(self, event: Event) -> int:
         """Take an event and write what follows; return how many updates its plans took."""

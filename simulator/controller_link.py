@@ -17,6 +17,7 @@ from controller.entries import describe
 from controller.entry_files import OwnEntries
 from controller.errors import FailedUpdate, WriteFailed
 from controller.fabric_state import Event, FabricModel, FabricReady
+from controller.jobs import JobsEnded, JobsSubmitted
 from controller.loop import ControlLoop, Work
 from controller.policy import FabricPolicy
 from controller.program import CompiledProgram
@@ -90,7 +91,7 @@ class ControlPlane:
         self.updates += len(statuses)
         return len(statuses)
 
-    def take(self, event: Event, dead: Set[str] = frozenset()) -> int:
+    def take(self, event: Event | JobsSubmitted | JobsEnded, dead: Set[str] = frozenset()) -> int:
         """React to an event; return how many updates that took.
 
         Nothing is written to switches that are `dead`: they get it all when they are back.

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from controller.fabric_state import FabricReady, LinkChanged
+from controller.jobs import JobsSubmitted
 from controller.policy import FabricPolicy
 from controller.program import CompiledProgram
 from controller.steering import SwitchPrograms
@@ -43,10 +44,12 @@ from softswitch.core import Direction
 from topologies.events import LinksCall, PortCall, SwitchCall, calls
 from topologies.model import CNP_DSCP, Endpoint, Link
 from workloads.dag import OPERATIONS
+from workloads.declared import declared_jobs
 from workloads.due import DueTraffic
 from workloads.model import RunFile, Traffic
 from workloads.path_choice import path_settings
 from workloads.plan import plan
+from workloads.source_ports import chooser_of
 from workloads.transport import Transport as PlannedTransport
 from workloads.transport import class_of
 
@@ -143,6 +146,10 @@ class Simulation:
         apply_receivers(self.fabric, run.receivers)
         apply_tickers(self.fabric, self.seed)
         apply_port_report(self.fabric)
+        if chooser_of(run.topology) is not None:
+            notice("jobs")
+            jobs = declared_jobs(run, self.traffic)
+            self.installed += self.control.take(JobsSubmitted(jobs)) if jobs else 0
         self._down: set[Link] = set()
         self.punts = 0
         self.clients: LockStep | None = None

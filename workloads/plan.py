@@ -11,6 +11,7 @@ from topologies.model import Interface, Role
 from topologies.reach import Reach
 from workloads.check import ALL, check_ranks_meet, expand, incast_sources
 from workloads.dag import FlowKind, FlowTable, MessageTable, Numbers
+from workloads.declared import with_chosen_ports
 from workloads.due import DueCollective, DueTraffic, due_traffic
 from workloads.frames import script_packets
 from workloads.ideal import bounds
@@ -111,7 +112,7 @@ class _Plan:
         has_top = any(switch.role in tops for switch in self.run.topology.switches)
         bound = bounds(self.run.topology, self.messages.arrays(), flows, table)
         due = due_traffic(self.due, lambda placed: bound.of_pattern(placed).alone_ps)
-        return Traffic(
+        traffic = Traffic(
             topology=self.run.topology,
             flows=flows,
             streams=np.array(self.streams, dtype=STREAM),
@@ -124,6 +125,7 @@ class _Plan:
             due=due,
             orders=() if self.orders is None else tuple(self.orders.rows),
         )
+        return with_chosen_ports(self.run, traffic)
 
     # --- the kinds of traffic --------------------------------------------------------------
 

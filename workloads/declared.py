@@ -1,0 +1,205 @@
+"""What a scheduler can say of a run's jobs before they start: flows, and which are busy when.
+
+It follows from a job's split, placement and phases, as they stand in its file: nothing is measured.
+A phase of a job is one set of flows. An all-to-all is one for each of its steps, from every rank to
+the one so many ranks on: that each step has its paths to itself also shares out their sum evenly.
+Phases that come again with the same flows are declared once, one that runs in the background beside
+every later phase of its iteration. Entries of `traffic` that are made of messages are jobs, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from controller.jobs import DeclaredJob, FlowSet
+from workloads.dag import Numbers
+from workloads.job_schema import JobEntry
+from workloads.model import RunFile, Span, SpanKind, Traffic
+from workloads.source_ports import chooser_of
+
+DIRECT = "direct"
+
+
+@dataclass(frozen=True, eq=False)
+class Declaration:
+    """A job as it is declared; `flows[i]`: the number in the run's traffic of its flow i."""
+
+    job: DeclaredJob
+    flows: Numbers
+
+
+def with_chosen_ports(run: RunFile, traffic: Traffic) -> Traffic:
+    """Return the traffic with the source ports that the fabric wants, if it is told of jobs.
+
+    Raises TopologyError where it can't carry a job's flows.
+    """
+    chooser = chooser_of(run.topology)
+    told = () if chooser is None else declarations(run, traffic)
+    if chooser is None or not told:
+        return traffic
+    chosen = chooser.ports(run.topology, tuple(each.job for each in told))
+    if chosen is None:
+        return traffic
+    flows = traffic.flows.copy()
+    for each, ports in zip(told, chosen, strict=True):
+        flows["udp_port"][each.flows] = ports
+    return replace(traffic, flows=flows)
+
+
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """Flows of the traffic that are busy together, with their bytes; `place`: of its phase."""
+
+    name: str
+    place: int
+    flow: Numbers
+    bytes: Numbers
+
+
+def declared_jobs(run: RunFile, traffic: Traffic) -> tuple[DeclaredJob, ...]:
+    """Return what a run's jobs and messages are declared as."""
+    return tuple(each.job for each in declarations(run, traffic))
+
+
+def declarations(run: RunFile, traffic: Traffic) -> tuple[Declaration, ...]:
+    """Return the same with the traffic's flows."""
+    collectives = _Collectives(traffic)
+    jobs = iter(run.jobs)
+    found = []
+    for number, span in enumerate(traffic.spans):
+        if span.kind is SpanKind.JOB:
+            parts = list(_phases(collectives, number, next(jobs)))
+        elif span.kind is SpanKind.TRAFFIC:
+            parts = [_Part(span.name, 0, *collectives.messages(span.first, span.stop))]
+        else:
+            continue
+        found.append(_declaration(traffic, span.name, parts))
+    return tuple(each for each in found if len(each.job))
+
+
+def _phases(collectives: _Collectives, job: int, entry: JobEntry) -> Iterator[_Part]:
+    """Yield what a job sends, phase by phase of one iteration."""
+    phases = [each for each in entry.phases if each.compute is None]
+    spans = collectives.phases_of(job)[: len(phases)]
+    places = 0
+    behind: list[tuple[str, Numbers, Numbers]] = []
+    for phase, span in zip(phases, spans, strict=True):
+        steps = list(collectives.steps(span))
+        if phase.background:
+            behind += steps
+            continue
+        for place, step in enumerate(steps):
+            yield _Part(step[0], places + place, *step[1:])
+        for name, flow, size in behind:
+            for place in range(len(steps)):
+                yield _Part(name, places + place, flow, size)
+        places += len(steps)
+    if behind and not places:
+        for place, step in enumerate(behind):
+            yield _Part(step[0], place, *step[1:])
+
+
+class _Collectives:
+    """What a run's collectives send: kept messages, and those that are made as they are due."""
+
+    def __init__(self, traffic: Traffic) -> None:
+        self.traffic = traffic
+        self._children: dict[int, list[int]] = {}
+        for number, span in enumerate(traffic.spans):
+            self._children.setdefault(span.parent, []).append(number)
+        due = () if traffic.due is None else traffic.due.collectives
+        self._due = {each.span: each.placed for each in due}
+
+    def phases_of(self, job: int) -> list[int]:
+        """Return the numbers of a job's phases, in turn."""
+        return self._children.get(job, [])
+
+    def messages(self, first: int, stop: int) -> tuple[Numbers, Numbers]:
+        """Return the flows of messages, and what each carries of them."""
+        rows = self.traffic.messages.messages[first:stop]
+        rows = rows[rows["bytes"] > 0]
+        return _summed(rows["flow"].astype(np.int64), rows["bytes"].astype(np.int64))
+
+    def steps(self, phase: int) -> Iterator[tuple[str, Numbers, Numbers]]:
+        """Yield what a phase sends: everything together, an all-to-all step by step."""
+        spans = self._children.get(phase, [])
+        if not spans:
+            return
+        name = self.traffic.spans[phase].name
+        sent = [self._sent(each) for each in spans]
+        flow, size = (np.concatenate([each[i] for each in sent]) for i in (0, 1))
+        at_once = [not self.traffic.spans[each].algorithm.startswith(DIRECT) for each in spans]
+        if any(at_once) or not len(flow):
+            yield name, *_summed(flow, size)
+            return
+        step = np.concatenate([_steps(self.traffic, each[0]) for each in sent])
+        for number in range(int(step.max()) + 1):
+            of = step == number
+            yield f"{name} step {number}", *_summed(flow[of], size[of])
+
+    def _sent(self, number: int) -> tuple[Numbers, Numbers]:
+        if number in self._due:
+            placed = self._due[number]
+            pattern = placed.pattern
+            return placed.flows, (pattern.counts() * pattern.sizes()).sum(axis=0)
+        span: Span = self.traffic.spans[number]
+        return self.messages(span.first, span.stop)
+
+
+def _steps(traffic: Traffic, flow: Numbers) -> Numbers:
+    """Return how many other targets each flow's source has had before this flow's, in its order."""
+    rows = traffic.flows[flow]
+    ends = [rows[key].astype(np.int64) for key in ("src", "src_port", "dst", "dst_port")]
+    source = ends[0] << 32 | ends[1]
+    pairs, first, pair = np.unique(np.stack(ends), axis=1, return_index=True, return_inverse=True)
+    del pairs
+    order = np.lexsort((first, source[first]))
+    begins = np.flatnonzero(np.diff(source[first][order], prepend=-1))
+    rank = np.empty(len(first), dtype=np.int64)
+    count = np.diff(np.append(begins, len(first)))
+    rank[order] = np.arange(len(first)) - np.repeat(begins, count)
+    found: Numbers = rank[pair.ravel()]
+    return found
+
+
+def _summed(flow: Numbers, size: Numbers) -> tuple[Numbers, Numbers]:
+    """Return flows, each once and in the order in which they come, and their bytes together."""
+    distinct, first, place = np.unique(flow, return_index=True, return_inverse=True)
+    total = np.bincount(place, size, minlength=len(distinct)).astype(np.int64)
+    order = np.argsort(first, kind="stable")
+    return distinct[order], total[order]
+
+
+def _declaration(traffic: Traffic, name: str, parts: list[_Part]) -> Declaration:
+    """Return a job of parts; those that only come again are left out."""
+    known: set[tuple[int, bytes, bytes]] = set()
+    kept = []
+    for part in parts:
+        key = (part.place, part.flow.tobytes(), part.bytes.tobytes())
+        if len(part.flow) and key not in known:
+            known.add(key)
+            kept.append(part)
+    none = np.empty(0, dtype=np.int64)
+    flows = np.unique(np.concatenate([none, *(part.flow for part in kept)]))
+    sets = tuple(
+        FlowSet(part.name, part.place, np.searchsorted(flows, part.flow), part.bytes)
+        for part in kept
+    )
+    rows = traffic.flows[flows]
+    source, target = (
+        _places(traffic, rows[end].astype(np.int64), rows[port].astype(np.int64))
+        for end, port in (("src", "src_port"), ("dst", "dst_port"))
+    )
+    ports = rows["udp_port"].astype(np.int64)
+    return Declaration(DeclaredJob(name, source, target, ports, sets), flows)
+
+
+def _places(traffic: Traffic, host: Numbers, port: Numbers) -> Numbers:
+    """Return the places of hosts' interfaces among all of the topology's."""
+    counts = [len(each.interfaces) for each in traffic.topology.hosts]
+    before = np.cumsum([0, *counts])[:-1].astype(np.int64)
+    found: Numbers = before[host] + port
+    return found
