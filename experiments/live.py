@@ -21,6 +21,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
+from controller.jobs import JobsSubmitted
 from controller.program import CompiledProgram
 from emulation.interrupts import Interrupts, handled
 from emulation.programs import HostPrograms
@@ -34,8 +35,10 @@ from mechanisms.switch_programs import around
 from observe.metrics_reader import FabricReader
 from observe.samples import FabricSample
 from topologies.model import Topology
+from workloads.declared import declared_jobs
 from workloads.model import RunFile
 from workloads.plan import plan
+from workloads.source_ports import chooser_of
 
 NICE = -10
 """Of switches, endpoints and of who looks at them: real time can't wait for others' programs."""
@@ -75,11 +78,14 @@ def play(
     seed = run.seed if settings.seed is None else settings.seed
     traffic = with_jitter(plan(run, seed), seed, settings.jitter_ps)
     flows = live_flows(run, traffic)
+    jobs = () if chooser_of(run.topology) is None else declared_jobs(run, traffic)
     _check(run, settings)
     topology = run.topology.with_time_scale(settings.time_scale)
 
     def once() -> LiveRun:
         with _fabric(topology, program, tell) as (session, interrupts):
+            if jobs:
+                session.controller.schedule(JobsSubmitted(jobs))
             return _Play(session, interrupts, run, flows, settings, seed, tell).play()
 
     return steadiest(once)
