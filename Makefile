@@ -76,4 +76,4 @@ stop: ## stop the running topology, and remove exactly what it made
 
 clean: ## stop, remove what crashed runs left, then what was built (not .venv)
 	@if [ -x $(BIN)/weft ]; then $(AS_ROOT) $(BIN)/weft stop; fi
-	@$(AS_ROOT) rm -rf build {softswitch,simulator}/core/{_build,*.so} hostagent/rnic/{_build,*.so} .pytest_cache .mypy_cache .import_linter_cache .ruff_cache .hypothesis
+	@$(AS_ROOT) rm -rf build {softswitch,simulator}/core/{_build,*.so} hostagent/rnic/{_build,*.so} mechanisms/*/{_build,*.so} .pytest_cache .mypy_cache .import_linter_cache .ruff_cache .hypothesis

@@ -30,6 +30,7 @@ setup_key() {
             hostagent/bpf_probe.py hostagent/bpf/probe.bpf.c
         cat {softswitch,simulator,hostagent/rnic,hostagent/collective}/core/*.[ch] hostagent/include/*.h {softswitch,simulator}/core/build.py softswitch/core/extension.py
         ls /usr/include/xdp/xsk.h /usr/include/bpf/bpf.h 2>/dev/null || true   # built with or without
+        cat mechanisms/*/core/*.[ch] mechanisms/*/build.py
         cat hostagent/{rnic,collective}/build.py hostagent/programs/*.[ch]; find hostagent/{rnic,collective}/driver -name '*.[ch]' -exec cat {} + 2>/dev/null || true
     } | sha256sum | cut -d' ' -f1
 }
@@ -170,6 +171,10 @@ switch_core() {
     "$VENV/bin/python" -m simulator.core.build
     "$VENV/bin/python" -m hostagent.rnic.build
     "$VENV/bin/python" -m hostagent.collective.build
+    local build
+    for build in mechanisms/*/build.py; do
+        "$VENV/bin/python" -m "mechanisms.$(basename "$(dirname "$build")").build"
+    done
     note "built"
 }
 

@@ -198,6 +198,7 @@ def _built() -> Iterator[Path]:
     """Yield what set-up, programs and tests have made below the clone; the environment last."""
     found = [ROOT / name for name in _BUILT]
     found += [each for name in _LIBRARIES for each in (ROOT / name).glob("*.so")]
+    found += [*ROOT.glob("mechanisms/*/_build"), *ROOT.glob("mechanisms/*/*.so")]
     found += sorted(ROOT.glob("*.egg-info"))
     inside = (each for each in ROOT.iterdir() if each.is_dir() and not each.name.startswith("."))
     for folder in sorted(inside):

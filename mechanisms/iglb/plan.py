@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -19,9 +19,9 @@ class Proof:
     """How good a plan is; times in seconds, of link bytes on links.
 
     `planned_s`: the largest time that a link needs for one phase of all jobs as they are planned.
-    `bound_s`: what no plan can go below. `kind`: "colouring" (no two flows that are busy together
-    share a link: a host's own link is the bound), "linear program" or "cut". `binding`: directions
-    of links that prove the bound, as people read them.
+    `bound_s`: what no plan can go below. `kind`: "colouring" (no link between switches carries more
+    that is under way together than the busiest host's own link, which is the bound), "linear
+    program" or "cut". `binding`: directions of links that prove the bound, as people read them.
     """
 
     planned_s: float
@@ -42,7 +42,8 @@ class Plan:
     `arcs[i]`: directions of links between switches that flow i takes, in order, by the numbers of
     `topologies.capacities.directions` (2 l: link l of `topology.links` from a to b, 2 l + 1: from b
     to a), filled up with -1; none for a flow within a leaf, or one that nothing joins.
-    `moved`: flows whose path is another than in the plan before. `version`: counts plans.
+    `moved`: flows whose path is another than in the plan before, or that were not in it.
+    `version`: counts plans. `lost`: flows that nothing joins.
     """
 
     jobs: Sequence[DeclaredJob]
@@ -50,6 +51,7 @@ class Plan:
     moved: Ints
     proof: Proof
     version: int = 0
+    lost: Ints = field(default_factory=lambda: np.empty(0, dtype=np.int64))
 
     def of(self, job: str) -> Ints:
         """Return the numbers of a job's flows. Raises KeyError."""

@@ -1,0 +1,172 @@
+"""Paths in any fabric: greedy by the least largest load, then local search; the loops are C.
+
+Every path is a shortest one over links that are up. Loads are those of `loads`: over jobs the sum,
+over a job's phases the most.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from mechanisms.iglb.demand import Demand
+from mechanisms.iglb.fabric import Fabric, Floats, Ints
+from mechanisms.iglb.native import Lent, native
+
+FAR = 65535
+MOST_CELLS = 1 << 24
+"""Of arcs x phases; beyond that phases are counted as if several were under way together."""
+CHAIN = 64
+"""Moves in a row that may be needed to take one flow off the busiest arc."""
+
+Hops = npt.NDArray[np.uint16]
+Bools = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class Effort:
+    """How long the local search may look: searches of a path, `fixed` and for each flow."""
+
+    fixed: int = 20_000
+    each: int = 20
+
+
+class Network:
+    """The arcs between switches in C's form, and distances over those that are up."""
+
+    def __init__(self, fabric: Fabric) -> None:
+        self.fabric = fabric
+        self.arcs = np.flatnonzero(fabric.inside)
+        self.place = np.full(len(fabric.tail), -1)
+        self.place[self.arcs] = np.arange(len(self.arcs))
+        self._lent = Lent()
+        lend, nodes = self._lent, fabric.switches
+        tail, head = fabric.tail[self.arcs], fabric.head[self.arcs]
+        out, into = np.argsort(tail, kind="stable"), np.argsort(head, kind="stable")
+        self._static = {
+            "nodes": nodes,
+            "arcs": len(self.arcs),
+            "tail": lend(tail, "int32_t"),
+            "head": lend(head, "int32_t"),
+            "out_start": lend(np.searchsorted(tail[out], np.arange(nodes + 1)), "int32_t"),
+            "out_arc": lend(out, "int32_t"),
+            "in_start": lend(np.searchsorted(head[into], np.arange(nodes + 1)), "int32_t"),
+            "in_arc": lend(into, "int32_t"),
+        }
+        self._with(fabric)
+
+    def _with(self, fabric: Fabric) -> None:
+        self.fabric = fabric
+        self._costs = Lent()
+        self.cost = fabric.cost[self.arcs]
+        costs = {"cost": self._costs(self.cost, "double")}
+        self.net = native().ffi.new("iglb_net *", {**self._static, **costs})
+
+    def at(self, fabric: Fabric) -> Network:
+        """Return the network with other rates of the same arcs."""
+        other = object.__new__(Network)
+        other.arcs, other.place = self.arcs, self.place
+        other._lent, other._static = self._lent, self._static
+        other._with(fabric)
+        return other
+
+    def hops(self, targets: Ints) -> Hops:
+        """Return how many arcs each switch is away from each target (rows); FAR: none leads."""
+        lent = Lent()
+        found = np.empty((len(targets), self.fabric.switches), dtype=np.uint16)
+        rows = lent(targets, "int32_t")
+        if native().lib.iglb_hops(self.net, len(targets), rows, lent(found, "uint16_t")):
+            raise MemoryError
+        return found
+
+
+def search(
+    network: Network,
+    demand: Demand,
+    arcs: Ints,
+    movable: Bools,
+    floor: float,
+    effort: Effort | None = None,
+    order: Ints | None = None,
+) -> Ints:
+    """Return paths (flows x the longest path) with one for each flow that has none and can have.
+
+    Flows without a path are placed in `order`, as far as that says, then largest first. Then those
+    in `movable` and the new ones are moved while the busiest arc needs more than `floor` seconds.
+    """
+    fabric, effort = network.fabric, effort or Effort()
+    source, target = fabric.leaf[demand.source], fabric.leaf[demand.target]
+    pathless = (arcs[:, 0] < 0) if arcs.shape[1] else np.ones(len(arcs), dtype=bool)
+    up = fabric.rate[fabric.out] * fabric.rate[fabric.out ^ 1] > 0
+    wanted = pathless & (source != target) & up[demand.source] & up[demand.target]
+    moves = movable | wanted
+    rows, row = np.unique(target[moves], return_inverse=True)
+    hops = network.hops(rows)
+    of_flow = np.zeros(len(demand), dtype=np.int64)
+    of_flow[moves] = row
+    length = np.zeros(len(demand), dtype=np.int64)
+    length[moves] = hops[row, source[moves]]
+    wanted &= length < FAR
+    length[length == FAR] = 0
+    width = max(arcs.shape[1], int(length.max(initial=0)), 1)
+    path = np.full((len(demand), width), -1, dtype=np.int32)
+    path[:, : arcs.shape[1]] = np.where(arcs >= 0, network.place[arcs], -1)
+    placed = _order(demand, np.flatnonzero(wanted), order)
+    column, starts = _columns(demand, len(network.arcs))
+    lent = Lent()
+    flows = native().ffi.new(
+        "iglb_flows *",
+        {
+            "flows": len(demand),
+            "width": width,
+            "columns": int(starts[-1]),
+            "jobs": len(starts) - 1,
+            "entry_start": lent(
+                np.searchsorted(demand.flow, np.arange(len(demand) + 1)), "int32_t"
+            ),
+            "entry_column": lent(column, "int32_t"),
+            "entry_bits": lent(demand.bits, "double"),
+            "job": lent(demand.job, "int32_t"),
+            "column_start": lent(starts, "int32_t"),
+            "source": lent(source, "int32_t"),
+            "target": lent(target, "int32_t"),
+            "row": lent(of_flow, "int32_t"),
+            "hops": lent(hops, "uint16_t"),
+            "movable": lent(moves & (wanted | ~pathless), "uint8_t"),
+            "path": lent(path, "int32_t"),
+        },
+    )
+    budget = effort.fixed + effort.each * len(demand) if effort.fixed else 0
+    most = native().lib.iglb_search(
+        network.net, flows, len(placed), lent(placed, "int32_t"), floor, budget, CHAIN
+    )
+    if most < 0:
+        raise MemoryError
+    return np.where(path >= 0, network.arcs[path], -1) if len(network.arcs) else _none(path)
+
+
+def _none(path: npt.NDArray[np.int32]) -> Ints:
+    return np.full(path.shape, -1, dtype=np.int64)
+
+
+def _order(demand: Demand, flows: Ints, order: Ints | None) -> Ints:
+    rank = np.zeros(len(demand), dtype=np.int64) if order is None else order
+    return flows[np.lexsort((-demand.weight[flows], rank[flows]))]
+
+
+def _columns(demand: Demand, arcs: int) -> tuple[Ints, Ints]:
+    """Return each entry's column and where jobs' columns start, with no more cells than fit."""
+    own = np.diff(demand.starts)
+    most = max(1, MOST_CELLS // max(1, arcs) // max(1, len(own)))
+    kept = np.minimum(own, most)
+    starts: Ints = np.concatenate([[0], np.cumsum(kept)]).astype(np.int64)
+    job = demand.job[demand.flow]
+    local = demand.column - demand.starts[job]
+    return starts[job] + local % np.maximum(kept, 1)[job], starts
+
+
+def rates(network: Network, bits: Floats) -> Floats:
+    """Return seconds that the network's arcs need for bits on all arcs of the fabric."""
+    return np.asarray(bits[network.arcs] * network.cost)
