@@ -11,6 +11,7 @@ that are never under way together are coloured apart.
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 from mechanisms.iglb.clos import Clos
 from mechanisms.iglb.demand import Demand
@@ -53,16 +54,17 @@ def _apart(node: Ints, weight: Floats, colours: int) -> Ints:
     return found
 
 
-def paths(clos: Clos, fabric: Fabric, demand: Demand) -> Ints:
+def paths(clos: Clos, fabric: Fabric, demand: Demand, wanted: npt.NDArray[np.bool_]) -> Ints:
     """Return the arcs of each flow (flows x 2 or 4), filled up with -1.
 
-    None for flows within a leaf, and for those between pods that nothing joins.
+    None for flows that are not wanted, for those within a leaf, and for those between pods that
+    nothing joins.
     """
     pods, planes, tops = clos.top.shape
     arcs = np.full((len(demand), 4 if tops else 2), -1)
     source, target = fabric.leaf[demand.source], fabric.leaf[demand.target]
     near = clos.pod[source] == clos.pod[target]
-    far = np.flatnonzero((source != target) & (near | (tops > 0)))
+    far = np.flatnonzero(wanted & (source != target) & (near | (tops > 0)))
     slots = clos.up.shape[1]
     if not slots or not len(far):
         return arcs

@@ -11,14 +11,6 @@ from mechanisms.iglb.fabric import Fabric, Floats, Ints, sums
 MOST_CELLS = 1 << 23
 
 
-def with_host_links(fabric: Fabric, demand: Demand, arcs: Ints) -> Ints:
-    """Return flows' arcs with those of their hosts' links; all -1 for flows without a path."""
-    ends = np.stack([fabric.out[demand.source], fabric.out[demand.target] ^ 1], axis=1)
-    every = np.concatenate([arcs, ends], axis=1)
-    every[lost(fabric, demand, arcs)] = -1
-    return every
-
-
 def lost(fabric: Fabric, demand: Demand, arcs: Ints) -> npt.NDArray[np.bool_]:
     """Say which flows have no path: nothing joins their hosts."""
     up = fabric.rate[fabric.out] * fabric.rate[fabric.out ^ 1] > 0

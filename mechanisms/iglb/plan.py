@@ -22,12 +22,14 @@ class Proof:
     `bound_s`: what no plan can go below. `kind`: "colouring" (no link between switches carries more
     that is under way together than the busiest host's own link, which is the bound), "linear
     program" or "cut". `binding`: directions of links that prove the bound, as people read them.
+    `unsplit_s`: the same for flows that take one path each, where it is known to be more.
     """
 
     planned_s: float
     bound_s: float
     kind: str
     binding: tuple[str, ...] = ()
+    unsplit_s: float = 0.0
 
     @property
     def quality(self) -> float:
