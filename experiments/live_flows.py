@@ -135,6 +135,8 @@ def _check(run: RunFile, traffic: Traffic) -> None:
         raise refuse("in real time a run needs an end (`until`)")
     if len(traffic.streams) or traffic.script or not traffic.flows["transport"].all():
         raise refuse("open-loop packets (cbr, poisson, script) are not sent by endpoints")
+    if len(traffic.stripes):
+        raise refuse("messages that are striped as queue pairs drain are not played")
     arrays = traffic.messages
     flow = arrays.messages["flow"]
     waiters = (arrays.first[1:] - arrays.first[:-1]).astype(np.int64)

@@ -69,7 +69,8 @@ def _waits(traffic: Traffic, end: RunEnd) -> npt.NDArray[np.bool_]:
         flows = end.due.flows
         count = traffic.due.messages(len(flows))
         waits |= (flows["first_ready"] >= 0) & (flows["done"].astype(np.int64) < count)
-    return waits
+    shared: npt.NDArray[np.bool_] = waits[traffic.first_flows()]
+    return shared
 
 
 def _open(streams: Any, end: RunEnd) -> npt.NDArray[np.bool_]:

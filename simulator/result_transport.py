@@ -22,6 +22,7 @@ from topologies.ecn import CERTAIN
 from workloads.model import Traffic
 from workloads.path_choice import path_words
 from workloads.senders import columns
+from workloads.transport import Transport
 from workloads.transport_schema import DEFAULT_WINDOW
 
 SHOWN_FAILURES = 16
@@ -104,12 +105,14 @@ class Sharing:
         self.from_ps = 3 * until_ps // 4 if until_ps else None
         self._traffic = traffic
         self._bytes = np.zeros(len(traffic.flows), np.int64)
+        self._first = traffic.first_flows()
 
     def add(self, rows: Records) -> None:
         """Take samples of flows: sim_flow_sample."""
         if self.from_ps is not None:
             late = rows["at"] > self.from_ps
-            np.add.at(self._bytes, rows["flow"][late], rows["bytes"][late].astype(np.int64))
+            flow = self._first[rows["flow"][late]]
+            np.add.at(self._bytes, flow, rows["bytes"][late].astype(np.int64))
 
     def summary(self, end: RunEnd, due: DueOutcome | None = None) -> dict[str, Any] | None:
         """Return Jain's index of the flows that sent all the time to the same interface.
@@ -209,6 +212,7 @@ def _parameters(traffic: Traffic, scale: int) -> list[dict[str, Any]]:
                 "udp_ports": each.udp_ports,
                 **path_words(each.path_choice, scale),
                 **({"queue_pairs": each.queue_pairs} if each.queue_pairs > 1 else {}),
+                **_striping(each),
                 **({"interfaces": each.interfaces} if each.interfaces > 1 else {}),
                 "line_rate_bps": max(1, each.line_rate_bps // scale),
                 "congestion_control": each.congestion_control,
@@ -216,6 +220,13 @@ def _parameters(traffic: Traffic, scale: int) -> list[dict[str, Any]]:
             }
         )
     return found
+
+
+def _striping(each: Transport) -> dict[str, Any]:
+    if not each.piece_bytes:
+        return {}
+    pieces = {"piece_bytes": each.piece_bytes, "outstanding": each.outstanding}
+    return {"striping": "as-drained", **pieces}
 
 
 def _marking(traffic: Traffic, reliable: npt.NDArray[np.bool_]) -> list[dict[str, Any]]:

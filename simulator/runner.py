@@ -185,6 +185,7 @@ class Simulation:
             for one, other in (("src", "dst"), ("src_port", "dst_port")):
                 flows[one][read], flows[other][read] = flows[other][read], flows[one][read].copy()
             engine.add_flows(flows)
+            engine.stripe_flows(traffic.stripes)
         if len(traffic.streams):
             engine.add_streams(traffic.streams)
         arrays = traffic.messages

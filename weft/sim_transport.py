@@ -49,6 +49,8 @@ def _transport(each: Mapping[str, Any]) -> str:
         ports += f" chosen by {each['path_choice']['kind']}"
     if "queue_pairs" in each:
         ports += f", messages striped over {each['queue_pairs']} queue pairs"
+    if "striping" in each:
+        ports += f" as they drain, {each['outstanding']} pieces of {each['piece_bytes']} B each"
     if "reorder_ps" in each:
         ports += f", packets may overtake each other by {show_duration(each['reorder_ps'])}"
     lines = f"of {format_rate(each['line_rate_bps'])} interfaces"

@@ -73,7 +73,7 @@ def bound(run: RunFile, traffic: Traffic) -> Bound:
     rows = rows[rows["bytes"] > 0]
     if not len(rows):
         raise BoundError(f"{run.file}: no message has bytes; {TAKEN}")
-    flows = traffic.flows[rows["flow"]]
+    flows = traffic.carriers()[rows["flow"]]
     size, payload = rows["bytes"].astype(np.int64), flows["payload"].astype(np.int64)
     wire: Floats = (wire_bytes(size, payload) * 8.0).astype(np.float64)
     last = np.where(size % payload > 0, packet_bytes(size % payload), packet_bytes(payload))

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from topologies.model import Interface, Topology
-from workloads.model import FLOW, MESSAGE, MessageArrays, Records
+from workloads.model import FLOW, MESSAGE, STRIPES, MessageArrays, Records
 from workloads.paths import Paths, PathTable, mtu_payload
 from workloads.randomness import Random, mix, mix_words
 from workloads.schema import ROCE_DSCP
@@ -89,6 +89,7 @@ class FlowTable:
         self._blocks: list[Records] = []
         self._source: list[Numbers] = []
         self._target: list[Numbers] = []
+        self._striped: list[Numbers] = []
         self._count = 0
 
     def __len__(self) -> int:
@@ -101,7 +102,10 @@ class FlowTable:
     def flows(
         self, kind: FlowKind, source: Numbers, target: Numbers, channel: Numbers | int = 0
     ) -> Numbers:
-        """Return the flow of each pair of interfaces and channel; new ones are made."""
+        """Return the flow of each pair of interfaces and channel; new ones are made.
+
+        Where messages are striped as queue pairs drain it is the first of so many.
+        """
         keys = (source * len(self.interfaces) + target) * MAX_CHANNELS + channel
         distinct, first, place = np.unique(keys, return_index=True, return_inverse=True)
         known = self._known.setdefault(kind, {})
@@ -109,19 +113,17 @@ class FlowTable:
         new = np.flatnonzero(numbers < 0)
         new = new[np.argsort(first[new], kind="stable")]  # in the order in which they come
         if len(new):
-            numbers[new] = self._count + np.arange(len(new))
-            known.update(zip(distinct[new].tolist(), numbers[new].tolist(), strict=True))
             at = first[new]
             channels = np.broadcast_to(channel, keys.shape)[at]
-            self._make(kind, source[at], target[at], channels)
+            numbers[new] = self._make_striped(kind, source[at], target[at], channels)
+            known.update(zip(distinct[new].tolist(), numbers[new].tolist(), strict=True))
         return numbers[place]
 
     def each(self, kind: FlowKind, source: Numbers, target: Numbers) -> Numbers:
         """Return a new flow for each pair, also for one that comes again."""
-        first = self._count
-        if len(source):
-            self._make(kind, source, target, np.arange(len(source)))
-        return np.arange(first, self._count, dtype=np.int64)
+        if not len(source):
+            return np.arange(0, dtype=np.int64)
+        return self._make_striped(kind, source, target, np.arange(len(source)))
 
     def payload_of(self, flow: int) -> int:
         """Return how many bytes a packet of a flow carries."""
@@ -141,6 +143,31 @@ class FlowTable:
         source = np.concatenate([none, *self._source])
         target = np.concatenate([none, *self._target])
         return Paths(self.topology).between(self.interfaces, source, target)
+
+    def stripes(self) -> Records:
+        """Return which flows carry messages together, as sim_stripes."""
+        first = np.concatenate([np.empty(0, dtype=np.int64), *self._striped])
+        rows = np.zeros(len(first), dtype=STRIPES)
+        if self.transport is not None:
+            rows["flow"], rows["queue_pairs"] = first, self.transport.shared_queue_pairs
+            rows["piece_bytes"] = self.transport.piece
+            rows["outstanding"] = self.transport.outstanding
+        return rows
+
+    def _make_striped(
+        self, kind: FlowKind, source: Numbers, target: Numbers, channel: Numbers
+    ) -> Numbers:
+        """Make flows, each of as many queue pairs as share a message; return the first ones."""
+        first = self._count
+        n = 1 if self.transport is None or kind.open_loop else self.transport.shared_queue_pairs
+        if n > 1:
+            channel = (channel[:, None] * n + np.arange(n)).ravel()
+            source, target = np.repeat(source, n), np.repeat(target, n)
+        self._make(kind, source, target, channel)
+        made = np.arange(first, self._count, n, dtype=np.int64)
+        if n > 1:
+            self._striped.append(made)
+        return made
 
     def _make(self, kind: FlowKind, source: Numbers, target: Numbers, channel: Numbers) -> None:
         rows = np.zeros(len(source), dtype=FLOW)

@@ -75,6 +75,16 @@ MESSAGE = np.dtype(
     ],
     align=True,
 )
+# sim_stripes
+STRIPES = np.dtype(
+    [
+        ("flow", np.uint32),
+        ("queue_pairs", np.uint32),
+        ("piece_bytes", np.uint64),
+        ("outstanding", np.uint32),
+    ],
+    align=True,
+)
 
 Records = npt.NDArray[Any]
 
@@ -221,6 +231,15 @@ class Span:
     bytes_per_rank: int = 0
 
 
+def carriers(flows: Records, stripes: Records) -> Records:
+    """Return flows in which those that messages are striped over have the rate of all of them."""
+    if not len(stripes):
+        return flows
+    found = flows.copy()
+    found["rate_bps"][stripes["flow"]] *= stripes["queue_pairs"]
+    return found
+
+
 @dataclass(frozen=True)
 class Traffic:
     """All that a run sends, and what the parts of it are called.
@@ -238,8 +257,21 @@ class Traffic:
     transports: tuple[Transport, ...] = ()  # a flow's `transport` is a number of these + 1
     core_share: float | None = None  # of the messages' bytes; spines where there are no cores
     due: DueTraffic | None = None  # made as they are due; spans' messages are the others
+    # Flows that follow each other and carry the first one's messages together: STRIPES.
+    stripes: Records = field(default_factory=lambda: np.empty(0, dtype=STRIPES))
     # Carried by programs: message, group, rank, and what is asked for (in_network.order_of).
     orders: tuple[tuple[int, int, int, int], ...] = ()
+
+    def carriers(self) -> Records:
+        """Return the flows with the rate of all that carry a flow's messages with it."""
+        return carriers(self.flows, self.stripes)
+
+    def first_flows(self) -> npt.NDArray[np.int64]:
+        """Return for each flow the one that messages name in its place: itself, or its group's."""
+        first = np.arange(len(self.flows), dtype=np.int64)
+        for flow, queue_pairs in self.stripes[["flow", "queue_pairs"]].tolist():
+            first[flow : flow + queue_pairs] = flow
+        return first
 
     def flow(self, number: int) -> Flow:
         """Return flow `number` with its names."""

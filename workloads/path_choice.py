@@ -9,7 +9,13 @@ import numpy as np
 import numpy.typing as npt
 
 from hostagent.rnic.path_kinds import DEFAULT_PAUSE_NS, PathKind
-from workloads.transport_schema import PS_PER_NS, PathChoice, TransportFields
+from workloads.transport_schema import (
+    DEFAULT_OUTSTANDING,
+    DEFAULT_PIECE,
+    PS_PER_NS,
+    PathChoice,
+    TransportFields,
+)
 
 
 class PathSettings(TypedDict):
@@ -68,8 +74,16 @@ def choice_problems(
     transport: TransportFields, operations: Collection[str], has_jobs: bool
 ) -> Iterator[tuple[str, str]]:
     """Yield the key and what is wrong with it, for what makes no sense together."""
-    if transport.queue_pairs > 1 and has_jobs:
-        yield "queue_pairs", "a job's collectives have 'channels' instead: a queue pair each"
+    if transport.equal_stripes > 1 and has_jobs:
+        yield (
+            "queue_pairs",
+            "a job's collectives have 'channels' instead, a queue pair each; or their messages are "
+            "striped as queue pairs drain: striping: as-drained",
+        )
+    if transport.striping == "equal":
+        for key, default in (("piece", DEFAULT_PIECE), ("outstanding", DEFAULT_OUTSTANDING)):
+            if getattr(transport, key) != default:
+                yield key, "it is for messages that are dealt out: write striping: as-drained"
     if transport.queue_pairs > 1 and transport.interfaces == "all":
         yield "queue_pairs", "a queue pair of all interfaces is spread already: interfaces: one"
     choice = transport.path_choice

@@ -19,7 +19,16 @@ from workloads.in_network import Orders
 from workloads.jobs import JobPlan
 from workloads.limits import MAX_MESSAGES, job_messages
 from workloads.mixes import mix_arrivals
-from workloads.model import NEVER_PS, STREAM, Records, RunFile, ScriptPacket, StreamKind, Traffic
+from workloads.model import (
+    NEVER_PS,
+    STREAM,
+    Records,
+    RunFile,
+    ScriptPacket,
+    StreamKind,
+    Traffic,
+    carriers,
+)
 from workloads.path_choice import stripes
 from workloads.paths import OVERHEAD, PathTable
 from workloads.placement import find_interface, place
@@ -110,7 +119,9 @@ class _Plan:
         table = self.flows.path_table()
         tops = {Role.CORE, Role.SPINE}
         has_top = any(switch.role in tops for switch in self.run.topology.switches)
-        bound = bounds(self.run.topology, self.messages.arrays(), flows, table)
+        stripes = self.flows.stripes()
+        carrying = carriers(flows, stripes)
+        bound = bounds(self.run.topology, self.messages.arrays(), carrying, table)
         due = due_traffic(self.due, lambda placed: bound.of_pattern(placed).alone_ps)
         traffic = Traffic(
             topology=self.run.topology,
@@ -123,6 +134,7 @@ class _Plan:
             transports=self.flows.transports(),
             core_share=_top_share(has_top, table, bound.arrays.messages, due),
             due=due,
+            stripes=stripes,
             orders=() if self.orders is None else tuple(self.orders.rows),
         )
         return with_chosen_ports(self.run, traffic)
@@ -153,9 +165,9 @@ class _Plan:
         return self.flows.flows(kind, source, target, np.tile(np.arange(n), len(sources)))
 
     def _queue_pairs(self, entry: FlowSettings) -> int:
-        """Return how many queue pairs a message is striped over: flows that follow each other."""
+        """Return into how many messages one is cut, for as many flows that follow each other."""
         open_loop = entry.transport == "none" or isinstance(entry, CbrEntry)
-        return 1 if open_loop or self.run.transport is None else self.run.transport.queue_pairs
+        return 1 if open_loop or self.run.transport is None else self.run.transport.equal_stripes
 
     def _after(self, later: Numbers, earlier: Numbers, n: int) -> None:
         """Let all `n` stripes of each message wait for all those of the one at its place."""

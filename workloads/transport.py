@@ -19,7 +19,8 @@ class Transport:
     what runs at the sender, by the algorithm's name in C. `window_packets` 0: the card's default.
     `ack_class`: the topology's class that acknowledgements go in, None for the data's own.
     `path_choice`: who chooses among the `udp_ports` (None: packets take turns); `queue_pairs`: how
-    many a message is striped over.
+    many a message is striped over; `piece_bytes`: in pieces of so many, of which a queue pair has
+    `outstanding` at most, as they drain (0: equal parts, one each).
     `reorder_ps`: how long packets may overtake each other before what is missing counts as lost.
     """
 
@@ -38,6 +39,8 @@ class Transport:
     interfaces: int = 1
     path_choice: PathChoice | None = None
     queue_pairs: int = 1
+    piece_bytes: int = 0
+    outstanding: int = 0
 
     def fields(self, time_scale: int = 1) -> dict[str, Mapping[str, int]]:
         """Return each algorithm's C fields by its name, slowed down by `time_scale`.
@@ -83,6 +86,8 @@ def transport_for(
         interfaces,
         entry.chosen,
         entry.queue_pairs,
+        entry.piece if entry.shared_queue_pairs > 1 else 0,
+        entry.outstanding if entry.shared_queue_pairs > 1 else 0,
     )
 
 

@@ -15,6 +15,10 @@ transport:
   interfaces: one                      or all: a queue pair uses all interfaces of both its hosts
   path_choice: {kind: reps, paths: 128}  or bitmap, oblivious, plb: who chooses among source ports
   queue_pairs: 1                       that a message is striped over, each with a port of its own
+  striping: equal                      pieces that differ by a byte at most, one a queue pair; or
+                                       as-drained: whoever has sent what it had takes the next one
+  piece: 64KiB                         of a message that is striped so
+  outstanding: 2                       pieces that a queue pair has at most, sent or not
 
 `transport: {}` takes all defaults. Without it flows are open loop: nothing is acknowledged.
 """
@@ -34,6 +38,8 @@ PAYLOADS = (256, 512, 1024, 2048, 4096)
 MAX_WINDOW = {"go-back-n": 1 << 22, "selective-repeat": 8192}  # hostagent/rnic/core/card.h
 DEFAULT_WINDOW = {"go-back-n": 1 << 22, "selective-repeat": 1024}  # the same
 PS_PER_NS = 1000
+MIN_PIECE, MAX_PIECE = 256, 1 << 30
+DEFAULT_PIECE, DEFAULT_OUTSTANDING = 1 << 16, 2
 DEFAULT_TIMEOUT_PS = 4_200_000_000
 
 
@@ -44,6 +50,13 @@ def _payload(value: object) -> int:
     return size
 
 
+def _piece(value: object) -> int:
+    size = parse_size(f"{value}B" if isinstance(value, int) else value)
+    if not MIN_PIECE <= size <= MAX_PIECE:
+        raise ValueError(f"a piece has {MIN_PIECE}B to 1GiB, not {value}")
+    return size
+
+
 def _timer(value: int) -> int:
     if value < PS_PER_NS:
         raise ValueError("a timer is at least 1ns")
@@ -51,6 +64,7 @@ def _timer(value: int) -> int:
 
 
 Timer = Annotated[Moment, AfterValidator(_timer)]
+Piece = Annotated[int, BeforeValidator(_piece)]
 Mtu = Annotated[int, BeforeValidator(_payload)]
 Operation = Literal["write", "send", "read"]
 
@@ -102,6 +116,19 @@ class TransportFields(Model):
     interfaces: Literal["one", "all"] = "one"
     path_choice: PathChoice | None = None
     queue_pairs: Annotated[Count, Field(le=64)] = 1
+    striping: Literal["equal", "as-drained"] = "equal"
+    piece: Piece = DEFAULT_PIECE
+    outstanding: Annotated[Count, Field(le=1024)] = DEFAULT_OUTSTANDING
+
+    @property
+    def equal_stripes(self) -> int:
+        """Return into how many equal parts a message is cut."""
+        return self.queue_pairs if self.striping == "equal" else 1
+
+    @property
+    def shared_queue_pairs(self) -> int:
+        """Return how many queue pairs carry a message as they drain, 1 for none but its own."""
+        return self.queue_pairs if self.striping == "as-drained" else 1
 
     @property
     def chosen(self) -> PathChoice | None:

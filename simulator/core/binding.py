@@ -97,11 +97,20 @@ class Engine:
         self._finalizer = weakref.finalize(self, self.lib.sim_destroy, pointer)
         self._switches: dict[int, SwitchCore] = {}  # kept alive as long as the engine uses them
         self.programs = Programs(self.module, pointer)
-        for name in ("flow_config", "stream_config", "message", "flow_stats", "message_times"):
+        names = (
+            "flow_config",
+            "stream_config",
+            "message",
+            "flow_stats",
+            "message_times",
+            "stripes",
+        )
+        for name in names:
             setattr(self, name.removesuffix("_config") + "_dtype", self.dtype(name))
 
     flow_dtype: np.dtype[np.void]
     stream_dtype: np.dtype[np.void]
+    stripes_dtype: np.dtype[np.void]
     message_dtype: np.dtype[np.void]
     flow_stats_dtype: np.dtype[np.void]
     message_times_dtype: np.dtype[np.void]
@@ -218,6 +227,15 @@ class Engine:
             return int(self._check(0))
         array, n, _keep = self._array(rows, "flow_config")
         return self._check(self.lib.sim_add_flows(self.pointer, array, n))
+
+    def stripe_flows(self, rows: Rows) -> None:
+        """Let flows that follow each other carry messages together (`stripes_dtype`).
+
+        Behind `add_flows` and before messages, which name the first flow. Raises EngineError.
+        """
+        if len(rows):
+            array, n, _keep = self._array(rows, "stripes")
+            self._check(self.lib.sim_stripe_flows(self.pointer, array, n))
 
     def add_streams(self, rows: Rows) -> int:
         """Add streams (`stream_dtype`); return the first one's number."""

@@ -131,6 +131,8 @@ int sim_add_pattern(sim *s, const struct sim_pattern *config, const uint32_t *fl
     for (size_t i = 0; i < n; i++)
         if (flows[i] >= s->n_flows)
             return sim_fail(s, SIM_EINVAL, "a pattern: there is no flow %u", flows[i]);
+        else if (!stripes_take(s->flows[flows[i]]))
+            return sim_fail(s, SIM_EINVAL, "a pattern: flow %u is not the first of those that it is striped over", flows[i]);
     struct pattern *pattern = calloc(1, sizeof *pattern);
     if (!c || !pattern || !(pattern->flows = malloc(n * sizeof *flows)) ||
         !(pattern->ideal = malloc(n_ideal * sizeof *ideal_ps)) ||
@@ -325,7 +327,7 @@ static uint32_t make(struct sim *s, uint32_t number, struct at at)
     if (place == NONE)
         return NONE;
     struct message *message = &s->messages[place];
-    const uint32_t flow = pattern->flows[flow_at(&pattern->config, at)], payload = s->flows[flow]->config.payload;
+    const uint32_t flow = pattern->flows[flow_at(&pattern->config, at)];
     const uint64_t bytes = bytes_of(&pattern->config, at);
     *message = (struct message){
         .flow = flow,
@@ -334,7 +336,7 @@ static uint32_t make(struct sim *s, uint32_t number, struct at at)
         .dependents = local_of(&pattern->config, at),
         .n_dependents = number,
         .generation = message->generation,
-        .packets = (uint32_t)((bytes + payload - 1) / payload),
+        .packets = message_packets(s->flows[flow], bytes),
         .next_open = -1,
         .times = {-1, -1, -1, -1},
     };

@@ -13,7 +13,6 @@ enum {
     CARD_QUEUE_PAIRS = 0xffffff,
     EVENTS = 32,
 };
-static const uint64_t WORK_MOST = (uint64_t)1 << 30; /* a message's bytes in one work request */
 
 static struct nic *nic_at(struct sim *s, uint32_t node, uint32_t port) { return &s->nodes[node].nics[port]; }
 static struct nic *source_of(struct sim *s, const struct flow *flow) { return nic_at(s, flow->config.src, flow->config.src_port); }
@@ -229,46 +228,82 @@ static inline uint64_t paused_of(struct sim *s, const struct flow *flow)
 /* What the card knows it by, also when its place is another's. */
 static uint64_t id_of(const struct message *message, uint64_t number) { return (uint64_t)message->generation << 32 | number; }
 
+int endpoint_post(struct sim *s, struct flow *flow, uint64_t number, uint64_t length, int idle)
+{
+    const struct rnic_work work = {.id = id_of(&s->messages[number], number), .operation = flow->config.operation, .length = length};
+    if (idle)
+        flow->paused_mark = paused_of(s, flow);
+    return !rnic_post(source_of(s, flow)->card, qpn_of(flow), &work, s->now);
+}
+
+static void post_all(struct sim *s, struct flow *flow, uint64_t number)
+{
+    struct message *message = &s->messages[number];
+    uint64_t left = message->bytes;
+    message->works = (uint32_t)((left + PIECE_MOST - 1) / PIECE_MOST);
+    const int idle = flow->open_tail < 0;
+    if (idle)
+        flow->open_head = (int64_t)number;
+    else
+        s->messages[flow->open_tail].next_open = (int64_t)number;
+    flow->open_tail = (int64_t)number;
+    while (left) {
+        const uint64_t length = left < PIECE_MOST ? left : PIECE_MOST;
+        if (!endpoint_post(s, flow, number, length, idle && left == message->bytes))
+            break; /* the queue pair has failed: the message will never be done */
+        left -= length;
+    }
+}
+
 void endpoint_message(struct sim *s, struct flow *flow, uint64_t number)
 {
     struct message *message = &s->messages[number];
     struct nic *nic = source_of(s, flow);
-    uint64_t left = message->bytes;
     message->next_open = -1;
-    message->works = (uint32_t)((left + WORK_MOST - 1) / WORK_MOST);
-    if (flow->open_tail < 0) {
-        flow->open_head = (int64_t)number;
-        flow->paused_mark = paused_of(s, flow);
-    } else {
-        s->messages[flow->open_tail].next_open = (int64_t)number;
-    }
-    flow->open_tail = (int64_t)number;
     nic->stats.queue_packets += message->packets;
     nic->stats.queue_bytes += message->bytes;
-    while (left) {
-        const uint64_t length = left < WORK_MOST ? left : WORK_MOST;
-        const struct rnic_work work = {.id = id_of(message, number), .operation = flow->config.operation, .length = length};
-        if (rnic_post(nic->card, qpn_of(flow), &work, s->now))
-            break; /* the queue pair has failed: the message will never be done */
-        left -= length;
-    }
+    if (flow->stripes)
+        stripes_message(s, flow, number);
+    else
+        post_all(s, flow, number);
     nic_wake(s, flow->config.src, flow->config.src_port);
 }
 
-/* A work request of its oldest message has arrived. */
+/* The oldest message of a flow that carries its own, or the one of its oldest piece, lacks a work request less. */
 static void arrived(struct sim *s, struct flow *flow)
 {
-    const int64_t number = flow->open_head;
+    const int64_t number = flow->stripes ? stripes_arrived(flow) : flow->open_head;
     if (number < 0)
         return;
     struct message *message = &s->messages[number];
     if (--message->works)
         return;
     message->times.done = s->now;
-    flow->open_head = message->next_open;
-    if (flow->open_head < 0)
+    if (!flow->stripes && (flow->open_head = message->next_open) < 0)
         flow->open_tail = -1;
     message_done(s, (uint64_t)number);
+}
+
+/* A work request of ours is acknowledged, or a READ has its data. */
+static void completed(struct sim *s, struct flow *flow)
+{
+    if (is_read(flow))
+        arrived(s, flow);
+    if (!flow->stripes)
+        return;
+    stripes_completed(s, flow);
+    nic_wake(s, flow->config.src, flow->config.src_port);
+}
+
+static void failed(struct sim *s, const struct nic *nic, struct flow *flow)
+{
+    if (nic->card != source_of(s, flow)->card)
+        return;
+    s->totals.failed_flows++;
+    if (!flow->stripes)
+        return;
+    stripes_failed(s, flow);
+    nic_wake(s, flow->config.src, flow->config.src_port);
 }
 
 /* What a card has to say. A message that is done may make others ready, on this card too: the events come first. */
@@ -285,11 +320,10 @@ static void take_events(struct sim *s, struct nic *nic)
                     arrived(s, flow);
                 break;
             case RNIC_COMPLETED:
-                if (is_read(flow))
-                    arrived(s, flow);
+                completed(s, flow);
                 break;
             case RNIC_QP_FAILED:
-                s->totals.failed_flows += nic->card == source_of(s, flow)->card;
+                failed(s, nic, flow);
                 break;
             case RNIC_RECEIVED:
             case RNIC_FAILED:

@@ -41,6 +41,7 @@ enum {
     RESPONSE_LAST = 0x10,
 };
 static const uint64_t PS_PER_S = 1000000000000;
+static const uint64_t PIECE_MOST = (uint64_t)1 << 30; /* a message's bytes in one work request */
 
 /* Of a flow's data: no acknowledgement, request or notification. */
 static inline int opcode_is_data(uint32_t opcode)
@@ -149,6 +150,7 @@ struct flow {
     uint8_t waiting;           /* 1: a timer will bring it back to its ring */
     uint32_t ip_sum;           /* of the IPv4 header with a length of 0 */
     struct flow *next, *previous; /* in the ring of its queue, when it may send */
+    struct stripes *stripes;   /* the group that it carries messages with; NULL: none */
     /* Not there with a transport. Bit psn % SEEN: received, of the SEEN numbers below highest_psn; NULL or the same of FAR_SEEN. */
     uint64_t seen[SEEN_WORDS];
     uint64_t *far_seen;
@@ -511,6 +513,8 @@ int endpoint_add(struct sim *s, struct flow *flow);              /* SIM_OK or SI
 int endpoint_device(struct sim *s, const struct sim_flow_config *flow, uint32_t i); /* its hosts have one card each; SIM_OK or SIM_E* */
 void endpoint_link(const struct nic *nic);                       /* its link went up or down */
 void endpoint_message(struct sim *s, struct flow *flow, uint64_t number); /* it is ready */
+/* Bytes of a message as a work request. `idle`: the flow had none. 0: the queue pair has failed. */
+int endpoint_post(struct sim *s, struct flow *flow, uint64_t number, uint64_t length, int idle);
 int endpoint_queue(struct sim *s, struct nic *nic);              /* the highest queue that the card would send from, -1: none */
 int endpoint_send(struct sim *s, struct nic *nic);               /* one frame; 0: there is none after all */
 ws_time endpoint_next(struct sim *s, struct nic *nic);           /* when it has something to do */
@@ -518,6 +522,16 @@ void endpoint_receive(struct sim *s, struct nic *nic, struct flow *flow, const s
 void endpoint_refresh(struct sim *s, struct flow *flow);         /* its statistics */
 uint64_t endpoint_rate(struct sim *s, struct flow *flow);
 void endpoint_reconfigure(struct nic *nic);
+
+/* --- stripes.c: messages that several queue pairs share ------------------------------------------------- */
+/* How many packets a message has, also of a flow that has no such group. */
+uint32_t message_packets(const struct flow *flow, uint64_t bytes);
+int stripes_take(const struct flow *flow); /* 1: messages may name it */
+void stripes_message(struct sim *s, struct flow *flow, uint64_t number); /* it is ready */
+int64_t stripes_arrived(struct flow *flow); /* its oldest piece: returns whose it was, -1: there is none */
+void stripes_completed(struct sim *s, struct flow *flow);
+void stripes_failed(struct sim *s, struct flow *flow);
+void stripes_free_all(struct sim *s);
 
 /* --- traffic.c ---------------------------------------------------------------------------------------- */
 void message_ready(struct sim *s, uint64_t number);

@@ -85,6 +85,7 @@ void sim_destroy(sim *s)
     }
     for (uint32_t i = 0; i < s->n_nodes; i++)
         s->nodes[i].ops->free_node(&s->nodes[i]);
+    stripes_free_all(s);
     for (uint32_t i = 0; i < s->n_flows; i++) {
         if (!s->flows[i]->config.transport)
             ws_memory_put(s->flows[i]->far_seen, FAR_SEEN / 8);

@@ -111,6 +111,18 @@ struct sim_flow_config {
  * that one is among the first flows of the host that are added. */
 int sim_add_flows(sim *s, const struct sim_flow_config *flows, uint32_t n); /* returns the first one's number */
 
+/* `queue_pairs` flows from `flow` on carry messages together, as they drain: what is added for `flow` is cut into pieces, and one of them takes the
+ * next piece, in turn, while fewer than `outstanding` of its own are not acknowledged (of a READ: not there). A message is done when
+ * all its pieces have arrived. What was handed to a queue pair that fails is lost; the others take the rest. Their ends, payload
+ * and queue are the same, and each has a transport. Before messages are added. */
+struct sim_stripes {
+    uint32_t flow, queue_pairs;
+    uint64_t piece_bytes;  /* 1 .. 2^30; the last one of a message is what is left */
+    uint32_t outstanding;  /* 1 .. 1024 */
+    uint32_t pad_;
+};
+int sim_stripe_flows(sim *s, const struct sim_stripes *stripes, uint32_t n);
+
 /* A stream sends packets of one flow at given times, whatever happens to them. */
 enum sim_stream_kind { SIM_CBR = 0, SIM_POISSON = 1 };
 struct sim_stream_config {

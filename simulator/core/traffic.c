@@ -218,6 +218,8 @@ static int check_messages(struct sim *s, const struct sim_message *messages, con
     for (uint32_t i = 0; i < n; i++) {
         if (messages[i].flow >= s->n_flows)
             return sim_fail(s, SIM_EINVAL, "message %u: there is no flow %u", i, messages[i].flow);
+        if (!stripes_take(s->flows[messages[i].flow]))
+            return sim_fail(s, SIM_EINVAL, "message %u: flow %u is not the first of those that it is striped over", i, messages[i].flow);
         if (messages[i].gap_ps < 0 || messages[i].start_ps < 0 || messages[i].gap_ps > WS_DELAY_MAX)
             return sim_fail(s, SIM_EINVAL, "message %u: start or gap out of range", i);
         if (first[i + 1] < first[i] || first[i + 1] - first[i] > UINT32_MAX)
@@ -262,7 +264,6 @@ int64_t sim_hold_messages(sim *s, const struct sim_message *messages, const uint
     s->dependents = more;
     uint64_t base = s->n_messages;
     for (uint32_t i = 0; i < n; i++) {
-        uint32_t payload = s->flows[messages[i].flow]->config.payload;
         s->messages[base + i] = (struct message){
             .flow = messages[i].flow,
             .waits = messages[i].waits,
@@ -272,7 +273,7 @@ int64_t sim_hold_messages(sim *s, const struct sim_message *messages, const uint
             .gap = messages[i].gap_ps,
             .dependents = s->n_dependents + (first[i] - first[0]),
             .n_dependents = (uint32_t)(first[i + 1] - first[i]),
-            .packets = (uint32_t)((messages[i].bytes + payload - 1) / payload),
+            .packets = message_packets(s->flows[messages[i].flow], messages[i].bytes),
             .next_open = -1,
             .times = {-1, -1, -1, -1},
         };

@@ -123,6 +123,11 @@ MISTAKES = [
     (f"{CHOSEN}: {{kind: bitmap, rounds: 3}}", "'rounds' is for plb, not for bitmap"),
     ("queue_pairs: 65", "transport.queue_pairs: must be at most 64, not 65"),
     ("queue_pairs: 2", "transport.queue_pairs: a job's collectives have 'channels' instead"),
+    ("striping: adaptive", "must be 'equal' or 'as-drained', not 'adaptive'"),
+    ("striping: as-drained, piece: 100B", "transport.piece: a piece has 256B to 1GiB, not 100B"),
+    ("striping: as-drained, outstanding: 0", "transport.outstanding: must be at least 1, not 0"),
+    ("piece: 1MB", "transport.piece: it is for messages that are dealt out: write striping: as-"),
+    ("outstanding: 4", "transport.outstanding: it is for messages that are dealt out"),
     (
         "parameters: hpcc",
         "6:40: transport.parameters: there is no parameter set 'hpcc': choose ns3-rdma, "
