@@ -19,6 +19,7 @@ NAMES = (
     "dcqcn",
     "fast_cnp",
     "dlb",
+    "iglb",
     "dpfr",
     "allreduce",
 )

@@ -46,5 +46,6 @@
 #include "modules/fast_cnp.p4"
 #include "modules/dcqcn.p4"
 #include "modules/dlb.p4"
+#include "modules/iglb.p4"
 #include "modules/dpfr.p4"
 #include "modules/allreduce.p4"

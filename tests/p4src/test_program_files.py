@@ -91,6 +91,7 @@ OWN_PREFIXES = {
     "fast_cnp": ("fast_cnp", "stock_", "queue_pair_"),
     "dcqcn": ("ecn_", "port_marked"),
     "dlb": ("dlb", "glb"),
+    "iglb": ("iglb",),
     "dpfr": ("dpfr",),
     "allreduce": ("allreduce",),
 }

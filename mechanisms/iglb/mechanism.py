@@ -1,0 +1,61 @@
+"""iGLB as a mechanism of the house: what it has of what `mechanisms.contract` names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from controller.entries import Entry
+from controller.parts import View
+from mechanisms.contract import Mechanism
+from mechanisms.iglb.counters import IGLB as COUNTER
+from mechanisms.iglb.entries import (
+    NAME,
+    PIN_TABLE,
+    PLAN_TABLE,
+    PORT_TABLE,
+    SOURCE_TABLE,
+    entries,
+)
+from mechanisms.iglb.settings import IGLB, setting_of
+from topologies.model import Topology
+
+
+@dataclass(frozen=True)
+class IglbMechanism(Mechanism):
+    """A controller that is told of jobs, plans the paths of their flows, and pins them."""
+
+    def sizes(self, topology: Topology) -> Mapping[str, int]:
+        """Return room for two plans' flows at each switch, a power of two; the module has 16384."""
+        room = pins_room(topology)
+        return {"IGLB_PINS": room} if room > PINS else {}
+
+    def entries(self, view: View) -> Iterator[Entry]:
+        """Yield the ports that pins name, and whose flows should have one."""
+        return entries(view)
+
+
+PINS = 16384
+"""As p4src/modules/iglb.p4 has it: its size unless a topology needs more."""
+
+
+def pins_room(topology: Topology) -> int:
+    """Return how many pins a switch may hold: two versions of the flows of its hosts.
+
+    A switch above leaves has as many as a leaf where flows are spread: each of a pod's leaves sends
+    it its part.
+    """
+    setting = setting_of(topology)
+    hosts = max((len(list(topology.interfaces_of(s.name))) for s in topology.switches), default=0)
+    flows = 0 if setting is None else 2 * hosts * setting.flows
+    return 1 << (flows - 1).bit_length() if flows else 0
+
+
+MECHANISM = IglbMechanism(
+    NAME,
+    "iGLB",
+    settings=(IGLB,),
+    tables=frozenset({PLAN_TABLE, PIN_TABLE, PORT_TABLE, SOURCE_TABLE}),
+    learned_tables=frozenset({PLAN_TABLE, PIN_TABLE}),
+    counters=(COUNTER,),
+)
