@@ -165,6 +165,25 @@ def _steps(traffic: Traffic, flow: Numbers) -> Numbers:
     return found
 
 
+class _Shares:
+    """Which queue pairs carry a flow's messages together: equal parts are what is planned with."""
+
+    def __init__(self, traffic: Traffic) -> None:
+        self._count = np.ones(len(traffic.flows), dtype=np.int64)
+        self._count[traffic.stripes["flow"]] = traffic.stripes["queue_pairs"]
+
+    def of(self, part: _Part) -> _Part:
+        """Return a part with all queue pairs in the place of the first ones."""
+        count = self._count[part.flow]
+        if (count == 1).all():
+            return part
+        number = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
+        size, whole = np.repeat(part.bytes, count), np.repeat(count, count)
+        share = size // whole + (number < size % whole)
+        flow = np.repeat(part.flow, count) + number
+        return replace(part, flow=flow[share > 0], bytes=share[share > 0])
+
+
 def _summed(flow: Numbers, size: Numbers) -> tuple[Numbers, Numbers]:
     """Return flows, each once and in the order in which they come, and their bytes together."""
     distinct, first, place = np.unique(flow, return_index=True, return_inverse=True)
@@ -177,7 +196,7 @@ def _declaration(traffic: Traffic, name: str, parts: list[_Part]) -> Declaration
     """Return a job of parts; those that only come again are left out."""
     known: set[tuple[int, bytes, bytes]] = set()
     kept = []
-    for part in parts:
+    for part in map(_Shares(traffic).of, parts):
         key = (part.place, part.flow.tobytes(), part.bytes.tobytes())
         if len(part.flow) and key not in known:
             known.add(key)

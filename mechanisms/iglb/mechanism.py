@@ -18,6 +18,7 @@ from mechanisms.iglb.entries import (
     entries,
 )
 from mechanisms.iglb.settings import IGLB, setting_of
+from mechanisms.iglb.source_ports import PORTS
 from topologies.model import Topology
 
 
@@ -58,4 +59,5 @@ MECHANISM = IglbMechanism(
     tables=frozenset({PLAN_TABLE, PIN_TABLE, PORT_TABLE, SOURCE_TABLE}),
     learned_tables=frozenset({PLAN_TABLE, PIN_TABLE}),
     counters=(COUNTER,),
+    source_ports=PORTS,
 )

@@ -118,3 +118,13 @@ def test_a_fabric_that_is_told_of_jobs_may_choose_their_ports(
     before = plan(run).flows["udp_port"].tolist()
     monkeypatch.setattr(source_ports, "_installed", [Ports()])
     assert plan(run).flows["udp_port"].tolist() == list(range(50_000, 50_008)) != before
+
+
+def test_queue_pairs_that_share_messages_share_their_bytes() -> None:
+    striped = job(
+        "job: {ranks: 8, phases: [{allreduce: {bytes: 8MB}}]}\n"
+        "transport: {congestion_control: none, queue_pairs: 4, striping: as-drained}\n"
+    )
+    assert len(striped) == 32 and len(set(striped.udp_port.tolist())) > 30
+    assert pairs(striped, 0) == {(i, (i + 1) % 8) for i in range(8)}
+    assert striped.sets[0].bytes.tolist() == [14 * 10**6 // 4] * 32

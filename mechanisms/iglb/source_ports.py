@@ -1,0 +1,45 @@
+"""Who is told of a run's jobs, and which source ports their queue pairs get (`pinning: ports`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from controller.jobs import DeclaredJob
+from controller.leaf_routes import Routes
+from mechanisms.iglb.ecmp_hash import EcmpHash
+from mechanisms.iglb.hash_ports import choose_ports
+from mechanisms.iglb.planner import Planner
+from mechanisms.iglb.settings import Pinning, setting_of
+from topologies.model import Topology
+from workloads.source_ports import Ports
+
+
+class PlannedPorts:
+    """Satisfies `workloads.source_ports.PortChooser`."""
+
+    def declares(self, topology: Topology) -> bool:
+        """Say whether the topology's controller plans."""
+        return setting_of(topology) is not None
+
+    def ports(self, topology: Topology, jobs: Sequence[DeclaredJob]) -> tuple[Ports, ...] | None:
+        """Return ports that lead flows along their paths; one that has none keeps its own.
+
+        Ports are for groups that have all their members, as switches have them before anything
+        fails.
+        """
+        setting = setting_of(topology)
+        if setting is None or setting.pinning is not Pinning.PORTS:
+            return None
+        arcs = Planner(topology).plan(jobs).arcs
+        own, source, target = (
+            np.concatenate([getattr(job, name) for job in jobs])
+            for name in ("udp_port", "source", "target")
+        )
+        found = choose_ports(EcmpHash(topology, Routes.of(topology)), source, target, arcs, own)
+        chosen = np.where(found.udp_port < 0, own, found.udp_port)
+        return tuple(np.split(chosen, np.cumsum([len(job) for job in jobs])[:-1]))
+
+
+PORTS = PlannedPorts()
