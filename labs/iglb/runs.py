@@ -1,4 +1,4 @@
-"""A variant's run: where its ranks are, how long its job or its flows took, and what bounds that."""
+"""A variant's run: where its ranks are, how long its job or flows took, what bounds that."""
 
 from __future__ import annotations
 

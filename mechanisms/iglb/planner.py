@@ -15,6 +15,7 @@ import numpy.typing as npt
 from controller.jobs import DeclaredJob
 from mechanisms.iglb import colouring, proof
 from mechanisms.iglb.demand import Demand
+from mechanisms.iglb.even import can_even, even
 from mechanisms.iglb.fabric import Fabric, Ints
 from mechanisms.iglb.fixed import Fixed, fixed, least
 from mechanisms.iglb.known import Known
@@ -83,6 +84,9 @@ class Planner:
         found = self._new_coloured(demand, arcs, ~known)
         if found is None or not self._is_done(demand, found, floor):
             found = self._searched(demand, arcs, found, ~kept, floor)
+            best = least(self.fabric, of_all).seconds
+            if can_even(demand) and self._most(demand, found) > best * (1 + proof.SAME):
+                found = even(self._network, demand, found, ~kept, best)
         return self._made(jobs, found, old, before)
 
     def better(self, jobs: Sequence[DeclaredJob], than: Plan, by: float) -> Plan | None:

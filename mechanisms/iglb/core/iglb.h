@@ -58,4 +58,13 @@ typedef struct {
 double iglb_search(const iglb_net *net, iglb_flows *flows, int32_t placed, const int32_t *order,
                    double floor, int64_t budget, int32_t chain);
 
+/* Move flows of connections (connection[flow] < connections) so that the slowest one is faster, no
+   arc needs more than the busiest does now, and no connection takes more than `floor` seconds, if
+   that can be had in `budget` tries.
+
+   A flow takes what the busiest arc of its path needs, and a connection drains by all its flows.
+   Bits of all columns count together. Returns how many flows were moved, or -1 without memory. */
+int64_t iglb_even(const iglb_net *net, iglb_flows *flows, const int32_t *connection, int32_t connections,
+                  double floor, int64_t budget);
+
 #endif

@@ -1,0 +1,92 @@
+"""Who shares the busiest links: queue pairs are moved until the slowest connection is fastest.
+
+Where links are down, some of the others carry one queue pair more. A connection whose messages are
+striped as its queue pairs drain is as fast as all of them together, so what counts is how many of
+them are on such links. The loops are C (`core/even.c`).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from mechanisms.iglb.demand import Demand
+from mechanisms.iglb.fabric import Floats, Ints
+from mechanisms.iglb.native import Lent, native
+from mechanisms.iglb.search import FAR, Network
+
+Bools = npt.NDArray[np.bool_]
+BUDGET = 300
+"""Tries to help the slowest connection: some 0.7 ms each where leaves have 32 uplinks."""
+
+
+def connections(demand: Demand) -> Ints:
+    """Return the number of each flow's connection: job, source and target."""
+    width = int(max(demand.source.max(initial=0), demand.target.max(initial=0))) + 1
+    key = (demand.job * width + demand.source) * width + demand.target
+    found: Ints = np.unique(key, return_inverse=True)[1].ravel()
+    return found
+
+
+def can_even(demand: Demand) -> bool:
+    """Say whether connections have several queue pairs, and jobs one phase."""
+    return (
+        len(demand) > 0
+        and bool((np.diff(demand.starts) <= 1).all())
+        and (int(connections(demand).max()) + 1 < len(demand))
+    )
+
+
+def even(network: Network, demand: Demand, arcs: Ints, movable: Bools, floor: float) -> Ints:
+    """Return paths with those of movable flows changed. `floor`: seconds that are good enough."""
+    fabric = network.fabric
+    source, target = fabric.leaf[demand.source], fabric.leaf[demand.target]
+    movable = movable & (arcs >= 0).any(axis=1)
+    rows, row = np.unique(target[movable], return_inverse=True)
+    if not len(rows):
+        return arcs
+    hops = network.hops(rows)
+    of_flow = np.zeros(len(demand), dtype=np.int64)
+    of_flow[movable] = row
+    movable &= hops[of_flow, source] < FAR
+    path = np.where(arcs >= 0, network.place[arcs], -1).astype(np.int32)
+    number = connections(demand)
+    lent = Lent()
+    flows = native().ffi.new(
+        "iglb_flows *",
+        {
+            "flows": len(demand),
+            "width": path.shape[1],
+            "entry_start": lent(
+                np.searchsorted(demand.flow, np.arange(len(demand) + 1)), "int32_t"
+            ),
+            "entry_bits": lent(demand.bits, "double"),
+            "source": lent(source, "int32_t"),
+            "row": lent(of_flow, "int32_t"),
+            "hops": lent(hops, "uint16_t"),
+            "movable": lent(movable, "uint8_t"),
+            "path": lent(path, "int32_t"),
+        },
+    )
+    count = int(number.max()) + 1
+    if (
+        native().lib.iglb_even(network.net, flows, lent(number, "int32_t"), count, floor, BUDGET)
+        < 0
+    ):
+        raise MemoryError
+    return np.where(path >= 0, network.arcs[path], -1)
+
+
+def rates(network: Network, demand: Demand, arcs: Ints) -> Floats:
+    """Return how fast each connection is, in its own bits a second; 0 for one without a path."""
+    number = connections(demand)
+    bits = np.bincount(demand.flow, demand.bits, minlength=len(demand))
+    on = arcs >= 0
+    load = np.bincount(
+        arcs[on], np.broadcast_to(bits[:, None], arcs.shape)[on], minlength=len(network.place)
+    )
+    needs = load * network.fabric.cost
+    takes = np.where(on, needs[arcs], 0).max(axis=1, initial=0)
+    speed = np.divide(bits, takes, out=np.zeros_like(bits), where=takes > 0)
+    found: Floats = np.bincount(number, speed) / np.bincount(number, bits)
+    return found

@@ -1,0 +1,77 @@
+"""Queue pairs of a connection: who is on the links that carry one more."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mechanisms.iglb.even import connections, even, rates
+from mechanisms.iglb.fabric import Ints
+from mechanisms.iglb.planner import Planner
+from tests.mechanisms.iglb.fabrics import derangement, job, leaf_spine
+
+
+def planner_with(down: Sequence[int], leaves: int, spines: int) -> Planner:
+    planner = Planner.of(leaf_spine(leaves, spines, spines))
+    return planner.with_links_down(np.asarray(down, dtype=np.int64))
+
+
+def shares(planner: Planner, demand: Any, arcs: Ints) -> Any:
+    """Return how fast connections are that have a path."""
+    found = rates(planner._network, demand, arcs)  # noqa: SLF001 - what the planner hands over
+    return found[found > 0]
+
+
+def busiest(arcs: Ints) -> int:
+    return int(np.bincount(arcs[arcs >= 0]).max())
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_nobody_gets_slower_than_the_slowest_was_and_no_link_busier(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    planner = planner_with(rng.choice(64, 3, replace=False).tolist(), 8, 8)
+    sent = job(np.arange(64), derangement(64, rng), pairs=8)
+    demand, placed = planner.demand([sent]), planner.plan([sent])
+    leaf = planner.fabric.leaf
+    rough = placed.arcs.copy()
+    pair = leaf[sent.source] * 8 + leaf[sent.target]
+    for each in np.unique(pair):  # who is where is another matter than how much is where
+        flows = np.flatnonzero(pair == each)
+        rough[flows] = placed.arcs[rng.permutation(flows)]
+    free, network = np.ones(len(sent), dtype=bool), planner._network  # noqa: SLF001
+    better = even(network, demand, rough, free, placed.proof.bound_s)
+    before, after = (shares(planner, demand, arcs) for arcs in (rough, better))
+    assert len(before) == len(after) and after.min() >= before.min()
+    assert busiest(better) <= busiest(rough)
+    assert (planner.fabric.rate[better[better >= 0]] > 0).all(), "every path is up"
+    kept = even(network, demand, rough, ~free, placed.proof.bound_s)
+    assert (kept == rough).all(), "what may not move stays"
+
+
+def test_what_a_leaf_has_lost_is_shared_by_all_its_hosts() -> None:
+    planner = planner_with([5, 100], 16, 16)
+    target = (np.arange(256) + 16) % 256  # each leaf to the next: all that is lost is needed
+    placed = planner.plan([job(np.arange(256), target, pairs=8)])
+    demand, bound = planner.demand(placed.jobs), placed.proof.bound_s
+    assert shares(planner, demand, placed.arcs).min() * bound >= 0.97
+    # All that crosses the first link of a leaf without one, and as much of one host's by it.
+    rough, own = placed.arcs.copy(), np.arange(16 * 8)
+    crowded = rough[own[0], 0]
+    others = [f for f in own if rough[f, 0] == crowded and f // 8 != 0]
+    for mine, other in zip(range(1, 8), others, strict=False):
+        rough[[mine, other]] = rough[[other, mine]]
+    before = shares(planner, demand, rough).min()
+    network, free = planner._network, np.ones(len(rough), dtype=bool)  # noqa: SLF001
+    after = shares(planner, demand, even(network, demand, rough, free, bound))
+    assert after.min() > before * 1.02
+
+
+def test_connections_are_pairs_of_a_job() -> None:
+    planner = planner_with([], 2, 2)
+    demand = planner.demand([job(np.arange(4), np.array([2, 3, 0, 1]), pairs=3)])
+    number = connections(demand)
+    assert [len(set(number[i * 3 : i * 3 + 3])) for i in range(4)] == [1] * 4
+    assert len(set(number.tolist())) == 4
