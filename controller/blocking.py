@@ -20,7 +20,7 @@ from controller.fabric_controller import (
     FabricController,
     PortCounters,
 )
-from controller.jobs import JobsEnded, JobsSubmitted
+from controller.jobs import JobsEnded, JobsSubmitted, PlannedJob, Scheduled
 from controller.other_controllers import Restored
 from controller.p4info import P4Info
 from controller.parts import Learned
@@ -139,9 +139,18 @@ class BlockingController:
         """Enable or disable a mechanism in all switches; return how many updates that took."""
         return self._call(self._controller.switch_mechanism(name, on))
 
-    def schedule(self, event: JobsSubmitted | JobsEnded) -> int:
-        """Tell whoever plans with jobs that some start or have ended; return how many updates."""
+    def schedule(self, event: JobsSubmitted | JobsEnded) -> Scheduled:
+        """Tell whoever plans with jobs that some start or have ended, and write what follows."""
         return self._call(self._controller.schedule(event))
+
+    @property
+    def plans_jobs(self) -> bool:
+        """Whether something in this fabric plans with jobs."""
+        return self._controller.plans_jobs
+
+    def planned(self, job: str) -> PlannedJob | None:
+        """Return what is planned for a job that was submitted; None where nobody says it."""
+        return self._call(self._controller.planned(job))
 
     def ask(self, name: str, question: Callable[[Any], T]) -> T:
         """Return what `question` says of a mechanism's learner, in the controller's thread."""

@@ -29,7 +29,14 @@ from controller.fabric_state import (
     SwitchReady,
     Writes,
 )
-from controller.jobs import JobsEnded, JobsSubmitted
+from controller.jobs import (
+    JobLearner,
+    JobPlanner,
+    JobsEnded,
+    JobsSubmitted,
+    PlannedJob,
+    Scheduled,
+)
 from controller.loop import ControlLoop, Work
 from controller.other_controllers import OtherControllers, Restored
 from controller.parts import Learned
@@ -405,12 +412,27 @@ class FabricController:
         """
         return await self._handle(MechanismSwitched(name, on))
 
-    async def schedule(self, event: JobsSubmitted | JobsEnded) -> int:
-        """Tell whoever plans with jobs that some start or have ended; return how many updates."""
+    async def schedule(self, event: JobsSubmitted | JobsEnded) -> Scheduled:
+        """Tell whoever plans with jobs that some start or have ended, and write what follows."""
         async with self._steps:
+            begin = time.monotonic()
             work = self.loop.handle(event, _now())
+            planned = time.monotonic()
             await self._write_all_learned(work)
-        return sum(len(updates) for writes in work.learned for updates in writes.values())
+            done = time.monotonic()
+        updates = sum(len(each) for writes in work.learned for each in writes.values())
+        return Scheduled(updates, planned - begin, done - planned)
+
+    @property
+    def plans_jobs(self) -> bool:
+        """Whether something in this fabric plans with jobs."""
+        return any(isinstance(each, JobLearner) for each in self.loop.learners.values())
+
+    async def planned(self, job: str) -> PlannedJob | None:
+        """Return what is planned for a job that was submitted; None where nobody says it."""
+        planners = (each for each in self.loop.learners.values() if isinstance(each, JobPlanner))
+        found = (each.planned(job) for each in planners)
+        return next((each for each in found if each is not None), None)
 
     async def _handle(self, event: Event) -> int:
         """Take an event and write what follows; return how many updates its plans took."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -74,3 +74,43 @@ class JobLearner(Protocol):
 
     def ended(self, names: Iterable[str], now: int) -> Learned | None:
         """Take notice that jobs have ended."""
+
+
+@dataclass(frozen=True, eq=False)
+class PlannedJob:
+    """What a learner planned for one job; arrays by its flows.
+
+    `udp_port`: the source port that each queue pair is to have from now on. `by_entry`: whether
+    switches have entries for it; other flows go where the hash of their ports sends them. The rest
+    is about the plan of all jobs together: `planned_s`, `bound_s`: the largest time that a link
+    needs for a phase, and what no plan can go below; `proof`: what proves that, in a word or two.
+    `version`: counts plans.
+    """
+
+    udp_port: Ints
+    by_entry: npt.NDArray[np.bool_]
+    planned_s: float
+    bound_s: float
+    proof: str
+    version: int
+
+    @property
+    def quality(self) -> float:
+        """The bound over what is planned: 1 is the best there is."""
+        return self.bound_s / self.planned_s if self.planned_s else 1.0
+
+
+@runtime_checkable
+class JobPlanner(JobLearner, Protocol):
+    """A job learner that says what it planned."""
+
+    def planned(self, name: str) -> PlannedJob | None:
+        """Return what is planned for a job's flows, None for a job that it does not know."""
+
+
+class Scheduled(NamedTuple):
+    """What an event of jobs took: updates written, seconds to plan, seconds to write."""
+
+    updates: int
+    plan_s: float
+    write_s: float

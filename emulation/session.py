@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from importlib import import_module
+from typing import TYPE_CHECKING
 
 from controller import BlockingController, BringUp, CompiledProgram, FabricPolicy, TargetFacts
 from controller.entry_files import OwnEntries
@@ -46,6 +47,9 @@ from mechanisms.tickers import port_report
 from topologies import Link, Port, Topology
 from topologies.model import RECIRCULATION_PS
 
+if TYPE_CHECKING:
+    from emulation.scheduler.scheduler import Scheduler
+
 _TICK_PS = 1000  # our switch runs with nanosecond ticks and 256-byte cells
 _CELL_BYTES = 256
 _CLOSE_PATIENCE_S = 2.0
@@ -73,6 +77,7 @@ class Session:
         self._tcp_ports = TcpPorts()
         self.links = LinkState(self)
         self.endpoints = Endpoints(self)
+        self._scheduler: Scheduler | None = None
 
     @property
     def run(self) -> Run:
@@ -91,6 +96,15 @@ class Session:
         """The controller, connected to all switches; there after `bring_up`."""
         assert self._controller is not None, "bring_up() comes first"
         return self._controller
+
+    @property
+    def scheduler(self) -> Scheduler:
+        """What takes jobs for the controller."""
+        if self._scheduler is None:
+            from emulation.scheduler.scheduler import Scheduler  # late: most runs have no jobs
+
+            self._scheduler = Scheduler(self.topology, lambda: self.controller)
+        return self._scheduler
 
     def claim(self, *, keep_logs: bool = False) -> list[Removed]:
         """Become the machine's one run; return what was removed of crashed ones.
@@ -256,7 +270,10 @@ class Session:
             raise
         self._controller = new
         old.close()
-        return new.bring_up()
+        done = new.bring_up()
+        if self._scheduler is not None:
+            self._scheduler.tell_again()
+        return done
 
     def _connect(
         self,

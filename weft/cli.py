@@ -68,6 +68,8 @@ _COMMANDS: Mapping[str, tuple[str, str]] = {
         "show live what the hosts' eBPF keeps of every RoCE queue pair: rate, alpha, CNPs"),
     "exec": ("weft.remote:execute", "run a command in a host of the run that is up"),
     "link": ("weft.remote:link", "pull a cable of the run that is up, or plug it in again"),
+    "job": ("weft.job:job",
+        "start and end jobs on the run that is up, whose flows its controller plans"),
     "reload": ("weft.remote:reload",
         "compile a changed P4 program and load it into switches of the run that is up"),
     "setup-p4rt-shell": ("weft.p4rt_shell:setup",
@@ -102,7 +104,17 @@ _COMMANDS: Mapping[str, tuple[str, str]] = {
 
 _GROUPS: Mapping[str, tuple[str, ...]] = {
     "To begin with": ("doctor", "topo", "run-topo", "sim", "lab"),
-    "A fabric that is up": ("exec", "link", "reload", "perf", "train", "cli", "stop", "clean"),
+    "A fabric that is up": (
+        "exec",
+        "link",
+        "reload",
+        "job",
+        "perf",
+        "train",
+        "cli",
+        "stop",
+        "clean",
+    ),
     "Watching it": ("top", "web", "trace", "path", "agent", "metrics"),
     "P4 programs": ("compile", "lint", "stf", "parity", "drop-in", "lab-files"),
     "Virtual time and its results": ("plot", "sweep", "bound", "dcqcn"),

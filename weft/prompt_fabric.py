@@ -99,6 +99,13 @@ class FabricCommands:
                 complete=lambda before: self._shell.hosts() if not before else (),
             ),
             Command(
+                "job",
+                "submit FILE|list|end NAME",
+                "jobs whose flows the controller plans: start, show and end them",
+                lambda rest: self._view("job", rest),
+                complete=lambda before: () if before else ["submit", "list", "end"],
+            ),
+            Command(
                 "p4rt-shell",
                 "SWITCH [write]",
                 "p4lang's interactive P4Runtime shell on a switch",

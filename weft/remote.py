@@ -55,7 +55,14 @@ def handlers(session: Session, programs: Programs) -> Mapping[str, Handler]:
             said = {"name": name, "socket": str(place.socket), "interface": place.interface}
             yield json.dumps(said)
 
-    return {"link": link, "reload": reload, "endpoint": endpoint, "kill": kill, "revive": revive}
+    def job(words: list[str]) -> Iterator[str]:
+        from emulation.scheduler import requests
+
+        session.settle()
+        yield from requests.answer(session.scheduler, words)
+
+    switches: Mapping[str, Handler] = {"kill": kill, "revive": revive, "reload": reload}
+    return {"link": link, "endpoint": endpoint, "job": job, **switches}
 
 
 def _switch(session: Session, words: list[str]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -256,9 +257,26 @@ def _prompt(flow: _Flow) -> bool:
     session.supervise(prompt.tell)
     control = Control(session.run.directory, handlers(session, programs))
     try:
-        return prompt.run()
+        with _taking_jobs(session):
+            return prompt.run()
     finally:
         control.close()
+
+
+@contextmanager
+def _taking_jobs(session: Session) -> Iterator[None]:
+    """Serve schedulers meanwhile, where somebody plans with their jobs."""
+    if not session.controller.plans_jobs:
+        yield
+        return
+    from emulation.scheduler.server import JobsServer  # late: see the top
+
+    server = JobsServer(session.scheduler)
+    print(f"jobs     gRPC {server.address} (until exit); weft job submit FILE", flush=True)
+    try:
+        yield
+    finally:
+        server.close()
 
 
 def _print_tables(flow: _Flow, *, stays: bool) -> None:

@@ -44,10 +44,16 @@ PICKS = re.compile(r"(workloads|topologies)/[^/]+\.yaml$|p4src/(?!fabric|mechani
 """Run files, topologies and profiles: they pick mechanisms by name, as their users do."""
 
 ALSO_WORDS = {
-    "allreduce": ("workloads/", "hostagent/collective/", "hostagent/programs/host_programs.h")
+    "allreduce": (
+        "workloads/",
+        "emulation/scheduler/",
+        "hostagent/collective/",
+        "hostagent/programs/host_programs.h",
+    )
 }
-"""Names that are words of another room, too: a job's AllReduce is one whoever computes it, and the
-workers of collectives have it in their interface and in the list of host programs."""
+"""Names that are words of another room, too: a job's AllReduce is one whoever computes it, also for
+who submits it, and the workers of collectives have it in their interface and in the list of host
+programs."""
 
 CODE = frozenset({".py", ".c", ".h", ".p4"})
 

@@ -1,0 +1,119 @@
+"""`weft job`: jobs that a scheduler brings to the run that is up, and what is planned for them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from emulation import control
+from observe.errors import UsageError
+from topologies.units import format_duration
+from weft import console
+from weft.command_line import Group, argument, flag, option
+
+_SHOWN = 24  # queue pairs, without --ports
+_PS_PER_S = 10**12
+
+job = Group("job", subcommand_metavar="submit|list|end ...", epilog="""
+    examples:
+      sudo weft job submit my/llm.yaml            plan it, and say which ports it is to use
+      sudo weft job submit my/llm.yaml --name llm-2 --json
+      sudo weft job list --ports                  the jobs that run, and every queue pair
+      sudo weft job end llm
+
+    A job file has `job:` as a run file does (docs/workloads.md). The same over gRPC and in Python:
+    docs/iglb.md
+    """)  # fmt: skip
+_ports = flag("--ports", help=f"show every queue pair, also of a job with more than {_SHOWN}")
+_as_json = flag("--json", "as_json", help="print the result as JSON")
+
+
+@job.command("submit", help="start the jobs of a file: their flows are planned with those that run")
+@argument("file", type=Path, metavar="FILE.yaml", help="the job, as a run file's `job:`")
+@option("--name", default="", metavar="NAME", help="what it is called (default: as its file says, "
+        "or as its file is called)")  # fmt: skip
+@_ports
+@_as_json
+def submit(file: Path, name: str, ports: bool, as_json: bool) -> int:
+    """`weft job submit FILE`; returns the exit code."""
+    return _tell(_ask("submit", str(file.absolute()), name), ports=ports, as_json=as_json)
+
+
+@job.command("list", help="show the jobs that run")
+@_ports
+@_as_json
+def show_list(ports: bool, as_json: bool) -> int:
+    """`weft job list`; returns the exit code."""
+    return _tell(_ask("list"), ports=ports, as_json=as_json)
+
+
+@job.command("end", help="end jobs: their interfaces and paths are free")
+@argument("names", nargs=-1, metavar="NAME...", help="the jobs")
+@_as_json
+def end(names: tuple[str, ...], as_json: bool) -> int:
+    """`weft job end NAME...`; returns the exit code."""
+    if not names:
+        raise UsageError("say which jobs have ended: weft job list shows those that run")
+    return _tell(_ask("end", *names), ports=False, as_json=as_json)
+
+
+def _ask(*words: str) -> Any:
+    from emulation.session import require_root  # late: `weft job --help` needs no session
+
+    require_root("weft job")
+    return json.loads("".join(control.ask("job", list(words))))
+
+
+def _tell(answer: Mapping[str, Any], *, ports: bool, as_json: bool) -> int:
+    if as_json:
+        print(json.dumps(answer, indent=2))
+        return 0
+    jobs = answer["jobs"]
+    if not jobs:
+        print("no jobs run")
+    for each in jobs:
+        print("\n".join(_about(each)))
+        pairs = each["queue_pairs"]
+        if ports or len(pairs) <= _SHOWN:
+            columns = ["source", "target", "queue pair", "UDP source port", "led by"]
+            console.table(columns, _rows(pairs), right=["queue pair", "UDP source port"])
+        else:
+            print(f"  the source ports of its {len(pairs)} queue pairs: --ports, or --json")
+    if answer["address"]:
+        print(f"gRPC     {answer['address']}")
+    return 0
+
+
+def _about(each: Mapping[str, Any]) -> Iterator[str]:
+    places = " ".join(each["placement"][:8]) + (" ..." if len(each["placement"]) > 8 else "")
+    pairs = len(each["queue_pairs"])
+    yield f"{each['name']}: {len(each['placement'])} ranks on {places}; {pairs} queue pairs"
+    quality = each["quality"]
+    if quality is not None:
+        planned, bound = (
+            format_duration(round(quality[key] * _PS_PER_S)) for key in ("planned_s", "bound_s")
+        )
+        yield (
+            f"  plan {quality['version']} of all jobs: quality {quality['quality']:.3f}, the "
+            f"busiest link needs {planned} for a phase and no plan less than {bound} "
+            f"({quality['proof']})"
+        )
+    yield (
+        f"  planned in {1000 * each['planning_s']:.1f} ms, {each['updates']} updates written in "
+        f"{1000 * each['writing_s']:.1f} ms"
+    )
+
+
+def _rows(pairs: Sequence[Mapping[str, Any]]) -> list[list[str]]:
+    return [
+        [
+            pair["source"],
+            pair["target"],
+            str(pair["number"]),
+            str(pair["udp_port"]),
+            "entries" if pair["by_entry"] else "its port's hash",
+        ]
+        for pair in pairs
+    ]
