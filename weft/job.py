@@ -24,7 +24,7 @@ job = Group("job", subcommand_metavar="submit|list|end ...", epilog="""
       sudo weft job end llm
 
     A job file has `job:` as a run file does (docs/workloads.md). The same over gRPC and in Python:
-    docs/iglb.md
+    docs/scheduler.md
     """)  # fmt: skip
 _ports = flag("--ports", help=f"show every queue pair, also of a job with more than {_SHOWN}")
 _as_json = flag("--json", "as_json", help="print the result as JSON")

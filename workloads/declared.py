@@ -34,8 +34,11 @@ class Declaration:
 def with_chosen_ports(run: RunFile, traffic: Traffic) -> Traffic:
     """Return the traffic with the source ports that the fabric wants, if it is told of jobs.
 
-    Raises TopologyError where it can't carry a job's flows.
+    Queue pairs that choose among several ports themselves keep them. Raises TopologyError where it
+    can't carry a job's flows.
     """
+    if run.transport is not None and run.transport.source_ports > 1:
+        return traffic
     chooser = chooser_of(run.topology)
     told = () if chooser is None else declarations(run, traffic)
     if chooser is None or not told:

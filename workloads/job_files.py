@@ -121,7 +121,7 @@ def _sends(job: JobEntry, declared: Mapping[str, DeclaredJob]) -> bool:
 def _checked(document: Document) -> Document:
     data = document.data
     if not isinstance(data, dict) or not ({"job", "jobs"} & set(data)):
-        message = "a job file has 'job', as in a run file, or 'jobs' (docs/iglb.md)"
+        message = "a job file has 'job', as in a run file, or 'jobs' (docs/scheduler.md)"
         raise TopologyError([document.problem((), message)])
     problems = [
         document.problem((key,), f"{_no_place(str(key))}: a job file has {', '.join(_KEYS)}")

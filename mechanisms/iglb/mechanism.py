@@ -17,14 +17,26 @@ from mechanisms.iglb.entries import (
     SOURCE_TABLE,
     entries,
 )
+from mechanisms.iglb.port_remarks import port_remarks, run_port_remarks
 from mechanisms.iglb.settings import IGLB, setting_of
 from mechanisms.iglb.source_ports import PORTS
+from topologies.errors import FieldPath
+from topologies.lint.findings import Remark
 from topologies.model import Topology
+from workloads.model import RunFile
 
 
 @dataclass(frozen=True)
 class IglbMechanism(Mechanism):
     """A controller that is told of jobs, plans the paths of their flows, and pins them."""
+
+    def remarks(self, topology: Topology, prefix: FieldPath = ()) -> Iterator[Remark]:
+        """Yield where source ports can't lead packets of a class."""
+        yield from port_remarks(topology, prefix)
+
+    def run_remarks(self, run: RunFile, prefix: FieldPath = ()) -> Iterator[Remark]:
+        """Yield where source ports can't lead queue pairs of a run."""
+        yield from run_port_remarks(run, prefix)
 
     def sizes(self, topology: Topology) -> Mapping[str, int]:
         """Return room for two plans' flows at each switch, a power of two; the module has 16384."""
