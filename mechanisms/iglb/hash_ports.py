@@ -26,6 +26,7 @@ Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
 NO_PORT = -1
+PORT_NUMBERS = 1 << 16
 _AT_ONCE = 1 << 20  # candidates that are looked at together
 _ROW = 64  # of one kind of flow
 
@@ -34,39 +35,50 @@ _ROW = 64  # of one kind of flow
 class HashPorts:
     """`udp_port[i]`: of flow i, NO_PORT where none leads along its path.
 
-    `kept[i]`: the port that it had does. `tries`: candidates that were looked at for others.
+    `leads[i]`: whether its port does. `kept[i]`: whether it is the one that it had. `tries`: how
+    many candidates were looked at for flows that needed another.
     """
 
     udp_port: Ints
+    leads: Bools
     kept: Bools
     tries: int
 
     @property
     def missing(self) -> Ints:
-        """The flows that no port sends along their path."""
+        """The flows that have no port."""
         return np.flatnonzero(self.udp_port == NO_PORT)
 
 
 def choose_ports(
-    fabric: EcmpHash, source: Ints, target: Ints, arcs: Ints, udp_port: Ints
+    fabric: EcmpHash,
+    source: Ints,
+    target: Ints,
+    arcs: Ints,
+    udp_port: Ints,
+    fixed: Bools | None = None,
 ) -> HashPorts:
     """Return a source port for each of n flows that sends it along its path.
 
     `source`, `target`: places in `topology.interfaces()`; `arcs`: n x hops, as in `Plan`;
     `udp_port`: ports that flows have, which those keep that they serve. Flows of no arcs cross one
-    switch, which any port does.
+    switch, which any port does. `fixed`: flows that keep their port wherever it leads: those of
+    queue pairs that are open.
     """
     search = _Search(fabric, source, target, arcs)
     pair = source * (int(target.max(initial=0)) + 1) + target
+    held = np.zeros(len(source), dtype=np.bool_) if fixed is None else fixed
     serves = search.right(np.arange(len(source)), udp_port)
-    kept = serves & _first_of_each(np.where(serves, pair * (1 << 16) + udp_port, -1))
+    # Of several flows with one port, the one that can't leave it has it; else the first.
+    order = np.argsort(~held, kind="stable")
+    claims = np.where(serves | held, pair * PORT_NUMBERS + udp_port, -1 - np.arange(len(source)))
+    kept = np.empty(len(source), dtype=np.bool_)
+    kept[order] = _first_of_each(claims[order])
+    kept = (kept & serves) | held
     found = np.where(kept, udp_port, NO_PORT)
-    open_flows = np.flatnonzero(~kept)
-    if len(open_flows) == 0:
-        return HashPorts(found, kept, 0)
-    kind = _kinds(pair, arcs)
-    tries = search.fill(found, kind, np.flatnonzero(kept), open_flows, udp_port)
-    return HashPorts(found, kept, tries)
+    flows = np.flatnonzero(~kept)
+    tries = search.fill(found, pair, _kinds(pair, arcs), flows, udp_port) if len(flows) else 0
+    return HashPorts(found, (serves & kept) | (~kept & (found != NO_PORT)), kept, tries)
 
 
 class _Search:
@@ -93,18 +105,20 @@ class _Search:
             found[meets] = hops[row[flows[meets]]].right(udp_port[meets])
         return found
 
-    def fill(self, found: Ints, kind: Ints, kept: Ints, flows: Ints, first: Ints) -> int:
+    def fill(self, found: Ints, pair: Ints, kind: Ints, flows: Ints, first: Ints) -> int:
         """Write ports into `found` of `flows`, which have none; return how many were looked at.
 
-        Flows of one kind have the same ends and the same path, and flows of the same ends but of
-        different paths have no port in common: so each kind takes the first ports that lead along
-        its path, but those that its flows in `kept` have. It begins at the first flow's `first`.
+        Flows of one kind have the same ends (`pair`) and the same path, and flows of the same ends
+        but of different paths have no port in common. So each kind takes the first ports that lead
+        along its path, but those that others of its pair have already. It begins at the first
+        flow's `first`.
         """
+        had = found != NO_PORT
+        taken = np.unique(pair[had] * PORT_NUMBERS + found[had])
         flows = flows[np.argsort(kind[flows], kind="stable")]
         kinds, begin, needs = np.unique(kind[flows], return_index=True, return_counts=True)
         sample = flows[begin]
         start = np.where(_is_roce(first[sample]), first[sample] - FIRST_UDP_PORT, 0)
-        taken = np.unique(kind[kept] * (1 << 16) + found[kept])
         got = np.zeros(len(kinds), dtype=np.int64)
         tries, offset = 0, 0
         live = np.flatnonzero(self._possible[sample])
@@ -114,7 +128,7 @@ class _Search:
             for part in np.split(live, range(rows, len(live), rows)):
                 which, port = self._look(sample[part], start[part] + offset, width)
                 which = part[which]
-                free = ~np.isin(kinds[which] * (1 << 16) + port, taken)
+                free = ~np.isin(pair[sample[which]] * PORT_NUMBERS + port, taken)
                 which, port = which[free], port[free]
                 place = got[which] + _rank(which)
                 fits = place < needs[which]
@@ -131,14 +145,18 @@ class _Search:
         As places in `flows`, ascending, and ports.
         """
         ports = FIRST_UDP_PORT + (start[:, None] + np.arange(width)) % UDP_PORTS
-        which = np.repeat(np.arange(len(flows)), width)
-        left = ports.ravel()
-        for row, hops in self._steps:
+        good = np.ones(ports.shape, dtype=np.bool_)
+        for row, hops in self._steps[:1]:  # the whole block: what passes is few
+            meets = np.flatnonzero(row[flows] >= 0)
+            good[meets] = hops[row[flows[meets]]].right(ports[meets])
+        which, column = np.nonzero(good)
+        left = ports[which, column]
+        for row, hops in self._steps[1:]:
             of = row[flows[which]]
-            good = of < 0
-            meets = np.flatnonzero(~good)
-            good[meets] = hops[of[meets]].right(left[meets])
-            which, left = which[good], left[good]
+            passed = of < 0
+            meets = np.flatnonzero(~passed)
+            passed[meets] = hops[of[meets]].right(left[meets])
+            which, left = which[passed], left[passed]
         return which, left
 
 

@@ -66,11 +66,10 @@ def test_flows_take_the_wanted_paths_in_the_program(name: str) -> None:
     topology = fabric(FABRICS[name])
     routes = Routes.of(topology)
     paths = program_paths(topology)
-    for seed in (1, 2):
-        flows = random_flows(routes, pairs=24, queue_pairs=5, seed=seed)
-        found = chosen(routes, flows)
-        assert len(found.missing) == 0
-        assert_taken(paths, topology, flows, found)
+    flows = random_flows(routes, pairs=30, queue_pairs=5, seed=1)
+    found = chosen(routes, flows)
+    assert len(found.missing) == 0 and found.leads.all()
+    assert_taken(paths, topology, flows, found)
     paths.close()
 
 
@@ -168,3 +167,19 @@ def test_a_path_that_no_hash_takes_has_no_port() -> None:
     # Half of 16,384 ports lead over one of two spines: the rest of the queue pairs get none.
     assert abs(len(fits) - 8192) < 512
     assert len(found.missing) == 10_000 - len(fits)
+
+
+def test_open_queue_pairs_keep_their_ports_wherever_they_lead() -> None:
+    routes = Routes.of(fabric(FABRICS["leaf-spine"]))
+    fabric_hash = EcmpHash(routes.topology, routes)
+    flows = random_flows(routes, pairs=40, queue_pairs=4, seed=8)
+    fixed = np.arange(len(flows)) % 4 < 2
+    ends = (flows.source, flows.target, flows.arcs)
+    first = choose_ports(fabric_hash, *ends, np.full(len(flows), 0xC000), fixed)
+    # Both fixed ones of a pair have the same port, and the others have none of theirs.
+    assert (first.udp_port[fixed] == 0xC000).all() and first.kept[fixed].all()
+    assert (first.udp_port[~fixed] != 0xC000).all()
+    assert first.leads[~fixed].all() and not first.leads[fixed].all()
+    assert (choose_ports(fabric_hash, *ends, first.udp_port).kept == first.leads).mean() > 0.9
+    again = choose_ports(fabric_hash, *ends, first.udp_port, np.full(len(flows), True))
+    assert (again.leads == first.leads).all() and again.tries == 0
