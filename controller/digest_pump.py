@@ -76,7 +76,7 @@ class DigestPump:
             self._news.clear()
             heard, self._heard = self._heard, []
             work = self._loop.heard(heard, self._clock())
-            if work.learned:
+            if work.learned or work.then:
                 await self._do(work)
 
     def _sleep_s(self) -> float:

@@ -12,7 +12,7 @@ from typing import Any, Self, TypeVar, cast
 
 from controller.diff import Change, changes
 from controller.digest_pump import DigestPump
-from controller.entries import Entry, TableEntry, to_bytes
+from controller.entries import DefaultEntry, Entry, TableEntry, to_bytes
 from controller.entry_files import NO_ENTRIES, OwnEntries
 from controller.errors import (
     ControllerError,
@@ -463,26 +463,58 @@ class FabricController:
             await self._write_all_learned(work)
 
     async def _write_all_learned(self, work: Work) -> None:
+        """Write what was learned, and step by step what follows from it.
+
+        The caller holds `_steps`; between two steps whatever waits for that goes first.
+        """
+        failed = await self._write_step(work)
+        while work.then:
+            self._steps.release()
+            try:
+                await asyncio.sleep(0)
+            finally:
+                await self._steps.acquire()
+            work = self.loop.written(work, failed, _now())
+            failed = await self._write_step(work)
+
+    async def _write_step(self, work: Work) -> frozenset[str]:
+        """Return the switches that do not hold what they were to hold."""
+        failed: set[str] = set()
         for writes in work.learned:
-            await asyncio.gather(
+            held = await asyncio.gather(
                 *(self._write_learned(name, updates) for name, updates in writes.items())
             )
+            failed |= {name for name, good in zip(writes, held, strict=True) if not good}
+        return frozenset(failed)
 
-    async def _write_learned(self, switch: str, updates: Sequence[Change]) -> None:
-        """Write to one switch. One that can't be reached gets what it lacks when it is restored."""
+    async def _write_learned(self, switch: str, updates: Sequence[Change]) -> bool:
+        """Write to one switch. One that can't be reached gets what it lacks when it is restored.
+
+        Return whether it holds what it was to hold.
+        """
+        if not updates:
+            return True
         session = self.sessions[switch]
         with contextlib.suppress(ControllerError):
             try:
                 await session.write(updates)
+                return True
             except WriteFailed:  # it holds something else than it was taken to hold
-                wanted = self.model.learned[switch].values()
-                there = await self._hold_learned(session)
+                wanted = self.model.learned[switch]
+                there = await self._hold_learned(session, wanted)
                 with contextlib.suppress(WriteFailed):
-                    await session.write(changes(wanted, there, session.p4info))
-                await self._hold_learned(session)
+                    await session.write(changes(wanted.values(), there, session.p4info))
+                await self._hold_learned(session, wanted)
+                return self.model.learned[switch] == wanted
+        return False
 
-    async def _hold_learned(self, session: SwitchSession) -> tuple[Entry, ...]:
-        """Take what a switch has of tables that are learned for what it was given."""
+    async def _hold_learned(
+        self, session: SwitchSession, wanted: Collection[object]
+    ) -> tuple[Entry, ...]:
+        """Take what a switch has of tables that are learned for what it was given.
+
+        `wanted`: keys of what it was to hold: default actions are never gone, so others are not.
+        """
         tables = sorted(
             table
             for part in self.model.parts
@@ -490,7 +522,12 @@ class FabricController:
             if table in session.p4info.tables
         )
         there = [each for table in tables for each in await session.read_entries(table)]
-        entries = {each.key: each for each in there if isinstance(each, TableEntry)}
+        entries = {
+            each.key: each
+            for each in there
+            if isinstance(each, TableEntry)
+            or (isinstance(each, DefaultEntry) and each.key in wanted)
+        }
         self.model = replace(self.model, learned={**self.model.learned, session.name: entries})
         return tuple(entries.values())
 

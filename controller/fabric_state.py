@@ -17,10 +17,10 @@ from typing import TypeAlias
 
 from controller import base_entries
 from controller.diff import Change, Difference, Operation, canonical, changes
-from controller.entries import Entry, TableEntry
+from controller.entries import DefaultEntry, Entry, TableEntry
 from controller.leaf_routes import Routes
 from controller.p4info import P4Info
-from controller.parts import FabricView, Learned, Part, View, all_parts
+from controller.parts import FabricView, Learned, LearnedEntry, Part, View, all_parts
 from controller.policy import FabricPolicy
 from controller.switch_plan import Basis, Plan
 from controller.target_facts import TargetFacts
@@ -52,7 +52,7 @@ class FabricModel:
     down: frozenset[Link] = frozenset()
     installed: Mapping[str, Sequence[Entry]] = field(default_factory=dict)
     p4infos: Mapping[str, P4Info] = field(default_factory=dict)
-    learned: Mapping[str, Mapping[object, TableEntry]] = field(default_factory=dict)
+    learned: Mapping[str, Mapping[object, LearnedEntry]] = field(default_factory=dict)
     parts: tuple[Part, ...] = field(default_factory=all_parts)
     kept: _Kept | None = field(default=None, compare=False, repr=False)
 
@@ -213,7 +213,8 @@ def _learn(model: FabricModel, event: Learned) -> tuple[FabricModel, Writes]:
         for entry in _known(model, name, event.put.get(name, ())):
             there = entries.get(entry.key)
             if there != entry:
-                found.append(Change(Operation.MODIFY if there else Operation.INSERT, entry))
+                stands = there is not None or isinstance(entry, DefaultEntry)
+                found.append(Change(Operation.MODIFY if stands else Operation.INSERT, entry))
             entries[entry.key] = entry
         for entry in _known(model, name, event.gone.get(name, ())):
             there = entries.pop(entry.key, None)
@@ -225,7 +226,9 @@ def _learn(model: FabricModel, event: Learned) -> tuple[FabricModel, Writes]:
     return replace(model, learned=learned), MappingProxyType(writes)
 
 
-def _known(model: FabricModel, name: str, entries: Iterable[TableEntry]) -> Iterator[TableEntry]:
+def _known(
+    model: FabricModel, name: str, entries: Iterable[LearnedEntry]
+) -> Iterator[LearnedEntry]:
     """Yield the entries whose table a switch's program has."""
     tables = model.info(name).tables
     return (entry for entry in entries if entry.table in tables)

@@ -4,6 +4,7 @@
     loop.handle(LinkChanged(link, up=False), now)  -> Work: planned writes, and learned ones
     loop.heard(digests, now), loop.elapsed(now)    -> Work
     loop.due()                                     -> when `elapsed` next has something to do
+    loop.written(work, failed, now)                -> Work: what follows from work that is written
 
 Passive: it owns no clock, no session and no task, and every call says what time it is (ns of the
 fabric's own clock). In real time `FabricController` drives it over P4Runtime sessions, in virtual
@@ -13,7 +14,7 @@ from the model's parts, by name.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,7 +28,7 @@ from controller.fabric_state import (
     step,
 )
 from controller.jobs import JobLearner, JobsEnded, JobsSubmitted
-from controller.parts import Learned, Learner
+from controller.parts import Learned, Learner, Then
 
 
 @dataclass(frozen=True)
@@ -35,10 +36,12 @@ class Work:
     """What is to be written, by switch: first `planned`, then each of `learned`.
 
     A planned write that fails is an error; a learned one gives way to what the switch really holds.
+    `then`: learners that wait until what is learned has been written, for `ControlLoop.written`.
     """
 
     planned: Writes = field(default_factory=dict)
     learned: tuple[Writes, ...] = ()
+    then: tuple[Then, ...] = field(default=(), compare=False)
 
 
 class ControlLoop:
@@ -66,26 +69,32 @@ class ControlLoop:
     def handle(self, event: Event | JobsSubmitted | JobsEnded, now: int) -> Work:
         """Take an event; where links change, what was learned follows the paths."""
         if isinstance(event, JobsSubmitted | JobsEnded):
-            return Work(learned=self._told(event, now))
+            return self._told(event, now)
         self.model, writes = step(self.model, event, now)
         match event:
             case LinkChanged() if self.learners:
                 routes = self.model.routes()
-                return Work(writes, self._learn(lambda learner: learner.routed(routes), now))
+                return self._learn(lambda learner: learner.routed(routes), now, writes)
             case MechanismSwitched(name, on) if name in self.learners:
-                learned = self.learners[name].switched(on)
-                return Work(writes, () if learned is None else (self._step(learned, now),))
+                return self._work([self.learners[name].switched(on)], now, writes)
             case _:
                 return Work(writes)
 
     def heard(self, messages: Iterable[DigestMessage], now: int) -> Work:
         """Take digests of any kind; every learner hears all of them, and does what is due."""
         told = tuple(messages)
-        return Work(learned=self._learn(lambda learner: learner.heard(told, now), now))
+        return self._learn(lambda learner: learner.heard(told, now), now)
 
     def elapsed(self, now: int) -> Work:
         """Do what is due."""
-        return Work(learned=self._learn(lambda learner: learner.elapsed(now), now))
+        return self._learn(lambda learner: learner.elapsed(now), now)
+
+    def written(self, work: Work, failed: Collection[str], now: int) -> Work:
+        """Take notice that what is learned of `work` has been written, but to switches `failed`.
+
+        To be called after each work with a `then`.
+        """
+        return self._work([then(frozenset(failed), now) for then in work.then], now)
 
     def due(self) -> int | None:
         """Return when `elapsed` next has something to do; None: only after an event."""
@@ -104,19 +113,27 @@ class ControlLoop:
         """Tell a mechanism's learner something; nothing happens where there is none."""
         learner = self.learners.get(name)
         learned = None if learner is None else saying(learner)
-        return Work() if learned is None else Work(learned=(self._step(learned, now),))
+        return self._work([learned], now)
 
-    def _learn(self, what: Callable[[Learner], Learned | None], now: int) -> tuple[Writes, ...]:
-        found = (what(learner) for learner in self.learners.values())
-        return tuple(self._step(learned, now) for learned in found if learned is not None)
+    def _learn(
+        self, what: Callable[[Learner], Learned | None], now: int, planned: Writes | None = None
+    ) -> Work:
+        return self._work([what(learner) for learner in self.learners.values()], now, planned)
 
-    def _told(self, event: JobsSubmitted | JobsEnded, now: int) -> tuple[Writes, ...]:
+    def _told(self, event: JobsSubmitted | JobsEnded, now: int) -> Work:
         planners = [each for each in self.learners.values() if isinstance(each, JobLearner)]
         if isinstance(event, JobsSubmitted):
             found = [each.submitted(event.jobs, now) for each in planners]
         else:
             found = [each.ended(event.names, now) for each in planners]
-        return tuple(self._step(learned, now) for learned in found if learned is not None)
+        return self._work(found, now)
+
+    def _work(
+        self, found: Iterable[Learned | None], now: int, planned: Writes | None = None
+    ) -> Work:
+        told = [learned for learned in found if learned is not None]
+        then = tuple(learned.then for learned in told if learned.then is not None)
+        return Work(planned or {}, tuple(self._step(each, now) for each in told), then)
 
     def _step(self, learned: Learned, now: int) -> Writes:
         self.model, writes = step(self.model, learned, now)

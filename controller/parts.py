@@ -19,12 +19,12 @@ yields its own in an order in which they can be installed, before those of the m
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from controller.digests import DigestMessage
-from controller.entries import Entry, TableEntry
+from controller.entries import DefaultEntry, Entry, TableEntry
 from controller.leaf_routes import Routes, Ways
 from controller.policy import FabricPolicy
 from controller.target_facts import TargetFacts
@@ -53,12 +53,25 @@ class View(FabricView):
     switch: Switch
 
 
+LearnedEntry: TypeAlias = TableEntry | DefaultEntry
+
+
 @dataclass(frozen=True)
 class Learned:
-    """Entries that switches are to hold from now on, or no more, by switch."""
+    """Entries that switches are to hold from now on, or no more, by switch.
 
-    put: Mapping[str, tuple[TableEntry, ...]] = field(default_factory=dict)
+    `then(failed, now)`: what follows once all of it has been written, for what has to be in force
+    before something else is. `failed`: the switches that do not hold what they were to: those that
+    could not be reached, or that refused it. They are given it, or what `then` puts in its place,
+    when they are reached again; until then nothing is known of what they hold.
+    """
+
+    put: Mapping[str, tuple[LearnedEntry, ...]] = field(default_factory=dict)
     gone: Mapping[str, tuple[TableEntry, ...]] = field(default_factory=dict)
+    then: Then | None = field(default=None, compare=False)
+
+
+Then: TypeAlias = Callable[[frozenset[str], int], Learned | None]
 
 
 class Learner(Protocol):

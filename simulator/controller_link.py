@@ -1,8 +1,9 @@
 """The controller of a simulated fabric: the same passive logic, called directly.
 
 What a real controller would hear and write takes time; here that is one delay, from an event in
-the network to the moment at which all its writes are in force. Before the run everything is
-installed at once. Digests take that time from the moment at which their list is sent.
+the network to the moment at which all its writes are in force, and again for what is written only
+when those are. Before the run everything is installed at once. Digests take that time from the
+moment at which their list is sent.
 """
 
 from __future__ import annotations
@@ -204,10 +205,22 @@ class ControlPlane:
         if due is not None and self._due != due:
             self._due = due
             self.at(due * PS_PER_NS, self._elapsed)
-        return sum(
+        written = sum(
             self._write({name: found for name, found in writes.items() if name not in dead})
             for writes in (work.planned, *work.learned)
         )
+        if work.then:
+            failed = {name for writes in work.learned for name, found in writes.items() if found}
+            follow = partial(self._follow, work, failed & dead)
+            if self._now:
+                self.at(self.fabric.engine.now + self.delay_ps, follow)
+            else:  # before the run
+                follow()
+        return written
+
+    def _follow(self, work: Work, failed: Set[str]) -> None:
+        """Write what follows from work that has been written: one more delay later."""
+        self._do(self.loop.written(work, failed, self._now), self.dead)
 
     def _write(self, writes: Mapping[str, Sequence[Change]]) -> int:
         written = 0
