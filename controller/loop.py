@@ -64,7 +64,7 @@ class ControlLoop:
         if self.learners:
             self.model = self.model.with_routes()
             routes = self.model.routes()
-            self._learn(lambda learner: learner.routed(routes), 0)
+            self._learn(lambda learner: learner.routed(routes, 0), 0)
 
     def handle(self, event: Event | JobsSubmitted | JobsEnded, now: int) -> Work:
         """Take an event; where links change, what was learned follows the paths."""
@@ -74,9 +74,9 @@ class ControlLoop:
         match event:
             case LinkChanged() if self.learners:
                 routes = self.model.routes()
-                return self._learn(lambda learner: learner.routed(routes), now, writes)
+                return self._learn(lambda learner: learner.routed(routes, now), now, writes)
             case MechanismSwitched(name, on) if name in self.learners:
-                return self._work([self.learners[name].switched(on)], now, writes)
+                return self._work([self.learners[name].switched(on, now)], now, writes)
             case _:
                 return Work(writes)
 

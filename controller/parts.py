@@ -86,10 +86,10 @@ class Learner(Protocol):
     def due(self) -> int | None:
         """Return when `elapsed` next has something to do, None for never."""
 
-    def routed(self, routes: Routes) -> Learned | None:
+    def routed(self, routes: Routes, now: int) -> Learned | None:
         """Take notice that these are the routes now; for the first time before the fabric is up."""
 
-    def switched(self, on: bool) -> Learned | None:
+    def switched(self, on: bool, now: int) -> Learned | None:
         """Take notice that the mechanism is switched off or on at run time."""
 
     def totals(self) -> Mapping[str, int]:

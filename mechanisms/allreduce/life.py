@@ -114,7 +114,7 @@ class Jobs:
 
     # ------------------------------------------------------------ what the controller says
 
-    def routed(self, routes: Routes) -> Learned | None:
+    def routed(self, routes: Routes, now: int) -> Learned | None:
         """Reroute jobs round the links that are down."""
         self._down = routes.down
         if self._fresh:
@@ -131,7 +131,7 @@ class Jobs:
         ]
         return self._written(changed)
 
-    def switched(self, on: bool) -> Learned | None:
+    def switched(self, on: bool, now: int) -> Learned | None:
         """Take all entries away, or put them back."""
         self.on = on
         return self._written(self._all())

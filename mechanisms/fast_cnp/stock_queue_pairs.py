@@ -207,12 +207,12 @@ class StockQueuePairs:
             self.logic.report(source, destination, destination_qp, source_qp)
         return self._learned(self.logic.take_changes())
 
-    def routed(self, routes: Routes) -> Learned | None:
+    def routed(self, routes: Routes, now: int) -> Learned | None:
         """Paths are these now; return which entries follow them."""
         self._ways = _WaySwitches(self._topology, routes)
         return self._learned(dict(self.logic.answers()))
 
-    def switched(self, on: bool) -> Learned | None:
+    def switched(self, on: bool, now: int) -> Learned | None:
         """What is known stays with switches, which use it again when the mechanism is on."""
         return None
 

@@ -6,7 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from controller.entries import Entry
-from controller.parts import View
+from controller.parts import Learner, View
+from controller.policy import FabricPolicy
+from controller.target_facts import TargetFacts
 from mechanisms.contract import Mechanism
 from mechanisms.iglb.counters import IGLB as COUNTER
 from mechanisms.iglb.entries import (
@@ -17,7 +19,10 @@ from mechanisms.iglb.entries import (
     SOURCE_TABLE,
     entries,
 )
+from mechanisms.iglb.learner import PlannedPaths
+from mechanisms.iglb.planner import Planner
 from mechanisms.iglb.port_remarks import port_remarks, run_port_remarks
+from mechanisms.iglb.room import PINS, pins_room
 from mechanisms.iglb.settings import IGLB, setting_of
 from mechanisms.iglb.source_ports import PORTS
 from topologies.errors import FieldPath
@@ -47,21 +52,14 @@ class IglbMechanism(Mechanism):
         """Yield the ports that pins name, and whose flows should have one."""
         return entries(view)
 
-
-PINS = 16384
-"""As p4src/modules/iglb.p4 has it: its size unless a topology needs more."""
-
-
-def pins_room(topology: Topology) -> int:
-    """Return how many pins a switch may hold: two versions of the flows of its hosts.
-
-    A switch above leaves has as many as a leaf where flows are spread: each of a pod's leaves sends
-    it its part.
-    """
-    setting = setting_of(topology)
-    hosts = max((len(list(topology.interfaces_of(s.name))) for s in topology.switches), default=0)
-    flows = 0 if setting is None else 2 * hosts * setting.flows
-    return 1 << (flows - 1).bit_length() if flows else 0
+    def learner(
+        self, topology: Topology, facts: TargetFacts, policy: FabricPolicy
+    ) -> Learner | None:
+        """Return what keeps jobs and their plan; None where the topology has no iglb."""
+        setting = setting_of(topology)
+        if setting is None:
+            return None
+        return PlannedPaths(topology, setting, facts, policy, Planner(topology))
 
 
 MECHANISM = IglbMechanism(

@@ -49,11 +49,11 @@ class Counting:
     def due(self) -> int | None:
         return self.wakes
 
-    def routed(self, routes: Routes) -> Learned | None:
+    def routed(self, routes: Routes, now: int) -> Learned | None:
         self.routes.append(routes.down)
         return None
 
-    def switched(self, on: bool) -> Learned | None:
+    def switched(self, on: bool, now: int) -> Learned | None:
         self.switches.append(on)
         return None if on else Learned({"s1": (learned_entry(1),)})
 
@@ -135,7 +135,7 @@ def test_what_follows_from_the_first_routes_comes_with_the_plan(
     program: CompiledProgram, topology: Topology
 ) -> None:
     class Early(Counting):
-        def routed(self, routes: Routes) -> Learned | None:
+        def routed(self, routes: Routes, now: int) -> Learned | None:
             return Learned({"s1": (learned_entry(1),)})
 
     made = ControlLoop(FabricModel(topology, program.p4info, parts=(Part("early", Early()),)))

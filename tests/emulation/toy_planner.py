@@ -58,10 +58,10 @@ class ToyPlanner:
     def due(self) -> int | None:
         return None
 
-    def routed(self, routes: Routes) -> Learned | None:
+    def routed(self, routes: Routes, now: int) -> Learned | None:
         return None
 
-    def switched(self, on: bool) -> Learned | None:
+    def switched(self, on: bool, now: int) -> Learned | None:
         return None
 
     def totals(self) -> Mapping[str, int]:

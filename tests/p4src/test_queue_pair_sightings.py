@@ -245,7 +245,7 @@ def test_the_table_follows_from_what_leaves_report(
 
     port = next(p.number for p in topology.ports_of("s1") if p.peer.node == "s3")
     network.set_link("s1", port, up=False)
-    learn(queue_pairs.routed(network.model.routes()))
+    learn(queue_pairs.routed(network.model.routes(), 0))
     assert [learned(network, name) for name in ("s1", "s2", "s3", "s4")] == [
         entries, entries, [], entries,
     ]  # fmt: skip

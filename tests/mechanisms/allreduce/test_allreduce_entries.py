@@ -63,7 +63,7 @@ class Held:
         self.topology = topology
         self.jobs = Jobs(plan_of(topology), FACTS)
         self.entries: dict[str, dict[object, TableEntry]] = {}
-        self.take(self.jobs.routed(Routes.of(topology)))
+        self.take(self.jobs.routed(Routes.of(topology), 0))
 
     def take(self, learned: Learned | None) -> int:
         """Take what follows; return how many updates that is."""
@@ -79,7 +79,7 @@ class Held:
         return sum(map(len, (*learned.put.values(), *learned.gone.values())))
 
     def down(self, *links: Link) -> int:
-        return self.take(self.jobs.routed(Routes.of(self.topology, frozenset(links))))
+        return self.take(self.jobs.routed(Routes.of(self.topology, frozenset(links)), 0))
 
     def of(self, switch: str, table: str) -> Iterator[tuple[Mapping[str, int], ActionCall]]:
         for each in self.entries.get(switch, {}).values():
@@ -164,7 +164,7 @@ def test_edges_and_trees_of_all_tree_bits(topology: Topology) -> None:
 
 def test_queues_are_the_targets(topology: Topology) -> None:
     jobs = Jobs(plan_of(topology), TargetFacts(priorities=2))
-    learned = jobs.routed(Routes.of(topology))
+    learned = jobs.routed(Routes.of(topology), 0)
     assert learned is not None
     found = {
         dict(e.action.arguments)["class_of_service"]
@@ -207,11 +207,11 @@ def test_where_no_tree_is_whole_bits_stay(topology: Topology) -> None:
 def test_what_is_held_is_what_a_new_controller_would_give(topology: Topology) -> None:
     """Step by step, off and on, end and start: nothing is left behind, and nothing is missing."""
     held, fresh = Held(topology), Held(topology)
-    held.take(held.jobs.switched(on=False))
+    held.take(held.jobs.switched(on=False, now=0))
     assert not any(held.entries.values())
     held.down(topology.link_at("s1", 3))
     held.take(held.jobs.end("a"))
-    held.take(held.jobs.switched(on=True))
+    held.take(held.jobs.switched(on=True, now=0))
     assert {k["job"] for s in held.entries for k, _ in held.of(s, TREE_TABLE)} == {2}
     held.down()
     held.take(held.jobs.start("a"))
@@ -234,7 +234,7 @@ def test_a_controller_that_starts_beside_dead_links_keeps_what_is_whole(
 ) -> None:
     link = topology.link_at("s1", 3)
     fresh = Jobs(plan_of(topology), FACTS)
-    fresh.routed(Routes.of(topology, frozenset({link})))
+    fresh.routed(Routes.of(topology, frozenset({link})), 0)
     job, trees = plan_of(topology).jobs["a"], fresh.running["a"].trees
     for bits in range(8):
         planned = job.tree_of(bits)

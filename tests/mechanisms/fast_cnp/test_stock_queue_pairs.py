@@ -156,9 +156,9 @@ def test_switches_on_the_way_hold_the_entry(queue_pairs: StockQueuePairs) -> Non
 def test_entries_follow_the_paths(queue_pairs: StockQueuePairs, topology: Topology) -> None:
     queue_pairs.report(H1, H3, 9, 7)
     cut = next(p.link for p in topology.ports_of("s1") if p.peer.node == "s3")
-    assert held(queue_pairs.routed(Routes.of(topology, frozenset({cut})))) == ([], ["s3"])
-    assert queue_pairs.routed(Routes.of(topology, frozenset({cut}))) is None
-    assert held(queue_pairs.routed(Routes.of(topology))) == (["s3"], [])
+    assert held(queue_pairs.routed(Routes.of(topology, frozenset({cut})), 0)) == ([], ["s3"])
+    assert queue_pairs.routed(Routes.of(topology, frozenset({cut})), 0) is None
+    assert held(queue_pairs.routed(Routes.of(topology), 0)) == (["s3"], [])
 
 
 @pytest.mark.parametrize(
