@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 import click
 
+from observe.errors import UsageError
 from weft import console
 
 EXIT_USAGE = 2
@@ -127,6 +128,17 @@ def port_number(value: str | int) -> int:
     if not text.isdecimal() or int(text) > 65535:
         raise click.BadParameter(f"{text!r} is not a port: it is a number from 0 to 65535")
     return int(text)
+
+
+def write_new(out: Path, text: str) -> None:
+    """Write what --out asks for, which must not be there yet. Raises UsageError."""
+    try:
+        with out.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        raise UsageError(f"--out {out}: is there already; give a new name") from None
+    except OSError as error:
+        raise UsageError(f"--out {out}: {error.strerror}") from None
 
 
 as_json = flag("--json", "as_json", help="print the result as JSON")

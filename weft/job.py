@@ -7,21 +7,24 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import click
+
 from emulation import control
 from observe.errors import UsageError
 from topologies.units import format_duration
 from weft import console
-from weft.command_line import Group, argument, flag, option
+from weft.command_line import Group, argument, flag, option, write_new
 
 _SHOWN = 24  # queue pairs, without --ports
 _PS_PER_S = 10**12
 
-job = Group("job", subcommand_metavar="submit|list|end ...", epilog="""
+job = Group("job", subcommand_metavar="submit|list|end|import ...", epilog="""
     examples:
       sudo weft job submit my/llm.yaml            plan it, and say which ports it is to use
       sudo weft job submit my/llm.yaml --name llm-2 --json
       sudo weft job list --ports                  the jobs that run, and every queue pair
       sudo weft job end llm
+      weft job import my/lingjun-data --nics 4 --out jobs.yaml
 
     A job file has `job:` as a run file does (docs/workloads.md). The same over gRPC and in Python:
     docs/scheduler.md
@@ -117,3 +120,37 @@ def _rows(pairs: Sequence[Mapping[str, Any]]) -> list[list[str]]:
         ]
         for pair in pairs
     ]
+
+
+@job.command("import", help="write the jobs of Alibaba's Lingjun dataset as a job file")
+@argument("folder", type=Path, metavar="FOLDER", help="with job.csv, worker.csv and topo.csv")
+@option("--at", default=None, metavar="TIME",
+        help="the jobs that ran then, as 2023/8/1 12:00 (default: when most ran)")  # fmt: skip
+@option("--bytes", "size", default="256MB", metavar="SIZE",
+        help="that each rank has to add up: the dataset does not say it (default)")  # fmt: skip
+@option("--nics", type=click.IntRange(1, 64), default=1, metavar="N",
+        help="that a host has: as many workers have room on it (default)")  # fmt: skip
+@option("--out", type=Path, metavar="FILE", help="write it there; without it to the terminal")
+def from_trace(folder: Path, at: str | None, size: str, nics: int, out: Path | None) -> int:
+    """`weft job import FOLDER`; returns the exit code."""
+    from workloads import lingjun  # only here
+
+    try:
+        jobs = lingjun.read_jobs(folder)
+        when = lingjun.busiest(jobs) if at is None else lingjun.moment(at)
+    except ValueError as error:
+        raise UsageError(f"job import: {error}") from None
+    found = lingjun.placed(jobs, when, nics)
+    if not found.jobs:
+        raise UsageError(f"job import: no job of several hosts runs at {when:%Y/%m/%d %H:%M}")
+    text = lingjun.job_file(found, size)
+    if out is None:
+        print(text, end="")
+    else:
+        write_new(out, text)
+    if found.left_out:
+        console.notice(
+            f"{len(found.left_out)} of {len(found.left_out) + len(found.jobs)} jobs are left out: "
+            "their hosts have no NIC left; --nics gives hosts more"
+        )
+    return 0

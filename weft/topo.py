@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import click
 import yaml
@@ -11,12 +12,12 @@ import yaml
 import topologies
 from mechanisms.registry import remarks
 from observe.errors import UsageError
-from topologies import TopologyError, import_file, new_file
+from topologies import TopologyError, import_file, lingjun, new_file
 from topologies.lint.findings import Finding, Severity
 from topologies.lint.topology import LintReport, lint
 from topologies.loader import load_source
 from weft import console
-from weft.command_line import argument, as_json, command, flag, option
+from weft.command_line import argument, as_json, command, flag, option, write_new
 from weft.topo_show import show
 
 
@@ -30,18 +31,23 @@ from weft.topo_show import show
       weft topo new fat_tree --set k=8 --set link.rate=100Gbps --out my/tree.yaml
       weft topo import pod-topo/topology.json --p4 solution/basic.p4 --out net.yaml
       weft topo import p4app.json --out net.yaml
+      weft topo import topo.csv --set spines=8 --set nics=4 --out net.yaml
     """)
 @argument(
     "action", type=click.Choice(["check", "show", "list", "new", "import"]), help="what to do"
 )
 @argument("topo", required=False, help="a name or a YAML file; new: the generator; import: "
-          "p4lang tutorials' topology.json or p4-utils' p4app.json")  # fmt: skip
+          "p4lang tutorials' topology.json, p4-utils' p4app.json, Lingjun's topo.csv")  # fmt: skip
 @flag("--strict", help="check: warnings fail too")
 @option("--png", type=Path, metavar="FILE", help="show: draw it into FILE.png")
 @option("--svg", type=Path, metavar="FILE", help="show: draw it into FILE.svg")
 @flag("--tables", help="show: list every node and link of a large one too")
 @option(
-    "--set", "settings", multiple=True, metavar="KEY=VALUE", help="new: what the file is to say"
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="new: what the file is to say; import of topo.csv: spines, cores, nics, rate",
 )
 @option("--p4", "program", type=Path, metavar="PROG.p4",
         help="import: what switches run that the file gives no program")  # fmt: skip
@@ -59,14 +65,14 @@ def run(
     if action == "list":
         return _list(as_json=as_json)
     if topo is None:
-        what = {"new": "generator", "import": "topology.json or p4app.json"}
+        what = {"new": "generator", "import": "topology.json, p4app.json or topo.csv"}
         raise UsageError(
             f"topo {action}: say which {what.get(action, 'topology, a name or a YAML file')}"
         )
     if action == "new":
         return _new(topo, settings, out, as_json=as_json)
     if action == "import":
-        return _import(Path(topo), program, out, as_json=as_json)
+        return _import(Path(topo), program, settings, out, as_json=as_json)
     if action == "check":
         return _check(topo, as_json=as_json, strict=strict)
     return show(topo, png, svg, tables=tables, as_json=as_json)
@@ -85,6 +91,16 @@ def _list(*, as_json: bool) -> int:
 
 def _new(generator: str, settings: tuple[str, ...], out: Path | None, *, as_json: bool) -> int:
     """Write a topology file, or nothing at all."""
+    given = _given(settings)
+    try:
+        text = new_file.text(generator, given)
+    except ValueError as error:
+        raise UsageError(f"topo new: {error}") from None
+    return _written(text, out, as_json=as_json)
+
+
+def _given(settings: tuple[str, ...]) -> dict[str, Any]:
+    """Return what --set gave, by key. Raises UsageError."""
     given = {}
     for setting in settings:
         key, equals, value = setting.partition("=")
@@ -94,20 +110,28 @@ def _new(generator: str, settings: tuple[str, ...], out: Path | None, *, as_json
             given[key] = yaml.safe_load(value)
         except yaml.YAMLError:
             raise UsageError(f"--set {setting}: {value!r} is no value in YAML") from None
-    try:
-        text = new_file.text(generator, given)
-    except ValueError as error:
-        raise UsageError(f"topo new: {error}") from None
-    return _written(text, out, as_json=as_json)
+    return given
 
 
-def _import(source: Path, program: Path | None, out: Path | None, *, as_json: bool) -> int:
+def _import(
+    source: Path, program: Path | None, settings: tuple[str, ...], out: Path | None, *,
+    as_json: bool,
+) -> int:  # fmt: skip
     """Write another tool's topology as a file of ours, or nothing at all."""
     if program is not None and not program.is_file():
         raise UsageError(f"--p4 {program}: no such file")
+    is_csv = source.suffix == ".csv"
+    if is_csv and program is not None:
+        raise UsageError("--p4: a fabric of topo.csv runs p4src/fabric.p4")
+    if settings and not is_csv:
+        raise UsageError("--set: for topo.csv, and for topo new")
+    place = out or Path("net.yaml")
     try:
-        text = import_file.text(source, out or Path("net.yaml"), program)
-    except import_file.ImportFailedError as error:
+        if is_csv:
+            text = lingjun.text(source, place, lingjun.Sizes.of(_given(settings)))
+        else:
+            text = import_file.text(source, place, program)
+    except ValueError as error:
         raise UsageError(f"topo import: {error}") from None
     return _written(text, out, as_json=as_json)
 
@@ -115,13 +139,7 @@ def _import(source: Path, program: Path | None, out: Path | None, *, as_json: bo
 def _written(text: str, out: Path | None, *, as_json: bool) -> int:
     """Write a new topology file, or print it."""
     if out is not None:
-        try:
-            with out.open("x", encoding="utf-8") as file:
-                file.write(text)
-        except FileExistsError:
-            raise UsageError(f"--out {out}: is there already; give a new name") from None
-        except OSError as error:
-            raise UsageError(f"--out {out}: {error.strerror}") from None
+        write_new(out, text)
     if as_json:
         print(json.dumps({"file": None if out is None else str(out), "text": text}))
     elif out is None:
