@@ -89,20 +89,24 @@ def _phases(collectives: _Collectives, job: int, entry: JobEntry) -> Iterator[_P
     spans = collectives.phases_of(job)[: len(phases)]
     places = 0
     behind: list[tuple[str, Numbers, Numbers]] = []
+    last: list[list[tuple[str, Numbers, Numbers]]] = []  # in the background, and nothing follows
     for phase, span in zip(phases, spans, strict=True):
         steps = list(collectives.steps(span))
         if phase.background:
             behind += steps
+            last.append(steps)
             continue
         for place, step in enumerate(steps):
             yield _Part(step[0], places + place, *step[1:])
         for name, flow, size in behind:
             for place in range(len(steps)):
                 yield _Part(name, places + place, flow, size)
+        if steps:
+            last.clear()
         places += len(steps)
-    if behind and not places:
-        for place, step in enumerate(behind):
-            yield _Part(step[0], place, *step[1:])
+    for steps in last:
+        for place, step in enumerate(steps):
+            yield _Part(step[0], places + place, *step[1:])
 
 
 class _Collectives:

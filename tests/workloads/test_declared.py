@@ -74,6 +74,18 @@ def test_what_goes_on_in_the_background_is_beside_all_later_phases() -> None:
     assert sorted({place for place, _ in names}) == [0, 1, 2, 3]
 
 
+def test_what_ends_an_iteration_in_the_background_is_a_phase() -> None:
+    """Two at a time: the ring, and the all-to-all's three steps."""
+    last = job(
+        "job:\n  ranks: 4\n  phases:\n    - allreduce: {bytes: 4MB}\n"
+        "    - {allgather: {bytes: 4MB}, background: true}\n"
+        "    - {alltoall: {bytes: 3MB}, background: true}\n"
+    )
+    names = [(each.phase, each.name.split(" ")[3]) for each in last.sets]
+    expected = [(0, "allreduce"), (1, "allgather"), (1, "alltoall"), (2, "alltoall")]
+    assert names == [*expected, (3, "alltoall")]
+
+
 def test_placement_and_ports_are_those_of_the_traffic() -> None:
     run = read_run(
         FABRIC + "jobs:\n  - {name: a, ranks: 2, placement: [h8, h1], phases: [{allreduce: "
