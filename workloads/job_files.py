@@ -13,6 +13,7 @@ that no running job has.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -65,6 +66,19 @@ def said_job(job: Mapping[str, Any], said_by: str) -> Document:
     return Document(said_by, {"job": dict(job)}, {})
 
 
+def names_files(document: Document) -> bool:
+    """Say whether a document's jobs stand in other tools' files."""
+    data = document.data if isinstance(document.data, dict) else {}
+    several = data.get("jobs")
+    jobs = [data.get("job"), *(several if isinstance(several, list) else ())]
+    return any(isinstance(job, dict) and "simai" in job for job in jobs)
+
+
+def by_itself(document: Document, directory: Path) -> str:
+    """Return a job file's text with what it names of other files put in. Raises TopologyError."""
+    return json.dumps(with_imports(document, directory).data)
+
+
 def placed_jobs(
     topology: Topology,
     document: Document,
@@ -106,16 +120,14 @@ def placed_jobs(
     once = tuple(job.model_copy(update={"iterations": 1, "start": 0}) for job in jobs)
     single = replace(run, jobs=once)
     declared = {each.name: each for each in declared_jobs(single, plan(single))}
-    return tuple(
-        PlacedJob(job, declared[job.name]) for job in jobs if job.name and _sends(job, declared)
-    )
-
-
-def _sends(job: JobEntry, declared: Mapping[str, DeclaredJob]) -> bool:
-    if job.name in declared:
-        return True
-    message = f"{job.name} sends nothing between hosts: there is nothing to plan"
-    raise TopologyError([Problem(job.name or "job", 1, 1, "", message)])
+    silent = [
+        run.document.problem(path, "sends nothing between hosts: there is nothing to plan")
+        for path, job in zip(run.job_paths, jobs, strict=True)
+        if job.name not in declared
+    ]
+    if silent:
+        raise TopologyError(silent)
+    return tuple(PlacedJob(job, declared[str(job.name)]) for job in jobs)
 
 
 def _checked(document: Document) -> Document:

@@ -23,6 +23,7 @@ import grpc
 from emulation.errors import EmulationError
 from emulation.scheduler.messages import NO_LIMIT, message, method, states_said
 from emulation.scheduler.states import JobState, JobStates
+from workloads.job_files import by_itself, names_files, read_job_file
 
 DEFAULT_ADDRESS = "127.0.0.1:9540"
 CALL_S = 60.0
@@ -66,10 +67,13 @@ class JobsClient:
         """Start a job, or several of one file; return what was planned for each.
 
         `job`: a run file's `job:` as a mapping, a job file's path, or its text. `name`: of the only
-        job. Raises OSError for a file that can't be read.
+        job. Raises TopologyError for a file that can't be read.
         """
         if isinstance(job, Path):
+            document = read_job_file(job)
             text = job.read_text(encoding="utf-8")
+            if names_files(document):
+                text = by_itself(document, job.parent)
         else:
             text = job if isinstance(job, str) else json.dumps({"job": dict(job)})
         file = str(job) if isinstance(job, Path) else ""

@@ -21,7 +21,7 @@ from emulation.scheduler.scheduler import NobodyPlansError, NoSuchJobError, Sche
 from emulation.scheduler.states import JobStates
 from topologies.document import Document, parse_document
 from topologies.errors import TopologyError
-from workloads.job_files import NameTakenError, said_job
+from workloads.job_files import NameTakenError, names_files, said_job
 
 FIRST_PORT = 9540
 PORTS = 16
@@ -94,7 +94,11 @@ def _document(request: Any) -> Document:
         raise TopologyError([Document(file, {}, {}).problem((), "give yaml or job, not both")])
     if request.HasField("job"):
         return said_job(job_said(request.job), file)
-    return parse_document(request.yaml, file)
+    document = parse_document(request.yaml, file)
+    if names_files(document):  # of this machine, which a client has no business with
+        message = "'simai' names a file: send what is in it (JobsClient.submit does), or weft job"
+        raise TopologyError([document.problem(("job", "simai"), message)])
+    return document
 
 
 def _handler(name: str, call: Callable[[Any, Any], Any]) -> Any:

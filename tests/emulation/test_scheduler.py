@@ -177,6 +177,22 @@ def test_a_client_reads_files_and_mappings(client: JobsClient, tmp_path: Path) -
     assert client.submit({"name": "two", "ranks": 2, "phases": phases})[0].ranks == 2
 
 
+def test_a_job_of_simai_is_read_where_the_client_is(client: JobsClient, tmp_path: Path) -> None:
+    step = "HYBRID_TRANSFORMER_FWD_IN_BCKWD model_parallel_NPU_group: 2 ep: 1 pp: 1 vpp: 1 ga: 1 "
+    step += "all_gpus: 4 checkpoints: 0 checkpoint_initiates: 0 pp_comm: 0\n1\n"
+    step += "layer -1 10 ALLREDUCE 4000000 10 NONE 0 10 ALLREDUCE 8000000 10\n"
+    (tmp_path / "step.txt").write_text(step)
+    file = tmp_path / "step.yaml"
+    file.write_text("job: {simai: step.txt}")
+    (found,) = client.submit(file)
+    # Two tensor-parallel pairs, and a data-parallel pair for each tensor rank: both ways.
+    pairs = {(p.source, p.target): p.bytes for p in found.queue_pairs}
+    assert (found.name, found.ranks, len(pairs)) == ("step", 4, 8)
+    assert pairs["h1", "h2"] == 4_000_000 and pairs["h1", "h3"] == 8_000_000
+    with pytest.raises(JobsError, match="'simai' names a file"):
+        client.submit("job: {simai: /etc/hosts}")
+
+
 def test_calls_fail_with_codes_and_reasons(run: Run, client: JobsClient) -> None:
     client.submit(RING, name="ring")
     cases = [
