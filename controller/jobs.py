@@ -38,7 +38,8 @@ class DeclaredJob:
     """A job's flows, and which of them are busy in which phase; arrays of equal length.
 
     `source[i]`, `target[i]`: places in `topology.interfaces()`; `udp_port[i]`: source port of the
-    queue pair. Flows of the same source and target are queue pairs of one connection.
+    queue pair. Flows of the same source and target are queue pairs of one connection. `is_open`:
+    they send already, and keep the ports that they have; else whoever plans may choose others.
     """
 
     name: str
@@ -46,6 +47,7 @@ class DeclaredJob:
     target: Ints
     udp_port: Ints
     sets: tuple[FlowSet, ...]
+    is_open: bool = False
 
     def __len__(self) -> int:
         return len(self.source)

@@ -11,12 +11,10 @@ import click
 
 from emulation import control
 from observe.errors import UsageError
-from topologies.units import format_duration
 from weft import console
 from weft.command_line import Group, argument, flag, option, write_new
 
 _SHOWN = 24  # queue pairs, without --ports
-_PS_PER_S = 10**12
 
 job = Group("job", subcommand_metavar="submit|list|end|import ...", epilog="""
     examples:
@@ -94,10 +92,10 @@ def _about(each: Mapping[str, Any]) -> Iterator[str]:
     pairs = len(each["queue_pairs"])
     yield f"{each['name']}: {len(each['placement'])} ranks on {places}; {pairs} queue pairs"
     quality = each["quality"]
-    if quality is not None:
-        planned, bound = (
-            format_duration(round(quality[key] * _PS_PER_S)) for key in ("planned_s", "bound_s")
-        )
+    if quality is None:
+        yield "  no plan is in force for it yet, and its ports may become others: weft job list"
+    else:
+        planned, bound = (f"{1000 * quality[key]:.4g} ms" for key in ("planned_s", "bound_s"))
         yield (
             f"  plan {quality['version']} of all jobs: quality {quality['quality']:.3f}, the "
             f"busiest link needs {planned} for a phase and no plan less than {bound} "

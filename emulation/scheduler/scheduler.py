@@ -69,7 +69,7 @@ class Scheduler:
             took = controller.schedule(JobsSubmitted(tuple(each.declared for each in placed)))
             for each in placed:
                 self._running[each.name] = _Running(each, took)
-            self._ask(controller)
+            self._ask(controller, changed=True)
             return tuple(self._state(each.name) for each in placed)
 
     def end(self, names: Sequence[str]) -> tuple[JobState, ...]:
@@ -82,13 +82,13 @@ class Scheduler:
             for name in dict.fromkeys(names):
                 del self._running[name]
             self._running = {k: replace(v, took=took) for k, v in self._running.items()}
-            self._ask(controller)
+            self._ask(controller, changed=True)
             return self.jobs().jobs
 
     def jobs(self) -> JobStates:
         """Return the jobs that run, in the order in which they came. Raises NobodyPlansError."""
         with self._changed:
-            self._planning()
+            self._ask(self._planning())
             return JobStates(tuple(self._state(name) for name in self._running), self._revision)
 
     def follow(self, alive: Callable[[], bool] = lambda: True) -> Iterator[JobStates]:
@@ -100,9 +100,9 @@ class Scheduler:
                     self._changed.wait(_LOOK_S)
                 if self._closed:
                     return
-                if self._revision == seen:
-                    continue
                 found = self.jobs()
+                if found.revision == seen:
+                    continue
             seen = found.revision
             yield found
 
@@ -130,25 +130,33 @@ class Scheduler:
             raise NobodyPlansError(*_nobody_plans(self._topology))
         if controller is not self._told:
             if self._running:
-                declared = tuple(each.placed.declared for each in self._running.values())
-                took = controller.schedule(JobsSubmitted(declared))
+                declared = (each.placed.declared for each in self._running.values())
+                open_jobs = tuple(replace(job, is_open=True) for job in declared)
+                took = controller.schedule(JobsSubmitted(open_jobs))
                 self._running = {k: replace(v, took=took) for k, v in self._running.items()}
-                self._ask(controller)
+                self._ask(controller, changed=True)
             self._told = controller
         return controller
 
-    def _ask(self, controller: BlockingController) -> None:
-        """Take what is planned now for every job, and tell whoever follows."""
+    def _ask(self, controller: BlockingController, *, changed: bool = False) -> None:
+        """Take what is planned now for every job, and tell whoever follows if it is news.
+
+        `changed`: it is, whatever was planned. A link that fails changes plans, too.
+        """
         for name, each in self._running.items():
             planned = controller.planned(name)
+            if _same(planned, each.planned):
+                continue
+            changed = True
             placed = each.placed
             if planned is not None:
                 job = replace(placed.declared, udp_port=np.asarray(planned.udp_port))
                 placed = replace(placed, declared=job)
             self._running[name] = replace(each, placed=placed, planned=planned)
         self._told = controller
-        self._revision += 1
-        self._changed.notify_all()
+        if changed:
+            self._revision += 1
+            self._changed.notify_all()
 
     def _state(self, name: str) -> JobState:
         each = self._running[name]
@@ -161,7 +169,20 @@ class Scheduler:
             raise NoSuchJobError(f"no job {name!r} runs{hint}", "weft job list shows those that do")
 
 
-_LOOK_S = 0.5  # between two looks whether somebody still listens
+_LOOK_S = 0.5
+"""Between two looks whether links have changed plans, and whether somebody still listens."""
+
+
+def _same(one: PlannedJob | None, other: PlannedJob | None) -> bool:
+    """Say whether a job's plan is as it was."""
+    if one is None or other is None:
+        return one is other
+    return (
+        (one.version, one.planned_s, one.bound_s, one.proof)
+        == (other.version, other.planned_s, other.bound_s, other.proof)
+        and np.array_equal(one.udp_port, other.udp_port)
+        and np.array_equal(one.by_entry, other.by_entry)
+    )
 
 
 def _nobody_plans(topology: Topology) -> tuple[str, str]:

@@ -63,12 +63,15 @@ class Follower:
             }
 
     def follow(self, plan: Plan, open_ports: Mapping[str, Ints]) -> Followed:
-        """Return how a plan is followed. `open_ports`: of jobs that run, and keep their ports."""
+        """Return how a plan is followed. `open_ports`: of jobs that run, and keep their ports.
+
+        So do jobs that were open already when they came.
+        """
         source, target, own = (_all(plan.jobs, name) for name in ("source", "target", "udp_port"))
         held = np.zeros(len(own), dtype=np.bool_)
         first = 0
         for job in plan.jobs:
-            ports = open_ports.get(job.name)
+            ports = open_ports.get(job.name, job.udp_port if job.is_open else None)
             if ports is not None and len(ports) == len(job):
                 own[first : first + len(job)] = ports
                 held[first : first + len(job)] = True

@@ -120,6 +120,7 @@ def test_a_controller_that_is_started_again_hears_of_jobs_with_their_ports(run: 
     run.submit(RING)
     run.restart()
     assert run.planner.told == [("ring", [50_000, 50_001, 50_002, 50_003])]
+    assert run.planner.jobs["ring"].is_open
     run.restart()
     run.scheduler.end(["ring"])
     run.restart()
@@ -232,6 +233,16 @@ def test_a_client_follows_changes(client: JobsClient) -> None:
     client.end("ring")
     watcher.join(20)
     assert seen == [(), ("ring",), ()]
+
+
+def test_a_client_hears_of_plans_that_links_change(run: Run, client: JobsClient) -> None:
+    client.submit(RING, name="ring")
+    following = client.follow()
+    first = next(following).jobs[0].quality
+    run.planner.version += 1  # as if a link had failed
+    second = next(following).jobs[0].quality
+    assert first is not None and second is not None
+    assert second.version == first.version + 1
 
 
 def test_nobody_answers_after_the_end(run: Run) -> None:
