@@ -370,6 +370,13 @@ class Card:
             self.lib.rnic_connect_ways(self.handle, qpn, peers, len(peers), peer_qpn, peer_psn)
         )
 
+    def set_udp_port(self, qpn: int, udp_port: int) -> None:
+        """Let a queue pair send from another source port on, also while it sends.
+
+        Raises CardError (no such queue pair, ports that end behind 65535).
+        """
+        self._check(self.lib.rnic_set_udp_port(self.handle, qpn, udp_port))
+
     def remove_queue_pair(self, qpn: int) -> None:
         """Forget it, with its work."""
         self._check(self.lib.rnic_remove_qp(self.handle, qpn))

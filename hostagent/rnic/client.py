@@ -101,6 +101,15 @@ class EndpointClient:
             raise RequestRefused(found["error"])
         return found
 
+    def set_source_ports(self, ports: Mapping[int, int]) -> None:
+        """Let queue pairs, by number, send from other source ports on, also while they send.
+
+        They may be another connection's: while one of this connection measures, it takes no other
+        request. All move or none. Raises EndpointGone, RequestRefused.
+        """
+        pairs = [{"qpn": qpn, "udp_port": port} for qpn, port in ports.items()]
+        self.call("set_ports", pairs=pairs)
+
     def call(
         self, command: str, *, timeout_s: float | None = DEFAULT_TIMEOUT_S, **fields: Any
     ) -> dict[str, Any]:

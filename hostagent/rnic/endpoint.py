@@ -362,6 +362,27 @@ class Endpoint:
             given = (self._card, qpn, addresses, len(rows), peer_qpn, peer_psn)
             self._check(self.lib.rnic_connect_ways(*given))
 
+    def set_udp_port(self, qpn: int, udp_port: int) -> None:
+        """Let a queue pair send from source port `udp_port` on, also while it sends.
+
+        Raises CardError (no such queue pair, ports that end behind 65535).
+        """
+        with self._locked():
+            held = self._held(qpn)
+            if not 1 <= udp_port <= 65536 - max(1, held.config.udp_ports):
+                raise CardError(
+                    f"queue pair {qpn}: {max(1, held.config.udp_ports)} UDP ports from {udp_port} "
+                    "on do not fit 1 to 65535",
+                    Status.INVALID,
+                )
+            if self.maps is None or held.connected:  # else it is made when it is connected
+                self._check(self.lib.rnic_set_udp_port(self._card, qpn, udp_port))
+            held.config = replace(held.config, udp_port=udp_port)
+
+    def udp_port(self, qpn: int) -> int:
+        """Return the first source port of a queue pair. Raises CardError."""
+        return self._held(qpn).config.udp_port
+
     def interfaces_of(self, qpn: int) -> tuple[EndpointInterface, ...]:
         """Return the interfaces that a queue pair has, in order. Raises CardError."""
         config = self._held(qpn).config

@@ -47,6 +47,11 @@ connect {pairs: [{qpn, peer_ip, peer_qpn, peer_psn, peer_rkey?, peer_address?, p
     What the other end's `open` said. If one is refused, those of the request are closed. peer_mac:
     default the gateway's, on a host without one the peer's own. peer_ways: of a queue pair over all
     interfaces, the peer's {ip, mac?} by interface, in the place of peer_ip and peer_mac.
+set_ports {pairs: [{qpn, udp_port}]} -> {}
+    From now on these queue pairs, any connection's, send from other source ports, whatever they are
+    doing: a fabric that hashes ports then takes them by other paths. What was sent before may come
+    behind what is sent now: go-back-n sends again what was overtaken, selective-repeat what counts
+    as missing (none within reorder_us). Of a queue pair with udp_ports it is the first one.
 serve {qpns, operation, mode, size} -> {}
     The answering side, from now on: keeps receives posted (operation "send"), and in mode
     "latency" answers each message with one of `size`. To be called before the other end measures.
@@ -63,9 +68,9 @@ measure {qpns, operation, mode, size, count, depth?, duration_ms?, timeout_ms?}
     of it, counted from the start of the measurement.
     While it runs, the only request that is taken is `cancel` (or the end of the connection).
 stats {} -> {pairs: [{qpn, peer_ip, peer_qpn, connected, failure, ...}], endpoint: {...}}
-    The connection's queue pairs with all of `struct rnic_qp_stats` (rate_bps: congestion
-    control's, null if it does not limit; first_cut_at: when that first lowered it, null if it
-    never did); `endpoint`: the daemon's counts and CPU time.
+    The connection's queue pairs with all of `struct rnic_qp_stats` (udp_port: its first source
+    port; rate_bps: congestion control's, null if it does not limit; first_cut_at: when that first
+    lowered it, null if it never did); `endpoint`: the daemon's counts and CPU time.
 watch {interval_ms, all?} -> a line {at_ns, pairs: [...], endpoint: {...}} each interval_ms, as
     `stats` has it, until `cancel`, which is answered by {}. all: every connection's queue pairs.
 cancel {} -> {} (nothing to cancel), or the answer of what it ended
@@ -199,6 +204,7 @@ class Client:
             "serve": self._serve,
             "stats": self._stats,
             "close": self._close,
+            "set_ports": self._set_ports,
             "cancel": dict,
         }
         if command in ("measure", "watch"):
@@ -381,6 +387,20 @@ class Client:
         if way.get("mac"):
             return ip, mac_number(way["mac"])
         return ip, 0 if own.gateway_mac else neighbour(ip, own.interface)
+
+    def _set_ports(self, pairs: list[dict[str, int]]) -> dict[str, Any]:
+        wanted = [(pair["qpn"], pair["udp_port"]) for pair in pairs]
+        before = [(qpn, self.endpoint.udp_port(qpn)) for qpn, _ in wanted]
+        done = 0
+        try:
+            for qpn, port in wanted:
+                self.endpoint.set_udp_port(qpn, port)
+                done += 1
+        except Exception:
+            for qpn, port in before[:done]:
+                self.endpoint.set_udp_port(qpn, port)
+            raise
+        return {}
 
     def _close(self, qpns: list[int]) -> dict[str, Any]:
         self._forget(self._own(qpns))
@@ -583,6 +603,7 @@ class Service:
             if peer:
                 stats = self.endpoint.pair_stats(qpn)
                 row |= {**asdict(stats), "state": stats.state.name.lower()}
+                row["udp_port"] = self.endpoint.udp_port(qpn)
                 row["failure"] = WHY.get(stats.failure.name) if stats.failure else None
                 row["rate_bps"] = stats.rate_bps or None
                 cut = stats.first_cut_at

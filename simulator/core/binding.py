@@ -228,6 +228,15 @@ class Engine:
         array, n, _keep = self._array(rows, "flow_config")
         return self._check(self.lib.sim_add_flows(self.pointer, array, n))
 
+    def set_source_port(self, flow: int, port: int) -> None:
+        """Let a flow's data have another UDP source port from `now` on, also while it is sent.
+
+        Raises EngineError (no such flow, ports that end behind 65535).
+        """
+        if not 1 <= port <= 0xFFFF:
+            raise EngineError(f"flow {flow}: a source port is from 1 to 65535, not {port}")
+        self._check(self.lib.sim_set_source_port(self.pointer, flow, port))
+
     def stripe_flows(self, rows: Rows) -> None:
         """Let flows that follow each other carry messages together (`stripes_dtype`).
 

@@ -207,6 +207,14 @@ int endpoint_add(struct sim *s, struct flow *flow)
     return status;
 }
 
+int endpoint_set_port(struct sim *s, const struct flow *flow, uint16_t udp_port)
+{
+    struct rnic *card = data_from(s, flow)->card;
+    if (rnic_set_udp_port(card, qpn_of(flow), udp_port))
+        return sim_fail(s, SIM_EINVAL, "flow %u: %s", flow->number, rnic_error(card));
+    return SIM_OK;
+}
+
 static __attribute__((noinline)) uint64_t paused_beyond(const struct sim *s, const struct flow *flow, const struct nic *first)
 {
     uint64_t paused = 0;

@@ -513,6 +513,7 @@ int endpoint_add(struct sim *s, struct flow *flow);              /* SIM_OK or SI
 int endpoint_device(struct sim *s, const struct sim_flow_config *flow, uint32_t i); /* its hosts have one card each; SIM_OK or SIM_E* */
 void endpoint_link(const struct nic *nic);                       /* its link went up or down */
 void endpoint_message(struct sim *s, struct flow *flow, uint64_t number); /* it is ready */
+int endpoint_set_port(struct sim *s, const struct flow *flow, uint16_t udp_port); /* of its data; SIM_OK or SIM_EINVAL */
 /* Bytes of a message as a work request. `idle`: the flow had none. 0: the queue pair has failed. */
 int endpoint_post(struct sim *s, struct flow *flow, uint64_t number, uint64_t length, int idle);
 int endpoint_queue(struct sim *s, struct nic *nic);              /* the highest queue that the card would send from, -1: none */

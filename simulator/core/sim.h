@@ -111,6 +111,10 @@ struct sim_flow_config {
  * that one is among the first flows of the host that are added. */
 int sim_add_flows(sim *s, const struct sim_flow_config *flows, uint32_t n); /* returns the first one's number */
 
+/* What the flow's data is sent with from now on has another source port, so that hashes take other paths (rnic_set_udp_port); a READ's
+ * data is sent by its `dst`. Between two sim_run: at sim_now. Acknowledgements keep theirs. */
+int sim_set_source_port(sim *s, uint32_t flow, uint16_t udp_port);
+
 /* `queue_pairs` flows from `flow` on carry messages together, as they drain: what is added for `flow` is cut into pieces, and one of them takes the
  * next piece, in turn, while fewer than `outstanding` of its own are not acknowledged (of a READ: not there). A message is done when
  * all its pieces have arrived. What was handed to a queue pair that fails is lost; the others take the rest. Their ends, payload

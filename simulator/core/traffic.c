@@ -104,6 +104,21 @@ int sim_add_flows(sim *s, const struct sim_flow_config *flows, uint32_t n)
     return first;
 }
 
+int sim_set_source_port(sim *s, uint32_t number, uint16_t udp_port)
+{
+    if (number >= s->n_flows)
+        return sim_fail(s, SIM_EINVAL, "there is no flow %u", number);
+    if (!udp_port)
+        return sim_fail(s, SIM_EINVAL, "flow %u: a source port is from 1 to 65535", number);
+    struct flow *flow = s->flows[number];
+    const int status = flow->config.transport ? endpoint_set_port(s, flow, udp_port) : SIM_OK;
+    if (status)
+        return status;
+    flow->config.udp_port = udp_port;
+    flow_header(s, flow);
+    return SIM_OK;
+}
+
 static struct nic *nic_of(struct sim *s, const struct flow *flow)
 {
     return &s->nodes[flow->config.src].nics[flow->config.src_port];

@@ -171,6 +171,7 @@ class Wire:
         self._late: list[tuple[int, int, bytes]] = []  # frame number that frees it, to where
         self._carried = 0
         self.lost = 0  # frames that found their side down
+        self.watch: Callable[[bytes], None] = lambda frame: None  # RoCEv2 frames that come
         self._end, self._ended = socket.socketpair()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
@@ -207,6 +208,7 @@ class Wire:
             self._send(to, frame)
             return
         self._carried += 1
+        self.watch(frame)
         if faults.mark and frame[42] not in _ACK_OPCODES:
             frame = marked(frame)
         fate = faults.random.random()
@@ -376,13 +378,15 @@ def joined(
 
 
 @contextmanager
-def daemon(host: Host, address: str, path: Path, *options: str) -> Iterator[subprocess.Popen[str]]:
-    """An endpoint daemon on a host's `near`, once it takes clients."""
-    process = host.daemon("near", address, path, *options)
+def daemon(
+    host: Host, address: str, path: Path, *options: str, name: str = "near"
+) -> Iterator[subprocess.Popen[str]]:
+    """An endpoint daemon on a host's interface, once it takes clients."""
+    process = host.daemon(name, address, path, *options)
     try:
         assert process.stdout is not None and process.stderr is not None
         line = process.stdout.readline()
-        assert line.startswith("ready: near by "), line + process.stderr.read()
+        assert line.startswith(f"ready: {name} by "), line + process.stderr.read()
         yield process
     finally:
         process.terminate()

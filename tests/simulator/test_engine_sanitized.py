@@ -15,6 +15,7 @@ TESTS = (
     "test_engine_feedback.py",
     "test_engine_devices.py",
     "test_engine_paths.py",
+    "test_engine_stripes.py",
     "test_engine_traffic.py",
     "test_engine_transport.py",
     "test_tickers.py",

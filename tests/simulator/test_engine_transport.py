@@ -536,3 +536,55 @@ def test_samples_tell_what_arrived_and_the_rate(net: Any) -> None:
     assert rows["bytes"].sum() == 1000 * MTU
     assert set(rows[rows["at"] <= 20 * US]["rate_bps"]) == {0}
     assert set(rows[(rows["at"] > 25 * US) & (rows["at"] < 70 * US)]["rate_bps"]) == {RATE // 2}
+
+
+# --- another source port --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_data_has_another_source_port_from_an_instant_on(net: Any, operation: Operation) -> None:
+    a, b, flow = pair(net, operation=int(operation))
+    for host in (a, b):
+        net.engine.tap(host, 0)
+    net.messages([{"flow": flow, "bytes": 100 * MTU}])
+    moves = 5 * US
+    net.engine.run(until=moves)
+    net.engine.set_source_port(flow, 0xD234)
+    assert net.engine.run(to_the_end=True) is Stop.DONE
+    frames = [f for f in net.engine.take_tapped() if f.sent and f.data[12:14] == b"\x08\0"]
+    data = [f for f in frames if len(f.data) + f.tail_length > 900]
+    sent = [
+        (at, int.from_bytes(f.data[34:36], "big")) for at, f in zip(starts(data), data, strict=True)
+    ]
+    assert len(sent) == 100
+    assert all(port == (0xC000 if at <= moves else 0xD234) for at, port in sent)
+    assert len({port for _, port in sent}) == 2
+    others = [f for f in frames if f not in data]
+    assert {int.from_bytes(f.data[34:36], "big") for f in others} == {0xC000}
+    asked = slot(0, RETH) + DELAY if operation is Operation.READ else 0
+    assert net.times(0)["done"] == asked + sending(operation, 100 * MTU) + DELAY
+
+
+def test_an_open_loop_flow_has_another_source_port_too(net: Any) -> None:
+    a, b = net.host(), net.host()
+    net.link(a, b)
+    flow = net.flow(a, b, payload=MTU)
+    net.engine.tap(a, 0)
+    net.messages([{"flow": flow, "bytes": 20 * MTU}])
+    net.engine.run(until=US)
+    net.engine.set_source_port(flow, 0xD234)
+    assert net.engine.run(to_the_end=True) is Stop.DONE
+    ports = [int.from_bytes(f.data[34:36], "big") for f in net.engine.take_tapped()]
+    assert ports == [0xC000] * 12 + [0xD234] * 8  # 88 ns each
+
+
+def test_source_ports_that_are_none_are_refused(net: Any) -> None:
+    _a, _b, flow = pair(net, replace(PLAIN, udp_ports=4))
+    for number, port, why in (
+        (flow, 0, "a source port is from 1 to 65535, not 0"),
+        (flow, 65536, "a source port is from 1 to 65535"),
+        (flow, 65533, "4 UDP ports from 65533 on do not fit 1 to 65535"),
+        (flow + 1, 5, "there is no flow 1"),
+    ):
+        with pytest.raises(EngineError, match=why):
+            net.engine.set_source_port(number, port)

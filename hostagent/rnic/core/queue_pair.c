@@ -48,6 +48,8 @@ static int heaps_grow(struct rnic *r)
     return 1;
 }
 
+static int ports_fit(const struct rnic_qp_config *c, uint32_t first) { return c->udp_ports <= 1 || first + c->udp_ports <= 65536; }
+
 static int check(struct rnic *r, const struct rnic_qp_config *c)
 {
     const uint32_t window_most = c->repeat == RNIC_SELECTIVE ? WINDOW_SELECTIVE_MOST : WINDOW_MOST;
@@ -67,7 +69,7 @@ static int check(struct rnic *r, const struct rnic_qp_config *c)
         return card_fail(r, RNIC_EINVAL, "queue pair %u: reordering out of range", c->qpn);
     if (c->timeout_ps <= 0 || c->timeout_ps > TIME_MOST || c->rnr_timer_ps < 0)
         return card_fail(r, RNIC_EINVAL, "queue pair %u: time-out out of range", c->qpn);
-    if (c->udp_ports > 1 && c->udp_port + c->udp_ports > 65536)
+    if (!ports_fit(c, c->udp_port))
         return card_fail(r, RNIC_EINVAL, "queue pair %u: UDP ports end at 65535", c->qpn);
     const uint32_t interfaces = c->interfaces ? c->interfaces : 1;
     if (c->interface >= r->interfaces || interfaces > r->interfaces - c->interface)
@@ -235,6 +237,18 @@ int rnic_connect_ways(rnic *r, uint32_t qpn, const struct rnic_address *peers, u
     if (qp->spans)
         ways_connect(qp, peers);
     lookup_join(qp);
+    return RNIC_OK;
+}
+
+int rnic_set_udp_port(rnic *r, uint32_t qpn, uint16_t udp_port)
+{
+    struct qp *qp = qp_find(r, qpn);
+    if (!qp)
+        return card_fail(r, RNIC_ENOENT, "there is no queue pair %u", qpn);
+    if (!udp_port || !ports_fit(&qp->config, udp_port))
+        return card_fail(r, RNIC_EINVAL, "queue pair %u: %u UDP ports from %u on do not fit 1 to 65535", qpn,
+                         qp->config.udp_ports > 1 ? qp->config.udp_ports : 1, udp_port);
+    qp->config.udp_port = udp_port;
     return RNIC_OK;
 }
 

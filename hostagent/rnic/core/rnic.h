@@ -139,6 +139,10 @@ struct rnic_address {
     uint32_t pad_;
 };
 int rnic_connect_ways(rnic *r, uint32_t qpn, const struct rnic_address *peers, uint32_t n, uint32_t peer_qpn, uint32_t peer_psn);
+/* What it sends from now on, also again, has source ports from this one on, at any time: as mlx5dv_modify_qp_udp_sport. The peer takes any. What
+ * was sent before may come behind what is sent now: go-back-N then sends again from what was overtaken, selective repeat what
+ * counts as missing, and nothing within `reorder_ps`. Echoes of the ports before say nothing of paths. */
+int rnic_set_udp_port(rnic *r, uint32_t qpn, uint16_t udp_port);
 int rnic_remove_qp(rnic *r, uint32_t qpn); /* its work is dropped without events */
 
 /* --- work ------------------------------------------------------------------------------------ */
