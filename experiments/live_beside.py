@@ -100,6 +100,7 @@ class _Seen:
         self.file, self.traffic, self.settings = file, traffic, settings
         self.seed, self.outcome, self.results = seed, outcome, results
         self.scale = settings.time_scale
+        self.first = traffic.first_flows()
         self.peaks = peaks
 
     def run(self) -> LiveRun:
@@ -163,7 +164,7 @@ class _Seen:
         transport = int(self.traffic.flows["transport"][number]) - 1
         line = self.traffic.transports[transport].line_rate_bps
         rate = np.where(np.isnan(allowed), line, allowed * self.scale).astype(np.int64)
-        own = self.traffic.messages.messages["flow"] == number
+        own = self.traffic.messages.messages["flow"] == self.first[number]
         starts = self.traffic.messages.messages["start_ps"][own]
         done = self.outcome.end.message_times["done"][own]
         return FlowSeries(

@@ -42,17 +42,24 @@ class LiveError(EmulationError):
 
 @dataclass(frozen=True)
 class LiveMessage:
-    """`size` bytes, `count` times, not before `start_ps` and `gap_ps` after the one before."""
+    """`size` bytes, `count` times, not before `start_ps` and `gap_ps` after the one before.
+
+    At most `depth` of them are handed over and not complete, on each queue pair.
+    """
 
     start_ps: int
     gap_ps: int
     size: int
     count: int
+    depth: int
 
 
 @dataclass(frozen=True)
 class LiveFlow:
-    """A queue pair and what it sends; `several`: by all interfaces of both hosts."""
+    """A queue pair and what it sends; `several`: by all interfaces of both hosts.
+
+    `first`: the flow, by number, whose messages it carries with others; its own where it is alone.
+    """
 
     source: Interface
     target: Interface
@@ -66,6 +73,12 @@ class LiveFlow:
     messages: tuple[LiveMessage, ...]
     ack_class: tuple[int, int] | None = None  # DSCP and queue, where it is not the data's
     several: bool = False
+    first: int = 0
+
+    @property
+    def buffer_bytes(self) -> int:
+        """What it sends from, and its peer may write."""
+        return max([CHUNK_BYTES, self.transport.piece_bytes])
 
 
 def with_jitter(traffic: Traffic, seed: int, jitter_ps: int) -> Traffic:
@@ -85,6 +98,7 @@ def live_flows(run: RunFile, traffic: Traffic) -> tuple[LiveFlow, ...]:
     hosts = run.topology.hosts
     operations = {number: name for name, number in OPERATIONS.items()}
     rows = traffic.messages.messages
+    first = traffic.first_flows().tolist()
     flows = []
     for number, row in enumerate(traffic.flows):
         payload = int(row["payload"])
@@ -105,9 +119,10 @@ def live_flows(run: RunFile, traffic: Traffic) -> tuple[LiveFlow, ...]:
                 int(row["rate_bps"]),
                 operations[int(row["operation"])],
                 transport,
-                tuple(_message(rows[i]) for i in np.flatnonzero(rows["flow"] == number)),
+                tuple(_message(rows[i], transport) for i in np.flatnonzero(rows["flow"] == number)),
                 class_of(run.topology, transport.ack_class),
                 several=bool(row["interfaces"] > 1),
+                first=first[number],
             )
         )
     return tuple(flows)
@@ -117,10 +132,12 @@ def _choices() -> str:
     return ", ".join(str(each) for each in MTUS)
 
 
-def _message(row: Any) -> LiveMessage:
+def _message(row: Any, transport: Transport) -> LiveMessage:
     total = int(row["bytes"])
-    count = -(-total // CHUNK_BYTES)
-    return LiveMessage(int(row["start_ps"]), int(row["gap_ps"]), -(-total // count), count)
+    count = -(-total // (transport.piece_bytes or CHUNK_BYTES))
+    size = -(-total // count)
+    depth = transport.outstanding or min(count, max(1, OUTSTANDING_BYTES // size))
+    return LiveMessage(int(row["start_ps"]), int(row["gap_ps"]), size, count, depth)
 
 
 def _check(run: RunFile, traffic: Traffic) -> None:
@@ -135,8 +152,6 @@ def _check(run: RunFile, traffic: Traffic) -> None:
         raise refuse("in real time a run needs an end (`until`)")
     if len(traffic.streams) or traffic.script or not traffic.flows["transport"].all():
         raise refuse("open-loop packets (cbr, poisson, script) are not sent by endpoints")
-    if len(traffic.stripes):
-        raise refuse("messages that are striped as queue pairs drain are not played")
     arrays = traffic.messages
     flow = arrays.messages["flow"]
     waiters = (arrays.first[1:] - arrays.first[:-1]).astype(np.int64)
@@ -168,6 +183,7 @@ class Playing:
     due_ns: int = 0
     failure: str = ""
     said: dict[str, Any] = field(default_factory=dict)
+    others: list[Playing] = field(default_factory=list)  # that carry its messages with it
 
     @property
     def is_ready(self) -> bool:
@@ -182,17 +198,19 @@ class Playing:
         self.next += 1
         self.here.send(
             "measure",
-            qpns=[self.qpn],
+            qpns=[each.qpn for each in (self, *self.others)],
             operation=self.flow.operation,
             size=message.size,
             count=message.count,
-            depth=min(message.count, max(1, OUTSTANDING_BYTES // message.size)),
+            depth=message.depth,
             timeout_ms=_STALL_MS,
+            shared=bool(self.others),
         )
         self.waiting = True
         self.handed_ns = now_ns
-        if self.started_ns < 0:
-            self.started_ns = now_ns
+        for each in (self, *self.others):
+            if each.started_ns < 0:
+                each.started_ns = now_ns
 
     def take(self, now_ns: int, scale: int) -> None:
         """Take the endpoint's answer, which is there. Raises EndpointGone."""
@@ -204,14 +222,19 @@ class Playing:
             return
         for failure in self.said["failures"]:
             self.failure = failure["why"]
+        for each in self.others:
+            each.failure = self.failure
         done_ns = min(now_ns, self.handed_ns + self.said["elapsed_ns"])
         if self.next < len(self.flow.messages):
             self.plan(done_ns, scale)
         elif not self.said["interrupted"] and not self.failure:
-            self.done_ns = done_ns
+            for each in (self, *self.others):
+                each.done_ns = done_ns
 
     def plan(self, now_ns: int, scale: int) -> None:
         """Say when the next message is due: at its time, and its gap after the one before."""
+        if not self.flow.messages:  # it carries another's
+            return
         message = self.flow.messages[self.next]
         at_ns = self.began_ns + message.start_ps * scale // PS_PER_NS
         self.due_ns = max(at_ns, now_ns + message.gap_ps * scale // PS_PER_NS)
@@ -224,7 +247,8 @@ class Playing:
             self.here.send("cancel")
             self.take(time.monotonic_ns(), 1)
         if not is_last:
-            self.done_ns = -1
+            for each in (self, *self.others):
+                each.done_ns = -1
 
 
 @contextlib.contextmanager
@@ -236,23 +260,30 @@ def joined(
     Raises LiveError where an endpoint refuses.
     """
     with contextlib.ExitStack() as stack:
-        playing = []
-        for flow in flows:
+        playing: list[Playing] = []
+        for number, flow in enumerate(flows):
             names = (str(flow.source.end), str(flow.target.end))
             at = [places[name] for name in names]
+            leads = flow.first == number
             try:
-                here, there = (
-                    stack.enter_context(EndpointClient.connect(each.socket)) for each in at
-                )
+                if leads:
+                    here, there = (
+                        stack.enter_context(EndpointClient.connect(each.socket)) for each in at
+                    )
+                else:  # who measures on several has them all
+                    here, there = playing[flow.first].here, playing[flow.first].there
                 of_source, of_target = (_interfaces(flow, each) for each in at)
                 (qpn,), (peer_qpn,) = join(
-                    here, there, qps=1, buffer_bytes=CHUNK_BYTES,
+                    here, there, qps=1, buffer_bytes=flow.buffer_bytes,
                     at_target=of_target, **of_source, **_settings(flow, scale),
                 )  # fmt: skip
-                there.call("serve", qpns=[peer_qpn], operation=flow.operation, size=CHUNK_BYTES)
+                size = flow.buffer_bytes
+                there.call("serve", qpns=[peer_qpn], operation=flow.operation, size=size)
             except (RequestRefused, EndpointGone) as error:
                 raise LiveError(f"{names[0]} -> {names[1]}: {error}") from None
             playing.append(Playing(flow, here, there, qpn, peer_qpn, 0))
+            if not leads:
+                playing[flow.first].others.append(playing[-1])
         yield playing
 
 

@@ -18,7 +18,7 @@ import random
 import select
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -87,6 +87,7 @@ class _Open:
     task: Task | None = None
     posts: Any = None
     times: Any = None
+    left: Any = None
     keep: dict[int, Any] = field(default_factory=dict)
 
 
@@ -484,8 +485,8 @@ class Endpoint:
 
     # --- tasks ----------------------------------------------------------------------------------
 
-    def task(self, qpn: int, task: Task) -> None:
-        """Give the loop something to keep going.
+    def task(self, qpn: int, task: Task, *, left: Any = None) -> None:
+        """Give the loop something to keep going; `left`: messages that it shares with others.
 
         Raises EndpointError; CardError: a queue pair that has failed takes no receive buffers.
         """
@@ -512,6 +513,7 @@ class Endpoint:
                     "buffer": held.base + held.bytes,
                     "receive": held.base,
                     "duration_ns": task.duration_ns,
+                    "left": self.ffi.NULL if left is None else left,
                     "receive_size": held.bytes,
                     "posts": posts,
                     "times": times,
@@ -520,7 +522,27 @@ class Endpoint:
             if not held.connected:
                 raise EndpointError(f"queue pair {qpn} is not connected")
             self._check(self.lib.rnicd_task_set(self._driver, qpn, native_task))
-            held.task, held.posts, held.times = task, posts, times
+            held.task, held.posts, held.times, held.left = task, posts, times, left
+
+    def share(self, tasks: Mapping[int, Task]) -> None:
+        """Let queue pairs, by number, send messages together: as many as one's `count` says.
+
+        Each takes the next one, at first in turn, when fewer than its `depth` are outstanding.
+        Raises EndpointError, CardError; then none of them has a task.
+        """
+        left = self.ffi.new("uint64_t *", max(task.count for task in tasks.values()))
+        begun: list[int] = []
+        try:
+            for qpn, task in tasks.items():
+                self.task(qpn, task, left=left)
+                begun.append(qpn)
+            with self._locked():
+                numbers = self.ffi.new("uint32_t[]", begun)
+                self._check(self.lib.rnicd_tasks_share(self._driver, numbers, len(begun)))
+        except (EndpointError, CardError):
+            for qpn in begun:
+                self.end_task(qpn)
+            raise
 
     def task_state(self, qpn: int, *, times: bool = False) -> TaskState:
         """How far a task has come; with `times` each message's. Raises CardError, EndpointError."""

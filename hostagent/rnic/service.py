@@ -55,14 +55,16 @@ set_ports {pairs: [{qpn, udp_port}]} -> {}
 serve {qpns, operation, mode, size} -> {}
     The answering side, from now on: keeps receives posted (operation "send"), and in mode
     "latency" answers each message with one of `size`. To be called before the other end measures.
-measure {qpns, operation, mode, size, count, depth?, duration_ms?, timeout_ms?}
+measure {qpns, operation, mode, size, count, depth?, duration_ms?, timeout_ms?, shared?}
     -> {mode, operation, size, qps, messages, bytes, elapsed_ns, average_bps, peak_bps,
         messages_per_s, times_ns, cpu_ns, interrupted, failures, pairs}
     Posts `count` messages on each queue pair (or as many as fit duration_ms), in mode "bandwidth"
-    with `depth` (default 128) of them outstanding on each. operation: "write", "send", "read".
-    mode "latency": one queue pair, one message at a time, `times_ns` has each one's time: half the
-    round trip of send and write, post to completion of read, as perftest counts. peak_bps: the
-    best run of messages, from the posting of its first to the completion of its last.
+    with `depth` (default 128) of them outstanding on each. shared: true: `count` messages on all of
+    them together, the next one on whichever has fewer than `depth` outstanding; one that fails
+    loses those it had. operation: "write", "send", "read". mode "latency": one queue pair, one
+    message at a time, `times_ns` has each one's time: half the round trip of send and write, post
+    to completion of read, as perftest counts. peak_bps: the best run of messages, from the posting
+    of its first to the completion of its last.
     failures: [{qpn, why}]; the others go on. Nothing completed for timeout_ms (default 10000):
     a failure too. pairs: [{qpn, messages, bytes, elapsed_ns, average_bps}] and what `stats` says
     of it, counted from the start of the measurement.
@@ -408,19 +410,30 @@ class Client:
 
     # --- work -----------------------------------------------------------------------------------
 
-    def _task(self, kind: TaskKind, qpn: int, operation: str, size: int, **more: int) -> None:
+    def _task(self, kind: TaskKind, qpn: int, operation: str, size: int, **more: int) -> Task:
         peer = self.pairs[qpn]
-        self.endpoint.task(
-            qpn,
-            Task(
-                kind,
-                _OPERATIONS[operation],
-                size,
-                rkey=peer.get("peer_rkey", 0),
-                remote_address=peer.get("peer_address", 0),
-                **more,
-            ),
+        return Task(
+            kind,
+            _OPERATIONS[operation],
+            size,
+            rkey=peer.get("peer_rkey", 0),
+            remote_address=peer.get("peer_address", 0),
+            **more,
         )
+
+    def _begin(self, tasks: dict[int, Task], shared: bool) -> None:
+        if shared:
+            self.endpoint.share(tasks)
+            return
+        begun: list[int] = []
+        try:
+            for qpn, task in tasks.items():
+                self.endpoint.task(qpn, task)
+                begun.append(qpn)
+        except Exception:
+            for qpn in begun:
+                self.endpoint.end_task(qpn)
+            raise
 
     def _serve(
         self, qpns: list[int], operation: str, mode: str = "bandwidth", size: int = 65536
@@ -428,7 +441,7 @@ class Client:
         _check(operation, mode)
         kind = TaskKind.ANSWER if mode == "latency" and operation != "read" else TaskKind.SERVE
         for qpn in self._own(qpns):
-            self._task(kind, qpn, operation, size, depth=1)
+            self.endpoint.task(qpn, self._task(kind, qpn, operation, size, depth=1))
         return {}
 
     async def _measure(
@@ -441,6 +454,7 @@ class Client:
         depth: int = 128,
         duration_ms: int = 0,
         timeout_ms: int = DEFAULT_STALL_MS,
+        shared: bool = False,
     ) -> dict[str, Any]:
         _check(operation, mode)
         own = self._own(qpns)
@@ -448,21 +462,14 @@ class Client:
             raise RequestError(f"count is from 1 to {MAX_COUNT}, depth and queue pairs at least 1")
         if mode == "latency" and len(own) > 1:
             raise RequestError(f"latency is measured on one queue pair, not {len(own)}")
+        if mode == "latency" and shared:
+            raise RequestError("messages are shared in mode 'bandwidth' alone")
         kind = TaskKind.LATENCY if mode == "latency" else TaskKind.BANDWIDTH
         before = {qpn: self.endpoint.pair_stats(qpn) for qpn in own}
         cpu_before = self.endpoint.stats().cpu_ns
-        begun: list[int] = []
-        try:
-            for qpn in own:
-                self._task(
-                    kind, qpn, operation, size,
-                    count=count, depth=depth, duration_ns=duration_ms * 1_000_000,
-                )  # fmt: skip
-                begun.append(qpn)
-        except Exception:
-            for qpn in begun:
-                self.endpoint.end_task(qpn)
-            raise
+        more = {"count": count, "depth": depth, "duration_ns": duration_ms * 1_000_000}
+        tasks = {qpn: self._task(kind, qpn, operation, size, **more) for qpn in own}
+        self._begin(tasks, shared)
         interrupted = not await self._until_done(own, timeout_ms / 1000)
         states = {qpn: self.endpoint.task_state(qpn, times=True) for qpn in own}
         cpu_ns = self.endpoint.stats().cpu_ns - cpu_before

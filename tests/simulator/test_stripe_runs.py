@@ -21,6 +21,26 @@ from workloads.loader import read_run
 from workloads.model import Traffic
 from workloads.plan import plan
 
+TWO_PATHS = """
+topology:
+  switches: [s1, s2, {name: s3, role: spine}, {name: s4, role: spine}]
+  hosts: [h1, h2]
+  link: {rate: 100Gbps, delay: 500ns, queue: 4MB, mtu: 2200B}
+  links:
+    - {a: h1, b: s1:1}
+    - {a: h2, b: s2:1}
+    - {a: s1:2, b: s3:1, rate: 40Gbps}
+    - {a: s1:3, b: s4:1, rate: 10Gbps}
+    - {a: s2:2, b: s3:2}
+    - {a: s2:3, b: s4:2}
+  classes:
+    roce: {dscp: 26, queue: 3}
+until: 20ms
+transport: {congestion_control: none, queue_pairs: 2, striping: STRIPING}
+traffic:
+  - message: {from: h1, to: h2, bytes: SIZE}
+"""
+"""The two queue pairs' ports, of seed 1, take a spine each."""
 EQUAL = "window: 64, queue_pairs: 4"
 DRAINED = f"{EQUAL}, striping: as-drained"
 JOB = "job: {ranks: 8, placement: stride, phases: [PHASE]}"
@@ -108,6 +128,24 @@ def test_collectives_are_striped_kept_or_made_as_they_are_due(phase: str) -> Non
     assert found[0] == found[1]
     (_, got) = found[0]
     assert sum(got) == int(plan(run, keep=10**6).messages.messages["bytes"].sum())
+
+
+@pytest.mark.parametrize("size", [4, 16])
+def test_one_slow_path_of_two_gets_its_share(size: int) -> None:
+    times, got = [], []
+    for striping in ("equal", "as-drained"):
+        made = TWO_PATHS.replace("STRIPING", striping).replace("SIZE", f"{size}MB")
+        end = Simulation(read_run(made), program()).run().end
+        times.append(int(end.message_times["done"].max()))
+        got.append(sorted(end.flow_stats["received_bytes"].tolist()))
+    whole = size * 1_000_000
+    assert got[0] == [whole // 2] * 2
+    assert sum(got[1]) == whole
+    assert abs(got[1][0] - whole // 5) <= 2 * 65536
+    one_rate = (2048 + 82) * 8 * whole // 2048 * 1000  # ps at 1 Gb/s, with headers
+    assert times[0] > one_rate // 20
+    last = 2 * 65536 * 8 * 1000 // 10  # two pieces by the slow one
+    assert one_rate // 50 < times[1] < 1.01 * one_rate // 50 + last
 
 
 def test_equal_parts_wait_for_the_slow_link_and_pieces_go_round_it() -> None:

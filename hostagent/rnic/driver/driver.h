@@ -64,6 +64,8 @@ struct rnicd_task {
     uint8_t *receive;         /* what SENDs go to */
     uint64_t receive_size;    /* bytes there; 0: `size` */
     uint64_t duration_ns;     /* no new messages after that; 0: none */
+    uint64_t *left;           /* BANDWIDTH: messages that are left for all tasks with this place, each of which takes one when fewer than
+                                 `depth` of its own are outstanding; NULL: `count` of its own */
     uint64_t *posts;          /* when each was posted; ns, room for `count`, or NULL */
     uint64_t *times;          /* BANDWIDTH: when each was completed; LATENCY: how long each took; ns, room for `count` */
 };
@@ -74,8 +76,10 @@ struct rnicd_task_state {
 };
 /* Queue pairs have to differ in their number modulo that. */
 uint32_t rnicd_places(const rnicd *d);
-/* Replaces the queue pair's task; starts at once. 0 or RNIC_E*. Call locked, as the two below. */
+/* Replaces the queue pair's task; starts at once, unless messages are shared. 0 or RNIC_E*. Call locked, as the two below. */
 int rnicd_task_set(rnicd *d, uint32_t qpn, const struct rnicd_task *task);
+/* Tasks that share messages take one each, in turn, until each has `depth` or none is left; then they go on by themselves. Call locked. */
+int rnicd_tasks_share(rnicd *d, const uint32_t *qpns, uint32_t n);
 int rnicd_task_get(rnicd *d, uint32_t qpn, struct rnicd_task_state *state);
 void rnicd_task_end(rnicd *d, uint32_t qpn); /* forgets it; what is posted stays so */
 

@@ -38,6 +38,8 @@ static int post(struct rnicd *d, struct member *member)
     if (task->posts && member->state.posted < task->count)
         task->posts[member->state.posted] = (uint64_t)now / 1000;
     member->state.posted++;
+    if (task->left)
+        --*task->left;
     d->next_id++;
     return RNIC_OK;
 }
@@ -49,18 +51,19 @@ static int post_receive(struct rnicd *d, struct member *member)
     return rnic_post_receive(d->card, member->qpn, 0, task->receive, size);
 }
 
+static uint32_t depth_of(const struct rnicd_task *task) { return task->kind == RNICD_LATENCY ? 1 : task->depth; }
+
 /* No more messages are to be begun. */
 static int is_over(const struct member *member, uint64_t now)
 {
     const struct rnicd_task *task = &member->task;
-    return member->state.posted >= task->count ||
+    return member->state.posted >= task->count || (task->left && !*task->left) ||
            (task->duration_ns && now - member->state.started_ns >= task->duration_ns && member->state.posted);
 }
 
-static void fill(struct rnicd *d, struct member *member)
+static void fill(struct rnicd *d, struct member *member, uint32_t depth)
 {
     const uint64_t now = since_start(d);
-    const uint32_t depth = member->task.kind == RNICD_LATENCY ? 1 : member->task.depth;
     while (member->state.posted - member->state.completed < depth && !is_over(member, now)) {
         member->asked_ns = now;
         if (post(d, member)) {
@@ -88,8 +91,27 @@ int rnicd_task_set(rnicd *d, uint32_t qpn, const struct rnicd_task *task)
             return status;
         }
     }
-    if (task->kind == RNICD_BANDWIDTH || task->kind == RNICD_LATENCY)
-        fill(d, member);
+    if (task->kind == RNICD_LATENCY || (task->kind == RNICD_BANDWIDTH && !task->left))
+        fill(d, member, depth_of(task));
+    return RNIC_OK;
+}
+
+int rnicd_tasks_share(rnicd *d, const uint32_t *qpns, uint32_t n)
+{
+    uint32_t most = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        const struct member *member = member_of(d, qpns[i]);
+        if (!member || !member->task.left)
+            return RNIC_ENOENT;
+        if (member->task.depth > most)
+            most = member->task.depth;
+    }
+    for (uint32_t depth = 1; depth <= most; depth++)
+        for (uint32_t i = 0; i < n; i++) {
+            struct member *member = member_of(d, qpns[i]);
+            if (depth <= member->task.depth)
+                fill(d, member, depth);
+        }
     return RNIC_OK;
 }
 
@@ -121,7 +143,7 @@ static void completed(struct rnicd *d, struct member *member)
     }
     state->completed++;
     state->ended_ns = now;
-    fill(d, member);
+    fill(d, member, depth_of(&member->task));
 }
 
 void tasks_event(struct rnicd *d, const struct rnic_event *event)
