@@ -21,7 +21,7 @@ def planner_with(down: Sequence[int], leaves: int, spines: int) -> Planner:
 
 def shares(planner: Planner, demand: Any, arcs: Ints) -> Any:
     """Return how fast connections are that have a path."""
-    found = rates(planner._network, demand, arcs)  # noqa: SLF001 - what the planner hands over
+    found = rates(planner._network, demand, arcs)
     return found[found > 0]
 
 
@@ -41,7 +41,7 @@ def test_nobody_gets_slower_than_the_slowest_was_and_no_link_busier(seed: int) -
     for each in np.unique(pair):  # who is where is another matter than how much is where
         flows = np.flatnonzero(pair == each)
         rough[flows] = placed.arcs[rng.permutation(flows)]
-    free, network = np.ones(len(sent), dtype=bool), planner._network  # noqa: SLF001
+    free, network = np.ones(len(sent), dtype=bool), planner._network
     better = even(network, demand, rough, free, placed.proof.bound_s)
     before, after = (shares(planner, demand, arcs) for arcs in (rough, better))
     assert len(before) == len(after) and after.min() >= before.min()
@@ -64,7 +64,7 @@ def test_what_a_leaf_has_lost_is_shared_by_all_its_hosts() -> None:
     for mine, other in zip(range(1, 8), others, strict=False):
         rough[[mine, other]] = rough[[other, mine]]
     before = shares(planner, demand, rough).min()
-    network, free = planner._network, np.ones(len(rough), dtype=bool)  # noqa: SLF001
+    network, free = planner._network, np.ones(len(rough), dtype=bool)
     after = shares(planner, demand, even(network, demand, rough, free, bound))
     assert after.min() > before * 1.02
 
