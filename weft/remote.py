@@ -56,7 +56,7 @@ def handlers(session: Session, programs: Programs) -> Mapping[str, Handler]:
             yield json.dumps(said)
 
     def job(words: list[str]) -> Iterator[str]:
-        from emulation.scheduler import requests
+        from emulation.scheduler import requests  # late: most runs have no jobs
 
         session.settle()
         yield from requests.answer(session.scheduler, words)

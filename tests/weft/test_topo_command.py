@@ -223,4 +223,28 @@ def test_others_topologies_become_files_of_ours(
     assert cli.main(["topo", "import", str(source), "--p4", "no.p4"]) == 2
     assert "--p4 no.p4: no such file" in capsys.readouterr().err
     assert cli.main(["topo", "import"]) == 2
-    assert "say which topology.json or p4app.json" in capsys.readouterr().err
+    assert "say which topology.json, p4app.json or topo.csv" in capsys.readouterr().err
+    assert cli.main(["topo", "import", str(source), "--set", "spines=2"]) == 2
+    assert "--set: for topo.csv" in capsys.readouterr().err
+
+
+def test_a_cluster_of_the_lingjun_dataset_becomes_a_topology_and_jobs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, net, jobs = (tmp_path / name for name in ("topo.csv", "net.yaml", "jobs.yaml"))
+    source.write_text("ip,DSW,PSW,ASW\naa,G1,P1,S1\nbb,G1,P2,S1\n")
+    (tmp_path / "job.csv").write_text(
+        "job_name,gmt_job_submitted,gmt_job_finished\none,2023/8/1 00:00,2023/8/2 00:00\n"
+    )
+    (tmp_path / "worker.csv").write_text("job_name,host_ip\none,aa\none,bb\n")
+    sizes = ["--set", "spines=2", "--set", "cores=1"]
+    assert cli.main(["topo", "import", str(source), *sizes, "--out", str(net)]) == 0
+    assert cli.main(["topo", "check", str(net)]) == 0
+    assert cli.main(["topo", "import", str(source), "--set", "spine=2"]) == 2
+    assert "did you mean 'spines'" in capsys.readouterr().err
+    assert cli.main(["job", "import", str(tmp_path), "--out", str(jobs)]) == 0
+    run = tmp_path / "run.yaml"
+    run.write_text("topology: net.yaml\n" + jobs.read_text())
+    assert cli.main(["lint", str(run)]) == 0
+    assert cli.main(["job", "import", str(tmp_path), "--at", "2023/8/3 0:00"]) == 2
+    assert "no job of several hosts runs at 2023/08/03 00:00" in capsys.readouterr().err
