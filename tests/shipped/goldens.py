@@ -62,6 +62,7 @@ LABS = (
     "dpfr",
     "find-the-fault",
     "flowlets-by-hand",
+    "iglb",
     "load-balancing",
     "long-haul-fast-cnp",
 )
