@@ -151,7 +151,7 @@ class PlannedPaths:
     @property
     def avoided(self) -> frozenset[Link]:
         """Links that plans avoid: those that are down, and those that have just returned."""
-        return (self._down or frozenset()) | self._back.keys()
+        return (self._down or frozenset()) | frozenset(self._back)
 
     def submitted(self, jobs: Iterable[DeclaredJob], now: int) -> Learned | None:
         """Plan jobs that start. Raises ControllerError, with all as before, where that can't be."""

@@ -1,7 +1,8 @@
 """Pins: from a plan to the entries that make switches send its flows along their paths. Pure.
 
 A flow has a pin wherever the whole fabric offers it several ways: at its leaf, and in three tiers
-at the aggregation switch that its leaf sends it to. From the top down there is one way.
+at the aggregation switch that its leaf sends it to. From the top down there is one way, and only a
+flow that is planned around a failure, and takes another, has a pin there.
 """
 
 from __future__ import annotations
@@ -72,16 +73,19 @@ class PinMaker:
         self._address = [int(each.address.ip) for each in interfaces]
         self._tail = np.array([number.get(end.node, -1) for end in ends], dtype=np.int64)
         self._port = np.array([end.port for end in ends], dtype=np.int64)
-        self._chooses = np.array(
-            [[way is not None and len(way.ports) > 1 for way in routes.row(n)] for n in names],
-            dtype=np.bool_,
-        )
+        self._only = np.array(
+            [
+                [way.ports[0] if way is not None and len(way.ports) == 1 else -1 for way in row]
+                for row in map(routes.row, names)
+            ],
+            dtype=np.int64,
+        ).reshape(len(names), len(leaf))
 
     def choices(self, target: Ints, arcs: Ints) -> Bools:
-        """Say at which hops flows have several ways: n x hops, as `arcs`."""
+        """Say at which hops flows have several ways, or take another: n x hops, as `arcs`."""
         tail = self._tail[arcs]
-        chooses = self._chooses[tail, self._leaf[target][:, None]]
-        found: Bools = chooses & (arcs >= 0) & (tail >= 0)
+        only = self._only[tail, self._leaf[target][:, None]]
+        found: Bools = (only != self._port[arcs]) & (arcs >= 0) & (tail >= 0)
         return found
 
     def through(self, arcs: Ints, switches: set[str]) -> Bools:
