@@ -175,6 +175,10 @@ class BlockingController:
         """Return packets counted in cells of one counter: by switch, by index."""
         return self._call(self._controller.read_cells(counter, cells))
 
+    def read_hits(self, switch: str, table: str) -> tuple[tuple[Entry, int, int], ...]:
+        """Return a table's entries, each with the packets and bytes that it counted itself."""
+        return self._call(self._controller.read_hits(switch, table))
+
     @property
     def policy(self) -> FabricPolicy:
         """What is installed beside routes, as it was last asked for."""

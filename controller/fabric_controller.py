@@ -12,7 +12,7 @@ from typing import Any, Self, TypeVar, cast
 
 from controller.diff import Change, changes
 from controller.digest_pump import DigestPump
-from controller.entries import DefaultEntry, Entry, TableEntry, to_bytes
+from controller.entries import DefaultEntry, Entry, TableEntry, decode, to_bytes
 from controller.entry_files import NO_ENTRIES, OwnEntries
 from controller.errors import (
     ControllerError,
@@ -620,6 +620,20 @@ class FabricController:
     async def read_entries(self, switch: str, table: str | None = None) -> tuple[Entry, ...]:
         """Return everything that a switch holds, in one table or in all."""
         return await self._session(switch).read_entries(table)
+
+    async def read_hits(self, switch: str, table: str) -> tuple[tuple[Entry, int, int], ...]:
+        """Return a table's entries, each with the packets and bytes that it counted itself."""
+        session = self._session(switch)
+        number = session.p4info.tables[table].id
+        query = p4r.TableEntry(table_id=number, counter_data=p4r.CounterData())
+        found = [each.table_entry for each in await session.read([p4r.Entity(table_entry=query)])]
+        hits = (each.counter_data for each in found)
+        entries = (decode(p4r.Entity(table_entry=each), session.p4info) for each in found)
+        return tuple(
+            (entry, count.packet_count, count.byte_count)
+            for entry, count in zip(entries, hits, strict=True)
+            if entry is not None
+        )
 
     def on_packet(self, handler: PacketHandler) -> Callable[[], None]:
         """Call `handler` for each packet-in of any switch. Returns what takes it off again."""

@@ -126,6 +126,9 @@ class Control(Protocol):
     def read_cells(self, counter: str, cells: Mapping[str, Sequence[int]]) -> Any:
         """Return packets by switch and index: cells of one counter, read from each switch."""
 
+    def read_hits(self, switch: str, table: str) -> tuple[tuple[Entry, int, int], ...]:
+        """Return a table's entries, each with the packets and bytes that it counted itself."""
+
     @property
     def digests_dropped(self) -> int:
         """Digests that came faster than they could be worked off."""

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from controller.entries import ActionSet, Entry, Exact, TableEntry, call, match
 from controller.parts import View
-from mechanisms.iglb.settings import KEY
+from mechanisms.iglb.settings import KEY, Pinning, setting_of
 from topologies.model import Topology
 from workloads.schema import ROCE_DSCP
 
@@ -22,9 +22,13 @@ IGNORE_PLANS = call("ignore_plans")
 
 
 def entries(view: View) -> Iterator[Entry]:
-    """Yield all that one switch holds; it depends on no route."""
+    """Yield all that one switch holds; it depends on no route.
+
+    Where source ports lead flows, they have no pins, and none is missed.
+    """
     topology = view.topology
-    if topology.setting(KEY) is None:
+    setting = setting_of(topology)
+    if setting is None:
         return
     ports = topology.ports_of(view.switch.name)
     for port in ports:
@@ -32,7 +36,7 @@ def entries(view: View) -> Iterator[Entry]:
             use = ((call("use_pinned_port", next_hop=port.number), 1),)
             watch = (port.number,) if view.facts.watches_ports else ()
             yield TableEntry(PORT_TABLE, match(next_hop=Exact(port.number)), ActionSet(use, watch))
-    for port in ports:
+    for port in ports if setting.pinning is Pinning.ENTRIES else ():
         if not topology.is_switch(port.peer.node):
             for dscp in planned_dscps(topology):
                 key = match(port=Exact(port.number), dscp=Exact(dscp))

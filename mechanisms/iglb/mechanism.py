@@ -25,6 +25,7 @@ from mechanisms.iglb.port_remarks import port_remarks, run_port_remarks
 from mechanisms.iglb.room import PINS, pins_room
 from mechanisms.iglb.settings import IGLB, setting_of
 from mechanisms.iglb.source_ports import PORTS
+from mechanisms.iglb.words import WORDS
 from topologies.errors import FieldPath
 from topologies.lint.findings import Remark
 from topologies.model import Topology
@@ -69,5 +70,6 @@ MECHANISM = IglbMechanism(
     tables=frozenset({PLAN_TABLE, PIN_TABLE, PORT_TABLE, SOURCE_TABLE}),
     learned_tables=frozenset({PLAN_TABLE, PIN_TABLE}),
     counters=(COUNTER,),
+    words=WORDS,
     source_ports=PORTS,
 )

@@ -43,6 +43,7 @@ LINES: Mapping[str, Mapping[str, str]] = {
     "fast-cnp": {"fast-cnp": "", "fast-cnp on": "no class of"},
     "dlb": {"dlb": "", "dlb off": "has no load_balancing"},
     "dpfr": {"dpfr": "", "dpfr off": "has no dpfr"},
+    "iglb": {"iglb": "", "iglb off": "has no iglb"},
     "allreduce": {"allreduce": "", "allreduce off": "has no allreduce"},
     "reload": {"reload s1": "", "reload all": "", "reload s9": "no switch", "reload s2 x.p4": "?"},
     "job": {"job list": "nobody plans with jobs", "job end": "say which jobs"},
