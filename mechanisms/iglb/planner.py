@@ -13,14 +13,15 @@ import numpy as np
 import numpy.typing as npt
 
 from controller.jobs import DeclaredJob
-from mechanisms.iglb import colouring, proof
+from mechanisms.iglb import colouring
+from mechanisms.iglb.cut import SAME, by_cut
 from mechanisms.iglb.demand import Demand
 from mechanisms.iglb.even import can_even, even
 from mechanisms.iglb.fabric import Fabric, Ints
-from mechanisms.iglb.fixed import Fixed, fixed, least
+from mechanisms.iglb.fixed import fixed, least
 from mechanisms.iglb.known import Known
 from mechanisms.iglb.loads import loads, lost
-from mechanisms.iglb.plan import Plan
+from mechanisms.iglb.plan import Plan, Proof
 from mechanisms.iglb.search import search
 from topologies.model import Link, Topology
 
@@ -101,26 +102,29 @@ class Planner:
         old, _ = _paths_before(jobs, self.demand(jobs), than)
         return self._made(jobs, fresh.arcs, old, than)
 
-    def fixed(self, demand: Demand, arcs: Ints) -> Fixed:
-        """Return what lies on links whatever the paths, of flows that have one or need none."""
+    def proof(self, jobs: Sequence[DeclaredJob], arcs: Ints) -> Proof:
+        """Return the proof of paths by hosts' links and leaves' cuts.
+
+        `arcs`: of each flow, as a plan has them, over links that are up.
+        """
+        demand, of_all = self._known.demand(jobs)
         without = lost(self.fabric, demand, arcs)
-        return fixed(self.fabric, demand, ~without)
+        of = fixed(self.fabric, demand, ~without) if without.any() else of_all
+        return by_cut(self.fabric, demand, arcs, of)
 
     def _made(
         self, jobs: Sequence[DeclaredJob], arcs: Ints, old: Ints, before: Plan | None
     ) -> Plan:
-        demand, of_all = self._known.demand(jobs)
+        demand = self.demand(jobs)
         width = max(arcs.shape[1], old.shape[1])
         moved = (_wide(arcs, width) != _wide(old, width)).any(axis=1)
-        without = np.flatnonzero(lost(self.fabric, demand, arcs))
-        of = self.fixed(demand, arcs) if len(without) else of_all
         return Plan(
             tuple(jobs),
             arcs,
             np.flatnonzero(moved),
-            proof.by_cut(self.fabric, demand, arcs, of),
+            self.proof(jobs, arcs),
             0 if before is None else before.version + 1,
-            without,
+            np.flatnonzero(lost(self.fabric, demand, arcs)),
         )
 
     def _new_coloured(self, demand: Demand, arcs: Ints, new: Bools) -> Ints | None:
@@ -154,7 +158,7 @@ class Planner:
         """Say whether nothing is left to plan or to improve."""
         if lost(self.fabric, demand, arcs).any():
             return False
-        return self._most(demand, arcs) <= floor * (1 + proof.SAME)
+        return self._most(demand, arcs) <= floor * (1 + SAME)
 
     def _most(self, demand: Demand, arcs: Ints) -> float:
         """Return the seconds that the busiest link between switches needs."""

@@ -18,7 +18,7 @@ from mechanisms.iglb.native import Lent, native
 FAR = 65535
 MOST_CELLS = 1 << 24
 """Of arcs x phases; beyond that phases are counted as if several were under way together."""
-CHAIN = 64
+CHAIN = 512
 """Moves in a row that may be needed to take one flow off the busiest arc."""
 
 Hops = npt.NDArray[np.uint16]

@@ -8,7 +8,7 @@
 
 #include "iglb.h"
 
-enum { NONE = -1, CANDIDATES = 24 };
+enum { NONE = -1, CANDIDATES = 24, REST = 8, RESTS = 7, TRIES = 6, SKIP = 5 };
 static const double LESS = 1 - 1e-9; /* what counts as less: rounding makes no progress */
 
 typedef struct {
@@ -32,9 +32,9 @@ typedef struct {
     int32_t *first, *next, *before; /* flows on an arc: [arc], [flow][hop] */
     mark *from, *to;
     int32_t *queue, *found; /* [nodes], [width] */
-    int32_t stamp;
-    int32_t *moved; /* [flow]: the chain that moved it last */
-    int32_t chain;
+    int32_t stamp, banned; /* banned: an arc that no path may take now, or NONE */
+    int64_t *rests; /* [flow]: until which move it stays where it is */
+    int64_t move;
     step *steps;
     int32_t *kept, *pending;
     int64_t budget;
@@ -151,7 +151,7 @@ static int32_t sweep(search *s, int32_t flow, int back, int32_t layers, int32_t 
             int32_t node = s->queue[at];
             for (int32_t i = starts[node]; i < starts[node + 1]; i++) {
                 int32_t arc = arcs[i], there = back ? net->tail[arc] : net->head[arc];
-                if (net->cost[arc] > 0 && hops[there] + 1 - 2 * back == hops[node] &&
+                if (net->cost[arc] > 0 && arc != s->banned && hops[there] + 1 - 2 * back == hops[node] &&
                     reach(s, marks, node, there, arc, with(s, flow, arc)))
                     s->queue[last++] = there;
             }
@@ -161,7 +161,8 @@ static int32_t sweep(search *s, int32_t flow, int back, int32_t layers, int32_t 
     return at;
 }
 
-/* Find the best path of a flow that is on none, into `found`; its price. */
+/* Find the best path of a flow that is on none, into `found`; its price. found[0] is NONE where all
+   paths take the banned arc. */
 static price best_path(search *s, int32_t flow)
 {
     const iglb_flows *of = s->flows;
@@ -186,6 +187,8 @@ static price best_path(search *s, int32_t flow)
     }
     for (int32_t hop = 0; hop < of->width; hop++)
         s->found[hop] = NONE;
+    if (middle == NONE)
+        return best;
     int32_t hop = length - length / 2;
     for (int32_t node = middle; hop > 0; node = net->tail[s->found[hop]])
         s->found[--hop] = s->from[node].arc;
@@ -202,16 +205,18 @@ static void take_found(search *s, int32_t flow)
     put(s, flow);
 }
 
-/* Take the flow off an arc that can leave at the least price; NONE where none may. */
+/* Return the flow that can leave an arc, which is then banned, at the least price; NONE where none
+   may. */
 static int32_t leave(search *s, int32_t arc, int32_t skip)
 {
     const iglb_flows *of = s->flows;
     int32_t best = NONE, seen = 0;
     price least = {0, 0};
+    s->banned = arc;
     for (int32_t at = s->first[arc], next; at != NONE && seen < CANDIDATES; at = next) {
         int32_t flow = at / of->width;
         next = s->next[at];
-        if (!of->movable[flow] || s->moved[flow] == s->chain ||
+        if (!of->movable[flow] || s->rests[flow] > s->move ||
             of->entry_start[flow] == of->entry_start[flow + 1])
             continue;
         if (skip-- > 0)
@@ -221,7 +226,7 @@ static int32_t leave(search *s, int32_t arc, int32_t skip)
         off(s, flow);
         if (s->load[arc] < before) {
             price now = best_path(s, flow);
-            if (best == NONE || better(now, least)) {
+            if (s->found[0] != NONE && (best == NONE || better(now, least))) {
                 best = flow;
                 least = now;
             }
@@ -231,35 +236,49 @@ static int32_t leave(search *s, int32_t arc, int32_t skip)
     return best;
 }
 
+/* Move a flow off an arc, onto its best other path, and note what that overloads; 0 if none may. */
+static int evict(search *s, int32_t arc, double limit, int32_t skip, int32_t *moves,
+                 int32_t *waiting)
+{
+    iglb_flows *of = s->flows;
+    int32_t flow = leave(s, arc, skip);
+    if (flow == NONE)
+        return 0;
+    int32_t *path = of->path + (int64_t)flow * of->width;
+    off(s, flow);
+    s->steps[*moves] = (step){flow, *moves * of->width};
+    memcpy(s->kept + (int64_t)*moves * of->width, path, (size_t)of->width * sizeof *path);
+    s->rests[flow] = s->move + REST + *moves % RESTS; /* else it would come back at once */
+    ++*moves;
+    best_path(s, flow);
+    take_found(s, flow);
+    for (int32_t hop = 0; hop < of->width && path[hop] != NONE; hop++)
+        if (busy(s, path[hop]) >= limit)
+            s->pending[(*waiting)++] = path[hop];
+    return 1;
+}
+
 /* Bring an arc below `limit` by a chain of moves that leave all they touch below it; 0 or 1. */
 static int relieve(search *s, int32_t busiest, double limit, int32_t longest, int32_t skip)
 {
     iglb_flows *of = s->flows;
-    int32_t moves = 0, waiting = 0;
-    s->chain++;
+    int32_t moves = 0, waiting = 0, stuck = 0;
+    s->move += REST + RESTS;
     s->pending[waiting++] = busiest;
-    while (waiting) {
-        int32_t arc = s->pending[waiting - 1];
+    while (waiting && moves < longest && stuck <= waiting && s->budget > 0) {
+        int32_t last = waiting - 1, arc = s->pending[last];
         if (busy(s, arc) < limit) {
             waiting--;
             continue;
         }
-        int32_t flow = NONE;
-        if (moves < longest && s->budget > 0)
-            flow = leave(s, arc, moves ? 0 : skip);
-        if (flow == NONE)
-            break;
-        int32_t *path = of->path + (int64_t)flow * of->width;
-        off(s, flow);
-        s->steps[moves] = (step){flow, moves * of->width};
-        memcpy(s->kept + (int64_t)moves * of->width, path, (size_t)of->width * sizeof *path);
-        moves++;
-        s->moved[flow] = s->chain;
-        best_path(s, flow);
-        take_found(s, flow);
-        for (int32_t hop = 0; hop < of->width && path[hop] != NONE; hop++)
-            if (path[hop] != arc && busy(s, path[hop]) >= limit)
-                s->pending[waiting++] = path[hop];
+        s->move++;
+        if (evict(s, arc, limit, moves ? 0 : skip, &moves, &waiting)) {
+            stuck = 0;
+        } else { /* another one first */
+            s->pending[last] = s->pending[stuck % waiting];
+            s->pending[stuck % waiting] = arc;
+            stuck++;
+        }
     }
     if (!waiting)
         return 1;
@@ -290,9 +309,8 @@ static double improve(search *s, double floor, int32_t longest)
         if (most * LESS <= floor || s->budget <= 0)
             return most;
         int done = 0;
-        for (int32_t skip = 0; !done && skip < 4 * CANDIDATES && s->budget > 0;
-             skip += CANDIDATES)
-            done = relieve(s, arc, most * LESS, longest, skip);
+        for (int32_t tries = 0; !done && tries < TRIES && s->budget > 0; tries++)
+            done = relieve(s, arc, most * LESS, longest, tries * SKIP);
         if (!done)
             return most;
     }
@@ -317,7 +335,7 @@ double iglb_search(const iglb_net *net, iglb_flows *flows, int32_t placed, const
     size_t arcs = (size_t)net->arcs + 1, nodes = (size_t)net->nodes + 1;
     size_t hops = (size_t)flows->flows * (size_t)flows->width + 1, width = (size_t)flows->width;
     size_t longest = (size_t)chain + 1;
-    search s = {.net = net, .flows = flows, .budget = budget + placed};
+    search s = {.net = net, .flows = flows, .banned = NONE, .budget = budget + placed};
     s.column = calloc(arcs * (size_t)flows->columns, sizeof *s.column);
     s.most = calloc(arcs * (size_t)flows->jobs, sizeof *s.most);
     s.load = calloc(arcs, sizeof *s.load);
@@ -328,18 +346,18 @@ double iglb_search(const iglb_net *net, iglb_flows *flows, int32_t placed, const
     s.to = calloc(nodes, sizeof *s.to);
     s.queue = malloc(nodes * sizeof *s.queue);
     s.found = malloc((width + 1) * sizeof *s.found);
-    s.moved = calloc((size_t)flows->flows + 1, sizeof *s.moved);
+    s.rests = calloc((size_t)flows->flows + 1, sizeof *s.rests);
     s.steps = malloc(longest * sizeof *s.steps);
     s.kept = malloc(longest * (width + 1) * sizeof *s.kept);
     s.pending = malloc((longest + 1) * (width + 1) * sizeof *s.pending);
     double most = -1;
     if (s.column && s.most && s.load && s.first && s.next && s.before && s.from && s.to &&
-        s.queue && s.found && s.moved && s.steps && s.kept && s.pending) {
+        s.queue && s.found && s.rests && s.steps && s.kept && s.pending) {
         memset(s.first, 0xff, arcs * sizeof *s.first);
         most = run(&s, placed, order, floor, chain);
     }
     void *all[] = {s.column, s.most, s.load, s.first, s.next, s.before, s.from, s.to,
-                   s.queue, s.found, s.moved, s.steps, s.kept, s.pending};
+                   s.queue, s.found, s.rests, s.steps, s.kept, s.pending};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         free(all[i]);
     return most;
