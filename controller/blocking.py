@@ -20,7 +20,7 @@ from controller.fabric_controller import (
     FabricController,
     PortCounters,
 )
-from controller.jobs import JobsEnded, JobsSubmitted, PlannedJob, Scheduled
+from controller.jobs import DeclaredJob, JobsEnded, JobsSubmitted, PlannedJob, Scheduled
 from controller.other_controllers import Restored
 from controller.p4info import P4Info
 from controller.parts import Learned
@@ -127,9 +127,12 @@ class BlockingController:
             if self._owns_loop:
                 self._stop_loop()
 
-    def bring_up(self) -> BringUp:
-        """Load the program where needed and write what each switch lacks."""
-        return self._call(self._controller.bring_up())
+    def bring_up(self, jobs: Iterable[DeclaredJob] = ()) -> BringUp:
+        """Load the program where needed and write what each switch lacks.
+
+        `jobs`: that run already, and of which another controller knew.
+        """
+        return self._call(self._controller.bring_up(jobs))
 
     def set_link(self, link: Link, up: bool) -> int:
         """Route around a link, or over it again; return how many updates that took."""

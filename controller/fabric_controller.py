@@ -30,6 +30,7 @@ from controller.fabric_state import (
     Writes,
 )
 from controller.jobs import (
+    DeclaredJob,
     JobLearner,
     JobPlanner,
     JobsEnded,
@@ -177,13 +178,16 @@ class FabricController:
             await self.pump.stop()
         await asyncio.gather(*(session.close() for session in self.sessions.values()))
 
-    async def bring_up(self) -> BringUp:
+    async def bring_up(self, jobs: Iterable[DeclaredJob] = ()) -> BringUp:
         """Load the program where it isn't yet, and write what each switch lacks.
 
-        A fabric that is already up gets no writes. Raises what the sessions raise.
+        A fabric that is already up gets no writes. `jobs`: that run already, and of which another
+        controller knew: what is planned for them is compared with what switches hold, too. Raises
+        what the sessions raise.
         """
         start = time.monotonic()
         async with self._steps, contextlib.AsyncExitStack() as places:
+            self._take_over(tuple(jobs))
             for name in self.own:
                 await places.enter_async_context(self.sessions[name].holding())
             loaded = await self._on_all(lambda session: session.set_pipeline())
@@ -208,6 +212,12 @@ class FabricController:
             self.pump.start()
         new = tuple(name for name, fresh in loaded.items() if fresh)
         return BringUp(new, written, time.monotonic() - start)
+
+    def _take_over(self, jobs: tuple[DeclaredJob, ...]) -> None:
+        """Plan with jobs as if all that follows were written: what isn't, bringing up finds."""
+        work = self.loop.handle(JobsSubmitted(jobs), _now()) if jobs else Work()
+        while work.then:
+            work = self.loop.written(work, frozenset(), _now())
 
     async def restore(self, switch: str) -> Restored:
         """Begin the session with a switch anew, and bring it to what it should hold.

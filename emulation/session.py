@@ -270,10 +270,9 @@ class Session:
             raise
         self._controller = new
         old.close()
-        done = new.bring_up()
-        if self._scheduler is not None:
-            self._scheduler.tell_again()
-        return done
+        if self._scheduler is None:
+            return new.bring_up()
+        return self._scheduler.taken_over(new.bring_up)
 
     def _connect(
         self,

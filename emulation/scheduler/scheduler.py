@@ -11,11 +11,12 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 
 from controller.blocking import BlockingController
-from controller.jobs import JobsEnded, JobsSubmitted, PlannedJob, Scheduled
+from controller.jobs import DeclaredJob, JobsEnded, JobsSubmitted, PlannedJob, Scheduled
 from emulation.errors import EmulationError
 from emulation.scheduler.states import JobState, JobStates, state_of
 from mechanisms.registry import mechanisms
@@ -23,6 +24,8 @@ from topologies.document import Document
 from topologies.errors import did_you_mean
 from topologies.model import Topology
 from workloads.job_files import PlacedJob, placed_jobs
+
+T = TypeVar("T")
 
 
 class NobodyPlansError(EmulationError):
@@ -106,11 +109,12 @@ class Scheduler:
             seen = found.revision
             yield found
 
-    def tell_again(self) -> None:
-        """Tell a controller that was started again of the jobs that run, if there are any."""
+    def taken_over(self, bring_up: Callable[[tuple[DeclaredJob, ...]], T]) -> T:
+        """Let a controller that takes the place of another be brought up with the jobs that run."""
         with self._changed:
-            if self._running:
-                self._planning()
+            done = bring_up(self._open_jobs())
+            self._ask(self._controller(), changed=bool(self._running))
+            return done
 
     def close(self) -> None:
         """End what follows."""
@@ -130,13 +134,16 @@ class Scheduler:
             raise NobodyPlansError(*_nobody_plans(self._topology))
         if controller is not self._told:
             if self._running:
-                declared = (each.placed.declared for each in self._running.values())
-                open_jobs = tuple(replace(job, is_open=True) for job in declared)
-                took = controller.schedule(JobsSubmitted(open_jobs))
+                took = controller.schedule(JobsSubmitted(self._open_jobs()))
                 self._running = {k: replace(v, took=took) for k, v in self._running.items()}
                 self._ask(controller, changed=True)
             self._told = controller
         return controller
+
+    def _open_jobs(self) -> tuple[DeclaredJob, ...]:
+        """Return the jobs that run, which keep the ports that they have."""
+        jobs = (each.placed.declared for each in self._running.values())
+        return tuple(replace(job, is_open=True) for job in jobs)
 
     def _ask(self, controller: BlockingController, *, changed: bool = False) -> None:
         """Take what is planned now for every job, and tell whoever follows if it is news.

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import topologies
+from controller.jobs import DeclaredJob
 from emulation.scheduler import requests
 from emulation.scheduler.client import JobsClient, JobsError
 from emulation.scheduler.messages import message
@@ -40,7 +41,7 @@ class Run:
     def restart(self) -> None:
         self.planner = ToyPlanner()
         self.controller = Controlled(self.topology, self.planner)
-        self.scheduler.tell_again()
+        self.scheduler.jobs()
 
     def submit(self, text: str, **rest: Any) -> tuple[JobState, ...]:
         return self.scheduler.submit(parse_document(text, "ring.yaml"), **rest)
@@ -125,6 +126,21 @@ def test_a_controller_that_is_started_again_hears_of_jobs_with_their_ports(run: 
     run.scheduler.end(["ring"])
     run.restart()
     assert run.planner.told == []
+
+
+def test_a_controller_is_brought_up_with_the_jobs_that_run(run: Run) -> None:
+    run.submit(RING)
+    planner = ToyPlanner()
+
+    def bring_up(jobs: tuple[DeclaredJob, ...]) -> int:
+        run.controller = Controlled(run.topology, planner)
+        planner.submitted(jobs, 0)
+        return len(jobs)
+
+    assert run.scheduler.taken_over(bring_up) == 1
+    assert planner.jobs["ring"].is_open
+    run.scheduler.jobs()
+    assert planner.told == [("ring", [50_000, 50_001, 50_002, 50_003])], "told once"
 
 
 def test_a_fabric_in_which_nobody_plans_says_so() -> None:

@@ -60,7 +60,7 @@ def test_a_jobs_queue_pairs_share_no_link(tmp_path: Path, pinning: str) -> None:
             (job,) = jobs.jobs().jobs
             assert all(pair.by_entry is ("entries" in pinning) for pair in job.queue_pairs)
             assert len(spines_of(lab, job)) == 4, "each of four has an uplink to itself"
-            lab.do("controller restart")
+            assert " 0 updates written" in lab.do("controller restart"), "all was there"
             (again,) = jobs.jobs().jobs
             assert [p.udp_port for p in again.queue_pairs] == [p.udp_port for p in job.queue_pairs]
             if "ports" in pinning:
