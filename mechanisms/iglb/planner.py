@@ -86,7 +86,7 @@ class Planner:
         if found is None or not self._is_done(demand, found, floor):
             found = self._searched(demand, arcs, found, ~kept, floor)
             best = least(self.fabric, of_all).seconds
-            if can_even(demand) and self._most(demand, found) > best * (1 + proof.SAME):
+            if can_even(demand) and self._most(demand, found) > best * (1 + SAME):
                 found = even(self._network, demand, found, ~kept, best)
         return self._made(jobs, found, old, before)
 

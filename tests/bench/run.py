@@ -157,6 +157,25 @@ def worker_lines(result: dict[str, float]) -> list[Line]:
     ]
 
 
+def planner_lines(result: dict[str, Any]) -> list[Line]:
+    lines = []
+    for name, row in result["fabrics"].items():
+        ms, goal = row["plan_ms"]["median"], result["goals_ms"].get(name)
+        what = f"paths of {row['flows']} flows, {name}"
+        said = f"< {goal:.0f} ms" if goal else ""
+        lines.append(Line(what, f"{ms:.1f} ms", said, ms < goal if goal else None))
+    for pairs, row in result["again"].items():
+        ms, goal = row["again_ms"]["median"], result["again_goal_ms"]
+        what = f"  again after a failed link, {row['flows']} flows"
+        said = f"< {goal:.0f} ms" if pairs == "1" else ""
+        lines.append(Line(what, f"{ms:.2f} ms", said, ms < goal if said else None))
+    most, goal = max(row["proof_s"] for row in result["quality"]), result["program_goal_s"]
+    lines.append(
+        Line("  the linear program's proof", f"{most:.2f} s", f"< {goal:.0f} s", most < goal)
+    )
+    return lines
+
+
 def moves_lines(result: dict[str, Any]) -> list[Line]:
     return [
         Line(f"{what} among 4 hosts, {name}", f"{took['median']:.0f} ms (real)", "", None)
@@ -266,6 +285,9 @@ def main() -> int:
     lines += card_lines(results["card"])
     results["worker"] = script("bench_worker.py", *short)
     lines += worker_lines(results["worker"])
+    short = ["--rounds", "2", "--seeds", "1"] if arguments.quick else []
+    results["planner"] = script("bench_iglb.py", *short)
+    lines += planner_lines(results["planner"])
     short = ["--rounds", "7"] if arguments.quick else []
     results["endpoint"] = script("bench_endpoint.py", *short)
     lines += endpoint_lines(results["endpoint"])

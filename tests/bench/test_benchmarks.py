@@ -26,6 +26,7 @@ SMALLEST = {
     "bench_controller.py": ("controller_lines", "--k 2 --links 1 --install"),
     "bench_large.py": ("large_lines", "--rounds 1 --k 4"),
     "bench_worker.py": ("worker_lines", "--rounds 1"),
+    "bench_iglb.py": ("planner_lines", "--rounds 1 --seeds 1 --small"),
     "bench_rnic.py": ("card_lines", "--rounds 1"),
     "bench_endpoint.py": ("endpoint_lines", "--rounds 1 --messages 10"),
     "bench_ticker.py": ("ticker_lines", "--seconds 0.5"),
