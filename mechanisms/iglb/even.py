@@ -51,6 +51,7 @@ def even(network: Network, demand: Demand, arcs: Ints, movable: Bools, floor: fl
     movable &= hops[of_flow, source] < FAR
     path = np.where(arcs >= 0, network.place[arcs], -1).astype(np.int32)
     number = connections(demand)
+    tries = min(BUDGET, 4 * int(movable.sum()))
     lent = Lent()
     flows = native().ffi.new(
         "iglb_flows *",
@@ -69,10 +70,7 @@ def even(network: Network, demand: Demand, arcs: Ints, movable: Bools, floor: fl
         },
     )
     count = int(number.max()) + 1
-    if (
-        native().lib.iglb_even(network.net, flows, lent(number, "int32_t"), count, floor, BUDGET)
-        < 0
-    ):
+    if native().lib.iglb_even(network.net, flows, lent(number, "int32_t"), count, floor, tries) < 0:
         raise MemoryError
     return np.where(path >= 0, network.arcs[path], -1)
 

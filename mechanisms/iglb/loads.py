@@ -36,9 +36,10 @@ def loads(demand: Demand, arcs: Ints, count: int) -> Floats:
 
 def on_arcs(demand: Demand, arcs: Ints) -> tuple[Ints, Ints, Floats]:
     """Return all that lies on arcs: arc, column and bits of each entry on each of its arcs."""
-    of_entry = arcs[demand.flow]
-    entry, hop = np.nonzero(of_entry >= 0)
-    return of_entry[entry, hop], demand.column[entry], demand.bits[entry]
+    of_entry = arcs[demand.flow].ravel()
+    place = np.flatnonzero(of_entry >= 0)
+    entry = place // max(1, arcs.shape[1])
+    return of_entry[place], demand.column[entry], demand.bits[entry]
 
 
 def _most(demand: Demand, key: Ints, bits: Floats, count: int) -> Floats:

@@ -81,11 +81,11 @@ class Planner:
         old, known = _paths_before(jobs, demand, before)
         kept = self._stands(demand, old)
         arcs = np.where(kept[:, None], old, -1)
-        floor = least(self.fabric, of_all).unsplit
+        bound = least(self.fabric, of_all)
+        floor, best = bound.unsplit, bound.seconds
         found = self._new_coloured(demand, arcs, ~known)
         if found is None or not self._is_done(demand, found, floor):
             found = self._searched(demand, arcs, found, ~kept, floor)
-            best = least(self.fabric, of_all).seconds
             if can_even(demand) and self._most(demand, found) > best * (1 + SAME):
                 found = even(self._network, demand, found, ~kept, best)
         return self._made(jobs, found, old, before)
