@@ -136,8 +136,7 @@ class Planner:
         if clos is None or not new.any():
             return None
         found = colouring.paths(clos, self._known.whole, demand, new)
-        broken = ((found >= 0) & (self.fabric.rate[found] <= 0)).any(axis=1)
-        found[broken] = -1
+        found[self._broken(demand, found)] = -1
         width = max(found.shape[1], arcs.shape[1])
         return np.where(new[:, None], _wide(found, width), _wide(arcs, width))
 
@@ -165,12 +164,19 @@ class Planner:
         bits = loads(demand, arcs, len(self.fabric.tail))
         return float((bits * self.fabric.cost).max(initial=0.0))
 
+    def _broken(self, demand: Demand, arcs: Ints) -> Bools:
+        """Say which flows have a path with a link that is down, their hosts' included."""
+        down = self.fabric.rate <= 0
+        ends = down[self.fabric.out] | down[self.fabric.out ^ 1]
+        on_path = ((arcs >= 0) & down[arcs]).any(axis=1)
+        return np.asarray(on_path | ends[demand.source] | ends[demand.target])
+
     def _stands(self, demand: Demand, arcs: Ints) -> Bools:
         """Say which flows have a path that is whole and one of the shortest."""
         on = arcs >= 0
         length = on.sum(axis=1)
         whole: Bools = np.asarray(length > 0)
-        whole &= ~(on & (self.fabric.rate[arcs] <= 0)).any(axis=1)
+        whole &= ~self._broken(demand, arcs)
         flows = np.flatnonzero(whole)
         source = self.fabric.leaf[demand.source[flows]]
         target = self.fabric.leaf[demand.target[flows]]
