@@ -187,8 +187,12 @@ class _Bases:
 def _to_ready(
     model: FabricModel, name: str, plan: Plan, there: Sequence[Entry]
 ) -> tuple[Change, ...]:
-    """Return what a switch lacks that holds `there`, what was learned for it included."""
-    learned = _known(model, name, model.learned.get(name, {}).values())
+    """Return what a switch lacks that holds `there`, what was learned for it included.
+
+    Default actions that were learned come last: they may be what puts the rest in force.
+    """
+    known = _known(model, name, model.learned.get(name, {}).values())
+    learned = sorted(known, key=lambda entry: isinstance(entry, DefaultEntry))
     found = Difference()
     wanted = (*plan, *plan.basis.canonical(learned))
     found.add_all(tuple(canonical(there, plan.basis.p4info)), wanted)
