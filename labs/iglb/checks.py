@@ -61,6 +61,7 @@ def checks(table: Table) -> Iterator[Check]:
     yield Check.reported("link-fails: healthy bound over job, iglb", reached)
     yield from _beside(table, "link-fails", "job", BLIND)
     yield from _queue_pairs(table)
+    yield from _all_hosts(table)
 
 
 def _beside(table: Table, load: str, metric: str, policies: tuple[str, ...]) -> Iterator[Check]:
@@ -87,6 +88,29 @@ def _queue_pairs(table: Table) -> Iterator[Check]:
         yield Check.reported(
             f"8 x 8, {count} queue pairs: throughput, iglb over ecmp",
             _ratio(table, f"servers-{count}", "job", "ecmp", IGLB),
+        )
+
+
+def _all_hosts(table: Table) -> Iterator[Check]:
+    """With --full: 1,024 hosts on three tiers, and 2,048 on two of which links are down."""
+    for job in ("ring", "all-to-all"):
+        row = f"1,024 hosts, {job}"
+        reached = _of(table, f"all-{job}-{IGLB}", REACHED)
+        yield Check.at_least(f"{row}: bound over job, iglb", reached, BEST)
+        for policy in ("ecmp", "packet-glb"):
+            yield Check.at_least(
+                f"{row}: job, {policy} over iglb",
+                _over(table, f"all-{job}-{policy}", f"all-{job}-{IGLB}", "job"),
+                1,
+            )
+    for down in (0, 1, 4):
+        row = f"2,048 hosts, permutation, links down: {down}"
+        reached = _of(table, f"large-{down}-{IGLB}", REACHED)
+        yield Check.at_least(f"{row}: bound over slowest flow, iglb", reached, BEST)
+        yield Check.at_least(
+            f"{row}: slowest flow, ecmp over iglb",
+            _over(table, f"large-{down}-ecmp", f"large-{down}-{IGLB}", "slowest flow"),
+            1,
         )
 
 
@@ -122,6 +146,14 @@ def figures(table: Table, out: Path) -> Iterator[Figure]:
         else "The slowest of 128 flows of 2 MB, each from another host to another one."
     )
     yield Figure(out / f"{load}.png", f"{told} Median and 95 % interval.")
+
+
+def _of(table: Table, variant: str, metric: str) -> Lookup:
+    return lambda: table.estimate(variant, metric)
+
+
+def _over(table: Table, above: str, below: str, metric: str) -> Lookup:
+    return lambda: table.paired(above, below, metric)
 
 
 def _metric(table: Table, policy: str, load: str, metric: str) -> Lookup:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy as np
 from labs import Context, LabError, Measured
 from simulator.runner import Outcome, Simulation
 from topologies.document import Document
+from topologies.model import Topology
 from workloads.bound import bound
 from workloads.loader import run_of
 from workloads.model import RunFile
@@ -28,7 +30,23 @@ def run_file(context: Context) -> RunFile:
     if context.variant.labels.get("load") == FRAGMENTED:
         share = int(str(context.settings["fragmented"]).rstrip("%"))
         mapping["job"]["placement"] = _fragmented(mapping["job"]["ranks"], share, context.seed)
+    down = int(context.variant.labels.get("dead", 0))
+    if down:
+        mapping["events"] = list(_down(_read(mapping, context).topology, down, context.seed))
     return _read(mapping, context)
+
+
+def _down(topology: Topology, count: int, seed: int) -> Iterator[dict[str, Any]]:
+    """Yield that so many links between switches, drawn by the seed, are down from the start."""
+    between = [
+        link
+        for link in topology.links
+        if topology.is_switch(link.a.node) and topology.is_switch(link.b.node)
+    ]
+    random = Random(seed, "down")
+    for number in sorted(random.derangement(len(between))[:count]):
+        link = between[number]
+        yield {"at": "0us", "link": f"{link.a}-{link.b}", "do": "down"}
 
 
 def _read(mapping: dict[str, Any], context: Context) -> RunFile:

@@ -24,7 +24,7 @@ RUN = (sys.executable, "-m", "weft.cli", "lab", "run", "iglb")
 
 def test_it_has_all_its_variants() -> None:  # test_lab_file.py reads each
     simulated = len(LAB.variants(Runtime.SIMULATOR))
-    assert simulated == 6 * 13 - 3 * 2 - 2 - 4 * 5
+    assert simulated == 6 * 13 - 3 * 2 - 2 - 4 * 5 + 2 * 3 + 3 * 2
     assert len(LAB.variants(Runtime.SOFTSWITCH)) == 2
 
 
