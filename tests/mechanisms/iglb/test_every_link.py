@@ -18,11 +18,13 @@ import pytest
 
 import topologies
 from compiler import compile_p4
+from controller.jobs import JobsSubmitted
 from controller.program import CompiledProgram
 from mechanisms import registry
 from mechanisms.iglb.learner import PlannedPaths
 from mechanisms.program import FABRIC
 from simulator.runner import Simulation
+from tests.mechanisms.iglb.held import ring
 from topologies.model import Link, Topology
 from workloads.loader import read_run
 
@@ -126,3 +128,28 @@ def test_reflex_plan_and_back(name: str) -> None:
 @pytest.mark.parametrize("name", LINKS)
 def test_reflex_plan_and_back_at_every_link(name: str) -> None:
     check(name)
+
+
+def test_another_plan_costs_flows_that_stay_no_packet() -> None:
+    """A second job comes in the middle: all pins are written again, under another version."""
+    traffic = messages(0, 50_000)
+    text = RUN.format(tree=TREE, link="s1-s9", traffic="\n".join(traffic))
+    run = read_run(text.replace(text[text.index("events:") : text.index("traffic:")], ""))
+    simulation = Simulation(run, program(registry.defines(run.topology)), seed=1)
+    learner = simulation.control.loop.learners["iglb"]
+    assert isinstance(learner, PlannedPaths)
+    before = learner.in_force
+    more = ring(run.topology, "more", pairs=8, by=3)
+    simulation.at(1_000_000_000, lambda: simulation.control.take(JobsSubmitted((more,))) and None)
+    end = simulation.run().end
+    now = learner.in_force
+    assert now.version == before.version + 1 and len(now.jobs) == 1 + len(before.jobs)
+    assert all(
+        now.pins.first[switch][flow] == port
+        for switch, pins in before.pins.first.items()
+        for flow, port in pins.items()
+    )
+    flows = end.flow_stats
+    assert (flows["sent_packets"] == flows["received_packets"]).all()
+    assert flows["out_of_order"].sum() == 0
+    assert end.counters["iglb"]["unplanned"] == 0
