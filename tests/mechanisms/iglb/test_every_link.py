@@ -119,7 +119,7 @@ def check(name: str) -> None:
     assert moved == 0 or early.sum() > 0  # what was on the dead link until the reflex
 
 
-@pytest.mark.parametrize("name", LINKS[::11])
+@pytest.mark.parametrize("name", LINKS[::16])
 def test_reflex_plan_and_back(name: str) -> None:
     check(name)
 

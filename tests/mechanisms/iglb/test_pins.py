@@ -55,7 +55,7 @@ def test_flows_go_as_planned(topology: Topology) -> None:
 def test_every_flow_is_on_its_old_or_new_path_after_every_write(
     topology: Topology, seed: int
 ) -> None:
-    held, job = Held(topology, seed=seed), ring(topology)
+    held, job = Held(topology, seed=seed), ring(topology, pairs=1)
     held.submit(job)
     held.settle()
     old = held.paths(job)
