@@ -16,9 +16,10 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from typing import Any
 
 import command_line
 import numpy as np
@@ -26,6 +27,8 @@ import numpy as np
 import topologies
 from compiler import compile_p4
 from controller import FabricController
+from controller.diff import Change
+from controller.entries import TableEntry
 from controller.jobs import DeclaredJob, FlowSet, JobsSubmitted
 from controller.program import CompiledProgram
 from mechanisms.program import FABRIC
@@ -42,6 +45,8 @@ classes: {{roce: {{dscp: 26, queue: 3, lossless: true}}, rest: {{queue: 0}}}}
 iglb: {{pinning: {pinning}}}
 """
 START_S = 60
+
+Write = Callable[[Sequence[Change]], Coroutine[Any, Any, None]]
 
 
 @dataclass(frozen=True)
@@ -103,7 +108,9 @@ async def install(topology: Topology, flows: int) -> list[Installed]:
 
             async def pins() -> int:
                 rows = [await controller.read_entries(s, "iglb_pin") for s in controller.sessions]
-                return sum(len([e for e in each if e.key[0] == "entry"]) for each in rows)
+                return sum(
+                    len([entry for entry in each if isinstance(entry, TableEntry)]) for each in rows
+                )
 
             for name, count, by in (("first", flows, 5), ("second", 16, 6)):
                 written[0] = 0
@@ -124,8 +131,8 @@ async def install(topology: Topology, flows: int) -> list[Installed]:
     return found
 
 
-def _counting(write, written):  # type: ignore[no-untyped-def]
-    async def counted(updates):  # type: ignore[no-untyped-def]
+def _counting(write: Write, written: list[int]) -> Write:
+    async def counted(updates: Sequence[Change]) -> None:
         written[0] += len(updates)
         await write(updates)
 
