@@ -104,7 +104,7 @@ async def install(topology: Topology, flows: int) -> list[Installed]:
             await controller.bring_up()
             written = [0]
             for session in controller.sessions.values():
-                session.write = _counting(session.write, written)  # type: ignore[method-assign]
+                session.write = _counting(session.write, written)  # type: ignore[assignment, method-assign]
 
             async def pins() -> int:
                 rows = [await controller.read_entries(s, "iglb_pin") for s in controller.sessions]
