@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from controller.fabric_state import FabricReady, LinkChanged
-from controller.jobs import JobsSubmitted
+from controller.jobs import DeclaredJob, JobsSubmitted
 from controller.policy import FabricPolicy
 from controller.program import CompiledProgram
 from controller.steering import SwitchPrograms
@@ -148,8 +148,7 @@ class Simulation:
         apply_port_report(self.fabric)
         if chooser_of(run.topology) is not None:
             notice("jobs")
-            jobs = declared_jobs(run, self.traffic)
-            self.installed += self.control.take(JobsSubmitted(jobs)) if jobs else 0
+            self._declare(declared_jobs(run, self.traffic))
         self._down: set[Link] = set()
         self.punts = 0
         self.clients: LockStep | None = None
@@ -208,6 +207,16 @@ class Simulation:
         engine.sample(self.file.sample_ps)
         if self.file.paths_window_ps is not None:
             engine.record_paths(MOST_PATH_ROWS)
+
+    def _declare(self, jobs: Sequence[DeclaredJob]) -> None:
+        """Let the controller hear of jobs before they start, and first of what is down by then."""
+        topology = self.fabric.topology
+        for call in calls(topology):
+            if isinstance(call, LinksCall) and not call.up and call.at_ns == 0:
+                for link in call.links:
+                    if all(topology.is_switch(end.node) for end in (link.a, link.b)):
+                        self.control.take(LinkChanged(link, up=False), self._away)
+        self.installed += self.control.take(JobsSubmitted(tuple(jobs))) if jobs else 0
 
     def _held(self) -> bool:
         """Say whether messages wait for what comes after them: collectives, or who carries them."""

@@ -3,7 +3,8 @@
  * The flows of a group follow each other, and messages name the first one. A message is cut into pieces. A queue pair takes the next
  * piece while fewer than `outstanding` of its own are not complete, so that one on a free path carries more; those that could take it
  * do so in turn. Pieces are dealt in the order of messages, and each is a work request: they arrive in order on one queue pair,
- * and in any order on several.
+ * and in any order on several. Towards a message's end they become smaller (guided self-scheduling, Polychronopoulos and Kuck 1987):
+ * else the queue pair with the slowest path would still be busy with a whole one when the others are done.
  */
 #include "engine.h"
 
@@ -26,9 +27,34 @@ struct stripes {
     struct stripe of[];
 };
 
-static uint64_t pieces_of(const struct stripes *stripes, uint64_t bytes)
+enum { SMALLEST_PIECE = 8 }; /* as a part of a whole one: what is on its way has to fill the path */
+
+/* How long the next piece is where so many bytes of a message are left: whole packets, but for the last one. */
+static uint64_t piece_of(const struct stripes *stripes, uint32_t payload, uint64_t left)
 {
-    return (bytes + stripes->config.piece_bytes - 1) / stripes->config.piece_bytes;
+    const uint32_t pairs = stripes->config.queue_pairs;
+    const uint64_t whole = stripes->config.piece_bytes;
+    uint64_t length = pairs > 1 ? left / (2 * pairs) : whole;
+    length = length > whole / SMALLEST_PIECE ? length : whole / SMALLEST_PIECE;
+    length = (length + payload - 1) / payload * payload;
+    length = length && length < whole ? length : whole;
+    return length < left ? length : left;
+}
+
+/* How many pieces a message is cut into, and how many packets they have together. */
+static void count_pieces(const struct flow *flow, uint64_t bytes, uint64_t *pieces, uint64_t *packets)
+{
+    const uint64_t payload = flow->config.payload, piece = flow->stripes->config.piece_bytes;
+    const uint64_t ending = 2 * flow->stripes->config.queue_pairs * piece;
+    const uint64_t whole = bytes > ending ? (bytes - ending) / piece : 0;
+    *pieces = whole;
+    *packets = whole * ((piece + payload - 1) / payload);
+    for (uint64_t left = bytes - whole * piece; left;) {
+        const uint64_t length = piece_of(flow->stripes, flow->config.payload, left);
+        (*pieces)++;
+        *packets += (length + payload - 1) / payload;
+        left -= length;
+    }
 }
 
 uint32_t message_packets(const struct flow *flow, uint64_t bytes)
@@ -36,8 +62,9 @@ uint32_t message_packets(const struct flow *flow, uint64_t bytes)
     const uint64_t payload = flow->config.payload;
     if (!flow->stripes)
         return (uint32_t)((bytes + payload - 1) / payload);
-    const uint64_t piece = flow->stripes->config.piece_bytes, rest = bytes % piece;
-    return (uint32_t)(bytes / piece * ((piece + payload - 1) / payload) + (rest + payload - 1) / payload);
+    uint64_t pieces, packets;
+    count_pieces(flow, bytes, &pieces, &packets);
+    return (uint32_t)packets;
 }
 
 /* --- making ---------------------------------------------------------------------------------------- */
@@ -133,7 +160,7 @@ static void deal(struct sim *s, struct stripes *stripes)
     struct stripe *taker;
     while (first->open_head >= 0 && (taker = next_taker(stripes))) {
         const uint64_t number = (uint64_t)first->open_head;
-        const uint64_t length = stripes->left < stripes->config.piece_bytes ? stripes->left : stripes->config.piece_bytes;
+        const uint64_t length = piece_of(stripes, first->config.payload, stripes->left);
         if (!endpoint_post(s, s->flows[stripes->config.flow + stripes->turn], number, length, !taker->outstanding)) {
             taker->failed = 1;
             continue;
@@ -156,7 +183,9 @@ void stripes_message(struct sim *s, struct flow *flow, uint64_t number)
 {
     struct stripes *stripes = flow->stripes;
     struct message *message = &s->messages[number];
-    message->works = (uint32_t)pieces_of(stripes, message->bytes);
+    uint64_t pieces, packets;
+    count_pieces(flow, message->bytes, &pieces, &packets);
+    message->works = (uint32_t)pieces;
     if (flow->open_tail < 0) {
         flow->open_head = (int64_t)number;
         stripes->left = message->bytes;

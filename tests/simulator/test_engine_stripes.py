@@ -64,6 +64,16 @@ def stripe(net: Any, flow: int, n: int, piece: int = 4 * MTU, outstanding: int =
     net.engine.stripe_flows(row)
 
 
+def pieces(size: int, n: int, piece: int) -> list[int]:
+    """Return what a message is cut into: a 2n-th of what is left, an eighth of a piece at least."""
+    found = []
+    while size:
+        share = max(size // (2 * n), piece // 8) if n > 1 else piece
+        found.append(min(size, piece, -(-share // MTU) * MTU))
+        size -= found[-1]
+    return found
+
+
 def carried(net: Any, first: int, n: int) -> list[int]:
     return [int(row["received_bytes"]) for row in net.engine.flow_stats(first, n)]
 
@@ -72,16 +82,15 @@ def carried(net: Any, first: int, n: int) -> list[int]:
 def test_a_message_takes_the_bits_of_its_pieces_and_the_delay(
     net: Any, operation: Operation
 ) -> None:
-    """Enough is handed over that the line is never idle: 8 pieces last longer than a round trip."""
+    """Whole pieces last longer than a round trip; the small ones at the end may wait for it."""
     piece, size = 8 * MTU, 100 * MTU + 5
     _a, _b, first = group(net, 4, piece=piece, operation=operation)
     net.messages([{"flow": first, "bytes": size, "start_ps": 3 * US}])
     assert net.engine.run(to_the_end=True) is Stop.DONE
-    parts = [piece] * (size // piece) + [size % piece]
-    took = sum(sending(operation, part) for part in parts)
+    took = sum(sending(operation, part) for part in pieces(size, 4, piece))
     times = net.times(0)
     assert times["ready"] == times["first_sent"] == 3 * US
-    assert times["done"] == 3 * US + took + DELAY
+    assert 0 <= times["done"] - (3 * US + took + DELAY) <= 2 * DELAY
     assert times["last_sent"] < times["done"] - DELAY
     assert sum(carried(net, first, 4)) == size
     assert net.engine.host_port_stats(0, 0).queue_packets == 0
@@ -177,7 +186,8 @@ def test_messages_are_dealt_in_order_and_overlap(net: Any) -> None:
     times = [net.times(i) for i in range(3)]
     for earlier, later in pairwise(times):
         assert earlier["first_sent"] < later["first_sent"] < earlier["done"] < later["done"]
-    assert times[2]["done"] == 48 * sending(Operation.WRITE, 8 * MTU) + DELAY
+    took = 3 * sum(sending(Operation.WRITE, part) for part in pieces(128 * MTU, 4, 8 * MTU))
+    assert 0 <= times[2]["done"] - took - DELAY <= 3 * 3 * DELAY
 
 
 def test_a_queue_pair_that_dies_takes_its_pieces_with_it_and_others_go_on(net: Any) -> None:
