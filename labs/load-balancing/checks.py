@@ -8,6 +8,7 @@ from pathlib import Path
 from labs import Check, Context, Estimate, Figure, Measured, Runtime, Table
 from labs.drawing import bars, drawing, where
 
+from .adversarial import adversarial_checks
 from .real import measure_as_slowly, measure_real
 from .runs import measure
 
@@ -78,6 +79,7 @@ def checks(table: Table) -> Iterator[Check]:
     yield from _unequal_spines(table)
     yield from _dead_links(table)
     yield from _harder(table)
+    yield from adversarial_checks(table)
     yield from _badly_placed_job(table)
     yield from _all_hosts(table)
 
@@ -196,6 +198,9 @@ def _all_hosts(table: Table) -> Iterator[Check]:
         yield Check.at_most(
             f"{row}, {policy}", _of(table, f"large-{policy}", "slowest flow"), 1.1 * 56.3, "us"
         )
+    for variant in ("all-packet-glb", "large-spray", "large-packet-dlb"):
+        row = f"{variant}: bound over slowest flow"
+        yield Check.reported(row, _of(table, variant, "bound over slowest"))
 
 
 ORDER = (

@@ -43,7 +43,10 @@ def context(variant: str, out: Path, seed: int = 1) -> Context:
 
 
 def test_it_has_all_its_variants() -> None:  # test_lab_file.py reads each
-    assert len(LAB.variants(Runtime.SIMULATOR)) == 9 * 9 - 2 - 10 + 2 + 2 + 10 + 5 * 2
+    assert (
+        len(LAB.variants(Runtime.SIMULATOR))
+        == 9 * 9 - 2 - 10 + 2 + 2 + 10 + 5 * 2 + 4 * 2 + 4 * 3 + 5 + 4
+    )
     assert len(LAB.variants(Runtime.SOFTSWITCH)) == 2 + 5
 
 
