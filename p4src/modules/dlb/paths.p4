@@ -48,9 +48,9 @@ register<bands_t>(1) glb_said;                      // the last report from here
 @id(REGISTER_ID_GLB_TURN)
 register<bit<16>>(1) glb_turn;                      // rounds since then 8, the port whose turn it is 8
 
-// By port, as its last packet left: what waited behind it 32 (in the target's unit of depths), and, of the last one that did
-// not find the line idle, ticks since the one before 32 and bytes 32; when it left 32, in ticks. Written in egress, each cell
-// by one port's packets, and read in ingress.
+// By port, as its last packet left: what waited behind it 32 (in the target's unit of depths); ticks since the one before 32
+// and bytes 32, of the last packet that did not find the line idle, or left sooner than that; when it left 32, in ticks.
+// Written in egress, each cell by one port's packets, and read in ingress.
 @id(REGISTER_ID_GLB_LEFT)
 register<bit<128>>(PORTS) glb_left;
 
@@ -63,7 +63,10 @@ control MeasureQueue(in local_metadata_t meta, in standard_metadata_t std) {
         bit<128> last;
         glb_left.read(last, (bit<32>)std.egress_port);
         bit<32> now = std.egress_global_timestamp[31:0];
-        bit<64> took = last[127:96] == 0 ? last[95:32] : (now - last[31:0]) ++ std.packet_length;
+        bit<32> gap = now - last[31:0];
+        // A line is as fast as two packets showed that left one behind the other, and no slower than any two have left.
+        bool faster = (bit<64>)gap * (bit<64>)last[63:32] < (bit<64>)last[95:64] * (bit<64>)std.packet_length;
+        bit<64> took = last[127:96] != 0 || faster ? gap ++ std.packet_length : last[95:32];
         glb_left.write((bit<32>)std.egress_port, (bit<32>)std.deq_qdepth ++ took ++ now);
     }
 
@@ -202,13 +205,14 @@ control ReportPaths(inout headers_t hdr, inout local_metadata_t meta, inout stan
             dlb_bands.write(3, bit_3);
             bit<128> left;
             glb_left.read(left, (bit<32>)port);
-            // What waits there, on a line of full rate; and that the line takes 2, 4, 8 or 16 times as long.
+            // What waits there, on a line of full rate; and that the line takes 2, 4, 8 or 16 times as long. To a slow line
+            // comes what is on its way before anybody hears of a queue: it is worse than others before anything waits.
             bit<64> waits = (bit<64>)left[127:96] * (bit<64>)per_depth;
             bit<64> usual = (bit<64>)(left[63:32] + (bit<32>)overhead) * (bit<64>)per_byte;
             bit<64> took = 16w0 ++ left[95:64] ++ 16w0;
             bit<64> half_more = usual + (usual >> 1);
             if (took > half_more) {
-                waits = waits << 1;
+                waits = (waits + (((bit<64>)1 << all.unit) << 16)) << 1;
             }
             if (took > half_more << 1) {
                 waits = waits << 1;
@@ -221,7 +225,7 @@ control ReportPaths(inout headers_t hdr, inout local_metadata_t meta, inout stan
             }
             // Nothing has left since: it is paused.
             bit<32> since = all.now[31:0] - left[31:0];
-            waits = left[127:96] == 0 ? 64w0 : waits + (16w0 ++ since ++ 16w0);
+            waits = left[127:96] == 0 ? waits : waits + (16w0 ++ since ++ 16w0);
             bit<4> wait_band;
             band_of.apply(waits[63:16] >> all.unit, wait_band);
             port_set_t own = (port_set_t)1 << place;

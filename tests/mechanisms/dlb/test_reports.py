@@ -111,8 +111,18 @@ def test_reports_do_not_concern_other_leaves() -> None:
     assert heard(simulation, "s1", 0, 2) == heard(simulation, "s3", 0, 2) == 0
 
 
-def test_what_has_drained_is_reported_as_good_again() -> None:
+def test_a_slow_link_stays_worse_than_others_when_nothing_waits() -> None:
+    """What is on its way before anybody hears of a queue would fill it again."""
     simulation = simulated(two_leaves(), events=SLOW, until_us=1000)
+    assert [heard(simulation, "s1", place, 1) for place in range(4)] == [3, 0, 0, 0]
+
+
+def test_a_link_that_has_its_rate_back_is_reported_as_good_again() -> None:
+    back = SLOW.replace("0us", "300us").replace("25%", "100%")
+    later = [
+        message(host, 8 + host, 400, start="400us", udp_port=50000 + host) for host in range(1, 9)
+    ]
+    simulation = simulated([*two_leaves(), *later], events=f"{SLOW}, {back}", until_us=1000)
     assert [heard(simulation, "s1", place, 1) for place in range(4)] == [0, 0, 0, 0]
 
 
