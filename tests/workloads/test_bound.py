@@ -194,3 +194,27 @@ def test_the_command_prints_json_alone(capfd: pytest.CaptureFixture[str]) -> Non
 def test_the_command_says_what_it_takes(capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["bound", "incast-32"]) == 1
     assert "taken are messages that all start at once" in capfd.readouterr().err
+
+
+@pytest.mark.long
+def test_8192_hosts_are_proved_even_with_slow_links() -> None:
+    """128 leaves, 64 spines: spines that are alike are solved as one, slow ones by themselves."""
+    draw = np.random.default_rng(1)
+    pairs = {(int(draw.integers(128)), int(draw.integers(64))) for _ in range(16)}
+    slow = {(128 + spine, leaf) for leaf, spine in pairs}
+    arcs = [
+        (a, b, 100.0 if (a, b) in slow else 400.0)
+        for leaf in range(128)
+        for spine in range(128, 192)
+        for a, b in ((leaf, spine), (spine, leaf))
+    ]
+    moved = draw.permutation(8192)
+    amount = np.zeros((128, 192))
+    np.add.at(amount, (moved // 64, np.arange(8192) // 64), 2e6 * 8)
+    amount[np.arange(128), np.arange(128)] = 0
+    network, wanted = lines(*arcs), Demands(np.arange(128), amount)
+    proof = check(network, wanted, solve(network, wanted))
+    leaving = amount.sum(axis=0)[:128] / (64 * 400)
+    assert 0 <= proof.gap < GAP
+    assert proof.upper >= leaving.max() * (1 - 1e-9)
+    assert proof.lost < 1e-9

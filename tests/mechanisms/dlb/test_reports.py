@@ -23,6 +23,7 @@ from tests.mechanisms.dlb.test_policies import (
     ran,
 )
 from topologies.errors import TopologyError
+from topologies.tickers import TICKER_PORT
 from workloads.loader import read_run
 
 RUN = """\
@@ -214,3 +215,23 @@ def test_policies_without_reports_have_a_program_without_them() -> None:
         shape=TWO_TIERS, policy="packet-dlb", more="", until=1, events="", traffic=message(1, 9)
     )
     assert registry.defines(read_run(text).topology) == ("PROFILE", "WITH_FABRIC", "WITH_DLB")
+
+
+def test_a_report_and_a_tick_of_the_same_tick_are_not_far_apart() -> None:
+    """A report's age is 0 in its own tick, and it is silent for longer than 32 us from the next."""
+    simulation = simulated(two_leaves(), until_us=40)
+    core = simulation.fabric.switches["s1"].device.core
+    frame = Ether(template(LEAVES))
+    frame[Ether].src = "02:00:00:00:00:01"
+    at_ns = 50_000
+    core.inject(9, bytes(frame), at_ns * 1000)
+    silence_ns = PathReports().silence_ps // 1000
+    for later_ns in (0, silence_ns, silence_ns + 1):
+        before = cell(simulation, "s1", "glb_silent", 0)
+        for _ in range(4):  # each port's turn
+            core.inject(TICKER_PORT, template(LEAVES), (at_ns + later_ns) * 1000)
+        first = 1 << 0
+        assert before & first == 0
+        assert cell(simulation, "s1", "glb_when", 0) == at_ns
+        assert bool(cell(simulation, "s1", "glb_silent", 0) & first) == (later_ns > silence_ns)
+    assert heard(simulation, "s1", 0, 1) == (1 << BAND_BITS) - 1
