@@ -48,9 +48,9 @@ register<bands_t>(1) glb_said;                      // the last report from here
 @id(REGISTER_ID_GLB_TURN)
 register<bit<16>>(1) glb_turn;                      // rounds since then 8, the port whose turn it is 8
 
-// By port, as its last packet left: what waited behind it 32 (in the target's unit of depths); ticks since the one before 32
-// and bytes 32, of the last packet that did not find the line idle, or left sooner than that; when it left 32, in ticks.
-// Written in egress, each cell by one port's packets, and read in ingress.
+// By port, as its last packet left: what waited behind it 32 (in the target's unit of depths); what the last one took that
+// another waited for, or that another followed sooner, in ticks 32, and its bytes 16; its own bytes 16; when it left 32, in
+// ticks. Written in egress, each cell by one port's packets, and read in ingress.
 @id(REGISTER_ID_GLB_LEFT)
 register<bit<128>>(PORTS) glb_left;
 
@@ -63,11 +63,11 @@ control MeasureQueue(in local_metadata_t meta, in standard_metadata_t std) {
         bit<128> last;
         glb_left.read(last, (bit<32>)std.egress_port);
         bit<32> now = std.egress_global_timestamp[31:0];
-        bit<32> gap = now - last[31:0];
+        bit<32> gap = now - last[31:0];             // what the one before took, if this one waited for it
         // A line is as fast as two packets showed that left one behind the other, and no slower than any two have left.
-        bool faster = (bit<64>)gap * (bit<64>)last[63:32] < (bit<64>)last[95:64] * (bit<64>)std.packet_length;
-        bit<64> took = last[127:96] != 0 || faster ? gap ++ std.packet_length : last[95:32];
-        glb_left.write((bit<32>)std.egress_port, (bit<32>)std.deq_qdepth ++ took ++ now);
+        bool faster = (bit<64>)gap * (bit<64>)last[63:48] < (bit<64>)last[95:64] * (bit<64>)last[47:32];
+        bit<48> took = last[127:96] != 0 || faster ? gap ++ last[47:32] : last[95:48];
+        glb_left.write((bit<32>)std.egress_port, (bit<32>)std.deq_qdepth ++ took ++ std.packet_length[15:0] ++ now);
     }
 
     apply {
@@ -208,7 +208,7 @@ control ReportPaths(inout headers_t hdr, inout local_metadata_t meta, inout stan
             // What waits there, on a line of full rate; and that the line takes 2, 4, 8 or 16 times as long. To a slow line
             // comes what is on its way before anybody hears of a queue: it is worse than others before anything waits.
             bit<64> waits = (bit<64>)left[127:96] * (bit<64>)per_depth;
-            bit<64> usual = (bit<64>)(left[63:32] + (bit<32>)overhead) * (bit<64>)per_byte;
+            bit<64> usual = (bit<64>)((bit<32>)left[63:48] + (bit<32>)overhead) * (bit<64>)per_byte;
             bit<64> took = 16w0 ++ left[95:64] ++ 16w0;
             bit<64> half_more = usual + (usual >> 1);
             if (took > half_more) {
