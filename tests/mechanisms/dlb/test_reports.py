@@ -127,6 +127,14 @@ def test_a_link_that_has_its_rate_back_is_reported_as_good_again() -> None:
     assert [heard(simulation, "s1", place, 1) for place in range(4)] == [0, 0, 0, 0]
 
 
+def test_short_packets_behind_long_ones_make_no_line_slow() -> None:
+    """8 hosts fill 4 uplinks, each message ends in 288 B; then nothing waits any more."""
+    mixed = [message(host, 8 + host, bytes=f"{100 * 4096 + 288}B") for host in range(1, 9)]
+    simulation = simulated(mixed, until_us=600)
+    assert cell(simulation, "s1", "glb_waits", 0) == 0
+    assert [heard(simulation, "s1", place, 1) for place in range(4)] == [0, 0, 0, 0]
+
+
 def test_a_neighbour_that_falls_silent_leads_nowhere() -> None:
     """Reports come each 2 us, or each 8 us without news; 32 us without any are too long."""
     event = "{at: 50us, link: s1-s3, loss: 100%}"
