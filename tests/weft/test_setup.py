@@ -27,7 +27,7 @@ def tree() -> Iterator[Path]:
     """A copy of what set-up depends on, which every user may read and only we may write."""
     with tempfile.TemporaryDirectory(prefix="weft-test-") as folder:
         copy = Path(folder)
-        for name in ("setup", "hostagent", "softswitch", "simulator"):
+        for name in ("setup", "hostagent", "softswitch", "simulator", "mechanisms"):
             ignore = shutil.ignore_patterns("__pycache__", "*.so", "build")
             shutil.copytree(REPOSITORY / name, copy / name, ignore=ignore)
         for name in ("requirements.lock", "pyproject.toml", "Makefile"):
