@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from labs import Context, LabError, Measured
+from labs.fabric_program import program_of
 from simulator.runner import Outcome, Simulation
 from topologies.document import Document
 from topologies.model import Topology
@@ -17,8 +18,6 @@ from workloads.bound import bound
 from workloads.loader import run_of
 from workloads.model import RunFile
 from workloads.randomness import Random
-
-from .programs import program_of
 
 PS_PER_US = 1_000_000
 FRAGMENTED = "ring-fragmented"

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from labs import Check, Context, Estimate, Figure, Measured, Runtime, Table
+from labs import Check, Estimate, Figure, Runtime, Table, real_flows
 from labs.drawing import bars, drawing, where
 
 from .adversarial import adversarial_checks
-from .real import measure_as_slowly, measure_real
 from .runs import measure
 
 Lookup = Callable[[], Estimate]
@@ -36,19 +35,9 @@ LOADS = (
 )
 
 
-def measure_simulator(context: Context) -> dict[str, Measured]:
-    """In virtual time."""
-    return measure(context)
-
-
-def measure_beside(context: Context) -> dict[str, Measured]:
-    """In virtual time, slowed down like the run in real time."""
-    return measure_as_slowly(context)
-
-
-def measure_live(context: Context) -> dict[str, Measured]:
-    """Over namespaces, under RDMA WRITEs."""
-    return measure_real(context)
+measure_simulator = measure
+measure_beside = real_flows.measure_beside
+measure_live = real_flows.measure_live
 
 
 def checks(table: Table) -> Iterator[Check]:

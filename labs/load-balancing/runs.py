@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from labs import Context, LabError, Measured
+from labs.fabric_program import program_of
 from simulator.runner import Outcome, Simulation
 from topologies.document import Document
 from topologies.model import Role, Topology
@@ -19,7 +20,6 @@ from workloads.loader import run_of
 from workloads.model import RunFile
 
 from .beside import beside_incast, slowest_pair
-from .programs import program_of
 
 PS_PER_US = 1_000_000
 PPM = 1_000_000

@@ -1,4 +1,4 @@
-"""What switches run: fabric.p4 with what the variant uses, unless another is asked for."""
+"""What switches of a lab run: fabric.p4 with what the variant uses, unless another is asked for."""
 
 from __future__ import annotations
 

@@ -1,23 +1,27 @@
-"""The same in real time: RDMA WRITEs between namespaces, and in the simulator as slowly."""
+"""RDMA WRITEs of a run file between namespaces, and the same in virtual time as slowly.
+
+What labs measure of messages that are played in both runtimes; a lab's checks.py takes
+`measure_live` and `measure_beside` from here. Its setting `jitter_us`: flows start within so much
+of each other, by the seed.
+"""
 
 from __future__ import annotations
 
 from labs import Context, LabError, Measured, live, live_beside
+from labs.fabric_program import program_of
 from labs.live_model import LiveRun, LiveSettings
-
-from .programs import program_of
 
 PS_PER_US = 1_000_000
 
 
-def measure_real(context: Context) -> dict[str, Measured]:
+def measure_live(context: Context) -> dict[str, Measured]:
     """Play it over namespaces. Needs root."""
     run = context.run_file()
     seen = live.play(run, program_of(context, run.topology), _settings(context), context.tell)
     return _measured(seen)
 
 
-def measure_as_slowly(context: Context) -> dict[str, Measured]:
+def measure_beside(context: Context) -> dict[str, Measured]:
     """Play it in virtual time, slowed down as much."""
     run = context.run_file()
     program = program_of(context, run.topology)
