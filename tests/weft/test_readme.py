@@ -39,6 +39,7 @@ NOT_HERE = {
     "make lab LAB=load-balancing ARGS=--full": (
         "it takes hours; test_goldens.py runs its quick variants"
     ),
+    "make lab LAB=iglb": "it takes a quarter of an hour; its quick runs are in this list",
     "make lab LAB=allreduce": "it takes minutes; test_goldens.py runs its quick variants",
     "make setup-torch": "it installs PyTorch",
     'sudo .venv/bin/weft train training --loss 1% --fault "at step 15: kill s3"': (
