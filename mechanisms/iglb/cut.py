@@ -6,7 +6,7 @@ import numpy as np
 
 from mechanisms.iglb.demand import Demand
 from mechanisms.iglb.fabric import Fabric, Ints
-from mechanisms.iglb.fixed import Fixed, Least, least
+from mechanisms.iglb.fixed import Least
 from mechanisms.iglb.loads import loads
 from mechanisms.iglb.plan import Proof
 
@@ -14,12 +14,11 @@ SAME = 1e-9
 """Two times are the same that differ by no more, relatively."""
 
 
-def by_cut(fabric: Fabric, demand: Demand, arcs: Ints, of: Fixed) -> Proof:
+def by_cut(fabric: Fabric, demand: Demand, arcs: Ints, bound: Least) -> Proof:
     """Return the proof by hosts' links and leaves' cuts, which takes no linear program.
 
-    `of`: what is fixed of the flows that have a path or need none.
+    `bound`: of the flows that have a path or need none.
     """
-    bound = least(fabric, of)
     bits = loads(demand, arcs, len(fabric.tail))
     planned = max(float((bits * fabric.cost).max(initial=0.0)), bound.host_s)
     return Proof(planned, bound.seconds, *_said(fabric, bound, planned), bound.unsplit)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -39,6 +40,19 @@ class Demand:
     def columns(self) -> int:
         """How many phases all jobs have together."""
         return int(self.starts[-1])
+
+    @cached_property
+    def entry_start(self) -> Ints:
+        """Where each flow's entries begin; one more, where the last one's end."""
+        return np.searchsorted(self.flow, np.arange(len(self) + 1))
+
+    @cached_property
+    def connection(self) -> Ints:
+        """The number of each flow's connection: its job, source and target."""
+        width = int(max(self.source.max(initial=0), self.target.max(initial=0))) + 1
+        key = (self.job * width + self.source) * width + self.target
+        found: Ints = np.unique(key, return_inverse=True)[1].ravel()
+        return found
 
 
 def of_job(job: DeclaredJob, fabric: Fabric) -> Demand:

@@ -20,20 +20,12 @@ BUDGET = 300
 """Tries to help the slowest connection: some 0.7 ms each where leaves have 32 uplinks."""
 
 
-def connections(demand: Demand) -> Ints:
-    """Return the number of each flow's connection: job, source and target."""
-    width = int(max(demand.source.max(initial=0), demand.target.max(initial=0))) + 1
-    key = (demand.job * width + demand.source) * width + demand.target
-    found: Ints = np.unique(key, return_inverse=True)[1].ravel()
-    return found
-
-
 def can_even(demand: Demand) -> bool:
     """Say whether connections have several queue pairs, and jobs one phase."""
     return (
         len(demand) > 0
         and bool((np.diff(demand.starts) <= 1).all())
-        and (int(connections(demand).max()) + 1 < len(demand))
+        and (int(demand.connection.max()) + 1 < len(demand))
     )
 
 
@@ -41,7 +33,7 @@ def even(network: Network, demand: Demand, arcs: Ints, movable: Bools, floor: fl
     """Return paths with those of movable flows changed. `floor`: seconds that are good enough."""
     fabric = network.fabric
     source, target = fabric.leaf[demand.source], fabric.leaf[demand.target]
-    movable = movable & (arcs >= 0).any(axis=1)
+    movable = movable & (arcs[:, 0] >= 0)
     rows, row = np.unique(target[movable], return_inverse=True)
     if not len(rows):
         return arcs
@@ -49,8 +41,7 @@ def even(network: Network, demand: Demand, arcs: Ints, movable: Bools, floor: fl
     of_flow = np.zeros(len(demand), dtype=np.int64)
     of_flow[movable] = row
     movable &= hops[of_flow, source] < FAR
-    path = np.where(arcs >= 0, network.place[arcs], -1).astype(np.int32)
-    number = connections(demand)
+    path = np.ascontiguousarray(network.to_path(arcs))  # C writes into it
     tries = min(BUDGET, 4 * int(movable.sum()))
     lent = Lent()
     flows = native().ffi.new(
@@ -58,9 +49,7 @@ def even(network: Network, demand: Demand, arcs: Ints, movable: Bools, floor: fl
         {
             "flows": len(demand),
             "width": path.shape[1],
-            "entry_start": lent(
-                np.searchsorted(demand.flow, np.arange(len(demand) + 1)), "int32_t"
-            ),
+            "entry_start": lent(demand.entry_start, "int32_t"),
             "entry_bits": lent(demand.bits, "double"),
             "source": lent(source, "int32_t"),
             "row": lent(of_flow, "int32_t"),
@@ -69,19 +58,20 @@ def even(network: Network, demand: Demand, arcs: Ints, movable: Bools, floor: fl
             "path": lent(path, "int32_t"),
         },
     )
-    count = int(number.max()) + 1
-    if native().lib.iglb_even(network.net, flows, lent(number, "int32_t"), count, floor, tries) < 0:
+    number = lent(demand.connection, "int32_t")
+    count = int(demand.connection.max()) + 1
+    if native().lib.iglb_even(network.net, flows, number, count, floor, tries) < 0:
         raise MemoryError
-    return np.where(path >= 0, network.arcs[path], -1)
+    return network.from_path(path)
 
 
 def rates(network: Network, demand: Demand, arcs: Ints) -> Floats:
     """Return how fast each connection is, in its own bits a second; 0 for one without a path."""
-    number = connections(demand)
+    number = demand.connection
     bits = np.bincount(demand.flow, demand.bits, minlength=len(demand))
     on = arcs >= 0
     load = np.bincount(
-        arcs[on], np.broadcast_to(bits[:, None], arcs.shape)[on], minlength=len(network.place)
+        arcs[on], np.broadcast_to(bits[:, None], arcs.shape)[on], minlength=len(network.fabric.tail)
     )
     needs = load * network.fabric.cost
     takes = np.where(on, needs[arcs], 0).max(axis=1, initial=0)

@@ -68,8 +68,8 @@ class Plans(Protocol):
     def plan(self, jobs: Sequence[DeclaredJob], before: Plan | None = None) -> Plan:
         """Return a plan; flows keep the paths of `before` that are whole."""
 
-    def better(self, jobs: Sequence[DeclaredJob], than: Plan, by: float) -> Plan | None:
-        """Return a plan that needs less time by a share, None if there is none."""
+    def better(self, than: Plan, by: float) -> Plan | None:
+        """Return a plan of the same jobs that needs less time by a share, None if there is none."""
 
     def with_down(self, down: frozenset[Link]) -> Plans:
         """Return the same without these links."""
@@ -158,7 +158,7 @@ class PlannedPaths:
         wanted = {**self._jobs, **{job.name: job for job in jobs}}
         found, before = self._planned(wanted.values(), self.in_force.plan), self.in_force.plan
         if before is not None and found.proof.quality < 1 - GAIN:
-            found = self._planner_now().better(found.jobs, before, GAIN) or found
+            found = self._planner_now().better(found, GAIN) or found
         followed = self._followed(found)
         self._check_room(followed.pins)
         self._jobs, self._home = wanted, found
@@ -177,7 +177,7 @@ class PlannedPaths:
         if not self.on or before is None:
             return None
         kept = self._planned(self._jobs.values(), before)
-        better = self._planner_now().better(kept.jobs, before, GAIN)
+        better = self._planner_now().better(kept, GAIN)
         self._home = better or self._planned(self._jobs.values(), self._home)
         return self._renew(self._followed(better)) if better else self._move(kept, now)
 

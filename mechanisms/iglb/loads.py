@@ -22,14 +22,19 @@ def lost(fabric: Fabric, demand: Demand, arcs: Ints) -> npt.NDArray[np.bool_]:
 
 def loads(demand: Demand, arcs: Ints, count: int) -> Floats:
     """Return the bits on each of `count` arcs: over jobs the sum, over a job's phases the most."""
-    arc, column, bits = on_arcs(demand, arcs)
     columns = demand.columns
     if count * columns <= MOST_CELLS:
-        cells = sums(arc * columns + column, bits, count * columns)
         if not columns:
             return np.zeros(count)
-        most = np.maximum.reduceat(cells.reshape(count, columns), demand.starts[:-1], axis=1)
+        # What fills paths up is counted, too: as arc -1, which is before all others.
+        cell = (arcs[demand.flow] + 1) * columns + demand.column[:, None]
+        bits = np.repeat(demand.bits, arcs.shape[1])
+        cells = sums(cell.ravel(), bits, (count + 1) * columns)[columns:].reshape(count, columns)
+        if columns == 1:
+            return cells[:, 0]
+        most = np.maximum.reduceat(cells, demand.starts[:-1], axis=1)
         return np.asarray(most.sum(axis=1))
+    arc, column, bits = on_arcs(demand, arcs)
     key, place = np.unique(arc * columns + column, return_inverse=True)
     return _most(demand, key, sums(place, bits, len(key)), count)
 

@@ -8,6 +8,7 @@ a plan before it, a flow whose path is whole keeps it, and only others are plann
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +22,7 @@ from mechanisms.iglb.fabric import Fabric, Ints
 from mechanisms.iglb.fixed import fixed, least
 from mechanisms.iglb.known import Known
 from mechanisms.iglb.loads import loads, lost
-from mechanisms.iglb.plan import Plan, Proof
+from mechanisms.iglb.plan import Plan
 from mechanisms.iglb.search import search
 from topologies.model import Link, Topology
 
@@ -82,50 +83,36 @@ class Planner:
         kept = self._stands(demand, old)
         arcs = np.where(kept[:, None], old, -1)
         bound = least(self.fabric, of_all)
-        floor, best = bound.unsplit, bound.seconds
+        best = bound.seconds
         found = self._new_coloured(demand, arcs, ~known)
-        if found is None or not self._is_done(demand, found, floor):
-            found = self._searched(demand, arcs, found, ~kept, floor)
-            if can_even(demand) and self._most(demand, found) > best * (1 + SAME):
+        if found is None or not self._is_done(demand, found, bound.unsplit):
+            found, most = self._searched(demand, arcs, found, ~kept, bound.unsplit)
+            if most > best * (1 + SAME) and can_even(demand):
                 found = even(self._network, demand, found, ~kept, best)
-        return self._made(jobs, found, old, before)
-
-    def better(self, jobs: Sequence[DeclaredJob], than: Plan, by: float) -> Plan | None:
-        """Return a plan made all anew if it needs less time than `than` does here, by a share.
-
-        `by`: 0.05 asks for more than 5 % less. For links that return: flows that were moved off
-        them are well where they are, and only a gain is worth moving them again.
-        """
-        kept, fresh = self.plan(jobs, than), self.plan(jobs)
-        if fresh.proof.planned_s >= kept.proof.planned_s * (1 - by):
-            return None
-        old, _ = _paths_before(jobs, self.demand(jobs), than)
-        return self._made(jobs, fresh.arcs, old, than)
-
-    def proof(self, jobs: Sequence[DeclaredJob], arcs: Ints) -> Proof:
-        """Return the proof of paths by hosts' links and leaves' cuts.
-
-        `arcs`: of each flow, as a plan has them, over links that are up.
-        """
-        demand, of_all = self._known.demand(jobs)
-        without = lost(self.fabric, demand, arcs)
-        of = fixed(self.fabric, demand, ~without) if without.any() else of_all
-        return by_cut(self.fabric, demand, arcs, of)
-
-    def _made(
-        self, jobs: Sequence[DeclaredJob], arcs: Ints, old: Ints, before: Plan | None
-    ) -> Plan:
-        demand = self.demand(jobs)
-        width = max(arcs.shape[1], old.shape[1])
-        moved = (_wide(arcs, width) != _wide(old, width)).any(axis=1)
+        without = lost(self.fabric, demand, found)
+        if without.any():
+            bound = least(self.fabric, fixed(self.fabric, demand, ~without))
         return Plan(
             tuple(jobs),
-            arcs,
-            np.flatnonzero(moved),
-            self.proof(jobs, arcs),
+            found,
+            _rows_that_differ(found, old),
+            by_cut(self.fabric, demand, found, bound),
             0 if before is None else before.version + 1,
-            np.flatnonzero(lost(self.fabric, demand, arcs)),
+            np.flatnonzero(without),
         )
+
+    def better(self, than: Plan, by: float) -> Plan | None:
+        """Return a plan of the same jobs made all anew if it needs less time, by a share.
+
+        `than`: a plan that this planner made. `by`: 0.05 asks for more than 5 % less. For links
+        that return: flows that were moved off them are well where they are, and only a gain is
+        worth moving them again.
+        """
+        fresh = self.plan(than.jobs)
+        if fresh.proof.planned_s >= than.proof.planned_s * (1 - by):
+            return None
+        moved = _rows_that_differ(fresh.arcs, than.arcs)
+        return replace(fresh, moved=moved, version=than.version + 1)
 
     def _new_coloured(self, demand: Demand, arcs: Ints, new: Bools) -> Ints | None:
         """Return paths with those of new flows by colouring, as far as links are up.
@@ -142,41 +129,39 @@ class Planner:
 
     def _searched(
         self, demand: Demand, arcs: Ints, coloured: Ints | None, movable: Bools, floor: float
-    ) -> Ints:
+    ) -> tuple[Ints, float]:
         """Return paths of all flows that can have one, moved as far as that makes them better.
 
-        From coloured paths, from none but those that are kept, or the better of both.
+        And the seconds that the busiest link between switches needs. From coloured paths, from
+        none but those that are kept, or the better of both.
         """
         starts = [] if coloured is None else [coloured]
         if coloured is None or ((arcs >= 0).any() and movable.any()):
             starts.append(arcs)
         found = [search(self._network, demand, each, movable, floor) for each in starts]
-        return min(found, key=lambda each: self._most(demand, each))
+        return min(found, key=lambda each: each[1])
 
     def _is_done(self, demand: Demand, arcs: Ints, floor: float) -> bool:
         """Say whether nothing is left to plan or to improve."""
         if lost(self.fabric, demand, arcs).any():
             return False
-        return self._most(demand, arcs) <= floor * (1 + SAME)
-
-    def _most(self, demand: Demand, arcs: Ints) -> float:
-        """Return the seconds that the busiest link between switches needs."""
         bits = loads(demand, arcs, len(self.fabric.tail))
-        return float((bits * self.fabric.cost).max(initial=0.0))
+        return bool((bits * self.fabric.cost).max(initial=0.0) <= floor * (1 + SAME))
 
     def _broken(self, demand: Demand, arcs: Ints) -> Bools:
         """Say which flows have a path with a link that is down, their hosts' included."""
-        down = self.fabric.rate <= 0
+        down = np.append(self.fabric.rate <= 0, False)  # the last is what fills paths up
         ends = down[self.fabric.out] | down[self.fabric.out ^ 1]
-        on_path = ((arcs >= 0) & down[arcs]).any(axis=1)
-        return np.asarray(on_path | ends[demand.source] | ends[demand.target])
+        broken: Bools = ends[demand.source] | ends[demand.target]
+        broken[np.nonzero(down[arcs])[0]] = True
+        return broken
 
     def _stands(self, demand: Demand, arcs: Ints) -> Bools:
         """Say which flows have a path that is whole and one of the shortest."""
-        on = arcs >= 0
-        length = on.sum(axis=1)
-        whole: Bools = np.asarray(length > 0)
-        whole &= ~self._broken(demand, arcs)
+        length = np.zeros(len(arcs), dtype=np.int64)
+        for hop in arcs.T:
+            length += hop >= 0
+        whole: Bools = (length > 0) & ~self._broken(demand, arcs)
         flows = np.flatnonzero(whole)
         source = self.fabric.leaf[demand.source[flows]]
         target = self.fabric.leaf[demand.target[flows]]
@@ -195,6 +180,8 @@ def _paths_before(
     known = np.zeros(len(demand), dtype=bool)
     if before is None:
         return np.full((len(demand), 0), -1), known
+    if tuple(jobs) == tuple(before.jobs):  # equal if they are the same objects
+        return before.arcs, ~known
     old = np.full((len(demand), before.arcs.shape[1]), -1)
     names = {job.name: job for job in before.jobs}
     first = 0
@@ -202,16 +189,22 @@ def _paths_before(
         was = names.get(job.name)
         if was is not None:
             same = min(len(job), len(was))
-            here, there = np.arange(first, first + same), before.of(job.name)[:same]
-            if job is not was:
-                like = (demand.source[here] == was.source[:same]) & (
-                    demand.target[here] == was.target[:same]
-                )
-                here, there = here[like], there[like]
-            old[here], known[here] = before.arcs[there], True
+            here, there = slice(first, first + same), before.of(job.name)[:same]
+            like = (demand.source[here] == was.source[:same]) & (
+                demand.target[here] == was.target[:same]
+            )
+            old[here] = np.where(like[:, None], before.arcs[there], -1)
+            known[here] = like
         first += len(job)
     return old, known
 
 
+def _rows_that_differ(arcs: Ints, others: Ints) -> Ints:
+    width = max(arcs.shape[1], others.shape[1])
+    return np.unique(np.nonzero(_wide(arcs, width) != _wide(others, width))[0])
+
+
 def _wide(arcs: Ints, width: int) -> Ints:
+    if arcs.shape[1] == width:
+        return arcs
     return np.pad(arcs, ((0, 0), (0, width - arcs.shape[1])), constant_values=-1)

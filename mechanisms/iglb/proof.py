@@ -34,7 +34,7 @@ def prove(plan: Plan, planner: Planner) -> Proof:
     cut, and says so. Raises CertificateError if the solver's answer does not hold.
     """
     fabric, demand = planner.fabric, planner.demand(plan.jobs)
-    best = planner.proof(plan.jobs, plan.arcs)
+    best = plan.proof
     if best.planned_s <= best.bound_s * (1 + SAME):
         return best
     carried = np.ones(len(demand), dtype=bool)

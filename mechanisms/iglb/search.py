@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mechanisms.iglb.demand import Demand
-from mechanisms.iglb.fabric import Fabric, Floats, Ints
+from mechanisms.iglb.fabric import Fabric, Ints
 from mechanisms.iglb.native import Lent, native
 
 FAR = 65535
@@ -22,6 +22,7 @@ CHAIN = 512
 """Moves in a row that may be needed to take one flow off the busiest arc."""
 
 Hops = npt.NDArray[np.uint16]
+Path = npt.NDArray[np.int32]
 Bools = npt.NDArray[np.bool_]
 
 
@@ -39,8 +40,10 @@ class Network:
     def __init__(self, fabric: Fabric) -> None:
         self.fabric = fabric
         self.arcs = np.flatnonzero(fabric.inside)
-        self.place = np.full(len(fabric.tail), -1)
-        self.place[self.arcs] = np.arange(len(self.arcs))
+        # Both ways, with one more at the end, which is what fills paths up, -1, as an index.
+        self._place = np.full(len(fabric.tail) + 1, -1, dtype=np.int32)
+        self._place[self.arcs] = np.arange(len(self.arcs))
+        self._arc = np.append(self.arcs, -1)
         self._lent = Lent()
         lend, nodes = self._lent, fabric.switches
         tail, head = fabric.tail[self.arcs], fabric.head[self.arcs]
@@ -60,17 +63,26 @@ class Network:
     def _with(self, fabric: Fabric) -> None:
         self.fabric = fabric
         self._costs = Lent()
-        self.cost = fabric.cost[self.arcs]
-        costs = {"cost": self._costs(self.cost, "double")}
+        costs = {"cost": self._costs(fabric.cost[self.arcs], "double")}
         self.net = native().ffi.new("iglb_net *", {**self._static, **costs})
 
     def at(self, fabric: Fabric) -> Network:
         """Return the network with other rates of the same arcs."""
         other = object.__new__(Network)
-        other.arcs, other.place = self.arcs, self.place
+        other.arcs, other._place, other._arc = self.arcs, self._place, self._arc
         other._lent, other._static = self._lent, self._static
         other._with(fabric)
         return other
+
+    def to_path(self, arcs: Ints) -> Path:
+        """Return paths in C's numbers of arcs."""
+        found: Path = self._place[arcs]
+        return found
+
+    def from_path(self, path: Path) -> Ints:
+        """Return paths in the fabric's numbers of arcs."""
+        found: Ints = self._arc[path]
+        return found
 
     def hops(self, targets: Ints) -> Hops:
         """Return how many arcs each switch is away from each target (rows); FAR: none leads."""
@@ -90,8 +102,10 @@ def search(
     floor: float,
     effort: Effort | None = None,
     order: Ints | None = None,
-) -> Ints:
+) -> tuple[Ints, float]:
     """Return paths (flows x the longest path) with one for each flow that has none and can have.
+
+    And the seconds that the busiest arc between switches needs.
 
     Flows without a path are placed in `order`, as far as that says, then largest first. Then those
     in `movable` and the new ones are moved while the busiest arc needs more than `floor` seconds.
@@ -112,7 +126,7 @@ def search(
     length[length == FAR] = 0
     width = max(arcs.shape[1], int(length.max(initial=0)), 1)
     path = np.full((len(demand), width), -1, dtype=np.int32)
-    path[:, : arcs.shape[1]] = np.where(arcs >= 0, network.place[arcs], -1)
+    path[:, : arcs.shape[1]] = network.to_path(arcs)
     placed = _order(demand, np.flatnonzero(wanted), order)
     column, starts = _columns(demand, len(network.arcs))
     lent = Lent()
@@ -123,9 +137,7 @@ def search(
             "width": width,
             "columns": int(starts[-1]),
             "jobs": len(starts) - 1,
-            "entry_start": lent(
-                np.searchsorted(demand.flow, np.arange(len(demand) + 1)), "int32_t"
-            ),
+            "entry_start": lent(demand.entry_start, "int32_t"),
             "entry_column": lent(column, "int32_t"),
             "entry_bits": lent(demand.bits, "double"),
             "job": lent(demand.job, "int32_t"),
@@ -144,11 +156,7 @@ def search(
     )
     if most < 0:
         raise MemoryError
-    return np.where(path >= 0, network.arcs[path], -1) if len(network.arcs) else _none(path)
-
-
-def _none(path: npt.NDArray[np.int32]) -> Ints:
-    return np.full(path.shape, -1, dtype=np.int64)
+    return network.from_path(path), float(most)
 
 
 def _order(demand: Demand, flows: Ints, order: Ints | None) -> Ints:
@@ -165,8 +173,3 @@ def _columns(demand: Demand, arcs: int) -> tuple[Ints, Ints]:
     job = demand.job[demand.flow]
     local = demand.column - demand.starts[job]
     return starts[job] + local % np.maximum(kept, 1)[job], starts
-
-
-def rates(network: Network, bits: Floats) -> Floats:
-    """Return seconds that the network's arcs need for bits on all arcs of the fabric."""
-    return np.asarray(bits[network.arcs] * network.cost)

@@ -81,23 +81,30 @@ static double all_speeds(const even *e, int32_t connection)
     return sum;
 }
 
+/* What an arc needs with a flow that is not on it. */
+static double with(const even *e, int32_t flow, int32_t arc)
+{
+    return e->load[arc] + e->bits[flow] * e->net->cost[arc];
+}
+
 /* How fast connections are, as shares of their bits, may only fall for those on the path's arcs. */
 static void try_path(even *e, int32_t flow, double others)
 {
     int32_t width = e->flows->width, own = e->connection[flow];
     double time = 0;
     for (int32_t hop = 0; hop < width && e->way[hop] != NONE; hop++) {
-        double needs = e->load[e->way[hop]] + e->bits[flow] * e->net->cost[e->way[hop]];
-        if (needs > e->most * MORE)
-            return;
+        double needs = with(e, flow, e->way[hop]);
         time = needs > time ? needs : time;
     }
+    double own_most = others + e->bits[flow] / time;
+    if (own_most / e->size[own] <= e->value)
+        return;
     e->stamp++;
     e->touches = 0;
     double own_lost = 0;
     for (int32_t hop = 0; hop < width && e->way[hop] != NONE; hop++) {
         int32_t arc = e->way[hop];
-        double needs = e->load[arc] + e->bits[flow] * e->net->cost[arc];
+        double needs = with(e, flow, arc);
         for (int32_t at = e->first[arc]; at != NONE; at = e->next[at]) {
             int32_t other = at / width, of = e->connection[other];
             double now = takes(e, other, NONE, 0);
@@ -116,7 +123,7 @@ static void try_path(even *e, int32_t flow, double others)
             e->lost[of] += less;
         }
     }
-    double value = (others + e->bits[flow] / time - own_lost) / e->size[own];
+    double value = (own_most - own_lost) / e->size[own];
     int32_t good = e->helped;
     if (good != own && e->touched[good] != e->stamp && e->rate[good] / e->size[good] < value)
         value = e->rate[good] / e->size[good];
@@ -131,7 +138,8 @@ static void try_path(even *e, int32_t flow, double others)
     }
 }
 
-/* Try all shortest paths from a node that is `hop` arcs from the source. */
+/* Try all shortest paths from a node that is `hop` arcs from the source, but those by which an arc
+   would need more than the busiest does. */
 static void try_all(even *e, int32_t flow, int32_t node, int32_t hop, double others)
 {
     const iglb_net *net = e->net;
@@ -144,7 +152,8 @@ static void try_all(even *e, int32_t flow, int32_t node, int32_t hop, double oth
     }
     for (int32_t i = net->out_start[node]; i < net->out_start[node + 1]; i++) {
         int32_t arc = net->out_arc[i];
-        if (net->cost[arc] > 0 && hops[net->head[arc]] + 1 == hops[node]) {
+        if (net->cost[arc] > 0 && hops[net->head[arc]] + 1 == hops[node] &&
+            with(e, flow, arc) <= e->most * MORE) {
             e->way[hop] = arc;
             try_all(e, flow, net->head[arc], hop + 1, others);
         }

@@ -103,7 +103,7 @@ class InTurns:
             Proof(seconds, seconds, "cut"), version,
         )  # fmt: skip
 
-    def better(self, jobs: Sequence[DeclaredJob], than: Plan, by: float) -> Plan | None:
+    def better(self, than: Plan, by: float) -> Plan | None:
         return None
 
 

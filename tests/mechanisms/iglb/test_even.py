@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mechanisms.iglb.even import connections, even, rates
+from mechanisms.iglb.even import even, rates
 from mechanisms.iglb.fabric import Ints
 from mechanisms.iglb.planner import Planner
 from tests.mechanisms.iglb.fabrics import derangement, job, leaf_spine
@@ -72,6 +72,6 @@ def test_what_a_leaf_has_lost_is_shared_by_all_its_hosts() -> None:
 def test_connections_are_pairs_of_a_job() -> None:
     planner = planner_with([], 2, 2)
     demand = planner.demand([job(np.arange(4), np.array([2, 3, 0, 1]), pairs=3)])
-    number = connections(demand)
+    number = demand.connection
     assert [len(set(number[i * 3 : i * 3 + 3])) for i in range(4)] == [1] * 4
     assert len(set(number.tolist())) == 4
