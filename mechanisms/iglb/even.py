@@ -62,7 +62,9 @@ def even(network: Network, demand: Demand, arcs: Ints, movable: Bools, floor: fl
     count = int(demand.connection.max()) + 1
     if native().lib.iglb_even(network.net, flows, number, count, floor, tries) < 0:
         raise MemoryError
-    return network.from_path(path)
+    found = arcs.copy()
+    found[movable] = network.from_path(path[movable])
+    return found
 
 
 def rates(network: Network, demand: Demand, arcs: Ints) -> Floats:

@@ -74,7 +74,7 @@ class Fabric:
         inside: npt.NDArray[np.bool_] = (self.tail < self.switches) & (self.head < self.switches)
         return inside
 
-    @property
+    @cached_property
     def cost(self) -> Floats:
         """Seconds that a bit takes on each arc; 0 where it is down."""
         return np.divide(1.0, self.rate, out=np.zeros_like(self.rate), where=self.rate > 0)

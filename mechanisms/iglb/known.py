@@ -27,7 +27,6 @@ class Known:
         self.network = Network(whole)
         self._jobs: WeakKeyDictionary[DeclaredJob, Demand] = WeakKeyDictionary()
         self._last: tuple[tuple[DeclaredJob, ...], Demand, Fixed] | None = None
-        self._hops: dict[int, npt.NDArray[np.uint16]] = {}
 
     def demand(self, jobs: Sequence[DeclaredJob]) -> tuple[Demand, Fixed]:
         """Return what jobs send together, and what of it is fixed. Raises ValueError."""
@@ -47,8 +46,4 @@ class Known:
             far = np.where(pod[source] == pod[target], 2, between)
             return np.asarray(np.where(source == target, 0, far))
         targets, row = np.unique(target, return_inverse=True)
-        new = [each for each in targets.tolist() if each not in self._hops]
-        self._hops.update(zip(new, self.network.hops(np.array(new, dtype=np.int64)), strict=True))
-        table = [self._hops[each] for each in targets.tolist()]
-        hops = np.stack(table) if table else np.empty((0, self.whole.switches), dtype=np.uint16)
-        return hops[row, source].astype(np.int64)
+        return self.network.hops(targets)[row, source].astype(np.int64)

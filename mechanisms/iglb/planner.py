@@ -81,7 +81,8 @@ class Planner:
         demand, of_all = self._known.demand(jobs)
         old, known = _paths_before(jobs, demand, before)
         kept = self._stands(demand, old)
-        arcs = np.where(kept[:, None], old, -1)
+        arcs = old.copy()
+        arcs[~kept] = -1
         bound = least(self.fabric, of_all)
         best = bound.seconds
         found = self._new_coloured(demand, arcs, ~known)
@@ -153,7 +154,7 @@ class Planner:
         down = np.append(self.fabric.rate <= 0, False)  # the last is what fills paths up
         ends = down[self.fabric.out] | down[self.fabric.out ^ 1]
         broken: Bools = ends[demand.source] | ends[demand.target]
-        broken[np.nonzero(down[arcs])[0]] = True
+        broken[_rows(down[arcs])] = True
         return broken
 
     def _stands(self, demand: Demand, arcs: Ints) -> Bools:
@@ -201,7 +202,13 @@ def _paths_before(
 
 def _rows_that_differ(arcs: Ints, others: Ints) -> Ints:
     width = max(arcs.shape[1], others.shape[1])
-    return np.unique(np.nonzero(_wide(arcs, width) != _wide(others, width))[0])
+    return np.unique(_rows(_wide(arcs, width) != _wide(others, width)))
+
+
+def _rows(where: Bools) -> Ints:
+    """Return the rows in which something is, some of them several times."""
+    found: Ints = np.flatnonzero(where) // max(1, where.shape[1])
+    return found
 
 
 def _wide(arcs: Ints, width: int) -> Ints:

@@ -62,6 +62,7 @@ class Network:
 
     def _with(self, fabric: Fabric) -> None:
         self.fabric = fabric
+        self._hops: dict[int, Hops] = {}
         self._costs = Lent()
         costs = {"cost": self._costs(fabric.cost[self.arcs], "double")}
         self.net = native().ffi.new("iglb_net *", {**self._static, **costs})
@@ -76,22 +77,23 @@ class Network:
 
     def to_path(self, arcs: Ints) -> Path:
         """Return paths in C's numbers of arcs."""
-        found: Path = self._place[arcs]
-        return found
+        return self._place.take(arcs)
 
     def from_path(self, path: Path) -> Ints:
         """Return paths in the fabric's numbers of arcs."""
-        found: Ints = self._arc[path]
-        return found
+        return self._arc.take(path)
 
     def hops(self, targets: Ints) -> Hops:
         """Return how many arcs each switch is away from each target (rows); FAR: none leads."""
+        new = [target for target in targets.tolist() if target not in self._hops]
+        found = np.empty((len(new), self.fabric.switches), dtype=np.uint16)
         lent = Lent()
-        found = np.empty((len(targets), self.fabric.switches), dtype=np.uint16)
-        rows = lent(targets, "int32_t")
-        if native().lib.iglb_hops(self.net, len(targets), rows, lent(found, "uint16_t")):
+        rows = lent(np.array(new, dtype=np.int32), "int32_t")
+        if native().lib.iglb_hops(self.net, len(new), rows, lent(found, "uint16_t")):
             raise MemoryError
-        return found
+        self._hops.update(zip(new, found, strict=True))
+        table = [self._hops[target] for target in targets.tolist()]
+        return np.stack(table) if table else found
 
 
 def search(
@@ -156,7 +158,10 @@ def search(
     )
     if most < 0:
         raise MemoryError
-    return network.from_path(path), float(most)
+    found = np.full(path.shape, -1)
+    found[:, : arcs.shape[1]] = arcs
+    found[moves] = network.from_path(path[moves])
+    return found, float(most)
 
 
 def _order(demand: Demand, flows: Ints, order: Ints | None) -> Ints:
@@ -168,6 +173,8 @@ def _columns(demand: Demand, arcs: int) -> tuple[Ints, Ints]:
     """Return each entry's column and where jobs' columns start, with no more cells than fit."""
     own = np.diff(demand.starts)
     most = max(1, MOST_CELLS // max(1, arcs) // max(1, len(own)))
+    if own.max(initial=0) <= most:
+        return demand.column, demand.starts
     kept = np.minimum(own, most)
     starts: Ints = np.concatenate([[0], np.cumsum(kept)]).astype(np.int64)
     job = demand.job[demand.flow]

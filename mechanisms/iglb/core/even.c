@@ -17,6 +17,7 @@ typedef struct {
     iglb_flows *flows;
     const int32_t *connection; /* [flow] */
     double *bits, *load;       /* [flow]; [arc]: seconds */
+    double *time;              /* [flow]: seconds that it takes on its path, 0 on none */
     int32_t *first, *next, *before; /* flows on an arc: [arc], [flow][hop] */
     double *rate, *size;       /* [connection]: bits a second by all its flows, and its bits */
     int32_t *member, *following; /* a connection's flows: [connection], [flow] */
@@ -32,22 +33,27 @@ static int32_t *path_of(const even *e, int32_t flow)
     return e->flows->path + (int64_t)flow * e->flows->width;
 }
 
-/* Seconds that a flow takes on its path; `arc` counts as if it needed at least `needs`. */
-static double takes(const even *e, int32_t flow, int32_t arc, double needs)
+/* Find anew what a flow takes on its path. */
+static void retime(even *e, int32_t flow)
 {
     const int32_t *path = path_of(e, flow);
     double most = 0;
-    for (int32_t hop = 0; hop < e->flows->width && path[hop] != NONE; hop++) {
-        double of = path[hop] == arc ? needs : e->load[path[hop]];
-        most = of > most ? of : most;
-    }
-    return most;
+    for (int32_t hop = 0; hop < e->flows->width && path[hop] != NONE; hop++)
+        most = e->load[path[hop]] > most ? e->load[path[hop]] : most;
+    e->time[flow] = most;
+}
+
+/* The same for all flows on a path's arcs. */
+static void retime_on(even *e, const int32_t *path)
+{
+    for (int32_t hop = 0; hop < e->flows->width && path[hop] != NONE; hop++)
+        for (int32_t at = e->first[path[hop]]; at != NONE; at = e->next[at])
+            retime(e, at / e->flows->width);
 }
 
 static double speed(const even *e, int32_t flow)
 {
-    double time = takes(e, flow, NONE, 0);
-    return time > 0 ? e->bits[flow] / time : 0;
+    return e->time[flow] > 0 ? e->bits[flow] / e->time[flow] : 0;
 }
 
 static void put(even *e, int32_t flow, double sign)
@@ -88,17 +94,10 @@ static double with(const even *e, int32_t flow, int32_t arc)
 }
 
 /* How fast connections are, as shares of their bits, may only fall for those on the path's arcs. */
-static void try_path(even *e, int32_t flow, double others)
+static void try_path(even *e, int32_t flow, double time, double others)
 {
     int32_t width = e->flows->width, own = e->connection[flow];
-    double time = 0;
-    for (int32_t hop = 0; hop < width && e->way[hop] != NONE; hop++) {
-        double needs = with(e, flow, e->way[hop]);
-        time = needs > time ? needs : time;
-    }
     double own_most = others + e->bits[flow] / time;
-    if (own_most / e->size[own] <= e->value)
-        return;
     e->stamp++;
     e->touches = 0;
     double own_lost = 0;
@@ -107,10 +106,10 @@ static void try_path(even *e, int32_t flow, double others)
         double needs = with(e, flow, arc);
         for (int32_t at = e->first[arc]; at != NONE; at = e->next[at]) {
             int32_t other = at / width, of = e->connection[other];
-            double now = takes(e, other, NONE, 0);
+            double now = e->time[other];
             if (needs <= now)
                 continue;
-            double less = e->bits[other] / now - e->bits[other] / takes(e, other, arc, needs);
+            double less = e->bits[other] / now - e->bits[other] / needs;
             if (of == own) {
                 own_lost += less;
                 continue;
@@ -121,6 +120,8 @@ static void try_path(even *e, int32_t flow, double others)
                 e->list[e->touches++] = of;
             }
             e->lost[of] += less;
+            if ((e->rate[of] - e->lost[of]) / e->size[of] <= e->value)
+                return;
         }
     }
     double value = (own_most - own_lost) / e->size[own];
@@ -138,24 +139,28 @@ static void try_path(even *e, int32_t flow, double others)
     }
 }
 
-/* Try all shortest paths from a node that is `hop` arcs from the source, but those by which an arc
-   would need more than the busiest does. */
-static void try_all(even *e, int32_t flow, int32_t node, int32_t hop, double others)
+/* Try all shortest paths from a node that is `hop` arcs from the source, `time` being what the flow
+   takes so far; but none on which an arc would need more than the busiest does, or by which the
+   flow's own connection would be no faster than the best path so far makes the slowest one. */
+static void try_all(even *e, int32_t flow, int32_t node, int32_t hop, double time, double others)
 {
     const iglb_net *net = e->net;
     const uint16_t *hops = e->flows->hops + (int64_t)e->flows->row[flow] * net->nodes;
     if (hops[node] == 0) {
         for (int32_t i = hop; i < e->flows->width; i++)
             e->way[i] = NONE;
-        try_path(e, flow, others);
+        try_path(e, flow, time, others);
         return;
     }
     for (int32_t i = net->out_start[node]; i < net->out_start[node + 1]; i++) {
         int32_t arc = net->out_arc[i];
-        if (net->cost[arc] > 0 && hops[net->head[arc]] + 1 == hops[node] &&
-            with(e, flow, arc) <= e->most * MORE) {
+        if (net->cost[arc] <= 0 || hops[net->head[arc]] + 1 != hops[node])
+            continue;
+        double needs = with(e, flow, arc), longer = needs > time ? needs : time;
+        double own = (others + e->bits[flow] / longer) / e->size[e->connection[flow]];
+        if (needs <= e->most * MORE && own > e->value) {
             e->way[hop] = arc;
-            try_all(e, flow, net->head[arc], hop + 1, others);
+            try_all(e, flow, net->head[arc], hop + 1, longer, others);
         }
     }
 }
@@ -173,19 +178,19 @@ static void renew(even *e, const int32_t *path)
 /* Try to take a flow elsewhere, for the good of a connection; 1 if that is the best so far. */
 static int try_flow(even *e, int32_t flow, int32_t connection)
 {
-    int32_t *path = path_of(e, flow), own = e->connection[flow];
+    const int32_t *path = path_of(e, flow), own = e->connection[flow];
     if (!e->flows->movable[flow] || path[0] == NONE || e->bits[flow] <= 0)
         return 0;
     double before = e->value, rate = e->rate[connection];
-    put(e, flow, -1);
-    int32_t first = path[0];
-    path[0] = NONE; /* on no path: the others' speeds are theirs without it */
+    put(e, flow, -1); /* the others' speeds are theirs without it */
+    retime_on(e, path);
+    e->time[flow] = 0;
     e->rate[connection] = all_speeds(e, connection);
     e->helped = connection;
-    try_all(e, flow, e->flows->source[flow], 0, all_speeds(e, own));
+    try_all(e, flow, e->flows->source[flow], 0, 0, all_speeds(e, own));
     e->rate[connection] = rate;
-    path[0] = first;
     put(e, flow, 1);
+    retime_on(e, path);
     return e->value > before;
 }
 
@@ -201,7 +206,7 @@ static int help(even *e, int32_t connection)
         int32_t *path = path_of(e, flow);
         for (int32_t hop = 0; hop < width && path[hop] != NONE; hop++) {
             int32_t arc = path[hop], count = 0;
-            if (e->load[arc] * MORE < takes(e, flow, NONE, 0))
+            if (e->load[arc] * MORE < e->time[flow])
                 continue;
             for (int32_t at = e->first[arc]; at != NONE && count < MOST; at = e->next[at])
                 e->beside[count++] = at / width;
@@ -217,6 +222,8 @@ static int help(even *e, int32_t connection)
     put(e, helped, -1);
     memcpy(path, e->best, (size_t)width * sizeof *path);
     put(e, helped, 1);
+    retime_on(e, left);
+    retime_on(e, path);
     renew(e, path);
     renew(e, left);
     return 1;
@@ -235,6 +242,8 @@ static int64_t run(even *e, int32_t connections, double floor, int64_t budget)
         if (path_of(e, flow)[0] != NONE)
             put(e, flow, 1);
     }
+    for (int32_t flow = 0; flow < of->flows; flow++)
+        retime(e, flow);
     for (int32_t arc = 0; arc < e->net->arcs; arc++)
         e->most = e->load[arc] > e->most ? e->load[arc] : e->most;
     for (int32_t i = 0; i < connections; i++)
@@ -276,6 +285,7 @@ int64_t iglb_even(const iglb_net *net, iglb_flows *flows, const int32_t *connect
     even e = {.net = net, .flows = flows, .connection = connection};
     e.bits = calloc(count, sizeof *e.bits);
     e.load = calloc(arcs, sizeof *e.load);
+    e.time = calloc(count, sizeof *e.time);
     e.first = malloc(arcs * sizeof *e.first);
     e.next = malloc(hops * sizeof *e.next);
     e.before = malloc(hops * sizeof *e.before);
@@ -289,13 +299,13 @@ int64_t iglb_even(const iglb_net *net, iglb_flows *flows, const int32_t *connect
     e.way = malloc(width * sizeof *e.way);
     e.best = malloc(width * sizeof *e.best);
     int64_t moves = -1;
-    if (e.bits && e.load && e.first && e.next && e.before && e.rate && e.size && e.member && e.following && e.lost &&
-        e.touched && e.list && e.way && e.best) {
+    if (e.bits && e.load && e.time && e.first && e.next && e.before && e.rate && e.size &&
+        e.member && e.following && e.lost && e.touched && e.list && e.way && e.best) {
         memset(e.first, 0xff, arcs * sizeof *e.first);
         memset(e.member, 0xff, all * sizeof *e.member);
         moves = run(&e, connections, floor, budget);
     }
-    void *arrays[] = {e.bits, e.load, e.first, e.next, e.before, e.rate, e.size, e.member,
+    void *arrays[] = {e.bits, e.load, e.time, e.first, e.next, e.before, e.rate, e.size, e.member,
                       e.following, e.lost, e.touched, e.list, e.way, e.best};
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
         free(arrays[i]);
