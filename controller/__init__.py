@@ -1,7 +1,8 @@
 """The control plane: what each switch should hold, and P4Runtime sessions that bring it there.
 
-The logic is passive, `(model, event, now) -> writes`; only `session`, `fabric_controller` and
-`blocking` touch sockets. Nothing here starts switches or knows which runtime it talks to.
+The logic is passive, `(model, event, now) -> writes`; only `session`, `fabric_controller` with what
+it is made of, and `blocking` touch sockets. Nothing here starts switches or knows which runtime it
+talks to.
 """
 
 from __future__ import annotations
@@ -15,11 +16,8 @@ from controller.errors import (
     UnknownName,
     WriteFailed,
 )
-from controller.fabric_controller import (
-    BringUp,
-    FabricController,
-    PortCounters,
-)
+from controller.fabric_controller import BringUp, FabricController
+from controller.fabric_sessions import PortCounters
 from controller.other_controllers import Restored
 from controller.policy import FabricPolicy
 from controller.program import CompiledProgram

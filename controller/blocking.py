@@ -15,11 +15,8 @@ from typing import Any, Self, TypeVar
 
 from controller.entries import Entry
 from controller.entry_files import OwnEntries
-from controller.fabric_controller import (
-    BringUp,
-    FabricController,
-    PortCounters,
-)
+from controller.fabric_controller import BringUp, FabricController
+from controller.fabric_sessions import PortCounters
 from controller.jobs import DeclaredJob, JobsEnded, JobsSubmitted, PlannedJob, Scheduled
 from controller.other_controllers import Restored
 from controller.p4info import P4Info

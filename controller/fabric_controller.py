@@ -1,26 +1,20 @@
-"""A controller of a whole fabric: sessions with all its switches, and the logic between them."""
+"""A controller of a whole fabric: what brings its switches to what they should hold."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
 from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, Self, TypeVar, cast
 
-from controller.diff import Change, changes
 from controller.digest_pump import DigestPump
-from controller.entries import DefaultEntry, Entry, TableEntry, decode, to_bytes
+from controller.entries import to_bytes
 from controller.entry_files import NO_ENTRIES, OwnEntries
-from controller.errors import (
-    ControllerError,
-    NotPrimary,
-    SeveralFailures,
-    UnknownName,
-    WriteFailed,
-)
+from controller.errors import ControllerError, NotPrimary
+from controller.fabric_sessions import FabricSessions
 from controller.fabric_state import (
     Event,
     FabricModel,
@@ -38,30 +32,20 @@ from controller.jobs import (
     PlannedJob,
     Scheduled,
 )
+from controller.learned_steps import LearnedSteps
 from controller.loop import ControlLoop, Work
 from controller.other_controllers import OtherControllers, Restored
 from controller.parts import Learned
 from controller.policy import FabricPolicy
-from controller.primacy import AT_REST, DEFAULT_ELECTION_ID, DEFAULT_TIMEOUT, Standing
+from controller.primacy import AT_REST, DEFAULT_ELECTION_ID, DEFAULT_TIMEOUT
 from controller.program import CompiledProgram
-from controller.session import PacketHandler, Reloaded, SwitchSession
-from controller.table_rows import TableRow, table_rows
+from controller.session import Reloaded, SwitchSession
 from controller.target_facts import TargetFacts
 from softswitch.client_tls import ClientTls
 from softswitch.p4runtime.protos import p4r
 from topologies.model import Link, Topology
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class PortCounters:
-    """What one port received and sent."""
-
-    rx_packets: int
-    rx_bytes: int
-    tx_packets: int
-    tx_bytes: int
 
 
 @dataclass(frozen=True)
@@ -73,7 +57,7 @@ class BringUp:
     seconds: float
 
 
-class FabricController:
+class FabricController(FabricSessions):
     """`async with FabricController(...) as c: await c.bring_up()`. All calls in one event loop."""
 
     def __init__(
@@ -106,8 +90,23 @@ class FabricController:
         missing = [switch.name for switch in topology.switches if switch.name not in addresses]
         if missing:
             raise ControllerError(f"no P4Runtime address given for {', '.join(missing)}")
-        self.topology = topology
-        self.own = dict(own or {})
+        own = own or {}
+        sessions = {
+            switch.name: SwitchSession(
+                switch.name,
+                addresses[switch.name],
+                switch.device_id,
+                (programs or {}).get(switch.name, program),
+                election_id=(election_id or {}).get(
+                    switch.name, AT_REST if switch.name in own else DEFAULT_ELECTION_ID
+                ),
+                yields=switch.name in own,
+                timeout=timeout,
+                tls=tls,
+            )
+            for switch in topology.switches
+        }
+        super().__init__(topology, sessions, own)
         # What changes the model and writes the difference is one step: else two could overtake
         # each other on their way to a switch.
         self._steps = asyncio.Lock()
@@ -120,28 +119,14 @@ class FabricController:
             p4infos={name: other.p4info for name, other in (programs or {}).items()},
         )
         self.loop = ControlLoop(model)
-        self.sessions = {
-            switch.name: SwitchSession(
-                switch.name,
-                addresses[switch.name],
-                switch.device_id,
-                (programs or {}).get(switch.name, program),
-                election_id=(election_id or {}).get(
-                    switch.name, AT_REST if switch.name in self.own else DEFAULT_ELECTION_ID
-                ),
-                yields=switch.name in self.own,
-                timeout=timeout,
-                tls=tls,
-            )
-            for switch in topology.switches
-        }
+        self._learned_steps = LearnedSteps(self.loop, sessions, self._steps, _now)
         self._tasks: set[asyncio.Task[Any]] = set()  # that are not to be left half done
         self._others = OtherControllers(self._steps, self._follow, self._bring, tell)
-        for session in self.sessions.values():
+        for session in sessions.values():
             session.on_standing(self._others.standing_changed)
         self.pump: DigestPump | None = None
         if self.loop.learners:
-            self.pump = DigestPump(self.loop, list(self.sessions.values()), self._learned, _now)
+            self.pump = DigestPump(self.loop, list(sessions.values()), self._learned, _now)
 
     @property
     def model(self) -> FabricModel:
@@ -269,41 +254,6 @@ class FabricController:
             elif not session.is_primary:
                 self._others.standing_changed(session)
 
-    def next_election_ids(self) -> dict[str, int]:
-        """Return with what a controller that follows this one is primary in its place, or rests.
-
-        It is not enough to take a switch from another controller that has it now.
-        """
-        return {
-            name: AT_REST if session.yields else session.election_id + 1
-            for name, session in self.sessions.items()
-        }
-
-    def lendable_id(self, switch: str) -> int:
-        """Return with what somebody else is a switch's primary. Raises NotPrimary."""
-        session = self._session(switch)
-        if session.standing is Standing.BACKUP:
-            raise session.not_primary()
-        return session.claimable_election_id if session.yields else session.election_id + 1
-
-    def check_writable(self, switches: Collection[str]) -> None:
-        """Raise NotPrimary while another controller is primary of one of these switches."""
-        sessions = (self._session(name) for name in switches)
-        held = [each.not_primary() for each in sessions if each.standing is Standing.BACKUP]
-        if held:
-            raise held[0] if len(held) == 1 else SeveralFailures(held)
-
-    def check_beatable(self, election_ids: Mapping[str, int]) -> None:
-        """Raise NotPrimary if these ids, by switch, do not take all switches from who has them."""
-        held = [
-            session.not_primary()
-            for name, session in self.sessions.items()
-            if session.standing is Standing.BACKUP
-            and session.highest_election_id >= election_ids[name] != AT_REST
-        ]
-        if held:
-            raise held[0] if len(held) == 1 else SeveralFailures(held)
-
     async def follow(self) -> tuple[str, ...]:
         """Leave switches alone from now on that another client gave a program; return their names.
 
@@ -428,7 +378,7 @@ class FabricController:
             begin = time.monotonic()
             work = self.loop.handle(event, _now())
             planned = time.monotonic()
-            await self._write_all_learned(work)
+            await self._learned_steps.write(work)
             done = time.monotonic()
         updates = sum(len(each) for writes in work.learned for each in writes.values())
         return Scheduled(updates, planned - begin, done - planned)
@@ -451,7 +401,7 @@ class FabricController:
             try:
                 await self._on_all(lambda each: each.write(work.planned.get(each.name, ())))
             finally:
-                await self._write_all_learned(work)
+                await self._learned_steps.write(work)
         return sum(len(changes) for changes in work.planned.values())
 
     async def ask(self, name: str, question: Callable[[Any], T]) -> T:
@@ -470,115 +420,7 @@ class FabricController:
     async def _learned(self, work: Work) -> None:
         """Write what was learned. Switches that fail are asked what they have."""
         async with self._steps:
-            await self._write_all_learned(work)
-
-    async def _write_all_learned(self, work: Work) -> None:
-        """Write what was learned, and step by step what follows from it.
-
-        The caller holds `_steps`; between two steps whatever waits for that goes first.
-        """
-        failed = await self._write_step(work)
-        while work.then:
-            self._steps.release()
-            try:
-                await asyncio.sleep(0)
-            finally:
-                await self._steps.acquire()
-            work = self.loop.written(work, failed, _now())
-            failed = await self._write_step(work)
-
-    async def _write_step(self, work: Work) -> frozenset[str]:
-        """Return the switches that do not hold what they were to hold."""
-        failed: set[str] = set()
-        for writes in work.learned:
-            held = await asyncio.gather(
-                *(self._write_learned(name, updates) for name, updates in writes.items())
-            )
-            failed |= {name for name, good in zip(writes, held, strict=True) if not good}
-        return frozenset(failed)
-
-    async def _write_learned(self, switch: str, updates: Sequence[Change]) -> bool:
-        """Write to one switch. One that can't be reached gets what it lacks when it is restored.
-
-        Return whether it holds what it was to hold.
-        """
-        if not updates:
-            return True
-        session = self.sessions[switch]
-        with contextlib.suppress(ControllerError):
-            try:
-                await session.write(updates)
-                return True
-            except WriteFailed:  # it holds something else than it was taken to hold
-                wanted = self.model.learned[switch]
-                there = await self._hold_learned(session, wanted)
-                with contextlib.suppress(WriteFailed):
-                    await session.write(changes(wanted.values(), there, session.p4info))
-                await self._hold_learned(session, wanted)
-                return self.model.learned[switch] == wanted
-        return False
-
-    async def _hold_learned(
-        self, session: SwitchSession, wanted: Collection[object]
-    ) -> tuple[Entry, ...]:
-        """Take what a switch has of tables that are learned for what it was given.
-
-        `wanted`: keys of what it was to hold: default actions are never gone, so others are not.
-        """
-        tables = sorted(
-            table
-            for part in self.model.parts
-            for table in part.learned_tables
-            if table in session.p4info.tables
-        )
-        there = [each for table in tables for each in await session.read_entries(table)]
-        entries = {
-            each.key: each
-            for each in there
-            if isinstance(each, TableEntry)
-            or (isinstance(each, DefaultEntry) and each.key in wanted)
-        }
-        self.model = replace(self.model, learned={**self.model.learned, session.name: entries})
-        return tuple(entries.values())
-
-    async def read_port_counters(self) -> dict[str, dict[int, PortCounters]]:
-        """Return the counters of every port that has a link, by switch and port.
-
-        Switches that run another program than the fabric's are left out.
-        """
-        return await self._on_all(self._port_counters, only=self.sessions.keys() - self.own.keys())
-
-    async def _port_counters(self, session: SwitchSession) -> dict[int, PortCounters]:
-        ports = [port.number for port in self.topology.ports_of(session.name)]
-        rx = await self._counter(session, "port_rx", ports)
-        tx = await self._counter(session, "port_tx", ports)
-        return {port: PortCounters(*rx[port], *tx[port]) for port in ports}
-
-    async def read_counter(self, switch: str, counter: str) -> dict[int, tuple[int, int]]:
-        """Return the cells of a counter that aren't zero: index -> (packets, bytes)."""
-        session = self._session(switch)
-        known = session.p4info.counters[counter]
-        entity = p4r.Entity(counter_entry=p4r.CounterEntry(counter_id=known.id))
-        cells = {
-            found.counter_entry.index.index: _data(found.counter_entry)
-            for found in await session.read([entity])
-        }
-        return {index: data for index, data in sorted(cells.items()) if any(data)}
-
-    async def read_register(
-        self, switch: str, register: str, index: int | None = None
-    ) -> dict[int, int]:
-        """Return a register array's cells, or one of them: index -> value.
-
-        Raises UnknownName; ReadFailed for an index beyond the array, and from BMv2, which can't.
-        """
-        session = self._session(switch)
-        entry = p4r.RegisterEntry(register_id=session.p4info.registers[register].id)
-        if index is not None:
-            entry.index.index = index
-        found = await session.read([p4r.Entity(register_entry=entry)])
-        cells = (each.register_entry for each in found)
-        return {cell.index.index: int.from_bytes(cell.data.bitstring, "big") for cell in cells}
+            await self._learned_steps.write(work)
 
     async def write_register(self, switch: str, register: str, index: int, value: int) -> None:
         """Write one cell of a register array.
@@ -595,102 +437,9 @@ class FabricController:
         async with self._steps:
             await session.write_updates([update], [f"register {what}"])
 
-    async def read_cells(
-        self, counter: str, cells: Mapping[str, Sequence[int]]
-    ) -> dict[str, dict[int, int]]:
-        """Return packets counted in cells of one counter: by switch, by index."""
-        found: dict[str, dict[int, int]] = {}
-        for switch, indexes in cells.items():
-            read = await self._counter(self._session(switch), counter, list(indexes))
-            found[switch] = {index: data[0] for index, data in read.items()}
-        return found
-
-    def has(self, switch: str, *, table: str = "", counter: str = "") -> bool:
-        """Say whether a switch's program has a table and a counter."""
-        known = self._session(switch).p4info
-        return (not table or table in known.tables) and (not counter or counter in known.counters)
-
-    async def _counter(
-        self, session: SwitchSession, name: str, indexes: list[int]
-    ) -> dict[int, tuple[int, int]]:
-        number = session.p4info.counters[name].id
-        entities = [
-            p4r.Entity(counter_entry=p4r.CounterEntry(counter_id=number, index=p4r.Index(index=i)))
-            for i in indexes
-        ]
-        found = (entity.counter_entry for entity in await session.read(entities))
-        return {entry.index.index: _data(entry) for entry in found}
-
-    async def read_table(self, switch: str, table: str | None = None) -> list[TableRow]:
-        """Return a table's entries (or all tables') with names, ready to print."""
-        session = self._session(switch)
-        entries = await session.read_entries(table)
-        return table_rows(entries, session.p4info)
-
-    async def read_entries(self, switch: str, table: str | None = None) -> tuple[Entry, ...]:
-        """Return everything that a switch holds, in one table or in all."""
-        return await self._session(switch).read_entries(table)
-
-    async def read_hits(self, switch: str, table: str) -> tuple[tuple[Entry, int, int], ...]:
-        """Return a table's entries, each with the packets and bytes that it counted itself."""
-        session = self._session(switch)
-        number = session.p4info.tables[table].id
-        query = p4r.TableEntry(table_id=number, counter_data=p4r.CounterData())
-        found = [each.table_entry for each in await session.read([p4r.Entity(table_entry=query)])]
-        hits = (each.counter_data for each in found)
-        entries = (decode(p4r.Entity(table_entry=each), session.p4info) for each in found)
-        return tuple(
-            (entry, count.packet_count, count.byte_count)
-            for entry, count in zip(entries, hits, strict=True)
-            if entry is not None
-        )
-
-    def on_packet(self, handler: PacketHandler) -> Callable[[], None]:
-        """Call `handler` for each packet-in of any switch. Returns what takes it off again."""
-        undo = [session.on_packet(handler) for session in self.sessions.values()]
-
-        def take_off() -> None:
-            for each in undo:
-                each()
-
-        return take_off
-
     async def packet_out(self, switch: str, port: int, payload: bytes) -> None:
         """Send a frame out of a switch's port."""
         await self._session(switch).packet_out(payload, egress_port=port)
-
-    def _session(self, switch: str) -> SwitchSession:
-        if switch not in self.sessions:
-            raise UnknownName(f"no switch {switch!r}: there is {', '.join(self.sessions)}")
-        return self.sessions[switch]
-
-    async def _on_all(
-        self,
-        work: Callable[[SwitchSession], Coroutine[Any, Any, T]],
-        only: Collection[str] | None = None,
-    ) -> dict[str, T]:
-        """Do something on all switches at once. If several fail, all their reasons are told.
-
-        `only`: on these alone.
-        """
-        names = [name for name in self.sessions if only is None or name in only]
-        results = await asyncio.gather(
-            *(work(self.sessions[name]) for name in names), return_exceptions=True
-        )
-        failures = [result for result in results if isinstance(result, BaseException)]
-        for failure in failures:
-            if not isinstance(failure, ControllerError):
-                raise failure
-        told = [failure for failure in failures if isinstance(failure, ControllerError)]
-        if len(told) == 1:
-            raise told[0]
-        if told:
-            raise SeveralFailures(told)
-        return {
-            name: result
-            for name, result in zip(names, results, strict=True)
-            if not isinstance(result, BaseException)
-        }
 
 
 async def _followed(session: SwitchSession) -> bool:
@@ -699,10 +448,6 @@ async def _followed(session: SwitchSession) -> bool:
         return await session.follow()
     except ControllerError:
         return False
-
-
-def _data(entry: p4r.CounterEntry) -> tuple[int, int]:
-    return entry.data.packet_count, entry.data.byte_count
 
 
 def _now() -> int:
