@@ -6,8 +6,51 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from controller.entries import ActionCall, DefaultEntry
-from mechanisms.contract import Control, PortCounter
+from mechanisms.contract import Control, PortCounter, Running, WordError
 from topologies.model import Topology
+
+ON_OFF = ("on", "off")
+
+
+def is_used(
+    word: str, rest: str, used: bool, without: str, remedy: str, words: tuple[str, ...] = ON_OFF
+) -> bool:
+    """Say whether a topology uses a mechanism whose word was typed, with `rest` behind it.
+
+    Raises WordError where `rest` is none of its `words`, or where there is nothing to be switched:
+    `without` says what is so then, `remedy` what would change it.
+    """
+    if rest not in ("", *words):
+        raise WordError(f"{word} [{'|'.join(words)}], not {rest!r}")
+    if rest and not used:
+        raise WordError(without, remedy)
+    return used
+
+
+def knowing(running: Running, table: str, counter: PortCounter, mechanism: str) -> list[str]:
+    """Return the switches whose program has a mechanism's table and counter.
+
+    Raises WordError if there is none. `mechanism`: as people call it.
+    """
+    has = running.controller.has
+    names = (switch.name for switch in running.topology.switches)
+    found = [name for name in names if has(name, table=table, counter=counter.name)]
+    if not found:
+        raise WordError(f"no switch runs a program that knows {mechanism}")
+    return found
+
+
+def counts_of(
+    topology: Topology, controller: Control, counter: PortCounter, switch: str
+) -> dict[int, dict[str, int]]:
+    """Return what one switch has counted: by port and label, with all that are 0."""
+    of_port = {port.number: counter.cells(port.number) for port in topology.ports_of(switch)}
+    indexes = [index for each in of_port.values() for index in each]
+    packets = controller.read_cells(counter.name, {switch: indexes})[switch]
+    return {
+        port: {label: packets[index] for index, label in cells.items()}
+        for port, cells in of_port.items()
+    }
 
 
 @dataclass(frozen=True)
@@ -40,13 +83,7 @@ def read_state(
             continue
         modes = controller.read_entries(name, mode_table)
         runs = any(isinstance(each, DefaultEntry) and each.action != stand_still for each in modes)
-        of_port = {port.number: counter.cells(port.number) for port in topology.ports_of(name)}
-        indexes = [index for each in of_port.values() for index in each]
-        packets = controller.read_cells(counter.name, {name: indexes})[name]
-        counts = {
-            port: {outcome: packets[index] for index, outcome in each.items()}
-            for port, each in of_port.items()
-        }
+        counts = counts_of(topology, controller, counter, name)
         found[name] = SwitchState(
             runs, {port: each for port, each in counts.items() if any(each.values())}
         )

@@ -11,6 +11,7 @@ from mechanisms.allreduce.life import Jobs
 from mechanisms.allreduce.plan_error import PlanError
 from mechanisms.allreduce.settings import KEY, TREES
 from mechanisms.contract import Rows, Running, Word, WordError
+from mechanisms.on_off import counts_of, is_used, knowing
 from topologies.errors import did_you_mean
 
 _WORDS = ("on", "off", "start", "end")
@@ -31,19 +32,13 @@ def _allreduce(running: Running, rest: str) -> Iterator[str | Rows]:
     if word not in ("", *_WORDS) or (bool(job) != (word in ("start", "end"))):
         raise WordError(f"{_USAGE}, not {rest!r}")
     topology, controller = running.topology, running.controller
-    if topology.setting(KEY) is None:
-        text = f"{topology.name} has no allreduce: switches add nothing"
-        if rest:
-            raise WordError(text, "in the topology: allreduce: {jobs: {training: {workers: all}}}")
-        yield text
+    used = topology.setting(KEY) is not None
+    without = f"{topology.name} has no allreduce: switches add nothing"
+    remedy = "in the topology: allreduce: {jobs: {training: {workers: all}}}"
+    if not is_used("allreduce", word, used, without, remedy, _WORDS):
+        yield without
         return
-    switches = [
-        each.name
-        for each in topology.switches
-        if controller.has(each.name, table=TREE_TABLE, counter=COUNTER.name)
-    ]
-    if not switches:
-        raise WordError("no switch runs a program that knows AllReduce")
+    switches = knowing(running, TREE_TABLE, COUNTER, "AllReduce")
     shown = controller.ask(NAME, _show)
     if shown is None:
         yield f"{topology.name} names no job in allreduce:"
@@ -106,11 +101,7 @@ def _counts(running: Running, switches: Sequence[str]) -> Iterator[str | Rows]:
     topology = running.topology
     rows = []
     for switch in switches:
-        of_port = {port.number: COUNTER.cells(port.number) for port in topology.ports_of(switch)}
-        indexes = [index for each in of_port.values() for index in each]
-        packets = running.controller.read_cells(COUNTER.name, {switch: indexes})[switch]
-        for port, cells in of_port.items():
-            counts = {label: packets[index] for index, label in cells.items()}
+        for port, counts in counts_of(topology, running.controller, COUNTER, switch).items():
             if any(counts.values()):
                 peer = str(topology.peer(switch, port))
                 rows.append([f"{switch}:{port}", peer, COUNTER.text(counts)])

@@ -4,33 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mechanisms.contract import Rows, Running, Word, WordError
+from mechanisms.contract import Rows, Running, Word
 from mechanisms.dlb.counters import DLB as COUNTER
 from mechanisms.dlb.entries import CLASS_TABLE, NAME
 from mechanisms.dlb.settings import KEY
-
-_ON_OFF = ("on", "off")
+from mechanisms.on_off import ON_OFF, counts_of, is_used, knowing
 
 
 def _dlb(running: Running, rest: str) -> Iterator[str | Rows]:
-    if rest not in ("", *_ON_OFF):
-        raise WordError(f"dlb [on|off], not {rest!r}")
     topology, controller = running.topology, running.controller
     settings = {each.name: each.setting(KEY) for each in topology.classes}
     policies = {name: each.policy.word for name, each in settings.items() if each is not None}
-    if not policies:
-        text = f"{topology.name} has no {KEY}: all classes are spread by the ECMP hash"
-        if rest:
-            raise WordError(text, f"in a class of the topology: {KEY}: packet-dlb")
-        yield text
+    without = f"{topology.name} has no {KEY}: all classes are spread by the ECMP hash"
+    remedy = f"in a class of the topology: {KEY}: packet-dlb"
+    if not is_used("dlb", rest, bool(policies), without, remedy):
+        yield without
         return
-    able = [
-        each.name
-        for each in topology.switches
-        if controller.has(each.name, table=CLASS_TABLE, counter=COUNTER.name)
-    ]
-    if not able:
-        raise WordError("no switch runs a program that knows load balancing")
+    able = knowing(running, CLASS_TABLE, COUNTER, "load balancing")
     if rest:
         written = controller.switch_mechanism(NAME, rest == "on")
         yield f"load balancing is {rest}; the controller wrote {written} updates"
@@ -40,11 +30,7 @@ def _dlb(running: Running, rest: str) -> Iterator[str | Rows]:
     yield f"{said}; others by the ECMP hash" if on else "off: all by the ECMP hash"
     rows = []
     for switch in able:
-        of_port = {port.number: COUNTER.cells(port.number) for port in topology.ports_of(switch)}
-        indexes = [index for each in of_port.values() for index in each]
-        packets = controller.read_cells(COUNTER.name, {switch: indexes})[switch]
-        for number, cells in of_port.items():
-            counts = {outcome: packets[index] for index, outcome in cells.items()}
+        for number, counts in counts_of(topology, controller, COUNTER, switch).items():
             if any(counts.values()):
                 peer = str(topology.peer(switch, number))
                 rows.append([f"{switch}:{number}", peer, COUNTER.text(counts)])
@@ -64,6 +50,6 @@ dlb off   all classes are spread by the ECMP hash
 dlb on    again by their policies
 Off stays off, whatever links and switches do, until dlb on or the end of the run. Counts are since
 a switch started; help: docs/load-balancing.md.""",
-        _ON_OFF,
+        ON_OFF,
     ),
 )

@@ -4,30 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mechanisms.contract import Control, Rows, Running, Word, WordError
+from mechanisms.contract import Control, Rows, Running, Word
 from mechanisms.dpfr.counters import DPFR as COUNTER
 from mechanisms.dpfr.entries import MODE_TABLE, NAME, STAND_STILL
 from mechanisms.dpfr.settings import KEY
-from mechanisms.on_off import SwitchState, modes, read_state
+from mechanisms.on_off import ON_OFF, SwitchState, is_used, knowing, modes, read_state
 from topologies.model import Topology
 
 SUBJECT = "fast reroute is"
-_ON_OFF = ("on", "off")
 
 
 def _dpfr(running: Running, rest: str) -> Iterator[str | Rows]:
-    if rest not in ("", *_ON_OFF):
-        raise WordError(f"dpfr [on|off], not {rest!r}")
     topology, controller = running.topology, running.controller
-    if topology.setting(KEY) is None:
-        text = f"{topology.name} has no dpfr: no switch looks for dead links"
-        if rest:
-            raise WordError(text, "in the topology: dpfr: true")
-        yield text
+    used = topology.setting(KEY) is not None
+    without = f"{topology.name} has no dpfr: no switch looks for dead links"
+    if not is_used("dpfr", rest, used, without, "in the topology: dpfr: true"):
+        yield without
         return
+    knowing(running, MODE_TABLE, COUNTER, "fast reroute")
     found = _read(topology, controller)
-    if all(state.runs is None for state in found.values()):
-        raise WordError("no switch runs a program that knows fast reroute")
     if rest:
         written = controller.switch_mechanism(NAME, rest == "on")
         state = modes(_read(topology, controller), SUBJECT)
@@ -66,6 +61,6 @@ dpfr off   switches send and accept no heartbeats, and take the next hop of thei
 dpfr on    again
 Off stays off, whatever links and switches do, until dpfr on or the end of the run. Counts are
 since a switch started; help: docs/dpfr.md.""",
-        _ON_OFF,
+        ON_OFF,
     ),
 )

@@ -11,27 +11,21 @@ from mechanisms.fast_cnp.counters import FAST_CNPS
 from mechanisms.fast_cnp.entries import KEY, MODE_TABLE, NAME, STAND_STILL
 from mechanisms.fast_cnp.queue_pairs import Ambiguous, Answer
 from mechanisms.fast_cnp.stock_queue_pairs import StockQueuePairs
-from mechanisms.on_off import SwitchState, modes, read_state
+from mechanisms.on_off import ON_OFF, SwitchState, is_used, knowing, modes, read_state
 from topologies.model import Topology
 
 SUBJECT = "fast CNPs are"
-_ON_OFF = ("on", "off")
 _REMEDY = "in the topology: classes: {roce: {dscp: 26, queue: 3, fast_cnp: true}}"
 
 
 def _fast_cnp(running: Running, rest: str) -> Iterator[str | Rows]:
-    if rest not in ("", *_ON_OFF):
-        raise WordError(f"fast-cnp [on|off], not {rest!r}")
     topology, controller = running.topology, running.controller
-    if not controller.policy.setting(KEY):
-        text = f"no class of {topology.name} has fast CNPs: no switch sends any"
-        if rest:
-            raise WordError(text, _REMEDY)
-        yield text
+    without = f"no class of {topology.name} has fast CNPs: no switch sends any"
+    if not is_used("fast-cnp", rest, bool(controller.policy.setting(KEY)), without, _REMEDY):
+        yield without
         return
+    knowing(running, MODE_TABLE, FAST_CNPS, "fast CNPs")
     found = read(topology, controller)
-    if all(state.runs is None for state in found.values()):
-        raise WordError("no switch runs a program that knows fast CNPs")
     if rest:
         written = controller.switch_mechanism(NAME, rest == "on")
         found = read(topology, controller)
@@ -106,6 +100,6 @@ fast-cnp off   no switch sends any; ECN marks as if there were none
 fast-cnp on    again
 Off stays off, whatever links and switches do, until fast-cnp on or the end of the run. Switches
 keep all they hold for it. Counts are since a switch started; help: docs/fast-cnp.md.""",
-        _ON_OFF,
+        ON_OFF,
     ),
 )

@@ -15,9 +15,8 @@ from mechanisms.iglb.learner import PlannedPaths
 from mechanisms.iglb.pins import Flow
 from mechanisms.iglb.settings import KEY
 from mechanisms.iglb.shares import Lie, shares, undeclared
+from mechanisms.on_off import ON_OFF, counts_of, is_used, knowing
 from topologies.model import Topology
-
-_ON_OFF = ("on", "off")
 
 
 @dataclass(frozen=True)
@@ -33,22 +32,13 @@ class _Shown:
 
 
 def _iglb(running: Running, rest: str) -> Iterator[str | Rows]:
-    if rest not in ("", *_ON_OFF):
-        raise WordError(f"iglb [on|off], not {rest!r}")
     topology, controller = running.topology, running.controller
-    if topology.setting(KEY) is None:
-        text = f"{topology.name} has no iglb: the controller plans no job"
-        if rest:
-            raise WordError(text, "in the topology: iglb: true")
-        yield text
+    used = topology.setting(KEY) is not None
+    without = f"{topology.name} has no iglb: the controller plans no job"
+    if not is_used("iglb", rest, used, without, "in the topology: iglb: true"):
+        yield without
         return
-    able = [
-        each.name
-        for each in topology.switches
-        if controller.has(each.name, table=PLAN_TABLE, counter=COUNTER.name)
-    ]
-    if not able:
-        raise WordError("no switch runs a program that knows iGLB")
+    able = knowing(running, PLAN_TABLE, COUNTER, "iGLB")
     if rest:
         controller.switch_mechanism(NAME, rest == "on")
     shown = controller.ask(NAME, _show)
@@ -124,15 +114,9 @@ def _switches(
             flow = _flow(entry, follows)
             if flow in first:
                 counted[flow] = size
-        of_port = {port.number: COUNTER.cells(port.number) for port in topology.ports_of(switch)}
-        indexes = [index for each in of_port.values() for index in each]
-        packets = controller.read_cells(COUNTER.name, {switch: indexes})[switch]
-        total = dict.fromkeys(COUNTER.labels, 0)
-        for number, cells in of_port.items():
-            for index, label in cells.items():
-                total[label] += packets[index]
-                if label == "unplanned":
-                    unplanned[switch, number] = packets[index]
+        counts = counts_of(topology, controller, COUNTER, switch)
+        total = {label: sum(each[label] for each in counts.values()) for label in COUNTER.labels}
+        unplanned |= {(switch, port): each["unplanned"] for port, each in counts.items()}
         rows.append([switch, follows, str(len(hits)), COUNTER.text(total)])
     return rows, unplanned, counted
 
@@ -178,6 +162,6 @@ iglb off   switches follow no plan: flows take load balancing's paths, or the EC
 iglb on    jobs are planned again
 Off stays off, whatever links and switches do, until iglb on or the end of the run; help:
 docs/iglb.md.""",
-        _ON_OFF,
+        ON_OFF,
     ),
 )
