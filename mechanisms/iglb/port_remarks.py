@@ -1,4 +1,4 @@
-"""What lint says where source ports are to decide flows' paths, and something else does."""
+"""What lint says where source ports or their pins should decide paths, and something else does."""
 
 from __future__ import annotations
 
@@ -40,11 +40,12 @@ def port_remarks(topology: Topology, prefix: FieldPath) -> Iterator[Remark]:
 def run_port_remarks(run: RunFile, prefix: FieldPath) -> Iterator[Remark]:
     """Yield that a run's queue pairs choose among source ports themselves."""
     transport = run.transport
-    if transport is None or transport.source_ports == 1 or not by_ports(run.topology):
+    if transport is None or transport.source_ports == 1 or setting_of(run.topology) is None:
         return
+    does = "leaves them alone" if by_ports(run.topology) else "has pins for the first of them only"
     message = (
         f"each queue pair sends from {transport.source_ports} source ports and so over several "
-        f"paths, and {KEY} leaves their ports alone"
+        f"paths, and {KEY} {does}"
     )
-    right = f"leave udp_ports and path_choice out, or use {_ENTRIES}"
+    right = "leave udp_ports and path_choice out"
     yield Remark(Severity.WARNING, (*prefix, KEY), run.topology.name, message, right)

@@ -75,8 +75,14 @@ def test_lint_says_where_ports_decide_nothing() -> None:
     assert found.path == ("classes", "roce", "load_balancing")
     assert "take no notice of the source ports" in found.message
     assert not list(remarks(read_run(text.replace(PORTS, "true")).topology))
+
+
+def test_lint_says_that_paths_of_several_source_ports_are_not_planned() -> None:
     several = "transport: {congestion_control: none, udp_ports: 4}\n"
-    run = read_run(run_text(PORTS, RING) + several)
-    assert any("4 source ports" in each.message for each in run_remarks(run))
     same = read_run(run_text("false", RING) + several)
-    assert (plan(run).flows["udp_port"] == plan(same).flows["udp_port"]).all()
+    assert not any("source ports" in each.message for each in run_remarks(same))
+    for word, says in ((PORTS, "leaves them alone"), ("true", "pins for the first of them only")):
+        run = read_run(run_text(word, RING) + several)
+        (found,) = (each for each in run_remarks(run) if "source ports" in each.message)
+        assert "4 source ports" in found.message and found.message.endswith(says)
+        assert (plan(run).flows["udp_port"] == plan(same).flows["udp_port"]).all()
