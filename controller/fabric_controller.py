@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar, cast
 
 from controller.digest_pump import DigestPump
-from controller.entries import to_bytes
+from controller.entries import Entry, to_bytes
 from controller.entry_files import NO_ENTRIES, OwnEntries
 from controller.errors import ControllerError, NotPrimary
 from controller.fabric_sessions import FabricSessions
@@ -172,13 +172,13 @@ class FabricController(FabricSessions):
         """
         start = time.monotonic()
         async with self._steps, contextlib.AsyncExitStack() as places:
-            self._take_over(tuple(jobs))
             for name in self.own:
                 await places.enter_async_context(self.sessions[name].holding())
             loaded = await self._on_all(lambda session: session.set_pipeline())
             there = await self._on_all(
                 lambda session: session.read_entries(), only=self.sessions.keys() - self.own.keys()
             )
+            self._take_over(tuple(jobs), there)
             written: dict[str, int] = {}
             work: dict[str, Writes] = {}
             for name, entries in there.items():
@@ -198,9 +198,14 @@ class FabricController(FabricSessions):
         new = tuple(name for name, fresh in loaded.items() if fresh)
         return BringUp(new, written, time.monotonic() - start)
 
-    def _take_over(self, jobs: tuple[DeclaredJob, ...]) -> None:
+    def _take_over(
+        self, jobs: tuple[DeclaredJob, ...], there: Mapping[str, Iterable[Entry]]
+    ) -> None:
         """Plan with jobs as if all that follows were written: what isn't, bringing up finds."""
-        work = self.loop.handle(JobsSubmitted(jobs), _now()) if jobs else Work()
+        if not jobs:
+            return
+        self.loop.left(there)
+        work = self.loop.handle(JobsSubmitted(jobs), _now())
         while work.then:
             work = self.loop.written(work, frozenset(), _now())
 

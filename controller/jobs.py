@@ -7,13 +7,14 @@ JobsEnded, in both runtimes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
+from controller.entries import Entry
 from controller.parts import Learned
 
 Ints = npt.NDArray[np.int64]
@@ -76,6 +77,14 @@ class JobLearner(Protocol):
 
     def ended(self, names: Iterable[str], now: int) -> Learned | None:
         """Take notice that jobs have ended."""
+
+
+@runtime_checkable
+class TakesOver(Protocol):
+    """A job learner that can go on from what another controller left in switches."""
+
+    def left(self, there: Mapping[str, Iterable[Entry]]) -> None:
+        """Take notice of what switches hold, before the first jobs are submitted."""
 
 
 @dataclass(frozen=True, eq=False)

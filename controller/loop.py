@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from controller.digests import DigestMessage
+from controller.entries import Entry
 from controller.fabric_state import (
     Event,
     FabricModel,
@@ -27,7 +28,7 @@ from controller.fabric_state import (
     Writes,
     step,
 )
-from controller.jobs import JobLearner, JobsEnded, JobsSubmitted
+from controller.jobs import JobLearner, JobsEnded, JobsSubmitted, TakesOver
 from controller.parts import Learned, Learner, Then
 
 
@@ -95,6 +96,12 @@ class ControlLoop:
         To be called after each work with a `then`.
         """
         return self._work([then(frozenset(failed), now) for then in work.then], now)
+
+    def left(self, there: Mapping[str, Iterable[Entry]]) -> None:
+        """Take notice of what another controller left in switches, before jobs are submitted."""
+        for learner in self.learners.values():
+            if isinstance(learner, TakesOver):
+                learner.left(there)
 
     def due(self) -> int | None:
         """Return when `elapsed` next has something to do; None: only after an event."""

@@ -18,12 +18,14 @@ What comes while steps are under way takes over from what is in force then.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol
 
 from controller.digests import DigestMessage
+from controller.entries import Entry
 from controller.errors import ControllerError
 from controller.jobs import DeclaredJob, PlannedJob
 from controller.leaf_routes import Routes
@@ -43,6 +45,7 @@ from mechanisms.iglb.pins import (
     entries,
     entries_of,
     follow,
+    followed,
 )
 from mechanisms.iglb.plan import Plan
 from mechanisms.iglb.room import pins_room
@@ -153,16 +156,25 @@ class PlannedPaths:
         """Links that plans avoid: those that are down, and those that have just returned."""
         return (self._down or frozenset()) | frozenset(self._back)
 
+    def left(self, there: Mapping[str, Iterable[Entry]]) -> None:
+        """Take the version that most switches follow for the one that comes next.
+
+        So a controller that plans what another one planned finds it in force.
+        """
+        told = Counter(version for each in there.values() if (version := followed(each)))
+        for version, _ in told.most_common(1):
+            self._version = version - 1
+
     def submitted(self, jobs: Iterable[DeclaredJob], now: int) -> Learned | None:
         """Plan jobs that start. Raises ControllerError, with all as before, where that can't be."""
         wanted = {**self._jobs, **{job.name: job for job in jobs}}
         found, before = self._planned(wanted.values(), self.in_force.plan), self.in_force.plan
         if before is not None and found.proof.quality < 1 - GAIN:
             found = self._planner_now().better(found, GAIN) or found
-        followed = self._followed(found)
-        self._check_room(followed.pins)
+        new = self._followed(found)
+        self._check_room(new.pins)
         self._jobs, self._home = wanted, found
-        return self._renew(followed) if self.on else None
+        return self._renew(new) if self.on else None
 
     def ended(self, names: Iterable[str], now: int) -> Learned | None:
         """Forget jobs; others move if that makes the plan much better."""
@@ -282,21 +294,21 @@ class PlannedPaths:
 
     # ------------------------------------------------------------ another plan
 
-    def _renew(self, followed: Followed) -> Learned | None:
+    def _renew(self, new: Followed) -> Learned | None:
         """Begin to put a plan in force: first fill in its pins under the next version."""
         now_in = self.in_force
         self._version = after(self._version)
-        goal = Goal(self._begin(), InForce(self._version, followed, followed.pins), self.avoided)
+        goal = Goal(self._begin(), InForce(self._version, new, new.pins), self.avoided)
         fill: dict[str, list[LearnedEntry]] = {}
         wanted: dict[str, set[Key]] = {}
-        for switch in sorted(followed.pins.switches | now_in.pins.switches):
-            new = {**now_in.pins.further.get(switch, {}), **followed.pins.at(switch)}
+        for switch in sorted(new.pins.switches | now_in.pins.switches):
+            pins = {**now_in.pins.further.get(switch, {}), **new.pins.at(switch)}
             there = now_in.pins.at(switch)
-            more = followed.pins.further.get(switch, {}) if now_in.version else {}
+            more = new.pins.further.get(switch, {}) if now_in.version else {}
             also = {flow: port for flow, port in more.items() if flow not in there}
-            fill[switch] = [*entries(now_in.version, also), *entries(self._version, new)]
+            fill[switch] = [*entries(now_in.version, also), *entries(self._version, pins)]
             wanted[switch] = {(now_in.version, flow) for flow in (*there, *also)}
-            wanted[switch] |= {(self._version, flow) for flow in new}
+            wanted[switch] |= {(self._version, flow) for flow in pins}
         stale = self._stale(wanted)
         for switch, keys in wanted.items():
             self._held.setdefault(switch, set()).update(keys)
@@ -360,9 +372,9 @@ class PlannedPaths:
         """Move flows whose path is another; `whole`: write all pins, whatever is held."""
         if not self.on:
             return None
-        there, followed = self.in_force, self._followed(plan)
-        pins = followed.pins
-        goal = replace(there, followed=followed, pins=pins)
+        there, new = self.in_force, self._followed(plan)
+        pins = new.pins
+        goal = replace(there, followed=new, pins=pins)
         old = NO_PINS if whole else there.pins
         further = all_missing(pins.further, old.further)
         first = all_missing(pins.first, old.first)

@@ -7,14 +7,14 @@ flow that is planned around a failure, and takes another, has a pin there.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from controller.entries import DefaultEntry, Exact, TableEntry, call, match
+from controller.entries import DefaultEntry, Entry, Exact, TableEntry, call, match
 from controller.leaf_routes import Routes
 from mechanisms.iglb.entries import IGNORE_PLANS, PIN_TABLE, PLAN_TABLE
 from topologies.model import Topology
@@ -128,6 +128,12 @@ def follow(version: int) -> DefaultEntry:
     """Return what makes a switch follow a version; 0: none."""
     use = call("follow_plan", number=version) if version else IGNORE_PLANS
     return DefaultEntry(PLAN_TABLE, use)
+
+
+def followed(there: Iterable[Entry]) -> int:
+    """Return the version that a switch follows which holds `there`; 0: none."""
+    told = (e for e in there if isinstance(e, DefaultEntry) and e.table == PLAN_TABLE)
+    return next((dict(entry.action.arguments).get("number", 0) for entry in told), 0)
 
 
 def after(version: int) -> int:

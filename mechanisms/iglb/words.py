@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from controller.entries import DefaultEntry, Exact, TableEntry
+from controller.entries import Exact, TableEntry
 from controller.jobs import DeclaredJob
 from mechanisms.contract import Rows, Running, Word, WordError
 from mechanisms.iglb.counters import IGLB as COUNTER
 from mechanisms.iglb.entries import NAME, PIN_TABLE, PLAN_TABLE
 from mechanisms.iglb.followed import Followed
 from mechanisms.iglb.learner import PlannedPaths
-from mechanisms.iglb.pins import Flow
+from mechanisms.iglb.pins import Flow, followed
 from mechanisms.iglb.settings import KEY
 from mechanisms.iglb.shares import Lie, shares, undeclared
 from mechanisms.on_off import ON_OFF, counts_of, is_used, knowing
@@ -104,28 +104,25 @@ def _switches(
     unplanned: dict[tuple[str, int], int] = {}
     counted: dict[Flow, int] = {}
     for switch in able:
-        follows = "nothing"
-        for entry in controller.read_entries(switch, PLAN_TABLE):
-            if isinstance(entry, DefaultEntry):
-                follows = str(dict(entry.action.arguments).get("number", "nothing"))
+        version = followed(controller.read_entries(switch, PLAN_TABLE))
         hits = controller.read_hits(switch, PIN_TABLE)
         first = pins.first.get(switch, {})
         for entry, _, size in hits:
-            flow = _flow(entry, follows)
+            flow = _flow(entry, version)
             if flow in first:
                 counted[flow] = size
         counts = counts_of(topology, controller, COUNTER, switch)
         total = {label: sum(each[label] for each in counts.values()) for label in COUNTER.labels}
         unplanned |= {(switch, port): each["unplanned"] for port, each in counts.items()}
-        rows.append([switch, follows, str(len(hits)), COUNTER.text(total)])
+        rows.append([switch, str(version or "nothing"), str(len(hits)), COUNTER.text(total)])
     return rows, unplanned, counted
 
 
-def _flow(entry: object, version: str) -> Flow:
+def _flow(entry: object, version: int) -> Flow:
     """Return whose pin an entry is; nobody's if it is of another version."""
     if isinstance(entry, TableEntry):
         key = {name: value.value for name, value in entry.match if isinstance(value, Exact)}
-        if str(key["version"]) == version:
+        if key["version"] == version:
             return key["src"], key["dst"], key["udp_port"]
     return 0, 0, 0
 

@@ -208,8 +208,15 @@ def test_without_a_controller_switches_go_on_and_a_new_one_takes_them_over(
     async def scenario() -> None:
         first = await connected(daemons)
         await first.bring_up()
-        await first.schedule(JobsSubmitted((job,)))
+        for _ in range(2):  # the same again: another version
+            await first.schedule(JobsSubmitted((job,)))
+
+        async def swept() -> bool:
+            return all([len((await held(first, name))[1]) == 4 for name in ("s1", "s2")])
+
+        await until(swept)
         before = [await held(first, name) for name in ("s1", "s2")]
+        assert [version for version, _ in before] == [2, 2]
         await first.close()
         second = await connected(daemons)
         try:
