@@ -29,21 +29,19 @@ from controller.entries import Entry
 from controller.errors import ControllerError
 from controller.jobs import DeclaredJob, PlannedJob
 from controller.leaf_routes import Routes
-from controller.parts import Learned, LearnedEntry
+from controller.parts import Learned
 from controller.policy import FabricPolicy
 from controller.target_facts import TargetFacts
 from mechanisms.iglb.followed import Followed, Follower
+from mechanisms.iglb.in_force import HeldPins, InForce, Part
 from mechanisms.iglb.pins import (
     NO_PINS,
     Flow,
-    Key,
     Pins,
     after,
     all_but,
     all_missing,
     different,
-    entries,
-    entries_of,
     follow,
     followed,
 )
@@ -58,9 +56,6 @@ GRACE_PS = 2_000_000_000
 
 RETRY_NS = 1_000_000_000
 MOST_RETRY_NS = 64 * RETRY_NS
-AT_ONCE = 1000
-"""Updates that one switch gets in a step, before what else waits for it has its turn."""
-
 GAIN = 0.05
 """Flows that run are moved for a plan that is better by this share."""
 
@@ -76,25 +71,6 @@ class Plans(Protocol):
 
     def with_down(self, down: frozenset[Link]) -> Plans:
         """Return the same without these links."""
-
-
-@dataclass(frozen=True)
-class InForce:
-    """What switches follow. `version` 0: nothing."""
-
-    version: int = 0
-    followed: Followed | None = None
-    pins: Pins = NO_PINS
-
-    @property
-    def plan(self) -> Plan | None:
-        """The plan that it comes from."""
-        return None if self.followed is None else self.followed.plan
-
-    @property
-    def jobs(self) -> tuple[DeclaredJob, ...]:
-        """Those that it is for."""
-        return () if self.plan is None else tuple(self.plan.jobs)
 
 
 @dataclass(frozen=True)
@@ -139,7 +115,7 @@ class PlannedPaths:
         self._follower = Follower(topology, setting.pinning is Pinning.PORTS)
         self._jobs: dict[str, DeclaredJob] = {}
         self._home: Plan | None = None
-        self._held: dict[str, set[Key]] = {}
+        self._held = HeldPins()
         self._version = 0
         self._down: frozenset[Link] | None = None
         self._back: dict[Link, int] = {}  # links that returned: when they are used again
@@ -296,45 +272,21 @@ class PlannedPaths:
 
     def _renew(self, new: Followed) -> Learned | None:
         """Begin to put a plan in force: first fill in its pins under the next version."""
-        now_in = self.in_force
         self._version = after(self._version)
         goal = Goal(self._begin(), InForce(self._version, new, new.pins), self.avoided)
-        fill: dict[str, list[LearnedEntry]] = {}
-        wanted: dict[str, set[Key]] = {}
-        for switch in sorted(new.pins.switches | now_in.pins.switches):
-            pins = {**now_in.pins.further.get(switch, {}), **new.pins.at(switch)}
-            there = now_in.pins.at(switch)
-            more = new.pins.further.get(switch, {}) if now_in.version else {}
-            also = {flow: port for flow, port in more.items() if flow not in there}
-            fill[switch] = [*entries(now_in.version, also), *entries(self._version, pins)]
-            wanted[switch] = {(now_in.version, flow) for flow in (*there, *also)}
-            wanted[switch] |= {(self._version, flow) for flow in pins}
-        stale = self._stale(wanted)
-        for switch, keys in wanted.items():
-            self._held.setdefault(switch, set()).update(keys)
-        longest = max(map(len, fill.values()), default=0)
-        parts = [
-            {switch: tuple(each[at : at + AT_ONCE]) for switch, each in fill.items()}
-            for at in range(0, longest, AT_ONCE)
-        ]
+        parts, keys = self.in_force.filled(goal.next)
+        stale = self._held.leave(keys)
+        self._held.add(keys)
         if stale:  # room for the new ones
-            return Learned(gone=entries_of(stale), then=partial(self._filled, goal, parts))
+            return Learned(gone=stale, then=partial(self._filled, goal, parts))
         return self._fill(goal, parts)
 
-    def _fill(
-        self,
-        goal: Goal,
-        parts: Sequence[Mapping[str, tuple[LearnedEntry, ...]]],
-    ) -> Learned | None:
+    def _fill(self, goal: Goal, parts: Sequence[Part]) -> Learned | None:
         part = parts[0] if parts else {}
         return Learned(part, then=partial(self._filled, goal, parts[1:]))
 
     def _filled(
-        self,
-        goal: Goal,
-        parts: Sequence[Mapping[str, tuple[LearnedEntry, ...]]],
-        failed: frozenset[str],
-        now: int,
+        self, goal: Goal, parts: Sequence[Part], failed: frozenset[str], now: int
     ) -> Learned | None:
         """Go on with the pins; when all are there, have switches follow them."""
         if goal.turn != self._turn:
@@ -342,7 +294,7 @@ class PlannedPaths:
         without = failed & goal.next.pins.switches
         if without:
             self._fail("did not take the pins of a plan", without, now)
-            return Learned(gone=entries_of(self._stale(self._wanted())))
+            return self._swept()
         if goal.avoided != self.avoided or goal.next.jobs != tuple(self._jobs.values()):
             return self._anew(now)
         if parts:
@@ -389,7 +341,7 @@ class PlannedPaths:
         step = Goal(self._begin(), goal, self.avoided)
         if not further:
             return self._move_first(step, first, {}, frozenset(), now)
-        put = self._put(further)
+        put = self._held.put(self.in_force.version, further)
         return Learned(put, then=partial(self._move_first, step, first, further))
 
     def _move_first(
@@ -413,7 +365,7 @@ class PlannedPaths:
         self.in_force = goal
         self._sweep_at = now + self._grace_ns
         then = partial(self._moved, step, failed if stay else frozenset())
-        return Learned(self._put(first), then=then)
+        return Learned(self._held.put(goal.version, first), then=then)
 
     def _moved(
         self, step: Goal, before: frozenset[str], failed: frozenset[str], now: int
@@ -459,29 +411,10 @@ class PlannedPaths:
         self._sweep_at = now + self._grace_ns
         return Learned(self._told(0))
 
-    def _told(self, version: int) -> dict[str, tuple[LearnedEntry, ...]]:
+    def _told(self, version: int) -> Part:
         return {switch: (follow(version),) for switch in self._switches}
 
-    def _put(self, pins: Mapping[str, Mapping[Flow, int]]) -> dict[str, tuple[LearnedEntry, ...]]:
-        version = self.in_force.version
-        for switch, each in pins.items():
-            self._held.setdefault(switch, set()).update((version, flow) for flow in each)
-        return {switch: tuple(entries(version, each)) for switch, each in pins.items()}
-
-    def _wanted(self) -> dict[str, set[Key]]:
-        """Return the keys of what is in force."""
-        version, pins = self.in_force.version, self.in_force.pins
-        return {
-            switch: {(version, flow) for flow in each} for switch, each in pins.of_all().items()
-        }
-
-    def _stale(self, wanted: Mapping[str, set[Key]]) -> dict[str, set[Key]]:
-        """Take out of what switches hold what is not wanted, and return it."""
-        found = {switch: held - wanted.get(switch, set()) for switch, held in self._held.items()}
-        for switch, gone in found.items():
-            self._held[switch] -= gone
-        return {switch: gone for switch, gone in found.items() if gone}
-
     def _swept(self) -> Learned | None:
-        gone = self._stale(self._wanted())
-        return Learned(gone=entries_of(gone)) if gone else None
+        """Take away what is not in force."""
+        gone = self._held.leave(self.in_force.keys())
+        return Learned(gone=gone) if gone else None
