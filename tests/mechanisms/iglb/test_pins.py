@@ -9,6 +9,7 @@ import pytest
 from controller.errors import ControllerError
 from controller.fabric_state import MechanismSwitched
 from mechanisms.iglb import in_force as in_force_module
+from mechanisms.iglb.learner import GRACE_PS
 from mechanisms.iglb.settings import Iglb, Pinning
 from tests.mechanisms.iglb.held import Held, Path, planned, renamed, ring
 from topologies.loader import loads
@@ -251,6 +252,41 @@ def test_a_link_that_fails_while_a_plan_is_filled_in_is_avoided_by_both(
         assert None not in paths and not any(dead & set(path or ()) for path in paths)
     held.settle()
     assert held.paths(more) == in_force(held, "more")
+
+
+def test_a_link_that_fails_while_flows_move_off_another_is_avoided_too(topology: Topology) -> None:
+    job, links = ring(topology), inner_links(topology)
+    first = links[0]
+    alone = Held(topology)
+    alone.submit(job)
+    alone.link(first, up=False)
+    used = set().union(*(set(path or ()) for path in alone.paths(job)))
+    leaf = first.a.node
+    seconds = [each for each in links if arcs_of(topology, each) & used and each.a.node != leaf]
+    for second in seconds[:: max(1, len(seconds) // 4)]:
+        held = Held(topology)
+        held.submit(job)
+        todo = [second]
+        held.between = lambda held=held, todo=todo: todo and held.link(todo.pop(), up=False)
+        held.link(first, up=False)
+        assert not todo
+        paths = held.paths(job)
+        assert paths == in_force(held, "ring")
+        dead = arcs_of(topology, first) | arcs_of(topology, second)
+        assert not any(dead & set(path or ()) for path in paths)
+
+
+def test_pins_of_the_plan_before_stay_for_packets_on_their_way(topology: Topology) -> None:
+    held, job = Held(topology), ring(topology)
+    held.submit(job)
+    held.settle()
+    held.planner.keeps, held.planner.shift = False, 1
+    held.submit(renamed(job, "more"))
+    both, stay = held.number_of_pins(), sum(map(len, held.learner.in_force.pins.of_all().values()))
+    held.wait(held.now + GRACE_PS // 1000 - 1)
+    assert held.number_of_pins() == both > stay
+    held.wait(held.now + 1)
+    assert held.number_of_pins() == stay
 
 
 def test_a_switch_behind_leaves_that_is_lost_keeps_flows_from_moving_to_it() -> None:
