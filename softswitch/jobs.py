@@ -33,7 +33,6 @@ from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Generic, TypeVar
 
 Job = TypeVar("Job")
@@ -211,10 +210,7 @@ class Pool(Generic[Job, Result]):
             raise
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:  # fmt: skip
+    def __exit__(self, *_: object) -> None:
         self._end()
 
     def results(self) -> Iterator[tuple[int, Result | Loss]]:

@@ -10,7 +10,6 @@ import importlib
 import weakref
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from softswitch.core.descriptor import PipelineDescriptor, read_descriptor
@@ -87,12 +86,7 @@ class NativeSwitch:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _check(self, status: int, what: str) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import TracebackType
 
 from softswitch.codegen.model import Bmv2Program
 from softswitch.core import SwitchCore
@@ -112,10 +111,5 @@ class Tracer:
     def __enter__(self) -> Tracer:
         return self
 
-    def __exit__(
-        self,
-        _kind: type[BaseException] | None,
-        _error: BaseException | None,
-        _trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
