@@ -254,6 +254,8 @@ def test_limits_and_wrong_requests_are_told_and_change_nothing(
                 ("open", {"size": 1}, "fields are wrong"),
                 ("measure", {"qpns": [1], "operation": "write"}, "no queue pair 1"),
                 ("measure", {"qpns": [], "operation": "write"}, "queue pairs at least 1"),
+                ("measure", {"qpns": [1], "colour": "red"}, "fields are wrong"),
+                ("watch", {"interval": 10}, "fields are wrong"),
                 ("fly", {}, "no command 'fly': info, open"),
             ):
                 with pytest.raises(RequestRefused, match=message):
