@@ -158,7 +158,6 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("what", choices=("install",))
     parser.add_argument("--flows", type=int, default=8192)
     parser.add_argument("--pinning", default="entries")
     parser.add_argument("--json", action="store_true")
@@ -166,7 +165,7 @@ def main() -> int:
     topology = topologies.loads(TREE.format(pinning=chosen.pinning))
     found = asyncio.run(install(topology, chosen.flows))
     if chosen.json:
-        print(json.dumps([asdict(each) for each in found]))
+        print(json.dumps({"events": [asdict(each) for each in found]}))
         return 0
     for each in found:
         times = f"planned {each.plan_s:.2f} s, written {each.write_s:.2f} s"

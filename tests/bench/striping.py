@@ -1,6 +1,7 @@
 """Messages over 8 queue pairs beside dead links: the slowest one against the bound.
 
     .venv/bin/python tests/bench/striping.py [--down s1-s9 ...] [--seeds 1 2 3] [--bytes 32MB]
+        [--only "as drained, window 16"]
 
 128 hosts, 8 leaves, 16 spines, 100 Gb/s, PFC. Links are down before the messages start; the
 controller's routes leave them out, the planner plans the flows anew, and queue pairs get the source
@@ -112,15 +113,16 @@ def main() -> None:
     parser.add_argument("--bytes", default="32MB")
     parser.add_argument("--shared", default="16MB", help="a switch's buffer")
     parser.add_argument("--random", action="store_true", help="who sends to whom, by the seed")
+    parser.add_argument("--only", choices=TRANSPORTS, help="one row (default: all)")
     given = parser.parse_args()
     program = CompiledProgram.of(compile_p4(FABRIC))
     events = ", ".join(f'{{at: 0us, link: "{each}", do: down}}' for each in given.down)
     shift = "" if given.random else ", shift: 16"
-    for name, transport in TRANSPORTS.items():
+    for name in [given.only] if given.only else TRANSPORTS:
         began, found = time.process_time(), []
         for seed in given.seeds:
             text = RUN.format(
-                events=events, seed=seed, shared=given.shared, transport=transport,
+                events=events, seed=seed, shared=given.shared, transport=TRANSPORTS[name],
                 size=given.bytes, shift=shift,
             )  # fmt: skip
             found.append(play(program, text, given.down, seed))

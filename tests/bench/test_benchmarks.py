@@ -27,6 +27,7 @@ SMALLEST = {
     "bench_large.py": ("large_lines", "--rounds 1 --k 4"),
     "bench_worker.py": ("worker_lines", "--rounds 1"),
     "bench_iglb.py": ("planner_lines", "--rounds 1 --seeds 1 --small"),
+    "bench_hash_ports.py": ("ports_lines", "--small"),
     "bench_rnic.py": ("card_lines", "--rounds 1"),
     "bench_endpoint.py": ("endpoint_lines", "--rounds 1 --messages 10"),
     "bench_ticker.py": ("ticker_lines", "--seconds 0.5"),
@@ -35,7 +36,13 @@ SMALLEST = {
 }
 """What makes lines of it in run.py, and its options."""
 NEEDS_ROOT = {"bench_daemon.py", "bench_idle.py"}
-NEVER_SMALL = ["bench_moves.py", "bench_ns3.py", "bench_runtimes.py", "run.py"]
+NEVER_SMALL = [
+    "bench_iglb_live.py",
+    "bench_moves.py",
+    "bench_ns3.py",
+    "bench_runtimes.py",
+    "run.py",
+]
 
 
 @pytest.fixture(scope="module")
