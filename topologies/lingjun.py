@@ -20,9 +20,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from topologies.errors import did_you_mean
-from topologies.fields import NAME
+from topologies.fields import MAX_PORT, NAME
 from topologies.import_file import ImportFailedError
 from topologies.loader import loads
+from topologies.units import parse_rate
 
 COLUMNS = ("ip", "DSW", "PSW", "ASW")
 _OURS = re.compile(r"[ach][0-9]+")
@@ -61,11 +62,10 @@ class Sizes:
                 hint = did_you_mean(key, known) or f": there is {', '.join(known)}"
                 raise ValueError(f"nothing is called {key!r} here{hint}")
             if key == "rate":
-                wanted[key] = str(value)
-            elif isinstance(value, int) and value >= 1:
-                wanted[key] = value
-            else:
-                raise ValueError(f"{key} is a number from 1 on, not {value!r}")
+                parse_rate(value)
+            elif type(value) is not int or not 1 <= value <= MAX_PORT:
+                raise ValueError(f"{key} is a number from 1 to {MAX_PORT}, not {value!r}")
+            wanted[key] = value
         return cls(**wanted)
 
 

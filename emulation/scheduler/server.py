@@ -9,6 +9,7 @@ from typing import Any
 import grpc
 
 from controller.errors import ControllerError
+from emulation.errors import EmulationError
 from emulation.scheduler.messages import (
     NO_LIMIT,
     SERVICE,
@@ -41,7 +42,7 @@ class JobsServer:
     """Serves a scheduler's calls on 127.0.0.1 until `close`. `address`: host:port."""
 
     def __init__(self, scheduler: Scheduler) -> None:
-        """Raises OSError where no port from FIRST_PORT on is free."""
+        """Raises EmulationError where no port from FIRST_PORT on is free."""
         self._scheduler = scheduler
         options = (*NO_LIMIT, ("grpc.so_reuseport", 0))
         self._server = grpc.server(ThreadPoolExecutor(_THREADS), options=options)
@@ -63,7 +64,10 @@ class JobsServer:
             except RuntimeError:  # somebody has it
                 continue
         last = FIRST_PORT + PORTS - 1
-        raise OSError(f"no port of {FIRST_PORT} to {last} is free on 127.0.0.1 for jobs")
+        raise EmulationError(
+            f"no port of {FIRST_PORT} to {last} is free on 127.0.0.1 for schedulers' jobs",
+            "end what listens there: ss -ltnp shows it",
+        )
 
     def close(self) -> None:
         """Take no more calls, and end those that follow changes."""

@@ -5,6 +5,7 @@ leafspine: h1, h2 - s1 =< s3, s4 >= s2 - h3, h4
 
 from __future__ import annotations
 
+import socket
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 
 import topologies
 from controller.jobs import DeclaredJob
+from emulation.errors import EmulationError
 from emulation.scheduler import requests
 from emulation.scheduler.client import JobsClient, JobsError
 from emulation.scheduler.messages import message
@@ -259,6 +261,16 @@ def test_a_client_hears_of_plans_that_links_change(run: Run, client: JobsClient)
     second = next(following).jobs[0].quality
     assert first is not None and second is not None
     assert second.version == first.version + 1
+
+
+def test_no_free_port_is_said(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        monkeypatch.setattr("emulation.scheduler.server.FIRST_PORT", port)
+        monkeypatch.setattr("emulation.scheduler.server.PORTS", 1)
+        with pytest.raises(EmulationError, match=f"no port of {port} to {port} is free") as found:
+            JobsServer(run.scheduler)
+        assert "ss -ltnp" in found.value.remedy
 
 
 def test_nobody_answers_after_the_end(run: Run) -> None:

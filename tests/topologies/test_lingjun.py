@@ -73,5 +73,9 @@ def test_what_is_wrong_in_the_file_is_said(tmp_path: Path, text: str, says: str)
 def test_sizes_that_are_wrong_are_said() -> None:
     with pytest.raises(ValueError, match="nothing is called 'spine' here; did you mean 'spines'"):
         Sizes.of({"spine": 2})
-    with pytest.raises(ValueError, match="cores is a number from 1 on, not 0"):
+    with pytest.raises(ValueError, match="cores is a number from 1 to 254, not 0"):
         Sizes.of({"cores": 0})
+    with pytest.raises(ValueError, match="nics is a number from 1 to 254, not 255"):
+        Sizes.of({"nics": 255})
+    with pytest.raises(ValueError, match="'fast' is not a rate: write a number with a unit"):
+        Sizes.of({"rate": "fast"})
