@@ -5,6 +5,7 @@ A phase of a job is one set of flows. An all-to-all is one for each of its steps
 the one so many ranks on: that each step has its paths to itself also shares out their sum evenly.
 Phases that come again with the same flows are declared once, one that runs in the background beside
 every later phase of its iteration. Entries of `traffic` that are made of messages are jobs, too.
+A queue pair over all interfaces of its hosts is a flow for each, with the share of its rate.
 """
 
 from __future__ import annotations
@@ -21,11 +22,16 @@ from workloads.model import RunFile, Span, SpanKind, Traffic
 from workloads.source_ports import chooser_of
 
 DIRECT = "direct"
+MOST_LINES = 1 << 16
+"""More than the interfaces that one queue pair has."""
 
 
 @dataclass(frozen=True, eq=False)
 class Declaration:
-    """A job as it is declared; `flows[i]`: the number in the run's traffic of its flow i."""
+    """A job as it is declared; `flows[i]`: the number in the run's traffic of its flow i.
+
+    A flow of the traffic that uses several interfaces is several of the job's.
+    """
 
     job: DeclaredJob
     flows: Numbers
@@ -34,10 +40,12 @@ class Declaration:
 def with_chosen_ports(run: RunFile, traffic: Traffic) -> Traffic:
     """Return the traffic with the source ports that the fabric wants, if it is told of jobs.
 
-    Queue pairs that choose among several ports themselves keep them. Raises TopologyError where it
-    can't carry a job's flows.
+    Queue pairs that choose among several ports themselves keep them, and those that send by several
+    interfaces. Raises TopologyError where it can't carry a job's flows.
     """
     if run.transport is not None and run.transport.source_ports > 1:
+        return traffic
+    if _over_several(traffic):
         return traffic
     chooser = chooser_of(run.topology)
     told = () if chooser is None else declarations(run, traffic)
@@ -191,6 +199,50 @@ class _Shares:
         return replace(part, flow=flow[share > 0], bytes=share[share > 0])
 
 
+class _Lines:
+    """Which interfaces carry a flow: from here on a flow's number is `flow * MOST_LINES + line`."""
+
+    def __init__(self, traffic: Traffic) -> None:
+        self._traffic = traffic
+        self._count = np.maximum(traffic.flows["interfaces"].astype(np.int64), 1)
+        topology = traffic.topology
+        rates = [topology.link_at(i.host, i.number).rate_bps for i in topology.interfaces()]
+        self._rate = np.array(rates, dtype=np.int64)
+
+    def of(self, part: _Part) -> _Part:
+        """Return a part with a flow for each interface, which has its rate's share of the bytes."""
+        count = self._count[part.flow]
+        if (count == 1).all():
+            return replace(part, flow=part.flow * MOST_LINES)
+        first = np.cumsum(count) - count
+        line = np.arange(count.sum()) - np.repeat(first, count)
+        flow = np.repeat(part.flow, count)
+        source, target = self.ends(flow, line)
+        until = np.cumsum(np.minimum(self._rate[source], self._rate[target]) / 1e9)
+        behind = until[first + count - 1]
+        before = behind - np.add.reduceat(np.diff(until, prepend=0.0), first)
+        reached = (until - np.repeat(before, count)) / np.repeat(behind - before, count)
+        size = np.rint(reached * np.repeat(part.bytes, count)).astype(np.int64)
+        share = np.diff(size, prepend=0)
+        share[first] = size[first]
+        kept = share > 0
+        return replace(part, flow=(flow * MOST_LINES + line)[kept], bytes=share[kept])
+
+    def ends(self, flow: Numbers, line: Numbers) -> tuple[Numbers, Numbers]:
+        """Return the places of both interfaces of flows among all of the topology's."""
+        rows = self._traffic.flows[flow]
+        source, target = (
+            _places(self._traffic, rows[end].astype(np.int64), rows[port].astype(np.int64) + line)
+            for end, port in (("src", "src_port"), ("dst", "dst_port"))
+        )
+        return source, target
+
+
+def _over_several(traffic: Traffic) -> bool:
+    """Say whether some queue pairs use several interfaces: one source port for all of them."""
+    return bool((traffic.flows["interfaces"] > 1).any())
+
+
 def _summed(flow: Numbers, size: Numbers) -> tuple[Numbers, Numbers]:
     """Return flows, each once and in the order in which they come, and their bytes together."""
     distinct, first, place = np.unique(flow, return_index=True, return_inverse=True)
@@ -203,24 +255,23 @@ def _declaration(traffic: Traffic, name: str, parts: list[_Part]) -> Declaration
     """Return a job of parts; those that only come again are left out."""
     known: set[tuple[int, bytes, bytes]] = set()
     kept = []
-    for part in map(_Shares(traffic).of, parts):
+    shares, lines = _Shares(traffic), _Lines(traffic)
+    for part in (lines.of(shares.of(each)) for each in parts):
         key = (part.place, part.flow.tobytes(), part.bytes.tobytes())
         if len(part.flow) and key not in known:
             known.add(key)
             kept.append(part)
     none = np.empty(0, dtype=np.int64)
-    flows = np.unique(np.concatenate([none, *(part.flow for part in kept)]))
+    numbers = np.unique(np.concatenate([none, *(part.flow for part in kept)]))
     sets = tuple(
-        FlowSet(part.name, part.place, np.searchsorted(flows, part.flow), part.bytes)
+        FlowSet(part.name, part.place, np.searchsorted(numbers, part.flow), part.bytes)
         for part in kept
     )
-    rows = traffic.flows[flows]
-    source, target = (
-        _places(traffic, rows[end].astype(np.int64), rows[port].astype(np.int64))
-        for end, port in (("src", "src_port"), ("dst", "dst_port"))
-    )
-    ports = rows["udp_port"].astype(np.int64)
-    return Declaration(DeclaredJob(name, source, target, ports, sets), flows)
+    flows, line = np.divmod(numbers, MOST_LINES)
+    source, target = lines.ends(flows, line)
+    ports = traffic.flows["udp_port"][flows].astype(np.int64)
+    keeps = _over_several(traffic)
+    return Declaration(DeclaredJob(name, source, target, ports, sets, keeps), flows)
 
 
 def _places(traffic: Traffic, host: Numbers, port: Numbers) -> Numbers:

@@ -140,3 +140,40 @@ def test_queue_pairs_that_share_messages_share_their_bytes() -> None:
     assert len(striped) == 32 and len(set(striped.udp_port.tolist())) > 30
     assert pairs(striped, 0) == {(i, (i + 1) % 8) for i in range(8)}
     assert striped.sets[0].bytes.tolist() == [14 * 10**6 // 4] * 32
+
+
+PLANES = """\
+topology:
+  generator: dual_plane
+  leaves: 2
+  spines: 2
+  hosts_per_leaf: 2
+  link: {rate: 100Gbps, delay: 1us, queue: 1MB, mtu: 4200B}
+  iglb: %s
+  overrides: [{between: [h1, s3], rate: 300Gbps}, {between: [h3, s4], rate: 300Gbps}]
+transport: {congestion_control: none, retransmission: selective-repeat, interfaces: all}
+traffic: [{matrix: {hosts: [h1, h3, h4], bytes: [[0, 8MB, 8MB], [0, 0, 0], [0, 0, 0]]}}]
+"""
+
+
+@pytest.mark.parametrize("setting", ["true", "{pinning: ports}"])
+def test_a_queue_pair_over_all_interfaces_is_a_flow_for_each_with_its_rates_share(
+    setting: str,
+) -> None:
+    run = read_run(PLANES % setting)
+    traffic = plan(run)
+    (found,) = declared_jobs(run, traffic)
+    interfaces = enumerate(run.topology.interfaces())
+    ends = {(each.host, each.number): place for place, each in interfaces}
+    to_h3 = [(ends["h1", n], ends["h3", n]) for n in (0, 1)]
+    to_h4 = [(ends["h1", n], ends["h4", n]) for n in (0, 1)]
+    (sent,) = found.sets
+    flows = list(zip(found.source.tolist(), found.target.tolist(), strict=True))
+    assert sorted(flows) == sorted(to_h3 + to_h4)
+    assert sent.flow.tolist() == list(range(4))
+    at = dict(zip(flows, sent.bytes.tolist(), strict=True))
+    assert [at[pair] for pair in to_h3] == [2 * 10**6, 6 * 10**6], "100 and 300 Gb/s"
+    assert [at[pair] for pair in to_h4] == [4 * 10**6] * 2, "the slower end decides"
+    assert found.is_open, "one source port for all interfaces, so nobody may choose it"
+    assert set(found.udp_port.tolist()) == set(traffic.flows["udp_port"].tolist())
+    assert len(set(found.udp_port.tolist())) == 2
