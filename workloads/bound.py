@@ -6,7 +6,8 @@ between stands `topologies.concurrent_flow`.
 
 To the time that links are busy comes the least latency around the busiest: before the first bit of
 a link that binds, a packet has passed the links before it, and behind its last bit one still passes
-those behind it, propagation, switches and the smallest packet's own time each.
+those behind it, propagation, switches and the smallest packet's own time each. Of links that bind
+together, one that is too far away to have carried anything by then counts for nothing.
 """
 
 from __future__ import annotations
@@ -189,9 +190,25 @@ def _fabric(
         return []
     weight = proof.certificate.weight
     on = np.flatnonzero(weight > 1e-9)
-    around = sum(float(weight[i]) * latency.of(int(proof.arcs[i])) for i in on)
+    around = np.array([latency.of(int(proof.arcs[i])) for i in on])
+    busy_ps = proof.certificate.lower * PS_PER_S
     parts = [(proof.all.says(int(proof.arcs[i])), float(weight[i])) for i in on]
-    return [(proof.certificate.lower, around, parts)]
+    done_ps = soonest(busy_ps, weight[on], around)
+    return [(proof.certificate.lower, done_ps - busy_ps, parts)]
+
+
+def soonest(busy: float, weight: Floats, latency: Floats) -> float:
+    """Return the least t for which `weight` x max(0, t - `latency`) sums up to `busy`.
+
+    Links that bind have carried nothing until their latency is over. Weights sum up to 1. That sum
+    is the largest over any choice of links, so t is the least over them: the nearest few.
+    """
+    near = np.argsort(latency, kind="stable")
+    near = near[np.isfinite(latency[near])]
+    if not len(near):
+        return busy
+    share = np.cumsum(weight[near])
+    return float(((busy + np.cumsum(weight[near] * latency[near])) / share).min())
 
 
 class _HostLinks:

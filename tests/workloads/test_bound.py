@@ -21,7 +21,7 @@ from topologies.concurrent_flow import (
 )
 from topologies.flow_certificate import CertificateError, check
 from weft.cli import main
-from workloads.bound import Bound, BoundError, bound
+from workloads.bound import Bound, BoundError, bound, soonest
 from workloads.loader import read_run
 from workloads.plan import plan
 
@@ -167,6 +167,31 @@ def test_no_simulation_ends_before_it(policy: str, seed: int, spines: int) -> No
     assert done.max() >= least
     if policy == "packet-dlb":
         assert done.max() < 1.2 * least
+
+
+@pytest.mark.parametrize("size", ["100kB", "20MB"])
+def test_a_spine_that_is_too_far_away_puts_nothing_off(size: str) -> None:
+    """10 km to one of two spines and back are 100 us: a message of 100 kB has long arrived."""
+    links = ("[s1, s4]", "[s2, s4]")
+    far = ", ".join(f"{{between: {each}, delay: null, length: 10km}}" for each in links)
+    message = f"{{message: {{from: h1, to: h2, bytes: {size}, payload: 4096B, dscp: 26}}}}"
+    run = read_run(run_text(hosts=1, overrides=far, traffic=message))
+    fastest = np.inf
+    for seed in (1, 2, 3):
+        simulation = Simulation(run, program(registry.defines(run.topology)), seed=seed)
+        done = int(simulation.run().end.message_times["done"][0])
+        least = bound(run, plan(run, seed)).lower_ps
+        assert least <= done
+        fastest = min(fastest, done / least)
+    assert fastest < 1.15, "by the near spine it comes close"
+
+
+def test_far_links_count_from_when_they_can_have_carried_something() -> None:
+    half = np.array([0.5, 0.5])
+    assert soonest(10.0, half, np.array([1.0, 3.0])) == 12.0
+    assert soonest(10.0, half, np.array([1.0, 21.0])) == 21.0
+    assert soonest(10.0, half, np.array([101.0, 1.0])) == 21.0, "twice as long by one of them"
+    assert soonest(10.0, half, np.array([np.inf, 1.0])) == 21.0
 
 
 @pytest.mark.parametrize(
