@@ -15,6 +15,7 @@ enum cc_event_kind {
     CC_ACKED = 1,    /* `bytes` were acknowledged for the first time */
     CC_TICK = 2,     /* nothing but time */
     CC_NOTIFIED = 3, /* a switch's own notification of congestion (notification.h): `severity`, `validity` */
+    CC_PROBED = 4,   /* a probe by this interface was answered: `number`, `lost_at`, `rtt_ns` */
 };
 
 struct cc_event {
@@ -22,11 +23,12 @@ struct cc_event {
     weft_u8 severity, validity; /* NOTIFIED: 0 .. 15, as the notification has them */
     weft_u8 path;               /* ACKED, with CC_PATH: that of the last packet which is newly acknowledged (struct cc_choice), modulo 256. 0 in
                                    the kernel if more than CC_SENT_PATHS others were sent after it */
-    weft_u32 pad_;
+    weft_u32 number;            /* PROBED: the probe's, which counts up by one a probe */
     weft_u64 bytes;             /* ACKED */
     weft_u64 rtt_ns;            /* ACKED, with CC_RTT: since the packet that the acknowledgement names was sent. 0: not known, because it
                                    or the first one that is acknowledged was sent more than once, or it was sent too long
-                                   ago, or nothing new is acknowledged, or by a NAK */
+                                   ago, or nothing new is acknowledged, or by a NAK. PROBED: of the probe */
+    weft_u64 lost_at;           /* PROBED: ns, when the endpoint last found that this interface does not get through; 0: never */
 };
 
 /* What an algorithm wants of the card (name_WANTS): each of them costs something, so that who wants none pays nothing. */
@@ -35,6 +37,7 @@ enum cc_want {
     CC_RTT = 2,       /* send times are remembered */
     CC_TELEMETRY = 4, /* data packets collect what switches write into them (telemetry.h) */
     CC_PATH = 8,      /* events tell the path of what is acknowledged */
+    CC_PLANES = 16,   /* a slot for each interface of the queue pair, which probes those that it has lost */
 };
 
 enum { CC_TELEMETRY_MOST = 64 }; /* 5 hops of 12 bytes, and 4 */
@@ -60,5 +63,6 @@ struct cc_choice {
 };
 #define CC_NO_LIMIT (~(weft_u64)0)
 #define CC_NO_PATH (~(weft_u32)0)
+#define CC_SHUT (CC_NO_PATH - 1) /* this slot's interface is not to be used now */
 
 #endif

@@ -21,6 +21,7 @@
 struct cc_sent {
     weft_u64 packets[CC_SENT_KERNEL];
     weft_u16 paths[CC_SENT_PATHS];
+    weft_u64 lost_at; /* ns: when the endpoint last found that the interface does not get through, for events CC_PROBED; 0: never */
 };
 
 /* The word for the path of a packet. */

@@ -42,6 +42,11 @@ struct cc_slot {
     weft_u64 marked, acks, naks; /* of which; marked: with CE */
     weft_u64 last_at;            /* ns, of the last packet */
     weft_u64 first_cut_at;       /* ns, when the rate was first lowered, by whichever; 0: never */
+    weft_u64 lost_at;            /* of one interface's slot: the last loss of it that its algorithms have heard of; 0: none */
+    weft_u64 probes;             /* and how many of its probes were answered */
+    weft_u32 shared;             /* the slot whose `cc_sent` says what was sent when and by which interface: of a queue pair
+                                    with a slot for each interface the first one's, else its own */
+    weft_u32 plane;              /* and which of the queue pair's interfaces this is; 0 */
 #define CC_ALGORITHM(name) struct name name;
 #include "cc_algorithms.h"
 #undef CC_ALGORITHM
@@ -76,7 +81,7 @@ static inline void cc_on_event(struct cc_slot *slot, const struct cc_event *even
 #define CC_ALGORITHM(name)                                                                    \
     if (name##_HEARS >> event->kind & 1 && slot->algorithms & CC_BIT(name)) {                 \
         name##_on_event(&slot->name, event, telemetry, now);                                  \
-        if (!slot->first_cut_at && slot->name.rate < slot->name.params.line_rate)             \
+        if (event->kind != CC_PROBED && !slot->first_cut_at && slot->name.rate < slot->name.params.line_rate) \
             slot->first_cut_at = now;                                                         \
     }
 #include "cc_algorithms.h"

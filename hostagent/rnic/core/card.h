@@ -65,6 +65,8 @@ enum opcode {
     OP_READ_ONLY = 0x10,
     OP_ACK = 0x11,
     OP_CNP = 0x81,
+    OP_PROBE = 0xc0,         /* the specification leaves 0xc0 and up to manufacturers */
+    OP_PROBE_ANSWER = 0xc1,
 };
 
 /* AETH's syndrome: kind in the upper three bits. */

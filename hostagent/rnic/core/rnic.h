@@ -92,6 +92,20 @@ int rnic_deregister(rnic *r, uint32_t rkey);
 /* --- queue pairs ----------------------------------------------------------------------------- */
 
 enum rnic_repeat { RNIC_GO_BACK_N = 0, RNIC_SELECTIVE = 1 };
+
+/* What a queue pair of several interfaces makes of them. */
+enum rnic_plane_use {
+    RNIC_PLANES_TURNS = 0,  /* one device: as "several interfaces" below says */
+    RNIC_PLANES_SHARED = 1, /* planes: each interface with congestion control, rate and CNPs of its own, lost and found again by
+                               itself ("planes" below). Selective repeat, and both ends the same */
+    RNIC_PLANES_SINGLE = 2, /* automatic path migration (InfiniBand vol. 1, 17.2.8): one interface at a time, the others are alternates */
+};
+struct rnic_plane_config {
+    uint32_t use;          /* enum rnic_plane_use */
+    uint32_t misses;       /* SHARED: probes in a row that stay without answer; with the last one the plane is lost. 1 .. 255 */
+    rnic_time silence_ps;  /* SHARED: who has sent something by a plane and heard nothing by it for so long probes it, and again after as long; > 0 */
+    rnic_time probe_ps;    /* SHARED: the time between probes of a plane that is lost; > 0 */
+};
 struct rnic_qp_config {
     uint32_t qpn;            /* 1 .. RNIC_QPN_MAX; both ends may have the same */
     uint32_t mtu;            /* payload bytes a packet: 256, 512, 1024, 2048 or 4096 */
@@ -123,6 +137,10 @@ struct rnic_qp_config {
                                 have the same: but for PATH_OBLIVIOUS, acknowledgements say by which ports packets came */
     uint32_t path_idle_rounds, path_rounds; /* as struct path_config */
     uint64_t path_pause_ns;
+    struct rnic_plane_config planes;
+    struct cc_slot *plane_slots[RNIC_INTERFACES]; /* SHARED: as `slot`, for each of its interfaces, and `slot` is not used. All NULL:
+                                                     its own ones, which start with what `cc` says and the interface's line rate */
+    struct cc_sent *plane_sent[RNIC_INTERFACES];  /* as `sent`: the first one has times and paths, each of them `lost_at` */
 };
 /* A slot whose algorithms limit by a window: new packets wait while payload bytes that were sent and not acknowledged have reached it,
  * though one packet may always be on the way; each asks to be acknowledged. What was lost is sent again at once by selective
@@ -215,7 +233,7 @@ struct rnic_packet {
     uint64_t id;
     uint8_t header[RNIC_HEADERS_MAX];
 };
-enum rnic_packet_kind { RNIC_DATA = 0, RNIC_RESPONSE = 1 /* of a READ */, RNIC_ACK = 2 /* and NAK */, RNIC_CNP = 3, RNIC_READ_REQUEST = 4 };
+enum rnic_packet_kind { RNIC_DATA = 0, RNIC_RESPONSE = 1 /* of a READ */, RNIC_ACK = 2 /* and NAK */, RNIC_CNP = 3, RNIC_READ_REQUEST = 4, RNIC_PROBE = 5 /* and its answer */ };
 /* The next packet that may leave at `now`: 1, or 0 if none may. CNPs and acknowledgements of a queue come before its data;
  * queue pairs take turns, a packet each. */
 int rnic_transmit(rnic *r, rnic_time now, struct rnic_packet *packet);
@@ -253,6 +271,39 @@ void rnic_set_link(rnic *r, uint32_t interface, int up);
 /* PSNs (not cut to 24 bits) of own work whose last copy took this interface and that the peer is not known to have, ascending;
  * a READ's: that of its request until the first response. Returns how many there are, of which `max` are written. */
 size_t rnic_outstanding_by(const rnic *r, uint32_t qpn, uint32_t interface, uint64_t *psns, size_t max);
+
+/* --- planes ---------------------------------------------------------------------------------- */
+
+/* A queue pair that shares its load over planes (RNIC_PLANES_SHARED). Each of its packets takes the next plane in turn that may be used,
+ * whose line is free and whose own rate allows one, so that planes carry what their rates say; a packet that was sent by one plane and one that
+ * was sent by another may overtake each other (`reorder_ps`). Nothing about planes is agreed upon: each end decides what it sends by which,
+ * and takes what comes by any.
+ *
+ * A plane is lost when its own link goes down, when a switch says that the peer can't be reached there (a notification of type 2 to this
+ * interface, with the peer's address as destination), or when it is silent: something was sent by it, nothing of the queue pair's was heard by it for
+ * `silence_ps`, and `misses` probes had no answer. Probes are packets of the queue pair's class and port, answered by the plane
+ * by which they come (docs/wire-formats.md). Then what had been sent by it, and is not known to have arrived, is sent again by the others at
+ * once, and it is probed each `probe_ps` until its slot's algorithms (cc_path_at) let it be used again. Without such an algorithm an
+ * answer is enough. If all are lost nothing is sent but probes, until time-outs end the queue pair. */
+enum rnic_plane_state { RNIC_PLANE_UP = 0, RNIC_PLANE_ASKED = 1 /* a probe is on its way */, RNIC_PLANE_LOST = 2, RNIC_PLANE_DRAINED = 3 };
+enum rnic_plane_loss { RNIC_LOSS_NONE = 0, RNIC_LOSS_LINK = 1, RNIC_LOSS_TOLD = 2 /* by a switch */, RNIC_LOSS_SILENT = 3, RNIC_LOSS_TIMEOUT = 4 };
+struct rnic_plane_stats {
+    uint32_t state;           /* enum rnic_plane_state */
+    uint32_t why;             /* enum rnic_plane_loss of the last loss */
+    uint64_t losses;
+    uint64_t sent_packets, sent_bytes; /* data and READ responses; payload; repetitions too */
+    uint64_t moved_packets;   /* of own work, that were sent again by another plane because this one was lost */
+    uint64_t outstanding;     /* packets whose last copy went by it and that are not known to have arrived, now */
+    uint64_t probes_sent, probes_answered;
+    uint64_t rate_bps;        /* now, by congestion control; 0: not limited */
+    rnic_time heard_at;       /* -1: never */
+    rnic_time lost_at;        /* the last time; -1: never */
+    rnic_time up_at;          /* when it was used again after that; -1: it was not */
+};
+/* `interface`: of the card's. RNIC_ENOENT: the queue pair has no planes, or not this one. */
+int rnic_plane_stats_get(rnic *r, uint32_t qpn, uint32_t interface, rnic_time now, struct rnic_plane_stats *stats);
+/* No new packet of a queue pair with planes takes this interface, or they may again; of both modes. What is on its way arrives: nothing is lost. */
+void rnic_drain(rnic *r, uint32_t interface, int on);
 
 /* --- what happened --------------------------------------------------------------------------- */
 
