@@ -21,6 +21,7 @@ from hostagent.algorithms import Parameters, pack
 from hostagent.notifications import Heard, HeardCounts, heard_counts, heard_rows
 from hostagent.rnic.native import native
 from hostagent.rnic.path_kinds import PathKind
+from hostagent.rnic.planes import NO_PLANES, PlaneConfig, PlaneLoss, PlaneState, PlaneStats
 
 NEVER = (1 << 63) - 1
 NO_CNPS = (1 << 64) - 1
@@ -105,6 +106,7 @@ class PacketKind(enum.IntEnum):
     ACK = 2
     CNP = 3
     READ_REQUEST = 4
+    PROBE = 5
 
 
 class QueuePairState(enum.IntEnum):
@@ -192,6 +194,7 @@ class QueuePairConfig:
     path_idle_rounds: int = 0
     path_rounds: int = 0
     path_pause_ns: int = 0
+    planes: PlaneConfig = NO_PLANES
 
 
 @dataclass(frozen=True)
@@ -286,6 +289,7 @@ class QueuePairStats:
 
 
 _QP_FIELDS = [field.name for field in fields(QueuePairConfig)]
+_PLANE_FIELDS = [field.name for field in fields(PlaneStats) if field.type == "int"]
 _STATS_FIELDS = [field.name for field in fields(QueuePairStats) if field.type == "int"]
 
 
@@ -351,6 +355,7 @@ class Card:
         Raises CardError, AlgorithmError.
         """
         values = {name: getattr(config, name) for name in _QP_FIELDS}
+        values["planes"] = vars(config.planes)
         native_config = self.ffi.new("struct rnic_qp_config *", values)
         cc = pack(self.ffi, congestion_control)
         self._check(self.lib.rnic_add_qp(self.handle, native_config, cc))
@@ -515,6 +520,17 @@ class Card:
         found = self.ffi.new("uint64_t[]", max(1, count))
         self.lib.rnic_outstanding_by(*given, found, count)
         return [int(found[i]) for i in range(count)]
+
+    def drain(self, interface: int, on: bool) -> None:
+        """Let no new packet of queue pairs with planes take an interface, or let them again."""
+        self.lib.rnic_drain(self.handle, interface, int(on))
+
+    def plane_stats(self, qpn: int, interface: int, now: int = 0) -> PlaneStats:
+        """Return what became of one plane of a queue pair. Raises CardError: it has none there."""
+        row = self.ffi.new("struct rnic_plane_stats *")
+        self._check(self.lib.rnic_plane_stats_get(self.handle, qpn, interface, now, row))
+        values = {name: getattr(row, name) for name in _PLANE_FIELDS}
+        return PlaneStats(state=PlaneState(row.state), why=PlaneLoss(row.why), **values)
 
     # --- what happened --------------------------------------------------------------------------
 

@@ -26,8 +26,10 @@ static void lane_begin(struct lane *lane, const struct rnic_interface *config)
         list_init(&lane->ready[q]);
         list_init(&lane->acks[q]);
         list_init(&lane->ways[q]);
+        list_init(&lane->spoken[q]);
     }
     list_init(&lane->cnps);
+    list_init(&lane->members);
 }
 
 rnic *rnic_create(const struct rnic_config *config)
@@ -214,7 +216,8 @@ static void take_cnp(struct qp *qp, const struct inbound *in)
         .severity = (uint8_t)in->severity,
         .validity = (uint8_t)in->validity,
     };
-    struct cc_slot *slot = qp->slot;
+    /* A CNP comes by the plane that is congested: a receiver's by which the marked packet came, and a switch's by its own. */
+    struct cc_slot *slot = qp->planes ? qp->planes[qp->card->arriving - qp->config.interface].slot : qp->slot;
     qp->stats.cnps_received += !in->notified;
     qp->stats.notified_received += in->notified;
     if (!slot || !qp->config.slot_is_ours)
@@ -234,8 +237,14 @@ static void dispatch(struct qp *qp, const struct inbound *in)
         requester_ack(qp, in);
         return;
     }
+    if (in->opcode >= OP_PROBE) {
+        (in->opcode == OP_PROBE ? planes_probed : planes_answered)(qp, in);
+        return;
+    }
     qp->stats.marked += in->marked;
-    if (qp->config.cnp_interval_ns != UINT64_MAX && cnp_due(&qp->told, in->marked, nanoseconds(qp->card)))
+    if (__builtin_expect(qp->planes != NULL, 0))
+        planes_mark(qp, in);
+    else if (qp->config.cnp_interval_ns != UINT64_MAX && cnp_due(&qp->told, in->marked, nanoseconds(qp->card)))
         cnp_soon(qp);
     if (in->opcode >= OP_READ_FIRST) {
         requester_response(qp, in);
@@ -252,8 +261,11 @@ static void dispatch(struct qp *qp, const struct inbound *in)
 static int receive_other(struct rnic *r, const uint8_t *frame, uint32_t length, uint32_t tail)
 {
     struct weft_notification said;
-    const enum notified kind = notifications_take(&r->notified, r->config.ip, frame, length, tail, r->now, &said);
+    struct lane *lane = r->lanes[r->arriving];
+    const enum notified kind = notifications_take(&r->notified, lane->config.ip, frame, length, tail, r->now, &said);
     r->stats.other += kind == NOTIFIED_OTHER;
+    if (kind == NOTIFIED_TAKEN && said.type == WEFT_NOTIFICATION_LINK_DOWN && !said.destination_qp)
+        planes_told(lane, said.destination);
     if (kind != NOTIFIED_TAKEN || said.type != WEFT_NOTIFICATION_CONGESTION)
         return 0;
     struct qp *qp = qp_of_peer(r, said.destination, said.destination_qp);
@@ -297,6 +309,8 @@ int rnic_receive(rnic *r, const uint8_t *frame, uint32_t length, uint32_t tail, 
     if (__builtin_expect(qp->spans, 0)) {
         qp->came_by = (uint8_t)r->arriving;
         r->changes++;
+        if (qp->planes && in.opcode == OP_ACK)
+            planes_heard(qp, r->arriving);
     }
     dispatch(qp, &in);
     qp_update(qp);

@@ -32,6 +32,7 @@ enum {
     PATH_ECHOES = 8,
     PATH_ECHO_FLAG = 0x80,   /* of the first byte, where a bitmap has 0 */
     PATH_ECHO_MARKED = 0x8000,
+    PROBE_BODY = 16,
     ROCE_PORT = 4791,
     PSN_MASK = 0xffffff,
     PSN_HALF = 0x800000,
@@ -156,7 +157,7 @@ struct early_ring {
     struct early slots[];
 };
 
-enum heap_kind { HEAP_PACE, HEAP_TIMER, HEAP_GAP, HEAPS };
+enum heap_kind { HEAP_PACE, HEAP_TIMER, HEAP_GAP, HEAP_PLANES, HEAPS };
 #define NOT_IN_HEAP UINT32_MAX
 
 /* An interface of the card. */
@@ -170,6 +171,10 @@ struct lane {
     rnic_time busy_until;
     uint64_t asleep;                /* = card.changes: queue pairs of several interfaces have nothing for it now */
     struct link ways[RNIC_QUEUES];  /* of these, see struct way */
+    /* of queue pairs with planes */
+    uint8_t drained;
+    struct link members;            /* their planes by this interface */
+    struct link spoken[RNIC_QUEUES];/* what these have to say beside data: probes, answers, CNPs */
 };
 
 /* From one interface of a queue pair that has several to the one of its peer. */
@@ -181,6 +186,32 @@ struct way {
     uint32_t ip, peer_ip;
     uint32_t held_first, held_n;    /* packets that wait for the line, a ring of HELD_MOST */
     struct rnic_packet *held;
+};
+/* What a plane has to say beside data. */
+enum spoken_what { SPOKEN_PROBE, SPOKEN_ANSWER, SPOKEN_CNP, SPOKEN_KINDS };
+struct spoken {
+    struct link link; /* in its lane's list */
+    struct plane *plane;
+};
+/* The same where each interface is a plane (planes.c). */
+struct plane {
+    struct way *way;
+    struct cc_slot *slot;           /* NULL: no congestion control */
+    struct cc_sent *sent;           /* of the kernel's slot */
+    struct link member;             /* in its lane's list */
+    struct spoken spoken[SPOKEN_KINDS];
+    rnic_time allowed;              /* by its rate */
+    rnic_time unheard_since;        /* when the first packet was sent since something was heard; RNIC_NEVER: none */
+    rnic_time next_probe;           /* asked: until then an answer is waited for. Lost: when the next one is due */
+    uint64_t lost_ns;               /* 0: never */
+    uint32_t probe_number;
+    uint8_t slot_is_own;            /* and is freed */
+    uint8_t asked, missed, lost;
+    uint8_t doubted;                /* the peer lacks what went by it */
+    uint8_t answers;                /* since it was lost; stays at 255 */
+    uint8_t answer_body[PROBE_BODY];
+    struct cnp_interval told;
+    struct rnic_plane_stats stats;
 };
 struct ways {
     uint64_t repeats;               /* packets sent again: they are numbered anew where paths are chosen */
@@ -271,6 +302,13 @@ struct qp {
     struct cc_telemetry *collected;  /* what the last packet brought that had collected telemetry; NULL: none has come */
 
     struct sender_paths *sender;     /* it chooses its paths; NULL: it does not */
+
+    /* planes */
+    struct plane *planes;            /* one for each of its interfaces; NULL: it has none */
+    rnic_time *sent_at;              /* as `paths`: when the last copy of own data left; 0: none did */
+    rnic_time trip;                  /* how long acknowledgements take, smoothed; 0: not known */
+    uint32_t moving;                 /* planes of which what was outstanding is sent again by others; 0: none */
+    uint64_t moved, moved_cursor, moved_below; /* next PSN to be looked at, its work, and where to stop */
 
     /* several interfaces or UDP ports */
     struct ways *ways;
@@ -370,6 +408,7 @@ uint64_t qp_rate_within(const struct qp *qp, uint64_t cc);       /* `cc` by cong
 int qp_send(struct qp *qp, struct rnic_packet *packet);          /* own work or an answer; 0: nothing after all */
 void lane_may_send(struct rnic *r, struct lane *lane);           /* its pauses, or its link, are others than before */
 void qp_pace(struct qp *qp, const struct rnic_packet *packet);   /* it leaves now: when may the next one? */
+void qp_pace_plane(struct qp *qp, uint32_t plane, const struct rnic_packet *packet); /* the same of the plane that it takes */
 
 /* --- ways.c: which path a packet takes ------------------------------------------------------------ */
 int ways_begin(struct qp *qp);                                   /* as its configuration says; 0: no memory */
@@ -398,6 +437,31 @@ void ways_timed_out(struct qp *qp);
 /* Whether its packets may come to this address of ours, from that one of the peer's. */
 int ways_join(const struct qp *qp, uint32_t ip, uint32_t peer_ip);
 
+/* --- planes.c: of queue pairs that share their load over planes; there is qp->planes ---------------- */
+int planes_add_slots(struct qp *qp, const struct cc_params *cc); /* 0: no memory */
+int planes_begin(struct qp *qp);                                 /* its ways are there; 0: no memory */
+void planes_stop(struct qp *qp);                                 /* it has failed, or is removed */
+void planes_free(struct qp *qp);
+struct way *planes_choose(struct qp *qp, uint64_t psn);         /* as ways.c does, and in qp->path the path; NULL: none can take it now */
+rnic_time planes_allow(const struct qp *qp, int *now);           /* when a rate lets one send next; `*now`: one's does already */
+void planes_have_been_idle(struct qp *qp);
+uint64_t planes_rate(const struct plane *plane);                 /* 0: as fast as its line */
+void planes_sent(struct qp *qp, uint32_t plane, const struct rnic_packet *packet, rnic_time takes); /* `takes`: at its rate; 0: not paced */
+void planes_due(struct qp *qp);                                  /* HEAP_PLANES */
+void planes_set(struct qp *qp, rnic_time at);                    /* planes_due is called then, or before */
+int planes_from(struct lane *lane, uint32_t q, struct rnic_packet *packet); /* what they have to say; 0: nothing */
+void planes_heard(struct qp *qp, uint32_t interface);
+void planes_probed(struct qp *qp, const struct inbound *in);
+void planes_answered(struct qp *qp, const struct inbound *in);
+void planes_mark(struct qp *qp, const struct inbound *in);       /* data has come: CNPs of each plane */
+void planes_progress(struct qp *qp, uint64_t before);            /* `una` has moved */
+void planes_acked(struct qp *qp, uint64_t before);               /* and that is an event for slots of ours */
+int planes_is_fresh(const struct qp *qp, uint64_t psn);          /* its last copy may still be on the way */
+void planes_doubt(struct qp *qp, uint64_t psn);                  /* the peer says that it is missing */
+void planes_timed_out(struct qp *qp);
+void planes_link(struct lane *lane, int up);
+void planes_told(struct lane *lane, uint32_t peer_ip);           /* a switch: that one is not reached from here */
+
 /* --- frames.c ---------------------------------------------------------------------------------- */
 void header_prepare(struct qp *qp, uint64_t peer_mac);
 /* Begins a packet: addresses, UDP and BTH. `extension` bytes and the payload follow. Returns where the extension begins. */
@@ -416,6 +480,7 @@ void bytes_put32(uint8_t *at, uint32_t value);
 void bytes_put64(uint8_t *at, uint64_t value);
 uint32_t bytes_get24(const uint8_t *at);
 uint32_t bytes_get32(const uint8_t *at);
+uint64_t bytes_get64(const uint8_t *at);
 
 /* Puts telemetry between UDP and BTH of a packet that is otherwise finished. */
 void packet_shim(struct rnic_packet *packet, enum weft_telemetry_kind kind, const struct cc_telemetry *blob);
@@ -445,6 +510,7 @@ void requester_ack(struct qp *qp, const struct inbound *in);     /* ACK, NAK, RN
 void requester_response(struct qp *qp, const struct inbound *in); /* of a READ */
 void requester_gap(struct qp *qp);                               /* early responses have waited long enough */
 void requester_timeout(struct qp *qp);
+void requester_move(struct qp *qp, uint32_t plane);               /* what it carried and has not arrived is sent again by others */
 void requester_flush(struct qp *qp);
 
 static inline uint32_t ack_queue(const struct qp *qp)

@@ -9,7 +9,7 @@ enum { SENT_FIRST = 64, SENT_MOST = 1 << 16 }; /* packets whose send times are r
 int feedback_begin(struct qp *qp)
 {
     const struct rnic_qp_config *config = &qp->config;
-    uint32_t wants = qp->slot ? cc_wants(qp->slot->algorithms) : 0;
+    uint32_t wants = qp->slot ? cc_wants(qp->slot->algorithms) & ~(uint32_t)CC_PLANES : 0; /* that is no work of this file's */
     if (qp->slot && !config->slot_is_ours && !config->sent)
         wants &= ~(uint32_t)CC_RTT;
     if (!wants)

@@ -35,7 +35,7 @@ static void put48(uint8_t *at, uint64_t value)
 static uint32_t get16(const uint8_t *at) { return (uint32_t)at[0] << 8 | at[1]; }
 uint32_t bytes_get24(const uint8_t *at) { return (uint32_t)at[0] << 16 | get16(at + 1); }
 uint32_t bytes_get32(const uint8_t *at) { return get16(at) << 16 | get16(at + 2); }
-static uint64_t get64(const uint8_t *at) { return (uint64_t)bytes_get32(at) << 32 | bytes_get32(at + 4); }
+uint64_t bytes_get64(const uint8_t *at) { return (uint64_t)bytes_get32(at) << 32 | bytes_get32(at + 4); }
 
 /* --- building ---------------------------------------------------------------------------------- */
 
@@ -253,7 +253,7 @@ parse_extensions(const uint8_t *at, uint32_t here, uint32_t bytes, uint32_t pad,
     if (needed > here || needed + pad > bytes)
         return PARSE_MALFORMED;
     if (has & HAS_RETH) {
-        in->address = get64(at);
+        in->address = bytes_get64(at);
         in->rkey = bytes_get32(at + 8);
         in->length = bytes_get32(at + 12);
         used += RETH;
@@ -371,6 +371,9 @@ static inline __attribute__((always_inline)) enum parse_result parse(struct rnic
     if (in->opcode == OP_CNP) {
         if (bytes < CNP_RESERVED)
             return PARSE_MALFORMED;
+    } else if (in->opcode == OP_PROBE || in->opcode == OP_PROBE_ANSWER) {
+        if (bytes != PROBE_BODY || length < HEADERS + shim + PROBE_BODY)
+            return PARSE_MALFORMED;
     } else if (!has) {
         return PARSE_MALFORMED;
     }
@@ -382,6 +385,10 @@ static inline __attribute__((always_inline)) enum parse_result parse(struct rnic
         (__builtin_expect(r->interfaces > 1, 0) ? !ways_join(qp, bytes_get32(ip + 16), source) : source != qp->peer_ip))
         return PARSE_UNKNOWN;
     *found = qp;
+    if (__builtin_expect(in->opcode >= OP_PROBE, 0)) {
+        in->payload = bth + BTH;
+        return qp->planes ? PARSE_OK : PARSE_MALFORMED;
+    }
     return in->opcode == OP_CNP ? PARSE_OK : parse_extensions(bth + BTH, here, bytes, pad, has, in);
 }
 

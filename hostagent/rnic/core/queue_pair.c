@@ -25,6 +25,7 @@ void qp_free(struct qp *qp)
     free(qp->responded);
     free(qp->collected);
     feedback_end(qp);
+    planes_free(qp);
     ways_free(qp);
     if (qp->config.slot != qp->slot)
         free(qp->slot);
@@ -82,6 +83,16 @@ static int check(struct rnic *r, const struct rnic_qp_config *c)
     const char *path_wrong = path_invalid(&path);
     if (path_wrong)
         return card_fail(r, RNIC_EINVAL, "queue pair %u: choice of paths: %s", c->qpn, path_wrong);
+    const struct rnic_plane_config *planes = &c->planes;
+    if (planes->use > RNIC_PLANES_SINGLE)
+        return card_fail(r, RNIC_EINVAL, "queue pair %u: there is no use %u of planes", c->qpn, planes->use);
+    if (planes->use == RNIC_PLANES_SINGLE)
+        return card_fail(r, RNIC_EINVAL, "queue pair %u: path migration is not there yet", c->qpn);
+    if (planes->use == RNIC_PLANES_SHARED && (c->repeat != RNIC_SELECTIVE || interfaces < 2))
+        return card_fail(r, RNIC_EINVAL, "queue pair %u: planes need selective repeat and two interfaces at least", c->qpn);
+    if (planes->use == RNIC_PLANES_SHARED && (planes->silence_ps <= 0 || planes->silence_ps > TIME_MOST || planes->probe_ps <= 0 ||
+                                              planes->probe_ps > TIME_MOST || !planes->misses || planes->misses > UINT8_MAX))
+        return card_fail(r, RNIC_EINVAL, "queue pair %u: silence, probes or misses of planes out of range", c->qpn);
     if (path.kind && (c->repeat != RNIC_SELECTIVE || interfaces > 1))
         return card_fail(r, RNIC_EINVAL, "queue pair %u: a choice of paths needs selective repeat and one interface", c->qpn);
     if (c->max_reads > 1024 || c->first_psn > PSN_MASK || c->send_depth > DEPTH_MOST)
@@ -89,11 +100,18 @@ static int check(struct rnic *r, const struct rnic_qp_config *c)
     return RNIC_OK;
 }
 
-static int check_cc(struct rnic *r, uint32_t qpn, const struct cc_params *cc)
+static int check_cc(struct rnic *r, const struct rnic_qp_config *c, const struct cc_params *cc)
 {
     const char *which, *why = cc ? cc_invalid(cc, &which) : NULL;
     if (why)
-        return card_fail(r, RNIC_EINVAL, "queue pair %u: %s: %s", qpn, which, why);
+        return card_fail(r, RNIC_EINVAL, "queue pair %u: %s: %s", c->qpn, which, why);
+    const struct cc_slot *slot = c->planes.use == RNIC_PLANES_SHARED ? c->plane_slots[0] : c->slot;
+    const uint32_t wants = cc_wants(slot ? slot->algorithms : cc ? cc->algorithms : 0);
+    if (wants & CC_PLANES && c->planes.use != RNIC_PLANES_SHARED)
+        return card_fail(r, RNIC_EINVAL, "queue pair %u: its congestion control decides on planes, and it has none", c->qpn);
+    if (wants & (CC_WINDOW | CC_RTT | CC_TELEMETRY) && c->planes.use == RNIC_PLANES_SHARED)
+        return card_fail(r, RNIC_EINVAL, "queue pair %u: over planes congestion control has rates, but no window, round-trip times or telemetry",
+                         c->qpn);
     return RNIC_OK;
 }
 
@@ -168,7 +186,7 @@ int rnic_add_qp(rnic *r, const struct rnic_qp_config *config, const struct cc_pa
 {
     int status = check(r, config);
     if (!status)
-        status = check_cc(r, config->qpn, cc);
+        status = check_cc(r, config, cc);
     if (status)
         return status;
     struct qp *qp = calloc(1, sizeof *qp);
@@ -188,15 +206,17 @@ int rnic_add_qp(rnic *r, const struct rnic_qp_config *config, const struct cc_pa
     if (!c->max_reads)
         c->max_reads = READS_MOST;
     qp->rnr_code = rnr_code(c->rnr_timer_ps);
-    qp->heap_at[HEAP_PACE] = qp->heap_at[HEAP_TIMER] = qp->heap_at[HEAP_GAP] = NOT_IN_HEAP;
+    for (int h = 0; h < HEAPS; h++)
+        qp->heap_at[h] = NOT_IN_HEAP;
     qp->deadline = RNIC_NEVER;
     qp->response_waits = UINT64_MAX;
     qp->una = qp->next = qp->sent = qp->posted = qp->peer_expected = c->first_psn;
     qp->told.interval_ns = c->cnp_interval_ns;
     qp->answers_size = c->max_reads;
     qp->answers = malloc(c->max_reads * sizeof *qp->answers);
-    if (!qp->answers || !add_slot(qp, cc) || !feedback_begin(qp) || (c->repeat == RNIC_SELECTIVE && !add_early(qp)) ||
-        !ways_begin(qp)) {
+    const int shared = c->planes.use == RNIC_PLANES_SHARED;
+    if (!qp->answers || !(shared ? planes_add_slots(qp, cc) : add_slot(qp, cc)) || !feedback_begin(qp) || (c->repeat == RNIC_SELECTIVE && !add_early(qp)) ||
+        !ways_begin(qp) || (shared && !planes_begin(qp))) {
         qp_free(qp);
         return card_fail(r, RNIC_ENOMEM, "no memory for a queue pair");
     }
@@ -260,6 +280,8 @@ int rnic_remove_qp(rnic *r, uint32_t qpn)
     qp_unlist(qp);
     if (qp->spans)
         ways_drop(qp);
+    if (qp->planes)
+        planes_stop(qp);
     if (qp->spans && qp->state != RNIC_RESET)
         r->more_peers -= qp->ways->n - 1;
     qp_heap_remove(qp, HEAP_TIMER);
@@ -286,6 +308,8 @@ void qp_fail(struct qp *qp, enum rnic_failure failure, uint8_t syndrome)
     qp_unlist(qp);
     if (qp->spans)
         ways_drop(qp);
+    if (qp->planes)
+        planes_stop(qp);
     qp->syndrome = qp->fatal = syndrome;
     if (syndrome)
         ack_soon(qp);

@@ -44,13 +44,48 @@ static int find_repeat(struct qp *qp)
             if (qp->repeat == first && missing)
                 return 1;
             qp->repeat = end_of(work);
-        } else if (!has_arrived(qp, qp->repeat)) {
+        } else if (!has_arrived(qp, qp->repeat) && !(qp->planes && planes_is_fresh(qp, qp->repeat))) {
             return 1;
         } else {
             qp->repeat++;
         }
     }
     return 0;
+}
+
+/* The next packet whose last copy went by a plane that is lost. */
+static int find_moved(struct qp *qp)
+{
+    const uint32_t n = qp->ways->n;
+    if (qp->moved < qp->una)
+        qp->moved = qp->una;
+    if (qp->moved_cursor < qp->head)
+        qp->moved_cursor = qp->head;
+    while (qp->moved < qp->moved_below) {
+        const struct work *work = work_at(qp, qp->moved_cursor);
+        if (end_of(work) <= qp->moved) {
+            qp->moved_cursor++;
+        } else if (is_read(work)) {
+            /* A request that has had no answer; where some have come, the gap among them tells what is to be asked for again. */
+            if (qp->moved == work->first_psn && qp->una <= qp->moved && qp->moving >> work->path % n & 1)
+                return 1;
+            qp->moved = end_of(work);
+        } else if (!has_arrived(qp, qp->moved) && qp->moving >> qp->paths[qp->moved & qp->paths_mask] % n & 1) {
+            return 1;
+        } else {
+            qp->moved++;
+        }
+    }
+    qp->moving = 0;
+    return 0;
+}
+
+void requester_move(struct qp *qp, uint32_t plane)
+{
+    qp->moving |= 1u << plane;
+    qp->moved = qp->una;
+    qp->moved_cursor = qp->head;
+    qp->moved_below = qp->next;
 }
 
 /* Whether something new may be sent as far as its congestion control's window is not concerned. */
@@ -72,10 +107,15 @@ int requester_wants(struct qp *qp)
 {
     if (qp->state != RNIC_READY || qp->not_ready)
         return 0;
-    return may_send_new(qp) || (qp->lost_below > qp->una && find_repeat(qp));
+    return may_send_new(qp) || (qp->lost_below > qp->una && find_repeat(qp)) || (qp->moving && find_moved(qp));
 }
 
-uint64_t requester_upcoming(struct qp *qp) { return qp->lost_below > qp->una && find_repeat(qp) ? qp->repeat : qp->next; }
+uint64_t requester_upcoming(struct qp *qp)
+{
+    if (__builtin_expect(qp->moving, 0) && find_moved(qp))
+        return qp->moved;
+    return qp->lost_below > qp->una && find_repeat(qp) ? qp->repeat : qp->next;
+}
 
 static uint32_t opcode_of(const struct work *work, uint32_t first, uint32_t last)
 {
@@ -121,6 +161,17 @@ static void build_data(struct qp *qp, const struct work *work, uint64_t psn, int
     qp->stats.sent_bytes += length;
 }
 
+/* For planes: when it is sent. Of a READ nothing acknowledges the request. */
+static void note_time(struct qp *qp, const struct work *work, uint64_t psn)
+{
+    if (!is_read(work)) {
+        qp->sent_at[psn & qp->paths_mask] = qp->card->now;
+        return;
+    }
+    for (uint64_t at = psn; at < end_of(work) && at - psn <= qp->paths_mask; at++)
+        qp->sent_at[at & qp->paths_mask] = 0;
+}
+
 /* Which packet of `work`, PSN `psn`. Returns the PSN behind it. */
 static uint64_t build(struct qp *qp, struct work *work, uint64_t psn, int ask, struct rnic_packet *packet)
 {
@@ -129,6 +180,8 @@ static uint64_t build(struct qp *qp, struct work *work, uint64_t psn, int ask, s
         *(is_read(work) ? &work->path : &qp->paths[psn & qp->paths_mask]) = qp->path;
         if (qp->told_paths)
             ways_tell(qp, is_read(work) ? end_of(work) - 1 : psn, qp->path);
+        if (qp->planes)
+            note_time(qp, work, psn);
     }
     if (is_read(work)) {
         build_read(qp, work, psn, packet);
@@ -153,10 +206,27 @@ static uint64_t build(struct qp *qp, struct work *work, uint64_t psn, int ask, s
     return psn;
 }
 
+/* Of the last copy of what is next to be moved. */
+static uint32_t plane_of(const struct qp *qp, uint64_t psn)
+{
+    const struct work *work = work_at(qp, qp->moved_cursor);
+    return (is_read(work) ? work->path : qp->paths[psn & qp->paths_mask]) % qp->ways->n;
+}
+
 int requester_send(struct qp *qp, struct rnic_packet *packet)
 {
     if (qp->state != RNIC_READY || qp->not_ready)
         return 0;
+    if (__builtin_expect(qp->moving, 0) && find_moved(qp)) {
+        const uint64_t psn = qp->moved;
+        if (psn == qp->una) {
+            qp->again_mark = qp->sent;
+            qp->read_again = 0;
+        }
+        qp->planes[plane_of(qp, psn)].stats.moved_packets++;
+        qp->moved = build(qp, work_at(qp, qp->moved_cursor), psn, 1, packet);
+        return 1;
+    }
     if (qp->lost_below > qp->una && find_repeat(qp)) {
         if (qp->repeat == qp->una) {
             qp->again_mark = qp->sent;
@@ -227,7 +297,11 @@ static void progress(struct qp *qp, uint64_t before)
     if (!qp->not_ready)
         timer_set(qp, qp->una < qp->sent ? qp->card->now + qp->config.timeout_ps : RNIC_NEVER);
     struct cc_slot *slot = qp->slot;
-    if (slot && qp->config.slot_is_ours) {
+    if (__builtin_expect(qp->planes != NULL, 0)) {
+        planes_progress(qp, before);
+        if (qp->config.slot_is_ours)
+            planes_acked(qp, before);
+    } else if (slot && qp->config.slot_is_ours) {
         const struct cc_event acked = {
             .kind = CC_ACKED,
             .path = qp->wants & CC_PATH && qp->many_paths ? qp->paths[(qp->una - 1) & qp->paths_mask] : 0,
@@ -356,6 +430,8 @@ static void missing_sequence(struct qp *qp, const struct inbound *in)
     const uint64_t highest = in->map ? note_arrived(qp, in->map) : qp->una + 1;
     if (highest <= qp->una)
         return;
+    if (qp->planes)
+        planes_doubt(qp, qp->una);
     if (qp->lost_below <= qp->una || (qp->repeat > qp->una && highest >= qp->again_mark + 3)) {
         /* A new gap; or what was sent after the last repetition has overtaken it: that was lost too. */
         qp->repeat = qp->una;
@@ -530,6 +606,8 @@ void requester_timeout(struct qp *qp)
         qp->stats.timeouts++;
         if (qp->sender)
             ways_timed_out(qp);
+        if (qp->planes)
+            planes_timed_out(qp);
         if (++qp->tries > qp->config.retries) {
             qp_fail(qp, RNIC_RETRY_EXCEEDED, 0);
             return;

@@ -280,8 +280,8 @@ size_t rnic_outstanding_by(const rnic *r, uint32_t qpn, uint32_t interface, uint
  * and takes what comes by any.
  *
  * A plane is lost when its own link goes down, when a switch says that the peer can't be reached there (a notification of type 2 to this
- * interface, with the peer's address as destination), or when it is silent: something was sent by it, nothing of the queue pair's was heard by it for
- * `silence_ps`, and `misses` probes had no answer. Probes are packets of the queue pair's class and port, answered by the plane
+ * interface, with the peer's address as destination), or when it is silent: something was sent by it, no acknowledgement came back by it for
+ * `silence_ps` (and twice the round trip), and `misses` probes had no answer. Probes are packets of the queue pair's class and port, answered by the plane
  * by which they come (docs/wire-formats.md). Then what had been sent by it, and is not known to have arrived, is sent again by the others at
  * once, and it is probed each `probe_ps` until its slot's algorithms (cc_path_at) let it be used again. Without such an algorithm an
  * answer is enough. If all are lost nothing is sent but probes, until time-outs end the queue pair. */

@@ -69,6 +69,13 @@ void timer_set(struct qp *qp, rnic_time at)
         heap_set(qp, HEAP_TIMER, at);
 }
 
+void planes_set(struct qp *qp, rnic_time at)
+{
+    const uint32_t place = qp->heap_at[HEAP_PLANES];
+    if (place == NOT_IN_HEAP || qp->card->heaps[HEAP_PLANES].entries[place].time > at)
+        heap_set(qp, HEAP_PLANES, at);
+}
+
 void gap_set(struct qp *qp, rnic_time at)
 {
     if (qp->heap_at[HEAP_GAP] == NOT_IN_HEAP)
@@ -94,7 +101,7 @@ uint64_t qp_rate_within(const struct qp *qp, uint64_t cc) { return rate_within(q
 /* Applies what has elapsed to a slot of ours. */
 static ALWAYS uint64_t qp_rate(struct qp *qp)
 {
-    struct cc_slot *slot = qp->slot;
+    struct cc_slot *slot = qp->planes ? NULL : qp->slot; /* planes have their own rates */
     if (!slot)
         return rate_within(qp, 0);
     if (!qp->config.slot_is_ours)
@@ -110,20 +117,32 @@ static ALWAYS uint64_t by_clock(const struct qp *qp, uint64_t rate)
     return rate + (uint64_t)(int64_t)((__int128)(int64_t)rate * ppb / 1000000000);
 }
 
+/* How long a packet takes at a rate > 0. */
+static ALWAYS rnic_time time_of(const struct rnic_packet *packet, uint64_t rate)
+{
+    uint64_t bytes = packet->header_length + packet->payload_length + packet->pad + RNIC_ICRC + FRAME_GAP;
+    if (bytes < FRAME_LEAST)
+        bytes = FRAME_LEAST;
+    return (rnic_time)((bytes * BIT_PS + rate - 1) / rate); /* never faster than the rate */
+}
+
+void qp_pace_plane(struct qp *qp, uint32_t plane, const struct rnic_packet *packet)
+{
+    const uint64_t rate = by_clock(qp, planes_rate(&qp->planes[plane]));
+    planes_sent(qp, plane, packet, rate ? time_of(packet, rate) : 0);
+}
+
 void qp_pace(struct qp *qp, const struct rnic_packet *packet)
 {
     struct rnic *r = qp->card;
     const uint64_t rate = by_clock(qp, qp_rate(qp));
-    uint64_t bytes = packet->header_length + packet->payload_length + packet->pad + RNIC_ICRC + FRAME_GAP;
     if (!rate) {
         qp->allowed = r->now;
         return;
     }
-    if (bytes < FRAME_LEAST)
-        bytes = FRAME_LEAST;
     if (qp->allowed < r->now - r->config.pace_slack_ps)
         qp->allowed = r->now - r->config.pace_slack_ps;
-    qp->allowed += (rnic_time)((bytes * BIT_PS + rate - 1) / rate); /* never faster than the rate */
+    qp->allowed += time_of(packet, rate);
 }
 
 void qp_unlist(struct qp *qp)
@@ -145,6 +164,31 @@ static void wait_for_window(struct qp *qp)
     qp->wants |= WAITS_FOR_WINDOW;
 }
 
+/* As qp_update for a queue pair with planes, which has something to send: some planes may, others later, by their rates. */
+static void update_planes(struct qp *qp)
+{
+    struct rnic *r = qp->card;
+    int now = 0;
+    if (qp->idle)
+        planes_have_been_idle(qp);
+    qp->idle = 0;
+    rnic_time next = planes_allow(qp, &now);
+    if (qp->allowed > r->now) {
+        now = 0;
+        next = qp->allowed;
+    }
+    if (now) {
+        ways_list(qp);
+        r->changes++;
+    } else {
+        ways_unlist(qp);
+    }
+    if (next == RNIC_NEVER)
+        qp_heap_remove(qp, HEAP_PACE);
+    else
+        heap_set(qp, HEAP_PACE, next);
+}
+
 void qp_update(struct qp *qp)
 {
     struct rnic *r = qp->card;
@@ -161,6 +205,10 @@ void qp_update(struct qp *qp)
     }
     if (qp->idle && qp->allowed < r->now)
         qp->allowed = r->now; /* credit is for lateness, not for having had nothing to send */
+    if (__builtin_expect(qp->planes != NULL, 0)) {
+        update_planes(qp);
+        return;
+    }
     qp->idle = 0;
     if (qp->allowed > r->now) {
         if (linked(&qp->ready))
@@ -246,6 +294,8 @@ static ALWAYS int from_queue(struct rnic *r, struct lane *lane, uint32_t q, stru
         return 1;
     }
 answers:
+    if (several && !list_empty(&lane->spoken[q]) && planes_from(lane, q, packet))
+        return 1;
     while (!list_empty(&lane->acks[q])) {
         struct qp *qp = FROM_LINK(lane->acks[q].next, struct qp, ack);
         list_remove(&qp->ack);
@@ -318,7 +368,7 @@ static int ready_queue(struct rnic *r, struct lane *lane)
     for (uint32_t left = lane->waiting & ~lane->paused, q; left; left &= ~(1u << q)) {
         q = highest(left);
         if (!list_empty(&lane->ready[q]) || !list_empty(&lane->acks[q]) || (q == r->config.cnp_queue && !list_empty(&lane->cnps)) ||
-            ways_ready(r, lane, q))
+            !list_empty(&lane->spoken[q]) || ways_ready(r, lane, q))
             return (int)q;
         if (list_empty(&lane->ways[q]))
             lane->waiting &= ~(1u << q);
@@ -397,5 +447,11 @@ void rnic_advance(rnic *r, rnic_time now)
         qp_heap_remove(qp, HEAP_GAP);
         responder_gap(qp);
         requester_gap(qp);
+    }
+    heap = &r->heaps[HEAP_PLANES];
+    while (heap->n && heap->first <= r->now) {
+        struct qp *qp = heap->entries[0].qp;
+        qp_heap_remove(qp, HEAP_PLANES);
+        planes_due(qp);
     }
 }

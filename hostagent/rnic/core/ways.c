@@ -44,7 +44,7 @@ int ways_begin(struct qp *qp)
     if (n <= 1)
         return qp->paths != NULL;
     qp->ways = calloc(1, sizeof *qp->ways + n * sizeof qp->ways->way[0]);
-    const int chosen = qp->slot != NULL;
+    const int chosen = qp->slot && !qp->planes;
     if (!qp->paths || !qp->ways || (chosen && !(qp->ways->held = malloc(n * HELD_MOST * sizeof *qp->ways->held))))
         return 0;
     qp->ways->n = (uint8_t)n;
@@ -81,8 +81,20 @@ int ways_remember(struct qp *qp, uint64_t packets)
     uint8_t *bigger = calloc(size, 1);
     if (!bigger)
         return 0;
-    for (uint64_t psn = qp->una; psn < qp->sent && psn - qp->una <= qp->paths_mask; psn++)
+    rnic_time *times = qp->planes ? calloc(size, sizeof *times) : NULL;
+    if (qp->planes && !times) {
+        free(bigger);
+        return 0;
+    }
+    for (uint64_t psn = qp->una; psn < qp->sent && psn - qp->una <= qp->paths_mask; psn++) {
         bigger[psn & (size - 1)] = qp->paths[psn & qp->paths_mask];
+        if (times)
+            times[psn & (size - 1)] = qp->sent_at[psn & qp->paths_mask];
+    }
+    if (times) {
+        free(qp->sent_at);
+        qp->sent_at = times;
+    }
     free(qp->paths);
     qp->paths = bigger;
     qp->paths_mask = size - 1;
@@ -196,6 +208,11 @@ static struct way *choose(struct qp *qp, int *bound)
     struct ways *ways = qp->ways;
     uint32_t usable = 0;
     int again;
+    if (qp->planes) {
+        *bound = 0;
+        const uint64_t next = upcoming(qp, &again);
+        return planes_choose(qp, next);
+    }
     for (uint32_t i = 0; i < ways->n; i++)
         usable |= (uint32_t)ways->way[i].lane->up << i;
     if (!usable)
@@ -230,6 +247,8 @@ static int make(struct qp *qp, struct way *way, int bound, struct rnic_packet *p
     if (bound)
         packet_port(packet, qp->config.udp_port + path / ways->n);
     qp_pace(qp, packet);
+    if (qp->planes)
+        qp_pace_plane(qp, ways->last, packet);
     qp_update(qp);
     return 1;
 }
@@ -449,17 +468,22 @@ int ways_from(struct rnic *r, struct lane *lane, uint32_t q, struct rnic_packet 
 
 /* --- acknowledgements and CNPs ------------------------------------------------------------------- */
 
+static int ways_is_lost(const struct qp *qp, uint32_t interface)
+{
+    return qp->planes && qp->planes[interface - qp->config.interface].lost;
+}
+
 struct lane *ways_answer(struct qp *qp, struct link *link, uint8_t *at, uint32_t queue)
 {
     struct rnic *r = qp->card;
-    if (linked(link) && !(r->lanes[*at]->paused >> queue & 1))
+    if (linked(link) && !(r->lanes[*at]->paused >> queue & 1) && !ways_is_lost(qp, *at))
         return r->lanes[*at];
     uint32_t to = qp->came_by;
     for (uint32_t i = 0; i < qp->ways->n && r->lanes[to]->paused >> queue & 1; i++)
         to = qp->config.interface + i;
     if (r->lanes[to]->paused >> queue & 1)
         to = qp->came_by; /* no line may send it now: that one, or any that is up */
-    for (uint32_t i = 0; i < qp->ways->n && !r->lanes[to]->up; i++)
+    for (uint32_t i = 0; i < qp->ways->n && (!r->lanes[to]->up || ways_is_lost(qp, to)); i++)
         to = qp->config.interface + i;
     if (linked(link) && *at != to)
         list_remove(link);
@@ -501,6 +525,7 @@ void rnic_set_link(rnic *r, uint32_t interface, int up)
         return;
     lane->up = up != 0;
     lane_may_send(r, lane);
+    planes_link(lane, lane->up);
     for (uint32_t i = 0; i < r->interfaces; i++) { /* what waits for a line that is down, where another is up */
         struct lane *down = r->lanes[i];
         if (down->up)
