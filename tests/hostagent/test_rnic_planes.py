@@ -2,18 +2,35 @@
 
 from __future__ import annotations
 
-import pytest
+from collections.abc import Callable
+from functools import partial
+from ipaddress import IPv4Address
 
-from hostagent.rnic.binding import PacketKind, QueuePairConfig
+import pytest
+from scapy.layers.l2 import Ether
+
+from hostagent.rnic.binding import (
+    CardError,
+    Event,
+    EventKind,
+    Failure,
+    Operation,
+    PacketKind,
+    QueuePairConfig,
+    Repeat,
+)
 from hostagent.rnic.planes import PlaneConfig, PlaneLoss, PlaneState, PlaneUse
-from tests.hostagent.virtual_links import GBPS, US, Link, Pair, tolerant
+from protocols.notification import Notification, datagram
+from protocols.notification_types import NotificationType
+from tests.hostagent.virtual_links import GBPS, US, Link, Pair, Sent, address, tolerant
 
 MS = 1000 * US
-LONG = 64 << 20
+RATE = 20 * GBPS
+LONG = 8 << 20
 PLANES = PlaneConfig(PlaneUse.SHARED, misses=3, silence_ps=30 * US, probe_ps=MS)
 HEALTH = {
-    "line_rate": 200 * GBPS,
-    "min_rate": GBPS,
+    "line_rate": RATE,
+    "min_rate": RATE // 100,
     "hold_ns": 10_000_000,
     "hold_most_ns": 10_000_000_000,
     "stable_ns": 2_000_000_000,
@@ -28,7 +45,7 @@ def over_planes(**changes: object) -> QueuePairConfig:
 
 
 def pair_of(n: int = 2, *, health: bool = True, **changes: object) -> Pair:
-    pair = Pair([Link(rate_bps=200 * GBPS) for _ in range(n)])
+    pair = Pair([Link(rate_bps=RATE) for _ in range(n)])
     given = {"dual_plane": HEALTH} if health else {}
     pair.join(over_planes(interfaces=n, **changes), **given)
     return pair
@@ -56,7 +73,7 @@ def test_both_planes_are_full_and_nothing_is_repeated() -> None:
     planes = [pair.a.plane_stats(1, i) for i in range(2)]
     assert abs(planes[0].sent_packets - planes[1].sent_packets) <= 1
     assert [plane.losses for plane in planes] == [0, 0]
-    assert LONG * 8 * 10**12 / pair.done_at() >= 0.98 * 400 * GBPS * 4096 / (4096 + 60 + 24)
+    assert LONG * 8 * 10**12 / pair.done_at() >= 0.98 * 2 * RATE * 4096 / (4096 + 60 + 24)
 
 
 @pytest.mark.parametrize("knows", [True, False], ids=["link", "silence"])
@@ -89,3 +106,223 @@ def test_found_again() -> None:
     assert 10_300 * US <= plane.up_at <= 11_400 * US
     full = bytes_between(pair, 100 * US, 300 * US) / 200
     assert bytes_between(pair, 11_000 * US, 12_000 * US) / 1000 >= 0.98 * full
+
+
+# --- the matrix: what has to happen, and does ----------------------------------------------------
+
+
+def goodput(pair: Pair, first: int, last: int) -> float:
+    """Payload per us that was new when it left `a`."""
+    return bytes_between(pair, first, last) / ((last - first) / US)
+
+
+def failures(pair: Pair) -> list[Event]:
+    kinds = (EventKind.FAILED, EventKind.QP_FAILED)
+    return [e for events in pair.events.values() for e in events if e.kind in kinds]
+
+
+def busy(n: int = 2, messages: int = 30, **changes: object) -> Pair:
+    """A queue pair that has enough to do for 50 ms."""
+    pair = pair_of(n, **changes)  # type: ignore[arg-type]
+    for _ in range(messages):
+        pair.post(LONG)
+    return pair
+
+
+def silent(*dead: tuple[int, int, int]) -> Callable[[Sent], bool]:
+    """(link, from, to): what is lost there in that time, and nobody is told."""
+    return lambda sent: any(
+        sent.link == link and first <= sent.at < last for link, first, last in dead
+    )
+
+
+def test_another_plane_fails_during_failover() -> None:
+    """Of three planes two die 50 us apart, both silently: the third one carries on."""
+    pair = busy(3)
+    pair.lose = silent((1, 300 * US, 99 * MS), (2, 350 * US, 99 * MS))
+    pair.run(until=2 * MS)
+    assert failures(pair) == []
+    assert [pair.a.plane_stats(1, i).state for i in (1, 2)] == [PlaneState.LOST] * 2
+    assert goodput(pair, MS, 2 * MS) >= 0.32 * goodput(pair, 100 * US, 300 * US)
+
+
+def test_the_other_plane_fails_as_the_first_one_returns() -> None:
+    """Plane 0 dies within the hold-down of plane 1, which works again: it is used at once."""
+    pair = busy()
+    pair.lose = silent((1, 300 * US, 2 * MS), (0, 3 * MS, 99 * MS))
+    pair.run(until=6 * MS)
+    assert failures(pair) == []
+    full = goodput(pair, 100 * US, 300 * US)
+    assert goodput(pair, 5 * MS, 6 * MS) >= 0.48 * full
+
+
+def test_it_fails_again_after_it_was_found() -> None:
+    pair = busy()
+    pair.lose = silent((1, 300 * US, MS), (1, 13 * MS, 14 * MS))
+    pair.run(until=36 * MS)
+    plane = pair.a.plane_stats(1, 1)
+    assert failures(pair) == []
+    assert (plane.losses, plane.state) == (2, PlaneState.UP)
+    assert plane.up_at - plane.lost_at >= 20 * MS  # twice the first hold-down
+
+
+def test_sides_that_disagree() -> None:
+    """One side's link event comes, the other's never does; and each believes what it sees."""
+    pair = busy()
+    for time, up in ((300 * US, False), (MS, True)):
+        pair.at(time, partial(pair.b.set_link, 1, up))
+    pair.run(until=14 * MS)
+    assert failures(pair) == []
+    full = goodput(pair, 100 * US, 300 * US)
+    assert goodput(pair, 13 * MS, 14 * MS) >= 0.98 * full
+
+
+def test_a_flapping_plane_is_left_alone() -> None:
+    """Down and up for 50 ms each: held for 10, 20, 40 ... ms, longer than it stands."""
+    pair = pair_of(mtu=4096)
+    dead = [(1, 50 * MS * (2 * i + 1), 50 * MS * (2 * i + 2)) for i in range(8)]
+    pair.lose = silent(*dead)
+
+    def more() -> None:
+        pair.post(1 << 18)
+        pair.at(pair.now + MS, more)
+
+    more()
+    pair.run(until=800 * MS)
+    plane = pair.a.plane_stats(1, 1)
+    assert failures(pair) == []
+    assert plane.losses == 6  # of 8 times that it went down
+    slot_hold = HEALTH["hold_ns"] << plane.losses - 1
+    assert plane.up_at == -1 or plane.up_at - plane.lost_at >= slot_hold * 1000
+
+
+@pytest.mark.parametrize("way", ["there", "back"])
+@pytest.mark.parametrize("operation", [Operation.WRITE, Operation.READ])
+def test_one_direction_is_dead(way: str, operation: Operation) -> None:
+    """Of data or of acknowledgements: the plane is not used, the other one carries all."""
+    pair = pair_of()
+    for _ in range(20):
+        pair.post(LONG, operation)
+    pair.lose = lambda sent: (
+        sent.link == 1 and sent.at >= 300 * US and (sent.card is pair.a) == (way == "there")
+    )
+    pair.run(until=2 * MS)
+    assert failures(pair) == []
+    sender = pair.b if operation is Operation.READ else pair.a
+    assert sender.plane_stats(1, 1).state is PlaneState.LOST
+    assert sum(p.state is PlaneState.LOST for p in (sender.plane_stats(1, i) for i in (0, 1))) == 1
+    late = [r for r in pair.sent if r.card is sender and r.at >= MS and r.packet.tail > 4000]
+    assert {r.link for r in late} == {0}
+    assert sum(r.packet.tail for r in late) * 8e12 / MS >= 0.95 * RATE
+
+
+def test_a_slow_plane_carries_what_it_can() -> None:
+    pair = Pair([Link(rate_bps=RATE), Link(rate_bps=RATE // 10)])
+    pair.join(over_planes(reorder_ps=50 * US), dual_plane=HEALTH)
+    pair.post(LONG)
+    pair.run(until=20 * MS)
+    assert failures(pair) == []
+    stats = pair.a.queue_pair_stats(1)
+    assert (stats.repeated_packets, stats.timeouts) == (0, 0)
+    assert [pair.a.plane_stats(1, i).losses for i in (0, 1)] == [0, 0]
+    fast, slow = pair.shares()
+    assert fast == pytest.approx(10 * slow, rel=0.02)
+
+
+def test_a_paused_plane_is_lost_and_comes_back() -> None:
+    """A PFC storm: its own class may not send there for 3 ms, so probes wait where data waits."""
+    pair = busy()
+    pair.at(300 * US, lambda: pair.a.set_pause(1 << 3, 1))
+    pair.at(3 * MS, lambda: pair.a.set_pause(0, 1))
+    pair.run(until=14 * MS)
+    assert failures(pair) == []
+    full = goodput(pair, 100 * US, 300 * US)
+    assert pair.a.plane_stats(1, 1).losses == 1
+    assert goodput(pair, MS, 3 * MS) >= 0.48 * full
+    assert goodput(pair, 13 * MS, 14 * MS) >= 0.98 * full
+
+
+@pytest.mark.parametrize("knows", [True, False], ids=["link", "silence"])
+def test_all_planes_are_gone_and_back_in_time(knows: bool) -> None:
+    pair = pair_of(timeout_ps=MS)
+    for _ in range(4):
+        pair.post(LONG)
+    if knows:
+        for time, up in ((300 * US, False), (4 * MS, True)):
+            for link in (0, 1):
+                pair.at(time, partial(pair.set_link, link, up))
+    else:
+        pair.lose = silent((0, 300 * US, 4 * MS), (1, 300 * US, 4 * MS))
+    pair.run(until=40 * MS)
+    assert failures(pair) == []
+    assert pair.a.queue_pair_stats(1).acked_bytes == 4 * LONG
+    assert goodput(pair, 6 * MS, 7 * MS) >= 0.48 * goodput(pair, 100 * US, 300 * US)
+
+
+def test_all_planes_are_gone_for_good() -> None:
+    """Held for the queue pair's time-outs, then one clear failure, and silence."""
+    pair = pair_of(timeout_ps=MS, retries=3)
+    pair.post(LONG)
+    for link in (0, 1):
+        pair.at(300 * US, partial(pair.set_link, link, False))
+    pair.run(until=20 * MS)
+    found = failures(pair)
+    assert [e.kind for e in found] == [EventKind.QP_FAILED, EventKind.FAILED]
+    assert {e.status for e in found} == {Failure.RETRY_EXCEEDED}
+    assert 4 * MS <= found[0].at <= 6 * MS
+
+
+def test_a_drained_plane_loses_nothing() -> None:
+    pair = busy()
+    pair.at(300 * US, lambda: pair.a.drain(1, True))
+    pair.at(2 * MS, lambda: pair.a.drain(1, False))
+    pair.run(until=3 * MS)
+    stats = pair.a.queue_pair_stats(1)
+    assert (stats.repeated_packets, stats.naks_received, stats.timeouts) == (0, 0, 0)
+    assert not [
+        r
+        for r in pair.sent
+        if r.link == 1 and r.packet.kind is PacketKind.DATA and 300 * US < r.at < 2 * MS
+    ]
+    full = goodput(pair, 100 * US, 300 * US)
+    assert goodput(pair, 500 * US, 2 * MS) >= 0.48 * full
+    assert goodput(pair, 2100 * US, 3 * MS) >= 0.98 * full
+
+
+def test_a_switch_says_that_the_peer_is_gone_there() -> None:
+    pair = busy()
+    said = Notification(
+        type=NotificationType.LINK_DOWN,
+        switch_id=1,
+        port=2,
+        destination=str(IPv4Address(address(2, 1))),
+        validity=4,
+    )
+    frame = bytes(Ether() / datagram(said, to=str(IPv4Address(address(1, 1)))))
+
+    def tell() -> None:
+        pair.a.receive(frame, pair.now, 0, 1)
+
+    pair.at(300 * US, tell)
+    pair.lose = silent((1, 300 * US, 99 * MS))
+    pair.run(until=500 * US)
+    plane = pair.a.plane_stats(1, 1)
+    assert (plane.why, plane.lost_at) == (PlaneLoss.TOLD, 300 * US)
+    assert failures(pair) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"repeat": Repeat.GO_BACK_N, "reorder_ps": 0}, "need selective repeat and two interfaces"),
+        ({"interfaces": 1}, "need selective repeat and two interfaces"),
+        ({"planes": PlaneConfig(PlaneUse.SHARED, 0, US, US)}, "silence, probes or misses"),
+        ({"planes": PlaneConfig(PlaneUse.SHARED, 3, 0, US)}, "silence, probes or misses"),
+        ({"planes": PlaneConfig(PlaneUse.SHARED, 3, US, 0)}, "silence, probes or misses"),
+        ({"planes": PlaneConfig()}, "decides on planes, and it has none"),
+    ],
+)
+def test_what_is_refused(changes: dict[str, object], words: str) -> None:
+    pair = Pair([Link(), Link()])
+    with pytest.raises(CardError, match=words):
+        pair.a.add_queue_pair(over_planes(**changes), {"dual_plane": HEALTH})

@@ -22,6 +22,8 @@ TESTS = (
     "test_rnic_notifications.py",
     "test_rnic_several_interfaces.py",
     "test_rnic_source_port.py",
+    "test_rnic_planes.py",
+    "test_rnic_planes_exhaustive.py",
     "test_path_choice.py",
     "test_rnic_path_choice.py",
 )

@@ -201,7 +201,8 @@ struct plane {
     struct link member;             /* in its lane's list */
     struct spoken spoken[SPOKEN_KINDS];
     rnic_time allowed;              /* by its rate */
-    rnic_time unheard_since;        /* when the first packet was sent since something was heard; RNIC_NEVER: none */
+    rnic_time unheard_since;        /* since when something is to be heard by it; RNIC_NEVER: nothing is */
+    rnic_time sent_last;            /* data, READ requests and responses */
     rnic_time next_probe;           /* asked: until then an answer is waited for. Lost: when the next one is due */
     uint64_t lost_ns;               /* 0: never */
     uint32_t probe_number;
@@ -455,10 +456,13 @@ void planes_probed(struct qp *qp, const struct inbound *in);
 void planes_answered(struct qp *qp, const struct inbound *in);
 void planes_mark(struct qp *qp, const struct inbound *in);       /* data has come: CNPs of each plane */
 void planes_progress(struct qp *qp, uint64_t before);            /* `una` has moved */
+void planes_expect(struct qp *qp);                               /* a READ is asked for: its responses may take any plane */
 void planes_acked(struct qp *qp, uint64_t before);               /* and that is an event for slots of ours */
 int planes_is_fresh(const struct qp *qp, uint64_t psn);          /* its last copy may still be on the way */
 void planes_doubt(struct qp *qp, uint64_t psn);                  /* the peer says that it is missing */
 void planes_timed_out(struct qp *qp);
+int planes_settle(const struct qp *qp);                          /* one was lost so lately that the other end may not know */
+rnic_time planes_patience(const struct qp *qp);                  /* how long silence may last */
 void planes_link(struct lane *lane, int up);
 void planes_told(struct lane *lane, uint32_t peer_ip);           /* a switch: that one is not reached from here */
 

@@ -180,7 +180,7 @@ uint64_t planes_rate(const struct plane *plane)
 {
     const struct qp *qp = plane->way->qp;
     const uint64_t line = plane->way->lane->config.line_rate_bps;
-    if (!plane->slot)
+    if (!plane->slot || plane->lost) /* all are, if this one is used: what it may carry later is no limit now */
         return 0;
     const uint64_t rate = qp->config.slot_is_ours ? cc_elapse(plane->slot, nanoseconds(qp->card))
                                                   : cc_rate_at(plane->slot, nanoseconds(qp->card));
@@ -190,7 +190,7 @@ uint64_t planes_rate(const struct plane *plane)
 /* --- timers ------------------------------------------------------------------------------------ */
 
 /* How long silence may last: what was configured, and on long paths what a round trip takes on top. */
-static rnic_time patience(const struct plane *plane) { return config_of(plane)->silence_ps + 2 * plane->way->qp->trip; }
+static rnic_time patience(const struct plane *plane) { return planes_patience(plane->way->qp); }
 
 static rnic_time due_at(const struct plane *plane)
 {
@@ -336,10 +336,10 @@ static void find(struct plane *plane)
 
 /* Both directions of it work: an acknowledgement says so, which goes back as came what it is for, and surely an answer does. Data of the
  * peer's says nothing of the way there. */
-static void hear(struct plane *plane)
+static void hear(struct plane *plane, rnic_time unheard_since)
 {
     plane->stats.heard_at = plane->way->qp->card->now;
-    plane->unheard_since = RNIC_NEVER;
+    plane->unheard_since = unheard_since;
     if (!plane->asked || plane->lost)
         return;
     plane->asked = plane->missed = plane->doubted = 0;
@@ -350,8 +350,13 @@ static void hear(struct plane *plane)
 void planes_heard(struct qp *qp, uint32_t interface)
 {
     struct plane *plane = &qp->planes[interface - qp->config.interface];
-    if (!plane->doubted)
-        hear(plane);
+    if (plane->doubted)
+        return;
+    /* What was sent last may not be what this one is for. */
+    const int all = qp->una == qp->next;
+    hear(plane, all || plane->lost ? RNIC_NEVER : plane->sent_last);
+    if (!all)
+        watch(qp);
 }
 
 void planes_probed(struct qp *qp, const struct inbound *in)
@@ -367,7 +372,7 @@ void planes_answered(struct qp *qp, const struct inbound *in)
     const uint64_t now = nanoseconds(qp->card), sent = bytes_get64(in->payload);
     struct cc_slot *slot = plane->slot;
     plane->stats.probes_answered++;
-    hear(plane);
+    hear(plane, RNIC_NEVER);
     if (plane->answers < UINT8_MAX)
         plane->answers++;
     if (slot && qp->config.slot_is_ours) {
@@ -430,12 +435,35 @@ void planes_sent(struct qp *qp, uint32_t i, const struct rnic_packet *packet, rn
     plane->allowed = takes ? plane->allowed + takes : now;
     plane->stats.sent_packets++;
     plane->stats.sent_bytes += packet->payload_length;
+    plane->sent_last = now;
     if (plane->unheard_since != RNIC_NEVER || plane->lost)
         return;
     plane->unheard_since = now;
     if (!plane->asked)
         planes_set(qp, now + patience(plane));
 }
+
+void planes_expect(struct qp *qp)
+{
+    for (uint32_t i = 0; i < qp->ways->n; i++) {
+        struct plane *plane = &qp->planes[i];
+        if (!plane->lost && plane->unheard_since == RNIC_NEVER)
+            plane->unheard_since = qp->card->now;
+    }
+    watch(qp);
+}
+
+/* The other end may find it out as much later as this takes, and sends READ responses into the void until then. */
+int planes_settle(const struct qp *qp)
+{
+    const rnic_time takes = ((rnic_time)qp->config.planes.misses + 4) * planes_patience(qp);
+    for (uint32_t i = 0; i < qp->ways->n; i++)
+        if (qp->planes[i].lost && qp->card->now - qp->planes[i].stats.lost_at <= takes)
+            return 1;
+    return 0;
+}
+
+rnic_time planes_patience(const struct qp *qp) { return qp->config.planes.silence_ps + 2 * qp->trip; }
 
 /* How long ago the newest of what is acknowledged was sent, smoothed: it sets what counts as silence and as missing. */
 void planes_progress(struct qp *qp, uint64_t before)

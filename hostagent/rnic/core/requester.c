@@ -67,7 +67,8 @@ static int find_moved(struct qp *qp)
             qp->moved_cursor++;
         } else if (is_read(work)) {
             /* A request that has had no answer; where some have come, the gap among them tells what is to be asked for again. */
-            if (qp->moved == work->first_psn && qp->una <= qp->moved && qp->moving >> work->path % n & 1)
+            const int unanswered = qp->una < qp->moved || (qp->una == qp->moved && !qp->read_again);
+            if (qp->moved == work->first_psn && unanswered && qp->moving >> work->path % n & 1)
                 return 1;
             qp->moved = end_of(work);
         } else if (!has_arrived(qp, qp->moved) && qp->moving >> qp->paths[qp->moved & qp->paths_mask] % n & 1) {
@@ -78,14 +79,6 @@ static int find_moved(struct qp *qp)
     }
     qp->moving = 0;
     return 0;
-}
-
-void requester_move(struct qp *qp, uint32_t plane)
-{
-    qp->moving |= 1u << plane;
-    qp->moved = qp->una;
-    qp->moved_cursor = qp->head;
-    qp->moved_below = qp->next;
 }
 
 /* Whether something new may be sent as far as its congestion control's window is not concerned. */
@@ -185,6 +178,8 @@ static uint64_t build(struct qp *qp, struct work *work, uint64_t psn, int ask, s
     }
     if (is_read(work)) {
         build_read(qp, work, psn, packet);
+        if (qp->planes)
+            planes_expect(qp);
         psn = end_of(work);
     } else {
         build_data(qp, work, psn, ask, packet);
@@ -277,6 +272,14 @@ static void complete(struct qp *qp)
     qp_event(qp, RNIC_COMPLETED, work->posted.id, work->posted.length, work->posted.operation, RNIC_NO_FAILURE);
 }
 
+/* Of what is sent now. Shorter while the other end of a READ may still send responses by a plane that this one has just lost. */
+static rnic_time timeout_of(const struct qp *qp)
+{
+    if (__builtin_expect(qp->planes != NULL, 0) && qp->head < qp->tail && is_read(work_at(qp, qp->head)) && planes_settle(qp))
+        return planes_patience(qp);
+    return qp->config.timeout_ps;
+}
+
 /* All below `una` is done. */
 static void progress(struct qp *qp, uint64_t before)
 {
@@ -295,7 +298,7 @@ static void progress(struct qp *qp, uint64_t before)
     qp->tries = qp->rnr_tries = 0;
     qp->response_gap = qp->read_again = 0;
     if (!qp->not_ready)
-        timer_set(qp, qp->una < qp->sent ? qp->card->now + qp->config.timeout_ps : RNIC_NEVER);
+        timer_set(qp, qp->una < qp->sent ? qp->card->now + timeout_of(qp) : RNIC_NEVER);
     struct cc_slot *slot = qp->slot;
     if (__builtin_expect(qp->planes != NULL, 0)) {
         planes_progress(qp, before);
@@ -346,6 +349,19 @@ static void responses_missing(struct qp *qp)
     qp->response_gap = 1;
     qp->read_again = 1;
     go_back(qp);
+}
+
+void requester_move(struct qp *qp, uint32_t plane)
+{
+    qp->moving |= 1u << plane;
+    qp->moved = qp->una;
+    qp->moved_cursor = qp->head;
+    qp->moved_below = qp->next;
+    if (qp->head == qp->tail || !is_read(work_at(qp, qp->head)) || qp->una >= qp->sent)
+        return;
+    /* Its responses may have been lost, too: the rest is asked for again now, and once more if the other end finds it out later (settling). */
+    responses_missing(qp);
+    timer_set(qp, qp->card->now + timeout_of(qp));
 }
 
 /* The peer has all requests below `upto`. An incomplete READ stops it: its responses were lost then. */
@@ -602,7 +618,8 @@ void requester_timeout(struct qp *qp)
     qp->not_ready = 0;
     if (qp->una >= qp->sent)
         return;
-    if (!waited) {
+    const int settling = !waited && qp->planes && planes_settle(qp);
+    if (!waited && !settling) {
         qp->stats.timeouts++;
         if (qp->sender)
             ways_timed_out(qp);
@@ -612,6 +629,8 @@ void requester_timeout(struct qp *qp)
             qp_fail(qp, RNIC_RETRY_EXCEEDED, 0);
             return;
         }
+    }
+    if (!waited) {
         qp->read_again = 1;
         qp->response_gap = 0;
         qp->peer_expected = qp->una; /* it may have lost what it said that it has: nothing is taken for granted */
@@ -619,7 +638,7 @@ void requester_timeout(struct qp *qp)
             qp->lost_below = qp->sent;
     }
     go_back(qp);
-    timer_set(qp, qp->card->now + qp->config.timeout_ps);
+    timer_set(qp, qp->card->now + timeout_of(qp));
 }
 
 void requester_flush(struct qp *qp)
