@@ -8,13 +8,14 @@ a run file           the same of its topology, and buffer, ECN, headroom and tra
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 from controller.lint_queues import queue_faults, queues_of_dscps
 from controller.program import CompiledProgram
 from mechanisms import registry
+from mechanisms.program import job
 from observe.errors import UsageError
 from softswitch import program_cache
 from softswitch.codegen import Bmv2Program
@@ -26,6 +27,7 @@ from topologies.lint.classes import class_faults
 from topologies.lint.findings import Finding, Remark, Severity, merged
 from topologies.lint.topology import lint
 from topologies.loader import Source, load_source
+from topologies.model import Topology
 from weft import console
 from weft.command_line import argument, as_json, command, flag, option, preprocessor
 from workloads.lint_buffer import buffer_faults
@@ -79,15 +81,38 @@ class _Programs:
     def __init__(self, program: Path, include: tuple[Path, ...], define: tuple[str, ...]) -> None:
         self._program, self._include, self._define = program, include, define
         self._fabric: CompiledProgram | None = None
+        self._own: dict[program_cache.Job, CompiledProgram] = {}
 
     def compiled(self, source: Path) -> Compiled:
         """Return a program, compiled. Raises CompileError."""
         job = program_cache.Job(source=source, include_dirs=self._include, defines=self._define)
         return program_cache.compile_program(job)
 
-    def has_table(self, name: str) -> bool:
-        """Say whether the program that the fabric runs has a table."""
-        return name in self.fabric().p4info.tables
+    def has_table(self, topology: Topology) -> Callable[[str], bool]:
+        """Return what says whether a switch of a topology has a table.
+
+        Switches run what the topology's file names, or else the program that was chosen.
+        """
+
+        def has(name: str) -> bool:
+            return any(name in each.p4info.tables for each in self._of(topology))
+
+        return has
+
+    def _of(self, topology: Topology) -> Iterator[CompiledProgram]:
+        """Yield each program of a topology's switches, compiled. Raises CompileError."""
+        named = {topology.own.program_of(each.name) for each in topology.switches}
+        if self._program != PROGRAM:
+            named = {None}
+        for source in named:
+            if source is None:
+                yield self.fabric()
+                continue
+            wanted = job(topology, source)
+            if wanted not in self._own:
+                compiled = program_cache.compile_program(wanted)
+                self._own[wanted] = CompiledProgram.of(compiled)
+            yield self._own[wanted]
 
     def fabric(self) -> CompiledProgram:
         """Return the program that the fabric runs."""
@@ -137,7 +162,7 @@ def _is_run(path: Path) -> bool:
 
 def _lint_topology(file: str, programs: _Programs) -> list[Finding]:
     source = load_source(file)
-    lacks = registry.missing(source.topology, programs.has_table)
+    lacks = registry.missing(source.topology, programs.has_table(source.topology))
     report = lint(source, [*registry.remarks(source.topology), *lacks])
     return [*report.findings, *merged(_queue_remarks(source, programs), source.document)]
 
@@ -157,7 +182,7 @@ def _lint_run(file: str, programs: _Programs) -> list[Finding]:
         *class_faults(source),
         *queue_faults(loaded.topology, queues),
         *registry.remarks(loaded.topology),
-        *registry.missing(loaded.topology, programs.has_table),
+        *registry.missing(loaded.topology, programs.has_table(loaded.topology)),
     ]
     if inline:
         placed = [_moved(each, ("topology",)) for each in remarks]

@@ -226,3 +226,24 @@ def test_run_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def test_shipped_files_have_no_errors(capsys: pytest.CaptureFixture[str]) -> None:
     names = ["leafspine", "rail", "two-dc", "incast-32", "allreduce-small", "websearch"]
     assert lint_json(capsys, *names)[0] == 0
+
+
+OWN = Path(__file__).resolve().parents[2] / "docs" / "my-own-p4"
+
+
+@pytest.mark.parametrize(
+    ("said", "warned"), [("iglb: true", 1), ("iglb: false", 0), ("dpfr: true", 1)]
+)
+def test_an_own_program_that_lacks_a_mechanism(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], said: str, warned: int
+) -> None:
+    folder = shutil.copytree(OWN, tmp_path / "own")
+    net = folder / "net.yaml"
+    net.write_text(f"{said}\n{net.read_text()}")
+    _, found = lint_json(capsys, str(net))
+    told = [each for each in found["findings"] if "the program has nothing of" in each["message"]]
+    assert [(each["severity"], each["line"]) for each in told] == [("warning", 1)] * warned
+    # fabric.p4 has it.
+    net.write_text(net.read_text().replace("program: forward.p4", ""))
+    _, found = lint_json(capsys, str(net))
+    assert not any("has nothing of" in each["message"] for each in found["findings"])
