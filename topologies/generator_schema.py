@@ -17,6 +17,8 @@ from pydantic import Field
 from topologies.event_schema import EventEntry
 from topologies.fields import CommonFile, Count, CountOrNone, LinkSettings
 
+MAX_PLANES = 8  # interfaces of a card
+
 
 class Override(LinkSettings):
     """Settings of the link or links between two nodes of a generated fabric."""
@@ -53,7 +55,8 @@ class LeafSpineFile(GeneratedFile):
 class RailFile(GeneratedFile):
     """Groups of hosts with one interface a rail: interface i of each host is at leaf i.
 
-    A group has `rails` leaves; without spines (rail-only) rails do not meet.
+    A group has `rails` leaves, which all `spines` join. With `rail_only` rails do not meet: each is
+    a network of its own, whose leaves are joined by `spines` of its own.
     """
 
     generator: Literal["rail"]
@@ -61,6 +64,7 @@ class RailFile(GeneratedFile):
     rails: Annotated[Count, Field(ge=2)] = 8
     hosts_per_group: Count
     spines: CountOrNone
+    rail_only: bool = False
 
 
 class FatTreeFile(GeneratedFile):
@@ -72,13 +76,43 @@ class FatTreeFile(GeneratedFile):
     core_link: LinkSettings = LinkSettings()
 
 
-class DualPlaneFile(GeneratedFile):
-    """Two leaf-spine planes that do not meet; every host has one interface in each."""
+class PlanesFile(GeneratedFile):
+    """What fabrics of several planes take: planes do not meet, each host has a port in each.
+
+    `spines` are of each plane and pod, `cores` of each plane: they join the pods, and spine j of
+    every pod meets the j-th part of them.
+    """
+
+    planes: Annotated[Count, Field(ge=2, le=MAX_PLANES)] = 2
+    spines: Count
+    pods: Count = 1
+    cores: CountOrNone = 0
+    core_link: LinkSettings = LinkSettings()
+
+
+class DualPlaneFile(PlanesFile):
+    """Planes of two tiers, or of three with `pods` and `cores`, that do not meet.
+
+    Every host has one interface in each plane. `leaves` are of each plane and pod.
+    """
 
     generator: Literal["dual_plane"]
-    spines: Count
     leaves: Count
     hosts_per_leaf: Count
+
+
+class HpnFile(PlanesFile):
+    """A fabric as Alibaba's HPN 7.0: rails, a leaf of each plane for each, and separate planes.
+
+    A host is a NIC with a port in each plane. Of each server in a segment NIC r is at the leaves of
+    rail r, one in each plane (dual ToR); `spines` join all leaves of a plane and pod. `segments`
+    are of each pod. Qian et al., "Alibaba HPN", SIGCOMM 2024.
+    """
+
+    generator: Literal["hpn"]
+    segments: Count = 1
+    servers_per_segment: Count
+    rails: Count = 8
 
 
 class TwoDcFile(GeneratedFile):
@@ -93,7 +127,9 @@ class TwoDcFile(GeneratedFile):
     long_link: LinkSettings
 
 
-AnyGenerated = SingleFile | LeafSpineFile | RailFile | FatTreeFile | DualPlaneFile | TwoDcFile
+AnyGenerated = (
+    SingleFile | LeafSpineFile | RailFile | FatTreeFile | DualPlaneFile | HpnFile | TwoDcFile
+)
 
 GENERATORS: dict[str, type[AnyGenerated]] = {
     "single": SingleFile,
@@ -101,5 +137,6 @@ GENERATORS: dict[str, type[AnyGenerated]] = {
     "rail": RailFile,
     "fat_tree": FatTreeFile,
     "dual_plane": DualPlaneFile,
+    "hpn": HpnFile,
     "two_dc": TwoDcFile,
 }

@@ -14,7 +14,9 @@ from topologies.generator_schema import (
     AnyGenerated,
     DualPlaneFile,
     FatTreeFile,
+    HpnFile,
     LeafSpineFile,
+    PlanesFile,
     RailFile,
     SingleFile,
     TwoDcFile,
@@ -40,6 +42,8 @@ def generate(spec: AnyGenerated, document: Document) -> tuple[ExplicitFile, Plan
             _fat_tree(plan, spec)
         case DualPlaneFile():
             _dual_plane(plan, spec)
+        case HpnFile():
+            _hpn(plan, spec)
         case TwoDcFile():
             _two_dc(plan, spec)
     return plan.explicit(), plan
@@ -66,15 +70,20 @@ def _leaf_spine(plan: Plan, spec: LeafSpineFile) -> None:
 
 def _rail(plan: Plan, spec: RailFile) -> None:
     plan.fits_leaf(spec.hosts_per_group, spec.spines, "hosts_per_group")
-    plan.fits_spine(spec.groups * spec.rails if spec.spines else 0, "groups")
+    below = spec.groups * (1 if spec.rail_only else spec.rails)
+    plan.fits_spine(below if spec.spines else 0, "groups")
     plan.settings_for("link")
     groups = [plan.switches(spec.rails, "leaf", group=f"group {1 + g}") for g in range(spec.groups)]
-    spines = plan.switches(spec.spines, "spine")
+    networks = [[leaf for leaves in groups for leaf in leaves]]
+    if spec.rail_only:
+        networks = [list(leaves) for leaves in zip(*groups, strict=True)]
+    spines = [plan.switches(spec.spines, "spine") for _ in networks]
     for g, leaves in enumerate(groups):
         for host in plan.hosts(spec.hosts_per_group, group=f"group {1 + g}"):
             for rail, leaf in enumerate(leaves):
                 plan.link(f"{host}:{rail}", leaf, "host_link")
-    _mesh(plan, [leaf for leaves in groups for leaf in leaves], spines)
+    for lower, above in zip(networks, spines, strict=True):
+        _mesh(plan, lower, above)
 
 
 def _fat_tree(plan: Plan, spec: FatTreeFile) -> None:
@@ -92,26 +101,74 @@ def _fat_tree(plan: Plan, spec: FatTreeFile) -> None:
     for pod, name in enumerate(pods):
         _hosts_of_leaves(plan, leaves[pod], hosts_per_leaf, group=name)
         _mesh(plan, leaves[pod], spines[pod])
-    # Spine j of every pod meets the j-th half of the cores; a core's port n leads to pod n.
     for of_pod in spines:
-        for j, spine in enumerate(of_pod):
-            for core in cores[j * half : (j + 1) * half]:
-                plan.link(spine, core, "core_link")
+        _fan(plan, of_pod, cores)
 
 
 def _dual_plane(plan: Plan, spec: DualPlaneFile) -> None:
     plan.fits_leaf(spec.hosts_per_leaf, spec.spines, "hosts_per_leaf")
-    plan.fits_spine(spec.leaves, "leaves")
+    planes = _planes(plan, spec, spec.leaves, "leaves")
+    for place in range(spec.pods * spec.leaves):
+        for host in plan.hosts(spec.hosts_per_leaf):
+            for plane, leaves in enumerate(planes.leaves):
+                plan.link(f"{host}:{plane}", leaves[place], "host_link")
+    planes.join()
+
+
+def _hpn(plan: Plan, spec: HpnFile) -> None:
+    plan.fits_leaf(spec.servers_per_segment, spec.spines, "servers_per_segment")
+    planes = _planes(plan, spec, spec.segments * spec.rails, "segments")
+    for segment, _ in itertools.product(
+        range(spec.pods * spec.segments), range(spec.servers_per_segment)
+    ):
+        for rail, nic in enumerate(plan.hosts(spec.rails)):
+            for plane, leaves in enumerate(planes.leaves):
+                plan.link(f"{nic}:{plane}", leaves[segment * spec.rails + rail], "host_link")
+    planes.join()
+
+
+class _Planes:
+    """The switches of all planes, by plane: `leaves` pod after pod; hosts are linked before all."""
+
+    def __init__(self, plan: Plan, spec: PlanesFile, leaves: int) -> None:
+        """`leaves`: of each plane and pod."""
+        self._plan = plan
+        self._pods = spec.pods
+        names = [f"plane {chr(ord('A') + plane)}" for plane in range(spec.planes)]
+        self.leaves = [plan.switches(spec.pods * leaves, "leaf", group=name) for name in names]
+        self._spines = [
+            plan.switches(spec.pods * spec.spines, "spine", group=name) for name in names
+        ]
+        self._cores = [plan.switches(spec.cores, "core", group=name) for name in names]
+
+    def join(self) -> None:
+        """Link leaves and spines of each pod, and the spines with the cores."""
+        for leaves, spines, cores in zip(self.leaves, self._spines, self._cores, strict=True):
+            for below, above in zip(self._by_pod(leaves), self._by_pod(spines), strict=True):
+                _mesh(self._plan, below, above)
+            for of_pod in self._by_pod(spines) if cores else ():
+                _fan(self._plan, of_pod, cores)
+
+    def _by_pod(self, switches: Sequence[str]) -> Sequence[Sequence[str]]:
+        each = len(switches) // self._pods
+        return [switches[at : at + each] for at in range(0, len(switches), each)]
+
+
+def _planes(plan: Plan, spec: PlanesFile, leaves: int, key: str) -> _Planes:
+    """Make the switches of all planes. `leaves`: of each plane and pod, which `key` says."""
+    each = spec.cores // spec.spines
+    joined = f"cores join the pods, the same number at each of {spec.spines} spines of a pod"
+    plan.need((spec.pods > 1) is (spec.cores > 0), "pods", f"{joined}: give both pods and cores")
+    plan.need(
+        spec.cores % spec.spines == 0,
+        "cores",
+        f"{joined}: a multiple of {spec.spines}, not {spec.cores}",
+    )
+    plan.fits_spine(leaves + each, key)
+    plan.fits_spine(spec.pods if spec.cores else 0, "pods")
     plan.settings_for("link")
-    names = ("plane A", "plane B")
-    leaves = [plan.switches(spec.leaves, "leaf", group=plane) for plane in names]
-    spines = [plan.switches(spec.spines, "spine", group=plane) for plane in names]
-    hosts = plan.hosts(spec.leaves * spec.hosts_per_leaf)
-    for i, host in enumerate(hosts):
-        for plane in range(len(names)):
-            plan.link(f"{host}:{plane}", leaves[plane][i // spec.hosts_per_leaf], "host_link")
-    for below, above in zip(leaves, spines, strict=True):
-        _mesh(plan, below, above)
+    plan.settings_for("core_link")
+    return _Planes(plan, spec, leaves)
 
 
 def _two_dc(plan: Plan, spec: TwoDcFile) -> None:
@@ -144,3 +201,11 @@ def _mesh(
     """Link every switch of `below` to every one of `above`, `each` times."""
     for low, high, _ in itertools.product(below, above, range(each)):
         plan.link(low, high, kind)
+
+
+def _fan(plan: Plan, spines: Sequence[str], cores: Sequence[str]) -> None:
+    """Link spine j of a pod to the j-th part of the cores. A core's port n leads to pod n."""
+    each = len(cores) // len(spines)
+    for j, spine in enumerate(spines):
+        for core in cores[j * each : (j + 1) * each]:
+            plan.link(spine, core, "core_link")

@@ -36,6 +36,7 @@ SIZES: Mapping[str, Mapping[str, Any]] = {
     "rail": {"groups": 1, "rails": 8, "hosts_per_group": 4, "spines": 2},
     "fat_tree": {"k": 4},
     "dual_plane": {"spines": 2, "leaves": 2, "hosts_per_leaf": 2},
+    "hpn": {"segments": 2, "servers_per_segment": 1, "spines": 2},
     "two_dc": {
         "spines": 2,
         "leaves": 2,

@@ -33,7 +33,21 @@ GENERATED = st.one_of(
         spines=st.integers(0, 2),
     ),
     _generated("fat_tree", k=st.sampled_from([2, 4]), hosts_per_leaf=st.integers(1, 2)),
-    _generated("dual_plane", spines=SMALL, leaves=SMALL, hosts_per_leaf=SMALL),
+    _generated(
+        "dual_plane",
+        planes=st.integers(2, 3),
+        spines=SMALL,
+        leaves=SMALL,
+        hosts_per_leaf=SMALL,
+    ),
+    _generated(
+        "hpn",
+        rails=st.integers(1, 2),
+        pods=st.just(2),
+        servers_per_segment=SMALL,
+        spines=st.just(2),
+        cores=st.just(2),
+    ),
     _generated(
         "two_dc",
         spines=SMALL,

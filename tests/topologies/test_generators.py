@@ -43,7 +43,27 @@ SIZES: list[tuple[str, dict[str, object], int, int, int, int]] = [
     ("fat_tree", {"k": 4}, 20, 16, 16, 48),
     ("fat_tree", {"k": 4, "hosts_per_leaf": 1}, 20, 8, 8, 40),
     ("fat_tree", {"k": 16}, 320, 1024, 1024, 3072),
+    (
+        "rail",
+        {"groups": 3, "rails": 4, "hosts_per_group": 2, "spines": 2, "rail_only": "true"},
+        20,
+        6,
+        24,
+        48,
+    ),
     ("dual_plane", {"spines": 2, "leaves": 3, "hosts_per_leaf": 2}, 10, 6, 12, 24),
+    ("dual_plane", {"planes": 8, "spines": 1, "leaves": 2, "hosts_per_leaf": 2}, 24, 4, 32, 48),
+    (
+        "dual_plane",
+        {"pods": 3, "spines": 2, "leaves": 2, "hosts_per_leaf": 2, "cores": 4},
+        *(32, 12, 24, 72),
+    ),
+    ("hpn", {"segments": 2, "servers_per_segment": 3, "rails": 4, "spines": 2}, 20, 24, 48, 80),
+    (
+        "hpn",
+        {"pods": 2, "segments": 2, "servers_per_segment": 1, "spines": 2, "cores": 2, "planes": 3},
+        *(114, 32, 96, 96 + 3 * (64 + 4)),
+    ),
     (
         "two_dc",
         {"spines": 2, "leaves": 2, "hosts_per_leaf": 2, "long_link": "{length: 100km}"},
@@ -151,6 +171,58 @@ def test_two_planes_share_only_hosts() -> None:
     assert list(reach.networks_beyond(first[1])) == ["10.0.4.0/24"]
 
 
+def test_rail_only_joins_the_leaves_of_a_rail_alone() -> None:
+    fabric = make("rail", groups=3, rails=4, hosts_per_group=2, spines=2, rail_only="true")
+    reach = Reach(fabric)
+    for a, b in itertools.combinations(fabric.hosts, 2):
+        for one, two in itertools.product(a.interfaces, b.interfaces):
+            assert reach.meet(one, two) is (one.number == two.number)
+    assert ports(fabric, "s13") == ["s1:3", "s5:3", "s9:3"]
+
+
+@pytest.mark.parametrize("planes", [2, 3, 8])
+def test_planes_of_three_tiers_do_not_meet_up_to_the_cores(planes: int) -> None:
+    fabric = make(
+        "dual_plane", planes=planes, pods=2, leaves=2, spines=2, cores=4, hosts_per_leaf=1
+    )
+    reach = Reach(fabric)
+    assert sorted(set(reach.islands.values())) == list(range(planes))
+    for name, island in reach.islands.items():
+        assert fabric.switch(name).group == f"plane {'ABCDEFGH'[island]}"
+    for a, b in itertools.combinations(fabric.hosts, 2):
+        assert [reach.meet(a.interfaces[0], part) for part in b.interfaces] == [True] + [False] * (
+            planes - 1
+        )
+    first, last = fabric.hosts[0].interfaces[0].switch, fabric.hosts[-1].interfaces[0].switch
+    assert [len(layer) for layer in reach.layers(first, last)] == [2, 4, 2]
+
+
+def test_a_nic_of_hpn_has_its_two_ports_at_two_leaves_of_its_rail() -> None:
+    fabric = make("hpn", segments=2, servers_per_segment=2, rails=8, spines=3)
+    servers = [fabric.hosts[at : at + 8] for at in range(0, 32, 8)]
+    for number, server in enumerate(servers):
+        first = 1 + 8 * (number // 2)
+        assert [nic.interfaces[0].switch for nic in server] == [f"s{first + r}" for r in range(8)]
+        assert [nic.interfaces[1].switch for nic in server] == [
+            f"s{16 + first + r}" for r in range(8)
+        ]
+    assert ports(fabric, "s1") == ["h1", "h9", "s33:1", "s34:1", "s35:1"]
+    assert ports(fabric, "s17") == ["h1:1", "h9:1", "s36:1", "s37:1", "s38:1"]
+    # A rail crosses one switch inside a segment, three to the next; rails meet in their plane.
+    reach = Reach(fabric)
+    assert reach.layers("s1", "s9") == reach.layers("s1", "s2") == (("s33", "s34", "s35"),)
+
+
+def test_a_segment_of_hpn_has_the_published_sizes() -> None:
+    """Qian et al., "Alibaba HPN", SIGCOMM 2024: a leaf has 128 x 200G down and 60 x 400G up."""
+    fabric = make(
+        "hpn", segments=1, servers_per_segment=128, spines=60, host_link="{rate: 200Gbps}"
+    )
+    assert len(fabric.hosts) == 1024
+    assert [len(fabric.ports_of(f"s{n}")) for n in range(1, 17)] == [188] * 16
+    assert [str(tier) for tier in tiers(fabric)] == ["leaf 1.07:1"]
+
+
 def test_two_data_centres_have_a_long_link() -> None:
     fabric = make(
         "two_dc",
@@ -231,6 +303,31 @@ REFUSED: list[tuple[str, dict[str, object], str]] = [
         "dual_plane",
         {"spines": 2, "leaves": 2, "hosts_per_leaf": 2, "hosts": 2},
         "hosts: unknown key 'hosts': known here are allreduce, arp",
+    ),
+    (
+        "dual_plane",
+        {"planes": 9, "spines": 2, "leaves": 2, "hosts_per_leaf": 2},
+        "planes: must be at most 8, not 9",
+    ),
+    (
+        "dual_plane",
+        {"pods": 2, "spines": 2, "leaves": 2, "hosts_per_leaf": 2},
+        "pods: cores join the pods, the same number at each of 2 spines of a pod: give both",
+    ),
+    (
+        "dual_plane",
+        {"pods": 2, "spines": 2, "leaves": 2, "hosts_per_leaf": 2, "cores": 3},
+        "cores: cores join the pods, the same number at each of 2 spines of a pod: a multiple of 2",
+    ),
+    (
+        "hpn",
+        {"segments": 32, "servers_per_segment": 4, "spines": 2},
+        "segments: a switch has 254 ports and this asks for 256",
+    ),
+    (
+        "hpn",
+        {"servers_per_segment": 200, "spines": 60},
+        "servers_per_segment: a leaf has 254 ports for its hosts and uplinks together, and this",
     ),
     ("two_dc", {"spines": 2, "leaves": 2, "hosts_per_leaf": 2}, "'long_link' is missing here"),
     (
