@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from topologies.errors import FieldPath
@@ -127,17 +128,18 @@ def _mtus(topology: Topology, paths: dict[Link, FieldPath]) -> Iterator[Remark]:
     for part in topology.interfaces():
         link = topology.link_at(part.host, part.number)
         hosts.setdefault(islands[part.switch], []).append(link)
+    most = {island: max(each.mtu_bytes for each in links) for island, links in hosts.items()}
     for link in topology.links:
         if not (topology.is_switch(link.a.node) and topology.is_switch(link.b.node)):
             continue
-        largest = max((each.mtu_bytes for each in hosts.get(islands[link.a.node], ())), default=0)
+        largest = most.get(islands[link.a.node], 0)
         if link.mtu_bytes < largest:
             message = f"MTU {link.mtu_bytes} B, and hosts send packets of {largest} B"
             right = f"switches drop what does not fit: give it mtu: {largest}B"
             yield Remark(Severity.ERROR, paths[link], _name(link), message, right)
     for links in hosts.values():
-        sizes = [link.mtu_bytes for link in links]
-        usual = max(sizes, key=sizes.count)
+        sizes = Counter(link.mtu_bytes for link in links)
+        usual = max(sizes, key=sizes.__getitem__)
         for link in links:
             if link.mtu_bytes != usual:
                 message = f"MTU {link.mtu_bytes} B, where the other hosts have {usual} B"

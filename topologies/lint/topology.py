@@ -12,6 +12,7 @@ from topologies.lint.classes import class_faults
 from topologies.lint.findings import Finding, Remark, Severity, merged
 from topologies.lint.links import link_faults
 from topologies.lint.paths import path_faults
+from topologies.lint.planes import plane_faults
 from topologies.lint.scale import scale_faults
 from topologies.loader import Source
 from topologies.oversubscription import Tier, tiers
@@ -19,6 +20,7 @@ from topologies.oversubscription import Tier, tiers
 RULES: tuple[Callable[[Source], Iterator[Remark]], ...] = (
     link_faults,
     path_faults,
+    plane_faults,
     class_faults,
     scale_faults,
 )
