@@ -10,7 +10,7 @@ from observe.errors import UsageError
 from topologies.errors import did_you_mean
 from topologies.reach import Reach
 from topologies.units import parse_duration, parse_size
-from workloads.senders import senders, with_those_beside
+from workloads.senders import choices, with_those_beside
 from workloads.several import unjoined
 from workloads.transport_schema import transport_entry
 
@@ -99,7 +99,7 @@ class Request:
             "depth": self.depth,
             "mtu": self.mtu,
             "control": self.control,
-            **{each.name.replace("-", "_"): each in running for each in senders() if each.beside},
+            **{each.name.replace("-", "_"): each in running for each in choices() if each.beside},
             "congestion_control": self.set_name or self.control,
             "retransmission": self.retransmission,
             "duration_s": self.duration_s,
@@ -154,7 +154,7 @@ def controlled(name: str | None, set_name: str | None) -> tuple[str, str | None]
 
     `set_name` "none" is no congestion control at all. Raises UsageError, which lists what there is.
     """
-    known = [each.name for each in senders()]
+    known = [each.name for each in choices()]
     control = name or known[0]
     if control not in (*known, "none"):
         raise UsageError(f"--congestion {control}: choose one of {', '.join(known)}, none")

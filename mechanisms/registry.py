@@ -22,6 +22,7 @@ NAMES = (
     "iglb",
     "dpfr",
     "allreduce",
+    "dual_plane",
 )
 """The folders, in the order in which they are asked; the first sender is the default one."""
 

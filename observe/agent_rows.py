@@ -61,7 +61,7 @@ def names_of(topology: Topology) -> Names:
     return Names(hosts, addresses)
 
 
-def states(slot: Slot) -> dict[str, float | None]:
+def states(slot: Slot) -> dict[str, float | str | None]:
     """Return what the algorithms' states show, by key; None where an algorithm does not run."""
     return {
         column.key: column.value(slot.states[each.algorithm], slot.rates[each.algorithm])
@@ -101,7 +101,9 @@ def cells(slot: Slot, names: Names, time_scale: int, now_ns: int, packets_ps: fl
     ]
 
 
-def _state(column: StateColumn, value: float | None, time_scale: int) -> str:
+def _state(column: StateColumn, value: float | str | None, time_scale: int) -> str:
+    if isinstance(value, str):
+        return value
     if not value:
         return "-"
     return scaled(value * time_scale) if column.is_rate else f"{value:.3f}"

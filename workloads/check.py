@@ -39,6 +39,7 @@ from workloads.limits import (
 from workloads.model import RunFile
 from workloads.path_choice import choice_problems
 from workloads.placement import Report, find_interface, place
+from workloads.planes import plane_problems
 from workloads.program_files import file_of, sha256_of
 from workloads.schema import (
     CbrEntry,
@@ -388,6 +389,8 @@ class _Check:
             self._report(("transport", "reorder"), message)
         operations = self._operations(transport)
         for key, message in choice_problems(transport, operations, bool(self.run.jobs)):
+            self._report(("transport", key), message)
+        for key, message in plane_problems(transport, self.run.topology):
             self._report(("transport", key), message)
         self._ack_class(transport.ack_class, operations)
         for rate in self._line_rates():

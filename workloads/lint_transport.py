@@ -88,7 +88,7 @@ def _go_back_n(goes_back: str, dscp: int, each: TrafficClass | None) -> Remark:
 
 def _timers(run: RunFile, entry: TransportFields) -> Iterator[Remark]:
     """Compare time-out and window with the round trip of the hosts that are farthest apart."""
-    found = _farthest(run.topology, entry)
+    found = farthest(run.topology, entry)
     if found is None:
         return
     trip_ps, one, other = found
@@ -126,9 +126,7 @@ def _timers(run: RunFile, entry: TransportFields) -> Iterator[Remark]:
         yield Remark(Severity.INFO, where, subject, message, right)
 
 
-def _farthest(
-    topology: Topology, entry: TransportFields
-) -> tuple[int, Interface, Interface] | None:
+def farthest(topology: Topology, entry: TransportFields) -> tuple[int, Interface, Interface] | None:
     """Return the longest round trip of a packet and its acknowledgement, and whose it is."""
     of_switch: dict[str, list[Interface]] = {}
     for interface in topology.interfaces():

@@ -12,6 +12,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol, Self
 
+from hostagent.rnic.planes import PlaneConfig
+
 
 class Parameters(Protocol):
     """The parameters of one algorithm for senders of one line rate; a frozen dataclass.
@@ -62,12 +64,13 @@ class StateColumn:
 
     `key`: in JSON; `title`: of the column, empty for JSON alone. `value(state, rate_bps)`: from the
     state's C fields and what the algorithm alone allows; None: nothing to show. `is_rate`: bits/s,
-    shown in fabric time; else a share. `optional`: the column is there only if a row has a value.
+    shown in fabric time; else a share, or a word. `optional`: the column is there only if a row has
+    a value.
     """
 
     key: str
     title: str
-    value: Callable[[Mapping[str, int], int], float | None]
+    value: Callable[[Mapping[str, int], int], float | str | None]
     is_rate: bool = True
     optional: bool = False
 
@@ -90,6 +93,9 @@ class Sender:
     """A mechanism's part at the sender.
 
     `name`: as `congestion_control:` says it; `title` as people write it, plural if it has one.
+    `planes(entry)`: of one that `congestion_control:` does not name, but that runs beside whatever
+    it names: what the card makes of a queue pair's interfaces by the validated `transport:`, where
+    `entry` has the sender's first key; None: it does not run. A slot is one interface's then.
     `algorithm`: its name in C (hostagent/include/cc_algorithms.h). `keys`: its own keys of
     `transport:`. `parameters(entry, line_rate_bps)`: from the validated `transport:` to what the
     algorithm runs with. `beside`: names of senders that run beside it; the smallest rate holds.
@@ -115,6 +121,12 @@ class Sender:
     set_key: str = ""
     recovery: Recovery | None = None
     describe: Callable[[Mapping[str, Any]], str] | None = None
+    planes: Callable[[Any], PlaneConfig | None] | None = None
+
+    @property
+    def key(self) -> str:
+        """The first of its keys."""
+        return next(iter(self.keys))
 
 
 _installed: tuple[Sender, ...] | None = None
@@ -146,9 +158,14 @@ def senders() -> tuple[Sender, ...]:
     return _installed
 
 
+def choices() -> tuple[Sender, ...]:
+    """Return the senders that `congestion_control:` names; the first is the default."""
+    return tuple(each for each in senders() if each.planes is None)
+
+
 def sender(name: str) -> Sender:
     """Return the sender of that name. Raises KeyError."""
-    known = {each.name: each for each in senders()}
+    known = {each.name: each for each in choices()}
     if name not in known:
         raise KeyError(f"no sender {name!r}: there is {', '.join(known)}")
     return known[name]
@@ -166,10 +183,29 @@ def with_those_beside(name: str, *, stock: bool = False) -> tuple[Sender, ...]:
         each = sender(todo.pop())
         if each.name not in wanted:
             wanted.add(each.name)
-            todo.extend(other or senders()[0].name for other in each.beside)
+            todo.extend(other or choices()[0].name for other in each.beside)
     return tuple(
-        each for each in senders() if each.name in wanted and not (stock and each.hears_switches)
+        each for each in choices() if each.name in wanted and not (stock and each.hears_switches)
     )
+
+
+def of_planes(entry: Any) -> tuple[Sender, PlaneConfig] | None:
+    """Return who makes planes of interfaces by a validated `transport:`, and what of them."""
+    for each in senders():
+        planes = each.planes(entry) if each.planes is not None else None
+        if planes is not None:
+            return each, planes
+    return None
+
+
+def running(entry: Any, *, stock: bool = False) -> tuple[Sender, ...]:
+    """Return what runs at a sender of a validated `transport:`, in the registry's order.
+
+    `stock`: as `with_those_beside` has it.
+    """
+    chosen = with_those_beside(entry.congestion_control, stock=stock)
+    planes = of_planes(entry)
+    return tuple(each for each in senders() if each in chosen or (planes and each is planes[0]))
 
 
 def titles(name: str, set_name: str | None = None) -> str:
@@ -187,11 +223,15 @@ def columns() -> tuple[Column, ...]:
 
 
 def name_of(algorithms: Collection[str]) -> str:
-    """Return the sender that runs just these algorithms, by their C names; "none" for none."""
-    if not algorithms:
+    """Return the sender that runs just these algorithms, by their C names; "none" for none.
+
+    What runs beside whichever `congestion_control:` names is left out.
+    """
+    named = {each.algorithm for each in choices()} & set(algorithms)
+    if not named:
         return "none"
-    for each in senders():
-        if {other.algorithm for other in with_those_beside(each.name)} == set(algorithms):
+    for each in choices():
+        if {other.algorithm for other in with_those_beside(each.name)} == named:
             return each.name
-    names = [each.name for each in senders() if each.algorithm in algorithms]
+    names = [each.name for each in choices() if each.algorithm in named]
     return f"{' and '.join(names)} alone"

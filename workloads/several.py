@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from topologies.model import Interface, Link, Topology
 from topologies.reach import Reach
 from workloads.job_schema import JobEntry
+from workloads.senders import of_planes
 from workloads.transport_schema import TransportFields
 
 MAX_INTERFACES = 8  # of a card: hostagent/rnic/core/rnic.h
@@ -44,8 +45,11 @@ def unjoined(
         for name in dict.fromkeys((*from_hosts, *to_hosts))
     }
     ports = transport.source_ports
+    planes = of_planes(transport)
     for name, of_host in islands.items():
         n = len(of_host)
+        if n == 1 and planes:
+            return f"{name} has one interface, and {planes[0].key!r} needs two planes at least"
         if n > MAX_INTERFACES:
             return f"{name} has {n} interfaces: a queue pair uses at most {MAX_INTERFACES}"
         if n > 1 and n * ports > MAX_PATHS:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from hostagent.rnic.planes import NO_PLANES, PlaneConfig
 from topologies.model import Topology
-from workloads.senders import Parameters, with_those_beside
-from workloads.transport_schema import PathChoice, TransportFields
+from workloads.senders import Parameters, of_planes, running
+from workloads.transport_schema import PLANES_LINK_DELAY_PS, PathChoice, TransportFields
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,8 @@ class Transport:
     many a message is striped over; `piece_bytes`: in pieces of so many, of which a queue pair has
     `outstanding` at most, as they drain (0: equal parts, one each).
     `reorder_ps`: how long packets may overtake each other before what is missing counts as lost.
+    `planes`: what the card makes of several interfaces; where they are planes, `algorithms` are for
+    one of them. `link_delay_ps`: after which a host hears of what its links do.
     """
 
     retransmission: str
@@ -41,6 +44,8 @@ class Transport:
     queue_pairs: int = 1
     piece_bytes: int = 0
     outstanding: int = 0
+    planes: PlaneConfig = NO_PLANES
+    link_delay_ps: int = 0
 
     def fields(self, time_scale: int = 1) -> dict[str, Mapping[str, int]]:
         """Return each algorithm's C fields by its name, slowed down by `time_scale`.
@@ -69,7 +74,12 @@ def transport_for(
     `stock`: their cards know plain CNPs only, so that what hears switches is left out.
     Raises ParameterError where no set serves the rate.
     """
-    running = with_those_beside(entry.congestion_control, stock=stock)
+    planes = of_planes(entry)
+    chosen = [each for each in running(entry, stock=stock) if each.planes is None]
+    of_slot = line_rate_bps // interfaces if planes else line_rate_bps
+    delay = entry.link_delay
+    if delay is None:
+        delay = PLANES_LINK_DELAY_PS if planes else 0
     return Transport(
         entry.retransmission,
         entry.operation,
@@ -79,8 +89,8 @@ def transport_for(
         entry.retries,
         entry.source_ports,
         line_rate_bps,
-        running[-1].name if running else "none",
-        {each.algorithm: each.parameters(entry, line_rate_bps) for each in running},
+        chosen[-1].name if chosen else "none",
+        {each.algorithm: each.parameters(entry, of_slot) for each in running(entry, stock=stock)},
         entry.ack_class,
         entry.reorder or 0,
         interfaces,
@@ -88,6 +98,8 @@ def transport_for(
         entry.queue_pairs,
         entry.piece if entry.shared_queue_pairs > 1 else 0,
         entry.outstanding if entry.shared_queue_pairs > 1 else 0,
+        planes[1] if planes else NO_PLANES,
+        delay,
     )
 
 

@@ -13,6 +13,8 @@ transport:
   retries: 7
   udp_ports: 1                         source ports of a queue pair
   interfaces: one                      or all: a queue pair uses all interfaces of both its hosts
+  link_delay: 0                        after which a host hears that a link of its own went or came;
+                                       without it 200us where interfaces are planes
   path_choice: {kind: reps, paths: 128}  or bitmap, oblivious, plb: who chooses among source ports
   queue_pairs: 1                       that a message is striped over, each with a port of its own
   striping: equal                      pieces that differ by a byte at most, one a queue pair; or
@@ -32,7 +34,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, create_model, field
 
 from topologies.fields import Count, CountOrNone, Model, Moment
 from topologies.units import parse_size
-from workloads.senders import senders
+from workloads.senders import choices, senders
 
 PAYLOADS = (256, 512, 1024, 2048, 4096)
 MAX_WINDOW = {"go-back-n": 1 << 22, "selective-repeat": 8192}  # hostagent/rnic/core/card.h
@@ -41,6 +43,8 @@ PS_PER_NS = 1000
 MIN_PIECE, MAX_PIECE = 256, 1 << 30
 DEFAULT_PIECE, DEFAULT_OUTSTANDING = 1 << 16, 2
 DEFAULT_TIMEOUT_PS = 4_200_000_000
+PLANES_LINK_DELAY_PS = 200_000_000
+"""In Linux netlink tells of a carrier that has gone after 0.1 to 0.3 ms, as we measured it."""
 
 
 def _payload(value: object) -> int:
@@ -114,6 +118,7 @@ class TransportFields(Model):
     ack_class: str | None = None
     reorder: Timer | None = None
     interfaces: Literal["one", "all"] = "one"
+    link_delay: Moment | None = None
     path_choice: PathChoice | None = None
     queue_pairs: Annotated[Count, Field(le=64)] = 1
     striping: Literal["equal", "as-drained"] = "equal"
@@ -145,9 +150,8 @@ class TransportFields(Model):
 @cache
 def transport_entry() -> type[TransportFields]:
     """Return the schema with the names and the keys of all senders; the first is the default."""
-    known = senders()
-    names = (*(each.name for each in known), "none")
+    names = (*(each.name for each in choices()), "none")
     added: Any = {"congestion_control": (Literal[names], names[0])}
-    for each in known:
+    for each in senders():
         added |= {name: (key.type, key.default) for name, key in each.keys.items()}
     return create_model("TransportEntry", __base__=TransportFields, **added)

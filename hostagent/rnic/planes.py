@@ -1,7 +1,7 @@
 """Queue pairs whose interfaces are planes: what the card is told of them, and tells (rnic.h).
 
 A plane is an interface of both ends that shares nothing with the others on the way: each has
-congestion control of its own, and is lost and found again by itself (docs/dual-plane.md).
+congestion control of its own, and is lost and found again by itself.
 """
 
 from __future__ import annotations

@@ -49,11 +49,12 @@ ALSO_WORDS = {
         "emulation/scheduler/",
         "hostagent/collective/",
         "hostagent/programs/host_programs.h",
-    )
+    ),
+    "dual_plane": ("topologies/",),
 }
 """Names that are words of another room, too: a job's AllReduce is one whoever computes it, also for
 who submits it, and the workers of collectives have it in their interface and in the list of host
-programs."""
+programs. A topology of two planes is one whatever its hosts make of them."""
 
 CODE = frozenset({".py", ".c", ".h", ".p4"})
 

@@ -26,8 +26,14 @@ def test_lists_are_few_and_name_every_mechanism_once() -> None:
         for mechanism in house.NAMES:
             if path.endswith("cc_algorithms.h") and mechanism not in senders:
                 continue
+            if path.endswith("mechanisms.p4") and not has_module(mechanism):
+                continue
             named = [line for line in code if f'"{mechanism}' in line or f"/{mechanism}." in line]
             assert len(named) == 1, (path, mechanism, named)
+
+
+def has_module(mechanism: str) -> bool:
+    return (house.ROOT / "p4src" / "modules" / f"{mechanism}.p4").exists()
 
 
 def test_names_cover_the_registry() -> None:

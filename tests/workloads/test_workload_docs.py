@@ -91,7 +91,7 @@ def test_the_transport_that_it_shows_is_right() -> None:
     plain = TransportEntry()  # what it shows are the defaults, but for those that say so
     changed = {name: getattr(plain, name) for name in ("overrides", "fast_overrides")}
     changed |= {"window": None, "mtu": None, "ack_class": None, "reorder": None}
-    changed |= {"path_choice": None}
+    changed |= {"path_choice": None, "failover": None, "link_delay": None}
     assert shown.model_copy(update=changed) == plain
 
 

@@ -1,0 +1,1 @@
+"""Dual-plane NIC: queue pairs share their load over planes and outlive any (docs/dual-plane.md)."""

@@ -1,0 +1,45 @@
+"""What a run file that makes planes of its hosts' interfaces asks of the rest of its transport."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from hostagent.rnic.planes import PlaneConfig, PlaneUse
+from topologies.model import Topology
+from workloads.senders import of_planes
+from workloads.transport_schema import TransportFields
+
+
+def plane_problems(transport: TransportFields, topology: Topology) -> Iterator[tuple[str, str]]:
+    """Yield the key and what is wrong with it, for what makes no sense together."""
+    found = of_planes(transport)
+    if found is None:
+        return
+    key = found[0].key
+    if transport.interfaces == "one":
+        yield key, "its planes are all interfaces of a host: write interfaces: all"
+    if transport.retransmission == "go-back-n":
+        yield (
+            key,
+            "what one plane carries may overtake what another does, and go-back-n keeps nothing "
+            "that comes early: write retransmission: selective-repeat",
+        )
+    stock = [host.name for host in topology.hosts if host.name in topology.stock_nics]
+    if stock:
+        yield key, f"{stock[0]} has a stock NIC, which has no planes: leave it out of stock_nics"
+
+
+def plane_words(planes: PlaneConfig, scale: int) -> dict[str, Any]:
+    """Return what summaries say of planes, as they ran; nothing without any."""
+    if planes.use is PlaneUse.TURNS:
+        return {}
+    told = planes.with_time_scale(scale)
+    return {
+        "planes": {
+            "use": told.use.name.lower(),
+            "silence_ps": told.silence_ps,
+            "misses": told.misses,
+            "probe_ps": told.probe_ps,
+        }
+    }
