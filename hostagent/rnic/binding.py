@@ -196,6 +196,10 @@ class QueuePairConfig:
     path_pause_ns: int = 0
     planes: PlaneConfig = NO_PLANES
 
+    def fields(self) -> dict[str, Any]:
+        """Return the structure's fields, as cffi takes them."""
+        return {**vars(self), "planes": vars(self.planes)}
+
 
 @dataclass(frozen=True)
 class Work:
@@ -288,7 +292,6 @@ class QueuePairStats:
     rate_bps: int
 
 
-_QP_FIELDS = [field.name for field in fields(QueuePairConfig)]
 _PLANE_FIELDS = [field.name for field in fields(PlaneStats) if field.type == "int"]
 _STATS_FIELDS = [field.name for field in fields(QueuePairStats) if field.type == "int"]
 
@@ -354,9 +357,7 @@ class Card:
 
         Raises CardError, AlgorithmError.
         """
-        values = {name: getattr(config, name) for name in _QP_FIELDS}
-        values["planes"] = vars(config.planes)
-        native_config = self.ffi.new("struct rnic_qp_config *", values)
+        native_config = self.ffi.new("struct rnic_qp_config *", config.fields())
         cc = pack(self.ffi, congestion_control)
         self._check(self.lib.rnic_add_qp(self.handle, native_config, cc))
 

@@ -307,8 +307,7 @@ class Endpoint:
                 return self._next_qpn
 
     def _add(self, held: _Open, slot: int | None = None) -> None:
-        values = {name: getattr(held.config, name) for name in held.config.__dataclass_fields__}
-        native_config = self.ffi.new("struct rnic_qp_config *", values)
+        native_config = self.ffi.new("struct rnic_qp_config *", held.config.fields())
         if slot is not None:
             at = self._slots_base + slot * self._stride
             native_config.slot = self.ffi.cast("struct cc_slot *", at)

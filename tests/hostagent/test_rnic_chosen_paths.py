@@ -81,8 +81,9 @@ def test_acknowledgements_tell_the_path_of_what_they_acknowledge(operation: Oper
     slot = card.ffi.new("struct cc_slot *")
     wheel = {"line_rate": 200 * GBPS, "min_rate": GBPS, "of_16": 4}
     card.lib.cc_start_slot(slot, pack(card.ffi, {"wheel": wheel}), 0)
-    values = {name: getattr(config, name) for name in config.__dataclass_fields__}
-    native = card.ffi.new("struct rnic_qp_config *", {**values, "slot": slot, "slot_is_ours": 1})
+    native = card.ffi.new(
+        "struct rnic_qp_config *", {**config.fields(), "slot": slot, "slot_is_ours": 1}
+    )
     pair.join(tolerant(), wheel=wheel)
     card.remove_queue_pair(1)
     assert card.lib.rnic_add_qp(card.handle, native, card.ffi.NULL) == 0

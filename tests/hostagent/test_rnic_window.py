@@ -237,7 +237,7 @@ def foreign() -> Iterator[tuple[ScriptedPeer, Any]]:
     slot.algorithms = 1 << int(lib.CC_PLACE_windowed)
     slot.windowed.params.line_rate = slot.windowed.rate = more_algorithms.NO_LIMIT
     slot.windowed.window = 2 * MTU
-    values = vars(QueuePairConfig(qpn=QPN + 1, mtu=MTU, first_psn=PSN, timeout_ps=TIMEOUT))
+    values = QueuePairConfig(qpn=QPN + 1, mtu=MTU, first_psn=PSN, timeout_ps=TIMEOUT).fields()
     config = ffi.new("struct rnic_qp_config *", values)
     config.slot = slot
     assert lib.rnic_add_qp(peer.card.handle, config, ffi.NULL) == 0

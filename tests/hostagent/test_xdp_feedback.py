@@ -91,7 +91,7 @@ class Both:
         stride = (ffi.sizeof("struct cc_slot") + 7) // 8 * 8
         self._slots = mmap.mmap(maps.slots_fd, SLOTS * stride, prot=mmap.PROT_READ)
         self._sent = mmap.mmap(maps.sent_fd, SLOTS * ffi.sizeof("struct cc_sent"))
-        config = ffi.new("struct rnic_qp_config *", vars(self.config))
+        config = ffi.new("struct rnic_qp_config *", self.config.fields())
         at = ffi.from_buffer("uint8_t[]", self._slots) + self.slot_number * stride
         config.slot = ffi.cast("struct cc_slot *", at)
         config.sent = ffi.from_buffer("struct cc_sent[]", self._sent) + self.slot_number
