@@ -90,6 +90,7 @@ class RunEnd:
     `programs`: what runs on hosts: its name, its host and what it counted.
     `counters`: what mechanisms have counted in all switches, by the counter's key and by label.
     `due`: what became of `Traffic.due`. `paths`: which links flows took, if that was recorded.
+    `planes`: sim_plane_row, None where no interfaces are planes.
     """
 
     stop: Stop
@@ -108,3 +109,4 @@ class RunEnd:
     programs: Sequence[Mapping[str, str | Counters]] = ()
     due: DueEnd | None = None
     paths: PathsEnd | None = None
+    planes: Records | None = None

@@ -21,6 +21,7 @@ from simulator.result_tables import Column, Kind, integers
 from topologies.ecn import CERTAIN
 from workloads.model import Traffic
 from workloads.path_choice import path_words
+from workloads.planes import plane_words
 from workloads.senders import columns
 from workloads.transport import Transport
 from workloads.transport_schema import DEFAULT_WINDOW
@@ -214,6 +215,8 @@ def _parameters(traffic: Traffic, scale: int) -> list[dict[str, Any]]:
                 **({"queue_pairs": each.queue_pairs} if each.queue_pairs > 1 else {}),
                 **_striping(each),
                 **({"interfaces": each.interfaces} if each.interfaces > 1 else {}),
+                **({"link_delay_ps": each.link_delay_ps * scale} if each.link_delay_ps else {}),
+                **plane_words(each.planes, scale),
                 "line_rate_bps": max(1, each.line_rate_bps // scale),
                 "congestion_control": each.congestion_control,
                 **{name: asdict(known) for name, known in told.items()},

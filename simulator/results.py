@@ -19,7 +19,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from simulator import result_flows, result_paths, result_ports, result_transport
+from simulator import (
+    result_flows,
+    result_paths,
+    result_planes,
+    result_ports,
+    result_transport,
+)
 from simulator.result_blocking import Blocking, analyse, waiting_rows
 from simulator.result_due import DueOutcome, spread_with
 from simulator.result_flows import Outcome
@@ -48,7 +54,8 @@ TABLES = (
     "queues",
     "victims",
 )
-"""Of every result; those of `result_paths.TABLES` only where they were asked for."""
+"""Of every result. Those of `result_paths.TABLES` only where they were asked for, that of
+`result_planes` where interfaces are planes."""
 # What `weft plot` draws beside them; a new result makes them stale.
 _FIGURES = frozenset(
     f"{what}.png"
@@ -57,7 +64,9 @@ _FIGURES = frozenset(
         *("paths", "imbalance", "gaps"),
     )
 )
-_PARQUET = frozenset(f"{name}.parquet" for name in (*TABLES, *result_paths.TABLES))
+_PARQUET = frozenset(
+    f"{name}.parquet" for name in (*TABLES, *result_paths.TABLES, result_planes.TABLE)
+)
 _OURS = frozenset({SUMMARY, LOG}) | _PARQUET | _FIGURES
 _UTILISATION = 8 * 10**12 * MILLION  # bytes over (bits/s x ps), in millionths
 
@@ -232,6 +241,11 @@ class ResultWriter:
                 path, topology, links, paths, about
             )
             write["gaps"] = lambda path: result_paths.write_gaps(path, paths, about)
+        planes = end.planes
+        if planes is not None:
+            write[result_planes.TABLE] = lambda path: result_planes.write_planes(
+                path, self.traffic, planes, about
+            )
         counts = {
             "queues": self._queues.rows,
             "links": self._link_samples.rows,
@@ -367,6 +381,7 @@ class ResultWriter:
                 topology,
                 self._links,
             ),
+            **result_planes.planes_summary(end.planes),
             **{key: dict(counts) for key, counts in end.counters.items()},
             **({"receivers": _plain(end.receivers)} if end.receivers else {}),
             **({"programs": list(end.programs)} if end.programs else {}),

@@ -26,6 +26,7 @@ from controller.policy import FabricPolicy
 from controller.program import CompiledProgram
 from controller.steering import SwitchPrograms
 from hostagent.rnic.binding import NO_CNPS, Repeat
+from hostagent.rnic.planes import PlaneUse
 from mechanisms.registry import counters
 from simulator.buffers import buffer_end
 from simulator.core.binding import NEVER, Engine, Pattern, Transport
@@ -258,6 +259,8 @@ class Simulation:
             congestion_control=planned.fields(scale),
             cnp_interval_ns=NO_CNPS if interval_ns is None else interval_ns,
             ack_class=class_of(self.fabric.topology, planned.ack_class),
+            planes=planned.planes.with_time_scale(scale),
+            link_delay_ps=planned.link_delay_ps * scale,
         )
 
     def _events(self) -> None:
@@ -474,6 +477,7 @@ class Simulation:
             paths=self._paths_end(),
             switches=switches,
             flow_paths=self._flow_paths(flow_stats, switches),
+            planes=self._planes_end(),
             transport_stats=(
                 engine.transport_stats(0, len(traffic.flows)) if traffic.transports else None
             ),
@@ -506,6 +510,12 @@ class Simulation:
             return None
         orders = engine.flow_orders(0, len(self.traffic.flows))
         return PathsEnd(engine.path_rows(), engine.gap_rows(), orders)
+
+    def _planes_end(self) -> Records | None:
+        """Return what became of planes, None where no interfaces are such."""
+        if all(each.planes.use is PlaneUse.TURNS for each in self.traffic.transports):
+            return None
+        return self.engine.plane_rows()
 
     def _counters(self) -> dict[str, dict[str, int]]:
         """Return what the mechanisms that the topology uses have counted in all switches."""

@@ -31,6 +31,8 @@ def transport_rows(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "notifications", f"{found['cnps']} CNPs reached senders{''.join(more)}"
     text = f"{found['repeated_packets']} packets ({found['repeated_bytes'] / 1e6:.1f} MB)"
     yield "sent again", f"{text}; {found['timeouts']} time-outs, {found['naks']} NAKs"
+    if "planes" in summary:
+        yield "planes", _planes(summary["planes"])
     if found["sharing"]:
         yield "fairness", _sharing(found["sharing"])
     if found["failed"]:
@@ -58,12 +60,30 @@ def _transport(each: Mapping[str, Any]) -> str:
         lines = (
             f"over {each['interfaces']} interfaces, {format_rate(each['line_rate_bps'])} together"
         )
+    if "planes" in each:
+        planes = each["planes"]
+        lines += (
+            f", planes that are asked after {show_duration(planes['silence_ps'])} of silence, lost "
+            f"after {planes['misses']} unanswered, and then probed each "
+            f"{show_duration(planes['probe_ps'])}"
+        )
     own = f" in class {each['ack_class']}" if "ack_class" in each else ""
     return (
         f"RC {each['operation'].upper()}, {each['retransmission']}, MTU {sizes}, an ACK{own} for "
         f"{each['ack_every']}, window {each['window_packets']}, time-out "
         f"{show_duration(each['timeout_ps'])}, {each['retries']} retries, {ports}; "
-        f"{each['flows']} flows {lines}" + ("" if _running(each) else "; no congestion control")
+        f"{each['flows']} flows {lines}"
+        + ("" if each["congestion_control"] != "none" else "; no congestion control")
+    )
+
+
+def _planes(found: Mapping[str, Any]) -> str:
+    told = ", ".join(f"{count} by {why}" for why, count in found["by"].items())
+    losses = f"{found['losses']} lost" + (f" ({told})" if told else "")
+    return (
+        f"{losses}, {found['lost']} still so, of {found['count']} at both ends; "
+        f"{found['moved_packets']} packets sent again by others, {found['probes_answered']} of "
+        f"{found['probes_sent']} probes answered"
     )
 
 

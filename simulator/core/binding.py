@@ -219,6 +219,7 @@ class Engine:
             row.timeout_ps, row.reorder_ps = transport.timeout_ps, transport.reorder_ps
             row.cnp_interval_ns = transport.cnp_interval_ns
             row.cc = pack(self.ffi, transport.congestion_control)[0]
+            row.planes, row.link_delay_ps = vars(transport.planes), transport.link_delay_ps
         return self._check(self.lib.sim_add_transports(self.pointer, array, len(transports)))
 
     def add_flows(self, rows: Rows) -> int:
@@ -425,6 +426,15 @@ class Engine:
         if n:
             array = self.ffi.from_buffer("struct sim_transport_stats[]", rows.view(np.uint8))
             self._check(self.lib.sim_transport_stats_get(self.pointer, first, n, array))
+        return rows
+
+    def plane_rows(self) -> Rows:
+        """Return what became of planes, by flow, end and interface: sim_plane_row."""
+        n = self.lib.sim_plane_rows(self.pointer, self.ffi.NULL, 0)
+        rows = np.zeros(n, dtype=self.dtype("plane_row"))
+        if n:
+            array = self.ffi.from_buffer("struct sim_plane_row[]", rows.view(np.uint8))
+            self.lib.sim_plane_rows(self.pointer, array, n)
         return rows
 
     def collective_stats(self, first: int, n: int) -> list[CollectiveStats]:

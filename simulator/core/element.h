@@ -58,6 +58,7 @@ extern const struct element_ops switch_element, host_element;
     ELEMENT(FLOW, flow_element)                                                                                        \
     ELEMENT(SCRIPT, script_element)                                                                                    \
     ELEMENT(TAKE, receiver_element)                                                                                    \
+    ELEMENT(CARRIER, carrier_element)                                                                                  \
     ELEMENT(PROGRAM, program_element)
 
 #define ELEMENT_TIMER(name, ops) TIMER_##name,

@@ -105,7 +105,7 @@ static int device_make(struct sim *s, uint32_t number, const struct sim_transpor
         nics[i].card = card;
         nics[i].line = (uint8_t)i;
         nics[i].lines = (uint8_t)node->n_nics;
-        endpoint_link(&nics[i]);
+        carrier_told(&nics[i], nics[i].end.out && nics[i].end.out->up);
     }
     return SIM_OK;
 }
@@ -113,14 +113,14 @@ static int device_make(struct sim *s, uint32_t number, const struct sim_transpor
 int endpoint_device(struct sim *s, const struct sim_flow_config *flow, uint32_t i)
 {
     const struct sim_transport_config *transport = &s->transports[flow->transport - 1];
-    const int status = device_make(s, flow->src, transport, i);
-    return status ? status : device_make(s, flow->dst, transport, i);
-}
-
-void endpoint_link(const struct nic *nic)
-{
-    if (nic->lines > 1)
-        rnic_set_link(nic->card, nic->line, nic->end.out && nic->end.out->up);
+    int status = device_make(s, flow->src, transport, i);
+    if (!status)
+        status = device_make(s, flow->dst, transport, i);
+    if (status)
+        return status;
+    carrier_delay(&s->nodes[flow->src], transport->link_delay_ps);
+    carrier_delay(&s->nodes[flow->dst], transport->link_delay_ps);
+    return SIM_OK;
 }
 
 void endpoint_reconfigure(struct nic *nic)
@@ -161,11 +161,13 @@ static int add_end(struct sim *s, const struct flow *flow, struct nic *nic, cons
         .cnp_interval_ns = transport->cc.algorithms ? transport->cnp_interval_ns : UINT64_MAX,
         .interface = nic->line,
         .interfaces = flow->config.interfaces,
+        .planes = flow->config.interfaces > 1 ? transport->planes : (struct rnic_plane_config){0},
     };
     if (card_make(s, nic, transport))
         return SIM_ENOMEM;
     struct rnic *card = nic->card;
-    const int sends = nic == data_from(s, flow);
+    /* Whether a plane may be used is decided at both ends, for what each sends. */
+    const int sends = nic == data_from(s, flow) || config.planes.use == RNIC_PLANES_SHARED;
     const uint32_t n = flow->config.interfaces > 1 ? flow->config.interfaces : 1;
     struct rnic_address peers[RNIC_INTERFACES] = {{0}};
     for (uint32_t i = 0; i < n; i++)
@@ -359,7 +361,7 @@ static ws_time set_pause(struct sim *s, struct nic *nic)
 {
     ws_time ends = WS_NEVER;
     uint32_t mask = 0;
-    if (!nic->end.out || !nic->end.out->up) {
+    if (!nic->end.out || (!nic->end.out->up && !nic->believed)) {
         pause_line(nic, UINT32_MAX);
         return ends;
     }

@@ -218,6 +218,8 @@ struct nic {
     struct notifications *notified; /* what switches have said to an interface without a card; NULL: nothing */
     uint8_t line;         /* which of the card's interfaces it is */
     uint8_t lines;        /* how many of the host's interfaces have that card; 0 as 1 */
+    uint8_t believed;     /* with several: as far as the card has heard, its link is up */
+    ws_time link_delay;   /* with several: after which the card hears of it */
 };
 
 struct node {
@@ -262,7 +264,7 @@ struct timer {
     uint64_t sequence;
     uint32_t kind;   /* enum timer_kind */
     uint64_t object; /* number of the stream, message, flow or script packet; node << 32 | port of an interface;
-                        program << 32 | token */
+                        program << 32 | token; node << 32 | port << 1 | up of an interface's carrier */
 };
 
 struct heap_entry {
@@ -511,7 +513,6 @@ void receiver_free(struct receiver *receiver);
 /* --- endpoint.c: flows with a transport ---------------------------------------------------------------- */
 int endpoint_add(struct sim *s, struct flow *flow);              /* SIM_OK or SIM_E* */
 int endpoint_device(struct sim *s, const struct sim_flow_config *flow, uint32_t i); /* its hosts have one card each; SIM_OK or SIM_E* */
-void endpoint_link(const struct nic *nic);                       /* its link went up or down */
 void endpoint_message(struct sim *s, struct flow *flow, uint64_t number); /* it is ready */
 int endpoint_set_port(struct sim *s, const struct flow *flow, uint16_t udp_port); /* of its data; SIM_OK or SIM_EINVAL */
 /* Bytes of a message as a work request. `idle`: the flow had none. 0: the queue pair has failed. */
@@ -523,6 +524,11 @@ void endpoint_receive(struct sim *s, struct nic *nic, struct flow *flow, const s
 void endpoint_refresh(struct sim *s, struct flow *flow);         /* its statistics */
 uint64_t endpoint_rate(struct sim *s, struct flow *flow);
 void endpoint_reconfigure(struct nic *nic);
+
+/* --- carrier.c: what cards of several interfaces know of their links ------------------------------------ */
+void carrier_delay(struct node *node, ws_time delay);                 /* after which they hear; the longest holds */
+void carrier_told(struct nic *nic, int up);                           /* now */
+void carrier_changed(struct sim *s, uint32_t node, uint32_t port);    /* its link went up or down */
 
 /* --- stripes.c: messages that several queue pairs share ------------------------------------------------- */
 /* How many packets a message has, also of a flow that has no such group. */

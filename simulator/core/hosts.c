@@ -44,7 +44,7 @@ static ws_time host_delay(const struct sim *s, uint32_t number, uint32_t port)
 static void host_link(struct sim *s, uint32_t number, uint32_t port, int up)
 {
     (void)up;
-    endpoint_link(&s->nodes[number].nics[port]);
+    carrier_changed(s, number, port);
     nic_wake(s, number, port);
 }
 

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from hostagent.algorithms import Parameters
 from hostagent.rnic.binding import NO_CNPS, Repeat
 from hostagent.rnic.path_kinds import PathKind
+from hostagent.rnic.planes import NO_PLANES, PlaneConfig
 from softswitch.core import Output
 
 
@@ -137,6 +138,8 @@ class Transport:
     path_idle_rounds: int = 0
     path_rounds: int = 0
     path_pause_ns: int = 0
+    planes: PlaneConfig = NO_PLANES
+    link_delay_ps: int = 0
 
 
 @dataclass(frozen=True)

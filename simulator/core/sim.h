@@ -88,7 +88,10 @@ struct sim_transport_config {
     ws_time timeout_ps, reorder_ps;
     uint64_t path_pause_ns;
     uint64_t cnp_interval_ns;   /* UINT64_MAX: no CNPs */
-    struct cc_params cc;        /* line_rate: that of the sender's interface */
+    struct cc_params cc;        /* line_rate: that of the sender's interface, of planes that of one of them */
+    struct rnic_plane_config planes; /* what a queue pair of several interfaces makes of them */
+    ws_time link_delay_ps;      /* after which a host that has one card for all its interfaces hears what its links do. Until then
+                                   the card sends, and all of that is lost. Of several transports of a host the longest */
 };
 int sim_add_transports(sim *s, const struct sim_transport_config *transports, uint32_t n); /* returns the first one's number */
 
@@ -283,6 +286,18 @@ struct sim_transport_stats { /* of a flow with a transport; all 0 without */
 int sim_transport_stats_get(sim *s, uint32_t first, uint32_t n, struct sim_transport_stats *stats);
 /* The congestion control of a flow's data, as of its last event; NULL: it has none. Valid as long as the flow. */
 const struct cc_slot *sim_flow_slot(sim *s, uint32_t flow);
+
+/* A plane of one end of a flow whose interfaces are planes, as rnic_plane_stats_get has it. */
+struct sim_plane_row {
+    uint32_t flow, interface;
+    uint32_t sends;             /* 1: the end that the flow's data comes from */
+    uint32_t state, why, pad_;  /* enum rnic_plane_state, rnic_plane_loss */
+    uint64_t losses, sent_packets, sent_bytes, moved_packets, outstanding, probes_sent, probes_answered;
+    uint64_t rate_bps;          /* by congestion control, now; 0: not limited */
+    ws_time heard_at, lost_at, up_at; /* -1: never */
+};
+/* By flow, end (`src` first) and interface. Returns how many there are, of which `max` are written. */
+size_t sim_plane_rows(sim *s, struct sim_plane_row *rows, size_t max);
 
 struct sim_message_times { ws_time ready, first_sent, last_sent, done; }; /* -1: not yet */
 int sim_message_times_get(const sim *s, uint64_t first, uint64_t n, struct sim_message_times *times);

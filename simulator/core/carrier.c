@@ -1,0 +1,38 @@
+/* Owns what cards of several interfaces know of their links, which is what was so a while ago: a wire is dead at once, and its host
+ * hears of it later. Until then the card sends, and all of that is lost.
+ */
+#include "engine.h"
+
+void carrier_delay(struct node *node, ws_time delay)
+{
+    for (uint32_t i = 0; i < node->n_nics; i++)
+        if (node->nics[i].link_delay < delay)
+            node->nics[i].link_delay = delay;
+}
+
+void carrier_told(struct nic *nic, int up)
+{
+    nic->believed = (uint8_t)(up != 0);
+    rnic_set_link(nic->card, nic->line, up);
+}
+
+void carrier_changed(struct sim *s, uint32_t number, uint32_t port)
+{
+    struct nic *nic = &s->nodes[number].nics[port];
+    const int up = nic->end.out && nic->end.out->up;
+    if (nic->lines <= 1)
+        return;
+    if (nic->link_delay)
+        order_timer(s, s->now + nic->link_delay, TIMER_CARRIER, (uint64_t)number << 32 | port << 1 | (uint32_t)up);
+    else
+        carrier_told(nic, up);
+}
+
+static void carrier_due(struct sim *s, const struct timer *timer)
+{
+    const uint32_t number = (uint32_t)(timer->object >> 32), port = (uint32_t)timer->object >> 1;
+    carrier_told(&s->nodes[number].nics[port], (int)(timer->object & 1));
+    nic_wake(s, number, port);
+}
+
+const struct element_ops carrier_element = {.due = carrier_due};

@@ -1,0 +1,52 @@
+/* What became of the planes of flows whose interfaces are such, at both ends. */
+#include "engine.h"
+
+static struct sim_plane_row row_of(const struct flow *flow, uint32_t interface, int sends, const struct rnic_plane_stats *stats)
+{
+    return (struct sim_plane_row){
+        .flow = flow->number,
+        .interface = interface,
+        .sends = (uint32_t)sends,
+        .state = stats->state,
+        .why = stats->why,
+        .losses = stats->losses,
+        .sent_packets = stats->sent_packets,
+        .sent_bytes = stats->sent_bytes,
+        .moved_packets = stats->moved_packets,
+        .outstanding = stats->outstanding,
+        .probes_sent = stats->probes_sent,
+        .probes_answered = stats->probes_answered,
+        .rate_bps = stats->rate_bps,
+        .heard_at = stats->heard_at,
+        .lost_at = stats->lost_at,
+        .up_at = stats->up_at,
+    };
+}
+
+/* Those of one end; with fewer places than rows they are only counted. */
+static size_t end_rows(struct sim *s, const struct flow *flow, uint32_t node, struct sim_plane_row *rows, size_t n, size_t max)
+{
+    const uint32_t from = flow->config.operation == RNIC_READ ? flow->config.dst : flow->config.src;
+    struct rnic_plane_stats stats;
+    for (uint32_t i = 0; i < flow->config.interfaces; i++) {
+        if (rnic_plane_stats_get(s->nodes[node].nics[0].card, flow->number + 1, i, s->now, &stats))
+            continue;
+        if (n < max)
+            rows[n] = row_of(flow, i, node == from, &stats);
+        n++;
+    }
+    return n;
+}
+
+size_t sim_plane_rows(sim *s, struct sim_plane_row *rows, size_t max)
+{
+    size_t n = 0;
+    for (uint32_t i = 0; i < s->n_flows; i++) {
+        const struct flow *flow = s->flows[i];
+        if (!flow->config.transport || flow->config.interfaces < 2)
+            continue;
+        n = end_rows(s, flow, flow->config.src, rows, n, max);
+        n = end_rows(s, flow, flow->config.dst, rows, n, max);
+    }
+    return n;
+}
