@@ -25,7 +25,7 @@ class FailoverEntry(Model):
     """
 
     mode: Literal["share", "migrate"] = "share"
-    silence: Timer = 100 * US
+    silence: Timer = 50 * US
     misses: Annotated[Count, Field(le=MISSES_MOST)] = 3
     probe: Timer = 1 * MS
     hold: Moment = 10 * MS

@@ -222,7 +222,7 @@ static __attribute__((noinline)) int take_notification(struct sim *s, struct nic
         return 0;
     if (!nic->card)
         notifications_take(&nic->notified, nic->config.ip, frame, flight->length, flight->tail, s->now, &said);
-    if (!nic->card || !rnic_receive(nic->card, frame, flight->length, flight->tail, s->now))
+    if (!nic->card || !rnic_receive_on(nic->card, nic->line, frame, flight->length, flight->tail, s->now))
         s->totals.received_other++;
     return 1;
 }

@@ -465,12 +465,13 @@ int planes_settle(const struct qp *qp)
 
 rnic_time planes_patience(const struct qp *qp) { return qp->config.planes.silence_ps + 2 * qp->trip; }
 
-/* How long ago the newest of what is acknowledged was sent, smoothed: it sets what counts as silence and as missing. */
+/* How long ago the newest of what is acknowledged was sent, smoothed: it sets what counts as silence and as missing. What has waited at the
+ * peer for something that was missing before it tells nothing. */
 void planes_progress(struct qp *qp, uint64_t before)
 {
     const uint64_t last = qp->una - 1;
     const rnic_time sent = qp->sent_at[last & qp->paths_mask];
-    if (sent && qp->una - before <= qp->paths_mask + 1) {
+    if (sent && qp->una - before <= 2 * (uint64_t)qp->config.ack_every && qp->lost_below <= before && !qp->moving) {
         const rnic_time trip = qp->card->now - sent;
         qp->trip = qp->trip ? qp->trip + (trip - qp->trip) / 8 : trip;
     }

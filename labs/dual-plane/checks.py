@@ -1,0 +1,111 @@
+"""What has to come out: half the goodput while a plane is gone, all of it after, and no failure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from labs import Check, Estimate, Figure, NotRunError, Table
+from labs.drawing import COLOURS, GREY, drawing, where
+
+from .runs import TIMELINE, measure
+
+Lookup = Callable[[], Estimate]
+
+OURS = "shared"
+NICS = {"single": "one port alone", OURS: "both, shared"}
+FAILURES = ("link", "silent", "there", "back", "leaf", "spine")
+HALF = 48.0
+FULL = 98.0
+
+measure_simulator = measure
+
+
+def checks(table: Table) -> Iterator[Check]:
+    """The rows of the lab's table."""
+    yield Check.at_least("healthy: goodput over that of one port", _twice(table), 2 * 0.98)
+    yield Check.at_most("healthy: packets sent again", _of(table, OURS, "none", "repeated"), 0)
+    for failure in FAILURES:
+        row = f"{failure}: goodput 0.5 to 1 ms after the cut"
+        yield Check.at_least(row, _of(table, OURS, failure, "after the cut"), HALF, "%")
+        yield Check.at_most(
+            f"{failure}: queue pairs that failed", _of(table, OURS, failure, "failed"), 0
+        )
+        if failure != "spine":  # which DPFR mends: no plane is lost
+            noticed = _of(table, OURS, failure, "noticed")
+            yield Check.reported(f"{failure}: noticed by all who send after", noticed, "us")
+        yield Check.reported(
+            f"{failure}: one port", _of(table, "single", failure, "after the cut"), "%"
+        )
+    row = "restored"
+    yield Check.at_least(
+        f"{row}: goodput at the end", _of(table, OURS, row, "at the end"), FULL, "%"
+    )
+    yield Check.at_most(
+        f"{row}: all of it is back after", _of(table, OURS, row, "back after"), 20, "ms"
+    )
+    for when in ("before", "on return"):
+        longest = _of(table, OURS, row, f"queue {when}")
+        yield Check.reported(f"{row}: longest queue of the plane {when}", longest, "kB")
+    yield Check.at_most(f"{row}: longest queue on return over that before", _queues(table), 1)
+
+
+def _of(table: Table, nic: str, failure: str, metric: str) -> Lookup:
+    return lambda: table.estimate(table.variant(nic=nic, failure=failure), metric)
+
+
+def _twice(table: Table) -> Lookup:
+    def ratio() -> Estimate:
+        ours, single = (table.variant(nic=nic, failure="none") for nic in (OURS, "single"))
+        return table.paired(ours, single, "goodput before")
+
+    return ratio
+
+
+def _queues(table: Table) -> Lookup:
+    def ratio() -> Estimate:
+        variant = table.variant(nic=OURS, failure="restored")
+        upper, lower = (
+            table.estimate(variant, f"queue {when}") for when in ("on return", "before")
+        )
+        return upper.over(lower)
+
+    return ratio
+
+
+def figures(table: Table, out: Path) -> Iterator[Figure]:
+    """Goodput over time, of the first seed: a failure for good, and one that is mended."""
+    for failure, text in (
+        ("silent", "One host's link into one plane dies, and both its ends keep their carrier."),
+        ("restored", "One host's link into one plane is cut, and mended 1 ms later."),
+    ):
+        lines = {nic: found for nic in NICS if (found := _timeline(table, nic, failure))}
+        if not lines:
+            continue
+        path = out / f"{failure}.png"
+        with drawing(path, where(table)) as figure:
+            _draw(figure.subplots(), lines)
+        yield Figure(path, f"{text} What a host receives of the AllReduce, the first seed.")
+
+
+def _timeline(table: Table, nic: str, failure: str) -> dict[str, Any] | None:
+    try:
+        first = table.runs(table.variant(nic=nic, failure=failure))[0]
+    except (LookupError, NotRunError):
+        return None
+    return dict(json.loads((first.folder / TIMELINE).read_text()))
+
+
+def _draw(axes: Any, lines: Mapping[str, Mapping[str, Any]]) -> None:
+    for colour, (nic, line) in zip(COLOURS, lines.items(), strict=False):
+        times = [i * line["step_us"] / 1000 for i in range(len(line["gbps"]))]
+        axes.step(times, line["gbps"], where="post", color=colour, label=NICS[nic])
+        axes.axvline(line["cut_us"] / 1000, color=GREY, linestyle=":")
+        if line["back_us"]:
+            axes.axvline(line["back_us"] / 1000, color=GREY, linestyle="--")
+    axes.set_xlabel("ms")
+    axes.set_ylabel("Gb/s a host")
+    axes.set_ylim(bottom=0)
+    axes.legend()
