@@ -13,14 +13,12 @@ a queue pair removes it; `remove_host` takes away what a killed endpoint left.
 from __future__ import annotations
 
 import fcntl
-import ipaddress
 import mmap
 import os
 import struct
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -30,12 +28,16 @@ from hostagent.algorithms import Parameters
 from hostagent.notifications import Heard, HeardCounts
 from hostagent.pins import MAPS
 from hostagent.rnic.native import native
+from hostagent.slots import Plane, Slot, read_slot
+
+__all__ = ["COUNTERS", "SLOTS", "MapsError", "PinnedMaps", "Plane", "QueuePairLimit", "Slot"]
 
 SLOTS = 4096  # hostagent/bpf/roce_consts.h: CC_SLOTS, ENDPOINTS
 ENDPOINTS = 256
 COUNTERS = (
     "packets", "bytes", "data", "acks", "naks", "cnps", "notified", "marked", "malformed",
     "unknown_qp", "notification_type", "notification_qp", "redirected", "passed",
+    "probes", "probe_answers",
 )  # fmt: skip
 """enum roce_counter."""
 
@@ -47,6 +49,7 @@ _HEARD_COUNTERS = 3  # enum notification_counter: behind the types
 NOTIFICATIONS = 4096  # hostagent/bpf/notifications.h
 _FREE = bytes(4)  # the queue pair's number in a free slot
 _READS = 64  # of a slot that is being written
+_PLANES = range(2, 9)  # how many a queue pair may have: hostagent/rnic/core/rnic.h, RNIC_INTERFACES
 
 
 class MapsError(Exception):
@@ -55,48 +58,6 @@ class MapsError(Exception):
 
 class QueuePairLimit(MapsError):
     """All slots are taken."""
-
-
-@dataclass(frozen=True)
-class Slot:
-    """A queue pair as the kernel keeps it: struct cc_slot.
-
-    `algorithms`: those that apply, by name; `rates`: what each alone allows, in bits/s, `rate_bps`
-    the smallest of these, 0 without any; `states`: each one's own fields, as its header in
-    hostagent/include has them. `first_cut_at`: when the rate was first lowered, 0 for never; times
-    are ns of CLOCK_MONOTONIC. `notified`: switches' notifications that an algorithm hears; `cnps`:
-    all other CNPs.
-    """
-
-    number: int
-    local_ip: int
-    qpn: int
-    peer_ip: int
-    peer_qpn: int
-    algorithms: tuple[str, ...]
-    packets: int
-    bytes: int
-    cnps: int
-    notified: int
-    marked: int
-    acks: int
-    naks: int
-    last_ns: int
-    first_cut_at: int
-    rate_bps: int
-    line_rate_bps: int
-    rates: Mapping[str, int]
-    states: Mapping[str, Mapping[str, int]]
-
-    @property
-    def local(self) -> str:
-        """Its own address, dotted."""
-        return str(ipaddress.IPv4Address(self.local_ip))
-
-    @property
-    def peer(self) -> str:
-        """Its peer's address, dotted."""
-        return str(ipaddress.IPv4Address(self.peer_ip))
 
 
 class PinnedMaps:
@@ -189,43 +150,94 @@ class PinnedMaps:
 
         Raises QueuePairLimit; MapsError if it has one already; AlgorithmError.
         """
-        slot = self._ffi.new("struct cc_slot *")
-        slot.qpn, slot.peer_qpn = qpn, peer_qpn
-        slot.local_ip, slot.peer_ip = local_ip, peer_ip
-        slot.mtu, slot.acked_psn = mtu, first_psn
-        params = algorithms.pack(self._ffi, congestion_control)
-        self._lib.cc_start_slot(slot, params, time.monotonic_ns())
         ways = ((local_ip, peer_ip), *more)
-        keys = [_INDEX_KEY.pack(local, qpn) for local, _ in ways]
+        row = self._row(Plane(local_ip, peer_ip, congestion_control), qpn, peer_qpn, mtu, first_psn)
         with self._locked():
-            for key in keys:
-                if bpf_syscall.map_lookup(self._fds["cc_index"], key, 4) is not None:
-                    raise MapsError(f"queue pair {qpn} of this host has a slot already")
-            number = self._free_slot()
-            packed = struct.pack("=I", number)
-            # Nothing is known of packets of whoever had the slot before.
-            bpf_syscall.map_update(self.sent_fd, packed, bytes(self._ffi.sizeof("struct cc_sent")))
-            bpf_syscall.map_update(self.slots_fd, packed, bytes(self._ffi.buffer(slot)))
-            try:
-                for key in keys:
-                    bpf_syscall.map_update(self._fds["cc_index"], key, packed, bpf_syscall.NO_EXIST)
-                for peer in _peer_keys(ways, peer_qpn):
-                    bpf_syscall.map_update(self._fds["cc_peers"], peer, packed)
-            except OSError:  # one of several addresses takes more than one place of each
-                self._remove(packed, ways, qpn, peer_qpn)
-                raise QueuePairLimit(
-                    f"no place is left for a queue pair of {len(ways)} addresses"
-                ) from None
+            self._refuse_known(qpn, ways)
+            (number,) = self._free_slots(1)
+            row.shared = number
+            if not self._put(number, row, ways):  # several addresses take several places
+                raise QueuePairLimit(f"no place is left for a queue pair of {len(ways)} addresses")
         return number
 
-    def _free_slot(self) -> int:
+    def add_planes(
+        self, qpn: int, peer_qpn: int, planes: Sequence[Plane], *, mtu: int, first_psn: int = 0
+    ) -> tuple[int, ...]:
+        """Give a queue pair a slot for each of its planes, or none; returns their numbers.
+
+        The first one's number is what the others have as `shared`: its element of `cc_sent` says
+        what was sent by which plane, and each one's own when that plane was lost. Packets come to
+        a plane's address from the peer's address there, and from no other.
+
+        Raises QueuePairLimit; MapsError for an address twice, or one that has this queue pair
+        already; AlgorithmError; ValueError for fewer than 2 planes or more than 8.
+        """
+        if len(planes) not in _PLANES:
+            raise ValueError(f"queue pair {qpn} has {len(planes)} planes: from 2 to 8 are possible")
+        ways = [(each.local_ip, each.peer_ip) for each in planes]
+        if len({local for local, _ in ways}) < len(ways):
+            raise MapsError(f"queue pair {qpn}: two planes have the same address")
+        rows = [self._row(each, qpn, peer_qpn, mtu, first_psn) for each in planes]
+        with self._locked():
+            self._refuse_known(qpn, ways)
+            numbers = self._free_slots(len(rows))
+            for plane, (number, row, way) in enumerate(zip(numbers, rows, ways, strict=True)):
+                row.shared, row.plane, row.planes = numbers[0], plane, len(rows)
+                if not self._put(number, row, [way]):
+                    self._remove_planes(numbers[0], numbers[:plane])
+                    raise QueuePairLimit(f"no place is left for a queue pair of {len(rows)} planes")
+        return tuple(numbers)
+
+    def _row(self, way: Plane, qpn: int, peer_qpn: int, mtu: int, first_psn: int) -> Any:
+        """Make a slot whose congestion control starts now. Raises AlgorithmError."""
+        row = self._ffi.new("struct cc_slot *")
+        row.qpn, row.peer_qpn = qpn, peer_qpn
+        row.local_ip, row.peer_ip = way.local_ip, way.peer_ip
+        row.mtu, row.acked_psn = mtu, first_psn
+        params = algorithms.pack(self._ffi, way.congestion_control)
+        self._lib.cc_start_slot(row, params, time.monotonic_ns())
+        return row
+
+    def _refuse_known(self, qpn: int, ways: Sequence[tuple[int, int]]) -> None:
+        for local, _ in ways:
+            key = _INDEX_KEY.pack(local, qpn)
+            if bpf_syscall.map_lookup(self._fds["cc_index"], key, 4) is not None:
+                raise MapsError(f"queue pair {qpn} of this host has a slot already")
+
+    def _put(self, number: int, row: Any, ways: Sequence[tuple[int, int]]) -> bool:
+        """Write a slot and what leads to it; where there is no place for that, nothing."""
+        packed = struct.pack("=I", number)
+        # Nothing is known of packets of whoever had the slot before.
+        bpf_syscall.map_update(self.sent_fd, packed, bytes(self._ffi.sizeof("struct cc_sent")))
+        bpf_syscall.map_update(self.slots_fd, packed, bytes(self._ffi.buffer(row)))
+        try:
+            for local, _ in ways:
+                key = _INDEX_KEY.pack(local, row.qpn)
+                bpf_syscall.map_update(self._fds["cc_index"], key, packed, bpf_syscall.NO_EXIST)
+            for peer in _peer_keys(ways, row.peer_qpn):
+                bpf_syscall.map_update(self._fds["cc_peers"], peer, packed)
+        except OSError:
+            self._remove(packed, ways, row.qpn, row.peer_qpn)
+            return False
+        return True
+
+    def _free_slots(self, wanted: int) -> list[int]:
+        """Return numbers of so many free slots. Raises QueuePairLimit."""
         at = self._ffi.offsetof("struct cc_slot", "qpn")
+        found: list[int] = []
         for step in range(SLOTS):
             number = (self._next_slot + step) % SLOTS
             start = number * self._stride + at
             if self._memory[start : start + 4] == _FREE:
-                self._next_slot = number + 1
-                return number
+                found.append(number)
+                if len(found) == wanted:
+                    self._next_slot = number + 1
+                    return found
+        if found:
+            raise QueuePairLimit(
+                f"a queue pair of {wanted} planes takes {wanted} slots, and of the {SLOTS} of this "
+                f"run {len(found)} are free"
+            )
         raise QueuePairLimit(f"all {SLOTS} slots for queue pairs of this run are taken")
 
     def remove_queue_pair(
@@ -233,7 +245,8 @@ class PinnedMaps:
     ) -> None:
         """Give the slot back; nothing happens if it has none.
 
-        `more`: as `add_queue_pair` has it.
+        `more`: as `add_queue_pair` has it. Of a queue pair over planes any plane's address will do:
+        all of its slots are given back.
         """
         key = _INDEX_KEY.pack(local_ip, qpn)
         with self._locked():
@@ -244,8 +257,27 @@ class PinnedMaps:
             if slot is None or (slot.local_ip, slot.qpn) != (local_ip, qpn):
                 # Another address of a queue pair that is gone: the slot may be another's by now.
                 bpf_syscall.map_delete(self._fds["cc_index"], key)
-                return
-            self._remove(number, ((local_ip, slot.peer_ip), *more), qpn, slot.peer_qpn)
+            elif slot.planes:
+                self._remove_planes(slot.shared, self._numbers_of(qpn))
+            else:
+                self._remove(number, ((local_ip, slot.peer_ip), *more), qpn, slot.peer_qpn)
+
+    def _numbers_of(self, qpn: int) -> list[int]:
+        """Return the slots of all hosts' queue pairs of this number."""
+        at, wanted = self._ffi.offsetof("struct cc_slot", "qpn"), struct.pack("=I", qpn)
+        starts = range(at, SLOTS * self._stride, self._stride)
+        return [n for n, start in enumerate(starts) if self._memory[start : start + 4] == wanted]
+
+    def _remove_planes(self, shared: int, numbers: Sequence[int]) -> None:
+        """Forget those of these slots that are planes of the queue pair with that first slot.
+
+        The first one goes last: the others need it until then.
+        """
+        for number in sorted(numbers, key=lambda each: each == shared):
+            slot = self.slot(number)
+            if slot is not None and slot.planes and slot.shared == shared:
+                way = (slot.local_ip, slot.peer_ip)
+                self._remove(struct.pack("=I", number), [way], slot.qpn, slot.peer_qpn)
 
     def _remove(
         self, number: bytes, ways: Sequence[tuple[int, int]], qpn: int, peer_qpn: int
@@ -261,7 +293,10 @@ class PinnedMaps:
         bpf_syscall.map_update(self.slots_fd, number, bytes(self.slot_bytes))
 
     def remove_host(self, local_ip: int) -> int:
-        """Remove a host's queue pairs and its socket; returns how many queue pairs there were."""
+        """Remove a host's queue pairs and its socket; returns how many queue pairs there were.
+
+        Of a queue pair over planes all planes go, also those of other addresses.
+        """
         keys = [_INDEX_KEY.unpack(key) for key in bpf_syscall.map_keys(self._fds["cc_index"], 8)]
         own = [qpn for ip, qpn in keys if ip == local_ip]
         for qpn in own:
@@ -297,40 +332,7 @@ class PinnedMaps:
                 break
         if not row.qpn:
             return None
-        return self._read(number, row)
-
-    def _read(self, number: int, row: Any) -> Slot:
-        """Return a copy of a slot, which it changes, as Python has it."""
-        now = time.monotonic_ns()
-        own = algorithms.members(self._ffi, row.algorithms)
-        rate = self._lib.cc_rate_now(row, now)
-        rates: dict[str, int] = {}
-        for place, name in enumerate(algorithms.names(self._ffi)):
-            if name in own:
-                row.algorithms = 1 << place
-                rates[name] = self._lib.cc_rate_now(row, now)
-        lines = [getattr(row, name).params.line_rate for name in own]
-        return Slot(
-            number,
-            row.local_ip,
-            row.qpn,
-            row.peer_ip,
-            row.peer_qpn,
-            own,
-            row.packets,
-            row.bytes,
-            row.cnps,
-            row.notified,
-            row.marked,
-            row.acks,
-            row.naks,
-            row.last_at,
-            row.first_cut_at,
-            rate,
-            min(lines, default=0),
-            rates,
-            {name: algorithms.state(self._ffi, getattr(row, name)) for name in own},
-        )
+        return read_slot(number, row)
 
     # --- hosts ----------------------------------------------------------------------------------
 

@@ -1,7 +1,7 @@
 // A host's RoCEv2 packets as they arrive: counts them, keeps the congestion control of each queue
 // pair up to date, and hands them to the host's endpoint.
 //
-//   wire -> parse -> queue pair's slot -> count -> CNP, ACK -> congestion control
+//   wire -> parse -> queue pair's slot -> count -> CNP, ACK, answer to a probe -> congestion control
 //        -> AF_XDP socket, or the stack
 //             `-> a switch's notification in a datagram: counted and kept (notifications.h); of congestion: as a CNP
 //
@@ -28,6 +28,10 @@ static inline void count_kind(const struct roce *packet, u32 notified)
         count(notified ? ROCE_NOTIFIED : ROCE_CNPS, 1);
     } else if (packet->opcode == OPCODE_ACK) {
         count(packet->refused ? ROCE_NAKS : ROCE_ACKS, 1);
+    } else if (packet->opcode == OPCODE_PROBE) {
+        count(ROCE_PROBES, 1);
+    } else if (packet->opcode == OPCODE_PROBE_ANSWER) {
+        count(ROCE_PROBE_ANSWERS, 1);
     } else {
         count(ROCE_DATA, 1);
     }
@@ -135,8 +139,54 @@ static inline int is_of_peer(const struct cc_slot *slot, const struct roce *pack
     return other && other->qpn == slot->qpn && other->peer_ip == slot->peer_ip;
 }
 
+// What the endpoint has noted of the packets that it sent; NULL: nobody asks.
+static inline const struct cc_sent *sent_of(const struct cc_slot *slot, const struct roce *packet)
+{
+    u32 index = slot->planes ? slot->shared : packet->slot;
+
+    if (!slot->planes && !(slot->algorithms & (cc_wanting(CC_RTT) | cc_wanting(CC_PATH))))
+        return NULL;
+    return cc_sent.lookup(&index);
+}
+
+// 1: `one` is less than `other`, both below 2^31. Without a jump, after which the verifier would follow both ways.
+static inline u32 less(u32 one, u32 other)
+{
+    u64 difference = (u64)one - other;
+
+    asm volatile("" : "+r"(difference));
+    return difference >> 63;
+}
+
+static inline u32 equal(u32 one, u32 other) { return less(one ^ other, 1); }
+
+// 1: a packet, by its path's word, went by the plane that a slot is for.
+static inline u32 went_by(const struct cc_slot *slot, u16 word)
+{
+    return equal((word & 0xff) % slot->planes, slot->plane);
+}
+
+// How many of the `packets` before `behind` went by the plane that a slot is for: each plane's slot counts its own,
+// whichever planes the acknowledgements take. Of many the last ones speak for all, as of those whose path is not known.
+static inline u32 acked_by_plane(const struct cc_slot *slot, const struct cc_sent *sent, u32 behind, u32 packets)
+{
+    u32 looks = packets < PLANE_LOOKS ? packets : PLANE_LOOKS;
+    u32 known = 0, own = 0;
+
+    // Always all of them, and no jump in it: one way through for the verifier.
+    for (u32 i = 0; i < PLANE_LOOKS; i++) {
+        u32 psn = (behind - 1 - i) & PSN_MASK;
+        u16 word = sent->paths[psn & (CC_SENT_PATHS - 1)];
+        u32 is = less(i, looks) & equal(word >> 8, cc_sent_round(psn));
+
+        known += is;
+        own += is & went_by(slot, word);
+    }
+    return known ? (u64)packets * own / known : packets / slot->planes;
+}
+
 // How many bytes an acknowledgement is the first to acknowledge.
-static inline u64 newly_acked(struct cc_slot *slot, const struct roce *packet)
+static inline u64 newly_acked(struct cc_slot *slot, const struct roce *packet, const struct cc_sent *sent)
 {
     // A NAK of any kind names the packet that it refuses or misses, an ACK the last one that came.
     u32 behind = packet->psn + !packet->refused;
@@ -145,33 +195,30 @@ static inline u64 newly_acked(struct cc_slot *slot, const struct roce *packet)
     if (!packets || packets >= PSN_HALF)
         return 0;
     slot->acked_psn = behind & PSN_MASK;
+    if (slot->planes && sent)
+        packets = acked_by_plane(slot, sent, behind, packets);
     return (u64)packets * slot->mtu;
 }
 
 // Its round trip: the endpoint has noted when it sent. `first`: the first packet that was new.
-static inline u64 round_trip(const struct cc_slot *slot, const struct roce *packet, u32 first, u64 now)
+static inline u64 round_trip(const struct cc_slot *slot, const struct roce *packet, const struct cc_sent *sent,
+                             u32 first, u64 now)
 {
-    u32 index = packet->slot;
-    struct cc_sent *sent;
-
-    if (!(slot->algorithms & cc_wanting(CC_RTT)) || packet->refused)
+    if (!(slot->algorithms & cc_wanting(CC_RTT)) || packet->refused || !sent)
         return 0;
-    sent = cc_sent.lookup(&index);
-    if (!sent)
+    if (slot->planes && !went_by(slot, sent->paths[packet->psn & (CC_SENT_PATHS - 1)]))
         return 0;
     return cc_sent_trip(sent->packets[first & (CC_SENT_KERNEL - 1)], first,
                         sent->packets[packet->psn & (CC_SENT_KERNEL - 1)], packet->psn, now);
 }
 
 // The path of the last packet that is acknowledged: the endpoint has noted it, too.
-static inline u8 path_taken(const struct cc_slot *slot, const struct roce *packet)
+static inline u8 path_taken(const struct cc_slot *slot, const struct cc_sent *sent)
 {
-    u32 index = packet->slot, psn = (slot->acked_psn - 1) & PSN_MASK;
-    struct cc_sent *sent;
+    u32 psn = (slot->acked_psn - 1) & PSN_MASK;
 
     if (!(slot->algorithms & cc_wanting(CC_PATH)))
         return 0;
-    sent = cc_sent.lookup(&index);
     return sent ? cc_sent_path(sent->paths[psn & (CC_SENT_PATHS - 1)], psn) : 0;
 }
 
@@ -180,12 +227,13 @@ static inline void acknowledge(const struct cursor *cursor, struct cc_slot *slot
 {
     struct cc_event event = {.kind = CC_ACKED};
     struct cc_telemetry *returned = NULL;
+    const struct cc_sent *sent = sent_of(slot, packet);
     u32 first = slot->acked_psn, zero = 0;
 
-    event.bytes = newly_acked(slot, packet);
+    event.bytes = newly_acked(slot, packet, sent);
     if (event.bytes) {
-        event.rtt_ns = round_trip(slot, packet, first, now);
-        event.path = path_taken(slot, packet);
+        event.rtt_ns = round_trip(slot, packet, sent, first, now);
+        event.path = slot->planes ? slot->plane : path_taken(slot, sent);
     }
     if (slot->algorithms & cc_wanting(CC_TELEMETRY) && packet->shim) {
         returned = telemetry.lookup(&zero);
@@ -193,6 +241,26 @@ static inline void acknowledge(const struct cursor *cursor, struct cc_slot *slot
             read_telemetry(cursor, packet, returned);
     }
     cc_on_event(slot, &event, returned, now);
+}
+
+// A probe by this slot's interface was answered. Who sends it knows when the interface was lost, and tells by `cc_sent`.
+static inline void answered(struct cc_slot *slot, const struct roce *packet, u64 now)
+{
+    struct cc_event event = {.kind = CC_PROBED, .number = packet->number};
+    u32 index = packet->slot;
+    const struct cc_sent *own = cc_sent.lookup(&index);
+    u64 trip = now - packet->sent_at;
+
+    if (!own)
+        return;
+    event.lost_at = *(volatile const u64 *)&own->lost_at;
+    if (packet->sent_at && trip <= CC_SENT_TIME)
+        event.rtt_ns = trip;
+    slot->probes++;
+    cc_on_event(slot, &event, NULL, now);
+    // Who sees that this loss has been heard of is to see what was made of it.
+    asm volatile("" ::: "memory");
+    *(volatile u64 *)&slot->lost_at = event.lost_at;
 }
 
 static inline void control(const struct cursor *cursor, struct cc_slot *slot,
@@ -209,6 +277,8 @@ static inline void control(const struct cursor *cursor, struct cc_slot *slot,
     } else {
         if (packet->opcode == OPCODE_ACK)
             acknowledge(cursor, slot, packet, now);
+        if (packet->opcode == OPCODE_PROBE_ANSWER)
+            answered(slot, packet, now);
         return;
     }
     cc_on_event(slot, &event, NULL, now);
@@ -321,6 +391,10 @@ static inline int receive(struct cursor *cursor, u64 now)
     notified = slot != NULL;
     if (!slot)
         slot = slot_of(&packet);
+    if (slot && is_probe(&packet) && !slot->planes) {
+        count(ROCE_MALFORMED, 1);
+        return pass_up();
+    }
     count_kind(&packet, notified);
     if (!slot || !is_of_peer(slot, &packet)) {
         count(ROCE_UNKNOWN_QP, 1);

@@ -28,6 +28,8 @@ struct roce {
     u8 refused;       // an acknowledgement that is a NAK, of whatever kind
     u8 marked;        // CE
     u8 malformed;     // the port is RoCEv2's, and the rest is not
+    u32 number;       // of a probe or its answer
+    u64 sent_at;      // and when the probe was sent, ns of the clock of whoever sent it
     u32 slot;         // number of the slot that it is for, once that is known
     u32 shim_bytes;   // of telemetry between UDP and BTH, which begins at
     u8 *shim;         // NULL: there is none
@@ -175,6 +177,25 @@ static inline int parse_notification(struct cursor *cursor, struct roce *packet)
     return packet->notification.type;
 }
 
+// A probe of a plane, or the answer to one.
+static inline int is_probe(const struct roce *packet)
+{
+    return packet->opcode == OPCODE_PROBE || packet->opcode == OPCODE_PROBE_ANSWER;
+}
+
+static inline int parse_probe(struct cursor *cursor, struct roce *packet)
+{
+    __be32 *words = cursor->at;
+
+    if ((void *)words + PROBE_BYTES > cursor->end)
+        return -1;
+    if (packet->udp_bytes != packet->shim_bytes + PROBE_UDP_BYTES)
+        return -1;
+    packet->sent_at = (u64)bpf_ntohl(words[0]) << 32 | bpf_ntohl(words[1]);
+    packet->number = bpf_ntohl(words[2]);
+    return 0;
+}
+
 // What lies behind BTH, as far as it concerns us.
 static inline int parse_extension(struct cursor *cursor, struct roce *packet)
 {
@@ -182,6 +203,8 @@ static inline int parse_extension(struct cursor *cursor, struct roce *packet)
         return parse_aeth(cursor, packet);
     if (packet->opcode == OPCODE_CNP)
         return parse_notification(cursor, packet);
+    if (is_probe(packet))
+        return parse_probe(cursor, packet);
     return 0;
 }
 

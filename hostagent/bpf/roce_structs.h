@@ -33,6 +33,8 @@ enum roce_counter {
     ROCE_NOTIFICATION_QP,    // CNPs with one of congestion that is for no queue pair of ours
     ROCE_REDIRECTED,   // to an AF_XDP socket
     ROCE_PASSED,       // to the kernel's stack
+    ROCE_PROBES,       // of a plane, by a peer; no data
+    ROCE_PROBE_ANSWERS,  // to probes of ours
     ROCE_COUNTERS
 };
 

@@ -22,7 +22,8 @@ struct cc_event {
     weft_u8 kind;               /* enum cc_event_kind, at most 31 */
     weft_u8 severity, validity; /* NOTIFIED: 0 .. 15, as the notification has them */
     weft_u8 path;               /* ACKED, with CC_PATH: that of the last packet which is newly acknowledged (struct cc_choice), modulo 256. 0 in
-                                   the kernel if more than CC_SENT_PATHS others were sent after it */
+                                   the kernel if more than CC_SENT_PATHS others were sent after it. Of one interface's slot: that
+                                   interface */
     weft_u32 number;            /* PROBED: the probe's, which counts up by one a probe */
     weft_u64 bytes;             /* ACKED */
     weft_u64 rtt_ns;            /* ACKED, with CC_RTT: since the packet that the acknowledgement names was sent. 0: not known, because it

@@ -24,16 +24,19 @@ struct cc_sent {
     weft_u64 lost_at; /* ns: when the endpoint last found that the interface does not get through, for events CC_PROBED; 0: never */
 };
 
+/* How often the ring of paths has been round before a packet, modulo 256. */
+static inline weft_u32 cc_sent_round(weft_u32 psn) { return (psn & 0xffffff) / CC_SENT_PATHS & 0xff; }
+
 /* The word for the path of a packet. */
 static inline weft_u16 cc_sent_path_word(weft_u32 psn, weft_u32 path)
 {
-    return (weft_u16)((psn & 0xffffff) / CC_SENT_PATHS << 8 | (path & 0xff));
+    return (weft_u16)(cc_sent_round(psn) << 8 | (path & 0xff));
 }
 
 /* The path of a packet by its word; 0 if that is another one's. */
 static inline weft_u8 cc_sent_path(weft_u16 word, weft_u32 psn)
 {
-    return word >> 8 == ((psn & 0xffffff) / CC_SENT_PATHS & 0xff) ? (weft_u8)word : 0;
+    return word >> 8 == cc_sent_round(psn) ? (weft_u8)word : 0;
 }
 
 /* The word for a packet that is sent at `now`; `again`: not for the first time. */

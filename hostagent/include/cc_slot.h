@@ -47,6 +47,8 @@ struct cc_slot {
     weft_u32 shared;             /* the slot whose `cc_sent` says what was sent when and by which interface: of a queue pair
                                     with a slot for each interface the first one's, else its own */
     weft_u32 plane;              /* and which of the queue pair's interfaces this is; 0 */
+    weft_u32 planes;             /* how many of them have a slot; 0: this queue pair has one slot, whatever its interfaces are */
+    weft_u32 pad_;
 #define CC_ALGORITHM(name) struct name name;
 #include "cc_algorithms.h"
 #undef CC_ALGORITHM

@@ -94,8 +94,6 @@ static inline void dual_plane_lose(struct dual_plane *s, weft_u64 lost_at)
         s->hold = twice < most ? twice : most;
     else
         s->hold = s->params.hold_ns;
-    if (s->hold < s->params.hold_ns)
-        s->hold = s->params.hold_ns;
     s->lost_at = lost_at;
     s->losses++;
     s->down = 1;
@@ -114,7 +112,7 @@ static inline void dual_plane_on_event(struct dual_plane *s, const struct cc_eve
         return;
     s->answered = s->answered && event->number == s->number + 1 ? s->answered + 1 : 1;
     s->number = event->number;
-    if (s->answered < s->params.answers || now < s->lost_at + s->hold)
+    if (s->answered < s->params.answers || now < s->lost_at || now - s->lost_at < s->hold)
         return;
     s->down = s->answered = 0;
     s->up_at = now;
