@@ -81,7 +81,7 @@ static int open_line(struct rnicd *d, const struct rnicd_config *config, uint32_
 {
     struct line *line = &d->lines[d->n_lines];
     char reason[sizeof d->reason];
-    *line = (struct line){.driver = d, .number = d->n_lines, .rate_bps = config->line_rate_bps};
+    *line = (struct line){.driver = d, .number = d->n_lines, .rate_bps = config->line_rate_bps, .told_fd = -1};
     line->ifindex = if_nametoindex(config->interface);
     if (!take_ports(line, ip, error, error_size))
         return 0;
@@ -93,6 +93,20 @@ static int open_line(struct rnicd *d, const struct rnicd_config *config, uint32_
     if (!d->reason[0])
         memcpy(d->reason, reason, sizeof reason);
     d->n_lines++;
+    return 1;
+}
+
+/* A card of several interfaces may have planes, which switches' words are about. 0: `error` says why they can't be heard. */
+static int hear_switches(struct rnicd *d, char *error, size_t error_size)
+{
+    for (uint32_t i = 0; i < d->n_lines; i++) {
+        struct line *line = &d->lines[i];
+        if (line->mode == RNICD_PACKET || line->told_fd >= 0)
+            continue;
+        line->told_fd = told_open(line->ifindex, error, error_size);
+        if (line->told_fd < 0)
+            return 0;
+    }
     return 1;
 }
 
@@ -144,7 +158,7 @@ int rnicd_add_interface(rnicd *d, const struct rnicd_config *config, const struc
         snprintf(error, error_size, "%s: %s", config->interface, rnic_error(d->card));
         return -1;
     }
-    if (!open_line(d, config, interface->ip, error, error_size))
+    if (!open_line(d, config, interface->ip, error, error_size) || !hear_switches(d, error, error_size))
         return -1;
     return links_open(d, error, error_size) ? -1 : number;
 }
@@ -156,6 +170,7 @@ void rnicd_close(rnicd *d)
     for (uint32_t i = 0; i < d->n_lines; i++) {
         d->lines[i].io->ways->close(d->lines[i].io);
         close_all(d->lines[i].port_fds, LINE_PORTS);
+        close_all(&d->lines[i].told_fd, 1);
     }
     rnic_destroy(d->card);
     const int descriptors[] = {d->wake_fd, d->event_fd, d->links_fd};
@@ -392,14 +407,16 @@ static int sleep_until(struct rnicd *d, rnic_time due)
     }
     const rnic_time most = left < SLEEP_MOST_PS ? left : SLEEP_MOST_PS;
     const uint32_t n = d->n_lines;
-    struct pollfd fds[RNIC_INTERFACES + 2] = {[0] = {.fd = d->wake_fd, .events = POLLIN},
+    struct pollfd fds[2 * RNIC_INTERFACES + 2] = {[0] = {.fd = d->wake_fd, .events = POLLIN},
                                               [1] = {.fd = d->links_fd, .events = POLLIN}}; /* -1: is left out */
-    for (uint32_t i = 0; i < n; i++)
+    for (uint32_t i = 0; i < n; i++) {
         fds[2 + i] = (struct pollfd){.fd = d->lines[i].io->fd, .events = POLLIN};
+        fds[2 + n + i] = (struct pollfd){.fd = d->lines[i].told_fd, .events = POLLIN};
+    }
     const struct timespec timeout = {.tv_sec = most / 1000000000000, .tv_nsec = most / 1000 % 1000000000};
     d->stats.wakeups++;
     pthread_mutex_unlock(&d->lock);
-    const int idle = ppoll(fds, 2 + n, &timeout, NULL) == 0 && most == SLEEP_MOST_PS;
+    const int idle = ppoll(fds, 2 + 2 * n, &timeout, NULL) == 0 && most == SLEEP_MOST_PS;
     if (fds[0].revents & POLLIN)
         clear(d->wake_fd);
     rnicd_lock(d);
@@ -414,6 +431,9 @@ static int round_of(struct rnicd *d)
     size_t received = 0;
     if (d->links_fd >= 0)
         links_read(d);
+    for (uint32_t i = 0; i < d->n_lines; i++)
+        if (d->lines[i].told_fd >= 0)
+            told_read(&d->lines[i]);
     for (uint32_t i = 0; i < d->n_lines; i++)
         received += d->lines[i].io->ways->receive(d->lines[i].io, take_frame, &d->lines[i]);
     d->stats.rx_batches += received > 0;

@@ -29,6 +29,7 @@ struct line {
     int waited;               /* somebody waits, or has waited, until then */
     unsigned ifindex;
     int port_fds[LINE_PORTS];
+    int told_fd;              /* what switches say of dead ways, if it does not come as other frames do; -1 */
 };
 
 struct rnicd {
@@ -61,6 +62,10 @@ int port_take(uint32_t ip, uint16_t port, char *error, size_t error_size);
 /* --- links.c: links that go up and down, of a card of several interfaces --- */
 int links_open(struct rnicd *d, char *error, size_t error_size); /* -1: `error` says why */
 void links_read(struct rnicd *d);                                 /* tells the card what is new */
+
+/* --- told.c: switches' word on dead ways, which AF_XDP leaves to the kernel --- */
+int told_open(unsigned ifindex, char *error, size_t error_size); /* -1: `error` says why */
+void told_read(struct line *line);                               /* tells the card */
 
 /* --- task.c --- */
 void tasks_event(struct rnicd *d, const struct rnic_event *event);
