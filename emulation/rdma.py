@@ -16,6 +16,7 @@ from hostagent.rnic.client import EndpointClient, EndpointGone, RequestRefused, 
 from topologies import Topology
 from topologies.model import Interface
 from workloads.path_choice import path_request
+from workloads.planes import plane_request
 from workloads.several import links_of, span
 from workloads.transport import transport_for
 from workloads.transport_schema import transport_entry
@@ -154,6 +155,7 @@ def _at(topology: Topology, interface: Interface, number: int, work: Work) -> di
         **({"interfaces": "all"} if span(entry) else {"interface": number}),
         "reorder_us": -(-transport.reorder_ps * topology.time_scale // 10**6),
         "path_choice": path_request(transport.path_choice, topology.time_scale),
+        "planes": plane_request(transport.planes, topology.time_scale),
         "congestion_control": transport.fields(topology.time_scale),
         "cnp_interval_ns": transport.cnp_interval_ns(topology.time_scale),
     }

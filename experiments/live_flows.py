@@ -23,6 +23,7 @@ from topologies.model import Interface
 from workloads.dag import OPERATIONS
 from workloads.model import RunFile, Traffic
 from workloads.path_choice import path_request
+from workloads.planes import plane_request
 from workloads.randomness import Random
 from workloads.transport import Transport, class_of
 
@@ -311,5 +312,6 @@ def _settings(flow: LiveFlow, scale: int) -> dict[str, Any]:
         "cnp_interval_ns": transport.cnp_interval_ns(scale),
         "ack_class": flow.ack_class,
         "reorder_us": -(-transport.reorder_ps * scale // 10**6),
+        "planes": plane_request(transport.planes, scale),
         "path_choice": path_request(transport.path_choice, scale),
     }

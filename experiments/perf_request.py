@@ -10,6 +10,7 @@ from observe.errors import UsageError
 from topologies.errors import did_you_mean
 from topologies.reach import Reach
 from topologies.units import parse_duration, parse_size
+from workloads.planes import plane_problems
 from workloads.senders import choices, with_those_beside
 from workloads.several import unjoined
 from workloads.transport_schema import transport_entry
@@ -42,7 +43,7 @@ class Request:
     `count` None: 1000 messages on each queue pair, in real time as many of them as fit two seconds.
     `depth` None: 128, in real time fewer if the link needs more than a second for so many.
     `interfaces` "all": a queue pair uses all that both hosts have; `reorder`: by how much its
-    packets may overtake each other, as a run file says it.
+    packets may overtake each other, as a run file says it; `failover`: these are planes.
     """
 
     operation: str
@@ -60,6 +61,7 @@ class Request:
     duration_ps: int | None = None
     interfaces: str = "one"
     reorder: str | None = None
+    failover: bool = False
 
     def measurements(self) -> list[tuple[str, int]]:
         """Return (mode, size) of each measurement, in the order in which they are made."""
@@ -82,7 +84,10 @@ class Request:
     def _ways(self) -> dict[str, Any]:
         """What was asked for of interfaces, in the same keys; nothing if nothing was."""
         reorder = {} if self.reorder is None else {"reorder": self.reorder}
-        return reorder if self.interfaces == "one" else {"interfaces": self.interfaces, **reorder}
+        failover = {"failover": True} if self.failover else {}
+        if self.interfaces == "one":
+            return {**reorder, **failover}
+        return {"interfaces": self.interfaces, **reorder, **failover}
 
     def parameters(self) -> dict[str, Any]:
         """What the results were measured with, for people and programs to read.
@@ -111,7 +116,7 @@ def request_of(
     *, operation: str, source: str, target: str, size: str | None, all_sizes: bool,
     count: int | None, qps: int, depth: int | None, mtu: int | None, congestion: str | None,
     set_name: str | None, retransmission: str, duration: str | None, bw: bool, lat: bool,
-    interfaces: str = "one", reorder: str | None = None,
+    interfaces: str = "one", reorder: str | None = None, failover: bool = False,
 ) -> Request:  # fmt: skip
     """Return what options ask for. Raises UsageError, ParameterError (no such set)."""
     if size is not None and all_sizes:
@@ -143,6 +148,7 @@ def request_of(
         duration_ps=_duration("--duration", duration),
         interfaces=interfaces,
         reorder=reorder,
+        failover=failover,
     )
     _check_ways(request)
     _check_numbers(request)
@@ -191,6 +197,13 @@ def _check_ways(request: Request) -> None:
     _duration("--reorder", request.reorder)
     if request.reorder is not None and request.retransmission != "selective-repeat":
         raise UsageError("--reorder is for --retransmission selective-repeat: go-back-n has none")
+    if request.failover and request.interfaces == "one":
+        raise UsageError("--failover is of queue pairs over all interfaces: --interfaces all")
+    if request.failover and request.retransmission == "go-back-n":
+        raise UsageError(
+            "--failover needs --retransmission selective-repeat: go-back-n keeps "
+            "nothing that another plane has overtaken"
+        )
     if request.interfaces == "all":
         for name in (*request.sources, request.target):
             if ":" in name:
@@ -274,10 +287,13 @@ def _check_meet(
 ) -> None:
     reach = Reach(topology)
     if request.interfaces == "all":
-        entry = transport_entry().model_validate(request.transport())
+        keys = {"retransmission": request.retransmission, **request.transport()}
+        entry = transport_entry().model_validate(keys)
         why = unjoined(topology, reach, entry, sources, [target])
         if why is not None:
             raise UsageError(f"--interfaces all: {why}")
+        for _, wrong in plane_problems(entry, topology):
+            raise UsageError(f"--failover: {wrong}")
         return
     for source in sources:
         if not reach.meet(source, target):

@@ -69,6 +69,17 @@ def pack(ffi: Any, parameters: Parameters | None) -> Any:
     return packed
 
 
+def within_line(parameters: Parameters | None, line_rate_bps: int) -> Parameters | None:
+    """Return the same, but never faster than a line; 0: as they are."""
+    if parameters is None or not line_rate_bps:
+        return parameters
+    found: dict[str, dict[str, int]] = {}
+    for name, fields in parameters.items():
+        line = min(fields["line_rate"], line_rate_bps)
+        found[name] = {**fields, "line_rate": line, "min_rate": min(fields["min_rate"], line)}
+    return found
+
+
 def state(ffi: Any, row: Any) -> dict[str, int]:
     """Return the fields of an algorithm's state (a struct of C) but for its parameters.
 

@@ -52,6 +52,8 @@ _request = together(  # what the command and the prompt's `perf` have in common
            help="of both hosts that a queue pair uses (default)"),
     option("--reorder", metavar="T", help="selective-repeat: packets may overtake each other by "
            "so much of the fabric's time, such as 10us"),
+    flag("--failover", "failover", help="with all interfaces: they are planes, each with rate and "
+         "loss of its own, and one that fails costs its share alone"),
     option("--duration", metavar="T",
            help="measure for so long, such as 5s (virtual time with --sim), in place of -n"),
     flag("--bw", help="bandwidth only"),

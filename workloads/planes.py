@@ -10,6 +10,8 @@ from topologies.model import Topology
 from workloads.senders import of_planes
 from workloads.transport_schema import TransportFields
 
+PS_PER_US = 10**6
+
 
 def plane_problems(transport: TransportFields, topology: Topology) -> Iterator[tuple[str, str]]:
     """Yield the key and what is wrong with it, for what makes no sense together."""
@@ -28,6 +30,18 @@ def plane_problems(transport: TransportFields, topology: Topology) -> Iterator[t
     stock = [host.name for host in topology.hosts if host.name in topology.stock_nics]
     if stock:
         yield key, f"{stock[0]} has a stock NIC, which has no planes: leave it out of stock_nics"
+
+
+def plane_request(planes: PlaneConfig, scale: int) -> dict[str, int] | None:
+    """Return planes as an endpoint's `open` takes them, slowed down by `scale`."""
+    if planes.use is PlaneUse.TURNS:
+        return None
+    told = planes.with_time_scale(scale)
+    return {
+        "silence_us": -(-told.silence_ps // PS_PER_US),
+        "misses": told.misses,
+        "probe_us": -(-told.probe_ps // PS_PER_US),
+    }
 
 
 def plane_words(planes: PlaneConfig, scale: int) -> dict[str, Any]:

@@ -296,6 +296,12 @@ _PLANE_FIELDS = [field.name for field in fields(PlaneStats) if field.type == "in
 _STATS_FIELDS = [field.name for field in fields(QueuePairStats) if field.type == "int"]
 
 
+def plane_stats_of(row: Any) -> PlaneStats:
+    """Return a struct rnic_plane_stats as Python has it."""
+    values = {name: int(getattr(row, name)) for name in _PLANE_FIELDS}
+    return PlaneStats(state=PlaneState(row.state), why=PlaneLoss(row.why), **values)
+
+
 class Card:
     """A card; see rnic.h for what each call does. Not for several threads at once."""
 
@@ -530,8 +536,7 @@ class Card:
         """Return what became of one plane of a queue pair. Raises CardError: it has none there."""
         row = self.ffi.new("struct rnic_plane_stats *")
         self._check(self.lib.rnic_plane_stats_get(self.handle, qpn, interface, now, row))
-        values = {name: getattr(row, name) for name in _PLANE_FIELDS}
-        return PlaneStats(state=PlaneState(row.state), why=PlaneLoss(row.why), **values)
+        return plane_stats_of(row)
 
     # --- what happened --------------------------------------------------------------------------
 

@@ -18,10 +18,12 @@ from hostagent.rnic.endpoint_records import EndpointInterface
 from hostagent.rnic.interface import mac_number, mac_text, neighbour
 from hostagent.rnic.measuring import Measuring
 from hostagent.rnic.path_kinds import PathKind
+from hostagent.rnic.planes import NO_PLANES, PlaneConfig, PlaneUse
 from hostagent.rnic.requests import REFUSED, RequestError, own_pairs, refusal
 
 DEFAULT_TIMEOUT_US = 200_000
 _REPEATS = {"go-back-n": Repeat.GO_BACK_N, "selective-repeat": Repeat.SELECTIVE}
+_PLANE_KEYS = ("silence_us", "misses", "probe_us")
 _PATH_KEYS = ("kind", "idle_rounds", "rounds", "pause_ns")
 
 
@@ -96,6 +98,7 @@ class Connection:
             "stats": self._stats,
             "close": self._close,
             "set_ports": self._set_ports,
+            "drain": self._drain,
             "cancel": dict,
         }
         long: dict[str, Callable[..., Awaitable[dict[str, Any]]]] = {
@@ -172,6 +175,7 @@ class Connection:
         interface: int = 0,
         interfaces: str = "one",
         path_choice: dict[str, Any] | None = None,
+        planes: dict[str, int] | None = None,
     ) -> dict[str, Any]:
         if repeat not in _REPEATS:
             raise RequestError(f"no retransmission {repeat!r}: {', '.join(_REPEATS)}")
@@ -208,6 +212,7 @@ class Connection:
             **_path_settings(path_choice),
             interface=numbers[0],
             interfaces=len(lines),
+            planes=_planes(planes),
         )
         ways = [{"ip": str(ipaddress.IPv4Address(i.ip)), "mac": mac_text(i.mac)} for i in lines]
         opened: list[dict[str, Any]] = []
@@ -287,6 +292,10 @@ class Connection:
             raise
         return {}
 
+    def _drain(self, interface: int, on: bool = True) -> dict[str, Any]:
+        self._endpoint.drain(interface, on)
+        return {}
+
     def _close(self, qpns: list[int]) -> dict[str, Any]:
         self._forget(own_pairs(qpns, self.pairs))
         return {}
@@ -313,6 +322,24 @@ def _guarded(action: Callable[..., dict[str, Any]], request: dict[str, Any]) -> 
         return action(**request)
     except REFUSED as error:
         return refusal(error)
+
+
+def _planes(told: Any) -> PlaneConfig:
+    """Return what a queue pair makes of its interfaces."""
+    if told is None:
+        return NO_PLANES
+    said = told if isinstance(told, dict) else {}
+    if set(said) != set(_PLANE_KEYS) or not all(type(n) is int and n > 0 for n in said.values()):
+        raise RequestError(
+            f"planes are a mapping of {', '.join(_PLANE_KEYS)}, whole numbers from 1 on; "
+            f"not {told!r}"
+        )
+    return PlaneConfig(
+        PlaneUse.SHARED,
+        said["misses"],
+        said["silence_us"] * 1_000_000,
+        said["probe_us"] * 1_000_000,
+    )
 
 
 def _path_settings(choice: Any) -> dict[str, Any]:

@@ -25,9 +25,9 @@ from typing import Any
 
 import numpy as np
 
-from hostagent.algorithms import Parameters, pack
+from hostagent.algorithms import Parameters, pack, within_line
 from hostagent.notifications import Heard, heard_rows
-from hostagent.pinned_maps import SLOTS, PinnedMaps
+from hostagent.pinned_maps import SLOTS, PinnedMaps, Plane
 from hostagent.rnic.binding import (
     Access,
     CardError,
@@ -41,6 +41,7 @@ from hostagent.rnic.binding import (
     QueuePairStats,
     Status,
     Work,
+    plane_stats_of,
 )
 from hostagent.rnic.endpoint_records import (
     EndpointConfig,
@@ -53,6 +54,7 @@ from hostagent.rnic.endpoint_records import (
 from hostagent.rnic.interface import MTUS
 from hostagent.rnic.measurement import Times
 from hostagent.rnic.native import native
+from hostagent.rnic.planes import PlaneStats, PlaneUse
 
 PACE_SLACK_PS = 10_000_000_000
 """A paced packet that leaves late brings the next ones forward by so much at most, so that rates
@@ -306,12 +308,16 @@ class Endpoint:
             if self._next_qpn % places not in taken:
                 return self._next_qpn
 
-    def _add(self, held: _Open, slot: int | None = None) -> None:
+    def _add(self, held: _Open, slots: Sequence[int] = ()) -> None:
+        """Make it; `slots`: the kernel's, of each plane where its interfaces are such."""
         native_config = self.ffi.new("struct rnic_qp_config *", held.config.fields())
-        if slot is not None:
-            at = self._slots_base + slot * self._stride
-            native_config.slot = self.ffi.cast("struct cc_slot *", at)
-            native_config.sent = self._sent_base + slot
+        for plane, number in enumerate(slots):
+            at = self._slots_base + number * self._stride
+            slot, sent = self.ffi.cast("struct cc_slot *", at), self._sent_base + number
+            if held.config.planes.use is PlaneUse.SHARED:
+                native_config.plane_slots[plane], native_config.plane_sent[plane] = slot, sent
+            else:
+                native_config.slot, native_config.sent = slot, sent
         cc = pack(self.ffi, held.congestion_control)
         self._check(self.lib.rnic_add_qp(self._card, native_config, cc))
 
@@ -341,18 +347,9 @@ class Endpoint:
             if not held.connected:
                 held.ways = tuple((i.ip, ip) for i, (ip, _) in zip(own, peers, strict=True))
             if self.maps is not None and not held.connected:
-                slot = self.maps.add_queue_pair(
-                    held.ways[0][0],
-                    qpn,
-                    held.ways[0][1],
-                    peer_qpn,
-                    mtu=held.config.mtu,
-                    first_psn=held.config.first_psn,
-                    congestion_control=held.congestion_control,
-                    more=held.ways[1:],
-                )
+                slots = self._take_slots(self.maps, held, peer_qpn)
                 try:
-                    self._add(held, slot)
+                    self._add(held, slots)
                 except CardError:
                     self._forget_slot(qpn, held)
                     raise
@@ -361,6 +358,27 @@ class Endpoint:
             addresses = self.ffi.new("struct rnic_address[]", rows)
             given = (self._card, qpn, addresses, len(rows), peer_qpn, peer_psn)
             self._check(self.lib.rnic_connect_ways(*given))
+
+    def _take_slots(self, maps: PinnedMaps, held: _Open, peer_qpn: int) -> Sequence[int]:
+        """Give it its slot in the kernel, or one for each of its planes."""
+        config, ways, cc = held.config, held.ways, held.congestion_control
+        told = {"mtu": config.mtu, "first_psn": config.first_psn}
+        if config.planes.use is not PlaneUse.SHARED:
+            own, peer = ways[0]
+            return [
+                maps.add_queue_pair(
+                    *(own, config.qpn, peer, peer_qpn),
+                    congestion_control=cc,
+                    more=ways[1:],
+                    **told,
+                )
+            ]
+        lines = [each.line_rate_bps for each in self.interfaces_of(config.qpn)]
+        planes = [
+            Plane(own, peer, within_line(cc, line))
+            for (own, peer), line in zip(ways, lines, strict=True)
+        ]
+        return maps.add_planes(config.qpn, peer_qpn, planes, **told)
 
     def set_udp_port(self, qpn: int, udp_port: int) -> None:
         """Let a queue pair send from source port `udp_port` on, also while it sends.
@@ -375,7 +393,7 @@ class Endpoint:
                     "on do not fit 1 to 65535",
                     Status.INVALID,
                 )
-            if self.maps is None or held.connected:  # else it is made when it is connected
+            if self._is_made(held):
                 self._check(self.lib.rnic_set_udp_port(self._card, qpn, udp_port))
             held.config = replace(held.config, udp_port=udp_port)
 
@@ -581,7 +599,7 @@ class Endpoint:
         row = self.ffi.new("struct rnic_qp_stats *")
         with self._locked():
             held = self._held(qpn)
-            if self.maps is not None and not held.connected:
+            if not self._is_made(held):
                 raise CardError(f"queue pair {qpn} is not connected", Status.STATE)
             now = self.lib.rnicd_now(self._driver)
             self._check(self.lib.rnic_qp_stats_get(self._card, qpn, now, row))
@@ -591,6 +609,40 @@ class Endpoint:
             failure=Failure(row.failure),
             **{name: int(getattr(row, name)) for name in names},
         )
+
+    def plane_stats(self, qpn: int) -> list[PlaneStats]:
+        """Return what became of each plane of a queue pair, none if it has none.
+
+        Raises CardError: there is no such queue pair.
+        """
+        row = self.ffi.new("struct rnic_plane_stats *")
+        found: list[PlaneStats] = []
+        with self._locked():
+            held = self._held(qpn)
+            if held.config.planes.use is not PlaneUse.SHARED or not self._is_made(held):
+                return []
+            now = self.lib.rnicd_now(self._driver)
+            for interface in range(held.config.interfaces):
+                self._check(self.lib.rnic_plane_stats_get(self._card, qpn, interface, now, row))
+                found.append(plane_stats_of(row))
+        return found
+
+    def drain(self, interface: int, on: bool) -> None:
+        """Let no new packet of queue pairs with planes take an interface, or let them again.
+
+        What is on its way arrives. Raises CardError: there is no such interface.
+        """
+        there = len(self.config.interfaces)
+        if not 0 <= interface < there:
+            raise CardError(
+                f"no interface {interface}: the card has 0 to {there - 1}", Status.INVALID
+            )
+        with self._locked():
+            self.lib.rnic_drain(self._card, interface, int(on))
+
+    def _is_made(self, held: _Open) -> bool:
+        """Say whether the card has it: with maps not before it is connected."""
+        return self.maps is None or held.connected
 
     def stats(self) -> EndpointStats:
         """Return the loop's counters."""

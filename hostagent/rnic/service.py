@@ -23,7 +23,7 @@ info {} -> {interface, ip, mac, mode, mode_reason, mtu, line_rate_bps, max_qps, 
     the card; interfaces: each one's {interface, ip, mac, mtu, line_rate_bps}, the first in front.
 open {qps, buffer_bytes, mtu?, udp_port?, udp_ports?, repeat?, ack_every?, window?, timeout_us?,
       retries?, rnr_retries?, rate_bps?, dscp?, queue?, max_reads?, congestion_control?,
-      cnp_interval_ns?, ack_class?, reorder_us?, interface?, interfaces?, path_choice?}
+      cnp_interval_ns?, ack_class?, reorder_us?, interface?, interfaces?, path_choice?, planes?}
         -> {pairs: [{qpn, psn, rkey, address, ip, mac, ways?}]}
     Makes queue pairs, each with `buffer_bytes` that its peer may write and read, and as much to
     send from. mtu: 256 .. 2048, default the largest that fits its interfaces; udp_port: the source
@@ -42,6 +42,10 @@ open {qps, buffer_bytes, mtu?, udp_port?, udp_ports?, repeat?, ack_every?, windo
     ends; null (default): packets take turns.
     interfaces: "one" (default), number `interface` of the card (default 0), or "all": packets take
     turns over all interfaces of the card; `ways` has the {ip, mac} of each then.
+    planes: {silence_us, misses, probe_us}: with selective-repeat and "all" the interfaces are
+    planes (rnic.h), the same at both ends; congestion_control is that of each of them then, and
+    an algorithm of planes in it says when one that was lost may be used again; null (default): they
+    are one device's.
 connect {pairs: [{qpn, peer_ip, peer_qpn, peer_psn, peer_rkey?, peer_address?, peer_mac?,
          peer_ways?}]} -> {}
     What the other end's `open` said. If one is refused, those of the request are closed. peer_mac:
@@ -52,6 +56,9 @@ set_ports {pairs: [{qpn, udp_port}]} -> {}
     doing: a fabric that hashes ports then takes them by other paths. What was sent before may come
     behind what is sent now: go-back-n sends again what was overtaken, selective-repeat what counts
     as missing (none within reorder_us). Of a queue pair with udp_ports it is the first one.
+drain {interface, on?} -> {}
+    No new packet of any connection's queue pairs with planes takes an interface (on: true, the
+    default), or they may again. What is on its way arrives.
 serve {qpns, operation, mode, size} -> {}
     The answering side, from now on: keeps receives posted (operation "send"), and in mode
     "latency" answers each message with one of `size`. To be called before the other end measures.
@@ -72,7 +79,8 @@ measure {qpns, operation, mode, size, count, depth?, duration_ms?, timeout_ms?, 
 stats {} -> {pairs: [{qpn, peer_ip, peer_qpn, connected, failure, ...}], endpoint: {...}}
     The connection's queue pairs with all of `struct rnic_qp_stats` (udp_port: its first source
     port; rate_bps: congestion control's, null if it does not limit; first_cut_at: when that first
-    lowered it, null if it never did); `endpoint`: the daemon's counts and CPU time.
+    lowered it, null if it never did; planes: of each, `struct rnic_plane_stats`, only of those that
+    have some); `endpoint`: the daemon's counts and CPU time.
 watch {interval_ms, all?} -> a line {at_ns, pairs: [...], endpoint: {...}} each interval_ms, as
     `stats` has it, until `cancel`, which is answered by {}. all: every connection's queue pairs.
 cancel {} -> {} (nothing to cancel), or the answer of what it ended
@@ -105,6 +113,7 @@ from hostagent.rnic.interface import (
     neighbour,
 )
 from hostagent.rnic.measuring import WHY
+from hostagent.rnic.planes import PlaneStats
 
 MAX_LINE = 1 << 24
 
@@ -175,8 +184,19 @@ class Service:
                 row["rate_bps"] = stats.rate_bps or None
                 cut = stats.first_cut_at
                 row["first_cut_at"] = None if cut < 0 else self.endpoint.monotonic_ns(cut)
+                if planes := self.endpoint.plane_stats(qpn):
+                    row["planes"] = [self._plane(plane) for plane in planes]
             rows.append(row)
         return {"pairs": rows, "endpoint": asdict(self.endpoint.stats())}
+
+    def _plane(self, plane: PlaneStats) -> dict[str, Any]:
+        row: dict[str, Any] = {**asdict(plane), "state": plane.state.name.lower()}
+        row["why"] = plane.why.name.lower() if plane.why else None
+        row["rate_bps"] = plane.rate_bps or None
+        for name in ("heard_at", "lost_at", "up_at"):
+            at = row[name]
+            row[name] = None if at < 0 else self.endpoint.monotonic_ns(at)
+        return row
 
 
 async def _serve(config: EndpointConfig, maps: PinnedMaps | None, path: Path) -> None:
