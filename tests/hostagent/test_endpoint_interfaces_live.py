@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from hostagent import agent
+from hostagent.algorithms import Parameters
 from hostagent.pinned_maps import PinnedMaps
 from hostagent.rnic import interface
 from hostagent.rnic.binding import (
@@ -105,6 +106,7 @@ def joined_by_both(
     way: tuple[str, PinnedMaps | None],
     line_rate_bps: int = 0,
     config: QueuePairConfig = BOTH,
+    control: Parameters = DCQCN,
 ) -> Iterator[Joined]:
     mode, maps = way
     with ExitStack() as stack:
@@ -114,7 +116,7 @@ def joined_by_both(
         ]
         assert [end.mode for end in ends] == [mode, mode], [end.mode_reason for end in ends]
         pairs = [
-            end.open(config, buffer_bytes=2 * MEGABYTE, congestion_control=DCQCN) for end in ends
+            end.open(config, buffer_bytes=2 * MEGABYTE, congestion_control=control) for end in ends
         ]
         for here, there in ((0, 1), (1, 0)):
             ends[here].connect_ways(

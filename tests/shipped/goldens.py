@@ -42,6 +42,7 @@ RUNS = (
     "allreduce-small",
     "dead-uplinks",
     "drop-tail",
+    "dual-plane",
     "flapping-uplink",
     "host-paths",
     "host-paths-slow",
