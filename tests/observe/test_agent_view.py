@@ -72,6 +72,29 @@ def test_a_row_of_fast_cnps() -> None:
     assert row(CUT)["fast b/s"] == row(CUT)["fast CNPs"] == "-"
 
 
+@pytest.mark.parametrize(
+    ("state", "says"),
+    [
+        ({"down": 0, "ramping": 0}, "up"),
+        ({"down": 1, "ramping": 0}, "down"),
+        ({"down": 0, "ramping": 1}, "ramp"),
+    ],
+)
+def test_a_row_of_a_plane(state: dict[str, int], says: str) -> None:
+    slot = replace(
+        CUT,
+        algorithms=("dual_plane",),
+        rates={"dual_plane": 10_000_000},
+        states={"dual_plane": {**state, "losses": 2}},
+    )
+    assert (row(slot)["plane"], row(slot)["plane b/s"]) == (says, "100 G")
+    assert row(CUT)["plane"] == "-"
+    (told,) = look_json(
+        Look(FABRIC, 0.0, NOW, (slot,), {}, {}), agent_rows.names_of(FABRIC.topology)
+    )["queue_pairs"]  # type: ignore[misc]
+    assert (told["plane"], told["plane_losses"]) == (says, 2)
+
+
 def test_a_queue_pair_that_nothing_limits_and_a_peer_of_nobody() -> None:
     told = row(replace(IDLE, peer_ip=0x7F000001))
     assert (told["rate b/s"], told["of line"], told["alpha"]) == ("no limit", "-", "-")
@@ -111,7 +134,8 @@ def test_columns_of_fast_cnps_are_there_when_something_goes_by_them() -> None:
     assert "fast" not in agent_rows.aligned([without, plain], 300)[0]
     headings, _ = agent_rows.aligned([without, fast], 300)
     assert "fast b/s" in headings and "fast CNPs" in headings
-    assert agent_rows.columns_for([fast]) == agent_rows.COLUMNS
+    others = [title for title in agent_rows.COLUMNS if not title.startswith("plane")]
+    assert agent_rows.columns_for([fast]) == others
     narrow, _ = agent_rows.aligned([without, fast], 80)
     assert "fast b/s" not in narrow and "fast CNPs" in narrow
 
