@@ -113,6 +113,23 @@ def test_all_arrives_and_results_tell_of_planes(operation: str, tmp_path: Path) 
     assert told["link_delay_ps"] == 200 * US
 
 
+BOTH_CUT = f'{CUT}, {{at: 100us, link: "h1:0-s1:1", do: down}}'
+
+
+def test_all_planes_gone_is_one_error_when_the_time_outs_are_used_up() -> None:
+    outcome = run("failover: true, timeout: 500us, retries: 3", events=BOTH_CUT)
+    assert outcome.end.totals["failed_flows"] == 1
+    assert outcome.end.totals["messages_done"] == 0
+    assert 2_000 * US <= outcome.end.now_ps <= 12_000 * US  # it ends by itself
+
+
+def test_all_planes_gone_and_one_back_in_time_loses_nothing() -> None:
+    back = '{at: 1ms, link: "h1:0-s1:1", do: up}'
+    outcome = run("failover: {hold: 1ms}, timeout: 2ms, retries: 7", events=f"{BOTH_CUT}, {back}")
+    assert outcome.end.totals["failed_flows"] == 0
+    assert outcome.end.totals["messages_done"] == 1
+
+
 def test_without_planes_nothing_is_said_of_any(tmp_path: Path) -> None:
     outcome = run("timeout: 500us", tmp_path)
     assert "planes" not in outcome.summary
