@@ -86,9 +86,18 @@ def test_a_queue_pair_over_all_interfaces_is_played() -> None:
     assert not live_flows(one, plan(one))[0].several
 
 
+PLANES = {"reorder: 10us": "reorder: 10us, failover: true"}
+
+
 @pytest.mark.root
+@pytest.mark.parametrize(
+    "changes", [{}, pytest.param(PLANES, marks=pytest.mark.long)], ids=["lines", "planes"]
+)
 def test_the_shipped_run_moves_what_two_lines_carry(
-    roots: None, whole_fabric: CompiledProgram, monkeypatch: pytest.MonkeyPatch
+    roots: None,
+    whole_fabric: CompiledProgram,
+    monkeypatch: pytest.MonkeyPatch,
+    changes: dict[str, str],
 ) -> None:
     monkeypatch.setattr(live, "ATTEMPTS", 1)
     teller = Teller()
@@ -99,7 +108,7 @@ def test_the_shipped_run_moves_what_two_lines_carry(
     def keeps_up(seen: LiveRun) -> bool:
         return goodput(seen) > 1.9 * LINE_BPS and not seen.count("repeated_packets")
 
-    seen, beside = played(shipped(), whole_fabric, teller, keeps_up)
+    seen, beside = played(shipped(**changes), whole_fabric, teller, keeps_up)
     assert goodput(seen) > 1.9 * LINE_BPS
     assert goodput(seen) == pytest.approx(goodput(beside), rel=0.05)
     assert (seen.count("repeated_packets"), seen.count("timeouts")) == (0, 0)
