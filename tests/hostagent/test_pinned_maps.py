@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from hostagent import agent, bpf_syscall, pins
-from hostagent.pinned_maps import SLOTS, MapsError, PinnedMaps, QueuePairLimit
+from hostagent.pinned_maps import SLOTS, MapsError, PinnedMaps, Plane, QueuePairLimit
 from hostagent.rnic.native import native
 from mechanisms.dcqcn.parameters import parameters
 
@@ -131,6 +131,102 @@ def test_the_limit_is_an_error_and_harms_nobody(maps: PinnedMaps) -> None:
     assert maps.add_queue_pair(OTHER, 1, PEER, 1, mtu=1024) == 76
     assert maps.remove_host(HOST) == SLOTS - 1
     assert [slot.local_ip for slot in maps.slots()] == [OTHER]
+
+
+def planes_of(host: int, *lines: int) -> list[Plane]:
+    """Planes of a host with these lines: its and its peer's addresses 10.n.1.x and 10.n.2.1."""
+    return [
+        Plane(
+            host + (n << 16), PEER + (n << 16), {"dcqcn": parameters("hpcc-dcqcn", line).fields()}
+        )
+        for n, line in enumerate(lines)
+    ]
+
+
+def test_each_plane_has_a_slot_of_its_own(maps: PinnedMaps) -> None:
+    maps.add_queue_pair(OTHER, 16, PEER, 9, mtu=1024)
+    planes = planes_of(HOST, 200 * 10**9, 100 * 10**9, 200 * 10**9)
+    numbers = maps.add_planes(17, 23, planes, mtu=1024, first_psn=5)
+    found = sorted((each for each in maps.slots() if each.qpn == 17), key=lambda each: each.plane)
+    assert [each.number for each in found] == list(numbers) and len(set(numbers)) == 3
+    assert [(each.plane, each.planes, each.shared) for each in found] == [
+        (plane, 3, numbers[0]) for plane in range(3)
+    ]
+    assert [(each.local, each.peer) for each in found] == [
+        ("10.0.1.1", "10.0.2.1"), ("10.1.1.1", "10.1.2.1"), ("10.2.1.1", "10.2.2.1"),
+    ]  # fmt: skip
+    assert [each.line_rate_bps for each in found] == [200 * 10**9, 100 * 10**9, 200 * 10**9]
+    assert {(each.qpn, each.peer_qpn, each.lost_at, each.probes) for each in found} == {
+        (17, 23, 0, 0)
+    }
+    (one,) = (each for each in maps.slots() if each.qpn == 16)
+    assert (one.plane, one.planes, one.shared) == (0, 0, one.number)
+    for plane in planes:
+        with pytest.raises(MapsError, match="queue pair 17 of this host has a slot already"):
+            maps.add_queue_pair(plane.local_ip, 17, PEER, 24, mtu=1024)
+    with pytest.raises(MapsError, match="queue pair 17 of this host has a slot already"):
+        maps.add_planes(17, 23, [*planes_of(OTHER, 10**9), planes[2]], mtu=1024)
+    maps.remove_queue_pair(OTHER, 16)
+    assert len(list(maps.slots())) == 3  # what was refused has left nothing
+
+
+@pytest.mark.parametrize("plane", range(3))
+def test_any_plane_s_address_removes_them_all_and_no_others(maps: PinnedMaps, plane: int) -> None:
+    planes, others = planes_of(HOST, *[10**9] * 3), planes_of(OTHER, *[10**9] * 3)
+    maps.add_planes(17, 23, planes, mtu=1024)
+    kept = maps.add_planes(17, 23, others, mtu=1024)  # another host's, by the same number
+    maps.remove_queue_pair(planes[plane].local_ip, 17)
+    maps.remove_queue_pair(planes[plane].local_ip, 17)
+    assert {each.number for each in maps.slots()} == set(kept)
+    maps.add_planes(17, 23, planes, mtu=1024)  # nothing of it was left
+    assert maps.remove_host(planes[plane].local_ip) == 1
+    assert maps.remove_host(planes[plane - 1].local_ip) == 0
+    assert {each.number for each in maps.slots()} == set(kept)
+    for each in others:
+        maps.remove_host(each.local_ip)
+    assert list(maps.slots()) == []
+
+
+def test_planes_get_all_slots_or_none(maps: PinnedMaps) -> None:
+    for qpn in range(1, SLOTS - 1):
+        maps.add_queue_pair(OTHER, qpn, PEER, qpn, mtu=1024)
+    with pytest.raises(QueuePairLimit, match=f"takes 3 slots, and of the {SLOTS} .* 2 are free"):
+        maps.add_planes(17, 23, planes_of(HOST, *[10**9] * 3), mtu=1024)
+    assert sum(1 for _ in maps.slots()) == SLOTS - 2
+    maps.add_planes(17, 23, planes_of(HOST, *[10**9] * 2), mtu=1024)
+    with pytest.raises(QueuePairLimit, match=f"all {SLOTS} slots"):
+        maps.add_planes(18, 24, planes_of(HOST, *[10**9] * 2), mtu=1024)
+    assert sum(1 for _ in maps.slots()) == SLOTS
+
+
+def test_planes_that_cannot_be(maps: PinnedMaps) -> None:
+    one = planes_of(HOST, 10**9)
+    for planes in ([], one, planes_of(HOST, *[10**9] * 9)):
+        with pytest.raises(ValueError, match="from 2 to 8 are possible"):
+            maps.add_planes(17, 23, planes, mtu=1024)
+    with pytest.raises(MapsError, match="two planes have the same address"):
+        maps.add_planes(17, 23, [*one, *one], mtu=1024)
+    assert list(maps.slots()) == []
+
+
+def test_what_the_kernel_knows_of_planes_outlives_the_agent(
+    maps: PinnedMaps, directory: Path
+) -> None:
+    numbers = maps.add_planes(17, 23, planes_of(HOST, 10**9, 10**9), mtu=1024)
+    ffi, key = native().ffi, struct.pack("=I", numbers[1])
+    data = bpf_syscall.map_lookup(maps.slots_fd, key, maps.slot_bytes)
+    assert data is not None
+    row = ffi.new("struct cc_slot *")
+    ffi.buffer(row)[:] = data
+    row.lost_at, row.probes = 99, 7  # as the program writes them
+    bpf_syscall.map_update(maps.slots_fd, key, bytes(ffi.buffer(row)))
+    report = agent.run(directory, [])  # compiled and loaded anew
+    assert report.error is None, report.error
+    other = PinnedMaps.open(directory)
+    found = {each.plane: each for each in other.slots()}
+    other.close()
+    assert (found[1].lost_at, found[1].probes, found[1].shared) == (99, 7, numbers[0])
+    assert (found[0].lost_at, found[0].planes) == (0, 2)
 
 
 def test_a_killed_process_leaves_no_lock_and_its_slots_can_be_removed(

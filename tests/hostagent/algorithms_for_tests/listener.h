@@ -13,12 +13,13 @@ struct listener {
     weft_u64 rate;
     weft_u64 events, bytes;             /* acknowledgements, and what they were the first to acknowledge */
     weft_u64 timed, rtt_ns, rtt_sum_ns; /* of which with a round-trip time; the last event's, all of them */
+    weft_u64 probed, probe_trip, probe_number, probe_lost_at; /* answers to probes; what the last one said */
     weft_u64 told, cut;                 /* with telemetry; of which not all of it */
     weft_u64 last_bytes, last_hops, last_format;
     weft_u64 words[CC_TELEMETRY_MOST / 8]; /* of the last telemetry, first byte in the most significant place */
 };
 
-enum { listener_HEARS = 1 << CC_ACKED };
+enum { listener_HEARS = 1 << CC_ACKED | 1 << CC_PROBED };
 enum { listener_WANTS = CC_RTT | CC_TELEMETRY };
 
 static inline const char *listener_invalid(const struct listener_params *p)
@@ -39,6 +40,13 @@ static inline void listener_on_event(struct listener *s, const struct cc_event *
                                      const struct cc_telemetry *telemetry, weft_u64 now)
 {
     (void)now;
+    if (event->kind == CC_PROBED) {
+        s->probed++;
+        s->probe_trip = event->rtt_ns;
+        s->probe_number = event->number;
+        s->probe_lost_at = event->lost_at;
+        return;
+    }
     s->events++;
     s->bytes += event->bytes;
     s->timed += event->rtt_ns != 0;
