@@ -21,7 +21,8 @@ BPF = Path(__file__).parents[2] / "hostagent" / "bpf"
 STEP = np.dtype(
     [
         ("now", "<u8"), ("kind", "u1"), ("severity", "u1"), ("validity", "u1"), ("path", "u1"),
-        ("pad_", "<u4"), ("bytes", "<u8"), ("rtt_ns", "<u8"), ("state", "<u4"), ("asks", "<u4"),
+        ("number", "<u4"), ("bytes", "<u8"), ("rtt_ns", "<u8"), ("lost_at", "<u8"),
+        ("state", "<u4"), ("asks", "<u4"),
     ]
 )  # fmt: skip
 """struct cc_step."""
