@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from hostagent.pinned_maps import Slot
@@ -16,15 +16,20 @@ _COUNTED = columns()
 COLUMNS = [
     "host", "QP", "peer", "its QP", "rate b/s", "of line", *(each.title for each in _STATES),
     "CNPs", *(each.title for each in _COUNTED),
-    "marked", "ACKs", "NAKs", "packets", "packets/s", "last seen",
+    "marked", "ACKs", "NAKs", "lost", "answers", "packets", "packets/s", "last seen",
 ]  # fmt: skip
-_OPTIONAL = {each.title for each in _STATES if each.optional} | {each.title for each in _COUNTED}
+_OPTIONAL = {
+    *(each.title for each in _STATES if each.optional),
+    *(each.title for each in _COUNTED),
+    *("lost", "answers"),
+}
 """Columns that are there only if a row has something in them."""
 # What a narrow terminal is not shown, in this order.
 _LEFT_OUT = (
     *(each.title for each in _STATES if each.is_rate and not each.optional),
-    "its QP", "marked", "packets", "ACKs", "NAKs", "of line",
-    *(each.title for each in _STATES if each.optional), "packets/s",
+    "its QP", "marked", "packets", "ACKs", "NAKs", "answers", "of line",
+    *(each.title for each in _STATES if each.optional and each.is_rate), "packets/s",
+    *(each.title for each in reversed(_STATES) if each.optional and not each.is_rate),
 )  # fmt: skip
 _TEXTS = 4  # the first columns are texts
 _LEAST_WIDTHS = {each.title: 8 if each.is_rate else 5 for each in _STATES} | {
@@ -61,6 +66,23 @@ def names_of(topology: Topology) -> Names:
     return Names(hosts, addresses)
 
 
+def ordered(slots: Iterable[Slot]) -> list[Slot]:
+    """Return slots by host and queue pair; the planes of one are together, in their order."""
+    found = list(slots)
+    first = {each.number: each.local_ip for each in found}
+
+    def place(slot: Slot) -> tuple[int, int, int]:
+        home = first.get(slot.shared, slot.local_ip) if slot.planes else slot.local_ip
+        return home, slot.qpn, slot.plane
+
+    return sorted(found, key=place)
+
+
+def pairs(slots: Iterable[Slot]) -> int:
+    """Return how many queue pairs have these slots: one over planes has several."""
+    return len({each.shared if each.planes else each.number for each in slots})
+
+
 def states(slot: Slot) -> dict[str, float | str | None]:
     """Return what the algorithms' states show, by key; None where an algorithm does not run."""
     return {
@@ -79,12 +101,15 @@ def counters(found: Mapping[str, int]) -> dict[str, int]:
 
 
 def cells(slot: Slot, names: Names, time_scale: int, now_ns: int, packets_ps: float) -> list[str]:
-    """Return a queue pair's figures in the order of `COLUMNS`; its rates are the fabric's."""
+    """Return a queue pair's figures in the order of `COLUMNS`; its rates are the fabric's.
+
+    Of one over planes they are a plane's, whose number stands behind the queue pair's.
+    """
     controlled = bool(slot.rate_bps)
     found = states(slot)
     return [
         names.end_of(slot.local_ip),
-        str(slot.qpn),
+        f"{slot.qpn}:{slot.plane}" if slot.planes else str(slot.qpn),
         names.end_of(slot.peer_ip),
         str(slot.peer_qpn),
         scaled(slot.rate_bps * time_scale) if controlled else "no limit",
@@ -95,6 +120,8 @@ def cells(slot: Slot, names: Names, time_scale: int, now_ns: int, packets_ps: fl
         _count(slot.marked),
         _count(slot.acks),
         _count(slot.naks),
+        age(slot.lost_at, now_ns) if slot.lost_at else "-",
+        _count(slot.probes),
         _count(slot.packets),
         scaled(packets_ps),
         since(slot, now_ns),
@@ -106,6 +133,8 @@ def _state(column: StateColumn, value: float | str | None, time_scale: int) -> s
         return value
     if not value:
         return "-"
+    if isinstance(value, int) and not column.is_rate:
+        return str(value)
     return scaled(value * time_scale) if column.is_rate else f"{value:.3f}"
 
 
@@ -141,7 +170,8 @@ def counters_text(found: Mapping[str, int], pairs: int) -> str:
         for name, count in counters(found).items()
         if count and name not in ("packets", "bytes")
     ]
-    text = f"{pairs or 'no'} queue pairs; RoCE packets received: {found.get('packets', 0)}"
+    are = f"{pairs or 'no'} queue pair{'' if pairs == 1 else 's'}"
+    text = f"{are}; RoCE packets received: {found.get('packets', 0)}"
     return text + (f" ({', '.join(told)})" if told else "")
 
 

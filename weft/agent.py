@@ -127,7 +127,7 @@ def _restart(record: FabricRecord) -> int:
         kept = "; what was loaded before goes on" if where.is_dir() else ""
         raise AgentCommandError(f"{report.error}{kept}", whole)
     with_pairs = PinnedMaps.open(where)
-    pairs = sum(1 for _ in with_pairs.slots())
+    pairs = agent_rows.pairs(with_pairs.slots())
     with_pairs.close()
     native = sum(each.native for each in report.attached)
     print(
@@ -161,7 +161,7 @@ class _View:
         hosts = {self.names.hosts[name] for name in self._only}
         slots = tuple(
             slot
-            for slot in sorted(self._maps.slots(), key=lambda each: (each.local_ip, each.qpn))
+            for slot in agent_rows.ordered(self._maps.slots())
             if not hosts or self.names.host_of(slot.local_ip) in hosts
         )
         heard = tuple(
@@ -254,14 +254,16 @@ class _View:
             return [held, *filter(None, [counts])]
         if look.notifications:
             counts += "; weft agent --notifications shows them"
-        return [agent_rows.counters_text(look.counters, shown), *filter(None, [counts])]
+        pairs = agent_rows.pairs(look.slots)
+        return [agent_rows.counters_text(look.counters, pairs), *filter(None, [counts])]
 
     def picture(self, look: Look, width: int, height: int) -> RenderableType:
         """Return what a terminal of this size shows; rows that don't fit are counted."""
         if self._of_notifications:
             cells, what = self._notifications(look), "notifications"
         else:
-            cells, what = self._cells(look), "queue pairs"
+            cells = self._cells(look)
+            what = "rows" if any(each.planes for each in look.slots) else "queue pairs"
         foot = self._foot(look, len(cells))
         room = max(1, height - 5 - len(foot))
         text = Text(no_wrap=True, overflow="crop")
@@ -310,7 +312,8 @@ def look_json(look: Look, names: agent_rows.Names) -> dict[str, object]:
 
 def _pair_json(slot: Slot, look: Look, names: agent_rows.Names) -> dict[str, object]:
     data = asdict(slot)
-    last, cut = data.pop("last_ns"), data.pop("first_cut_at")
+    last, cut, lost = data.pop("last_ns"), data.pop("first_cut_at"), data.pop("lost_at")
+    plane, shared, answers = data.pop("plane"), data.pop("shared"), data.pop("probes")
     for name in ("algorithms", "rates", "states"):
         del data[name]
     data |= {
@@ -324,6 +327,10 @@ def _pair_json(slot: Slot, look: Look, names: agent_rows.Names) -> dict[str, obj
         "packets_ps": round(look.packets_ps.get((slot.local_ip, slot.qpn), 0.0), 1),
         "last_seen_s": round((look.now_ns - last) / 1e9, 6) if last else None,
         "first_cut_s": round((look.now_ns - cut) / 1e9, 6) if cut else None,
+        "plane_number": plane if slot.planes else None,
+        "first_number": shared if slot.planes else None,
+        "lost_s": round((look.now_ns - lost) / 1e9, 6) if lost else None,
+        "answers": answers if slot.planes else None,
     }
     if not slot.rate_bps:
         data |= {"rate_bps": None, "line_rate_bps": None}

@@ -64,8 +64,8 @@ class StateColumn:
 
     `key`: in JSON; `title`: of the column, empty for JSON alone. `value(state, rate_bps)`: from the
     state's C fields and what the algorithm alone allows; None: nothing to show. `is_rate`: bits/s,
-    shown in fabric time; else a share, or a word. `optional`: the column is there only if a row has
-    a value.
+    shown in fabric time; else a share, an integer that counts, or a word. `optional`: the column is
+    there only if a row has a value.
     """
 
     key: str

@@ -111,7 +111,9 @@ SENDER = Sender(
     state_columns=(
         StateColumn("plane", "plane", _state, is_rate=False, optional=True),
         StateColumn("plane_rate_bps", "plane b/s", lambda _, rate_bps: rate_bps, optional=True),
-        StateColumn("plane_losses", "", lambda state, _: state["losses"], is_rate=False),
+        StateColumn(
+            "plane_losses", "losses", lambda state, _: state["losses"], is_rate=False, optional=True
+        ),
     ),
     describe=describe,
 )

@@ -17,7 +17,7 @@ from emulation.fabric_record import FabricRecord
 from emulation.run_state import Run
 from hostagent import agent, pins
 from hostagent.notifications import Heard, HeardCounts
-from hostagent.pinned_maps import PinnedMaps, Slot
+from hostagent.pinned_maps import PinnedMaps, Plane, Slot
 from mechanisms.dcqcn.parameters import parameters
 from observe import agent_rows, notification_rows
 from weft import cli
@@ -46,6 +46,23 @@ FAST = replace(
 ALONE = replace(
     FAST, algorithms=("fast_cnp",), rates={"fast_cnp": 10_000_000}, states={"fast_cnp": {}}
 )
+
+
+OF_PLANE = {"rate": 0, "down": 0, "ramping": 0, "losses": 0, "lost_at": 0}
+UP = replace(
+    CUT, number=4, qpn=9, algorithms=("dcqcn", "dual_plane"), rate_bps=40_000_000,
+    rates={"dcqcn": 40_000_000, "dual_plane": 40_000_000},
+    states={"dcqcn": CUT.states["dcqcn"], "dual_plane": OF_PLANE}, shared=4, planes=2,
+)  # fmt: skip
+RAMPING = replace(
+    UP, number=2, local_ip=H1 + (1 << 16), peer_ip=H3 + (1 << 16), plane=1, rate_bps=2_500_000,
+    rates={"dcqcn": 40_000_000, "dual_plane": 2_500_000}, lost_at=NOW - 300_000_000, probes=77,
+    states=UP.states | {"dual_plane": OF_PLANE | {"ramping": 1, "losses": 3}},
+)  # fmt: skip
+DOWN = replace(
+    RAMPING, rate_bps=100_000, rates={"dcqcn": 40_000_000, "dual_plane": 100_000},
+    states=UP.states | {"dual_plane": OF_PLANE | {"down": 1, "losses": 3}},
+)  # fmt: skip
 
 
 def row(slot: Slot, scale: int = 10_000) -> dict[str, str]:
@@ -101,6 +118,57 @@ def test_a_queue_pair_that_nothing_limits_and_a_peer_of_nobody() -> None:
     assert (told["peer"], told["last seen"]) == ("127.0.0.1", "never")
 
 
+def test_a_row_of_each_plane() -> None:
+    up, ramping, down = row(UP), row(RAMPING), row(DOWN)
+    assert (up["QP"], up["plane"], up["losses"], up["lost"]) == ("9:0", "up", "-", "-")
+    assert (up["plane b/s"], up["rate b/s"], up["answers"]) == ("400 G", "400 G", "-")
+    assert (ramping["QP"], ramping["plane"], ramping["losses"]) == ("9:1", "ramp", "3")
+    assert (ramping["lost"], ramping["answers"]) == ("300 ms", "77")
+    assert (ramping["plane b/s"], ramping["of line"]) == ("25.0 G", "6%")
+    assert (down["plane"], down["plane b/s"]) == ("down", "1.0 G")
+
+
+def test_planes_of_a_queue_pair_are_together_and_it_is_one() -> None:
+    other = replace(CUT, number=7, local_ip=H1 + (1 << 16), qpn=5)
+    last = replace(CUT, number=1, local_ip=H3)
+    found = agent_rows.ordered([last, RAMPING, other, UP, CUT])
+    assert [each.number for each in found] == [4, 2, 0, 1, 7]
+    assert agent_rows.pairs(found) == 4
+
+
+def test_json_of_planes() -> None:
+    look = Look(FABRIC, 1.0, NOW, (UP, DOWN, CUT), {}, {})
+    data: dict[str, Any] = json.loads(
+        json.dumps(look_json(look, agent_rows.names_of(FABRIC.topology)))
+    )
+    up, down, none = data["queue_pairs"]
+    assert (up["plane"], up["plane_number"], up["planes"], up["lost_s"]) == ("up", 0, 2, None)
+    assert (down["plane"], down["plane_number"], down["first_number"]) == ("down", 1, 4)
+    assert (down["plane_losses"], down["lost_s"], down["answers"]) == (3, 0.3, 77)
+    assert (down["plane_rate_bps"], down["host"]) == (100_000, "10.1.1.1")
+    assert (none["plane"], none["plane_number"], none["planes"], none["answers"]) == (
+        None,
+        None,
+        0,
+        None,
+    )
+
+
+@pytest.mark.parametrize("width", [60, 80, 140])
+def test_a_terminal_gets_planes_that_fit(width: int) -> None:
+    slots = tuple(replace(each, qpn=n) for n in range(9) for each in (UP, DOWN))
+    look = Look(FABRIC, 0.0, NOW, slots, {"packets": 9}, {})
+    view = _View(FABRIC, None, [], 1.0)  # type: ignore[arg-type]  # nothing is read
+    console = Console(width=width, height=12)
+    with console.capture() as capture:
+        console.print(view.picture(look, console.width, console.height))
+    lines = capture.get().splitlines()
+    assert len(lines) <= console.height
+    assert ("plane" in lines[1].split()) == (width >= 80)
+    assert ({"lost", "losses", "answers"} <= set(lines[1].split())) == (width >= 140)
+    assert any("12 more rows" in line for line in lines)
+
+
 @pytest.mark.parametrize(
     ("ago_ns", "says"), [(1_500_000, "2 ms"), (5_000_000_000, "5 s"), (300_000_000_000, "5 min")]
 )
@@ -134,8 +202,10 @@ def test_columns_of_fast_cnps_are_there_when_something_goes_by_them() -> None:
     assert "fast" not in agent_rows.aligned([without, plain], 300)[0]
     headings, _ = agent_rows.aligned([without, fast], 300)
     assert "fast b/s" in headings and "fast CNPs" in headings
-    others = [title for title in agent_rows.COLUMNS if not title.startswith("plane")]
-    assert agent_rows.columns_for([fast]) == others
+    of_planes = {"plane", "plane b/s", "losses", "lost", "answers"}
+    assert agent_rows.columns_for([fast]) == [
+        name for name in agent_rows.COLUMNS if name not in of_planes
+    ]
     narrow, _ = agent_rows.aligned([without, fast], 80)
     assert "fast b/s" not in narrow and "fast CNPs" in narrow
 
@@ -313,6 +383,27 @@ def test_the_command_on_pinned_maps(up: FabricRecord, weft: Weft) -> None:
     assert (one["qpn"], one["peer_host"]) == (257, "h1")
     table = weft("--once").stdout
     assert "400 G" in table and "no limit" in table
+
+
+@pytest.mark.root
+def test_the_command_on_planes(up: FabricRecord, weft: Weft) -> None:
+    maps = PinnedMaps.open(pins.pins_of(up.run))
+    control = {"dual_plane": dual_plane_fields(40_000_000)}
+    second = Plane(H1 + (1 << 16), H3 + (1 << 16), control)
+    maps.add_planes(256, 257, [Plane(H1, H3, control), second], mtu=1024)
+    maps.close()
+    told = json.loads(weft("--once", "--json").stdout)["queue_pairs"]
+    assert [each["plane_number"] for each in told] == [0, 1]
+    assert {each["first_number"] for each in told} == {told[0]["number"]}
+    assert {(each["plane"], each["planes"], each["answers"]) for each in told} == {("up", 2, 0)}
+    table = weft("--once").stdout
+    assert "256:0" in table and "256:1" in table
+    assert "1 queue pair; RoCE packets received: 0" in table
+
+
+def dual_plane_fields(line: int) -> dict[str, int]:
+    times = dict.fromkeys(("hold_ns", "hold_most_ns", "stable_ns", "ramp_ns"), 1000)
+    return {"line_rate": line, "min_rate": line // 400, "answers": 5, **times}
 
 
 @pytest.mark.root
