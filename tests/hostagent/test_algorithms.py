@@ -190,7 +190,7 @@ def test_one_more_algorithm_is_a_header_and_a_line(one_more: Path, tmp_path: Pat
     # The smaller of two; a CNP is for one of them, a switch's notification for the other. A window
     # and a path are those of the one that says something.
     refused, told = said.splitlines()
-    assert refused == "4 3: line_rate is at least 1: half"
+    assert refused == "8 4: line_rate is at least 1: half"
     assert told == "800 400 62, 1, 400 3, 1 1"
 
 
