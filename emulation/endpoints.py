@@ -4,16 +4,18 @@ A host has one card with all of its interfaces, so that a queue pair may use sev
 with more than a card may have gets a further card for each so many.
 
 The run's record has each one, so that stop and crash clean-up end exactly these. Where the run
-has a host agent (eBPF), the daemon uses its maps.
+has a host agent (eBPF), the daemon uses its maps. Interfaces that are drained are so in daemons
+that start later, too.
 """
 
 from __future__ import annotations
 
+import contextlib
 import select
 import subprocess
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,6 +24,8 @@ from emulation import host_service
 from emulation.errors import EmulationError
 from emulation.live_host import LiveHost
 from hostagent.pins import MAPS, pins_of
+from hostagent.rnic.client import EndpointClient, EndpointGone, RequestRefused
+from topologies import Endpoint
 
 if TYPE_CHECKING:
     from emulation.session import Session
@@ -58,6 +62,7 @@ class Endpoints:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._daemons: dict[str, _Daemon] = {}
+        self._drained: frozenset[Endpoint] = frozenset()
         self._lock = threading.Lock()  # the prompt and other terminals may ask at once
 
     def places(self, interfaces: Sequence[LiveHost]) -> dict[str, Place]:
@@ -65,7 +70,7 @@ class Endpoints:
 
         By the names of the interfaces (h1, h1:1). Raises EndpointError with what a daemon said.
         """
-        cards = {each.name: _card_of(each) for each in interfaces}
+        cards = {each.name: _card_of(each.name) for each in interfaces}
         with self._lock:
             names = dict.fromkeys(name for name, _ in cards.values())
             for name in names:
@@ -74,6 +79,7 @@ class Endpoints:
             for name in names:
                 if not self._daemons[name].ready:
                     self._wait(name)
+                    self._tell(name, self._drained, True)
             return {
                 each: Place(self._daemons[name].socket, number)
                 for each, (name, number) in cards.items()
@@ -130,6 +136,57 @@ class Endpoints:
         self._end(self._daemons.pop(name))
         raise EndpointError(f"{name} has no endpoint: {why}", f"its log: {daemon.log}")
 
+    # --- interfaces in maintenance --------------------------------------------------------------
+
+    @property
+    def drained(self) -> frozenset[Endpoint]:
+        """The interfaces that are drained."""
+        return self._drained
+
+    def drain(self, ends: Collection[Endpoint], on: bool) -> None:
+        """Let no new packet of queue pairs over planes take these interfaces, or let them again.
+
+        Raises EndpointError for one that does not answer, after the others have been told.
+        """
+        with self._lock:
+            self._drained = self._drained | set(ends) if on else self._drained - set(ends)
+            failures = []
+            for name in self._up():
+                try:
+                    self._tell(name, ends, on)
+                except EndpointError as error:
+                    failures.append(error)
+        if failures:
+            raise failures[0]
+
+    def _tell(self, name: str, ends: Collection[Endpoint], on: bool) -> None:
+        """Tell one daemon that those of its interfaces are drained, or no longer."""
+        numbers = _numbers(name, ends)
+        if not numbers:
+            return
+        with _client(name, self._daemons[name]) as client:
+            for number in numbers:
+                client.call("drain", interface=number, on=on)
+
+    def outstanding(self, ends: Collection[Endpoint]) -> int:
+        """Return how many packets of queue pairs over planes are on the way by these interfaces.
+
+        Raises EndpointError for a daemon that does not answer.
+        """
+        with self._lock:
+            return sum(self._outstanding(name, _numbers(name, ends)) for name in self._up())
+
+    def _outstanding(self, name: str, numbers: Collection[int]) -> int:
+        if not numbers:
+            return 0
+        with _client(name, self._daemons[name]) as client:
+            said = client.call("watch", all=True)
+        planes = [plane for pair in said["pairs"] for plane in pair.get("planes") or ()]
+        return sum(plane["outstanding"] for plane in planes if plane["interface"] in numbers)
+
+    def _up(self) -> list[str]:
+        return [name for name, each in self._daemons.items() if each.ready and self._is_up(name)]
+
     def end(self, name: str) -> None:
         """End one daemon; the next one who needs it starts it again."""
         with self._lock:
@@ -147,15 +204,31 @@ class Endpoints:
             daemon.process.wait()
 
 
-def _card_of(interface: LiveHost) -> tuple[str, int]:
+@contextlib.contextmanager
+def _client(name: str, daemon: _Daemon) -> Iterator[EndpointClient]:
+    """Speak to a daemon. Raises EndpointError where it does not answer, or refuses."""
+    try:
+        with EndpointClient.connect(daemon.socket) as client:
+            yield client
+    except (EndpointGone, RequestRefused) as error:
+        raise EndpointError(f"{name}: {error}", f"its log: {daemon.log}") from None
+
+
+def _numbers(card: str, ends: Collection[Endpoint]) -> list[int]:
+    """Return the numbers, on a card, of those interfaces that it has."""
+    places = [_card_of(str(end)) for end in ends]
+    return sorted(number for name, number in places if name == card)
+
+
+def _card_of(interface: str) -> tuple[str, int]:
     """Return the name of the card that has an interface, and the interface's number on it."""
-    host, _, text = interface.name.partition(":")
+    host, _, text = interface.partition(":")
     card, number = divmod(int(text or 0), CARD_INTERFACES)
     return f"{host}:{card * CARD_INTERFACES}" if card else host, number
 
 
 def _interfaces_of(session: Session, card: str) -> list[LiveHost]:
-    return [each for each in session.network.live_interfaces() if _card_of(each)[0] == card]
+    return [each for each in session.network.live_interfaces() if _card_of(each.name)[0] == card]
 
 
 def _rate_bps(session: Session, interface: LiveHost) -> int:

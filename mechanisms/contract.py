@@ -30,7 +30,7 @@ docs/architecture.md walks through a mechanism that is made from nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -43,7 +43,7 @@ from controller.target_facts import TargetFacts
 from topologies.errors import FieldPath
 from topologies.extensions import Setting
 from topologies.lint.findings import Remark
-from topologies.model import Switch, Topology, TrafficClass
+from topologies.model import Endpoint, Link, Switch, Topology, TrafficClass
 from topologies.tickers import Ticker
 from workloads.in_network import Aggregation
 from workloads.model import RunFile
@@ -130,6 +130,10 @@ class Control(Protocol):
         """Return a table's entries, each with the packets and bytes that it counted itself."""
 
     @property
+    def links_down(self) -> frozenset[Link]:
+        """The links that the controller routes around."""
+
+    @property
     def digests_dropped(self) -> int:
         """Digests that came faster than they could be worked off."""
 
@@ -140,12 +144,34 @@ class Control(Protocol):
         """Tell a mechanism's learner something, and write what follows from it."""
 
 
+class Cards(Protocol):
+    """The cards of the run's hosts, their RoCEv2 endpoints, as words reach them.
+
+    Interfaces are named as the ends of their links. Endpoints start when they are first needed.
+    """
+
+    @property
+    def drained(self) -> frozenset[Endpoint]:
+        """The interfaces that are drained."""
+
+    def drain(self, ends: Collection[Endpoint], on: bool) -> None:
+        """Let no new packet of queue pairs over planes take these interfaces, or let them again.
+
+        It holds for endpoints that start later, too. Raises an error of the run's for those that do
+        not answer, after the others have been told.
+        """
+
+    def outstanding(self, ends: Collection[Endpoint]) -> int:
+        """Return how many packets of such queue pairs are on the way by these interfaces."""
+
+
 @dataclass(frozen=True)
 class Running:
     """What a word at the prompt works on."""
 
     topology: Topology
     controller: Control
+    cards: Cards
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,8 @@ def _command(shell: Shell, word: Word) -> Command:
 
 
 def _run(shell: Shell, word: Word, rest: str) -> None:
-    running = Running(shell.session.topology, shell.session.controller)
+    session = shell.session
+    running = Running(session.topology, session.controller, session.endpoints)
     try:
         for said in word.run(running, rest):
             if isinstance(said, Rows):

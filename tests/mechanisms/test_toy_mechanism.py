@@ -167,7 +167,7 @@ shown = metrics_exposition.exposition(
 ).decode()
 print("metric", [line for line in shown.splitlines() if line.startswith("weft_port_toy_marked")])
 (word,) = [word for each in mechanisms() for word in each.words if word.name == "toy"]
-print("word", list(word.run(Running(used, None), "")))
+print("word", list(word.run(Running(used, None, None), "")))
 """
 
 

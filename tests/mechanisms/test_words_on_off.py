@@ -41,7 +41,8 @@ def running(text: str) -> Running:
     controller: Any = SimpleNamespace(
         policy=FabricPolicy.of(topology), has=lambda switch, table="", counter="": False
     )
-    return Running(topology, controller)
+    cards: Any = None  # none of these words speaks to hosts
+    return Running(topology, controller, cards)
 
 
 @pytest.mark.parametrize("word", WORDS, ids=lambda word: word.name)
