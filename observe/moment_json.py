@@ -1,7 +1,8 @@
 """A look at the fabric as JSON: what `weft top --json` prints and the web page gets.
 
 Rates are per real second; times `time_scale` they are the fabric's. Loads are shares of the link's
-rate: 1.0 is all of it. null is what the target or its program does not tell.
+rate: 1.0 is all of it. null is what the target or its program does not tell; a switch's `plane` is
+null in a fabric that has none.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import Any
 from mechanisms.registry import all_counters
 from observe.follow import Moment
 from observe.samples import PortRates, PortSample, SwitchRates, SwitchSample
+from topologies.planes import planes_of
 
 Json = dict[str, Any]
 
@@ -21,6 +23,7 @@ _NO_PORT_RATES = PortRates()
 def moment_json(moment: Moment) -> Json:
     """Return counts and rates of all switches, with what they hold for."""
     topology = moment.record.topology
+    planes = planes_of(topology).names
     return {
         "run": moment.record.run,
         "topology": topology.name,
@@ -28,7 +31,10 @@ def moment_json(moment: Moment) -> Json:
         "time_scale": topology.time_scale,
         "at": round(moment.at, 3),
         "switches": {
-            name: _switch(sample, moment.rates.get(name, _NO_RATES))
+            name: {
+                "plane": planes.get(name),
+                **_switch(sample, moment.rates.get(name, _NO_RATES)),
+            }
             for name, sample in moment.sample.items()
         },
     }

@@ -12,6 +12,7 @@ from observe.errors import UsageError
 from observe.follow import Moment
 from observe.samples import PortRates, PortSample, SwitchRates, SwitchSample, fabric_bps
 from topologies import Topology
+from topologies.planes import planes_of
 
 _PREFIXES = ("", "k", "M", "G", "T", "P")
 _NO_RATES = PortRates()
@@ -51,13 +52,17 @@ def order_name(order: AnyOrder) -> str:
 
 @dataclass(frozen=True)
 class PortRow:
-    """One port: what it is, what was counted, and the rates."""
+    """One port: what it is, what was counted, and the rates.
+
+    `plane`: what planes its switch belongs to, in words; None in a fabric without any.
+    """
 
     switch: str
     port: int
     peer: str
     sample: PortSample
     rates: PortRates
+    plane: str | None = None
 
     @property
     def name(self) -> str:
@@ -74,6 +79,7 @@ def port_rows(
     """
     topology = moment.record.topology
     known = {switch.name for switch in topology.switches} | {host.name for host in topology.hosts}
+    planes = planes_of(topology)
     rows = [
         PortRow(
             name,
@@ -81,6 +87,7 @@ def port_rows(
             str(topology.peer(name, number)),
             port,
             moment.rates.get(name, SwitchRates()).ports.get(number, _NO_RATES),
+            planes.names.get(name, "") if planes.planes else None,
         )
         for name, switch in moment.sample.items()
         for number, port in sorted(switch.ports.items())
@@ -139,11 +146,13 @@ def _key(row: PortRow, order: AnyOrder) -> float:
 def columns(topology: Topology) -> list[str]:
     """Return the headings. Where the fabric's time is another one, its rates stand beside.
 
-    Only a fabric that uses a mechanism has the columns of its counters.
+    Only a fabric that uses a mechanism has the columns of its counters, and only one of several
+    planes says which one a switch belongs to.
     """
     fabric = ["fabric rx", "fabric tx"] if topology.time_scale != 1 else []
+    plane = ["plane"] if planes_of(topology).planes else []
     return [
-        *("port", "to", "rx b/s", "tx b/s", *fabric, "rx p/s", "tx p/s", "load"),
+        *("port", "to", *plane, "rx b/s", "tx b/s", *fabric, "rx p/s", "tx p/s", "load"),
         *("queue", "max", "drops", "marks"),
         *(each.title for each in counters(topology)),
     ]
@@ -161,6 +170,7 @@ def cells(row: PortRow, topology: Topology) -> list[str]:
     return [
         row.name,
         f"{row.peer} ({state})" if state else row.peer,
+        *(() if row.plane is None else (row.plane or "-",)),
         scaled(rates.rx_bps),
         scaled(rates.tx_bps),
         *fabric,

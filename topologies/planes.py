@@ -51,6 +51,13 @@ class Planes:
         """The plane of each switch that belongs to one alone."""
         return {name: plane for plane in self.planes for name in plane.switches}
 
+    @cached_property
+    def names(self) -> Mapping[str, str]:
+        """What planes each switch belongs to, in words: 'A', or 'A and B'."""
+        alone = {name: plane.name for name, plane in self.by_switch.items()}
+        several = {name: joined(planes) for name, planes in self.shared}
+        return alone | several
+
     @property
     def are_separate(self) -> bool:
         """Whether there are several, and nothing but hosts is in two of them."""
@@ -59,6 +66,12 @@ class Planes:
     def named(self, name: str) -> Plane:
         """Return the plane called `name`. Raises KeyError."""
         return {plane.name: plane for plane in self.planes}[name]
+
+
+def joined(planes: Sequence[Plane]) -> str:
+    """Return the names of some planes in words: 'A, B and C'."""
+    *others, last = [plane.name for plane in planes]
+    return f"{', '.join(others)} and {last}" if others else last
 
 
 def planes_of(topology: Topology) -> Planes:

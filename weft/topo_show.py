@@ -9,6 +9,7 @@ import topologies
 from observe.errors import UsageError
 from topologies import Topology
 from topologies.ecn import CERTAIN, EcnMarking, EcnThresholds
+from topologies.planes import planes_of
 from topologies.units import format_duration, format_rate, format_size
 from weft import console
 from weft.topo_text import print_drawing
@@ -75,11 +76,13 @@ def _parts(topology: Topology) -> dict[str, list[dict[str, object]]]:
         }
         for part in topology.interfaces()
     ]
+    planes = planes_of(topology).names
     switches: list[dict[str, object]] = [
         {
             "name": switch.name,
             "role": switch.role.value,
             "group": switch.group,
+            "plane": planes.get(switch.name, ""),
             "device_id": switch.device_id,
             "mac": switch.mac,
             "ports": len(topology.ports_of(switch.name)),

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from topologies.layout import Layout, place, row_title
 from topologies.oversubscription import tiers
+from topologies.planes import planes_of
 from topologies.units import format_duration, format_rate, format_size
 from weft import console
 
@@ -229,6 +230,11 @@ def summary_of_links(topology: Topology) -> Iterator[str]:
     ratios = ", ".join(str(tier) for tier in tiers(topology))
     if ratios:
         yield f"oversubscription (links down : links up): {ratios}"
+    planes = planes_of(topology)
+    if planes.planes:
+        sizes = ", ".join(f"{plane.name} ({len(plane.switches)})" for plane in planes.planes)
+        how = "only hosts are in several" if planes.are_separate else "not separate: see topo check"
+        yield f"planes (switches of each alone): {sizes}; {how}"
 
 
 def _what(topology: Topology, node: str) -> str:

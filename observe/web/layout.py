@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from topologies import Endpoint, Link, Role, Topology
+from topologies.planes import planes_of
 
 MARGIN = 28
 LEAST_TIER_GAP = 140
@@ -174,11 +175,12 @@ def _ports_width(topology: Topology, name: str) -> float:
 
 
 def _tiers(topology: Topology) -> list[list[_Box]]:
+    planes = planes_of(topology).by_switch
     boxes = [
         _Box(
             switch.name,
             switch.role.value,
-            switch.group,
+            switch.group or (f"plane {planes[switch.name].name}" if switch.name in planes else ""),
             _TIERS[switch.role],
             max(64.0, _ports_width(topology, switch.name) + 12),
         )

@@ -28,6 +28,7 @@ from observe import top_rows
 from observe.errors import UsageError
 from observe.follow import Moment
 from observe.interval import interval_seconds
+from observe.moment_json import moment_json
 from observe.samples import PortRates, PortSample, SwitchRates, SwitchSample
 from observe.top_rows import AnyOrder, Order, order_name, order_of
 from topologies.extensions import Settings
@@ -326,3 +327,24 @@ def test_a_terminal_gets_one_picture_that_fits(width: int) -> None:
     assert [name for name in whole if f" {name} " not in f"{lines[1]} "] == []
     assert any("more ports" in line for line in lines)
     assert lines[-1].startswith("sorted by load")
+
+
+def test_a_fabric_of_planes_says_which_one_a_switch_belongs_to() -> None:
+    topology = topologies.load("dualplane")
+    record = FabricRecord("w0001", "softswitch", topology, {})
+    sample = {name: SwitchSample(0, {1: QUIET}) for name in ("s1", "s3", "s8")}
+    moment = Moment(record, at=0.0, sample=sample, rates={}, read_seconds=0.0)
+    rows = top_rows.port_rows(moment)
+    assert [row.plane for row in rows] == ["A", "B", "B"]
+    columns = top_rows.columns(topology)
+    for row in rows:
+        cells = dict(zip(columns, top_rows.cells(row, topology), strict=True))
+        assert cells["plane"] == row.plane
+    told = moment_json(moment)["switches"]
+    assert {name: each["plane"] for name, each in told.items()} == {"s1": "A", "s3": "B", "s8": "B"}
+
+
+def test_a_fabric_without_planes_has_no_column_for_them() -> None:
+    assert "plane" not in top_rows.columns(RECORD.topology)
+    assert {row.plane for row in top_rows.port_rows(MOMENT)} == {None}
+    assert {each["plane"] for each in moment_json(MOMENT)["switches"].values()} == {None}

@@ -11,7 +11,7 @@ from topologies.errors import FieldPath
 from topologies.lint.findings import SHOWN_SUBJECTS, Remark, Severity
 from topologies.loader import Source
 from topologies.model import Host, Topology
-from topologies.planes import Plane, Planes, planes_of
+from topologies.planes import Planes, joined, planes_of
 from topologies.reach import Reach
 
 Islands = tuple[int, ...]  # of a host's interfaces, sorted
@@ -113,16 +113,11 @@ def _place(source: Source, kind: str, number: int | None = None) -> FieldPath:
     return (kind,) if number is None else (kind, number)
 
 
-def _names(planes: Sequence[Plane]) -> str:
-    *others, last = [plane.name for plane in planes]
-    return f"planes {', '.join(others)} and {last}"
-
-
 def _shared(source: Source, found: Planes) -> Iterator[Remark]:
     numbers = {switch.name: i for i, switch in enumerate(source.topology.switches)}
     right = "give each plane switches and links of its own"
     for name, planes in found.shared:
-        message = f"shared by {_names(planes)}: its failure harms them all"
+        message = f"shared by planes {joined(planes)}: its failure harms them all"
         place = _place(source, "switches", numbers[name])
         yield Remark(Severity.WARNING, place, name, message, right)
     shared = dict(found.shared)
@@ -131,7 +126,7 @@ def _shared(source: Source, found: Planes) -> Iterator[Remark]:
             plane for plane in shared.get(link.a.node, ()) if plane in shared.get(link.b.node, ())
         ]
         if len(both) > 1:
-            message = f"shared by {_names(both)}: its failure harms them all"
+            message = f"shared by planes {joined(both)}: its failure harms them all"
             yield Remark(Severity.WARNING, path, f"{link.a}-{link.b}", message, right)
 
 
@@ -140,7 +135,7 @@ def _joints(source: Source, found: Planes) -> Iterator[Remark]:
     for link in found.joints:
         ends = [found.by_switch[end.node] for end in (link.a, link.b)]
         message = (
-            f"joins {_names(sorted(ends, key=found.planes.index))}: hosts that have lost "
+            f"joins planes {joined(sorted(ends, key=found.planes.index))}: hosts that have lost "
             "different planes still have a way, and the planes are no longer separate"
         )
         yield Remark(Severity.INFO, paths[link], f"{link.a}-{link.b}", message, "")
