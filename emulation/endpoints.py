@@ -181,8 +181,11 @@ class Endpoints:
             return 0
         with _client(name, self._daemons[name]) as client:
             said = client.call("watch", all=True)
-        planes = [plane for pair in said["pairs"] for plane in pair.get("planes") or ()]
-        return sum(plane["outstanding"] for plane in planes if plane["interface"] in numbers)
+        # A queue pair over planes has all interfaces of its card, in their order.
+        of_pairs = [enumerate(pair.get("planes", ())) for pair in said["pairs"]]
+        return sum(
+            plane["outstanding"] for of in of_pairs for number, plane in of if number in numbers
+        )
 
     def _up(self) -> list[str]:
         return [name for name, each in self._daemons.items() if each.ready and self._is_up(name)]

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from mechanisms.contract import Mechanism
 from mechanisms.dual_plane.lint import failover_remarks
 from mechanisms.dual_plane.settings import SENDER
+from mechanisms.dual_plane.words import WORDS
 from topologies.errors import FieldPath
 from topologies.lint.findings import Remark
 from workloads.model import RunFile
@@ -27,4 +28,4 @@ class DualPlaneMechanism(Mechanism):
         yield from failover_remarks(run)
 
 
-MECHANISM = DualPlaneMechanism(NAME, "dual-plane NIC", sender=SENDER)
+MECHANISM = DualPlaneMechanism(NAME, "dual-plane NIC", sender=SENDER, words=WORDS)
