@@ -46,6 +46,7 @@ RUNS = (
     "flapping-uplink",
     "host-paths",
     "host-paths-slow",
+    "hpn-rail",
     "incast-32",
     "incast-32-dcqcn",
     "moe",
