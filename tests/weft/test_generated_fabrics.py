@@ -22,7 +22,14 @@ from weft.run_topo import PROGRAM
 pytestmark = pytest.mark.root
 
 # Name, and how many pairs of interfaces reach each other: a plane's or data centre's all.
-FABRICS = [("single", 12), ("rail", 768), ("dualplane", 24), ("two-dc", 56), ("fattree4", 240)]
+FABRICS = [
+    ("single", 12),
+    ("rail", 768),
+    ("dualplane", 24),
+    ("dualplane8", 112),
+    ("two-dc", 56),
+    ("fattree4", 240),
+]
 
 
 @pytest.fixture(scope="module")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 
 import pytest
+import yaml
 
 import topologies
 from observe.web.layout import LEAST_WIDTH, Layout, Node, Side, layout
@@ -97,6 +98,25 @@ def test_groups_are_apart(drawn: tuple[Topology, Layout]) -> None:
             beside = band.y <= node.y <= band.y + band.height
             if node.group:
                 assert (inside and beside) == (node.group == band.name), (band, node)
+
+
+def test_planes_that_no_group_names_have_bands() -> None:
+    text = yaml.safe_dump(
+        {
+            "time_scale": 1,
+            "link": {"rate": "1Gbps", "delay": "1us", "queue": "1MB"},
+            "switches": ["s1", "s2"],
+            "hosts": ["h1", "h2"],
+            "links": [
+                {"a": f"h{host}:{leaf - 1}", "b": f"s{leaf}:{host}"}
+                for host in (1, 2)
+                for leaf in (1, 2)
+            ],
+        }
+    )
+    drawing = layout(topologies.loads(text))
+    assert [band.name for band in drawing.bands] == ["plane A", "plane B"]
+    assert (drawing.nodes["s2"].group, drawing.nodes["h1"].group) == ("plane B", "")
 
 
 def test_the_same_topology_gives_the_same_drawing() -> None:
