@@ -49,7 +49,8 @@ def test_a_plane_is_drained_under_traffic_and_used_again(tmp_path: Path) -> None
 
         beside = threading.Thread(target=transfer)
         beside.start()
-        until(lambda: grows(lab, "s1") and grows(lab, "s3"))
+        until(lambda: bool(said) or (grows(lab, "s1") and grows(lab, "s3")))
+        assert not said, said
         assert "plane B: drained; nothing on the way after" in lab.do("plane drain B")
         assert grows(lab, "s1") and not grows(lab, "s3")
         assert ["B", "4", "12 of 12", "8", "0 packets", "drained"] in rows(lab.do("plane"))
