@@ -22,6 +22,7 @@ and the name stands nowhere else. Everything below iterates over the registry:
     counters        observe: top, web, metrics, JSON; results
     words           the prompt
     jobs            experiments: training jobs whose sums switches make
+    link_marks      observe: whose flows take which links, in pictures of a fabric
     source_ports    workloads: who chooses queue pairs' source ports by a job's flows
     remarks         lint, of topologies and of run files
 
@@ -191,6 +192,17 @@ class Word:
 
 
 @dataclass(frozen=True)
+class LinkMarks:
+    """Whose flows take which links. `title`: what names are ("job").
+
+    `flows`: by name, how many of its flows the end of a link sends over it.
+    """
+
+    title: str
+    flows: Mapping[str, Mapping[Endpoint, int]]
+
+
+@dataclass(frozen=True)
 class Measured:
     """A measurement of `weft perf`, for mechanisms to say what makes it mean less than it seems.
 
@@ -315,6 +327,13 @@ class Mechanism:
         self, topology: Topology, facts: TargetFacts, policy: FabricPolicy
     ) -> Learner | None:
         """Return what learns while a fabric runs; None where there is nothing to learn."""
+        return None
+
+    def link_marks(self, topology: Topology, learner: Any) -> LinkMarks | None:
+        """Return whose flows take which links, as its learner (None: there is none) has it.
+
+        In the controller's thread, and often: it should be quick.
+        """
         return None
 
     def cautions(self, measured: Measured) -> Iterator[str]:

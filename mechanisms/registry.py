@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
+from typing import Any
 
 from controller import parts
-from mechanisms.contract import Mechanism, PortCounter
+from mechanisms.contract import LinkMarks, Mechanism, PortCounter
 from topologies import extensions
 from topologies.errors import FieldPath
 from topologies.lint.findings import Remark, Severity
@@ -95,6 +96,17 @@ def run_remarks(run: RunFile, prefix: FieldPath = ()) -> Iterator[Remark]:
     """Yield what all mechanisms remark on a run file. `prefix`: where its topology stands in it."""
     for each in mechanisms():
         yield from each.run_remarks(run, prefix)
+
+
+def link_marks(
+    topology: Topology, ask: Callable[[str, Callable[[Any], Any]], Any]
+) -> Iterator[LinkMarks]:
+    """Yield whose flows take which links. `ask`: returns what a mechanism's learner says."""
+    for each in mechanisms():
+        if each.holds(topology):
+            marks = ask(each.name, partial(each.link_marks, topology))
+            if marks is not None:
+                yield marks
 
 
 def validity_unit_ps(topology: Topology, kind: int) -> int:

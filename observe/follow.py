@@ -6,10 +6,11 @@ import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 from emulation import fabric_record
 from emulation.fabric_record import FabricRecord
+from observe.link_marks import read_marks
 from observe.metrics_reader import FabricReader
 from observe.samples import FabricSample, SwitchRates, rates
 
@@ -79,6 +80,10 @@ class Follower:
             changes = rates(before.sample, sample) if before is not None else {}
             self._latest = Moment(record, time.time(), sample, changes, took)
             return self._latest
+
+    def marks(self) -> list[dict[str, Any]]:
+        """Return whose flows take which links, as `observe.link_marks` has it."""
+        return read_marks()
 
     def _attach(self) -> tuple[FabricReader, FabricRecord]:
         run = fabric_record.running_run()

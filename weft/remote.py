@@ -24,6 +24,7 @@ def handlers(session: Session, programs: Programs) -> Mapping[str, Handler]:
     """Return what a run at its prompt does for other terminals."""
     # The run needs these; a command from another terminal need not wait for them.
     from experiments.perf_live import endpoint_places
+    from observe.link_marks import COMMAND, marks_json
     from weft.live_link import switch_link
 
     def link(words: list[str]) -> Iterator[str]:
@@ -61,8 +62,11 @@ def handlers(session: Session, programs: Programs) -> Mapping[str, Handler]:
         session.settle()
         yield from requests.answer(session.scheduler, words)
 
+    def marks(words: list[str]) -> Iterator[str]:
+        yield marks_json(session.topology, session.controller.ask)
+
     switches: Mapping[str, Handler] = {"kill": kill, "revive": revive, "reload": reload}
-    return {"link": link, "endpoint": endpoint, "job": job, **switches}
+    return {"link": link, "endpoint": endpoint, "job": job, COMMAND: marks, **switches}
 
 
 def _switch(session: Session, words: list[str]) -> str:

@@ -9,7 +9,7 @@ from controller.entries import Entry
 from controller.parts import Learner, View
 from controller.policy import FabricPolicy
 from controller.target_facts import TargetFacts
-from mechanisms.contract import Mechanism
+from mechanisms.contract import LinkMarks, Mechanism
 from mechanisms.iglb.counters import IGLB as COUNTER
 from mechanisms.iglb.entries import (
     NAME,
@@ -20,6 +20,7 @@ from mechanisms.iglb.entries import (
     entries,
 )
 from mechanisms.iglb.learner import PlannedPaths
+from mechanisms.iglb.link_marks import link_marks
 from mechanisms.iglb.planner import Planner
 from mechanisms.iglb.port_remarks import port_remarks, run_port_remarks
 from mechanisms.iglb.room import PINS, pins_room
@@ -52,6 +53,10 @@ class IglbMechanism(Mechanism):
     def entries(self, view: View) -> Iterator[Entry]:
         """Yield the ports that pins name, and whose flows should have one."""
         return entries(view)
+
+    def link_marks(self, topology: Topology, learner: PlannedPaths | None) -> LinkMarks | None:
+        """Return which links the flows of each job take."""
+        return None if learner is None else link_marks(topology, learner.in_force.plan)
 
     def learner(
         self, topology: Topology, facts: TargetFacts, policy: FabricPolicy

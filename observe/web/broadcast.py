@@ -103,7 +103,8 @@ class Broadcast:
                 news = _News(number, None, {}, str(error))
             else:
                 fabric = self._fabric(moment, fabric)
-                news = _News(number, fabric, moment_json(moment))
+                told = {**moment_json(moment), "marks": self._follower.marks()}
+                news = _News(number, fabric, told)
             with self._changed:
                 self._news = news
                 self._changed.notify_all()

@@ -1,8 +1,10 @@
 // The topology as SVG: built once for a fabric, updated with each moment.
 
 import { bytes, loadClass, packets, percent, rate, whole } from "./format.js";
+import { Marks } from "./marks.js";
 
 const SVG = "http://www.w3.org/2000/svg";
+const STRIPE = 9; // of a half that several share, in the drawing's units
 const LEAST_SCALE = 0.5; // smaller can't be read: then the drawing scrolls
 
 function element(name, attributes = {}, ...children) {
@@ -26,9 +28,11 @@ export class Drawing {
     this.onHover = onHover;
     this.factor = 1;
     this.pointed = null;
+    this.marks = new Marks();
   }
 
   build(fabric) {
+    this.marks.take();
     this.fabric = fabric;
     this.ports = new Map(fabric.ports.map((port) => [port.name, port]));
     this.nodes = new Map();
@@ -61,10 +65,11 @@ export class Drawing {
     const halves = link.paths.map((d) =>
       element("path", { d, class: "half l0", "stroke-width": width.toFixed(2) }),
     );
+    const stripes = link.paths.map(() => element("g", { class: "stripes", "stroke-width": width.toFixed(2) }));
     const hit = link.paths.map((d) => element("path", { d, class: "hit" }));
-    const group = element("g", { class: "link", "data-a": link.a, "data-b": link.b }, ...halves, ...hit);
+    const group = element("g", { class: "link", "data-a": link.a, "data-b": link.b }, ...halves, ...stripes, ...hit);
     group.style.setProperty("--hot", `${width + 2}px`);
-    const made = { ...link, group, halves };
+    const made = { ...link, group, halves, stripes };
     this.#tells(group, [link.a, link.b], () => this.#linkTip(made));
     return made;
   }
@@ -116,6 +121,7 @@ export class Drawing {
     this.moment = moment;
     this.factor = factor;
     for (const link of this.links) this.#updateLink(link);
+    if (this.marks.take(moment.marks)) for (const link of this.links) this.#stripe(link);
     for (const slot of this.slots.values()) this.#updateSlot(slot);
     for (const node of this.nodes.values()) if (!node.isHost) this.#updateSwitch(node);
     if (this.pointed) this.#showTip(this.pointed.tip());
@@ -144,6 +150,27 @@ export class Drawing {
     const down = [link.a, link.b].some((end) => this.at(end)?.up === false);
     link.group.classList.toggle("down", down);
     link.group.dataset.state = down ? "" : this.#state(link);
+  }
+
+  /** Colour each half by who takes it, in stripes that take turns where there are several. */
+  #stripe(link) {
+    [link.a, link.b].forEach((end, index) => {
+      const users = this.marks.at(end);
+      const dashes = users.length > 1 ? `${STRIPE} ${STRIPE * (users.length - 1)}` : "none";
+      link.stripes[index].replaceChildren(
+        ...users.map(({ name, colour }, turn) =>
+          element("path", {
+            d: link.paths[index], stroke: colour, "data-name": name,
+            "stroke-dasharray": dashes, "stroke-dashoffset": -STRIPE * turn,
+          }),
+        ),
+      );
+    });
+  }
+
+  /** Let links have the colours of those who take them, or of their load. */
+  colourByMarks(on) {
+    this.svg.classList.toggle("by-marks", on);
   }
 
   /** What the switches at its ends make of a link, in a word: dead, say; empty for nothing. */
@@ -248,9 +275,20 @@ export class Drawing {
         row("queue", (way) => (way.port ? queue(way.port) : "–")),
         row("ECN marks", (way) => (way.port?.marked == null ? "–" : packets(way.port.marks_ps * this.factor))),
         row("drops", (way) => (way.port ? packets(way.port.drops_ps * this.factor) : "–")),
+        ...this.#users(link),
       ]),
       ...this.#base(),
     ];
+  }
+
+  /** A row for each that takes the link, with its flows each way. */
+  #users(link) {
+    const ways = [link.a, link.b].map((end) => this.marks.at(end));
+    const flows = (way, name) => way.find((user) => user.name === name)?.flows;
+    const said = (count) => (count ? `${whole(count)} ${count === 1 ? "flow" : "flows"}` : "–");
+    return this.marks.names
+      .filter(({ name }) => ways.some((way) => flows(way, name)))
+      .map(({ title, name }) => [`${title} ${name}`, ...ways.map((way) => said(flows(way, name)))]);
   }
 
   #portTip(port) {

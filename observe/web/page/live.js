@@ -46,6 +46,26 @@ function showMoment(told) {
   drawing.update(told, factor);
   table.update(told, factor);
   showTiles(factor);
+  showMarks();
+}
+
+/** Name those who take links, where anybody says it, and let links have their colours. */
+function showMarks() {
+  const { names } = drawing.marks;
+  find("marks").hidden = names.length === 0;
+  drawing.colourByMarks(names.length > 0 && find("by-marks").checked);
+  if (find("marks").dataset.told === drawing.marks.told) return;
+  find("marks").dataset.told = drawing.marks.told;
+  find("marks-title").textContent = [...new Set(names.map(({ title }) => title))].join(", ");
+  find("marks-names").replaceChildren(
+    ...names.map(({ name, colour }) => {
+      const made = document.createElement("span");
+      const chip = document.createElement("i");
+      chip.style.background = colour;
+      made.append(chip, name);
+      return made;
+    }),
+  );
 }
 
 /** Which second all rates are of. */
@@ -146,6 +166,7 @@ function listen() {
 }
 
 find("units").addEventListener("change", () => moment && showMoment(moment));
+find("by-marks").addEventListener("change", () => moment && showMarks());
 find("theme").addEventListener("click", () => {
   const root = document.documentElement;
   const dark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;

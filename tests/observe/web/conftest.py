@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -46,6 +47,7 @@ class Recorded(Follower):
             )
             for switch in topology.switches
         }
+        self.marked: list[dict[str, Any]] = []
         self.is_up = True
         self.looks = 0
 
@@ -53,6 +55,9 @@ class Recorded(Follower):
         """Say what a port has counted."""
         ports = {**self.now[switch].ports, number: sample}
         self.now[switch] = replace(self.now[switch], ports=ports)
+
+    def marks(self) -> list[dict[str, Any]]:
+        return self.marked
 
     def look(self, *, at_most_s: float = 0.0) -> Moment:
         self.looks += 1

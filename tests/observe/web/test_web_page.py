@@ -209,6 +209,35 @@ def test_a_link_that_a_mechanism_found_dead_or_avoids_is_marked(
     until(lambda: page.run(state, '.link[data-a="s1:3"], .link[data-b="s1:3"]') == "")
 
 
+STRIPES = """return [...document.querySelectorAll(`.link[data-a="${arguments[0]}"] .stripes`)]
+  .map((half) => [...half.children].map((path) => path.dataset.name))"""
+
+
+def test_links_have_the_colours_of_those_who_take_them(
+    page: Browser, recorded: Any, until: Any
+) -> None:
+    assert page.run("return document.querySelector('#marks').hidden")
+    (link,) = [each for each in recorded.record.topology.links if {"s1", "s3"} == _ends(each)]
+    a, b = str(link.a), str(link.b)
+    flows = {"ring": {a: 2, b: 1}, "experts": {b: 4}}
+    recorded.marked = [{"title": "job", "flows": flows}]
+    until(lambda: page.run(STRIPES, a) == [["ring"], ["ring", "experts"]])
+    assert page.text("#marks-title") == "job" and page.text("#marks-names") == "ringexperts"
+    shown = "return getComputedStyle(document.querySelector('.stripes')).display"
+    assert page.run(shown) == "none"
+    page.run(CLICK, "#by-marks")
+    assert page.run(shown) == "inline"
+    colour = "return document.querySelector('[data-name=experts]').getAttribute('stroke')"
+    before = page.run(colour)
+    recorded.marked = [{"title": "job", "flows": {"experts": {b: 4}}}]
+    until(lambda: page.run(STRIPES, a) == [[], ["experts"]])
+    assert page.run(colour) == before
+    recorded.marked = []
+    until(lambda: page.run(STRIPES, a) == [[], []])
+    assert page.run("return document.querySelector('#marks').hidden")
+    page.run(CLICK, "#by-marks")
+
+
 def test_queues_drops_and_links_that_are_down(
     page: Browser, recorded: Any, sends: Any, until: Any
 ) -> None:

@@ -122,6 +122,14 @@ def test_without_a_run_it_says_so(ask: Callable[..., Answer], recorded: Any) -> 
     assert b"weft_run_up 0.0" in ask("/metrics")[2]
 
 
+def test_events_tell_whose_flows_take_which_links(server: LoopbackServer, recorded: Any) -> None:
+    recorded.marked = [{"title": "job", "flows": {"ring": {"s1:3": 2}}}]
+    with events(server) as told:
+        next(told)
+        name, moment = next(told)
+        assert (name, moment["marks"]) == ("moment", recorded.marked)
+
+
 def test_events_tell_the_fabric_then_every_moment(server: LoopbackServer) -> None:
     with events(server) as told:
         name, fabric = next(told)
