@@ -41,6 +41,8 @@ class DeclaredJob:
     `source[i]`, `target[i]`: places in `topology.interfaces()`; `udp_port[i]`: source port of the
     queue pair. Flows of the same source and target are queue pairs of one connection. `is_open`:
     they send already, and keep the ports that they have; else whoever plans may choose others.
+    `computing`: (phase, seconds) of an iteration: how long ranks compute before they send in that
+    phase; a phase above all of `sets` stands for the iteration's end.
     """
 
     name: str
@@ -49,6 +51,7 @@ class DeclaredJob:
     udp_port: Ints
     sets: tuple[FlowSet, ...]
     is_open: bool = False
+    computing: tuple[tuple[int, float], ...] = ()
 
     def __len__(self) -> int:
         return len(self.source)

@@ -17,11 +17,14 @@ import numpy as np
 
 from controller.jobs import DeclaredJob, FlowSet
 from workloads.dag import Numbers
-from workloads.job_schema import JobEntry
+from workloads.job_schema import CollectiveEntry, JobEntry
 from workloads.model import RunFile, Span, SpanKind, Traffic
 from workloads.source_ports import chooser_of
 
 DIRECT = "direct"
+PS_PER_S = 10**12
+MOST_PLACES = 1 << 30
+"""Above all phases that an iteration has."""
 MOST_LINES = 1 << 16
 """More than the interfaces that one queue pair has."""
 
@@ -60,6 +63,28 @@ def with_chosen_ports(run: RunFile, traffic: Traffic) -> Traffic:
     return replace(traffic, flows=flows)
 
 
+def with_late_starts(run: RunFile, traffic: Traffic) -> RunFile:
+    """Return the run with jobs that start when the fabric wants, if it is told of them.
+
+    Only those that repeat iterations; the same object where none is to start later.
+    """
+    chooser = chooser_of(run.topology)
+    repeated = [number for number, job in enumerate(run.jobs) if job.iterations > 1]
+    if chooser is None or not chooser.rotates(run.topology) or len(repeated) < 2:
+        return run
+    names = [span.name for span in traffic.spans if span.kind is SpanKind.JOB]
+    told = {each.job.name: each.job for each in declarations(run, traffic)}
+    repeated = [number for number in repeated if names[number] in told]
+    declared = [told[names[number]] for number in repeated]
+    late = chooser.late_ps(run.topology, declared, [run.jobs[n].start for n in repeated])
+    if not any(late):
+        return run
+    jobs = list(run.jobs)
+    for number, by in zip(repeated, late, strict=True):
+        jobs[number] = jobs[number].model_copy(update={"start": jobs[number].start + by})
+    return replace(run, jobs=tuple(jobs))
+
+
 @dataclass(frozen=True, eq=False)
 class _Part:
     """Flows of the traffic that are busy together, with their bytes; `place`: of its phase."""
@@ -82,17 +107,24 @@ def declarations(run: RunFile, traffic: Traffic) -> tuple[Declaration, ...]:
     found = []
     for number, span in enumerate(traffic.spans):
         if span.kind is SpanKind.JOB:
-            parts = list(_phases(collectives, number, next(jobs)))
+            entry = next(jobs)
+            begins: list[int] = []
+            parts = list(_phases(collectives, number, entry, begins))
+            computing = _computing(entry, begins)
         elif span.kind is SpanKind.TRAFFIC:
             parts = [_Part(span.name, 0, *collectives.messages(span.first, span.stop))]
+            computing = ()
         else:
             continue
-        found.append(_declaration(traffic, span.name, parts))
+        declared = _declaration(traffic, span.name, parts)
+        found.append(replace(declared, job=replace(declared.job, computing=computing)))
     return tuple(each for each in found if len(each.job))
 
 
-def _phases(collectives: _Collectives, job: int, entry: JobEntry) -> Iterator[_Part]:
-    """Yield what a job sends, phase by phase of one iteration."""
+def _phases(
+    collectives: _Collectives, job: int, entry: JobEntry, begins: list[int]
+) -> Iterator[_Part]:
+    """Yield what a job sends, phase by phase of one iteration; `begins` gets their first places."""
     phases = [each for each in entry.phases if each.compute is None]
     spans = collectives.phases_of(job)[: len(phases)]
     places = 0
@@ -100,6 +132,7 @@ def _phases(collectives: _Collectives, job: int, entry: JobEntry) -> Iterator[_P
     last: list[list[tuple[str, Numbers, Numbers]]] = []  # in the background, and nothing follows
     for phase, span in zip(phases, spans, strict=True):
         steps = list(collectives.steps(span))
+        begins.append(places)
         if phase.background:
             behind += steps
             last.append(steps)
@@ -115,6 +148,28 @@ def _phases(collectives: _Collectives, job: int, entry: JobEntry) -> Iterator[_P
     for steps in last:
         for place, step in enumerate(steps):
             yield _Part(step[0], places + place, *step[1:])
+
+
+def _computing(entry: JobEntry, begins: list[int]) -> tuple[tuple[int, float], ...]:
+    """Return how long ranks compute before each place of `_phases`, in seconds.
+
+    What they compute between repetitions of a step counts before the first one. Pipelines' stages,
+    and what is computed beside a step, are left out.
+    """
+    places = iter(begins)
+    found: dict[int, int] = {}
+    waiting = 0
+    for phase in entry.phases:
+        if phase.compute is not None:
+            waiting += phase.compute
+            continue
+        values = [getattr(step, step.kind) for step in phase.parallel or [phase]]
+        gaps = [v.repeat * v.compute for v in values if isinstance(v, CollectiveEntry)]
+        place = next(places)
+        found[place] = found.get(place, 0) + waiting + max(gaps, default=0)
+        waiting = 0
+    found[MOST_PLACES] = waiting
+    return tuple((place, ps / PS_PER_S) for place, ps in found.items() if ps)
 
 
 class _Collectives:

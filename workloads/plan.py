@@ -11,7 +11,7 @@ from topologies.model import Interface, Role
 from topologies.reach import Reach
 from workloads.check import ALL, check_ranks_meet, expand, incast_sources
 from workloads.dag import FlowKind, FlowTable, MessageTable, Numbers
-from workloads.declared import with_chosen_ports
+from workloads.declared import with_chosen_ports, with_late_starts
 from workloads.due import DueCollective, DueTraffic, due_traffic
 from workloads.frames import script_packets
 from workloads.ideal import bounds
@@ -55,7 +55,10 @@ def plan(run: RunFile, seed: int | None = None, *, keep: int = MAX_MESSAGES) -> 
     `keep`: a run with more messages has those of rings and all-to-alls made as they are due.
     Raises TopologyError where a random placement joins what no way joins.
     """
-    return _Plan(run, run.seed if seed is None else seed, keep).traffic()
+    seed = run.seed if seed is None else seed
+    traffic = _Plan(run, seed, keep).traffic()
+    late = with_late_starts(run, traffic)
+    return traffic if late is run else _Plan(late, seed, keep).traffic()
 
 
 class _Plan:

@@ -1,5 +1,7 @@
 """Who chooses the UDP source ports of a run's queue pairs, where the fabric is told of its jobs.
 
+The same one may have jobs start later than their file says, so that their bursts do not meet.
+
     source_ports.install(chooser)            # mechanisms.registry: this room knows no mechanism
 
 Switches hash a queue pair's source port, so whoever knows their hash chooses its path by it.
@@ -31,6 +33,14 @@ class PortChooser(Protocol):
 
         Raises TopologyError where a job's flows can't be carried.
         """
+
+    def rotates(self, topology: Topology) -> bool:
+        """Say whether jobs that repeat iterations start later than they say, where that is good."""
+
+    def late_ps(
+        self, topology: Topology, jobs: Sequence[DeclaredJob], starts_ps: Sequence[int]
+    ) -> tuple[int, ...]:
+        """Return how much later than `starts_ps` jobs start, in fabric ps."""
 
 
 _installed: list[PortChooser] = []

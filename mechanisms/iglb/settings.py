@@ -32,12 +32,14 @@ class Iglb:
     `pinning`: with exact entries; or queue pairs get source ports that switches' hashes send where
     the plan wants them, and entries are only for what is planned again after a failure.
     `hold_down_ps`: a link that returns is used by plans after so long without another change, in
-    fabric ps. `flows`: of each host, that switches have room for; a power of two.
+    fabric ps. `flows`: of each host, that switches have room for; a power of two. `rotate`: jobs
+    of a run file that repeat iterations start later, where their bursts meet less then.
     """
 
     pinning: Pinning = Pinning.ENTRIES
     hold_down_ps: int = HOLD_DOWN_PS
     flows: int = FLOWS
+    rotate: bool = False
 
 
 def _pinning(word: object) -> Pinning:
@@ -61,6 +63,7 @@ class IglbEntry(Model):
     pinning: Annotated[Pinning, BeforeValidator(_pinning)] = Pinning.ENTRIES
     hold_down: Duration = HOLD_DOWN_PS
     flows: Annotated[int, Field(ge=1, le=MOST_FLOWS, strict=True), AfterValidator(_power)] = FLOWS
+    rotate: Annotated[bool, Field(strict=True)] = False
 
 
 def _said(value: object) -> object:
@@ -70,7 +73,9 @@ def _said(value: object) -> object:
 
 
 def _setting(entry: IglbEntry | None) -> Iglb | None:
-    return None if entry is None else Iglb(entry.pinning, entry.hold_down, entry.flows)
+    return (
+        None if entry is None else Iglb(entry.pinning, entry.hold_down, entry.flows, entry.rotate)
+    )
 
 
 IGLB = Setting(

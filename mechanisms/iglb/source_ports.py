@@ -10,10 +10,13 @@ from controller.jobs import DeclaredJob
 from controller.leaf_routes import Routes
 from mechanisms.iglb.ecmp_hash import EcmpHash
 from mechanisms.iglb.hash_ports import choose_ports
+from mechanisms.iglb.late_starts import late_starts
 from mechanisms.iglb.planner import Planner
 from mechanisms.iglb.settings import Pinning, setting_of
 from topologies.model import Topology
 from workloads.source_ports import Ports
+
+PS_PER_S = 10**12
 
 
 class PlannedPorts:
@@ -40,6 +43,20 @@ class PlannedPorts:
         found = choose_ports(EcmpHash(topology, Routes.of(topology)), source, target, arcs, own)
         chosen = np.where(found.udp_port < 0, own, found.udp_port)
         return tuple(np.split(chosen, np.cumsum([len(job) for job in jobs])[:-1]))
+
+    def rotates(self, topology: Topology) -> bool:
+        """Say whether the topology has `rotate: true`."""
+        setting = setting_of(topology)
+        return setting is not None and setting.rotate
+
+    def late_ps(
+        self, topology: Topology, jobs: Sequence[DeclaredJob], starts_ps: Sequence[int]
+    ) -> tuple[int, ...]:
+        """Return how much later than `starts_ps` jobs start, in fabric ps."""
+        starts = [ps / PS_PER_S for ps in starts_ps]
+        return tuple(
+            round(late * PS_PER_S) for late in late_starts(Planner(topology), jobs, starts)
+        )
 
 
 PORTS = PlannedPorts()

@@ -12,7 +12,7 @@ from topologies.model import Topology
 from workloads import source_ports
 from workloads.declared import declarations, declared_jobs
 from workloads.loader import read_run
-from workloads.model import RunFile
+from workloads.model import RunFile, SpanKind
 from workloads.plan import plan
 
 FABRIC = """\
@@ -122,6 +122,15 @@ class Ports:
     ) -> tuple[source_ports.Ports, ...]:
         return tuple(50_000 + np.arange(len(each)) for each in jobs)
 
+    def rotates(self, topology: Topology) -> bool:
+        return True
+
+    def late_ps(
+        self, topology: Topology, jobs: Sequence[DeclaredJob], starts_ps: Sequence[int]
+    ) -> tuple[int, ...]:
+        """Each job 1 us later than the one before."""
+        return tuple(10**6 * number for number in range(len(jobs)))
+
 
 def test_a_fabric_that_is_told_of_jobs_may_choose_their_ports(
     monkeypatch: pytest.MonkeyPatch,
@@ -130,6 +139,37 @@ def test_a_fabric_that_is_told_of_jobs_may_choose_their_ports(
     before = plan(run).flows["udp_port"].tolist()
     monkeypatch.setattr(source_ports, "_installed", [Ports()])
     assert plan(run).flows["udp_port"].tolist() == list(range(50_000, 50_008)) != before
+
+
+def test_a_fabric_that_is_told_of_jobs_may_have_them_start_later(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def told(number: int, iterations: int) -> str:
+        hosts = ", ".join(f"h{2 * number + each}" for each in (1, 2))
+        phases = "phases: [{compute: 1us}, {allreduce: {bytes: 1MB}}]"
+        return f"{{ranks: 2, placement: [{hosts}], iterations: {iterations}, start: 5us, {phases}}}"
+
+    run = read_run(f"{FABRIC}jobs: [{told(0, 2)}, {told(1, 1)}, {told(2, 2)}]")
+    monkeypatch.setattr(source_ports, "_installed", [Ports()])
+    starts = [span.start_ps for span in plan(run).spans if span.kind is SpanKind.JOB]
+    assert starts == [5_000_000, 5_000_000, 6_000_000], "those alone that come again"
+
+
+def test_computing_counts_before_the_phase_that_waits_for_it() -> None:
+    phases = """
+      - compute: 10us
+      - {alltoall: {bytes: 1MB}}
+      - compute: 2us
+      - compute: 3us
+      - {allreduce: {bytes: 1MB, repeat: 4, compute: 1us}}
+      - compute: 7us
+    """
+    found = job(f"job:\n    ranks: 4\n    phases:{phases}")
+    assert sorted({each.phase for each in found.sets}) == [0, 1, 2, 3]
+    (begin, first), (ring, gap), (behind, last) = found.computing
+    assert (begin, ring) == (0, 3) and behind > 3
+    assert (first, gap, last) == pytest.approx((10e-6, 9e-6, 7e-6))
+    assert job("job: {ranks: 4, phases: [{alltoall: {bytes: 1MB}}]}").computing == ()
 
 
 def test_queue_pairs_that_share_messages_share_their_bytes() -> None:
