@@ -13,7 +13,7 @@ import numpy as np
 from controller.jobs import DeclaredJob
 from mechanisms.iglb.demand import of_job
 from mechanisms.iglb.fabric import Fabric, Floats, Ints
-from mechanisms.iglb.planner import Planner
+from mechanisms.iglb.plan import Plan
 from mechanisms.iglb.rotations import rotations
 
 STEPS = (128, 64, 32, 16, 8)
@@ -23,15 +23,14 @@ Timeline = list[tuple[float, Floats]]
 """Of an iteration: seconds, and the share of each arc's rate meanwhile."""
 
 
-def late_starts(
-    planner: Planner, jobs: Sequence[DeclaredJob], starts: Sequence[float]
-) -> list[float]:
-    """Return how many seconds later than it says each job should start; the first one's is 0.
+def late_starts(fabric: Fabric, plan: Plan, starts: Sequence[float]) -> list[float]:
+    """Return how many seconds later than it says each job of a plan should start.
 
-    `starts`: when jobs start by themselves, in seconds. 0 for all where periods meet too rarely.
+    The first one's is 0. `starts`: when jobs start by themselves, in seconds. 0 for all where
+    periods meet too rarely.
     """
-    plan = planner.plan(jobs)
-    lines = [_timeline(planner.fabric, job, plan.arcs[plan.of(job.name)]) for job in jobs]
+    jobs = plan.jobs
+    lines = [_timeline(fabric, job, plan.arcs[plan.of(job.name)]) for job in jobs]
     periods = [sum(seconds for seconds, _ in line) for line in lines]
     if len(jobs) < 2 or min(periods) <= 0:
         return [0.0] * len(jobs)

@@ -19,9 +19,9 @@ from mechanisms.iglb.entries import (
     SOURCE_TABLE,
     entries,
 )
+from mechanisms.iglb.intensity import planner_of
 from mechanisms.iglb.learner import PlannedPaths
 from mechanisms.iglb.link_marks import link_marks
-from mechanisms.iglb.planner import Planner
 from mechanisms.iglb.port_remarks import port_remarks, run_port_remarks
 from mechanisms.iglb.room import PINS, pins_room
 from mechanisms.iglb.settings import IGLB, setting_of
@@ -65,7 +65,7 @@ class IglbMechanism(Mechanism):
         setting = setting_of(topology)
         if setting is None:
             return None
-        return PlannedPaths(topology, setting, facts, policy, Planner(topology))
+        return PlannedPaths(topology, setting, facts, policy, planner_of(topology, setting.order))
 
 
 MECHANISM = IglbMechanism(

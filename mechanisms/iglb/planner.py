@@ -109,11 +109,19 @@ class Planner:
         that return: flows that were moved off them are well where they are, and only a gain is
         worth moving them again.
         """
-        fresh = self.plan(than.jobs)
+        return self.if_better(self.plan(than.jobs), than, by)
+
+    def if_better(self, fresh: Plan, than: Plan, by: float) -> Plan | None:
+        """Return a plan as the next one after `than` if it needs less time, by a share."""
         if fresh.proof.planned_s >= than.proof.planned_s * (1 - by):
             return None
-        moved = _rows_that_differ(fresh.arcs, than.arcs)
-        return replace(fresh, moved=moved, version=than.version + 1)
+        return self.after(fresh, than)
+
+    def after(self, plan: Plan, before: Plan | None) -> Plan:
+        """Return a plan as the next one after another, with what it moves."""
+        old = _paths_before(plan.jobs, self.demand(plan.jobs), before)[0]
+        moved = _rows_that_differ(plan.arcs, old)
+        return replace(plan, moved=moved, version=0 if before is None else before.version + 1)
 
     def _new_coloured(self, demand: Demand, arcs: Ints, new: Bools) -> Ints | None:
         """Return paths with those of new flows by colouring, as far as links are up.

@@ -25,6 +25,13 @@ class Pinning(enum.Enum):
     PORTS = "ports"
 
 
+class Order(enum.Enum):
+    """In which order jobs that come together choose their paths."""
+
+    TOGETHER = "together"
+    INTENSITY = "intensity"
+
+
 @dataclass(frozen=True)
 class Iglb:
     """How jobs' flows are planned and pinned.
@@ -33,13 +40,24 @@ class Iglb:
     the plan wants them, and entries are only for what is planned again after a failure.
     `hold_down_ps`: a link that returns is used by plans after so long without another change, in
     fabric ps. `flows`: of each host, that switches have room for; a power of two. `rotate`: jobs
-    of a run file that repeat iterations start later, where their bursts meet less then.
+    of a run file that repeat iterations start later, where their bursts meet less then. `order`:
+    jobs are planned together, or those first that compute most for a second of traffic.
     """
 
     pinning: Pinning = Pinning.ENTRIES
     hold_down_ps: int = HOLD_DOWN_PS
     flows: int = FLOWS
     rotate: bool = False
+    order: Order = Order.TOGETHER
+
+
+def _order(word: object) -> Order:
+    if isinstance(word, Order):
+        return word
+    known = [each.value for each in Order]
+    if word not in known:
+        raise ValueError(f"{word!r} is no order of jobs: known are {', '.join(known)}")
+    return Order(word)
 
 
 def _pinning(word: object) -> Pinning:
@@ -64,6 +82,7 @@ class IglbEntry(Model):
     hold_down: Duration = HOLD_DOWN_PS
     flows: Annotated[int, Field(ge=1, le=MOST_FLOWS, strict=True), AfterValidator(_power)] = FLOWS
     rotate: Annotated[bool, Field(strict=True)] = False
+    order: Annotated[Order, BeforeValidator(_order)] = Order.TOGETHER
 
 
 def _said(value: object) -> object:
@@ -73,9 +92,9 @@ def _said(value: object) -> object:
 
 
 def _setting(entry: IglbEntry | None) -> Iglb | None:
-    return (
-        None if entry is None else Iglb(entry.pinning, entry.hold_down, entry.flows, entry.rotate)
-    )
+    if entry is None:
+        return None
+    return Iglb(entry.pinning, entry.hold_down, entry.flows, entry.rotate, entry.order)
 
 
 IGLB = Setting(

@@ -9,9 +9,10 @@ import numpy as np
 from controller.jobs import DeclaredJob
 from controller.leaf_routes import Routes
 from mechanisms.iglb.ecmp_hash import EcmpHash
+from mechanisms.iglb.fabric import Fabric
 from mechanisms.iglb.hash_ports import choose_ports
+from mechanisms.iglb.intensity import planner_of
 from mechanisms.iglb.late_starts import late_starts
-from mechanisms.iglb.planner import Planner
 from mechanisms.iglb.settings import Pinning, setting_of
 from topologies.model import Topology
 from workloads.source_ports import Ports
@@ -35,7 +36,7 @@ class PlannedPorts:
         setting = setting_of(topology)
         if setting is None or setting.pinning is not Pinning.PORTS:
             return None
-        arcs = Planner(topology).plan(jobs).arcs
+        arcs = planner_of(topology, setting.order).plan(jobs).arcs
         own, source, target = (
             np.concatenate([getattr(job, name) for job in jobs])
             for name in ("udp_port", "source", "target")
@@ -53,10 +54,12 @@ class PlannedPorts:
         self, topology: Topology, jobs: Sequence[DeclaredJob], starts_ps: Sequence[int]
     ) -> tuple[int, ...]:
         """Return how much later than `starts_ps` jobs start, in fabric ps."""
+        setting = setting_of(topology)
+        assert setting is not None
+        plan = planner_of(topology, setting.order).plan(jobs)
         starts = [ps / PS_PER_S for ps in starts_ps]
-        return tuple(
-            round(late * PS_PER_S) for late in late_starts(Planner(topology), jobs, starts)
-        )
+        late = late_starts(Fabric.of(topology), plan, starts)
+        return tuple(round(each * PS_PER_S) for each in late)
 
 
 PORTS = PlannedPorts()

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import topologies
+from controller.jobs import DeclaredJob
 from mechanisms.iglb.fabric import Floats
-from mechanisms.iglb.intensity import by_intensity, plan_in_order
+from mechanisms.iglb.intensity import InOrder, by_intensity, plan_in_order, planner_of, work_of
 from mechanisms.iglb.planner import Planner
 from mechanisms.iglb.rotations import beyond, rotations
+from mechanisms.iglb.settings import setting_of
 from tests.mechanisms.iglb import fabrics
+from topologies.errors import TopologyError
 
 
 def bursts(period: int, start: int, length: int) -> Floats:
@@ -72,6 +77,52 @@ def test_jobs_with_more_work_a_second_of_traffic_come_first() -> None:
     ]
     order = by_intensity(planner, jobs, {"heavy": 50.0, "light": 1.0})
     assert [job.name for job in order] == ["light", "heavy", "silent"]
+
+
+def computing(job: DeclaredJob, seconds: float) -> DeclaredJob:
+    return replace(job, computing=((0, seconds),))
+
+
+def test_in_order_jobs_that_come_together_choose_by_what_they_compute() -> None:
+    planner = Planner.of(fabrics.leaf_spine(2, 2, 4)).with_links_down(np.array([0]))
+    hosts = np.arange(2)
+    jobs = [fabrics.job(hosts + 2 * i, hosts + 4 + 2 * i, name=name) for i, name in enumerate("ab")]
+    ordered = InOrder(planner)
+    assert (ordered.plan(jobs).arcs == planner.plan(jobs).arcs).all(), "nobody computes"
+    works = [computing(jobs[0], 0.1), computing(jobs[1], 0.2)]
+    assert [work_of(job) for job in works] == pytest.approx([0.4, 0.8])
+    plan = ordered.plan(works)
+    assert list(plan.jobs) == works and plan.version == 0
+    assert plan.moved.tolist() == list(range(len(plan.arcs)))
+    assert (plan.arcs[plan.of("b")] == planner.plan([works[1]]).arcs).all()
+    # Who is there already keeps its paths, and is not counted as moved.
+    third = computing(fabrics.job(hosts, hosts + 6, name="c"), 9.0)
+    fourth = computing(fabrics.job(hosts + 2, hosts + 4, name="d"), 1.0)
+    later = ordered.plan([*works, third, fourth], plan)
+    assert (later.arcs[: len(plan.arcs)] == plan.arcs).all() and later.version == 1
+    assert later.moved.tolist() == list(range(len(plan.arcs), len(later.arcs)))
+    assert ordered.better(plan, 0.05) is None
+
+
+@pytest.mark.parametrize(
+    ("said", "order"), [("true", "together"), ("{order: intensity}", "intensity")]
+)
+def test_the_setting_says_who_plans(said: str, order: str) -> None:
+    topology = topologies.loads(
+        "generator: leaf_spine\nspines: 2\nleaves: 2\nhosts_per_leaf: 2\n"
+        f"link: {{rate: 100Gbps, delay: 1us, queue: 1MB}}\ntime_scale: 1\niglb: {said}"
+    )
+    setting = setting_of(topology)
+    assert setting is not None and setting.order.value == order
+    assert isinstance(planner_of(topology, setting.order), InOrder) == (order == "intensity")
+
+
+def test_an_unknown_order_is_refused() -> None:
+    with pytest.raises(TopologyError, match="known are together, intensity"):
+        topologies.loads(
+            "generator: single\nlink: {rate: 100Gbps, delay: 1us, queue: 1MB}\n"
+            "time_scale: 1\nhosts: 2\niglb: {order: alphabet}"
+        )
 
 
 def test_first_in_order_has_the_best_paths() -> None:
