@@ -42,7 +42,7 @@ from mechanisms.switch_programs import choose
 from tests.hostagent.two_hosts import number
 from tests.mechanisms.iglb.held import ring
 
-pytestmark = [pytest.mark.root, pytest.mark.long]
+pytestmark = [pytest.mark.root, pytest.mark.realtime, pytest.mark.long]
 
 FABRIC = """\
 time_scale: 10000
