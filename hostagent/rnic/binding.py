@@ -21,7 +21,16 @@ from hostagent.algorithms import Parameters, pack
 from hostagent.notifications import Heard, HeardCounts, heard_counts, heard_rows
 from hostagent.rnic.native import native
 from hostagent.rnic.path_kinds import PathKind
-from hostagent.rnic.planes import NO_PLANES, PlaneConfig, PlaneLoss, PlaneState, PlaneStats
+from hostagent.rnic.planes import (
+    NO_PLANES,
+    MigrationCause,
+    MigrationState,
+    MigrationStats,
+    PlaneConfig,
+    PlaneLoss,
+    PlaneState,
+    PlaneStats,
+)
 
 NEVER = (1 << 63) - 1
 NO_CNPS = (1 << 64) - 1
@@ -83,6 +92,7 @@ class EventKind(enum.IntEnum):
     PLACED = 2
     FAILED = 3
     QP_FAILED = 4
+    MIGRATED = 5
 
 
 class Failure(enum.IntEnum):
@@ -293,6 +303,7 @@ class QueuePairStats:
 
 
 _PLANE_FIELDS = [field.name for field in fields(PlaneStats) if field.type == "int"]
+_MIGRATION_FIELDS = [field.name for field in fields(MigrationStats) if field.type == "int"]
 _STATS_FIELDS = [field.name for field in fields(QueuePairStats) if field.type == "int"]
 
 
@@ -537,6 +548,25 @@ class Card:
         row = self.ffi.new("struct rnic_plane_stats *")
         self._check(self.lib.rnic_plane_stats_get(self.handle, qpn, interface, now, row))
         return plane_stats_of(row)
+
+    def migration_stats(self, qpn: int) -> MigrationStats:
+        """Return where one stands that uses an interface at a time. Raises CardError: another."""
+        row = self.ffi.new("struct rnic_migration_stats *")
+        self._check(self.lib.rnic_migration_stats_get(self.handle, qpn, row))
+        return MigrationStats(
+            state=MigrationState(row.state),
+            cause=MigrationCause(row.cause),
+            switching=bool(row.switching),
+            **{name: getattr(row, name) for name in _MIGRATION_FIELDS},
+        )
+
+    def rearm(self, qpn: int, interface: int) -> None:
+        """Name the next alternate of one that has migrated. Raises CardError (rnic_rearm)."""
+        self._check(self.lib.rnic_rearm(self.handle, qpn, interface))
+
+    def migrate(self, qpn: int, now: int) -> None:
+        """Let it send by its alternate. Raises CardError: it is not armed, or that one is down."""
+        self._check(self.lib.rnic_migrate(self.handle, qpn, now))
 
     # --- what happened --------------------------------------------------------------------------
 

@@ -21,6 +21,7 @@ TESTS = (
     "test_rnic_feedback.py",
     "test_rnic_notifications.py",
     "test_rnic_several_interfaces.py",
+    "test_rnic_migration.py",
     "test_rnic_source_port.py",
     "test_rnic_planes.py",
     "test_rnic_planes_exhaustive.py",

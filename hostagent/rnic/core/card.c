@@ -238,7 +238,10 @@ static void dispatch(struct qp *qp, const struct inbound *in)
         return;
     }
     if (in->opcode >= OP_PROBE) {
-        (in->opcode == OP_PROBE ? planes_probed : planes_answered)(qp, in);
+        if (qp->planes)
+            (in->opcode == OP_PROBE ? planes_probed : planes_answered)(qp, in);
+        else
+            (in->opcode == OP_PROBE ? migration_probed : migration_answered)(qp, in);
         return;
     }
     qp->stats.marked += in->marked;
@@ -311,6 +314,8 @@ int rnic_receive(rnic *r, const uint8_t *frame, uint32_t length, uint32_t tail, 
         r->changes++;
         if (qp->planes && in.opcode == OP_ACK)
             planes_heard(qp, r->arriving);
+        if (qp->migration)
+            migration_hear(qp, in.opcode, packet_migrated(frame));
     }
     dispatch(qp, &in);
     qp_update(qp);

@@ -214,6 +214,30 @@ struct plane {
     struct cnp_interval told;
     struct rnic_plane_stats stats;
 };
+/* What a queue pair that migrates has to say beside data; `spoken.plane` is NULL. */
+struct voice {
+    struct spoken spoken;
+    struct qp *qp;
+    uint8_t interface, is_answer;
+    uint8_t body[PROBE_BODY];
+};
+/* Of a queue pair that uses one interface at a time (migration.c). Interfaces are counted among its own. */
+struct migration {
+    uint32_t state, cause;          /* enum rnic_migration_state, enum rnic_migration_cause */
+    uint8_t current, first, alternate;
+    uint8_t peer_by;                /* by which the peer's last packet with M = 1 came; NOWHERE: none has */
+    uint8_t target, target_cause;   /* while it is switching */
+    uint8_t found_itself;           /* it is away from its first one for a failure of its own */
+    uint8_t fruitless;              /* migrations for time-outs since `una` was `una_then` */
+    uint8_t tellings;               /* how often the peer is still told */
+    uint8_t answers;                /* to probes in a row */
+    uint8_t probed;                 /* one is on its way */
+    uint64_t una_then;
+    uint32_t probe_number;
+    rnic_time switch_at, tell_at, return_at, rearm_at; /* RNIC_NEVER: not */
+    struct voice probe, answer[RNIC_INTERFACES];
+    struct rnic_migration_stats stats;
+};
 struct ways {
     uint64_t repeats;               /* packets sent again: they are numbered anew where paths are chosen */
     uint8_t n, last;                /* which one the last packet took */
@@ -310,6 +334,8 @@ struct qp {
     rnic_time trip;                  /* how long acknowledgements take, smoothed; 0: not known */
     uint32_t moving;                 /* planes of which what was outstanding is sent again by others; 0: none */
     uint64_t moved, moved_cursor, moved_below; /* next PSN to be looked at, its work, and where to stop */
+
+    struct migration *migration;     /* it uses one interface at a time; NULL: all */
 
     /* several interfaces or UDP ports */
     struct ways *ways;
@@ -466,6 +492,21 @@ rnic_time planes_patience(const struct qp *qp);                  /* how long sil
 void planes_link(struct lane *lane, int up);
 void planes_told(struct lane *lane, uint32_t peer_ip);           /* a switch: that one is not reached from here */
 
+/* --- migration.c: of queue pairs that use one interface at a time; there is qp->migration -------------- */
+int migration_begin(struct qp *qp);                              /* its ways are there; 0: no memory */
+void migration_stop(struct qp *qp);                              /* it has failed, or is removed */
+void migration_connected(struct qp *qp);                         /* its header is there */
+uint32_t migration_usable(const struct qp *qp);                  /* bit i: it may send by the i-th of its interfaces; one at most */
+struct lane *migration_lane(const struct qp *qp);                /* the current one; NULL: nothing is sent now */
+void migration_listed(struct qp *qp);                            /* it has something to send */
+void migration_hear(struct qp *qp, uint32_t opcode, int migrated); /* a packet by qp->came_by, and its M */
+void migration_probed(struct qp *qp, const struct inbound *in);
+void migration_answered(struct qp *qp, const struct inbound *in);
+int migration_timed_out(struct qp *qp, int waited);              /* 1: that is all; `waited`: as the peer's RNR NAK said */
+void migration_due(struct qp *qp);                               /* HEAP_PLANES */
+void migration_say(struct lane *lane, struct voice *voice, struct rnic_packet *packet);
+void migration_links(struct rnic *r);                            /* a link is up or down, or drained or not any more */
+
 /* --- frames.c ---------------------------------------------------------------------------------- */
 void header_prepare(struct qp *qp, uint64_t peer_mac);
 /* Begins a packet: addresses, UDP and BTH. `extension` bytes and the payload follow. Returns where the extension begins. */
@@ -474,6 +515,8 @@ uint8_t *packet_begin(struct qp *qp, struct rnic_packet *packet, uint32_t opcode
 /* The IPv4 checksum once more. */
 void packet_recheck(struct rnic_packet *packet);
 void packet_cnp(struct qp *qp, struct rnic_packet *packet);
+void header_migrated(struct qp *qp, int migrated); /* M of all that is built from now on */
+int packet_migrated(const uint8_t *frame);         /* of one that was parsed */
 void ways_connect(struct qp *qp, const struct rnic_address *peers);
 void ways_address(struct qp *qp, const struct lane *lane, struct rnic_packet *packet); /* makes it one of this line's */
 void packet_port(struct rnic_packet *packet, uint32_t udp_port); /* another source port: UDP has no checksum */
@@ -514,6 +557,7 @@ void requester_ack(struct qp *qp, const struct inbound *in);     /* ACK, NAK, RN
 void requester_response(struct qp *qp, const struct inbound *in); /* of a READ */
 void requester_gap(struct qp *qp);                               /* early responses have waited long enough */
 void requester_timeout(struct qp *qp);
+void requester_repeat(struct qp *qp);                             /* all that is on the way, as after a time-out */
 void requester_move(struct qp *qp, uint32_t plane);               /* what it carried and has not arrived is sent again by others */
 void requester_flush(struct qp *qp);
 

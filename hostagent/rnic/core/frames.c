@@ -5,7 +5,7 @@
 #include "icrc.h"
 #include "notifications.h"
 
-enum { PROTOCOL_UDP = 17, TTL = 64, ECT0 = 2, CE = 3, CLASS_MASK = 0xe0, IP_LENGTH_MOST = 9216 };
+enum { PROTOCOL_UDP = 17, TTL = 64, ECT0 = 2, CE = 3, CLASS_MASK = 0xe0, IP_LENGTH_MOST = 9216, MIGRATED = 0x40 };
 
 static void put16(uint8_t *at, uint32_t value)
 {
@@ -60,10 +60,12 @@ void header_prepare(struct qp *qp, uint64_t peer_mac)
         qp->ip_sum += get16(ip + i);
     put16(ip + IPV4 + 2, ROCE_PORT);
     uint8_t *bth = ip + IPV4 + UDP;
-    bth[1] = 0x40; /* migration state: as every card starts */
+    bth[1] = MIGRATED; /* as every card starts that has no alternate */
     put16(bth + 2, 0xffff);
     bytes_put24(bth + 5, qp->peer_qpn);
 }
+
+void header_migrated(struct qp *qp, int migrated) { qp->header[ETHERNET + IPV4 + UDP + 1] = migrated ? MIGRATED : 0; }
 
 /* Lengths and checksum. `sum`: of the IPv4 header without length and checksum. */
 static void finish(uint8_t *frame, uint32_t sum, uint32_t ip_length)
@@ -95,7 +97,7 @@ uint8_t *packet_begin(struct qp *qp, struct rnic_packet *packet, uint32_t opcode
     packet->id = 0;
     put16(at + ETHERNET + IPV4, qp->config.udp_port + (uint32_t)(qp->config.udp_ports > 1 ? psn % qp->config.udp_ports : 0));
     bth[0] = (uint8_t)opcode;
-    bth[1] = (uint8_t)(0x40 | pad << 4);
+    bth[1] = (uint8_t)(bth[1] | pad << 4);
     bytes_put24(bth + 9, packet->psn);
     finish(at, qp->ip_sum, IPV4 + UDP + BTH + extension + payload_length + pad + RNIC_ICRC);
     return at + HEADERS;
@@ -133,6 +135,8 @@ static uint32_t shim_of(const uint8_t *frame)
     const uint8_t *udp = frame + ETHERNET + IPV4;
     return get16(udp + 2) == TELEMETRY_PORT ? weft_telemetry_length(udp + UDP) : 0;
 }
+
+int packet_migrated(const uint8_t *frame) { return (frame[ETHERNET + IPV4 + UDP + shim_of(frame) + 1] & MIGRATED) != 0; }
 
 void packet_recheck(struct rnic_packet *packet)
 {
@@ -387,7 +391,7 @@ static inline __attribute__((always_inline)) enum parse_result parse(struct rnic
     *found = qp;
     if (__builtin_expect(in->opcode >= OP_PROBE, 0)) {
         in->payload = bth + BTH;
-        return qp->planes ? PARSE_OK : PARSE_MALFORMED;
+        return qp->planes || qp->migration ? PARSE_OK : PARSE_MALFORMED;
     }
     return in->opcode == OP_CNP ? PARSE_OK : parse_extensions(bth + BTH, here, bytes, pad, has, in);
 }

@@ -272,7 +272,9 @@ int planes_from(struct lane *lane, uint32_t q, struct rnic_packet *packet)
     list_remove(link);
     const struct spoken *spoken = FROM_LINK(link, struct spoken, link);
     struct plane *plane = spoken->plane;
-    if (spoken == &plane->spoken[SPOKEN_CNP]) {
+    if (!plane) {
+        migration_say(lane, FROM_LINK(link, struct voice, spoken.link), packet);
+    } else if (spoken == &plane->spoken[SPOKEN_CNP]) {
         packet_cnp(plane->way->qp, packet);
         ways_address(plane->way->qp, lane, packet);
         plane->way->qp->stats.cnps_sent++;
@@ -535,6 +537,7 @@ void rnic_drain(rnic *r, uint32_t interface, int on)
     r->changes++;
     for (struct link *at = lane->members.next; at != &lane->members; at = at->next)
         qp_update(FROM_LINK(at, struct plane, member)->way->qp);
+    migration_links(r);
 }
 
 int rnic_plane_stats_get(rnic *r, uint32_t qpn, uint32_t interface, rnic_time now, struct rnic_plane_stats *stats)

@@ -26,6 +26,7 @@ void qp_free(struct qp *qp)
     free(qp->collected);
     feedback_end(qp);
     planes_free(qp);
+    free(qp->migration);
     ways_free(qp);
     if (qp->config.slot != qp->slot)
         free(qp->slot);
@@ -86,8 +87,16 @@ static int check(struct rnic *r, const struct rnic_qp_config *c)
     const struct rnic_plane_config *planes = &c->planes;
     if (planes->use > RNIC_PLANES_SINGLE)
         return card_fail(r, RNIC_EINVAL, "queue pair %u: there is no use %u of planes", c->qpn, planes->use);
-    if (planes->use == RNIC_PLANES_SINGLE)
-        return card_fail(r, RNIC_EINVAL, "queue pair %u: path migration is not there yet", c->qpn);
+    if (planes->use == RNIC_PLANES_SINGLE && interfaces < 2)
+        return card_fail(r, RNIC_EINVAL, "queue pair %u: path migration needs two interfaces at least", c->qpn);
+    if (planes->use == RNIC_PLANES_SINGLE && planes->first >= interfaces && planes->first != RNIC_FIRST_TURN && planes->first != RNIC_FIRST_HASH)
+        return card_fail(r, RNIC_EINVAL, "queue pair %u: path migration begins with interface %u of %u", c->qpn, planes->first, interfaces);
+    if (planes->use == RNIC_PLANES_SINGLE && planes->tries > (uint64_t)c->retries + 1)
+        return card_fail(r, RNIC_EINVAL, "queue pair %u: path migration after %u time-outs, but with %u it has failed", c->qpn, planes->tries,
+                         c->retries + 1);
+    if (planes->use == RNIC_PLANES_SINGLE && (planes->switch_ps < 0 || planes->switch_ps > TIME_MOST || planes->return_ps < 0 ||
+                                              planes->return_ps > TIME_MOST))
+        return card_fail(r, RNIC_EINVAL, "queue pair %u: delay or return of path migration out of range", c->qpn);
     if (planes->use == RNIC_PLANES_SHARED && (c->repeat != RNIC_SELECTIVE || interfaces < 2))
         return card_fail(r, RNIC_EINVAL, "queue pair %u: planes need selective repeat and two interfaces at least", c->qpn);
     if (planes->use == RNIC_PLANES_SHARED && (planes->silence_ps <= 0 || planes->silence_ps > TIME_MOST || planes->probe_ps <= 0 ||
@@ -216,7 +225,7 @@ int rnic_add_qp(rnic *r, const struct rnic_qp_config *config, const struct cc_pa
     qp->answers = malloc(c->max_reads * sizeof *qp->answers);
     const int shared = c->planes.use == RNIC_PLANES_SHARED;
     if (!qp->answers || !(shared ? planes_add_slots(qp, cc) : add_slot(qp, cc)) || !feedback_begin(qp) || (c->repeat == RNIC_SELECTIVE && !add_early(qp)) ||
-        !ways_begin(qp) || (shared && !planes_begin(qp))) {
+        !ways_begin(qp) || (shared && !planes_begin(qp)) || (c->planes.use == RNIC_PLANES_SINGLE && !migration_begin(qp))) {
         qp_free(qp);
         return card_fail(r, RNIC_ENOMEM, "no memory for a queue pair");
     }
@@ -256,6 +265,8 @@ int rnic_connect_ways(rnic *r, uint32_t qpn, const struct rnic_address *peers, u
     header_prepare(qp, peers[0].mac);
     if (qp->spans)
         ways_connect(qp, peers);
+    if (qp->migration)
+        migration_connected(qp);
     lookup_join(qp);
     return RNIC_OK;
 }
@@ -282,6 +293,8 @@ int rnic_remove_qp(rnic *r, uint32_t qpn)
         ways_drop(qp);
     if (qp->planes)
         planes_stop(qp);
+    if (qp->migration)
+        migration_stop(qp);
     if (qp->spans && qp->state != RNIC_RESET)
         r->more_peers -= qp->ways->n - 1;
     qp_heap_remove(qp, HEAP_TIMER);
@@ -310,6 +323,8 @@ void qp_fail(struct qp *qp, enum rnic_failure failure, uint8_t syndrome)
         ways_drop(qp);
     if (qp->planes)
         planes_stop(qp);
+    if (qp->migration)
+        migration_stop(qp);
     qp->syndrome = qp->fatal = syndrome;
     if (syndrome)
         ack_soon(qp);

@@ -611,11 +611,32 @@ void requester_response(struct qp *qp, const struct inbound *in)
     progress(qp, before);
 }
 
+/* All that is on the way is sent again. */
+static void begin_anew(struct qp *qp)
+{
+    qp->read_again = 1;
+    qp->response_gap = 0;
+    qp->peer_expected = qp->una; /* it may have lost what it said that it has: nothing is taken for granted */
+    if (selective(qp))
+        qp->lost_below = qp->sent;
+    go_back(qp);
+}
+
+void requester_repeat(struct qp *qp)
+{
+    if (qp->una >= qp->sent || qp->not_ready)
+        return;
+    begin_anew(qp);
+    timer_set(qp, qp->card->now + qp->config.timeout_ps);
+}
+
 void requester_timeout(struct qp *qp)
 {
     qp->deadline = RNIC_NEVER;
     const int waited = qp->not_ready;
     qp->not_ready = 0;
+    if (qp->migration && migration_timed_out(qp, waited))
+        return;
     if (qp->una >= qp->sent)
         return;
     const int settling = !waited && qp->planes && planes_settle(qp);
@@ -630,14 +651,10 @@ void requester_timeout(struct qp *qp)
             return;
         }
     }
-    if (!waited) {
-        qp->read_again = 1;
-        qp->response_gap = 0;
-        qp->peer_expected = qp->una; /* it may have lost what it said that it has: nothing is taken for granted */
-        if (selective(qp))
-            qp->lost_below = qp->sent;
-    }
-    go_back(qp);
+    if (waited)
+        go_back(qp);
+    else
+        begin_anew(qp);
     timer_set(qp, qp->card->now + timeout_of(qp));
 }
 

@@ -105,6 +105,19 @@ struct rnic_plane_config {
     uint32_t misses;       /* SHARED: probes in a row that stay without answer; with the last one the plane is lost. 1 .. 255 */
     rnic_time silence_ps;  /* SHARED: who has sent something by a plane and heard nothing by it for so long probes it, and again after as long; > 0 */
     rnic_time probe_ps;    /* SHARED: the time between probes of a plane that is lost; > 0 */
+    uint32_t first;        /* SINGLE: the interface that it begins with, counted among its own, or of enum rnic_first */
+    uint32_t tries;        /* SINGLE: with so many time-outs in a row it migrates; 0: never because of time-outs. At most `retries` + 1: those of
+                              the path before do not count for the next one */
+    uint32_t by_link;      /* SINGLE, 1: it also migrates when the link of its own interface goes down */
+    uint32_t pad_;
+    rnic_time switch_ps;   /* SINGLE: so long after it has found that out it sends by the other interface, and nothing until then: what
+                              software takes. >= 0 */
+    rnic_time return_ps;   /* SINGLE: it returns by itself to the interface that it began with ("migration" below); 0: never. >= 0 */
+};
+/* How queue pairs are spread over interfaces. Both ends of one find the same. */
+enum rnic_first {
+    RNIC_FIRST_TURN = 0x100, /* the smaller of both ends' numbers, modulo interfaces */
+    RNIC_FIRST_HASH = 0x101, /* a hash of both ends' addresses and numbers: as a bond, which looks at nothing else */
 };
 struct rnic_qp_config {
     uint32_t qpn;            /* 1 .. RNIC_QPN_MAX; both ends may have the same */
@@ -188,6 +201,7 @@ enum rnic_event_kind {
     RNIC_PLACED = 2,    /* the last packet of a message arrived in order, whatever its kind (not of READs) */
     RNIC_FAILED = 3,    /* a work request (or receive buffer) will not complete: `status` */
     RNIC_QP_FAILED = 4, /* the queue pair is in error, and why; comes before its works' RNIC_FAILED */
+    RNIC_MIGRATED = 5,  /* it sends by another interface, `id` of the card's (IBV_EVENT_PATH_MIG) */
 };
 enum rnic_failure {
     RNIC_NO_FAILURE = 0,
@@ -304,6 +318,52 @@ struct rnic_plane_stats {
 int rnic_plane_stats_get(rnic *r, uint32_t qpn, uint32_t interface, rnic_time now, struct rnic_plane_stats *stats);
 /* No new packet of a queue pair with planes takes this interface, or they may again; of both modes. What is on its way arrives: nothing is lost. */
 void rnic_drain(rnic *r, uint32_t interface, int on);
+
+/* --- migration ------------------------------------------------------------------------------- */
+
+/* Automatic path migration (RNIC_PLANES_SINGLE; InfiniBand vol. 1, 17.2.8). A queue pair sends all that it sends by one of its interfaces,
+ * the current one, and takes what comes by any. BTH's M bit tells the peer in which state it is:
+ *
+ *   ARMED      M = 0   There is an alternate. It migrates to that when time-outs or its link say so, when it is told to, or when the
+ *                      peer asks for it: by a packet with M = 1, to the interface by which that came. Each end begins here.
+ *   MIGRATED   M = 1   It has migrated, and will not again: the next failure ends it as one without alternates.
+ *   REARM      M = 0   The user has named a new alternate. When the peer has done so, too (its packets have M = 0), it is ARMED.
+ *
+ * What was on the way is sent again by the new path, as after a time-out, and an acknowledgement that nobody asked for tells the
+ * peer, until it is heard there: who only receives would have nothing else to send. An interface whose link is down, or
+ * that is drained (rnic_drain), is no alternate; draining the current one moves it whatever its state is, and nothing is sent again.
+ *
+ * `return_ps` > 0, which the specification does not have: it rearms itself as soon as the peer is heard by the new interface, or after so long, may
+ * migrate without being armed and follow the peer in REARM, too, and who has found a failure himself returns when the link has been up for so long, and with
+ * `tries` also RNIC_RETURN_PROBES probes, spread over that time, were answered one after the other. */
+enum rnic_migration_state { RNIC_MIGRATION_ARMED = 0, RNIC_MIGRATION_REARM = 1, RNIC_MIGRATION_MIGRATED = 2 };
+enum rnic_migration_cause {
+    RNIC_CAUSE_NONE = 0,
+    RNIC_CAUSE_LINK = 1,
+    RNIC_CAUSE_TIMEOUT = 2,
+    RNIC_CAUSE_PEER = 3,     /* a packet with M = 1 */
+    RNIC_CAUSE_DRAINED = 4,
+    RNIC_CAUSE_USER = 5,     /* rnic_migrate */
+    RNIC_CAUSE_RETURN = 6,
+};
+enum { RNIC_RETURN_PROBES = 5 };
+struct rnic_migration_stats {
+    uint32_t state;          /* enum rnic_migration_state */
+    uint32_t cause;          /* enum rnic_migration_cause of the last migration */
+    uint32_t interface, alternate; /* of the card's: the current one, and which is next */
+    uint32_t switching;      /* 1: `switch_ps` has not passed */
+    uint32_t pad_;
+    uint64_t migrations;
+    uint64_t probes_sent, probes_answered;
+    rnic_time found_at;      /* when it was found that it must migrate; -1: never */
+    rnic_time migrated_at;   /* the last time; -1: never */
+};
+/* RNIC_ENOENT: there is no such queue pair, or it has one interface or uses all. */
+int rnic_migration_stats_get(rnic *r, uint32_t qpn, struct rnic_migration_stats *stats);
+/* A new alternate, of the card's interfaces, for one that has migrated. RNIC_ESTATE: it is ARMED; RNIC_EINVAL: it has no such interface, or sends by it. */
+int rnic_rearm(rnic *r, uint32_t qpn, uint32_t interface);
+/* To the alternate, at once: RNIC_ESTATE unless it is ARMED and the alternate's link is up. */
+int rnic_migrate(rnic *r, uint32_t qpn, rnic_time now);
 
 /* --- what happened --------------------------------------------------------------------------- */
 

@@ -233,7 +233,7 @@ void ack_soon(struct qp *qp)
     struct lane *lane = qp->lane;
     if (__builtin_expect(qp->spans, 0))
         lane = ways_answer(qp, &qp->ack, &qp->ways->ack_lane, ack_queue(qp));
-    if (!linked(&qp->ack)) {
+    if (lane && !linked(&qp->ack)) {
         list_append(&lane->acks[ack_queue(qp)], &qp->ack);
         lane->waiting |= 1u << ack_queue(qp);
     }
@@ -245,7 +245,7 @@ void cnp_soon(struct qp *qp)
     struct lane *lane = qp->lane;
     if (__builtin_expect(qp->spans, 0))
         lane = ways_answer(qp, &qp->cnp, &qp->ways->cnp_lane, q);
-    if (!linked(&qp->cnp)) {
+    if (lane && !linked(&qp->cnp)) {
         list_append(&lane->cnps, &qp->cnp);
         lane->waiting |= 1u << q;
     }
@@ -452,6 +452,6 @@ void rnic_advance(rnic *r, rnic_time now)
     while (heap->n && heap->first <= r->now) {
         struct qp *qp = heap->entries[0].qp;
         qp_heap_remove(qp, HEAP_PLANES);
-        planes_due(qp);
+        (qp->planes ? planes_due : migration_due)(qp);
     }
 }

@@ -122,6 +122,8 @@ int ways_join(const struct qp *qp, uint32_t ip, uint32_t peer_ip)
 uint64_t ways_line_rate(const struct qp *qp)
 {
     uint64_t rate = 0;
+    if (qp->migration)
+        return qp->lane->config.line_rate_bps;
     for (uint32_t i = 0; i < qp->ways->n; i++) {
         const uint64_t line = qp->ways->way[i].lane->config.line_rate_bps;
         if (!line)
@@ -152,6 +154,8 @@ static void leave(struct way *way)
 void ways_list(struct qp *qp)
 {
     qp->ways->listed = 1;
+    if (qp->migration)
+        migration_listed(qp);
     for (uint32_t i = 0; i < qp->ways->n; i++)
         enter(&qp->ways->way[i]);
 }
@@ -215,6 +219,8 @@ static struct way *choose(struct qp *qp, int *bound)
     }
     for (uint32_t i = 0; i < ways->n; i++)
         usable |= (uint32_t)ways->way[i].lane->up << i;
+    if (qp->migration)
+        usable &= migration_usable(qp);
     if (!usable)
         return NULL;
     const uint64_t psn = upcoming(qp, &again);
@@ -226,7 +232,7 @@ static struct way *choose(struct qp *qp, int *bound)
     }
     for (uint32_t turn = 1; turn <= ways->n; turn++) {
         const uint32_t i = (ways->last + turn) % ways->n;
-        if (is_free(qp, &ways->way[i])) {
+        if (usable >> i & 1 && is_free(qp, &ways->way[i])) {
             qp->path = (uint8_t)(psn % ports_of(qp) * ways->n + i);
             return &ways->way[i];
         }
@@ -433,7 +439,7 @@ static int send_by(struct way *way, struct rnic_packet *packet)
     while (qp->ways->listed) {
         int bound = 0;
         struct way *other = choose(qp, &bound);
-        if (!other || (other != way && !bound))
+        if (!other || (other != way && (!bound || qp->migration)))
             return 0;
         struct rnic_packet *room = other == way ? packet : held_end(other);
         if (!room)
@@ -473,9 +479,22 @@ static int ways_is_lost(const struct qp *qp, uint32_t interface)
     return qp->planes && qp->planes[interface - qp->config.interface].lost;
 }
 
+/* NULL: by none now; whoever lets it send again asks once more. */
+static struct lane *answer_by_one(const struct qp *qp, struct link *link, uint8_t *at)
+{
+    struct lane *lane = migration_lane(qp);
+    if (linked(link) && qp->card->lanes[*at] != lane)
+        list_remove(link);
+    if (lane)
+        *at = (uint8_t)(qp->config.interface + qp->migration->current);
+    return lane;
+}
+
 struct lane *ways_answer(struct qp *qp, struct link *link, uint8_t *at, uint32_t queue)
 {
     struct rnic *r = qp->card;
+    if (qp->migration)
+        return answer_by_one(qp, link, at);
     if (linked(link) && !(r->lanes[*at]->paused >> queue & 1) && !ways_is_lost(qp, *at))
         return r->lanes[*at];
     uint32_t to = qp->came_by;
@@ -526,6 +545,7 @@ void rnic_set_link(rnic *r, uint32_t interface, int up)
     lane->up = up != 0;
     lane_may_send(r, lane);
     planes_link(lane, lane->up);
+    migration_links(r);
     for (uint32_t i = 0; i < r->interfaces; i++) { /* what waits for a line that is down, where another is up */
         struct lane *down = r->lanes[i];
         if (down->up)

@@ -167,6 +167,7 @@ void tasks_event(struct rnicd *d, const struct rnic_event *event)
         post_receive(d, member);
         break;
     case RNIC_FAILED:
+    case RNIC_MIGRATED:
         break;
     case RNIC_QP_FAILED:
         finish(d, member, (enum rnic_failure)event->status);
