@@ -337,6 +337,7 @@ static void take_events(struct sim *s, struct nic *nic)
                 break;
             case RNIC_RECEIVED:
             case RNIC_FAILED:
+            case RNIC_MIGRATED:
                 break;
             }
         }

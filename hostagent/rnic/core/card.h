@@ -210,6 +210,7 @@ struct plane {
     uint8_t asked, missed, lost;
     uint8_t doubted;                /* the peer lacks what went by it */
     uint8_t answers;                /* since it was lost; stays at 255 */
+    uint32_t unacknowledged;        /* as the queue pair's, of what came by it */
     uint8_t answer_body[PROBE_BODY];
     struct cnp_interval told;
     struct rnic_plane_stats stats;

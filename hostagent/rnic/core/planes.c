@@ -291,8 +291,8 @@ static void lose(struct plane *plane, enum rnic_plane_loss why)
     struct qp *qp = plane->way->qp;
     struct rnic *r = qp->card;
     const uint32_t i = number_of(plane);
-    if (qp->state != RNIC_READY)
-        return;
+    if (qp->state != RNIC_READY || (plane->lost && !plane->answers))
+        return; /* the same loss, told once more */
     plane->lost_ns = nanoseconds(r);
     if (plane->sent)
         __atomic_store_n(&plane->sent->lost_at, plane->lost_ns, __ATOMIC_RELEASE);

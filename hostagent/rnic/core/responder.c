@@ -247,6 +247,12 @@ int responder_send(struct qp *qp, struct rnic_packet *packet)
 
 /* --- requests ---------------------------------------------------------------------------------- */
 
+/* Packets since the last acknowledgement; of planes each has its own, so that each hears that it works. */
+static inline uint32_t *unacknowledged_of(struct qp *qp)
+{
+    return __builtin_expect(qp->planes != NULL, 0) ? &qp->planes[qp->came_by - qp->config.interface].unacknowledged : &qp->unacknowledged;
+}
+
 /* Carries out the request that is due. */
 static enum taken take(struct qp *qp, const struct inbound *in)
 {
@@ -270,8 +276,7 @@ static enum taken take(struct qp *qp, const struct inbound *in)
     if (in->opcode != OP_READ_REQUEST) {
         qp->stats.received_packets++;
         qp->stats.received_bytes += in->payload_length;
-        qp->unacknowledged++;
-        if (in->ack_request || is_last(in->opcode) || qp->unacknowledged >= qp->config.ack_every)
+        if (in->ack_request || is_last(in->opcode) || ++*unacknowledged_of(qp) >= qp->config.ack_every)
             qp->ack_wanted = 1;
     }
     qp->expected += packets;
@@ -488,7 +493,7 @@ int responder_ack(struct qp *qp, struct rnic_packet *packet)
         qp->stats.rnr_sent++;
     qp->syndrome = 0;
     qp->ack_wanted = 0;
-    qp->unacknowledged = 0;
+    *unacknowledged_of(qp) = 0;
     return 1;
 }
 

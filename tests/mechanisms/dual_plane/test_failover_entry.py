@@ -43,7 +43,7 @@ def planned(keys: str) -> Transport:
 def test_true_is_all_defaults_of_one_plane() -> None:
     found = planned("failover: true")
     assert found == planned("failover: {}")
-    assert found.planes == PlaneConfig(PlaneUse.SHARED, 3, 100 * US, MS)
+    assert found.planes == PlaneConfig(PlaneUse.SHARED, 3, 50 * US, MS)
     assert found.algorithms["dual_plane"] == DualPlaneParameters(
         line_rate_bps=200 * GBPS,
         min_rate_bps=GBPS // 2,
@@ -118,7 +118,7 @@ def test_mistakes_are_told_once(before: str, after: str, told: str) -> None:
     ("keys", "severity", "told"),
     [
         ("failover: {silence: 1us}", Severity.WARNING, "is less than a round trip"),
-        ("failover: true, timeout: 400us", Severity.WARNING, "a time-out of 400us comes before"),
+        ("failover: true, timeout: 200us", Severity.WARNING, "a time-out of 200us comes before"),
         ("failover: {hold: 4ms}", Severity.INFO, "5 probes take 5ms"),
     ],
 )
