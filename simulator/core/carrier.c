@@ -10,9 +10,10 @@ void carrier_delay(struct node *node, ws_time delay)
             node->nics[i].link_delay = delay;
 }
 
-void carrier_told(struct nic *nic, int up)
+void carrier_told(const struct sim *s, struct nic *nic, int up)
 {
     nic->believed = (uint8_t)(up != 0);
+    rnic_advance(nic->card, s->now); /* it knows no time but what it is told */
     rnic_set_link(nic->card, nic->line, up);
 }
 
@@ -25,13 +26,13 @@ void carrier_changed(struct sim *s, uint32_t number, uint32_t port)
     if (nic->link_delay)
         order_timer(s, s->now + nic->link_delay, TIMER_CARRIER, (uint64_t)number << 32 | port << 1 | (uint32_t)up);
     else
-        carrier_told(nic, up);
+        carrier_told(s, nic, up);
 }
 
 static void carrier_due(struct sim *s, const struct timer *timer)
 {
     const uint32_t number = (uint32_t)(timer->object >> 32), port = (uint32_t)timer->object >> 1;
-    carrier_told(&s->nodes[number].nics[port], (int)(timer->object & 1));
+    carrier_told(s, &s->nodes[number].nics[port], (int)(timer->object & 1));
     nic_wake(s, number, port);
 }
 

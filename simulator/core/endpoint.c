@@ -105,7 +105,7 @@ static int device_make(struct sim *s, uint32_t number, const struct sim_transpor
         nics[i].card = card;
         nics[i].line = (uint8_t)i;
         nics[i].lines = (uint8_t)node->n_nics;
-        carrier_told(&nics[i], nics[i].end.out && nics[i].end.out->up);
+        carrier_told(s, &nics[i], nics[i].end.out && nics[i].end.out->up);
     }
     return SIM_OK;
 }

@@ -527,7 +527,7 @@ void endpoint_reconfigure(struct nic *nic);
 
 /* --- carrier.c: what cards of several interfaces know of their links ------------------------------------ */
 void carrier_delay(struct node *node, ws_time delay);                 /* after which they hear; the longest holds */
-void carrier_told(struct nic *nic, int up);                           /* now */
+void carrier_told(const struct sim *s, struct nic *nic, int up);      /* now */
 void carrier_changed(struct sim *s, uint32_t node, uint32_t port);    /* its link went up or down */
 
 /* --- stripes.c: messages that several queue pairs share ------------------------------------------------- */

@@ -16,6 +16,7 @@ static int is_up(uint32_t flags) { return (flags & IFF_UP) && (flags & IFF_RUNNI
 
 static void link_is(struct rnicd *d, unsigned ifindex, int up)
 {
+    rnic_advance(d->card, rnicd_now(d)); /* it knows no time but what it is told */
     for (uint32_t i = 0; i < d->n_lines; i++)
         if (d->lines[i].ifindex == ifindex)
             rnic_set_link(d->card, i, up);
@@ -24,6 +25,7 @@ static void link_is(struct rnicd *d, unsigned ifindex, int up)
 /* All links as they are: at the start, and where messages were lost. */
 static void links_ask(struct rnicd *d)
 {
+    rnic_advance(d->card, rnicd_now(d));
     for (uint32_t i = 0; i < d->n_lines; i++) {
         const struct line *line = &d->lines[i];
         struct ifreq query = {.ifr_ifindex = (int)line->ifindex};

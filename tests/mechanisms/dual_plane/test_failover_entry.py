@@ -120,6 +120,7 @@ def test_mistakes_are_told_once(before: str, after: str, told: str) -> None:
         ("failover: {silence: 1us}", Severity.WARNING, "is less than a round trip"),
         ("failover: true, timeout: 200us", Severity.WARNING, "a time-out of 200us comes before"),
         ("failover: {hold: 4ms}", Severity.INFO, "5 probes take 5ms"),
+        ("failover: true, reorder: 159us", Severity.INFO, "a full queue lasts 160 us"),
     ],
 )
 def test_lint_finds_times_that_contradict_each_other(
@@ -131,5 +132,5 @@ def test_lint_finds_times_that_contradict_each_other(
 
 
 def test_lint_has_nothing_to_say_of_the_defaults_or_without_it() -> None:
-    for keys in ("failover: true", "reorder: 1us"):
+    for keys in ("failover: true, reorder: 160us", "failover: true", "reorder: 1us"):
         assert not list(failover_remarks(read_run(RUN % keys)))
