@@ -1,0 +1,57 @@
+"""Two hosts wired together by two planes: what switches say of one, by whichever it comes."""
+
+from __future__ import annotations
+
+from ipaddress import IPv4Address
+
+import pytest
+from scapy.layers.l2 import Ether
+
+from hostagent.rnic.binding import Operation, Repeat
+from hostagent.rnic.planes import PlaneConfig, PlaneLoss, PlaneState, PlaneUse
+from protocols.notification import Notification, NotificationType, datagram
+from simulator.core.binding import Transport
+from tests.simulator.conftest import Net
+
+US = 10**6
+MS = 1000 * US
+PLANES = PlaneConfig(PlaneUse.SHARED, misses=3, silence_ps=5 * MS, probe_ps=MS)
+TRANSPORT = Transport(repeat=Repeat.SELECTIVE, reorder_ps=100 * US, planes=PLANES)
+
+
+def address(node: int, interface: int) -> int:
+    return 0x0A000000 + node + 256 * interface  # as the net gives them
+
+
+@pytest.mark.parametrize(
+    ("by", "about", "lost"), [(0, 0, [1, 0]), (1, 1, [0, 1]), (1, 0, [0, 0]), (0, 1, [0, 0])]
+)
+def test_a_switchs_word_loses_the_plane_by_which_it_came(
+    net: Net, by: int, about: int, lost: list[int]
+) -> None:
+    a, b = net.host(interfaces=2), net.host(interfaces=2)
+    for interface in range(2):
+        net.link((a, interface), (b, interface))
+    number = net.engine.add_transports([TRANSPORT]) + 1
+    write = int(Operation.WRITE)
+    flow = net.flow(a, b, payload=4096, interfaces=2, transport=number, operation=write)
+    net.messages([{"flow": flow, "bytes": 4 << 20}])
+    said = Notification(
+        type=NotificationType.LINK_DOWN,
+        severity=15,
+        validity=9,
+        switch_id=2,
+        port=2,
+        destination=str(IPv4Address(address(b, about))),
+    )
+    link = Ether(dst="02:00:00:00:00:00", src="02:00:00:00:00:01")
+    frame = bytes(link / datagram(said, to=str(IPv4Address(address(a, by)))))
+    net.engine.add_script([(b, by, 20 * US, frame)])
+    net.engine.run(to_the_end=True)
+    rows = [row for row in net.engine.plane_rows() if row["sends"]]
+    assert [int(row["interface"]) for row in rows] == [0, 1]
+    assert [int(row["losses"]) for row in rows] == lost
+    for row in rows:
+        assert PlaneLoss(row["why"]) is (PlaneLoss.TOLD if row["losses"] else PlaneLoss.NONE)
+        assert PlaneState(row["state"]) is PlaneState.UP  # it is well: an answer is enough
+    assert net.engine.totals().messages_done == 1
