@@ -94,6 +94,7 @@ def conditions(report: Report) -> str:
     control = titles(given["control"], given["congestion_control"])
     depth = "" if given["depth"] is None else f", depth {given['depth']}"
     ways = ", over all interfaces" if given.get("interfaces") == "all" else ""
+    ways += " as planes" if given.get("failover") else ""
     text += f"\n {given['qps']} queue pair(s) a source{ways}{depth}, MTU {given['mtu']}"
     return f"{text}, {control}, {given['retransmission']}"
 

@@ -167,11 +167,16 @@ def test_a_queue_pair_over_both_planes_has_two_lines(capsys: pytest.CaptureFixtu
     words = ("write", "h1", "h3", "--bw", "-n", "100", "--set", "none", "--sim", "dualplane")
     several = ("--interfaces", "all", "--retransmission", "selective-repeat", "--reorder", "10us")
     one, both = measured(capsys, *words), measured(capsys, *words, *several)
+    planes = measured(capsys, *words, *several, "--failover")
     assert "interfaces" not in one["parameters"]
     assert both["parameters"]["interfaces"] == "all"
     [alone], [together] = (each["measurements"][0]["rows"] for each in (one, both))
     assert together["bw_average_gbps"] > 1.9 * alone["bw_average_gbps"]
     assert together["transport"]["repeated_packets"] == 0
+    assert (both["parameters"].get("failover"), planes["parameters"]["failover"]) == (None, True)
+    [apart] = planes["measurements"][0]["rows"]
+    assert apart["bw_average_gbps"] > 1.9 * alone["bw_average_gbps"]
+    assert apart["transport"]["repeated_packets"] == 0
     assert cli.main(["perf", *words, *several]) == 0
     assert "1 queue pair(s) a source, over all interfaces" in capsys.readouterr().out
 
@@ -181,6 +186,10 @@ WRONG_WAYS: dict[tuple[str, ...], str] = {
     ("h1", "h3", "--reorder", "10us"): "--reorder is for --retransmission selective-repeat",
     ("h1", "h3", "--reorder", "10"): "--reorder 10: ",
     ("h1", "h3", "--reorder", "0us"): "--reorder 0us: has to be more than nothing",
+    ("h1", "h3", "--failover"): "--failover is of queue pairs over all interfaces",
+    (
+        *("h1", "h3", "--failover", "--interfaces", "all"),
+    ): "--failover needs --retransmission selective-repeat",
     ("h1", "h3", "--interfaces", "two"): "'two' is not one of 'one', 'all'",
 }
 
