@@ -513,7 +513,7 @@ class Simulation:
 
     def _planes_end(self) -> Records | None:
         """Return what became of planes, None where no interfaces are such."""
-        if all(each.planes.use is PlaneUse.TURNS for each in self.traffic.transports):
+        if all(each.planes.use is not PlaneUse.SHARED for each in self.traffic.transports):
             return None
         return self.engine.plane_rows()
 

@@ -60,8 +60,10 @@ def _transport(each: Mapping[str, Any]) -> str:
         lines = (
             f"over {each['interfaces']} interfaces, {format_rate(each['line_rate_bps'])} together"
         )
-    if "planes" in each:
-        planes = each["planes"]
+    planes = each.get("planes", {})
+    if planes.get("use") == "single":
+        lines += ", one at a time"
+    elif planes:
         lines += (
             f", planes that are asked after {show_duration(planes['silence_ps'])} of silence, lost "
             f"after {planes['misses']} unanswered, and then probed each "

@@ -21,22 +21,32 @@ def plane_problems(transport: TransportFields, topology: Topology) -> Iterator[t
     key = found[0].key
     if transport.interfaces == "one":
         yield key, "its planes are all interfaces of a host: write interfaces: all"
-    if transport.retransmission == "go-back-n":
+    if transport.retransmission == "go-back-n" and found[1].use is PlaneUse.SHARED:
         yield (
             key,
             "what one plane carries may overtake what another does, and go-back-n keeps nothing "
             "that comes early: write retransmission: selective-repeat",
         )
+    if found[1].tries > transport.retries + 1:
+        yield key, f"after {transport.retries + 1} time-outs ('retries') the queue pair has failed"
     stock = [host.name for host in topology.hosts if host.name in topology.stock_nics]
     if stock:
         yield key, f"{stock[0]} has a stock NIC, which has no planes: leave it out of stock_nics"
 
 
-def plane_request(planes: PlaneConfig, scale: int) -> dict[str, int] | None:
+def plane_request(planes: PlaneConfig, scale: int) -> dict[str, Any] | None:
     """Return planes as an endpoint's `open` takes them, slowed down by `scale`."""
     if planes.use is PlaneUse.TURNS:
         return None
     told = planes.with_time_scale(scale)
+    if told.use is PlaneUse.SINGLE:
+        return {
+            "first": told.first,
+            "tries": told.tries,
+            "by_link": told.by_link,
+            "switch_us": -(-told.switch_ps // PS_PER_US),
+            "return_us": -(-told.return_ps // PS_PER_US),
+        }
     return {
         "silence_us": -(-told.silence_ps // PS_PER_US),
         "misses": told.misses,
@@ -49,6 +59,9 @@ def plane_words(planes: PlaneConfig, scale: int) -> dict[str, Any]:
     if planes.use is PlaneUse.TURNS:
         return {}
     told = planes.with_time_scale(scale)
+    if told.use is PlaneUse.SINGLE:
+        names = ("first", "tries", "by_link", "switch_ps", "return_ps")
+        return {"planes": {"use": "single", **{name: getattr(told, name) for name in names}}}
     return {
         "planes": {
             "use": told.use.name.lower(),

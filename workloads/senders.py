@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol, Self
 
-from hostagent.rnic.planes import PlaneConfig
+from hostagent.rnic.planes import PlaneConfig, PlaneUse
 
 
 class Parameters(Protocol):
@@ -95,7 +95,8 @@ class Sender:
     `name`: as `congestion_control:` says it; `title` as people write it, plural if it has one.
     `planes(entry)`: of one that `congestion_control:` does not name, but that runs beside whatever
     it names: what the card makes of a queue pair's interfaces by the validated `transport:`, where
-    `entry` has the sender's first key; None: it does not run. A slot is one interface's then.
+    `entry` has the sender's first key; None: nothing, and it does not run. It runs where they
+    share the load, and a slot is one interface's then.
     `algorithm`: its name in C (hostagent/include/cc_algorithms.h). `keys`: its own keys of
     `transport:`. `parameters(entry, line_rate_bps)`: from the validated `transport:` to what the
     algorithm runs with. `beside`: names of senders that run beside it; the smallest rate holds.
@@ -205,7 +206,8 @@ def running(entry: Any, *, stock: bool = False) -> tuple[Sender, ...]:
     """
     chosen = with_those_beside(entry.congestion_control, stock=stock)
     planes = of_planes(entry)
-    return tuple(each for each in senders() if each in chosen or (planes and each is planes[0]))
+    beside = planes[0] if planes and planes[1].use is PlaneUse.SHARED else None
+    return tuple(each for each in senders() if each in chosen or each is beside)
 
 
 def titles(name: str, set_name: str | None = None) -> str:

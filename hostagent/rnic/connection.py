@@ -24,6 +24,7 @@ from hostagent.rnic.requests import REFUSED, RequestError, own_pairs, refusal
 DEFAULT_TIMEOUT_US = 200_000
 _REPEATS = {"go-back-n": Repeat.GO_BACK_N, "selective-repeat": Repeat.SELECTIVE}
 _PLANE_KEYS = ("silence_us", "misses", "probe_us")
+_MIGRATION_KEYS = ("first", "tries", "by_link", "switch_us", "return_us")
 _PATH_KEYS = ("kind", "idle_rounds", "rounds", "pause_ns")
 
 
@@ -329,6 +330,17 @@ def _planes(told: Any) -> PlaneConfig:
     if told is None:
         return NO_PLANES
     said = told if isinstance(told, dict) else {}
+    if set(said) == set(_MIGRATION_KEYS) and all(
+        type(n) in (int, bool) and n >= 0 for n in said.values()
+    ):
+        return PlaneConfig(
+            PlaneUse.SINGLE,
+            first=said["first"],
+            tries=said["tries"],
+            by_link=bool(said["by_link"]),
+            switch_ps=said["switch_us"] * 1_000_000,
+            return_ps=said["return_us"] * 1_000_000,
+        )
     if set(said) != set(_PLANE_KEYS) or not all(type(n) is int and n > 0 for n in said.values()):
         raise RequestError(
             f"planes are a mapping of {', '.join(_PLANE_KEYS)}, whole numbers from 1 on; "

@@ -45,7 +45,8 @@ open {qps, buffer_bytes, mtu?, udp_port?, udp_ports?, repeat?, ack_every?, windo
     planes: {silence_us, misses, probe_us}: with selective-repeat and "all" the interfaces are
     planes (rnic.h), the same at both ends; congestion_control is that of each of them then, and
     an algorithm of planes in it says when one that was lost may be used again; null (default): they
-    are one device's.
+    are one device's. {first, tries, by_link, switch_us, return_us}: one plane at a time instead,
+    with path migration as rnic.h has it.
 connect {pairs: [{qpn, peer_ip, peer_qpn, peer_psn, peer_rkey?, peer_address?, peer_mac?,
          peer_ways?}]} -> {}
     What the other end's `open` said. If one is refused, those of the request are closed. peer_mac:

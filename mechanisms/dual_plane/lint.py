@@ -19,7 +19,7 @@ _PS = 10**12
 def failover_remarks(run: RunFile) -> Iterator[Remark]:
     """Yield what is wrong with a run's failover."""
     entry: Any = run.transport
-    if entry is None or entry.failover is None:
+    if entry is None or entry.failover is None or entry.failover.mode != "share":
         return
     told: FailoverEntry = entry.failover
     yield from _against_the_fabric(run, entry, told)

@@ -7,9 +7,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from hostagent.rnic.planes import MISSES_MOST, PlaneConfig, PlaneUse
+from hostagent.rnic.planes import FIRST_HASH, FIRST_TURN, MISSES_MOST, PlaneConfig, PlaneUse
 from mechanisms.dual_plane.parameters import DualPlaneParameters, least_rate_bps
-from topologies.fields import Count, Model, Moment
+from topologies.fields import Count, CountOrNone, Model, Moment
 from topologies.units import show_duration
 from workloads.senders import Key, Sender, StateColumn
 from workloads.transport_schema import PS_PER_NS, Timer
@@ -17,11 +17,19 @@ from workloads.transport_schema import PS_PER_NS, Timer
 US, MS, S = 10**6, 10**9, 10**12
 
 
+_SHARE = ("silence", "misses", "probe", "hold", "hold_most", "stable", "ramp", "answers")
+_MIGRATE = ("first", "tries", "by_link", "switch", "back")
+_FIRST = {"turn": FIRST_TURN, "hash": FIRST_HASH}
+
+
 class FailoverEntry(Model):
     """When a plane is lost, and when it is used again; times of the fabric.
 
     `mode` share: packets take turns over all planes. migrate: one plane at a time, the others are
-    alternates (automatic path migration).
+    alternates (automatic path migration): it begins with interface `first` (or in turn, or by a
+    hash as a bond does), migrates after `tries` time-outs in a row (0: never) and `by_link` with
+    its link, sends by the other one `switch` later, and returns when the first one has been well
+    for `back` (0: never).
     """
 
     mode: Literal["share", "migrate"] = "share"
@@ -33,14 +41,19 @@ class FailoverEntry(Model):
     stable: Moment = 2 * S
     ramp: Moment = 100 * US
     answers: Annotated[Count, Field(le=1 << 20)] = 5
+    first: Literal["turn", "hash"] | Annotated[int, Field(ge=0, lt=8, strict=True)] = 0
+    tries: Annotated[CountOrNone, Field(le=1001)] = 1
+    by_link: Annotated[bool, Field(strict=True)] = True
+    switch: Moment = 0
+    back: Moment = 0
 
     @model_validator(mode="after")
     def _makes_sense(self) -> FailoverEntry:
-        if self.mode == "migrate":
-            raise ValueError(
-                "mode migrate (one plane at a time, by path migration) is not there yet: leave "
-                "'mode' out, and all planes share the load"
-            )
+        of_other = _SHARE if self.mode == "migrate" else _MIGRATE
+        wrong = [name for name in of_other if name in self.model_fields_set]
+        if wrong:
+            other = "share" if self.mode == "migrate" else "migrate"
+            raise ValueError(f"{wrong[0]!r} is for mode {other}, not for {self.mode}")
         if self.hold > self.hold_most:
             raise ValueError(
                 f"hold is above hold_most, {show_duration(self.hold_most)}: write for example "
@@ -60,7 +73,16 @@ def planes_of(entry: Any) -> PlaneConfig | None:
     told: FailoverEntry | None = entry.failover
     if told is None:
         return None
-    return PlaneConfig(PlaneUse.SHARED, told.misses, told.silence, told.probe)
+    if told.mode == "share":
+        return PlaneConfig(PlaneUse.SHARED, told.misses, told.silence, told.probe)
+    return PlaneConfig(
+        PlaneUse.SINGLE,
+        first=told.first if isinstance(told.first, int) else _FIRST[told.first],
+        tries=told.tries,
+        by_link=told.by_link,
+        switch_ps=told.switch,
+        return_ps=told.back,
+    )
 
 
 def of_transport(entry: Any, line_rate_bps: int) -> DualPlaneParameters:

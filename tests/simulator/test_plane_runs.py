@@ -113,6 +113,19 @@ def test_all_arrives_and_results_tell_of_planes(operation: str, tmp_path: Path) 
     assert told["link_delay_ps"] == 200 * US
 
 
+def test_one_plane_at_a_time_migrates_with_its_link(tmp_path: Path) -> None:
+    told = "failover: {mode: migrate, first: 1, switch: 100us}, timeout: 4ms"
+    outcome = run(told, tmp_path)
+    assert outcome.end.totals["messages_done"] == 1
+    assert outcome.end.totals["failed_flows"] == 0
+    assert outcome.summary["transport"]["timeouts"] == 0
+    assert outcome.summary["transports"][0]["planes"]["use"] == "single"
+    flows = pq.read_table(tmp_path / "flow_rates.parquet").to_pydict()
+    quiet = [at for at in flows["at_ps"] if 110 * US < at <= 390 * US]
+    assert not quiet  # 100 us until it hears, 200 us; and 100 us of software
+    assert not (tmp_path / "planes.parquet").exists()
+
+
 BOTH_CUT = f'{CUT}, {{at: 100us, link: "h1:0-s1:1", do: down}}'
 
 

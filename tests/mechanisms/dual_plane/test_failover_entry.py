@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hostagent.rnic.planes import NO_PLANES, PlaneConfig, PlaneUse
+from hostagent.rnic.planes import FIRST_HASH, NO_PLANES, PlaneConfig, PlaneUse
 from mechanisms.dual_plane.lint import failover_remarks
 from mechanisms.dual_plane.parameters import DualPlaneParameters
 from topologies import TopologyError
@@ -56,6 +56,21 @@ def test_true_is_all_defaults_of_one_plane() -> None:
     assert found.link_delay_ps == PLANES_LINK_DELAY_PS
 
 
+def test_one_plane_at_a_time_is_path_migration() -> None:
+    found = planned("failover: {mode: migrate, first: hash, switch: 10ms, back: 200ms}")
+    assert found.planes == PlaneConfig(
+        PlaneUse.SINGLE,
+        first=FIRST_HASH,
+        tries=1,
+        by_link=True,
+        switch_ps=10 * MS,
+        return_ps=200 * MS,
+    )
+    assert not found.algorithms  # nothing is to be decided on planes
+    text = (RUN % "failover: {mode: migrate}").replace("selective-repeat", "go-back-n")
+    assert read_run(text).transport is not None
+
+
 def test_without_it_interfaces_are_lines_of_one_device() -> None:
     for keys in ("reorder: 10us", "failover: false"):
         found = planned(keys)
@@ -88,7 +103,9 @@ def test_times_and_rates_are_scaled() -> None:
     [
         ("interfaces: all", "interfaces: one", "write interfaces: all"),
         ("selective-repeat", "go-back-n", "write retransmission: selective-repeat"),
-        ("failover: true", "failover: {mode: migrate}", "is not there yet: leave 'mode' out"),
+        ("failover: true", "failover: {mode: migrate, hold: 1ms}", "'hold' is for mode share"),
+        ("failover: true", "failover: {tries: 2}", "'tries' is for mode migrate"),
+        ("failover: true", "failover: {mode: migrate, tries: 9}", "after 8 time-outs"),
         ("failover: true", "failover: {hold: 11s}", "hold is above hold_most, 10s"),
         ("failover: true", "failover: {misses: 256}", "at most 255, not 256"),
         ("failover: true", "failover: {answers: 0}", "answers"),
