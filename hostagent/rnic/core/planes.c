@@ -127,7 +127,7 @@ static uint32_t usable(const struct qp *qp)
         const struct plane *plane = &qp->planes[i];
         const uint32_t up = plane->way->lane->up;
         whole |= (uint32_t)is_whole(plane) << i;
-        sure |= (uint32_t)(is_whole(plane) && !plane->doubted && !plane->missed) << i;
+        sure |= (uint32_t)(is_whole(plane) && !plane->doubted) << i;
         drained |= (uint32_t)(up && !plane->lost) << i;
         answered |= (uint32_t)(up && plane->answers) << i;
     }
