@@ -358,7 +358,8 @@ int rnic_qp_stats_get(rnic *r, uint32_t qpn, rnic_time now, struct rnic_qp_stats
     const uint64_t cut = qp->slot ? qp->slot->first_cut_at : 0;
     stats->first_cut_at = cut ? (rnic_time)(cut - r->config.cc_base_ns) * 1000 : -1;
     /* On a copy: who looks changes nothing. */
-    stats->rate_bps = qp_rate_within(qp, qp->slot ? cc_rate_at(qp->slot, nanoseconds(r)) : 0);
+    const uint64_t rate = qp->planes ? planes_rates(qp) : qp->slot ? cc_rate_at(qp->slot, nanoseconds(r)) : 0;
+    stats->rate_bps = qp_rate_within(qp, rate);
     return RNIC_OK;
 }
 

@@ -490,6 +490,7 @@ void planes_doubt(struct qp *qp, uint64_t psn);                  /* the peer say
 void planes_timed_out(struct qp *qp);
 int planes_settle(const struct qp *qp);                          /* one was lost so lately that the other end may not know */
 rnic_time planes_patience(const struct qp *qp);                  /* how long silence may last */
+uint64_t planes_rates(const struct qp *qp);                      /* what they may carry together; 0: one has no limit */
 void planes_link(struct lane *lane, int up);
 void planes_told(struct lane *lane, uint32_t peer_ip);           /* a switch: that one is not reached from here */
 

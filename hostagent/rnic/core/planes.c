@@ -238,8 +238,9 @@ static void ask(struct plane *plane)
 void planes_doubt(struct qp *qp, uint64_t psn)
 {
     struct plane *plane = &qp->planes[qp->paths[psn & qp->paths_mask] % qp->ways->n];
-    if (plane->lost || plane->unheard_since == RNIC_NEVER)
-        return;
+    const rnic_time lately = qp->card->now - (plane->stats.heard_at < 0 ? 0 : plane->stats.heard_at);
+    if (plane->lost || plane->unheard_since == RNIC_NEVER || lately <= 2 * qp->trip)
+        return; /* it has been heard: what is missing was overtaken, or lost alone */
     plane->doubted = 1;
     if (!plane->asked)
         ask(plane);
@@ -435,7 +436,7 @@ void planes_sent(struct qp *qp, uint32_t i, const struct rnic_packet *packet, rn
     if (plane->allowed < now - slack)
         plane->allowed = now - slack;
     plane->allowed = takes ? plane->allowed + takes : now;
-    plane->stats.sent_packets++;
+    plane->stats.sent_packets += packet->kind != RNIC_READ_REQUEST;
     plane->stats.sent_bytes += packet->payload_length;
     plane->sent_last = now;
     if (plane->unheard_since != RNIC_NEVER || plane->lost)
@@ -538,6 +539,19 @@ void rnic_drain(rnic *r, uint32_t interface, int on)
     for (struct link *at = lane->members.next; at != &lane->members; at = at->next)
         qp_update(FROM_LINK(at, struct plane, member)->way->qp);
     migration_links(r);
+}
+
+uint64_t planes_rates(const struct qp *qp)
+{
+    uint64_t all = 0;
+    for (uint32_t i = 0; i < qp->ways->n; i++) {
+        const struct plane *plane = &qp->planes[i];
+        const uint64_t line = plane->way->lane->config.line_rate_bps, rate = plane->slot ? cc_rate_at(plane->slot, nanoseconds(qp->card)) : 0;
+        if (!rate && !line)
+            return 0;
+        all += rate && (!line || rate < line) ? rate : line;
+    }
+    return all;
 }
 
 int rnic_plane_stats_get(rnic *r, uint32_t qpn, uint32_t interface, rnic_time now, struct rnic_plane_stats *stats)
