@@ -90,7 +90,8 @@ class RunEnd:
     `programs`: what runs on hosts: its name, its host and what it counted.
     `counters`: what mechanisms have counted in all switches, by the counter's key and by label.
     `due`: what became of `Traffic.due`. `paths`: which links flows took, if that was recorded.
-    `planes`: sim_plane_row, None where no interfaces are planes.
+    `planes`: sim_plane_row, None where no interfaces are planes. `migrations`: sim_migration_row,
+    None where no queue pair uses one of them at a time.
     """
 
     stop: Stop
@@ -110,3 +111,4 @@ class RunEnd:
     due: DueEnd | None = None
     paths: PathsEnd | None = None
     planes: Records | None = None
+    migrations: Records | None = None

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from hostagent.rnic.planes import PlaneLoss, PlaneState
+from hostagent.rnic.planes import MigrationCause, MigrationState, PlaneLoss, PlaneState
 from simulator.result_model import Records
 from simulator.result_statistics import total
 from simulator.result_tables import Column, Kind, TableWriter, integers
@@ -28,6 +28,14 @@ _LOSSES = {
     PlaneLoss.TOLD: "told",
     PlaneLoss.SILENT: "silent",
     PlaneLoss.TIMEOUT: "time-out",
+}
+_CAUSES = {
+    MigrationCause.LINK: "link",
+    MigrationCause.TIMEOUT: "time-out",
+    MigrationCause.PEER: "the peer",
+    MigrationCause.DRAINED: "drained",
+    MigrationCause.USER: "the user",
+    MigrationCause.RETURN: "return",
 }
 _COUNTS = (
     *("losses", "sent_packets", "sent_bytes", "moved_packets", "outstanding"),
@@ -84,6 +92,27 @@ def planes_summary(rows: Records | None) -> dict[str, Any]:
             "losses": total(rows["losses"]),
             "by": {why: count for why, count in by.items() if count},
             "moved_packets": total(rows["moved_packets"]),
+            "probes_sent": total(rows["probes_sent"]),
+            "probes_answered": total(rows["probes_answered"]),
+        }
+    }
+
+
+def migrations_summary(rows: Records | None) -> dict[str, Any]:
+    """Return what summary.json says of path migration; nothing of a run without it.
+
+    `by`: why each end that ever migrated did so the last time.
+    """
+    if rows is None:
+        return {}
+    ever = rows["migrations"] > 0
+    by = {word: int((rows["cause"][ever] == cause).sum()) for cause, word in _CAUSES.items()}
+    return {
+        "migrations": {
+            "ends": len(rows),
+            "count": total(rows["migrations"]),
+            "by": {word: count for word, count in by.items() if count},
+            "migrated": int((rows["state"] == MigrationState.MIGRATED).sum()),
             "probes_sent": total(rows["probes_sent"]),
             "probes_answered": total(rows["probes_answered"]),
         }

@@ -382,6 +382,7 @@ class ResultWriter:
                 self._links,
             ),
             **result_planes.planes_summary(end.planes),
+            **result_planes.migrations_summary(end.migrations),
             **{key: dict(counts) for key, counts in end.counters.items()},
             **({"receivers": _plain(end.receivers)} if end.receivers else {}),
             **({"programs": list(end.programs)} if end.programs else {}),

@@ -478,6 +478,7 @@ class Simulation:
             switches=switches,
             flow_paths=self._flow_paths(flow_stats, switches),
             planes=self._planes_end(),
+            migrations=self._migrations_end(),
             transport_stats=(
                 engine.transport_stats(0, len(traffic.flows)) if traffic.transports else None
             ),
@@ -516,6 +517,12 @@ class Simulation:
         if all(each.planes.use is not PlaneUse.SHARED for each in self.traffic.transports):
             return None
         return self.engine.plane_rows()
+
+    def _migrations_end(self) -> Records | None:
+        """Return where queue pairs of one plane at a time stand, None without any."""
+        if not any(each.planes.use is PlaneUse.SINGLE for each in self.traffic.transports):
+            return None
+        return self.engine.migration_rows()
 
     def _counters(self) -> dict[str, dict[str, int]]:
         """Return what the mechanisms that the topology uses have counted in all switches."""

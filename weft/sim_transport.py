@@ -33,6 +33,11 @@ def transport_rows(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "sent again", f"{text}; {found['timeouts']} time-outs, {found['naks']} NAKs"
     if "planes" in summary:
         yield "planes", _planes(summary["planes"])
+    if "migrations" in summary:
+        moved = summary["migrations"]
+        told = ", ".join(f"{count} by {why}" for why, count in moved["by"].items())
+        last = f" (the last ones: {told})" if told else ""
+        yield "migrations", f"{moved['count']} of {moved['ends']} ends of queue pairs{last}"
     if found["sharing"]:
         yield "fairness", _sharing(found["sharing"])
     if found["failed"]:

@@ -391,17 +391,16 @@ static inline int receive(struct cursor *cursor, u64 now)
     notified = slot != NULL;
     if (!slot)
         slot = slot_of(&packet);
-    if (slot && is_probe(&packet) && !slot->planes) {
-        count(ROCE_MALFORMED, 1);
-        return pass_up();
-    }
     count_kind(&packet, notified);
     if (!slot || !is_of_peer(slot, &packet)) {
         count(ROCE_UNKNOWN_QP, 1);
         return pass_up();
     }
+    if (is_probe(&packet) && !slot->planes) // of path migration, which is the endpoint's alone
+        goto endpoint;
 told:
     take(cursor, slot, &packet, notified, now);
+endpoint:
     if (to_endpoint(packet.destination) != XDP_REDIRECT)
         return pass_up();
     count(ROCE_REDIRECTED, 1);

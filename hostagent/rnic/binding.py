@@ -313,6 +313,16 @@ def plane_stats_of(row: Any) -> PlaneStats:
     return PlaneStats(state=PlaneState(row.state), why=PlaneLoss(row.why), **values)
 
 
+def migration_stats_of(row: Any) -> MigrationStats:
+    """Return a struct rnic_migration_stats as Python has it."""
+    return MigrationStats(
+        state=MigrationState(row.state),
+        cause=MigrationCause(row.cause),
+        switching=bool(row.switching),
+        **{name: int(getattr(row, name)) for name in _MIGRATION_FIELDS},
+    )
+
+
 class Card:
     """A card; see rnic.h for what each call does. Not for several threads at once."""
 
@@ -553,12 +563,7 @@ class Card:
         """Return where one stands that uses an interface at a time. Raises CardError: another."""
         row = self.ffi.new("struct rnic_migration_stats *")
         self._check(self.lib.rnic_migration_stats_get(self.handle, qpn, row))
-        return MigrationStats(
-            state=MigrationState(row.state),
-            cause=MigrationCause(row.cause),
-            switching=bool(row.switching),
-            **{name: getattr(row, name) for name in _MIGRATION_FIELDS},
-        )
+        return migration_stats_of(row)
 
     def rearm(self, qpn: int, interface: int) -> None:
         """Name the next alternate of one that has migrated. Raises CardError (rnic_rearm)."""

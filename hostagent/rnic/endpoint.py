@@ -41,6 +41,7 @@ from hostagent.rnic.binding import (
     QueuePairStats,
     Status,
     Work,
+    migration_stats_of,
     plane_stats_of,
 )
 from hostagent.rnic.endpoint_records import (
@@ -54,7 +55,7 @@ from hostagent.rnic.endpoint_records import (
 from hostagent.rnic.interface import MTUS
 from hostagent.rnic.measurement import Times
 from hostagent.rnic.native import native
-from hostagent.rnic.planes import PlaneStats, PlaneUse
+from hostagent.rnic.planes import MigrationStats, PlaneStats, PlaneUse
 
 PACE_SLACK_PS = 10_000_000_000
 """A paced packet that leaves late brings the next ones forward by so much at most, so that rates
@@ -626,6 +627,17 @@ class Endpoint:
                 self._check(self.lib.rnic_plane_stats_get(self._card, qpn, interface, now, row))
                 found.append(plane_stats_of(row))
         return found
+
+    def migration_stats(self, qpn: int) -> MigrationStats:
+        """Return where one stands that uses an interface at a time.
+
+        Raises CardError: there is no such queue pair, or it uses all, or is not connected.
+        """
+        row = self.ffi.new("struct rnic_migration_stats *")
+        with self._locked():
+            self._held(qpn)
+            self._check(self.lib.rnic_migration_stats_get(self._card, qpn, row))
+        return migration_stats_of(row)
 
     def drain(self, interface: int, on: bool) -> None:
         """Let no new packet of queue pairs with planes take an interface, or let them again.

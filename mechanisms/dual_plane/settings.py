@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
 from hostagent.rnic.planes import FIRST_HASH, FIRST_TURN, MISSES_MOST, PlaneConfig, PlaneUse
+from mechanisms.dual_plane.opponents import OPPONENTS, tries_of
 from mechanisms.dual_plane.parameters import DualPlaneParameters, least_rate_bps
 from topologies.fields import Count, CountOrNone, Model, Moment
 from topologies.units import show_duration
@@ -18,7 +20,7 @@ US, MS, S = 10**6, 10**9, 10**12
 
 
 _SHARE = ("silence", "misses", "probe", "hold", "hold_most", "stable", "ramp", "answers")
-_MIGRATE = ("first", "tries", "by_link", "switch", "back")
+_MIGRATE = ("first", "tries", "by_link", "switch", "back", "like")
 _FIRST = {"turn": FIRST_TURN, "hash": FIRST_HASH}
 
 
@@ -29,7 +31,7 @@ class FailoverEntry(Model):
     alternates (automatic path migration): it begins with interface `first` (or in turn, or by a
     hash as a bond does), migrates after `tries` time-outs in a row (0: never) and `by_link` with
     its link, sends by the other one `switch` later, and returns when the first one has been well
-    for `back` (0: never).
+    for `back` (0: never). `like`: all of that as others do it.
     """
 
     mode: Literal["share", "migrate"] = "share"
@@ -46,9 +48,16 @@ class FailoverEntry(Model):
     by_link: Annotated[bool, Field(strict=True)] = True
     switch: Moment = 0
     back: Moment = 0
+    like: Literal["bond", "nccl"] | None = None
 
     @model_validator(mode="after")
     def _makes_sense(self) -> FailoverEntry:
+        more = sorted(self.model_fields_set - {"mode", "like"})
+        if self.like is not None and (more or self.mode != "migrate"):
+            raise ValueError(
+                f"'like' says all of path migration: write {{mode: migrate, like: {self.like}}} "
+                "and nothing else, or keys of your own without it"
+            )
         of_other = _SHARE if self.mode == "migrate" else _MIGRATE
         wrong = [name for name in of_other if name in self.model_fields_set]
         if wrong:
@@ -75,6 +84,8 @@ def planes_of(entry: Any) -> PlaneConfig | None:
         return None
     if told.mode == "share":
         return PlaneConfig(PlaneUse.SHARED, told.misses, told.silence, told.probe)
+    if told.like is not None:
+        return replace(OPPONENTS[told.like], tries=tries_of(told.like, entry.retries))
     return PlaneConfig(
         PlaneUse.SINGLE,
         first=told.first if isinstance(told.first, int) else _FIRST[told.first],

@@ -437,6 +437,15 @@ class Engine:
             self.lib.sim_plane_rows(self.pointer, array, n)
         return rows
 
+    def migration_rows(self) -> Rows:
+        """Return where those stand that use one interface at a time: sim_migration_row."""
+        n = self.lib.sim_migration_rows(self.pointer, self.ffi.NULL, 0)
+        rows = np.zeros(n, dtype=self.dtype("migration_row"))
+        if n:
+            array = self.ffi.from_buffer("struct sim_migration_row[]", rows.view(np.uint8))
+            self.lib.sim_migration_rows(self.pointer, array, n)
+        return rows
+
     def collective_stats(self, first: int, n: int) -> list[CollectiveStats]:
         """Return what is known of collectives `first` .. Raises EngineError."""
         rows = self.ffi.new("struct sim_collective_stats[]", max(1, n))

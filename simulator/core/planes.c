@@ -1,4 +1,4 @@
-/* What became of the planes of flows whose interfaces are such, at both ends. */
+/* What became of the planes of flows whose interfaces are such, and which of them those use that take one at a time; at both ends. */
 #include "engine.h"
 
 static struct sim_plane_row row_of(const struct flow *flow, uint32_t interface, int sends, const struct rnic_plane_stats *stats)
@@ -47,6 +47,37 @@ size_t sim_plane_rows(sim *s, struct sim_plane_row *rows, size_t max)
             continue;
         n = end_rows(s, flow, flow->config.src, rows, n, max);
         n = end_rows(s, flow, flow->config.dst, rows, n, max);
+    }
+    return n;
+}
+
+size_t sim_migration_rows(sim *s, struct sim_migration_row *rows, size_t max)
+{
+    size_t n = 0;
+    for (uint32_t i = 0; i < s->n_flows; i++) {
+        const struct flow *flow = s->flows[i];
+        if (!flow->config.transport || flow->config.interfaces < 2)
+            continue;
+        const uint32_t ends[] = {flow->config.src, flow->config.dst};
+        for (int end = 0; end < 2; end++) {
+            struct rnic_migration_stats stats;
+            if (rnic_migration_stats_get(s->nodes[ends[end]].nics[0].card, flow->number + 1, &stats))
+                continue;
+            if (n < max)
+                rows[n] = (struct sim_migration_row){
+                    .flow = flow->number,
+                    .sends = ends[end] == (flow->config.operation == RNIC_READ ? flow->config.dst : flow->config.src),
+                    .state = stats.state,
+                    .cause = stats.cause,
+                    .interface = stats.interface,
+                    .migrations = stats.migrations,
+                    .probes_sent = stats.probes_sent,
+                    .probes_answered = stats.probes_answered,
+                    .found_at = stats.found_at,
+                    .migrated_at = stats.migrated_at,
+                };
+            n++;
+        }
     }
     return n;
 }

@@ -299,6 +299,17 @@ struct sim_plane_row {
 /* By flow, end (`src` first) and interface. Returns how many there are, of which `max` are written. */
 size_t sim_plane_rows(sim *s, struct sim_plane_row *rows, size_t max);
 
+/* One end of a flow that uses one of its interfaces at a time, as rnic_migration_stats_get has it. */
+struct sim_migration_row {
+    uint32_t flow, sends;       /* sends: as above */
+    uint32_t state, cause;      /* enum rnic_migration_state, rnic_migration_cause */
+    uint32_t interface, pad_;
+    uint64_t migrations, probes_sent, probes_answered;
+    ws_time found_at, migrated_at; /* -1: never */
+};
+/* By flow and end. Returns how many there are, of which `max` are written. */
+size_t sim_migration_rows(sim *s, struct sim_migration_row *rows, size_t max);
+
 struct sim_message_times { ws_time ready, first_sent, last_sent, done; }; /* -1: not yet */
 int sim_message_times_get(const sim *s, uint64_t first, uint64_t n, struct sim_message_times *times);
 
