@@ -36,6 +36,7 @@ from hostagent import pins as pinned
 
 BPF_DIRECTORY = Path(__file__).resolve().parent / "bpf"
 SOURCE = BPF_DIRECTORY / "roce.bpf.c"
+INCLUDE = BPF_DIRECTORY.parent / "include"
 ROOT = BPF_DIRECTORY.parent.parent
 PROGRAM = "roce_xdp"
 CPU_S = 120  # of processor time: fifty times what it takes, however busy the machine is
@@ -88,9 +89,10 @@ class Agent:
         self._program = program
 
     @classmethod
-    def load(cls, pins: Path, source: Path = SOURCE) -> Agent:
+    def load(cls, pins: Path, source: Path = SOURCE, include: Path = INCLUDE) -> Agent:
         """Compile and load, with the maps that are pinned in `pins`; makes those that are not.
 
+        `include`: the shared headers, with the list of algorithms (hostagent.own_algorithm).
         Raises AgentError, VerifierRefusal, OSError.
         """
         try:
@@ -105,13 +107,13 @@ class Agent:
             raise AgentError(f"{error}: install Debian's python3-bpfcc") from None
         pins.mkdir(exist_ok=True)
         pinned.mark(pins)
-        flags = [f"-I{BPF_DIRECTORY}", f"-I{BPF_DIRECTORY.parent / 'include'}", f'-DPINS="{pins}"']
-        said = _Captured()
+        flags = [f"-I{BPF_DIRECTORY}", f"-I{include}", f'-DPINS="{pins}"']
+        said = Captured()
         try:
             with said:
                 bpf = BPF(src_file=str(source).encode(), cflags=flags)
         except Exception:  # bcc raises bare Exception
-            raise AgentError(f"{source.name} does not compile: {_first_error(said.text)}") from None
+            raise AgentError(f"{source.name} does not compile: {first_error(said.text)}") from None
         try:
             with said:
                 program = bpf.load_func(PROGRAM.encode(), BPF.XDP)
@@ -132,7 +134,7 @@ class Agent:
         def attach_here() -> bool:
             name = interface.encode()
             for flags in (_NATIVE, _GENERIC):
-                said = _Captured()
+                said = Captured()
                 with said:
                     failed = lib.bpf_attach_xdp(name, self._program.fd, flags)
                 if failed >= 0:
@@ -153,7 +155,7 @@ def detach(namespace: int | Path, interface: str) -> None:
 
     def detach_here() -> None:
         for flags in (_NATIVE, _GENERIC):
-            with _Captured():
+            with Captured():
                 lib.bpf_attach_xdp(interface.encode(), -1, flags)
 
     in_namespace(namespace, detach_here)
@@ -188,13 +190,13 @@ def in_namespace(namespace: int | Path, action: Callable[[], Result]) -> Result:
     return outcome[0]
 
 
-class _Captured:
+class Captured:
     """What is written to descriptor 2 meanwhile: bcc's compiler and loader write there."""
 
     def __init__(self) -> None:
         self.text = ""
 
-    def __enter__(self) -> _Captured:
+    def __enter__(self) -> Captured:
         sys.stderr.flush()
         self._file = tempfile.TemporaryFile()
         self._saved = os.dup(2)
@@ -209,7 +211,8 @@ class _Captured:
         self._file.close()
 
 
-def _first_error(text: str) -> str:
+def first_error(text: str) -> str:
+    """Return the compiler's first error of what it wrote."""
     lines = [line.strip() for line in text.splitlines() if "error:" in line]
     return lines[0] if lines else (text.strip().splitlines() or ["no reason given"])[-1]
 
@@ -308,7 +311,11 @@ def run(pins: Path, hosts: Iterable[tuple[int | Path, str]], log: Path | None = 
 
 
 def load_and_attach(
-    pins: Path, hosts: Iterable[tuple[int | Path, str]], log: Path | None, source: Path = SOURCE
+    pins: Path,
+    hosts: Iterable[tuple[int | Path, str]],
+    log: Path | None,
+    source: Path = SOURCE,
+    include: Path = INCLUDE,
 ) -> Report:
     """What the process does; `hosts` are first asked for when the program is loaded.
 
@@ -319,7 +326,7 @@ def load_and_attach(
     try:
         with pinned.locked(pins, OTHERS_S):
             there = pinned.check(pins)
-            _load_and_attach(report, pins, hosts, log, source)
+            _load_and_attach(report, hosts, log, lambda: Agent.load(pins, source, include))
             if report.error and not there:
                 for each in report.attached:
                     detach(_namespace(each.namespace), each.interface)
@@ -334,14 +341,13 @@ def load_and_attach(
 
 def _load_and_attach(
     report: Report,
-    pins: Path,
     hosts: Iterable[tuple[int | Path, str]],
     log: Path | None,
-    source: Path,
+    load: Callable[[], Agent],
 ) -> None:
     agent: Agent | None = None
     try:
-        agent = Agent.load(pins, source)
+        agent = load()
         for namespace, interface in hosts:
             report.attached.append(agent.attach(namespace, interface))
     except VerifierRefusal as error:
@@ -352,7 +358,7 @@ def _load_and_attach(
     except AgentError as error:
         report.error = str(error)
     except OSError as error:
-        report.error = f"{error.filename or pins}: {error.strerror}"
+        report.error = f"{error.filename or report.pins}: {error.strerror}"
     finally:
         if agent is not None:
             agent.close()
@@ -372,6 +378,12 @@ def main(argv: list[str] | None = None) -> int:
     )  # fmt: skip
     parser.add_argument("--log", type=Path, help="where a refusing verifier's whole log goes")
     parser.add_argument("--source", type=Path, default=SOURCE, help="another program")
+    parser.add_argument(
+        "--include",
+        type=Path,
+        default=INCLUDE,
+        help="a folder of shared headers, for other algorithms",
+    )
     arguments = parser.parse_args(argv)
     resource.setrlimit(resource.RLIMIT_CPU, (CPU_S, CPU_S + 1))  # by SIGXCPU, which tells why
     hosts = (
@@ -381,7 +393,9 @@ def main(argv: list[str] | None = None) -> int:
             each.strip().rpartition(":") for each in (sys.stdin if text == "-" else [text])
         )
     )
-    report = load_and_attach(arguments.pins, hosts, arguments.log, arguments.source)
+    report = load_and_attach(
+        arguments.pins, hosts, arguments.log, arguments.source, arguments.include
+    )
     print(json.dumps(asdict(report)))
     return 0 if report.error is None else 1
 

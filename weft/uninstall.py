@@ -31,7 +31,8 @@ _BUILT = (
     "softswitch/core/_build", "simulator/core/_build", "hostagent/rnic/_build",
 )  # fmt: skip
 _LIBRARIES = ("softswitch/core", "simulator/core", "hostagent/rnic")
-_CACHE_FOLDERS = ("pipelines", "programs")  # softswitch.codegen.build, softswitch.program_cache
+_CACHE_FOLDERS = ("pipelines", "programs", "algorithms")
+# of softswitch.codegen.build, softswitch.program_cache, hostagent.own_algorithm
 _LOGS = re.compile(r"w[0-9a-f]{4}|prompt-history")
 _STATE_FILES = re.compile(r"crash-[\w-]+\.log|clones|debian-packages")
 

@@ -1,0 +1,140 @@
+"""A header by itself: slots, what happens to them, what they say. Built in half a second."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import cffi
+import numpy as np
+import numpy.typing as npt
+
+from hostagent.algorithms import names, pack, state
+from hostagent.own_algorithm.make import Built
+from hostagent.rnic import build as card_build
+from softswitch.core.extension import WARNINGS, run
+
+HERE = Path(__file__).resolve().parent
+SHUT = 0xFFFFFFFE
+"""CC_SHUT: the slot's interface is not to be used now."""
+NO_PATH = 0xFFFFFFFF
+"""CC_NO_PATH: nothing is said."""
+
+Words = npt.NDArray[np.uint64]
+
+
+class Alone:
+    """The header's code, loaded. A header that crashes takes this process along: see `apart`."""
+
+    def __init__(self, built: Built) -> None:
+        """Raises softswitch.core.extension.CoreBuildError."""
+        self.name = built.own[-1].name
+        self.ffi: Any
+        self.lib: Any
+        self.ffi, self.lib = _library(built.include, built.part("alone"))
+        self.place = names(self.ffi).index(self.name)
+
+    def refusal(self, fields: Mapping[str, int]) -> str | None:
+        """Return why parameters are refused; None: they are not."""
+        said = self.lib.alone_invalid(pack(self.ffi, {self.name: fields}))
+        return None if said == self.ffi.NULL else self.ffi.string(said).decode()
+
+    def slot(self, fields: Mapping[str, int], now: int) -> Slot:
+        """Begin a slot at a time. Raises AlgorithmError for fields that it has not."""
+        slot = self.ffi.new("struct cc_slot *")
+        self.lib.cc_start_slot(slot, pack(self.ffi, {self.name: fields}), now)
+        return Slot(self, slot)
+
+    # --- many at once, as the kernel's replay does them (hostagent.own_algorithm.kernel) ---
+
+    def state_bytes(self) -> int:
+        """Return the size of the state."""
+        return int(self.ffi.sizeof(f"struct {self.name}"))
+
+    def fresh(self, rows: list[Mapping[str, int]], now: int) -> Words:
+        """Return states as they begin, one a row of parameters, as words."""
+        states = np.zeros((len(rows), self.state_bytes() // 8), np.uint64)
+        array = self.ffi.from_buffer(f"struct {self.name}[]", states.view(np.uint8).reshape(-1))
+        for i, fields in enumerate(rows):
+            params = pack(self.ffi, {self.name: fields})
+            own = self.ffi.addressof(params, self.name)
+            self.lib.cc_start(self.place, array + i, own, now)
+        return states
+
+    def replayed(self, steps: npt.NDArray[np.void], states: Words) -> Words:
+        """Do steps (struct cc_step) on states, which change; return the rates that they ask for."""
+        rates = np.zeros(len(states), np.uint64)
+        self.lib.cc_replay(
+            self.place,
+            self.ffi.from_buffer("struct cc_step[]", steps.view(np.uint8)),
+            len(steps),
+            self.ffi.from_buffer(states.view(np.uint8).reshape(-1)),
+            self.ffi.from_buffer("uint64_t[]", rates),
+        )
+        return rates
+
+
+@dataclass(frozen=True)
+class Slot:
+    """A slot whose one algorithm is the header; times in ns, rates in bits/s."""
+
+    alone: Alone
+    raw: Any
+
+    def event(self, now: int, **fields: int) -> None:
+        """Something has happened: the fields of struct cc_event."""
+        event = self.alone.ffi.new("struct cc_event *", fields)
+        self.alone.lib.alone_event(self.raw, event, now)
+
+    def elapse(self, now: int) -> int:
+        """Bring it up to a time, and return its rate."""
+        return int(self.alone.lib.alone_elapse(self.raw, now))
+
+    def rate(self, now: int) -> int:
+        """Return what it allows at a time; it is not changed."""
+        return int(self.alone.lib.alone_rate(self.raw, now))
+
+    def window(self, now: int) -> int:
+        """Return how many bytes may be on the way."""
+        return int(self.alone.lib.alone_window(self.raw, now))
+
+    def path(self, now: int) -> int:
+        """Return which path a packet takes, of one interface: SHUT or NO_PATH of a plane's slot."""
+        choice = {"interfaces": 1, "usable": 1, "ports": 1}
+        pointer = self.alone.ffi.new("struct cc_choice *", choice)
+        return int(self.alone.lib.alone_path(self.raw, pointer, now))
+
+    def state(self) -> dict[str, int]:
+        """Return the fields of its state, without the parameters."""
+        return state(self.alone.ffi, getattr(self.raw, self.alone.name))
+
+
+@cache
+def _library(include: Path, folder: Path) -> tuple[Any, Any]:
+    sources = (HERE / "alone.c", card_build.CORE / "cc.c")
+    headers = (HERE / "alone.h", card_build.CORE / "cc.h")
+    digest = hashlib.sha256(b"".join(path.read_bytes() for path in (*sources, *headers)))
+    target = folder / f"alone-{digest.hexdigest()[:16]}.so"
+    folders = [f"-I{path}" for path in (include, HERE, card_build.CORE)]
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not target.exists():
+            part = target.with_suffix(".part")
+            compiler = os.environ.get("CC", "gcc")
+            files = [str(path) for path in sources]
+            run([compiler, *WARNINGS, "-O1", "-shared", "-fPIC", *folders, *files, "-o", str(part)])
+            part.replace(target)
+    ffi = cffi.FFI()
+    ffi.cdef(card_build.declarations(("cc.h",), include) + _own_declarations())
+    return ffi, ffi.dlopen(str(target))
+
+
+def _own_declarations() -> str:
+    lines = (HERE / "alone.h").read_text().splitlines()
+    return "\n".join(line for line in lines if line.endswith(");"))
