@@ -7,6 +7,7 @@ A lab is a folder: README.md, lab.yaml and checks.py with some of these function
     def measure_simulator(context: Context) -> dict[str, Measured]   for `measure`, where it runs it
     def measure_beside(context: Context) -> dict[str, Measured]      simulator, beside a live run
     def prepare(simulation: Simulation, context: Context) -> None    simulator: before it runs
+    def check_answer(path: Path) -> None    reads what --answer names; ValueError: it is refused
     def checks(table: Table) -> Iterable[Check]
     def figures(table: Table, out: Path) -> Iterable[Figure]
 
@@ -91,7 +92,8 @@ class Context:
     places where it stands. `out`: an empty folder of its own, for what figures are drawn from.
     `settings`: lab.yaml's `settings`, as they stand. `tell(share, text)`: how far it is (0 to 1),
     for the progress bar. `program`: the variant's; `own`: what single switches run and hold, where
-    lab.yaml says it. `full`: all that the lab can do is asked for (`--full`).
+    lab.yaml says it. `full`: all that the lab can do is asked for (`--full`). `answer`: what the
+    user hands in where that is no P4 program (`--answer`).
     """
 
     lab: str
@@ -108,6 +110,7 @@ class Context:
     source: Document | None = field(default=None, repr=False)
     own: OwnProgram | None = None
     full: bool = False
+    answer: Path | None = None
 
     def run_file(self) -> RunFile:
         """Return `mapping`, checked and read, as the simulator takes it. Raises TopologyError."""

@@ -45,7 +45,8 @@ class Request:
     """What of a lab is to run, where, and where its results go.
 
     Empty `variants` or `seeds`: all of the lab's, without the variants that `full` alone runs.
-    `program`: another P4 program than the lab's.
+    `program`: another P4 program than the lab's. `answer`: a file of the user's, for labs whose
+    learners write no P4.
     """
 
     runtime: Runtime = Runtime.SIMULATOR
@@ -56,6 +57,7 @@ class Request:
     out: Path | None = None
     workers: int | None = None
     program: Path | None = None
+    answer: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -103,6 +105,7 @@ class LabRun:
         require_modules(lab.name, lab.entry.needs)
         self.hooks = Hooks.of(lab.folder)
         self.hooks.check(request.runtime)
+        self._check_answer()
         self.time_scale = lab.time_scale(request.runtime)
         self.beside = request.runtime.is_live and lab.entry.live.beside is not None
         if self.beside and not self.hooks.get("measure_beside"):
@@ -164,6 +167,22 @@ class LabRun:
             shutil.rmtree(scratch, ignore_errors=True)
 
     # --- before -----------------------------------------------------------------------------------
+
+    def _check_answer(self) -> None:
+        answer = self.request.answer
+        check = self.hooks.get("check_answer")
+        if answer is None:
+            return
+        if check is None:
+            raise LabError(
+                f"{self.lab.name} takes no --answer", "its text says what its learners write"
+            )
+        try:
+            check(answer)
+        except OSError as error:
+            raise LabError(f"{answer}: {error.strerror}") from None
+        except ValueError as error:
+            raise LabError(str(error)) from None
 
     def _check_files(self) -> None:
         problems: dict[Problem, None] = {}
@@ -281,6 +300,7 @@ class LabRun:
             source=planned.document,
             own=None if own is None else own.topology.own,
             full=self.request.full,
+            answer=None if self.request.answer is None else self.request.answer.absolute(),
         )
 
     def _play(self, contexts: Sequence[Context], tell: Tell) -> list[Finished]:

@@ -101,13 +101,17 @@ def _minutes(lab: Lab) -> str:
 @flag("--full", help="also what the lab leaves out since it takes long")
 @option("--out", type=Path, metavar="DIR", help="where results go (default: results/NAME)")
 @option("--p4", type=Path, metavar="PROG.p4", help="run another program than the lab's")
+@option(
+    "--answer", type=Path, metavar="FILE", help="run what you wrote, in a lab without P4 of yours"
+)
 @option("--workers", type=int, metavar="N",
         help="simulations at the same time (default: as many as there are processors)")  # fmt: skip
 @_labs
 @flag("--json", "as_json", help="print results.json")
 def run_lab(
     name: str, runtime: str, variant: tuple[str, ...], seeds: str | None, quick: bool,
-    full: bool, out: Path | None, p4: Path | None, workers: int | None, labs: Path, as_json: bool,
+    full: bool, out: Path | None, p4: Path | None, answer: Path | None, workers: int | None,
+    labs: Path, as_json: bool,
 ) -> int:  # fmt: skip
     """`weft lab run`: 0 all checks passed, 1 one failed, 2 wrong input, 3 no such runtime here."""
     from experiments.runner import LabRun, Request  # half a second that `lab list` need not wait
@@ -123,6 +127,7 @@ def run_lab(
             out=out,
             workers=run_options.workers(workers),
             program=run_options.program(p4),
+            answer=answer,
         )
         prepared = LabRun(found, request)
         program = run_options.compiled(prepared.source, given=p4 is not None, quiet=as_json)

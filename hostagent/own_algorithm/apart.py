@@ -5,16 +5,21 @@ story = apart(lambda: play(card), seconds=20)
 
 from __future__ import annotations
 
+import ctypes
 import faulthandler
 import os
+import pickle
+import select
 import signal
+import time
 import traceback
 from collections.abc import Callable
-from multiprocessing import get_context
-from multiprocessing.connection import Connection
-from typing import Any, TypeVar, cast
+from typing import Any, NoReturn, TypeVar, cast
 
 Result = TypeVar("Result")
+
+_PR_SET_PDEATHSIG = 1  # linux/prctl.h
+_CHUNK = 1 << 16
 
 
 class ApartError(Exception):
@@ -27,42 +32,63 @@ def apart(work: Callable[[], Result], *, seconds: float, what: str = "the header
     Raises ApartError if it dies ("the header died: SIGSEGV"), is busy for longer than `seconds` of
     time, or raises: then with its words.
     """
-    context = get_context("fork")
-    ours, theirs = context.Pipe(duplex=False)
-    process = context.Process(target=_work, args=(theirs, work), daemon=True)
-    process.start()
-    theirs.close()
+    source, sink = os.pipe()
+    child = os.fork()  # no multiprocessing: labs run in its daemons, which may have no children
+    if not child:
+        os.close(source)
+        _work(sink, work)
+    os.close(sink)
+    status: int | None = None
     try:
-        if not ours.poll(seconds):
+        said = _heard(source, time.monotonic() + seconds)
+        if said is None:
             raise ApartError(f"{what} was still busy after {seconds:g} s: a loop that never ends?")
-        try:
-            went_well, said = ours.recv()
-        except EOFError:
-            process.join(1)
-            raise ApartError(f"{what} died: {_cause(process.exitcode)}") from None
+        status = os.waitpid(child, 0)[1]
     finally:
-        process.kill()
-        process.join()
-        ours.close()
+        os.close(source)
+        if status is None:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+    try:
+        went_well, result = pickle.loads(said)
+    except (EOFError, pickle.UnpicklingError):
+        raise ApartError(f"{what} died: {_cause(os.waitstatus_to_exitcode(status))}") from None
     if not went_well:
-        raise ApartError(str(said))
-    return cast(Result, said)
+        raise ApartError(str(result))
+    return cast(Result, result)
 
 
-def _cause(code: int | None) -> str:
-    if code is None:
-        return "it closed its pipe"
+def _heard(source: int, until: float) -> bytes | None:
+    """All that comes until the other end is closed; None: it is not in time."""
+    chunks: list[bytes] = []
+    while True:
+        left = until - time.monotonic()
+        if left <= 0 or not select.select([source], [], [], left)[0]:
+            return None
+        chunk = os.read(source, _CHUNK)
+        if not chunk:
+            return b"".join(chunks)
+        chunks.append(chunk)
+
+
+def _cause(code: int) -> str:
     return signal.Signals(-code).name if code < 0 else f"it ended with code {code}"
 
 
-def _work(pipe: Connection, work: Callable[[], Any]) -> None:
-    faulthandler.disable()  # the parent says what happened
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's, who ends this process
+def _work(sink: int, work: Callable[[], Any]) -> NoReturn:
+    """Do it, say what came of it, and leave without tidying up what is the parent's."""
     try:
-        pipe.send((True, work()))
-    except BaseException as error:
-        last = traceback.extract_tb(error.__traceback__)[-1]
-        place = f" ({last.filename}:{last.lineno})" if type(error).__module__ == "builtins" else ""
-        pipe.send((False, f"{type(error).__name__}: {error}{place}"))
-    pipe.close()
-    os._exit(0)  # nothing of the parent's is to be tidied up twice
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        faulthandler.disable()  # the parent says what happened
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's, who ends this one
+        try:
+            said = pickle.dumps((True, work()))
+        except BaseException as error:
+            last = traceback.extract_tb(error.__traceback__)[-1]
+            is_ours = type(error).__module__ != "builtins"
+            place = "" if is_ours else f" ({last.filename}:{last.lineno})"
+            said = pickle.dumps((False, f"{type(error).__name__}: {error}{place}"))
+        with os.fdopen(sink, "wb") as file:
+            file.write(said)
+    finally:
+        os._exit(0)
