@@ -26,7 +26,8 @@ MOST_DETAILS = 12
       weft grade cnp-by-hand --p4 my_cnp.p4 --seed 7    the same packets as another time
       weft grade cnp-by-hand --p4 my_cnp.p4 --json      for a program to read
       weft grade flowlets-by-hand --p4 my_leaf.p4
-      weft grade find-the-fault --answer mine.py        a lab that is answered with no P4
+      weft grade failover-by-hand --answer mine.h       a lab that is answered with a C header
+      weft grade find-the-fault --answer mine.py        and one with Python
       weft grade cnp-by-hand --reference                what the lab's own answer gets
 
     exit codes: 0 full marks, 1 not all of them, 2 wrong arguments

@@ -156,10 +156,12 @@ def _of(table: Table, variant: str, metric: str) -> Callable[[], Estimate]:
 def figures(table: Table, out: Path) -> Iterator[Figure]:
     """Goodput over time, by plane, as one is cut and comes back: of each variant's first seed."""
     curves: dict[str, list[tuple[float, float, float]]] = {}
+    cut = runs.CUT
     for run in table:
         path = run.folder / TIME_LINE
         if path.is_file() and run.variant.title not in curves:
             curves[run.variant.title] = json.loads(path.read_text())
+            cut = cut if len(curves) > 1 else runs.CUT.drawn(run.seed)
     if not curves:
         return
     path = out / "time-line.png"
@@ -171,7 +173,7 @@ def figures(table: Table, out: Path) -> Iterator[Figure]:
         for panel, shown, label in zip(
             panels, (both, one), ("both planes", "plane 1"), strict=True
         ):
-            panel.axvspan(runs.CUT.first / MS, runs.CUT.last / MS, color="0.9")
+            panel.axvspan(cut.first / MS, cut.last / MS, color="0.9")
             lines(panel, shown, steps=True)
             panel.set_ylabel(f"{label} [Gb/s]")
             panel.set_ylim(bottom=0)
