@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,13 @@ from .runs import TIMELINE, measure
 Lookup = Callable[[], Estimate]
 
 OURS = "shared"
-NICS = {"single": "one port alone", OURS: "both, shared"}
+NICS = {
+    "single": "one port alone",
+    "bond": "bond, by hash",
+    "nccl": "NCCL-like",
+    OURS: "planes, shared",
+}
+OTHERS = ("single", "bond", "nccl")
 FAILURES = ("link", "silent", "there", "back", "leaf", "spine")
 HALF = 48.0
 FULL = 98.0
@@ -36,9 +43,11 @@ def checks(table: Table) -> Iterator[Check]:
         if failure != "spine":  # which DPFR mends: no plane is lost
             noticed = _of(table, OURS, failure, "noticed")
             yield Check.reported(f"{failure}: noticed by all who send after", noticed, "us")
-        yield Check.reported(
-            f"{failure}: one port", _of(table, "single", failure, "after the cut"), "%"
-        )
+        for nic in OTHERS if failure in ("link", "silent", "leaf") else ():
+            found = _of(table, nic, failure, "at the end")
+            yield Check.reported(
+                f"{failure}: goodput 1 to 2 ms after the cut, {NICS[nic]}", found, "%"
+            )
     row = "restored"
     yield Check.at_least(
         f"{row}: goodput at the end", _of(table, OURS, row, "at the end"), FULL, "%"
@@ -50,6 +59,11 @@ def checks(table: Table) -> Iterator[Check]:
         longest = _of(table, OURS, row, f"queue {when}")
         yield Check.reported(f"{row}: longest queue of the plane {when}", longest, "kB")
     yield Check.at_most(f"{row}: longest queue on return over that before", _queues(table), 1)
+
+    for nic in (OURS, "nccl"):
+        row = f"a link gone for 100 ms every 10 s: step rate, {NICS[nic]}"
+        rate = partial(table.estimate, f"hour-{nic}", "step rate")
+        yield Check.at_least(row, rate, 99, "%") if nic == OURS else Check.reported(row, rate, "%")
 
 
 def _of(table: Table, nic: str, failure: str, metric: str) -> Lookup:

@@ -21,7 +21,11 @@ from workloads.loader import run_of
 from workloads.model import RunFile
 from workloads.randomness import Random
 
+from . import hour
+
 PS_PER_US = 1_000_000
+RANKS = 7
+HOUR = "hour"
 TIMELINE = "timeline.json"
 FULL = 0.98
 """Of the goodput before the cut: with so much a plane counts as back."""
@@ -59,21 +63,28 @@ class Cut:
             yield {"at": at, "switch": f"s{switch}", "do": "kill"}
 
 
+def failure_of(context: Context) -> str:
+    """Return what kind of failure a variant is about."""
+    return "restored" if HOUR in context.variant.labels else context.variant.labels["failure"]
+
+
 def cut_of(context: Context) -> Cut:
     """Return what fails by the seed. Who has one plane loses that one."""
     random = Random(context.seed, "cut")
-    own, failure = context.settings, context.variant.labels["failure"]
-    at = own["cut_us"] + random.below(1 + 1000 * own["jitter_us"]) / 1000
-    host, plane = 1 + random.below(8), random.below(2)
-    if context.variant.labels["nic"] == "single":
+    own, failure = context.settings, failure_of(context)
+    first = own["hour_cut_us"] if HOUR in context.variant.labels else own["cut_us"]
+    at = first + random.below(1 + 1000 * own["jitter_us"]) / 1000
+    host, plane = 1 + random.below(RANKS), random.below(2)
+    if context.variant.labels.get("nic") == "single":
         plane = 0
-    return Cut(plane, host, at, at + own["back_us"] if failure == "restored" else 0.0)
+    lasts = own["outage_us"] if HOUR in context.variant.labels else own["back_us"]
+    return Cut(plane, host, at, at + lasts if failure == "restored" else 0.0)
 
 
 def run_file(context: Context, cut: Cut) -> RunFile:
     """Return the variant's run with its failure."""
     mapping = json.loads(json.dumps(context.mapping))
-    events = list(cut.events(context.variant.labels["failure"]))
+    events = list(cut.events(failure_of(context)))
     if events:
         mapping["events"] = events
     return run_of(Document("lab.yaml", mapping, {}), context.variant.name, context.folder)
@@ -86,6 +97,8 @@ def measure(context: Context) -> dict[str, Measured]:
     try:
         simulation = Simulation(run, program_of(context, run.topology), seed=context.seed)
         outcome = simulation.run(context.out)
+        if HOUR in context.variant.labels:
+            return hour.measured(ResultFolder(context.out), context, cut.back_us)
         return _measured(context, cut, outcome)
     finally:
         gc.collect()  # an engine is in a cycle, and holds more than Python knows of
@@ -114,10 +127,9 @@ def series_of(results: ResultFolder, until_us: float) -> Series:
     """Return the goodput of a finished run."""
     table = results.table("flow_rates", ["at_ps", "flow", "bytes"])
     step = results.sample_ps / PS_PER_US
-    flows = results.rows("flows")
     places = np.round(table["at_ps"].to_numpy() / results.sample_ps).astype(np.int64) - 1
     received = np.bincount(places, table["bytes"].to_numpy(), minlength=int(until_us // step))
-    return Series(step, received * 8 / (step * 1e3) / flows)
+    return Series(step, received * 8 / (step * 1e3) / RANKS)
 
 
 def _measured(context: Context, cut: Cut, outcome: Outcome) -> dict[str, Measured]:
