@@ -1,7 +1,7 @@
 """What a job loses to a plane that fails again and again: one failure simulated, the rest reckoned.
 
-The simulator times the steps from before the cut to the end of the run. A NIC whose plane is not in use
-again by then takes it back after the time that it is known to take; the steps until then take as
+The simulator times the steps from before the cut to the end of the run. If the plane is not in
+use again by then, it is after the time that it is known to take, and the steps until then take as
 long as the last one simulated. In the rest of the period nothing fails.
 """
 

@@ -63,6 +63,7 @@ LABS = (
     "allreduce-by-hand",
     "cnp-by-hand",
     "dpfr",
+    "dual-plane",
     "failover-by-hand",
     "find-the-fault",
     "flowlets-by-hand",

@@ -1,0 +1,58 @@
+"""The lab dual-plane: its variants, what fails in each, and what it reckons."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from experiments.api import Runtime
+from experiments.lab_code import Hooks
+from experiments.loader import load
+
+ROOT = Path(__file__).parents[2]
+LAB = load("dual-plane")
+RUN = (sys.executable, "-m", "weft.cli", "lab", "run", "dual-plane")
+
+
+def test_it_has_all_its_variants() -> None:  # test_lab_file.py reads each
+    assert len(LAB.variants(Runtime.SIMULATOR)) == 4 * 8 - 3 * 4 + 2
+
+
+@pytest.mark.parametrize(
+    ("failure", "found"),
+    [
+        ("none", []),
+        ("link", [{"at": "500000ns", "link": "h6:1-s4:2", "do": "down"}]),
+        ("silent", [{"at": "500000ns", "link": "h6:1-s4:2", "loss": "100%"}]),
+        ("there", [{"at": "500000ns", "link": "h6:1-s4:2", "loss": "100%", "towards": "s4"}]),
+        ("back", [{"at": "500000ns", "link": "h6:1-s4:2", "loss": "100%", "towards": "h6"}]),
+        ("leaf", [{"at": "500000ns", "switch": "s4", "do": "kill"}]),
+        ("spine", [{"at": "500000ns", "switch": "s7", "do": "kill"}]),
+        (
+            "restored",
+            [
+                {"at": "500000ns", "link": "h6:1-s4:2", "do": "down"},
+                {"at": "1500000ns", "link": "h6:1-s4:2", "do": "up"},
+            ],
+        ),
+    ],
+)
+def test_what_fails(failure: str, found: list[dict[str, str]]) -> None:
+    """h6 is the second host of the second leaf: s2 in plane A, s4 in plane B."""
+    measure = Hooks.of(LAB.folder).get("measure_simulator")
+    assert measure is not None
+    cut = sys.modules[measure.__module__].Cut(plane=1, host=6, at_us=500.0, back_us=1500.0)
+    assert list(cut.events(failure)) == found
+    assert cut.switches == ["s3", "s4", "s7", "s8"]
+
+
+@pytest.mark.long
+def test_quick_run_passes(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [*RUN, "--quick", "--seeds", "1,2", "--out", str(tmp_path / "out")],
+        cwd=ROOT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
