@@ -144,6 +144,11 @@ class Agent:
 
         return Attached(str(namespace), interface, in_namespace(namespace, attach_here))
 
+    @property
+    def program_fd(self) -> int:
+        """The loaded program, for `bpf_test_run`."""
+        return int(self._program.fd)
+
     def close(self) -> None:
         """Let go of the program; attached it lives on, and so do the maps."""
         self._bpf.cleanup()

@@ -1,7 +1,6 @@
 """The header in the kernel: random sequences there and natively, and the XDP program with it.
 
-Root only. What the program does with packets of planes is the agent's own test's to show
-(docs/dual-plane.md); here is the header's part: it loads, and decides as it does in the card.
+And two cards whose planes the program decides on, in real time. Root only.
 """
 
 from __future__ import annotations
@@ -16,11 +15,16 @@ import numpy as np
 from hostagent import pins as pinned
 from hostagent.agent import Agent, AgentError
 from hostagent.own_algorithm import Alone, Built, kernel
+from hostagent.pinned_maps import MapsError
 from labs import LabError
 
+from .kernel_cards import LINE, KernelCards
 from .plane import MS, PROBED, US, drawn
+from .runs import fields_of
 
 BEGINS = 10**12
+LOSSES = 3
+"""One soon after the other."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +34,8 @@ class Seen:
     sequences: int
     different: int
     lost: int
-    loaded: bool
+    held_ms: tuple[float, ...]
+    """In real time, loss by loss: after how many ms plane 1 was used again."""
 
 
 def in_the_kernel(built: Built, seed: int, sequences: int, events: int) -> Seen:
@@ -38,8 +43,8 @@ def in_the_kernel(built: Built, seed: int, sequences: int, events: int) -> Seen:
     alone = Alone(built)
     try:
         different, lost = _compared(built, alone, seed, sequences, events)
-        return Seen(sequences, different, lost, _loads(built))
-    except (AgentError, pinned.PinsError) as error:
+        return Seen(sequences, different, lost, _held(built))
+    except (AgentError, MapsError, pinned.PinsError) as error:
         raise LabError(str(error)) from None
 
 
@@ -79,11 +84,19 @@ def _compared(
     return different, lost
 
 
-def _loads(built: Built) -> bool:
-    """Load the agent's program with the header in the list, and let go of it."""
+def _held(built: Built) -> tuple[float, ...]:
+    """Load the agent's program with the header in the list, and lose a plane some times."""
     pins = Path(f"/sys/fs/bpf/weft-failover-{os.getpid()}")
     try:
-        Agent.load(pins, include=built.include).close()
+        agent = Agent.load(pins, include=built.include)
+        try:
+            with built.card_in_place():
+                cards = KernelCards(agent, pins, fields_of(LINE))
+                try:
+                    return tuple(cards.lose() for _ in range(LOSSES))
+                finally:
+                    cards.close()
+        finally:
+            agent.close()
     finally:
         pinned.remove(pins)
-    return True
