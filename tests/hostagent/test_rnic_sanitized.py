@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from hostagent.rnic import build
 from softswitch.core import build as core_build
 from tests.hostagent import more_algorithms
@@ -21,13 +23,11 @@ TESTS = (
     "test_rnic_feedback.py",
     "test_rnic_notifications.py",
     "test_rnic_several_interfaces.py",
-    "test_rnic_migration.py",
     "test_rnic_source_port.py",
-    "test_rnic_planes.py",
-    "test_rnic_planes_exhaustive.py",
     "test_path_choice.py",
     "test_rnic_path_choice.py",
 )
+PLANES = ("test_rnic_planes.py", "test_rnic_planes_exhaustive.py", "test_rnic_migration.py")
 
 
 def test_card_under_sanitizers() -> None:
@@ -37,6 +37,13 @@ def test_card_under_sanitizers() -> None:
     # other code.
     options = ("-s", "-k", "not repeats_only")
     pass_sanitized(HERE, TESTS, "WEFT_RNIC_SANITIZE", *options)
+
+
+@pytest.mark.long
+def test_planes_under_sanitizers() -> None:
+    """The same of queue pairs over planes."""
+    build.ensure(sanitize=True)
+    pass_sanitized(HERE, PLANES, "WEFT_RNIC_SANITIZE", "-s", "-m", "not long")
 
 
 def test_card_frees_what_it_takes(tmp_path: Path) -> None:
