@@ -7,7 +7,7 @@
 
 The fabric is brought up for the run and taken down after it, also after a failure and Ctrl-C. Two
 cores carry some 20 000 packets a second this way: choose the time scale so that a link has some
-20 to 40 Mb/s. Bytes in flight do not shrink with it.
+20 to 40 Mb/s. Bytes in flight do not shrink with it. The topology's events are played, too.
 """
 
 from __future__ import annotations
@@ -24,11 +24,14 @@ from pathlib import Path
 from controller.jobs import JobsSubmitted
 from controller.program import CompiledProgram
 from emulation.interrupts import Interrupts, handled
+from emulation.link_events import EventPlayer
 from emulation.programs import HostPrograms
 from emulation.session import Session, explain, require_root
 from emulation.switch_node import Target
+from experiments.live_events import check_played, event_player
 from experiments.live_flows import LiveError, LiveFlow, Playing, joined, live_flows, with_jitter
 from experiments.live_model import FlowSeries, LiveRun, LiveSettings, PortSeries, Series
+from experiments.live_planes import of_endpoint
 from experiments.live_sampling import PairWatcher, QueueSampler, RateSampler, Samples
 from hostagent.rnic.endpoint import PACE_SLACK_PS
 from mechanisms.switch_programs import around
@@ -77,7 +80,7 @@ def play(
     require_root("a lab in real time")
     seed = run.seed if settings.seed is None else settings.seed
     traffic = with_jitter(plan(run, seed), seed, settings.jitter_ps)
-    flows = live_flows(run, traffic)
+    flows = live_flows(run, traffic, compared=settings.compared)
     jobs = () if chooser_of(run.topology) is None else declared_jobs(run, traffic)
     _check(run, settings)
     topology = run.topology.with_time_scale(settings.time_scale)
@@ -101,11 +104,7 @@ def steadiest(once: Callable[[], LiveRun]) -> LiveRun:
 
 
 def _check(run: RunFile, settings: LiveSettings) -> None:
-    """Raise LiveError for ports that there are not, and for events."""
-    if run.topology.events:
-        raise LiveError(
-            f"{run.name}: events are not played in a lab in real time", "leave them out"
-        )
+    """Raise LiveError for ports that there are not."""
     for switch, port in settings.ports:
         known = run.topology.ports_of(switch) if run.topology.is_switch(switch) else ()
         if all(port != each.number for each in known):
@@ -218,8 +217,10 @@ class _Play:
             programs = HostPrograms(self.session, self.run.programs, self.run.directory)
             stack.callback(programs.close)
             programs.prepare()
-            self._run(playing, queues, rates, watcher, programs)
+            events = stack.enter_context(event_player(self.session))
+            self._run(playing, queues, rates, watcher, programs, events)
             counted = programs.stop()
+            check_played(self.run, events)
             return replace(self._seen(playing, queues, rates, watcher), programs=tuple(counted))
 
     def _addresses(self) -> dict[str, str]:
@@ -233,6 +234,7 @@ class _Play:
         rates: RateSampler,
         watcher: PairWatcher,
         programs: HostPrograms,
+        events: EventPlayer,
     ) -> None:
         self.zero_ns = time.monotonic_ns() + int(LEAD_S * 1e9)
         end_ns = self.zero_ns + self.length_ns
@@ -245,6 +247,7 @@ class _Play:
             self.stalled_ns += max(0, now - before - SLACK_NS)
             before = now
             if not begun and now >= self.zero_ns:
+                events.start()
                 programs.begin()
                 begun = True
             if self._starts_soon(playing, now):
@@ -309,6 +312,8 @@ class _Play:
             tuple(self._flow(i, each, rates, watcher) for i, each in enumerate(playing)),
             _drops(sample, playing, watcher),
             self.stalled_ns * 1000 // self.scale,
+            modes={each.flow.source.host: each.here.call("info")["mode"] for each in playing}
+            | {each.flow.target.host: each.there.call("info")["mode"] for each in playing},
         )
 
     def _counted(self) -> FabricSample:
@@ -359,6 +364,8 @@ class _Play:
             source_counts=_counts(watcher, here),
             target_counts=_counts(watcher, there),
             failure=each.failure,
+            wrong_bytes=each.wrong_bytes,
+            planes=of_endpoint(watcher.planes.get(here, ()), self._fabric_ps),
         )
 
 

@@ -18,6 +18,7 @@ import numpy as np
 from controller.program import CompiledProgram
 from experiments.live_flows import LiveError, live_flows, with_jitter
 from experiments.live_model import FlowSeries, LiveRun, LiveSettings, PortSeries
+from experiments.live_planes import of_simulator
 from simulator.result_reader import ResultFolder
 from simulator.runner import Outcome, Simulation
 from softswitch.core.records import QueuePeak
@@ -102,6 +103,7 @@ class _Seen:
         self.scale = settings.time_scale
         self.first = traffic.first_flows()
         self.peaks = peaks
+        self.planes = of_simulator(results, self.scale)
 
     def run(self) -> LiveRun:
         queues = _columns(self.results, "queues", "at_ps", "node", "port", "bytes")
@@ -181,6 +183,7 @@ class _Seen:
             None if row["first_cut_ps"] is None else row["first_cut_ps"] // self.scale,
             {ours: int(row[theirs]) for theirs, ours in _COUNTS.items() if ours != "marked"},
             {"marked": int(row["marked"])},
+            planes=self.planes.get(number, ()),
         )
 
 

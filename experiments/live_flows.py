@@ -60,6 +60,7 @@ class LiveFlow:
     """A queue pair and what it sends; `several`: by all interfaces of both hosts.
 
     `first`: the flow, by number, whose messages it carries with others; its own where it is alone.
+    `compared`: a message is one WRITE, and its bytes are looked at where they arrive.
     """
 
     source: Interface
@@ -75,11 +76,13 @@ class LiveFlow:
     ack_class: tuple[int, int] | None = None  # DSCP and queue, where it is not the data's
     several: bool = False
     first: int = 0
+    compared: bool = False
 
     @property
     def buffer_bytes(self) -> int:
         """What it sends from, and its peer may write."""
-        return max([CHUNK_BYTES, self.transport.piece_bytes])
+        whole = [message.size for message in self.messages if self.compared]
+        return max([CHUNK_BYTES, self.transport.piece_bytes, *whole])
 
 
 def with_jitter(traffic: Traffic, seed: int, jitter_ps: int) -> Traffic:
@@ -93,7 +96,7 @@ def with_jitter(traffic: Traffic, seed: int, jitter_ps: int) -> Traffic:
     return replace(traffic, messages=replace(traffic.messages, messages=messages))
 
 
-def live_flows(run: RunFile, traffic: Traffic) -> tuple[LiveFlow, ...]:
+def live_flows(run: RunFile, traffic: Traffic, *, compared: bool = False) -> tuple[LiveFlow, ...]:
     """Return what hosts' endpoints have to do. Raises LiveError for what they can't."""
     _check(run, traffic)
     hosts = run.topology.hosts
@@ -120,10 +123,14 @@ def live_flows(run: RunFile, traffic: Traffic) -> tuple[LiveFlow, ...]:
                 int(row["rate_bps"]),
                 operations[int(row["operation"])],
                 transport,
-                tuple(_message(rows[i], transport) for i in np.flatnonzero(rows["flow"] == number)),
+                tuple(
+                    _message(rows[i], transport, whole=compared)
+                    for i in np.flatnonzero(rows["flow"] == number)
+                ),
                 class_of(run.topology, transport.ack_class),
                 several=bool(row["interfaces"] > 1),
                 first=first[number],
+                compared=compared,
             )
         )
     return tuple(flows)
@@ -133,9 +140,9 @@ def _choices() -> str:
     return ", ".join(str(each) for each in MTUS)
 
 
-def _message(row: Any, transport: Transport) -> LiveMessage:
+def _message(row: Any, transport: Transport, *, whole: bool) -> LiveMessage:
     total = int(row["bytes"])
-    count = -(-total // (transport.piece_bytes or CHUNK_BYTES))
+    count = 1 if whole else -(-total // (transport.piece_bytes or CHUNK_BYTES))
     size = -(-total // count)
     depth = transport.outstanding or min(count, max(1, OUTSTANDING_BYTES // size))
     return LiveMessage(int(row["start_ps"]), int(row["gap_ps"]), size, count, depth)
@@ -184,6 +191,7 @@ class Playing:
     due_ns: int = 0
     failure: str = ""
     said: dict[str, Any] = field(default_factory=dict)
+    wrong_bytes: int | None = None
     others: list[Playing] = field(default_factory=list)  # that carry its messages with it
 
     @property
@@ -206,6 +214,7 @@ class Playing:
             depth=message.depth,
             timeout_ms=_STALL_MS,
             shared=bool(self.others),
+            **({"contents": self.qpn} if self.flow.compared else {}),
         )
         self.waiting = True
         self.handed_ns = now_ns
@@ -226,6 +235,10 @@ class Playing:
         for each in self.others:
             each.failure = self.failure
         done_ns = min(now_ns, self.handed_ns + self.said["elapsed_ns"])
+        if self.flow.compared and not self.said["interrupted"]:
+            size = self.flow.messages[self.next - 1].size
+            there = self.there.call("compare", qpn=self.peer_qpn, contents=self.qpn, size=size)
+            self.wrong_bytes = there["wrong_bytes"]
         if self.next < len(self.flow.messages):
             self.plan(done_ns, scale)
         elif not self.said["interrupted"] and not self.failure:

@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from experiments.live_planes import PlaneSeen
+
 MOST_STALLED = 0.01
 
 Series = npt.NDArray[np.int64]
@@ -27,7 +29,8 @@ class LiveSettings:
     `above_bytes`: when they first hold more than that is noted exactly. `seed` None: the file's.
     `jitter_ps`: each flow starts later than the file says by up to that, chosen by the seed.
     `time_scale`: what the whole run is slowed down by. `sample_ps`: between two looks in the
-    simulator, as often as in real time unless it is told otherwise.
+    simulator, as often as in real time unless it is told otherwise. `compared`: each message is
+    one WRITE of random bytes, by the seed, and what arrived is compared with them.
     """
 
     time_scale: int
@@ -36,6 +39,7 @@ class LiveSettings:
     jitter_ps: int = 0
     above_bytes: int = 0
     sample_ps: int = 200_000
+    compared: bool = False
 
 
 @dataclass(frozen=True)
@@ -110,7 +114,8 @@ class FlowSeries:
     message was handed over; `done_ps`: when its last one was complete, None if it never was: at the
     source, in the simulator at the target, which is half a round trip before.
     `first_cut_ps`: when congestion control first lowered the rate, None if it never did.
-    `source_counts`, `target_counts`: rnic_qp_stats.
+    `source_counts`, `target_counts`: rnic_qp_stats. `wrong_bytes`: of its last message, as it
+    arrived; None where nobody compared them. `planes`: by interface, where those are planes.
     """
 
     source: str
@@ -127,6 +132,8 @@ class FlowSeries:
     source_counts: Mapping[str, int] = field(default_factory=dict)
     target_counts: Mapping[str, int] = field(default_factory=dict)
     failure: str = ""
+    wrong_bytes: int | None = None
+    planes: tuple[PlaneSeen, ...] = ()
 
     @property
     def name(self) -> str:
@@ -148,6 +155,7 @@ class LiveRun:
     `stalled_ps`: how long in all the machine stood still for more than endpoints make up for, so
     that something else than congestion control held senders up; `attempts`: how often the run was
     played because of that. `programs`: what each of the run file's counted, as summary.json has it.
+    `modes`: how frames come to each host's endpoint, af_xdp or af_packet; none in the simulator.
     """
 
     name: str
@@ -161,6 +169,7 @@ class LiveRun:
     stalled_ps: int = 0
     attempts: int = 1
     programs: Sequence[Mapping[str, Any]] = ()
+    modes: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def is_steady(self) -> bool:

@@ -140,6 +140,7 @@ class PairWatcher:
         self.acked: dict[tuple[Path, int], Samples] = {}
         self.received: dict[tuple[Path, int], Samples] = {}
         self.counts: dict[tuple[Path, int], dict[str, Any]] = {}
+        self.planes: dict[tuple[Path, int], Sequence[Mapping[str, Any]]] = {}
         self.endpoints: dict[Path, dict[str, int]] = {}
         for client in self._clients.values():
             client.send("watch", interval_ms=WATCH_MS, all=True)
@@ -166,6 +167,7 @@ class PairWatcher:
                 for series, name in ((self.acked, "acked"), (self.received, "received")):
                     series.setdefault(key, Samples()).add(said["at_ns"], row[f"{name}_bytes"])
                 self.counts[key] = row
+                self.planes[key] = row.get("planes", ())
 
     def close(self) -> None:
         """End the connections."""

@@ -96,6 +96,7 @@ class Connection:
             "open": self._open,
             "connect": self._connect,
             "serve": self._measuring.serve,
+            "compare": self._measuring.compare,
             "stats": self._stats,
             "close": self._close,
             "set_ports": self._set_ports,

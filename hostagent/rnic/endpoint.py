@@ -434,6 +434,11 @@ class Endpoint:
         held = self._held(qpn)
         return memoryview(held.memory)[: held.bytes]
 
+    def source(self, qpn: int) -> memoryview:
+        """What tasks send from, and READ into."""
+        held = self._held(qpn)
+        return memoryview(held.memory)[held.bytes : 2 * held.bytes]
+
     # --- work -----------------------------------------------------------------------------------
 
     def post(self, qpn: int, work: Work) -> None:

@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
+import numpy as np
+
 from hostagent.rnic.binding import Operation
 from hostagent.rnic.endpoint import Endpoint
 from hostagent.rnic.endpoint_records import Task, TaskKind
@@ -66,6 +68,7 @@ class Measuring:
         duration_ms: int = 0,
         timeout_ms: int = DEFAULT_STALL_MS,
         shared: bool = False,
+        contents: int | None = None,
     ) -> dict[str, Any]:
         """Send messages, and return what came of it. Raises what REFUSED has."""
         _check(operation, mode)
@@ -77,6 +80,10 @@ class Measuring:
         if mode == "latency" and shared:
             raise RequestError("messages are shared in mode 'bandwidth' alone")
         kind = TaskKind.LATENCY if mode == "latency" else TaskKind.BANDWIDTH
+        if contents is not None:
+            for qpn in own:
+                source = self._endpoint.source(qpn)
+                source[:size] = random_bytes(contents, min(size, len(source)))
         before = {qpn: self._endpoint.pair_stats(qpn) for qpn in own}
         cpu_before = self._endpoint.stats().cpu_ns
         more = {"count": count, "depth": depth, "duration_ns": duration_ms * 1_000_000}
@@ -113,6 +120,15 @@ class Measuring:
             "failures": failures,
             "pairs": rows,
         }
+
+    def compare(self, qpn: int, contents: int, size: int) -> dict[str, int]:
+        """Say how many bytes differ from what a peer with these `contents` has written."""
+        (own,) = own_pairs([qpn], self._pairs)
+        memory = self._endpoint.memory(own)
+        if not 0 < size <= len(memory):
+            raise RequestError(f"{size} bytes, and the queue pair's buffer has {len(memory)}")
+        expected = np.frombuffer(random_bytes(contents, size), np.uint8)
+        return {"wrong_bytes": int((np.frombuffer(memory[:size], np.uint8) != expected).sum())}
 
     def _task(self, kind: TaskKind, qpn: int, operation: str, size: int, **more: int) -> Task:
         peer = self._pairs[qpn]
@@ -154,6 +170,11 @@ class Measuring:
                 return False
             await self._news(0.05)
         return False
+
+
+def random_bytes(seed: int, size: int) -> bytes:
+    """Return bytes that look like none of the others' seeds."""
+    return np.random.default_rng(seed).bytes(size)
 
 
 def _check(operation: str, mode: str) -> None:

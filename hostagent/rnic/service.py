@@ -63,7 +63,7 @@ drain {interface, on?} -> {}
 serve {qpns, operation, mode, size} -> {}
     The answering side, from now on: keeps receives posted (operation "send"), and in mode
     "latency" answers each message with one of `size`. To be called before the other end measures.
-measure {qpns, operation, mode, size, count, depth?, duration_ms?, timeout_ms?, shared?}
+measure {qpns, operation, mode, size, count, depth?, duration_ms?, timeout_ms?, shared?, contents?}
     -> {mode, operation, size, qps, messages, bytes, elapsed_ns, average_bps, peak_bps,
         messages_per_s, times_ns, cpu_ns, interrupted, failures, pairs}
     Posts `count` messages on each queue pair (or as many as fit duration_ms), in mode "bandwidth"
@@ -75,8 +75,11 @@ measure {qpns, operation, mode, size, count, depth?, duration_ms?, timeout_ms?, 
     of its first to the completion of its last.
     failures: [{qpn, why}]; the others go on. Nothing completed for timeout_ms (default 10000):
     a failure too. pairs: [{qpn, messages, bytes, elapsed_ns, average_bps}] and what `stats` says
-    of it, counted from the start of the measurement.
+    of it, counted from the start of the measurement. contents: a number, by which each message
+    has random bytes; null (default): zeros.
     While it runs, the only request that is taken is `cancel` (or the end of the connection).
+compare {qpn, contents, size} -> {wrong_bytes}
+    How many of the first `size` bytes that the peer may write are not those of its `contents`.
 stats {} -> {pairs: [{qpn, peer_ip, peer_qpn, connected, failure, ...}], endpoint: {...}}
     The connection's queue pairs with all of `struct rnic_qp_stats` (udp_port: its first source
     port; rate_bps: congestion control's, null if it does not limit; first_cut_at: when that first

@@ -193,7 +193,7 @@ def test_daemons_join_queue_pairs_over_planes(hosts: TwoHosts, tmp_path: Path) -
                 clients[0].call("open", **{**settings, **wrong})
         with pytest.raises(RequestRefused, match="no interface 2: the card has 0 to 1"):
             clients[0].call("drain", interface=2)
-        ours, _ = join(*clients, qps=1, buffer_bytes=65536, planes=planes, **settings)
+        ours, theirs = join(*clients, qps=1, buffer_bytes=65536, planes=planes, **settings)
         clients[0].call("drain", interface=1)
         before = sent(hosts.h1)
         task = {"operation": "write", "mode": "bandwidth", "size": 65536, "count": 4}
@@ -204,6 +204,15 @@ def test_daemons_join_queue_pairs_over_planes(hosts: TwoHosts, tmp_path: Path) -
         assert far <= 2
         (row,) = clients[0].call("stats")["pairs"]
         assert [plane["state"] for plane in row["planes"]][1] == "drained"
+        for size, contents in ((65536, 7), (3, 8)):
+            there = {"qpn": theirs[0], "contents": contents, "size": size}
+            task |= {"size": size, "count": 1, "contents": contents}
+            clients[0].call("measure", timeout_s=60, qpns=ours, **task)
+            assert clients[1].call("compare", **there) == {"wrong_bytes": 0}
+        whole = {"qpn": theirs[0], "contents": 7, "size": 65536}
+        assert clients[1].call("compare", **whole) == {"wrong_bytes": 3}  # of the last message
+        with pytest.raises(RequestRefused, match="65537 bytes, and the queue pair's buffer has"):
+            clients[1].call("compare", **{**whole, "size": 65537})
         clients[0].call("drain", interface=1, on=False)
         (row,) = clients[0].call("stats")["pairs"]
         assert [plane["why"] for plane in row["planes"]] == [None, None]
