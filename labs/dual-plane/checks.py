@@ -8,9 +8,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from labs import Check, Estimate, Figure, NotRunError, Table
+from labs import Check, Estimate, Figure, NotRunError, Runtime, Table
 from labs.drawing import COLOURS, GREY, drawing, where
 
+from . import real
 from .runs import TIMELINE, measure
 
 Lookup = Callable[[], Estimate]
@@ -30,10 +31,15 @@ BDP_KB = 125
 """What a plane has on the way in a round trip: 200 Gb/s and 5 us between the farthest hosts."""
 
 measure_simulator = measure
+measure_live = real.measure_live
+measure_beside = real.measure_beside
 
 
 def checks(table: Table) -> Iterator[Check]:
     """The rows of the lab's table."""
+    if table.runtime is not Runtime.SIMULATOR:
+        yield from real.checks(table)
+        return
     yield Check.at_least("healthy: goodput over that of one port", _twice(table), 2 * 0.98)
     yield Check.at_most("healthy: packets sent again", _of(table, OURS, "none", "repeated"), 0)
     for failure in FAILURES:

@@ -1,0 +1,88 @@
+"""Planes of a queue pair that a link leaves and comes back to, in both runtimes.
+
+h1:0 h2:0 - s1        plane A
+h1:1 h2:1 - s3        plane B
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from controller.program import CompiledProgram
+from emulation import run_state
+from emulation.errors import EmulationError
+from emulation.link_events import FabricCalls
+from experiments import live, live_beside
+from experiments.live_flows import LiveError
+from experiments.live_model import LiveRun, LiveSettings
+from workloads.loader import read_run
+
+US = 10**6
+PLANES = """\
+topology:
+  generator: dual_plane
+  spines: 1
+  leaves: 1
+  hosts_per_leaf: 2
+  link: {rate: 200Gbps, delay: 500ns, queue: 4MB, mtu: 2200B}
+  classes: {roce: {dscp: 26, queue: 3}, rest: {queue: 0}}
+until: 200us
+transport:
+  {retransmission: selective-repeat, reorder: 100us, interfaces: all, timeout: 4ms,
+   link_delay: 1us, failover: {hold: 20us, probe: 5us, ramp: 5us}}
+traffic: [{message: {from: h1, to: h2, bytes: 4MB, dscp: 26}}]
+events: [{at: 30us, link: "h1:0-s1:1", do: down}, {at: 60us, link: "h1:0-s1:1", do: up}]
+"""
+
+
+def check_planes(seen: LiveRun) -> None:
+    """One link was down from 30 to 60 us, and its plane in use again before the message's end."""
+    (flow,) = seen.flows
+    assert flow.failure == ""
+    assert flow.done_ps is not None
+    down, healthy = flow.planes
+    assert (down.why, down.losses, healthy.why, healthy.losses) == ("link", 1, None, 0)
+    assert down.lost_ps is not None and down.up_ps is not None
+    assert 30 * US < down.lost_ps < 35 * US
+    assert 80 * US < down.up_ps < flow.done_ps
+    assert 0 < down.moved_packets < 0.1 * healthy.sent_packets
+
+
+def test_planes_are_seen_in_the_simulator(program: CompiledProgram) -> None:
+    seen = live_beside.simulate(read_run(PLANES), program, LiveSettings(10_000, compared=True))
+    check_planes(seen)
+    assert seen.modes == {}
+    assert seen.flows[0].wrong_bytes is None
+
+
+@pytest.mark.root
+@pytest.mark.realtime
+def test_events_are_played_and_bytes_are_compared(
+    roots: None, program: CompiledProgram, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live, "ATTEMPTS", 1)
+    run, settings = read_run(PLANES), LiveSettings(20_000, seed=1, compared=True)
+    seen = live.play(run, program, settings)
+    check_planes(seen)
+    (flow,) = seen.flows
+    assert flow.wrong_bytes == 0
+    assert seen.modes == {"h1": "af_xdp", "h2": "af_xdp"}
+    beside = live_beside.simulate(run, program, settings).flows[0].done_ps
+    assert beside is not None
+    assert flow.done_ps == pytest.approx(beside, rel=0.3)
+
+
+@pytest.mark.root
+def test_an_event_that_goes_wrong_ends_the_run(
+    roots: None, program: CompiledProgram, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(_self: Any, call: Any) -> None:
+        raise EmulationError("no way")
+
+    monkeypatch.setattr(live, "ATTEMPTS", 1)
+    monkeypatch.setattr(FabricCalls, "perform", refused)
+    with pytest.raises(LiveError, match="no way"):
+        live.play(read_run(PLANES), program, LiveSettings(10_000, seed=1))
+    assert run_state.holder() is None
