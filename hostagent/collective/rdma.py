@@ -20,6 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
+from hostagent.algorithms import Parameters
 from hostagent.collective.handle import CollectiveError
 from hostagent.collective.neighbours import POLL_S, Address, Bytes, Neighbours, PeerLostError
 from hostagent.pinned_maps import MapsError, PinnedMaps
@@ -33,8 +34,9 @@ from hostagent.rnic.binding import (
     Work,
 )
 from hostagent.rnic.endpoint import Endpoint, EndpointError
-from hostagent.rnic.endpoint_records import EndpointConfig, Pair
+from hostagent.rnic.endpoint_records import EndpointConfig, EndpointInterface, Pair
 from hostagent.rnic.interface import InterfaceError, largest_mtu, mac_of, neighbour
+from hostagent.rnic.planes import NO_PLANES, PlaneConfig
 
 SEGMENT = 1 << 15
 """Bytes of a SEND at most."""
@@ -45,7 +47,8 @@ SEGMENTS = 8
 COUNTERS = ("sent_packets", "repeated_packets", "timeouts", "rnr_received", "cnps_received")
 """Of the queue pair to the next rank, as `QueuePairStats` has them."""
 
-_QUEUE_PAIR = struct.Struct("!III")  # address, number, first packet number
+_QUEUE_PAIR = struct.Struct("!III")  # number, first packet number, how many addresses follow
+_ADDRESS = struct.Struct("!I")
 _READY = b"\x01"
 _ACK_EVERY = 8
 _RNR_FOR_EVER = 7
@@ -55,13 +58,24 @@ _REFUSALS = (EndpointError, InterfaceError, MapsError, CardError)
 
 
 @dataclass(frozen=True)
+class Line:
+    """One more interface of a rank's card, as `RdmaSettings` has the first."""
+
+    interface: str
+    address: str
+    gateway: str = ""
+
+
+@dataclass(frozen=True)
 class RdmaSettings:
     """A rank's card. `interface`: of the host, in the namespace of the calling process.
 
     `gateway`: the IPv4 address that packets go to, "" where ranks share a link. `maps`: the pins
     of the host's agent, "" where there is none: then frames go by AF_PACKET, not AF_XDP.
-    `line_rate_bps`: of the interface, 0: as fast as it can. `timeout_us`: after how long what
-    nobody acknowledges is sent again.
+    `line_rate_bps`: of each interface, 0: as fast as it can. `timeout_us`: after how long what
+    nobody acknowledges is sent again. `also`: more interfaces, by which packets take turns, as many
+    at all ranks; `planes` what a queue pair makes of them, `control` each one's congestion control,
+    and `reorder_us` by how much they may overtake each other.
     """
 
     interface: str
@@ -70,13 +84,22 @@ class RdmaSettings:
     maps: str = ""
     line_rate_bps: int = 0
     timeout_us: int = 200_000
+    also: tuple[Line, ...] = ()
+    planes: PlaneConfig = NO_PLANES
+    control: Parameters | None = None
+    reorder_us: int = 0
+
+    @property
+    def lines(self) -> tuple[Line, ...]:
+        """All interfaces of the card."""
+        return (Line(self.interface, self.address, self.gateway), *self.also)
 
 
 @dataclass(frozen=True)
 class _Peer:
-    """A neighbour's queue pair."""
+    """A neighbour's queue pair; `ips`: of its interfaces."""
 
-    ip: int
+    ips: tuple[int, ...]
     qpn: int
     psn: int
 
@@ -129,13 +152,15 @@ class RdmaNeighbours(Neighbours):
     def counters(self) -> dict[str, int]:
         """Return what the card counted of the queue pair to the next rank, by `COUNTERS`.
 
-        And `af_xdp`: 1 if its frames come and go by AF_XDP.
+        And `af_xdp`: 1 if its frames come and go by AF_XDP; `losses`: of its planes.
         """
         if self._endpoint is not None:
             with suppress(*_REFUSALS):
                 stats = self._endpoint.pair_stats(self._to_next.qpn)
                 self._counters = {name: getattr(stats, name) for name in COUNTERS}
                 self._counters["af_xdp"] = int(self._endpoint.mode == "af_xdp")
+                planes = self._endpoint.plane_stats(self._to_next.qpn)
+                self._counters["losses"] = sum(plane.losses for plane in planes)
         return dict(self._counters)
 
     def close(self) -> None:
@@ -278,35 +303,40 @@ class RdmaNeighbours(Neighbours):
     def _begin(self) -> None:
         settings = self._settings
         self._maps = PinnedMaps.open(Path(settings.maps)) if settings.maps else None
-        gateway = int(ipaddress.IPv4Address(settings.gateway)) if settings.gateway else None
+        first, *more = (self._interface(line) for line in settings.lines)
         config = EndpointConfig(
-            settings.interface,
-            int(ipaddress.IPv4Address(settings.address)),
-            mac_of(settings.interface),
-            0 if gateway is None else neighbour(gateway, settings.interface, self.timeout_s),
+            first.interface,
+            first.ip,
+            first.mac,
+            first.gateway_mac,
             settings.line_rate_bps,
+            more=tuple(more),
         )
         self._endpoint = endpoint = Endpoint(config, self._maps)
         pair = QueuePairConfig(
             qpn=1,
-            mtu=largest_mtu(settings.interface),
+            mtu=min(largest_mtu(each.interface) for each in config.interfaces),
             repeat=Repeat.SELECTIVE,
             ack_every=_ACK_EVERY,
             timeout_ps=settings.timeout_us * 1_000_000,
             retries=max(1, int(self.timeout_s * 1e6) // settings.timeout_us),
             rnr_retries=_RNR_FOR_EVER,
             rnr_timer_ps=_RNR_TIMER_PS,
+            reorder_ps=settings.reorder_us * 1_000_000,
+            interfaces=len(config.interfaces),
+            planes=settings.planes,
         )
-        self._to_next = endpoint.open(pair, buffer_bytes=0)
-        self._of_previous = endpoint.open(pair, buffer_bytes=0)
+        control = settings.control
+        self._to_next = endpoint.open(pair, buffer_bytes=0, congestion_control=control)
+        self._of_previous = endpoint.open(pair, buffer_bytes=0, congestion_control=control)
         following, previous = self._ends()
         deadline = time.monotonic() + self.timeout_s
-        ip = config.ip
+        ips = b"".join(_ADDRESS.pack(each.ip) for each in config.interfaces)
         for end, own in ((following, self._to_next), (previous, self._of_previous)):
-            end.sendall(_QUEUE_PAIR.pack(ip, own.qpn, own.psn))  # a few bytes: they always fit
+            head = _QUEUE_PAIR.pack(own.qpn, own.psn, len(config.interfaces))
+            end.sendall(head + ips)  # a few bytes: they always fit
         for end, own, whom in self._both(following, previous):
-            peer = _Peer(*_QUEUE_PAIR.unpack(self._hear(end, _QUEUE_PAIR.size, deadline, whom)))
-            self._connect(endpoint, own, peer)
+            self._connect(endpoint, own, self._peer(end, deadline, whom))
         for number, buffer in enumerate(self._in_buffers):
             endpoint.post_receive(self._of_previous.qpn, number, buffer)
         for end in (following, previous):
@@ -322,10 +352,30 @@ class RdmaNeighbours(Neighbours):
             (previous, self._of_previous, self.rank - 1),
         )
 
+    def _interface(self, line: Line) -> EndpointInterface:
+        gateway = int(ipaddress.IPv4Address(line.gateway)) if line.gateway else None
+        return EndpointInterface(
+            line.interface,
+            int(ipaddress.IPv4Address(line.address)),
+            mac_of(line.interface),
+            0 if gateway is None else neighbour(gateway, line.interface, self.timeout_s),
+            self._settings.line_rate_bps,
+        )
+
+    def _peer(self, end: socket.socket, deadline: float, whom: int) -> _Peer:
+        """Return which queue pair a neighbour has. Raises PeerLostError."""
+        said = self._hear(end, _QUEUE_PAIR.size, deadline, whom)
+        qpn, psn, count = _QUEUE_PAIR.unpack(said)
+        ips = self._hear(end, count * _ADDRESS.size, deadline, whom)
+        return _Peer(tuple(ip for (ip,) in _ADDRESS.iter_unpack(ips)), qpn, psn)
+
     def _connect(self, endpoint: Endpoint, own: Pair, peer: _Peer) -> None:
-        has_gateway = bool(endpoint.config.gateway_mac)
-        mac = 0 if has_gateway else neighbour(peer.ip, self._settings.interface, self.timeout_s)
-        endpoint.connect(own.qpn, peer.ip, peer_qpn=peer.qpn, peer_psn=peer.psn, peer_mac=mac)
+        lines = endpoint.config.interfaces
+        ways = [
+            (ip, 0 if line.gateway_mac else neighbour(ip, line.interface, self.timeout_s))
+            for ip, line in zip(peer.ips, lines, strict=False)
+        ]
+        endpoint.connect_ways(own.qpn, ways, peer_qpn=peer.qpn, peer_psn=peer.psn)
 
     def _hear(self, end: socket.socket, count: int, deadline: float, whom: int) -> bytes:
         """Return what a neighbour says by TCP. Raises PeerLostError."""
