@@ -68,6 +68,11 @@ class EventPlayer:
         return self._finished.wait(timeout_s)
 
     @property
+    def started(self) -> bool:
+        """Whether time 0 has been."""
+        return bool(self._started_ns)
+
+    @property
     def played(self) -> tuple[Played, ...]:
         """What was done so far."""
         return tuple(self._played)

@@ -86,7 +86,7 @@ def play(
     topology = run.topology.with_time_scale(settings.time_scale)
 
     def once() -> LiveRun:
-        with _fabric(topology, program, tell) as (session, interrupts):
+        with fabric_up(topology, program, tell) as (session, interrupts):
             if jobs:
                 session.controller.schedule(JobsSubmitted(jobs))
             return _Play(session, interrupts, run, flows, settings, seed, tell).play()
@@ -112,10 +112,10 @@ def _check(run: RunFile, settings: LiveSettings) -> None:
 
 
 @contextmanager
-def _fabric(
+def fabric_up(
     topology: Topology, program: CompiledProgram, tell: Tell
 ) -> Iterator[tuple[Session, Interrupts]]:
-    """A fabric that forwards, for the block, and what becomes of Ctrl-C."""
+    """A fabric that forwards, for the block, and what becomes of Ctrl-C. Needs root."""
     session = Session(topology, Target.SOFTSWITCH)
     try:
         with _ahead_of_others(), handled() as interrupts:

@@ -17,12 +17,15 @@ from workloads.loader import run_of
 from workloads.model import RunFile
 from workloads.randomness import Random
 
+from . import ring
+
 PS_PER_US = 1_000_000
 LEAVES = (("s1", "s2"), ("s3", "s4"))
 """Of each plane, the one of h1 and the one of h2."""
 
 
-FAILURES = ("none", "link", "silent", "restored")
+ALLREDUCE = "allreduce"
+FAILURES = ("none", "link", "silent", "restored", ALLREDUCE)
 
 
 def failures(context: Context) -> Iterator[dict[str, Any]]:
@@ -31,11 +34,13 @@ def failures(context: Context) -> Iterator[dict[str, Any]]:
     plane, host = random.below(2), random.below(2)
     late_ns = random.below(1 + 1000 * own["live_jitter_us"])
     at_ns = 1000 * own["live_cut_us"] + late_ns
-    link = f"h{host + 1}:{plane}-{LEAVES[plane][host]}:1"
     failure = context.variant.labels["real"]
-    if failure in ("link", "restored"):
+    link = f"h{host + 1}:{plane}-{LEAVES[plane][host]}:1"
+    if failure == ALLREDUCE:  # its ranks begin and end by TCP, in the first plane
+        link = f"h{host + 1}:1-s2:{host + 1}"
+    if failure in ("link", "restored", ALLREDUCE):
         yield {"at": f"{at_ns}ns", "link": link, "do": "down"}
-    if failure == "restored":
+    if failure in ("restored", ALLREDUCE):
         yield {"at": f"{at_ns + 1000 * own['live_back_us']}ns", "link": link, "do": "up"}
     if failure == "silent":
         yield {"at": f"{at_ns}ns", "link": link, "loss": "100%"}
@@ -51,6 +56,8 @@ def run_file(context: Context) -> RunFile:
 def measure_live(context: Context) -> dict[str, Measured]:
     """Play it over namespaces. Needs root."""
     run = run_file(context)
+    if run.jobs:
+        return ring.measure_live(context, run)
     seen = live.play(run, program_of(context, run.topology), _settings(context), context.tell)
     wrong = seen.flows[0].wrong_bytes
     if wrong is None:
@@ -67,6 +74,8 @@ def measure_live(context: Context) -> dict[str, Measured]:
 def measure_beside(context: Context) -> dict[str, Measured]:
     """Play it in virtual time, slowed down as much."""
     run = run_file(context)
+    if run.jobs:
+        return ring.measure_beside(context, run)
     return _measured(
         live_beside.simulate(run, program_of(context, run.topology), _settings(context))
     )
@@ -104,19 +113,28 @@ def _noticed(flow: FlowSeries) -> dict[str, Measured]:
 def checks(table: Table) -> Iterator[Check]:
     """The rows of the lab's table in real time."""
     for failure in FAILURES:
-        row = f"real time, {failure}"
+        row, whole = f"real time, {failure}", "time" if failure == ALLREDUCE else "message"
         ratio = _over_simulated(table, failure, "message")
-        yield Check.within(f"{row}: message, real over simulated", ratio, 0.8, 1.2)
-        yield Check.at_most(f"{row}: work requests that failed", _of(table, failure, "failed"), 0)
+        yield Check.within(f"{row}: {whole}, real over simulated", ratio, 0.8, 1.2)
+        if failure != ALLREDUCE:  # where a failed one ends the run
+            failed = _of(table, failure, "failed")
+            yield Check.at_most(f"{row}: work requests that failed", failed, 0)
         yield Check.at_most(f"{row}: bytes that are wrong", _of(table, failure, "wrong"), 0, "B")
         yield Check.at_least(f"{row}: hosts by XDP", _of(table, failure, "by XDP"), 2)
         if failure != "none":
             yield Check.at_least(f"{row}: planes lost", _of(table, failure, "losses"), 1)
-            for metric in ("lost at", *["used again at"] * (failure == "restored")):
+            for metric in _TIMES.get(failure, ()):
                 ratio = _over_simulated(table, failure, metric)
                 yield Check.within(f"{row}: {metric}, real over simulated", ratio, 0.8, 1.2)
-        yield Check.reported(f"{row}: message", _of(table, failure, "message"), "us")
+        yield Check.reported(f"{row}: {whole}", _of(table, failure, "message"), "us")
         yield Check.reported(f"{row}: packets sent again", _of(table, failure, "repeated"))
+
+
+_TIMES = {
+    "link": ("lost at",),
+    "silent": ("lost at",),
+    "restored": ("lost at", "used again at"),
+}
 
 
 def _of(table: Table, failure: str, metric: str) -> Callable[[], Estimate]:

@@ -348,7 +348,7 @@ def test_a_flow_has_the_same_ports_in_both_runtimes(
     text = RUN.replace("persistent: true", "bytes: 40kB")
     run = read_run(text.replace("parameters: hpcc-dcqcn}", "parameters: hpcc-dcqcn, udp_ports: 4}"))
     real: set[tuple[str, int]] = set()
-    bring_up = live._fabric
+    bring_up = live.fabric_up
 
     @contextmanager
     def watched(*given: Any) -> Iterator[tuple[Session, Interrupts]]:
@@ -362,7 +362,7 @@ def test_a_flow_has_the_same_ports_in_both_runtimes(
                 real.update(ports_at(tap))
 
     monkeypatch.setattr(live, "ATTEMPTS", 1)
-    monkeypatch.setattr(live, "_fabric", watched)
+    monkeypatch.setattr(live, "fabric_up", watched)
     live.play(run, program, replace(SETTINGS, seed=5))
 
     simulation = Simulation(run, program, seed=5)
