@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -31,16 +32,16 @@ ROUND_TRIP_US = 20_000  # four times 5 ms
 
 
 class Lab:
-    """A run of `single` with its prompt, and commands beside it."""
+    """A run of a topology with its prompt, and commands beside it."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, topology: str = "single") -> None:
         self.root = root / "run"
         self.environment = {
             **os.environ,
             run_state.RUN_ROOT_VARIABLE: str(self.root),
             run_state.LOG_ROOT_VARIABLE: str(root / "log"),
         }
-        self.runner = self.start("run-topo", "single", "--cli", "--json", "--seconds", "1")
+        self.runner = self.start("run-topo", topology, "--cli", "--json", "--seconds", "1")
         assert self.runner.stdout is not None
         line = self.runner.stdout.readline()
         assert line, self.runner.communicate()[1]
@@ -89,9 +90,10 @@ class Lab:
                 assert time.monotonic() < deadline
 
 
-@pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    found = Lab(tmp_path_factory.mktemp("perf"))
+@contextmanager
+def lab_of(root: Path, topology: str = "single") -> Iterator[Lab]:
+    """A run for the block, of which nothing is left."""
+    found = Lab(root, topology)
     record = run_state.read_record(found.directory)
     assert record is not None
     yield found
@@ -103,6 +105,12 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
         teardown.stop()
     assert found.runner.returncode == 0
     assert not left, "the run's end ends its endpoints"
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    with lab_of(tmp_path_factory.mktemp("perf")) as found:
+        yield found
 
 
 def test_run_topo_has_its_row(lab: Lab) -> None:
