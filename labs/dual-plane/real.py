@@ -114,8 +114,7 @@ def checks(table: Table) -> Iterator[Check]:
     """The rows of the lab's table in real time."""
     for failure in FAILURES:
         row, whole = f"real time, {failure}", "time" if failure == ALLREDUCE else "message"
-        ratio = _over_simulated(table, failure, "message")
-        yield Check.within(f"{row}: {whole}, real over simulated", ratio, 0.8, 1.2)
+        yield from _like_simulated(table, failure, "message", f"{row}: {whole}")
         if failure != ALLREDUCE:  # where a failed one ends the run
             failed = _of(table, failure, "failed")
             yield Check.at_most(f"{row}: work requests that failed", failed, 0)
@@ -124,8 +123,7 @@ def checks(table: Table) -> Iterator[Check]:
         if failure != "none":
             yield Check.at_least(f"{row}: planes lost", _of(table, failure, "losses"), 1)
             for metric in _TIMES.get(failure, ()):
-                ratio = _over_simulated(table, failure, metric)
-                yield Check.within(f"{row}: {metric}, real over simulated", ratio, 0.8, 1.2)
+                yield from _like_simulated(table, failure, metric, f"{row}: {metric}")
         yield Check.reported(f"{row}: {whole}", _of(table, failure, "message"), "us")
         yield Check.reported(f"{row}: packets sent again", _of(table, failure, "repeated"))
 
@@ -141,9 +139,13 @@ def _of(table: Table, failure: str, metric: str) -> Callable[[], Estimate]:
     return lambda: table.estimate(table.variant(real=failure), metric)
 
 
-def _over_simulated(table: Table, failure: str, metric: str) -> Callable[[], Estimate]:
+def _like_simulated(table: Table, failure: str, metric: str, row: str) -> Iterator[Check]:
+    """The median over the seeds is asked for; its interval is a busy machine's, and told."""
+
     def ratio() -> Estimate:
         variant = table.variant(real=failure)
         return table.paired(variant, variant, metric, below_beside=True)
 
-    return ratio
+    says = f"{row}, real over simulated"
+    yield Check.within(f"{says}, median", lambda: ratio().median, 0.8, 1.2)
+    yield Check.reported(says, ratio)
