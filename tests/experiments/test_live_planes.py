@@ -50,8 +50,8 @@ def check_planes(seen: LiveRun) -> None:
     assert 0 < down.moved_packets < 0.1 * healthy.sent_packets
 
 
-def test_planes_are_seen_in_the_simulator(program: CompiledProgram) -> None:
-    seen = live_beside.simulate(read_run(PLANES), program, LiveSettings(10_000, compared=True))
+def test_planes_are_seen_in_the_simulator(whole_fabric: CompiledProgram) -> None:
+    seen = live_beside.simulate(read_run(PLANES), whole_fabric, LiveSettings(10_000, compared=True))
     check_planes(seen)
     assert seen.modes == {}
     assert seen.flows[0].wrong_bytes is None
@@ -60,23 +60,23 @@ def test_planes_are_seen_in_the_simulator(program: CompiledProgram) -> None:
 @pytest.mark.root
 @pytest.mark.realtime
 def test_events_are_played_and_bytes_are_compared(
-    roots: None, program: CompiledProgram, monkeypatch: pytest.MonkeyPatch
+    roots: None, whole_fabric: CompiledProgram, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(live, "ATTEMPTS", 1)
     run, settings = read_run(PLANES), LiveSettings(20_000, seed=1, compared=True)
-    seen = live.play(run, program, settings)
+    seen = live.play(run, whole_fabric, settings)
     check_planes(seen)
     (flow,) = seen.flows
     assert flow.wrong_bytes == 0
     assert seen.modes == {"h1": "af_xdp", "h2": "af_xdp"}
-    beside = live_beside.simulate(run, program, settings).flows[0].done_ps
+    beside = live_beside.simulate(run, whole_fabric, settings).flows[0].done_ps
     assert beside is not None
     assert flow.done_ps == pytest.approx(beside, rel=0.3)
 
 
 @pytest.mark.root
 def test_an_event_that_goes_wrong_ends_the_run(
-    roots: None, program: CompiledProgram, monkeypatch: pytest.MonkeyPatch
+    roots: None, whole_fabric: CompiledProgram, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refused(_self: Any, call: Any) -> None:
         raise EmulationError("no way")
@@ -84,5 +84,5 @@ def test_an_event_that_goes_wrong_ends_the_run(
     monkeypatch.setattr(live, "ATTEMPTS", 1)
     monkeypatch.setattr(FabricCalls, "perform", refused)
     with pytest.raises(LiveError, match="no way"):
-        live.play(read_run(PLANES), program, LiveSettings(10_000, seed=1))
+        live.play(read_run(PLANES), whole_fabric, LiveSettings(10_000, seed=1))
     assert run_state.holder() is None
