@@ -76,7 +76,7 @@ def slower_us(program: CompiledProgram, text: str, iterations: int, seed: int) -
     done = end.message_times["done"]
     assert (done >= 0).all(), "a message was not done"
     jobs = [span for span in traffic.spans if span.kind is SpanKind.JOB]
-    took = [int(done[span.first : span.stop].max()) - span.start_ps for span in jobs]
+    took = [int(done[span.first : span.stop].max()) - (span.start_ps or 0) for span in jobs]
     return max(took) / iterations / 1e6
 
 
