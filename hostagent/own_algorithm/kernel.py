@@ -58,7 +58,7 @@ def why_not() -> str:
     if os.geteuid() != 0:
         return "loading into the kernel takes root"
     try:
-        import bcc  # noqa: F401
+        import bcc  # noqa: F401 - a Debian package, which may be missing
     except ImportError as error:
         return f"{error}: install Debian's python3-bpfcc"
     return "" if kernel_headers.available() else "there are no kernel headers: make setup"
