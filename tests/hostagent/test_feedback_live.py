@@ -54,7 +54,7 @@ def maps(hosts: TwoHosts) -> Iterator[PinnedMaps]:
         patch.setattr(agent, "BPF_DIRECTORY", folder)
         patch.setattr(pins, "_HERE", folder.parent)
         try:
-            loaded = agent.Agent.load(directory, folder / "roce.bpf.c")
+            loaded = agent.Agent.load(directory, folder / "roce.bpf.c", folder.parent / "include")
             for namespace, interface in hosts.interfaces():
                 loaded.attach(namespace, interface)
             found = PinnedMaps.open(directory)
