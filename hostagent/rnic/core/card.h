@@ -548,7 +548,7 @@ void feedback_acked(struct qp *qp, struct cc_event acked, uint64_t first);
 void feedback_collect(struct qp *qp);                            /* a packet for the responder has brought telemetry */
 void feedback_return(struct qp *qp, struct rnic_packet *packet); /* which goes back with this acknowledgement */
 
-/* --- requester.c ------------------------------------------------------------------------------- */
+/* --- requests.c, requester.c --------------------------------------------------------------------- */
 int requester_wants(struct qp *qp);
 int requester_is_held(const struct qp *qp);                      /* something new could go but for the window of its congestion control */
 uint64_t requester_upcoming(struct qp *qp);                      /* the PSN that is next, if it wants */
