@@ -33,6 +33,9 @@ enum {
     PATH_ECHO_FLAG = 0x80,   /* of the first byte, where a bitmap has 0 */
     PATH_ECHO_MARKED = 0x8000,
     PROBE_BODY = 16,
+    PLANE_ECHO = 4,          /* of an acknowledgement: of how many planes follows how much has come */
+    PLANE_ECHO_EACH = 4,
+    PLANE_ECHO_FLAG = 0x40,  /* of the first byte, where PATH_ECHO_FLAG is not, and a bitmap has 0 */
     ROCE_PORT = 4791,
     PSN_MASK = 0xffffff,
     PSN_HALF = 0x800000,
@@ -140,6 +143,7 @@ struct inbound {
     const uint8_t *payload; /* NULL: not there */
     const uint8_t *map;     /* of a NAK: MISSING_MAP bytes, or NULL */
     const uint8_t *echo;    /* of an acknowledgement: what it says of paths, whole; or NULL */
+    const uint8_t *came;    /* or of planes */
     uint16_t source_port;
 };
 
@@ -210,7 +214,14 @@ struct plane {
     uint8_t asked, missed, lost;
     uint8_t doubted;                /* the peer lacks what went by it */
     uint8_t answers;                /* since it was lost; stays at 255 */
-    uint32_t unacknowledged;        /* as the queue pair's, of what came by it */
+    /* as receiver */
+    uint32_t came, untold;          /* SENDs and WRITEs that came by it, and since the last acknowledgement that left by it */
+    /* as sender: own data by it, counted in its order. What the peer says came, and what was lost, is behind it in that order */
+    uint32_t sent_n, come_n, lost_n;
+    uint32_t answered_n;            /* what had been sent when a probe left that was answered: it came or is lost */
+    uint32_t probed_n;              /* and when the last one left */
+    rnic_time trip, least_trip;     /* the last one, and the shortest since it was found; 0: none */
+    rnic_time *left_at;             /* by that order, modulo PLANE_TIMES: when it left */
     uint8_t answer_body[PROBE_BODY];
     struct cnp_interval told;
     struct rnic_plane_stats stats;
@@ -332,6 +343,8 @@ struct qp {
     /* planes */
     struct plane *planes;            /* one for each of its interfaces; NULL: it has none */
     rnic_time *sent_at;              /* as `paths`: when the last copy of own data left; 0: none did */
+    uint32_t *order;                 /* and its place among what its plane was given */
+    rnic_time looked_at;             /* when it was last looked for what is missing */
     rnic_time trip;                  /* how long acknowledgements take, smoothed; 0: not known */
     uint32_t moving;                 /* planes of which what was outstanding is sent again by others; 0: none */
     uint64_t moved, moved_cursor, moved_below; /* next PSN to be looked at, its work, and where to stop */
@@ -347,6 +360,7 @@ struct qp {
     uint8_t came_by;                 /* the interface of what is to be answered */
 };
 
+enum { PLANE_TIMES = 256 };          /* packets of a plane whose time is remembered */
 enum { WAITS_FOR_WINDOW = 0x80 };    /* of qp.wants: in the pace heap until its window opens by time alone */
 
 /* Of a queue pair that chooses its paths. */
@@ -485,7 +499,12 @@ void planes_mark(struct qp *qp, const struct inbound *in);       /* data has com
 void planes_progress(struct qp *qp, uint64_t before);            /* `una` has moved */
 void planes_expect(struct qp *qp);                               /* a READ is asked for: its responses may take any plane */
 void planes_acked(struct qp *qp, uint64_t before);               /* and that is an event for slots of ours */
-int planes_is_fresh(const struct qp *qp, uint64_t psn);          /* its last copy may still be on the way */
+int planes_passed(const struct qp *qp, uint64_t psn);            /* its last copy can't still be on the way */
+void planes_again(struct qp *qp, uint64_t psn);                  /* it is going to be sent again */
+uint32_t planes_come_bytes(const struct qp *qp);                 /* how long what an acknowledgement says is */
+void planes_say_come(const struct qp *qp, uint8_t *at);
+void planes_hear_come(struct qp *qp, const uint8_t *at);
+void planes_acknowledging(struct qp *qp, const struct lane *lane); /* an acknowledgement leaves by it */
 void planes_doubt(struct qp *qp, uint64_t psn);                  /* the peer says that it is missing */
 void planes_timed_out(struct qp *qp);
 int planes_settle(const struct qp *qp);                          /* one was lost so lately that the other end may not know */
@@ -560,6 +579,7 @@ void requester_response(struct qp *qp, const struct inbound *in); /* of a READ *
 void requester_gap(struct qp *qp);                               /* early responses have waited long enough */
 void requester_timeout(struct qp *qp);
 void requester_repeat(struct qp *qp);                             /* all that is on the way, as after a time-out */
+void requester_look_again(struct qp *qp, uint64_t below);        /* for what is missing below this PSN */
 void requester_move(struct qp *qp, uint32_t plane);               /* what it carried and has not arrived is sent again by others */
 void requester_flush(struct qp *qp);
 

@@ -237,7 +237,14 @@ static inline __attribute__((always_inline)) void parse_behind_aeth(struct inbou
 {
     const uint8_t *at = in->payload;
     uint32_t left = in->payload_length;
-    if (at && left >= PATH_ECHO && at[0] & PATH_ECHO_FLAG) {
+    if (at && left >= PLANE_ECHO && (at[0] & (PATH_ECHO_FLAG | PLANE_ECHO_FLAG)) == PLANE_ECHO_FLAG) {
+        const uint32_t bytes = PLANE_ECHO + (at[0] & (PLANE_ECHO_FLAG - 1u)) * PLANE_ECHO_EACH;
+        if (bytes > left)
+            return;
+        in->came = at;
+        at += bytes;
+        left -= bytes;
+    } else if (at && left >= PATH_ECHO && at[0] & PATH_ECHO_FLAG) {
         const uint32_t bytes = PATH_ECHO + (at[0] & ~(uint32_t)PATH_ECHO_FLAG) * PATH_ECHO_EACH;
         if (bytes > left)
             return;
@@ -273,7 +280,7 @@ parse_extensions(const uint8_t *at, uint32_t here, uint32_t bytes, uint32_t pad,
     }
     in->payload_length = bytes - used - pad;
     in->payload = here >= used + in->payload_length ? at + used : NULL;
-    in->map = in->echo = NULL;
+    in->map = in->echo = in->came = NULL;
     if (in->opcode == OP_ACK) {
         parse_behind_aeth(in);
         in->payload_length = 0;

@@ -16,6 +16,8 @@
 
 #include "card.h"
 
+enum { WAITING_MORE = 32 };
+
 static uint32_t number_of(const struct plane *plane) { return (uint32_t)(plane - plane->way->qp->planes); }
 static const struct rnic_plane_config *config_of(const struct plane *plane) { return &plane->way->qp->config.planes; }
 
@@ -71,10 +73,14 @@ int planes_add_slots(struct qp *qp, const struct cc_params *cc)
 int planes_begin(struct qp *qp)
 {
     qp->sent_at = calloc((size_t)qp->paths_mask + 1, sizeof *qp->sent_at);
-    if (!qp->sent_at)
+    qp->order = calloc((size_t)qp->paths_mask + 1, sizeof *qp->order);
+    if (!qp->sent_at || !qp->order)
         return 0;
     for (uint32_t i = 0; i < qp->ways->n; i++) {
         struct plane *plane = &qp->planes[i];
+        plane->left_at = calloc(PLANE_TIMES, sizeof *plane->left_at);
+        if (!plane->left_at)
+            return 0;
         plane->way = &qp->ways->way[i];
         list_append(&plane->way->lane->members, &plane->member);
     }
@@ -106,9 +112,11 @@ void planes_free(struct qp *qp)
             list_remove(&plane->member);
         if (plane->slot_is_own)
             free(plane->slot);
+        free(plane->left_at);
     }
     free(qp->planes);
     free(qp->sent_at);
+    free(qp->order);
 }
 
 /* --- which may be used ------------------------------------------------------------------------- */
@@ -134,10 +142,47 @@ static uint32_t usable(const struct qp *qp)
     return sure ? sure : whole ? whole : drained ? drained : answered;
 }
 
+/* Own data that went by it and of which nothing is known. */
+static uint32_t on_the_way(const struct plane *plane)
+{
+    const int32_t n = (int32_t)(plane->sent_n - plane->lost_n - plane->come_n);
+    return n > 0 ? (uint32_t)n : 0;
+}
+
+/* How many of these can only be waiting somewhere: more than its line sends in its shortest round trip. */
+static uint32_t waiting(const struct plane *plane)
+{
+    const uint64_t line = plane->way->lane->config.line_rate_bps;
+    const uint64_t bits = 8 * (uint64_t)plane->way->qp->config.mtu;
+    const uint64_t trip = (uint64_t)plane->least_trip * line / 1000 / 1000000000 / bits, out = on_the_way(plane);
+    return line && out > trip ? (uint32_t)(out - trip) : 0;
+}
+
+/* All that was sent has come or is taken for lost: the count begins anew. */
+static void nothing_out(struct qp *qp)
+{
+    for (uint32_t i = 0; i < qp->ways->n; i++)
+        qp->planes[i].lost_n = qp->planes[i].sent_n - qp->planes[i].come_n;
+}
+
+/* Those of `may` that are given another packet: one on whose way much more waits than on that of others is slow, and holds up what
+ * these deliver behind it. */
+static uint32_t quick(const struct qp *qp, uint32_t may)
+{
+    uint32_t least = UINT32_MAX, found = 0;
+    for (uint32_t i = 0; i < qp->ways->n; i++) {
+        const uint32_t here = may >> i & 1 ? waiting(&qp->planes[i]) : UINT32_MAX;
+        least = here < least ? here : least;
+    }
+    for (uint32_t i = 0; i < qp->ways->n; i++)
+        found |= (uint32_t)(may >> i & 1 && waiting(&qp->planes[i]) <= 2 * (uint64_t)least + WAITING_MORE) << i;
+    return found;
+}
+
 struct way *planes_choose(struct qp *qp, uint64_t psn)
 {
     struct ways *ways = qp->ways;
-    const uint32_t may = usable(qp);
+    const uint32_t may = quick(qp, usable(qp));
     for (uint32_t turn = 1; turn <= ways->n; turn++) {
         const uint32_t i = (ways->last + turn) % ways->n;
         struct way *way = &ways->way[i];
@@ -239,8 +284,9 @@ void planes_doubt(struct qp *qp, uint64_t psn)
 {
     struct plane *plane = &qp->planes[qp->paths[psn & qp->paths_mask] % qp->ways->n];
     const rnic_time lately = qp->card->now - (plane->stats.heard_at < 0 ? 0 : plane->stats.heard_at);
-    if (plane->lost || plane->unheard_since == RNIC_NEVER || lately <= 2 * qp->trip)
-        return; /* it has been heard: what is missing was overtaken, or lost alone */
+    const rnic_time age = qp->card->now - qp->sent_at[psn & qp->paths_mask];
+    if (plane->lost || plane->unheard_since == RNIC_NEVER || lately <= 2 * qp->trip || age <= 2 * qp->trip)
+        return; /* it has been heard, or was used too late for that: what is missing was overtaken, or lost alone */
     plane->doubted = 1;
     if (!plane->asked)
         ask(plane);
@@ -257,6 +303,7 @@ static void probe_write(struct plane *plane, struct rnic_packet *packet, uint32_
         bytes_put32(at + 8, ++plane->probe_number);
         bytes_put32(at + 12, 0);
         plane->stats.probes_sent++;
+        plane->probed_n = plane->sent_n;
     } else {
         memcpy(at, plane->answer_body, PROBE_BODY);
         packet->queue = ack_queue(qp);
@@ -307,6 +354,8 @@ static void lose(struct plane *plane, enum rnic_plane_loss why)
         plane->stats.losses++;
         plane->stats.lost_at = r->now;
         plane->stats.up_at = -1;
+        plane->lost_n = plane->sent_n - plane->come_n;
+        plane->least_trip = plane->trip = 0;
         requester_move(qp, i);
     }
     if (linked(&qp->ack))
@@ -376,6 +425,8 @@ void planes_answered(struct qp *qp, const struct inbound *in)
     struct cc_slot *slot = plane->slot;
     plane->stats.probes_answered++;
     hear(plane, RNIC_NEVER);
+    if (bytes_get32(in->payload + 8) == plane->probe_number)
+        plane->answered_n = plane->probed_n; /* packets of a plane stay in order */
     if (plane->answers < UINT8_MAX)
         plane->answers++;
     if (slot && qp->config.slot_is_ours) {
@@ -391,6 +442,8 @@ void planes_answered(struct qp *qp, const struct inbound *in)
     }
     if (plane->lost && may_return(plane))
         find(plane);
+    if (qp->una < qp->sent && planes_passed(qp, qp->una))
+        requester_look_again(qp, qp->una + 1);
 }
 
 /* A silent plane is asked, one that does not answer is lost, and one that is lost is asked for ever. */
@@ -421,6 +474,7 @@ void planes_due(struct qp *qp)
 
 void planes_timed_out(struct qp *qp)
 {
+    nothing_out(qp);
     struct plane *plane = &qp->planes[qp->paths[qp->una & qp->paths_mask] % qp->ways->n];
     const uint32_t others = usable(qp) & ~(1u << number_of(plane));
     if (!plane->lost && others)
@@ -473,6 +527,8 @@ rnic_time planes_patience(const struct qp *qp) { return qp->config.planes.silenc
 void planes_progress(struct qp *qp, uint64_t before)
 {
     const uint64_t last = qp->una - 1;
+    if (qp->una == qp->sent)
+        nothing_out(qp);
     const rnic_time sent = qp->sent_at[last & qp->paths_mask];
     if (sent && qp->una - before <= 2 * (uint64_t)qp->config.ack_every && qp->lost_below <= before && !qp->moving) {
         const rnic_time trip = qp->card->now - sent;
@@ -480,9 +536,58 @@ void planes_progress(struct qp *qp, uint64_t before)
     }
 }
 
-int planes_is_fresh(const struct qp *qp, uint64_t psn)
+/* --- what has come by each --------------------------------------------------------------------- */
+
+uint32_t planes_come_bytes(const struct qp *qp) { return PLANE_ECHO + qp->ways->n * PLANE_ECHO_EACH; }
+
+void planes_say_come(const struct qp *qp, uint8_t *at)
 {
-    return qp->card->now - qp->sent_at[psn & qp->paths_mask] < qp->trip;
+    bytes_put32(at, (uint32_t)(PLANE_ECHO_FLAG | qp->ways->n) << 24);
+    for (uint32_t i = 0; i < qp->ways->n; i++)
+        bytes_put32(at + PLANE_ECHO + i * PLANE_ECHO_EACH, qp->planes[i].came);
+}
+
+void planes_acknowledging(struct qp *qp, const struct lane *lane)
+{
+    for (uint32_t i = 0; i < qp->ways->n; i++)
+        if (qp->planes[i].way->lane == lane)
+            qp->planes[i].untold = 0;
+}
+
+void planes_hear_come(struct qp *qp, const uint8_t *at)
+{
+    if ((at[0] & (PLANE_ECHO_FLAG - 1u)) != qp->ways->n)
+        return;
+    for (uint32_t i = 0; i < qp->ways->n; i++) {
+        struct plane *plane = &qp->planes[i];
+        const uint32_t come = bytes_get32(at + PLANE_ECHO + i * PLANE_ECHO_EACH), behind = come + plane->lost_n;
+        if ((int32_t)(come - plane->come_n) <= 0)
+            continue;
+        plane->come_n = come;
+        if (plane->lost || plane->sent_n - behind >= PLANE_TIMES)
+            continue;
+        plane->trip = qp->card->now - plane->left_at[behind % PLANE_TIMES];
+        if (!plane->least_trip || plane->trip < plane->least_trip)
+            plane->least_trip = plane->trip;
+    }
+}
+
+/* Packets of a plane do not overtake each other: as many behind it as came or are known to be lost, or the answer to a later probe.
+ * The last ones of all may have nothing behind them, so that age counts, too. */
+int planes_passed(const struct qp *qp, uint64_t psn)
+{
+    const struct plane *plane = &qp->planes[qp->paths[psn & qp->paths_mask] % qp->ways->n];
+    const uint32_t order = qp->order[psn & qp->paths_mask];
+    const rnic_time trip = plane->trip > qp->trip ? plane->trip : qp->trip, most = plane->trip ? 4 * trip : patience(plane);
+    return (int32_t)(plane->come_n + plane->lost_n - order) >= 0 || (int32_t)(plane->answered_n - order) >= 0 ||
+           qp->card->now - qp->sent_at[psn & qp->paths_mask] > most;
+}
+
+void planes_again(struct qp *qp, uint64_t psn)
+{
+    struct plane *plane = &qp->planes[qp->paths[psn & qp->paths_mask] % qp->ways->n];
+    if (on_the_way(plane))
+        plane->lost_n++;
 }
 
 /* Acknowledged bytes to the planes that carried them. */
@@ -501,6 +606,14 @@ void planes_acked(struct qp *qp, uint64_t before)
 void planes_mark(struct qp *qp, const struct inbound *in)
 {
     struct plane *plane = &qp->planes[qp->came_by - qp->config.interface];
+    if (in->opcode <= OP_WRITE_ONLY_IMM) {
+        plane->came++;
+        plane->untold++;
+        if ((plane->untold >= qp->config.ack_every || in->ack_request) && qp->state == RNIC_READY) { /* also of what comes before its turn */
+            qp->ack_wanted = 1;
+            ack_soon(qp);
+        }
+    }
     if (qp->config.cnp_interval_ns != UINT64_MAX && cnp_due(&plane->told, in->marked, nanoseconds(qp->card)))
         speak(plane, SPOKEN_CNP, qp->card->config.cnp_queue);
 }

@@ -212,8 +212,6 @@ static void missing_sequence(struct qp *qp, const struct inbound *in)
     const uint64_t highest = in->map ? note_arrived(qp, in->map) : qp->una + 1;
     if (highest <= qp->una)
         return;
-    if (qp->planes)
-        planes_doubt(qp, qp->una);
     if (qp->lost_below <= qp->una || (qp->repeat > qp->una && highest >= qp->again_mark + 3)) {
         /* A new gap; or what was sent after the last repetition has overtaken it: that was lost too. */
         qp->repeat = qp->una;
@@ -222,6 +220,28 @@ static void missing_sequence(struct qp *qp, const struct inbound *in)
     }
     if (highest > qp->lost_below)
         qp->lost_below = highest;
+}
+
+/* Over planes nothing counts as missing only because something behind it has come (planes_passed). What could still be on the way was
+ * passed over the last time: all is looked at again, at most once a round trip. */
+static void missing_on_planes(struct qp *qp, const uint8_t *map)
+{
+    const uint64_t highest = qp->una < qp->sent && qp->state == RNIC_READY ? note_arrived(qp, map) : qp->una;
+    if (highest <= qp->una)
+        return;
+    planes_doubt(qp, qp->una);
+    requester_look_again(qp, highest);
+}
+
+void requester_look_again(struct qp *qp, uint64_t below)
+{
+    if (below > qp->lost_below)
+        qp->lost_below = below;
+    if (qp->card->now - qp->looked_at < qp->trip)
+        return;
+    qp->looked_at = qp->card->now;
+    qp->repeat = qp->una;
+    qp->repeat_cursor = qp->head;
 }
 
 static void take_ack(struct qp *qp, const struct inbound *in)
@@ -237,6 +257,8 @@ static void take_ack(struct qp *qp, const struct inbound *in)
     if (kind == 0) {
         if (psn >= qp->una && psn < qp->sent)
             acknowledge(qp, psn + 1);
+        if (__builtin_expect(in->map != NULL && qp->planes, 0))
+            missing_on_planes(qp, in->map);
         return;
     }
     if (psn < qp->una || psn >= qp->sent)
@@ -271,6 +293,8 @@ void requester_ack(struct qp *qp, const struct inbound *in)
         ways_acked(qp);
         return;
     }
+    if (__builtin_expect(qp->planes != NULL, 0) && in->came && qp->state == RNIC_READY)
+        planes_hear_come(qp, in->came);
     hear_ack(qp, in);
 }
 

@@ -25,7 +25,7 @@ static int find_repeat(struct qp *qp)
             if (qp->repeat == first && missing)
                 return 1;
             qp->repeat = end_of(work);
-        } else if (!has_arrived(qp, qp->repeat) && !(qp->planes && planes_is_fresh(qp, qp->repeat))) {
+        } else if (!has_arrived(qp, qp->repeat) && (!qp->planes || planes_passed(qp, qp->repeat))) {
             return 1;
         } else {
             qp->repeat++;
@@ -139,7 +139,10 @@ static void build_data(struct qp *qp, const struct work *work, uint64_t psn, int
 static void note_time(struct qp *qp, const struct work *work, uint64_t psn)
 {
     if (!is_read(work)) {
+        struct plane *plane = &qp->planes[qp->path % qp->ways->n];
         qp->sent_at[psn & qp->paths_mask] = qp->card->now;
+        qp->order[psn & qp->paths_mask] = ++plane->sent_n;
+        plane->left_at[plane->sent_n % PLANE_TIMES] = qp->card->now;
         return;
     }
     for (uint64_t at = psn; at < end_of(work) && at - psn <= qp->paths_mask; at++)
@@ -204,6 +207,8 @@ int requester_send(struct qp *qp, struct rnic_packet *packet)
         return 1;
     }
     if (qp->lost_below > qp->una && find_repeat(qp)) {
+        if (qp->planes)
+            planes_again(qp, qp->repeat);
         if (qp->repeat == qp->una) {
             qp->again_mark = qp->sent;
             qp->read_again = 0;

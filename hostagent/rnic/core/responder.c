@@ -247,12 +247,6 @@ int responder_send(struct qp *qp, struct rnic_packet *packet)
 
 /* --- requests ---------------------------------------------------------------------------------- */
 
-/* Packets since the last acknowledgement; of planes each has its own, so that each hears that it works. */
-static inline uint32_t *unacknowledged_of(struct qp *qp)
-{
-    return __builtin_expect(qp->planes != NULL, 0) ? &qp->planes[qp->came_by - qp->config.interface].unacknowledged : &qp->unacknowledged;
-}
-
 /* Carries out the request that is due. */
 static enum taken take(struct qp *qp, const struct inbound *in)
 {
@@ -276,7 +270,8 @@ static enum taken take(struct qp *qp, const struct inbound *in)
     if (in->opcode != OP_READ_REQUEST) {
         qp->stats.received_packets++;
         qp->stats.received_bytes += in->payload_length;
-        if (in->ack_request || is_last(in->opcode) || ++*unacknowledged_of(qp) >= qp->config.ack_every)
+        /* Planes count what comes by each (planes_mark), so that each hears that it works. */
+        if (in->ack_request || is_last(in->opcode) || (!qp->planes && ++qp->unacknowledged >= qp->config.ack_every))
             qp->ack_wanted = 1;
     }
     qp->expected += packets;
@@ -290,7 +285,7 @@ static enum taken take(struct qp *qp, const struct inbound *in)
 /* What is missing below this PSN counts as lost; up to the expected one: nothing does. */
 static uint64_t lost_below(const struct qp *qp)
 {
-    return qp->config.reorder_ps ? qp->early_overdue : qp->early_highest;
+    return qp->config.reorder_ps && !qp->planes ? qp->early_overdue : qp->early_highest;
 }
 
 static int has_gap(const struct qp *qp)
@@ -342,7 +337,7 @@ static void take_kept(struct qp *qp)
     if (!taken || qp->state != RNIC_READY)
         return;
     qp->ack_wanted = 1;
-    if (has_gap(qp))
+    if (has_gap(qp) && !qp->planes)
         nak(qp, SYNDROME_NAK | NAK_SEQUENCE); /* there is another one */
     ack_soon(qp);
 }
@@ -364,6 +359,8 @@ static void too_early(struct qp *qp, const struct inbound *in, uint64_t psn)
     qp->stats.out_of_order++;
     if (selective(qp)) {
         keep(qp, in, psn);
+        if (qp->planes)
+            return; /* who sent it knows by which plane, and so whether it may still come: acknowledgements say what is here (planes_mark) */
         if (qp->config.reorder_ps)
             gap_set(qp, qp->card->now + qp->config.reorder_ps);
         if (!qp->config.reorder_ps || has_gap(qp))
@@ -415,7 +412,7 @@ void responder_request(struct qp *qp, const struct inbound *in)
 
 void responder_gap(struct qp *qp)
 {
-    if (qp->state != RNIC_READY || !qp->early_n)
+    if (qp->state != RNIC_READY || !qp->early_n || qp->planes)
         return;
     const rnic_time now = qp->card->now, patience = qp->config.reorder_ps;
     rnic_time first = RNIC_NEVER; /* of those that have not waited so long */
@@ -467,10 +464,11 @@ int responder_ack(struct qp *qp, struct rnic_packet *packet)
     const uint8_t syndrome = qp->syndrome ? qp->syndrome : SYNDROME_ACK;
     if (!qp->syndrome && (!qp->ack_wanted || qp->state != RNIC_READY))
         return 0;
-    const int with_map = syndrome == (SYNDROME_NAK | NAK_SEQUENCE) && qp->early_n;
+    const int with_map = (syndrome == (SYNDROME_NAK | NAK_SEQUENCE) || (syndrome == SYNDROME_ACK && qp->planes)) && qp->early_n;
     /* An acknowledgement names the last PSN that is here, a NAK the one that is missing. */
     const uint64_t psn = qp->syndrome ? qp->expected : qp->expected - 1;
-    const uint32_t map = with_map ? MISSING_MAP : 0, echo = qp->sender ? echo_bytes(qp, map) : 0;
+    const uint32_t map = with_map ? MISSING_MAP : 0;
+    const uint32_t echo = qp->sender ? echo_bytes(qp, map) : __builtin_expect(qp->planes != NULL, 0) ? planes_come_bytes(qp) : 0;
     uint8_t *aeth = packet_begin(qp, packet, OP_ACK, psn, AETH + echo + map, NULL, 0);
     packet->kind = RNIC_ACK;
     packet->queue = ack_queue(qp);
@@ -479,8 +477,10 @@ int responder_ack(struct qp *qp, struct rnic_packet *packet)
     packet_recheck(packet);
     aeth[0] = syndrome;
     bytes_put24(aeth + 1, (uint32_t)(qp->messages & PSN_MASK));
-    if (echo)
+    if (echo && qp->sender)
         ways_echo(qp, aeth + AETH, echo);
+    else if (echo)
+        planes_say_come(qp, aeth + AETH);
     if (with_map)
         write_map(qp, aeth + AETH + echo);
     if (qp->telemetry_due)
@@ -493,7 +493,7 @@ int responder_ack(struct qp *qp, struct rnic_packet *packet)
         qp->stats.rnr_sent++;
     qp->syndrome = 0;
     qp->ack_wanted = 0;
-    *unacknowledged_of(qp) = 0;
+    qp->unacknowledged = 0;
     return 1;
 }
 

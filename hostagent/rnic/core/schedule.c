@@ -303,6 +303,8 @@ answers:
             continue;
         if (several && qp->spans)
             ways_address(qp, lane, packet);
+        if (several && qp->planes)
+            planes_acknowledging(qp, lane);
         return 1;
     }
     if (several && lane->ways_turn && ways_ready(r, lane, q) && ways_from(r, lane, q, packet)) {

@@ -82,18 +82,25 @@ int ways_remember(struct qp *qp, uint64_t packets)
     if (!bigger)
         return 0;
     rnic_time *times = qp->planes ? calloc(size, sizeof *times) : NULL;
-    if (qp->planes && !times) {
+    uint32_t *order = qp->planes ? calloc(size, sizeof *order) : NULL;
+    if (qp->planes && (!times || !order)) {
+        free(times);
+        free(order);
         free(bigger);
         return 0;
     }
     for (uint64_t psn = qp->una; psn < qp->sent && psn - qp->una <= qp->paths_mask; psn++) {
         bigger[psn & (size - 1)] = qp->paths[psn & qp->paths_mask];
-        if (times)
+        if (times) {
             times[psn & (size - 1)] = qp->sent_at[psn & qp->paths_mask];
+            order[psn & (size - 1)] = qp->order[psn & qp->paths_mask];
+        }
     }
     if (times) {
         free(qp->sent_at);
+        free(qp->order);
         qp->sent_at = times;
+        qp->order = order;
     }
     free(qp->paths);
     qp->paths = bigger;
