@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hostagent.rnic.binding import Failure, QueuePairState
+from hostagent.rnic.card_records import Failure, QueuePairState
 from simulator.result_due import DueOutcome
 from simulator.result_flows import Outcome
 from simulator.result_model import Records, RunEnd, RunIdentity, Stop

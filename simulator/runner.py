@@ -25,7 +25,7 @@ from controller.jobs import DeclaredJob, JobsSubmitted
 from controller.policy import FabricPolicy
 from controller.program import CompiledProgram
 from controller.steering import SwitchPrograms
-from hostagent.rnic.binding import NO_CNPS, Repeat
+from hostagent.rnic.card_records import NO_CNPS, Repeat
 from hostagent.rnic.planes import PlaneUse
 from mechanisms.registry import counters
 from simulator.buffers import buffer_end

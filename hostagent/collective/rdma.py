@@ -24,7 +24,7 @@ from hostagent.algorithms import Parameters
 from hostagent.collective.handle import CollectiveError
 from hostagent.collective.neighbours import POLL_S, Address, Bytes, Neighbours, PeerLostError
 from hostagent.pinned_maps import MapsError, PinnedMaps
-from hostagent.rnic.binding import (
+from hostagent.rnic.card_records import (
     CardError,
     Event,
     EventKind,

@@ -6,321 +6,46 @@
     card.post(1, Work(id=7, operation=Operation.WRITE, data=memory, rkey=5, remote_address=0))
     card.receive(frame, now_ps);  card.transmit(now_ps) -> Packet | None;  card.next_event() -> ps
 
-Times are integer picoseconds, addresses integers in host order.
+Times are integer picoseconds, addresses integers in host order. What stands in calls and comes of
+them: card_records.py, card_statistics.py.
 """
 
 from __future__ import annotations
 
-import enum
 import weakref
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
 from typing import Any
 
 from hostagent.algorithms import Parameters, pack
 from hostagent.notifications import Heard, HeardCounts, heard_counts, heard_rows
-from hostagent.rnic.native import native
-from hostagent.rnic.path_kinds import PathKind
-from hostagent.rnic.planes import (
-    NO_PLANES,
-    MigrationCause,
-    MigrationState,
-    MigrationStats,
-    PlaneConfig,
-    PlaneLoss,
-    PlaneState,
-    PlaneStats,
+from hostagent.rnic.card_records import (
+    Access,
+    CardConfig,
+    CardError,
+    Event,
+    EventKind,
+    Interface,
+    Operation,
+    Packet,
+    PacketKind,
+    QueuePairConfig,
+    Status,
+    Work,
+    event_of,
 )
-
-NEVER = (1 << 63) - 1
-NO_CNPS = (1 << 64) - 1
-"""A cnp_interval_ns: this queue pair tells nobody of congestion."""
+from hostagent.rnic.card_statistics import (
+    CardStats,
+    QueuePairStats,
+    card_stats_of,
+    migration_stats_of,
+    pair_stats_of,
+    plane_stats_of,
+)
+from hostagent.rnic.native import native
+from hostagent.rnic.planes import MigrationStats, PlaneStats
 
 _FRAME_BYTES = 16384
 _BATCH = 256
-
-
-class Status(enum.IntEnum):
-    """Why a call was refused (enum rnic_status)."""
-
-    OK = 0
-    NO_SUCH = -1
-    EXISTS = -2
-    FULL = -3
-    INVALID = -4
-    NO_MEMORY = -5
-    STATE = -6
-
-
-class CardError(Exception):
-    """The card refuses a call; the message says why, `status` of which kind it is."""
-
-    def __init__(self, message: str, status: Status) -> None:
-        super().__init__(message)
-        self.status = status
-
-
-class Operation(enum.IntEnum):
-    """What a work request does."""
-
-    SEND = 0
-    SEND_IMM = 1
-    WRITE = 2
-    WRITE_IMM = 3
-    READ = 4
-
-
-class Repeat(enum.IntEnum):
-    """How what was lost is sent again."""
-
-    GO_BACK_N = 0
-    SELECTIVE = 1
-
-
-class Access(enum.IntFlag):
-    """What peers may do with a region."""
-
-    REMOTE_WRITE = 1
-    REMOTE_READ = 2
-
-
-class EventKind(enum.IntEnum):
-    """What an event says (enum rnic_event_kind)."""
-
-    COMPLETED = 0
-    RECEIVED = 1
-    PLACED = 2
-    FAILED = 3
-    QP_FAILED = 4
-    MIGRATED = 5
-
-
-class Failure(enum.IntEnum):
-    """Why work did not complete, or a queue pair is in error (enum rnic_failure)."""
-
-    NONE = 0
-    FLUSHED = 1
-    RETRY_EXCEEDED = 2
-    RNR_EXCEEDED = 3
-    REMOTE_ACCESS = 4
-    REMOTE_INVALID = 5
-    REMOTE_OPERATION = 6
-    LOCAL_LENGTH = 7
-
-
-class PacketKind(enum.IntEnum):
-    """What a packet is for."""
-
-    DATA = 0
-    RESPONSE = 1
-    ACK = 2
-    CNP = 3
-    READ_REQUEST = 4
-    PROBE = 5
-
-
-class QueuePairState(enum.IntEnum):
-    """Where a queue pair stands."""
-
-    RESET = 0
-    READY = 1
-    ERROR = 2
-
-
-@dataclass(frozen=True)
-class CardConfig:
-    """struct rnic_config; `whole`: packets carry payload and ICRC."""
-
-    mac: int
-    gateway_mac: int
-    ip: int
-    max_qps: int = 256
-    line_rate_bps: int = 0
-    whole: bool = True
-    check_icrc: bool = True
-    cnp_dscp: int = 48
-    cnp_queue: int = 6
-    cc_base_ns: int = 0
-    clock_ppb: int = 0
-    pace_slack_ps: int = 0
-
-    def __post_init__(self) -> None:
-        """Raise CardError for a class or queue that there is not."""
-        if not 0 <= self.cnp_dscp < 64 or not 0 <= self.cnp_queue < 8:
-            raise CardError(
-                f"CNPs have a DSCP of 0 to 63 and a queue of 0 to 7, "
-                f"not {self.cnp_dscp} and {self.cnp_queue}",
-                Status.INVALID,
-            )
-
-
-@dataclass(frozen=True)
-class Interface:
-    """struct rnic_interface: one more of a card's interfaces."""
-
-    mac: int
-    gateway_mac: int
-    ip: int
-    line_rate_bps: int = 0
-    clock_ppb: int = 0
-
-
-@dataclass(frozen=True)
-class QueuePairConfig:
-    """struct rnic_qp_config without the slot.
-
-    `path_kind` chooses among the `udp_ports` paths (path_choice.h).
-
-    `ack_apart`: acknowledgements go by `ack_dscp` and `ack_queue`, not by the data's. It has
-    `interfaces` of the card's, from `interface` on.
-    """
-
-    qpn: int
-    mtu: int = 1024
-    udp_port: int = 0xC000
-    udp_ports: int = 1
-    dscp: int = 26
-    queue: int = 3
-    repeat: Repeat = Repeat.GO_BACK_N
-    ttl: int = 64
-    first_psn: int = 0
-    ack_every: int = 1
-    window_packets: int = 0
-    reorder_ps: int = 0
-    retries: int = 7
-    rnr_retries: int = 7
-    timeout_ps: int = 4_194_304_000
-    rnr_timer_ps: int = 0
-    rate_bps: int = 0
-    max_reads: int = 0
-    send_depth: int = 0
-    cnp_interval_ns: int = NO_CNPS
-    ack_apart: bool = False
-    ack_dscp: int = 0
-    ack_queue: int = 0
-    interface: int = 0
-    interfaces: int = 1
-    path_kind: PathKind = PathKind.NONE
-    path_idle_rounds: int = 0
-    path_rounds: int = 0
-    path_pause_ns: int = 0
-    planes: PlaneConfig = NO_PLANES
-
-    def fields(self) -> dict[str, Any]:
-        """Return the structure's fields, as cffi takes them."""
-        return {**vars(self), "planes": vars(self.planes)}
-
-
-@dataclass(frozen=True)
-class Work:
-    """A work request. `data` is sent, or READ into (then a writable buffer); its length counts.
-
-    Header-only cards take `length` instead.
-    """
-
-    id: int
-    operation: Operation
-    data: Any = None
-    length: int | None = None
-    immediate: int = 0
-    remote_address: int = 0
-    rkey: int = 0
-
-
-@dataclass(frozen=True)
-class Event:
-    """struct rnic_event."""
-
-    kind: EventKind
-    qpn: int
-    id: int
-    bytes: int
-    immediate: int | None
-    status: Failure
-    operation: Operation
-    at: int
-
-
-@dataclass(frozen=True)
-class Packet:
-    """What the card sends: `frame` whole with ICRC, or header alone with `tail` bytes to follow."""
-
-    frame: bytes
-    tail: int
-    qpn: int
-    queue: int
-    psn: int
-    repeated: bool
-    kind: PacketKind
-
-
-@dataclass(frozen=True)
-class CardStats:
-    """struct rnic_stats."""
-
-    received: int
-    received_bytes: int
-    other: int
-    unknown_qp: int
-    bad_icrc: int
-    malformed: int
-    sent: int
-    sent_bytes: int
-    notification_type: int
-    notification_qp: int
-
-
-@dataclass(frozen=True)
-class QueuePairStats:
-    """struct rnic_qp_stats."""
-
-    state: QueuePairState
-    failure: Failure
-    sent_packets: int
-    sent_bytes: int
-    repeated_packets: int
-    repeated_bytes: int
-    acked_bytes: int
-    received_packets: int
-    received_bytes: int
-    duplicates: int
-    out_of_order: int
-    dropped: int
-    marked: int
-    acks_sent: int
-    acks_received: int
-    naks_sent: int
-    naks_received: int
-    rnr_sent: int
-    rnr_received: int
-    cnps_sent: int
-    cnps_received: int
-    notified_received: int
-    first_cut_at: int
-    timeouts: int
-    outstanding: int
-    rate_bps: int
-
-
-_PLANE_FIELDS = [field.name for field in fields(PlaneStats) if field.type == "int"]
-_MIGRATION_FIELDS = [field.name for field in fields(MigrationStats) if field.type == "int"]
-_STATS_FIELDS = [field.name for field in fields(QueuePairStats) if field.type == "int"]
-
-
-def plane_stats_of(row: Any) -> PlaneStats:
-    """Return a struct rnic_plane_stats as Python has it."""
-    values = {name: int(getattr(row, name)) for name in _PLANE_FIELDS}
-    return PlaneStats(state=PlaneState(row.state), why=PlaneLoss(row.why), **values)
-
-
-def migration_stats_of(row: Any) -> MigrationStats:
-    """Return a struct rnic_migration_stats as Python has it."""
-    return MigrationStats(
-        state=MigrationState(row.state),
-        cause=MigrationCause(row.cause),
-        switching=bool(row.switching),
-        **{name: int(getattr(row, name)) for name in _MIGRATION_FIELDS},
-    )
 
 
 class Card:
@@ -466,17 +191,7 @@ class Card:
         found: list[Event] = []
         while n := self.lib.rnic_take_events(self.handle, self._events, _BATCH):
             for i in range(n):
-                row = self._events[i]
-                event = Event(
-                    EventKind(row.kind),
-                    row.qpn,
-                    row.id,
-                    row.bytes,
-                    row.immediate if row.has_immediate else None,
-                    Failure(row.status),
-                    Operation(row.operation),
-                    row.at,
-                )
+                event = event_of(self._events[i])
                 found.append(event)
                 self._let_go(event)
         return found
@@ -579,7 +294,7 @@ class Card:
         """Return the card's counters."""
         row = self.ffi.new("struct rnic_stats *")
         self.lib.rnic_stats_get(self.handle, row)
-        return CardStats(*(getattr(row, field.name) for field in fields(CardStats)))
+        return card_stats_of(row)
 
     def notifications(self) -> list[Heard]:
         """Return what switches have said in datagrams, the latest first."""
@@ -597,10 +312,7 @@ class Card:
         """Return a queue pair's counters and its rate at `now`."""
         row = self.ffi.new("struct rnic_qp_stats *")
         self._check(self.lib.rnic_qp_stats_get(self.handle, qpn, now, row))
-        values = {name: getattr(row, name) for name in _STATS_FIELDS}
-        return QueuePairStats(
-            state=QueuePairState(row.state), failure=Failure(row.failure), **values
-        )
+        return pair_stats_of(row)
 
     def next_psn(self, qpn: int) -> int:
         """Return the PSN that its next work request will have, not cut to 24 bits."""

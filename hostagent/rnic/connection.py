@@ -12,7 +12,7 @@ from dataclasses import asdict
 from typing import Any, Protocol
 
 from hostagent.algorithms import Parameters
-from hostagent.rnic.binding import NO_CNPS, QueuePairConfig, Repeat
+from hostagent.rnic.card_records import NO_CNPS, QueuePairConfig, Repeat
 from hostagent.rnic.endpoint import Endpoint
 from hostagent.rnic.endpoint_records import EndpointInterface
 from hostagent.rnic.interface import mac_number, mac_text, neighbour

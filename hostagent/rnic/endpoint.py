@@ -28,19 +28,21 @@ import numpy as np
 from hostagent.algorithms import Parameters, pack, within_line
 from hostagent.notifications import Heard, heard_rows
 from hostagent.pinned_maps import SLOTS, PinnedMaps, Plane
-from hostagent.rnic.binding import (
+from hostagent.rnic.card_records import (
     Access,
     CardError,
-    CardStats,
     Event,
     EventKind,
     Failure,
     Operation,
     QueuePairConfig,
     QueuePairState,
-    QueuePairStats,
     Status,
     Work,
+)
+from hostagent.rnic.card_statistics import (
+    CardStats,
+    QueuePairStats,
     migration_stats_of,
     plane_stats_of,
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
-from hostagent.rnic.binding import Failure, Operation
+from hostagent.rnic.card_records import Failure, Operation
 from hostagent.rnic.measurement import Times
 
 MAX_RATE_BPS = 1 << 42  # what the algorithms' integers hold (hostagent/include)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from hostagent.rnic.binding import Operation
+from hostagent.rnic.card_records import Operation
 from hostagent.rnic.endpoint import Endpoint
 from hostagent.rnic.endpoint_records import Task, TaskKind
 from hostagent.rnic.measurement import row, sums

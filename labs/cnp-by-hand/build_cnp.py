@@ -23,7 +23,8 @@ from scapy.layers.l2 import Ether
 from scapy.packet import Packet, Raw
 from scapy.utils import rdpcap, wrpcap
 
-from hostagent.rnic.binding import Card, CardConfig, Operation, QueuePairConfig, Work
+from hostagent.rnic.binding import Card
+from hostagent.rnic.card_records import CardConfig, Operation, QueuePairConfig, Work
 from mechanisms.dcqcn.parameters import parameters
 from protocols.notification import Notification, NotificationType
 from protocols.rocev2 import ROCE_V2_PORT, Opcode, icrc

@@ -23,7 +23,7 @@ from pathlib import Path
 from compat.parity.client import Client
 from compat.parity.wires import Wires
 from hostagent.algorithms import Parameters
-from hostagent.rnic.binding import Operation, QueuePairConfig
+from hostagent.rnic.card_records import Operation, QueuePairConfig
 from hostagent.rnic.endpoint import Endpoint
 from hostagent.rnic.endpoint_records import EndpointConfig, Pair, Task, TaskKind
 from labs import LabError, Runtime

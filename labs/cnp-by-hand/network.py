@@ -14,7 +14,8 @@ import heapq
 from dataclasses import dataclass, field, replace
 
 from hostagent.algorithms import Parameters
-from hostagent.rnic.binding import NEVER, Card, CardConfig, Operation, QueuePairConfig, Work
+from hostagent.rnic.binding import Card
+from hostagent.rnic.card_records import NEVER, CardConfig, Operation, QueuePairConfig, Work
 from softswitch import Switch
 from softswitch.core import CoreConfig
 from softswitch.p4runtime.pipeline import Pipeline

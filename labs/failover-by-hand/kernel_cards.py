@@ -17,8 +17,8 @@ from pathlib import Path
 from hostagent.agent import Agent
 from hostagent.bpf_test_run import test_run
 from hostagent.pinned_maps import SLOTS, PinnedMaps, Plane
-from hostagent.rnic.binding import (
-    Card,
+from hostagent.rnic.binding import Card
+from hostagent.rnic.card_records import (
     CardConfig,
     Interface,
     Operation,

@@ -18,10 +18,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
 
-from hostagent.rnic.binding import (
+from hostagent.rnic.binding import Card
+from hostagent.rnic.card_records import (
     NEVER,
     Access,
-    Card,
     CardConfig,
     EventKind,
     Interface,

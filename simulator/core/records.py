@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from hostagent.algorithms import Parameters
-from hostagent.rnic.binding import NO_CNPS, Repeat
+from hostagent.rnic.card_records import NO_CNPS, Repeat
 from hostagent.rnic.path_kinds import PathKind
 from hostagent.rnic.planes import NO_PLANES, PlaneConfig
 from softswitch.core import Output

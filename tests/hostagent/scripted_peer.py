@@ -18,7 +18,8 @@ from scapy.packet import Packet as Layer
 from scapy.packet import Raw
 
 from hostagent.algorithms import Parameters
-from hostagent.rnic.binding import Card, Event, EventKind, QueuePairConfig
+from hostagent.rnic.binding import Card
+from hostagent.rnic.card_records import Event, EventKind, QueuePairConfig
 from protocols.rocev2 import RETH, ROCE_V2_PORT, ImmDt, NakBitmap, Opcode, Syndrome, icrc_is_valid
 from tests.hostagent.virtual_wire import US, make_card
 

@@ -19,7 +19,7 @@ import pytest
 
 from hostagent import agent
 from hostagent.pinned_maps import PinnedMaps
-from hostagent.rnic.binding import EventKind, Operation, Work
+from hostagent.rnic.card_records import EventKind, Operation, Work
 from hostagent.rnic.planes import PlaneState
 from hostagent.slots import Slot
 from tests.hostagent.test_endpoint_interfaces_live import hosts, joined_by_both, maps

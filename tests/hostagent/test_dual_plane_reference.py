@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from hostagent.rnic.binding import Card, CardConfig, CardError, QueuePairConfig
+from hostagent.rnic.binding import Card
+from hostagent.rnic.card_records import CardConfig, CardError, QueuePairConfig
 from mechanisms.dual_plane.parameters import MAX_RATE_BPS, DualPlaneParameters
 from tests.hostagent.native_replay import Alone
 

@@ -20,7 +20,7 @@ from hostagent import agent
 from hostagent.algorithms import Parameters
 from hostagent.pinned_maps import PinnedMaps
 from hostagent.rnic import interface
-from hostagent.rnic.binding import (
+from hostagent.rnic.card_records import (
     CardError,
     EventKind,
     Operation,

@@ -14,12 +14,7 @@ import pytest
 from hostagent import agent
 from hostagent.pinned_maps import PinnedMaps
 from hostagent.rnic import endpoint as rnic_endpoint
-from hostagent.rnic.binding import (
-    EventKind,
-    Operation,
-    Repeat,
-    Work,
-)
+from hostagent.rnic.card_records import EventKind, Operation, Repeat, Work
 from hostagent.rnic.client import EndpointClient, RequestRefused, join
 from hostagent.rnic.endpoint import EndpointError
 from hostagent.rnic.endpoint_records import Task, TaskKind

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from hostagent.rnic import build
-from hostagent.rnic.binding import Failure
+from hostagent.rnic.card_records import Failure
 from hostagent.rnic.client import EndpointClient, EndpointGone
 from hostagent.rnic.endpoint_records import TaskState
 from hostagent.rnic.interface import (

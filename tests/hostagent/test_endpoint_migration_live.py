@@ -12,7 +12,7 @@ from random import Random
 import pytest
 
 from hostagent.pinned_maps import PinnedMaps
-from hostagent.rnic.binding import EventKind, Operation, Work
+from hostagent.rnic.card_records import EventKind, Operation, Work
 from hostagent.rnic.planes import MigrationCause, MigrationState, PlaneConfig, PlaneUse
 from tests.hostagent.test_endpoint_interfaces_live import (
     BOTH,

@@ -21,7 +21,7 @@ from scapy.layers.l2 import Ether
 
 from hostagent import agent
 from hostagent.pinned_maps import PinnedMaps
-from hostagent.rnic.binding import EventKind, Operation, Work
+from hostagent.rnic.card_records import EventKind, Operation, Work
 from hostagent.rnic.client import EndpointClient, RequestRefused, join
 from hostagent.rnic.interface import mac_text
 from hostagent.rnic.planes import PlaneConfig, PlaneLoss, PlaneState, PlaneUse

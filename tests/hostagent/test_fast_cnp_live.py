@@ -22,7 +22,7 @@ from scapy.layers.l2 import Ether
 
 from hostagent.agent import in_namespace
 from hostagent.pinned_maps import PinnedMaps
-from hostagent.rnic.binding import Operation
+from hostagent.rnic.card_records import Operation
 from hostagent.rnic.client import EndpointClient, RequestRefused
 from hostagent.rnic.client import join as join_pairs
 from hostagent.rnic.endpoint_records import Task, TaskKind

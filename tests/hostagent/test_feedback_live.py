@@ -17,7 +17,7 @@ import pytest
 
 from hostagent import agent, algorithms, pins
 from hostagent.pinned_maps import PinnedMaps
-from hostagent.rnic.binding import EventKind, Operation, QueuePairConfig, Work
+from hostagent.rnic.card_records import EventKind, Operation, QueuePairConfig, Work
 from protocols.telemetry import TelemetryKind, appended, has_telemetry, shim_of
 from tests.hostagent import more_algorithms
 from tests.hostagent.more_algorithms import LISTENER, windowed

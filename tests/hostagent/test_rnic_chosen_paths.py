@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 
 from hostagent.algorithms import pack
-from hostagent.rnic.binding import Access, EventKind, Operation, PacketKind, Work
+from hostagent.rnic.card_records import Access, EventKind, Operation, PacketKind, Work
 from tests.hostagent.more_algorithms import put_in_place
 from tests.hostagent.virtual_links import GBPS, RKEY, US, Link, Pair, address, tolerant
 

@@ -14,9 +14,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hostagent.rnic.binding import (
+from hostagent.rnic.binding import Card
+from hostagent.rnic.card_records import (
     Access,
-    Card,
     Event,
     EventKind,
     Operation,

@@ -13,9 +13,9 @@ import pytest
 from scapy.contrib.roce import AETH
 from scapy.packet import Packet as Layer
 
-from hostagent.rnic.binding import (
+from hostagent.rnic.binding import Card
+from hostagent.rnic.card_records import (
     Access,
-    Card,
     CardError,
     EventKind,
     Failure,

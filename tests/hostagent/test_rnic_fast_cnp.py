@@ -16,7 +16,7 @@ from scapy.contrib.roce import CNPPadding
 from scapy.packet import Raw
 
 from hostagent.algorithms import Parameters
-from hostagent.rnic.binding import CardError, Operation, QueuePairConfig, Work
+from hostagent.rnic.card_records import CardError, Operation, QueuePairConfig, Work
 from mechanisms.dcqcn.parameters import parameters
 from mechanisms.fast_cnp.parameters import FastCnpParameters
 from protocols.notification import Notification, NotificationType, as_cnp_padding

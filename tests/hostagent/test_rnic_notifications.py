@@ -16,7 +16,7 @@ from scapy.layers.l2 import Dot1Q, Ether
 from scapy.packet import Packet, Raw
 
 from hostagent.notifications import Heard, HeardCounts
-from hostagent.rnic.binding import EventKind
+from hostagent.rnic.card_records import EventKind
 from protocols.notification import (
     NEIGHBOURS,
     NOTIFICATION_PORT,

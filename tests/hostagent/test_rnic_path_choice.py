@@ -14,7 +14,8 @@ import pytest
 from scapy.contrib.roce import BTH
 from scapy.layers.inet import IP, UDP
 
-from hostagent.rnic.binding import CardError, EventKind, Operation, PathKind, Repeat, Status, Work
+from hostagent.rnic.card_records import CardError, EventKind, Operation, Repeat, Status, Work
+from hostagent.rnic.path_kinds import PathKind
 from protocols.rocev2 import NakBitmap, Opcode, PathEcho, PathHeard, Syndrome, icrc, path_echo
 from tests.hostagent.scripted_peer import PSN, QPN, ScriptedPeer
 from tests.hostagent.test_path_choice import Card as Alone

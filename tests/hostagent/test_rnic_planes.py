@@ -9,7 +9,7 @@ from ipaddress import IPv4Address
 import pytest
 from scapy.layers.l2 import Ether
 
-from hostagent.rnic.binding import (
+from hostagent.rnic.card_records import (
     CardError,
     Event,
     EventKind,

@@ -10,7 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hostagent.rnic.binding import Access, EventKind, Operation, PacketKind, QueuePairState, Work
+from hostagent.rnic.card_records import (
+    Access,
+    EventKind,
+    Operation,
+    PacketKind,
+    QueuePairState,
+    Work,
+)
 from hostagent.rnic.planes import PlaneConfig, PlaneUse
 from tests.hostagent.test_rnic_planes import HEALTH, MS
 from tests.hostagent.virtual_links import GBPS, RKEY, US, Link, Pair, Sent, tolerant

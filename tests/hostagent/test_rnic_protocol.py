@@ -11,7 +11,7 @@ from scapy.contrib.roce import AETH, BTH
 from scapy.layers.inet import IP, UDP
 from scapy.packet import Raw
 
-from hostagent.rnic.binding import (
+from hostagent.rnic.card_records import (
     Access,
     EventKind,
     Failure,

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from hostagent.rnic.binding import Access, Card, EventKind, Operation, QueuePairConfig, Repeat, Work
+from hostagent.rnic.binding import Card
+from hostagent.rnic.card_records import Access, EventKind, Operation, QueuePairConfig, Repeat, Work
 from tests.hostagent import more_algorithms
 from tests.hostagent.more_algorithms import LISTENER, windowed
 from tests.hostagent.test_rnic_feedback import Switches

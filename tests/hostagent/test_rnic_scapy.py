@@ -15,7 +15,7 @@ from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
 from scapy.packet import Raw
 
-from hostagent.rnic.binding import Access, Operation, QueuePairConfig, Repeat, Work
+from hostagent.rnic.card_records import Access, Operation, QueuePairConfig, Repeat, Work
 from protocols.rocev2 import RETH, ImmDt, NakBitmap, Opcode, Syndrome, icrc
 from tests.hostagent.virtual_wire import US, Faults, Passed, VirtualWire, make_card
 

@@ -11,10 +11,10 @@ import pytest
 from scapy.contrib.roce import BTH, CNPPadding
 from scapy.layers.inet import IP, UDP
 
-from hostagent.rnic.binding import (
+from hostagent.rnic.binding import Card
+from hostagent.rnic.card_records import (
     NEVER,
     Access,
-    Card,
     EventKind,
     Failure,
     Operation,

@@ -19,8 +19,8 @@ from typing import Any
 
 import pytest
 
-from hostagent.rnic.binding import (
-    Card,
+from hostagent.rnic.binding import Card
+from hostagent.rnic.card_records import (
     CardConfig,
     EventKind,
     Failure,

@@ -9,18 +9,18 @@ from random import Random
 
 import pytest
 
-from hostagent.rnic.binding import (
+from hostagent.rnic.binding import Card
+from hostagent.rnic.card_records import (
     Access,
-    Card,
     CardError,
     EventKind,
     Operation,
     PacketKind,
     QueuePairConfig,
-    QueuePairStats,
     Repeat,
     Work,
 )
+from hostagent.rnic.card_statistics import QueuePairStats
 from tests.hostagent.virtual_wire import US, VirtualWire, join, make_card
 
 MTU = 1024

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from scapy.contrib.roce import BTH
 
-from hostagent.rnic.binding import Access, EventKind, Operation, QueuePairConfig, Repeat, Work
+from hostagent.rnic.card_records import Access, EventKind, Operation, QueuePairConfig, Repeat, Work
 from protocols.rocev2 import Opcode, Syndrome
 from tests.hostagent import more_algorithms
 from tests.hostagent.more_algorithms import windowed

@@ -23,7 +23,8 @@ from hostagent.agent import BPF_DIRECTORY, PROGRAM, SOURCE
 from hostagent.bpf_test_run import XdpAction, test_run
 from hostagent.pinned_maps import SLOTS, PinnedMaps
 from hostagent.pins import MAPS
-from hostagent.rnic.binding import Card, CardConfig, Operation, QueuePairConfig, Work
+from hostagent.rnic.binding import Card
+from hostagent.rnic.card_records import CardConfig, Operation, QueuePairConfig, Work
 from protocols.rocev2 import Syndrome
 from protocols.telemetry import Telemetry, TelemetryKind, with_shim
 from tests.hostagent import more_algorithms

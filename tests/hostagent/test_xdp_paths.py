@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 
 from hostagent.bpf_test_run import XdpAction, test_run
-from hostagent.rnic.binding import Card, CardConfig, Interface, QueuePairConfig, Repeat
+from hostagent.rnic.binding import Card
+from hostagent.rnic.card_records import CardConfig, Interface, QueuePairConfig, Repeat
 from protocols.rocev2 import Syndrome
 from tests.hostagent.more_algorithms import LISTENER, NO_LIMIT
 from tests.hostagent.test_xdp_feedback import FIRST_PSN, MTU, Both, Loaded, algorithms, loaded

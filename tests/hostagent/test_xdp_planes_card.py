@@ -16,8 +16,8 @@ import pytest
 
 from hostagent.bpf_test_run import test_run
 from hostagent.pinned_maps import SLOTS, Plane, Slot
-from hostagent.rnic.binding import (
-    Card,
+from hostagent.rnic.binding import Card
+from hostagent.rnic.card_records import (
     CardConfig,
     Interface,
     Operation,

@@ -33,7 +33,7 @@ from hostagent.agent import in_namespace
 from hostagent.algorithms import Parameters
 from hostagent.pinned_maps import PinnedMaps
 from hostagent.rnic import interface
-from hostagent.rnic.binding import Event, EventKind, QueuePairConfig
+from hostagent.rnic.card_records import Event, EventKind, QueuePairConfig
 from hostagent.rnic.endpoint import Endpoint
 from hostagent.rnic.endpoint_records import EndpointConfig, Pair
 

@@ -15,14 +15,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 
-from hostagent.rnic.binding import (
-    NEVER,
-    Card,
-    CardConfig,
-    Event,
-    Packet,
-    QueuePairConfig,
-)
+from hostagent.rnic.binding import Card
+from hostagent.rnic.card_records import NEVER, CardConfig, Event, Packet, QueuePairConfig
 
 SANITIZE = os.environ.get("WEFT_RNIC_SANITIZE") == "1"
 

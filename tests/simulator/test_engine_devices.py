@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from hostagent.rnic.binding import Failure, Operation, Repeat
+from hostagent.rnic.card_records import Failure, Operation, Repeat
 from mechanisms.dcqcn.parameters import parameters
 from simulator.core import EngineError, ScriptFrame, Stop
 from simulator.core.binding import Clock, Transport

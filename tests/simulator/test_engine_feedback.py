@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from compiler import compile_p4
-from hostagent.rnic.binding import Operation, Repeat
+from hostagent.rnic.card_records import Operation, Repeat
 from simulator.core import Stop
 from simulator.core.binding import Transport
 from softswitch.core import PortImpair

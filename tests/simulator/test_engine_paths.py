@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from hostagent.rnic.binding import Operation
+from hostagent.rnic.card_records import Operation
 from simulator.core import EngineError, Stop
 from simulator.core.binding import Transport
 

@@ -7,7 +7,7 @@ from ipaddress import IPv4Address
 import pytest
 from scapy.layers.l2 import Ether
 
-from hostagent.rnic.binding import Operation, Repeat
+from hostagent.rnic.card_records import Operation, Repeat
 from hostagent.rnic.planes import PlaneConfig, PlaneLoss, PlaneState, PlaneUse
 from protocols.notification import Notification, NotificationType, datagram
 from simulator.core.binding import Transport

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hostagent.rnic.binding import Operation, Repeat
+from hostagent.rnic.card_records import Operation, Repeat
 from simulator.core import EngineError, Stop
 from softswitch.core import PortImpair
 from tests.simulator.test_engine_transport import (

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from hostagent.rnic.binding import Failure, Operation, Repeat
+from hostagent.rnic.card_records import Failure, Operation, Repeat
 from mechanisms.dcqcn.parameters import DcqcnParameters
 from simulator.core import EngineError, ScriptFrame, Stop
 from simulator.core.binding import Transport

@@ -31,7 +31,8 @@ from emulation.link_state import find_links
 from emulation.session import Session
 from emulation.switch_node import Target
 from hostagent.agent import in_namespace
-from hostagent.rnic.binding import EventKind, Operation, QueuePairConfig, QueuePairStats, Work
+from hostagent.rnic.card_records import EventKind, Operation, QueuePairConfig, Work
+from hostagent.rnic.card_statistics import QueuePairStats
 from hostagent.rnic.endpoint import Endpoint
 from hostagent.rnic.endpoint_records import EndpointConfig, Pair
 from mechanisms.iglb.counters import IGLB
