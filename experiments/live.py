@@ -33,7 +33,7 @@ from experiments.live_flows import LiveError, LiveFlow, Playing, joined, live_fl
 from experiments.live_model import FlowSeries, LiveRun, LiveSettings, PortSeries, Series
 from experiments.live_planes import of_endpoint
 from experiments.live_sampling import PairWatcher, QueueSampler, RateSampler, Samples
-from hostagent.rnic.endpoint import PACE_SLACK_PS
+from hostagent.rnic.endpoint_loop import PACE_SLACK_PS
 from mechanisms.switch_programs import around
 from observe.metrics_reader import FabricReader
 from observe.samples import FabricSample

@@ -33,8 +33,8 @@ from hostagent.rnic.card_records import (
     Repeat,
     Work,
 )
-from hostagent.rnic.endpoint import Endpoint, EndpointError
-from hostagent.rnic.endpoint_records import EndpointConfig, EndpointInterface, Pair
+from hostagent.rnic.endpoint import Endpoint
+from hostagent.rnic.endpoint_records import EndpointConfig, EndpointError, EndpointInterface, Pair
 from hostagent.rnic.interface import InterfaceError, largest_mtu, mac_of, neighbour
 from hostagent.rnic.planes import NO_PLANES, PlaneConfig
 

@@ -1,4 +1,4 @@
-"""What an endpoint is told and what it tells: its addresses, pairs, tasks and counters."""
+"""What an endpoint is told and what it tells: its addresses, pairs, tasks, counters, refusals."""
 
 from __future__ import annotations
 
@@ -11,6 +11,10 @@ from hostagent.rnic.measurement import Times
 MAX_RATE_BPS = 1 << 42  # what the algorithms' integers hold (hostagent/include)
 
 MAX_QPS = 1 << 20
+
+
+class EndpointError(Exception):
+    """The endpoint can't do what was asked; the message says why."""
 
 
 class TaskKind(enum.IntEnum):

@@ -8,7 +8,7 @@ from typing import Any
 from hostagent.algorithms import AlgorithmError
 from hostagent.pinned_maps import MapsError
 from hostagent.rnic.card_records import CardError
-from hostagent.rnic.endpoint import EndpointError
+from hostagent.rnic.endpoint_records import EndpointError
 from hostagent.rnic.interface import InterfaceError
 
 

@@ -106,8 +106,8 @@ from typing import Any
 
 from hostagent.pinned_maps import MapsError, PinnedMaps
 from hostagent.rnic.connection import Connection
-from hostagent.rnic.endpoint import Endpoint, EndpointError
-from hostagent.rnic.endpoint_records import EndpointConfig, EndpointInterface
+from hostagent.rnic.endpoint import Endpoint
+from hostagent.rnic.endpoint_records import EndpointConfig, EndpointError, EndpointInterface
 from hostagent.rnic.interface import (
     InterfaceError,
     gateway_of,

@@ -29,8 +29,8 @@ from hostagent.rnic.card_records import (
     Work,
 )
 from hostagent.rnic.client import EndpointClient, RequestRefused, join
-from hostagent.rnic.endpoint import Endpoint, EndpointError
-from hostagent.rnic.endpoint_records import EndpointConfig, EndpointInterface
+from hostagent.rnic.endpoint import Endpoint
+from hostagent.rnic.endpoint_records import EndpointConfig, EndpointError, EndpointInterface
 from mechanisms.dcqcn.parameters import parameters
 from tests.hostagent.two_hosts import (
     CONFIG,

@@ -13,11 +13,10 @@ import pytest
 
 from hostagent import agent
 from hostagent.pinned_maps import PinnedMaps
-from hostagent.rnic import endpoint as rnic_endpoint
+from hostagent.rnic import endpoint_loop
 from hostagent.rnic.card_records import EventKind, Operation, Repeat, Work
 from hostagent.rnic.client import EndpointClient, RequestRefused, join
-from hostagent.rnic.endpoint import EndpointError
-from hostagent.rnic.endpoint_records import Task, TaskKind
+from hostagent.rnic.endpoint_records import EndpointError, Task, TaskKind
 from mechanisms.dcqcn.parameters import parameters
 from tests.hostagent.two_hosts import (
     CONFIG,
@@ -157,7 +156,7 @@ def test_the_rate_that_is_asked_for_is_kept(
 
     What such a machine sends late may be made up for, however late that is.
     """
-    monkeypatch.setattr(rnic_endpoint, "PACE_SLACK_PS", 10**12)
+    monkeypatch.setattr(endpoint_loop, "PACE_SLACK_PS", 10**12)
     count = rate // (2 * 10**6)  # half a second
     measured = []
     config = replace(CONFIG, rate_bps=rate)
