@@ -20,15 +20,21 @@ from softswitch.core.native import attach_log
 
 
 @contextmanager
-def engine_in_place(built: Built, *, fast_build: bool = True) -> Iterator[None]:
+def engine_in_place(
+    built: Built, *, fast_build: bool = True, sanitize: bool = False
+) -> Iterator[None]:
     """Let every Engine that this process makes meanwhile have the algorithms, and every Card.
 
     `fast_build`: compiled without optimisation; False: as the installed one is, for long runs.
+    `sanitize`: under the sanitizers, both.
     Raises softswitch.core.extension.CoreBuildError.
     """
     options = FAST_BUILD if fast_build else ()
     folder = built.part("engine" if fast_build else "engine-optimised")
-    module = loaded(engine_build.extension(folder, built.include, *options))
+    module = loaded(engine_build.extension(folder, built.include, *options), sanitize=sanitize)
     attach_log(module)
-    with built.card_in_place(), in_place(binding._loaded, module, sanitize=False):
+    with (
+        built.card_in_place(sanitize=sanitize),
+        in_place(binding._loaded, module, sanitize=sanitize),
+    ):
         yield

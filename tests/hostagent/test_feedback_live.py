@@ -31,8 +31,8 @@ RECORDS = [bytes([n] * 12) for n in (1, 2)]
 
 @pytest.fixture(scope="module")
 def hosts() -> Iterator[TwoHosts]:
-    with pytest.MonkeyPatch.context() as patch, TwoHosts() as found:
-        more_algorithms.put_in_place(patch)
+    own = more_algorithms.built()
+    with own.card_in_place(), pytest.MonkeyPatch.context() as patch, TwoHosts() as found:
         carry = found.wire._carry
 
         def written(frame: bytes, to: int) -> None:
@@ -49,20 +49,16 @@ def hosts() -> Iterator[TwoHosts]:
 def maps(hosts: TwoHosts) -> Iterator[PinnedMaps]:
     """The host agent's program with these algorithms, on all interfaces."""
     directory = pins.BPF_FILE_SYSTEM / f"weft-test-feedback-{os.getpid()}"
-    folder = more_algorithms.bpf()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(agent, "BPF_DIRECTORY", folder)
-        patch.setattr(pins, "_HERE", folder.parent)
-        try:
-            loaded = agent.Agent.load(directory, folder / "roce.bpf.c", folder.parent / "include")
-            for namespace, interface in hosts.interfaces():
-                loaded.attach(namespace, interface)
-            found = PinnedMaps.open(directory)
-            yield found
-            found.close()
-            loaded.close()
-        finally:
-            pins.remove(directory)
+    try:
+        loaded = agent.Agent.load(directory, include=more_algorithms.built().include)
+        for namespace, interface in hosts.interfaces():
+            loaded.attach(namespace, interface)
+        found = PinnedMaps.open(directory)
+        yield found
+        found.close()
+        loaded.close()
+    finally:
+        pins.remove(directory)
 
 
 @pytest.fixture(params=["af_xdp", "af_packet", "af_packet, kernel"])

@@ -6,19 +6,22 @@ UDP ports in turn, and counts by path what is acknowledged.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 from hostagent.algorithms import pack
 from hostagent.rnic.card_records import Access, EventKind, Operation, PacketKind, Work
-from tests.hostagent.more_algorithms import put_in_place
+from tests.hostagent import more_algorithms
 from tests.hostagent.virtual_links import GBPS, RKEY, US, Link, Pair, address, tolerant
 
 LONG = 2048 * 4096
 
 
-@pytest.fixture(autouse=True)
-def _with_wheel(monkeypatch: pytest.MonkeyPatch) -> None:
-    put_in_place(monkeypatch)
+@pytest.fixture(autouse=True, scope="module")
+def _with_wheel() -> Iterator[None]:
+    with more_algorithms.built().card_in_place():
+        yield
 
 
 def turning(links: list[Link], of_16: int, **changes: object) -> Pair:

@@ -9,6 +9,7 @@ See scripted_peer.py for who is who; packets are of 256 bytes.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from random import Random
 from typing import Any
 
@@ -50,9 +51,10 @@ RECORD = 12
 SHIM_AT = 14 + 20 + 8
 
 
-@pytest.fixture(autouse=True)
-def algorithms(monkeypatch: pytest.MonkeyPatch) -> None:
-    more_algorithms.put_in_place(monkeypatch, sanitize=SANITIZE)
+@pytest.fixture(autouse=True, scope="module")
+def algorithms() -> Iterator[None]:
+    with more_algorithms.built().card_in_place(sanitize=SANITIZE):
+        yield
 
 
 class Listening(ScriptedPeer):

@@ -26,9 +26,10 @@ Check = tuple[bytearray, int, bytes]
 """Memory, from where on it holds these bytes in the end."""
 
 
-@pytest.fixture(autouse=True)
-def algorithms(monkeypatch: pytest.MonkeyPatch) -> None:
-    more_algorithms.put_in_place(monkeypatch, sanitize=SANITIZE)
+@pytest.fixture(autouse=True, scope="module")
+def algorithms() -> Iterator[None]:
+    with more_algorithms.built().card_in_place(sanitize=SANITIZE):
+        yield
 
 
 def some_config(random: Random) -> QueuePairConfig:

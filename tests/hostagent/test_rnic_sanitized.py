@@ -49,7 +49,7 @@ def test_planes_under_sanitizers() -> None:
 def test_card_frees_what_it_takes(tmp_path: Path) -> None:
     """The card linked into a program of its own, so that LeakSanitizer sees only it."""
     program = tmp_path / "leaks"
-    folders = (more_algorithms.headers(), build.CORE, core_build.HERE)
+    folders = (more_algorithms.built().include, build.CORE, core_build.HERE)
     include = [f"-I{path}" for path in folders]
     sources = [str(path) for path in build.sources()]
     command = ["gcc", *core_build.WARNINGS, *core_build.SANITIZE, "-O0", *include, *sources]

@@ -23,9 +23,10 @@ DATA = bytes(100 * MTU)
 TIMEOUT = 100 * US
 
 
-@pytest.fixture(autouse=True)
-def algorithms(monkeypatch: pytest.MonkeyPatch) -> None:
-    more_algorithms.put_in_place(monkeypatch, sanitize=SANITIZE)
+@pytest.fixture(autouse=True, scope="module")
+def algorithms() -> Iterator[None]:
+    with more_algorithms.built().card_in_place(sanitize=SANITIZE):
+        yield
 
 
 def peer_with(window: int, config: dict[str, Any] | None = None, **fields: int) -> ScriptedPeer:

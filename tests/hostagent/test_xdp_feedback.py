@@ -40,8 +40,7 @@ WANTED = {"listener": LISTENER, "windowed": windowed(8 * MTU, each=10)}
 
 @pytest.fixture(scope="module")
 def algorithms() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        more_algorithms.put_in_place(patch)
+    with more_algorithms.built().card_in_place():
         yield
 
 
@@ -57,7 +56,7 @@ class Loaded:
 def loaded(algorithms: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Loaded]:
     bcc = pytest.importorskip("bcc")
     kernel_headers.export()
-    flags = [f"-I{BPF_DIRECTORY}", f"-I{more_algorithms.headers()}"]
+    flags = [f"-I{BPF_DIRECTORY}", f"-I{more_algorithms.built().include}"]
     bpf = bcc.BPF(src_file=str(SOURCE).encode(), cflags=flags)
     function = bpf.load_func(PROGRAM.encode(), bcc.BPF.XDP)
     descriptors = {name: bcc.lib.bpf_table_fd(bpf.module, name.encode()) for name in MAPS}

@@ -17,6 +17,7 @@ from compiler import compile_p4
 from hostagent.rnic.card_records import Operation, Repeat
 from simulator.core import Stop
 from simulator.core.binding import Transport
+from simulator.core.own_algorithm import engine_in_place
 from softswitch.core import PortImpair
 from tests.hostagent import more_algorithms
 from tests.hostagent.more_algorithms import LISTENER, windowed
@@ -38,11 +39,14 @@ def hop_program(tmp_path_factory: pytest.TempPathFactory) -> tuple[bytes, Any]:
     return result.json_text.encode(), result.p4info
 
 
+@pytest.fixture(autouse=True, scope="module")
+def algorithms() -> Iterator[None]:
+    with engine_in_place(more_algorithms.built(), sanitize=SANITIZE):
+        yield
+
+
 @pytest.fixture
-def new_net(
-    hop_program: tuple[bytes, Any], monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Callable[[], Net]]:
-    more_algorithms.put_engine_in_place(monkeypatch, sanitize=SANITIZE)
+def new_net(hop_program: tuple[bytes, Any]) -> Iterator[Callable[[], Net]]:
     made: list[Net] = []
 
     def make() -> Net:

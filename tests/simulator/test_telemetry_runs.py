@@ -18,6 +18,7 @@ from compiler import compile_p4
 from controller.program import CompiledProgram
 from hostagent.algorithms import Parameters, pack
 from simulator.core import binding
+from simulator.core.own_algorithm import engine_in_place
 from simulator.runner import Simulation
 from tests.hostagent import more_algorithms
 from tests.hostagent.more_algorithms import LISTENER
@@ -48,14 +49,14 @@ class Listened(Played):
 
 @pytest.fixture
 def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[CompiledProgram]:
-    more_algorithms.put_engine_in_place(monkeypatch)
-
     def with_listener(ffi: Any, parameters: Parameters | None) -> Any:
         return pack(ffi, {**parameters, "listener": LISTENER} if parameters else None)
 
     monkeypatch.setattr(binding, "pack", with_listener)
     source = hop_records.source(tmp_path)
-    yield CompiledProgram.of(compile_p4(source, defines=["WITH_HOP_RECORDS"]))
+    program = CompiledProgram.of(compile_p4(source, defines=["WITH_HOP_RECORDS"]))
+    with engine_in_place(more_algorithms.built()):
+        yield program
 
 
 def test_switches_write_and_send_fast_cnps_of_the_same_packets(program: CompiledProgram) -> None:
