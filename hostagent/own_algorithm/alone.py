@@ -12,11 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import cffi
-import numpy as np
-import numpy.typing as npt
 
-from hostagent.algorithms import names, pack, state
+from hostagent.algorithms import pack, state
 from hostagent.own_algorithm.make import Built
+from hostagent.own_algorithm.replay import Replay
 from hostagent.rnic import build as card_build
 from softswitch.core.extension import WARNINGS, run
 
@@ -26,19 +25,13 @@ SHUT = 0xFFFFFFFE
 NO_PATH = 0xFFFFFFFF
 """CC_NO_PATH: nothing is said."""
 
-Words = npt.NDArray[np.uint64]
 
-
-class Alone:
+class Alone(Replay):
     """The header's code, loaded. A header that crashes takes this process along: see `apart`."""
 
     def __init__(self, built: Built) -> None:
         """Raises softswitch.core.extension.CoreBuildError."""
-        self.name = built.own[-1].name
-        self.ffi: Any
-        self.lib: Any
-        self.ffi, self.lib = _library(built.include, built.part("alone"))
-        self.place = names(self.ffi).index(self.name)
+        super().__init__(built.own[-1].name, *_library(built.include, built.part("alone")))
 
     def refusal(self, fields: Mapping[str, int]) -> str | None:
         """Return why parameters are refused; None: they are not."""
@@ -50,34 +43,6 @@ class Alone:
         slot = self.ffi.new("struct cc_slot *")
         self.lib.cc_start_slot(slot, pack(self.ffi, {self.name: fields}), now)
         return Slot(self, slot)
-
-    # --- many at once, as the kernel's replay does them (hostagent.own_algorithm.kernel) ---
-
-    def state_bytes(self) -> int:
-        """Return the size of the state."""
-        return int(self.ffi.sizeof(f"struct {self.name}"))
-
-    def fresh(self, rows: list[Mapping[str, int]], now: int) -> Words:
-        """Return states as they begin, one a row of parameters, as words."""
-        states = np.zeros((len(rows), self.state_bytes() // 8), np.uint64)
-        array = self.ffi.from_buffer(f"struct {self.name}[]", states.view(np.uint8).reshape(-1))
-        for i, fields in enumerate(rows):
-            params = pack(self.ffi, {self.name: fields})
-            own = self.ffi.addressof(params, self.name)
-            self.lib.cc_start(self.place, array + i, own, now)
-        return states
-
-    def replayed(self, steps: npt.NDArray[np.void], states: Words) -> Words:
-        """Do steps (struct cc_step) on states, which change; return the rates that they ask for."""
-        rates = np.zeros(len(states), np.uint64)
-        self.lib.cc_replay(
-            self.place,
-            self.ffi.from_buffer("struct cc_step[]", steps.view(np.uint8)),
-            len(steps),
-            self.ffi.from_buffer(states.view(np.uint8).reshape(-1)),
-            self.ffi.from_buffer("uint64_t[]", rates),
-        )
-        return rates
 
 
 @dataclass(frozen=True)

@@ -25,8 +25,8 @@ from hostagent.agent import (
     refusal,
 )
 from hostagent.bpf_test_run import test_run
-from hostagent.own_algorithm.alone import Alone, Words
 from hostagent.own_algorithm.make import Built
+from hostagent.own_algorithm.replay import Replay, Words
 
 STATES, STEPS = 16384, 262144
 """As in bpf/cc_replay.bpf.c."""
@@ -34,22 +34,22 @@ STATES, STEPS = 16384, 262144
 Steps = npt.NDArray[np.void]
 
 
-def step_type(alone: Alone) -> np.dtype[np.void]:
+def step_type(algorithm: Replay) -> np.dtype[np.void]:
     """Return numpy's form of struct cc_step: its own fields, and those of its event."""
-    found = _fields(alone, "struct cc_step", 0)
+    found = _fields(algorithm, "struct cc_step", 0)
     names, formats, offsets = zip(*found, strict=True)
-    size = alone.ffi.sizeof("struct cc_step")
+    size = algorithm.ffi.sizeof("struct cc_step")
     layout: Any = {"names": names, "formats": formats, "offsets": offsets, "itemsize": size}
     return cast("np.dtype[np.void]", np.dtype(layout))
 
 
-def _fields(alone: Alone, of: str, at: int) -> list[tuple[str, str, int]]:
+def _fields(algorithm: Replay, of: str, at: int) -> list[tuple[str, str, int]]:
     rows: list[tuple[str, str, int]] = []
-    for name, field in alone.ffi.typeof(of).fields:
+    for name, field in algorithm.ffi.typeof(of).fields:
         if field.type.kind == "struct":
-            rows += _fields(alone, field.type.cname, at + field.offset)
+            rows += _fields(algorithm, field.type.cname, at + field.offset)
         elif name != "pad_":
-            rows.append((name, f"<u{alone.ffi.sizeof(field.type)}", at + field.offset))
+            rows.append((name, f"<u{algorithm.ffi.sizeof(field.type)}", at + field.offset))
     return rows
 
 
@@ -88,7 +88,7 @@ class InKernel:
 
 
 @contextmanager
-def in_kernel(built: Built, alone: Alone) -> Iterator[InKernel]:
+def in_kernel(built: Built, algorithm: Replay) -> Iterator[InKernel]:
     """Load the replay program with an algorithm of `built`.
 
     Raises AgentError where nothing can be loaded or it does not compile, VerifierRefusal where the
@@ -100,7 +100,7 @@ def in_kernel(built: Built, alone: Alone) -> Iterator[InKernel]:
     kernel_headers.export()
     from bcc import BPF  # a Debian package, which may be missing
 
-    flags = [f"-I{BPF_DIRECTORY}", f"-I{built.include}", f"-DALGORITHM={alone.name}"]
+    flags = [f"-I{BPF_DIRECTORY}", f"-I{built.include}", f"-DALGORITHM={algorithm.name}"]
     said = Captured()
     try:
         with said:
@@ -115,7 +115,7 @@ def in_kernel(built: Built, alone: Alone) -> Iterator[InKernel]:
         bpf.cleanup()
         raise VerifierRefusal(f"the kernel refuses it: {refusal(said.text)}", said.text) from None
     try:
-        yield _mapped(bpf, program.fd, step_type(alone), alone.state_bytes())
+        yield _mapped(bpf, program.fd, step_type(algorithm), algorithm.state_bytes())
     finally:
         bpf.cleanup()
 

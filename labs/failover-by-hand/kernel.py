@@ -74,7 +74,8 @@ def _compared(
     with kernel.in_kernel(built, alone) as there:
         for first in range(0, sequences, most):
             count = min(most, sequences - first)
-            states = alone.fresh([drawn(values) for _ in range(count)], BEGINS)
+            params = alone.params(drawn(values) for _ in range(count))
+            states = alone.fresh(params, BEGINS)
             steps = steps_of(alone, random, count, events)
             native, loaded = states.copy(), states.copy()
             rates = alone.replayed(steps, native)

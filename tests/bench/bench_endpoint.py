@@ -201,27 +201,28 @@ def real(rounds: int, messages: int) -> dict[str, Any]:
 # --- the header in the kernel and natively -------------------------------------------------------
 
 
-def replay_tests() -> tuple[ModuleType, ModuleType]:
-    """The test that compares both, whose events are what is timed here, and its kernel side."""
+def replay_tests() -> tuple[ModuleType, ModuleType, ModuleType]:
+    """The test that compares both, whose events are what is timed here, and its two sides."""
     sys.path.insert(0, str(ROOT))  # the tests' own package is not installed
-    names = ("tests.hostagent.test_dcqcn_kernel", "tests.hostagent.kernel_replay")
-    test, kernel_side = map(importlib.import_module, names)
-    return test, kernel_side
+    names = ("test_dcqcn_kernel", "kernel_replay", "native_replay")
+    test, kernel, native = (importlib.import_module(f"tests.hostagent.{name}") for name in names)
+    return test, kernel, native
 
 
 def replay(rounds: int) -> dict[str, float]:
     """Nanoseconds an event of DCQCN takes, in the kernel and natively; medians."""
-    test, kernel_side = replay_tests()
+    test, kernel_side, native_side = replay_tests()
+    header = native_side.header("dcqcn")
     params, steps = test.sequences(np.random.default_rng(1), kernel_side.STATES)
     times: dict[str, list[float]] = {"kernel_ns": [], "native_ns": []}
-    with kernel_side.replay("dcqcn", test.HEADER.state_bytes()) as kernel:
+    with kernel_side.replay("dcqcn", header.state_bytes()) as kernel:
         for _ in range(rounds):
-            begin = test.HEADER.fresh(params)
+            begin = header.fresh(params, native_side.BEGINS)
             kernel.give(steps, begin)
             started = time.perf_counter()
             kernel.run(len(steps))
             between = time.perf_counter()
-            test.HEADER.replayed(steps, begin)
+            header.replayed(steps, begin)
             ended = time.perf_counter()
             times["kernel_ns"].append((between - started) * 1e9 / len(steps))
             times["native_ns"].append((ended - between) * 1e9 / len(steps))

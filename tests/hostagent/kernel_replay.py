@@ -15,6 +15,7 @@ import pytest
 
 from hostagent import kernel_headers
 from hostagent.bpf_test_run import XdpAction, test_run
+from hostagent.own_algorithm.replay import Words
 
 STATES, STEPS = 16384, 262144
 BPF = Path(__file__).parents[2] / "hostagent" / "bpf"
@@ -26,7 +27,6 @@ STEP = np.dtype(
     ]
 )  # fmt: skip
 """struct cc_step."""
-Words = npt.NDArray[np.uint64]
 
 
 @dataclass

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from hostagent.algorithms import names, pack
+from hostagent.own_algorithm.replay import Replay, Words
 from hostagent.rnic.native import native
-from tests.hostagent.kernel_replay import STATES, Kernel, Words
+from tests.hostagent.kernel_replay import STATES, Kernel
 
+BEGINS = 10**12
 Sequences = Callable[[np.random.Generator, int], tuple[Words, npt.NDArray[np.void]]]
 
 
@@ -49,43 +50,10 @@ class Alone:
         return int(rate[0])
 
 
-@dataclass(frozen=True)
-class Header:
-    """An algorithm by its name, on many states at once."""
-
-    name: str
-
-    @cached_property
-    def _place(self) -> int:
-        return names().index(self.name)
-
-    def state_bytes(self) -> int:
-        return int(native().ffi.sizeof(f"struct {self.name}"))
-
-    def fresh(self, params: Words) -> Words:
-        """States as they begin, one a row of parameters."""
-        module = native()
-        states = np.zeros((len(params), self.state_bytes() // 8), np.uint64)
-        array = module.ffi.from_buffer(f"struct {self.name}[]", states.view(np.uint8).reshape(-1))
-        rows = module.ffi.from_buffer(
-            f"struct {self.name}_params[]", params.view(np.uint8).reshape(-1)
-        )
-        for i in range(len(params)):
-            module.lib.cc_start(self._place, array + i, rows + i, 10**12)
-        return states
-
-    def replayed(self, steps: npt.NDArray[np.void], states: Words) -> Words:
-        """Do the steps: states are changed, rates returned."""
-        module = native()
-        rates = np.zeros(len(states), np.uint64)
-        module.lib.cc_replay(
-            self._place,
-            module.ffi.from_buffer("struct cc_step[]", steps.view(np.uint8)),
-            len(steps),
-            module.ffi.from_buffer(states.view(np.uint8).reshape(-1)),
-            module.ffi.from_buffer("uint64_t[]", rates),
-        )
-        return rates
+def header(name: str) -> Replay:
+    """An algorithm of the list as the installed card has it, on many states at once."""
+    module = native()
+    return Replay(name, module.ffi, module.lib)
 
 
 @dataclass(frozen=True)
@@ -98,14 +66,14 @@ class Agreed:
 
 
 def agreed(
-    header: Header, kernel: Kernel, random: np.random.Generator, total: int, sequences: Sequences
+    header: Replay, kernel: Kernel, random: np.random.Generator, total: int, sequences: Sequences
 ) -> Iterator[Agreed]:
     """Play so many sequences both ways, batch by batch; fails where state or rate differ."""
     left = total
     while left > 0:
         n = min(left, STATES)
         params, steps = sequences(random, n)
-        expected = header.fresh(params)
+        expected = header.fresh(params, BEGINS)
         states, said = kernel.play(steps, expected)
         rates = header.replayed(steps, expected)
         different = np.flatnonzero((states != expected).any(axis=1))

@@ -17,7 +17,7 @@ import pytest
 from hostagent.rnic.native import native
 from mechanisms.dcqcn.parameters import MAX_RATE_BPS, SETS, parameters
 from tests.hostagent.kernel_replay import STEP, Kernel, Words, replay
-from tests.hostagent.native_replay import Header, agreed
+from tests.hostagent.native_replay import agreed, header
 
 pytestmark = pytest.mark.root
 
@@ -27,12 +27,9 @@ STEPS = EVENTS + 1  # the last asks for the rate
 PARAMETERS = ["line", "minimum", "ai", "hai", "alpha", "increase", "bytes", "cut"]
 
 
-HEADER = Header("dcqcn")
-
-
 @pytest.fixture(scope="module")
 def kernel() -> Iterator[Kernel]:
-    with replay(HEADER.name, HEADER.state_bytes()) as loaded:
+    with replay("dcqcn", header("dcqcn").state_bytes()) as loaded:
         yield loaded
 
 
@@ -110,6 +107,6 @@ def test_the_parameters_are_laid_out_as_the_test_thinks() -> None:
 
 def test_kernel_and_native_header_agree(kernel: Kernel) -> None:
     limited = 0
-    for each in agreed(HEADER, kernel, np.random.default_rng(20), SEQUENCES, sequences):
+    for each in agreed(header("dcqcn"), kernel, np.random.default_rng(20), SEQUENCES, sequences):
         limited += int((each.rates < each.params[:, 0]).sum())
     assert limited > SEQUENCES // 10  # the events did something

@@ -19,7 +19,7 @@ import pytest
 from hostagent.rnic.native import native
 from mechanisms.dual_plane.parameters import MAX_RATE_BPS, DualPlaneParameters, least_rate_bps
 from tests.hostagent.kernel_replay import STEP, Kernel, Words, replay
-from tests.hostagent.native_replay import Agreed, Header, agreed
+from tests.hostagent.native_replay import Agreed, agreed, header
 
 pytestmark = pytest.mark.root
 
@@ -32,12 +32,9 @@ MS, S = 10**6, 10**9
 RATE, HOLD, FLAGS, ANSWERS, LOSSES = 7, 10, 11, 12, 13  # words of struct dual_plane
 
 
-HEADER = Header("dual_plane")
-
-
 @pytest.fixture(scope="module")
 def kernel() -> Iterator[Kernel]:
-    with replay(HEADER.name, HEADER.state_bytes()) as loaded:
+    with replay("dual_plane", header("dual_plane").state_bytes()) as loaded:
         yield loaded
 
 
@@ -165,7 +162,9 @@ def test_the_parameters_are_laid_out_as_the_test_thinks() -> None:
 
 def test_kernel_and_native_header_agree(kernel: Kernel) -> None:
     ended: Counter[str] = Counter()
-    for each in agreed(HEADER, kernel, np.random.default_rng(20), SEQUENCES, sequences):
+    for each in agreed(
+        header("dual_plane"), kernel, np.random.default_rng(20), SEQUENCES, sequences
+    ):
         ended += tally(each)
     rare = {name: count for name, count in ended.items() if count < SEQUENCES // 1000}
     assert len(ended) == 11 and not rare, ended

@@ -19,7 +19,7 @@ from hostagent.rnic.native import native
 from mechanisms.dcqcn.parameters import MAX_RATE_BPS
 from mechanisms.fast_cnp.parameters import fast_cnp_parameters
 from tests.hostagent.kernel_replay import STEP, Kernel, Words, replay
-from tests.hostagent.native_replay import Header, agreed
+from tests.hostagent.native_replay import agreed, header
 
 pytestmark = pytest.mark.root
 
@@ -28,12 +28,9 @@ EVENTS = 11
 STEPS = EVENTS + 1  # the last asks for the rate
 
 
-HEADER = Header("fast_cnp")
-
-
 @pytest.fixture(scope="module")
 def kernel() -> Iterator[Kernel]:
-    with replay(HEADER.name, HEADER.state_bytes()) as loaded:
+    with replay("fast_cnp", header("fast_cnp").state_bytes()) as loaded:
         yield loaded
 
 
@@ -98,7 +95,7 @@ def test_the_parameters_are_laid_out_as_the_test_thinks() -> None:
 
 def test_kernel_and_native_header_agree(kernel: Kernel) -> None:
     limited, grown = 0, 0
-    for each in agreed(HEADER, kernel, np.random.default_rng(6), SEQUENCES, sequences):
+    for each in agreed(header("fast_cnp"), kernel, np.random.default_rng(6), SEQUENCES, sequences):
         limited += int((each.rates < each.params[:, 0]).sum())
         grown += int((each.rates > each.states[:, 7]).sum())  # since the last notification
     assert limited > SEQUENCES // 10  # the events did something

@@ -175,7 +175,8 @@ def test_engine_has_it(tmp_path: Path) -> None:
 def replayed(built: Built) -> None:
     alone = Alone(built)
     random = np.random.default_rng(1)
-    states = alone.fresh([windowed(int(w)) for w in random.integers(1, 1 << 20, 500)], 10**9)
+    params = alone.params(windowed(int(w)) for w in random.integers(1, 1 << 20, 500))
+    states = alone.fresh(params, 10**9)
     steps = np.zeros(20_000, kernel.step_type(alone))
     steps["now"] = 10**9 + np.cumsum(random.integers(0, 10**6, len(steps)))
     steps["kind"] = 1
