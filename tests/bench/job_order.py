@@ -16,35 +16,11 @@ import random
 import statistics
 
 import command_line
+from jobs_on_leaves import program_of, run_text, said, took_ps
 
-from compiler import compile_p4
 from controller.program import CompiledProgram
-from mechanisms.program import FABRIC
-from mechanisms.registry import defines
-from simulator.runner import Simulation
 from workloads.loader import read_run
-from workloads.model import SpanKind
-from workloads.plan import plan
 
-RUN = """
-topology:
-  generator: leaf_spine
-  time_scale: 1
-  leaves: 2
-  spines: {uplinks}
-  hosts_per_leaf: 12
-  link: {{rate: 100Gbps, delay: 500ns, queue: 8MB, mtu: 4200B}}
-  classes:
-    roce: {{dscp: 26, queue: 3, lossless: true}}
-    control: {{dscp: 48, queue: 6}}
-    rest: {{queue: 0}}
-  iglb: {{order: {order}}}
-until: 200ms
-sample: 10ms
-buffer: {{shared: 32MB, alpha: 1/2, headroom: formula}}
-clocks: {{ppm: 50}}
-jobs:
-"""
 JOB = """\
   - name: job{number}
     ranks: 4
@@ -70,17 +46,17 @@ def jobs(seed: int) -> tuple[str, list[int]]:
     return text, computes
 
 
+def run_of(order: str, uplinks: int, listed: str) -> str:
+    """Return a run with these jobs."""
+    iglb = f"order: {order}"
+    return run_text(spines=uplinks, hosts=12, iglb=iglb, until="200ms", jobs=listed)
+
+
 def busy(program: CompiledProgram, text: str, computes: list[int], seed: int) -> float:
     """Play it; return the mean over jobs of the share of time in which ranks compute."""
-    run = read_run(text)
-    traffic = plan(run, seed)
-    done = Simulation(run, program, seed=seed, traffic=traffic).run().end.message_times["done"]
-    assert (done >= 0).all(), "a message was not done"
-    spans = [span for span in traffic.spans if span.kind is SpanKind.JOB]
-    took = [int(done[span.first : span.stop].max()) / 1e6 for span in spans]
-    shares = [
-        us * job.iterations / end for us, job, end in zip(computes, run.jobs, took, strict=True)
-    ]
+    iterations = [job.iterations for job in read_run(text).jobs]
+    ends = [took / 1e6 for took in took_ps(program, text, seed)]
+    shares = [us * times / end for us, times, end in zip(computes, iterations, ends, strict=True)]
     return statistics.mean(shares)
 
 
@@ -90,20 +66,17 @@ def main() -> None:
     parser.add_argument("--seeds", nargs="*", type=int, default=[1, 2, 3, 4, 5, 6])
     parser.add_argument("--uplinks", type=command_line.count, default=3)
     given = parser.parse_args()
-    usual = RUN.format(uplinks=given.uplinks, order="together")
-    topology = read_run(usual + jobs(1)[0]).topology
-    program = CompiledProgram.of(compile_p4(FABRIC, defines=defines(topology)))
+    program = program_of(run_of("together", given.uplinks, jobs(1)[0]))
     found: dict[str, list[float]] = {"together": [], "intensity": []}
     for seed in given.seeds:
         text, computes = jobs(seed)
         for order, values in found.items():
-            head = RUN.format(uplinks=given.uplinks, order=order)
-            values.append(busy(program, head + text, computes, seed))
+            run = run_of(order, given.uplinks, text)
+            values.append(busy(program, run, computes, seed))
     pairs = zip(found["intensity"], found["together"], strict=True)
     found["intensity over together"] = [one / other for one, other in pairs]
     for name, values in found.items():
-        middle = statistics.median(values)
-        print(f"{name:24} {middle:.3f} [{min(values):.3f}, {max(values):.3f}]")
+        print(f"{name:24} {said(values, 3)}")
 
 
 if __name__ == "__main__":

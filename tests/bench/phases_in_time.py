@@ -13,38 +13,12 @@ from __future__ import annotations
 
 import argparse
 import random
-import statistics
 
 import command_line
 import numpy as np
+from jobs_on_leaves import program_of, run_text, said, took_ps
 
-from compiler import compile_p4
-from controller.program import CompiledProgram
-from mechanisms.program import FABRIC
-from mechanisms.registry import defines
-from simulator.runner import Simulation
-from workloads.loader import read_run
-from workloads.model import SpanKind
-from workloads.plan import plan
-
-RUN = """
-topology:
-  generator: leaf_spine
-  time_scale: 1
-  leaves: 2
-  spines: 2
-  hosts_per_leaf: 4
-  link: {{rate: 100Gbps, delay: 500ns, queue: 8MB, mtu: 4200B}}
-  classes:
-    roce: {{dscp: 26, queue: 3, lossless: true}}
-    control: {{dscp: 48, queue: 6}}
-    rest: {{queue: 0}}
-  iglb: {{rotate: {rotate}}}
-until: 100ms
-sample: 10ms
-buffer: {{shared: 32MB, alpha: 1/2, headroom: formula}}
-clocks: {{ppm: 50}}
-jobs:
+JOBS = """\
   - name: one
     ranks: 4
     placement: [h1, h5, h2, h6]
@@ -68,16 +42,10 @@ CASES = {
 """What each job computes in an iteration, and whether the second one's start is random."""
 
 
-def slower_us(program: CompiledProgram, text: str, iterations: int, seed: int) -> float:
-    """Play it; return the mean iteration of the slower job."""
-    run = read_run(text)
-    traffic = plan(run, seed)
-    end = Simulation(run, program, seed=seed, traffic=traffic).run().end
-    done = end.message_times["done"]
-    assert (done >= 0).all(), "a message was not done"
-    jobs = [span for span in traffic.spans if span.kind is SpanKind.JOB]
-    took = [int(done[span.first : span.stop].max()) - (span.start_ps or 0) for span in jobs]
-    return max(took) / iterations / 1e6
+def run_of(rotate: str, iterations: int, one: int, two: int, start: int) -> str:
+    """Return a run of both jobs, which compute `one` and `two` us in an iteration."""
+    jobs = JOBS.format(iterations=iterations, one=one, two=two, start=start)
+    return run_text(spines=2, hosts=4, iglb=f"rotate: {rotate}", until="100ms", jobs=jobs)
 
 
 def main() -> None:
@@ -86,25 +54,18 @@ def main() -> None:
     parser.add_argument("--seeds", nargs="*", type=int, default=[1, 2, 3, 4, 5, 6])
     parser.add_argument("--iterations", type=command_line.count, default=10)
     given = parser.parse_args()
-    topology = read_run(RUN.format(rotate="true", iterations=1, one=1, two=1, start=0)).topology
-    program = CompiledProgram.of(compile_p4(FABRIC, defines=defines(topology)))
+    program = program_of(run_of("true", 1, 1, 1, 0))
     for name, (one, two, by_seed) in CASES.items():
         found = np.zeros((2, len(given.seeds)))
         for place, seed in enumerate(given.seeds):
             start = round(random.Random(seed).uniform(0, two + 197)) if by_seed else 0
             for row, rotate in enumerate(("false", "true")):
-                text = RUN.format(
-                    rotate=rotate, iterations=given.iterations, one=one, two=two, start=start
-                )
-                found[row, place] = slower_us(program, text, given.iterations, seed)
+                text = run_of(rotate, given.iterations, one, two, start)
+                slower = max(took_ps(program, text, seed))
+                found[row, place] = slower / given.iterations / 1e6
         ratio = found[0] / found[1]
-        print(f"{name:28} as they start {_said(found[0])}  rotated {_said(found[1])}  "
-              f"{_said(ratio, 3)} times as long", flush=True)  # fmt: skip
-
-
-def _said(values: np.ndarray[tuple[int, ...], np.dtype[np.float64]], digits: int = 1) -> str:
-    middle = statistics.median(values.tolist())
-    return f"{middle:.{digits}f} [{values.min():.{digits}f}, {values.max():.{digits}f}]"
+        print(f"{name:28} as they start {said(found[0], 1)}  rotated {said(found[1], 1)}  "
+              f"{said(ratio, 3)} times as long", flush=True)  # fmt: skip
 
 
 if __name__ == "__main__":
