@@ -26,19 +26,16 @@ from hostagent.rnic.build import SHARED
 from simulator.core import binding
 from simulator.core.own_algorithm import engine_in_place
 from tests.hostagent.more_algorithms import windowed
+from tests.hostagent.own_algorithm_cache import own_algorithm_cache
 from tests.hostagent.virtual_links import Link, Pair, tolerant
+
+__all__ = ["own_algorithm_cache"]
 
 HERE = Path(__file__).resolve().parent / "algorithms_for_tests"
 WINDOWED = (HERE / "windowed.h").read_text()
 SHIPPED = [SHARED / f"{name}.h" for name in names()]
 EVENT = "    (void)telemetry, (void)now;\n"
 WHERE = WINDOWED[: WINDOWED.index(EVENT)].count("\n") + 1
-
-
-@pytest.fixture(autouse=True)
-def _own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
-    folder = Path(__file__).resolve().parents[2] / "build" / "own-algorithms"
-    monkeypatch.setenv("WEFT_CACHE_DIR", str(folder))
 
 
 def header(folder: Path, *changes: tuple[str, str], text: str = WINDOWED) -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from experiments import grade, grade_worker, loader
 from experiments.api import Check, Context, Finished, Runtime, Table, Verdict
 from experiments.grade import Graded, Submission, judged
 from experiments.lab_code import Hooks
+from tests.labs.answers_and_marks import earned, rewritten
 
 FOLDER = Path(__file__).parents[2] / "labs" / "allreduce-by-hand"
 GRADING = grade_worker.load(FOLDER)
@@ -72,17 +74,7 @@ def graded(tmp_path: Path) -> Any:
     return graded
 
 
-def earned(items: Mapping[str, Graded]) -> dict[str, int]:
-    return {name: item.earned for name, item in items.items()}
-
-
-def changed(*changes: tuple[str, str]) -> str:
-    """The reference with other code in some places; each place is there exactly once."""
-    text = REFERENCE
-    for old, new in changes:
-        assert text.count(old) == 1, old
-        text = text.replace(old, new)
-    return text
+changed = partial(rewritten, REFERENCE)
 
 
 def slots(code: str) -> str:

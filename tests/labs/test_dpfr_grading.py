@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ import pytest
 from compiler import compile_p4
 from experiments import grade, grade_worker
 from experiments.grade import Graded, Submission, judged
+from tests.labs.answers_and_marks import earned, rewritten
 
 FOLDER = Path(__file__).parents[2] / "labs" / "dpfr"
 GRADING = grade_worker.load(FOLDER)
@@ -35,14 +36,7 @@ def graded(tmp_path: Path) -> Any:
     return graded
 
 
-def earned(items: Mapping[str, Graded]) -> dict[str, int]:
-    return {name: item.earned for name, item in items.items()}
-
-
-def changed(old: str, new: str) -> str:
-    """The reference with other code in one place."""
-    assert REFERENCE.count(old) == 1, old
-    return REFERENCE.replace(old, new)
+changed = partial(rewritten, REFERENCE)
 
 
 def pick(code: str) -> str:
@@ -93,29 +87,29 @@ def test_the_first_that_is_left_gets_no_mark_for_shares(graded: Any) -> None:
 
 @pytest.mark.parametrize("seed", range(1, 3))
 def test_who_ignores_the_masks_loses_what_is_about_them(graded: Any, seed: int) -> None:
-    found = earned(graded(changed(USABLE, "ways_t usable = meta.candidates & ~dead;"), seed))
+    found = earned(graded(changed((USABLE, "ways_t usable = meta.candidates & ~dead;")), seed))
     assert found == {**FULL, "masks": 0, "nothing-left": found["nothing-left"]}
     assert found["nothing-left"] == 0
 
 
 def test_masks_of_all_leaves_at_once_are_wrong(graded: Any) -> None:
-    found = graded(changed("masks.read(mask, meta.leaf);", "masks.read(mask, 0);"))
+    found = graded(changed(("masks.read(mask, meta.leaf);", "masks.read(mask, 0);")))
     assert earned(found)["masks"] == 0
 
 
 def test_who_moves_every_flow_loses_what_is_about_staying(graded: Any) -> None:
-    found = earned(graded(changed(KEPT, "if (dead | mask != 0) {")))
+    found = earned(graded(changed((KEPT, "if (dead | mask != 0) {"))))
     assert found["stays"] < FULL["stays"]
     assert found["dead"] == FULL["dead"] and found["masks"] == FULL["masks"]
 
 
 def test_who_takes_ways_that_do_not_lead_there_loses_marks(graded: Any) -> None:
-    found = earned(graded(changed(USABLE, "ways_t usable = ~dead & ~mask;")))
+    found = earned(graded(changed((USABLE, "ways_t usable = ~dead & ~mask;"))))
     assert found["dead"] == 0
 
 
 def test_who_does_not_count_is_told(graded: Any) -> None:
-    found = graded(changed("no_way.count(meta.leaf);", "mark_to_drop(std);"))
+    found = graded(changed(("no_way.count(meta.leaf);", "mark_to_drop(std);")))
     assert 0 < earned(found)["nothing-left"] < FULL["nothing-left"]
     (wrong,) = [row for row in found["nothing-left"].finding.details if not row.right]
     assert wrong.what == "of these counted in no_way"

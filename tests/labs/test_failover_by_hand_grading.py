@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,10 @@ import pytest
 from experiments import grade, grade_worker
 from experiments.grade import Graded, Submission, judged
 from hostagent.own_algorithm import OwnAlgorithmError, apart
+from tests.hostagent.own_algorithm_cache import own_algorithm_cache
+from tests.labs.answers_and_marks import lost, rewritten
+
+__all__ = ["own_algorithm_cache"]
 
 FOLDER = Path(__file__).parents[2] / "labs" / "failover-by-hand"
 GRADING = grade_worker.load(FOLDER)
@@ -20,12 +24,6 @@ STARTER = grade.starter_of(FOLDER).read_text()
 ITEMS = {item.name: item for item in GRADING.items()}
 IN_CARDS = ("cut", "overshoot", "flapping", "one-way", "lossy")
 ALONE = tuple(name for name in ITEMS if name not in IN_CARDS)
-
-
-@pytest.fixture(autouse=True)
-def _own_cache(monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = Path(__file__).resolve().parents[2] / "build" / "own-algorithms"
-    monkeypatch.setenv("WEFT_CACHE_DIR", str(folder))
 
 
 @pytest.fixture
@@ -39,17 +37,7 @@ def graded(tmp_path: Path) -> Any:
     return graded
 
 
-def lost(items: Mapping[str, Graded]) -> set[str]:
-    return {name for name, item in items.items() if item.earned < item.marks}
-
-
-def changed(*changes: tuple[str, str]) -> str:
-    """The reference with other code in some places; each place is there exactly once."""
-    text = REFERENCE
-    for old, new in changes:
-        assert text.count(old) == 1, old
-        text = text.replace(old, new)
-    return text
+changed = partial(rewritten, REFERENCE)
 
 
 # ---------------------------------------------------------------- the lab's own files

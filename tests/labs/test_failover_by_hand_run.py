@@ -9,16 +9,13 @@ from typing import Any
 import pytest
 
 from experiments import grade
+from tests.hostagent.own_algorithm_cache import own_algorithm_cache
 from weft import cli
+
+__all__ = ["own_algorithm_cache"]
 
 FOLDER = Path(__file__).parents[2] / "labs" / "failover-by-hand"
 REFERENCE = grade.reference(FOLDER)
-
-
-@pytest.fixture(autouse=True)
-def _own_cache(monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = Path(__file__).resolve().parents[2] / "build" / "own-algorithms"
-    monkeypatch.setenv("WEFT_CACHE_DIR", str(folder))
 
 
 def ran(capsys: pytest.CaptureFixture[str], out: Path, *words: str) -> tuple[int, Any]:

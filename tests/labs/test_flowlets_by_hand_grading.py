@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
-from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ import pytest
 from compiler import compile_p4
 from experiments import grade, grade_worker
 from experiments.grade import Graded, Submission, judged
+from tests.labs.answers_and_marks import earned, lost, rewritten
 
 FOLDER = Path(__file__).parents[2] / "labs" / "flowlets-by-hand"
 GRADING = grade_worker.load(FOLDER)
@@ -46,21 +47,7 @@ def graded(tmp_path: Path) -> Any:
     return graded
 
 
-def earned(items: Mapping[str, Graded]) -> dict[str, int]:
-    return {name: item.earned for name, item in items.items()}
-
-
-def lost(items: Mapping[str, Graded]) -> set[str]:
-    return {name for name, item in items.items() if item.earned < FULL[name]}
-
-
-def changed(*changes: tuple[str, str]) -> str:
-    """The reference with other code in some places; each place is there exactly once."""
-    text = REFERENCE
-    for old, new in changes:
-        assert text.count(old) == 1, old
-        text = text.replace(old, new)
-    return text
+changed = partial(rewritten, REFERENCE)
 
 
 # ---------------------------------------------------------------- the lab's own files

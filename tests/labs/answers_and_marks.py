@@ -1,0 +1,26 @@
+"""What the tests of graded labs have in common: answers with a mistake, and what they earn."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from experiments.grade import Graded
+
+
+def rewritten(reference: str, *changes: tuple[str, str]) -> str:
+    """The reference with other code in some places; each place is there exactly once."""
+    text = reference
+    for old, new in changes:
+        assert text.count(old) == 1, old
+        text = text.replace(old, new)
+    return text
+
+
+def earned(items: Mapping[str, Graded]) -> dict[str, int]:
+    """The marks of each item."""
+    return {name: item.earned for name, item in items.items()}
+
+
+def lost(items: Mapping[str, Graded]) -> set[str]:
+    """The items that did not get all their marks."""
+    return {name for name, item in items.items() if item.earned < item.marks}
