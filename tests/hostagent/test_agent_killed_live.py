@@ -22,7 +22,7 @@ from hostagent.pinned_maps import PinnedMaps
 from hostagent.rnic.card_records import EventKind, Operation, Work
 from hostagent.rnic.planes import PlaneState
 from hostagent.slots import Slot
-from tests.hostagent.test_endpoint_interfaces_live import hosts, joined_by_both, maps
+from tests.hostagent.both_wires import hosts, joined_by_both, maps
 from tests.hostagent.test_endpoint_planes_live import CONTROL, LINE, PLANES
 from tests.hostagent.two_hosts import MEGABYTE, Host, Joined, TwoHosts, until
 

@@ -7,8 +7,7 @@ h1  near 10.77.1.1 ======================= near 10.77.1.2  h2
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -16,154 +15,38 @@ from typing import Any
 
 import pytest
 
-from hostagent import agent
-from hostagent.algorithms import Parameters
-from hostagent.pinned_maps import PinnedMaps
-from hostagent.rnic import interface
 from hostagent.rnic.card_records import (
     CardError,
     EventKind,
     Operation,
-    QueuePairConfig,
-    Repeat,
     Work,
 )
 from hostagent.rnic.client import EndpointClient, RequestRefused, join
-from hostagent.rnic.endpoint import Endpoint
-from hostagent.rnic.endpoint_records import EndpointConfig, EndpointError, EndpointInterface
-from mechanisms.dcqcn.parameters import parameters
+from hostagent.rnic.endpoint_records import EndpointError
+from tests.hostagent.both_wires import (
+    BOTH,
+    NAMES,
+    Way,
+    card_of,
+    exchange,
+    hosts,
+    joined_by_both,
+    maps,
+    sent,
+    way,
+)
 from tests.hostagent.two_hosts import (
-    CONFIG,
     MEGABYTE,
-    Host,
-    Joined,
     TwoHosts,
-    agent_maps,
     daemon,
-    number,
     until,
 )
 
 pytestmark = [pytest.mark.root, pytest.mark.realtime]
-
-NAMES = ("near", "far")
-BOTH = replace(
-    CONFIG,
-    repeat=Repeat.SELECTIVE,
-    window_packets=512,
-    reorder_ps=1_000_000_000_000,
-    timeout_ps=2_000_000_000_000,
-    interfaces=2,
-)
-DCQCN = {"dcqcn": parameters("hpcc-dcqcn", 10**9).fields()}
+__all__ = ["hosts", "maps", "way"]
 
 
-@pytest.fixture(scope="module")
-def hosts() -> Iterator[TwoHosts]:
-    with TwoHosts() as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def maps(hosts: TwoHosts) -> Iterator[PinnedMaps]:
-    with agent_maps(hosts) as found:
-        yield found
-
-
-@pytest.fixture(params=["af_packet", "af_xdp"])
-def way(request: pytest.FixtureRequest, maps: PinnedMaps) -> tuple[str, PinnedMaps | None]:
-    """How frames come; with AF_XDP the kernel keeps the congestion control."""
-    return request.param, maps if request.param == "af_xdp" else None
-
-
-def card_of(host: Host, place: int, maps: PinnedMaps | None, line_rate_bps: int = 0) -> Endpoint:
-    """An endpoint of this process with both of a host's interfaces."""
-
-    def opened() -> Endpoint:
-        first, second = (
-            EndpointInterface(
-                name, number(f"10.77.{net}.{place}"), interface.mac_of(name), 0, line_rate_bps
-            )
-            for net, name in enumerate(NAMES, 1)
-        )
-        config = EndpointConfig(
-            first.interface,
-            first.ip,
-            first.mac,
-            0,
-            line_rate_bps,
-            af_packet=maps is None,
-            more=(second,),
-        )
-        return Endpoint(config, maps)
-
-    return agent.in_namespace(host.pid, opened)
-
-
-@contextmanager
-def joined_by_both(
-    hosts: TwoHosts,
-    way: tuple[str, PinnedMaps | None],
-    line_rate_bps: int = 0,
-    config: QueuePairConfig = BOTH,
-    control: Parameters = DCQCN,
-) -> Iterator[Joined]:
-    mode, maps = way
-    with ExitStack() as stack:
-        ends = [
-            stack.enter_context(card_of(host, place, maps, line_rate_bps))
-            for place, host in enumerate((hosts.h1, hosts.h2), 1)
-        ]
-        assert [end.mode for end in ends] == [mode, mode], [end.mode_reason for end in ends]
-        pairs = [
-            end.open(config, buffer_bytes=2 * MEGABYTE, congestion_control=control) for end in ends
-        ]
-        for here, there in ((0, 1), (1, 0)):
-            ends[here].connect_ways(
-                pairs[here].qpn,
-                [(each.ip, each.mac) for each in ends[there].config.interfaces],
-                peer_qpn=pairs[there].qpn,
-                peer_psn=pairs[there].psn,
-            )
-        yield Joined(ends[0], ends[1], pairs[0], pairs[1])
-
-
-def sent(host: Host) -> list[int]:
-    """How many packets each of a host's interfaces has sent."""
-
-    def read() -> list[int]:
-        lines = Path("/proc/thread-self/net/dev").read_text().splitlines()
-        rows = {line.partition(":")[0].strip(): line.partition(":")[2].split() for line in lines}
-        return [int(rows[name][9]) for name in NAMES]
-
-    return agent.in_namespace(host.pid, read)
-
-
-def exchange(pair: Joined, size: int, seed: int) -> None:
-    """WRITE, SEND and READ of random bytes; each must arrive as it was."""
-    random = Random(seed)
-    written, given, kept = (random.randbytes(size) for _ in range(3))
-    into, read = bytearray(size), bytearray(size)
-    far = pair.other.memory(pair.far.qpn)
-    far[MEGABYTE : MEGABYTE + size] = kept
-    pair.other.post_receive(pair.far.qpn, seed, into)
-    begun = len(pair.events(0, EventKind.COMPLETED))
-    base, rkey = pair.far.address, pair.far.rkey
-    for work in (
-        Work(3 * seed, Operation.WRITE, written, remote_address=base, rkey=rkey),
-        Work(3 * seed + 1, Operation.SEND, given),
-        Work(3 * seed + 2, Operation.READ, read, remote_address=base + MEGABYTE, rkey=rkey),
-    ):
-        pair.one.post(pair.near.qpn, work)
-    until(lambda: len(pair.events(0, EventKind.COMPLETED)) == begun + 3, pair.one)
-    assert bytes(far[:size]) == written
-    assert bytes(into) == given
-    assert bytes(read) == kept
-
-
-def test_packets_take_turns_on_both_wires(
-    hosts: TwoHosts, way: tuple[str, PinnedMaps | None]
-) -> None:
+def test_packets_take_turns_on_both_wires(hosts: TwoHosts, way: Way) -> None:
     with joined_by_both(hosts, way, line_rate_bps=200_000_000) as pair:
         before = sent(hosts.h1)
         for seed, size in enumerate((1, 2048, 2049, 100_001, MEGABYTE)):
@@ -185,9 +68,7 @@ def test_packets_take_turns_on_both_wires(
         assert not list(way[1].slots())  # nothing stays behind
 
 
-def test_a_link_that_goes_down_and_comes_back_costs_no_message(
-    hosts: TwoHosts, way: tuple[str, PinnedMaps | None]
-) -> None:
+def test_a_link_that_goes_down_and_comes_back_costs_no_message(hosts: TwoHosts, way: Way) -> None:
     size, name = 2 * MEGABYTE, NAMES[1]
     soon = replace(BOTH, reorder_ps=50_000_000_000, timeout_ps=300_000_000_000)
     with joined_by_both(hosts, way, line_rate_bps=16_000_000, config=soon) as pair:  # half a second

@@ -1,36 +1,34 @@
-"""Path migration between real hosts: a link that goes down, a path that falls silent, and back.
+"""Path migration between real hosts: a link that goes down, and comes back.
 
-The hosts are those of test_endpoint_interfaces_live.
+The hosts are those of both_wires.
 """
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
-from random import Random
 
 import pytest
 
-from hostagent.pinned_maps import PinnedMaps
-from hostagent.rnic.card_records import EventKind, Operation, Work
+from hostagent.rnic.card_records import EventKind
 from hostagent.rnic.planes import MigrationCause, MigrationState, PlaneConfig, PlaneUse
-from tests.hostagent.test_endpoint_interfaces_live import (
+from tests.hostagent.both_wires import (
     BOTH,
+    MS,
     NAMES,
+    Way,
     exchange,
     hosts,
     joined_by_both,
     maps,
     sent,
     way,
+    write,
 )
-from tests.hostagent.two_hosts import MEGABYTE, Joined, TwoHosts, until
+from tests.hostagent.two_hosts import Joined, TwoHosts, until
 
 pytestmark = [pytest.mark.root, pytest.mark.realtime]
 __all__ = ["hosts", "maps", "way"]
 
-Way = tuple[str, PinnedMaps | None]
-MS = 1_000_000_000
 LINE = 16_000_000  # a megabyte takes half a second by one
 ONE = replace(
     BOTH,
@@ -49,11 +47,9 @@ def test_it_leaves_for_a_link_and_returns(hosts: TwoHosts, way: Way, end: str) -
     with joined_by_both(hosts, way, LINE, ONE) as pair:
         assert interface(pair) == 1
         before = sent(hosts.h1)
-        data = Random(5).randbytes(MEGABYTE)
-        to = {"remote_address": pair.far.address, "rkey": pair.far.rkey}
-        pair.one.post(pair.near.qpn, Work(5, Operation.WRITE, data, **to))
-        time.sleep(0.1)
-        assert sent(hosts.h1)[0] - before[0] < 10 < sent(hosts.h1)[1] - before[1]
+        data = write(pair, 5)
+        until(lambda: sent(hosts.h1)[1] - before[1] > 10, pair.one)
+        assert sent(hosts.h1)[0] - before[0] < 10
         host.ip(f"link set {NAMES[1]} down")
         try:
             until(lambda: bool(pair.events(0, EventKind.COMPLETED)), pair.one)
