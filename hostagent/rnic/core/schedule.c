@@ -101,7 +101,7 @@ uint64_t qp_rate_within(const struct qp *qp, uint64_t cc) { return rate_within(q
 /* Applies what has elapsed to a slot of ours. */
 static ALWAYS uint64_t qp_rate(struct qp *qp)
 {
-    struct cc_slot *slot = qp->planes ? NULL : qp->slot; /* planes have their own rates */
+    struct cc_slot *slot = qp->slot;
     if (!slot)
         return rate_within(qp, 0);
     if (!qp->config.slot_is_ours)
@@ -126,16 +126,9 @@ static ALWAYS rnic_time time_of(const struct rnic_packet *packet, uint64_t rate)
     return (rnic_time)((bytes * BIT_PS + rate - 1) / rate); /* never faster than the rate */
 }
 
-void qp_pace_plane(struct qp *qp, uint32_t plane, const struct rnic_packet *packet)
-{
-    const uint64_t rate = by_clock(qp, planes_rate(&qp->planes[plane]));
-    planes_sent(qp, plane, packet, rate ? time_of(packet, rate) : 0);
-}
-
-void qp_pace(struct qp *qp, const struct rnic_packet *packet)
+static ALWAYS void pace(struct qp *qp, const struct rnic_packet *packet, uint64_t rate)
 {
     struct rnic *r = qp->card;
-    const uint64_t rate = by_clock(qp, qp_rate(qp));
     if (!rate) {
         qp->allowed = r->now;
         return;
@@ -143,6 +136,15 @@ void qp_pace(struct qp *qp, const struct rnic_packet *packet)
     if (qp->allowed < r->now - r->config.pace_slack_ps)
         qp->allowed = r->now - r->config.pace_slack_ps;
     qp->allowed += time_of(packet, rate);
+}
+
+void qp_pace(struct qp *qp, const struct rnic_packet *packet) { pace(qp, packet, by_clock(qp, qp_rate(qp))); }
+
+void qp_pace_plane(struct qp *qp, uint32_t plane, const struct rnic_packet *packet)
+{
+    const uint64_t rate = by_clock(qp, planes_rate(&qp->planes[plane]));
+    planes_sent(qp, plane, packet, rate ? time_of(packet, rate) : 0);
+    pace(qp, packet, by_clock(qp, rate_within(qp, 0))); /* what all of them may send together */
 }
 
 void qp_unlist(struct qp *qp)
@@ -169,9 +171,6 @@ static void update_planes(struct qp *qp)
 {
     struct rnic *r = qp->card;
     int now = 0;
-    if (qp->idle)
-        planes_have_been_idle(qp);
-    qp->idle = 0;
     rnic_time next = planes_allow(qp, &now);
     if (qp->allowed > r->now) {
         now = 0;
@@ -189,6 +188,25 @@ static void update_planes(struct qp *qp)
         heap_set(qp, HEAP_PACE, next);
 }
 
+/* The same of any queue pair of several interfaces. */
+static __attribute__((noinline)) void update_ways(struct qp *qp, int was_idle)
+{
+    if (qp->planes) {
+        if (was_idle)
+            planes_have_been_idle(qp);
+        update_planes(qp);
+    } else if (qp->allowed > qp->card->now) {
+        if (linked(&qp->ready))
+            list_remove(&qp->ready);
+        ways_unlist(qp);
+        if (qp->heap_at[HEAP_PACE] == NOT_IN_HEAP)
+            heap_set(qp, HEAP_PACE, qp->allowed);
+    } else {
+        qp_heap_remove(qp, HEAP_PACE);
+        ways_list(qp);
+    }
+}
+
 void qp_update(struct qp *qp)
 {
     struct rnic *r = qp->card;
@@ -203,23 +221,17 @@ void qp_update(struct qp *qp)
         qp_heap_remove(qp, HEAP_PACE);
         qp->wants &= (uint8_t)~WAITS_FOR_WINDOW;
     }
-    if (qp->idle && qp->allowed < r->now)
+    const int was_idle = qp->idle;
+    if (was_idle && qp->allowed < r->now)
         qp->allowed = r->now; /* credit is for lateness, not for having had nothing to send */
-    if (__builtin_expect(qp->planes != NULL, 0)) {
-        update_planes(qp);
-        return;
-    }
     qp->idle = 0;
-    if (qp->allowed > r->now) {
+    if (__builtin_expect(qp->spans, 0)) {
+        update_ways(qp, was_idle);
+    } else if (qp->allowed > r->now) {
         if (linked(&qp->ready))
             list_remove(&qp->ready);
-        if (__builtin_expect(qp->spans, 0))
-            ways_unlist(qp);
         if (qp->heap_at[HEAP_PACE] == NOT_IN_HEAP)
             heap_set(qp, HEAP_PACE, qp->allowed);
-    } else if (__builtin_expect(qp->spans, 0)) {
-        qp_heap_remove(qp, HEAP_PACE);
-        ways_list(qp);
     } else if (!linked(&qp->ready)) {
         struct lane *lane = qp->lane;
         qp_heap_remove(qp, HEAP_PACE);
@@ -418,7 +430,8 @@ static __attribute__((noinline)) rnic_time next_event(struct rnic *r, struct lan
     if (ready_queue(r, lane) >= 0)
         return r->now;
     rnic_time next = RNIC_NEVER;
-    for (int h = 0; h < HEAPS; h++)
+    const int heaps = __builtin_expect(r->interfaces > 1, 0) ? HEAPS : HEAP_PLANES; /* the last one is of those with several alone */
+    for (int h = 0; h < heaps; h++)
         if (r->heaps[h].n && r->heaps[h].first < next)
             next = r->heaps[h].first;
     return next;
@@ -450,6 +463,8 @@ void rnic_advance(rnic *r, rnic_time now)
         responder_gap(qp);
         requester_gap(qp);
     }
+    if (__builtin_expect(r->interfaces == 1, 1))
+        return;
     heap = &r->heaps[HEAP_PLANES];
     while (heap->n && heap->first <= r->now) {
         struct qp *qp = heap->entries[0].qp;

@@ -259,9 +259,10 @@ static int make(struct qp *qp, struct way *way, int bound, struct rnic_packet *p
     ways_address(qp, way->lane, packet);
     if (bound)
         packet_port(packet, qp->config.udp_port + path / ways->n);
-    qp_pace(qp, packet);
     if (qp->planes)
         qp_pace_plane(qp, ways->last, packet);
+    else
+        qp_pace(qp, packet);
     qp_update(qp);
     return 1;
 }
