@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from ipaddress import IPv4Address
+from random import Random
 
 import pytest
+from scapy.contrib.roce import BTH
 from scapy.layers.l2 import Ether
+from scapy.packet import Packet
 
 from hostagent.rnic.card_records import (
     CardError,
@@ -22,6 +25,7 @@ from hostagent.rnic.card_records import (
 from hostagent.rnic.planes import PlaneConfig, PlaneLoss, PlaneState, PlaneUse
 from protocols.notification import Notification, datagram
 from protocols.notification_types import NotificationType
+from protocols.rocev2 import NakBitmap, plane_echo
 from tests.hostagent.virtual_links import GBPS, US, Link, Pair, Sent, address, tolerant
 
 MS = 1000 * US
@@ -326,3 +330,93 @@ def test_what_is_refused(changes: dict[str, object], words: str) -> None:
     pair = Pair([Link(), Link()])
     with pytest.raises(CardError, match=words):
         pair.a.add_queue_pair(over_planes(**changes), {"dual_plane": HEALTH})
+
+
+# --- what has come by each -----------------------------------------------------------------------
+
+
+def acknowledgements(pair: Pair) -> list[Packet]:
+    """Those of `b`, as scapy reads them."""
+    return [
+        Ether(row.packet.frame + bytes(row.packet.tail))
+        for row in pair.sent
+        if row.card is pair.b and row.packet.kind is PacketKind.ACK
+    ]
+
+
+def test_acknowledgements_say_what_has_come_by_each_plane() -> None:
+    """8 packets by turns over a plane that is 20 us longer: the other one's four come early."""
+    pair = Pair([Link(rate_bps=RATE, delay_ps=21 * US), Link(rate_bps=RATE)])
+    pair.join(over_planes(ack_every=2), dual_plane=HEALTH)
+    pair.post(8 * 4096)
+    pair.run(until=200 * US)
+    found = [(packet[BTH], plane_echo(packet)) for packet in acknowledgements(pair)]
+    told = [echo.come for _, echo in found if echo is not None]
+    assert told == [[0, 2], [0, 4], [1, 4], [2, 4], [3, 4], [4, 4]]
+    quick = [r.packet.psn for r in pair.sent if r.card is pair.a and r.link == 1]
+    for bth, echo in found:
+        come = quick[: echo.come[1]] if echo else []
+        early = echo[NakBitmap].arrived() if echo and NakBitmap in echo else []
+        assert early == [psn for psn in come if psn > (bth.psn + 1) % (1 << 24)]
+    assert pair.a.queue_pair_stats(1).repeated_packets == 0
+
+
+@pytest.mark.parametrize("reorder_us", [0, 10])
+def test_a_plane_that_is_longer_than_reorder_costs_nothing(reorder_us: int) -> None:
+    pair = Pair([Link(rate_bps=RATE), Link(rate_bps=RATE, delay_ps=41 * US)])
+    planes = PlaneConfig(PlaneUse.SHARED, misses=3, silence_ps=100 * US, probe_ps=MS)
+    pair.join(over_planes(planes=planes, reorder_ps=reorder_us * US), dual_plane=HEALTH)
+    pair.post(LONG)
+    pair.run(until=20 * MS)
+    stats = pair.a.queue_pair_stats(1)
+    assert stats.acked_bytes == LONG
+    assert (stats.repeated_packets, stats.timeouts) == (0, 0)
+    assert min(pair.used()) >= 0.97
+
+
+@pytest.mark.parametrize("operation", [Operation.WRITE, Operation.SEND])
+def test_a_tenth_of_a_planes_packets_is_lost(operation: Operation) -> None:
+    """Only these are sent again, give or take a few, and both planes stay in use."""
+    pair = pair_of()
+    pair.post(LONG, operation)
+    random, lost = Random(1), [0]
+
+    def lose(sent: Sent) -> bool:
+        if sent.link != 1 or sent.card is not pair.a or random.random() >= 0.1:
+            return False
+        lost[0] += sent.packet.kind is PacketKind.DATA
+        return True
+
+    pair.lose = lose
+    pair.run(until=20 * MS)
+    stats = pair.a.queue_pair_stats(1)
+    assert stats.acked_bytes == LONG
+    assert lost[0] <= stats.repeated_packets <= 1.05 * lost[0] + 4
+    assert pair.a.plane_stats(1, 1).losses == 0
+    assert LONG * 8 * 10**12 / pair.done_at() >= 0.9 * 2 * RATE
+
+
+def test_a_plane_that_is_slow_further_on_does_not_hold_up_the_other() -> None:
+    """Each of its packets takes ten times as long behind the sender's line, in a queue there."""
+    pair = Pair([Link(rate_bps=RATE), Link(rate_bps=RATE)])
+    pair.join(over_planes(), dual_plane=HEALTH)
+    for _ in range(4):
+        pair.post(LONG)
+    free = [0]
+    carry = pair.lose
+
+    def queue(sent: Sent) -> bool:
+        if sent.link != 1 or sent.card is not pair.a or sent.at < 100 * US:
+            return carry(sent)
+        size = len(sent.packet.frame) + sent.packet.tail
+        free[0] = max(free[0], sent.at) + size * 8 * 10**13 // RATE
+        packet = sent.packet
+        pair.at(free[0], lambda: pair.b.receive(packet.frame, pair.now, packet.tail, 1))
+        return True
+
+    pair.lose = queue
+    pair.run(until=20 * MS)
+    stats = pair.a.queue_pair_stats(1)
+    assert stats.acked_bytes == 4 * LONG
+    assert stats.repeated_packets == 0
+    assert 4 * LONG * 8 * 10**12 / pair.done_at() >= 1.03 * RATE

@@ -219,7 +219,8 @@ struct plane {
     /* as sender: own data by it, counted in its order. What the peer says came, and what was lost, is behind it in that order */
     uint32_t sent_n, come_n, lost_n;
     uint32_t answered_n;            /* what had been sent when a probe left that was answered: it came or is lost */
-    uint32_t probed_n;              /* and when the last one left */
+    uint32_t probed_n;              /* and when the last one left, */
+    rnic_time probed_at;            /* which was then */
     rnic_time trip, least_trip;     /* the last one, and the shortest since it was found; 0: none */
     rnic_time *left_at;             /* by that order, modulo PLANE_TIMES: when it left */
     uint8_t answer_body[PROBE_BODY];

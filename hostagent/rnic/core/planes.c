@@ -16,8 +16,6 @@
 
 #include "card.h"
 
-enum { WAITING_MORE = 32 };
-
 static uint32_t number_of(const struct plane *plane) { return (uint32_t)(plane - plane->way->qp->planes); }
 static const struct rnic_plane_config *config_of(const struct plane *plane) { return &plane->way->qp->config.planes; }
 
@@ -149,13 +147,13 @@ static uint32_t on_the_way(const struct plane *plane)
     return n > 0 ? (uint32_t)n : 0;
 }
 
-/* How many of these can only be waiting somewhere: more than its line sends in its shortest round trip. */
+/* How many of these can only be waiting somewhere: more than its line sends in its shortest round trip. None before that is known. */
 static uint32_t waiting(const struct plane *plane)
 {
     const uint64_t line = plane->way->lane->config.line_rate_bps;
     const uint64_t bits = 8 * (uint64_t)plane->way->qp->config.mtu;
     const uint64_t trip = (uint64_t)plane->least_trip * line / 1000 / 1000000000 / bits, out = on_the_way(plane);
-    return line && out > trip ? (uint32_t)(out - trip) : 0;
+    return trip && out > trip ? (uint32_t)(out - trip) : 0;
 }
 
 /* All that was sent has come or is taken for lost: the count begins anew. */
@@ -166,16 +164,17 @@ static void nothing_out(struct qp *qp)
 }
 
 /* Those of `may` that are given another packet: one on whose way much more waits than on that of others is slow, and holds up what
- * these deliver behind it. */
+ * these deliver behind it. Of what came as many may not have been told of as an acknowledgement is for, and as many again are ready there. */
 static uint32_t quick(const struct qp *qp, uint32_t may)
 {
+    const uint64_t more = 2 * (uint64_t)qp->config.ack_every;
     uint32_t least = UINT32_MAX, found = 0;
     for (uint32_t i = 0; i < qp->ways->n; i++) {
         const uint32_t here = may >> i & 1 ? waiting(&qp->planes[i]) : UINT32_MAX;
         least = here < least ? here : least;
     }
     for (uint32_t i = 0; i < qp->ways->n; i++)
-        found |= (uint32_t)(may >> i & 1 && waiting(&qp->planes[i]) <= 2 * (uint64_t)least + WAITING_MORE) << i;
+        found |= (uint32_t)(may >> i & 1 && waiting(&qp->planes[i]) <= 2 * (uint64_t)least + more) << i;
     return found;
 }
 
@@ -280,15 +279,20 @@ static void ask(struct plane *plane)
     probe(plane);
 }
 
+/* What went by it and is missing at the peer may still be on the way, but has been for long: a probe by the same plane comes behind it, and its
+ * answer tells (planes_passed). Nothing new goes by a plane that has not been heard for as long, until then. */
 void planes_doubt(struct qp *qp, uint64_t psn)
 {
     struct plane *plane = &qp->planes[qp->paths[psn & qp->paths_mask] % qp->ways->n];
-    const rnic_time lately = qp->card->now - (plane->stats.heard_at < 0 ? 0 : plane->stats.heard_at);
-    const rnic_time age = qp->card->now - qp->sent_at[psn & qp->paths_mask];
-    if (plane->lost || plane->unheard_since == RNIC_NEVER || lately <= 2 * qp->trip || age <= 2 * qp->trip)
-        return; /* it has been heard, or was used too late for that: what is missing was overtaken, or lost alone */
-    plane->doubted = 1;
-    if (!plane->asked)
+    const rnic_time now = qp->card->now, trip = plane->trip > qp->trip ? plane->trip : qp->trip;
+    const rnic_time most = plane->trip ? 2 * trip : patience(plane);
+    if (plane->lost || now - qp->sent_at[psn & qp->paths_mask] <= most || planes_passed(qp, psn))
+        return;
+    if (plane->unheard_since != RNIC_NEVER && now - (plane->stats.heard_at < 0 ? 0 : plane->stats.heard_at) > most)
+        plane->doubted = 1;
+    const uint32_t order = qp->order[psn & qp->paths_mask];
+    const int probed = (int32_t)(plane->probed_n - order) >= 0 && now - plane->probed_at <= most;
+    if (!plane->asked && !probed)
         ask(plane);
     watch(qp);
 }
@@ -304,6 +308,7 @@ static void probe_write(struct plane *plane, struct rnic_packet *packet, uint32_
         bytes_put32(at + 12, 0);
         plane->stats.probes_sent++;
         plane->probed_n = plane->sent_n;
+        plane->probed_at = qp->card->now;
     } else {
         memcpy(at, plane->answer_body, PROBE_BODY);
         packet->queue = ack_queue(qp);
@@ -572,15 +577,12 @@ void planes_hear_come(struct qp *qp, const uint8_t *at)
     }
 }
 
-/* Packets of a plane do not overtake each other: as many behind it as came or are known to be lost, or the answer to a later probe.
- * The last ones of all may have nothing behind them, so that age counts, too. */
+/* Packets of a plane do not overtake each other: as many behind it as came or are known to be lost, or the answer to a later probe. */
 int planes_passed(const struct qp *qp, uint64_t psn)
 {
     const struct plane *plane = &qp->planes[qp->paths[psn & qp->paths_mask] % qp->ways->n];
     const uint32_t order = qp->order[psn & qp->paths_mask];
-    const rnic_time trip = plane->trip > qp->trip ? plane->trip : qp->trip, most = plane->trip ? 4 * trip : patience(plane);
-    return (int32_t)(plane->come_n + plane->lost_n - order) >= 0 || (int32_t)(plane->answered_n - order) >= 0 ||
-           qp->card->now - qp->sent_at[psn & qp->paths_mask] > most;
+    return (int32_t)(plane->come_n + plane->lost_n - order) >= 0 || (int32_t)(plane->answered_n - order) >= 0;
 }
 
 void planes_again(struct qp *qp, uint64_t psn)
