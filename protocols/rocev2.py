@@ -16,6 +16,8 @@ from scapy.contrib.roce import AETH, BTH
 from scapy.fields import (
     BitField,
     ByteField,
+    FieldListField,
+    IntField,
     PacketListField,
     ShortField,
     XBitField,
@@ -109,8 +111,10 @@ class NakBitmap(Packet):
 
     @classmethod
     def dispatch_hook(cls, _pkt: bytes | None = None, *args: Any, **kargs: Any) -> type[Packet]:
-        """Tell a bitmap from what is said of paths by its first bit."""
-        return PathEcho if _pkt and _pkt[0] & 0x80 else cls
+        """Tell a bitmap from what is said of paths or planes by its first two bits."""
+        if not _pkt or not _pkt[0] & 0xC0:
+            return cls
+        return PathEcho if _pkt[0] & 0x80 else PlaneEcho
 
     def arrived(self) -> list[int]:
         """Return the PSNs whose bits are set, in order."""
@@ -149,6 +153,31 @@ class PathEcho(Packet):
         if isinstance(below, AETH) and below.syndrome == Syndrome.SEQUENCE_ERROR:
             return NakBitmap
         return super().guess_payload_class(payload)
+
+
+class PlaneEcho(Packet):
+    """How many packets have come by each plane, behind an acknowledgement's AETH (Weft's own)."""
+
+    name = "PlaneEcho"
+    fields_desc: ClassVar[list[Any]] = [
+        BitField("paths", 0, 1),
+        BitField("planes", 1, 1),
+        BitField("count", 0, 6),
+        BitField("reserved", 0, 24),
+        FieldListField("come", [], IntField("", 0), count_from=lambda packet: packet.count),
+    ]
+
+    def guess_payload_class(self, payload: bytes) -> type[Packet]:
+        """A bitmap of what came early may follow, in acknowledgements and NAKs alike."""
+        return NakBitmap if len(payload) == 20 else super().guess_payload_class(payload)
+
+
+def plane_echo(packet: Packet) -> PlaneEcho | None:
+    """Return what an acknowledgement says of planes, with its bitmap behind it; None: nothing."""
+    if packet[BTH].opcode != Opcode.ACK:
+        return None
+    payload = bytes(packet[AETH].payload)
+    return PlaneEcho(payload) if payload and payload[0] & 0xC0 == 0x40 else None
 
 
 def path_echo(packet: Packet) -> PathEcho | None:

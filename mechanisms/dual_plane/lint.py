@@ -8,12 +8,10 @@ from typing import Any
 from mechanisms.dual_plane.settings import FailoverEntry
 from topologies.lint.findings import Remark, Severity
 from topologies.units import format_duration
-from workloads.lint_buffer import alone_bytes
 from workloads.lint_transport import farthest
 from workloads.model import RunFile
 
 _PATH = ("transport", "failover")
-_PS = 10**12
 
 
 def failover_remarks(run: RunFile) -> Iterator[Remark]:
@@ -23,7 +21,6 @@ def failover_remarks(run: RunFile) -> Iterator[Remark]:
         return
     told: FailoverEntry = entry.failover
     yield from _against_the_fabric(run, entry, told)
-    yield from _reorder(run, entry)
     found_ps = (told.misses + 1) * told.silence
     if entry.timeout <= found_ps:
         message = (
@@ -41,24 +38,6 @@ def failover_remarks(run: RunFile) -> Iterator[Remark]:
         )
         right = "fewer answers, more frequent probes, or a longer hold"
         yield Remark(Severity.INFO, _PATH, "transport", message, right)
-
-
-def _reorder(run: RunFile, entry: Any) -> Iterator[Remark]:
-    """Yield that a queue lasts longer than packets may overtake each other."""
-    longest = 0
-    for interface in run.topology.interfaces():
-        line = run.topology.link_at(interface.host, interface.number)
-        room = line.queue_bytes if run.buffer is None else alone_bytes(run.buffer)
-        longest = max(longest, room * 8 * _PS // line.rate_bps)
-    if entry.reorder is None or entry.reorder >= longest:
-        return
-    message = (
-        f"what waits in one plane's queue for more than {format_duration(entry.reorder)} while the "
-        "others are empty counts as lost, and is sent again; a full queue lasts "
-        f"{longest / 10**6:.4g} us"
-    )
-    right = "a longer reorder costs nothing but time until what is really lost is found"
-    yield Remark(Severity.INFO, ("transport", "reorder"), "transport", message, right)
 
 
 def _against_the_fabric(run: RunFile, entry: Any, told: FailoverEntry) -> Iterator[Remark]:

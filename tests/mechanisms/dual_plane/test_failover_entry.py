@@ -137,7 +137,6 @@ def test_mistakes_are_told_once(before: str, after: str, told: str) -> None:
         ("failover: {silence: 1us}", Severity.WARNING, "is less than a round trip"),
         ("failover: true, timeout: 200us", Severity.WARNING, "a time-out of 200us comes before"),
         ("failover: {hold: 4ms}", Severity.INFO, "5 probes take 5ms"),
-        ("failover: true, reorder: 159us", Severity.INFO, "a full queue lasts 160 us"),
     ],
 )
 def test_lint_finds_times_that_contradict_each_other(
