@@ -396,6 +396,89 @@ def test_a_tenth_of_a_planes_packets_is_lost(operation: Operation) -> None:
     assert LONG * 8 * 10**12 / pair.done_at() >= 0.9 * 2 * RATE
 
 
+def later(pair: Pair, late: Callable[[Sent], int]) -> None:
+    """Let what `a` sends by plane 1 arrive later by so much, in its own time each."""
+
+    def delay(sent: Sent) -> bool:
+        if sent.link != 1 or sent.card is not pair.a:
+            return False
+        packet = sent.packet
+        pair.at(sent.at + late(sent), lambda: pair.b.receive(packet.frame, pair.now, packet.tail, 1))
+        return True
+
+    pair.lose = delay
+
+
+@pytest.mark.parametrize("most_us", [1, 5, 20])
+def test_packets_of_a_plane_that_overtake_each_other_are_soon_waited_for(most_us: int) -> None:
+    """As where a fabric sprays them: the first ones are repeated in vain, and then no more."""
+    pair = pair_of()
+    for _ in range(4):
+        pair.post(LONG)
+    random = Random(1)
+    later(pair, lambda _: 2 * US + random.randrange(most_us * US))
+    pair.run(until=20 * MS)
+    stats = pair.a.queue_pair_stats(1)
+    assert stats.acked_bytes == 4 * LONG
+    assert stats.timeouts == 0
+    assert stats.repeated_packets <= 100
+    assert 4 * LONG * 8 * 10**12 / pair.done_at() >= 0.96 * 2 * RATE
+
+
+def test_the_last_packet_lost_where_packets_overtake_each_other() -> None:
+    """Nothing comes behind it, and the plane has learnt to wait: the answer to a probe settles it."""
+    pair = pair_of()
+    pair.post(LONG)
+    random = Random(1)
+    later(pair, lambda _: 2 * US + random.randrange(20 * US))
+    pair.run(until=5 * MS)
+    before = pair.done_at()
+    pair.post(2 * 4096)
+    late, dropped = pair.lose, [0]
+
+    def last(sent: Sent) -> bool:
+        if sent.link == 1 and sent.packet.kind is PacketKind.DATA and not dropped[0]:
+            dropped[0] = sent.at
+            return True
+        return late(sent)
+
+    pair.lose = last
+    pair.run(until=8 * MS)
+    stats = pair.a.queue_pair_stats(1)
+    assert dropped[0] > before
+    assert stats.acked_bytes == LONG + 2 * 4096
+    assert stats.timeouts == 0
+    assert pair.done_at() - dropped[0] <= 300 * US
+
+
+def test_a_plane_that_is_back_owes_nothing_for_what_it_lost() -> None:
+    """Packets that came while it counted as lost are known of by then."""
+    pair = pair_of()
+    for _ in range(10):
+        pair.post(LONG)
+    late = [0]
+
+    def back(sent: Sent) -> int:
+        late[0] = max(late[0], sent.at + 2 * US)
+        return late[0] - sent.at
+
+    def cut(sent: Sent) -> bool:
+        return sent.link == 1 and sent.card is pair.b and 300 * US <= sent.at < 1300 * US
+
+    later(pair, back)
+    there = pair.lose
+    pair.lose = lambda sent: cut(sent) or there(sent)
+    pair.at(302 * US, lambda: pair.set_link(1, False))
+    pair.at(1300 * US, lambda: pair.set_link(1, True))
+    pair.run(until=16 * MS)
+    repeated = pair.a.queue_pair_stats(1).repeated_packets
+    assert pair.a.plane_stats(1, 1).state is PlaneState.UP
+    pair.run(until=30 * MS)
+    stats = pair.a.queue_pair_stats(1)
+    assert stats.acked_bytes == 10 * LONG
+    assert stats.repeated_packets == repeated
+
+
 def test_a_plane_that_is_slow_further_on_does_not_hold_up_the_other() -> None:
     """Each of its packets takes ten times as long behind the sender's line, in a queue there."""
     pair = Pair([Link(rate_bps=RATE), Link(rate_bps=RATE)])
@@ -403,18 +486,14 @@ def test_a_plane_that_is_slow_further_on_does_not_hold_up_the_other() -> None:
     for _ in range(4):
         pair.post(LONG)
     free = [0]
-    carry = pair.lose
 
-    def queue(sent: Sent) -> bool:
-        if sent.link != 1 or sent.card is not pair.a or sent.at < 100 * US:
-            return carry(sent)
+    def queue(sent: Sent) -> int:
         size = len(sent.packet.frame) + sent.packet.tail
-        free[0] = max(free[0], sent.at) + size * 8 * 10**13 // RATE
-        packet = sent.packet
-        pair.at(free[0], lambda: pair.b.receive(packet.frame, pair.now, packet.tail, 1))
-        return True
+        slower = 10 if sent.at >= 100 * US else 1
+        free[0] = max(free[0], sent.at) + slower * size * 8 * 10**12 // RATE
+        return free[0] + US - sent.at
 
-    pair.lose = queue
+    later(pair, queue)
     pair.run(until=20 * MS)
     stats = pair.a.queue_pair_stats(1)
     assert stats.acked_bytes == 4 * LONG

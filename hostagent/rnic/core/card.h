@@ -220,7 +220,10 @@ struct plane {
     uint32_t sent_n, come_n, lost_n;
     uint32_t answered_n;            /* what had been sent when a probe left that was answered: it came or is lost */
     uint32_t probed_n;              /* and when the last one left, */
-    rnic_time probed_at;            /* which was then */
+    uint32_t probed_lost;           /* of which so many counted as lost, */
+    rnic_time probed_at;            /* and when that was */
+    rnic_time spread;               /* by so much its packets were seen to overtake each other */
+    uint8_t again;                  /* packets sent again for it, modulo AGAIN_ASK */
     rnic_time trip, least_trip;     /* the last one, and the shortest since it was found; 0: none */
     rnic_time *left_at;             /* by that order, modulo PLANE_TIMES: when it left */
     uint8_t answer_body[PROBE_BODY];
@@ -500,12 +503,6 @@ void planes_mark(struct qp *qp, const struct inbound *in);       /* data has com
 void planes_progress(struct qp *qp, uint64_t before);            /* `una` has moved */
 void planes_expect(struct qp *qp);                               /* a READ is asked for: its responses may take any plane */
 void planes_acked(struct qp *qp, uint64_t before);               /* and that is an event for slots of ours */
-int planes_passed(const struct qp *qp, uint64_t psn);            /* its last copy can't still be on the way */
-void planes_again(struct qp *qp, uint64_t psn);                  /* it is going to be sent again */
-uint32_t planes_come_bytes(const struct qp *qp);                 /* how long what an acknowledgement says is */
-void planes_say_come(const struct qp *qp, uint8_t *at);
-void planes_hear_come(struct qp *qp, const uint8_t *at);
-void planes_acknowledging(struct qp *qp, const struct lane *lane); /* an acknowledgement leaves by it */
 void planes_doubt(struct qp *qp, uint64_t psn);                  /* the peer says that it is missing */
 void planes_timed_out(struct qp *qp);
 int planes_settle(const struct qp *qp);                          /* one was lost so lately that the other end may not know */
@@ -513,6 +510,21 @@ rnic_time planes_patience(const struct qp *qp);                  /* how long sil
 uint64_t planes_rates(const struct qp *qp);                      /* what they may carry together; 0: one has no limit */
 void planes_link(struct lane *lane, int up);
 void planes_told(struct lane *lane, uint32_t peer_ip);           /* a switch: that one is not reached from here */
+
+void plane_probe(struct plane *plane);                           /* as soon as its lane is free */
+
+/* --- plane_counts.c: what has come by each of them ---------------------------------------------------- */
+int planes_passed(const struct qp *qp, uint64_t psn);            /* its last copy can't still be on the way */
+void planes_again(struct qp *qp, uint64_t psn);                  /* it is going to be sent again */
+uint32_t planes_quick(const struct qp *qp, uint32_t may);        /* those of `may`, bit by bit, that are given another packet */
+void planes_none_out(struct qp *qp);                             /* all that was sent has come, or is taken for lost */
+uint32_t plane_on_the_way(const struct plane *plane);            /* own data by it of which nothing is known */
+void plane_probes(struct plane *plane);                          /* a probe leaves by it */
+void plane_count_anew(struct plane *plane, uint32_t come);       /* it was answered: so many had come before it */
+uint32_t planes_come_bytes(const struct qp *qp);                 /* how long what an acknowledgement says is */
+void planes_say_come(const struct qp *qp, uint8_t *at);
+void planes_hear_come(struct qp *qp, const uint8_t *at);
+void planes_acknowledging(struct qp *qp, const struct lane *lane); /* an acknowledgement leaves by it */
 
 /* --- migration.c: of queue pairs that use one interface at a time; there is qp->migration -------------- */
 int migration_begin(struct qp *qp);                              /* its ways are there; 0: no memory */

@@ -140,48 +140,10 @@ static uint32_t usable(const struct qp *qp)
     return sure ? sure : whole ? whole : drained ? drained : answered;
 }
 
-/* Own data that went by it and of which nothing is known. */
-static uint32_t on_the_way(const struct plane *plane)
-{
-    const int32_t n = (int32_t)(plane->sent_n - plane->lost_n - plane->come_n);
-    return n > 0 ? (uint32_t)n : 0;
-}
-
-/* How many of these can only be waiting somewhere: more than its line sends in its shortest round trip. None before that is known. */
-static uint32_t waiting(const struct plane *plane)
-{
-    const uint64_t line = plane->way->lane->config.line_rate_bps;
-    const uint64_t bits = 8 * (uint64_t)plane->way->qp->config.mtu;
-    const uint64_t trip = (uint64_t)plane->least_trip * line / 1000 / 1000000000 / bits, out = on_the_way(plane);
-    return trip && out > trip ? (uint32_t)(out - trip) : 0;
-}
-
-/* All that was sent has come or is taken for lost: the count begins anew. */
-static void nothing_out(struct qp *qp)
-{
-    for (uint32_t i = 0; i < qp->ways->n; i++)
-        qp->planes[i].lost_n = qp->planes[i].sent_n - qp->planes[i].come_n;
-}
-
-/* Those of `may` that are given another packet: one on whose way much more waits than on that of others is slow, and holds up what
- * these deliver behind it. Of what came as many may not have been told of as an acknowledgement is for, and as many again are ready there. */
-static uint32_t quick(const struct qp *qp, uint32_t may)
-{
-    const uint64_t more = 2 * (uint64_t)qp->config.ack_every;
-    uint32_t least = UINT32_MAX, found = 0;
-    for (uint32_t i = 0; i < qp->ways->n; i++) {
-        const uint32_t here = may >> i & 1 ? waiting(&qp->planes[i]) : UINT32_MAX;
-        least = here < least ? here : least;
-    }
-    for (uint32_t i = 0; i < qp->ways->n; i++)
-        found |= (uint32_t)(may >> i & 1 && waiting(&qp->planes[i]) <= 2 * (uint64_t)least + more) << i;
-    return found;
-}
-
 struct way *planes_choose(struct qp *qp, uint64_t psn)
 {
     struct ways *ways = qp->ways;
-    const uint32_t may = quick(qp, usable(qp));
+    const uint32_t may = planes_quick(qp, usable(qp));
     for (uint32_t turn = 1; turn <= ways->n; turn++) {
         const uint32_t i = (ways->last + turn) % ways->n;
         struct way *way = &ways->way[i];
@@ -268,7 +230,7 @@ static void speak(struct plane *plane, enum spoken_what what, uint32_t queue)
     plane->way->qp->card->changes++;
 }
 
-static void probe(struct plane *plane) { speak(plane, SPOKEN_PROBE, plane->way->qp->config.queue); }
+void plane_probe(struct plane *plane) { speak(plane, SPOKEN_PROBE, plane->way->qp->config.queue); }
 
 /* What it waits for once more, or for the first time. */
 static void ask(struct plane *plane)
@@ -276,7 +238,7 @@ static void ask(struct plane *plane)
     struct qp *qp = plane->way->qp;
     plane->asked = 1;
     plane->next_probe = qp->card->now + patience(plane);
-    probe(plane);
+    plane_probe(plane);
 }
 
 /* What went by it and is missing at the peer may still be on the way, but has been for long: a probe by the same plane comes behind it, and its
@@ -307,8 +269,7 @@ static void probe_write(struct plane *plane, struct rnic_packet *packet, uint32_
         bytes_put32(at + 8, ++plane->probe_number);
         bytes_put32(at + 12, 0);
         plane->stats.probes_sent++;
-        plane->probed_n = plane->sent_n;
-        plane->probed_at = qp->card->now;
+        plane_probes(plane);
     } else {
         memcpy(at, plane->answer_body, PROBE_BODY);
         packet->queue = ack_queue(qp);
@@ -360,7 +321,7 @@ static void lose(struct plane *plane, enum rnic_plane_loss why)
         plane->stats.lost_at = r->now;
         plane->stats.up_at = -1;
         plane->lost_n = plane->sent_n - plane->come_n;
-        plane->least_trip = plane->trip = 0;
+        plane->least_trip = plane->trip = plane->spread = 0;
         requester_move(qp, i);
     }
     if (linked(&qp->ack))
@@ -420,6 +381,7 @@ void planes_probed(struct qp *qp, const struct inbound *in)
 {
     struct plane *plane = &qp->planes[qp->came_by - qp->config.interface];
     memcpy(plane->answer_body, in->payload, PROBE_BODY);
+    bytes_put32(plane->answer_body + 12, plane->came);
     speak(plane, SPOKEN_ANSWER, ack_queue(qp));
 }
 
@@ -429,9 +391,9 @@ void planes_answered(struct qp *qp, const struct inbound *in)
     const uint64_t now = nanoseconds(qp->card), sent = bytes_get64(in->payload);
     struct cc_slot *slot = plane->slot;
     plane->stats.probes_answered++;
-    hear(plane, RNIC_NEVER);
     if (bytes_get32(in->payload + 8) == plane->probe_number)
-        plane->answered_n = plane->probed_n; /* packets of a plane stay in order */
+        plane_count_anew(plane, bytes_get32(in->payload + 12));
+    hear(plane, plane_on_the_way(plane) ? qp->card->now : RNIC_NEVER);
     if (plane->answers < UINT8_MAX)
         plane->answers++;
     if (slot && qp->config.slot_is_ours) {
@@ -449,6 +411,7 @@ void planes_answered(struct qp *qp, const struct inbound *in)
         find(plane);
     if (qp->una < qp->sent && planes_passed(qp, qp->una))
         requester_look_again(qp, qp->una + 1);
+    watch(qp);
 }
 
 /* A silent plane is asked, one that does not answer is lost, and one that is lost is asked for ever. */
@@ -456,7 +419,7 @@ static void tick(struct plane *plane)
 {
     struct qp *qp = plane->way->qp;
     if (plane->lost) {
-        probe(plane);
+        plane_probe(plane);
         plane->next_probe = qp->card->now + config_of(plane)->probe_ps;
     } else if (!plane->asked) {
         ask(plane);
@@ -479,7 +442,7 @@ void planes_due(struct qp *qp)
 
 void planes_timed_out(struct qp *qp)
 {
-    nothing_out(qp);
+    planes_none_out(qp);
     struct plane *plane = &qp->planes[qp->paths[qp->una & qp->paths_mask] % qp->ways->n];
     const uint32_t others = usable(qp) & ~(1u << number_of(plane));
     if (!plane->lost && others)
@@ -533,63 +496,12 @@ void planes_progress(struct qp *qp, uint64_t before)
 {
     const uint64_t last = qp->una - 1;
     if (qp->una == qp->sent)
-        nothing_out(qp);
+        planes_none_out(qp);
     const rnic_time sent = qp->sent_at[last & qp->paths_mask];
     if (sent && qp->una - before <= 2 * (uint64_t)qp->config.ack_every && qp->lost_below <= before && !qp->moving) {
         const rnic_time trip = qp->card->now - sent;
         qp->trip = qp->trip ? qp->trip + (trip - qp->trip) / 8 : trip;
     }
-}
-
-/* --- what has come by each --------------------------------------------------------------------- */
-
-uint32_t planes_come_bytes(const struct qp *qp) { return PLANE_ECHO + qp->ways->n * PLANE_ECHO_EACH; }
-
-void planes_say_come(const struct qp *qp, uint8_t *at)
-{
-    bytes_put32(at, (uint32_t)(PLANE_ECHO_FLAG | qp->ways->n) << 24);
-    for (uint32_t i = 0; i < qp->ways->n; i++)
-        bytes_put32(at + PLANE_ECHO + i * PLANE_ECHO_EACH, qp->planes[i].came);
-}
-
-void planes_acknowledging(struct qp *qp, const struct lane *lane)
-{
-    for (uint32_t i = 0; i < qp->ways->n; i++)
-        if (qp->planes[i].way->lane == lane)
-            qp->planes[i].untold = 0;
-}
-
-void planes_hear_come(struct qp *qp, const uint8_t *at)
-{
-    if ((at[0] & (PLANE_ECHO_FLAG - 1u)) != qp->ways->n)
-        return;
-    for (uint32_t i = 0; i < qp->ways->n; i++) {
-        struct plane *plane = &qp->planes[i];
-        const uint32_t come = bytes_get32(at + PLANE_ECHO + i * PLANE_ECHO_EACH), behind = come + plane->lost_n;
-        if ((int32_t)(come - plane->come_n) <= 0)
-            continue;
-        plane->come_n = come;
-        if (plane->lost || plane->sent_n - behind >= PLANE_TIMES)
-            continue;
-        plane->trip = qp->card->now - plane->left_at[behind % PLANE_TIMES];
-        if (!plane->least_trip || plane->trip < plane->least_trip)
-            plane->least_trip = plane->trip;
-    }
-}
-
-/* Packets of a plane do not overtake each other: as many behind it as came or are known to be lost, or the answer to a later probe. */
-int planes_passed(const struct qp *qp, uint64_t psn)
-{
-    const struct plane *plane = &qp->planes[qp->paths[psn & qp->paths_mask] % qp->ways->n];
-    const uint32_t order = qp->order[psn & qp->paths_mask];
-    return (int32_t)(plane->come_n + plane->lost_n - order) >= 0 || (int32_t)(plane->answered_n - order) >= 0;
-}
-
-void planes_again(struct qp *qp, uint64_t psn)
-{
-    struct plane *plane = &qp->planes[qp->paths[psn & qp->paths_mask] % qp->ways->n];
-    if (on_the_way(plane))
-        plane->lost_n++;
 }
 
 /* Acknowledged bytes to the planes that carried them. */
