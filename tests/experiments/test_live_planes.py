@@ -59,6 +59,7 @@ def test_planes_are_seen_in_the_simulator(whole_fabric: CompiledProgram) -> None
 
 @pytest.mark.root
 @pytest.mark.realtime
+@pytest.mark.long
 def test_events_are_played_and_bytes_are_compared(
     roots: None, whole_fabric: CompiledProgram, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -75,6 +76,7 @@ def test_events_are_played_and_bytes_are_compared(
 
 
 @pytest.mark.root
+@pytest.mark.long
 def test_an_event_that_goes_wrong_ends_the_run(
     roots: None, whole_fabric: CompiledProgram, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -64,9 +64,10 @@ def maps(hosts: TwoHosts) -> Iterator[PinnedMaps]:
 
 
 @pytest.fixture(params=["af_packet", "af_xdp"])
-def way(request: pytest.FixtureRequest, maps: PinnedMaps) -> Way:
+def way(request: pytest.FixtureRequest) -> Way:
     """How frames come; with AF_XDP the kernel keeps the congestion control."""
-    return request.param, maps if request.param == "af_xdp" else None
+    by_xdp = request.param == "af_xdp"
+    return request.param, request.getfixturevalue("maps") if by_xdp else None
 
 
 def card_of(host: Host, place: int, maps: PinnedMaps | None, line_rate_bps: int = 0) -> Endpoint:

@@ -78,7 +78,7 @@ def given(rank: int) -> Any:
     return np.random.default_rng(rank).integers(-(2**31), 2**31, COUNT, np.int32)
 
 
-@pytest.mark.parametrize("by_xdp", [False, True])
+@pytest.mark.parametrize("by_xdp", [pytest.param(False, marks=pytest.mark.long), True])
 def test_sums_are_exact_while_a_plane_is_cut_and_back(hosts: TwoHosts, by_xdp: bool) -> None:
     def act(ring: Ring) -> tuple[Any, dict[str, int]]:
         values = given(ring.rank)

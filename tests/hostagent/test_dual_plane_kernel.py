@@ -3,7 +3,8 @@ answers to probes.
 
 Every sequence begins with a fresh state, has parameters of its own (those that senders have at some
 rate and time scale, or anything in range) and random answers, losses and pauses. There are a
-million; WEFT_DUAL_PLANE_SEQUENCES asks for another number.
+hundred thousand, and in `make test-long` a million; WEFT_DUAL_PLANE_SEQUENCES asks for another
+number there.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from tests.hostagent.native_replay import Agreed, agreed, header
 
 pytestmark = pytest.mark.root
 
-SEQUENCES = int(os.environ.get("WEFT_DUAL_PLANE_SEQUENCES", "1000000"))
+SOME, MANY = 100_000, int(os.environ.get("WEFT_DUAL_PLANE_SEQUENCES", "1000000"))
 EVENTS = 15
 STEPS = EVENTS + 1  # the last asks for the rate
 TIME_MOST = 1 << 56
@@ -160,11 +161,10 @@ def test_the_parameters_are_laid_out_as_the_test_thinks() -> None:
         assert 8 + ffi.offsetof("struct cc_event", name) == STEP.fields[name][1]
 
 
-def test_kernel_and_native_header_agree(kernel: Kernel) -> None:
+@pytest.mark.parametrize("total", [SOME, pytest.param(MANY, marks=pytest.mark.long)])
+def test_kernel_and_native_header_agree(kernel: Kernel, total: int) -> None:
     ended: Counter[str] = Counter()
-    for each in agreed(
-        header("dual_plane"), kernel, np.random.default_rng(20), SEQUENCES, sequences
-    ):
+    for each in agreed(header("dual_plane"), kernel, np.random.default_rng(20), total, sequences):
         ended += tally(each)
-    rare = {name: count for name, count in ended.items() if count < SEQUENCES // 1000}
+    rare = {name: count for name, count in ended.items() if count < total // 1000}
     assert len(ended) == 11 and not rare, ended

@@ -41,7 +41,11 @@ def interface(pair: Joined) -> int:
     return pair.one.migration_stats(pair.near.qpn).interface
 
 
-@pytest.mark.parametrize("end", ["h1", "h2"])
+LONG = pytest.mark.long
+
+
+@pytest.mark.parametrize("way", ["af_packet", pytest.param("af_xdp", marks=LONG)], indirect=True)
+@pytest.mark.parametrize("end", ["h1", pytest.param("h2", marks=LONG)])
 def test_it_leaves_for_a_link_and_returns(hosts: TwoHosts, way: Way, end: str) -> None:
     host = getattr(hosts, end)
     with joined_by_both(hosts, way, LINE, ONE) as pair:

@@ -25,6 +25,7 @@ from hostagent.own_algorithm.make import KEPT
 from hostagent.rnic.build import SHARED
 from simulator.core import binding
 from simulator.core.own_algorithm import engine_in_place
+from tests.hostagent import more_algorithms
 from tests.hostagent.more_algorithms import windowed
 from tests.hostagent.own_algorithm_cache import own_algorithm_cache
 from tests.hostagent.virtual_links import Link, Pair, tolerant
@@ -137,9 +138,9 @@ def test_same_text_is_built_once_and_other_text_elsewhere(tmp_path: Path) -> Non
     assert len(list(one.folder.parent.iterdir())) <= KEPT
 
 
-def test_card_runs_it_and_the_installed_one_is_untouched(tmp_path: Path) -> None:
+def test_card_runs_it_and_the_installed_one_is_untouched() -> None:
     shipped = names()
-    built = built_of(tmp_path)
+    built = more_algorithms.built()  # whose card others need, too
 
     def acknowledged() -> tuple[int, int]:
         pair = Pair([Link()])
@@ -149,7 +150,7 @@ def test_card_runs_it_and_the_installed_one_is_untouched(tmp_path: Path) -> None
         return pair.a.queue_pair_stats(1).acked_bytes, pair.done_at()
 
     with built.card_in_place():
-        assert names() == (*shipped, "windowed")
+        assert names() == (*shipped, *more_algorithms.NAMES)
         bytes_, narrow = acknowledged()
     assert bytes_ == 1 << 20
     assert narrow > 128 * 2 * 10**6  # two packets of 4096 bytes a round trip of 2 us and more

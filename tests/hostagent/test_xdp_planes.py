@@ -228,7 +228,13 @@ def test_without_planes_they_are_the_endpoints_alone(loaded: Loaded, opcode: int
 # --- acknowledgements -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("planes", "ports", "seed"), [(2, 1, 1), (2, 4, 2), (3, 1, 3), (3, 5, 4)])
+MORE = ((2, 1, 1), (2, 4, 2), (3, 1, 3))
+
+
+@pytest.mark.parametrize(
+    ("planes", "ports", "seed"),
+    [(3, 5, 4), *(pytest.param(*each, marks=pytest.mark.long) for each in MORE)],
+)
 def test_each_byte_counts_once_for_the_plane_that_it_took(
     loaded: Loaded, planes: int, ports: int, seed: int
 ) -> None:

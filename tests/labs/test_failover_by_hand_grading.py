@@ -50,7 +50,8 @@ def test_reference_gets_all_marks_of_the_header_alone(graded: Any, seed: int) ->
     assert lost(graded(REFERENCE, seed=seed)) == set()
 
 
-@pytest.mark.parametrize("seed", [1, *(pytest.param(n, marks=pytest.mark.long) for n in (2, 3, 4))])
+@pytest.mark.long
+@pytest.mark.parametrize("seed", [1, 2, 3, 4])
 def test_reference_gets_all_marks_in_the_card(graded: Any, seed: int) -> None:
     assert lost(graded(REFERENCE, IN_CARDS, seed)) == set()
 
@@ -209,7 +210,20 @@ MISTAKES: dict[str, tuple[list[tuple[str, str]], set[str], tuple[str, str]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", MISTAKES)
+OF_EACH_TODO = {
+    "a plane that is down is not shut", "any answers count", "held from the news on",
+    "it doubles without a bound", "one step only",
+}  # fmt: skip
+assert set(MISTAKES) > OF_EACH_TODO
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        name if name in OF_EACH_TODO else pytest.param(name, marks=pytest.mark.long)
+        for name in MISTAKES
+    ],
+)
 def test_a_mistake_costs_the_marks_that_it_is_about(graded: Any, name: str) -> None:
     changes, loses, (item, words) = MISTAKES[name]
     items = graded(changed(*changes), seed=11)

@@ -310,9 +310,23 @@ def fabrics(draw: st.DrawFn) -> Topology:
     return made(switches=switches, hosts=hosts, links=links)
 
 
-@settings(max_examples=150)
+FEW, MANY = settings(max_examples=30), settings(max_examples=300, deadline=None)
+
+
+@FEW
 @given(fabrics())
 def test_cut_pairs_are_those_of_brute_force(topology: Topology) -> None:
+    same_as_brute_force(topology)
+
+
+@pytest.mark.long
+@MANY
+@given(fabrics())
+def test_cut_pairs_are_those_of_brute_force_in_many(topology: Topology) -> None:
+    same_as_brute_force(topology)
+
+
+def same_as_brute_force(topology: Topology) -> None:
     cut = cut_pairs(topology, shown=10**6)
     assert cut.count == len(cut.first) == brute_force(topology)
     for a, b in cut.first:
@@ -329,9 +343,20 @@ def brute_force_pair(topology: Topology, a: Host, b: Host) -> bool:
     )
 
 
-@settings(max_examples=150)
+@FEW
 @given(fabrics())
 def test_planes_are_consistent_with_the_graph(topology: Topology) -> None:
+    consistent(topology)
+
+
+@pytest.mark.long
+@MANY
+@given(fabrics())
+def test_planes_are_consistent_with_the_graph_in_many(topology: Topology) -> None:
+    consistent(topology)
+
+
+def consistent(topology: Topology) -> None:
     """Separate planes never meet, and planes that meet share a switch or have a joint."""
     planes = planes_of(topology)
     of = {name: {plane.name} for name, plane in planes.by_switch.items()}
