@@ -403,8 +403,8 @@ def later(pair: Pair, late: Callable[[Sent], int]) -> None:
     def delay(sent: Sent) -> bool:
         if sent.link != 1 or sent.card is not pair.a:
             return False
-        packet = sent.packet
-        pair.at(sent.at + late(sent), lambda: pair.b.receive(packet.frame, pair.now, packet.tail, 1))
+        frame, tail = sent.packet.frame, sent.packet.tail
+        pair.at(sent.at + late(sent), lambda: pair.b.receive(frame, pair.now, tail, 1))
         return True
 
     pair.lose = delay
@@ -427,7 +427,7 @@ def test_packets_of_a_plane_that_overtake_each_other_are_soon_waited_for(most_us
 
 
 def test_the_last_packet_lost_where_packets_overtake_each_other() -> None:
-    """Nothing comes behind it, and the plane has learnt to wait: the answer to a probe settles it."""
+    """Nothing comes behind it, and the plane has learnt to wait: a probe's answer settles it."""
     pair = pair_of()
     pair.post(LONG)
     random = Random(1)
