@@ -24,7 +24,9 @@ NICS = {
     OURS: "planes, shared",
 }
 OTHERS = ("single", "bond", "nccl")
-FAILURES = ("link", "silent", "there", "back", "leaf", "spine")
+FAILURES = ("link", "silent", "there", "back", "leaf", "spine", "lossy", "slow")
+KEPT = ("spine", "lossy", "slow")
+"""No plane is lost: DPFR mends it, or it carries what it can."""
 HALF = 48.0
 FULL = 98.0
 BDP_KB = 125
@@ -48,7 +50,10 @@ def checks(table: Table) -> Iterator[Check]:
         yield Check.at_most(
             f"{failure}: queue pairs that failed", _of(table, OURS, failure, "failed"), 0
         )
-        if failure != "spine":  # which DPFR mends: no plane is lost
+        if failure in KEPT[1:]:
+            found = _of(table, OURS, failure, "at the end")
+            yield Check.reported(f"{failure}: goodput 1 to 2 ms after, {NICS[OURS]}", found, "%")
+        if failure not in KEPT:
             noticed = _of(table, OURS, failure, "noticed")
             yield Check.reported(f"{failure}: noticed by all who send after", noticed, "us")
         for nic in OTHERS if failure in ("link", "silent", "leaf") else ():

@@ -58,6 +58,10 @@ class Cut:
         if failure in ("silent", "there", "back"):
             towards = {"there": {"towards": f"s{leaf}"}, "back": {"towards": f"h{self.host}"}}
             yield {"at": at, "link": link, "loss": "100%", **towards.get(failure, {})}
+        if failure == "lossy":
+            yield {"at": at, "link": link, "loss": "10%"}
+        if failure == "slow":
+            yield {"at": at, "link": link, "rate": "20Gbps", "towards": f"h{self.host}"}
         if failure in ("leaf", "spine"):
             switch = leaf if failure == "leaf" else 5 + 2 * self.plane
             yield {"at": at, "switch": f"s{switch}", "do": "kill"}

@@ -19,7 +19,7 @@ RUN = (sys.executable, "-m", "weft.cli", "lab", "run", "dual-plane")
 
 
 def test_it_has_all_its_variants() -> None:  # test_lab_file.py reads each
-    assert len(LAB.variants(Runtime.SIMULATOR)) == 4 * 8 - 3 * 4 + 2
+    assert len(LAB.variants(Runtime.SIMULATOR)) == 4 * 10 - 3 * 6 + 2
     assert len(LAB.variants(Runtime.SOFTSWITCH)) == 5
 
 
@@ -54,6 +54,11 @@ def test_what_fails_in_real_time_is_there(failure: str) -> None:
         ("silent", [{"at": "500000ns", "link": "h6:1-s4:2", "loss": "100%"}]),
         ("there", [{"at": "500000ns", "link": "h6:1-s4:2", "loss": "100%", "towards": "s4"}]),
         ("back", [{"at": "500000ns", "link": "h6:1-s4:2", "loss": "100%", "towards": "h6"}]),
+        ("lossy", [{"at": "500000ns", "link": "h6:1-s4:2", "loss": "10%"}]),
+        (
+            "slow",
+            [{"at": "500000ns", "link": "h6:1-s4:2", "rate": "20Gbps", "towards": "h6"}],
+        ),
         ("leaf", [{"at": "500000ns", "switch": "s4", "do": "kill"}]),
         ("spine", [{"at": "500000ns", "switch": "s7", "do": "kill"}]),
         (

@@ -370,9 +370,10 @@ void planes_heard(struct qp *qp, uint32_t interface)
     struct plane *plane = &qp->planes[interface - qp->config.interface];
     if (plane->doubted)
         return;
-    /* What was sent last may not be what this one is for. */
+    /* What was sent last may not be what this one is for; but where nothing was since the plane was last heard, that is waited for from now on. */
     const int all = qp->una == qp->next;
-    hear(plane, all || plane->lost ? RNIC_NEVER : plane->sent_last);
+    const rnic_time since = plane->sent_last > plane->stats.heard_at ? plane->sent_last : qp->card->now;
+    hear(plane, all || plane->lost ? RNIC_NEVER : since);
     if (!all)
         watch(qp);
 }
