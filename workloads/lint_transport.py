@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from hostagent.rnic.planes import PlaneUse
 from topologies.lint.findings import Remark, Severity
 from topologies.model import Interface, Topology, TrafficClass
 from topologies.units import format_duration, format_rate, format_size
@@ -14,6 +15,7 @@ from workloads.lint_buffer import alone_bytes
 from workloads.model import RunFile
 from workloads.paths import OVERHEAD, Paths, mtu_payload
 from workloads.schema import CbrEntry, FlowSettings
+from workloads.senders import of_planes
 from workloads.transport_schema import DEFAULT_WINDOW, TransportFields
 
 _ACK_PAYLOAD = 4  # an acknowledgement's AETH is as long as so much payload
@@ -40,7 +42,7 @@ def transport_faults(run: RunFile) -> Iterator[Remark]:
         right = "WRITEs and SENDs with selective-repeat may come in any order; or one port"
         path = ("transport", "udp_ports")
         yield Remark(Severity.WARNING, path, "transport", message, right)
-    if _lines(run.topology, entry) > 1 and entry.reorder is None:
+    if _lines(run.topology, entry) > 1 and entry.reorder is None and not _told_by_plane(entry):
         who = f"{goes_back} everything" if goes_back else "selective-repeat sends what is missing"
         message = f"packets take several interfaces, and {who} again that was overtaken"
         right = "selective-repeat, with 'reorder': by how much one way is longer than another"
@@ -69,6 +71,13 @@ def _lines(topology: Topology, entry: TransportFields) -> int:
     if entry.interfaces == "one":
         return 1
     return max((len(host.interfaces) for host in topology.hosts), default=1)
+
+
+def _told_by_plane(entry: TransportFields) -> bool:
+    """Whether acknowledgements say what came by each interface; of READs' responses none do."""
+    found = of_planes(entry)
+    shared = found is not None and found[1].use is PlaneUse.SHARED
+    return shared and entry.operation != "read"
 
 
 def _goes_back(entry: TransportFields) -> str:

@@ -27,6 +27,7 @@ PS_PER_US = 1_000_000
 RANKS = 7
 HOUR = "hour"
 TIMELINE = "timeline.json"
+BACK_STEP_US = 500
 FULL = 0.98
 """Of the goodput before the cut: with so much a plane counts as back."""
 
@@ -179,9 +180,10 @@ def _restored(
 ) -> dict[str, Measured]:
     """When all of the goodput is back for good, and how long the plane's queues grew then.
 
-    Before the cut, too: when the job started, all hosts at once and at the line's rate.
+    By means over `BACK_STEP_US`: what a host receives rises and falls with the AllReduce's steps.
+    Queues before the cut, too: when the job started, all hosts at once and at the line's rate.
     """
-    coarse = series.coarser(100)
+    coarse = series.coarser(BACK_STEP_US)
     short = np.flatnonzero(coarse.gbps < FULL * before)
     back = (int(short[-1]) + 1) * coarse.step_us - cut.back_us
     table = results.table("queues", ["at_ps", "node", "bytes"])

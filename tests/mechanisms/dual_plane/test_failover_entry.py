@@ -9,6 +9,7 @@ from mechanisms.dual_plane.lint import failover_remarks
 from mechanisms.dual_plane.parameters import DualPlaneParameters
 from topologies import TopologyError
 from topologies.lint.findings import Severity
+from workloads.lint_transport import transport_faults
 from workloads.loader import read_run
 from workloads.senders import choices, name_of, running
 from workloads.transport import Transport, transport_for
@@ -150,3 +151,14 @@ def test_lint_finds_times_that_contradict_each_other(
 def test_lint_has_nothing_to_say_of_the_defaults_or_without_it() -> None:
     for keys in ("failover: true, reorder: 160us", "failover: true", "reorder: 1us"):
         assert not list(failover_remarks(read_run(RUN % keys)))
+
+
+def test_lint_asks_for_reorder_only_where_nothing_tells_what_came_by_each_plane() -> None:
+    def asked(keys: str) -> bool:
+        found = transport_faults(read_run(keys))
+        return any("several interfaces" in each.message for each in found)
+
+    assert not asked(RUN % "failover: true")
+    assert asked(RUN % "failover: true, operation: read")
+    assert not asked(RUN % "failover: true, operation: read, reorder: 100us")
+    assert asked(RUN % "window: 256")
