@@ -1,0 +1,107 @@
+"""What each case's senders should get, by whom it is said, and what they do get."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from labs import Check, Estimate, Figure, NotRunError, Table
+from labs.drawing import COLOURS, drawing, where
+
+from . import runs
+
+measure_simulator = runs.measure
+
+Lookup = Callable[[], Estimate]
+
+CONTROLS = ("hpcc-dcqcn", "hpcc-dcqcn-paper", "best", "fast-cnp")
+FAST, NONE = "fast-cnp", "none"
+SHOWN = (FAST, "best")
+"""The others are in the table of what was measured."""
+DISTANCES = ("2-near-2-far", "2-at-2km", "2-at-1km", "2-at-100m", "leaf-and-pod")
+CHAINS = {"2-bottlenecks": 2, "3-bottlenecks": 3, "5-bottlenecks": 5}
+HUNDREDS = ("2-at-100G", "4-at-100G", "8-at-100G")
+PAYLOAD = 392
+"""Gb/s of payload that 400 Gb/s carry, in packets of 4 KB."""
+
+
+def checks(table: Table) -> Iterator[Check]:
+    """The rows of the lab's table: an aim, and what each algorithm comes to."""
+    for case in ("1-near-1-far", *DISTANCES):
+        far = case in ("1-near-1-far", "2-near-2-far")
+        yield from _rows(table, case, "Jain", 0.95 if far else 0.97)
+        yield from _rows(table, case, "all", 370 if far else 380, "Gb/s")
+    yield from _rows(table, "1-local-4-remote", "least", 50, "Gb/s")
+    for case, stock in (("1-stock-3-own", "h2"), ("3-stock-1-own", "least")):
+        yield from _rows(table, case, stock, PAYLOAD / 8, "Gb/s")
+    for case in CHAINS:
+        yield from _rows(table, case, "a0", 0.9 * PAYLOAD / 2, "Gb/s")
+    for case in HUNDREDS:
+        yield from _rows(table, case, "all", 95, "Gb/s")
+    for case in runs.TAILS:
+        for control in SHOWN:
+            ratio = _over_none(table, case, control)
+            yield _row(f"{case}: slowest message, {control} over PFC alone", ratio, "at most 1.1")
+    for case in runs.HITS:
+        yield from _rows(table, case, "the flow that was hit", 370, "Gb/s")
+    for case, most in zip(runs.CROWDS, (16, 32, 64), strict=True):
+        for control in SHOWN:
+            longest = _of(table, case, control, "longest queue")
+            yield _row(f"{case}: longest queue, {control}", longest, f"at most {most} MB", "MB")
+        yield from _rows(table, case, "all, from 3 ms on", 350, "Gb/s")
+
+
+def _rows(
+    table: Table, case: str, metric: str, least: float, unit: str = ""
+) -> Iterator[Check]:
+    for control in SHOWN:
+        found = _of(table, case, control, metric)
+        aim = f"at least {least:g} {unit}".rstrip()
+        yield _row(f"{case}: {metric}, {control}", found, aim, unit)
+
+
+def _row(row: str, found: Lookup, aim: str, unit: str = "") -> Check:
+    return Check.reported(row, found, unit, note=f"fair would be {aim}")
+
+
+def _of(table: Table, case: str, control: str, metric: str) -> Lookup:
+    return lambda: table.estimate(table.variant(case=case, control=control), metric)
+
+
+def _over_none(table: Table, case: str, control: str) -> Lookup:
+    def ratio() -> Estimate:
+        ours, alone = (table.variant(case=case, control=each) for each in (control, NONE))
+        return table.paired(ours, alone, "slowest message")
+
+    return ratio
+
+
+def figures(table: Table, out: Path) -> Iterator[Figure]:
+    """Jain's index of the cases in which senders differ by distance alone."""
+    found = {control: _fairness(table, control) for control in CONTROLS}
+    if not any(found.values()):
+        return
+    path = out / "fairness.png"
+    cases = ("1-near-1-far", *DISTANCES, "1-local-4-remote")
+    with drawing(path, where(table)) as figure:
+        axes = figure.subplots()
+        wide = 0.8 / len(CONTROLS)
+        for i, (control, colour) in enumerate(zip(CONTROLS, COLOURS, strict=False)):
+            heights = [found[control].get(case, 0.0) for case in cases]
+            places = [n + (i - (len(CONTROLS) - 1) / 2) * wide for n in range(len(cases))]
+            axes.bar(places, heights, wide, color=colour, label=control)
+        axes.set_xticks(range(len(cases)), cases, rotation=20, ha="right")
+        axes.set_ylabel("Jain's index")
+        axes.set_ylim(0, 1.05)
+        axes.legend(loc="lower right")
+    yield Figure(path, "How evenly senders at different distances share 400 Gb/s: 1 is fair.")
+
+
+def _fairness(table: Table, control: str) -> dict[str, float]:
+    found = {}
+    for case in ("1-near-1-far", *DISTANCES, "1-local-4-remote"):
+        try:
+            found[case] = table.estimate(table.variant(case=case, control=control), "Jain").median
+        except (LookupError, NotRunError):
+            continue
+    return found
