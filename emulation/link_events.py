@@ -1,8 +1,9 @@
 """Plays a topology's scripted events against the running switches, at their (real) time.
 
 One thread waits for the next event on a monotonic clock and does what is due: links go down and up
-as by hand (`emulation.link_state`), settings of ports go over the switches' side channel, and once
-more when a switch that died is back. What could not be done is told, and the rest goes on.
+as by hand (`emulation.link_state`), interfaces are drained at the hosts' endpoints, settings of
+ports go over the switches' side channel, and once more when a switch that died is back. What could
+not be done is told, and the rest goes on.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from emulation.switch_node import Target
 from softswitch.diagnostics import DiagnosticsClient
-from topologies.events import Call, LinksCall, PortCall, SwitchCall, calls
+from topologies.events import Call, DrainCall, LinksCall, PortCall, SwitchCall, calls
 
 if TYPE_CHECKING:
     from emulation.session import Session
@@ -160,6 +161,9 @@ class FabricCalls:
         if isinstance(call, SwitchCall):
             act = self._session.revive_switch if call.up else self._session.kill_switch
             act(call.switch)
+            return
+        if isinstance(call, DrainCall):
+            self._session.endpoints.drain(call.ends, call.on)
             return
         with self._lock:
             self._made.setdefault(call.switch, []).append(call)

@@ -17,7 +17,7 @@ from softswitch.device import Device
 from softswitch.link_settings import LinkChange
 from softswitch.p4runtime import pipeline
 from topologies.events import PortCall
-from topologies.model import RECIRCULATION_PS, Host, Link, Port, Topology
+from topologies.model import RECIRCULATION_PS, Endpoint, Host, Link, Port, Topology
 from topologies.tickers import TICKER_PORT
 
 TICK_PS = 1000
@@ -179,6 +179,10 @@ class Fabric:
     def set_link(self, link: Link, up: bool) -> None:
         """Take a link down at both ends, or up."""
         self.engine.set_link(self.links[link], up)
+
+    def drain(self, end: Endpoint, on: bool) -> None:
+        """Let a host send nothing new by one of its interfaces, or let it again."""
+        self.engine.drain(self.nodes[end.node], end.port, on)
 
     def change_port(self, call: PortCall) -> None:
         """Other settings of a port's link, from now on."""

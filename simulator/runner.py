@@ -42,7 +42,7 @@ from simulator.result_paths import PathsEnd
 from simulator.results import ResultWriter
 from simulator.tickers import apply_port_report, apply_tickers
 from softswitch.core import Direction
-from topologies.events import LinksCall, PortCall, SwitchCall, calls
+from topologies.events import DrainCall, LinksCall, PortCall, SwitchCall, calls
 from topologies.model import CNP_DSCP, Endpoint, Link
 from workloads.dag import OPERATIONS
 from workloads.declared import declared_jobs
@@ -270,6 +270,8 @@ class Simulation:
                 self.at(at, lambda call=call: self._switch_links(call))  # type: ignore[misc]
             elif isinstance(call, SwitchCall):
                 self.at(at, lambda call=call: self._switch(call))  # type: ignore[misc]
+            elif isinstance(call, DrainCall):
+                self.at(at, lambda call=call: self._drain_interfaces(call))  # type: ignore[misc]
             else:
                 self.at(at, lambda call=call: self._change_port(call))  # type: ignore[misc]
 
@@ -285,6 +287,10 @@ class Simulation:
             (self._down.discard if call.up else self._down.add)(link)
             self.fabric.set_link(link, call.up)
             self._tell_link(link)
+
+    def _drain_interfaces(self, call: DrainCall) -> None:
+        for end in call.ends:
+            self.fabric.drain(end, call.on)
 
     def _switch(self, call: SwitchCall) -> None:
         """Kill a switch, or start it anew.

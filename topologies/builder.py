@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 
 from topologies.address_plan import AddressPlan, Attachment
 from topologies.addressing import switch_mac
@@ -19,6 +20,7 @@ from topologies.extensions import Settings
 from topologies.fields import MAX_PORT, ClassFields
 from topologies.model import DEFAULT_MTU, Endpoint, Host, Link, Role, Switch, Topology, TrafficClass
 from topologies.own_program import build_own_program
+from topologies.planes import planes_of
 from topologies.schema import ExplicitFile, LinkEntry
 from topologies.tickers import Ticker, TickerRule
 
@@ -61,7 +63,7 @@ class _Builder:
             for i, entry in enumerate(self.spec.hosts)
         ]
         self._stop_on_problems()
-        return Topology(
+        topology = Topology(
             name=self.name,
             switches=tuple(
                 Switch(
@@ -86,6 +88,17 @@ class _Builder:
             tickers=tickers,
             own=own,
         )
+        return self._with_planes(topology)
+
+    def _with_planes(self, topology: Topology) -> Topology:
+        """Return it with events on planes, too, which are found in the whole graph."""
+        if not any(entry.plane is not None for entry in self.spec.events):
+            return topology
+        events = build_events(
+            self.spec.events, topology.links, self.switch_names, self._report, planes_of(topology)
+        )
+        self._stop_on_problems()
+        return replace(topology, events=events)
 
     def _report(self, path: FieldPath, message: str) -> None:
         self.problems.append(self.document.problem(path, message))

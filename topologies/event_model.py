@@ -13,7 +13,8 @@ class Do(enum.Enum):
     """What an event does to its links.
 
     CLEAR: everything is as the file says again. SET: other settings, from then on. KILL, REVIVE:
-    the switch that they belong to ends, with all that it knows, and is started again.
+    the switch that they belong to ends, with all that it knows, and is started again. DRAIN,
+    UNDRAIN: their hosts send nothing new by them, and again.
     """
 
     DOWN = "down"
@@ -22,6 +23,8 @@ class Do(enum.Enum):
     SET = "set"
     KILL = "kill"
     REVIVE = "revive"
+    DRAIN = "drain"
+    UNDRAIN = "undrain"
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ events:
   - {at: 9ms, link: s1-s4, flap: {period: 1ms, count: 3}}
   - {at: 9ms, switch: s3, do: down}             every link of the switch
   - {at: 12ms, switch: s3, do: kill, lasts: 5ms}    the switch itself, with all that it knows
+  - {at: 20ms, plane: B, do: drain, lasts: 5ms}     hosts send nothing new by that plane
 """
 
 from __future__ import annotations
@@ -31,8 +32,9 @@ _SETTINGS = (
     "jitter",
     "drop_flow",
 )
-_LASTING = ("up", "clear", "revive")
+_LASTING = ("up", "clear", "revive", "undrain")
 """What is done once and for all."""
+_DRAINING = ("drain", "undrain")
 
 
 def _bit_errors(value: Any) -> int:
@@ -93,9 +95,10 @@ class EventEntry(Model):
     at: Duration
     link: str | None = None
     switch: str | None = None
+    plane: str | None = None
     towards: str | None = None
     lasts: Duration | None = None
-    do: Literal["down", "up", "clear", "kill", "revive"] | None = None
+    do: Literal["down", "up", "clear", "kill", "revive", "drain", "undrain"] | None = None
     flap: Flap | None = None
     rate: Rate | None = None
     degraded: Share | None = None
@@ -111,23 +114,31 @@ class EventEntry(Model):
 
     @model_validator(mode="after")
     def _one_thing(self) -> EventEntry:
-        if (self.link is None) == (self.switch is None):
-            raise ValueError("say where: link: s1-s3, or switch: s3")
+        if sum(each is not None for each in (self.link, self.switch, self.plane)) != 1:
+            raise ValueError("say where: link: s1-s3, switch: s3, or plane: B")
         given = self.settings()
         things = sum((self.do is not None, self.flap is not None, bool(given)))
         if things != 1:
             known = ", ".join(_SETTINGS)
             raise ValueError(
-                f"say one thing: do: down|up|clear|kill|revive, flap, or settings ({known})"
+                "say one thing: do: down|up|clear|kill|revive|drain|undrain, flap, or settings "
+                f"({known})"
+            )
+        if self.plane is not None and self.do not in _DRAINING:
+            raise ValueError("a plane is drained: do: drain or do: undrain; the rest is for links")
+        if self.switch is not None and self.do in _DRAINING:
+            raise ValueError(
+                f"do: {self.do} is for interfaces of hosts, who choose planes: "
+                "link: h1:1-s3, or plane: B"
             )
         if self.switch is not None and given:
             raise ValueError("a switch goes down, up or flaps; settings are a link's")
-        if self.switch is None and self.do in ("kill", "revive"):
+        if self.link is not None and self.do in ("kill", "revive"):
             raise ValueError(f"do: {self.do} is for a switch: switch: s3")
         if self.towards is not None and not given:
             raise ValueError("'towards' is for settings: links go down and up in both directions")
         if self.lasts is not None and (self.do in _LASTING or self.flap is not None):
-            raise ValueError("'lasts' is for do: down, do: kill and for settings")
+            raise ValueError("'lasts' is for do: down, do: kill, do: drain and for settings")
         if self.lasts == 0:
             raise ValueError("'lasts' has to be more than nothing")
         if self.flap is not None and self.flap.period < 2:

@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -15,10 +16,15 @@ from topologies.errors import FieldPath, did_you_mean
 from topologies.event_model import Do, Event
 from topologies.event_schema import EventEntry
 from topologies.model import Endpoint, Link, Topology
+from topologies.planes import Planes
 
 Report = Callable[[FieldPath, str], None]
 
 _SHARE_BITS = 32
+_ENDS = {"kill": Do.REVIVE, "drain": Do.UNDRAIN}
+"""What ends something that lasts, where that is not UP."""
+_PLANE = "plane "
+"""May stand before a plane's name."""
 _PAIR = re.compile(r"([^-:]+(?::[0-9]+)?)-([^-:]+(?::[0-9]+)?)")
 
 
@@ -56,17 +62,39 @@ class SwitchCall:
     up: bool
 
 
-Call = LinksCall | PortCall | SwitchCall
+@dataclass(frozen=True)
+class DrainCall:
+    """Hosts' interfaces that are drained, or no longer, `at_ns` real nanoseconds after the start.
+
+    Queue pairs over planes send nothing new by them; what is on the way arrives.
+    """
+
+    at_ns: int
+    says: str
+    ends: tuple[Endpoint, ...]
+    on: bool
+
+
+Call = LinksCall | PortCall | SwitchCall | DrainCall
 
 
 def build_events(
-    entries: Sequence[EventEntry], links: Sequence[Link], switches: set[str], report: Report
+    entries: Sequence[EventEntry],
+    links: Sequence[Link],
+    switches: set[str],
+    report: Report,
+    planes: Planes | None = None,
 ) -> tuple[Event, ...]:
-    """Return the elementary events in order of time; `report` gets every mistake and its place."""
+    """Return the elementary events in order of time; `report` gets every mistake and its place.
+
+    `planes`: those of the topology; None: not known yet, and entries on planes are passed over.
+    """
     events: list[Event] = []
     for i, entry in enumerate(entries):
         where = _Place(links, switches, i, report)
-        found = where.of_switch(entry.switch) if entry.link is None else where.of_link(entry.link)
+        if entry.plane is not None and planes is None:
+            continue
+        found = where.of(entry, planes)
         if found and where.fits(entry, found):
             events += _unrolled(entry, found, links)
     return tuple(sorted(events, key=lambda event: event.at_ps))  # stable: the file's order
@@ -85,6 +113,32 @@ class _Place:
 
     def _report(self, key: str, message: str) -> None:
         self._tell(("events", self._number, key), message)
+
+    def of(self, entry: EventEntry, planes: Planes | None) -> tuple[int, ...]:
+        """Return the numbers of an entry's links; none after a report."""
+        if entry.plane is not None and planes is not None:
+            return self.of_plane(entry.plane, planes)
+        return self.of_switch(entry.switch) if entry.link is None else self.of_link(entry.link)
+
+    def of_plane(self, name: str, planes: Planes) -> tuple[int, ...]:
+        """Return the links into a plane, of hosts that have others, too."""
+        if not planes.planes:
+            self._report("plane", "there are no planes: no host has interfaces that do not meet")
+            return ()
+        try:
+            plane = planes.named(name.removeprefix(_PLANE))
+        except KeyError:
+            names = [plane.name for plane in planes.planes]
+            hint = did_you_mean(name, names) or f": there is {', '.join(names)}"
+            self._report("plane", f"no plane is called {name!r}{hint}")
+            return ()
+        count = self._interfaces()
+        ends = {part.end for part in plane.interfaces if count[part.host] > 1}
+        return tuple(i for i, link in enumerate(self._links) if {link.a, link.b} & ends)
+
+    def _interfaces(self) -> Counter[str]:
+        """Return how many links each node has."""
+        return Counter(end.node for link in self._links for end in (link.a, link.b))
 
     def of_switch(self, name: str | None) -> tuple[int, ...]:
         if name not in self._switches:
@@ -119,6 +173,8 @@ class _Place:
         return found
 
     def fits(self, entry: EventEntry, found: tuple[int, ...]) -> bool:
+        if entry.do in (Do.DRAIN.value, Do.UNDRAIN.value) and entry.link is not None:
+            return self._drains(self._links[found[0]], entry.do)
         if entry.towards is None:
             return True
         link = self._links[found[0]]
@@ -130,6 +186,26 @@ class _Place:
         shaped = entry.rate is not None or entry.degraded is not None
         if shaped and sender.node not in self._switches:
             self._report("towards", f"{sender.node} is a host: its own rate can't be changed")
+            return False
+        return True
+
+    def _drains(self, link: Link, do: str) -> bool:
+        """Say whether a link's host may be told not to send by it."""
+        hosts = [end for end in (link.a, link.b) if end.node not in self._switches]
+        if not hosts:
+            self._report(
+                "link",
+                f"{_with_port(link.a)}-{_with_port(link.b)} joins two switches, and {do} is for "
+                "links of hosts: name one, as h1:1-s3, or write plane: B",
+            )
+            return False
+        name = hosts[0].node
+        if self._interfaces()[name] == 1:
+            self._report(
+                "link",
+                f"{name} has one interface, and could send by no other: {do} is for hosts with "
+                "several",
+            )
             return False
         return True
 
@@ -145,8 +221,12 @@ def _with_port(end: Endpoint) -> str:
     return f"{end.node}:{end.port}"
 
 
+def _plane_of(entry: EventEntry) -> str:
+    return f"plane {(entry.plane or '').removeprefix(_PLANE)}"
+
+
 def _unrolled(entry: EventEntry, found: tuple[int, ...], links: Sequence[Link]) -> list[Event]:
-    where = entry.link or f"switch {entry.switch}"
+    where = entry.link or (f"switch {entry.switch}" if entry.switch else _plane_of(entry))
     end_ps = entry.at + (entry.lasts or 0)
     if entry.flap is not None:
         period, half = entry.flap.period, entry.flap.period // 2
@@ -156,7 +236,7 @@ def _unrolled(entry: EventEntry, found: tuple[int, ...], links: Sequence[Link]) 
             for late, do in ((0, Do.DOWN), (half, Do.UP))
         ]
     if entry.do is not None:
-        ends = Do.REVIVE if entry.do == "kill" else Do.UP
+        ends = _ENDS.get(entry.do, Do.UP)
         does = [(entry.at, Do(entry.do))]
         does += [] if entry.lasts is None else [(end_ps, ends)]
         return [
@@ -200,6 +280,10 @@ def _calls_of(topology: Topology, event: Event) -> list[Call]:
         return [LinksCall(at_ns, event.says, links, event.do is Do.UP)]
     if event.do in (Do.KILL, Do.REVIVE):
         return [SwitchCall(at_ns, event.says, event.switch, event.do is Do.REVIVE)]
+    if event.do in (Do.DRAIN, Do.UNDRAIN):
+        ends = tuple(end for link in links for end in (link.a, link.b))
+        hosts = tuple(end for end in ends if not topology.is_switch(end.node))
+        return [DrainCall(at_ns, event.says, hosts, event.do is Do.DRAIN)]
     found: list[Call] = []
     settings = dict(event.settings)
     for link in links:

@@ -39,7 +39,7 @@ from workloads.limits import (
 from workloads.model import RunFile
 from workloads.path_choice import choice_problems
 from workloads.placement import Report, find_interface, place
-from workloads.planes import plane_problems
+from workloads.planes import drain_problem, plane_problems
 from workloads.program_files import file_of, sha256_of
 from workloads.schema import (
     CbrEntry,
@@ -377,6 +377,9 @@ class _Check:
 
     def _transport(self) -> None:
         transport = self.run.transport
+        drained = drain_problem(transport, self.run.topology)
+        if drained is not None:
+            self._report(("transport",) if transport is not None else (), drained)
         if transport is None:
             return
         self._payload(("transport",), transport.mtu, "mtu")

@@ -17,6 +17,7 @@ from topologies.events import build_events
 from topologies.generators import generate
 from topologies.loader import available, load
 from topologies.model import Topology
+from topologies.planes import planes_of
 from topologies.schema import ExplicitFile, validate
 from workloads.check import check, expand
 from workloads.importers import with_imports
@@ -157,10 +158,15 @@ def _events(document: Document, spec: RunEntry, topology: Topology) -> tuple[Eve
         problems.append(document.problem(path, message))
 
     names = {switch.name for switch in topology.switches}
-    own = build_events(spec.events, topology.links, names, report)
+    planes = planes_of(topology) if _on_planes(spec) else None
+    own = build_events(spec.events, topology.links, names, report, planes)
     if problems:
         raise TopologyError(problems)
     return tuple(sorted((*topology.events, *own), key=lambda event: event.at_ps))
+
+
+def _on_planes(spec: RunEntry) -> bool:
+    return any(entry.plane is not None for entry in spec.events)
 
 
 def _paths_window(entry: RecordEntry | None) -> int | None:

@@ -6,8 +6,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from hostagent.rnic.planes import PlaneConfig, PlaneUse
+from topologies.event_model import Do
 from topologies.model import Topology
-from workloads.senders import of_planes
+from topologies.units import format_duration
+from workloads.senders import of_planes, senders
 from workloads.transport_schema import TransportFields
 
 PS_PER_US = 10**6
@@ -32,6 +34,21 @@ def plane_problems(transport: TransportFields, topology: Topology) -> Iterator[t
     stock = [host.name for host in topology.hosts if host.name in topology.stock_nics]
     if stock:
         yield key, f"{stock[0]} has a stock NIC, which has no planes: leave it out of stock_nics"
+
+
+def drain_problem(transport: TransportFields | None, topology: Topology) -> str | None:
+    """Return why the first interface that is drained can't be; None where that is well.
+
+    Cards that only take turns over interfaces, or have one each, have none to leave out.
+    """
+    drained = next((event for event in topology.events if event.do is Do.DRAIN), None)
+    if drained is None or (transport is not None and of_planes(transport) is not None):
+        return None
+    keys = " or ".join(each.key for each in senders() if each.planes is not None)
+    return (
+        f"{drained.says} at {format_duration(drained.at_ps)}, and no queue pair has planes, of "
+        f"which it could leave one out: write interfaces: all and {keys}: true"
+    )
 
 
 def plane_request(planes: PlaneConfig, scale: int) -> dict[str, Any] | None:

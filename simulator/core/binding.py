@@ -185,6 +185,13 @@ class Engine:
         """Take a link down, which loses what is on it, or up."""
         self._check(self.lib.sim_set_link(self.pointer, link, int(up)))
 
+    def drain(self, node: int, port: int, on: bool) -> None:
+        """Let queue pairs over planes send nothing new by a host's interface, or let them again.
+
+        Raises EngineError where there is no such interface.
+        """
+        self._check(self.lib.sim_drain(self.pointer, node, port, int(on)))
+
     def set_node(self, node: int, alive: bool) -> None:
         """Kill a node, or bring it back with empty queues."""
         self._check(self.lib.sim_set_node(self.pointer, node, int(alive)))

@@ -71,6 +71,9 @@ int sim_receiver_stats_get(const sim *s, uint32_t node, uint32_t port, struct si
 int sim_add_link(sim *s, uint32_t node_a, uint32_t port_a, uint32_t node_b, uint32_t port_b);
 /* down: what is on the way is lost and both ends' ports go down (a switch's by ws_set_port); up again: both go up. */
 int sim_set_link(sim *s, uint32_t link, int up);
+/* Queue pairs over planes, in both uses, send nothing new by this interface of a host, or again (rnic_drain): what is on the way arrives, and what
+ * comes by it is answered by it. Without one card for all of the host's interfaces nothing is to be drained. SIM_ENOENT: no such interface. */
+int sim_drain(sim *s, uint32_t node, uint32_t port, int on);
 /* What goes wrong on the wire from a host to its switch: as ws_impair_port(WS_SEND) of a switch's port. */
 int sim_impair_host_port(sim *s, uint32_t node, uint32_t port, const struct ws_port_impair *impair);
 /* A switch that is dead neither takes nor sends anything; its links are down. Alive again, its queues are empty. */

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import threading
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from emulation.link_events import EventPlayer, not_emulated
+from emulation.link_events import EventPlayer, FabricCalls, not_emulated
 from topologies import Endpoint, Link
-from topologies.events import Call, LinksCall, PortCall
+from topologies.events import Call, DrainCall, LinksCall, PortCall
 
 MS = 10**6
 LINK = Link(Endpoint("s1", 1), Endpoint("s2", 1), 10**9, 10**6, 10**6)
@@ -107,3 +109,16 @@ def test_a_player_that_never_started_can_be_cancelled() -> None:
 def test_what_bmv2_does_not_emulate_is_named(says: list[str], text: str) -> None:
     found = not_emulated([port(0, each) for each in says])
     assert found.endswith(text) and bool(found) == bool(says)
+
+
+def test_interfaces_are_drained_at_the_endpoints() -> None:
+    told: list[tuple[tuple[Endpoint, ...], bool]] = []
+    session: Any = SimpleNamespace(
+        links=SimpleNamespace(on_return=lambda act: None),
+        endpoints=SimpleNamespace(drain=lambda ends, on: told.append((ends, on))),
+    )
+    ends = (Endpoint("h1", 1), Endpoint("h2", 1))
+    fabric = FabricCalls(session)
+    for on in (True, False):
+        fabric.perform(DrainCall(0, "plane B", ends, on))
+    assert told == [(ends, True), (ends, False)]

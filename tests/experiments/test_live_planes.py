@@ -88,3 +88,38 @@ def test_an_event_that_goes_wrong_ends_the_run(
     with pytest.raises(LiveError, match="no way"):
         live.play(read_run(PLANES), whole_fabric, LiveSettings(10_000, seed=1))
     assert run_state.holder() is None
+
+
+DRAINED = PLANES.replace(
+    '{at: 30us, link: "h1:0-s1:1", do: down}, {at: 60us, link: "h1:0-s1:1", do: up}',
+    "{at: 30us, plane: B, do: drain}",
+)
+
+
+def check_drained(seen: LiveRun) -> None:
+    """One plane was drained at 30 us of some 110 us: the other carried what was left."""
+    (flow,) = seen.flows
+    assert flow.failure == ""
+    assert flow.done_ps is not None
+    used, drained = flow.planes
+    assert (used.losses, drained.losses) == (0, 0)
+    assert (used.moved_packets, drained.moved_packets) == (0, 0)
+    assert 0.1 < drained.sent_packets / used.sent_packets < 0.4
+    assert used.sent_packets + drained.sent_packets == -(-4_000_000 // 2048)  # each went once
+
+
+def test_a_plane_is_drained_by_an_event(whole_fabric: CompiledProgram) -> None:
+    run = read_run(DRAINED)
+    check_drained(live_beside.simulate(run, whole_fabric, LiveSettings(10_000, compared=True)))
+
+
+@pytest.mark.root
+@pytest.mark.realtime
+@pytest.mark.long
+def test_a_plane_is_drained_by_an_event_in_real_time(
+    roots: None, whole_fabric: CompiledProgram, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live, "ATTEMPTS", 1)
+    seen = live.play(read_run(DRAINED), whole_fabric, LiveSettings(20_000, seed=1, compared=True))
+    check_drained(seen)
+    assert seen.flows[0].wrong_bytes == 0

@@ -10,7 +10,7 @@ from scapy.layers.l2 import Ether
 from hostagent.rnic.card_records import Operation, Repeat
 from hostagent.rnic.planes import PlaneConfig, PlaneLoss, PlaneState, PlaneUse
 from protocols.notification import Notification, NotificationType, datagram
-from simulator.core.binding import Transport
+from simulator.core.binding import EngineError, Transport
 from tests.simulator.conftest import Net
 
 US = 10**6
@@ -55,3 +55,12 @@ def test_a_switchs_word_loses_the_plane_by_which_it_came(
         assert PlaneLoss(row["why"]) is (PlaneLoss.TOLD if row["losses"] else PlaneLoss.NONE)
         assert PlaneState(row["state"]) is PlaneState.UP  # it is well: an answer is enough
     assert net.engine.totals().messages_done == 1
+
+
+def test_only_interfaces_of_a_host_are_drained(net: Net) -> None:
+    a, b = net.host(interfaces=2), net.host()
+    net.link((a, 0), (b, 0))
+    for node, interface in ((a, 2), (9, 0)):
+        with pytest.raises(EngineError, match=f"node {node} has no interface {interface}"):
+            net.engine.drain(node, interface, True)
+    net.engine.drain(a, 1, True)  # it has no card of several interfaces: nothing to drain

@@ -15,7 +15,7 @@ import pytest
 import topologies
 from topologies import Topology, TopologyError
 from topologies.event_model import Do
-from topologies.events import LinksCall, PortCall, SwitchCall, calls
+from topologies.events import DrainCall, LinksCall, PortCall, SwitchCall, calls
 
 NET = """\
 time_scale: 1000
@@ -211,7 +211,7 @@ AT = "at: 1us"
 MISTAKES = [
     ("link: h1-s1, do: down", "10:5: events[0].at: 'at' is missing"),
     ("at: 5, link: h1-s1, do: down", "10:6: events[0].at: 5 has no unit"),
-    (f"{AT}, do: down", "10:5: events[0]: say where: link: s1-s3, or switch: s3"),
+    (f"{AT}, do: down", "10:5: events[0]: say where: link: s1-s3, switch: s3, or pl"),
     (f"{AT}, link: h1-s1, switch: s1, do: down", "events[0]: say where"),
     (f"{AT}, link: h1-s1", "events[0]: say one thing"),
     (f"{AT}, link: h1-s1, do: down, loss: 1%", "events[0]: say one thing"),
@@ -220,7 +220,7 @@ MISTAKES = [
     (f"{AT}, switch: s9, do: kill", "events[0].switch: no switch is called 's9'"),
     (
         f"{AT}, link: h1-s1, do: sideways",
-        "10:28: events[0].do: must be 'down', 'up', 'clear', 'kill' or 'revive'",
+        "10:28: events[0].do: must be 'down', 'up', 'clear', 'kill', 'revive', 'drain' or 'undr",
     ),
     (f"{AT}, link: h1-s1, los: 1%", "10:28: events[0].los: unknown key 'los'; did you mean 'loss'"),
     (f"{AT}, link: h1, do: down", "10:15: events[0].link: 'h1' is no link: write s1-s3"),
@@ -244,6 +244,23 @@ MISTAKES = [
     (f"{AT}, link: h1-s1, do: down, lasts: 0us", "events[0]: 'lasts' has to be more"),
     (f"{AT}, link: h1-s1, rate: 1Gbps, degraded: 5%", "events[0]: give rate or degraded"),
     (f"{AT}, link: h1-s1, degraded: 0%", "events[0]: a link degraded to 0 is down"),
+    (
+        f"{AT}, link: s1:2-s2:1, do: drain",
+        "s1:2-s2:1 joins two switches, and drain is for links of",
+    ),
+    (
+        f"{AT}, link: h1-s1, do: undrain",
+        "events[0].link: h1 has one interface, and could send by no",
+    ),
+    (f"{AT}, switch: s1, do: drain", "events[0]: do: drain is for interfaces of hosts, who choose"),
+    (f"{AT}, plane: B, do: drain", "10:15: events[0].plane: there are no planes: no host has"),
+    (f"{AT}, plane: B, do: down", "events[0]: a plane is drained: do: drain or do: undrain"),
+    (f"{AT}, plane: B, loss: 1%", "events[0]: a plane is drained: do: drain or do: undrain"),
+    (
+        f"{AT}, plane: B, link: h1-s1, do: drain",
+        "events[0]: say where: link: s1-s3, switch: s3, or",
+    ),
+    (f"{AT}, link: h1-s1, do: undrain, lasts: 1us", "events[0]: 'lasts' is for do: down, do: kill"),
     (f"{AT}, link: h1-s1, drop_flow: {{src: 10.0.0.1/8}}", "src '10.0.0.1/8' is no IPv4"),
     (f"{AT}, link: h1-s1, drop_flow: {{dport: 0}}", "drop_flow.dport: must be at least 1"),
     (f"{AT}, link: h1-s1, drop_flow: {{protocol: icmp, dport: 1}}", "only tcp, udp and sctp"),
@@ -256,6 +273,75 @@ def test_a_mistake_is_placed_and_explained(entry: str, message: str) -> None:
         topologies.loads(f"{NET}events:\n  - {{{entry}}}\n", file="net.yaml")
     assert message in str(caught.value)
     assert str(caught.value).startswith("net.yaml:10:")
+
+
+PLANES = """\
+time_scale: 1000
+generator: dual_plane
+spines: 1
+leaves: 1
+hosts_per_leaf: 2
+link: {rate: 200Gbps, delay: 500ns, queue: 1MB}
+"""
+
+
+def drained(*entries: str) -> list[tuple[int, str, list[str], bool]]:
+    """(real us, says, interfaces, on) of all entries."""
+    text = PLANES + "events:\n" + "".join(f"  - {{{entry}}}\n" for entry in entries)
+    found = calls(topologies.loads(text))
+    assert all(isinstance(call, DrainCall) for call in found)
+    return [
+        (call.at_ns // 1000, call.says, [f"{end}" for end in call.ends], call.on)
+        for call in found
+        if isinstance(call, DrainCall)
+    ]
+
+
+def test_an_interface_of_a_host_is_drained_for_a_while() -> None:
+    assert drained('at: 2us, link: "s2-h1:1", do: drain, lasts: 3us') == [
+        (2000, "s2-h1:1 drain", ["h1:1"], True),
+        (5000, "s2-h1:1 undrain", ["h1:1"], False),
+    ]
+
+
+def test_a_plane_is_drained_at_every_host() -> None:
+    assert drained("at: 9us, plane: plane A, do: undrain", "at: 1us, plane: A, do: drain") == [
+        (1000, "plane A drain", ["h1", "h2"], True),
+        (9000, "plane A undrain", ["h1", "h2"], False),
+    ]
+    assert drained("at: 0us, plane: B, do: drain, lasts: 1ms") == [
+        (0, "plane B drain", ["h1:1", "h2:1"], True),
+        (10**6, "plane B undrain", ["h1:1", "h2:1"], False),
+    ]
+
+
+def test_a_plane_is_not_drained_at_hosts_that_have_no_other() -> None:
+    text = (
+        PLANES.split("generator")[0]
+        + """\
+link: {rate: 200Gbps, delay: 500ns, queue: 1MB}
+switches: [s1, s2]
+hosts: [h1, h2, h3]
+links:
+  - {a: h1, b: s1:1}
+  - {a: "h1:1", b: s2:1}
+  - {a: h2, b: s1:2}
+  - {a: "h2:1", b: s2:2}
+  - {a: h3, b: s2:3}
+events: [{at: 1us, plane: B, do: drain}]
+"""
+    )
+    (call,) = calls(topologies.loads(text))
+    assert isinstance(call, DrainCall)
+    assert [str(end) for end in call.ends] == ["h1:1", "h2:1"]
+
+
+def test_an_unknown_plane_is_named_with_those_there_are() -> None:
+    with pytest.raises(
+        TopologyError, match=r":7:20: events\[0\].plane: no plane is called 'C'"
+    ) as e:
+        topologies.loads(PLANES + "events: [{at: 1us, plane: C, do: drain}]")
+    assert str(e.value).endswith("there is A, B")
 
 
 def test_mistakes_in_events_come_with_the_others() -> None:
