@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from hostagent.pinned_maps import Slot
+from observe.agent_cards import NO_CARD, CardPair
 from observe.top_rows import scaled
 from topologies import Topology
 from workloads.senders import StateColumn, columns, senders
@@ -16,18 +17,19 @@ _COUNTED = columns()
 COLUMNS = [
     "host", "QP", "peer", "its QP", "rate b/s", "of line", *(each.title for each in _STATES),
     "CNPs", *(each.title for each in _COUNTED),
-    "marked", "ACKs", "NAKs", "lost", "answers", "packets", "packets/s", "last seen",
+    "marked", "ACKs", "NAKs", "lost", "answers", "sends by", "path", "cause",
+    "packets", "packets/s", "last seen",
 ]  # fmt: skip
 _OPTIONAL = {
     *(each.title for each in _STATES if each.optional),
     *(each.title for each in _COUNTED),
-    *("lost", "answers"),
+    *("lost", "answers", "sends by", "path", "cause"),
 }
 """Columns that are there only if a row has something in them."""
 # What a narrow terminal is not shown, in this order.
 _LEFT_OUT = (
     *(each.title for each in _STATES if each.is_rate and not each.optional),
-    "its QP", "marked", "packets", "ACKs", "NAKs", "answers", "of line",
+    "its QP", "marked", "packets", "ACKs", "NAKs", "answers", "of line", "cause",
     *(each.title for each in _STATES if each.optional and each.is_rate), "packets/s",
     *(each.title for each in reversed(_STATES) if each.optional and not each.is_rate),
 )  # fmt: skip
@@ -83,15 +85,22 @@ def pairs(slots: Iterable[Slot]) -> int:
     return len({each.shared if each.planes else each.number for each in slots})
 
 
-def states(slot: Slot) -> dict[str, float | str | None]:
-    """Return what the algorithms' states show, by key; None where an algorithm does not run."""
-    return {
-        column.key: column.value(slot.states[each.algorithm], slot.rates[each.algorithm])
-        if each.algorithm in slot.states
-        else None
-        for each in senders()
-        for column in each.state_columns
-    }
+def states(slot: Slot, card: CardPair = NO_CARD) -> dict[str, float | str | None]:
+    """Return what the algorithms' states show, by key; None where an algorithm does not run.
+
+    The kernel hears of a plane's loss with the first answer after it, the card at once: what it
+    says of the queue pair holds.
+    """
+    found: dict[str, float | str | None] = {}
+    for each in senders():
+        for column in each.state_columns:
+            value: float | str | None = None
+            if each.algorithm in slot.states:
+                value = column.value(slot.states[each.algorithm], slot.rates[each.algorithm])
+                if column.is_plane:
+                    value = card.plane_word(slot.plane, str(value))
+            found[column.key] = value
+    return found
 
 
 def counters(found: Mapping[str, int]) -> dict[str, int]:
@@ -100,13 +109,21 @@ def counters(found: Mapping[str, int]) -> dict[str, int]:
     return {names.get(name, name): count for name, count in found.items()}
 
 
-def cells(slot: Slot, names: Names, time_scale: int, now_ns: int, packets_ps: float) -> list[str]:
+def cells(
+    slot: Slot,
+    names: Names,
+    time_scale: int,
+    now_ns: int,
+    packets_ps: float,
+    card: CardPair = NO_CARD,
+) -> list[str]:
     """Return a queue pair's figures in the order of `COLUMNS`; its rates are the fabric's.
 
-    Of one over planes they are a plane's, whose number stands behind the queue pair's.
+    Of one over planes they are a plane's, whose number stands behind the queue pair's. `card`: what
+    the host's card says of it.
     """
     controlled = bool(slot.rate_bps)
-    found = states(slot)
+    found = states(slot, card)
     return [
         names.end_of(slot.local_ip),
         f"{slot.qpn}:{slot.plane}" if slot.planes else str(slot.qpn),
@@ -122,10 +139,20 @@ def cells(slot: Slot, names: Names, time_scale: int, now_ns: int, packets_ps: fl
         _count(slot.naks),
         age(slot.lost_at, now_ns) if slot.lost_at else "-",
         _count(slot.probes),
+        names.end_of(card.path.address) if card.path else "-",
+        _path(card),
+        card.cause(slot.plane) or "-",
         _count(slot.packets),
         scaled(packets_ps),
         since(slot, now_ns),
     ]
+
+
+def _path(card: CardPair) -> str:
+    """Return where path migration stands."""
+    if card.path is None:
+        return "-"
+    return "switching" if card.path.switching else card.path.state
 
 
 def _state(column: StateColumn, value: float | str | None, time_scale: int) -> str:

@@ -1,8 +1,9 @@
 """`weft agent`: what the kernel keeps of every queue pair of the running fabric, again and again.
 
-It reads the maps that the host agent pinned, in the kernel's memory; nothing is asked of hosts or
-switches, so looking costs traffic nothing. `weft agent --restart` compiles and loads the hosts'
-XDP program anew: state is pinned, and the program changes between two packets.
+It reads the maps that the host agent pinned, in the kernel's memory; where hosts have several
+interfaces their endpoints are asked, too. So looking costs traffic nothing. `weft agent --restart`
+compiles and loads the hosts' XDP program anew: state is pinned, and the program changes between two
+packets.
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from rich.console import Group, RenderableType
 from rich.live import Live
@@ -23,40 +24,19 @@ from emulation.errors import EmulationError
 from emulation.fabric_record import FabricRecord, NoRunError
 from emulation.host_agent import LOG, host_interfaces
 from hostagent import agent, pins
-from hostagent.notifications import Heard, HeardCounts
-from hostagent.pinned_maps import MapsError, PinnedMaps, Slot
+from hostagent.pinned_maps import MapsError, PinnedMaps
 from observe import agent_rows, notification_rows
+from observe.agent_look import Look, cards_of, look_json, title
 from observe.errors import UsageError
 from observe.interval import interval_seconds
 from weft import console
 from weft.command_line import argument, command, flag, option
-from workloads.senders import columns, name_of
 
 _FOOT = "Ctrl-C ends"
-_NO_COUNTS = HeardCounts({}, 0, 0, 0)
 
 
 class AgentCommandError(EmulationError):
     """The host agent's part of the run is not as it should be."""
-
-
-@dataclass(frozen=True)
-class Look:
-    """All queue pairs at one moment; packets/s since the look before, by host's address and QP.
-
-    `notifications`: the latest of each host, type, switch and port; their counts are of all hosts.
-
-    `at`: seconds since the epoch; `now_ns`: CLOCK_MONOTONIC.
-    """
-
-    record: FabricRecord
-    at: float
-    now_ns: int
-    slots: tuple[Slot, ...]
-    counters: Mapping[str, int]
-    packets_ps: Mapping[tuple[int, int], float]
-    notifications: tuple[Heard, ...] = ()
-    notification_counts: HeardCounts = _NO_COUNTS
 
 
 @command("""
@@ -173,6 +153,7 @@ class _View:
         look = Look(
             *(self.record, time.time(), now, slots, self._maps.counters(), {}, heard),
             self._maps.notification_counts(),
+            cards_of(self.record),
         )
         before, rates = self._before, {}
         if before is not None:
@@ -234,6 +215,7 @@ class _View:
                 scale,
                 look.now_ns,
                 look.packets_ps.get((slot.local_ip, slot.qpn), 0.0),
+                look.card(slot),
             )
             for slot in look.slots
         ]
@@ -283,58 +265,6 @@ class _View:
         text.append("".join(f"{line}\n" for line in foot))
         text.append(_FOOT, "dim")
         return Group(text)
-
-
-def title(look: Look) -> str:
-    """Say which run this is and what its numbers hold for."""
-    topology = look.record.topology
-    text = f"{topology.name}, run {look.record.run}; real time; time_scale {topology.time_scale}"
-    return text + ("; rates are the fabric's" if topology.time_scale != 1 else "")
-
-
-def look_json(look: Look, names: agent_rows.Names) -> dict[str, object]:
-    """Return a look as JSON. Rates are per real second; alpha is a share; null: not limited."""
-    topology = look.record.topology
-    return {
-        "run": look.record.run,
-        "topology": topology.name,
-        "time_scale": topology.time_scale,
-        "at": round(look.at, 3),
-        "counters": agent_rows.counters(look.counters),
-        "notification_counts": notification_rows.counts_json(look.notification_counts),
-        "notifications": [
-            notification_rows.row_json(each, names, topology, look.now_ns)
-            for each in look.notifications
-        ],
-        "queue_pairs": [_pair_json(slot, look, names) for slot in look.slots],
-    }
-
-
-def _pair_json(slot: Slot, look: Look, names: agent_rows.Names) -> dict[str, object]:
-    data = asdict(slot)
-    last, cut, lost = data.pop("last_ns"), data.pop("first_cut_at"), data.pop("lost_at")
-    plane, shared, answers = data.pop("plane"), data.pop("shared"), data.pop("probes")
-    for name in ("algorithms", "rates", "states"):
-        del data[name]
-    data |= {
-        **{each.name: data.pop(each.counter) for each in columns()},
-        **agent_rows.states(slot),
-        "host": names.host_of(slot.local_ip),
-        "peer_host": names.host_of(slot.peer_ip),
-        "local_ip": slot.local,
-        "peer_ip": slot.peer,
-        "algorithm": name_of(slot.algorithms),
-        "packets_ps": round(look.packets_ps.get((slot.local_ip, slot.qpn), 0.0), 1),
-        "last_seen_s": round((look.now_ns - last) / 1e9, 6) if last else None,
-        "first_cut_s": round((look.now_ns - cut) / 1e9, 6) if cut else None,
-        "plane_number": plane if slot.planes else None,
-        "first_number": shared if slot.planes else None,
-        "lost_s": round((look.now_ns - lost) / 1e9, 6) if lost else None,
-        "answers": answers if slot.planes else None,
-    }
-    if not slot.rate_bps:
-        data |= {"rate_bps": None, "line_rate_bps": None}
-    return data
 
 
 def _live(view: _View) -> str:

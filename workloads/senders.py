@@ -65,7 +65,8 @@ class StateColumn:
     `key`: in JSON; `title`: of the column, empty for JSON alone. `value(state, rate_bps)`: from the
     state's C fields and what the algorithm alone allows; None: nothing to show. `is_rate`: bits/s,
     shown in fabric time; else a share, an integer that counts, or a word. `optional`: the column is
-    there only if a row has a value.
+    there only if a row has a value. `is_plane`: a word of what a plane is, of which the card may
+    know more than the state.
     """
 
     key: str
@@ -73,6 +74,7 @@ class StateColumn:
     value: Callable[[Mapping[str, int], int], float | str | None]
     is_rate: bool = True
     optional: bool = False
+    is_plane: bool = False
 
 
 @dataclass(frozen=True)

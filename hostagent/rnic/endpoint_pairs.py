@@ -296,6 +296,14 @@ class EndpointPairs(EndpointLoop):
                 found.append(plane_stats_of(row))
         return found
 
+    def migrates(self, qpn: int) -> bool:
+        """Say whether a queue pair uses an interface at a time, and is connected.
+
+        Raises CardError: there is no such queue pair.
+        """
+        held = self._held(qpn)
+        return held.config.planes.use is PlaneUse.SINGLE and self._is_made(held)
+
     def migration_stats(self, qpn: int) -> MigrationStats:
         """Return where one stands that uses an interface at a time.
 

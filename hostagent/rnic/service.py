@@ -84,7 +84,8 @@ stats {} -> {pairs: [{qpn, peer_ip, peer_qpn, connected, failure, ...}], endpoin
     The connection's queue pairs with all of `struct rnic_qp_stats` (udp_port: its first source
     port; rate_bps: congestion control's, null if it does not limit; first_cut_at: when that first
     lowered it, null if it never did; planes: of each, `struct rnic_plane_stats`, only of those that
-    have some); `endpoint`: the daemon's counts and CPU time.
+    have some; migration: `struct rnic_migration_stats`, only with path migration); `endpoint`: the
+    daemon's counts and CPU time.
 watch {interval_ms, all?} -> a line {at_ns, pairs: [...], endpoint: {...}} each interval_ms, as
     `stats` has it, until `cancel`, which is answered by {}. all: every connection's queue pairs.
 cancel {} -> {} (nothing to cancel), or the answer of what it ended
@@ -117,7 +118,7 @@ from hostagent.rnic.interface import (
     neighbour,
 )
 from hostagent.rnic.measuring import WHY
-from hostagent.rnic.planes import PlaneStats
+from hostagent.rnic.planes import MigrationStats, PlaneStats
 
 MAX_LINE = 1 << 24
 
@@ -190,6 +191,8 @@ class Service:
                 row["first_cut_at"] = None if cut < 0 else self.endpoint.monotonic_ns(cut)
                 if planes := self.endpoint.plane_stats(qpn):
                     row["planes"] = [self._plane(plane) for plane in planes]
+                if self.endpoint.migrates(qpn):
+                    row["migration"] = self._migration(self.endpoint.migration_stats(qpn))
             rows.append(row)
         return {"pairs": rows, "endpoint": asdict(self.endpoint.stats())}
 
@@ -197,10 +200,17 @@ class Service:
         row: dict[str, Any] = {**asdict(plane), "state": plane.state.name.lower()}
         row["why"] = plane.why.name.lower() if plane.why else None
         row["rate_bps"] = plane.rate_bps or None
-        for name in ("heard_at", "lost_at", "up_at"):
-            at = row[name]
-            row[name] = None if at < 0 else self.endpoint.monotonic_ns(at)
-        return row
+        return row | self._times(row, "heard_at", "lost_at", "up_at")
+
+    def _migration(self, stats: MigrationStats) -> dict[str, Any]:
+        row: dict[str, Any] = {**asdict(stats), "state": stats.state.name.lower()}
+        row["cause"] = stats.cause.name.lower() if stats.cause else None
+        return row | self._times(row, "found_at", "migrated_at")
+
+    def _times(self, row: dict[str, Any], *names: str) -> dict[str, int | None]:
+        return {
+            name: None if row[name] < 0 else self.endpoint.monotonic_ns(row[name]) for name in names
+        }
 
 
 async def _serve(config: EndpointConfig, maps: PinnedMaps | None, path: Path) -> None:

@@ -142,7 +142,7 @@ SENDER = Sender(
     },
     planes=planes_of,
     state_columns=(
-        StateColumn("plane", "plane", _state, is_rate=False, optional=True),
+        StateColumn("plane", "plane", _state, is_rate=False, optional=True, is_plane=True),
         StateColumn("plane_rate_bps", "plane b/s", lambda _, rate_bps: rate_bps, optional=True),
         StateColumn(
             "plane_losses", "losses", lambda state, _: state["losses"], is_rate=False, optional=True

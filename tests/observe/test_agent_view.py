@@ -20,8 +20,9 @@ from hostagent.notifications import Heard, HeardCounts
 from hostagent.pinned_maps import PinnedMaps, Plane, Slot
 from mechanisms.dcqcn.parameters import parameters
 from observe import agent_rows, notification_rows
+from observe.agent_look import Look, look_json
 from weft import cli
-from weft.agent import Look, _View, look_json
+from weft.agent import _View
 
 NOW = 10_000_000_000
 
@@ -202,7 +203,7 @@ def test_columns_of_fast_cnps_are_there_when_something_goes_by_them() -> None:
     assert "fast" not in agent_rows.aligned([without, plain], 300)[0]
     headings, _ = agent_rows.aligned([without, fast], 300)
     assert "fast b/s" in headings and "fast CNPs" in headings
-    of_planes = {"plane", "plane b/s", "losses", "lost", "answers"}
+    of_planes = {"plane", "plane b/s", "losses", "lost", "answers", "sends by", "path", "cause"}
     assert agent_rows.columns_for([fast]) == [
         name for name in agent_rows.COLUMNS if name not in of_planes
     ]
