@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import select
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from emulation.endpoints import Place
@@ -17,6 +17,7 @@ from topologies import Topology
 from topologies.model import Interface
 from workloads.path_choice import path_request
 from workloads.planes import plane_request
+from workloads.senders import of_planes
 from workloads.several import links_of, span
 from workloads.transport import transport_for
 from workloads.transport_schema import transport_entry
@@ -52,12 +53,17 @@ class Work:
 
 @dataclass(frozen=True)
 class Answer:
-    """What one source's endpoint said of its measurement; {} if it could not measure."""
+    """What one source's endpoint said of its measurement; {} if it could not measure.
+
+    `planes`: of each plane of each queue pair, at the end that data leaves, its `interface` and
+    what the endpoint's `stats` have.
+    """
 
     source: str
     target: str
     said: Mapping[str, Any] = field(default_factory=dict)
     failures: tuple[str, ...] = ()
+    planes: tuple[Mapping[str, Any], ...] = ()
 
     @property
     def interrupted(self) -> bool:
@@ -78,6 +84,7 @@ class _Ends:
     there: EndpointClient
     interfaces: tuple[int, int]
     qpns: list[int] = field(default_factory=list)
+    at_target: list[int] = field(default_factory=list)
 
 
 def info(place: Place) -> dict[str, Any]:
@@ -141,7 +148,32 @@ def measure(
                 depth=work.depth,
                 duration_ms=work.duration_ms,
             )
-        return _answers(ends, draw)
+        answers = _answers(ends, draw)
+        entry = transport_entry().model_validate(dict(work.control))
+        if of_planes(entry) is None:
+            return answers
+        of_target = work.operation == "read"  # the data's end
+        return [
+            replace(answer, planes=_planes(each, of_target=of_target))
+            for answer, each in zip(answers, ends, strict=True)
+        ]
+
+
+def _planes(ends: _Ends, *, of_target: bool) -> tuple[Mapping[str, Any], ...]:
+    """Ask an endpoint for its queue pairs' planes: another connection, since ours may still end."""
+    end, own = (ends.there, ends.at_target) if of_target else (ends.here, ends.qpns)
+    try:
+        with EndpointClient.connect(end.path) as client:
+            pairs = client.call("watch", all=True)["pairs"]
+    except (EndpointGone, RequestRefused):
+        return ()
+    # A queue pair over planes has all interfaces of its card, in their order.
+    return tuple(
+        {"interface": number, **plane}
+        for pair in pairs
+        if pair["qpn"] in own
+        for number, plane in enumerate(pair.get("planes", ()))
+    )
 
 
 def _at(topology: Topology, interface: Interface, number: int, work: Work) -> dict[str, Any]:
@@ -178,7 +210,7 @@ def _join(
         **settings,
     )
     ends.there.call("serve", qpns=theirs, operation=work.operation, mode=work.mode, size=work.size)
-    ends.qpns = ours
+    ends.qpns, ends.at_target = ours, theirs
     return ends
 
 

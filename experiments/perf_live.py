@@ -13,6 +13,7 @@ import numpy as np
 
 from emulation import control, fabric_record, rdma
 from emulation.endpoints import Place
+from experiments.perf_planes import shares
 from experiments.perf_report import Bandwidth, Measurement, Report, Row, latency
 from experiments.perf_request import DEFAULT_COUNT, DEFAULT_DEPTH, MAX_MESSAGES, Request, interfaces
 from experiments.perf_simulated import notes
@@ -88,7 +89,14 @@ def measure(
         work = _work(request, topology, mode, size)
         tell = _teller(draw, work)
         answers = rdma.measure(topology, places, sources, target, work, tell)
-        rows = tuple(_row(mode, answer) for answer in answers)
+        senders = [target if request.operation == "read" else source for source in sources]
+        rows = tuple(
+            replace(
+                _row(mode, answer),
+                planes=shares(topology, sender, map(_by_interface, answer.planes)),
+            )
+            for sender, answer in zip(senders, answers, strict=True)
+        )
         interrupted = any(answer.interrupted for answer in answers)
         measured.append(Measurement(mode, size, rows, interrupted))
         if interrupted:
@@ -197,6 +205,10 @@ def _depth(request: Request, rate_bps: int, size: int) -> int:
     """Return how many messages are outstanding on a queue pair: none longer than a second or so."""
     of_all = rate_bps // (8 * size)
     return min(DEFAULT_DEPTH, max(1, of_all // (request.qps * len(request.sources))))
+
+
+def _by_interface(said: Mapping[str, Any]) -> tuple[int, Mapping[str, Any]]:
+    return said["interface"], said
 
 
 def _row(mode: str, answer: rdma.Answer) -> Row:

@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from experiments.perf_planes import PlaneShare
 
 Times = npt.NDArray[np.int64]
 
@@ -61,13 +63,17 @@ class Latency:
 
 @dataclass(frozen=True)
 class Row:
-    """What one source measured, in one mode at one size. `counts`: its transport's."""
+    """What one source measured, in one mode at one size. `counts`: its transport's.
+
+    `planes`: what each carried, of queue pairs over planes.
+    """
 
     source: str
     target: str
     result: Bandwidth | Latency | None
     failures: tuple[str, ...] = ()
     counts: dict[str, Any] = field(default_factory=dict)
+    planes: tuple[PlaneShare, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -209,6 +215,7 @@ def _measurement_json(measurement: Measurement, scale: int) -> dict[str, Any]:
                 "target": row.target,
                 **result_json(row.result, scale),
                 "transport": row.counts,
+                **({"planes": [asdict(each) for each in row.planes]} if row.planes else {}),
                 "failures": list(row.failures),
             }
             for row in measurement.rows

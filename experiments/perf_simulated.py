@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from experiments.perf_planes import PlaneShare, shares
 from experiments.perf_report import Measurement, Report, Row, bandwidth, latency
 from experiments.perf_request import DEFAULT_COUNT, DEFAULT_DEPTH, MAX_MESSAGES, Request, interfaces
 from mechanisms.contract import Measured
@@ -158,7 +159,7 @@ class _Measured:
         times = outcome.end.message_times
         stats = simulation.engine.transport_stats(0, len(self.flows))
         rows = [
-            self._row(source, each, times, stats)
+            self._row(source, each, times, stats, self._planes(simulation, source, each))
             for source, each in zip(self.sources, offered, strict=True)
         ]
         return Measurement(self.mode, self.size, tuple(rows), outcome.stop.value == "interrupted")
@@ -238,7 +239,24 @@ class _Measured:
 
     # --- the results ----------------------------------------------------------------------------
 
-    def _row(self, source: Interface, offered: _Offered, times: Any, stats: Any) -> Row:
+    def _planes(
+        self, simulation: Simulation, source: Interface, offered: _Offered
+    ) -> tuple[PlaneShare, ...]:
+        """Return what each plane carried of a source's messages; the answers are not among them."""
+        flows = offered.flows[:1] if self.mode == "latency" else offered.flows
+        rows = simulation.engine.plane_rows()
+        rows = rows[(rows["sends"] != 0) & np.isin(rows["flow"], flows)]
+        sender = self.target if self.request.operation == "read" else source
+        return shares(self.topology, sender, ((int(row["interface"]), row) for row in rows))
+
+    def _row(
+        self,
+        source: Interface,
+        offered: _Offered,
+        times: Any,
+        stats: Any,
+        planes: tuple[PlaneShare, ...],
+    ) -> Row:
         names = (str(source.end), str(self.target.end))
         of_flows = stats[offered.flows]
         fields = dict(zip(_COUNTED, _COUNTED, strict=True))
@@ -255,11 +273,11 @@ class _Measured:
             ends = own["done"] if offered.answers is None else times[offered.answers]["done"]
             spans = (ends - own["ready"])[ends >= 0]
             single = spans if offered.answers is None else spans // 2
-            return Row(*names, latency(single), tuple(sorted(failures)), counts)
+            return Row(*names, latency(single), tuple(sorted(failures)), counts, planes)
         done = own["done"] >= 0
         arrived = own["done"][done] + self._ack_ps(source)
         found = bandwidth(own["ready"][own["ready"] >= 0], arrived, self.size)
-        return Row(*names, found, tuple(sorted(failures)), counts)
+        return Row(*names, found, tuple(sorted(failures)), counts, planes)
 
 
 def _transport(request: Request) -> TransportFields:

@@ -15,6 +15,9 @@ LATENCY_COLUMNS = (
     "#bytes", "#iterations", "t_min[usec]", "t_max[usec]", "t_typical[usec]", "t_avg[usec]",
     "t_stdev[usec]", "99% percentile[usec]", "99.9% percentile[usec]",
 )  # fmt: skip
+PLANE_COLUMNS = (
+    "#bytes", "sent by", "plane", "packets", "of the bytes", "losses", "sent again by others",
+)  # fmt: skip
 _TITLES = {"bandwidth": "BW", "latency": "Latency"}
 _PRECISE_BELOW = 0.1  # Gb/s: then perftest shows six digits, too
 
@@ -25,6 +28,7 @@ def show(report: Report) -> None:
         measured = [each for each in report.measurements if each.mode == mode]
         if measured:
             _table(report, mode, measured)
+            _planes(report, mode, measured)
     print(conditions(report))
     for line in _lines(report):
         print(line)
@@ -50,6 +54,30 @@ def _table(report: Report, mode: str, measured: Sequence[Measurement]) -> None:
     for measurement in measured:
         if measurement.jain is not None:
             print(f" Jain's index of {measurement.size} B: {measurement.jain:.4f}")
+
+
+def _planes(report: Report, mode: str, measured: Sequence[Measurement]) -> None:
+    """Print what each plane carried, where queue pairs have some."""
+    several = len(report.parameters["sources"]) > 1
+    rows = [
+        [
+            *([row.source] if several else []),
+            str(measurement.size),
+            plane.interface,
+            plane.plane or "-",
+            str(plane.packets),
+            f"{plane.share:.1%}",
+            str(plane.losses),
+            str(plane.moved_packets),
+        ]
+        for measurement in measured
+        for row in measurement.rows
+        for plane in row.planes
+    ]
+    if rows:
+        head = [*(["from"] if several else []), *PLANE_COLUMNS]
+        right = ("#bytes", *PLANE_COLUMNS[3:])
+        console.table(head, rows, title=f"{_TITLES[mode]} by plane", right=right)
 
 
 def _clocks(report: Report) -> list[tuple[int, str]]:

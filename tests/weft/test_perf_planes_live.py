@@ -60,13 +60,17 @@ def test_a_plane_is_killed_and_back_under_perf(tmp_path: Path) -> None:
         until_plane(lab, "lost")
         assert lab.do("link", "h1:1", "s2", "up")[0] == 0
         until_plane(lab, "up")  # after its hold-down of 10 ms, here 3 s
-        lost = planes_of(lab, "h1")[1]
-        assert lost["losses"] >= 1
+        assert planes_of(lab, "h1")[1]["losses"] >= 1
         measuring.join(PATIENCE_S)
         (report,) = found
     (row,) = report["measurements"][0]["rows"]
     assert row["failures"] == []
     modes = {each["mode"] for each in report["parameters"]["endpoints"].values()}
     assert modes == {"af_xdp"}
+    healthy, lost = row["planes"]
+    assert [healthy["interface"], lost["interface"]] == ["h1", "h1:1"]
+    assert (healthy["losses"], healthy["moved_packets"]) == (0, 0)
+    assert lost["losses"] >= 1
+    assert 0.1 < lost["share"] < healthy["share"]
     line = 40e6 * 2048 / 2132
     assert 1.2 * line < row["bw_average_gbps"] * 1e9 < 2 * line  # both, and one for a while
