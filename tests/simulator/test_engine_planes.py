@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from ipaddress import IPv4Address
 
 import pytest
 from scapy.layers.l2 import Ether
 
 from hostagent.rnic.card_records import Operation, Repeat
-from hostagent.rnic.planes import PlaneConfig, PlaneLoss, PlaneState, PlaneUse
+from hostagent.rnic.planes import NO_PLANES, PlaneConfig, PlaneLoss, PlaneState, PlaneUse
 from protocols.notification import Notification, NotificationType, datagram
 from simulator.core.binding import EngineError, Transport
 from tests.simulator.conftest import Net
@@ -64,3 +65,25 @@ def test_only_interfaces_of_a_host_are_drained(net: Net) -> None:
         with pytest.raises(EngineError, match=f"node {node} has no interface {interface}"):
             net.engine.drain(node, interface, True)
     net.engine.drain(a, 1, True)  # it has no card of several interfaces: nothing to drain
+
+
+@pytest.mark.parametrize("use", [PlaneUse.SHARED, PlaneUse.TURNS])
+def test_only_planes_leave_out_what_is_drained(net: Net, use: PlaneUse) -> None:
+    """Cards that take turns over interfaces send by all: why a run file may not drain there."""
+    a, b = net.host(interfaces=2), net.host(interfaces=2)
+    for interface in range(2):
+        net.link((a, interface), (b, interface))
+    planes = PLANES if use is PlaneUse.SHARED else NO_PLANES
+    number = net.engine.add_transports([replace(TRANSPORT, planes=planes)]) + 1
+    write = int(Operation.WRITE)
+    flow = net.flow(a, b, payload=4096, interfaces=2, transport=number, operation=write)
+    net.messages([{"flow": flow, "bytes": 4 << 20}])
+    net.engine.run(20 * US)
+    net.engine.drain(a, 1, True)
+    before = [net.engine.host_port_stats(a, interface).tx_packets for interface in range(2)]
+    net.engine.run(to_the_end=True)
+    after = [net.engine.host_port_stats(a, interface).tx_packets for interface in range(2)]
+    sent = [now - then for now, then in zip(after, before, strict=True)]
+    assert net.engine.totals().messages_done == 1
+    assert sent[0] > 100
+    assert sent[1] <= 1 if use is PlaneUse.SHARED else sent[1] > 100
