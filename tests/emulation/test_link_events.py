@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
-from emulation.link_events import EventPlayer, FabricCalls, not_emulated
+import topologies
+from emulation.link_events import EventPlayer, FabricCalls, not_emulated, playable
+from emulation.switch_node import Target
 from topologies import Endpoint, Link
 from topologies.events import Call, DrainCall, LinksCall, PortCall
 
@@ -122,3 +124,18 @@ def test_interfaces_are_drained_at_the_endpoints() -> None:
     for on in (True, False):
         fabric.perform(DrainCall(0, "plane B", ends, on))
     assert told == [(ends, True), (ends, False)]
+
+
+def test_interfaces_are_drained_on_every_target() -> None:
+    """It is the hosts' matter, while BMv2's links lose nothing."""
+    topology = topologies.loads(
+        "{time_scale: 1, generator: dual_plane, spines: 1, leaves: 1, hosts_per_leaf: 2, "
+        "link: {rate: 1Gbps, delay: 1us, queue: 1MB}, events: [{at: 0us, plane: A, do: drain}, "
+        "{at: 1us, link: s1-s3, loss: 1%}]}"
+    )
+    for target, kinds in (
+        (Target.SOFTSWITCH, [DrainCall, PortCall, PortCall]),
+        (Target.BMV2, [DrainCall]),
+    ):
+        session: Any = SimpleNamespace(topology=topology, target=target)
+        assert [type(call) for call in playable(session)[0]] == kinds
