@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from experiments.ways import Ways, duration_of
 from observe.errors import UsageError
 from topologies.errors import did_you_mean
 from topologies.reach import Reach
-from topologies.units import parse_duration, parse_size
+from topologies.units import parse_size
 from workloads.planes import plane_problems
 from workloads.senders import choices, with_those_beside
 from workloads.several import unjoined
@@ -83,11 +84,7 @@ class Request:
 
     def _ways(self) -> dict[str, Any]:
         """What was asked for of interfaces, in the same keys; nothing if nothing was."""
-        reorder = {} if self.reorder is None else {"reorder": self.reorder}
-        failover = {"failover": True} if self.failover else {}
-        if self.interfaces == "one":
-            return {**reorder, **failover}
-        return {"interfaces": self.interfaces, **reorder, **failover}
+        return Ways(self.interfaces, self.reorder, self.failover).keys()
 
     def parameters(self) -> dict[str, Any]:
         """What the results were measured with, for people and programs to read.
@@ -145,7 +142,7 @@ def request_of(
         control=control,
         set_name=chosen,
         retransmission=retransmission,
-        duration_ps=_duration("--duration", duration),
+        duration_ps=duration_of("--duration", duration),
         interfaces=interfaces,
         reorder=reorder,
         failover=failover,
@@ -194,11 +191,9 @@ def _size(text: str) -> int:
 
 
 def _check_ways(request: Request) -> None:
-    _duration("--reorder", request.reorder)
+    Ways(request.interfaces, request.reorder, request.failover).check()
     if request.reorder is not None and request.retransmission != "selective-repeat":
         raise UsageError("--reorder is for --retransmission selective-repeat: go-back-n has none")
-    if request.failover and request.interfaces == "one":
-        raise UsageError("--failover is of queue pairs over all interfaces: --interfaces all")
     if request.failover and request.retransmission == "go-back-n":
         raise UsageError(
             "--failover needs --retransmission selective-repeat: go-back-n keeps "
@@ -209,18 +204,6 @@ def _check_ways(request: Request) -> None:
             if ":" in name:
                 host = name.partition(":")[0]
                 raise UsageError(f"{name}: queue pairs use all interfaces: write {host}")
-
-
-def _duration(option: str, text: str | None) -> int | None:
-    if text is None:
-        return None
-    try:
-        duration = parse_duration(text)
-    except ValueError as error:
-        raise UsageError(f"{option} {text}: {error}") from None
-    if duration <= 0:
-        raise UsageError(f"{option} {text}: has to be more than nothing")
-    return duration
 
 
 def _check_numbers(request: Request) -> None:

@@ -154,6 +154,15 @@ preprocessor = together(
            help="define a macro for the preprocessor"),
 )  # fmt: skip
 
+ways = together(
+    option("--interfaces", type=click.Choice(("one", "all")), default="one",
+           help="of both hosts that a queue pair uses (default)"),
+    option("--reorder", metavar="T", help="selective-repeat: packets may overtake each other by "
+           "so much of the fabric's time, such as 10us"),
+    flag("--failover", "failover", help="with all interfaces: they are planes, each with rate and "
+         "loss of its own, and one that fails costs its share alone"),
+)  # fmt: skip
+
 tls_files = together(
     option("--tls-ca", type=Path, metavar="FILE",
            help="TLS: the authority of the switch's certificate"),

@@ -21,7 +21,7 @@ from observe.errors import UsageError
 from simulator.runner import Progress
 from softswitch import program_cache
 from weft import console, perf_tables
-from weft.command_line import argument, as_json, command, flag, option, together, wrong
+from weft.command_line import argument, as_json, command, flag, option, together, ways, wrong
 
 PROGRESS_AFTER_S = 2.0
 
@@ -48,12 +48,7 @@ _request = together(  # what the command and the prompt's `perf` have in common
            help="the parameter set of what lowers rates, or none"),
     option("--retransmission", type=Choice(RETRANSMISSIONS), default=RETRANSMISSIONS[0],
            help="what is sent again after a loss (default)"),
-    option("--interfaces", type=Choice(("one", "all")), default="one",
-           help="of both hosts that a queue pair uses (default)"),
-    option("--reorder", metavar="T", help="selective-repeat: packets may overtake each other by "
-           "so much of the fabric's time, such as 10us"),
-    flag("--failover", "failover", help="with all interfaces: they are planes, each with rate and "
-         "loss of its own, and one that fails costs its share alone"),
+    ways,
     option("--duration", metavar="T",
            help="measure for so long, such as 5s (virtual time with --sim), in place of -n"),
     flag("--bw", help="bandwidth only"),
