@@ -17,7 +17,7 @@ from click import Choice
 from emulation.interrupts import Interrupted
 from observe.errors import UsageError
 from weft import console, torch_setup
-from weft.command_line import argument, as_json, command, option
+from weft.command_line import argument, as_json, command, option, ways
 
 # Functions import what they need, as those of run-topo do: a Ctrl-C during imports is lost.
 if TYPE_CHECKING:
@@ -56,6 +56,9 @@ class _Asked:
     target: str
     time_scale: int | None
     give_up: float
+    interfaces: str
+    reorder: str | None
+    failover: bool
     as_json: bool
 
 
@@ -65,6 +68,8 @@ class _Asked:
       sudo weft train training --transport ring    hosts do, in a ring: the same weights
       sudo weft train training --transport rdma    the same ring, by the hosts' cards
       sudo weft train training --loss 1% --fault "at step 20: kill s3"
+      sudo weft train dualplane --time-scale 300 --transport rdma --interfaces all --failover
+          --steps 200 --fault "at step 20: down h1:1 s3 for 1s"      by planes, one of which fails
       sudo weft train leafspine --transport gloo --hosts h1,h3 --steps 10
       sudo weft train --json                       in the fabric that is up (make run-topo CLI=1)
 
@@ -96,6 +101,7 @@ class _Asked:
     help="what goes wrong, such as "
     "'at step 20: kill s3'; also revive, down A B, up A B, loss 5% A B; repeatable",
 )
+@ways
 @option("--target", type=Choice(("softswitch", "bmv2")), default="softswitch",
         help="what plays the switches of TOPO (default)")  # fmt: skip
 @option("--time-scale", type=_AT_LEAST, metavar="N", help="slow TOPO down by this (default: its "
@@ -135,7 +141,7 @@ def _run(asked: _Asked) -> int:
         if asked.as_json:
             print(json.dumps(in_json(request, fabric, seen), indent=2))
         else:
-            _show(request, fabric, seen)
+            show(request, fabric, seen)
         sys.stdout.flush()
         for failure in seen.failures:
             console.error(failure)
@@ -177,6 +183,7 @@ def _request(asked: _Asked, topology: Topology) -> Request:
     from experiments.training import faults  # late: see the top
     from experiments.training.job import Training, Transport
     from experiments.training.run import Request, ranks_of
+    from experiments.ways import Ways
 
     if asked.hosts is not None and asked.ranks is not None:
         raise UsageError("--hosts or --ranks, not both")
@@ -197,6 +204,7 @@ def _request(asked: _Asked, topology: Topology) -> Request:
         asked.loss,
         faults.in_order(found, asked.steps),
         asked.give_up,
+        Ways(asked.interfaces, asked.reorder, asked.failover),
     )
     ranks_of(request, topology)
     return request
@@ -215,6 +223,7 @@ def in_json(request: Request, fabric: Fabric, seen: Seen) -> dict[str, Any]:
         "time_scale": fabric.topology.time_scale,
         "transport": request.transport.value,
         "training": asdict(request.training),
+        **asdict(request.ways),
         "loss": request.loss,
         "faults": [str(each) for each in request.faults],
         "sha256": seen.sha256,
@@ -237,20 +246,28 @@ def curve(values: Sequence[float], width: int = _WIDTH) -> str:
     return "".join(_BARS[min(len(_BARS) - 1, int(len(_BARS) * each / top))] for each in means)
 
 
-def _show(request: Request, fabric: Fabric, seen: Seen) -> None:
+def show(request: Request, fabric: Fabric, seen: Seen) -> None:
+    """Print what came of a job, for people."""
+    from experiments.training.planes import in_words  # late: see the top
+
     topology = fabric.topology
     for step, what in seen.events:
         print(f"  step {step:3}: {what}")
+    columns = ["rank", "host", "digits known", "collectives", "SHA-256 of the weights"]
     rows = [
         [str(each.rank), each.host, f"{each.accuracy:.1%}", _calls(each.calls), each.sha256[:16]]
         for each in seen.ranks
     ]
+    if any(each.planes for each in seen.ranks):
+        columns.insert(-1, "planes")
+        for row, each in zip(rows, seen.ranks, strict=True):
+            row.insert(-1, in_words(each.planes))
     equal = "equal on all ranks" if seen.sha256 else "NOT EQUAL, or some are missing"
     caption = (
         f"weights: {equal}; {fabric.runtime}, time scale {topology.time_scale}, {seen.wall_s:.1f} s"
     )
     console.table(
-        ["rank", "host", "digits known", "collectives", "SHA-256 of the weights"],
+        columns,
         rows,
         title=f"{topology.name}, {request.transport.value}: {len(seen.steps)} steps",
         caption=caption,

@@ -10,7 +10,10 @@ from dataclasses import asdict, dataclass
 from enum import Enum
 from typing import Any
 
+from hostagent.algorithms import Parameters
+from hostagent.collective.rdma import Line, RdmaSettings
 from hostagent.collective.worker_settings import WorkerSettings
+from hostagent.rnic.planes import NO_PLANES, PlaneConfig, PlaneUse
 
 STORE_PORT = 29500
 """TCP, at rank 0's host: torch.distributed's store."""
@@ -40,11 +43,27 @@ class Training:
 
 @dataclass(frozen=True)
 class Card:
-    """A rank's card, as `hostagent.collective.rdma` takes it beside interface and addresses."""
+    """A rank's card, as `hostagent.collective.rdma` takes it beside its first interface."""
 
     maps: str = ""
     line_rate_bps: int = 0
     timeout_us: int = 200_000
+    also: tuple[Line, ...] = ()
+    planes: PlaneConfig = NO_PLANES
+    control: Parameters | None = None
+    reorder_us: int = 0
+
+    @staticmethod
+    def of(said: dict[str, Any]) -> Card:
+        """Return what JSON has made a mapping of."""
+        planes = said["planes"]
+        return Card(
+            **{
+                **said,
+                "also": tuple(Line(**each) for each in said["also"]),
+                "planes": PlaneConfig(**{**planes, "use": PlaneUse(planes["use"])}),
+            }
+        )
 
 
 @dataclass(frozen=True)
@@ -76,6 +95,13 @@ class RankJob:
     patience_s: float = 120.0
     ring_port: int = 0
 
+    def rdma(self) -> RdmaSettings | None:
+        """Return what makes the ring one of this rank's card, None for another ring."""
+        card = self.card
+        if card is None:
+            return None
+        return RdmaSettings(self.interface, self.address, self.gateway, **vars(card))
+
     def line(self) -> str:
         """Return it as a line of JSON."""
         return json.dumps({**asdict(self), "transport": self.transport.value})
@@ -91,6 +117,6 @@ class RankJob:
                 "transport": Transport(said["transport"]),
                 "training": Training(**said["training"]),
                 "worker": None if worker is None else WorkerSettings(**worker),
-                "card": None if card is None else Card(**card),
+                "card": None if card is None else Card.of(card),
             }
         )

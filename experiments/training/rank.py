@@ -24,7 +24,6 @@ from experiments.training.digits import CLASSES, SIDE, digits
 from experiments.training.job import RankJob, Training, Transport
 from hostagent.collective.collectives import Connect
 from hostagent.collective.communicator import Communicator
-from hostagent.collective.rdma import RdmaSettings
 
 _TEST_SEED = 1 << 20
 
@@ -57,7 +56,7 @@ def _begin(job: RankJob, store: Any, timeout: timedelta) -> None:
         dist.init_process_group("gloo", timeout=timeout, **about)
         return
     weft.register()
-    options = weft.Options(job.address, job.ring_port, job.lanes, _connect(job), rdma=_card(job))
+    options = weft.Options(job.address, job.ring_port, job.lanes, _connect(job), rdma=job.rdma())
     dist.init_process_group("weft", timeout=timeout, pg_options=options, **about)
 
 
@@ -79,14 +78,6 @@ def _connect(job: RankJob) -> Connect | None:
         )
 
     return connect
-
-
-def _card(job: RankJob) -> RdmaSettings | None:
-    """Return what makes the ring one of this rank's card."""
-    card = job.card
-    if card is None:
-        return None
-    return RdmaSettings(job.interface, job.address, job.gateway, **asdict(card))
 
 
 def _abort(job: RankJob) -> None:
@@ -122,18 +113,20 @@ def _train(job: RankJob, say: Say) -> Any:
         loss.backward()
         optimizer.step()
         took = time.monotonic_ns() - began
-        say({"rank": job.rank, "step": step, "loss": loss.detach().item(), "ns": took})
+        about = {"step": step, "loss": loss.detach().item(), "began_ns": began, "ns": took}
+        say({"rank": job.rank, **about})
     return model
 
 
 def _outcome(job: RankJob, model: Any) -> dict[str, Any]:
     """Return the hash of the weights, how often the model is right, and how calls were made."""
     group = dist.group.WORLD
-    own = isinstance(group, weft.ProcessGroup)
+    counts = asdict(group.calls.counts()) if isinstance(group, weft.ProcessGroup) else None
     return {
         "sha256": weights_sha256(model),
         "accuracy": accuracy(model, job.training),
-        "calls": asdict(group.calls.counts()) if own else None,
+        "planes": [] if counts is None else counts.pop("planes"),
+        "calls": counts,
     }
 
 

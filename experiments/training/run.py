@@ -14,14 +14,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TextIO
 
-from emulation import processes, rdma
+from emulation import processes
 from emulation.switch_node import Target
+from experiments.training import cards
 from experiments.training.fabric import Fabric
 from experiments.training.faults import Fault
-from experiments.training.job import STORE_PORT, Card, RankJob, Training, Transport
+from experiments.training.job import STORE_PORT, RankJob, Training, Transport
+from experiments.training.planes import PlaneOfRank, planes_of
+from experiments.ways import Ways
 from hostagent.collective.communicator import BLOCK_MTU
 from hostagent.collective.neighbours import PORT
-from hostagent.pins import MAPS, pins_of
 from mechanisms.contract import SwitchJobs
 from mechanisms.registry import mechanisms
 from observe.errors import UsageError
@@ -55,6 +57,7 @@ class Request:
     loss: str | None = None
     faults: tuple[Fault, ...] = ()
     give_up_s: float = 5.0
+    ways: Ways = field(default_factory=Ways)
 
 
 @dataclass(frozen=True)
@@ -68,13 +71,17 @@ class StepSeen:
 
 @dataclass(frozen=True)
 class RankSeen:
-    """What a rank came to. `calls`: how its collectives were made (`collectives.Counts`)."""
+    """What a rank came to. `calls`: how its collectives were made (`collectives.Counts`).
+
+    `planes`: of its queue pair to the next rank, if its interfaces are such.
+    """
 
     rank: int
     host: str
     sha256: str
     accuracy: float
     calls: dict[str, Any] | None
+    planes: tuple[PlaneOfRank, ...] = ()
 
 
 @dataclass
@@ -124,7 +131,13 @@ def find_job(topology: Topology, wanted: str | None) -> tuple[SwitchJobs, str, t
 
 
 def ranks_of(request: Request, topology: Topology) -> tuple[str, ...]:
-    """Return the hosts of the ranks. Raises UsageError for hosts that are not there, or too few."""
+    """Return the hosts of the ranks.
+
+    Raises UsageError for hosts that are not there or too few, or whose interfaces do not serve.
+    """
+    if request.ways != Ways() and request.transport is not Transport.RDMA:
+        option = next(iter(request.ways.keys()))
+        raise UsageError(f"--{option} is about queue pairs, which only --transport rdma has")
     names = [host.name for host in topology.hosts]
     for name in request.hosts:
         if name not in names:
@@ -144,6 +157,7 @@ def ranks_of(request: Request, topology: Topology) -> tuple[str, ...]:
         hosts = of_job
     if len(hosts) < 2:
         raise UsageError("a job has at least 2 ranks")
+    cards.check(request.ways, topology, [topology.host(name) for name in hosts])
     return hosts
 
 
@@ -158,6 +172,7 @@ def jobs_of(request: Request, fabric: Fabric) -> Iterator[RankJob]:
     if request.transport is Transport.IN_NETWORK:
         start = jobs.count_start(fabric.directory, job)
         workers = [jobs.worker(topology, job, host.name, start) for host in hosts]
+    by_card = request.transport is Transport.RDMA
     for rank, (host, worker) in enumerate(zip(hosts, workers, strict=True)):
         yield RankJob(
             rank=rank,
@@ -172,28 +187,12 @@ def jobs_of(request: Request, fabric: Fabric) -> Iterator[RankJob]:
             training=request.training,
             lanes=lanes,
             worker=worker,
-            card=_card(fabric, host) if request.transport is Transport.RDMA else None,
+            card=cards.card_of(fabric, host, request.ways) if by_card else None,
             block_rate_bps=_block_rate_bps(fabric),
             timeout_s=TIMEOUTS_S[fabric.runtime],
             give_up_s=request.give_up_s,
             ring_port=PORT,
         )
-
-
-def _card(fabric: Fabric, host: Host) -> Card:
-    """Return the card of a host's rank. Raises UsageError: the host's endpoint is in use."""
-    if (fabric.directory / f"{host.name}.rnic").exists():
-        raise UsageError(
-            f"{host.name} has an endpoint that others use (`weft perf` starts it), and its card "
-            "takes the frames of a rank's: name the TOPO, and a fabric is brought up for the job"
-        )
-    topology = fabric.topology
-    pins = pins_of(fabric.run)
-    return Card(
-        str(pins) if (pins / MAPS[0]).exists() else "",
-        topology.real_rate_bps(topology.link_at(host.name)),
-        rdma.timeout_us(topology),
-    )
 
 
 def _block_rate_bps(fabric: Fabric) -> int:
@@ -220,7 +219,7 @@ def train(request: Request, fabric: Fabric, tell: Tell = lambda step, loss: None
         seen.events.append((0, fabric.do(("loss", request.loss))))
     began = time.monotonic()
     with _Faults(request.faults, fabric, seen) as faults, _Ranks(jobs, fabric) as lines:
-        _follow(jobs, lines, seen, faults, tell)
+        _follow(jobs, lines, seen, faults, tell, fabric.topology.time_scale)
     seen.wall_s = time.monotonic() - began
     if request.loss is not None and fabric.session is None:
         fabric.do(("loss", "0%"))  # others go on with this fabric
@@ -233,16 +232,19 @@ def _follow(
     seen: Seen,
     faults: _Faults,
     tell: Tell,
+    time_scale: int,
 ) -> None:
     """Take what ranks say until all of them have ended."""
     hosts = {job.rank: job.host for job in jobs}
     steps: dict[int, list[tuple[float, int]]] = {}
+    began: dict[int, list[int]] = {rank: [] for rank in hosts}
     for said in lines:
         rank = said["rank"]
         if "step" in said:
             step = said["step"]
             of_step = steps.setdefault(step, [])
             of_step.append((said["loss"], said["ns"]))
+            began[rank].append(said["began_ns"])
             if rank == 0:
                 faults.reached(step + 1)
             if len(of_step) == len(jobs):
@@ -250,8 +252,9 @@ def _follow(
                 seen.steps.append(StepSeen(step, mean, max(ns for _, ns in of_step)))
                 tell(step, mean)
         elif "sha256" in said:
-            calls = said["calls"]
-            seen.ranks.append(RankSeen(rank, hosts[rank], said["sha256"], said["accuracy"], calls))
+            planes = planes_of(said["planes"], began[rank], time_scale)
+            result = (said["sha256"], said["accuracy"], said["calls"], planes)
+            seen.ranks.append(RankSeen(rank, hosts[rank], *result))
         elif "failure" in said:
             seen.failures.append(f"rank {rank} ({hosts[rank]}): {said['failure']}")
         elif said["ended"] < 0:

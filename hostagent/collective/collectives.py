@@ -106,7 +106,8 @@ class _Call:
 class Counts:
     """How calls were made: by the tree, by the ring; and how often all changed to the ring.
 
-    `tree`: the worker's counters; `ring`: the card's, of a ring over RDMA.
+    `tree`: the worker's counters; `ring`: the card's, of a ring over RDMA; `planes`: each of its
+    planes, as `Ring.planes` has them.
     """
 
     by_tree: int
@@ -114,6 +115,7 @@ class Counts:
     changes: int
     tree: dict[str, int]
     ring: dict[str, int] = field(default_factory=dict)
+    planes: list[dict[str, Any]] = field(default_factory=list)
 
 
 class Collectives:
@@ -180,7 +182,9 @@ class Collectives:
         if self._tree is not None:
             with suppress(CollectiveError):
                 _add(tree, self._tree.counters())
-        return Counts(self._by_tree, self._by_ring, self._changes, tree, self._ring.counters())
+        ring = self._ring
+        told = (tree, ring.counters(), ring.planes())
+        return Counts(self._by_tree, self._by_ring, self._changes, *told)
 
     def close(self, *, together: bool = True) -> None:
         """End. `together`: once all ranks have all results; else at once, and open calls fail.

@@ -8,6 +8,7 @@ import struct
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -98,6 +99,10 @@ class Neighbours:
     def counters(self) -> dict[str, int]:
         """Return what was counted beside `sent_bytes`: nothing here."""
         return {}
+
+    def planes(self) -> list[dict[str, Any]]:
+        """Return what became of each plane to the next rank: there are none here."""
+        return []
 
     # --- bytes --------------------------------------------------------------------------------
 

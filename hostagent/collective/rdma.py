@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -129,6 +130,7 @@ class RdmaNeighbours(Neighbours):
         self._came: deque[tuple[int, int]] = deque()  # buffers that hold a SEND, and its bytes
         self._failure: CollectiveError | None = None
         self._counters: dict[str, int] = {}
+        self._planes: list[dict[str, Any]] = []
         if self.size == 1:
             return
         try:
@@ -161,7 +163,16 @@ class RdmaNeighbours(Neighbours):
                 self._counters["af_xdp"] = int(self._endpoint.mode == "af_xdp")
                 planes = self._endpoint.plane_stats(self._to_next.qpn)
                 self._counters["losses"] = sum(plane.losses for plane in planes)
+                self._planes = [plane.row(self._endpoint.monotonic_ns) for plane in planes]
         return dict(self._counters)
+
+    def planes(self) -> list[dict[str, Any]]:
+        """Return each plane of the queue pair to the next rank (`PlaneStats.row`), if it has any.
+
+        Times are those of CLOCK_MONOTONIC in ns.
+        """
+        self.counters()
+        return [dict(plane) for plane in self._planes]
 
     def close(self) -> None:
         """End, once the neighbours have what was sent to them, or are gone.

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -61,6 +62,10 @@ class Ring:
     def counters(self) -> dict[str, int]:
         """Return what the card counted of this ring's queue pairs; empty over TCP."""
         return self._neighbours.counters()
+
+    def planes(self) -> list[dict[str, Any]]:
+        """Return what became of each plane to the next rank (`RdmaNeighbours.planes`), if any."""
+        return self._neighbours.planes()
 
     def close(self) -> None:
         """End the connections to both neighbours."""

@@ -7,7 +7,9 @@ congestion control of its own, and is lost and found again by itself.
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 MISSES_MOST = 255
 FIRST_TURN = 0x100
@@ -99,6 +101,17 @@ class PlaneStats:
     heard_at: int
     lost_at: int
     up_at: int
+
+    def row(self, monotonic_ns: Callable[[int], int]) -> dict[str, Any]:
+        """Return it for JSON: states by their names, times by `monotonic_ns`, None for never."""
+        times = {name: getattr(self, name) for name in ("heard_at", "lost_at", "up_at")}
+        return {
+            **asdict(self),
+            "state": self.state.name.lower(),
+            "why": self.why.name.lower() if self.why else None,
+            "rate_bps": self.rate_bps or None,
+            **{name: None if at < 0 else monotonic_ns(at) for name, at in times.items()},
+        }
 
 
 class MigrationState(enum.IntEnum):

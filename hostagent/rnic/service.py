@@ -118,7 +118,7 @@ from hostagent.rnic.interface import (
     neighbour,
 )
 from hostagent.rnic.measuring import WHY
-from hostagent.rnic.planes import MigrationStats, PlaneStats
+from hostagent.rnic.planes import MigrationStats
 
 MAX_LINE = 1 << 24
 
@@ -190,27 +190,18 @@ class Service:
                 cut = stats.first_cut_at
                 row["first_cut_at"] = None if cut < 0 else self.endpoint.monotonic_ns(cut)
                 if planes := self.endpoint.plane_stats(qpn):
-                    row["planes"] = [self._plane(plane) for plane in planes]
+                    row["planes"] = [plane.row(self.endpoint.monotonic_ns) for plane in planes]
                 if self.endpoint.migrates(qpn):
                     row["migration"] = self._migration(self.endpoint.migration_stats(qpn))
             rows.append(row)
         return {"pairs": rows, "endpoint": asdict(self.endpoint.stats())}
 
-    def _plane(self, plane: PlaneStats) -> dict[str, Any]:
-        row: dict[str, Any] = {**asdict(plane), "state": plane.state.name.lower()}
-        row["why"] = plane.why.name.lower() if plane.why else None
-        row["rate_bps"] = plane.rate_bps or None
-        return row | self._times(row, "heard_at", "lost_at", "up_at")
-
     def _migration(self, stats: MigrationStats) -> dict[str, Any]:
         row: dict[str, Any] = {**asdict(stats), "state": stats.state.name.lower()}
         row["cause"] = stats.cause.name.lower() if stats.cause else None
-        return row | self._times(row, "found_at", "migrated_at")
-
-    def _times(self, row: dict[str, Any], *names: str) -> dict[str, int | None]:
-        return {
-            name: None if row[name] < 0 else self.endpoint.monotonic_ns(row[name]) for name in names
-        }
+        for name in ("found_at", "migrated_at"):
+            row[name] = None if row[name] < 0 else self.endpoint.monotonic_ns(row[name])
+        return row
 
 
 async def _serve(config: EndpointConfig, maps: PinnedMaps | None, path: Path) -> None:

@@ -15,7 +15,6 @@ import statistics
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -31,7 +30,6 @@ from experiments.training.run import Request, jobs_of
 from hostagent.agent import in_namespace
 from hostagent.collective.communicator import Communicator
 from hostagent.collective.neighbours import PORT, listen
-from hostagent.collective.rdma import RdmaSettings
 from hostagent.collective.ring import Ring
 
 NETNS = Path("/run/netns")
@@ -52,10 +50,8 @@ def communicator(job: RankJob, rate_bps: int) -> Any:
 def ring(jobs: list[RankJob], job: RankJob) -> Any:
     """A rank of the ring, over RDMA if it has a card."""
     addresses = [(each.address, PORT) for each in jobs]
-    card = job.card
-    rdma = None if card is None else RdmaSettings(job.interface, job.address, job.gateway,
-                                                  **asdict(card))  # fmt: skip
-    made = Ring(job.rank, addresses, listen(*addresses[job.rank]), lanes=job.lanes, rdma=rdma)
+    made = Ring(job.rank, addresses, listen(*addresses[job.rank]), lanes=job.lanes,
+                rdma=job.rdma())  # fmt: skip
     return made, {"broadcast": lambda data: made.broadcast(data, 0), "allgather": made.allgather}
 
 
