@@ -65,8 +65,7 @@ def card_of(fabric: Fabric, host: Host, ways: Ways) -> Card:
         min(topology.real_rate_bps(link) for link in links),
         _timeout_us(topology, transport.planes),
         also=tuple(
-            Line(f"{host.name}-eth{each.number}", str(each.address.ip), str(each.gateway))
-            for each in more
+            Line(fabric.interface(each), str(each.address.ip), str(each.gateway)) for each in more
         ),
         planes=transport.planes.with_time_scale(scale),
         control=transport.fields(scale) or None,

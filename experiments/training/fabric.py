@@ -18,7 +18,7 @@ from mechanisms.switch_programs import around, choose
 from observe.errors import UsageError
 from softswitch.diagnostics import DiagnosticsClient
 from softswitch.impairments import changes
-from topologies.model import Endpoint, Host, Topology
+from topologies.model import Endpoint, Interface, Topology
 
 Step = Callable[[str], None]
 """Is told what is going on while a fabric is brought up."""
@@ -41,9 +41,9 @@ class Fabric:
         """Return the network namespace of a host."""
         return namespace_name(self.run, host)
 
-    def interface(self, host: Host) -> str:
-        """Return the name of a host's first interface, in its namespace."""
-        return f"{host.name}-eth{host.interfaces[0].number}"
+    def interface(self, interface: Interface) -> str:
+        """Return the name of a host's interface, in its namespace."""
+        return f"{interface.host}-eth{interface.number}"
 
     def do(self, words: Sequence[str]) -> str:
         """Make a fault happen, by its words (`faults.fault`); return what was done.

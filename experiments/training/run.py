@@ -179,7 +179,7 @@ def jobs_of(request: Request, fabric: Fabric) -> Iterator[RankJob]:
             ranks=len(hosts),
             host=host.name,
             namespace=fabric.namespace(host.name),
-            interface=fabric.interface(host),
+            interface=fabric.interface(host.interfaces[0]),
             address=_address(host),
             gateway=str(host.gateway),
             store=(_address(hosts[0]), STORE_PORT),
