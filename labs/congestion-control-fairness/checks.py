@@ -51,9 +51,7 @@ def checks(table: Table) -> Iterator[Check]:
         yield from _rows(table, case, "all, from 3 ms on", 350, "Gb/s")
 
 
-def _rows(
-    table: Table, case: str, metric: str, least: float, unit: str = ""
-) -> Iterator[Check]:
+def _rows(table: Table, case: str, metric: str, least: float, unit: str = "") -> Iterator[Check]:
     for control in SHOWN:
         found = _of(table, case, control, metric)
         aim = f"at least {least:g} {unit}".rstrip()
@@ -98,10 +96,12 @@ def figures(table: Table, out: Path) -> Iterator[Figure]:
 
 
 def _fairness(table: Table, control: str) -> dict[str, float]:
-    found = {}
+    found: dict[str, float] = {}
     for case in ("1-near-1-far", *DISTANCES, "1-local-4-remote"):
         try:
-            found[case] = table.estimate(table.variant(case=case, control=control), "Jain").median
+            index = table.estimate(table.variant(case=case, control=control), "Jain").median
         except (LookupError, NotRunError):
             continue
+        if index is not None:
+            found[case] = index
     return found

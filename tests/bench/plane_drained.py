@@ -81,7 +81,7 @@ def play(seed: int, then: str) -> Drained:
     received, by_b = zip(*(_look(run, mark) for mark in marks), strict=True)
 
     def rate(first: int, last: int) -> float:
-        return 8e12 * (received[last] - received[first]) / (marks[last] - marks[first])
+        return float(8e12 * (received[last] - received[first]) / (marks[last] - marks[first]))
 
     outcome = run.run()
     totals = outcome.end.totals

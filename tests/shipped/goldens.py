@@ -62,6 +62,7 @@ LABS = (
     "allreduce",
     "allreduce-by-hand",
     "cnp-by-hand",
+    "congestion-control-fairness",
     "dpfr",
     "dual-plane",
     "failover-by-hand",
