@@ -68,7 +68,7 @@ class _Asked:
       sudo weft train training --transport ring    hosts do, in a ring: the same weights
       sudo weft train training --transport rdma    the same ring, by the hosts' cards
       sudo weft train training --loss 1% --fault "at step 20: kill s3"
-      sudo weft train dualplane --time-scale 300 --transport rdma --interfaces all --failover
+      sudo weft train planes.yaml --time-scale 300 --transport rdma --interfaces all --failover
           --steps 200 --fault "at step 20: down h1:1 s3 for 1s"      by planes, one of which fails
       sudo weft train leafspine --transport gloo --hosts h1,h3 --steps 10
       sudo weft train --json                       in the fabric that is up (make run-topo CLI=1)
