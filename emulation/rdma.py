@@ -163,7 +163,7 @@ def _planes(ends: _Ends, *, of_target: bool) -> tuple[Mapping[str, Any], ...]:
     """Ask an endpoint for its queue pairs' planes: another connection, since ours may still end."""
     end, own = (ends.there, ends.at_target) if of_target else (ends.here, ends.qpns)
     try:
-        with EndpointClient.connect(end.path) as client:
+        with EndpointClient.connect(end.path, 0.0) as client:  # it was there, or is gone
             pairs = client.call("watch", all=True)["pairs"]
     except (EndpointGone, RequestRefused):
         return ()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -53,3 +55,11 @@ def test_an_end_that_refuses_has_said_nothing(ends: tuple[_Ends, Daemon, Daemon]
     both, source, _ = ends
     source.refuses = "no"
     assert _planes(both, of_target=False) == ()
+
+
+def test_an_end_that_is_gone_is_not_waited_for(tmp_path: Path) -> None:
+    Daemon(tmp_path / "h1").close()
+    with EndpointClient(socket.socket(), tmp_path / "h1") as here:
+        before = time.monotonic()
+        assert _planes(_Ends("h1", "h2", here, here, (0, 0), [1]), of_target=False) == ()
+        assert time.monotonic() - before < 2
