@@ -410,7 +410,8 @@ void planes_answered(struct qp *qp, const struct inbound *in)
     }
     if (plane->lost && may_return(plane))
         find(plane);
-    if (qp->una < qp->sent && planes_passed(qp, qp->una))
+    /* A READ's request says nothing here: its responses may still be on the way. */
+    if (qp->una < qp->sent && qp->sent_at[qp->una & qp->paths_mask] && planes_passed(qp, qp->una))
         requester_look_again(qp, qp->una + 1);
     watch(qp);
 }
@@ -422,6 +423,8 @@ static void tick(struct plane *plane)
     if (plane->lost) {
         plane_probe(plane);
         plane->next_probe = qp->card->now + config_of(plane)->probe_ps;
+    } else if (!plane->asked && plane->way->lane->drained && !plane_on_the_way(plane)) {
+        plane->unheard_since = RNIC_NEVER; /* nothing is to be heard by it */
     } else if (!plane->asked) {
         ask(plane);
     } else if (++plane->missed >= config_of(plane)->misses) {

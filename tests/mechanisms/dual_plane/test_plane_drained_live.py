@@ -58,4 +58,4 @@ def test_a_plane_is_drained_under_traffic_and_used_again(tmp_path: Path) -> None
         until(lambda: grows(lab, "s3"))
         beside.join()
         assert "RDMA WRITE BW" in said[0]
-        assert "sent again" not in said[0] and "NAK" not in said[0]
+        assert "packets sent again" not in said[0] and "NAK" not in said[0]
