@@ -80,7 +80,7 @@ def given(rank: int) -> Any:
 
 @pytest.mark.parametrize("by_xdp", [pytest.param(False, marks=pytest.mark.long), True])
 def test_sums_are_exact_while_a_plane_is_cut_and_back(hosts: TwoHosts, by_xdp: bool) -> None:
-    def act(ring: Ring) -> tuple[Any, dict[str, int]]:
+    def act(ring: Ring) -> tuple[Any, dict[str, int], list[dict[str, Any]]]:
         values = given(ring.rank)
         ring.barrier()
         for link, after in (("down", CUT_S), ("up", 2 * CUT_S)):
@@ -89,7 +89,7 @@ def test_sums_are_exact_while_a_plane_is_cut_and_back(hosts: TwoHosts, by_xdp: b
                 do.start()
         for _ in range(3):  # the sum, its double, and that one's
             ring.sum_integers(values)
-        return values, ring.counters()
+        return values, ring.counters(), ring.planes()
 
     try:
         if by_xdp:
@@ -101,10 +101,13 @@ def test_sums_are_exact_while_a_plane_is_cut_and_back(hosts: TwoHosts, by_xdp: b
     finally:
         hosts.h1.ip("link set far up")
     expected = 4 * (given(0).view(np.uint32) + given(1).view(np.uint32))
-    for values, counted in found:
+    for values, counted, planes in found:
         assert (values.view(np.uint32) == expected).all()
         assert counted["af_xdp"] == by_xdp
-    assert found[0][1]["losses"] >= 1  # rank 0 lost its carrier
+        assert counted["losses"] == sum(plane["losses"] for plane in planes)
+    near, far = found[0][2]  # rank 0 lost its carrier
+    assert (near["state"], near["losses"]) == ("up", 0)
+    assert far["losses"] >= 1 and far["lost_at"] is not None
 
 
 def test_ranks_need_as_many_interfaces(hosts: TwoHosts) -> None:
