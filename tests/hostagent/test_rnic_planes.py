@@ -353,7 +353,8 @@ def test_acknowledgements_say_what_has_come_by_each_plane() -> None:
     pair.run(until=200 * US)
     found = [(packet[BTH], plane_echo(packet)) for packet in acknowledgements(pair)]
     told = [echo.come for _, echo in found if echo is not None]
-    assert told == [[0, 2], [0, 4], [1, 4], [2, 4], [3, 4], [4, 4]]
+    first = [each for n, each in enumerate(told) if each not in told[:n]]  # probes have one, too
+    assert first == [[0, 2], [0, 4], [1, 4], [2, 4], [3, 4], [4, 4]]
     quick = [r.packet.psn for r in pair.sent if r.card is pair.a and r.link == 1]
     for bth, echo in found:
         come = quick[: echo.come[1]] if echo else []
@@ -423,7 +424,7 @@ def test_packets_of_a_plane_that_overtake_each_other_are_soon_waited_for(most_us
     assert stats.acked_bytes == 4 * LONG
     assert stats.timeouts == 0
     assert stats.repeated_packets <= 100
-    assert 4 * LONG * 8 * 10**12 / pair.done_at() >= 0.96 * 2 * RATE
+    assert 4 * LONG * 8 * 10**12 / pair.done_at() >= 0.95 * 2 * RATE
 
 
 def test_the_last_packet_lost_where_packets_overtake_each_other() -> None:
@@ -478,6 +479,17 @@ def test_a_plane_that_is_back_owes_nothing_for_what_it_lost() -> None:
     stats = pair.a.queue_pair_stats(1)
     assert stats.acked_bytes == 10 * LONG
     assert stats.repeated_packets == repeated
+
+
+def test_acknowledgements_that_are_rare_repeat_nothing() -> None:
+    """What has come and is not acknowledged is not taken for lost because a probe is answered."""
+    pair = pair_of(ack_every=64)
+    pair.post(LONG)
+    pair.run(until=20 * MS)
+    stats = pair.a.queue_pair_stats(1)
+    assert stats.acked_bytes == LONG
+    assert pair.a.plane_stats(1, 0).probes_answered > 0
+    assert (stats.repeated_packets, stats.timeouts) == (0, 0)
 
 
 def test_a_plane_that_is_slow_further_on_does_not_hold_up_the_other() -> None:

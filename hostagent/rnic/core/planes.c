@@ -16,6 +16,10 @@
 
 #include "card.h"
 
+/* Data leaves 1/128 of a line free: the port in front of a host carries acknowledgements of what that host sends beside the data for it, some 0.3 %
+ * of them, and its clock may be slower. Without that room a queue grows there for as long as a host sends at full line. */
+enum { ROOM_SHIFT = 7 };
+
 static uint32_t number_of(const struct plane *plane) { return (uint32_t)(plane - plane->way->qp->planes); }
 static const struct rnic_plane_config *config_of(const struct plane *plane) { return &plane->way->qp->config.planes; }
 
@@ -190,7 +194,8 @@ uint64_t planes_rate(const struct plane *plane)
         return 0;
     const uint64_t rate = qp->config.slot_is_ours ? cc_elapse(plane->slot, nanoseconds(qp->card))
                                                   : cc_rate_at(plane->slot, nanoseconds(qp->card));
-    return line && rate >= line ? 0 : rate;
+    const uint64_t most = line - (line >> ROOM_SHIFT);
+    return line && rate >= most ? most : rate;
 }
 
 /* --- timers ------------------------------------------------------------------------------------ */
@@ -381,6 +386,12 @@ void planes_heard(struct qp *qp, uint32_t interface)
 void planes_probed(struct qp *qp, const struct inbound *in)
 {
     struct plane *plane = &qp->planes[qp->came_by - qp->config.interface];
+    if (qp->state == RNIC_READY) { /* first what has come so far: the sender takes for lost what the answer then passes */
+        if (linked(&qp->ack))
+            list_remove(&qp->ack);
+        qp->ack_wanted = 1;
+        ack_soon(qp);
+    }
     memcpy(plane->answer_body, in->payload, PROBE_BODY);
     bytes_put32(plane->answer_body + 12, plane->came);
     speak(plane, SPOKEN_ANSWER, ack_queue(qp));

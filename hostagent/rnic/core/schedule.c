@@ -306,8 +306,6 @@ static ALWAYS int from_queue(struct rnic *r, struct lane *lane, uint32_t q, stru
         return 1;
     }
 answers:
-    if (several && !list_empty(&lane->spoken[q]) && planes_from(lane, q, packet))
-        return 1;
     while (!list_empty(&lane->acks[q])) {
         struct qp *qp = FROM_LINK(lane->acks[q].next, struct qp, ack);
         list_remove(&qp->ack);
@@ -319,6 +317,8 @@ answers:
             planes_acknowledging(qp, lane);
         return 1;
     }
+    if (several && !list_empty(&lane->spoken[q]) && planes_from(lane, q, packet)) /* answers to probes come behind acknowledgements */
+        return 1;
     if (several && lane->ways_turn && ways_ready(r, lane, q) && ways_from(r, lane, q, packet)) {
         lane->ways_turn = 0;
         return 1;
