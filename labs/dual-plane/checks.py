@@ -69,6 +69,8 @@ def checks(table: Table) -> Iterator[Check]:
     yield Check.reported(f"{row}: longest queue of the plane before the cut", longest, "kB")
     longest = _of(table, OURS, row, "queue on return")
     yield Check.reported(f"{row}: longest queue of the plane on return", longest, "kB")
+    longest = _of(table, OURS, "steady", "longest queue")
+    yield Check.reported("healthy for as long: longest queue of a plane", longest, "kB")
     for nic in (OURS, "nccl"):
         row = f"a link gone for 100 ms every 10 s: step rate, {NICS[nic]}"
         rate = partial(table.estimate, f"hour-{nic}", "step rate")

@@ -27,6 +27,7 @@ PS_PER_US = 1_000_000
 RANKS = 7
 HOUR = "hour"
 TIMELINE = "timeline.json"
+HEALTHY = ("none", "steady")
 BACK_STEP_US = 500
 FULL = 0.98
 """Of the goodput before the cut: with so much a plane counts as back."""
@@ -142,7 +143,7 @@ def _measured(context: Context, cut: Cut, outcome: Outcome) -> dict[str, Measure
     until = results.now_ps / PS_PER_US
     series = series_of(results, until)
     failure, own = context.variant.labels["failure"], context.settings
-    quiet = until if failure == "none" else cut.at_us
+    quiet = until if failure in HEALTHY else cut.at_us
     before = series.mean(100, quiet)
     transport = outcome.summary["transport"]
     found = {
@@ -150,7 +151,9 @@ def _measured(context: Context, cut: Cut, outcome: Outcome) -> dict[str, Measure
         "failed": Measured(transport["failed"]),
         "repeated": Measured(transport["repeated_packets"]),
     }
-    if failure != "none":
+    if failure == "steady":
+        found["longest queue"] = Measured(_longest(results, cut, 0, until) / 1000, "kB")
+    if failure not in HEALTHY:
         first, last = own["window_us"]
         after = series.mean(cut.at_us + first, cut.at_us + last)
         found["after the cut"] = Measured(100 * after / before, "%")
@@ -176,7 +179,7 @@ def _noticed(results: ResultFolder, cut: Cut) -> dict[str, Measured]:
 
 
 def _restored(
-    results: ResultFolder, series: Series, cut: Cut, before: float, until: float
+    results: ResultFolder, series: Series, cut: Cut, goodput: float, until: float
 ) -> dict[str, Measured]:
     """When all of the goodput is back for good, and how long the plane's queues grew then.
 
@@ -184,17 +187,23 @@ def _restored(
     Queues before the cut, too: when the job started, all hosts at once and at the line's rate.
     """
     coarse = series.coarser(BACK_STEP_US)
-    short = np.flatnonzero(coarse.gbps < FULL * before)
+    short = np.flatnonzero(coarse.gbps < FULL * goodput)
     back = (int(short[-1]) + 1) * coarse.step_us - cut.back_us
-    table = results.table("queues", ["at_ps", "node", "bytes"])
-    at = pc.divide(table["at_ps"].cast("float64"), PS_PER_US).to_numpy()
-    queued = np.where(np.isin(table["node"].to_pylist(), cut.switches), table["bytes"], 0)
-    most = [int(queued[chosen].max(initial=0)) for chosen in (at < cut.at_us, at >= cut.back_us)]
+    before = _longest(results, cut, 0, cut.at_us)
+    after = _longest(results, cut, cut.back_us, until)
     return {
         "back after": Measured(back / 1000, "ms"),
-        "queue before": Measured(most[0] / 1000, "kB"),
-        "queue on return": Measured(most[1] / 1000, "kB"),
+        "queue before": Measured(before / 1000, "kB"),
+        "queue on return": Measured(after / 1000, "kB"),
     }
+
+
+def _longest(results: ResultFolder, cut: Cut, first_us: float, last_us: float) -> int:
+    """Return the longest queue of the cut's plane that was seen between two times, in bytes."""
+    table = results.table("queues", ["at_ps", "node", "bytes"])
+    at = pc.divide(table["at_ps"].cast("float64"), PS_PER_US).to_numpy()
+    chosen = np.isin(table["node"].to_pylist(), cut.switches) & (at >= first_us) & (at < last_us)
+    return int(table["bytes"].to_numpy()[chosen].max(initial=0))
 
 
 def _keep(context: Context, series: Series, cut: Cut, before: float) -> None:

@@ -19,7 +19,7 @@ RUN = (sys.executable, "-m", "weft.cli", "lab", "run", "dual-plane")
 
 
 def test_it_has_all_its_variants() -> None:  # test_lab_file.py reads each
-    assert len(LAB.variants(Runtime.SIMULATOR)) == 4 * 10 - 3 * 6 + 2
+    assert len(LAB.variants(Runtime.SIMULATOR)) == 4 * 11 - 3 * 7 + 2
     assert len(LAB.variants(Runtime.SOFTSWITCH)) == 5
 
 
