@@ -405,7 +405,11 @@ def later(pair: Pair, late: Callable[[Sent], int]) -> None:
         if sent.link != 1 or sent.card is not pair.a:
             return False
         frame, tail = sent.packet.frame, sent.packet.tail
-        pair.at(sent.at + late(sent), lambda: pair.b.receive(frame, pair.now, tail, 1))
+
+        def arrive() -> None:
+            pair.b.receive(frame, pair.now, tail, 1)
+
+        pair.at(sent.at + late(sent), arrive)
         return True
 
     pair.lose = delay
@@ -479,6 +483,17 @@ def test_a_plane_that_is_back_owes_nothing_for_what_it_lost() -> None:
     stats = pair.a.queue_pair_stats(1)
     assert stats.acked_bytes == 10 * LONG
     assert stats.repeated_packets == repeated
+
+
+def test_nothing_is_asked_for_ever_when_all_is_acknowledged() -> None:
+    """Eight lossy planes: what was counted as lost too often keeps no idle queue pair busy."""
+    pair = pair_of(8, mtu=256)
+    pair.post(1 << 20)
+    random = Random(3)
+    pair.lose = lambda sent: sent.card is pair.a and random.random() < 0.05
+    pair.run(until=50 * MS)
+    assert pair.a.queue_pair_stats(1).acked_bytes == 1 << 20
+    assert sum(pair.a.plane_stats(1, i).probes_sent for i in range(8)) <= 100
 
 
 def test_acknowledgements_that_are_rare_repeat_nothing() -> None:

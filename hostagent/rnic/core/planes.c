@@ -405,7 +405,7 @@ void planes_answered(struct qp *qp, const struct inbound *in)
     plane->stats.probes_answered++;
     if (bytes_get32(in->payload + 8) == plane->probe_number)
         plane_count_anew(plane, bytes_get32(in->payload + 12));
-    hear(plane, plane_on_the_way(plane) ? qp->card->now : RNIC_NEVER);
+    hear(plane, qp->una < qp->sent && plane_on_the_way(plane) ? qp->card->now : RNIC_NEVER);
     if (plane->answers < UINT8_MAX)
         plane->answers++;
     if (slot && qp->config.slot_is_ours) {
