@@ -27,13 +27,10 @@ _WORDS = {Verdict.PASS: "passed", Verdict.FAIL: "failed"}
 
 def report(result: LabResult, readme: str, folder: Path, out: Path) -> str:
     """Return the page. `folder`: the lab's, where README's images are; `out`: the figures'."""
-    judged = [check for check in result.checks if check.verdict in _WORDS]
     common, own = _parameters(result)
     return _PAGES.get_template("report.html.j2").render(
         result=result,
         verdict=_WORDS[result.verdict],
-        judged=len(judged),
-        passed=sum(check.verdict is Verdict.PASS for check in judged),
         failed=[(each, run) for each in result.variants for run in each.runs if run.failure],
         figures=[(data_url(out / figure.file), figure.caption) for figure in result.figures],
         readme=Markup(rendered(readme, folder)) if readme.strip() else "",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from experiments.api import Verdict
 from experiments.results import CheckResult, LabResult, MetricResult
 from experiments.statistics import NONE
 
@@ -64,6 +65,15 @@ def where(result: LabResult) -> str:
     seeds = ", ".join(str(seed) for seed in result.seeds)
     word = "seed" if len(result.seeds) == 1 else "seeds"
     return f"{result.runtime}, time scale {result.time_scale}, {word} {seeds}"
+
+
+def judged(result: LabResult) -> str:
+    """Say how many checks passed of those that could be judged, and how many could not."""
+    verdicts = [check.verdict for check in result.checks]
+    passed, failed = verdicts.count(Verdict.PASS), verdicts.count(Verdict.FAIL)
+    text = f"{passed} of {passed + failed} checks passed"
+    idle = verdicts.count(Verdict.NOT_RUN)
+    return f"{text}, {idle} not run" if idle else text
 
 
 def columns(result: LabResult) -> list[tuple[str, str]]:

@@ -33,7 +33,7 @@ lab = Group("lab", no_args_is_help=False, subcommand_metavar="list|run ...", epi
       weft lab run NAME --variant A --seeds 1,2 --out my/results
       weft lab run NAME --full                    with what takes minutes or more
 
-    exit codes: 0 all checks passed, 1 a check or a run failed, 2 wrong input, \
+    exit codes: 0 no check failed, 1 a check or a run failed, 2 wrong input, \
 3 the runtime is not on this machine
     """)  # fmt: skip
 _labs = option("--labs", type=Path, default=loader.DIRECTORY, metavar="DIR",
@@ -113,7 +113,7 @@ def run_lab(
     full: bool, out: Path | None, p4: Path | None, answer: Path | None, workers: int | None,
     labs: Path, as_json: bool,
 ) -> int:  # fmt: skip
-    """`weft lab run`: 0 all checks passed, 1 one failed, 2 wrong input, 3 no such runtime here."""
+    """`weft lab run`: 0 no check failed, 1 one did, 2 wrong input, 3 no such runtime here."""
     from experiments.runner import LabRun, Request  # half a second that `lab list` need not wait
 
     try:
@@ -232,7 +232,8 @@ def _show_checks(result: LabResult) -> None:
     heads: tuple[str, ...] = ("check", "expected", "found", "verdict", "note")
     if not any(check.note for check in result.checks):
         heads, rows = heads[:-1], [row[:-1] for row in rows]
-    console.table(heads, rows, title=f"{result.title}: checks", right=("found",))
+    title, caption = f"{result.title}: checks", wording.judged(result)
+    console.table(heads, rows, title=title, caption=caption, right=("found",))
 
 
 def _short(path: Path) -> str:

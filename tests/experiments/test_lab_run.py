@@ -149,6 +149,9 @@ def test_a_failing_check_ends_with_1_and_its_results(bench: Bench) -> None:
     assert ran.result.verdict is Verdict.FAIL
     assert [check.verdict for check in ran.result.checks] == ["fail", "not run", "not run"]
     assert ran.result.checks[1].note == "slow did not run"
+    judged = "0 of 1 checks passed, 2 not run"
+    assert judged in ran.out
+    assert judged in (ran.folder / "report.html").read_text()
     assert ran.result.variants[0].metrics["goodput"].method == "none"
     assert "One run of each variant" in ran.out
 
