@@ -182,11 +182,9 @@ def traffic(senders: int) -> list[dict[str, Any]]:
 def play(how: How, sets: Mapping[str, Point]) -> None:
     """Play sets in each case as far as they can still be the best. Raises CalledProcessError."""
     for case in CASES:
-        results = read(how.folder, sets)
-        asked = asked_for(sets, results, case)
-        missing = [name for name in sets if name in asked and case not in results.get(name, {})]
-        if missing:
-            _sweep(how, case, [sets[name] for name in missing])
+        names = missing(sets, read(how.folder, sets), case)
+        if names:
+            _sweep(how, case, [sets[name] for name in names])
 
 
 def _sweep(how: How, case: Case, points: Sequence[Point]) -> None:
@@ -248,6 +246,12 @@ def asked_for(names: Iterable[str], results: Results, case: Case) -> set[str]:
     return set(names).intersection(*(kept(results, each) for each in before))
 
 
+def missing(sets: Mapping[str, Point], results: Results, case: Case) -> list[str]:
+    """Return the sets that are still to be played in a case."""
+    asked = asked_for(sets, results, case)
+    return [name for name in sets if name in asked and case not in results.get(name, {})]
+
+
 def best(results: Results) -> str:
     """Return the set that the rule picks. Raises ValueError if none keeps to all peaks."""
     everywhere = set.intersection(*(kept(results, case) for case in CASES))
@@ -278,16 +282,27 @@ def rows(sets: Mapping[str, Point], results: Results, picked: str) -> Iterator[d
                 }  # fmt: skip
 
 
-def main(how: How, out: Path, *, plays: bool) -> None:
-    """Play if asked, pick, write and print."""
-    sets = first_round()
-    if plays:
-        play(how, sets)
-    centre = best(read(how.folder, sets))
-    sets |= second_round(sets[centre])
+def _played(how: How, sets: Mapping[str, Point], *, plays: bool) -> Results:
+    """Return all results of sets, played now if asked. Ends the program if some are missing."""
     if plays:
         play(how, sets)
     results = read(how.folder, sets)
+    for case in CASES:
+        left = len(missing(sets, results, case))
+        if left:
+            where = f"{case[1]} senders over {case[0]}"
+            raise SystemExit(
+                f"{how.folder}: {left} sets are still to be played with {where}: --play"
+            )
+    return results
+
+
+def main(how: How, out: Path, *, plays: bool) -> None:
+    """Play if asked, pick, write and print."""
+    sets = first_round()
+    centre = best(_played(how, sets, plays=plays))
+    sets |= second_round(sets[centre])
+    results = _played(how, sets, plays=plays)
     picked = best(results)
     table = list(rows(sets, results, picked))
     with out.open("w", newline="") as file:

@@ -123,6 +123,65 @@ def test_the_published_sets_are_among_those_played(best: ModuleType) -> None:
         assert own[name][best.ECN]["probability"] == f"{round(100 * marks.probability / CERTAIN)}%"
 
 
+def test_a_sweep_goes_on_where_it_was_interrupted(
+    best: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`weft sweep` is played here by a table: the second set's queue is too long with four senders.
+
+    The first call ends after its first run, as after Ctrl-C; the run of the fourth set fails.
+    """
+    drawn = list(best.first_round().items())[:4]
+    sets, names = dict(drawn), [name for name, _ in drawn]
+    calls: list[tuple[str, int, list[str]]] = []
+
+    def sweep(command: list[str], **options: Any) -> subprocess.CompletedProcess[str]:
+        points = yaml.safe_load(Path(command[2]).read_text())["points"]
+        out = Path(command[command.index("--out") + 1])
+        out.mkdir(parents=True)
+        asked, written = [], []
+        for number, point in enumerate(points):
+            length, traffic = point.pop(best.LENGTH), point.pop(best.TRAFFIC)
+            senders = sum(len(entry["incast"]["from"]) for entry in traffic)
+            name = next(name for name, each in sets.items() if each == point)
+            asked.append(name)
+            peak = 10**9 if name == names[1] and senders == 4 else 10**8
+            failure = "no memory" if name == names[3] else ""
+            written.append([number, 3e11, "" if failure else peak, failure])
+        calls.append((length, senders, sorted(asked)))
+        interrupted = len(calls) == 1
+        with (out / "results.csv").open("w", newline="") as file:
+            lines = csv.writer(file)
+            lines.writerow(["point", "goodput", "peak_queue", "failure"])
+            lines.writerows(written[:1] if interrupted else written)
+        return subprocess.CompletedProcess(command, 130 if interrupted else 1)
+
+    monkeypatch.setattr(best.subprocess, "run", sweep)
+    how = best.How(tmp_path, ("--workers", "1"))
+    with pytest.raises(subprocess.CalledProcessError):
+        best.play(how, sets)
+    (first,) = best.read(tmp_path, sets)
+    monkeypatch.setattr(best, "first_round", lambda: sets)
+    with pytest.raises(SystemExit, match="3 sets are still to be played with 2 senders over 100km"):
+        best.main(how, tmp_path / "sweep.csv", plays=False)
+    best.play(how, sets)
+    played = len(calls)
+    best.play(how, sets)
+    assert len(calls) == played
+    assert calls == [
+        ("100km", 2, sorted(names)),
+        ("100km", 2, sorted(set(names) - {first})),
+        ("100km", 4, sorted(names[:3])),
+        ("300km", 2, sorted([names[0], names[2]])),
+        ("300km", 4, sorted([names[0], names[2]])),
+    ]
+    results = best.read(tmp_path, sets)
+    assert results[names[3]] == {("100km", 2): (0.0, float("inf"))}
+    assert set(results[names[1]]) == {("100km", 2), ("100km", 4)}
+    rows = list(best.rows(sets, results, names[0]))
+    assert sum(row["best"] == "yes" for row in rows) == 4
+    assert rows[0]["goodput"] == "300.00" and rows[0]["ecn_min"] == drawn[0][1][best.ECN]["min"]
+
+
 def test_a_case_of_the_sweep_is_what_the_lab_s_senders_do(best: ModuleType) -> None:
     senders = yaml.safe_load((LAB / "lab.yaml").read_text())["axes"]["senders"]
     for _, number in best.CASES:
