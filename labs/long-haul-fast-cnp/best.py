@@ -180,7 +180,7 @@ def traffic(senders: int) -> list[dict[str, Any]]:
 
 
 def play(how: How, sets: Mapping[str, Point]) -> None:
-    """Play sets in each case as far as they can still be the best. Raises CalledProcessError."""
+    """Play sets in each case as far as they can still be the best. Raises SystemExit."""
     for case in CASES:
         names = missing(sets, read(how.folder, sets), case)
         if names:
@@ -205,7 +205,9 @@ def _sweep(how: How, case: Case, points: Sequence[Point]) -> None:
     weft = str(Path(sys.executable).with_name("weft"))
     done = subprocess.run([weft, "sweep", str(asked), *how.options, "--out", str(out)])
     if done.returncode not in (0, 1):  # 1: single runs failed, which is in the results
-        done.check_returncode()
+        raise SystemExit(
+            f"weft sweep ended with {done.returncode}: the same call goes on from here"
+        )
 
 
 def read(folder: Path, sets: Mapping[str, Point]) -> dict[str, dict[Case, Result]]:

@@ -157,7 +157,7 @@ def test_a_sweep_goes_on_where_it_was_interrupted(
 
     monkeypatch.setattr(best.subprocess, "run", sweep)
     how = best.How(tmp_path, ("--workers", "1"))
-    with pytest.raises(subprocess.CalledProcessError):
+    with pytest.raises(SystemExit, match="ended with 130: the same call goes on"):
         best.play(how, sets)
     (first,) = best.read(tmp_path, sets)
     monkeypatch.setattr(best, "first_round", lambda: sets)
