@@ -60,6 +60,9 @@ Case = tuple[str, int]  # length, senders
 Result = tuple[float, float]  # goodput in Gb/s, peak in MB
 Results = Mapping[str, Mapping[Case, Result]]
 
+FAILED: Result = (0.0, float("inf"))
+"""A run that failed: it keeps to no peak. The next call of `--play` plays it again."""
+
 _SCALED_ECN = {"min": "1600kB", "max": "6400kB", "probability": "20%"}
 _PUBLISHED = {"gain": 1 / 256, "rate_ai": "80Mbps", "rate_hai": "800Mbps", "fast_recovery": 1,
               "clamp_target_rate": False}  # fmt: skip
@@ -182,7 +185,9 @@ def traffic(senders: int) -> list[dict[str, Any]]:
 def play(how: How, sets: Mapping[str, Point]) -> None:
     """Play sets in each case as far as they can still be the best. Raises SystemExit."""
     for case in CASES:
-        names = missing(sets, read(how.folder, sets), case)
+        results = read(how.folder, sets)
+        failed = {name for name, points in results.items() if points.get(case) == FAILED}
+        names = [*missing(sets, results, case), *sorted(failed)]
         if names:
             _sweep(how, case, [sets[name] for name in names])
 
@@ -201,7 +206,7 @@ def _sweep(how: How, case: Case, points: Sequence[Point]) -> None:
     content = {"run": file["run"], "metrics": file["metrics"],
                "points": [{**fixed, **point} for point in ordered]}  # fmt: skip
     asked = out.with_suffix(".yaml")
-    asked.write_text(yaml.safe_dump(content, sort_keys=False))
+    asked.write_text(json.dumps(content, indent=1))  # which is YAML, too, and read at once
     weft = str(Path(sys.executable).with_name("weft"))
     done = subprocess.run([weft, "sweep", str(asked), *how.options, "--out", str(out)])
     if done.returncode not in (0, 1):  # 1: single runs failed, which is in the results
@@ -215,8 +220,9 @@ def read(folder: Path, sets: Mapping[str, Point]) -> dict[str, dict[Case, Result
     names = {json.dumps(point, sort_keys=True): name for name, point in sets.items()}
     found: dict[str, dict[Case, Result]] = {}
     for case in CASES:
-        for results in sorted((folder / f"{case[0]}-{case[1]}").glob("*/results.csv")):
-            points = yaml.safe_load(results.parent.with_suffix(".yaml").read_text())["points"]
+        parts = (folder / f"{case[0]}-{case[1]}").glob("*/results.csv")
+        for results in sorted(parts, key=lambda path: int(path.parent.name)):
+            points = json.loads(results.parent.with_suffix(".yaml").read_text())["points"]
             with results.open(newline="") as file:
                 for row in csv.DictReader(file):
                     point = dict(points[int(row["point"])])
@@ -229,7 +235,7 @@ def read(folder: Path, sets: Mapping[str, Point]) -> dict[str, dict[Case, Result
 
 def _result(row: Mapping[str, str]) -> Result:
     if row["failure"]:
-        return 0.0, float("inf")
+        return FAILED
     return float(row["goodput"]) / GBPS, float(row["peak_queue"]) / MB
 
 
