@@ -13,6 +13,10 @@ from protocols.notification_types import NotificationType
 
 CELL_BYTES = 256
 
+RATE_UNIT_BPS = 1 << 16
+"""What a rate of 16 bits counts in: its lower 12 bits times 2 to its upper 4."""
+RATE_MOST = 0xFFF << 15
+
 NOTIFICATION_PORT = 28791
 """The UDP port of notifications in datagrams."""
 NEIGHBOURS = "224.0.0.254"
@@ -72,6 +76,18 @@ def body_of(packet: Packet) -> bytes:
     return bytes(packet[Notification].payload)
 
 
+def rate_units(rate: int) -> int:
+    """Return what a rate of 16 bits is, in units of `RATE_UNIT_BPS`; 0: none is said."""
+    return (rate & 0xFFF) << (rate >> 12)
+
+
+def rate_of(units: int) -> int:
+    """Return the largest rate of 16 bits that is not above so many units."""
+    units = min(units, RATE_MOST)
+    exponent = max(units.bit_length() - 12, 0)
+    return exponent << 12 | units >> exponent
+
+
 def as_cnp_padding(notification: Notification) -> CNPPadding:
     """Return a notification as the 16 reserved bytes of a CNP, for BTH(...) / padding."""
     return CNPPadding(bytes(notification))
@@ -89,6 +105,8 @@ __all__ = [
     "NEIGHBOUR_TTL",
     "NOTIFICATION_DSCP",
     "NOTIFICATION_PORT",
+    "RATE_MOST",
+    "RATE_UNIT_BPS",
     "SOURCE",
     "Notification",
     "NotificationType",
@@ -96,4 +114,6 @@ __all__ = [
     "body_of",
     "datagram",
     "notification_of",
+    "rate_of",
+    "rate_units",
 ]

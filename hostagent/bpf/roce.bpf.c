@@ -272,6 +272,8 @@ static inline void control(const struct cursor *cursor, struct cc_slot *slot,
         event.kind = CC_NOTIFIED;
         event.severity = packet->notification.severity;
         event.validity = packet->notification.validity;
+        event.number = (u32)packet->notification.switch_id << 16 | packet->notification.port;
+        event.rate = weft_rate_units(packet->notification.queue);
     } else if (packet->opcode == OPCODE_CNP) {
         event.kind = CC_CNP;
     } else {

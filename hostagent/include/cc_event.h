@@ -14,7 +14,7 @@ enum cc_event_kind {
     CC_CNP = 0,      /* a CNP came that says no more than that there is congestion */
     CC_ACKED = 1,    /* `bytes` were acknowledged for the first time */
     CC_TICK = 2,     /* nothing but time */
-    CC_NOTIFIED = 3, /* a switch's own notification of congestion (notification.h): `severity`, `validity` */
+    CC_NOTIFIED = 3, /* a switch's own notification of congestion (notification.h): `validity`, `number`, `rate` */
     CC_PROBED = 4,   /* a probe by this interface was answered: `number`, `lost_at`, `rtt_ns` */
 };
 
@@ -24,12 +24,13 @@ struct cc_event {
     weft_u8 path;               /* ACKED, with CC_PATH: that of the last packet which is newly acknowledged (struct cc_choice), modulo 256. 0 in
                                    the kernel if more than CC_SENT_PATHS others were sent after it. Of one interface's slot: that
                                    interface */
-    weft_u32 number;            /* PROBED: the probe's, which counts up by one a probe */
+    weft_u32 number;            /* PROBED: the probe's, which counts up by one a probe. NOTIFIED: the queue's: switch_id << 16 | port */
     weft_u64 bytes;             /* ACKED */
     weft_u64 rtt_ns;            /* ACKED, with CC_RTT: since the packet that the acknowledgement names was sent. 0: not known, because it
                                    or the first one that is acknowledged was sent more than once, or it was sent too long
                                    ago, or nothing new is acknowledged, or by a NAK. PROBED: of the probe */
     weft_u64 lost_at;           /* PROBED: ns, when the endpoint last found that this interface does not get through; 0: never */
+    weft_u64 rate;              /* NOTIFIED: in units of 2^16 bits/s of the fabric (weft_rate_units); 0: none was said */
 };
 
 /* What an algorithm wants of the card (name_WANTS): each of them costs something, so that who wants none pays nothing. */

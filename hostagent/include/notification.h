@@ -37,8 +37,26 @@ struct weft_notification {
     weft_u16 sequence;        /* 12 */
     weft_u32 destination;     /* 32 */
     weft_u32 destination_qp;  /* 24 */
-    weft_u16 queue;           /* 16 */
+    weft_u16 queue;           /* 16; of congestion: a rate, as weft_rate_units reads it */
 };
+
+/* A rate of 16 bits, in units of 2^16 bits/s: the lower 12 bits times 2 to the upper 4; 65 kb/s to 8.8 Tb/s, to 1/2048 from 268 Mb/s
+ * on. 0: none is said. */
+#define WEFT_RATE_MOST ((weft_u64)0xfff << 15)
+
+static inline weft_u64 weft_rate_units(weft_u16 rate) { return (weft_u64)(rate & 0xfff) << (rate >> 12); }
+
+/* The largest one that is not above so many units. */
+static inline weft_u16 weft_rate_of(weft_u64 units)
+{
+    weft_u16 exponent = 0;
+
+    if (units > WEFT_RATE_MOST)
+        units = WEFT_RATE_MOST;
+    for (; units > 0xfff; units >>= 1)
+        exponent++;
+    return (weft_u16)(exponent << 12 | units);
+}
 
 /* Values are cut to their widths. */
 static inline void weft_notification_write(const struct weft_notification *n,

@@ -26,7 +26,7 @@ from scapy.utils import rdpcap, wrpcap
 from hostagent.rnic.binding import Card
 from hostagent.rnic.card_records import CardConfig, Operation, QueuePairConfig, Work
 from mechanisms.dcqcn.parameters import parameters
-from protocols.notification import Notification, NotificationType
+from protocols.notification import RATE_UNIT_BPS, Notification, NotificationType, rate_units
 from protocols.rocev2 import ROCE_V2_PORT, Opcode, icrc
 
 LINE_RATE = 10 * 10**9
@@ -113,8 +113,9 @@ def explain(frame: bytes) -> list[str]:
     told = Notification(frame[54:70])
     if told.type == NotificationType.CONGESTION:
         lines.append(
-            f"  from switch {told.switch_id}, port {told.port}: {told.queue} cells waited for "
-            f"{told.destination}, queue pair {told.destination_qp:#08x}; severity {told.severity}"
+            f"  from switch {told.switch_id}, port {told.port}, of a packet for "
+            f"{told.destination}, queue pair {told.destination_qp:#08x}: no faster than "
+            f"{rate_units(told.queue) * RATE_UNIT_BPS / 1e9:.3g} Gb/s"
         )
     else:
         lines.append(f"  reserved bytes {frame[54:70].hex()}: a stock CNP")

@@ -91,21 +91,19 @@ def length_details(frame: bytes) -> list[Detail]:
     ]
 
 
-def notification_details(
-    frame: bytes, setup: Setup, flow: Connection, port: int, queue: int
-) -> list[Detail]:
-    """The notification in the reserved bytes; `queue`: depth that the packet left, in cells."""
+def notification_details(frame: bytes, setup: Setup, flow: Connection, port: int) -> list[Detail]:
+    """The notification in the reserved bytes."""
     told = Notification(frame[RESERVED].ljust(16, b"\0"))
     return [
         Detail.of("type, 1: congestion", int(NotificationType.CONGESTION), told.type),
-        Detail.of("severity", setup.severity, told.severity),
+        Detail.of("severity", 0, told.severity),
         Detail.of("hops", 0, told.hops),
         Detail.of("validity", setup.validity, told.validity),
         Detail.of("switch_id", setup.switch_id, told.switch_id),
         Detail.of("port", port, told.port),
         Detail.of("destination", _ip(flow.sink.ip), told.destination),
         Detail.of("destination_qp", f"{flow.sink_qp:#08x}", f"{told.destination_qp:#08x}"),
-        Detail.of("queue", queue, told.queue),
+        Detail.of("queue, the rate", setup.rate, told.queue),
     ]
 
 

@@ -54,7 +54,7 @@ class Setup:
     threshold: int
     interval: int
     switch_id: int
-    severity: int
+    rate: int
     validity: int
     connections: Sequence[Connection] = ()
     watched: tuple[int, ...] = field(default=())
@@ -81,7 +81,7 @@ def random_setup(random: Random) -> Setup:
         threshold=random.randrange(20, 60),
         interval=random.randrange(60, 140),
         switch_id=random.randrange(1, 1 << 16),
-        severity=random.randrange(1, 16),
+        rate=random.randrange(1, 1 << 16),
         validity=random.randrange(1, 16),
         watched=(hosts[2].port,),
     )
@@ -107,7 +107,7 @@ def updates(names: Names, setup: Setup) -> list[p4r.Update]:
     insert += [p4r.Entity(table_entry=entry) for entry in _entries(names, setup)]
     identity = {
         "switch_id": setup.switch_id,
-        "severity": setup.severity,
+        "rate": setup.rate,
         "validity": setup.validity,
     }
     default = names.entry("identity", None, "be", identity)

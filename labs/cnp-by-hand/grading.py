@@ -385,9 +385,9 @@ def notification(b: Bench) -> Finding:
     return _worst(
         b,
         cnp.RESERVED.stop,
-        "TODO 8: @field_list for port and depth; fill it before the addresses are swapped",
+        "TODO 8: @field_list for the port; fill it before the addresses are swapped",
         lambda met, output: cnp.notification_details(
-            output.packet, met.seen.setup, met.flow, met.seen.sink.port, met.cells
+            output.packet, met.seen.setup, met.flow, met.seen.sink.port
         ),
     )
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from hostagent.algorithms import Parameters
 from hostagent.rnic.binding import Card
 from hostagent.rnic.card_records import NEVER, CardConfig, Operation, QueuePairConfig, Work
+from protocols.notification import RATE_UNIT_BPS, rate_of
 from softswitch import Switch
 from softswitch.core import CoreConfig
 from softswitch.p4runtime.pipeline import Pipeline
@@ -32,7 +33,7 @@ SINK_QP = 100
 SOURCE_QP = 200
 DATA_QUEUE_PACKETS = 1 << 16
 
-SEVERITY = 8  # to (16 - 8) / 16 of the rate
+RATE = rate_of(5 * 10**9 // RATE_UNIT_BPS)  # the share of each of two sources
 VALIDITY = 8  # for 2^8 units of 256 ns: no increase for 66 us, longer than an interval
 
 ROUTER_MAC = 0x020100000001
@@ -54,7 +55,7 @@ def lab_setup(threshold: int, interval: int) -> Setup:
         threshold=threshold,
         interval=interval,
         switch_id=1,
-        severity=SEVERITY,
+        rate=RATE,
         validity=VALIDITY,
         connections=flows,
         watched=(sink.port,),

@@ -100,7 +100,7 @@ header bth_t {
 // (docs/wire-formats.md: the notification).
 header notification_t {
     bit<4>      type;                   // 0: a stock CNP
-    bit<4>      severity;               // 0 none .. 15 worst
+    bit<4>      severity;               // of congestion 0
     bit<4>      hops;
     bit<4>      validity;               // holds for 2^validity units
     bit<16>     switch_id;
@@ -108,7 +108,7 @@ header notification_t {
     bit<12>     sequence;
     ipv4_addr_t destination;            // where the packet that met it was going
     qp_t        destination_qp;         // and to which queue pair
-    bit<16>     queue;                  // depth, saturating
+    bit<16>     queue;                  // of congestion: the rate that a source is to keep to
 }
 
 // The last four bytes of every RoCEv2 packet.
@@ -133,12 +133,11 @@ struct lab_metadata_t {
     bit<32>  flow;                      // its cell in the register
     bool     due;                       // the flow's interval is over
     bit<16>  switch_id;                 // for the notification: who we are,
-    bit<4>   severity;                  // how much is too much,
+    bit<16>  rate;                      // how fast sources may send,
     bit<4>   validity;                  // for how long it holds
-    // TODO 3: a clone has to keep the next three.
+    // TODO 3: a clone has to keep the next two.
     qp_t     source_qp;                 // who sends: BTH only says who receives
     port_t   port;                      // whose queue is too long
-    depth_t  depth;                     // how long
 }
 
 // ---------------------------------------------------------------- from bytes to headers
@@ -217,9 +216,9 @@ control LabIngress(inout lab_headers_t hdr, inout lab_metadata_t meta,
 // From packet to CNP: everything but the ICRC.
 control MakeCnp(inout lab_headers_t hdr, inout lab_metadata_t meta) {
     // Keyless: who this switch is, and what its notifications ask for.
-    action be(bit<16> switch_id, bit<4> severity, bit<4> validity) {
+    action be(bit<16> switch_id, bit<16> rate, bit<4> validity) {
         meta.switch_id = switch_id;
-        meta.severity = severity;
+        meta.rate = rate;
         meta.validity = validity;
     }
 
@@ -319,7 +318,6 @@ control LabEgress(inout lab_headers_t hdr, inout lab_metadata_t meta,
                 claim_interval();
                 if (meta.due) {
                     meta.port = std.egress_port;
-                    meta.depth = std.deq_qdepth;
                     // TODO 3: clone it to CNP_SESSION.
                 }
             }

@@ -1,18 +1,17 @@
-"""What switches hold so that they tell sources of long queues (p4src/modules/fast_cnp.p4).
+"""What switches hold so that they tell sources how fast they may send (p4src/modules/fast_cnp.p4).
 
 Everything follows from the control loop: the time from a switch to a source and back.
 
-    low threshold    what a port sends in one loop: less, and the line may run dry after a cut
-    high threshold   four times that; above it the queue has to drain
-                     (both at most where ECN would begin to mark, and mark all: after these, sources
-                     would hear of the queue from the receiver anyway)
-    interval         half a loop; a notification stands for a loop (rounded up to 2^n units)
-    growth           measured over what the port sends of a sixteenth of the low threshold, at least
-                     eight packets, so that it is known when the queue crosses the threshold;
-                     forgotten where no packet came for eight times as long
+    target       what the queue is to hold: half of what the port sends in the longest loop
+                 behind it, but at most what it sends in 8 us, half of where ECN begins to mark, and
+                 a sixteenth of the queue; at least 16 packets, so that noise does not empty it.
+                 Nobody is told before it has held twice that: it may be a burst
+    window       over which is counted what comes: eight packets, rounded up to 2^n validity units
+    interval     half a loop; a notification stands for a loop (rounded up to 2^n units)
+    most, least  the fastest line of a source behind the port, and a 4096th of it
+    cut          by how much more came than was sent, to which part the rate has to come down
 
-Severity is a table: how far all senders together are above the queue's own rate says what part of
-its rate each has to give up. Where loops are long, thresholds are held to a share of the queue.
+Loops at run time are the switch's: of sources that a queue meets (p4src/modules/fast_cnp/watch.p4).
 """
 
 from __future__ import annotations
@@ -34,9 +33,14 @@ from controller.entries import (
 from controller.leaf_routes import PS_PER_S, Ways, packet_ps
 from controller.parts import FabricView, View
 from controller.policy import FabricPolicy
-from controller.target_facts import MAX_DEPTH, TargetFacts
-from mechanisms.fast_cnp.loops import longest_behind, loop_ps
-from mechanisms.fast_cnp.parameters import VALIDITY_UNIT_NS, FastCnp
+from controller.target_facts import TargetFacts
+from mechanisms.fast_cnp.loops import fastest_behind, lines_bps, longest_behind, loop_ps
+from mechanisms.fast_cnp.parameters import (
+    LEAST_PART,
+    RATE_UNIT_BPS,
+    VALIDITY_UNIT_NS,
+    FastCnp,
+)
 from mechanisms.fast_cnp.stock_queue_pairs import PORT_TABLE, sampling_entries
 from topologies.ecn import EcnThresholds
 from topologies.model import (
@@ -50,6 +54,8 @@ from topologies.model import (
     Switch,
     Topology,
 )
+
+PS_PER_US = 1_000_000
 
 SESSION = 510
 RECIRCULATION_PORT = 510
@@ -66,81 +72,86 @@ STAND_STILL = call("disable_fast_cnp")
 
 FIRST_FAR_QUEUE = 512
 LAST_FAR_QUEUE = 1023
-GROWTH_ZERO = 128
-GROWTH_UNIT = 64  # as much again as the queue drains
-GROWTH_MAX = (1 << 16) - 1
-SEVERITIES = 16
-DRAIN = 8  # above the high threshold the queue has to drain by 1/8 of its rate
-IDLE_WINDOWS = 8
-SMOOTHING = 2  # the average moves by a quarter of the distance, a packet
+WINDOW_PACKETS = 8
+TARGET_PACKETS = 16
+BURST_PACKETS = 4
+BURSTS = 2  # targets that a queue may hold before anybody is told
+LOOP_SHARE = 2  # of what is sent in a loop that the target is at most
+TARGET_PS = 8 * PS_PER_US
+QUEUE_SHARE = 16  # of a port's queue that the target takes at most
+PACKET_EXTRA = 38  # Ethernet, FCS, preamble and gap
+STOCK_PS = 50 * PS_PER_US  # between two looks at a stock NIC's rate: its cut is seen
+PART = 256
+LEAST_CUT = PART // 2  # of excess: less is left to the rate's slow change
+CUTS_AN_OCTAVE = 4
+RATE_UNIT_SHIFT = 16
+UNIT_PS = VALIDITY_UNIT_NS * PS_PER_NS
+EXCESS_MAX = (1 << 16) - 1
 CNP_WIRE_BITS = 98 * 8
 BURST = 128  # CNPs
 MAX_VALIDITY = 15
-LOW_SHARE = 16  # of a port's queue that the low threshold takes at most
-HIGH_SHARE = 4
 GATEWAY_DRAIN_PPM = 980_000  # a gateway's idea of the far port is a little slower than the port
 ONE_Q16 = 1 << 16
+_WORD = (1 << 32) - 1
+SPEED_MAX = (1 << 40) - 1
 _ANY_END = Endpoint("", 0)
 
 
 @dataclass(frozen=True)
 class Watch:
-    """How a queue is watched, in fabric units: bytes, picoseconds, bits/s."""
+    """How a queue is watched, in fabric units: bytes, picoseconds, bits/s.
 
-    low_bytes: int
-    high_bytes: int
-    window_ps: int
+    `window_loop`: the window is 2^window_loop units of validity. `packet_bytes`: of a full one, as
+    the line has it. `most_bps`: the fastest line of any source.
+    """
+
+    target_bytes: int
+    window_loop: int
+    packet_bytes: int
     gap_ps: int
     rate_bps: int
+    most_bps: int
 
 
 def watch_of(
-    setting: FastCnp, link: Link, loops_ps: Sequence[int], ecn: EcnThresholds | None = None
+    setting: FastCnp,
+    link: Link,
+    loops_ps: Sequence[int],
+    most_bps: int,
+    ecn: EcnThresholds | None = None,
 ) -> Watch:
     """Return how the queue in front of `link` is watched, for sources with these loops.
 
     `ecn`: where the same queue marks, if it does.
     """
-    in_a_loop = link.rate_bps * max(loops_ps) // (8 * PS_PER_S)
-    least = 4 * (link.mtu_bytes + 38)
-    most_low, most_high = link.queue_bytes // LOW_SHARE, link.queue_bytes // HIGH_SHARE
+    packet = link.mtu_bytes + PACKET_EXTRA
+    longest = min(max(loops_ps) // LOOP_SHARE, TARGET_PS)
+    most = link.queue_bytes // QUEUE_SHARE
     if ecn is not None:
-        most_low, most_high = min(most_low, ecn.min_bytes), min(most_high, ecn.max_bytes)
-    low = max(min(in_a_loop, most_low), least)
-    high = max(min(4 * low, most_high), 2 * least)
-    if setting.low_bytes is not None:
-        low, high = setting.low_bytes, max(high, setting.low_bytes)
-    if setting.high_bytes is not None:
-        low, high = min(low, setting.high_bytes), setting.high_bytes
+        most = min(most, ecn.min_bytes // 2)
+    target = max(min(link.rate_bps * longest // (8 * PS_PER_S), most), TARGET_PACKETS * packet)
     return Watch(
-        low,
-        high,
-        window_ps=max(low * 8 * PS_PER_S // (16 * link.rate_bps), 8 * packet_ps(link)),
+        target if setting.target_bytes is None else setting.target_bytes,
+        window_loop=_exponent(WINDOW_PACKETS * packet_ps(link)),
+        packet_bytes=packet,
         gap_ps=CNP_WIRE_BITS * PS_PER_S * 1_000_000 // (link.rate_bps * setting.share_ppm),
         rate_bps=link.rate_bps,
+        most_bps=most_bps,
     )
 
 
-def severity_entries() -> Iterator[TableEntry]:
-    """Yield the table from growth to severity, for queues below and above the high threshold.
+def cut_entries() -> Iterator[TableEntry]:
+    """Yield the table from excess, in 256ths of what a window sends, to what part fits.
 
-    With all senders at (1 + x) times what the queue drains, x = growth / 64, a share of
-    16 (1 - k / (1 + x)) sixteenths has to go; k = 1, or 7/8 where the queue has to drain.
+    With 1 + x times what fits, 1 / (1 + x) of it would have; rounded down, in quarters of octaves.
     """
-    for deep in (0, 1):
-        numerator, denominator = (DRAIN - 1, DRAIN) if deep else (1, 1)
-        first = None
-        for severity in range(SEVERITIES):
-            # the largest growth for which `severity` sixteenths are enough
-            enough = GROWTH_UNIT * numerator * SEVERITIES // (denominator * (SEVERITIES - severity))
-            last = GROWTH_ZERO + enough - GROWTH_UNIT
-            if severity == SEVERITIES - 1:
-                last = GROWTH_MAX
-            if first is not None and first <= last:
-                key = match(deep=Exact(deep), growth=Range(first, last))
-                yield TableEntry(
-                    "fast_cnp_severity", key, call("set_severity", severity=severity), priority=1
-                )
+    parts = sorted({int(PART * 2 ** (-k / CUTS_AN_OCTAVE)) for k in range(1, 33)}, reverse=True)
+    first = LEAST_CUT
+    for part in parts:
+        last = EXCESS_MAX if part == parts[-1] else PART * PART // part - PART
+        if last >= first:
+            key = match(excess=Range(first, last))
+            yield TableEntry("fast_cnp_cut", key, call("cut_to_part", part=part), priority=1)
             first = last + 1
 
 
@@ -148,11 +159,13 @@ def severity_entries() -> Iterator[TableEntry]:
 class FarWays:
     """What a border that answers for far queues has to know of its ways.
 
-    `near_ps`: the longest loop to a source of its own group, in fabric picoseconds. `ports`: by
-    leaf of another group, the ports of the long links that lead there.
+    `near_ps`: the longest loop to a source of its own group, in fabric picoseconds; `most_bps`: the
+    fastest line of one. `ports`: by leaf of another group, the ports of the long links that lead
+    there.
     """
 
     near_ps: int
+    most_bps: int
     ports: tuple[tuple[str, tuple[int, ...]], ...]
 
 
@@ -160,19 +173,23 @@ def watches(
     topology: Topology,
     switch: Switch,
     policy: FabricPolicy,
-    behind: Mapping[int, int],
+    ways: Ways,
 ) -> dict[tuple[int, int], Watch]:
-    """Return how a switch's queues are watched, by (port, class of service).
-
-    `behind`: as `longest_behind` returns it.
-    """
+    """Return how a switch's queues are watched, by (port, class of service)."""
     found: dict[tuple[int, int], Watch] = {}
-    for port, loop in behind.items():
+    for port, (loop, most) in sources_behind(topology, switch, ways).items():
         link = topology.link_at(switch.name, port)
         for class_of_service, setting in sorted(policy.setting(KEY).items()):
             marks = _marks(policy, class_of_service, link)
-            found[port, class_of_service] = watch_of(setting, link, (loop,), marks)
+            found[port, class_of_service] = watch_of(setting, link, (loop,), most, marks)
     return found
+
+
+def sources_behind(topology: Topology, switch: Switch, ways: Ways) -> dict[int, tuple[int, int]]:
+    """Return, by port, the longest loop to a source behind it, in ps, and its fastest line."""
+    loops = longest_behind(topology, switch, ways)
+    lines = fastest_behind(topology, switch, ways)
+    return {port: (loop, lines[port]) for port, loop in loops.items()}
 
 
 def _marks(policy: FabricPolicy, class_of_service: int, link: Link) -> EcnThresholds | None:
@@ -202,7 +219,7 @@ def _mode_entries(switch: Switch, facts: TargetFacts, policy: FabricPolicy) -> I
     yield CloneSession(SESSION, ((RECIRCULATION_PORT, 1),), copies)
     run = call("enable_fast_cnp", dscp=CNP_DSCP, switch_id=switch.device_id)
     yield DefaultEntry(MODE_TABLE, STAND_STILL if NAME in policy.off else run)
-    yield from severity_entries()
+    yield from cut_entries()
 
 
 def _settings(facts: TargetFacts, policy: FabricPolicy) -> dict[int, FastCnp]:
@@ -220,13 +237,13 @@ def source_entries(view: FabricView, leaf: Switch, way_ps: int) -> Iterator[Entr
 def summary_of(view: View, ways: Ways) -> Mapping[Hashable, Hashable]:
     """Return what `queue_entries` depends on of a switch's ways.
 
-    By port, the longest loop behind it (`longest_behind`); under FAR, a border's `FarWays`.
+    By port, what sources are behind it (`sources_behind`); under FAR, a border's `FarWays`.
     """
     settings = _settings(view.facts, view.policy)
     if MODE_TABLE not in view.tables or not settings:
         return {}
     found: dict[Hashable, Hashable] = {}
-    found.update(longest_behind(view.topology, view.switch, ways).items())
+    found.update(sources_behind(view.topology, view.switch, ways).items())
     if view.switch.role is Role.BORDER and any(each.gateway for each in settings.values()):
         far = _far_ways(view.topology, view.switch, ways)
         if far is not None:
@@ -249,7 +266,9 @@ def _far_ways(topology: Topology, switch: Switch, ways: Ways) -> FarWays | None:
         for leaf, way in ways
         if leaf.group != switch.group
     )
-    return FarWays(max(near), tuple((leaf, ports) for leaf, ports in far if ports))
+    own = [leaf.name for leaf, _ in ways if leaf.group == switch.group]
+    fastest = max(lines_bps(topology).get(leaf, RATE_UNIT_BPS) for leaf in own)
+    return FarWays(max(near), fastest, tuple((leaf, ports) for leaf, ports in far if ports))
 
 
 def queue_entries(view: View, key: Hashable, value: Hashable) -> Iterator[Entry]:
@@ -257,12 +276,12 @@ def queue_entries(view: View, key: Hashable, value: Hashable) -> Iterator[Entry]
     settings = _settings(view.facts, view.policy)
     units = _Units(view.facts, view.policy.packet_bytes)
     match key, value:
-        case int(port), int(loop):
+        case int(port), (int(loop), int(most)):
             link = view.topology.link_at(view.switch.name, port)
             line = link.rate_bps, link.queue_bytes, link.mtu_bytes
             for class_of_service, setting in sorted(settings.items()):
                 marks = _marks(view.policy, class_of_service, link)
-                yield _watch_queue(units, setting, port, class_of_service, line, loop, marks)
+                yield from _watched(units, setting, port, class_of_service, line, loop, most, marks)
         case _, FarWays():
             setting = next(each for each in settings.values() if each.gateway)
             yield from _far_queues(view, units, value, setting)
@@ -271,10 +290,11 @@ def queue_entries(view: View, key: Hashable, value: Hashable) -> Iterator[Entry]
 def _source(
     source: Interface, loop_ps: int, facts: TargetFacts, policy: FabricPolicy
 ) -> TableEntry:
-    every = facts.ticks(loop_ps // 2)
     key = match(source=Exact(int(source.address.ip)))
     if source.host in policy.stock_nics:
+        every = facts.ticks(max(loop_ps, STOCK_PS))
         return TableEntry("fast_cnp_source", key, call("send_plain_cnp", every=every))
+    every = facts.ticks(loop_ps // 2)
     return TableEntry(
         "fast_cnp_source", key, call("notify_source", stands=validity(loop_ps), every=every)
     )
@@ -282,8 +302,13 @@ def _source(
 
 def validity(loop_ps: int) -> int:
     """Return the smallest validity that covers a loop; at most what its four bits hold."""
-    units = -(-loop_ps // (VALIDITY_UNIT_NS * PS_PER_NS))
-    return min((units - 1).bit_length() if units > 1 else 0, MAX_VALIDITY)
+    return min(_exponent(loop_ps), MAX_VALIDITY)
+
+
+def _exponent(time_ps: int) -> int:
+    """Return n, so that 2^n validity units are the fewest that are so long."""
+    units = -(-time_ps // UNIT_PS)
+    return (units - 1).bit_length() if units > 1 else 0
 
 
 @dataclass(frozen=True)
@@ -293,52 +318,81 @@ class _Units:
     facts: TargetFacts
     packet_bytes: int
 
-    def _common(self, watch: Watch, depth_bytes: int) -> dict[str, int]:
-        window = self.facts.ticks(watch.window_ps)
-        # What the queue drains in a window, in units of depth, is GROWTH_UNIT.
-        window_ps = window * self.facts.tick_ps // self.facts.time_scale
-        drained = watch.rate_bps * window_ps
-        gap = self.facts.ticks(watch.gap_ps)
-        scale = GROWTH_UNIT * ONE_Q16 * 8 * PS_PER_S * depth_bytes // max(drained, 1)
+    def _common(self, watch: Watch) -> dict[str, int]:
+        facts = self.facts
+        drain = watch.rate_bps * facts.tick_ps * ONE_Q16 // (8 * PS_PER_S * facts.time_scale)
+        in_a_unit = watch.rate_bps * UNIT_PS  # in 1/8 bytes, times PS_PER_S
+        share = PART * ONE_Q16 * 8 * PS_PER_S // (in_a_unit << watch.window_loop)
         return {
-            "low": min(watch.low_bytes // depth_bytes, MAX_DEPTH),
-            "high": min(watch.high_bytes // depth_bytes, MAX_DEPTH),
-            "smoothing": SMOOTHING,
-            "window": window,
-            "growth_scale": min(max(scale, 1), (1 << 32) - 1),
-            "idle": window * IDLE_WINDOWS,
+            "wanted_depth": min(watch.target_bytes, _WORD),
+            "burst_depth": min(BURSTS * watch.target_bytes, _WORD),
+            "drain": min(max(drain, 1), _WORD),
+            "window": facts.ticks(UNIT_PS << watch.window_loop),
+            "window_loop": watch.window_loop,
+            "unit": self._unit,
+            "share": min(max(share, 1), _WORD),
+            "packets": BURST_PACKETS * watch.packet_bytes,
+            "line": watch.rate_bps >> RATE_UNIT_SHIFT,
+            "speed": self._speed,
+            "most": watch.most_bps,
+            "least": max(watch.most_bps // LEAST_PART, RATE_UNIT_BPS),
+        }
+
+    @property
+    def _unit(self) -> int:
+        """A validity unit, in 1/256 ticks."""
+        return UNIT_PS * self.facts.time_scale * 256 // self.facts.tick_ps
+
+    @property
+    def _speed(self) -> int:
+        """From bytes to the ticks that they take at the unit of rates."""
+        speed = 8 * PS_PER_S * self.facts.time_scale // (RATE_UNIT_BPS * self.facts.tick_ps)
+        return min(max(speed, 1), SPEED_MAX)
+
+    def asked(self, watch: Watch) -> dict[str, int]:
+        """Arguments of `ask_queue`; with an index, of `ask_far_queue`."""
+        gap = self.facts.ticks(watch.gap_ps)
+        return {
+            "unit": self._unit,
+            "speed": self._speed,
+            "burst_time": BURST_PACKETS * watch.packet_bytes * self._speed,
             "gap": gap,
             "burst": gap * BURST,
         }
 
     def own(self, watch: Watch) -> dict[str, int]:
         """Arguments of `watch_queue`."""
-        depth_bytes = self.facts.depth_cell_bytes or self.packet_bytes
-        return {**self._common(watch, depth_bytes), "cell_scale": depth_bytes}
+        unit = self.facts.depth_cell_bytes or self.packet_bytes
+        return {**self._common(watch), "depth_unit": unit}
 
     def far(self, watch: Watch, index: int) -> dict[str, int]:
-        """Arguments of `watch_far_queue`, whose depth is in cells of 256 bytes."""
-        bits_a_tick = watch.rate_bps * self.facts.tick_ps  # in 1e-12, at time scale 1
-        drain = bits_a_tick * ONE_Q16 // (8 * PS_PER_S * self.facts.time_scale)
-        return {**self._common(watch, 256), "index": index, "drain": max(drain, 1)}
+        """Arguments of `watch_far_queue`."""
+        return {**self._common(watch), "index": index}
 
 
 @lru_cache(maxsize=1 << 14)
-def _watch_queue(
+def _watched(
     units: _Units,
     setting: FastCnp,
     port: int,
     class_of_service: int,
     line: tuple[int, int, int],
     loop_ps: int,
+    most_bps: int,
     marks: EcnThresholds | None,
-) -> TableEntry:
-    """Return how a queue is watched. `line`: its link's rate, queue and MTU: few are different."""
+) -> tuple[TableEntry, TableEntry]:
+    """Return how a queue is watched, and what is asked of it.
+
+    `line`: its link's rate, queue and MTU: few are different.
+    """
     rate_bps, queue_bytes, mtu_bytes = line
     link = Link(_ANY_END, _ANY_END, rate_bps, 0, queue_bytes, mtu_bytes)
     key = match(port=Exact(port), **{"class": Exact(class_of_service)})
-    use = call("watch_queue", **units.own(watch_of(setting, link, (loop_ps,), marks)))
-    return TableEntry("fast_cnp_queue", key, use)
+    watch = watch_of(setting, link, (loop_ps,), most_bps, marks)
+    return (
+        TableEntry("fast_cnp_queue", key, call("watch_queue", **units.own(watch))),
+        TableEntry("fast_cnp_claims", key, call("ask_queue", **units.asked(watch))),
+    )
 
 
 def _far_queues(view: View, units: _Units, ways: FarWays, setting: FastCnp) -> Iterator[TableEntry]:
@@ -358,10 +412,13 @@ def _far_queues(view: View, units: _Units, ways: FarWays, setting: FastCnp) -> I
         ]
         rate = last.rate_bps * GATEWAY_DRAIN_PPM // (1_000_000 * len(borders))
         far = Link(last.a, last.b, rate, last.delay_ps, last.queue_bytes, last.mtu_bytes)
-        arguments = units.far(watch_of(setting, far, (ways.near_ps,)), index)
+        watch = watch_of(setting, far, (ways.near_ps,), ways.most_bps)
+        use = call("watch_far_queue", **units.far(watch, index))
+        ask = call("ask_far_queue", index=index, **units.asked(watch))
         for port in ports:
-            key = {"port": Exact(port), "destination": Exact(int(interface.address.ip))}
-            yield TableEntry("fast_cnp_far", match(**key), call("watch_far_queue", **arguments))
+            key = match(port=Exact(port), destination=Exact(int(interface.address.ip)))
+            yield TableEntry("fast_cnp_far", key, use)
+            yield TableEntry("fast_cnp_far_claims", key, ask)
         index += 1
 
 

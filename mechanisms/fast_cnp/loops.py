@@ -7,6 +7,8 @@ and the pass through the switch that makes the notification. Times in fabric pic
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from controller.leaf_routes import Ways, round_trip_ps
 from topologies.model import RECIRCULATION_PS, Interface, Switch, Topology
 
@@ -48,3 +50,40 @@ def _to_other_hosts(topology: Topology, switch: Switch, but: int) -> int:
     """Return the longest loop to a switch's own hosts, but for the one at a port; 0: no other."""
     sources = (each for each in topology.interfaces_of(switch.name) if each.port != but)
     return max((loop_ps(topology, each, 0) for each in sources), default=0)
+
+
+_latest: list[tuple[Topology, Mapping[str, int]]] = []  # by identity: a topology's hash is long
+
+
+def lines_bps(topology: Topology) -> Mapping[str, int]:
+    """Return the fastest line of any host's interface, by leaf; the last topology's are kept."""
+    if not _latest or _latest[0][0] is not topology:
+        found: dict[str, int] = {}
+        for each in topology.interfaces():
+            rate = topology.link_at(each.switch, each.port).rate_bps
+            found[each.switch] = max(rate, found.get(each.switch, 0))
+        _latest[:] = [(topology, found)]
+    return _latest[0][1]
+
+
+def fastest_behind(topology: Topology, switch: Switch, ways: Ways) -> dict[int, int]:
+    """Return, by port, the fastest line of a source that the port does not lead to, in bits/s.
+
+    Ports that lead to all sources are left out.
+    """
+    lines = lines_bps(topology)
+    ports = [port.number for port in topology.ports_of(switch.name)]
+    if len(set(lines.values())) == 1:
+        return dict.fromkeys(ports, max(lines.values()))
+    found: dict[int, int] = {}
+    for leaf, way in ways:
+        if leaf.name != switch.name and (rate := lines.get(leaf.name, 0)):
+            for port in ports:
+                if port not in way.ports:
+                    found[port] = max(rate, found.get(port, 0))
+    for each in topology.interfaces_of(switch.name):
+        rate = topology.link_at(switch.name, each.port).rate_bps
+        for port in ports:
+            if port != each.port:
+                found[port] = max(rate, found.get(port, 0))
+    return found

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from workloads.slow_motion import ParameterError, slowed
-
-US = 1000
 
 MAX_RATE_BPS = 1 << 42
 """What the source's integers hold (hostagent/include/fast_cnp.h)."""
@@ -14,19 +12,26 @@ MAX_RATE_BPS = 1 << 42
 VALIDITY_UNIT_NS = 256
 """What a notification's validity counts in, in fabric time: 2^0 to 2^15 of them, 8.4 ms."""
 
+RATE_UNIT_BPS = 1 << 16
+"""What its rate counts in (protocols/notification.py, which needs scapy)."""
+
+SHARE_PPM = 25_000
+
+LEAST_PART = 4096
+"""The least rate that anybody is held to is this part of a line."""
+
 
 @dataclass(frozen=True)
 class FastCnp:
     """How a class's queues send fast CNPs; what is None the controller computes from the loops.
 
-    `low_bytes`: sources are told above it; `high_bytes`: the queue has to drain above it;
-    `share_ppm`: of a port's rate that its CNPs may take; `gateway`: borders answer for the ports at
-    the far end of their long links.
+    `target_bytes`: what a queue is to hold; `share_ppm`: of a port's rate that its CNPs may take,
+    enough for one a full packet; `gateway`: borders answer for the ports at the far end of their
+    long links.
     """
 
-    low_bytes: int | None = None
-    high_bytes: int | None = None
-    share_ppm: int = 10_000
+    target_bytes: int | None = None
+    share_ppm: int = SHARE_PPM
     gateway: bool = False
 
 
@@ -34,18 +39,14 @@ class FastCnp:
 class FastCnpParameters:
     """What a source does with fast CNPs (hostagent/include/fast_cnp.h); bits/s and ns, as they run.
 
-    After a notification's time the rate grows by `rate_ai_bps` a step, and by `rate_hai_bps` after
-    `quiet` of them; a step takes as long as the notification stood, at least `increase_timer_ns`.
-    A notification's validity counts in `validity_unit_ns`.
+    A notification's validity counts in `validity_unit_ns`, its rate in `rate_unit_q16` / 2^16
+    bits/s.
     """
 
     line_rate_bps: int
     min_rate_bps: int
-    rate_ai_bps: int
-    rate_hai_bps: int
-    increase_timer_ns: int
     validity_unit_ns: int
-    quiet: int
+    rate_unit_q16: int
 
     @property
     def receiver_cnp_interval_ns(self) -> None:
@@ -57,22 +58,20 @@ class FastCnpParameters:
         return {
             "line_rate": self.line_rate_bps,
             "min_rate": self.min_rate_bps,
-            "rate_ai": self.rate_ai_bps,
-            "rate_hai": self.rate_hai_bps,
-            "increase_timer_ns": self.increase_timer_ns,
             "validity_unit_ns": self.validity_unit_ns,
-            "quiet": self.quiet,
+            "rate_unit_q16": self.rate_unit_q16,
         }
 
     def with_time_scale(self, scale: int) -> FastCnpParameters:
         """Return the same algorithm slowed down by `scale`. Raises ParameterError."""
-        return slowed(self, scale)
+        slow: FastCnpParameters = slowed(self, scale)
+        return replace(slow, rate_unit_q16=max(self.rate_unit_q16 // scale, 1))
 
 
 def fast_cnp_parameters(line_rate_bps: int, time_scale: int = 1) -> FastCnpParameters:
     """Return how a source whose interface has `line_rate_bps` in the fabric takes fast CNPs.
 
-    Increases are shares of the line, so that they serve any rate: 1/256 a step, later 1/32.
+    The least rate is a share of the line: so many sources share a port of its rate.
     Raises ParameterError: a rate beyond the algorithm's numbers.
     """
     if not 0 < line_rate_bps <= MAX_RATE_BPS:
@@ -81,10 +80,7 @@ def fast_cnp_parameters(line_rate_bps: int, time_scale: int = 1) -> FastCnpParam
         )
     return FastCnpParameters(
         line_rate_bps=line_rate_bps,
-        min_rate_bps=max(line_rate_bps // 400, 1),
-        rate_ai_bps=max(line_rate_bps // 256, 1),
-        rate_hai_bps=max(line_rate_bps // 32, 1),
-        increase_timer_ns=5 * US,
+        min_rate_bps=max(line_rate_bps // LEAST_PART, 1),
         validity_unit_ns=VALIDITY_UNIT_NS,
-        quiet=5,
+        rate_unit_q16=RATE_UNIT_BPS << 16,
     ).with_time_scale(time_scale)

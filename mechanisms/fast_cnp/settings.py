@@ -5,15 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BeforeValidator, model_validator
+from pydantic import AfterValidator, BeforeValidator
 
-from mechanisms.fast_cnp.parameters import FastCnp, FastCnpParameters, fast_cnp_parameters
+from mechanisms.fast_cnp.parameters import (
+    SHARE_PPM,
+    FastCnp,
+    FastCnpParameters,
+    fast_cnp_parameters,
+)
 from topologies.ecn import CERTAIN
 from topologies.extensions import Setting
-from topologies.fields import CountOrNone, Model, Rate, Size
+from topologies.fields import Model, Rate, Size
 from topologies.units import parse_share
 from workloads.senders import DEFAULT, Column, Key, Recovery, Sender, StateColumn
-from workloads.transport_schema import PS_PER_NS, Timer
 
 
 def _ppm(value: object) -> int:
@@ -27,16 +31,9 @@ def _ppm(value: object) -> int:
 class FastCnpEntry(Model):
     """Fast CNPs of a class: `fast_cnp: true`, or what differs from what the controller computes."""
 
-    low: Size | None = None
-    high: Size | None = None
-    share: Annotated[int, BeforeValidator(_ppm)] = 10_000
+    target: Size | None = None
+    share: Annotated[int, BeforeValidator(_ppm)] = SHARE_PPM
     gateway: bool = False
-
-    @model_validator(mode="after")
-    def _in_order(self) -> FastCnpEntry:
-        if self.low is not None and self.high is not None and self.low > self.high:
-            raise ValueError("low is above high: write {low: 200kB, high: 800kB}")
-        return self
 
 
 def _fast_cnp(value: object) -> object:
@@ -46,17 +43,13 @@ def _fast_cnp(value: object) -> object:
 
 
 def _setting(entry: FastCnpEntry | None) -> FastCnp | None:
-    return FastCnp(entry.low, entry.high, entry.share, entry.gateway) if entry else None
+    return FastCnp(entry.target, entry.share, entry.gateway) if entry else None
 
 
 class FastOverridesEntry(Model):
     """Single parameters of what a source does with fast CNPs (hostagent/include/fast_cnp.h)."""
 
     min_rate: Rate | None = None
-    rate_ai: Rate | None = None
-    rate_hai: Rate | None = None
-    increase_timer: Timer | None = None
-    quiet: CountOrNone | None = None
 
 
 def of_transport(entry: Any, line_rate_bps: int) -> FastCnpParameters:
@@ -65,15 +58,8 @@ def of_transport(entry: Any, line_rate_bps: int) -> FastCnpParameters:
     Raises ParameterError: a rate beyond the algorithm's numbers.
     """
     given = fast_cnp_parameters(line_rate_bps)
-    changed: dict[str, int] = {}
-    for name, value in entry.fast_overrides.model_dump(exclude_none=True).items():
-        if name == "quiet":
-            changed[name] = value
-        elif name == "increase_timer":
-            changed["increase_timer_ns"] = value // PS_PER_NS
-        else:
-            changed[f"{name}_bps"] = min(value, given.line_rate_bps)
-    return replace(given, **changed) if changed else given
+    least = entry.fast_overrides.min_rate
+    return given if least is None else replace(given, min_rate_bps=min(least, line_rate_bps))
 
 
 FAST_CNP = Setting(
@@ -92,8 +78,8 @@ SENDER = Sender(
     hears_switches=True,
     recovery=Recovery(
         "notified",
-        "a rate that a fast CNP cut grows at most every",
-        lambda given: given.increase_timer_ns,
+        "a rate that a fast CNP cut doubles at most every",
+        lambda given: given.validity_unit_ns,
     ),
     state_columns=(
         StateColumn("fast_rate_bps", "fast b/s", lambda _, rate_bps: rate_bps, optional=True),

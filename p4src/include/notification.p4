@@ -29,7 +29,7 @@ header notification_t {
     bit<12>     sequence;       // counts an origin's notifications
     ipv4_addr_t destination;    // where the packet that met it was going
     qp_t        destination_qp; // and to which queue pair
-    bit<16>     queue;          // depth, in cells of 256 bytes, saturating
+    bit<16>     queue;          // depth, in cells of 256 bytes, saturating; of congestion a rate
 }
 
 #endif

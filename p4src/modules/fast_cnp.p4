@@ -1,11 +1,12 @@
 // Fast CNP: the switch that sees a queue grow signals the source itself, a receiver's round trip before
 // the receiver could. docs/fast-cnp.md explains it with numbers.
 //
-//   a data packet leaves a watched queue
-//     -> WatchQueue   is the queue too long, and how fast does it grow?      fast_cnp/watch.p4
-//     -> ClaimCnp     who sent it, how severe is it, may it have one now?    fast_cnp/claim.p4
-//     -> SendCopy     a copy of the packet recirculates                      fast_cnp/make_cnp.p4
-//   the copy
+//   a data packet leaves a watched queue (egress)
+//     -> WatchQueue   at which rate may everybody send who meets the queue?  fast_cnp/watch.p4
+//   another one goes to it (ingress)
+//     -> ClaimCnp     who sent it, may it have a CNP now?                    fast_cnp/claim.p4
+//     -> SendCopy     a copy of the packet goes to the recirculation port    fast_cnp/make_cnp.p4
+//   the copy (egress)
 //     -> MakeCnp      becomes a CNP to the source                            fast_cnp/make_cnp.p4
 //
 // QueuePairs reports, in ingress, samples of stock NICs' connections: the controller learns from them
@@ -34,17 +35,16 @@ const bit<8> NOTHING = 2;           // field list: to a recirculated packet, who
 // becomes the CNP.
 struct fast_cnp_t {
     @field_list(FAST_CNP, NOTHING) bit<1> made;     // this packet is such a copy
-    @field_list(FAST_CNP) bit<4>      severity;
     @field_list(FAST_CNP) bit<4>      validity;
     @field_list(FAST_CNP) bit<12>     sequence;
-    @field_list(FAST_CNP) bit<16>     queue;        // in cells of 256 bytes
+    @field_list(FAST_CNP) bit<16>     rate;         // as a notification says it
     @field_list(FAST_CNP) qp_t        source_qp;    // 0: the source resolves the notification itself
     @field_list(FAST_CNP) port_t      port;
     @field_list(FAST_CNP) mac_addr_t  router_mac;
-    bit<1>  on;
-    bit<6>  dscp;                   // of CNPs
-    bit<16> switch_id;
-    bit<1>  understood;             // the source reads notifications
+    @field_list(FAST_CNP) bit<6>      dscp;         // of CNPs
+    @field_list(FAST_CNP) bit<16>     switch_id;
+    bit<1>  on;                     // data, of a switch that tells sources
+    bit<1>  understood;             // the source reads notifications, and hears of the queue if it has to slow down
 }
 
 #elif HOOK == HOOK_METADATA
@@ -52,6 +52,8 @@ struct fast_cnp_t {
 
 #elif HOOK == HOOK_METADATA_START
         meta.fast_cnp.made = 0;
+        meta.fast_cnp.on = 0;
+        meta.fast_cnp.understood = 0;
 
 #elif HOOK == HOOK_CONTROLS
 
@@ -63,15 +65,12 @@ struct fast_cnp_t {
 #include "fast_cnp/queue_pairs.p4"
 #endif
 
-// Tables of the inner controls have absolute names, without that control's: controllers have always
-// known them by these.
-control FastCnp(inout headers_t hdr, inout local_metadata_t meta,
-                inout standard_metadata_t std) {
-    WatchQueue() watch;
+// Tables of the inner controls have absolute names, without that control's.
+control TellSources(inout headers_t hdr, inout local_metadata_t meta,
+                    inout standard_metadata_t std) {
     ClaimCnp() claim;
     SendCopy() send_copy;
-    MakeCnp() make_cnp;
-    watched_queue_t queue;
+    asked_queue_t queue;
     FastCnpOutcome outcome;
 
     @id(COUNTER_ID_FAST_CNPS)
@@ -97,24 +96,40 @@ control FastCnp(inout headers_t hdr, inout local_metadata_t meta,
     }
 
     apply {
-        fast_cnp_mode.apply();
-        if (std.egress_port == RECIRCULATION_PORT && meta.fast_cnp.made == 1) {
+        if (meta.drop_reason == DropReason.FORWARDED && hdr.bth.isValid() &&
+            hdr.bth.opcode != BthOpcode.RC_ACKNOWLEDGE && hdr.bth.opcode != BthOpcode.CNP &&
+            hdr.bth.opcode != BthOpcode.RC_READ_REQUEST) {
+            fast_cnp_mode.apply();
             if (meta.fast_cnp.on == 1) {
-                make_cnp.apply(hdr, meta);
-            } else {
-                mark_to_drop(std);
-            }
-        } else if (meta.fast_cnp.on == 1 && hdr.bth.isValid() &&
-                   hdr.bth.opcode != BthOpcode.RC_ACKNOWLEDGE && hdr.bth.opcode != BthOpcode.CNP &&
-                   hdr.bth.opcode != BthOpcode.RC_READ_REQUEST) {
-            watch.apply(hdr, std, queue);
-            // A CNP before growth is known would suppress the one with the right severity.
-            if (queue.smoothed > (bit<32>)queue.low && queue.growth != 0) {
+                // Told by a switch before this one: it is not marked again.
+                meta.congestion.told = hdr.bth.reserved_6[0:0];
                 claim.apply(hdr, meta, std, queue, outcome);
-                if (outcome == FastCnpOutcome.SENT) {
-                    send_copy.apply(meta, std, queue);
+                if (queue.rate != 0) {
+                    if (outcome == FastCnpOutcome.SENT) {
+                        send_copy.apply(meta, std, queue);
+                    }
+                    fast_cnps.count((bit<32>)std.egress_spec << 3 | (bit<32>)(bit<8>)outcome);
                 }
-                fast_cnps.count((bit<32>)std.egress_port << 3 | (bit<32>)(bit<8>)outcome);
+            }
+        }
+    }
+}
+
+control FastCnp(inout headers_t hdr, inout local_metadata_t meta,
+                inout standard_metadata_t std) {
+    WatchQueue() watch;
+    MakeCnp() make_cnp;
+    watched_queue_t queue;
+
+    apply {
+        if (std.egress_port == RECIRCULATION_PORT && meta.fast_cnp.made == 1) {
+            make_cnp.apply(hdr, meta);
+        } else if (meta.fast_cnp.on == 1) {
+            watch.apply(hdr, std, queue);
+            // It came before its source had to slow down.
+            if (queue.rate != queue.most && meta.fast_cnp.understood == 1) {
+                hdr.bth.reserved_6[0:0] = 1;
+                meta.congestion.told = 1;
             }
         }
     }
@@ -122,6 +137,7 @@ control FastCnp(inout headers_t hdr, inout local_metadata_t meta,
 
 #elif HOOK == HOOK_INGRESS_INSTANCES
     CutCopy() cut_copy;
+    TellSources() tell_sources;
 #ifndef WITHOUT_QUEUE_PAIR_SAMPLES
     QueuePairs() queue_pairs;
 #endif
@@ -136,6 +152,7 @@ control FastCnp(inout headers_t hdr, inout local_metadata_t meta,
 #endif
 
 #elif HOOK == HOOK_INGRESS_FORWARDED
+        tell_sources.apply(hdr, meta, std);
 #ifndef WITHOUT_QUEUE_PAIR_SAMPLES
         if (meta.drop_reason == DropReason.FORWARDED && hdr.bth.isValid()) {
             queue_pairs.apply(hdr, std);

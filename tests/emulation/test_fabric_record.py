@@ -23,7 +23,7 @@ classes:
   a: {dscp: 1, queue: 1, ecn: 100kB}
   b: {dscp: 2, queue: 2, ecn: {min: 400kB, max: 1600kB, probability: 20%}}
   c: {dscp: 3, queue: 3, ecn: hpcc-dcqcn, fast_cnp: true}
-  d: {dscp: 4, queue: 4, fast_cnp: {low: 200kB, high: 800kB, share: 2%, gateway: true}}
+  d: {dscp: 4, queue: 4, fast_cnp: {target: 200kB, share: 2%, gateway: true}}
   rest: {queue: 0}
 """
 

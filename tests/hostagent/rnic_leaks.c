@@ -15,7 +15,7 @@ int main(void)
             .listener = {.line_rate = CC_NO_LIMIT},
             .dcqcn = {.line_rate = 1000000000, .min_rate = 1000000, .rate_ai = 1000000, .rate_hai = 1000000,
                       .alpha_timer_ns = 55000, .increase_timer_ns = 55000, .gain_q16 = 256},
-            .fast_cnp = {.line_rate = 1000000000, .min_rate = 1000000, .increase_timer_ns = 55000, .validity_unit_ns = 1},
+            .fast_cnp = {.line_rate = 1000000000, .min_rate = 1000000, .validity_unit_ns = 1, .rate_unit_q16 = 1},
         };
         for (uint32_t i = 0; i < 2; i++) {
             const struct rnic_config config = {.mac = 1 + i, .gateway_mac = 9, .ip = 1 + i, .max_qps = 8, .whole = 1, .check_icrc = 1};

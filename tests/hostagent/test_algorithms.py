@@ -50,13 +50,13 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "an algorithm": ({"swift": {}}, "there is no congestion control 'swift': dcqcn, fast_cnp"),
     "a field": (
         {"fast_cnp": {**FAST, "gain_q16": 1}},
-        "fast_cnp has no field 'gain_q16': line_rate, min_rate, .*, quiet$",
+        "fast_cnp has no field 'gain_q16': line_rate, min_rate, validity_unit_ns, rate_unit_q16$",
     ),
     "a field that is not there": ({"dcqcn": {"line_rate": 1}}, "dcqcn lacks min_rate, rate_ai, "),
     "no fields": ({"dcqcn": None}, "dcqcn: its fields are line_rate, .*, not None"),
     "a negative number": (
-        {"fast_cnp": {**FAST, "quiet": -1}},
-        r"fast_cnp: quiet is an integer from 0 to 4294967295, not -1",
+        {"fast_cnp": {**FAST, "rate_unit_q16": -1}},
+        r"fast_cnp: rate_unit_q16 is an integer from 0 to 18446744073709551615, not -1",
     ),
     "a number that is too large": (
         {"dcqcn": {**DCQCN, "line_rate": 1 << 64}},
@@ -142,13 +142,13 @@ PROGRAM = """
 int main(void)
 {
     struct cc_params params = {.algorithms = CC_BIT(half) | CC_BIT(fast_cnp), .half = {0}};
-    const struct cc_event cnp = {.kind = CC_CNP}, told = {.kind = CC_NOTIFIED, .severity = 15};
+    const struct cc_event cnp = {.kind = CC_CNP}, told = {.kind = CC_NOTIFIED, .rate = 62};
     struct cc_slot slot;
     const char *which;
 
     memset(&slot, 0, sizeof slot);
     params.fast_cnp = (struct fast_cnp_params){.line_rate = 1000, .min_rate = 1,
-                                               .increase_timer_ns = 1000, .validity_unit_ns = 256};
+                                               .validity_unit_ns = 256, .rate_unit_q16 = 1 << 16};
     printf("%u %u: ", CC_BIT(half), CC_ALGORITHMS);
     printf("%s: ", cc_invalid(&params, &which));
     printf("%s\\n", which);

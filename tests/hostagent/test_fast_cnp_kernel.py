@@ -25,6 +25,7 @@ pytestmark = pytest.mark.root
 
 SEQUENCES = int(os.environ.get("WEFT_FAST_CNP_SEQUENCES", "1000000"))
 EVENTS = 11
+QUEUES = 10  # more than there is room for
 STEPS = EVENTS + 1  # the last asks for the rate
 
 
@@ -52,10 +53,7 @@ def anything(random: np.random.Generator, n: int) -> Words:
 
     line = up_to(MAX_RATE_BPS)
     least = np.minimum(up_to(MAX_RATE_BPS), line)
-    none = random.integers(0, 2, (2, n)).astype(np.uint64)
-    grows = (up_to(MAX_RATE_BPS) * none[0], up_to(MAX_RATE_BPS) * none[1])
-    quiet = random.integers(0, 20, n).astype(np.uint64)
-    return np.column_stack((line, least, *grows, up_to(1 << 48), up_to((1 << 32) - 1), quiet))
+    return np.column_stack((line, least, up_to((1 << 32) - 1), up_to(1 << 32)))
 
 
 def sequences(random: np.random.Generator, n: int) -> tuple[Words, npt.NDArray[np.void]]:
@@ -64,18 +62,15 @@ def sequences(random: np.random.Generator, n: int) -> tuple[Words, npt.NDArray[n
     params = np.vstack((of_sources(random, half), anything(random, n - half)))
     steps = np.zeros((n, STEPS), STEP)
     validity = random.integers(0, 16, (n, STEPS))
-    # Half of the pauses are of the size of the loop or of the timer, others from ns to minutes.
+    # Half of the pauses are of the size of what words stand for, others from ns to minutes.
     gaps = np.exp(random.uniform(0, np.log(10**11), (n, STEPS)))
-    own = np.where(
-        random.random((n, STEPS)) < 0.5,
-        params[:, 5:6].astype(np.float64) * 2.0**validity,
-        params[:, 4:5].astype(np.float64),
-    )
+    own = params[:, 2:3].astype(np.float64) * 2.0**validity
     near = np.minimum(own, 1e13) * random.uniform(0, 3, (n, STEPS))
     pause = np.where(random.random((n, STEPS)) < 0.5, near, gaps).astype(np.uint64)
     steps["now"] = np.cumsum(pause, axis=1) + np.uint64(10**12)
     steps["kind"] = native().lib.CC_NOTIFIED
-    steps["severity"] = random.integers(0, 16, (n, STEPS))
+    steps["number"] = random.integers(0, QUEUES, (n, STEPS))
+    steps["rate"] = np.exp(random.uniform(0, np.log(1 << 27), (n, STEPS))) - 1
     steps["validity"] = validity
     steps["asks"][:, -1] = 1
     steps["state"] = np.arange(n, dtype=np.uint32)[:, None]
@@ -85,18 +80,15 @@ def sequences(random: np.random.Generator, n: int) -> tuple[Words, npt.NDArray[n
 def test_the_parameters_are_laid_out_as_the_test_thinks() -> None:
     ffi = native().ffi
     names = [field for field, _ in ffi.typeof("struct fast_cnp_params").fields]
-    assert ffi.sizeof("struct fast_cnp_params") == 7 * 8
-    assert names[:7] == [
-        "line_rate", "min_rate", "rate_ai", "rate_hai", "increase_timer_ns", "validity_unit_ns",
-        "quiet",
-    ]  # fmt: skip
-    assert list(fast_cnp_parameters(10**9).fields()) == names[:7]
+    assert ffi.sizeof("struct fast_cnp_params") == 4 * 8
+    assert names == ["line_rate", "min_rate", "validity_unit_ns", "rate_unit_q16"]
+    assert list(fast_cnp_parameters(10**9).fields()) == names
 
 
 def test_kernel_and_native_header_agree(kernel: Kernel) -> None:
     limited, grown = 0, 0
     for each in agreed(header("fast_cnp"), kernel, np.random.default_rng(6), SEQUENCES, sequences):
         limited += int((each.rates < each.params[:, 0]).sum())
-        grown += int((each.rates > each.states[:, 7]).sum())  # since the last notification
+        grown += int((each.rates > each.states[:, 4]).sum())  # since the last notification
     assert limited > SEQUENCES // 10  # the events did something
     assert grown > SEQUENCES // 20

@@ -28,21 +28,19 @@ from hostagent.rnic.client import join as join_pairs
 from hostagent.rnic.endpoint_records import Task, TaskKind
 from hostagent.rnic.interface import mac_text
 from mechanisms.fast_cnp.parameters import FastCnpParameters
-from protocols.notification import Notification, as_cnp_padding
+from protocols.notification import Notification, as_cnp_padding, rate_of, rate_units
 from protocols.rocev2 import ROCE_V2_PORT, Opcode
 from tests.hostagent.two_hosts import Joined, TwoHosts, agent_maps, daemon, joined, until
 
 pytestmark = pytest.mark.root
 
 LINE = 100_000_000
+QUARTER = rate_units(rate_of(LINE // 4))  # as 16 bits say it, of a line that counts in bits/s
 FAST = FastCnpParameters(
     line_rate_bps=LINE,
     min_rate_bps=LINE // 100,
-    rate_ai_bps=LINE // 10,
-    rate_hai_bps=LINE // 2,
-    increase_timer_ns=1_000_000,
     validity_unit_ns=1_000_000,
-    quiet=1,
+    rate_unit_q16=1 << 16,  # so that a notification can say rates of so slow a line
 )
 CONTROL = {"fast_cnp": FAST.fields()}
 VALIDITY, STANDS_S = 10, 1.024  # 2^10 ms: longer than a busy machine needs to look
@@ -75,12 +73,12 @@ def h2(hosts: TwoHosts) -> Iterator[socket.socket]:
         yield found
 
 
-def fast_cnp(pair: Joined, severity: int, **fields: Any) -> bytes:
+def fast_cnp(pair: Joined, bps: int, **fields: Any) -> bytes:
     """What a switch would send h1 of the data that goes to h2."""
     values = {"type": 1, "validity": VALIDITY, "switch_id": 3, "port": 2, "sequence": 1,
               "destination": str(IPv4Address(pair.other.config.ip)),
-              "destination_qp": pair.far.qpn, "queue": 1000}  # fmt: skip
-    said = Notification(**{**values, "severity": severity, **fields})
+              "destination_qp": pair.far.qpn, "queue": rate_of(bps)}  # fmt: skip
+    said = Notification(**{**values, **fields})
     frame = (
         Ether(dst=mac_text(pair.one.config.mac), src=mac_text(pair.other.config.mac))
         / IP(src="10.77.1.2", dst="10.77.1.1", tos=48 << 2, id=0, flags="DF", ttl=64)
@@ -115,17 +113,17 @@ def sent_bps(pair: Joined, count: int) -> float:
     return octets * 8 * 10**9 / (state.ended_ns - state.started_ns)
 
 
-def tell(pair: Joined, h2: socket.socket, severity: int) -> None:
+def tell(pair: Joined, h2: socket.socket, bps: int) -> None:
     """Send one, and wait until it has been taken."""
     before = told(pair)
-    h2.send(fast_cnp(pair, severity))
+    h2.send(fast_cnp(pair, bps))
     until(lambda: told(pair) == before + 1, pair.one)
 
 
 def held_bps(pair: Joined, h2: socket.socket) -> float:
     """What h1 sends while a notification stands; a busy machine gets several attempts."""
     for _ in range(8):
-        tell(pair, h2, 0)
+        tell(pair, h2, QUARTER)
         started = time.monotonic()
         measured = sent_bps(pair, 20)  # some 100 ms of a quarter of the line
         if time.monotonic() - started < STANDS_S:
@@ -141,7 +139,7 @@ WAYS = {
 
 
 @pytest.mark.parametrize(("mode", "in_kernel"), WAYS.values(), ids=WAYS)
-def test_the_rate_falls_by_the_severity_and_holds(
+def test_the_rate_is_the_one_that_was_said_as_long_as_it_stands(
     hosts: TwoHosts, maps: PinnedMaps, h2: socket.socket, mode: str, in_kernel: bool
 ) -> None:
     way = (mode, maps if in_kernel else None)
@@ -149,24 +147,23 @@ def test_the_rate_falls_by_the_severity_and_holds(
         assert rate(pair) == LINE
         assert pair.one.pair_stats(pair.near.qpn).first_cut_at == -1
         started = time.monotonic_ns()
-        tell(pair, h2, 12)
-        quarter = LINE // 16 * 4
-        assert rate(pair) == quarter
+        tell(pair, h2, QUARTER)
+        assert rate(pair) == QUARTER
         seen = time.monotonic_ns()
         stats = pair.one.pair_stats(pair.near.qpn)
         assert started <= pair.one.monotonic_ns(stats.first_cut_at) <= seen
-        # More of the same loop say nothing new, and 0 only that it must not grow.
-        for severity in (12, 4, 0):
-            tell(pair, h2, severity)
-        assert rate(pair) == quarter
-        assert held_bps(pair, h2) < 1.05 * quarter
+        # The same queue's next word takes its place, and one that says nothing changes nothing.
+        for bps in (QUARTER, 2 * QUARTER, 0, QUARTER):
+            tell(pair, h2, bps)
+        assert rate(pair) == QUARTER
+        assert held_bps(pair, h2) < 1.05 * QUARTER
         held_until = time.monotonic() + STANDS_S
-        h2.send(fast_cnp(pair, 0))
+        h2.send(fast_cnp(pair, QUARTER))
         seen_bps = rate(pair)
         while time.monotonic() < held_until:  # looked at before
-            assert seen_bps == quarter
+            assert seen_bps == QUARTER
             seen_bps = rate(pair)
-        until(lambda: rate(pair) > quarter, pair.one)
+        until(lambda: rate(pair) > QUARTER, pair.one)
         until(lambda: rate(pair) == LINE, pair.one)
         if in_kernel:
             (slot,) = [slot for slot in maps.slots() if slot.qpn == pair.near.qpn]
@@ -179,8 +176,8 @@ def test_a_notification_of_another_queue_pair_or_in_another_s_name_changes_nothi
 ) -> None:
     before = maps.counters()
     with joined(hosts, "near", ("af_xdp", maps), buffer_bytes=SIZE, congestion=CONTROL) as pair:
-        h2.send(fast_cnp(pair, 15, destination_qp=pair.far.qpn ^ 1))
-        h2.send(fast_cnp(pair, 15, destination="10.77.1.3"))
+        h2.send(fast_cnp(pair, QUARTER, destination_qp=pair.far.qpn ^ 1))
+        h2.send(fast_cnp(pair, QUARTER, destination="10.77.1.3"))
         tell(pair, h2, 4)  # comes behind them
         assert rate(pair) == LINE // 16 * 12
         counted = maps.counters()

@@ -18,22 +18,19 @@ from scapy.packet import Raw
 from hostagent.algorithms import Parameters
 from hostagent.rnic.card_records import CardError, Operation, QueuePairConfig, Work
 from mechanisms.dcqcn.parameters import parameters
-from mechanisms.fast_cnp.parameters import FastCnpParameters
-from protocols.notification import Notification, NotificationType, as_cnp_padding
+from mechanisms.fast_cnp.parameters import RATE_UNIT_BPS, FastCnpParameters
+from protocols.notification import Notification, NotificationType, as_cnp_padding, rate_of
 from protocols.rocev2 import Opcode
 from tests.hostagent.scripted_peer import MTU, PEER_IP, PEER_QPN, QPN, ScriptedPeer
 from tests.hostagent.virtual_wire import US
 
-LINE = 100 * 10**9
+LINE = 1 << 37  # 137 Gb/s: a rate of 16 bits says each 16th of it exactly
 BASE_NS = 5_000_000
 FAST = FastCnpParameters(
     line_rate_bps=LINE,
     min_rate_bps=LINE // 1000,
-    rate_ai_bps=LINE // 100,
-    rate_hai_bps=LINE // 10,
-    increase_timer_ns=10_000,
     validity_unit_ns=256,
-    quiet=2,
+    rate_unit_q16=RATE_UNIT_BPS << 16,
 )
 DCQCN = replace(parameters("hpcc-dcqcn", LINE), increase_timer_ns=10**9, alpha_timer_ns=10**9)
 PEER = "10.0.1.2"
@@ -42,6 +39,11 @@ PEER = "10.0.1.2"
 def _control(dcqcn: Any, fast: FastCnpParameters | None) -> Parameters:
     given = {"dcqcn": dcqcn, "fast_cnp": fast}
     return {name: each.fields() for name, each in given.items() if each is not None}
+
+
+def said_rate(parts: int) -> int:
+    """As a notification says it."""
+    return rate_of(LINE * parts // 16 // RATE_UNIT_BPS)
 
 
 class Source(ScriptedPeer):
@@ -56,11 +58,14 @@ class Source(ScriptedPeer):
         self.card.add_queue_pair(QueuePairConfig(qpn=qpn, mtu=MTU), _control(DCQCN, fast))
         self.card.connect(qpn, peer_ip, peer_qpn=peer_qpn, peer_psn=0)
 
-    def told(self, severity: int = 8, *, qpn: int = 0, src: str = PEER, **fields: Any) -> bool:
-        """A fast CNP as a switch makes it; whether it was for a queue pair of the card."""
+    def told(self, parts: int = 8, *, qpn: int = 0, src: str = PEER, **fields: Any) -> bool:
+        """A fast CNP as a switch makes it; whether it was for a queue pair of the card.
+
+        `parts`: in 1/16 of the line's rate.
+        """
         values = {"type": 1, "validity": 3, "destination": PEER, "destination_qp": PEER_QPN,
-                  "switch_id": 7, "port": 300, "sequence": 9, "queue": 500}  # fmt: skip
-        said = Notification(**{**values, "severity": severity, **fields})
+                  "switch_id": 7, "port": 300, "sequence": 9}  # fmt: skip
+        said = Notification(**{**values, "queue": said_rate(parts), **fields})
         return self.send(Opcode.CNP, 0, as_cnp_padding(said), qpn=qpn, src=src, becn=1)
 
     def rates(self, *qpns: int) -> list[int]:
@@ -73,7 +78,7 @@ def test_a_fast_cnp_finds_its_queue_pair_by_the_peer() -> None:
     """DestQP is 0: the switch does not know the source's number."""
     source = Source()
     source.now = 7 * US
-    assert source.told(12)
+    assert source.told(4)
     assert source.rates() == [4]
     assert (source.stats.cnps_received, source.stats.notified_received) == (0, 1)
     assert source.stats.first_cut_at == 7 * US
@@ -84,11 +89,11 @@ def test_two_queue_pairs_to_the_same_peer_are_told_apart() -> None:
     source = Source()
     source.also(6, PEER_IP, 78)
     source.also(7, PEER_IP + 1, PEER_QPN)  # another peer, the same number there
-    assert source.told(4, destination_qp=78)
+    assert source.told(12, destination_qp=78)
     assert source.rates(QPN, 6, 7) == [16, 12, 16]
     assert source.told(8, src="10.0.1.3", destination="10.0.1.3")
     assert source.rates(QPN, 6, 7) == [16, 12, 8]
-    assert source.told(15)
+    assert source.told(1)
     assert source.rates(QPN, 6, 7) == [1, 12, 8]
 
 
@@ -142,28 +147,45 @@ def test_a_peer_that_uses_a_number_again_means_the_newer_queue_pair() -> None:
     assert not source.told(8)
 
 
-def test_severity_nothing_holds_a_rate_that_was_cut() -> None:
+def test_a_word_that_is_said_again_stands_and_one_that_is_not_lets_go() -> None:
     held, alone = Source(dcqcn=None), Source(dcqcn=None)
-    for source in (held, alone):
-        source.told(8)
-    for us in range(1, 60):
+    for us in range(60):
         held.now = us * US
-        held.told(0)
+        held.told(8)
+        if us == 0:
+            alone.told(4)
     held.now = alone.now = 60 * US
-    assert held.stats.rate_bps == LINE // 2
-    # 2 us (2^3 units of 256 ns), then a timer each 10 us: twice slowly, then fast
-    assert alone.stats.rate_bps == LINE // 2 + 2 * LINE // 100 + 3 * LINE // 10
+    assert held.rates() == [8]
+    # 2 us (2^3 units of 256 ns) and two packets' time at a quarter of the line; then it doubles
+    assert alone.rates() == [16]
+    alone.now = 100 * US
+    assert alone.told(4)
+    for us, parts in ((103, 4), (107, 4), (108, 8), (111, 8), (112, 16)):
+        alone.now = us * US
+        assert alone.rates() == [parts]
+
+
+def test_the_least_word_of_several_queues_is_the_rate() -> None:
+    source = Source(dcqcn=None)
+    assert source.told(6, port=1, validity=5)
+    assert source.told(3, port=2, validity=0)
+    assert source.told(9, switch_id=8, port=1, validity=9)
+    assert source.rates() == [3]
+    source.now = 5 * US
+    assert source.rates() == [6]
+    assert source.told(7, port=1, validity=5)  # the same queue's next word
+    assert source.rates() == [7]
 
 
 def test_the_smaller_of_both_rates_applies() -> None:
     source = Source()
-    source.told(4)
+    source.told(12)
     assert source.rates() == [12]
     source.cnp()  # DCQCN's first one halves
     assert source.rates() == [8]
     source.now = 10 * US
-    source.told(12)
-    assert source.rates() == [3]  # a quarter of what the other notification left
+    source.told(3)
+    assert source.rates() == [3]
     source.now = 500 * US  # DCQCN does not grow here, and the other one is back at the line
     assert source.rates() == [8]
     assert (source.stats.cnps_received, source.stats.notified_received) == (1, 2)
@@ -174,7 +196,7 @@ def test_a_card_sends_no_faster_than_it_was_told() -> None:
     source = Source(dcqcn=None)
     source.card.post(QPN, Work(1, Operation.WRITE, bytes(40 * MTU), rkey=1), 0)
     assert source.next() is not None
-    source.told(14)
+    source.told(2)
     departures: list[int] = []
     while len(departures) < 4:
         source.now = max(source.now, source.card.next_event())
@@ -182,14 +204,14 @@ def test_a_card_sends_no_faster_than_it_was_told() -> None:
             departures.append(source.now)
     gaps = {later - before for before, later in pairwise(departures[1:])}
     # Ethernet to BTH, ICRC, preamble and gap, at an eighth of the line's rate
-    assert gaps == {(14 + 20 + 8 + 12 + MTU + 4 + 24) * 8 * 10**12 // (LINE // 8)}
+    assert gaps == {-(-(14 + 20 + 8 + 12 + MTU + 4 + 24) * 8 * 10**12 // (LINE // 8))}
 
 
 def test_the_first_cut_is_the_first_one_whoever_made_it() -> None:
     source = Source()
     source.now = 3 * US
-    source.told(0)
-    assert source.stats.first_cut_at == -1  # told to hold is not cut
+    source.told(16)
+    assert source.stats.first_cut_at == -1  # the line's own rate is no cut
     source.now = 5 * US
     source.cnp()
     source.now = 9 * US
@@ -209,8 +231,8 @@ def test_without_fast_cnp_it_is_a_cnp_for_the_queue_pair_in_bth() -> None:
 def test_queue_pairs_with_and_without_it_on_one_card() -> None:
     source = Source()
     source.also(6, PEER_IP, 78, fast=None)
-    assert source.told(12, destination_qp=78, qpn=6)
-    assert source.told(12, qpn=6)
+    assert source.told(4, destination_qp=78, qpn=6)
+    assert source.told(4, qpn=6)
     assert source.rates(QPN, 6) == [4, 8]
 
 
@@ -238,7 +260,7 @@ def test_other_notifications_are_counted_and_are_cnps(kind: int) -> None:
 
 def test_every_length_of_a_fast_cnp_is_safe() -> None:
     source = Source()
-    said = Notification(type=NotificationType.CONGESTION, severity=9, destination=PEER,
+    said = Notification(type=NotificationType.CONGESTION, queue=said_rate(7), destination=PEER,
                         destination_qp=PEER_QPN)  # fmt: skip
     for size in range(16):
         assert not source.send(Opcode.CNP, 0, Raw(bytes(said)[:size]), qpn=QPN, becn=1)
@@ -252,7 +274,7 @@ def test_every_length_of_a_fast_cnp_is_safe() -> None:
 
 def test_a_damaged_fast_cnp_is_dropped() -> None:
     source = Source()
-    said = Notification(type=1, severity=9, destination=PEER, destination_qp=PEER_QPN)
+    said = Notification(type=1, queue=said_rate(7), destination=PEER, destination_qp=PEER_QPN)
     frame = bytearray(source.frame(Opcode.CNP, 0, as_cnp_padding(said), qpn=0, becn=1))
     frame[14 + 20 + 8 + 12] ^= 2
     assert not source.card.receive(bytes(frame), 0)
@@ -264,12 +286,10 @@ OUT_OF_RANGE: list[dict[str, int]] = [
     {"line_rate_bps": 2**42 + 1},
     {"min_rate_bps": 0},
     {"min_rate_bps": LINE + 1},
-    {"rate_ai_bps": 2**42 + 1},
-    {"rate_hai_bps": 2**42 + 1},
-    {"increase_timer_ns": 0},
-    {"increase_timer_ns": 2**48 + 1},
     {"validity_unit_ns": 0},
     {"validity_unit_ns": 2**32},
+    {"rate_unit_q16": 0},
+    {"rate_unit_q16": 2**32 + 1},
 ]
 
 

@@ -26,7 +26,7 @@ from protocols.notification import (
     datagram,
 )
 from tests.hostagent.scripted_peer import PEER_IP, PEER_QPN
-from tests.hostagent.test_rnic_fast_cnp import Source
+from tests.hostagent.test_rnic_fast_cnp import Source, said_rate
 from tests.hostagent.virtual_wire import SANITIZE, US, make_card
 
 HERE, PEER = "10.0.1.1", "10.0.1.2"
@@ -84,8 +84,8 @@ def test_one_of_congestion_does_what_it_does_in_a_cnp() -> None:
     by_cnp, by_datagram = Source(), Source()
     for now in (7 * US, 9 * US, 60 * US):
         by_cnp.now = by_datagram.now = now
-        assert by_cnp.told(12, validity=3)
-        assert heard(by_datagram, severity=12, validity=3)
+        assert by_cnp.told(4, validity=3)
+        assert heard(by_datagram, queue=said_rate(4), validity=3)
         assert by_datagram.stats == by_cnp.stats
         assert by_datagram.rates() == by_cnp.rates()
     assert by_datagram.rates() != [16]
@@ -96,14 +96,14 @@ def test_one_of_congestion_does_what_it_does_in_a_cnp() -> None:
 
 def heard(source: Source, **fields: Any) -> bool:
     """Whether a queue pair of the card heard of congestion, or of what `fields` say."""
-    values = {"type": 1, "severity": 8, "destination": PEER, "destination_qp": PEER_QPN}
+    values = {"type": 1, "queue": said_rate(8), "destination": PEER, "destination_qp": PEER_QPN}
     return source.card.receive(bytes(frame(**{**values, **fields})), source.now)
 
 
 def test_it_is_for_the_queue_pair_that_is_joined_to_the_one_it_names() -> None:
     source = Source()
     source.also(6, PEER_IP, 78)
-    assert heard(source, severity=4, destination_qp=78)
+    assert heard(source, queue=said_rate(12), destination_qp=78)
     assert (source.rates(5), source.rates(6)) == ([16], [12])
 
 

@@ -146,7 +146,7 @@ def test_notifications_name_any_address_of_the_peer(link: int) -> None:
     for named, heard in ((address(2, link), 1), (address(9, link), 0)):
         said = Notification(
             type=NotificationType.CONGESTION,
-            severity=15,
+            queue=1000,
             destination=str(IPv4Address(named)),
             destination_qp=1,
         )

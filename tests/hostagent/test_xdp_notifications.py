@@ -30,11 +30,14 @@ from mechanisms.fast_cnp.parameters import fast_cnp_parameters
 from protocols.notification import (
     NEIGHBOURS,
     NOTIFICATION_PORT,
+    RATE_UNIT_BPS,
     SOURCE,
     Notification,
     NotificationType,
     as_cnp_padding,
     datagram,
+    rate_of,
+    rate_units,
 )
 from protocols.rocev2 import ROCE_V2_PORT, Opcode
 from tests.hostagent.test_xdp_roce import (
@@ -54,6 +57,7 @@ pytestmark = pytest.mark.root
 __all__ = ["loaded"]
 
 FAST = {"fast_cnp": fast_cnp_parameters(100 * 10**9).fields()}
+RATE = rate_of(50 * 10**9 // RATE_UNIT_BPS)
 DOWN = NotificationType.LINK_DOWN
 SAID: dict[str, Any] = {
     "type": DOWN, "severity": 10, "hops": 3, "validity": 5, "switch_id": 0xA5A5, "port": 0x5A5,
@@ -144,7 +148,7 @@ def test_types_without_a_meaning_are_counted_and_not_kept(hearing: Hearing) -> N
 
 
 def congestion(**fields: Any) -> Notification:
-    values = {"type": 1, "severity": 8, "validity": 9, "switch_id": 3, "port": 2, "sequence": 1,
+    values = {"type": 1, "queue": RATE, "validity": 9, "switch_id": 3, "port": 2, "sequence": 1,
               "destination": PEER, "destination_qp": FAR_QPN}  # fmt: skip
     return Notification(**{**values, **fields})
 
@@ -158,8 +162,7 @@ def in_cnp(said: Notification, qpn: int = 0) -> Packet:
 
 def lasting(slot: Slot) -> dict[str, int]:
     """The algorithm's state, without when it was."""
-    state = slot.states["fast_cnp"].items()
-    return {name: value for name, value in state if not name.endswith(("_at", "_ends"))}
+    return {name: slot.states["fast_cnp"][name] for name in ("rate", "words_said")}
 
 
 def test_one_of_congestion_does_what_it_does_in_a_cnp(hearing: Hearing) -> None:
@@ -175,7 +178,8 @@ def test_one_of_congestion_does_what_it_does_in_a_cnp(hearing: Hearing) -> None:
         one, other = maps.slot(hearing.program.own), maps.slot(second)
         assert one is not None and other is not None
         assert lasting(one) == lasting(other)
-        assert (one.states["fast_cnp"]["severity"], one.states["fast_cnp"]["limited"]) == (8, 1)
+        assert one.states["fast_cnp"]["words_said"] == 1
+        assert one.states["fast_cnp"]["rate"] == RATE_UNIT_BPS * rate_units(RATE)
         assert (one.notified, one.cnps) == (other.notified, other.cnps) == (1, 0)
         assert (one.packets, other.packets) == (1, 1)
         assert [row.kind for row in hearing.heard()] == [NotificationType.CONGESTION]

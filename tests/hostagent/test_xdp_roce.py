@@ -30,7 +30,7 @@ from hostagent.pins import MAPS
 from hostagent.rnic.native import native
 from mechanisms.dcqcn.parameters import parameters
 from mechanisms.fast_cnp.parameters import fast_cnp_parameters
-from protocols.notification import Notification
+from protocols.notification import Notification, rate_of, rate_units
 from protocols.rocev2 import ROCE_V2_PORT, Opcode, Syndrome
 from protocols.telemetry import Telemetry, with_shim
 from tests.hostagent.native_replay import Alone
@@ -382,7 +382,7 @@ def test_a_queue_pair_of_several_addresses_is_found_by_any_of_them(loaded: Progr
 
 # slow: between two frames nothing is due
 FAST = {"fast_cnp": fast_cnp_parameters(100 * 10**9, 10_000).fields()}
-HALF = FAST["fast_cnp"]["line_rate"] // 16 * 8
+HALF = FAST["fast_cnp"]["rate_unit_q16"] * rate_units(rate_of(50 * 10**9 >> 16)) >> 16
 
 
 @pytest.fixture
@@ -398,12 +398,12 @@ def fast(loaded: Program) -> Iterator[Program]:
 
 
 def told(
-    source: str = PEER, to: str = HERE, qpn: int = 0, severity: int = 8, **fields: Any
+    source: str = PEER, to: str = HERE, qpn: int = 0, rate: int = 50 * 10**9, **fields: Any
 ) -> Packet:
     """A fast CNP as a switch makes it."""
     values = {"type": 1, "validity": 9, "destination": source, "destination_qp": FAR_QPN,
-              "switch_id": 7, "port": 300, "sequence": 9, "queue": 500}  # fmt: skip
-    said = Notification(**{**values, "severity": severity, **fields})
+              "switch_id": 7, "port": 300, "sequence": 9, "queue": rate_of(rate >> 16)}  # fmt: skip
+    said = Notification(**{**values, **fields})
     return ip(source, to, tos=48 << 2) / roce(Opcode.CNP, qpn=qpn) / Raw(bytes(said))
 
 
@@ -422,19 +422,20 @@ def test_a_fast_cnp_is_for_the_queue_pair_that_has_that_peer(fast: Program, bth_
 
 def test_notifications_change_the_state_as_the_header_does(fast: Program) -> None:
     module = native()
-    for severity, validity in [(0, 0), (4, 3), (4, 3), (15, 15), (0, 9), (9, 1)] * 3:
+    for gbps, port, validity in [(0, 1, 0), (40, 1, 3), (30, 1, 3), (6, 2, 15), (100, 3, 9)] * 3:
         before = fast.slot()
-        fast.run(told(severity=severity, validity=validity))
+        fast.run(told(rate=gbps * 10**9, port=port, validity=validity))
         after = fast.slot()
-        event = {"kind": module.lib.CC_NOTIFIED, "severity": severity, "validity": validity}
+        said = {"rate": rate_units(rate_of(gbps * 10**9 >> 16)), "number": 7 << 16 | port}
+        event = {"kind": module.lib.CC_NOTIFIED, "validity": validity, **said}
         there = module.ffi.buffer(module.ffi.addressof(after, "fast_cnp"))
         assert bytes(there) == by_header("fast_cnp", before, after.last_at, **event)
     assert after.fast_cnp.rate < HALF
-    assert after.notified == 18
+    assert after.notified == 15
 
 
 def test_the_first_cut_stays_when_there_are_more(fast: Program) -> None:
-    fast.run(told(severity=0))
+    fast.run(told(rate=200 * 10**9))  # not below the line: no cut
     assert fast.slot().first_cut_at == 0
     fast.run(ip() / cnp())
     first = fast.slot().last_at

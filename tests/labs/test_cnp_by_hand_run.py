@@ -216,7 +216,7 @@ def told_at_once(random: Random) -> dict[str, Any]:
     mac = setup.router_mac
     session = {"id": 1, "replicas": [{"port": 510, "instance": 1}], "packet_length_bytes": 0}
     limits = {"threshold": 0, "interval": 0}
-    identity = {"switch_id": 77, "severity": 9, "validity": 3}
+    identity = {"switch_id": 77, "rate": 0x9123, "validity": 3}
     hops = [
         entry("route", {"dst": h.ip}, "forward", port=h.port, src_mac=mac, dst_mac=h.mac)
         for h in setup.hosts

@@ -239,7 +239,7 @@ def test_goodput_over_the_best_is_claimed_for_the_interval(worst: float, verdict
         "100km-near-2-fast-cnp": [worst, 375.0, 376.0, 377.0, 378.0, 380.0],
         "100km-near-2-best": [300.0] * 6,
     }
-    metrics = ("reaction", "peak", "peak after relief", "high threshold")
+    metrics = ("reaction", "peak", "peak after relief", "burst")
     same = dict.fromkeys(metrics, [1.0] * 6)
     found = judged(
         Runtime.SIMULATOR, {name: {"goodput": each, **same} for name, each in goodput.items()}

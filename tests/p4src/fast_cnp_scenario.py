@@ -5,9 +5,9 @@
 
     sudo .venv/bin/python -m tests.p4src.fast_cnp_scenario      records what BMv2 and p4c answer
 
-The queues are far ones (table fast_cnp_far), which exist as a number of bytes: one that drains
-nothing only counts, one that drains 65535 bytes a tick is empty before each packet. Intervals and
-limits are for ever, or none.
+The queues are far ones (table fast_cnp_far), which exist as a number of bytes, and drain nothing.
+Windows are as short as a packet and loops are for ever, so that no rate depends on the time.
+Intervals and limits are for ever, or none.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -32,18 +33,23 @@ from compat.parity.live import BMV2, LiveSwitch
 from compat.parity.targets import InProcess, prepare
 from protocols.notification import Notification, NotificationType
 from protocols.rocev2 import RETH, Opcode
+from tests.p4src.fast_cnp_rule import Queue, said
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = ROOT / "p4src" / "fast_cnp.p4"
 RECORDED = ROOT / "tests" / "golden" / "fast_cnp.vectors.json"
 
 H1, H4, RECEIVER, AWAY, UNKNOWN = "10.0.1.1", "10.0.1.4", "10.0.1.2", "10.0.2.1", "10.0.2.9"
-SMOOTH, GROWING, LIMITED, STEEP = "10.0.1.5", "10.0.1.6", "10.0.1.7", "10.0.1.8"
+SLOWED, CUT, LIMITED, FULL = (f"10.0.1.{n}" for n in range(5, 9))
+NAMES = {SLOWED: "slowed", CUT: "cut", FULL: "full"}
+FAR_STOCK = "10.0.2.4"
 COLLIDING = (("10.0.2.24", 0x4BB447), ("10.0.2.25", 0x2E575D), ("10.0.2.26", 0x84BD1A))
 ROUTER_MAC = "02:00:00:00:00:99"
 SWITCH_ID = 513
 FOREVER = (1 << 48) - 1
-DRY = (1 << 32) - 1
+SLOW = (1 << 40) - 1  # a packet takes for ever: no queue has been empty for long
+UNIT = 1 << 40  # of loops, in 1/256 ticks: none is ever over
+PARTS = {128: 100, 300: 40, 2000: 1}  # the cut table: from which excess on, to which 256th
 NOT_CAPABLE, CAPABLE, CONGESTED = 0, 2, 3
 TOLD = 1
 
@@ -63,9 +69,10 @@ class Outcome(IntEnum):
 
 @dataclass(frozen=True)
 class Case:
-    """A packet, and what the module's words say becomes of it. `outcome` None: no long queue met.
+    """A packet, and what the module's words say becomes of it. `outcome` None: it came too early.
 
-    `leaves`: whether it goes on at all. `severity` and `cells` are what its CNP says, where told.
+    `leaves`: whether it goes on at all. `rate` and `validity` are what its CNP says, where told.
+    `hears`: its source will hear of the queue, which is long once this packet is there.
     """
 
     name: str
@@ -73,8 +80,9 @@ class Case:
     packet: Packet
     outcome: Outcome | None = None
     leaves: bool = True
-    severity: int | None = None
-    cells: int | None = None
+    rate: int | None = None
+    validity: int | None = None
+    hears: bool = False
 
 
 # --- entries --------------------------------------------------------------------------------------
@@ -105,21 +113,52 @@ def default(table: str, action: str, **params: int) -> Json:
     return {"type": "MODIFY", "table_entry": body}
 
 
-def severity(deep: int, low: int, high: int, value: int) -> Json:
-    made = entry(
-        "fast_cnp_severity", "set_severity", {"severity": value},
-        deep=deep, growth={"range": [hex(low), hex(high)]},
-    )  # fmt: skip
-    made["table_entry"]["priority"] = 1
-    return made
+def cuts() -> Iterator[Json]:
+    """The table of what an excess makes of a rate."""
+    firsts = [*PARTS, 1 << 16]
+    for first, behind in pairwise(firsts):
+        excess = {"range": [hex(first), hex(behind - 1)]}
+        made = entry("fast_cnp_cut", "cut_to_part", {"part": PARTS[first]}, excess=excess)
+        made["table_entry"]["priority"] = 1
+        yield made
 
 
-def far(destination: str, index: int, **changed: int) -> Json:
-    numbers = {
-        "index": index, "drain": 0, "low": 2, "high": 5, "smoothing": 0, "window": 0,
-        "idle": FOREVER, "growth_scale": 1, "gap": 0, "burst": FOREVER >> 1, **changed,
-    }  # fmt: skip
-    return entry("fast_cnp_far", "watch_far_queue", numbers, port=2, destination=ip(destination))
+# Below the most from the first byte above the target on, and then never faster.
+STEP = {
+    "wanted_depth": 600, "burst_depth": 600, "drain": 0, "window": 0, "window_loop": 0,
+    "unit": UNIT, "share": 1 << 16,
+    "packets": 1 << 16, "line": 0, "speed": SLOW, "most": 10**11, "least": 10**11 - 1,
+}  # fmt: skip
+FIRST = {**STEP, "wanted_depth": 0, "burst_depth": 0}
+QUEUES: dict[str, dict[str, int]] = {
+    RECEIVER: {**STEP, "index": 512},
+    # a few 256ths of a loop too much, and what its depth adds
+    SLOWED: {**STEP, "index": 513, "least": 10**8, "share": 1 << 13, "window_loop": 2},
+    CUT: {**STEP, "index": 514, "least": 10**7, "packets": 400, "line": 10**11 >> 16},
+    LIMITED: {**FIRST, "index": 515},
+    # down to the least, whose rate takes a few bits
+    FULL: {
+        **STEP,
+        "index": 1023,
+        "wanted_depth": 0,
+        "burst_depth": 0,
+        "least": 70_000,
+        "share": (1 << 32) - 1,
+    },
+}
+
+
+def far(destination: str) -> Iterator[Json]:
+    """How a queue is watched, and what is asked of it: one packet in all of LIMITED's."""
+    numbers, at = QUEUES[destination], {"port": 2, "destination": ip(destination)}
+    yield entry("fast_cnp_far", "watch_far_queue", numbers, **at)
+    limit = (FOREVER >> 1, 0) if destination == LIMITED else (0, FOREVER >> 1)
+    asked = {
+        **{name: numbers[name] for name in ("index", "unit", "speed")},
+        "burst_time": numbers["packets"] * numbers["speed"],
+        **dict(zip(("gap", "burst"), limit, strict=True)),
+    }
+    yield entry("fast_cnp_far_claims", "ask_far_queue", asked, **at)
 
 
 def routes() -> Iterator[Json]:
@@ -144,7 +183,10 @@ def setup() -> tuple[Json, ...]:
         entry("host_port", "guard_host", {"address": ip(H1)}, port=1),
         entry("host_port", "guard_host", {"address": ip(H4)}, port=4),
         entry("fast_cnp_source", "notify_source", {"stands": 5, "every": FOREVER}, source=ip(H1)),
-        entry("fast_cnp_source", "send_plain_cnp", {"every": FOREVER}, source=ip(H4)),
+        *(
+            entry("fast_cnp_source", "send_plain_cnp", {"every": FOREVER}, source=ip(at))
+            for at in (H4, FAR_STOCK)
+        ),
         entry("fast_cnp_source", "notify_source", {"stands": 15, "every": 0}, source=ip(AWAY)),
         *(
             entry(
@@ -156,16 +198,8 @@ def setup() -> tuple[Json, ...]:
             "stock_queue_pairs", "set_source_qp", {"qp": 0x1234}, destination=ip(RECEIVER), qp=77
         ),
         entry("stock_queue_pairs", "skip_ambiguous_qp", {}, destination=ip(RECEIVER), qp=78),
-        far(RECEIVER, 512),
-        far(SMOOTH, 513, smoothing=2),
-        far(GROWING, 514, drain=DRY, low=0, window=0, growth_scale=8 << 16),
-        far(LIMITED, 515, low=0, gap=FOREVER >> 1, burst=0),
-        far(STEEP, 1023, drain=DRY, low=0, high=4, window=0, growth_scale=(1 << 32) - 1),
-        severity(0, 1, 127, 1),
-        severity(0, 128, 128, 3),
-        severity(0, 129, 65535, 12),
-        severity(1, 0, 128, 14),
-        severity(1, 129, 65535, 15),
+        *(each for to in QUEUES for each in far(to)),
+        *cuts(),
     )
 
 
@@ -191,12 +225,13 @@ def cnp(src: str, dst: str, signal: Notification | None = None) -> Packet:
 
 def scenario() -> Iterator[Case]:
     """All cases, in order: queues and cells remember the ones before."""
-    yield Case("below-the-threshold", 1, data(H1, RECEIVER, 0x11))  # 1 cell of 256 bytes
-    yield Case("at-the-threshold", 1, data(H1, RECEIVER, 0x11))
-    yield Case("first-told", 1, data(H1, RECEIVER, 0x11), Outcome.SENT, severity=3, cells=3)
+    yield Case("below-the-target", 1, data(H1, RECEIVER, 0x11))
+    yield Case("at-the-target", 1, data(H1, RECEIVER, 0x11))
+    yield Case("above-it", 1, data(H1, RECEIVER, 0x11), hears=True)
+    first = {"rate": said(10**11 - 1), "validity": 5}
+    yield Case("first-told", 1, data(H1, RECEIVER, 0x11), Outcome.SENT, **first)
     yield Case("told-a-moment-ago", 1, data(H1, RECEIVER, 0x11), Outcome.INTERVAL)
     yield Case("another-queue-pair", 1, data(H1, RECEIVER, 0xFFFFFF), Outcome.SENT)
-    yield Case("deep", 1, data(H1, RECEIVER, 0x12), Outcome.SENT, severity=14, cells=7)
     clean = {"ip": {"tos": NOT_CAPABLE}}
     yield Case("not-capable-of-ecn", 1, data(H1, RECEIVER, 0x13, **clean), Outcome.SENT)
     reth = RETH(address=1, rkey=2, length=3)
@@ -222,8 +257,11 @@ def scenario() -> Iterator[Case]:
     yield Case("stock-unknown", 4, data(H4, RECEIVER, 79), Outcome.UNKNOWN_QP)
     yield Case("nobody", 3, data(UNKNOWN, RECEIVER, 77), Outcome.NOBODY)
 
-    # what the switch before this one said
-    yield Case("told-upstream", 3, data(AWAY, RECEIVER, 0x31, resv6=TOLD), Outcome.ALREADY_TOLD)
+    # what the switch before this one said: each has a rate of its own, but a stock NIC is told once
+    told = data(AWAY, RECEIVER, 0x30, resv6=TOLD)
+    yield Case("told-upstream", 3, told, Outcome.SENT)
+    upstream = data(FAR_STOCK, RECEIVER, 77, resv6=TOLD)
+    yield Case("stock-told-upstream", 3, upstream, Outcome.ALREADY_TOLD)
     yield Case("no-interval", 3, data(AWAY, RECEIVER, 0x31), Outcome.SENT)
     yield Case("no-interval-again", 3, data(AWAY, RECEIVER, 0x31), Outcome.SENT)
     other_bits = data(AWAY, RECEIVER, 0x31, resv6=0x3E)
@@ -234,25 +272,21 @@ def scenario() -> Iterator[Case]:
         outcome = Outcome.COLLISION if number == 2 else Outcome.SENT
         yield Case(f"cell-{number + 1}", 3, data(at, RECEIVER, qp), outcome)
 
-    # an average that follows by a quarter
-    for number in range(6):  # depths 1, 2, 3, 4, 5, 7; averages 0, 0, 1, 2, 3, 4
-        outcome = Outcome.SENT if number > 3 else None
-        yield Case(f"average-{number + 1}", 3, data(AWAY, SMOOTH, 0x41), outcome)
-
-    # growth, by the length of single packets; the table turns it into how much is too much
-    for number, (length, cells, how_much) in enumerate(
-        ((600, 2, 12), (1200, 4, 12), (300, 1, 1), (300, 1, 3), (1200, 4, 12))
-    ):
-        packet = data(AWAY, GROWING, 0x51, length)
-        name = f"growth-{number + 1}"
-        yield Case(name, 3, packet, Outcome.SENT, severity=how_much, cells=cells)
-    # growth beyond what its 16 bits hold, up and down, and above the high threshold
-    for number, (length, cells, how_much) in enumerate(((1400, 5, 15), (300, 1, 1), (300, 1, 3))):
-        packet = data(AWAY, STEEP, 0x61, length)
-        name = f"steep-{number + 1}"
-        yield Case(name, 3, packet, Outcome.SENT, severity=how_much, cells=cells)
+    # rates: down by what comes and stands too much, cut where it is far too much, the least
+    for to in (SLOWED, CUT, FULL):
+        queue = Queue(QUEUES[to], PARTS)
+        for number, length in enumerate((300, 600, 1400, 90, 1400, 300, 300)):
+            rate = queue.asked(1, 15)
+            queue.packet(1, length)
+            packet = data(AWAY, to, 0x41, length)
+            name = f"{NAMES[to]}-{number + 1}"
+            if rate is not None:
+                yield Case(name, 3, packet, Outcome.SENT, rate=rate, validity=15)
+            else:
+                yield Case(name, 3, packet, hears=queue.active)
 
     # a port's share
+    yield Case("fills-it", 3, data(AWAY, LIMITED, 0x71), hears=True)
     yield Case("within-the-share", 3, data(AWAY, LIMITED, 0x71), Outcome.SENT)
     yield Case("above-the-share", 3, data(AWAY, LIMITED, 0x71), Outcome.PORT_LIMIT)
 
@@ -260,9 +294,9 @@ def scenario() -> Iterator[Case]:
     yield Case("own-plain-cnp", 1, cnp(H1, RECEIVER))
     yield Case("cnp-of-another", 1, cnp(H4, RECEIVER), leaves=False)
     for kind in list(NotificationType)[1:]:
-        signal = Notification(type=kind, severity=15, destination=RECEIVER)
+        signal = Notification(type=kind, severity=15, queue=500, destination=RECEIVER)
         yield Case(f"host-says-{kind.name}", 1, cnp(H1, RECEIVER, signal), leaves=False)
-    signal = Notification(type=NotificationType.CONGESTION, severity=9, destination=H1)
+    signal = Notification(type=NotificationType.CONGESTION, queue=500, destination=H1)
     yield Case("switch-says-congestion", 3, cnp(AWAY, H1, signal))
     claims = data(H1, RECEIVER, 0x81, resv6=0x3F)
     yield Case("host-claims-to-be-told", 1, claims, Outcome.SENT)

@@ -139,16 +139,16 @@ def test_every_field_of_a_routed_packet(leaf: Any) -> None:
             },
         ),
         (
-            "FabricIngress.queue_pairs.queue_pair_port", ((1, ""), (H1, "")), False,
-            "FabricIngress.queue_pairs.skip_host", {}, {},
-        ),
-        (
             "FabricIngress.weigh_port.dlb_mode", (), False,
             "FabricIngress.weigh_port.skip_dlb_mode", {}, {},
         ),
         (
-            "FabricEgress.fast_cnp.fast_cnp_mode", (), False,
-            "FabricEgress.fast_cnp.disable_fast_cnp", {}, {},
+            "FabricIngress.tell_sources.fast_cnp_mode", (), False,
+            "FabricIngress.tell_sources.disable_fast_cnp", {}, {},
+        ),
+        (
+            "FabricIngress.queue_pairs.queue_pair_port", ((1, ""), (H1, "")), False,
+            "FabricIngress.queue_pairs.skip_host", {}, {},
         ),
         (
             "FabricEgress.parameters.ecn_threshold", ((2, ""), (0, "")), False,

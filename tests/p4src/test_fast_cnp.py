@@ -21,6 +21,7 @@ from scapy.packet import Packet, Raw
 
 import topologies
 from controller.entries import (
+    ActionCall,
     CloneSession,
     DefaultEntry,
     Exact,
@@ -32,6 +33,7 @@ from controller.entries import (
 from protocols.notification import Notification, NotificationType, notification_of
 from protocols.rocev2 import Opcode, icrc_is_valid
 from tests.p4src.conftest import Bench, Program, bench_of
+from tests.p4src.fast_cnp_rule import Queue, said
 from topologies import Topology
 
 MS = 1_000_000
@@ -42,6 +44,7 @@ PAYLOAD = 1000
 PACKET_BYTES = 14 + 20 + 8 + 12 + PAYLOAD + 4
 SLOW_BPS = (PACKET_BYTES + 24) * 8 * 1000  # a packet a millisecond
 TOLD = 1
+FILL_QP = 5
 CAPABLE, CONGESTED = 2, 3
 SWITCH_ID = 513
 
@@ -71,13 +74,40 @@ def leaf(fabric_program: Program, topology: Topology, policy: Any) -> Iterator[B
     bench.switch.close()
 
 
-def watch(leaf: Bench, low: int = 4, **changed: int) -> None:
-    numbers = {
-        "low": low, "high": 1000, "smoothing": 0, "window": 1000, "idle": 8000, "gap": 1,
-        "burst": 1000, "growth_scale": 64 << 16, "cell_scale": 1500, **changed,
-    }  # fmt: skip
+MOST = 100 * 10**9
+STEP = {
+    "drain": 0, "window": 0, "window_loop": 0, "unit": 1 << 40, "share": 1 << 16,
+    "packets": 0, "line": 0, "speed": 0, "most": MOST, "least": MOST - 1,
+}  # fmt: skip
+SAID = said(MOST - 1)
+
+
+def asked(numbers: dict[str, int], gap: int = 1, burst: int = 1000) -> dict[str, int]:
+    """What is asked of a queue with these numbers."""
+    speed, unit = numbers["speed"], numbers["unit"]
+    time = numbers["packets"] * speed
+    return {"unit": unit, "speed": speed, "burst_time": time, "gap": gap, "burst": burst}
+
+
+def watch(leaf: Bench, low: int = 4, gap: int = 1, burst: int = 1000, **changed: int) -> None:
+    """Sources are told while more than `low` packets wait, of the rate just below the most."""
+    unit = PACKET_BYTES + 24
+    target = low * unit + unit // 2
+    numbers = {**STEP, "wanted_depth": target, "burst_depth": target, "depth_unit": unit, **changed}
     key = match(**{"port": Exact(2), "class": Exact(0)})
     leaf.install(TableEntry("fast_cnp_queue", key, call("watch_queue", **numbers)))
+    leaf.install(
+        TableEntry("fast_cnp_claims", key, call("ask_queue", **asked(numbers, gap, burst)))
+    )
+
+
+def fill(leaf: Bench, count: int, **fields: Any) -> None:
+    """So many packets come at once, and 1.5 ms pass.
+
+    Two have left, and behind the second one waited all the others: by it the queue has its rate.
+    """
+    burst(leaf, count, qp=FILL_QP, **fields)
+    leaf.settle(MS + MS // 2)
 
 
 def source(leaf: Bench, host: str = "h1", *, stock: bool = False, every: int = 3000) -> None:
@@ -91,24 +121,27 @@ def source(leaf: Bench, host: str = "h1", *, stock: bool = False, every: int = 3
     leaf.install(TableEntry("fast_cnp_source", key, action))
 
 
-def severity(leaf: Bench, value: int, low: int = 0, high: int = 65535) -> None:
-    key = match(deep=Exact(0), growth=Range(low, high))
-    leaf.install(
-        TableEntry("fast_cnp_severity", key, call("set_severity", severity=value), priority=1)
-    )
+def stock_qp(leaf: Bench, action: ActionCall) -> None:
+    key = match(destination=Exact(int(leaf.host("h2").address.ip)), qp=Exact(77))
+    leaf.install(TableEntry("stock_queue_pairs", key, action))
 
 
-def data(leaf: Bench, qp: int = 77, psn: int = 0, *, src: str = "h1", **fields: Any) -> Packet:
+def data(
+    leaf: Bench, qp: int = 77, psn: int = 0, *, src: str = "h1", size: int = PAYLOAD, **fields: Any
+) -> Packet:
     h1, h2 = leaf.host(src), leaf.host("h2")
     ip = IP(src=str(h1.address.ip), dst=str(h2.address.ip), tos=CAPABLE, id=9, flags="DF")
     bth = BTH(opcode=fields.pop("opcode", Opcode.SEND_MIDDLE), dqpn=qp, psn=psn, **fields)
     frame = Ether(src=h1.mac, dst=leaf.me.mac) / ip / UDP(sport=50001, chksum=0) / bth
-    return Ether(bytes(frame / Raw(bytes(PAYLOAD))))
+    return Ether(bytes(frame / Raw(bytes(size))))
 
 
-def burst(leaf: Bench, count: int, **fields: Any) -> None:
+def burst(leaf: Bench, count: int, *, apart: int = 0, **fields: Any) -> None:
+    """Packets come, `apart` nanoseconds from each other."""
     for psn in range(count):
         leaf.switch.inject(1, bytes(data(leaf, psn=psn, **fields)))
+        if apart:
+            leaf.settle(apart)
 
 
 def outcomes(leaf: Bench) -> dict[int, int]:
@@ -125,22 +158,22 @@ def told(frame: Ether) -> Notification:
     return notification_of(frame[CNPPadding])
 
 
-def arrived(leaf: Bench) -> list[Ether]:
-    return [Ether(frame) for frame in leaf.take(2)]
+def arrived(leaf: Bench, *, filling: bool = False) -> list[Ether]:
+    """What has come to port 2: of packets that `fill` sent, or of all others."""
+    frames = [Ether(frame) for frame in leaf.take(2)]
+    return [frame for frame in frames if (frame[BTH].dqpn == FILL_QP) == filling]
 
 
 def test_every_byte_of_a_fast_cnp(leaf: Bench) -> None:
     watch(leaf)
     source(leaf)
-    severity(leaf, 9)
     h1, h2 = leaf.host("h1"), leaf.host("h2")
-    burst(leaf, 7, qp=0xABCDEF)
-    (first, *_) = cnps(leaf)
-    # Five waited behind the second packet, which was the first to meet more than four.
+    fill(leaf, 7)  # five waited behind the second packet
+    burst(leaf, 2, qp=0xABCDEF)
+    (first,) = cnps(leaf)
     signal = Notification(
-        type=NotificationType.CONGESTION, severity=9, hops=0, validity=5, switch_id=SWITCH_ID,
-        port=2, sequence=1, destination=str(h2.address.ip), destination_qp=0xABCDEF,
-        queue=5 * 1500 // 256,
+        type=NotificationType.CONGESTION, severity=0, hops=0, validity=5, switch_id=SWITCH_ID,
+        port=2, sequence=1, destination=str(h2.address.ip), destination_qp=0xABCDEF, queue=SAID,
     )  # fmt: skip
     ip = IP(src=str(h2.address.ip), dst=str(h1.address.ip), tos=48 << 2, id=0, flags="DF", ttl=63)
     bth = BTH(opcode=Opcode.CNP, becn=1, migreq=0, pkey=0xFFFF, dqpn=0, psn=0)
@@ -156,6 +189,7 @@ def test_every_byte_of_a_fast_cnp(leaf: Bench) -> None:
 def test_the_packet_that_met_the_queue_goes_on_whole(leaf: Bench) -> None:
     watch(leaf)
     source(leaf)
+    fill(leaf, 7)
     sent = [data(leaf, psn=psn) for psn in range(7)]
     burst(leaf, 7)
     cnps(leaf)
@@ -169,67 +203,113 @@ def test_the_packet_that_met_the_queue_goes_on_whole(leaf: Bench) -> None:
 def test_none_up_to_the_threshold(leaf: Bench) -> None:
     watch(leaf, low=5)
     source(leaf)
-    burst(leaf, 7)
+    fill(leaf, 7)
+    burst(leaf, 1)
     assert cnps(leaf) == []
     assert outcomes(leaf) == {}
+
+
+def test_who_joins_a_long_queue_hears_of_it_at_once(leaf: Bench) -> None:
+    """Not when it has waited in it: 200 ms later, here."""
+    watch(leaf)
+    source(leaf)
+    fill(leaf, 200)
+    burst(leaf, 1)
+    assert len(cnps(leaf, ns=MS)) == 1
+
+
+def test_nobody_hears_of_a_queue_that_nothing_has_left_for_long(leaf: Bench) -> None:
+    watch(leaf, unit=256 * 100)  # 100 us: a loop is eight of them
+    source(leaf, every=1)
+    fill(leaf, 10)
+    leaf.switch.configure_port(2, rate_bps=1, queue_packets=1000)
+    leaf.settle(2 * MS)  # the one that is being sent, and less than four loops
+    burst(leaf, 1)
+    assert len(cnps(leaf, ns=2 * MS)) == 1
+    burst(leaf, 1)
+    assert cnps(leaf) == []
 
 
 def test_off_at_run_time(leaf: Bench) -> None:
     watch(leaf)
     source(leaf)
     leaf.install(DefaultEntry("fast_cnp_mode", call("disable_fast_cnp")))
-    burst(leaf, 20)
+    fill(leaf, 20)
+    burst(leaf, 4)
     assert cnps(leaf) == []
     assert outcomes(leaf) == {}
     leaf.install(DefaultEntry("fast_cnp_mode", call("enable_fast_cnp", dscp=48, switch_id=1)))
-    burst(leaf, 20)
-    assert len(cnps(leaf)) > 0
+    fill(leaf, 20)
+    burst(leaf, 4)
+    assert len(cnps(leaf)) == 1
 
 
 def test_one_a_flow_an_interval(leaf: Bench) -> None:
     watch(leaf)
     source(leaf, every=3000)
-    burst(leaf, 16)  # behind the second wait 14; more than four behind the 2nd to the 11th
-    assert len(cnps(leaf)) == 4  # at 1, 4, 7, 10 ms
+    fill(leaf, 16)
+    burst(leaf, 10, apart=MS)
+    assert len(cnps(leaf)) == 4  # at 0, 3, 6, 9 ms
     assert outcomes(leaf) == {SENT: 4, INTERVAL: 6}
 
 
 def test_flows_are_told_each_for_itself(leaf: Bench) -> None:
     watch(leaf)
     source(leaf, every=100_000)
-    for psn in range(12):
+    fill(leaf, 12)
+    for psn in range(6):
         leaf.switch.inject(1, bytes(data(leaf, qp=70 + psn % 3, psn=psn)))
     signals = [told(frame) for frame in cnps(leaf)]
     assert sorted(signal.destination_qp for signal in signals) == [70, 71, 72]
     assert [signal.sequence for signal in signals] == [1, 2, 3]
 
 
-@pytest.mark.parametrize(("stock", "marks"), [(False, 0), (True, 2)])
-def test_marked_only_where_the_source_does_not_understand(
-    leaf: Bench, stock: bool, marks: int
-) -> None:
-    watch(leaf)
+@pytest.mark.parametrize("stock", [False, True])
+def test_what_is_told_is_not_marked(leaf: Bench, stock: bool) -> None:
+    watch(leaf, speed=1 << 30)  # a stock NIC is always too fast
     source(leaf, stock=stock, every=3000)
-    key = match(destination=Exact(int(leaf.host("h2").address.ip)), qp=Exact(77))
-    leaf.install(TableEntry("stock_queue_pairs", key, call("set_source_qp", qp=0x1234)))
-    burst(leaf, 10)  # told at 1 and 4 ms
+    stock_qp(leaf, call("set_source_qp", qp=0x1234))
+    fill(leaf, 10)
+    burst(leaf, 6, apart=MS)
     sent = cnps(leaf)
     assert len(sent) == 2
     assert {frame[BTH].dqpn for frame in sent} == {0x1234 if stock else 0}
     received = arrived(leaf)
-    assert sum(frame[IP].tos & 3 == CONGESTED for frame in received) == marks
-    assert [frame[BTH].resv6 & TOLD for frame in received] == [0, 1, 1, 1, 1, 0, 0, 0, 0, 0]
+    assert [frame[IP].tos & 3 for frame in received] == [CAPABLE] * 6
+    assert [frame[BTH].resv6 & TOLD for frame in received] == [1] * 6
 
 
-def test_ecn_marks_what_fast_cnp_does_not_tell(leaf: Bench) -> None:
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize(("percent", "times"), [(102, 1), (106, 4)])
+def test_a_stock_card_is_told_again_only_if_it_is_faster_than_its_share(
+    leaf: Bench, known: bool, percent: int, times: int
+) -> None:
+    """It is measured over two packets; an eighth more than its share is let pass."""
+    watch(leaf, low=0, speed=(MOST >> 16) * percent // 100)
+    fill(leaf, 4)
+    source(leaf, stock=True, every=2000)
+    if known:
+        stock_qp(leaf, call("set_source_qp", qp=0x1234))
+    burst(leaf, 8, apart=MS)
+    assert len(cnps(leaf)) == (times if known else 0)
+    # Where nobody knows whom to tell, the receiver is to.
+    marked = sum(frame[IP].tos & 3 == CONGESTED for frame in arrived(leaf))
+    assert marked == (0 if known else times)
+    assert outcomes(leaf) == ({SENT: times, INTERVAL: 8 - times} if known else {UNKNOWN_QP: 8})
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_ecn_marks_what_fast_cnp_does_not_tell(leaf: Bench, known: bool) -> None:
     watch(leaf)
-    source(leaf, every=100_000)
+    if known:
+        source(leaf, every=100_000)
     key = match(**{"port": Exact(2), "class": Exact(0)})
     leaf.install(TableEntry("ecn_threshold", key, call("mark_above", threshold=2)))
     burst(leaf, 10)
     cnps(leaf)
-    # Told while more than four wait behind (the 2nd to the 5th); ECN has the next two.
-    assert [frame[IP].tos & 3 for frame in arrived(leaf)] == [2, 2, 2, 2, 2, 3, 3, 2, 2, 2]
+    # Its source hears of the queue while more than four wait behind (the 2nd to the 5th).
+    first = [2, 2, 2, 2, 2] if known else [2, 3, 3, 3, 3]
+    assert [frame[IP].tos & 3 for frame in arrived(leaf)] == [*first, 3, 3, 2, 2, 2]
 
 
 @pytest.mark.parametrize(
@@ -239,17 +319,18 @@ def test_a_stock_card_is_not_told_by_guess(leaf: Bench, action: Any, outcome: in
     watch(leaf)
     source(leaf, stock=True)
     if action is not None:
-        key = match(destination=Exact(int(leaf.host("h2").address.ip)), qp=Exact(77))
-        leaf.install(TableEntry("stock_queue_pairs", key, action))
-    burst(leaf, 10)
+        stock_qp(leaf, action)
+    fill(leaf, 10)
+    burst(leaf, 4)
     assert cnps(leaf) == []
     assert outcomes(leaf) == {outcome: 4}
-    assert [frame[BTH].resv6 for frame in arrived(leaf)] == [0] * 10
+    assert [frame[BTH].resv6 for frame in arrived(leaf)] == [0] * 4
 
 
 def test_nobody_is_told_who_is_not_known(leaf: Bench) -> None:
     watch(leaf)
-    burst(leaf, 10)
+    fill(leaf, 10)
+    burst(leaf, 4)
     assert cnps(leaf) == []
     assert outcomes(leaf) == {NOBODY: 4}
 
@@ -262,6 +343,7 @@ def test_only_data_has_a_source_to_slow_down(leaf: Bench, opcode: Opcode) -> Non
     source(leaf)
     key = match(port=Exact(1))
     leaf.apply_delete(TableEntry("host_port", key, call("guard_host", address=0)))
+    fill(leaf, 10)
     burst(leaf, 10, opcode=opcode)
     assert cnps(leaf) == []
     assert outcomes(leaf) == {}
@@ -270,71 +352,144 @@ def test_only_data_has_a_source_to_slow_down(leaf: Bench, opcode: Opcode) -> Non
 def test_a_port_sends_so_many_and_no_more(leaf: Bench) -> None:
     watch(leaf, gap=4000, burst=0)
     source(leaf, every=1)
-    burst(leaf, 16)  # a packet a millisecond that could be told; one in four is
+    fill(leaf, 16)
+    burst(leaf, 10, apart=MS)  # a packet a millisecond that could be told; one in four is
     assert len(cnps(leaf)) == 3
     assert outcomes(leaf) == {SENT: 3, PORT_LIMIT: 7}
 
 
-def test_a_switch_further_on_says_no_more(leaf: Bench, fabric_program: Program) -> None:
-    watch(leaf)
-    source(leaf, every=100_000)
-    burst(leaf, 10)
+@pytest.mark.parametrize("stock", [False, True])
+def test_a_switch_further_on_tells_its_own_rate_but_a_stock_card_once(
+    leaf: Bench, stock: bool
+) -> None:
+    watch(leaf, speed=1 << 30)
+    source(leaf, stock=stock, every=100_000)
+    stock_qp(leaf, call("set_source_qp", qp=0x1234))
+    key = match(**{"port": Exact(2), "class": Exact(0)})
+    leaf.install(TableEntry("ecn_threshold", key, call("mark_above", threshold=6)))
+    fill(leaf, 10)
+    burst(leaf, 4)
     assert len(cnps(leaf)) == 1
     from_first = arrived(leaf)
+    assert [frame[BTH].resv6 for frame in from_first] == [1] * 4
     # The same switch as the next one on the way: its port 1 leads to a switch.
     leaf.apply_delete(TableEntry("host_port", match(port=Exact(1)), call("guard_host", address=0)))
+    fill(leaf, 16)
     before = outcomes(leaf)
     for frame in from_first:
         frame[Ether].dst = leaf.me.mac
+        frame[IP].tos = CAPABLE
+        del frame[IP].chksum
         leaf.switch.inject(1, bytes(frame))
-    assert cnps(leaf) == []
-    # the 2nd to the 5th were told of upstream; they are those that meet more than four here
-    assert outcomes(leaf) == {**before, ALREADY_TOLD: 4}
+    burst(leaf, 7, qp=FILL_QP, src="h3")  # so that more than six wait behind each of them
+    assert len(cnps(leaf)) == (0 if stock else 1)
+    now = {name: count - before.get(name, 0) for name, count in outcomes(leaf).items()}
+    own = {ALREADY_TOLD: 4} if stock else {SENT: 1, INTERVAL: 3}
+    assert {name: now.get(name, 0) for name in own} == own
+    assert [frame[IP].tos & 3 for frame in arrived(leaf)] == [CAPABLE] * 4
 
 
 # ---------------------------------------------------------------- how much
 
 
-def test_severity_is_what_the_table_says_of_growth(leaf: Bench) -> None:
-    watch(leaf, window=1500, low=2)
-    source(leaf, every=1)
-    severity(leaf, 12, low=129)
-    severity(leaf, 3, low=128, high=128)
-    severity(leaf, 1, high=127)
-    burst(leaf, 8)
-    leaf.settle(3 * MS + 100 * US)
-    burst(leaf, 12)  # it grows
-    signals = [told(frame) for frame in cnps(leaf)]
-    assert 12 in [signal.severity for signal in signals]
-    assert signals[-1].severity == 1, "in the end it drains"
-    depths = [signal.queue for signal in signals]
-    assert depths[-1] == 3 * 1500 // 256
+CUTS = {128: 100, 200: 60, 400: 20, 3000: 2}
+DEPTH_UNIT = 1082
 
 
-def test_the_average_follows_by_a_part_of_the_distance(leaf: Bench) -> None:
-    watch(leaf, low=4, smoothing=2)
-    source(leaf, every=1)
-    burst(leaf, 9)  # behind the second wait 7, then 6, 5, ...: averages 1.75, 2.8, 3.3, 3.5, 3.4
-    assert cnps(leaf) == []
-    burst(leaf, 30)
-    signals = [told(frame).queue for frame in cnps(leaf)]
-    # 28 at once: the average passes four with the second sample at the latest, and later than that
-    # the last one that is told of met fewer than five.
-    assert signals[0] == 28 * 1500 // 256
-    assert signals[-1] < 4 * 1500 // 256
+def rule(leaf: Bench, random: Random, *, far: bool) -> Queue:
+    """A queue of port 2 with numbers around the right ones, and the same as the rule has it."""
+
+    def about(value: float) -> int:
+        return int(value * 2 ** random.uniform(-1.5, 1.5))
+
+    window_loop, unit = random.randrange(6), random.choice([100, 256, 1000]) * 256
+    window = (unit << window_loop) >> 8  # in microseconds
+    drained = window * SLOW_BPS / 8e6
+    numbers = {
+        "wanted_depth": random.randrange(1, 6) * 1082,
+        "burst_depth": random.randrange(1, 9) * 1082, "drain": about(SLOW_BPS * 65536 / 8e6),
+        "window": window, "window_loop": window_loop, "unit": unit,
+        "share": about(256 * 65536 / drained),
+        "packets": about(4 * 1082), "line": about(SLOW_BPS / 65536), "speed": about(8e6 / 65536),
+        "most": random.choice([1, 2, 10]) * SLOW_BPS, "least": random.choice([70_000, 500_000]),
+    }  # fmt: skip
+    for (first, part), last in zip(CUTS.items(), [*list(CUTS)[1:], 1 << 16], strict=True):
+        key = match(excess=Range(first, last - 1))
+        cut = call("cut_to_part", part=part)
+        leaf.install(TableEntry("fast_cnp_cut", key, cut, priority=1))
+    if far:
+        key = match(port=Exact(2), destination=Exact(int(leaf.host("h2").address.ip)))
+        action = call("watch_far_queue", index=600, **numbers)
+        leaf.install(TableEntry("fast_cnp_far", key, action))
+        ask = call("ask_far_queue", index=600, **asked(numbers, burst=10**9))
+        leaf.install(TableEntry("fast_cnp_far_claims", key, ask))
+    else:
+        key = match(**{"port": Exact(2), "class": Exact(0)})
+        action = call("watch_queue", depth_unit=DEPTH_UNIT, **numbers)
+        leaf.install(TableEntry("fast_cnp_queue", key, action))
+        ask = call("ask_queue", **asked(numbers, burst=10**9))
+        leaf.install(TableEntry("fast_cnp_claims", key, ask))
+    return Queue(numbers, CUTS, far=far)
 
 
-def test_who_can_not_be_told_how_much_is_told_later(leaf: Bench) -> None:
-    """After a pause the growth of the queue is not known until a window is over."""
-    watch(leaf, window=2500)
-    source(leaf, every=100_000)
-    severity(leaf, 7, low=129)
-    for _ in range(2):
-        burst(leaf, 20)
-        signals = [told(frame) for frame in cnps(leaf, ns=200 * MS)]
-        assert [signal.severity for signal in signals] == [7]
-        # 18 waited behind the second packet; the window ends with the fourth, before which 16 do
-        assert [signal.queue for signal in signals] == [16 * 1500 // 256]
+@pytest.mark.parametrize("seed", range(8))
+def test_a_far_queue_s_rate_is_by_the_rule(leaf: Bench, seed: int) -> None:
+    """Packets of any length at any time: what is told, and that nothing is where nothing should."""
+    random = Random(seed)
+    leaf.switch.configure_port(2, rate_bps=10**12)
+    queue = rule(leaf, random, far=True)
+    source(leaf, every=0)
+    told_of = 0
+    for psn in range(250):
+        pause = random.choice([0, 0, 0, 1, 7, 200, 900]) if psn % 80 else 60_000
+        leaf.settle(pause * US)
+        frame = bytes(data(leaf, psn=psn, size=random.randrange(0, PAYLOAD, 4)))
+        now = leaf.switch.now_ns // US
+        rate = queue.asked(now, 5)
+        queue.packet(now, len(frame))
+        leaf.switch.inject(1, frame)
+        leaf.settle(US)
+        told_of += matches(leaf, rate)
+    assert told_of > 20
+
+
+def matches(leaf: Bench, rate: int | None) -> bool:
+    """Whether somebody was told, which has to be as the rule says."""
+    signals = [told(Ether(each)) for each in leaf.take(1)]
+    words = [(signal.queue, signal.validity) for signal in signals]
+    assert words == ([] if rate is None else [(rate, 5)])
+    return rate is not None
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_port_s_own_queue_is_what_waits_and_what_comes_is_what_has_left_besides(
+    leaf: Bench, seed: int
+) -> None:
+    """Packets of nobody known fill it, and between them come those that are told."""
+    random = Random(seed)
+    queue = rule(leaf, random, far=False)
+    source(leaf, every=0)
+    told_of = 0
+    for _ in range(8):
+        waiting = random.randrange(1, 40) - 1  # the first one finds nobody there
+        for psn in range(waiting + 1):
+            leaf.switch.inject(3, bytes(data(leaf, psn=psn, src="h3")))
+        queue.packet(leaf.switch.now_ns // US, PACKET_BYTES, 0)
+        probes = random.randrange(40)
+        while waiting:
+            leaf.settle(MS // 2)
+            if probes:
+                rate = queue.asked(leaf.switch.now_ns // US, 5)
+                leaf.switch.inject(1, bytes(data(leaf)))
+                probes, waiting = probes - 1, waiting + 1
+            else:
+                rate = None
+            leaf.settle(MS // 2)
+            told_of += matches(leaf, rate)
+            waiting -= 1
+            queue.packet(leaf.switch.now_ns // US, PACKET_BYTES, waiting * DEPTH_UNIT)
+        leaf.settle(MS + random.randrange(3) * 20 * MS)
+    assert told_of > 20
 
 
 # ---------------------------------------------------------------- flows that share a cell
@@ -375,12 +530,15 @@ def test_flows_that_collide_do_not_silence_each_other(leaf: Bench) -> None:
         key = match(source=Exact(address))
         action = call("notify_source", stands=5, every=10_000)
         leaf.install(TableEntry("fast_cnp_source", key, action))
+    leaf.apply_delete(TableEntry("host_port", match(port=Exact(1)), call("guard_host", address=0)))
+    fill(leaf, 4)
     for psn in range(40):
-        address, qp = flows[(psn + 2) % 3]  # the first packet of all meets no queue
+        address, qp = flows[psn % 3]
         frame = data(leaf, qp=qp, psn=psn)
         frame[IP].src = str(IPv4Address(address))
         del frame[IP].chksum
         leaf.switch.inject(1, bytes(frame))
+        leaf.settle(MS)
     leaf.settle(100 * MS)
     received = arrived(leaf)
     # Two have the two cells for 10 ms at a time, the third waits until one of them is free again.
@@ -409,7 +567,7 @@ def test_a_host_may_send_plain_cnps_of_its_own(leaf: Bench) -> None:
 @pytest.mark.parametrize("kind", list(NotificationType)[1:], ids=lambda k: k.name)
 def test_a_host_may_not_send_notifications(leaf: Bench, kind: NotificationType) -> None:
     own = str(leaf.host("h1").address.ip)
-    leaf.send(1, cnp_of(leaf, own, signal=Notification(type=kind, severity=15)))
+    leaf.send(1, cnp_of(leaf, own, signal=Notification(type=kind, severity=15, queue=500)))
     assert arrived(leaf) == []
     assert leaf.dropped() == {SPOOFED: 1}
 
@@ -423,18 +581,22 @@ def test_a_host_may_not_send_cnps_of_others(leaf: Bench) -> None:
 def test_a_host_may_not_say_that_it_was_told(leaf: Bench) -> None:
     watch(leaf)
     source(leaf)
-    burst(leaf, 7, resv6=0x3F)
+    fill(leaf, 7, resv6=0x3F)
+    burst(leaf, 1, resv6=0x3F)
     assert len(cnps(leaf)) == 1
-    assert [frame[BTH].resv6 for frame in arrived(leaf)] == [0, 1, 0, 0, 0, 0, 0]
+    frames = [Ether(frame) for frame in leaf.take(2)]
+    # Told are those behind which more than four waited, and the one that came then.
+    assert [frame[BTH].resv6 for frame in frames] == [0, 1, 1, 0, 0, 0, 0, 1]
 
 
 def test_what_a_switch_makes_is_not_taken_for_a_host_s(leaf: Bench) -> None:
     watch(leaf)
     source(leaf)
-    burst(leaf, 7)
+    fill(leaf, 7)
+    burst(leaf, 1)
     assert len(cnps(leaf)) == 1
     assert leaf.dropped() == {}
-    assert leaf.rx(1)[0] == 7, "what recirculates is not received twice"
+    assert leaf.rx(1)[0] == 8, "what recirculates is not received twice"
 
 
 # ---------------------------------------------------------------- for a port that is far away
@@ -445,20 +607,23 @@ def test_a_gateway_answers_for_a_far_port(leaf: Bench) -> None:
     leaf.switch.configure_port(2, rate_bps=SLOW_BPS * 100)  # here nothing waits for long
     source(leaf, every=1)
     key = match(port=Exact(2), destination=Exact(int(leaf.host("h2").address.ip)))
+    target = 8 * 256
     numbers = {
-        "index": 512, "drain": PACKET_BYTES * 65536 // 1000, "low": 8, "high": 1000, "smoothing": 0,
-        "window": 500, "idle": 8000, "growth_scale": 1 << 16, "gap": 1,
-        "burst": 1000,
+        **STEP, "drain": PACKET_BYTES * 65536 // 1000, "wanted_depth": target,
+        "burst_depth": target, "unit": 256 * 100,
     }  # fmt: skip
-    leaf.install(TableEntry("fast_cnp_far", key, call("watch_far_queue", **numbers)))
+    leaf.install(TableEntry("fast_cnp_far", key, call("watch_far_queue", index=512, **numbers)))
+    ask = call("ask_far_queue", index=512, **asked(numbers))
+    leaf.install(TableEntry("fast_cnp_far_claims", key, ask))
     for psn in range(10):  # two a millisecond, where one drains
         leaf.switch.inject(1, bytes(data(leaf, psn=psn)))
         leaf.settle(MS // 2)
     leaf.settle(MS)
-    signals = [told(Ether(frame)).queue for frame in leaf.take(1)]
-    # After n packets there are n of them less what drained in (n - 1) / 2 ms.
-    filled = [PACKET_BYTES * n - PACKET_BYTES * (n - 1) // 2 for n in range(1, 11)]
-    assert signals == [pytest.approx(depth // 256, abs=1) for depth in filled if depth // 256 > 8]
+    signals = [told(Ether(frame)) for frame in leaf.take(1)]
+    # After n packets there are n of them less what drained in (n - 1) / 2 ms; the next one is told.
+    filled = [PACKET_BYTES * n - PACKET_BYTES * (n - 1) // 2 for n in range(1, 10)]
+    long = [depth for depth in filled if depth > target]
+    assert [signal.queue for signal in signals] == [SAID] * len(long)
     leaf.settle(100 * MS)  # all drained
     leaf.switch.inject(1, bytes(data(leaf)))
     assert cnps(leaf) == []

@@ -23,7 +23,6 @@ from compiler import compile_p4
 from protocols.notification import NotificationType, notification_of
 from protocols.rocev2 import icrc_is_valid
 from tests.p4src.fast_cnp_scenario import (
-    CAPABLE,
     CONGESTED,
     H4,
     RECORDED,
@@ -112,11 +111,12 @@ def test_what_becomes_of_each_packet(answer: Answer) -> None:
 def check_packet(case: Case, frame: bytes) -> None:
     sent = bytes(case.packet)
     before, after = Ether(sent), Ether(frame)
-    is_told = case.outcome in (Outcome.SENT, Outcome.INTERVAL, Outcome.ALREADY_TOLD)
+    told = (Outcome.SENT, Outcome.INTERVAL, Outcome.ALREADY_TOLD)
+    is_told = case.outcome in told or case.hears
     assert after[BTH].resv6 & TOLD == is_told, case.name
     if case.port != 3:
         assert after[BTH].resv6 & ~TOLD == 0, case.name  # a host's do not count
-    marked = case.outcome is Outcome.SENT and before[IP].src == H4 and before[IP].tos & 3 == CAPABLE
+    marked = case.outcome in (Outcome.AMBIGUOUS_QP, Outcome.UNKNOWN_QP)
     assert after[IP].tos & 3 == (CONGESTED if marked else before[IP].tos & 3), case.name
     behind = 14 + 4 * before[IP].ihl + 8 + 5  # BTH's reserved bits are its fifth byte
     assert frame[behind:] == sent[behind:], case.name
@@ -135,8 +135,9 @@ def check_cnp(case: Case, frame: bytes) -> None:
     assert (signal.switch_id, signal.port) == (SWITCH_ID, FAR_PORT)
     met = (packet[IP].dst, packet[BTH].dqpn)
     assert (signal.destination, signal.destination_qp) == met, case.name
-    if case.severity is not None:
-        assert (signal.severity, signal.queue) == (case.severity, case.cells), case.name
+    assert (signal.severity, signal.hops) == (0, 0), case.name
+    if case.rate is not None:
+        assert (signal.queue, signal.validity) == (case.rate, case.validity), case.name
 
 
 @pytest.mark.root

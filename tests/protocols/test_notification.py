@@ -21,6 +21,8 @@ from protocols.notification import (
     NEIGHBOURS,
     NEIGHBOURS_MAC,
     NOTIFICATION_PORT,
+    RATE_MOST,
+    RATE_UNIT_BPS,
     SOURCE,
     Notification,
     NotificationType,
@@ -28,6 +30,8 @@ from protocols.notification import (
     body_of,
     datagram,
     notification_of,
+    rate_of,
+    rate_units,
 )
 from protocols.rocev2 import icrc_is_valid
 from softswitch import Switch
@@ -43,13 +47,22 @@ C_PROGRAM = """
 #include <stdio.h>
 #include "notification.h"
 
-/* A line: "w" and ten values -> 32 hex digits; "r" and 32 hex digits -> ten values. */
+/* A line: "w" and ten values -> 32 hex digits; "r" and 32 hex digits -> ten values;
+   "f" and 16 bits of a rate -> its units; "u" and units -> 16 bits. */
 int main(void)
 {
     char kind;
     while (scanf(" %c", &kind) == 1) {
         struct weft_notification n = {0};
         uint8_t bytes[WEFT_NOTIFICATION_BYTES];
+        uint64_t rate;
+        if (kind == 'f' || kind == 'u') {
+            if (scanf("%" SCNu64, &rate) != 1)
+                return 1;
+            rate = kind == 'f' ? weft_rate_units((uint16_t)rate) : weft_rate_of(rate);
+            printf("%" PRIu64 "\\n", rate);
+            continue;
+        }
         if (kind == 'w') {
             if (scanf("%" SCNu8 "%" SCNu8 "%" SCNu8 "%" SCNu8 "%" SCNu16 "%" SCNu16 "%" SCNu16
                       "%" SCNu32 "%" SCNu32 "%" SCNu16, &n.type, &n.severity, &n.hops, &n.validity,
@@ -307,3 +320,30 @@ def test_to_a_host_it_is_addressed_to_it() -> None:
     packet = datagram(Notification(type=2), to="10.0.1.1")
     assert (packet.dst, packet.ttl, packet.src) == ("10.0.1.1", 64, SOURCE)
     assert (packet[UDP].dport, packet[UDP].chksum) == (NOTIFICATION_PORT, 0)
+
+
+def test_a_rate_of_16_bits_is_the_same_in_c_and_python(c_mirror: Path) -> None:
+    units = [(1 << e) + d for e in range(1, 29) for d in (-1, 0, 1)]
+    lines = [f"f {rate}" for rate in range(1 << 16)] + [f"u {each}" for each in units]
+    result = subprocess.run(
+        [str(c_mirror)], input="\n".join(lines), capture_output=True, text=True, check=True
+    )
+    said = [int(line) for line in result.stdout.split()]
+    assert said[: 1 << 16] == [rate_units(rate) for rate in range(1 << 16)]
+    assert said[1 << 16 :] == [rate_of(each) for each in units]
+
+
+@given(st.integers(0, 1 << 60))
+def test_a_rate_is_rounded_down_by_a_2048th_at_most(units: int) -> None:
+    read = rate_units(rate_of(units))
+    within = min(units, RATE_MOST)
+    assert read <= within
+    assert within - read <= within >> 11
+    assert rate_of(read) == rate_of(within)
+
+
+def test_a_rate_reaches_from_a_megabit_to_beyond_any_port() -> None:
+    assert rate_units(rate_of(0)) == 0
+    assert RATE_UNIT_BPS * rate_units(rate_of(10**6 // RATE_UNIT_BPS)) == 15 * RATE_UNIT_BPS
+    assert RATE_UNIT_BPS * rate_units(rate_of(1600 * 10**9 // RATE_UNIT_BPS)) > 1599 * 10**9
+    assert RATE_UNIT_BPS * RATE_MOST > 8 * 10**12

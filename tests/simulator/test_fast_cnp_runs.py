@@ -123,25 +123,25 @@ def two_queues() -> Played:
 def test_two_switches_are_congested_at_once(two_queues: Played) -> None:
     trunk, receiver = two_queues.outcomes(TRUNK), two_queues.outcomes(RECEIVER)
     assert trunk[SENT] > 0 and receiver[SENT] > 0
-    # What s1 has told of, s2 does not tell of again: each packet makes one CNP at the most.
-    assert trunk[ALREADY_TOLD] == 0
-    assert receiver[ALREADY_TOLD] > 0
-    told = int(two_queues.stats["notified"].sum())
-    assert 0 <= trunk[SENT] + receiver[SENT] - told <= 3, "all but those on their way arrive"
+    # Each has a rate of its own, of which it tells whoever meets its queue.
+    assert trunk[ALREADY_TOLD] == receiver[ALREADY_TOLD] == 0
+    told = two_queues.stats["notified"].tolist()
+    assert 0 <= trunk[SENT] + receiver[SENT] - sum(told) <= 9, "all but those on their way arrive"
+    assert told[TO_BOTH] > max(told[TO_FIRST], told[TO_SECOND])
     assert two_queues.stats["cnps"].tolist() == [0, 0, 0], "receivers see no mark"
 
 
-def test_told_flows_share_both_links_and_lose_nothing(two_queues: Played) -> None:
+def test_told_flows_share_both_links_fairly_and_lose_nothing(two_queues: Played) -> None:
+    """The one over both queues gets what the others get: the least of two equal rates."""
     both, second, first = (two_queues.goodput(flow) for flow in (TO_BOTH, TO_SECOND, TO_FIRST))
     for link in (both + first, both + second):
-        assert 0.85 * LINE < link <= LINE
-    # It is told of by two queues and pays at each, but is not starved.
-    assert LINE / 8 < both < min(first, second)
+        assert 0.98 * LINE < link <= LINE
+    assert both > 0.94 * max(first, second)
     assert two_queues.lost() == 0
     assert two_queues.stats["repeated_packets"].sum() == 0
     cuts = two_queues.stats["first_cut_at"]
-    # Some packets until the queue is long enough, and the way back.
-    assert all(0 < at < 20 * US for at in cuts.tolist())
+    # More than a burst of 32 packets, a window, and the way back.
+    assert all(0 < at < 30 * US for at in cuts.tolist())
 
 
 def test_the_same_in_slow_motion(two_queues: Played) -> None:
@@ -156,12 +156,14 @@ def test_the_same_in_slow_motion(two_queues: Played) -> None:
     assert told_slowly == pytest.approx(told, rel=0.2)
 
 
-def test_twice_as_slow_is_the_same_to_the_packet(two_queues: Played) -> None:
-    """Where no time has to be rounded: ticks, timers and slots double."""
+def test_twice_as_slow_is_the_same_but_for_the_clock_s_rounding(two_queues: Played) -> None:
+    """Ticks of a nanosecond are half as long then: what fits into a window is off by some bytes."""
     slow = Played(TWO_QUEUES, scale=2)
     for name in ("received_bytes", "sent_packets"):
-        assert slow.flows[name].tolist() == two_queues.flows[name].tolist()
-    assert slow.stats["notified"].tolist() == two_queues.stats["notified"].tolist()
+        fast = two_queues.flows[name].tolist()
+        assert slow.flows[name].tolist() == pytest.approx(fast, rel=2e-3)
+    told = two_queues.stats["notified"].tolist()
+    assert slow.stats["notified"].tolist() == pytest.approx(told, rel=1e-2)
 
 
 def test_sources_that_understand_beside_a_stock_one() -> None:
@@ -172,9 +174,10 @@ def test_sources_that_understand_beside_a_stock_one() -> None:
     assert fast[TO_BOTH] > 0 and plain[TO_BOTH] == 0
     assert fast[TO_FIRST] > 0 and plain[TO_FIRST] == 0
     marked = mixed.flows["marked"].tolist()
-    # A plain CNP goes with a mark, of which the receiver tells the source once more.
+    # As long as nobody knows h3's queue pair, its receiver is to tell it.
     assert (marked[TO_BOTH], marked[TO_FIRST]) == (0, 0)
     assert 0 < marked[TO_SECOND] <= plain[TO_SECOND]
+    assert mixed.goodput(TO_SECOND) > mixed.goodput(TO_BOTH) / 2
     assert mixed.stats["rate_bps"][TO_SECOND] < 100 * GBPS
     assert mixed.lost() == 0
 
@@ -183,7 +186,7 @@ def test_reads_are_slowed_where_the_data_comes_from() -> None:
     """h5 and h4 ask, and h1, h2 and h3 are told of the queues that their answers meet."""
     read = Played(TWO_QUEUES.replace("hpcc-dcqcn}", "hpcc-dcqcn, operation: read}"))
     assert all(count > 100 for count in read.stats["notified"].tolist())
-    assert read.outcomes(RECEIVER)[ALREADY_TOLD] > 0
+    assert read.outcomes(RECEIVER)[SENT] > 0 and read.outcomes(TRUNK)[SENT] > 0
     for link in ((TO_BOTH, TO_FIRST), (TO_BOTH, TO_SECOND)):
         assert 0.85 * LINE < sum(map(read.goodput, link)) <= LINE
     assert read.lost() == 0
@@ -207,17 +210,16 @@ def test_a_gateway_answers_for_the_far_end() -> None:
     far, near = (Played(FAR_END.replace("HOW", how)) for how in ("true", "{gateway: true}"))
     way_there_and_back = 2 * 50 * US
     assert all(at > way_there_and_back for at in far.stats["first_cut_at"].tolist())
-    assert all(0 < at < way_there_and_back // 10 for at in near.stats["first_cut_at"].tolist())
+    assert all(0 < at < way_there_and_back // 4 for at in near.stats["first_cut_at"].tolist())
     assert far.outcomes(("l2", 1))[SENT] > 0
     assert near.outcomes(("b1", 2))[SENT] > 0, "counted at the port to the long link"
-    assert near.outcomes(("l2", 1))[SENT] == 0, "no queue is left there"
-    assert sum(map(near.goodput, (0, 1))) > 0.8 * LINE
+    assert sum(map(near.goodput, (0, 1))) > max(0.9 * LINE, sum(map(far.goodput, (0, 1))))
 
 
 def test_thresholds_that_nothing_reaches_change_nothing(tmp_path: Path) -> None:
     """With the feature on, and never used, a run's files are to the byte those without it."""
     off = TWO_QUEUES.replace(": fast-cnp", ": dcqcn").replace("fast_cnp: true", "ecn: hpcc-dcqcn")
-    on = off.replace("ecn: hpcc-dcqcn", "ecn: hpcc-dcqcn, fast_cnp: {low: 15MB, high: 15MB}")
+    on = off.replace("ecn: hpcc-dcqcn", "ecn: hpcc-dcqcn, fast_cnp: {target: 15MB}")
     assert on != off
     files = []
     for name, text in (("on", on), ("off", off)):

@@ -22,7 +22,7 @@ from controller.policy import FabricPolicy
 from controller.target_facts import TargetFacts
 from hostagent.notifications import HeardCounts
 from mechanisms.fast_cnp.parameters import fast_cnp_parameters
-from protocols.notification import Notification, NotificationType, datagram
+from protocols.notification import Notification, NotificationType, datagram, rate_of
 from simulator.core import EngineError, HostPort, ScriptFrame
 from simulator.core.binding import Transport
 from softswitch import Switch
@@ -169,7 +169,8 @@ def test_a_host_s_own_ends_at_its_switch(fabric: Fabric) -> None:
     assert fabric.switches[fabric.nodes["s1"]].counter_read("dropped", scenario.SPOOFED)[0] == 3
 
 
-CONGESTION = {**LINK_DOWN, "type": NotificationType.CONGESTION, "severity": 8, "hops": 0}
+SLOW = rate_of(10**9 >> 16)
+CONGESTION = {**LINK_DOWN, "type": NotificationType.CONGESTION, "queue": SLOW, "hops": 0}
 
 
 def test_one_of_congestion_reaches_the_queue_pair_that_it_names(fabric: Fabric) -> None:

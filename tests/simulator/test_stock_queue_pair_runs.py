@@ -90,7 +90,8 @@ def test_each_queue_pair_of_a_stock_nic_hears_of_its_own_congestion() -> None:
 def test_nothing_is_known_before_the_controller_has_heard() -> None:
     played = Played(RUN, delay="20ms")
     assert played.answers == {}
-    assert played.cnps[:2] == [0, 0]
+    # Nobody knows whom to tell: one packet in a while is marked, and receivers tell their sources.
+    assert 0 < max(played.cnps[:2]) <= 6000 // 50
 
 
 def test_a_run_is_the_same_again() -> None:

@@ -24,7 +24,6 @@ from tests.hostagent import more_algorithms
 from tests.hostagent.more_algorithms import LISTENER
 from tests.p4src import hop_records
 from tests.simulator.test_fast_cnp_runs import (
-    ALREADY_TOLD,
     RECEIVER,
     SENT,
     TO_BOTH,
@@ -63,9 +62,9 @@ def test_switches_write_and_send_fast_cnps_of_the_same_packets(program: Compiled
     """A CNP is made of a copy of a packet that collects; it has no shim, and its ICRC is right."""
     played = Listened(TWO_QUEUES, program)
     trunk, receiver = played.outcomes(TRUNK), played.outcomes(RECEIVER)
-    assert trunk[SENT] > 0 and receiver[SENT] > 0 and receiver[ALREADY_TOLD] > 0
+    assert trunk[SENT] > 0 and receiver[SENT] > 0
     told = int(played.stats["notified"].sum())
-    assert 0 <= trunk[SENT] + receiver[SENT] - told <= 3, "all but those on their way are heard"
+    assert 0 <= trunk[SENT] + receiver[SENT] - told <= 6, "all but those on their way are heard"
     assert played.stats["repeated_packets"].sum() == 0
     engine = played.simulation.engine
     hops = []

@@ -215,6 +215,8 @@ static void take_cnp(struct qp *qp, const struct inbound *in)
         .kind = in->notified ? CC_NOTIFIED : CC_CNP,
         .severity = (uint8_t)in->severity,
         .validity = (uint8_t)in->validity,
+        .number = in->origin,
+        .rate = in->rate,
     };
     /* A CNP comes by the plane that is congested: a receiver's by which the marked packet came, and a switch's by its own. */
     struct cc_slot *slot = qp->planes ? qp->planes[qp->card->arriving - qp->config.interface].slot : qp->slot;
@@ -278,7 +280,8 @@ static int receive_other(struct rnic *r, const uint8_t *frame, uint32_t length, 
     }
     if (!qp->slot || !(qp->slot->algorithms & cc_hearers(CC_NOTIFIED)))
         return 0;
-    const struct inbound in = {.opcode = OP_CNP, .notified = 1, .severity = said.severity, .validity = said.validity};
+    struct inbound in = {.opcode = OP_CNP};
+    inbound_notified(&in, &said);
     r->stats.received++;
     r->stats.received_bytes += length + tail;
     take_cnp(qp, &in);

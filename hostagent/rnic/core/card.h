@@ -11,6 +11,7 @@
 #define RNIC_CARD_H
 
 #include "cnp_interval.h"
+#include "notification.h"
 #include "path_choice.h"
 #include "rnic.h"
 #include "telemetry.h"
@@ -132,7 +133,8 @@ struct answer {
 struct inbound {
     uint32_t opcode, psn; /* as on the wire */
     uint32_t notified;    /* 1: a switch's notification, for a queue pair that hears it: */
-    uint32_t severity, validity;
+    uint32_t severity, validity, origin;
+    uint64_t rate;
     uint32_t payload_length;
     uint8_t ack_request, marked;
     uint8_t syndrome;
@@ -146,6 +148,16 @@ struct inbound {
     const uint8_t *came;    /* or of planes */
     uint16_t source_port;
 };
+
+/* The packet is a switch's notification of congestion, for a queue pair that hears it. */
+static inline void inbound_notified(struct inbound *in, const struct weft_notification *said)
+{
+    in->notified = 1;
+    in->severity = said->severity;
+    in->validity = said->validity;
+    in->origin = (uint32_t)said->switch_id << 16 | said->port;
+    in->rate = weft_rate_units(said->queue);
+}
 
 /* A packet that came before its turn (selective repeat). */
 struct early {

@@ -310,9 +310,7 @@ static struct qp *parse_notification(struct rnic *r, const uint8_t *at, uint32_t
     }
     if (!qp->slot || !(qp->slot->algorithms & cc_hearers(CC_NOTIFIED)))
         return NULL;
-    in->notified = 1;
-    in->severity = said.severity;
-    in->validity = said.validity;
+    inbound_notified(in, &said);
     return qp;
 }
 
@@ -370,7 +368,7 @@ static inline __attribute__((always_inline)) enum parse_result parse(struct rnic
             return PARSE_ICRC;
     }
     in->opcode = bth[0];
-    in->notified = in->severity = in->validity = 0;
+    in->notified = 0;
     in->psn = bytes_get24(bth + 9);
     in->source_port = (uint16_t)get16(udp);
     in->ack_request = bth[8] >> 7;

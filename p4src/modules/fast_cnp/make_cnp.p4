@@ -1,6 +1,6 @@
 // Makes the CNP: a copy of the packet that met the queue, rewritten and sent back to the source.
 //
-//   SendCopy   the packet: fields for the copy -> clone to RECIRCULATION_PORT
+//   SendCopy   the packet, in ingress: fields for the copy -> clone to RECIRCULATION_PORT
 //   MakeCnp    the copy, in egress of that port: becomes the CNP -> ingress -> routed as any packet
 //   CutCopy    in ingress: without the packet's payload
 
@@ -10,14 +10,14 @@
 #include "../../include/constants.p4"
 #include "../../include/headers.p4"
 #include "ids.p4"
-#include "watch.p4"
+#include "claim.p4"
 
 const bit<32> FAST_CNP_SESSION = 510;       // clone session to RECIRCULATION_PORT
 const bit<32> FAST_CNP_BYTES = 74;          // Ethernet 14, IPv4 20, UDP 8, BTH 12, notification 16, ICRC 4
 const bit<8> CNP_TTL = 64;
 
 control SendCopy(inout local_metadata_t meta, in standard_metadata_t std,
-                 in watched_queue_t queue) {
+                 in asked_queue_t queue) {
     @id(REGISTER_ID_SEQUENCES)
     register<bit<12>>(WATCHED) sequences;
 
@@ -27,37 +27,35 @@ control SendCopy(inout local_metadata_t meta, in standard_metadata_t std,
         sequences.write((bit<32>)queue.index, meta.fast_cnp.sequence);
     }
 
-    action describe_queue() {
-        bit<64> cells = ((bit<64>)queue.depth * (bit<64>)queue.cell_scale) >> 8;
+    action describe_cnp() {
         meta.fast_cnp.made = 1;
-        meta.fast_cnp.queue = cells > 0xffff ? 16w0xffff : (bit<16>)cells;
-        meta.fast_cnp.port = std.egress_port;
+        meta.fast_cnp.port = std.egress_spec;
         meta.fast_cnp.router_mac = meta.router_mac;
     }
 
     apply {
         number_cnp();
-        describe_queue();
-        clone_preserving_field_list(CloneType.E2E, FAST_CNP_SESSION, FAST_CNP);
+        describe_cnp();
+        clone_preserving_field_list(CloneType.I2E, FAST_CNP_SESSION, FAST_CNP);
     }
 }
 
 control MakeCnp(inout headers_t hdr, in local_metadata_t meta) {
-    action rewrite_to_cnp(bit<6> dscp, bit<16> switch_id) {
+    action rewrite_to_cnp() {
         ipv4_addr_t destination = hdr.ipv4.dst;
         hdr.ethernet.dst = meta.fast_cnp.router_mac;
         hdr.ethernet.src = meta.fast_cnp.router_mac;
         hdr.notification.setValid();
         hdr.notification.type = NotificationType.CONGESTION;
-        hdr.notification.severity = meta.fast_cnp.severity;
+        hdr.notification.severity = 0;
         hdr.notification.hops = 0;
         hdr.notification.validity = meta.fast_cnp.validity;
-        hdr.notification.switch_id = switch_id;
+        hdr.notification.switch_id = meta.fast_cnp.switch_id;
         hdr.notification.port = (bit<12>)meta.fast_cnp.port;
         hdr.notification.sequence = meta.fast_cnp.sequence;
         hdr.notification.destination = destination;
         hdr.notification.destination_qp = hdr.bth.destination_qp;
-        hdr.notification.queue = meta.fast_cnp.queue;
+        hdr.notification.queue = meta.fast_cnp.rate;
 
 #ifdef WITH_TELEMETRY
         hdr.telemetry.setInvalid();
@@ -67,7 +65,7 @@ control MakeCnp(inout headers_t hdr, in local_metadata_t meta) {
         // As the destination would send it: a NIC takes CNPs from its queue pair's peer only.
         hdr.ipv4.version = 4;
         hdr.ipv4.ihl = 5;
-        hdr.ipv4.dscp = dscp;
+        hdr.ipv4.dscp = meta.fast_cnp.dscp;
         hdr.ipv4.ecn = Ecn.NOT_CAPABLE;
         hdr.ipv4.length = (bit<16>)(FAST_CNP_BYTES - 14);
         hdr.ipv4.id = 0;
@@ -128,7 +126,7 @@ control MakeCnp(inout headers_t hdr, in local_metadata_t meta) {
     }
 
     apply {
-        rewrite_to_cnp(meta.fast_cnp.dscp, meta.fast_cnp.switch_id);
+        rewrite_to_cnp();
         write_icrc();
         recirculate_preserving_field_list(NOTHING);
     }

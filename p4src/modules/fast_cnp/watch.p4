@@ -1,7 +1,16 @@
-// Watches the queue that a packet leaves: how deep it is on average, and how fast it grows.
+// Watches the queue that a packet leaves, and computes the rate at which everybody who meets it may send.
 //
-//   [ fast_cnp_far ] else [ fast_cnp_queue ]  which queue, with what thresholds
-//     -> observe_queue                        smoothed depth, growth over a window
+//   [ fast_cnp_far ] else [ fast_cnp_queue ]  which queue, with what numbers
+//     -> count_packet                         what has passed in this window
+//     -> close_window                         once a window: the rate goes up or down by what came too much or too little
+//     -> [ fast_cnp_cut ]                     and at once down to its part, where far too much came
+//
+// The rule is RCP's (Dukkipati et al., IWQoS 2005), in windows and with shifts for divisions: in a loop, the rate changes by the
+// part of the capacity that came too much, and half of the part of a loop's capacity that the queue has too much. The loop is the
+// longest among the sources that the queue has met of late: they are told as they come (claim.p4), so that the queue does not
+// lengthen it. That makes it the same for 2 and 2000 sources, near and far. RCP begins at a low rate and never has to brake; here sources begin at their line's. So where more has come
+// than the window took, and more than as many packets as there are shares, the rate is cut to the share that would have fitted, of
+// the rate of a loop ago: those who already follow are not made to pay for those that have not heard yet.
 //
 // A watched queue is a port's own, or one that exists only as a number: a gateway watches a port at
 // the far end of a long link by draining that number at the far port's rate. Far queues are shared by
@@ -16,56 +25,87 @@
 
 #define WATCHED 1024                        // ports, then far queues
 
+typedef bit<48> rate_t;                     // bits/s
+
 struct watched_queue_t {
     bit<10> index;
-    depth_t low;
-    depth_t high;
-    bit<8>  smoothing;      // the average moves by 2^-smoothing of the distance, a packet
-    ticks_t window;         // over which growth is measured
-    ticks_t idle;           // after so long without a packet growth is unknown
-    bit<32> growth_scale;   // from depth a window to 64ths of the queue's own rate, in 1/2^16
-    bit<32> cell_scale;     // from depth to cells of 256 bytes, in 1/2^8
-    ticks_t gap;            // between two CNPs of this queue, on average
-    ticks_t burst;          // how much earlier than that one may come
-    bit<32> depth;          // as it is
-    bit<32> smoothed;
-    bit<16> growth;         // GROWTH_ZERO: none; 64 more: as much again as the queue drains; 0: unknown
-    bit<1>  deep;           // above the high threshold
+    bit<32> target;         // bytes that it is to hold: enough that noise does not empty it
+    bit<32> burst_depth;    // bytes up to which nobody is told, as long as nobody has been
+    bit<32> drain;          // bytes that it drains in a tick, in 1/2^16
+    ticks_t window;         // 2^window_loop validity units
+    bit<8>  window_loop;
+    bit<64> unit;           // a validity unit, in 1/256 ticks
+    bit<32> share;          // from bytes to 256ths of what a window drains, in 1/2^16
+    bit<32> packets;        // bytes of four packets
+    bit<32> line;           // what it drains, in 2^16 bits/s
+    bit<64> speed;          // from bytes to ticks at 2^16 bits/s
+    rate_t  most;           // the fastest line of any source
+    rate_t  least;
+    bit<1>  far;            // what passes comes; of a port's own queue, what passes has left it
+    bit<32> depth;          // in bytes
+    rate_t  rate;           // at which everybody may send
+    bit<16> excess;         // what came too much, in 256ths of what a window drains; 0: no more than noise
 }
 
-const bit<16> GROWTH_ZERO = 128;
-const bit<48> GROWTH_MOST = 4095;
-const bit<48> GROWTH_LEAST = 127;           // it can't drain by more than twice its rate
+// What ingress reads, by the index of a queue. Egress writes it:
+@id(REGISTER_ID_RATES)
+register<rate_t>(WATCHED) fast_cnp_rates;           // 0: the most
+@id(REGISTER_ID_WINDOW_BEGINS)
+register<ticks_t>(WATCHED) fast_cnp_begins;         // when its window did: when the rate was written
+@id(REGISTER_ID_SPANS)
+register<bit<8>>(WATCHED) fast_cnp_spans;           // over 2^span units the rate changes by what came too much
+
+// And what ingress writes: the longest loop of a source that a queue has met, in the span before this one 4, and since 4.
+@id(REGISTER_ID_LOOPS)
+register<bit<8>>(WATCHED) fast_cnp_loops;
+
+const bit<64> OVERHEAD = 24;                // of a packet on the wire, beside its bytes: FCS, preamble, gap
+const bit<64> EXCESS_MOST = 0xffff;
+const bit<64> BYTES_MOST = 0xffffff;        // in products
+const bit<64> TIME_MOST = 0xffffffff;
+const bit<64> QUEUE_MOST = 64;              // by its queue alone a rate changes by a quarter a loop
+const bit<8>  LOOP_WINDOWS = 3;             // a loop is at least eight windows
 
 control WatchQueue(in headers_t hdr, in standard_metadata_t std, out watched_queue_t queue) {
-    @id(REGISTER_ID_SMOOTHED_DEPTHS)
-    register<bit<32>>(WATCHED) smoothed_depths;     // times 2^smoothing
-    @id(REGISTER_ID_WINDOW_BEGINS)
-    register<ticks_t>(WATCHED) window_begins;
+    @id(REGISTER_ID_WINDOW_BYTES)
+    register<bit<32>>(WATCHED) window_bytes;
     @id(REGISTER_ID_WINDOW_DEPTHS)
     register<bit<32>>(WATCHED) window_depths;
-    @id(REGISTER_ID_GROWTHS)
-    register<bit<16>>(WATCHED) growths;
+    @id(REGISTER_ID_BASES)
+    register<rate_t>(WATCHED) bases;            // the rate when this loop began
+    @id(REGISTER_ID_BASE_TIMES)
+    register<ticks_t>(WATCHED) base_times;
+    @id(REGISTER_ID_LOWEST_DEPTHS)
+    register<bit<32>>(WATCHED) lowest_depths;   // since then
     @id(REGISTER_ID_FAR_BYTES)
     register<bit<48>>(WATCHED) far_bytes;
     @id(REGISTER_ID_FAR_TIMES)
     register<ticks_t>(WATCHED) far_times;
 
+    ticks_t passed;
+
     @id(ACTION_ID_WATCH_QUEUE)
-    action watch_queue(@id(1) depth_t low, @id(2) depth_t high, @id(3) bit<8> smoothing,
-                       @id(4) ticks_t window, @id(5) bit<32> growth_scale, @id(6) bit<32> cell_scale,
-                       @id(7) ticks_t gap, @id(8) ticks_t burst, @id(9) ticks_t idle) {
+    action watch_queue(@id(1) bit<32> wanted_depth, @id(2) bit<32> depth_unit, @id(3) bit<32> drain,
+                       @id(4) ticks_t window, @id(5) bit<8> window_loop, @id(6) ticks_t unit,
+                       @id(7) bit<32> share, @id(8) bit<32> packets, @id(9) bit<32> line,
+                       @id(10) bit<48> speed, @id(11) rate_t most, @id(12) rate_t least,
+                       @id(13) bit<32> burst_depth) {
         queue.index = (bit<10>)std.egress_port;
-        queue.low = low;
-        queue.high = high;
-        queue.smoothing = smoothing;
+        queue.target = wanted_depth;
+        queue.burst_depth = burst_depth;
+        queue.drain = drain;
         queue.window = window;
-        queue.idle = idle;
-        queue.growth_scale = growth_scale;
-        queue.cell_scale = cell_scale;
-        queue.gap = gap;
-        queue.burst = burst;
-        queue.depth = (bit<32>)std.deq_qdepth;
+        queue.window_loop = window_loop;
+        queue.unit = (bit<64>)unit;
+        queue.share = share;
+        queue.packets = packets;
+        queue.line = line;
+        queue.speed = (bit<64>)speed;
+        queue.most = most;
+        queue.least = least;
+        queue.far = 0;
+        depth_t waits = std.deq_qdepth;
+        queue.depth = (bit<32>)waits * depth_unit;
     }
 
     @id(ACTION_ID_SKIP_QUEUE)
@@ -84,33 +124,38 @@ control WatchQueue(in headers_t hdr, in standard_metadata_t std, out watched_que
         size = PORTS * 8;
     }
 
-    // `drain`: bytes a tick that the far port takes, in 1/2^16. Depth is in cells of 256 bytes.
+    // `drain`: as the far port drains.
     @id(ACTION_ID_WATCH_FAR_QUEUE)
-    action watch_far_queue(@id(1) bit<10> index, @id(2) bit<32> drain, @id(3) depth_t low,
-                           @id(4) depth_t high, @id(5) bit<8> smoothing, @id(6) ticks_t window,
-                           @id(7) bit<32> growth_scale, @id(8) ticks_t gap, @id(9) ticks_t burst,
-                           @id(10) ticks_t idle) {
+    action watch_far_queue(@id(1) bit<10> index, @id(2) bit<32> wanted_depth, @id(3) bit<32> drain,
+                           @id(4) ticks_t window, @id(5) bit<8> window_loop, @id(6) ticks_t unit,
+                           @id(7) bit<32> share, @id(8) bit<32> packets, @id(9) bit<32> line,
+                           @id(10) bit<48> speed, @id(11) rate_t most, @id(12) rate_t least,
+                           @id(13) bit<32> burst_depth) {
         bit<48> bytes;
         ticks_t then;
         far_bytes.read(bytes, (bit<32>)index);
         far_times.read(then, (bit<32>)index);
-        bit<80> passed = (bit<80>)(std.egress_global_timestamp - then);
-        bit<80> drained = (passed * (bit<80>)drain) >> 16;
+        bit<80> time = (bit<80>)(std.egress_global_timestamp - then);
+        bit<80> drained = (time * (bit<80>)drain) >> 16;
         bytes = drained < (bit<80>)bytes ? bytes - (bit<48>)drained : 0;
         bytes = bytes + (bit<48>)std.packet_length;
         far_bytes.write((bit<32>)index, bytes);
         far_times.write((bit<32>)index, std.egress_global_timestamp);
         queue.index = index;
-        queue.low = low;
-        queue.high = high;
-        queue.smoothing = smoothing;
+        queue.target = wanted_depth;
+        queue.burst_depth = burst_depth;
+        queue.drain = drain;
         queue.window = window;
-        queue.idle = idle;
-        queue.growth_scale = growth_scale;
-        queue.cell_scale = 256;
-        queue.gap = gap;
-        queue.burst = burst;
-        queue.depth = (bit<32>)(bytes >> 8);
+        queue.window_loop = window_loop;
+        queue.unit = (bit<64>)unit;
+        queue.share = share;
+        queue.packets = packets;
+        queue.line = line;
+        queue.speed = (bit<64>)speed;
+        queue.most = most;
+        queue.least = least;
+        queue.far = 1;
+        queue.depth = bytes > 0xffffffff ? 32w0xffffffff : (bit<32>)bytes;
     }
 
     @id(TABLE_ID_FAST_CNP_FAR)
@@ -125,48 +170,151 @@ control WatchQueue(in headers_t hdr, in standard_metadata_t std, out watched_que
         size = 1024;
     }
 
-    action observe_queue() {
+    // Adds the packet to the window, and reads the rate.
+    action count_packet() {
         ticks_t begins;
-        window_begins.read(begins, (bit<32>)queue.index);
-        ticks_t passed = std.egress_global_timestamp - begins;
-        bool over = passed >= queue.window;
-        bool stale = passed > queue.idle;       // also after a time in which nobody looked
-
-        bit<32> total;
-        smoothed_depths.read(total, (bit<32>)queue.index);
-        total = total - (total >> queue.smoothing) + queue.depth;
-        total = stale ? queue.depth << queue.smoothing : total;
-        smoothed_depths.write((bit<32>)queue.index, total);
-        queue.smoothed = total >> queue.smoothing;
-        queue.deep = queue.smoothed > (bit<32>)queue.high ? 1w1 : 1w0;
-
-        bit<32> before;
-        bit<16> growth;
-        window_depths.read(before, (bit<32>)queue.index);
-        growths.read(growth, (bit<32>)queue.index);
-        bit<48> up = queue.depth > before ? (bit<48>)(queue.depth - before) : 0;
-        bit<48> down = queue.depth < before ? (bit<48>)(before - queue.depth) : 0;
-        up = ((up & 0xffff) * (bit<48>)queue.growth_scale) >> 16;
-        down = ((down & 0xffff) * (bit<48>)queue.growth_scale) >> 16;
-        up = up > GROWTH_MOST ? GROWTH_MOST : up;
-        down = down > GROWTH_LEAST ? GROWTH_LEAST : down;
-        growth = over ? GROWTH_ZERO + (bit<16>)up - (bit<16>)down : growth;
-        growth = stale ? 0 : growth;
-        window_begins.write((bit<32>)queue.index, over ? std.egress_global_timestamp : begins);
-        window_depths.write((bit<32>)queue.index, over ? queue.depth : before);
-        growths.write((bit<32>)queue.index, growth);
-        queue.growth = growth;
+        bit<32> bytes;
+        fast_cnp_begins.read(begins, (bit<32>)queue.index);
+        window_bytes.read(bytes, (bit<32>)queue.index);
+        fast_cnp_rates.read(queue.rate, (bit<32>)queue.index);
+        bytes = bytes + std.packet_length + (bit<32>)OVERHEAD;
+        window_bytes.write((bit<32>)queue.index, bytes);
+        passed = std.egress_global_timestamp - begins;
+        queue.rate = queue.rate == 0 ? queue.most : queue.rate;
     }
 
-    // Where no queue is watched, `queue` stays zero: neither deep nor growing.
+    action close_window() {
+        bit<32> index = (bit<32>)queue.index;
+        ticks_t now = std.egress_global_timestamp;
+        bit<64> time = (bit<64>)passed > TIME_MOST ? TIME_MOST : (bit<64>)passed;
+        bit<64> depth = (bit<64>)queue.depth;
+        bit<64> rate = (bit<64>)queue.rate;
+
+        // How much came, and how much of it was too much or too little, in 256ths of a window.
+        bit<32> bytes;
+        bit<32> before;
+        window_bytes.read(bytes, index);
+        window_depths.read(before, index);
+        bit<64> came = (bit<64>)bytes + (queue.far == 1 ? 64w0 : depth);
+        bit<64> fits = ((time * (bit<64>)queue.drain) >> 16) + (queue.far == 1 ? 64w0 : (bit<64>)before);
+        bit<64> less = came > fits ? came - fits : 0;
+        bit<64> more = came > fits ? 0 : fits - came;
+        less = less > BYTES_MOST ? BYTES_MOST : less;
+        more = more > BYTES_MOST ? BYTES_MOST : more;
+        less = (less * (bit<64>)queue.share) >> 16;
+        more = (more * (bit<64>)queue.share) >> 16;
+        less = less > EXCESS_MOST ? EXCESS_MOST : less;
+        more = more > EXCESS_MOST ? EXCESS_MOST : more;
+        queue.excess = (bit<16>)less;
+
+        // The loop: eight windows, or the longest of a source of late.
+        bit<8> longest;
+        fast_cnp_loops.read(longest, index);
+        bit<8> loop = (longest & 0xf) > (longest >> 4) ? longest & 0xf : longest >> 4;
+        bit<8> least = queue.window_loop + LOOP_WINDOWS;
+        loop = loop > least ? loop : least;
+        // And two packets of a source at the rate: it hears of it with one, and is seen to follow with the next.
+        bit<64> sends = (queue.unit << loop) >> 8;
+        sends = (sends > TIME_MOST ? TIME_MOST : sends) * (rate >> 16);
+        bit<64> two = (bit<64>)(queue.packets >> 1) * queue.speed;
+        bit<8> doubled = sends << 3 < two ? 8w4 : 8w0;
+        bit<8> again = sends << doubled << 1 < two ? 8w2 : 8w0;
+        doubled = doubled + again;
+        again = sends << doubled < two ? 8w1 : 8w0;
+        loop = loop + doubled + again;
+        bit<8> windows = loop - queue.window_loop;
+        bit<64> ticks = (queue.unit << loop) >> 8;
+        fast_cnp_spans.write(index, loop);
+
+        // What the queue has too much or too little, in 512ths of what a loop drains.
+        bit<64> high = depth > (bit<64>)queue.target ? depth - (bit<64>)queue.target : 0;
+        bit<64> low = depth > (bit<64>)queue.target ? 0 : (bit<64>)queue.target - depth;
+        bit<8> half = windows + 1;
+        high = high > BYTES_MOST ? BYTES_MOST : high;
+        high = ((high * (bit<64>)queue.share) >> 16) >> half;
+        low = ((low * (bit<64>)queue.share) >> 16) >> half;
+        less = less + (high > QUEUE_MOST ? QUEUE_MOST : high);
+        more = more + (low > QUEUE_MOST ? QUEUE_MOST : low);
+
+        // The rate: changes by that part, over a loop.
+        bit<8> shift = windows + 8;
+        bit<64> change = less > more ? less - more : more - less;
+        change = (rate * change) >> shift;
+        change = change > rate >> 1 ? rate >> 1 : change;
+        rate = less > more ? rate - change : rate + change;
+        // A queue that was empty for long, and longer than four packets of the rate take, knows nothing any more.
+        bool idle = (bit<64>)passed > ticks << 2 &&
+                    time * (rate >> 16) > (bit<64>)queue.packets * queue.speed;
+        // Nobody is told before the queue has held more than a burst.
+        bool fine = queue.rate == queue.most && queue.depth <= queue.burst_depth;
+        rate = rate > (bit<64>)queue.most || idle || fine ? (bit<64>)queue.most : rate;
+        rate = rate < (bit<64>)queue.least ? (bit<64>)queue.least : rate;
+
+        // What it was a loop ago, and how short the queue has been since.
+        rate_t base;
+        ticks_t base_time;
+        bit<32> lowest;
+        bases.read(base, index);
+        base_times.read(base_time, index);
+        lowest_depths.read(lowest, index);
+        bool begins = (bit<64>)(now - base_time) >= ticks || idle || base == 0;
+        base = begins ? (rate_t)rate : base;
+        lowest = begins || queue.depth < lowest ? queue.depth : lowest;
+        bases.write(index, base);
+        base_times.write(index, begins ? now : base_time);
+        lowest_depths.write(index, lowest);
+
+        // Of N sources that share it N packets may come at once. N is line / rate.
+        bool noise = fine || depth <= (bit<64>)queue.target ||
+            (bit<64>)(queue.depth - lowest) * (rate >> 16) <= (bit<64>)queue.packets * (bit<64>)queue.line;
+        queue.excess = noise ? 0 : queue.excess;
+
+        fast_cnp_begins.write(index, now);
+        window_bytes.write(index, 0);
+        window_depths.write(index, queue.depth);
+        fast_cnp_rates.write(index, rate == (bit<64>)queue.most ? 0 : (rate_t)rate);
+        queue.rate = (rate_t)rate;
+    }
+
+    // `part`: what would have fitted of what came, in 1/256.
+    @id(ACTION_ID_CUT_TO_PART)
+    action cut_to_part(@id(1) bit<8> part) {
+        rate_t base;
+        bases.read(base, (bit<32>)queue.index);
+        rate_t cut = (rate_t)(((bit<64>)base * (bit<64>)part) >> 8);
+        cut = cut < queue.least ? queue.least : cut;
+        queue.rate = cut < queue.rate ? cut : queue.rate;
+        fast_cnp_rates.write((bit<32>)queue.index, queue.rate);
+    }
+
+    @id(ACTION_ID_SKIP_CUT)
+    action skip_cut() {
+    }
+
+    @id(TABLE_ID_FAST_CNP_CUT)
+    @name(".FabricEgress.fast_cnp.fast_cnp_cut")
+    table fast_cnp_cut {
+        key = { queue.excess: range @name("excess"); }
+        actions = { cut_to_part; @defaultonly skip_cut; }
+        const default_action = skip_cut();
+        size = 64;
+    }
+
+    // Where no queue is watched, `queue` stays zero: its rate is not below the most.
     apply {
-        queue = { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 };
+        queue = { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 };
         bool watched = true;
         if (!fast_cnp_far.apply().hit) {
             watched = fast_cnp_queue.apply().hit;
         }
         if (watched) {
-            observe_queue();
+            count_packet();
+            if (passed >= queue.window) {
+                close_window();
+                if (queue.excess != 0) {
+                    fast_cnp_cut.apply();
+                }
+            }
         }
     }
 }
